@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_APPLET_H
+#define UNIRAIL_BASE_APPLET_H
+
+/*
+ * The applet table (src/main.c) drives dispatch, --help, man pages, completion and the symlinks
+ * that `unirail install` makes.
+ */
+
+#include "base/opt.h"
+
+enum applet_flags {
+	APPLET_LINK = 1 << 0,	/* `install` makes a symlink of this name */
+	APPLET_CNI = 1 << 1,	/* speaks CNI: stdin, CNI_*, result on stdout */
+	APPLET_IPAM = 1 << 2,	/* an IPAM plugin (also APPLET_CNI) */
+	APPLET_HIDDEN = 1 << 3, /* not in the list of --help */
+};
+
+struct applet {
+	const char *name;
+	const char *help; /* one line */
+	int (*run)(int argc, char **argv); /* exit status; argv[0] is the applet's name */
+	unsigned int flags;
+	const struct cmd *cmds; /* its commands, ended by {0} (name and help NULL); NULL: none */
+	const char *about;	/* a paragraph or two for `help` and the man page; may be NULL */
+};
+
+extern const struct applet applets[]; /* ended by {0}; in main.c */
+
+const struct applet *applet_find(const char *name);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_BUF_H
+#define UNIRAIL_BASE_BUF_H
+
+/*
+ * Spans are borrowed bytes with a length; buffers own bytes and grow up to a ceiling chosen at
+ * creation.  Writing past the ceiling sets `over` and drops the rest: look once, at the end.
+ * A buffer's data is always followed by a NUL that len does not count.  Out of memory exits.
+ */
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct span {
+	const char *p;
+	size_t n;
+};
+
+struct span span_of(const char *s); /* NULL gives an empty span */
+bool span_eq(struct span s, const char *word);
+bool span_has_prefix(struct span s, const char *prefix);
+struct span span_trim(struct span s); /* ASCII white space at both ends */
+/* Cuts *rest at the first sep: returns what stood before it, leaves what stood after.  False
+ * when *rest is used up (rest->p == NULL).  "a,,b" gives "a", "", "b". */
+bool span_cut(struct span *rest, char sep, struct span *ret);
+char *span_dup(struct span s);
+
+struct buf {
+	char *p;
+	size_t len, cap, max;
+	bool over;
+};
+
+void buf_init(struct buf *b, size_t max);
+void buf_done(struct buf *b);
+#define auto_buf __attribute__((cleanup(buf_done)))
+void buf_reset(struct buf *b);
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_str(struct buf *b, const char *s);
+void buf_char(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+struct span buf_span(const struct buf *b);
+char *buf_take(struct buf *b); /* the NUL-terminated bytes, now the caller's; b is empty again */
+
+/* malloc and friends that exit with one line when memory is out; n == 0 gives a valid pointer. */
+void *xmalloc(size_t n);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t n);
+char *xstrdup(const char *s);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Grows a vector for one more element: VEC_PUSH(list, count) is an lvalue, zeroed. */
+void *vec_grow(void *p, size_t count, size_t size);
+#define VEC_PUSH(p, n) (*({ (p) = vec_grow((p), (n), sizeof(*(p))); &(p)[(n)++]; }))
+
+/* strlcpy's contract: returns false (and truncates) when s does not fit. */
+bool str_copy(char *dst, size_t size, const char *s);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_ERR_H
+#define UNIRAIL_BASE_ERR_H
+
+/*
+ * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a
+ * caller-owned `struct err *e` (may be NULL) that collects "outer: inner: the kernel's words".
+ * The function that meets the failure sets it, callers wrap it; only an applet prints it.
+ *
+ *	if (fd < 0)
+ *		return err_sys(e, -errno, "open '%s'", path);
+ *	r = rtnl_link_get(w, name, &l, e);
+ *	if (r < 0)
+ *		return err_wrap(e, r, "rail %s", rail);
+ *
+ * The kind says what a caller outside can do about it; each protocol maps it to its own code
+ * in one table (cni/code.c, the exit status in tools).  It is ERR_OTHER until somebody who
+ * knows sets it, and wrapping keeps it.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+
+enum err_kind {
+	ERR_OTHER,	 /* CNI 999 */
+	ERR_VERSION,	 /* CNI 1: incompatible version */
+	ERR_UNSUPPORTED, /* CNI 2: field or feature this plugin does not support */
+	ERR_ENV,	 /* CNI 4: environment variables, CNI_ARGS */
+	ERR_IO,		 /* CNI 5: reading input, writing state */
+	ERR_DECODE,	 /* CNI 6: input is not what it should be */
+	ERR_CONF,	 /* CNI 7: invalid configuration; retrying will not help */
+	ERR_NETNS,	 /* CNI 8: the namespace */
+	ERR_AGAIN,	 /* CNI 11: try again later (busy, exhausted, conflict) */
+	ERR_UNAVAILABLE, /* CNI 50: what this needs is not there (permission, daemon, device) */
+};
+
+enum { ERR_TEXT_MAX = 1024, ERR_DETAILS_MAX = 512 };
+
+struct err {
+	int code; /* negative errno, 0 while nothing happened */
+	enum err_kind kind;
+	char text[ERR_TEXT_MAX];
+	char details[ERR_DETAILS_MAX]; /* CNI "details", mostly empty */
+};
+
+#define ERR_INIT {0}
+
+/* All return `code`, so that `return err_set(...)` reads well; NULL e is fine. */
+int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Like err_set, and appends ": ENOENT" (the errno by name, since libcs word them differently). */
+int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Puts "context: " before what is there; sets code only where none was set; keeps the kind. */
+int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Gives e a kind unless it has one already. */
+void err_default_kind(struct err *e, enum err_kind kind);
+void err_clear(struct err *e);
+
+/* "ENOENT" for 2 or -2; "errno 4711" (static buffer, per thread) for what has no name. */
+const char *errno_name(int code);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_FILE_H
+#define UNIRAIL_BASE_FILE_H
+
+/*
+ * Files under a root.  Every absolute path the program opens is resolved below `root` (an
+ * O_PATH descriptor of "/" or of the directory given by --root), so that a recorded /sys, /proc,
+ * /etc can stand in for the host's.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct root {
+	int fd; /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
+};
+
+int root_open(struct root *r, const char *dir, struct err *e); /* NULL: "/" */
+void root_close(struct root *r);
+
+/* All take an absolute path ("/sys/...") and name it in their errors. Return fd, 0 or -errno. */
+int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
+bool file_exists(const struct root *r, const char *path);
+/* Reads the whole file, at most max bytes (-EFBIG beyond).  -ENOENT sets e as well. */
+int file_read(const struct root *r, const char *path, size_t max, struct buf *into,
+	      struct err *e);
+/* First line without its end, into a fixed buffer; for sysfs and proc. */
+int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
+/* One write(2) to an existing file; for sysfs and proc. */
+int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
+/* New content, all or nothing: temporary file beside it, fsync, rename, fsync of the folder. */
+int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
+		 struct err *e);
+int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
+int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
+/* Names in a directory but "." and "..", sorted bytewise; caller frees with str_list_free(). */
+int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
+void str_list_free(char **names, size_t n);
+int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
+
+/*
+ * flock(2) on a file (created 0600), released by close or death.  timeout_ms < 0 waits for
+ * ever; -EWOULDBLOCK with kind ERR_AGAIN when time is up, naming the file.
+ */
+int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
+
+/* write(2) until done, EINTR and short writes handled. */
+int fd_write_all(int fd, const void *p, size_t n, struct err *e);
+int fd_read_all(int fd, size_t max, struct buf *into, struct err *e);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_LOOP_H
+#define UNIRAIL_BASE_LOOP_H
+
+/*
+ * One event loop on epoll: descriptors and timers with callbacks, one thread.  Time comes from
+ * here, so that a test can set it: loop_now_ms() is CLOCK_MONOTONIC or the test's clock.
+ */
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct loop;
+struct loop_fd;
+struct loop_timer;
+
+typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* EPOLLIN ... */
+typedef void (*loop_timer_fn)(void *arg);
+
+int loop_new(struct loop **ret, struct err *e);
+void loop_free(struct loop *l); /* also its timers and watches; never the descriptors */
+int64_t loop_now_ms(const struct loop *l);
+
+int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
+		struct loop_fd **ret, struct err *e);
+int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e);
+void loop_del_fd(struct loop_fd *f);
+
+/* One shot, after `ms`.  Add it again from the callback to repeat. */
+struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);
+void loop_del_timer(struct loop_timer *t); /* NULL is fine; not needed after it fired */
+
+/* Runs until loop_stop() or until nothing is left to wait for. Returns loop_stop()'s value. */
+int loop_run(struct loop *l);
+void loop_stop(struct loop *l, int value);
+
+int64_t now_mono_ms(void);
+int64_t now_mono_us(void);
+int64_t now_real_ms(void); /* since the epoch */
+
+#endif

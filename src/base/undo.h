@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_UNDO_H
+#define UNIRAIL_BASE_UNDO_H
+
+/*
+ * The undo list: after each change that worked, push its reverse; on failure undo_run() runs
+ * them newest first (all of them, whatever fails; what failed is logged), at the end of success
+ * undo_disarm() forgets them.  The argument is copied; pointers in it are borrowed and must
+ * live as long as the list.
+ */
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+typedef int (*undo_fn)(void *arg, struct err *e);
+
+struct undo {
+	struct undo_step *steps;
+	size_t n;
+};
+
+#define UNDO_INIT {0}
+
+void undo_push(struct undo *u, const char *what, undo_fn fn, const void *arg, size_t size);
+/* Returns the number of steps that failed; the list is empty afterwards. */
+int undo_run(struct undo *u);
+void undo_disarm(struct undo *u);
+
+#endif
