@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "wire/digest.h"
+
+#define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define ABC   "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+/* FIPS 180-4's long vector: a million times "a". */
+#define MILLION "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
+
+static void memory(void **state)
+{
+	char hex[DIGEST_HEX];
+
+	(void)state;
+	digest_sha256(span_of("abc"), hex);
+	assert_string_equal(hex, ABC);
+	digest_sha256(span_of(NULL), hex);
+	assert_string_equal(hex, EMPTY);
+}
+
+static void file(void **state)
+{
+	char dir[] = "/tmp/test_digest.XXXXXX", hex[DIGEST_HEX] = "kept";
+	auto_free char *million = xmalloc(1000000);
+	struct err e = ERR_INIT;
+	struct root r;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(root_open(&r, dir, &e), 0);
+	memset(million, 'a', 1000000);
+	assert_int_equal(file_replace(&r, "/f", (struct span){million, 1000000}, 0600, &e), 0);
+	assert_int_equal(digest_sha256_file(&r, "/missing", hex, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "'/missing'"));
+	assert_string_equal(hex, "kept");
+	err_clear(&e);
+	assert_int_equal(digest_sha256_file(&r, "/", hex, &e), -EISDIR);
+	assert_non_null(strstr(e.text, "EISDIR"));
+	assert_string_equal(hex, "kept");
+	assert_int_equal(digest_sha256_file(&r, "/f", hex, NULL), 0);
+	assert_string_equal(hex, MILLION);
+	assert_int_equal(file_remove(&r, "/f", NULL), 0);
+	root_close(&r);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void versions(void **state)
+{
+	static const char *const names[] = {"mbedtls", "nghttp2", "yyjson", "nanopb"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *v = wire_library_version(names[i]);
+
+		assert_non_null(v);
+		assert_true(v[0] >= '0' && v[0] <= '9');
+		assert_non_null(strchr(v, '.'));
+	}
+	assert_null(wire_library_version("libnl"));
+	assert_null(wire_library_version(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory),
+		cmocka_unit_test(file),
+		cmocka_unit_test(versions),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
