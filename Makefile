@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+# unirail: one statically linked binary. `make help` lists what can be made; vendor/ holds the libraries' recipes.
+
+FLAVOUR ?= release
+ARCH ?= $(shell uname -m)
+override ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
+native := $(shell uname -m)
+PREFIX_DIR ?= /usr/local
+
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+# ---- where things go ----------------------------------------------------------------------------------------------
+B ?= build
+variant := $(FLAVOUR)$(if $(filter-out $(native),$(ARCH)),-$(ARCH))
+OBJ := $(B)/obj/$(variant)
+ifeq ($(variant),release)
+OUT := $(B)
+else
+OUT := $(B)/$(patsubst release-aarch64,arm64,$(variant))
+endif
+GEN := $(B)/gen
+BIN := $(OUT)/unirail
+
+# ---- the compiler and the libraries -------------------------------------------------------------------------------
+LIBC := $(if $(filter asan,$(FLAVOUR)),asan,musl)
+CROSS := $(if $(filter-out $(native),$(ARCH)),$(ARCH)-linux-gnu-)
+
+# Nothing is looked for or installed when there is nothing to build.
+idle := help clean distclean
+ifneq ($(filter-out $(idle),$(or $(MAKECMDGOALS),all)),)
+needed := $(shell tools/need build $(if $(CROSS),arm64) && echo yes)
+ifneq ($(needed),yes)
+$(error what the build needs is missing, see above)
+endif
+include vendor/flags.mk
+# make exports nothing to a $(shell): PROVIDERS is part of the path.
+PREFIX := $(shell PROVIDERS='$(PROVIDERS)' vendor/build --path $(ARCH) $(LIBC))
+CC := $(PREFIX)/bin/cc
+endif
+
+# ---- flags --------------------------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
+HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection
+ifeq ($(FLAVOUR),release)
+OPT := -Os -g -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
+else ifeq ($(FLAVOUR),debug)
+OPT := -Og -g
+else ifeq ($(FLAVOUR),asan)
+OPT := -Og -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else
+$(error FLAVOUR is '$(FLAVOUR)', wants release, debug or asan)
+endif
+# The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
+CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)/= -ffile-prefix-map=$(CURDIR)=. \
+	-ffile-prefix-map=$(abspath $(PREFIX)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
+LINK_MODE := $(if $(filter asan,$(FLAVOUR)),-pie,-static-pie)
+LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code,--build-id=sha1
+
+# Objects are written beside their place and moved there: two makes in one folder do not spoil each other's.
+say = @printf '  %-5s %s\n' $(1) $(2);
+into = -o $@.$$$$ && mv -f $@.$$$$ $@
+compile = mkdir -p $(@D) && $(CC) $(CFLAGS) $(3) -MMD -MP -MT $@ -MF $@.d -c $(1) $(into)
+
+# ---- sources ------------------------------------------------------------------------------------------------------
+SRC := $(sort $(wildcard src/*.c src/*/*.c))
+HDR := $(sort $(wildcard src/*.h src/*/*.h))
+OBJS := $(SRC:%.c=$(OBJ)/%.o)
+LIB := $(OBJ)/libunirail.a
+
+.PHONY: all libs objs headers clean distclean help FORCE
+all: $(BIN)
+
+## libs: only the libraries we link (kept in the cache; a second time takes no time)
+libs: $(PREFIX)
+	@echo $(PREFIX)
+ifdef PREFIX
+$(PREFIX):
+	@vendor/build $(ARCH) $(LIBC) >/dev/null
+endif
+
+# Everything is compiled again when a flag or a library changed.
+$(OBJ)/flags: FORCE | $(PREFIX)
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' >$@
+
+## objs: compile everything under src, without linking (one file: make obj/src/base/err.o)
+objs: $(OBJS)
+obj/%.o: $(OBJ)/%.o ;
+
+$(OBJ)/src/%.o: src/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<)
+
+# ---- version: reaches one object only -----------------------------------------------------------------------------
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//'),0.1.0-dev)
+COMMIT ?= $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
+version_flags = -DUNIRAIL_VERSION='"$(VERSION)"' -DUNIRAIL_COMMIT='"$(COMMIT)"'
+
+$(OBJ)/src/tools/version.o: src/tools/version.c $(OBJ)/flags $(GEN)/version $(GEN)/vendor_versions.h
+	$(call say,CC,$<) $(call compile,$<,,$(version_flags))
+$(GEN)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' >$@
+$(GEN)/vendor_versions.h: vendor/manifest
+	@mkdir -p $(@D)
+	@awk '!/^#/ && $$2 == "link" { gsub(/\+/, " ", $$7); printf "{ \"%s\", \"%s\", \"%s\" },\n", $$1, $$3, $$7 }' $< >$@
+
+# ---- linking ------------------------------------------------------------------------------------------------------
+$(LIB): $(filter-out $(OBJ)/src/main.o,$(OBJS))
+	$(call say,AR,$@) rm -f $@.$$$$ && $(CROSS)gcc-ar rcsD $@.$$$$ $^ && mv -f $@.$$$$ $@
+
+$(OUT)/unirail.dbg: $(OBJS)
+	@[ -e src/main.c ] || { echo "src/main.c is missing: nothing to link (make objs compiles)" >&2; exit 1; }
+	$(call say,LD,$@) mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -Wl,-Map=$(OUT)/unirail.map $(OBJS) $(VENDOR_LIBS) $(into)
+
+ifeq ($(FLAVOUR),release)
+$(BIN): $(OUT)/unirail.dbg
+	$(call say,STRIP,$@) $(CROSS)strip -s $< $(into)
+	@tools/static $(CROSS)readelf $@ || { rm -f $@; exit 1; }
+else
+$(BIN): $(OUT)/unirail.dbg
+	@ln -f $< $@
+endif
+
+## clean: remove build/ (the libraries stay in the cache)
+clean:
+	rm -rf $(B)
+
+## distclean: remove build/ and this user's whole cache of sources and libraries
+distclean: clean
+	rm -rf "$${UNIRAIL_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/unirail}"
+
+help:
+	@echo "make            the binary: build/unirail (FLAVOUR=release, debug or asan; ARCH=x86_64 or arm64; PROVIDERS=...)"
+	@sed -n 's/^## \([a-z-]*\): /\1	/p' $(MAKEFILE_LIST) | sort -u | expand -t 16 | sed 's/^/make /'
+
+include $(wildcard tools/build/*.mk)
+-include $(OBJS:=.d)
