@@ -45,13 +45,15 @@ struct err {
 
 #define ERR_INIT {0}
 
-/* All return `code`, so that `return err_set(...)` reads well; NULL e is fine. */
+/* All return `code` (made negative), so that `return err_set(...)` reads well; NULL e is fine.
+ * The setters forget what e held before; arguments may point into e. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Like err_set, and appends ": ENOENT" (the errno by name, since libcs word them differently). */
 int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "context: " before what is there; sets code only where none was set; keeps the kind. */
+/* Puts "context: " before what is there (nothing there: the errno's name); sets code only where
+ * none was set; keeps the kind. Too long a text loses its end, marked "...". */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Gives e a kind unless it has one already. */

@@ -5,7 +5,10 @@
 /*
  * Files under a root.  Every absolute path the program opens is resolved below `root` (an
  * O_PATH descriptor of "/" or of the directory given by --root), so that a recorded /sys, /proc,
- * /etc can stand in for the host's.
+ * /etc can stand in for the host's. Below a root that is not "/", neither ".." nor a symbolic link
+ * leads out of it (openat2 RESOLVE_IN_ROOT, Linux 5.6).
+ *
+ * Split over file.c (content), dir.c (folders and links) and lock.c.
  */
 
 #include <stdbool.h>
@@ -15,7 +18,8 @@
 #include "base/err.h"
 
 struct root {
-	int fd; /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
+	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
+	bool host; /* fd is "/" itself: paths mean what they mean to everybody */
 };
 
 int root_open(struct root *r, const char *dir, struct err *e); /* NULL: "/" */
@@ -31,7 +35,8 @@ int file_read(const struct root *r, const char *path, size_t max, struct buf *in
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
 /* One write(2) to an existing file; for sysfs and proc. */
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
-/* New content, all or nothing: temporary file beside it, fsync, rename, fsync of the folder. */
+/* New content, all or nothing: temporary file beside it (".NAME.xxxxxxxx.tmp"), fsync, rename,
+ * fsync of the folder. A full disk leaves the old file as it was. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
 int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
@@ -40,12 +45,35 @@ int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
+/* The symlink `path` -> target, made or replaced in one step (whatever file was there). */
+int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
+/* renameat2 within a root; `exclusive` refuses to replace (-EEXIST). The folder is synced. */
+int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
+		struct err *e);
+/* lstat: type, mode and size of the name itself. -ENOENT sets e as well. */
+struct stat;
+int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
 /*
  * flock(2) on a file (created 0600), released by close or death.  timeout_ms < 0 waits for
  * ever; -EWOULDBLOCK with kind ERR_AGAIN when time is up, naming the file.
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
+
+/*
+ * Content from elsewhere than memory: create a temporary file beside `path`, write to t.fd, then
+ * commit (fsync, rename, fsync of the folder) or abort. Both close it; abort after commit is fine.
+ */
+struct file_temp {
+	int dir, fd;
+	char name[256], base[256];
+};
+#define FILE_TEMP_INIT {.dir = -1, .fd = -1}
+int file_temp_open(const struct root *r, const char *path, mode_t mode, struct file_temp *t,
+		   struct err *e);
+int file_temp_commit(struct file_temp *t, struct err *e);
+void file_temp_abort(struct file_temp *t);
+#define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
 /* write(2) until done, EINTR and short writes handled. */
 int fd_write_all(int fd, const void *p, size_t n, struct err *e);

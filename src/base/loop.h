@@ -21,11 +21,16 @@ typedef void (*loop_timer_fn)(void *arg);
 int loop_new(struct loop **ret, struct err *e);
 void loop_free(struct loop *l); /* also its timers and watches; never the descriptors */
 int64_t loop_now_ms(const struct loop *l);
+/* From now on time is `ms` and stands still, except that a loop with nothing ready jumps to its
+ * next timer instead of sleeping. For tests. */
+void loop_set_now(struct loop *l, int64_t ms);
 
 int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 		struct loop_fd **ret, struct err *e);
+/* Callbacks may add and delete any watch or timer, their own too. Delete a watch before closing
+ * its descriptor. A descriptor has one watch (-EEXIST); plain files cannot be watched (-EPERM). */
 int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e);
-void loop_del_fd(struct loop_fd *f);
+void loop_del_fd(struct loop_fd *f); /* NULL is fine */
 
 /* One shot, after `ms`.  Add it again from the callback to repeat. */
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);

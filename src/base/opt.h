@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum opt_type {
@@ -46,9 +47,42 @@ struct cmd {
 	int min_args, max_args; /* max -1: any number */
 };
 
-/* Parses argv after the command's own words.  Returns the index of the first operand, or a
- * negative errno with e set (-ECANCELED: --help was asked and printed). */
+/*
+ * Parses argv, which begins after the command's own words: argv[0] is the first option or operand.
+ * Operands are moved to the end of argv, in order, so "show POOL -o json" works. Returns the index
+ * of the first operand (argc: none), or a negative errno with e set (-ECANCELED: --help was asked
+ * and printed). The number of operands is within min_args..max_args. `prog` is the words as
+ * typed, "unirail pool show", for the texts. Options not given leave `into` alone.
+ */
 int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void *into,
 	      struct err *e);
+
+/*
+ * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row
+ * with name NULL matches no word), sets *words to how many they were. -EINVAL with e set when
+ * there is none; --help in its place prints the applet's and is -ECANCELED.
+ *
+ *	const struct cmd *c;
+ *	int words, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
+ *
+ *	if (r == 0)
+ *		r = opt_parse(c, prog, argc - 1 - words, argv + 1 + words, &o, &e);
+ *	if (r < 0)
+ *		return opt_exit("unirail pool", r, &e);
+ */
+int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
+	     const struct cmd **ret, int *words, struct err *e);
+
+/* The exit status for what opt_parse or cmd_pick returned: 0 after --help, else 2 and one line
+ * "unirail pool: ..." on stderr. */
+int opt_exit(const char *prog, int r, const struct err *e);
+
+/* Help of one command: usage, its line, options, aligned. */
+void opt_help(const struct cmd *c, const char *prog, struct buf *b);
+/* "unirail pool list [OPTION...] [POOL]" without a new line. */
+void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
+
+/* The word of the list (n of them) that `word` most likely meant, or NULL. */
+const char *opt_nearest(const char *word, const char *const *list, size_t n);
 
 #endif

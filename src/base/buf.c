@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an empty buffer points at, so that its bytes are always NUL-terminated. Never written. */
+static char nothing[1];
+
+void buf_init(struct buf *b, size_t max)
+{
+	*b = (struct buf){.p = nothing, .max = max};
+}
+
+void buf_done(struct buf *b)
+{
+	if (b->cap)
+		free(b->p);
+	buf_init(b, b->max);
+}
+
+void buf_reset(struct buf *b)
+{
+	b->len = 0;
+	b->over = false;
+	if (b->cap)
+		b->p[0] = '\0';
+}
+
+/* Room for n more bytes and the NUL; n is within the ceiling. */
+static void reserve(struct buf *b, size_t n)
+{
+	size_t need = b->len + n + 1, cap = b->cap ? b->cap : 64;
+
+	if (need <= b->cap)
+		return;
+	while (cap < need)
+		cap *= 2;
+	if (cap > b->max)
+		cap = b->max + 1;
+	b->p = xrealloc(b->cap ? b->p : NULL, cap);
+	b->cap = cap;
+}
+
+/* How many of n bytes still go in. */
+static size_t admit(struct buf *b, size_t n)
+{
+	size_t room = b->over ? 0 : b->max - b->len;
+
+	if (n <= room)
+		return n;
+	b->over = true;
+	return room;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+	n = admit(b, n);
+	if (n == 0)
+		return;
+	reserve(b, n);
+	memcpy(b->p + b->len, p, n);
+	b->len += n;
+	b->p[b->len] = '\0';
+}
+
+void buf_str(struct buf *b, const char *s)
+{
+	if (s)
+		buf_add(b, s, strlen(s));
+}
+
+void buf_char(struct buf *b, char c)
+{
+	buf_add(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
+	va_end(ap);
+}
+
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	size_t room = b->cap ? b->cap - b->len : 0;
+	va_list again;
+	size_t n;
+	int r;
+
+	va_copy(again, ap);
+	r = vsnprintf(room ? b->p + b->len : NULL, room, fmt, again);
+	va_end(again);
+	n = r > 0 ? admit(b, (size_t)r) : 0;
+	if (n > 0 && n >= room) {
+		reserve(b, n);
+		vsnprintf(b->p + b->len, n + 1, fmt, ap);
+	}
+	b->len += n;
+	if (b->cap)
+		b->p[b->len] = '\0';
+}
+
+struct span buf_span(const struct buf *b)
+{
+	return (struct span){b->cap ? b->p : nothing, b->len};
+}
+
+char *buf_take(struct buf *b)
+{
+	char *p = b->cap ? b->p : xstrdup("");
+
+	buf_init(b, b->max);
+	return p;
+}
