@@ -10,7 +10,9 @@
  * The wire can be the kernel, a recorder (the kernel, and every datagram written to a file) or a
  * replayer (a recorded file answers; a request that is not the next recorded one fails with
  * -EPROTO and says what differs).  Recordings are text, one datagram a line: "> HEX" or "< HEX"
- * with sequence numbers and port ids zeroed, "#" comments.
+ * with port ids zeroed and sequence numbers counted from the request's first message (so that
+ * answers still find their message), "#" comments.  "# protocol netfilter" names the protocol
+ * (route, netfilter, rdma, generic; route when there is no such line).
  *
  * Changes go through batches: messages are collected, sent together in as few sendmsg() as fit,
  * and every answer is matched to its message.  The kernel carries out a batch in order and does
@@ -31,7 +33,7 @@ enum nl_proto { NL_ROUTE, NL_NETFILTER, NL_RDMA, NL_GENERIC };
 
 /* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT when the kernel lacks the protocol. */
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e);
-void nl_close(struct nl_wire *w);
+void nl_wire_close(struct nl_wire *w); /* libnl has a nl_close() of its own */
 void nl_cleanup(struct nl_wire **w);
 #define auto_nl __attribute__((cleanup(nl_cleanup)))
 
