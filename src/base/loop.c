@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+struct loop_fd {
+	struct loop *l;
+	int fd; /* -1: deleted, freed once the events at hand are dealt with */
+	loop_fd_fn fn;
+	void *arg;
+	struct loop_fd *prev, *next;
+};
+
+struct loop_timer {
+	struct loop *l;
+	int64_t due;
+	uint64_t seq;
+	loop_timer_fn fn;
+	void *arg;
+	struct loop_timer *prev, *next;
+};
+
+struct loop {
+	int epoll;
+	struct loop_fd *fds, *dead;
+	struct loop_timer *first, *last; /* by due, then in the order they were added */
+	struct loop_timer *running;
+	uint64_t seq;
+	int64_t test_now;
+	bool test_clock, stopped;
+	int value;
+};
+
+int loop_new(struct loop **ret, struct err *e)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct loop *l;
+
+	if (fd < 0)
+		return err_sys(e, -errno, "make an epoll descriptor");
+	l = xcalloc(1, sizeof(*l));
+	l->epoll = fd;
+	*ret = l;
+	return 0;
+}
+
+static void bury(struct loop *l)
+{
+	while (l->dead) {
+		struct loop_fd *f = l->dead;
+
+		l->dead = f->next;
+		free(f);
+	}
+}
+
+void loop_free(struct loop *l)
+{
+	if (!l)
+		return;
+	while (l->fds)
+		loop_del_fd(l->fds);
+	bury(l);
+	while (l->first)
+		loop_del_timer(l->first);
+	cleanup_fd(&l->epoll);
+	free(l);
+}
+
+int64_t loop_now_ms(const struct loop *l)
+{
+	return l->test_clock ? l->test_now : now_mono_ms();
+}
+
+void loop_set_now(struct loop *l, int64_t ms)
+{
+	l->test_clock = true;
+	l->test_now = ms;
+}
+
+int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
+		struct loop_fd **ret, struct err *e)
+{
+	struct loop_fd *f = xcalloc(1, sizeof(*f));
+	struct epoll_event ev = {.events = events, .data.ptr = f};
+
+	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
+		int code = -errno;
+
+		free(f);
+		return err_sys(e, code, "watch descriptor %d", fd);
+	}
+	*f = (struct loop_fd){.l = l, .fd = fd, .fn = fn, .arg = arg, .next = l->fds};
+	if (f->next)
+		f->next->prev = f;
+	l->fds = f;
+	*ret = f;
+	return 0;
+}
+
+int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = f};
+
+	if (epoll_ctl(f->l->epoll, EPOLL_CTL_MOD, f->fd, &ev) < 0)
+		return err_sys(e, -errno, "watch descriptor %d", f->fd);
+	return 0;
+}
+
+void loop_del_fd(struct loop_fd *f)
+{
+	if (!f || f->fd < 0)
+		return;
+	epoll_ctl(f->l->epoll, EPOLL_CTL_DEL, f->fd, NULL);
+	if (f->prev)
+		f->prev->next = f->next;
+	else
+		f->l->fds = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	/* An event for it may be next in the batch that is being dispatched. */
+	f->fd = -1;
+	f->prev = NULL;
+	f->next = f->l->dead;
+	f->l->dead = f;
+}
+
+struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg)
+{
+	struct loop_timer *t = xmalloc(sizeof(*t)), *after = l->last;
+	int64_t due;
+
+	if (__builtin_add_overflow(loop_now_ms(l), ms > 0 ? ms : 0, &due))
+		due = INT64_MAX;
+	while (after && after->due > due)
+		after = after->prev;
+	*t = (struct loop_timer){.l = l, .due = due, .seq = l->seq++, .fn = fn, .arg = arg};
+	t->prev = after;
+	t->next = after ? after->next : l->first;
+	*(after ? &after->next : &l->first) = t;
+	*(t->next ? &t->next->prev : &l->last) = t;
+	return t;
+}
+
+static void unlink_timer(struct loop_timer *t)
+{
+	*(t->prev ? &t->prev->next : &t->l->first) = t->next;
+	*(t->next ? &t->next->prev : &t->l->last) = t->prev;
+}
+
+void loop_del_timer(struct loop_timer *t)
+{
+	/* The one whose callback runs is off the list already and goes right after it. */
+	if (!t || t == t->l->running)
+		return;
+	unlink_timer(t);
+	free(t);
+}
+
+static void run_timers(struct loop *l)
+{
+	int64_t now = loop_now_ms(l);
+	uint64_t fresh = l->seq; /* what callbacks add waits for the next round: fds get a turn */
+
+	while (!l->stopped && l->first && l->first->due <= now && l->first->seq < fresh) {
+		struct loop_timer *t = l->first;
+
+		unlink_timer(t);
+		l->running = t;
+		t->fn(t->arg);
+		l->running = NULL;
+		free(t);
+	}
+}
+
+static int wait_ms(const struct loop *l)
+{
+	int64_t left;
+
+	if (!l->first)
+		return -1;
+	left = l->test_clock ? 0 : l->first->due - loop_now_ms(l);
+	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+static void run_once(struct loop *l)
+{
+	struct epoll_event ev[64];
+	int n = epoll_wait(l->epoll, ev, ARRAY_LEN(ev), wait_ms(l));
+
+	for (int i = 0; i < n && !l->stopped; i++) {
+		struct loop_fd *f = ev[i].data.ptr;
+
+		if (f->fd >= 0)
+			f->fn(f->arg, ev[i].events);
+	}
+	bury(l);
+	if (n == 0 && l->test_clock && l->first && l->first->due > l->test_now)
+		l->test_now = l->first->due;
+	run_timers(l);
+}
+
+int loop_run(struct loop *l)
+{
+	int value;
+
+	while (!l->stopped && (l->fds || l->first))
+		run_once(l);
+	value = l->stopped ? l->value : 0;
+	l->stopped = false;
+	return value;
+}
+
+void loop_stop(struct loop *l, int value)
+{
+	l->stopped = true;
+	l->value = value;
+}
