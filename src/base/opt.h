@@ -60,7 +60,7 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 /*
  * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row
  * with name NULL matches no word), sets *words to how many they were. -EINVAL with e set when
- * there is none; --help in its place prints the applet's and is -ECANCELED.
+ * there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
  *
  *	const struct cmd *c;
  *	int words, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
@@ -81,6 +81,12 @@ int opt_exit(const char *prog, int r, const struct err *e);
 void opt_help(const struct cmd *c, const char *prog, struct buf *b);
 /* "unirail pool list [OPTION...] [POOL]" without a new line. */
 void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
+
+/* The commands of an applet, one line each. */
+void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
+/* "  LEFT    help, wrapped", and the LEFT of an option: "-n, --rails N". */
+void opt_row(struct buf *b, const char *left, const char *help);
+void opt_left(const struct opt *o, char *ret, size_t size);
 
 /* The word of the list (n of them) that `word` most likely meant, or NULL. */
 const char *opt_nearest(const char *word, const char *const *list, size_t n);
