@@ -5,9 +5,8 @@ FLAVOUR ?= release
 ARCH ?= $(shell uname -m)
 override ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
 native := $(shell uname -m)
-PREFIX_DIR ?= /usr/local
 
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 MAKEFLAGS += --no-builtin-rules

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# make check and what it consists of.
+
+# tests/unit/test_*.c are programs; any other .c beside them is linked into all of those.
+TESTS := $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
+TEST_COMMON := $(patsubst %.c,$(OBJ)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+T ?= $(TESTS)
+
+.PHONY: check unit units headers layering format
+## check: unit tests (static musl, and glibc with ASan and UBSan), layers, headers, shellcheck, clang-format
+check:
+	@tools/need check
+	+@MAKE='$(MAKE)' tools/check
+
+## unit: run unit tests under both libcs, one with T=test_buf
+unit:
+	+@MAKE='$(MAKE)' tools/check units $(T)
+
+# Only builds; tools/check runs them.
+units: $(T:%=$(OBJ)/tests/%)
+
+$(OBJ)/tests/unit/%.o: tests/unit/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<,,-Itests/unit -DTEST_DATA='"tests/"')
+$(OBJ)/tests/%: $(OBJ)/tests/unit/%.o $(TEST_COMMON) $(LIB)
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) -lcmocka $(into)
+.SECONDARY: $(TESTS:%=$(OBJ)/tests/unit/%.o)
+
+## headers: each header compiles by itself
+headers: $(HDR:%=$(OBJ)/%.alone)
+$(OBJ)/%.h.alone: %.h $(OBJ)/flags
+	@mkdir -p $(@D)
+	@echo '#include "$(patsubst src/%,%,$<)"' | \
+		$(CC) $(CFLAGS) -x c -fsyntax-only -MMD -MP -MT $@ -MF $@.d - || { echo "$<: does not compile by itself" >&2; exit 1; }
+	@touch $@
+-include $(HDR:%=$(OBJ)/%.alone.d) $(TESTS:%=$(OBJ)/tests/unit/%.o.d) $(TEST_COMMON:=.d)
+
+## layering: hold what DESIGN.md says about who includes whom
+layering:
+	@tools/layering
+
+# Generated protobuf code keeps its generator's style.
+F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.c tests/unit/*.h))
+.PHONY: format-check
+## format: rewrite C files as .clang-format says (some only: F="src/base/err.c ...")
+format:
+	@tools/need check
+	clang-format -i $(F)
+format-check:
+	@clang-format --dry-run -Werror $(F) 2>&1 | sed -n 's/^\([^:]*\):[0-9].*error:.*/\1/p' | sort | uniq -c | \
+		awk '{ print $$2 ": " $$1 " places; make format F=" $$2 } END { exit NR > 0 }'
+
+## test: everything that needs this machine's kernel only: the binary, make check, tests/netns
+test:
+	@tools/need check test
+	+@$(MAKE) all
+	+@$(MAKE) check
+	@tools/pytest tests/netns
+.PHONY: test
