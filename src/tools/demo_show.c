@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/columns.h"
+#include "tools/demo.h"
+
+static const char *plan_words(const struct demo *d)
+{
+	return strcmp(d->opt.plan, "shared") == 0
+		       ? "shared subnets (a /24 a rail for all nodes)"
+		       : "exclusive subnets (a /27 a rail and node)";
+}
+
+void demo_show_head(const struct demo *d)
+{
+	printf("a fabric, a node with %d rails (MTU %u), %d pods; %s\n", (int)d->opt.rails,
+	       d->nics[1].mtu, DEMO_PODS, plan_words(d));
+}
+
+static void cost(const char *verb, const struct demo_call *c)
+{
+	printf("%s in %.1f ms, %.1f ms of CPU, one process", verb, (double)c->wall_us / 1000,
+	       (double)c->cpu_us / 1000);
+}
+
+static const char *master_of(const struct demo *d, const struct link *l)
+{
+	for (size_t i = 0; i < d->n_nics; i++)
+		if (strcmp(d->nics[i].pod_if, l->name) == 0)
+			return d->nics[i].name;
+	return strcmp(l->kind, "veth") == 0 ? "node" : NULL;
+}
+
+static void show_interfaces(const struct demo *d, const struct demo_facts *f)
+{
+	auto_columns struct columns c;
+	static const char *const head[] = {"INTERFACE", "KIND", "ON", "MTU", "MAC", "ADDRESS"};
+
+	columns_init(&c, 6, "  ");
+	for (size_t i = 0; i < 6; i++)
+		columns_add(&c, head[i]);
+	for (size_t i = 0; i < f->n_links; i++) {
+		const struct link *l = &f->links[i];
+		struct ipnet ip;
+		char mac[MAC_TEXT_MAX], text[IP_TEXT_MAX];
+
+		if (link_is_loopback(l))
+			continue;
+		columns_add(&c, l->name);
+		columns_add(&c, l->kind);
+		columns_add(&c, master_of(d, l));
+		columns_addf(&c, "%u", l->mtu);
+		columns_add(&c, mac_str(&l->mac, mac));
+		columns_add(&c, demo_link_ip(f, l->name, &ip) ? ipnet_str(&ip, text) : NULL);
+	}
+	columns_print(&c, stdout);
+}
+
+static void show_rules(const struct demo_facts *f)
+{
+	auto_columns struct columns c;
+
+	columns_init(&c, 2, "  ");
+	columns_add(&c, "PRIORITY");
+	columns_add(&c, "RULE");
+	for (size_t i = 0; i < f->n_rules; i++) {
+		char *words;
+
+		if (f->rules[i].family != 4)
+			continue;
+		words = demo_rule_words(&f->rules[i]);
+		columns_addf(&c, "%u", f->rules[i].priority);
+		columns_add(&c, words);
+		free(words);
+	}
+	columns_print(&c, stdout);
+}
+
+static bool route_is_shown(const struct route *r, uint32_t table)
+{
+	return r->family == 4 && r->table == table;
+}
+
+static void add_table(struct columns *c, const struct demo_facts *f, uint32_t table)
+{
+	for (size_t i = 0; i < f->n_routes; i++) {
+		char *words;
+
+		if (!route_is_shown(&f->routes[i], table))
+			continue;
+		words = demo_route_words(f, &f->routes[i]);
+		if (table == TABLE_MAIN)
+			columns_add(c, "main");
+		else
+			columns_addf(c, "%u", table);
+		columns_add(c, words);
+		free(words);
+	}
+}
+
+/* In the order of their rules, each table once: that is how a packet meets them. */
+static bool table_was_shown(const struct demo_facts *f, size_t rule)
+{
+	for (size_t i = 0; i < rule; i++)
+		if (f->rules[i].family == 4 && f->rules[i].table == f->rules[rule].table)
+			return true;
+	return false;
+}
+
+static void show_routes(const struct demo_facts *f)
+{
+	auto_columns struct columns c;
+
+	columns_init(&c, 2, "  ");
+	columns_add(&c, "TABLE");
+	columns_add(&c, "ROUTE");
+	for (size_t i = 0; i < f->n_rules; i++)
+		if (f->rules[i].family == 4 && f->rules[i].table != TABLE_LOCAL &&
+		    !table_was_shown(f, i))
+			add_table(&c, f, f->rules[i].table);
+	columns_print(&c, stdout);
+}
+
+void demo_show_pod(const struct demo *d, size_t pod)
+{
+	const struct demo_pod *p = &d->pods[pod];
+
+	printf("\n%s: ", p->name);
+	cost("attached", &p->add);
+	printf("; gateways asked, no address in conflict\n\n");
+	show_interfaces(d, &p->facts);
+	if (pod > 0)
+		return;
+	printf("\n");
+	show_rules(&p->facts);
+	printf("\n");
+	show_routes(&p->facts);
+}
+
+static void add_answer(struct columns *c, const struct demo_ping *p)
+{
+	char ip[IP_TEXT_MAX];
+
+	columns_add(c, ip_str(&p->target, ip));
+	if (p->us < 0)
+		columns_add(c, "no answer");
+	else
+		columns_addf(c, "%.2f ms", (double)p->us / 1000);
+}
+
+static const struct demo_ping *ping_of(const struct demo *d, size_t nic, const char *to)
+{
+	for (size_t i = 0; i < d->n_pings; i++)
+		if (d->pings[i].pod == 0 && d->pings[i].nic == nic &&
+		    strcmp(d->pings[i].to, to) == 0)
+			return &d->pings[i];
+	return NULL;
+}
+
+void demo_show_pings(const struct demo *d)
+{
+	auto_columns struct columns c;
+	static const char *const head[] = {"PING FROM POD-1 BY", "GATEWAY", "ANSWERED", "POD-2",
+					   "ANSWERED"};
+
+	columns_init(&c, 5, "  ");
+	for (size_t i = 0; i < 5; i++)
+		columns_add(&c, head[i]);
+	for (size_t i = 0; i < d->n_nics; i++) {
+		const struct demo_ping *gw = ping_of(d, i, "gateway"), *pod = ping_of(d, i, "pod-2");
+
+		if (!gw || !pod)
+			continue;
+		columns_add(&c, d->nics[i].pod_if);
+		add_answer(&c, gw);
+		add_answer(&c, pod);
+	}
+	printf("\n");
+	columns_print(&c, stdout);
+}
+
+static void show_kept(const struct demo *d)
+{
+	printf("\nkept: ");
+	for (enum demo_ns i = 0; i < NS_COUNT; i++)
+		printf("%sunirail-demo-%s", i ? ", " : "", demo_ns_name(i));
+	printf(" (ip netns), %s\n"
+	       "look: ip netns exec unirail-demo-pod-1 ip address; remove: unirail demo --clean\n",
+	       d->dir);
+}
+
+void demo_show_end(const struct demo *d)
+{
+	if (d->opt.keep)
+		show_kept(d);
+	else {
+		for (size_t i = 0; i < DEMO_PODS; i++) {
+			printf("%s%s: ", i ? "" : "\n", d->pods[i].name);
+			cost("detached", &d->pods[i].del);
+			printf("\n");
+		}
+		if (d->n_left == 0)
+			printf("left on the node, in the pods and in the address store: nothing "
+			       "(links, addresses,\nrules, routes, neighbours, nf_tables compared "
+			       "with before)\n");
+	}
+	for (size_t i = 0; i < d->n_problems; i++)
+		printf("%sNOT AS IT OUGHT TO BE: %s\n", i ? "" : "\n", d->problems[i]);
+}
