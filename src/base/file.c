@@ -176,6 +176,8 @@ int file_temp_open(const struct root *r, const char *path, mode_t mode, struct f
 		n.fd = openat(n.dir, n.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode & 07777);
 	} while (n.fd < 0 && (errno == EEXIST || errno == EINTR));
 	err = n.fd < 0 ? -errno : 0;
+	if (err < 0)
+		n.name[0] = '\0';
 	if (err == 0 && fchmod(n.fd, mode & 07777) < 0)
 		err = -errno;
 	if (err < 0) {
@@ -188,20 +190,23 @@ int file_temp_open(const struct root *r, const char *path, mode_t mode, struct f
 
 int file_temp_commit(struct file_temp *t, struct err *e)
 {
-	int r = 0;
+	int r = fsync(t->fd) < 0 ? -errno : 0;
 
-	if (fsync(t->fd) < 0)
-		r = err_sys(e, -errno, "fsync new '%s'", t->base);
+	/* Closed before it has its name: executing a file open for writing is ETXTBSY. */
+	if (close(t->fd) < 0 && r == 0)
+		r = -errno;
+	t->fd = -1;
+	if (r < 0)
+		err_sys(e, r, "write out '%s'", t->name);
 	else if (renameat(t->dir, t->name, t->dir, t->base) < 0)
 		r = err_sys(e, -errno, "rename '%s' to '%s'", t->name, t->base);
-	if (r < 0) {
-		file_temp_abort(t);
-		return r;
+	else
+		t->name[0] = '\0';
+	if (r == 0) {
+		r = path_sync_dir(t->dir);
+		if (r < 0)
+			err_sys(e, r, "fsync the folder of '%s'", t->base);
 	}
-	t->name[0] = '\0';
-	r = path_sync_dir(t->dir);
-	if (r < 0)
-		err_sys(e, r, "fsync the folder of '%s'", t->base);
 	file_temp_abort(t);
 	return r;
 }
@@ -210,7 +215,7 @@ void file_temp_abort(struct file_temp *t)
 {
 	int saved = errno;
 
-	if (t->fd >= 0 && t->name[0])
+	if (t->dir >= 0 && t->name[0])
 		unlinkat(t->dir, t->name, 0);
 	cleanup_fd(&t->fd);
 	cleanup_fd(&t->dir);

@@ -60,6 +60,9 @@ int file_lstat(const struct root *r, const char *path, struct stat *ret, struct 
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
 
+/* The same wait on a descriptor of one's own, a folder's for instance; 0 or -errno. */
+int lock_fd(int fd, int timeout_ms);
+
 /*
  * Content from elsewhere than memory: create a temporary file beside `path`, write to t.fd, then
  * commit (fsync, rename, fsync of the folder) or abort. Both close it; abort after commit is fine.

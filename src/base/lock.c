@@ -33,6 +33,16 @@ static int flock_until(int fd, int64_t deadline)
 	return 0;
 }
 
+static int64_t deadline_of(int timeout_ms)
+{
+	return timeout_ms < 0 ? -1 : now_mono_ms() + timeout_ms;
+}
+
+int lock_fd(int fd, int timeout_ms)
+{
+	return flock_until(fd, deadline_of(timeout_ms));
+}
+
 /* Somebody may remove the file while we wait: a lock on a file without a name guards nothing. */
 static bool has_name(int fd)
 {
@@ -43,7 +53,7 @@ static bool has_name(int fd)
 
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e)
 {
-	int64_t deadline = timeout_ms < 0 ? -1 : now_mono_ms() + timeout_ms;
+	int64_t deadline = deadline_of(timeout_ms);
 
 	for (;;) {
 		auto_fd int f = file_open(r, path, O_RDWR | O_CREAT, 0600, e);

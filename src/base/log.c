@@ -24,7 +24,7 @@ enum { CONTEXT_MAX = 8 };
 
 /* Where lines go. Fixed sizes: a line about memory running out needs none. */
 static struct {
-	int fd;
+	int file; /* its descriptor while path is set, else stderr is meant */
 	enum log_format format;
 	int64_t max_bytes;
 	int max_files;
@@ -32,7 +32,7 @@ static struct {
 	struct {
 		char key[32], value[256];
 	} context[CONTEXT_MAX];
-} out = {.fd = STDERR_FILENO};
+} out;
 
 int log_level_parse(const char *s, enum log_level *ret)
 {
@@ -84,7 +84,7 @@ static int make_folder(const char *path, struct err *e)
 int log_setup(const struct log_conf *c, struct err *e)
 {
 	bool to_file = c->path && *c->path;
-	int fd = STDERR_FILENO;
+	int fd = -1;
 
 	if (to_file) {
 		int r = make_folder(c->path, e);
@@ -95,9 +95,9 @@ int log_setup(const struct log_conf *c, struct err *e)
 		if (fd < 0)
 			return err_sys(e, fd, "open log file '%s'", c->path);
 	}
-	if (out.fd != STDERR_FILENO)
-		close(out.fd);
-	out.fd = fd;
+	if (out.path[0])
+		close(out.file);
+	out.file = fd;
 	out.format = c->format;
 	out.max_bytes = c->max_bytes;
 	out.max_files = c->max_files;
@@ -158,14 +158,14 @@ static void rotate(void)
 	struct stat ours, named;
 	int fd;
 
-	flock(out.fd, LOCK_EX);
-	if (fstat(out.fd, &ours) == 0 && stat(out.path, &named) == 0 && same_file(&ours, &named))
+	flock(out.file, LOCK_EX);
+	if (fstat(out.file, &ours) == 0 && stat(out.path, &named) == 0 && same_file(&ours, &named))
 		shift_files();
-	flock(out.fd, LOCK_UN);
+	flock(out.file, LOCK_UN);
 	fd = open_log(out.path);
 	if (fd >= 0) {
-		close(out.fd);
-		out.fd = fd;
+		close(out.file);
+		out.file = fd;
 	}
 }
 
@@ -174,13 +174,13 @@ static void emit(const struct log_line *l)
 	struct stat st;
 
 	/* nlink 0: somebody removed the file, and lines would go nowhere. */
-	if (out.path[0] && fstat(out.fd, &st) == 0 &&
+	if (out.path[0] && fstat(out.file, &st) == 0 &&
 	    (st.st_nlink == 0 ||
 	     (out.max_bytes > 0 && st.st_size > 0 &&
 	      st.st_size + (int64_t)l->n > out.max_bytes)))
 		rotate();
 	/* One write a line, so that lines of several processes do not mix. */
-	while (write(out.fd, l->p, l->n) < 0 && errno == EINTR)
+	while (write(out.path[0] ? out.file : STDERR_FILENO, l->p, l->n) < 0 && errno == EINTR)
 		;
 }
 
