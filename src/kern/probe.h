@@ -4,14 +4,16 @@
 
 /*
  * Address-conflict and gateway detection on all rails at once, by ARP (RFC 5227, RFC 826) and NDP
- * (RFC 4861, 4862), and gratuitous announcement. Raw sockets, one per link and family, one event
- * loop, one total time limit.
+ * (RFC 4861, 4862), and gratuitous announcement. Packet sockets, one a probe, one event loop, one
+ * total time limit.
  *
  * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a
  * neighbour solicitation from ::), a conflict is any ARP packet whose sender is the address and
  * whose MAC is not ours, or another host's probe for it (RFC 5227 2.1.1); it is quiet when the
- * last interval has passed without one. Only then is the gateway asked (from the address itself),
- * up to `tries` times: so nobody's cache is poisoned by an address in conflict.
+ * last interval has passed without one, on a link that still has carrier. "Ours" is every link of
+ * the namespace: with arp_ignore=0 a sister rail answers for the address as well. Only then is
+ * the gateway asked (from the address itself), up to `tries` times: so nobody's cache is poisoned
+ * by an address in conflict.
  * ARP frames carry the link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */
 
@@ -31,27 +33,32 @@ struct probe {
 	const char *ifname; /* for words */
 	int index;	    /* in the namespace */
 	struct mac mac;
-	uint16_t arptype; /* ARPHRD_* */
+	uint16_t arptype;	   /* ARPHRD_* */
 	struct ipaddr ip, gateway; /* gateway.family 0: none to ask */
 	bool want_conflict, want_gateway;
 	/* out */
 	enum probe_state state;
-	struct mac other;      /* who holds the address; the gateway's MAC when OK */
-	int64_t conflict_us;   /* time spent on the conflict test */
-	int64_t gateway_us;    /* from first request to the gateway's answer */
-	int sent;	       /* packets */
+	struct mac other;    /* who holds the address; the gateway's MAC when OK */
+	int64_t conflict_us; /* time spent on the conflict test */
+	int64_t gateway_us;  /* from first request to the gateway's answer */
+	int sent;	     /* packets */
 	struct err why;
 };
 
 struct probe_limits {
-	int tries;	   /* default 3 */
-	int interval_ms;   /* default 100 */
-	int total_ms;	   /* default 1000: for everything together */
+	int tries;	 /* default 3 */
+	int interval_ms; /* default 100 */
+	int total_ms;	 /* default 1000: for everything together */
 };
-#define PROBE_LIMITS_INIT {3, 100, 1000}
+#define PROBE_LIMITS_INIT                                                                          \
+	{                                                                                          \
+		3, 100, 1000                                                                       \
+	}
 
 /* Returns 0 when the probes were carried out (look at each state), negative when none could be.
- * The links are up already; waits (within the limit) for carrier and for an IPv6 link-local. */
+ * The links are up already; waits (within the limit) for carrier. IPv6 waits for nothing else:
+ * the packets are made whole (kern/ndp.h), so neither the link's link-local nor the address must
+ * have passed the kernel's own test, which takes a second or two on a new link. */
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e);
 /* One line for people and for the CNI error: "rail net1: ip conflict: pod's interface net1 with an
  * conflicting ip 10.0.0.2, 10.0.0.2 is located at 0a:..." or "gateway 10.0.0.1 is unreachable". */

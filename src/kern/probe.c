@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/probe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "kern/netns.h"
+#include "kern/packet.h"
+
+enum {
+	RETRY_MS = 10,	   /* while a link has no carrier, or takes no packet yet */
+	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
+};
+
+enum stage { WAITING, PROBING, ASKING, DONE };
+
+struct job {
+	struct run *run;
+	struct probe *p;
+	struct packet_link link;
+	struct mac mine;
+	struct probe_ears ears;
+	enum stage stage;
+	int left; /* packets to send in this stage */
+	int64_t since_us;
+	int blocked; /* why nothing could be sent last time: -ENETDOWN is "no carrier" */
+	int fd, group_fd;
+	struct loop_timer *timer;
+};
+
+struct run {
+	struct loop *loop;
+	struct nl_wire *wire;
+	const struct probe_limits *limits;
+	struct packet_link *links;
+	struct mac *macs; /* of all links and of all probes */
+	struct job *jobs;
+	size_t n_links, n_macs, n_jobs, open;
+	int64_t links_ms; /* when they were listed */
+};
+
+static void finish(struct job *j, enum probe_state state)
+{
+	if (j->stage == DONE)
+		return;
+	j->stage = DONE;
+	j->p->state = state;
+	loop_del_timer(j->timer);
+	j->timer = NULL;
+	if (--j->run->open == 0)
+		loop_stop(j->run->loop, 0);
+}
+
+static void step(void *arg);
+
+static void again(struct job *j, int64_t ms)
+{
+	j->timer = loop_add_timer(j->run->loop, ms, step, j);
+}
+
+static void enter(struct job *j, enum stage stage)
+{
+	j->stage = stage;
+	j->left = j->run->limits->tries;
+	j->since_us = 0;
+}
+
+static bool asks_gateway(const struct probe *p)
+{
+	return p->want_gateway && p->gateway.family;
+}
+
+/* All rails ask in the same millisecond mostly: one dump answers them. */
+static void refresh_links(struct run *run)
+{
+	int64_t now = loop_now_ms(run->loop);
+	struct packet_link *links;
+	size_t n;
+
+	if (now - run->links_ms < RETRY_MS / 2 || packet_links(run->wire, &links, &n, NULL) < 0)
+		return;
+	free(run->links);
+	run->links = links;
+	run->n_links = n;
+	run->links_ms = now;
+}
+
+static bool has_carrier(struct job *j)
+{
+	const struct packet_link *l;
+
+	refresh_links(j->run);
+	l = packet_link_find(j->run->links, j->run->n_links, j->p->index);
+	return l && packet_link_running(l);
+}
+
+/* Sends the stage's next packet. A link may refuse packets for a moment after it came up. */
+static void send_next(struct job *j)
+{
+	int r = packet_ask(j->fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
+
+	j->blocked = r;
+	if (r < 0) {
+		again(j, RETRY_MS);
+		return;
+	}
+	j->p->sent++;
+	j->left--;
+	if (!j->since_us)
+		j->since_us = now_mono_us();
+	again(j, j->run->limits->interval_ms);
+}
+
+static void wait_for_carrier(struct job *j)
+{
+	enter(j, WAITING);
+	j->blocked = -ENETDOWN;
+	again(j, RETRY_MS);
+}
+
+/* Nothing was heard in the whole of the conflict test. */
+static void quiet(struct job *j)
+{
+	/* A link without carrier drops what is sent and says nothing: that silence means nothing. */
+	if (!has_carrier(j)) {
+		wait_for_carrier(j);
+		return;
+	}
+	j->p->conflict_us = now_mono_us() - j->since_us;
+	if (!asks_gateway(j->p)) {
+		finish(j, PROBE_OK);
+		return;
+	}
+	enter(j, ASKING);
+	send_next(j);
+}
+
+static void step(void *arg)
+{
+	struct job *j = arg;
+
+	j->timer = NULL;
+	if (j->stage == WAITING) {
+		if (!has_carrier(j)) {
+			wait_for_carrier(j);
+			return;
+		}
+		enter(j, j->p->want_conflict ? PROBING : ASKING);
+	}
+	if (j->left > 0)
+		send_next(j);
+	else if (j->stage == PROBING)
+		quiet(j);
+	/* else all was asked of the gateway: its answer may be late, until the limit */
+}
+
+static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
+{
+	struct probe *p = j->p;
+
+	if (saw == SAW_CONFLICT && p->want_conflict) {
+		p->other = *other;
+		if (j->stage == PROBING)
+			p->conflict_us = j->since_us ? now_mono_us() - j->since_us : 0;
+		finish(j, PROBE_CONFLICT);
+	} else if (saw == SAW_GATEWAY && j->stage == ASKING && j->since_us) {
+		p->other = *other;
+		p->gateway_us = now_mono_us() - j->since_us;
+		finish(j, PROBE_OK);
+	}
+}
+
+static void hear(void *arg, uint32_t events)
+{
+	struct job *j = arg;
+	enum probe_saw saw;
+	struct mac other;
+
+	(void)events;
+	for (int i = 0; i < HEAR_AT_ONCE && j->stage != DONE; i++) {
+		int r = packet_hear(j->fd, &j->link, &j->ears, &saw, &other);
+
+		/* An error (ENETDOWN when the link goes down) is told once: the timers go on. */
+		if (r <= 0)
+			return;
+		heard(j, saw, &other);
+	}
+}
+
+static int why_not_done(struct job *j)
+{
+	struct probe *p = j->p;
+	int ms = j->run->limits->total_ms;
+
+	if (j->blocked == -ENETDOWN)
+		return err_kind(
+			&p->why, ERR_AGAIN, j->blocked,
+			"probe on '%s': no carrier within %d ms (cable, switch port, or the "
+			"lower link is down)",
+			p->ifname, ms);
+	if (j->blocked < 0)
+		return err_sys(&p->why, j->blocked, "probe on '%s': send a packet", p->ifname);
+	return err_kind(
+		&p->why, ERR_AGAIN, -ETIMEDOUT,
+		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
+		p->ifname, ms);
+}
+
+static void time_is_up(void *arg)
+{
+	struct run *run = arg;
+
+	for (size_t i = 0; i < run->n_jobs; i++) {
+		struct job *j = &run->jobs[i];
+
+		if (j->stage == DONE)
+			continue;
+		if (j->stage == ASKING && j->since_us) {
+			j->p->gateway_us = now_mono_us() - j->since_us;
+			finish(j, PROBE_UNREACHABLE);
+			continue;
+		}
+		why_not_done(j);
+		finish(j, PROBE_FAILED);
+	}
+}
+
+static int check_limits(const struct probe_limits *l, struct err *e)
+{
+	if (l->tries < 1 || l->interval_ms < 1 || l->total_ms < 1)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"probe limits: %d tries, %d ms apart, %d ms in all, want at least 1 each",
+			l->tries, l->interval_ms, l->total_ms);
+	if ((int64_t)l->tries * l->interval_ms > l->total_ms)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"probe limits: %d tries %d ms apart do not fit into %d ms",
+				l->tries, l->interval_ms, l->total_ms);
+	return 0;
+}
+
+static int check_probe(const struct probe *p, struct err *e)
+{
+	char a[IP_TEXT_MAX], b[IP_TEXT_MAX];
+
+	if (!p->ip.family || ip_is_unspecified(&p->ip) || ip_is_multicast(&p->ip))
+		return err_kind(e, ERR_CONF, -EINVAL, "probe on '%s': no address to ask for",
+				p->ifname);
+	if (asks_gateway(p) && p->gateway.family != p->ip.family)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"probe on '%s': gateway '%s' is not of the family of '%s'",
+				p->ifname, ip_str(&p->gateway, a), ip_str(&p->ip, b));
+	return 0;
+}
+
+/* What was given wins over what the link says. */
+static int find_link(struct job *j, struct err *e)
+{
+	const struct probe *p = j->p;
+	const struct packet_link *l = packet_link_find(j->run->links, j->run->n_links, p->index);
+	int r;
+
+	if (!l)
+		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+				"probe on '%s': Link not found (index %d)", p->ifname, p->index);
+	j->link = *l;
+	if (p->arptype)
+		j->link.arptype = p->arptype;
+	r = packet_link_usable(&j->link, p->ifname, e);
+	if (r < 0)
+		return r;
+	j->mine = p->mac.len ? p->mac : l->mac;
+	if (!l->mac.len || j->mine.len != l->mac.len || l->broadcast.len != l->mac.len)
+		return err_set(
+			e, -EINVAL,
+			"probe on '%s': link addresses of %u, %u and %u bytes do not go together",
+			p->ifname, j->mine.len, l->mac.len, l->broadcast.len);
+	return 0;
+}
+
+static int open_job(struct job *j, struct err *e)
+{
+	const struct probe *p = j->p;
+	struct loop_fd *watch;
+	int r = check_probe(p, e);
+
+	if (!r)
+		r = find_link(j, e);
+	if (r < 0)
+		return r;
+	j->ears = (struct probe_ears){.ip = p->ip, .mine = j->run->macs, .n_mine = j->run->n_macs};
+	if (asks_gateway(p))
+		j->ears.gateway = p->gateway;
+	if (getrandom(j->ears.nonce, PROBE_NONCE, 0) != PROBE_NONCE)
+		return err_sys(e, -errno, "probe on '%s': get random bytes", p->ifname);
+	if (p->ip.family == 6)
+		r = packet_join(&j->link, &p->ip, &j->group_fd, e);
+	if (!r)
+		r = packet_open_probe(&j->link, &j->ears, &j->fd, e);
+	if (!r)
+		r = loop_add_fd(j->run->loop, j->fd, EPOLLIN, hear, j, &watch, e);
+	return r < 0 ? err_wrap(e, r, "probe on '%s'", p->ifname) : 0;
+}
+
+/* Every MAC that is ours, in a list that does not move any more. */
+static void list_macs(struct run *run, const struct probe *p, size_t n)
+{
+	run->macs = xcalloc(run->n_links + n, sizeof(*run->macs));
+	for (size_t i = 0; i < run->n_links; i++)
+		run->macs[run->n_macs++] = run->links[i].mac;
+	for (size_t i = 0; i < n; i++)
+		if (p[i].mac.len)
+			run->macs[run->n_macs++] = p[i].mac;
+}
+
+static int start(struct run *run, struct probe *p, size_t n, struct err *e)
+{
+	size_t wanted = 0;
+
+	list_macs(run, p, n);
+	run->jobs = xcalloc(n, sizeof(*run->jobs));
+	for (size_t i = 0; i < n; i++) {
+		struct job *j = &run->jobs[run->n_jobs];
+
+		if (!p[i].want_conflict && !asks_gateway(&p[i]))
+			continue;
+		wanted++;
+		*j = (struct job){.run = run, .p = &p[i], .fd = -1, .group_fd = -1};
+		run->n_jobs++;
+		if (open_job(j, &p[i].why) < 0) {
+			j->stage = DONE;
+			p[i].state = PROBE_FAILED;
+			continue;
+		}
+		run->open++;
+	}
+	if (!wanted || run->open)
+		return 0;
+	if (e)
+		*e = run->jobs[0].p->why;
+	return run->jobs[0].p->why.code;
+}
+
+/* Sockets and wires stay in the namespace they were opened in: the visit ends before the waiting. */
+static int start_in(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int r = nl_open(&run->wire, NL_ROUTE, netns_fd, e);
+
+	if (!r)
+		r = packet_links(run->wire, &run->links, &run->n_links, e);
+	run->links_ms = loop_now_ms(run->loop);
+	if (!r && netns_fd >= 0)
+		r = netns_enter(netns_fd, &v, e);
+	if (r < 0)
+		return r;
+	r = start(run, p, n, e);
+	netns_leave(&v);
+	return r;
+}
+
+static void run_done(struct run *run)
+{
+	loop_free(run->loop);
+	for (size_t i = 0; i < run->n_jobs; i++) {
+		cleanup_fd(&run->jobs[i].fd);
+		cleanup_fd(&run->jobs[i].group_fd);
+	}
+	free(run->jobs);
+	free(run->macs);
+	free(run->links);
+	nl_wire_close(run->wire);
+}
+
+static void forget_answers(struct probe *p)
+{
+	p->state = PROBE_NONE;
+	p->other = (struct mac){0};
+	p->conflict_us = p->gateway_us = 0;
+	p->sent = 0;
+	err_clear(&p->why);
+}
+
+int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e)
+{
+	struct run run = {.limits = l};
+	int r = check_limits(l, e);
+
+	for (size_t i = 0; i < n; i++)
+		forget_answers(&p[i]);
+	if (!r)
+		r = loop_new(&run.loop, e);
+	if (!r)
+		r = start_in(&run, netns_fd, p, n, e);
+	if (!r && run.open) {
+		loop_add_timer(run.loop, l->total_ms, time_is_up, &run);
+		for (size_t i = 0; i < run.n_jobs; i++)
+			if (run.jobs[i].stage == WAITING)
+				step(&run.jobs[i]);
+		loop_run(run.loop);
+	}
+	run_done(&run);
+	return r < 0 ? err_wrap(e, r, "probe addresses") : 0;
+}
+
+void probe_words(const struct probe *p, struct err *e)
+{
+	char ip[IP_TEXT_MAX], gw[IP_TEXT_MAX], mac[MAC_TEXT_MAX];
+
+	switch (p->state) {
+	case PROBE_CONFLICT:
+		ip_str(&p->ip, ip);
+		err_kind(
+			e, ERR_AGAIN, -EADDRINUSE,
+			"rail %s: ip conflict: pod's interface %s with an conflicting ip %s, %s is "
+			"located at %s",
+			p->ifname, p->ifname, ip, ip,
+			p->other.len ? mac_str(&p->other, mac) : "an unknown link address");
+		break;
+	case PROBE_UNREACHABLE:
+		err_kind(e, ERR_AGAIN, -EHOSTUNREACH, "rail %s: gateway %s is unreachable",
+			 p->ifname, ip_str(&p->gateway, gw));
+		break;
+	case PROBE_FAILED:
+		if (e)
+			*e = p->why;
+		err_wrap(e, p->why.code, "rail %s", p->ifname);
+		break;
+	case PROBE_NONE:
+	case PROBE_OK: break;
+	}
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "kern/arp.h"
+
+enum { ETHER = 1, IEEE802 = 6, INFINIBAND = 32, ETHER_BYTES = 28, IB_BYTES = 56 };
+
+static const struct mac mine = {6, {0x0a, 0, 0, 0, 0, 1}};
+static const struct mac sister = {6, {0x0a, 0, 0, 0, 0, 2}};
+static const struct mac other = {6, {0x0a, 0, 0, 0, 0, 9}};
+static const struct mac ib = {20, {0x80, 0, 0, 0x48, 0xfe, 0x80, [19] = 7}};
+
+static struct ipaddr ip(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(s), &a), 0);
+	return a;
+}
+
+static void probe_bytes(void **state)
+{
+	static const uint8_t want[ETHER_BYTES] = {
+		0, 1, 8, 0, 6, 4, 0,  1, 0x0a, 0, 0, 0, 0, 1, 0, 0, 0, 0, /* from nobody */
+		0, 0, 0, 0, 0, 0, 10, 0, 0,    2,
+	};
+	struct ipaddr a = ip("10.0.0.2");
+	struct arp p = arp_probe(ETHER, &mine, &a);
+	uint8_t out[ARP_BYTES_MAX];
+
+	(void)state;
+	assert_int_equal(arp_write(&p, out), ETHER_BYTES);
+	assert_memory_equal(out, want, ETHER_BYTES);
+}
+
+static void announcement_bytes(void **state)
+{
+	struct ipaddr a = ip("10.0.0.2");
+	struct arp p = arp_announcement(ETHER, &mine, &a), back;
+	uint8_t out[ARP_BYTES_MAX];
+
+	(void)state;
+	assert_int_equal(arp_write(&p, out), ETHER_BYTES);
+	assert_int_equal(arp_read((struct span){(char *)out, ETHER_BYTES}, &back), 0);
+	assert_int_equal(back.op, ARP_REQUEST);
+	assert_true(ip_eq(&back.spa, &a));
+	assert_true(ip_eq(&back.tpa, &a));
+}
+
+/* Spiderpool wrote type 1 and length 6 before a 20 byte address: nobody could read that. */
+static void infiniband_bytes(void **state)
+{
+	struct ipaddr from = ip("10.0.0.2"), to = ip("10.0.0.1");
+	struct arp p = arp_request(INFINIBAND, &ib, &from, &to), back;
+	uint8_t out[ARP_BYTES_MAX];
+
+	(void)state;
+	assert_int_equal(arp_write(&p, out), IB_BYTES);
+	assert_int_equal(out[1], INFINIBAND);
+	assert_int_equal(out[4], 20);
+	assert_memory_equal(out + 8, ib.b, 20);
+	assert_memory_equal(out + 28, from.b, 4);
+	assert_memory_equal(out + 52, to.b, 4);
+	assert_int_equal(arp_read((struct span){(char *)out, IB_BYTES}, &back), 0);
+	assert_true(mac_eq(&back.sha, &ib));
+	assert_int_equal(arp_read((struct span){(char *)out, IB_BYTES - 1}, &back), -EBADMSG);
+}
+
+static void reads_padded(void **state)
+{
+	uint8_t in[46] = {0,  1, 8, 0, 6, 4, 0, 2, 1, 2, 3,  4, 5, 6,
+			  10, 0, 0, 1, 6, 5, 4, 3, 2, 1, 10, 0, 0, 2};
+	struct ipaddr gw = ip("10.0.0.1"), a = ip("10.0.0.2");
+	struct arp p;
+
+	(void)state;
+	assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
+	assert_int_equal(p.op, ARP_REPLY);
+	assert_true(ip_eq(&p.spa, &gw) && ip_eq(&p.tpa, &a));
+	assert_int_equal(p.sha.b[5], 6);
+	assert_int_equal(p.tha.b[5], 1);
+	in[1] = IEEE802;
+	assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
+}
+
+static void refuses(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} bad[] = {
+		{1, 24}, /* IEEE 1394 has no target hardware address */
+		{1, INFINIBAND}, {0, 1},   {2, 0x86}, {3, 6}, {4, 0},
+		{4, 20},	 {4, 255}, {5, 16},   {5, 0},
+	};
+	const uint8_t good[ETHER_BYTES] = {0, 1, 8, 0, 6, 4, 0, 1};
+	struct arp p = {.op = 77};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(good); n++) {
+		/* On the heap, so that a read past the end is seen. */
+		char *cut = xmalloc(n);
+
+		memcpy(cut, good, n);
+		assert_int_equal(arp_read((struct span){cut, n}, &p), -EBADMSG);
+		cleanup_free(&cut);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		uint8_t in[ETHER_BYTES];
+
+		memcpy(in, good, sizeof(in));
+		in[bad[i].at] = bad[i].value;
+		assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), -EBADMSG);
+	}
+	assert_int_equal(p.op, 77);
+}
+
+static void judges(void **state)
+{
+	const struct mac ours[] = {mine, sister};
+	const struct probe_ears q = {
+		.ip = ip("10.0.0.2"), .gateway = ip("10.0.0.1"), .mine = ours, .n_mine = 2};
+	const struct {
+		const char *what, *spa, *tpa;
+		const struct mac *sha;
+		uint16_t op;
+		bool unicast;
+		enum probe_saw want;
+	} rows[] = {
+		{"holder answers", "10.0.0.2", "0.0.0.0", &other, ARP_REPLY, true, SAW_CONFLICT},
+		{"holder asks for another", "10.0.0.2", "10.0.0.7", &other, ARP_REQUEST, false,
+		 SAW_CONFLICT},
+		{"gratuitous ARP", "10.0.0.2", "10.0.0.2", &other, ARP_REQUEST, false,
+		 SAW_CONFLICT},
+		{"another host's probe", "0.0.0.0", "10.0.0.2", &other, ARP_REQUEST, false,
+		 SAW_CONFLICT},
+		{"a switch tracks its ports", "0.0.0.0", "10.0.0.2", &other, ARP_REQUEST, true,
+		 SAW_NOTHING},
+		{"our own probe, looped back", "0.0.0.0", "10.0.0.2", &mine, ARP_REQUEST, false,
+		 SAW_NOTHING},
+		{"our other rail answers", "10.0.0.2", "0.0.0.0", &sister, ARP_REPLY, true,
+		 SAW_NOTHING},
+		{"somebody looks for it", "10.0.0.5", "10.0.0.2", &other, ARP_REQUEST, false,
+		 SAW_NOTHING},
+		{"other hosts' probe", "0.0.0.0", "10.0.0.6", &other, ARP_REQUEST, false,
+		 SAW_NOTHING},
+		{"gateway answers", "10.0.0.1", "10.0.0.2", &other, ARP_REPLY, true, SAW_GATEWAY},
+		{"gateway asks", "10.0.0.1", "10.0.0.2", &other, ARP_REQUEST, true, SAW_NOTHING},
+		{"gateway announces", "10.0.0.1", "10.0.0.1", &other, ARP_REPLY, false,
+		 SAW_NOTHING},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct arp a = {.htype = ETHER,
+				.op = rows[i].op,
+				.sha = *rows[i].sha,
+				.spa = ip(rows[i].spa),
+				.tpa = ip(rows[i].tpa)};
+		struct mac who = {0};
+
+		if (arp_judge(&a, rows[i].unicast, &q, &who) != rows[i].want)
+			fail_msg("%s", rows[i].what);
+		assert_int_equal(mac_eq(&who, &other), rows[i].want != SAW_NOTHING);
+	}
+}
+
+/* A peer may see other flags in the first byte of our IPoIB address. */
+static void knows_itself_on_infiniband(void **state)
+{
+	const struct probe_ears q = {.ip = ip("10.0.0.2"), .mine = &ib, .n_mine = 1};
+	struct arp a = arp_probe(INFINIBAND, &ib, &q.ip);
+	struct mac who = {0};
+
+	(void)state;
+	a.sha.b[0] = 0;
+	assert_int_equal(arp_judge(&a, false, &q, &who), SAW_NOTHING);
+	a.sha.b[3] ^= 1; /* another queue pair */
+	assert_int_equal(arp_judge(&a, false, &q, &who), SAW_CONFLICT);
+	assert_int_equal(who.len, 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(probe_bytes),
+		cmocka_unit_test(announcement_bytes),
+		cmocka_unit_test(infiniband_bytes),
+		cmocka_unit_test(reads_padded),
+		cmocka_unit_test(refuses),
+		cmocka_unit_test(judges),
+		cmocka_unit_test(knows_itself_on_infiniband),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
