@@ -52,6 +52,8 @@ else ifeq ($(FLAVOUR),debug)
 OPT := -Og -g
 else ifeq ($(FLAVOUR),asan)
 OPT := -Og -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# gcc follows values less well through instrumented code: these would name what is not there.
+WARN += -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
 else
 $(error FLAVOUR is '$(FLAVOUR)', wants release, debug or asan)
 endif
