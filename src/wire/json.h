@@ -31,30 +31,52 @@ enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
 enum json_kind json_kind(const struct json *v); /* NULL v is JSON_NULL */
 const char *json_kind_name(const struct json *v);
 bool json_bool(const struct json *v);
-const char *json_string(const struct json *v); /* NUL-terminated, borrowed; NULL if no string */
+const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NULL if no string */
 int json_int(const struct json *v, int64_t *ret); /* integral numbers only; -EINVAL, -ERANGE */
 size_t json_len(const struct json *v);		  /* elements of array, pairs of object */
 const struct json *json_at(const struct json *v, size_t i); /* array element; O(i) */
 /* The pair i of an object in document order; *key borrowed. */
 const struct json *json_pair(const struct json *v, size_t i, const char **key);
-/* Cheap walks: for (it = json_first(v, &i); it; it = json_next(v, it, &i)) are not needed by
- * callers at our sizes (tens of elements); json_at is fine. */
+
+/*
+ * json_at() and json_pair() count from the start each time: fine for tens of elements. A walk
+ * costs one step an element, for what may be long or hostile.
+ *
+ *	struct json_walk w = json_walk_start(list);
+ *	while ((v = json_walk_next(&w, &key)))
+ */
+struct json_walk {
+	const struct json *next;
+	size_t left;
+	bool pairs;
+};
+struct json_walk json_walk_start(const struct json *v); /* neither array nor object: empty */
+/* NULL at the end; *key (may be a NULL pointer) is NULL in an array. */
+const struct json *json_walk_next(struct json_walk *w, const char **key);
+
 const struct json *json_get(const struct json *obj, const char *key);	 /* exact, last wins */
 const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
 
 /* --- reading by table --- */
 
+/*
+ *	static const struct json_field fields[] = {
+ *		{"type", J_STR, .offset = offsetof(struct ipam, type), .required = true},
+ *		{"mtu", J_INT, .offset = offsetof(struct ipam, mtu), .min = 68, .max = 65535},
+ *		{0}};
+ */
+
 enum json_type {
-	J_STR,	    /* const char *: borrowed from the document */
-	J_BOOL,	    /* bool */
-	J_INT,	    /* int64_t, min..max (both 0: any) */
-	J_STRS,	    /* struct json_strs: array of strings */
-	J_IP,	    /* struct ipaddr; "" leaves it alone */
-	J_NET,	    /* struct ipnet: CIDR */
-	J_MAC,	    /* struct mac; "" leaves it alone */
-	J_VAL,	    /* const struct json *: anything, borrowed */
-	J_OBJ,	    /* sub-table read into the struct at offset */
-	J_OBJS,	    /* struct json_list: array of objects read by sub-table, elements of `size` */
+	J_STR,	/* const char *: borrowed from the document */
+	J_BOOL, /* bool */
+	J_INT,	/* int64_t, min..max (both 0: any) */
+	J_STRS, /* struct json_strs: array of strings */
+	J_IP,	/* struct ipaddr; "" leaves it alone */
+	J_NET,	/* struct ipnet: CIDR */
+	J_MAC,	/* struct mac; "" leaves it alone */
+	J_VAL,	/* const struct json *: anything, borrowed */
+	J_OBJ,	/* sub-table read into the struct at offset */
+	J_OBJS, /* struct json_list: array of objects read by sub-table, elements of `size` */
 };
 
 struct json_strs {
@@ -72,8 +94,8 @@ struct json_field {
 	const char *name;
 	enum json_type type;
 	size_t offset;
-	size_t has;		      /* offset of a bool set true when present and not null; 0: none */
-	int64_t min, max;	      /* J_INT; also max length of J_STR when not 0 */
+	size_t has;	  /* offset of a bool set true when present and not null; 0: none */
+	int64_t min, max; /* J_INT; also max length of J_STR when not 0 */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
 };

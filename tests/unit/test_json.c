@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "wire/json.h"
+
+enum { MAX = 1 << 20 };
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	if (json_parse(&d, span_of(text), MAX, &e) < 0)
+		fail_msg("'%s': %s", text, e.text);
+	return d;
+}
+
+static void refused(const char *text, const char *words)
+{
+	struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	assert_true(json_parse(&d, span_of(text), MAX, &e) < 0);
+	assert_null(d);
+	assert_int_equal(e.kind, ERR_DECODE);
+	assert_string_equal(e.text, words);
+}
+
+static void syntax_errors_name_line_and_column(void **state)
+{
+	(void)state;
+	refused("", "unexpected end of JSON input");
+	refused(" \n", "unexpected end of JSON input");
+	refused("{\"name\":", "1:9: unexpected end of JSON input");
+	refused("{\n  \"a\": 1,\n  \"\u00e9\": tru }", "3:8: invalid literal, expected a valid "
+						       "literal such as 'true'");
+	refused("{\"a\":1} x", "1:9: unexpected content after document");
+	refused("{\"a\":1,}", "1:7: trailing comma is not allowed");
+	refused("{'a':1}", "1:2: unexpected character, expected a string for object key");
+	refused("[NaN]", "1:2: unexpected character, expected a valid JSON value");
+	refused("[01]", "1:2: number with leading zero is not allowed");
+	refused("[/* */1]", "1:2: unexpected character, expected a valid JSON value");
+}
+
+static void hostile_strings(void **state)
+{
+	(void)state;
+	refused("{\"a\":\"x\\u0000y\"}", "1:8: NUL character in string");
+	refused("{\"a\\u0000\":1}", "1:4: NUL character in string");
+	refused("[\"\xff\"]", "1:3: invalid UTF-8 encoding in string");
+	refused("[\"\xc0\x80\"]", "1:3: invalid UTF-8 encoding in string");
+	refused("[\"\\ud800\"]", "1:9: no low surrogate in string");
+	json_free(parse("[\"\\\\u0000\", \"\\\"{[\"]"));
+	json_free(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]"));
+}
+
+static void limits(void **state)
+{
+	char deep[80];
+	struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(deep, '[', 40);
+	memset(deep + 40, ']', 40);
+	assert_true(json_parse(&d, (struct span){deep, 80}, MAX, &e) < 0);
+	assert_string_equal(e.text, "1:33: nested deeper than 32 levels");
+	assert_int_equal(json_parse(&d, (struct span){deep + 8, 64}, MAX, &e), 0);
+	json_free(d);
+	d = NULL;
+	assert_int_equal(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
+	assert_string_equal(e.text, "6 bytes of JSON, 5 are allowed");
+	/* NUL between values; a document that is no C string */
+	assert_true(json_parse(&d, (struct span){"[1]\0", 4}, MAX, &e) < 0);
+	assert_true(json_parse(&d, (struct span){NULL, 0}, MAX, &e) < 0);
+}
+
+static void integers_are_whole_numbers(void **state)
+{
+	auto_json struct json_doc *d = parse("[0, -5, 9223372036854775807, 9223372036854775808,"
+					     "1.0, 1e2, \"1\", 123456789012345678901234]");
+	static const int want[] = {0, 0, 0, -ERANGE, -EINVAL, -EINVAL, -EINVAL, -ERANGE};
+	int64_t n = 77;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(want); i++)
+		assert_int_equal(json_int(json_at(json_root(d), i), &n), want[i]);
+	assert_int_equal(n, INT64_MAX);
+	assert_int_equal(json_int(NULL, &n), -EINVAL);
+	assert_int_equal(json_kind(json_at(json_root(d), 7)), JSON_NUMBER);
+}
+
+static void walks(void **state)
+{
+	auto_json struct json_doc *d = parse("{\"a\":[1,[2,3],4],\"b\":{},\"a\":null}");
+	const struct json *root = json_root(d), *v;
+	struct json_walk w = json_walk_start(root);
+	const char *key;
+
+	(void)state;
+	assert_int_equal(json_len(root), 3);
+	assert_non_null(json_walk_next(&w, &key));
+	assert_string_equal(key, "a");
+	v = json_pair(root, 1, &key);
+	assert_int_equal(json_kind(v), JSON_OBJECT);
+	assert_string_equal(key, "b");
+	assert_null(json_pair(root, 3, &key));
+	assert_null(json_at(json_pair(root, 0, &key), 3));
+	assert_int_equal(json_len(json_at(json_pair(root, 0, &key), 1)), 2);
+	w = json_walk_start(NULL);
+	assert_null(json_walk_next(&w, &key));
+	w = json_walk_start(json_at(json_pair(root, 0, &key), 0));
+	assert_null(json_walk_next(&w, NULL));
+	assert_int_equal(json_kind(json_get(root, "a")), JSON_NULL);
+	assert_int_equal(json_kind(json_get_go(root, "A")), JSON_ARRAY);
+	assert_null(json_get(root, "A"));
+	assert_null(json_get(json_get(root, "b"), "x"));
+	assert_null(json_get_go(NULL, "x"));
+}
+
+struct inner {
+	const char *type;
+	struct ipaddr gw;
+	struct ipnet net;
+};
+
+struct conf {
+	const char *name, *mac_text;
+	int64_t mtu, count;
+	bool has_mtu, promisc;
+	struct json_strs search;
+	struct mac mac;
+	const struct json *args;
+	struct inner ipam;
+	struct json_list list;
+};
+
+static const struct json_table inner_table = {
+	(const struct json_field[]){{"type", J_STR, .offset = offsetof(struct inner, type)},
+				    {"gateway", J_IP, .offset = offsetof(struct inner, gw)},
+				    {"subnet", J_NET, .offset = offsetof(struct inner, net)},
+				    {0}},
+	JSON_GO, sizeof(struct inner)};
+
+static const struct json_field fields[] = {
+	{"name", J_STR, .offset = offsetof(struct conf, name), .max = 10, .required = true},
+	{"mtu", J_INT, .offset = offsetof(struct conf, mtu), .has = offsetof(struct conf, has_mtu),
+	 .min = 68, .max = 65535},
+	{"count", J_INT, .offset = offsetof(struct conf, count), .min = 1, .max = INT64_MAX},
+	{"promisc", J_BOOL, .offset = offsetof(struct conf, promisc)},
+	{"search", J_STRS, .offset = offsetof(struct conf, search)},
+	{"MAC", J_STR, .offset = offsetof(struct conf, mac_text)},
+	{"hwaddr", J_MAC, .offset = offsetof(struct conf, mac)},
+	{"args", J_VAL, .offset = offsetof(struct conf, args)},
+	{"ipam", J_OBJ, .offset = offsetof(struct conf, ipam), .sub = &inner_table},
+	{"list", J_OBJS, .offset = offsetof(struct conf, list), .sub = &inner_table},
+	{0}};
+static const struct json_table go = {fields, JSON_GO, 0};
+static const struct json_table closed = {fields, JSON_CLOSED, 0};
+
+static void reads_every_type(void **state)
+{
+	auto_json struct json_doc *d =
+		parse("{\"name\":\"rail0\",\"mtu\":9000,\"promisc\":true,\"search\":[\"a\",null],"
+		      "\"hwaddr\":\"02:00:00:00:00:01\",\"args\":{\"cni\":1},\"unknown\":{},"
+		      "\"ipam\":{\"type\":\"static\",\"gateway\":\"\",\"subnet\":\"10.1.2.3/24\"},"
+		      "\"list\":[{\"type\":\"x\"},null,{\"gateway\":\"fd00::1\"}]}");
+	struct conf c = {0};
+	struct err e = ERR_INIT;
+	char text[IP_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", &e), 0);
+	assert_string_equal(c.name, "rail0");
+	assert_true(c.has_mtu && c.mtu == 9000 && c.promisc);
+	assert_int_equal(c.search.n, 2);
+	assert_string_equal(c.search.v[1], "");
+	assert_int_equal(c.mac.len, 6);
+	assert_non_null(json_get(c.args, "cni"));
+	assert_int_equal(c.ipam.gw.family, 0);
+	assert_string_equal(ipnet_str(&c.ipam.net, text), "10.1.2.3/24");
+	assert_int_equal(c.list.n, 3);
+	assert_string_equal(((struct inner *)c.list.v)[0].type, "x");
+	assert_null(((struct inner *)c.list.v)[1].type);
+	assert_int_equal(((struct inner *)c.list.v)[2].gw.family, 6);
+}
+
+/* encoding/json: each key finds its field, exact first, else by case; the last one wins. */
+static void go_matching(void **state)
+{
+	auto_json struct json_doc *d = parse(
+		"{\"name\":\"a\",\"NAME\":\"b\",\"Name\":null,\"mtu\":1500,\"mac\":\"x\",\"MAC\":\"y\","
+		"\"mAc\":\"z\",\"IPAM\":{\"Type\":\"t\"},\"ipam\":{\"gateway\":\"10.0.0.1\"},"
+		"\"promi\u017fc\":true}");
+	struct conf c = {0};
+
+	(void)state;
+	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
+	assert_string_equal(c.name, "b");
+	assert_string_equal(c.mac_text, "z");
+	assert_string_equal(c.ipam.type, "t");
+	assert_int_equal(c.ipam.gw.family, 4);
+	assert_true(c.promisc);
+	assert_string_equal(json_string(json_get_go(json_root(d), "nAmE")), "b");
+}
+
+static void exact_matching(void **state)
+{
+	auto_json struct json_doc *d = parse("{\"name\":\"a\",\"NAME\":\"b\"}");
+	struct json_table strict = {fields, 0, 0};
+	struct conf c = {0};
+
+	(void)state;
+	assert_int_equal(json_read(d, json_root(d), &strict, &c, "conf", NULL), 0);
+	assert_string_equal(c.name, "a");
+}
+
+static void null_leaves_alone(void **state)
+{
+	auto_json struct json_doc *d =
+		parse("{\"name\":\"a\",\"mtu\":null,\"ipam\":null,\"args\":null}");
+	struct conf c = {.mtu = 1500, .ipam.type = "kept"};
+
+	(void)state;
+	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
+	assert_int_equal(c.mtu, 1500);
+	assert_false(c.has_mtu);
+	assert_string_equal(c.ipam.type, "kept");
+	assert_null(c.args);
+}
+
+static void errors_name_the_place(void **state)
+{
+	static const struct {
+		const char *text, *words;
+		const struct json_table *t;
+	} cases[] = {
+		{"{\"mtu\":1}", "conf.mtu is 1, wants 68 to 65535", &go},
+		{"{\"MTU\":\"x\"}", "conf.mtu is \"x\", wants a whole number", &go},
+		{"{\"mtu\":1500.0}", "conf.mtu is 1500, wants a whole number", &go},
+		{"{\"mtu\":1.5}", "conf.mtu is 1.5, wants a whole number", &go},
+		{"{\"mtu\":99999999999999999999}",
+		 "conf.mtu is 99999999999999999999, wants 68 to 65535", &go},
+		{"{\"count\":0}", "conf.count is 0, wants 1 or more", &go},
+		{"{\"name\":5}", "conf.name is 5, wants a string", &go},
+		{"{\"name\":\"01234567890\"}", "conf.name is 11 bytes long, wants at most 10", &go},
+		{"{\"promisc\":\"yes\"}", "conf.promisc is \"yes\", wants true or false", &go},
+		{"{\"search\":\"a\"}", "conf.search is \"a\", wants an array of strings", &go},
+		{"{\"search\":[\"a\",{}]}", "conf.search[1] is an object, wants a string", &go},
+		{"{\"ipam\":[]}", "conf.ipam is an array, wants an object", &go},
+		{"{\"ipam\":{\"gateway\":\"10.0.0\"}}",
+		 "conf.ipam.gateway is \"10.0.0\", wants an IP address", &go},
+		{"{\"list\":[{},{\"subnet\":\"10.0.0.1\"}]}",
+		 "conf.list[1].subnet is \"10.0.0.1\", wants an address and prefix length like "
+		 "10.0.0.0/24",
+		 &go},
+		{"{\"list\":{}}", "conf.list is an object, wants an array of objects", &go},
+		{"{\"hwaddr\":\"zz\"}",
+		 "conf.hwaddr is \"zz\", wants a hardware address like 02:00:00:00:00:01", &go},
+		{"{}", "conf.name is missing", &go},
+		{"{\"name\":null}", "conf.name is missing", &go},
+		{"[]", "conf is an array, wants an object", &go},
+		{"{\"mut\":1}", "conf.mut is not a known key, did you mean 'mtu'?", &closed},
+		{"{\"MTU\":1}", "conf.MTU is not a known key, did you mean 'mtu'?", &closed},
+		{"{\"quux-flag\":1}", "conf.quux-flag is not a known key", &closed},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_json struct json_doc *d = parse(cases[i].text);
+		struct err e = ERR_INIT;
+		struct conf c = {0};
+
+		assert_int_equal(json_read(d, json_root(d), cases[i].t, &c, "conf", &e), -EINVAL);
+		assert_string_equal(e.text, cases[i].words);
+		assert_int_equal(e.kind, ERR_CONF);
+	}
+}
+
+static void long_names_are_cut(void **state)
+{
+	static char text[4096];
+	auto_json struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+	struct conf c = {0};
+
+	(void)state;
+	strcpy(text, "{\"");
+	memset(text + 2, 'k', 2000);
+	strcpy(text + 2002, "\":1,\"name\":1}");
+	d = parse(text);
+	assert_int_equal(json_read(d, json_root(d), &closed, &c, "conf", &e), -EINVAL);
+	assert_true(strlen(e.text) < 400);
+}
+
+static void writes_as_go(void **state)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	(void)state;
+	buf_init(&b, 4096);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "s", "<a>&\"\\\b\f\n\r\t\x01\x7f \u2028\u2029\u00e9\U0001f600");
+	jo_kstr(&o, "bad", "\xff\xed\xa0\x80z\xe2\x80");
+	jo_kstr(&o, "n", NULL);
+	jo_kint(&o, "i", -5);
+	jo_kbool(&o, "t", true);
+	jo_key(&o, "u");
+	jo_uint(&o, UINT64_MAX);
+	jo_key(&o, "e");
+	jo_arr(&o);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	assert_string_equal(
+		b.p, "{\"s\":\"\\u003ca\\u003e\\u0026\\\"\\\\\\b\\f\\n\\r\\t\\u0001\x7f "
+		     "\\u2028\\u2029\u00e9\U0001f600\","
+		     "\"bad\":\"\\ufffd\\ufffd\\ufffd\\ufffdz\\ufffd\\ufffd\",\"n\":null,\"i\":-5,"
+		     "\"t\":true,\"u\":18446744073709551615,\"e\":[]}");
+}
+
+static void indents_as_go(void **state)
+{
+	auto_json struct json_doc *d = parse("{\"b\":[1,{\"c\":{}},[]],\"a\":\"x\"}");
+	auto_buf struct buf b;
+	struct json_out o;
+
+	(void)state;
+	buf_init(&b, 4096);
+	jo_init(&o, &b, 4);
+	jo_val(&o, json_root(d), true);
+	assert_string_equal(b.p, "{\n    \"a\": \"x\",\n    \"b\": [\n        1,\n        {\n"
+				 "            \"c\": {}\n        },\n        []\n    ]\n}");
+}
+
+static void reals_as_go(void **state)
+{
+	static const struct {
+		double v;
+		const char *text;
+	} cases[] = {{0, "0"},
+		     {-0.0, "-0"},
+		     {1, "1"},
+		     {-1.5, "-1.5"},
+		     {0.1, "0.1"},
+		     {1e20, "100000000000000000000"},
+		     {123456789012345683968.0, "123456789012345680000"},
+		     {1e21, "1e+21"},
+		     {1.25e300, "1.25e+300"},
+		     {0.000001, "0.000001"},
+		     {0.0000015, "0.0000015"},
+		     {1e-7, "1e-7"},
+		     {123.456, "123.456"},
+		     {1024, "1024"},
+		     {5e-324, "5e-324"},
+		     {1.7976931348623157e308, "1.7976931348623157e+308"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_buf struct buf b;
+		struct json_out o;
+
+		buf_init(&b, 64);
+		jo_init(&o, &b, 0);
+		jo_real(&o, cases[i].v);
+		assert_string_equal(b.p, cases[i].text);
+	}
+}
+
+static void values_again(void **state)
+{
+	static const char in[] = "{\"b\":1.0,\"a\":9007199254740993,\"c\":18446744073709551615,"
+				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}";
+	auto_json struct json_doc *d = parse(in);
+	auto_buf struct buf b;
+	struct json_out o;
+
+	(void)state;
+	buf_init(&b, 4096);
+	jo_init(&o, &b, 0);
+	jo_val(&o, json_root(d), true);
+	assert_string_equal(b.p, "{\"a\":[true,null,-1],\"b\":1,\"c\":18446744073709551615,"
+				 "\"d\":123456789012345678901234}");
+	buf_reset(&b);
+	jo_init(&o, &b, 0);
+	jo_val(&o, json_root(d), false);
+	assert_string_equal(b.p, "{\"b\":1,\"a\":9007199254740993,\"c\":18446744073709551615,"
+				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(syntax_errors_name_line_and_column),
+		cmocka_unit_test(hostile_strings),
+		cmocka_unit_test(limits),
+		cmocka_unit_test(integers_are_whole_numbers),
+		cmocka_unit_test(walks),
+		cmocka_unit_test(reads_every_type),
+		cmocka_unit_test(go_matching),
+		cmocka_unit_test(exact_matching),
+		cmocka_unit_test(null_leaves_alone),
+		cmocka_unit_test(errors_name_the_place),
+		cmocka_unit_test(long_names_are_cut),
+		cmocka_unit_test(writes_as_go),
+		cmocka_unit_test(indents_as_go),
+		cmocka_unit_test(reals_as_go),
+		cmocka_unit_test(values_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
