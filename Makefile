@@ -39,8 +39,8 @@ $(error what the build needs is missing, see above)
 endif
 include vendor/flags.mk
 # make exports nothing to a $(shell): PROVIDERS is part of the path.
-PREFIX := $(shell PROVIDERS='$(PROVIDERS)' vendor/build --path $(ARCH) $(LIBC))
-CC := $(PREFIX)/bin/cc
+LIBDIR := $(shell PROVIDERS='$(PROVIDERS)' vendor/build --path $(ARCH) $(LIBC))
+CC := $(LIBDIR)/bin/cc
 endif
 
 # ---- flags --------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ $(error FLAVOUR is '$(FLAVOUR)', wants release, debug or asan)
 endif
 # The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
 CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)/= -ffile-prefix-map=$(CURDIR)=. \
-	-ffile-prefix-map=$(abspath $(PREFIX)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
+	-ffile-prefix-map=$(abspath $(LIBDIR)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
 LINK_MODE := $(if $(filter asan,$(FLAVOUR)),-pie,-static-pie)
 LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code,--build-id=sha1
 
@@ -78,15 +78,15 @@ LIB := $(OBJ)/libunirail.a
 all: $(BIN)
 
 ## libs: only the libraries we link (kept in the cache; a second time takes no time)
-libs: $(PREFIX)
-	@echo $(PREFIX)
-ifdef PREFIX
-$(PREFIX):
+libs: $(LIBDIR)
+	@echo $(LIBDIR)
+ifdef LIBDIR
+$(LIBDIR):
 	@vendor/build $(ARCH) $(LIBC) >/dev/null
 endif
 
 # Everything is compiled again when a flag or a library changed.
-$(OBJ)/flags: FORCE | $(PREFIX)
+$(OBJ)/flags: FORCE | $(LIBDIR)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' >$@
 
