@@ -18,7 +18,7 @@ enum applet_flags {
 
 struct applet {
 	const char *name;
-	const char *help; /* one line */
+	const char *help;		   /* one line */
 	int (*run)(int argc, char **argv); /* exit status; argv[0] is the applet's name */
 	unsigned int flags;
 	const struct cmd *cmds; /* its commands, ended by {0} (name and help NULL); NULL: none */

@@ -53,7 +53,11 @@ char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Grows a vector for one more element: VEC_PUSH(list, count) is an lvalue, zeroed. */
 void *vec_grow(void *p, size_t count, size_t size);
-#define VEC_PUSH(p, n) (*({ (p) = vec_grow((p), (n), sizeof(*(p))); &(p)[(n)++]; }))
+#define VEC_PUSH(p, n)                                                                             \
+	(*({                                                                                       \
+		(p) = vec_grow((p), (n), sizeof(*(p)));                                            \
+		&(p)[(n)++];                                                                       \
+	}))
 
 /* strlcpy's contract: returns false (and truncates) when s does not fit. */
 bool str_copy(char *dst, size_t size, const char *s);

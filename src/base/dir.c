@@ -60,7 +60,8 @@ int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 	if (is_dir(r, path))
 		return 0;
 	if (path[0] != '/' || len >= sizeof(part))
-		return err_sys(e, path[0] != '/' ? -EINVAL : -ENAMETOOLONG, "make folder '%s'", path);
+		return err_sys(e, path[0] != '/' ? -EINVAL : -ENAMETOOLONG, "make folder '%s'",
+			       path);
 	for (size_t i = 1; i <= len && n == 0; i++) {
 		if (path[i] != '/' && path[i] != '\0')
 			continue;

@@ -43,7 +43,10 @@ struct err {
 	char details[ERR_DETAILS_MAX]; /* CNI "details", mostly empty */
 };
 
-#define ERR_INIT {0}
+#define ERR_INIT                                                                                   \
+	{                                                                                          \
+		0                                                                                  \
+	}
 
 /* All return `code` (made negative), so that `return err_set(...)` reads well; NULL e is fine.
  * The setters forget what e held before; arguments may point into e. */

@@ -105,8 +105,7 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 	return 0;
 }
 
-int file_read(const struct root *r, const char *path, size_t max, struct buf *into,
-	      struct err *e)
+int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e)
 {
 	auto_fd int fd = file_open(r, path, O_RDONLY, 0, e);
 	int n;

@@ -29,8 +29,7 @@ void root_close(struct root *r);
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
 bool file_exists(const struct root *r, const char *path);
 /* Reads the whole file, at most max bytes (-EFBIG beyond).  -ENOENT sets e as well. */
-int file_read(const struct root *r, const char *path, size_t max, struct buf *into,
-	      struct err *e);
+int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e);
 /* First line without its end, into a fixed buffer; for sysfs and proc. */
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
 /* One write(2) to an existing file; for sysfs and proc. */
@@ -39,7 +38,7 @@ int file_write_attr(const struct root *r, const char *path, const char *value, s
  * fsync of the folder. A full disk leaves the old file as it was. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
-int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
+int file_remove(const struct root *r, const char *path, struct err *e);		  /* -ENOENT is 0 */
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
 /* Names in a directory but "." and "..", sorted bytewise; caller frees with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
@@ -71,7 +70,10 @@ struct file_temp {
 	int dir, fd;
 	char name[256], base[256];
 };
-#define FILE_TEMP_INIT {.dir = -1, .fd = -1}
+#define FILE_TEMP_INIT                                                                             \
+	{                                                                                          \
+		.dir = -1, .fd = -1                                                                \
+	}
 int file_temp_open(const struct root *r, const char *path, mode_t mode, struct file_temp *t,
 		   struct err *e);
 int file_temp_commit(struct file_temp *t, struct err *e);

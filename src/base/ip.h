@@ -32,9 +32,9 @@ struct mac {
 /* Parsers return 0 or -EINVAL and leave *ret alone on failure.  IPv4 octets with leading zeros
  * are refused as Go does; an IPv4-mapped IPv6 address becomes IPv4 (net.ParseIP then To4). */
 int ip_parse(struct span s, struct ipaddr *ret);
-int ipnet_parse(struct span s, struct ipnet *ret);	   /* CIDR, host bits kept */
+int ipnet_parse(struct span s, struct ipnet *ret);	 /* CIDR, host bits kept */
 int ipnet_parse_loose(struct span s, struct ipnet *ret); /* CIDR or bare address (/32, /128) */
-int mac_parse(struct span s, struct mac *ret);		   /* net.ParseMAC: ':' '-' '.', 6, 8, 20 bytes */
+int mac_parse(struct span s, struct mac *ret); /* net.ParseMAC: ':' '-' '.', 6, 8, 20 bytes */
 
 const char *ip_str(const struct ipaddr *a, char buf[static IP_TEXT_MAX]);
 const char *ipnet_str(const struct ipnet *n, char buf[static IP_TEXT_MAX]);
@@ -58,7 +58,7 @@ struct ipnet ipnet_network(const struct ipnet *n); /* host bits cleared */
 struct ipaddr ipnet_first(const struct ipnet *n);
 struct ipaddr ipnet_last(const struct ipnet *n);
 struct ipnet ipnet_host(const struct ipaddr *a); /* a/32 or a/128 */
-bool ipnet_is_default(const struct ipnet *n);	  /* 0.0.0.0/0 or ::/0 */
+bool ipnet_is_default(const struct ipnet *n);	 /* 0.0.0.0/0 or ::/0 */
 
 /* 128-bit arithmetic on addresses; callers keep within a family. */
 __extension__ typedef unsigned __int128 u128;

@@ -39,7 +39,7 @@ int log_level_parse(const char *s, enum log_level *ret)
 	static const struct {
 		char word[8];
 		enum log_level level;
-	} words[] = {{"debug", LOG_DEBUG}, {"info", LOG_INFO},	 {"warn", LOG_WARN},
+	} words[] = {{"debug", LOG_DEBUG},  {"info", LOG_INFO},	  {"warn", LOG_WARN},
 		     {"warning", LOG_WARN}, {"error", LOG_ERROR}, {"fatal", LOG_NONE},
 		     {"panic", LOG_NONE}};
 
@@ -176,8 +176,7 @@ static void emit(const struct log_line *l)
 	/* nlink 0: somebody removed the file, and lines would go nowhere. */
 	if (out.path[0] && fstat(out.file, &st) == 0 &&
 	    (st.st_nlink == 0 ||
-	     (out.max_bytes > 0 && st.st_size > 0 &&
-	      st.st_size + (int64_t)l->n > out.max_bytes)))
+	     (out.max_bytes > 0 && st.st_size > 0 && st.st_size + (int64_t)l->n > out.max_bytes)))
 		rotate();
 	/* One write a line, so that lines of several processes do not mix. */
 	while (write(out.path[0] ? out.file : STDERR_FILENO, l->p, l->n) < 0 && errno == EINTR)

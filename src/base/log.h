@@ -33,7 +33,7 @@ extern enum log_level log_threshold; /* the one global */
 struct log_conf {
 	enum log_level level;
 	enum log_format format;
-	const char *path; /* NULL or "" is stderr */
+	const char *path;  /* NULL or "" is stderr */
 	int64_t max_bytes; /* 0: never rotated */
 	int max_files;
 };

@@ -107,8 +107,8 @@ static int set_duration(const struct opt *o, const char *value, int64_t *to, str
 		return 0;
 	}
 	if (o->max)
-		snprintf(what, sizeof(what), "a time from %" PRId64 "ms to %" PRId64 "ms (60s, 500ms)",
-			 o->min, o->max);
+		snprintf(what, sizeof(what),
+			 "a time from %" PRId64 "ms to %" PRId64 "ms (60s, 500ms)", o->min, o->max);
 	else
 		snprintf(what, sizeof(what), "a time (60, 60s, 500ms, 10m, 2h)");
 	return wants(o, value, e, what);
@@ -120,16 +120,10 @@ static int set_value(const struct opt *o, const char *value, void *into, struct 
 	char what[256];
 
 	switch (o->type) {
-	case OPT_FLAG:
-		*(bool *)to = true;
-		return 0;
-	case OPT_STR:
-		*(const char **)to = value;
-		return 0;
-	case OPT_INT:
-		return set_int(o, value, to, e);
-	case OPT_DUR:
-		return set_duration(o, value, to, e);
+	case OPT_FLAG: *(bool *)to = true; return 0;
+	case OPT_STR: *(const char **)to = value; return 0;
+	case OPT_INT: return set_int(o, value, to, e);
+	case OPT_DUR: return set_duration(o, value, to, e);
 	case OPT_CHOICE:
 		if (is_choice(o->arg, value)) {
 			*(const char **)to = value;
@@ -142,8 +136,7 @@ static int set_value(const struct opt *o, const char *value, void *into, struct 
 }
 
 /* Takes the option at argv[i] and its value; returns how many words that was. */
-static int take_option(const struct cmd *c, int argc, char **argv, int i, void *into,
-		       struct err *e)
+static int take_option(const struct cmd *c, int argc, char **argv, int i, void *into, struct err *e)
 {
 	struct given g = {0};
 	int used = 1, r = recognise(c->opts, argv[i], &g, e);

@@ -87,6 +87,8 @@ void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
 /* "  LEFT    help, wrapped", and the LEFT of an option: "-n, --rails N". */
 void opt_row(struct buf *b, const char *left, const char *help);
 void opt_left(const struct opt *o, char *ret, size_t size);
+/* `text` from column `at` on, wrapped with a hanging indent, and a new line. */
+void opt_wrap(struct buf *b, const char *text, size_t at);
 
 /* The word of the list (n of them) that `word` most likely meant, or NULL. */
 const char *opt_nearest(const char *word, const char *const *list, size_t n);

@@ -7,8 +7,7 @@
 
 enum { COLUMN = 30, WIDTH = 100 };
 
-/* `text` from column `at` on, wrapped with a hanging indent. */
-static void wrap(struct buf *b, const char *text, size_t at)
+void opt_wrap(struct buf *b, const char *text, size_t at)
 {
 	struct span rest = span_of(text), word;
 	size_t col = at;
@@ -36,7 +35,7 @@ void opt_row(struct buf *b, const char *left, const char *help)
 		buf_printf(b, "  %s\n%*s", left, COLUMN, "");
 	else
 		buf_printf(b, "  %-*s", COLUMN - 2, left);
-	wrap(b, help ? help : "", COLUMN);
+	opt_wrap(b, help ? help : "", COLUMN);
 }
 
 void opt_left(const struct opt *o, char *ret, size_t size)
@@ -46,7 +45,9 @@ void opt_left(const struct opt *o, char *ret, size_t size)
 	if (o->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 	snprintf(ret, size, "%s--%s%s%s", letter, o->name, o->type == OPT_FLAG ? "" : " ",
-		 o->type == OPT_FLAG ? "" : o->arg ? o->arg : "VALUE");
+		 o->type == OPT_FLAG ? ""
+		 : o->arg	     ? o->arg
+				     : "VALUE");
 }
 
 void opt_usage(const struct cmd *c, const char *prog, struct buf *b)

@@ -20,7 +20,10 @@ struct undo {
 	size_t n;
 };
 
-#define UNDO_INIT {0}
+#define UNDO_INIT                                                                                  \
+	{                                                                                          \
+		0                                                                                  \
+	}
 
 void undo_push(struct undo *u, const char *what, undo_fn fn, const void *arg, size_t size);
 /* Returns the number of steps that failed; the list is empty afterwards. */

@@ -29,7 +29,7 @@ extern const struct cmd completion_cmds[];
 
 enum { HELP_MAX = 1 << 18 };
 
-void help_list(struct buf *b);				/* `unirail --help` */
+void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
 /* An error that names the applet most like `name`. */
 int help_unknown(const char *name, struct err *e);

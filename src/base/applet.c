@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/applet.h"
+
+#include <string.h>
+
+const struct applet *applet_find(const char *name)
+{
+	for (const struct applet *a = applets; a->name; a++)
+		if (strcmp(a->name, name) == 0)
+			return a;
+	return NULL;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The applet table, and which row a call means. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cni/cni.h"
+#include "tools/tools.h"
+
+#define CNI(fn)                                                                                    \
+	static int run_##fn(int argc, char **argv)                                                 \
+	{                                                                                          \
+		(void)argc, (void)argv;                                                            \
+		return cni_run(&cni_##fn);                                                         \
+	}
+CNI(macvlan)
+CNI(coordinator)
+CNI(all_in_one)
+CNI(host_local)
+CNI(static)
+CNI(spiderpool)
+
+#define PLUGIN (APPLET_CNI | APPLET_LINK)
+#define IPAM   (PLUGIN | APPLET_IPAM)
+
+const struct applet applets[] = {
+	{"unirail-cni", "CNI plugin: every network of a pod in one process", run_all_in_one, PLUGIN,
+	 NULL, NULL},
+	{"macvlan", "CNI plugin: a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
+	 NULL},
+	{"coordinator", "CNI plugin: routes, rules and checks that let rails work side by side",
+	 run_coordinator, PLUGIN, NULL, NULL},
+	{"spiderpool", "IPAM plugin: addresses from pools", run_spiderpool, IPAM, NULL, NULL},
+	{"host-local", "IPAM plugin: addresses from ranges kept in a folder of this host",
+	 run_host_local, IPAM, NULL, NULL},
+	{"static", "IPAM plugin: the addresses that the configuration names", run_static, IPAM,
+	 NULL, NULL},
+
+	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
+	 demo_cmds, NULL},
+	{"pool", "look at address pools and change them", pool_main, 0, pool_cmds, NULL},
+	{"rdma", "RDMA devices: what is there, sharing between namespaces", rdma_main, 0, rdma_cmds,
+	 NULL},
+	{"device", "RDMA devices of this node as selectors see them", device_main, 0, device_cmds,
+	 NULL},
+	{"install", "put the binary and its CNI links into a folder, or take them away",
+	 install_main, 0, install_cmds,
+	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "
+	 "each plugin. Each file appears in one step: a container runtime that calls a plugin at "
+	 "that moment gets the old one or the new one.\n\n"
+	 "A file that is there and was not made by an earlier install is not touched, unless "
+	 "--replace says so; then it is kept as NAME.before-unirail. What was done is recorded, with "
+	 "digests, in .unirail-install.json in that folder; --uninstall undoes it, puts back what "
+	 "was kept, and names what somebody changed since instead of removing it (exit status 1)."},
+	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
+	 NULL},
+	{"help", "help on an applet or a command", help_main, 0, help_cmds, NULL},
+	{"man", "man pages, made from the same tables as --help", man_main, 0, man_cmds, NULL},
+	{"completion", "completion script for a shell", completion_main, 0, completion_cmds,
+	 "bash: source <(unirail completion bash)\n\n"
+	 "zsh: unirail completion zsh >DIR/_unirail, where DIR is in $fpath\n\n"
+	 "fish: unirail completion fish >~/.config/fish/completions/unirail.fish"},
+	{0},
+};
+
+static bool is_word(const char *arg, const char *word, const char *letter)
+{
+	return arg && (strcmp(arg, word) == 0 || strcmp(arg, letter) == 0);
+}
+
+static int print_help(const struct applet *a)
+{
+	struct buf b;
+	int status;
+
+	buf_init(&b, HELP_MAX);
+	if (a)
+		help_applet(a, &b);
+	else
+		help_list(&b);
+	status = help_put(&b);
+	buf_done(&b);
+	return status;
+}
+
+static int run(const struct applet *a, int argc, char **argv)
+{
+	/* A runtime's call is in the environment; its arguments mean nothing. */
+	bool by_person = !(a->flags & APPLET_CNI) || !getenv("CNI_COMMAND");
+
+	if (by_person && is_word(argv[1], "--help", "-h"))
+		return print_help(a);
+	if (by_person && (a->flags & APPLET_CNI) && is_word(argv[1], "--version", "-V")) {
+		printf("%s: unirail %s\n", a->name, unirail_version());
+		return 0;
+	}
+	return a->run(argc, argv);
+}
+
+static int unknown(const char *name)
+{
+	struct err e = ERR_INIT;
+
+	help_unknown(name, &e);
+	fprintf(stderr, "unirail: %s\n", e.text);
+	return 127;
+}
+
+/* unirail WORD ... */
+static int by_word(int argc, char **argv)
+{
+	static char version[] = "version";
+	const struct applet *a;
+
+	if (argc < 2) {
+		struct buf b;
+
+		buf_init(&b, HELP_MAX);
+		help_list(&b);
+		fputs(buf_span(&b).p, stderr);
+		buf_done(&b);
+		return 2;
+	}
+	if (is_word(argv[1], "--help", "-h"))
+		return print_help(NULL);
+	if (is_word(argv[1], "--version", "-V"))
+		argv[1] = version;
+	a = applet_find(argv[1]);
+	return a ? run(a, argc - 1, argv + 1) : unknown(argv[1]);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 0 ? base_name(argv[0]) : "unirail";
+	const struct applet *a = applet_find(name);
+
+	if (a)
+		return run(a, argc, argv);
+	/* Any copy of the binary, "unirail-1.2" too. */
+	if (strncmp(name, "unirail", strlen("unirail")) == 0)
+		return by_word(argc, argv);
+	return unknown(name);
+}
