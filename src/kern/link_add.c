@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kern/uapi_link.h"
+#include <linux/if.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+
+#include "kern/attr.h"
+
+static void put_macvlan(struct nl_msg *m, const struct link_spec *s)
+{
+	put_u32(m, IFLA_MACVLAN_MODE, s->macvlan_mode ? s->macvlan_mode : MACVLAN_BRIDGE);
+	if (s->macvlan_bcqueuelen)
+		put_u32(m, IFLA_MACVLAN_BC_QUEUE_LEN, s->macvlan_bcqueuelen);
+}
+
+static void put_ipvlan(struct nl_msg *m, const struct link_spec *s)
+{
+	put_u16(m, IFLA_IPVLAN_MODE, s->ipvlan_mode);
+}
+
+static void put_vlan(struct nl_msg *m, const struct link_spec *s)
+{
+	put_u16(m, IFLA_VLAN_ID, s->vlan_id);
+}
+
+static void put_veth(struct nl_msg *m, const struct link_spec *s)
+{
+	struct ifinfomsg head = {.ifi_flags = s->peer_up ? IFF_UP : 0,
+				 .ifi_change = s->peer_up ? IFF_UP : 0};
+	struct nlattr *peer = nest(m, VETH_INFO_PEER);
+
+	nlmsg_append(m, &head, sizeof(head), NLMSG_ALIGNTO);
+	put_str(m, IFLA_IFNAME, s->peer_name);
+	if (s->peer_mac.len)
+		put_mac(m, IFLA_ADDRESS, &s->peer_mac);
+	/* A veth drops what is longer than the other end's MTU: both get it. */
+	if (s->mtu)
+		put_u32(m, IFLA_MTU, s->mtu);
+	if (s->txqlen)
+		put_u32(m, IFLA_TXQLEN, s->txqlen);
+	if (s->peer_netns_fd >= 0)
+		put_u32(m, IFLA_NET_NS_FD, (uint32_t)s->peer_netns_fd);
+	nest_end(m, peer);
+}
+
+static const struct {
+	const char *kind;
+	void (*put)(struct nl_msg *m, const struct link_spec *s);
+} kinds[] = {
+	{"macvlan", put_macvlan},
+	{"ipvlan", put_ipvlan},
+	{"vlan", put_vlan},
+	{"veth", put_veth},
+};
+
+static void put_linkinfo(struct nl_msg *m, const struct link_spec *s)
+{
+	struct nlattr *info = nest(m, IFLA_LINKINFO), *data;
+
+	put_str(m, IFLA_INFO_KIND, s->kind);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(kinds[i].kind, s->kind) != 0)
+			continue;
+		data = nest(m, IFLA_INFO_DATA);
+		kinds[i].put(m, s);
+		nest_end(m, data);
+	}
+	nest_end(m, info);
+}
+
+static struct nl_msg *create_message(const struct link_spec *s)
+{
+	struct ifinfomsg head = {.ifi_flags = s->up ? IFF_UP : 0, .ifi_change = s->up ? IFF_UP : 0};
+	struct nl_msg *m =
+		msg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), MSG_ROOM);
+
+	put_str(m, IFLA_IFNAME, s->name);
+	if (s->parent)
+		put_u32(m, IFLA_LINK, (uint32_t)s->parent);
+	if (s->netns_fd >= 0)
+		put_u32(m, IFLA_NET_NS_FD, (uint32_t)s->netns_fd);
+	if (s->mac.len)
+		put_mac(m, IFLA_ADDRESS, &s->mac);
+	if (s->mtu)
+		put_u32(m, IFLA_MTU, s->mtu);
+	if (s->txqlen)
+		put_u32(m, IFLA_TXQLEN, s->txqlen);
+	if (s->group)
+		put_u32(m, IFLA_GROUP, s->group);
+	if (s->master)
+		put_u32(m, IFLA_MASTER, (uint32_t)s->master);
+	put_linkinfo(m, s);
+	return m;
+}
+
+static const char *bad_spec(const struct link_spec *s)
+{
+	if (!link_name_ok(s->name) || (s->peer_name && !link_name_ok(s->peer_name)))
+		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
+	if (strlen(s->kind) >= LINK_KIND_MAX)
+		return "no such kind of link";
+	if (!strcmp(s->kind, "veth") && !s->peer_name)
+		return "a veth needs its peer's name";
+	return NULL;
+}
+
+size_t link_add(struct nl_batch *b, const struct link_spec *s)
+{
+	const char *bad = bad_spec(s);
+
+	if (bad)
+		return nl_batch_refuse(b, -EINVAL, bad, "create %s '%s'", s->kind, s->name);
+	return nl_batch_add(b, create_message(s), 0, "create %s '%s'", s->kind, s->name);
+}
+
+size_t link_del(struct nl_batch *b, int index, const char *name)
+{
+	struct ifinfomsg head = {.ifi_index = index};
+	struct nl_msg *m;
+
+	if (!index && !link_name_ok(name))
+		return nl_batch_refuse(b, -EINVAL, "not an interface name", "delete link '%s'",
+				       name);
+	m = msg_new(RTM_DELLINK, 0, &head, sizeof(head), MSG_ROOM);
+	if (!index)
+		put_str(m, IFLA_IFNAME, name);
+	return nl_batch_add(b, m, NL_OK_ABSENT, "delete link '%s'", name);
+}
+
+size_t link_del_group(struct nl_batch *b, uint32_t group)
+{
+	struct ifinfomsg head = {0};
+	struct nl_msg *m;
+
+	/* Group 0 is where every link is that nobody put elsewhere. */
+	if (!group)
+		return nl_batch_refuse(b, -EINVAL, "group 0 is everybody's",
+				       "delete links of group 0");
+	m = msg_new(RTM_DELLINK, 0, &head, sizeof(head), MSG_ROOM);
+	put_u32(m, IFLA_GROUP, group);
+	return nl_batch_add(b, m, NL_OK_ABSENT, "delete links of group 0x%x", group);
+}
+
+struct mac mac_random(void)
+{
+	struct mac m = {.len = 6};
+
+	/* Never short for so few bytes; EINTR only before the pool is ready, at boot. */
+	while (getrandom(m.b, m.len, 0) != m.len)
+		;
+	m.b[0] = (uint8_t)((m.b[0] & 0xfe) | 0x02);
+	return m;
+}
