@@ -32,7 +32,8 @@ struct route {
 int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret, size_t *n,
 	       struct err *e);
 void route_list_free(struct route *list, size_t n);
-/* RTM_GETROUTE: the route the kernel would take to dst (src: preferred source, index: link). */
+/* RTM_GETROUTE: the route the kernel would take to dst (src: preferred source, index: link; never
+ * multipath). -ENETUNREACH when there is none. */
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e);
 
 enum route_how {
@@ -54,12 +55,16 @@ struct rule {
 	uint32_t table;
 	uint32_t mark, mask; /* mark 0: none */
 	char iif[16];
-	uint8_t protocol, action;
+	uint8_t protocol, action; /* 0: the kernel's choice, look up the table */
+	bool more; /* listed, and has conditions that are not kept here (oif, ports, not ...) */
 };
 
 int rule_list(struct nl_wire *w, int family, struct rule **ret, size_t *n, struct err *e);
 bool rule_eq(const struct rule *a, const struct rule *b); /* but for a priority not given */
+/* NL_OK_EXIST: a rule that is there already is success. */
 size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags);
-size_t rule_del(struct nl_batch *b, const struct rule *r); /* absent is success */
+/* Absent is success. The kernel deletes the first rule that has all that is given, whatever else
+ * that rule asks for: give the priority too, best a rule from rule_list(). */
+size_t rule_del(struct nl_batch *b, const struct rule *r);
 
 #endif
