@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_ATTACH_H
+#define UNIRAIL_CNI_ATTACH_H
+
+/*
+ * Attaching rails: any number of macvlan networks of one pod at once. `macvlan` is this with one
+ * rail, `unirail-cni` with all of them, so both leave the same kernel state.
+ *
+ *	facts      masters, MTUs, names in the pod: every check, before any change
+ *	addresses  one IPAM call for all rails
+ *	links      one batch: each macvlan is made in the pod with its final name and MAC
+ *	sysctls    of all of them in one visit to the pod's namespace
+ *	detection  conflicts and gateways of all rails in parallel, where the IPAM asks for it
+ *	configure  addresses, up and routes in one batch
+ *
+ * Each step that worked pushes its reverse onto a->undo. The caller runs the list on failure
+ * (attach_rollback) or forgets it when everything is done (attach_done).
+ */
+
+#include "base/undo.h"
+#include "cni/cni.h"
+#include "cni/macvlan.h"
+#include "kern/addr.h"
+#include "kern/probe.h"
+#include "kern/route.h"
+
+struct co_plan;
+
+struct rail {
+	/* asked for; all borrowed */
+	const char *label; /* "rail 'net3' (rail2)", put before errors; NULL: nothing is */
+	const char *ifname;
+	struct macvlan_conf conf;
+	struct cni_ipam_call ipam; /* doc, conf, name, ifname, version; conf NULL: no IPAM */
+
+	/* found out */
+	struct link master;
+	struct ipnet *nets; /* the master's addresses, when the IPAM may want them */
+	size_t n_nets;
+
+	/* came about */
+	struct cni_result got; /* what the IPAM gave */
+	struct cni_ipam_flags flags;
+	struct ipaddr *quiet; /* addresses probed and found free */
+	size_t n_quiet;
+	bool made; /* the link is ours to delete */
+	int index; /* in the pod */
+	struct mac mac;
+	uint16_t arptype;
+};
+
+struct attach {
+	const struct cni_call *call;
+	int netns;	       /* the pod's; -1: gone (DEL only) */
+	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
+	struct link *pod_links; /* as last listed */
+	size_t n_pod_links;
+	struct addr *host_addrs; /* listed once, on demand */
+	size_t n_host_addrs;
+	bool have_host_addrs;
+	struct rail *rails;
+	size_t n_rails;
+	int detect_ms; /* total limit of detection; 0: what the IPAM says */
+	struct undo undo;
+	struct co_plan *plan; /* the coordinator's, kept for undo */
+};
+
+/* Opens namespace and wires. gone_ok (DEL): a namespace that is not given or not there leaves
+ * a->netns -1; only the host's wire is open then. */
+int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct err *e);
+/* Frees it all, the rails' own parts as well (the array itself is the caller's). */
+void attach_close(struct attach *a);
+#define auto_attach __attribute__((cleanup(attach_close)))
+#define ATTACH_INIT {.netns = -1}
+
+/* All of the above for a->rails. On failure the caller runs attach_rollback(). */
+int attach_rails(struct attach *a, struct err *e);
+/* Gratuitous ARP and unsolicited NA for each rail's own addresses; best effort. */
+void attach_announce(const struct attach *a);
+void attach_rollback(struct attach *a);
+void attach_done(struct attach *a);
+
+/* {name, mac, sandbox}, the addresses, the routes, conf.dns. */
+int attach_result(const struct attach *a, const struct rail *rail, struct cni_result *out,
+		  struct err *e);
+
+/* --- steps, in order; each for all rails --- */
+int attach_facts(struct attach *a, struct err *e);
+int attach_ipam(struct attach *a, struct err *e);
+int attach_links(struct attach *a, struct err *e);
+int attach_sysctls(struct attach *a, struct err *e);
+int attach_detect(struct attach *a, struct err *e);
+int attach_configure(struct attach *a, struct err *e);
+
+/* --- shared parts --- */
+int attach_list_pod(struct attach *a, struct err *e);
+int attach_host_addrs(struct attach *a, struct err *e);
+/* Wraps e with the rail's label, if it has one. */
+int rail_err(const struct rail *rail, int code, struct err *e);
+bool rail_has_ipam(const struct rail *rail);
+/* The device of the first default route of the main table. */
+int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
+/* conf.master (or the default route's device) in the namespace of w. */
+int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *ret,
+		  struct err *e);
+
+/* --- pure --- */
+/* Names wished for against each other and against what the pod has: "... file exists". */
+int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
+		       struct err *e);
+/* The routes a result asks for on a link: gateways filled in from the addresses'. Returns the
+ * number; free(*ret). */
+size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
+/* Whether a link of the pod may be deleted together with the others by IFLA_GROUP: every link
+ * of the group is one of `names`, and two or more are. */
+bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *names,
+			  size_t n_names);
+
+/* --- DEL --- */
+/* Absent links are success. */
+int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
+
+/* --- CHECK --- */
+struct attach_seen {
+	struct link *links; /* the pod's */
+	size_t n_links;
+	struct addr *addrs;
+	size_t n_addrs;
+	struct route *routes; /* all tables */
+	size_t n_routes;
+};
+int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
+void attach_seen_done(struct attach_seen *s);
+/* Pure: link, mode, MAC, addresses and routes of prev that belong to ifname. Routes may have
+ * been moved to any table (sbr, coordinator). parent: the master's ifindex, 0: not compared. */
+int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, int parent,
+		 const struct cni_result *prev, const char *ifname, const char *netns,
+		 struct err *e);
+
+/* --- IPAM verbs that carry no result, for GC and STATUS --- */
+int attach_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
+int attach_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
+
+#endif

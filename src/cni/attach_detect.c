@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conflict and gateway detection on all rails in parallel, before any address is set; an address
+ * in conflict is taken out of use and another one asked for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "cni/attach_private.h"
+
+enum { ROUNDS = 3 };
+
+static bool wanted(const struct rail *rail)
+{
+	return rail->got.n_ips && (rail->flags.conflict_detection || rail->flags.gateway_detection);
+}
+
+static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
+{
+	for (size_t i = 0; i < rail->n_quiet; i++)
+		if (ip_eq(&rail->quiet[i], ip))
+			return true;
+	return false;
+}
+
+struct round {
+	struct probe *p;
+	size_t *owner; /* rail of each probe */
+	size_t n;
+};
+
+static void round_done(struct round *r)
+{
+	free(r->p);
+	free(r->owner);
+}
+
+static void add_probes(struct round *round, const struct rail *rail, size_t owner)
+{
+	for (size_t i = 0; i < rail->got.n_ips; i++) {
+		const struct cni_ip *ip = &rail->got.ips[i];
+		size_t n = round->n;
+
+		if (asked_before(rail, &ip->address.ip))
+			continue;
+		VEC_PUSH(round->owner, n) = owner;
+		VEC_PUSH(round->p, round->n) = (struct probe){
+			.ifname = rail->ifname,
+			.index = rail->index,
+			.mac = rail->mac,
+			.arptype = rail->arptype,
+			.ip = ip->address.ip,
+			.gateway = ip->gateway,
+			.want_conflict = rail->flags.conflict_detection,
+			.want_gateway = rail->flags.gateway_detection && ip->gateway.family,
+		};
+	}
+}
+
+/* The rails share one limit, so the most patient of them decides. */
+static struct probe_limits limits_of(const struct attach *a)
+{
+	struct probe_limits l = PROBE_LIMITS_INIT;
+	int total = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct cni_ipam_flags *f = &a->rails[i].flags;
+
+		if (!wanted(&a->rails[i]))
+			continue;
+		l.tries = f->tries > 0 ? f->tries : l.tries;
+		l.interval_ms = f->interval_ms > 0 ? f->interval_ms : l.interval_ms;
+		total = f->total_ms > total ? f->total_ms : total;
+	}
+	if (a->detect_ms > 0)
+		l.total_ms = a->detect_ms;
+	else if (total > 0)
+		l.total_ms = total;
+	return l;
+}
+
+/* Which conflicts were found goes into *again (rails by index); anything worse is an error. */
+static int judge(struct attach *a, const struct round *round, bool *again, struct err *e)
+{
+	for (size_t i = 0; i < round->n; i++) {
+		const struct probe *p = &round->p[i];
+		struct rail *rail = &a->rails[round->owner[i]];
+
+		if (p->state == PROBE_CONFLICT)
+			continue;
+		if (p->state != PROBE_OK && p->state != PROBE_NONE) {
+			probe_words(p, e);
+			err_default_kind(e, ERR_AGAIN);
+			return rail_err(rail, e && e->code ? e->code : -EHOSTUNREACH, e);
+		}
+		if (p->want_conflict)
+			VEC_PUSH(rail->quiet, rail->n_quiet) = p->ip;
+	}
+	for (size_t i = 0; i < round->n; i++)
+		again[round->owner[i]] |= round->p[i].state == PROBE_CONFLICT;
+	return 0;
+}
+
+/* Takes what is in conflict from each rail concerned. *left: conflicts met. */
+static int give_up_addresses(struct attach *a, const struct round *round, struct err *e)
+{
+	for (size_t i = 0; i < round->n; i++) {
+		const struct probe *p = &round->p[i];
+		const struct rail *rail = &a->rails[round->owner[i]];
+		int r;
+
+		if (p->state != PROBE_CONFLICT)
+			continue;
+		r = cni_ipam_conflict(&rail->ipam, &p->ip, &p->other, e);
+		if (r < 0)
+			return rail_err(rail, r, e);
+	}
+	return 0;
+}
+
+static int still_in_conflict(struct attach *a, const struct round *round, struct err *e)
+{
+	for (size_t i = 0; i < round->n; i++) {
+		if (round->p[i].state != PROBE_CONFLICT)
+			continue;
+		probe_words(&round->p[i], e);
+		if (e)
+			e->kind = ERR_AGAIN;
+		return rail_err(&a->rails[round->owner[i]], -EADDRINUSE, e);
+	}
+	return 0;
+}
+
+static int ask_rails_again(struct attach *a, const bool *again, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
+		if (!again[i])
+			continue;
+		r = attach_ask_again(a, i, e);
+		if (r < 0)
+			return rail_err(&a->rails[i], r, e);
+	}
+	return r;
+}
+
+/* 1: nothing is left to ask; 0: some rails have new addresses. */
+static int one_round(struct attach *a, const struct probe_limits *l, bool last, struct err *e)
+{
+	__attribute__((cleanup(round_done))) struct round round = {0};
+	auto_free bool *again = xcalloc(a->n_rails, sizeof(*again));
+	bool any = false;
+	int r;
+
+	for (size_t i = 0; i < a->n_rails; i++)
+		if (wanted(&a->rails[i]))
+			add_probes(&round, &a->rails[i], i);
+	if (!round.n)
+		return 1;
+	r = probe_run(a->netns, round.p, round.n, l, e);
+	if (r >= 0)
+		r = judge(a, &round, again, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < a->n_rails; i++)
+		any |= again[i];
+	if (!any)
+		return 1;
+	/* Even when we give up: the next pod shall not get the same address. */
+	r = give_up_addresses(a, &round, e);
+	if (r >= 0 && last)
+		return still_in_conflict(a, &round, e);
+	return r < 0 ? r : ask_rails_again(a, again, e);
+}
+
+static int bring_up(struct attach *a, struct err *e)
+{
+	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		if (!wanted(&a->rails[i]))
+			continue;
+		link_set(b, a->rails[i].index, a->rails[i].ifname, &up);
+		owner[n++] = i;
+	}
+	return attach_commit(a, a->pod, b, owner, e);
+}
+
+int attach_detect(struct attach *a, struct err *e)
+{
+	struct probe_limits l = limits_of(a);
+	int64_t end = now_mono_ms() + l.total_ms, left;
+	bool any = false;
+	int r;
+
+	for (size_t i = 0; i < a->n_rails; i++)
+		any |= wanted(&a->rails[i]);
+	if (!any)
+		return 0;
+	r = bring_up(a, e);
+	for (int i = 1; r >= 0 && i <= ROUNDS; i++) {
+		/* A round needs its probes' time, or it would find nothing and call it quiet. */
+		left = end - now_mono_ms();
+		l.total_ms = left > 0 ? (int)left : 1;
+		r = one_round(a, &l, i == ROUNDS || left < 2 * l.tries * l.interval_ms, e);
+		if (r > 0)
+			return 0;
+	}
+	return r;
+}
+
+void attach_announce(const struct attach *a)
+{
+	struct announce *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct rail *rail = &a->rails[i];
+
+		for (size_t k = 0; k < rail->got.n_ips; k++)
+			VEC_PUSH(list, n) = (struct announce){
+				.ifname = rail->ifname,
+				.index = rail->index,
+				.mac = rail->mac,
+				.arptype = rail->arptype,
+				.ip = rail->got.ips[k].address.ip,
+			};
+	}
+	if (n)
+		announce_all(a->netns, list, n);
+	free(list);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_ATTACH_PRIVATE_H
+#define UNIRAIL_CNI_ATTACH_PRIVATE_H
+
+/* Between the attach_*.c files. */
+
+#include "cni/attach.h"
+
+/* Another IPAM call for one rail, whose conflicting addresses were taken from it. */
+int attach_ask_again(struct attach *a, size_t rail, struct err *e);
+/* Commits; on failure e is wrapped with the rail whose message failed first: owner[i] is the
+ * rail of message i. */
+int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
+		  struct err *e);
+
+#endif

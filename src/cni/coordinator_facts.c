@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pod and host hold, gathered once for all NICs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/coordinator_private.h"
+
+void co_facts_done(struct co_facts *f)
+{
+	free(f->links);
+	free(f->addrs);
+	route_list_free(f->routes, f->n_routes);
+	free(f->host_ips);
+	free(f->lookups);
+	route_list_free(f->host_routes, f->n_host_routes);
+	free(f->host_neighs);
+	*f = (struct co_facts){0};
+}
+
+static int pod_facts(struct attach *a, struct co_facts *f, struct err *e)
+{
+	int r = attach_list_pod(a, e);
+
+	if (r < 0)
+		return r;
+	f->n_links = a->n_pod_links;
+	f->links = xmalloc(f->n_links * sizeof(*f->links));
+	if (f->n_links)
+		memcpy(f->links, a->pod_links, f->n_links * sizeof(*f->links));
+	r = addr_list(a->pod, 0, 0, &f->addrs, &f->n_addrs, e);
+	if (r >= 0)
+		r = route_list(a->pod, 0, 0, &f->routes, &f->n_routes, e);
+	return r < 0 ? r : 0;
+}
+
+/* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
+static void lookups(struct attach *a, struct co_facts *f)
+{
+	for (size_t i = 0; i < f->n_addrs; i++) {
+		const struct ipaddr *ip = &f->addrs[i].net.ip;
+		struct route r;
+
+		if (!co_ip_usable(ip) || route_lookup(a->host, ip, &r, NULL) < 0)
+			continue;
+		VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
+	}
+}
+
+/* Names are asked for link by link: a node has few links with addresses, and many without. */
+struct known {
+	int index;
+	bool counts;
+};
+
+static bool link_counts(struct attach *a, int index, struct known **list, size_t *n)
+{
+	struct link l;
+	bool counts;
+
+	for (size_t i = 0; i < *n; i++)
+		if ((*list)[i].index == index)
+			return (*list)[i].counts;
+	/* A link that is gone by now has taken its addresses along. */
+	counts = link_get_index(a->host, index, &l, NULL) >= 0 && co_host_link_counts(l.name);
+	VEC_PUSH(*list, *n) = (struct known){index, counts};
+	return counts;
+}
+
+static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
+{
+	auto_free struct known *known = NULL;
+	size_t n_known = 0;
+	int r = attach_host_addrs(a, e);
+
+	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {
+		const struct addr *ad = &a->host_addrs[i];
+
+		if (co_ip_usable(&ad->net.ip) && link_counts(a, ad->index, &known, &n_known))
+			VEC_PUSH(f->host_ips, f->n_host_ips) = ad->net.ip;
+	}
+	return r;
+}
+
+static bool seen_table(const struct co_nic *nics, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (nics[k].conf && nics[k].conf->host_table == nics[i].conf->host_table)
+			return true;
+	return false;
+}
+
+static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		       struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct route *list;
+		size_t count;
+		int r;
+
+		if (!nics[i].conf || seen_table(nics, i))
+			continue;
+		r = route_list(a->host, 0, nics[i].conf->host_table, &list, &count, e);
+		if (r < 0)
+			return err_wrap(e, r, "host table %u", nics[i].conf->host_table);
+		for (size_t k = 0; k < count; k++)
+			VEC_PUSH(f->host_routes, f->n_host_routes) = list[k];
+		free(list); /* what the routes own went along */
+	}
+	return 0;
+}
+
+/* The other end of the pod's way to its node; none is not an error here. */
+static void find_host_veth(struct attach *a, const struct co_nic *nics, size_t n,
+			   struct co_facts *f)
+{
+	const struct link *exit = link_find(f->links, f->n_links, CO_VETH);
+	struct link l;
+
+	for (size_t i = 0; !exit && i < n; i++)
+		if (nics[i].conf)
+			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
+	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
+		return;
+	/* The number alone might be a link of another namespace: the peer points back. */
+	if (link_get_index(a->host, exit->parent, &l, NULL) >= 0 && strcmp(l.kind, "veth") == 0 &&
+	    l.parent == exit->index)
+		f->host_veth = l;
+}
+
+int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		    struct err *e)
+{
+	int r = pod_facts(a, f, e);
+
+	if (r >= 0)
+		r = host_ips(a, f, e);
+	if (r >= 0)
+		r = host_routes(a, nics, n, f, e);
+	if (r >= 0)
+		r = neigh_list(a->host, 0, 0, &f->host_neighs, &f->n_host_neighs, e);
+	if (r < 0)
+		return r;
+	lookups(a, f);
+	find_host_veth(a, nics, n, f);
+	return 0;
+}

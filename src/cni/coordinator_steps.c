@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps onto the plan, and the facts as they will be afterwards. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cni/coordinator_private.h"
+
+enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
+
+struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what,
+			const char *ifname, int index)
+{
+	struct co_step *s = &VEC_PUSH(pl->p->steps, pl->p->n);
+
+	s->side = side;
+	s->what = what;
+	s->nic = pl->at;
+	s->index = index;
+	str_copy(s->ifname, sizeof(s->ifname), ifname);
+	return s;
+}
+
+static uint32_t table_of(const struct route *r)
+{
+	return r->table ? r->table : TABLE_MAIN;
+}
+
+static uint32_t metric_of(const struct route *r)
+{
+	return r->dst.ip.family == 6 && !r->priority ? V6_DEFAULT_METRIC : r->priority;
+}
+
+static bool same_dst(const struct route *a, const struct route *b)
+{
+	return table_of(a) == table_of(b) && ipnet_eq(&a->dst, &b->dst);
+}
+
+/* What makes the kernel say EEXIST to NLM_F_EXCL: whatever the next hop is. */
+static bool in_the_way(const struct route *there, const struct route *r)
+{
+	return same_dst(there, r) && metric_of(there) == metric_of(r);
+}
+
+static struct route *list_of(struct planning *pl, enum co_side side, size_t **n)
+{
+	*n = side == CO_POD ? &pl->f->n_routes : &pl->f->n_host_routes;
+	return side == CO_POD ? pl->f->routes : pl->f->host_routes;
+}
+
+void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
+{
+	size_t *n;
+	struct route *list = list_of(pl, side, &n), *now;
+
+	for (size_t i = 0; i < *n; i++)
+		if (in_the_way(&list[i], r))
+			return;
+	co_emit(pl, side, CO_ROUTE_ADD, "", r->index)->route = *r;
+	now = side == CO_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
+			     : &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
+	*now = *r;
+	now->table = table_of(r);
+	now->priority = metric_of(r);
+}
+
+/* Of an IPv6 multipath route one hop goes; the last one left is a plain route. */
+static bool drop_hop(struct route *there, const struct route *r)
+{
+	size_t k = 0, before = there->n_hops;
+
+	for (size_t i = 0; i < there->n_hops; i++)
+		if (there->hops[i].index != r->index || !ip_eq(&there->hops[i].gw, &r->gw))
+			there->hops[k++] = there->hops[i];
+	there->n_hops = k;
+	if (k != 1 || before == 1)
+		return k < before;
+	there->index = there->hops[0].index;
+	there->gw = there->hops[0].gw;
+	free(there->hops);
+	there->hops = NULL;
+	there->n_hops = 0;
+	return true;
+}
+
+static bool drop(struct route *list, size_t *n, size_t i, const struct route *gone)
+{
+	struct route *there = &list[i];
+
+	if (!in_the_way(there, gone))
+		return false;
+	if (there->n_hops)
+		return drop_hop(there, gone);
+	if (there->index != gone->index || !ip_eq(&there->gw, &gone->gw))
+		return false;
+	memmove(there, there + 1, (*n - i - 1) * sizeof(*there));
+	--*n;
+	return true;
+}
+
+void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r)
+{
+	struct route gone = *r;
+	size_t *n;
+	struct route *list = list_of(pl, side, &n);
+
+	gone.hops = NULL;
+	gone.n_hops = 0;
+	co_emit(pl, side, CO_ROUTE_DEL, "", gone.index)->route = gone;
+	for (size_t i = 0; i < *n; i++)
+		if (drop(list, n, i, &gone))
+			return;
+}
+
+/* No priority: the kernel takes one less than the second rule's, as for the original. */
+void co_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table)
+{
+	struct co_step *s = co_emit(pl, CO_POD, CO_RULE_ADD, "", 0);
+
+	s->rule = (struct rule){.family = from->family, .src = ipnet_host(from), .table = table};
+}
