@@ -141,8 +141,12 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
 	bool group;
 	int r;
 
-	if (!a->pod)
+	if (!a->pod || !n)
 		return 0;
+	if (n == 1) {
+		link_del(b, 0, names[0]);
+		return nl_batch_commit(a->pod, b, e);
+	}
 	r = attach_list_pod(a, e);
 	if (r < 0)
 		return r;

@@ -45,7 +45,8 @@ enum {
 	CO_VETH_MTU = 1500,
 };
 
-#define CO_VETH "veth0"
+#define CO_VETH	 "veth0"
+#define CO_ALIAS "unirail "
 
 struct co_policy {
 	struct ipnet dst;
@@ -105,6 +106,7 @@ void co_facts_done(struct co_facts *f);
 struct co_nic {
 	const struct co_conf *conf; /* NULL: none for this NIC, which only has its place here */
 	const char *ifname;
+	const char *network; /* its name */
 	const char *label; /* put before errors; NULL: nothing is */
 	/* came about */
 	struct mac mac; /* len 0: as it was */
@@ -177,12 +179,19 @@ int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struc
 		    struct err *e);
 int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, struct err *e);
 /* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
-int co_make_veth(struct attach *a, const struct co_conf *c, struct err *e);
+int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e);
 
 /* --- DEL --- */
 /* Works without pod, namespace and prevResult; ips: what is known of the pod's addresses. */
 int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
 	      struct err *e);
+
+/* --- GC --- */
+/* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
+ * ones. We mark ours by an alias, "unirail <network> <container id>"; no other link is touched. */
+int co_gc(const char *const *networks, size_t n, const struct cni_call *c, struct err *e);
+bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
+		    size_t n); /* pure */
 
 /* --- CHECK --- */
 int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e);

@@ -15,18 +15,9 @@ static int undo_veth(void *arg, struct err *e)
 	struct attach *a = *(struct attach **)arg;
 	auto_batch struct nl_batch *b = nl_batch_new();
 	char name[LINK_NAME_MAX];
-	struct link l;
-	int r;
 
 	co_host_veth_name(a->call->container_id, name);
-	r = link_get(a->host, name, &l, e);
-	if (r == -ENODEV) {
-		err_clear(e);
-		return 0;
-	}
-	if (r < 0)
-		return r;
-	link_del(b, l.index, name);
+	link_del(b, 0, name);
 	return nl_batch_commit(a->host, b, e);
 }
 
@@ -49,9 +40,22 @@ static void add_veth(const struct attach *a, const struct co_conf *c, const char
 	link_add(b, &s);
 }
 
-int co_make_veth(struct attach *a, const struct co_conf *c, struct err *e)
+/* What GC knows our pairs by. The link is found by its name, as its index is not known yet. */
+static void mark_veth(const struct attach *a, const struct co_nic *nic, const char *host,
+		      struct nl_batch *b)
+{
+	char alias[LINK_ALIAS_MAX];
+	const struct link_change c = {
+		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = host, .alias = alias};
+
+	snprintf(alias, sizeof(alias), CO_ALIAS "%s %s", nic->network, a->call->container_id);
+	link_set(b, 0, host, &c);
+}
+
+int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct co_conf *c = nic->conf;
 	char host[LINK_NAME_MAX], key[64];
 	int r;
 
@@ -62,10 +66,13 @@ int co_make_veth(struct attach *a, const struct co_conf *c, struct err *e)
 			       c->default_nic);
 	co_host_veth_name(a->call->container_id, host);
 	add_veth(a, c, host, b);
+	mark_veth(a, nic, host, b);
 	r = nl_batch_commit(a->host, b, e);
-	if (r < 0)
+	if (nl_batch_result(b, 0) < 0)
 		return r;
 	undo_push(&a->undo, "delete the pod's veth pair", undo_veth, &a, sizeof(a));
+	if (r < 0)
+		return r;
 	snprintf(key, sizeof(key), "net/ipv6/conf/%s/accept_ra", host);
 	return sysctl_ensure(&a->call->root, key, "0", NULL, e);
 }
@@ -146,7 +153,7 @@ static int run(struct attach *a, struct co_nic *nics, size_t n, struct co_facts 
 	if (co_wants_veth(nics, n, &at)) {
 		r = attach_list_pod(a, e);
 		if (r >= 0)
-			r = co_make_veth(a, nics[at].conf, e);
+			r = co_make_veth(a, &nics[at], e);
 		if (r < 0)
 			return nics[at].label ? err_wrap(e, r, "%s", nics[at].label) : r;
 	}
