@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/nft_priv.h"
+
+#include <errno.h>
+
+#include <linux/netfilter/nf_tables.h>
+
+/* What a kernel without some module answers: nf_tables itself, a family, a type of chain. */
+static bool is_unsupported(int code)
+{
+	return code == -ENOENT || code == -EOPNOTSUPP || code == -EAFNOSUPPORT ||
+	       code == -EPROTONOSUPPORT;
+}
+
+static void add_table(struct nl_batch *b, uint8_t family)
+{
+	const char *name = nft_family_name(family);
+
+	/* Created so that deleting it never fails, then anew: whatever was there is gone, within
+	 * the one transaction. */
+	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, family), 0,
+		     "create nf_tables table '%s " NFT_TABLE "'", name);
+	nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, family), 0,
+		     "empty nf_tables table '%s " NFT_TABLE "'", name);
+	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, family), 0,
+		     "create nf_tables table '%s " NFT_TABLE "'", name);
+}
+
+static void add_chain(struct nl_batch *b, const struct nft_place *p, const struct nft_marks *m)
+{
+	const char *family = nft_family_name(p->family), *chain = nft_chain_name(p);
+
+	nl_batch_add(b, nft_chain_msg(NFT_MSG_NEWCHAIN, NLM_F_CREATE, p), 0,
+		     "create nf_tables chain '%s " NFT_TABLE " %s'", family, chain);
+	for (size_t i = 0; i < nft_rules_of(p); i++)
+		nl_batch_add(b, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, p, i, m),
+			     0, "add rule %zu to nf_tables chain '%s " NFT_TABLE " %s'", i + 1,
+			     family, chain);
+}
+
+int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct nft_place *p = nft_places(l);
+
+	for (size_t i = 0; p[i].family; i++) {
+		if (i == 0 || p[i].family != p[i - 1].family)
+			add_table(b, p[i].family);
+		add_chain(b, &p[i], m);
+	}
+	return nl_batch_commit(w, b, e);
+}
+
+int nft_reply_marks_set(struct nl_wire *w, const char *iface, uint32_t mark, struct err *e)
+{
+	struct nft_marks m = {iface, mark};
+	int r = -ENOENT;
+
+	for (enum nft_layout l = NFT_INET; l < NFT_LAYOUTS && is_unsupported(r); l++)
+		r = nft_marks_set(w, l, &m, e);
+	if (r == 0)
+		return 0;
+	return err_wrap(e, r, "set marks for replies by '%s'%s", iface,
+			is_unsupported(r) ? " (needs the kernel's nf_tables and nft_ct)" : "");
+}
+
+static int delete_table(struct nl_wire *w, uint8_t family, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	int r;
+
+	nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, family), NL_OK_ABSENT,
+		     "delete nf_tables table '%s " NFT_TABLE "'", nft_family_name(family));
+	r = nl_batch_commit(w, b, e);
+	if (!is_unsupported(r))
+		return r;
+	err_clear(e);
+	return 0;
+}
+
+/* A transaction for each family: an absent table fails the whole of one. */
+int nft_reply_marks_del(struct nl_wire *w, struct err *e)
+{
+	const struct nft_place *inet = nft_places(NFT_INET), *p = nft_places(NFT_SPLIT);
+	int r = delete_table(w, inet->family, e);
+
+	for (size_t i = 0; r == 0 && p[i].family; i++) {
+		if (i == 0 || p[i].family != p[i - 1].family)
+			r = delete_table(w, p[i].family, e);
+	}
+	return r;
+}
+
+int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, struct err *e)
+{
+	struct nft_marks m = {iface, mark};
+	int r = -ENOENT;
+
+	for (enum nft_layout l = NFT_INET; l < NFT_LAYOUTS && is_unsupported(r); l++)
+		r = nft_marks_check(w, l, &m, e);
+	if (is_unsupported(r)) {
+		err_clear(e);
+		return 0;
+	}
+	return r < 0 ? err_wrap(e, r, "check marks for replies by '%s'", iface) : r;
+}
