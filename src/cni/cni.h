@@ -22,10 +22,10 @@ struct cni_attachment {
 };
 
 struct cni_call {
-	const char *command; /* "ADD" ... */
+	const char *command;					      /* "ADD" ... */
 	const char *container_id, *netns, *ifname, *args_text, *path; /* "" when absent */
 	bool netns_override;
-	struct root root;      /* "/" or UNIRAIL_ROOT (tests) */
+	struct root root;	/* "/" or UNIRAIL_ROOT (tests) */
 	struct span stdin_text; /* the whole netconf, for delegates */
 	struct json_doc *doc;
 	const struct json *conf;
@@ -34,10 +34,14 @@ struct cni_call {
 	enum cni_version version;
 	bool has_prev;
 	struct cni_result prev;
-	/* GC */
+	/* GC: a caller that sends no list at all (has_valid false) wants nothing freed. */
+	bool has_valid;
 	struct cni_attachment *valid;
 	size_t n_valid;
 };
+
+/* GC: is (container, interface) among the valid ones? ifname NULL: any interface of it. */
+bool cni_is_valid(const struct cni_call *c, const char *container_id, const char *ifname);
 
 /* What an ADD leaves in *out is printed; nothing is printed when it is left empty and the plugin
  * says prints_prev (then prevResult goes out unchanged). */

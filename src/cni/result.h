@@ -27,7 +27,7 @@ int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: not one
 /* Strings are owned by the result. */
 struct cni_iface {
 	char *name, *mac, *sandbox, *socket_path, *pci_id; /* NULL: absent */
-	uint32_t mtu; /* 0: absent */
+	uint32_t mtu;					   /* 0: absent */
 };
 
 struct cni_ip {
@@ -66,14 +66,22 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
 				   const char *sandbox); /* appends */
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);
+/* *dst is overwritten: it holds nothing yet. */
 void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 
 /* 4-space indented as the originals print it, no final newline. -EINVAL "cannot convert: no valid
  * IP addresses" for 0.1.0/0.2.0 without an address. */
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
 /* prevResult (or an IPAM plugin's stdout) of the given version's class; a cniVersion inside the
- * object wins, as Go's map order makes it. */
+ * object wins, as Go's map order makes it. *ret is overwritten. */
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
 		     struct cni_result *ret, struct err *e);
+
+/* "routes" and "dns" stand in configurations as they do in results; both append to *r. A NULL or
+ * null v is none. `place` is their name in errors. */
+int cni_result_read_routes(struct json_doc *d, const struct json *v, const char *place,
+			   struct cni_result *r, struct err *e);
+int cni_result_read_dns(struct json_doc *d, const struct json *v, const char *place,
+			struct cni_result *r, struct err *e);
 
 #endif

@@ -113,6 +113,10 @@ struct json_table {
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 
+/* The same for one value that is no object: f says what it is (its name is not looked at). */
+int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
+		    void *into, const char *place, struct err *e);
+
 /* --- writing --- */
 
 /*

@@ -200,6 +200,12 @@ static int read_field(struct json_doc *d, const struct json_field *f, const stru
 	return err_set(e, -EINVAL, "%s: field type %d is unknown", place, f->type);
 }
 
+int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
+		    void *into, const char *place, struct err *e)
+{
+	return read_field(d, f, v, into, place, e);
+}
+
 /* The field a key sets: by its exact name, else in Go's tables by its name in any case. */
 static const struct json_field *field_of(const struct json_table *t, const char *key)
 {
