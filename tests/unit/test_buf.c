@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+static void test_spans(void **state)
+{
+	struct span s = span_of(" \t a b\r\n"), rest, part;
+	char *copy;
+
+	(void)state;
+	assert_true(span_eq(span_trim(s), "a b"));
+	assert_true(span_eq(span_trim(span_of("  \n")), ""));
+	assert_true(span_eq(span_of(NULL), ""));
+	assert_false(span_eq(span_of("ab"), "a"));
+	assert_true(span_has_prefix(span_of("abc"), "ab"));
+	assert_false(span_has_prefix(span_of("a"), "ab"));
+	assert_true(span_has_prefix(span_of(NULL), ""));
+	copy = span_dup(span_trim(s));
+	assert_string_equal(copy, "a b");
+	free(copy);
+
+	rest = span_of("a,,b");
+	assert_true(span_cut(&rest, ',', &part) && span_eq(part, "a"));
+	assert_true(span_cut(&rest, ',', &part) && span_eq(part, ""));
+	assert_true(span_cut(&rest, ',', &part) && span_eq(part, "b"));
+	assert_false(span_cut(&rest, ',', &part));
+	rest = span_of("a,");
+	assert_true(span_cut(&rest, ',', &part) && span_eq(part, "a"));
+	assert_true(span_cut(&rest, ',', &part) && span_eq(part, ""));
+	assert_false(span_cut(&rest, ',', &part));
+	rest = span_of("");
+	assert_true(span_cut(&rest, ',', &part) && part.n == 0);
+	assert_false(span_cut(&rest, ',', &part));
+}
+
+static void test_buf(void **state)
+{
+	auto_buf struct buf b;
+	char *taken;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	assert_string_equal(b.p, "");
+	assert_string_equal(buf_span(&b).p, "");
+	buf_printf(&b, "%s", "");
+	assert_string_equal(b.p, "");
+	for (int i = 0; i < 1000; i++) {
+		buf_printf(&b, "%d,", i);
+		assert_int_equal(b.p[b.len], 0);
+	}
+	buf_str(&b, NULL);
+	buf_char(&b, 'x');
+	buf_add(&b, "\0y", 2);
+	assert_int_equal(b.len, 2890 + 1000 + 3);
+	assert_memory_equal(b.p + b.len - 5, "9,x\0y", 5);
+	assert_false(b.over);
+	taken = buf_take(&b);
+	assert_memory_equal(taken, "0,1,2,", 6);
+	free(taken);
+	assert_string_equal(b.p, "");
+	buf_str(&b, "again");
+	assert_string_equal(b.p, "again");
+	buf_reset(&b);
+	assert_string_equal(b.p, "");
+	taken = buf_take(&b);
+	assert_string_equal(taken, "");
+	free(taken);
+}
+
+static void test_ceiling(void **state)
+{
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 5);
+	buf_str(&b, "abcde");
+	assert_false(b.over);
+	buf_str(&b, "");
+	assert_false(b.over);
+	buf_char(&b, 'f');
+	assert_true(b.over);
+	assert_string_equal(b.p, "abcde");
+	buf_reset(&b);
+	assert_false(b.over);
+	buf_printf(&b, "%s", "abcdefgh");
+	assert_true(b.over);
+	assert_string_equal(b.p, "abcde");
+	/* Nothing goes in after that, even what would fit. */
+	b.len = 3;
+	b.p[3] = '\0';
+	buf_char(&b, 'x');
+	buf_printf(&b, "y");
+	assert_string_equal(b.p, "abc");
+	buf_done(&b);
+	assert_string_equal(b.p, "");
+}
+
+static void test_printf_at_every_ceiling(void **state)
+{
+	(void)state;
+	for (size_t max = 0; max < 200; max++) {
+		struct buf b;
+		char want[256];
+
+		memset(want, 0, sizeof(want));
+		buf_init(&b, max);
+		for (int i = 0; i < 30; i++)
+			buf_printf(&b, "<%d>", i);
+		for (size_t i = 0, n = 0; i < 30 && n < sizeof(want) - 8; i++)
+			n += (size_t)snprintf(want + n, 8, "<%zu>", i);
+		want[max < 110 ? max : 110] = '\0';
+		assert_string_equal(b.p, want);
+		assert_int_equal(b.over, max < 110);
+		buf_done(&b);
+	}
+}
+
+static void test_vec(void **state)
+{
+	struct {
+		int a, b;
+	} *v = NULL;
+	size_t n = 0;
+	/* A vector that was made with an exact size grows as well. */
+	char **list = xcalloc(3, sizeof(*list));
+	size_t n_list = 3;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		VEC_PUSH(v, n).a = i;
+	assert_int_equal(n, 1000);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(v[i].a, i);
+		assert_int_equal(v[i].b, 0);
+	}
+	free(v);
+	VEC_PUSH(list, n_list) = xstrdup("x");
+	assert_int_equal(n_list, 4);
+	assert_null(list[0]);
+	free(list[3]);
+	free(list);
+}
+
+static void test_strings(void **state)
+{
+	char small[4];
+	char *s;
+
+	(void)state;
+	assert_true(str_copy(small, sizeof(small), "abc"));
+	assert_string_equal(small, "abc");
+	assert_false(str_copy(small, sizeof(small), "abcd"));
+	assert_string_equal(small, "abc");
+	assert_false(str_copy(small, 0, "a"));
+	s = xasprintf("%s-%d", "a", 7);
+	assert_string_equal(s, "a-7");
+	free(s);
+	free(xmalloc(0));
+	free(xcalloc(0, 8));
+	free(xrealloc(NULL, 0));
+}
+
+static void test_cleanup(void **state)
+{
+	int fd = dup(0), kept;
+
+	(void)state;
+	errno = EXDEV;
+	{
+		auto_fd int a = fd;
+		auto_fd int none = -1;
+		auto_free char *p = xstrdup("x");
+		auto_free char *null = NULL;
+		auto_fd int b = dup(0);
+		auto_free char *q = xstrdup("y");
+		char *out = take(q);
+
+		(void)a, (void)none, (void)p, (void)null;
+		kept = take_fd(&b);
+		assert_int_equal(b, -1);
+		assert_null(q);
+		free(out);
+	}
+	assert_int_equal(errno, EXDEV);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	assert_int_not_equal(fcntl(kept, F_GETFD), -1);
+	close(kept);
+}
+
+/* More than any allocator gives: one line, exit 1. */
+static void test_out_of_memory(void **state)
+{
+	int pipes[2], status;
+	char line[256] = "";
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct rlimit small = {1 << 20, 1 << 20};
+
+		dup2(pipes[1], STDERR_FILENO);
+#ifndef __SANITIZE_ADDRESS__
+		setrlimit(RLIMIT_AS, &small);
+		xmalloc(1 << 26);
+#else
+		(void)small;
+		(void)vec_grow(NULL, SIZE_MAX / 2, 16);
+#endif
+		_exit(0);
+	}
+	close(pipes[1]);
+	assert_true(read(pipes[0], line, sizeof(line) - 1) > 0);
+	close(pipes[0]);
+	waitpid(pid, &status, 0);
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_memory_equal(line, "unirail: out of memory", 22);
+	assert_int_equal(line[strlen(line) - 1], '\n');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_spans),	cmocka_unit_test(test_buf),
+		cmocka_unit_test(test_ceiling), cmocka_unit_test(test_printf_at_every_ceiling),
+		cmocka_unit_test(test_vec),	cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_cleanup), cmocka_unit_test(test_out_of_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

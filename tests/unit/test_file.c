@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/loop.h"
+
+/* Each test has an empty folder, seen as a root and as a path of the host. */
+struct place {
+	char dir[64];
+	struct root in, host;
+};
+
+static int setup(void **state)
+{
+	struct place *p = xcalloc(1, sizeof(*p));
+
+	strcpy(p->dir, "/tmp/test_file.XXXXXX");
+	if (!mkdtemp(p->dir) || root_open(&p->in, p->dir, NULL) < 0 ||
+	    root_open(&p->host, NULL, NULL) < 0)
+		return -1;
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct place *p = *state;
+	char command[128];
+	int r;
+
+	root_close(&p->in);
+	root_close(&p->host);
+	snprintf(command, sizeof(command), "rm -rf '%s'", p->dir);
+	r = system(command);
+	free(p);
+	return r;
+}
+
+static void put(const struct root *r, const char *path, const char *text)
+{
+	struct err e = ERR_INIT;
+
+	if (file_replace(r, path, span_of(text), 0644, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+static void expect(const struct root *r, const char *path, const char *text)
+{
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 20);
+	if (file_read(r, path, 1 << 20, &b, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_string_equal(b.p, text);
+}
+
+static size_t count(const struct root *r, const char *path)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	assert_int_equal(dir_list(r, path, &names, &n, NULL), 0);
+	str_list_free(names, n);
+	return n;
+}
+
+static void test_read(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	char line[8];
+
+	put(&p->in, "/a", "first\nsecond\n");
+	expect(&p->in, "/a", "first\nsecond\n");
+	buf_init(&b, 100);
+	assert_int_equal(file_read(&p->in, "/a", 13, &b, &e), 0);
+	buf_reset(&b);
+	assert_int_equal(file_read(&p->in, "/a", 12, &b, &e), -EFBIG);
+	assert_string_equal(e.text, "file '/a': read: more than 12 bytes");
+	buf_reset(&b);
+	assert_int_equal(file_read(&p->in, "/b", 12, &b, &e), -ENOENT);
+	assert_string_equal(e.text, "open '/b': ENOENT");
+	assert_int_equal(file_read(&p->in, "a", 12, &b, &e), -EINVAL);
+	assert_string_equal(e.text, "open 'a' (must be an absolute path): EINVAL");
+	assert_int_equal(file_read_line(&p->in, "/a", line, 6, &e), 0);
+	assert_string_equal(line, "first");
+	assert_int_equal(file_read_line(&p->in, "/a", line, 5, &e), -EFBIG);
+	put(&p->in, "/a", "x");
+	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
+	assert_string_equal(line, "x");
+	put(&p->in, "/a", "");
+	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
+	assert_string_equal(line, "");
+	assert_int_equal(file_read_line(&p->in, "/", line, sizeof(line), &e), -EISDIR);
+	/* A file without an end. */
+	assert_int_equal(file_read(&p->host, "/dev/zero", 100, &b, &e), -EFBIG);
+	assert_int_equal(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
+}
+
+static void test_attr(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+
+	assert_int_equal(file_write_attr(&p->in, "/a", "1", &e), -ENOENT);
+	assert_false(file_exists(&p->in, "/a"));
+	put(&p->in, "/a", "longer");
+	assert_true(file_exists(&p->in, "/a"));
+	assert_int_equal(file_write_attr(&p->in, "/a", "1", &e), 0);
+	expect(&p->in, "/a", "1");
+	assert_int_equal(file_write_attr(&p->host, "/dev/full", "1\n", &e), -ENOSPC);
+	assert_string_equal(e.text, "write '1' to '/dev/full': ENOSPC");
+}
+
+/* Whatever a link in a recorded tree or a container's says, nothing outside is reached. */
+static void test_links_stay_in_root(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	char outside[128], target[64];
+
+	buf_init(&b, 4096);
+	snprintf(outside, sizeof(outside), "%s.outside", p->dir);
+	put(&p->host, outside, "secret");
+	assert_int_equal(dir_make(&p->in, "/d/e", 0755, &e), 0);
+	put(&p->in, "/d/e/f", "inside");
+	assert_int_equal(link_replace(&p->in, "/abs", "/d/e/f", &e), 0);
+	expect(&p->in, "/abs", "inside");
+	assert_int_equal(link_replace(&p->in, "/d/up", "../../../../d/e/f", &e), 0);
+	expect(&p->in, "/d/up", "inside");
+	assert_int_equal(link_replace(&p->in, "/out", outside, &e), 0);
+	assert_int_equal(file_read(&p->in, "/out", 99, &b, &e), -ENOENT);
+	assert_int_equal(link_replace(&p->in, "/dots", "/", &e), 0);
+	assert_int_equal(file_replace(&p->in, "/dots/d/../../new", span_of("n"), 0600, &e), 0);
+	expect(&p->in, "/new", "n");
+	assert_int_equal(link_read(&p->in, "/dots", target, sizeof(target), &e), 0);
+	assert_string_equal(target, "/");
+	assert_int_equal(link_read(&p->in, "/out", target, 5, &e), -ENAMETOOLONG);
+	assert_int_equal(link_read(&p->in, "/new", target, sizeof(target), &e), -EINVAL);
+	unlink(outside);
+}
+
+static void test_replace(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	char long_name[300] = "/";
+	struct stat st;
+
+	umask(077);
+	put(&p->in, "/a", "one");
+	assert_int_equal(file_replace(&p->in, "/a", span_of("two"), 0640, &e), 0);
+	umask(022);
+	expect(&p->in, "/a", "two");
+	assert_int_equal(file_lstat(&p->in, "/a", &st, &e), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	assert_int_equal(count(&p->in, "/"), 1);
+	assert_int_equal(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
+	assert_int_equal(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
+	/* The longest name there is still works, though its temporary has the same limit. */
+	memset(long_name + 1, 'n', 255);
+	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
+	long_name[256] = 'n';
+	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
+	assert_int_equal(count(&p->in, "/"), 2);
+	/* A folder in its place is not replaced, and no temporary stays. */
+	assert_int_equal(dir_make(&p->in, "/dir", 0755, &e), 0);
+	assert_int_equal(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
+	assert_int_equal(count(&p->in, "/"), 3);
+}
+
+/* No room: the old file stays, nothing is left beside it. A size limit stands in for a full disk,
+ * and a tmpfs of one page where we may mount. */
+static void test_replace_without_room(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	struct rlimit before, small = {4, RLIM_INFINITY};
+	static char big[1 << 16];
+	char path[128];
+
+	put(&p->in, "/a", "old");
+	memset(big, 'x', sizeof(big) - 1);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &before);
+	small.rlim_max = before.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &small);
+	assert_int_equal(file_replace(&p->in, "/a", span_of(big), 0600, &e), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_string_equal(e.text, "replace '/a': write: EFBIG");
+	expect(&p->in, "/a", "old");
+	assert_int_equal(count(&p->in, "/"), 1);
+
+	assert_int_equal(dir_make(&p->in, "/t", 0755, &e), 0);
+	snprintf(path, sizeof(path), "%s/t", p->dir);
+	if (mount("tmpfs", path, "tmpfs", 0, "size=8k") < 0) {
+		assert_int_not_equal(geteuid(), 0);
+		return;
+	}
+	put(&p->in, "/t/a", "old");
+	assert_int_equal(file_replace(&p->in, "/t/a", span_of(big), 0600, &e), -ENOSPC);
+	expect(&p->in, "/t/a", "old");
+	assert_int_equal(count(&p->in, "/t"), 1);
+	umount(path);
+}
+
+static void test_dirs(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	char **names = NULL;
+	size_t n = 0;
+
+	assert_int_equal(dir_make(&p->in, "/x//y/z/", 0755, &e), 0);
+	assert_int_equal(dir_make(&p->in, "/x/y", 0755, &e), 0);
+	assert_int_equal(dir_make(&p->in, "/", 0755, &e), 0);
+	put(&p->in, "/x/f", "");
+	assert_int_equal(dir_make(&p->in, "/x/f", 0755, &e), -ENOTDIR);
+	assert_int_equal(dir_make(&p->in, "/x/f/g", 0755, &e), -ENOTDIR);
+	assert_string_equal(e.text, "make folder '/x/f': ENOTDIR");
+	assert_int_equal(dir_make(&p->in, "x", 0755, &e), -EINVAL);
+	put(&p->in, "/x/b", "");
+	put(&p->in, "/x/B", "");
+	assert_int_equal(dir_list(&p->in, "/x", &names, &n, &e), 0);
+	assert_int_equal(n, 4);
+	assert_string_equal(names[0], "B");
+	assert_string_equal(names[1], "b");
+	assert_string_equal(names[2], "f");
+	assert_string_equal(names[3], "y");
+	str_list_free(names, n);
+	assert_int_equal(dir_list(&p->in, "/x/f", &names, &n, &e), -ENOTDIR);
+	assert_int_equal(file_remove(&p->in, "/x/f", &e), 0);
+	assert_int_equal(file_remove(&p->in, "/x/f", &e), 0);
+	assert_int_equal(file_remove(&p->in, "/none/f", &e), 0);
+	assert_int_equal(file_remove(&p->in, "/x", &e), -EISDIR);
+}
+
+static void test_rename(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	char target[16];
+
+	put(&p->in, "/a", "a");
+	put(&p->in, "/b", "b");
+	assert_int_equal(file_rename(&p->in, "/a", "/b", true, &e), -EEXIST);
+	expect(&p->in, "/b", "b");
+	assert_int_equal(file_rename(&p->in, "/a", "/b", false, &e), 0);
+	expect(&p->in, "/b", "a");
+	assert_int_equal(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
+	assert_string_equal(e.text, "rename '/a' to '/c': ENOENT");
+	assert_int_equal(file_rename(&p->in, "/b", "/c", true, &e), 0);
+	/* A link replaces what was there in one step. */
+	assert_int_equal(link_replace(&p->in, "/c", "t1", &e), 0);
+	assert_int_equal(link_replace(&p->in, "/c", "t2", &e), 0);
+	assert_int_equal(link_read(&p->in, "/c", target, sizeof(target), &e), 0);
+	assert_string_equal(target, "t2");
+	assert_int_equal(count(&p->in, "/"), 1);
+}
+
+/* A program can be executed the moment it has its name. */
+static void test_temp_is_executable_at_once(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	char path[128];
+	pid_t pid;
+	int status;
+
+	struct file_temp t = FILE_TEMP_INIT;
+
+	assert_int_equal(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
+	assert_int_equal(count(&p->in, "/"), 1);
+	file_temp_abort(&t);
+	file_temp_abort(&t);
+	assert_int_equal(count(&p->in, "/"), 0);
+	assert_int_equal(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
+	assert_int_equal(fd_write_all(t.fd, "#!/bin/sh\nexit 7\n", 17, &e), 0);
+	assert_int_equal(file_temp_commit(&t, &e), 0);
+	snprintf(path, sizeof(path), "%s/run", p->dir);
+	pid = fork();
+	if (pid == 0) {
+		execl(path, path, (char *)NULL);
+		_exit(99);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+static void test_lock(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	int fd = -1, other = -1;
+	int64_t start;
+	struct stat st;
+
+	assert_int_equal(lock_take(&p->in, "/l", 0, &fd, &e), 0);
+	assert_int_equal(file_lstat(&p->in, "/l", &st, &e), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	start = now_mono_ms();
+	assert_int_equal(lock_take(&p->in, "/l", 60, &other, &e), -EWOULDBLOCK);
+	assert_in_range(now_mono_ms() - start, 60, 2000);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_string_equal(e.text, "lock '/l': another process held it for 60 ms");
+	assert_int_equal(other, -1);
+	close(fd);
+	assert_int_equal(lock_take(&p->in, "/l", 0, &other, &e), 0);
+	close(other);
+	assert_int_equal(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);
+}
+
+/* The lock is on the file of that name, also when it was removed while we waited. */
+static void test_lock_removed_meanwhile(void **state)
+{
+	struct place *p = *state;
+	int first, second = -1, third = -1, status;
+	pid_t pid;
+
+	assert_int_equal(lock_take(&p->in, "/l", 0, &first, NULL), 0);
+	pid = fork();
+	if (pid == 0) {
+		usleep(30000);
+		file_remove(&p->in, "/l", NULL);
+		_exit(0); /* and with it goes the copy of `first` */
+	}
+	close(first);
+	assert_int_equal(lock_take(&p->in, "/l", 5000, &second, NULL), 0);
+	assert_int_equal(lock_take(&p->in, "/l", 0, &third, NULL), -EWOULDBLOCK);
+	waitpid(pid, &status, 0);
+	close(second);
+}
+
+static void test_lock_dies_with_its_holder(void **state)
+{
+	struct place *p = *state;
+	int fd = -1, pipes[2], status;
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (lock_take(&p->in, "/l", 0, &fd, NULL) < 0 || write(pipes[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(pipes[0], &c, 1), 1);
+	assert_int_equal(lock_take(&p->in, "/l", 0, &fd, NULL), -EWOULDBLOCK);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	assert_int_equal(lock_take(&p->in, "/l", -1, &fd, NULL), 0);
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void test_root(void **state)
+{
+	struct err e = ERR_INIT;
+	struct root r = {.fd = -1};
+
+	(void)state;
+	assert_int_equal(root_open(&r, "/no/such", &e), -ENOENT);
+	assert_string_equal(e.text, "open root directory '/no/such': ENOENT");
+	assert_int_equal(root_open(&r, "/", &e), 0);
+	assert_true(r.host);
+	assert_true(file_exists(&r, "/proc/self/exe"));
+	root_close(&r);
+	assert_int_equal(r.fd, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_attr, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_replace_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dirs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rename, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_temp_is_executable_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock_removed_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lock_dies_with_its_holder, setup, teardown),
+		cmocka_unit_test(test_root),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/loop.h"
+
+static char trail[256];
+static struct loop *l;
+static struct loop_fd *watches[3];
+static struct loop_timer *timers[3];
+
+static int setup(void **state)
+{
+	(void)state;
+	trail[0] = '\0';
+	return loop_new(&l, NULL);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	loop_free(l);
+	return 0;
+}
+
+static void note(void *arg)
+{
+	strcat(trail, arg);
+}
+
+static void test_timers_in_order(void **state)
+{
+	(void)state;
+	loop_set_now(l, 1000);
+	loop_add_timer(l, 30, note, "c");
+	loop_add_timer(l, 10, note, "a");
+	loop_add_timer(l, 20, note, "b");
+	loop_add_timer(l, 10, note, "A"); /* same time: in the order added */
+	loop_add_timer(l, -5, note, "0");
+	loop_add_timer(l, INT64_MAX, note, "never before the others");
+	assert_int_equal(loop_run(l), 0);
+	assert_string_equal(trail, "0aAbcnever before the others");
+	assert_true(loop_now_ms(l) == INT64_MAX);
+}
+
+static void test_time_jumps_to_the_next_timer(void **state)
+{
+	(void)state;
+	loop_set_now(l, 0);
+	loop_add_timer(l, 3600 * 1000, note, "x");
+	assert_int_equal(loop_run(l), 0);
+	assert_int_equal(loop_now_ms(l), 3600 * 1000);
+}
+
+static void deletes_others(void *arg)
+{
+	(void)arg;
+	strcat(trail, "d");
+	loop_del_timer(timers[0]); /* itself */
+	loop_del_timer(timers[1]); /* due at the same moment */
+	loop_del_timer(timers[2]); /* later */
+	loop_del_timer(NULL);
+	loop_add_timer(l, 5, note, "n");
+}
+
+static void test_timer_deletes(void **state)
+{
+	(void)state;
+	loop_set_now(l, 0);
+	timers[0] = loop_add_timer(l, 10, deletes_others, NULL);
+	timers[1] = loop_add_timer(l, 10, note, "x");
+	timers[2] = loop_add_timer(l, 20, note, "x");
+	loop_add_timer(l, 12, note, "y");
+	loop_run(l);
+	assert_string_equal(trail, "dyn");
+}
+
+static int rounds;
+
+static void again(void *arg)
+{
+	(void)arg;
+	if (++rounds < 1000)
+		loop_add_timer(l, 0, again, NULL);
+}
+
+static void readable(void *arg, uint32_t events)
+{
+	assert_true(events & EPOLLIN);
+	strcat(trail, "r");
+	/* How many timers came first: the descriptor is not starved. */
+	*(int *)arg = rounds;
+	loop_del_fd(watches[0]);
+}
+
+static void test_immediate_timers_do_not_starve_fds(void **state)
+{
+	int pipes[2], seen = -1;
+
+	(void)state;
+	rounds = 0;
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(write(pipes[1], "x", 1), 1);
+	loop_add_timer(l, 0, again, NULL);
+	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, readable, &seen, &watches[0], NULL), 0);
+	loop_run(l);
+	assert_string_equal(trail, "r");
+	assert_in_range(seen, 0, 1);
+	assert_int_equal(rounds, 1000);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void deletes_all(void *arg, uint32_t events)
+{
+	(void)arg, (void)events;
+	strcat(trail, "f");
+	for (int i = 0; i < 3; i++)
+		loop_del_fd(watches[i]);
+	/* A second time, still in the callback, is harmless. */
+	loop_del_fd(watches[0]);
+	loop_del_fd(NULL);
+}
+
+static void test_fd_deletes_others(void **state)
+{
+	int pipes[3][2];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pipe(pipes[i]), 0);
+		assert_int_equal(write(pipes[i][1], "x", 1), 1);
+		assert_int_equal(loop_add_fd(l, pipes[i][0], EPOLLIN, deletes_all, NULL,
+					     &watches[i], NULL),
+				 0);
+	}
+	/* All three are ready in one batch; the first takes the others away. */
+	loop_run(l);
+	assert_string_equal(trail, "f");
+	for (int i = 0; i < 3; i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+}
+
+static void count_down(void *arg, uint32_t events)
+{
+	int *left = arg;
+
+	(void)events;
+	if (--*left == 1)
+		loop_set_events(watches[0], 0, NULL);
+}
+
+static void test_set_events(void **state)
+{
+	int pipes[2], left = 4;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(write(pipes[1], "x", 1), 1);
+	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[0], &e), 0);
+	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[1], &e),
+			 -EEXIST);
+	loop_add_timer(l, 30, (loop_timer_fn)loop_del_fd, watches[0]);
+	loop_run(l);
+	assert_int_equal(left, 1);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void stop(void *arg)
+{
+	loop_stop(l, *(int *)arg);
+}
+
+static void test_stop(void **state)
+{
+	int seven = 7, fd;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	loop_add_timer(l, 1, stop, &seven);
+	loop_add_timer(l, 100000, note, "x");
+	assert_int_equal(loop_run(l), 7);
+	assert_string_equal(trail, "");
+	loop_stop(l, 3);
+	assert_int_equal(loop_run(l), 3);
+	fd = open("/proc/self/exe", O_RDONLY);
+	assert_int_equal(loop_add_fd(l, fd, EPOLLIN, readable, NULL, &watches[0], &e), -EPERM);
+	close(fd);
+	/* teardown frees the timer that is left */
+}
+
+static void test_real_time(void **state)
+{
+	int64_t start = now_mono_ms();
+
+	(void)state;
+	loop_add_timer(l, 20, note, "b");
+	loop_add_timer(l, 5, note, "a");
+	loop_run(l);
+	assert_string_equal(trail, "ab");
+	assert_in_range(now_mono_ms() - start, 20, 5000);
+	assert_true(now_real_ms() > 1600000000000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_timers_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_time_jumps_to_the_next_timer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_timer_deletes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_immediate_timers_do_not_starve_fds, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_fd_deletes_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_set_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_real_time, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/num.h"
+
+static void test_u64(void **state)
+{
+	uint64_t v = 77;
+
+	(void)state;
+	assert_int_equal(num_u64(span_of("18446744073709551615"), 0, UINT64_MAX, &v), 0);
+	assert_true(v == UINT64_MAX);
+	v = 77;
+	assert_int_equal(num_u64(span_of("18446744073709551616"), 0, UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(num_u64(span_of("99999999999999999999999x"), 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_u64(span_of("11"), 0, 10, &v), -ERANGE);
+	assert_int_equal(num_u64(span_of("1"), 2, 10, &v), -ERANGE);
+	for (const char *const *bad = (const char *const[]){"", " 1", "1 ", "+1", "-1", "0x1",
+							    "1.0", "1e3", "a", NULL};
+	     *bad; bad++)
+		assert_int_equal(num_u64(span_of(*bad), 0, UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_u64((struct span){"1\0", 2}, 0, 9, &v), -EINVAL);
+	assert_int_equal(v, 77);
+	assert_int_equal(num_u64((struct span){"123", 2}, 0, 99, &v), 0);
+	assert_int_equal(v, 12);
+}
+
+static void test_i64(void **state)
+{
+	int64_t v = 77;
+
+	(void)state;
+	assert_int_equal(num_i64(span_of("-9223372036854775808"), INT64_MIN, INT64_MAX, &v), 0);
+	assert_true(v == INT64_MIN);
+	assert_int_equal(num_i64(span_of("9223372036854775807"), INT64_MIN, INT64_MAX, &v), 0);
+	assert_true(v == INT64_MAX);
+	v = 77;
+	assert_int_equal(num_i64(span_of("9223372036854775808"), INT64_MIN, INT64_MAX, &v),
+			 -ERANGE);
+	assert_int_equal(num_i64(span_of("-9223372036854775809"), INT64_MIN, INT64_MAX, &v),
+			 -ERANGE);
+	assert_int_equal(num_i64(span_of("-"), INT64_MIN, INT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_i64(span_of("--1"), INT64_MIN, INT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_i64(span_of("-1"), 0, 5, &v), -ERANGE);
+	assert_int_equal(v, 77);
+	assert_int_equal(num_i64(span_of("-0"), 0, 5, &v), 0);
+	assert_int_equal(v, 0);
+}
+
+static void test_hex(void **state)
+{
+	uint64_t v = 77;
+
+	(void)state;
+	assert_int_equal(num_hex(span_of("0x1aF"), UINT64_MAX, &v), 0);
+	assert_int_equal(v, 0x1af);
+	assert_int_equal(num_hex(span_of("ffffffffffffffff"), UINT64_MAX, &v), 0);
+	assert_true(v == UINT64_MAX);
+	v = 77;
+	assert_int_equal(num_hex(span_of("10000000000000000"), UINT64_MAX, &v), -ERANGE);
+	assert_int_equal(num_hex(span_of("0x"), UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_hex(span_of("g"), UINT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_hex(span_of("100"), 0xff, &v), -ERANGE);
+	assert_int_equal(v, 77);
+}
+
+static void test_duration(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t ms;
+	} good[] = {{"60", 60000},   {"60s", 60000}, {"1500ms", 1500}, {"10m", 600000},
+		    {"2h", 7200000}, {"0", 0},	     {"0ms", 0}};
+	static const char *const bad[] = {"", "s", "ms", "1d", "1 s", "-1s", "1.5s", "1h30m", "1S"};
+	int64_t v = 77;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(num_duration_ms(span_of(good[i].text), INT64_MAX, &v), 0);
+		assert_int_equal(v, good[i].ms);
+	}
+	v = 77;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(num_duration_ms(span_of(bad[i]), INT64_MAX, &v), -EINVAL);
+	assert_int_equal(num_duration_ms(span_of("61s"), 60000, &v), -ERANGE);
+	assert_int_equal(num_duration_ms(span_of("9223372036854775807h"), INT64_MAX, &v), -ERANGE);
+	assert_int_equal(num_duration_ms(span_of("18446744073709551615ms"), INT64_MAX, &v),
+			 -ERANGE);
+	assert_int_equal(v, 77);
+}
+
+static void test_bool(void **state)
+{
+	int v = 77;
+
+	(void)state;
+	for (const char *const *s = (const char *const[]){"true", "Yes", "ON", "1", NULL}; *s;
+	     s++) {
+		v = 77;
+		assert_int_equal(num_bool(span_of(*s), &v), 0);
+		assert_int_equal(v, 1);
+	}
+	for (const char *const *s = (const char *const[]){"false", "nO", "off", "0", NULL}; *s;
+	     s++) {
+		v = 77;
+		assert_int_equal(num_bool(span_of(*s), &v), 0);
+		assert_int_equal(v, 0);
+	}
+	v = 77;
+	for (const char *const *s =
+		     (const char *const[]){"", "t", "tru", "truee", "2", "falsey", NULL};
+	     *s; s++)
+		assert_int_equal(num_bool(span_of(*s), &v), -EINVAL);
+	assert_int_equal(v, 77);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_u64),  cmocka_unit_test(test_i64),
+		cmocka_unit_test(test_hex),  cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_bool),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

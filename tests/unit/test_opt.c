@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/opt.h"
+
+struct values {
+	int64_t rails, any, wait;
+	bool keep;
+	const char *name, *output;
+};
+
+static const struct opt opts[] = {
+	{"rails", 'n', OPT_INT, "N", "number of rails", offsetof(struct values, rails), 1, 64},
+	{"any", 0, OPT_INT, "N", "any number", offsetof(struct values, any), 0, 0},
+	{"wait", 'w', OPT_DUR, "TIME", "how long", offsetof(struct values, wait), 0, 60000},
+	{"keep", 'k', OPT_FLAG, NULL, "leave it", offsetof(struct values, keep), 0, 0},
+	{"name", 0, OPT_STR, "NAME", "a name", offsetof(struct values, name), 0, 0},
+	{"output", 'o', OPT_CHOICE, "text|json", "how", offsetof(struct values, output), 0, 0},
+	{0},
+};
+
+static const struct cmd cmd = {"show", "[POOL] [MORE]", "show a pool", opts, 0, 2};
+static struct values v;
+static struct err e;
+static char *words[16];
+
+/* Splits `line` at blanks and parses it. */
+static int parse(const struct cmd *c, const char *line)
+{
+	static char copy[256];
+	int argc = 0;
+
+	v = (struct values){0};
+	err_clear(&e);
+	str_copy(copy, sizeof(copy), line);
+	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+		words[argc++] = w;
+	words[argc] = NULL;
+	return opt_parse(c, "unirail x show", argc, words, &v, &e);
+}
+
+static void test_forms(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&cmd, "--rails 3 --keep --output=json --wait 1500ms"), 6);
+	assert_int_equal(v.rails, 3);
+	assert_true(v.keep);
+	assert_string_equal(v.output, "json");
+	assert_int_equal(v.wait, 1500);
+	assert_int_equal(parse(&cmd, "-n 3 -k -ojson -w 2"), 6);
+	assert_int_equal(v.rails, 3);
+	assert_string_equal(v.output, "json");
+	assert_int_equal(v.wait, 2000);
+	assert_int_equal(parse(&cmd, "--name=a=b --any -5"), 3);
+	assert_string_equal(v.name, "a=b");
+	assert_int_equal(v.any, -5);
+	assert_int_equal(parse(&cmd, "--name= -n 1 -n 2"), 5);
+	assert_string_equal(v.name, "");
+	assert_int_equal(v.rails, 2);
+	assert_int_equal(parse(&cmd, ""), 0);
+}
+
+static void test_operands(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&cmd, "a -o json b -k"), 3);
+	assert_string_equal(words[3], "a");
+	assert_string_equal(words[4], "b");
+	assert_true(v.keep);
+	assert_int_equal(parse(&cmd, "-k -- --name -o"), 2);
+	assert_string_equal(words[2], "--name");
+	assert_string_equal(words[3], "-o");
+	assert_int_equal(parse(&cmd, "-"), 0);
+	assert_string_equal(words[0], "-");
+	assert_int_equal(parse(&cmd, "--name -- x"), 2);
+	assert_string_equal(v.name, "--");
+}
+
+static void test_mistakes(void **state)
+{
+	static const struct cmd none = {"list", NULL, "list", NULL, 0, 0};
+	static const struct cmd one = {"get", "POOL", "get", NULL, 1, 1};
+	static const struct {
+		const struct cmd *c;
+		const char *line, *text;
+	} rows[] = {
+		{&cmd, "--rails 65", "option '--rails': '65' is not a number from 1 to 64"},
+		{&cmd, "--rails=x", "option '--rails': 'x' is not a number from 1 to 64"},
+		{&cmd, "--any 1x", "option '--any': '1x' is not a number"},
+		{&cmd, "-w 61s",
+		 "option '--wait': '61s' is not a time from 0ms to 60000ms (60s, 500ms)"},
+		{&cmd, "-o yaml", "option '--output': 'yaml' is not one of text|json"},
+		{&cmd, "-o tex", "option '--output': 'tex' is not one of text|json"},
+		{&cmd, "--output", "option '--output' needs a value (text|json)"},
+		{&cmd, "-n", "option '-n' needs a value (N)"},
+		{&cmd, "--keep=yes", "option '--keep' takes no value ('--keep=yes')"},
+		{&cmd, "--rial 3", "unknown option '--rial'; did you mean '--rails'?"},
+		{&cmd, "--keeep", "unknown option '--keeep'; did you mean '--keep'?"},
+		{&cmd, "--hlep", "unknown option '--hlep'; did you mean '--help'?"},
+		{&cmd, "--unrelated", "unknown option '--unrelated'; see --help"},
+		{&cmd, "-x", "unknown option '-x'; see --help"},
+		{&cmd, "--help=x", "unknown option '--help=x'; did you mean '--help'?"},
+		{&cmd, "a b c", "unexpected operand 'c'; wants [POOL] [MORE]"},
+		{&none, "a", "unexpected operand 'a'"},
+		{&one, "", "operand missing: wants POOL"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(parse(rows[i].c, rows[i].line), -EINVAL);
+		assert_string_equal(e.text, rows[i].text);
+	}
+}
+
+static void test_help_goes_to_stdout(void **state)
+{
+	static char text[4096];
+	int pipes[2], out = dup(STDOUT_FILENO);
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	fflush(stdout);
+	dup2(pipes[1], STDOUT_FILENO);
+	assert_int_equal(parse(&cmd, "a -k --help --nonsense"), -ECANCELED);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	n = read(pipes[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	assert_non_null(strstr(text, "usage: unirail x show [OPTION...] [POOL] [MORE]\n"));
+	assert_non_null(strstr(text, "  -n, --rails N               number of rails\n"));
+	assert_non_null(strstr(text, "      --name NAME             a name\n"));
+	assert_non_null(strstr(text, "  -o, --output text|json      how\n"));
+	assert_int_equal(opt_exit("x", -ECANCELED, &e), 0);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(out);
+}
+
+static const struct cmd cmds[] = {
+	{"list", NULL, "list pools", NULL, 0, 0},
+	{"qos", NULL, "show qos", NULL, 0, 0},
+	{"qos set", "NIC", "set qos", NULL, 1, 1},
+	{0},
+};
+
+static int pick(const char *a, const char *b, const char **name, int *n)
+{
+	char *argv[] = {(char[]){"pool"}, a ? strdup(a) : NULL, b ? strdup(b) : NULL, NULL};
+	const struct cmd *c = NULL;
+	int r;
+
+	err_clear(&e);
+	r = cmd_pick("unirail pool", cmds, 1 + !!a + !!b, argv, &c, n, &e);
+	*name = c ? c->name : NULL;
+	free(argv[1]);
+	free(argv[2]);
+	return r;
+}
+
+static void test_commands(void **state)
+{
+	static const struct cmd single[] = {{NULL, "[X]", "does it", NULL, 0, 1}, {0}};
+	char *argv[] = {(char[]){"version"}, (char[]){"x"}, NULL};
+	const struct cmd *c;
+	const char *name;
+	int n;
+
+	(void)state;
+	assert_int_equal(pick("list", NULL, &name, &n), 0);
+	assert_string_equal(name, "list");
+	assert_int_equal(n, 1);
+	assert_int_equal(pick("qos", "set", &name, &n), 0);
+	assert_string_equal(name, "qos set");
+	assert_int_equal(n, 2);
+	assert_int_equal(pick("qos", "eth0", &name, &n), 0);
+	assert_string_equal(name, "qos");
+	assert_int_equal(n, 1);
+	assert_int_equal(pick("lsit", NULL, &name, &n), -EINVAL);
+	assert_string_equal(e.text, "unknown command 'lsit'; did you mean 'list'?");
+	assert_int_equal(pick("zzzz", NULL, &name, &n), -EINVAL);
+	assert_string_equal(e.text, "unknown command 'zzzz'; see 'unirail pool --help'");
+	assert_int_equal(pick(NULL, NULL, &name, &n), -EINVAL);
+	assert_string_equal(e.text, "no command given; see 'unirail pool --help'");
+	assert_int_equal(cmd_pick("unirail version", single, 2, argv, &c, &n, &e), 0);
+	assert_ptr_equal(c, single);
+	assert_int_equal(n, 0);
+}
+
+static void test_nearest(void **state)
+{
+	static const char *const list[] = {"macvlan", "ipvlan", "pool", "rdma", "man"};
+
+	(void)state;
+	assert_string_equal(opt_nearest("macvaln", list, 5), "macvlan");
+	assert_string_equal(opt_nearest("ipvlan2", list, 5), "ipvlan");
+	assert_string_equal(opt_nearest("rmda", list, 5), "rdma");
+	assert_null(opt_nearest("xyz", list, 5));
+	assert_null(opt_nearest("an-argument-much-longer-than-any-word-of-the-list", list, 5));
+}
+
+static void test_help_is_wrapped(void **state)
+{
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	opt_row(&b, "--a-very-long-option-name-indeed X",
+		"one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+		"fifteen sixteen");
+	assert_string_equal(
+		b.p, "  --a-very-long-option-name-indeed X\n"
+		     "                              one two three four five six seven eight nine "
+		     "ten eleven twelve\n"
+		     "                              thirteen fourteen fifteen sixteen\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_forms),		cmocka_unit_test(test_operands),
+		cmocka_unit_test(test_mistakes),	cmocka_unit_test(test_help_goes_to_stdout),
+		cmocka_unit_test(test_commands),	cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_help_is_wrapped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

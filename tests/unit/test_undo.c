@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/undo.h"
+
+static char trail[64];
+
+struct step {
+	char letter;
+	int result;
+};
+
+static int back(void *arg, struct err *e)
+{
+	const struct step *s = arg;
+
+	strncat(trail, &s->letter, 1);
+	return s->result < 0 ? err_sys(e, s->result, "step %c", s->letter) : 0;
+}
+
+static int silent(void *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	strcat(trail, "-");
+	return -EIO;
+}
+
+static void push(struct undo *u, char letter, int result)
+{
+	/* The argument and the word are copied: both change at once. */
+	struct step s = {letter, result};
+	char what[16];
+
+	snprintf(what, sizeof(what), "step %c", letter);
+	undo_push(u, what, back, &s, sizeof(s));
+	memset(&s, 0, sizeof(s));
+	memset(what, 0, sizeof(what));
+}
+
+static void test_backwards_all_of_them(void **state)
+{
+	struct undo u = UNDO_INIT;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	trail[0] = '\0';
+	push(&u, 'a', 0);
+	push(&u, 'b', -EBUSY);
+	undo_push(&u, "x", silent, NULL, 0);
+	push(&u, 'c', 0);
+	assert_int_equal(undo_run(&u), 2);
+	assert_string_equal(trail, "c-ba");
+	assert_int_equal(undo_run(&u), 0);
+	assert_string_equal(trail, "c-ba");
+}
+
+static void test_disarm(void **state)
+{
+	struct undo u = UNDO_INIT;
+
+	(void)state;
+	trail[0] = '\0';
+	push(&u, 'a', 0);
+	undo_disarm(&u);
+	assert_int_equal(undo_run(&u), 0);
+	assert_string_equal(trail, "");
+	push(&u, 'b', 0);
+	assert_int_equal(undo_run(&u), 0);
+	assert_string_equal(trail, "b");
+}
+
+static struct undo growing;
+
+static int pushes_more(void *arg, struct err *e)
+{
+	(void)arg, (void)e;
+	for (char c = 'd'; c < 'h'; c++)
+		push(&growing, c, 0);
+	return 0;
+}
+
+static void test_a_step_may_push(void **state)
+{
+	(void)state;
+	trail[0] = '\0';
+	push(&growing, 'a', 0);
+	undo_push(&growing, "more", pushes_more, NULL, 0);
+	assert_int_equal(undo_run(&growing), 0);
+	assert_string_equal(trail, "gfeda");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_backwards_all_of_them),
+		cmocka_unit_test(test_disarm),
+		cmocka_unit_test(test_a_step_may_push),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
