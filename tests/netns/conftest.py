@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures. A tier that cannot run fails: there is no skip."""
+import os
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import lab as labs  # noqa: E402
+
+
+def pytest_sessionstart(session):
+    problems = []
+    if os.geteuid() != 0:
+        problems.append("not root")
+    if not labs.BINARY.exists():
+        problems.append(f"{labs.BINARY} is missing (make, or UNIRAIL=path)")
+    if not (labs.THEIRS / "macvlan").exists():
+        problems.append("containernetworking-plugins is missing")
+    for tool in ("ip", "nft", "ping", "strace", "setpriv", "unshare", "sysctl"):
+        if not shutil.which(tool):
+            problems.append(f"{tool} is missing")
+    if problems:
+        pytest.exit("these tests cannot run: " + "; ".join(problems), 1)
+    labs.sweep()
+
+
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory):
+    """The folder a runtime looks for plugins in: symlinks to the one binary. UNIRAIL_PLUGINS
+    names another folder (Debian's own, to check the tests)."""
+    if "UNIRAIL_PLUGINS" in os.environ:
+        return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
+    folder = tmp_path_factory.mktemp("plugins")
+    for name in labs.PLUGINS:
+        (folder / name).symlink_to(labs.BINARY)
+    return folder
+
+
+@pytest.fixture
+def make_lab(tmp_path, plugins):
+    made = []
+
+    def make(**kw):
+        tmp = tmp_path / f"lab{len(made)}"
+        tmp.mkdir()
+        one = labs.Lab.__new__(labs.Lab)
+        one.namespaces = []
+        made.append(one)  # before it is built: what it made goes even when it fails half way
+        one.__init__(tmp, plugins, **kw)
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def lab(make_lab):
+    return make_lab()

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""unirail-cni: every network of a pod in one process, and the same kernel state as the chain."""
+import json
+
+import pytest
+from lab import (has_address, ip, link, link_names, ping, routes, rules, run, same_shape, state)
+
+CO = {"mode": "underlay", "hijackCIDR": ["169.254.0.0/16"]}
+
+
+@pytest.fixture
+def eight(make_lab):
+    lab = make_lab(rails=8)
+    lab.rail_pools()
+    return lab
+
+
+def one_by_one(lab, pod, networks):
+    """As Multus does: network by network, plugin by plugin."""
+    results = []
+    for net in networks:
+        results.append(lab.chain("ADD", net["plugins"], pod, name=net["name"], ifname=net["ifname"],
+                                 version="1.0.0"))
+    return results
+
+
+def remove_one_by_one(lab, pod, networks, results):
+    for net, prev in reversed(list(zip(networks, results))):
+        lab.chain("DEL", net["plugins"], pod, name=net["name"], ifname=net["ifname"], prev=prev)
+
+
+def shapes(lab, pod):
+    cut = [(pod.host_veth, "VETH"), (pod.ns, "POD"), (pod.id, "ID")]
+    return same_shape(pod.state(), *cut), same_shape(state(lab.node), *cut)
+
+
+@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
+def test_same_state_as_the_chain(make_lab, v6):
+    labs, seen = [], []
+    for way in ("chain", "all-in-one"):
+        lab = make_lab(rails=3, v6=v6)
+        lab.rail_pools(v6=v6)
+        nets = [lab.network(nic, "eth0" if i == 0 else f"net{i}", coordinator=CO,
+                            ipam=lab.ipam(nic, v6=[nic + "-v6"] if v6 else ()))
+                for i, nic in enumerate(lab.nics)]
+        pod = lab.pod()
+        before = shapes(lab, pod)
+        if way == "chain":
+            results = one_by_one(lab, pod, nets)
+        else:
+            prev = lab.add(lab.rails(nets), pod, ifname="eth0")
+        seen.append(shapes(lab, pod))
+        if way == "chain":
+            remove_one_by_one(lab, pod, nets, results)
+        else:
+            lab.delete(lab.rails(nets, prevResult=prev), pod, ifname="eth0")
+        after = shapes(lab, pod)
+        assert after[0] == before[0]
+        labs.append((before, after))
+    assert seen[0][0] == seen[1][0], "pod"
+    assert seen[0][1] == seen[1][1], "node"
+    assert labs[0][1] == labs[1][1], "after DEL"
+
+
+@pytest.mark.parametrize("maker", ["chain", "all-in-one"])
+def test_one_way_made_the_other_way_deleted(lab, maker):
+    lab.rail_pools()
+    nets = lab.all_networks(coordinator=CO)
+    pod = lab.pod()
+    conf = lab.rails(nets)
+    if maker == "chain":
+        one_by_one(lab, pod, nets)
+        lab.delete(conf, pod, ifname="eth0")
+    else:
+        lab.add(conf, pod, ifname="eth0")
+        remove_one_by_one(lab, pod, nets, [None] * len(nets))
+    assert link_names(pod.ns) == ["lo"]
+    assert pod.host_veth not in link_names(lab.node) and lab.used() == {}
+
+
+def test_eight_rails(eight):
+    lab, pod = eight, eight.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    result = lab.add(conf, pod, ifname="eth0")
+    names = ["eth0"] + [f"net{i}" for i in range(1, 9)]
+    assert sorted(link_names(pod.ns)) == sorted(names + ["lo", "veth0"])
+    assert [i["name"] for i in result["interfaces"]][:1] == ["eth0"]
+    assert len(rules(pod.ns)) == 3 + 1 + 8
+    for i, name in enumerate(names):
+        assert has_address(pod.ns, name, f"172.16.{i}.10/24")
+        if i:
+            assert f"default via 172.16.{i}.1 dev {name}" in routes(pod.ns, 100 + i)
+        assert ping(pod.ns, name, f"172.16.{i}.1")
+    assert len(lab.used()) == 9
+
+
+def test_every_interface_and_address_is_in_the_result(eight):
+    lab, pod = eight, eight.pod()
+    result = lab.add(lab.rails(lab.all_networks(coordinator=CO)), pod, ifname="eth0")
+    got = {}
+    for a in result["ips"]:
+        i = result["interfaces"][a["interface"]]
+        assert i["sandbox"] == pod.netns and i["mac"] == link(pod.ns, i["name"])["address"]
+        got[i["name"]] = a["address"]
+    assert got["eth0"] == "172.16.0.10/24"
+    for name, address in got.items():
+        assert has_address(pod.ns, name, address)
+
+
+def test_result_in_older_versions(lab):
+    lab.rail_pools()
+    for version in ("0.3.1", "0.4.0", "1.0.0"):
+        pod = lab.pod()
+        conf = lab.rails(lab.all_networks(coordinator=CO), version)
+        result = lab.add(conf, pod, ifname="eth0")
+        assert result["cniVersion"] == version
+        assert ("version" in result["ips"][0]) == (version < "1")
+        lab.delete(conf, pod, ifname="eth0")
+        assert link_names(pod.ns) == ["lo"]
+
+
+def test_ifname_defaults(lab):
+    lab.rail_pools()
+    nets = lab.all_networks(coordinator=CO)
+    for n in nets:
+        del n["ifname"]
+    pod = lab.pod()
+    lab.add(lab.rails(nets), pod, ifname="eth0")
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2", "veth0"]
+
+
+def test_rails_only(lab):
+    """Behind an overlay's eth0 that somebody else made."""
+    lab.rail_pools()
+    pod = lab.pod()
+    ip(lab.node, "link", "add", "cali0", "type", "veth", "peer", "name", "eth0", "netns", pod.ns)
+    ip(lab.node, "link", "set", "cali0", "up")
+    ip(pod.ns, "addr", "add", "10.233.70.5/32", "dev", "eth0")
+    ip(pod.ns, "link", "set", "eth0", "up")
+    ip(pod.ns, "route", "add", "169.254.1.1", "dev", "eth0", "scope", "link")
+    ip(pod.ns, "route", "add", "default", "via", "169.254.1.1", "dev", "eth0")
+    nets = [lab.network("rail0", "net1", coordinator={}), lab.network("rail1", "net2", coordinator={})]
+    lab.add(lab.rails(nets), pod, ifname="net1")
+    assert "default via 172.16.2.1 dev net2" in routes(pod.ns, 102)
+    assert "default via 169.254.1.1 dev eth0" in routes(pod.ns, "main")
+    lab.delete(lab.rails(nets), pod, ifname="net1")
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo"]
+
+
+def test_several_rails_from_one_pool(lab):
+    lab.pools("[pool flat]\nsubnet=172.16.0.0/16\nips=172.16.100.1-172.16.100.200\ngateway=172.16.0.1\n")
+    nets = [lab.network(nic, ipam=lab.ipam("flat"), coordinator=CO) for nic in lab.nics]
+    lab.add(lab.rails(nets), lab.pod(), ifname="eth0")
+    assert sorted(lab.used()) == ["172.16.100.1", "172.16.100.2", "172.16.100.3"]
+
+
+# --- DEL ---
+
+
+def test_del_twice_and_before_add(eight):
+    lab, pod = eight, eight.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    lab.delete(conf, pod, ifname="eth0")
+    lab.add(conf, pod, ifname="eth0")
+    for _ in range(3):
+        lab.delete(conf, pod, ifname="eth0")
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
+def test_del_without_namespace(lab, netns):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    lab.add(conf, pod, ifname="eth0")
+    lab.delete(conf, pod, ifname="eth0", netns=netns)
+    assert lab.used() == {} and pod.host_veth not in link_names(lab.node)
+
+
+def test_del_without_masters_pools_and_prev_result(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    lab.add(conf, pod, ifname="eth0")
+    for nic in lab.nics:
+        ip(lab.fabric, "link", "del", f"sw-{nic}")
+    (lab.pool_dir / "rails.conf").unlink()
+    lab.delete(conf, pod, ifname="eth0")
+    assert link_names(pod.ns) == ["lo"]
+    lab.rail_pools()
+    assert lab.used() == {}
+
+
+def test_del_leaves_links_of_others(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    lab.add(conf, pod, ifname="eth0")
+    lab.add(lab.macvlan("rail0"), pod, ifname="extra")
+    lab.delete(conf, pod, ifname="eth0")
+    assert sorted(link_names(pod.ns)) == ["extra", "lo"]
+
+
+# --- ADD that fails leaves nothing ---
+
+
+def test_failure_on_the_last_rail_undoes_the_others(eight):
+    lab, pod = eight, eight.pod()
+    nets = lab.all_networks(coordinator=CO)
+    nets[-1]["plugins"][0]["ipam"]["default_ipv4_ippool"] = ["nope"]
+    before = state(lab.node), pod.state()
+    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["'nope'", "net8"])
+    assert "rail7" in e["msg"] and lab.used() == {}
+    assert (state(lab.node), pod.state()) == before
+
+
+@pytest.mark.parametrize("spoil,words", [
+    (lambda n: n[2]["plugins"][0].update(master="nic9"), ["nic9", "net2"]),
+    (lambda n: n[2]["plugins"][0].update(mtu=9001), ["9001", "net2"]),
+    (lambda n: n[2].update(ifname="net1"), ["net1"]),
+    (lambda n: n[2].update(ifname="a/b"), ["a/b"]),
+    (lambda n: n[2]["plugins"][1].update(podDefaultRouteNic="net9"), ["net9"]),
+    (lambda n: n[2]["plugins"][1].update(mode="overlay"), ["overlay"]),
+    (lambda n: n[2].update(plugins=[]), ["plugins"]),
+    (lambda n: n[2]["plugins"].insert(0, {"type": "sriov"}), ["sriov"]),
+    (lambda n: n.clear(), ["networks"]),
+], ids=["master", "mtu", "name twice", "name", "default nic", "mode", "no plugins", "type", "no networks"])
+def test_bad_conf_changes_nothing(lab, spoil, words):
+    lab.rail_pools()
+    nets = lab.all_networks(coordinator=CO)
+    spoil(nets)
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=words)
+    after = state(lab.node), pod.state()
+    assert after == before
+    assert lab.used() == {}
+
+
+def test_name_taken_changes_nothing(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    ip(pod.ns, "link", "add", "net2", "type", "veth", "peer", "name", "x")
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", lab.rails(lab.all_networks(coordinator=CO)), pod, ifname="eth0", words=["net2", "exist"])
+    assert (state(lab.node), pod.state()) == before and lab.used() == {}
+
+
+# --- CHECK, STATUS, GC ---
+
+DAMAGE = {
+    "address removed": (lambda lab, p: ip(p.ns, "addr", "del", "172.16.1.10/24", "dev", "net1"), "net1"),
+    "table's default removed": (lambda lab, p: ip(p.ns, "route", "del", "default", "table", "101"), "101"),
+    "rule removed": (lambda lab, p: ip(p.ns, "rule", "del", "from", "172.16.2.10"), "172.16.2.10"),
+    "link removed": (lambda lab, p: ip(p.ns, "link", "del", "net2"), "net2"),
+    "veth removed": (lambda lab, p: ip(p.ns, "link", "del", "veth0"), "veth0"),
+    "marks flushed": (lambda lab, p: run(["nft", "flush", "ruleset"], ns=p.ns), ""),
+    "node's route removed": (lambda lab, p: ip(lab.node, "route", "flush", "table", "500"), ""),
+    "address given away": (lambda lab, p: lab.pool("release", "172.16.2.10"), "172.16.2.10"),
+}
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGE])
+def test_check(lab, damage):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    conf["prevResult"] = lab.add(conf, pod, ifname="eth0")
+    if damage is None:
+        lab.ok("CHECK", conf, pod, ifname="eth0")
+        return
+    do, word = DAMAGE[damage]
+    do(lab, pod)
+    lab.fail("CHECK", conf, pod, ifname="eth0", words=word)
+
+
+def test_check_finds_another_kind_of_link(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    conf["prevResult"] = lab.add(conf, pod, ifname="eth0")
+    mac = link(pod.ns, "net2")["address"]
+    ip(pod.ns, "link", "del", "net2")
+    ip(pod.ns, "link", "add", "net2", "address", mac, "type", "veth", "peer", "name", "x")
+    lab.fail("CHECK", conf, pod, ifname="eth0", words=["net2", "macvlan"])
+
+
+def test_status(lab):
+    lab.rail_pools()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    lab.ok("STATUS", conf, lab.pod(), ifname="eth0")
+    lab.pools("nonsense\n", "zz.conf")
+    lab.fail("STATUS", conf, lab.pod(), ifname="eth0", words="zz.conf:1")
+
+
+def test_gc(lab):
+    lab.rail_pools()
+    conf = lab.rails(lab.all_networks(coordinator=CO))
+    pods = [lab.pod() for _ in range(3)]
+    for p in pods:
+        lab.add(conf, p, ifname="eth0")
+    assert len(lab.used()) == 9
+    valid = [{"containerID": pods[1].id, "ifname": "eth0"}]
+    lab.ok("GC", {**conf, "cni.dev/valid-attachments": valid}, pods[0], ifname="eth0")
+    assert {r["container_id"] for r in lab.used().values()} == {pods[1].id} and len(lab.used()) == 3
+    conf["prevResult"] = None
+    for p in pods:
+        lab.delete(conf, p, ifname="eth0")
+    assert lab.used() == {}
+
+
+def test_example_configs(make_lab):
+    """configs/ are what a reader copies: they must work as they stand, but for the folders."""
+    from lab import TOP
+    for plan in ("shared", "exclusive"):
+        lab = make_lab(rails=8, exclusive=plan == "exclusive")
+        if plan == "exclusive":
+            ip(lab.node, "addr", "del", "172.16.0.2/27", "dev", "eth0")
+            ip(lab.node, "addr", "add", "172.16.0.2/24", "dev", "eth0")
+        for src in (TOP / "configs" / plan).glob("pools/*.conf"):
+            lab.pools(src.read_text(), src.name)
+        text = next((TOP / "configs" / plan).glob("*.conf*")).read_text()
+        conf = json.loads(text.replace("/etc/unirail/pools", str(lab.pool_dir)).replace(
+            "/var/lib/unirail/ipam", str(lab.state_dir)))
+        plugin = conf["plugins"][0] if "plugins" in conf else conf
+        plugin = {**plugin, "cniVersion": conf["cniVersion"], "name": conf["name"]}
+        pod = lab.pod()
+        lab.add(plugin, pod, ifname="eth0")
+        for i in range(1, 9):
+            assert ping(pod.ns, f"net{i}", f"172.16.{i}.1"), (plan, i)
+        lab.delete(plugin, pod, ifname="eth0")
+        assert link_names(pod.ns) == ["lo"] and lab.used() == {}

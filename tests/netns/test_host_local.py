@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""host-local: answers and state files are Debian's, in both directions."""
+import json
+import pathlib
+import subprocess
+
+import pytest
+from lab import THEIRS, cni_env
+
+RANGES = [[{"subnet": "10.7.0.0/29"}], [{"subnet": "fd07::/120", "rangeStart": "fd07::10"}]]
+
+
+class Store:
+    """One data folder and the plugin that works on it."""
+
+    def __init__(self, folder, where, **ipam):
+        self.folder, self.where = folder, where
+        self.ipam = {"type": "host-local", "dataDir": str(folder), "ranges": RANGES, **ipam}
+
+    def call(self, command, container, ifname="net1", args=None, version="0.4.0", **more):
+        conf = {"cniVersion": version, "name": "rails", "type": "macvlan", "ipam": self.ipam, **more}
+        return subprocess.run([str(self.where / "host-local")], input=json.dumps(conf), text=True,
+                              capture_output=True, timeout=30,
+                              env=cni_env(command, container, "/nonexistent", ifname, args, self.where))
+
+    def files(self):
+        out = {}
+        for p in sorted((self.folder / "rails").glob("*")):
+            out[p.name] = (p.read_bytes(), oct(p.stat().st_mode))
+        return out
+
+
+@pytest.fixture
+def stores(tmp_path, plugins):
+    return Store(tmp_path / "ours", plugins), Store(tmp_path / "theirs", THEIRS)
+
+
+SCRIPT = [
+    ("ADD", "c1", "net1", None), ("ADD", "c1", "net2", None), ("ADD", "c2", "net1", None),
+    ("ADD", "c2", "net1", None),  # twice: refused
+    ("DEL", "c1", "net1", None), ("DEL", "c1", "net1", None),  # twice: fine
+    ("ADD", "c3", "net1", None), ("ADD", "c4", "net1", "IP=10.7.0.6"), ("ADD", "c5", "net1", "IP=10.7.0.1"),
+    ("ADD", "c5", "net1", "IP=10.7.0.6"), ("ADD", "c6", "net1", None), ("ADD", "c7", "net1", None),
+    ("ADD", "c8", "net1", None), ("CHECK", "c2", "net1", None), ("CHECK", "zz", "net1", None),
+    ("DEL", "c6", "net1", None), ("ADD", "c9", "net1", None),
+]
+
+
+def test_same_answers_and_files(stores):
+    ours, theirs = stores
+    for step in SCRIPT:
+        command, container, ifname, args = step
+        a, b = (s.call(command, container, ifname, args) for s in (ours, theirs))
+        assert a.returncode == b.returncode, (step, a.stdout, b.stdout)
+        if a.returncode == 0:
+            assert a.stdout == b.stdout, step
+        else:
+            # 1.1.1 wraps the same way; the code is what a runtime looks at
+            assert json.loads(a.stdout)["msg"].replace("10.7.0.", "") and \
+                json.loads(a.stdout)["msg"] == json.loads(b.stdout)["msg"], step
+        assert ours.files() == theirs.files(), step
+
+
+@pytest.mark.parametrize("version", ["0.2.0", "0.3.1", "1.0.0"])
+def test_same_result_in_every_version(stores, version):
+    a, b = (s.call("ADD", "c1", version=version) for s in stores)
+    assert a.returncode == b.returncode == 0, a
+    a, b = json.loads(a.stdout), json.loads(b.stdout)
+    if version == "1.0.0":
+        b.pop("dns")  # the older encoder's empty object
+    assert a == b
+
+
+def test_theirs_is_deleted_by_ours(tmp_path, plugins):
+    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
+    for c in ("c1", "c2"):
+        assert theirs.call("ADD", c).returncode == 0
+    assert ours.call("CHECK", "c1").returncode == 0
+    assert ours.call("DEL", "c1").returncode == 0
+    assert "10.7.0.2" not in ours.files() and "10.7.0.3" in ours.files()
+    assert ours.call("CHECK", "c1").returncode == 1
+
+
+def test_ours_is_deleted_by_theirs(tmp_path, plugins):
+    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
+    assert ours.call("ADD", "c1").returncode == 0
+    assert theirs.call("CHECK", "c1").returncode == 0
+    assert theirs.call("DEL", "c1").returncode == 0
+    assert set(ours.files()) <= {"lock", "last_reserved_ip.0", "last_reserved_ip.1"}
+
+
+def test_they_go_on_where_the_other_stopped(tmp_path, plugins):
+    theirs, ours = Store(tmp_path / "d", THEIRS), Store(tmp_path / "d", plugins)
+    got = [json.loads(s.call("ADD", f"c{i}").stdout)["ips"][0]["address"]
+           for i, s in enumerate((theirs, ours, theirs, ours))]
+    assert got == ["10.7.0.2/29", "10.7.0.3/29", "10.7.0.4/29", "10.7.0.5/29"]
+
+
+def test_legacy_single_range(tmp_path, plugins):
+    a, b = (Store(tmp_path / n, w) for n, w in (("o", plugins), ("t", THEIRS)))
+    for s in (a, b):
+        s.ipam = {"type": "host-local", "dataDir": str(s.folder), "subnet": "10.8.0.0/24",
+                  "rangeStart": "10.8.0.100", "rangeEnd": "10.8.0.101", "gateway": "10.8.0.254",
+                  "routes": [{"dst": "0.0.0.0/0"}]}
+    for c in ("c1", "c2", "c3"):
+        x, y = a.call("ADD", c), b.call("ADD", c)
+        assert x.stdout == y.stdout
+    assert a.files() == b.files()
+
+
+def test_resolv_conf(tmp_path, plugins):
+    resolv = tmp_path / "resolv.conf"
+    resolv.write_text("# a comment\nnameserver 10.0.0.9\ndomain a.b\nsearch c.d e.f\noptions ndots:2\n")
+    a, b = (Store(tmp_path / n, w, resolvConf=str(resolv)) for n, w in (("o", plugins), ("t", THEIRS)))
+    assert a.call("ADD", "c1").stdout == b.call("ADD", "c1").stdout
+
+
+@pytest.mark.parametrize("ipam", [
+    {"ranges": []}, {"ranges": [[]]}, {"ranges": [[{"subnet": "10.7.0.1/29"}]]},
+    {"ranges": [[{"subnet": "10.7.0.0/32"}]]},
+    {"ranges": [[{"subnet": "10.7.0.0/29"}, {"subnet": "fd07::/120"}]]},
+    {"ranges": [[{"subnet": "10.7.0.0/29", "rangeStart": "10.9.0.1"}]]},
+    {"ranges": [[{"subnet": "10.7.0.0/29"}], [{"subnet": "10.7.0.0/28"}]]},
+])
+def test_same_refusals(tmp_path, plugins, ipam):
+    ours, theirs = (Store(tmp_path / n, w, **ipam) for n, w in (("o", plugins), ("t", THEIRS)))
+    a, b = ours.call("ADD", "c1"), theirs.call("ADD", "c1")
+    assert a.returncode == b.returncode == 1
+    assert json.loads(a.stdout)["msg"] == json.loads(b.stdout)["msg"]
+    assert not list(pathlib.Path(tmp_path).glob("o/rails/10.*"))
+
+
+def test_gc_frees_what_is_not_valid(tmp_path, plugins):
+    s = Store(tmp_path / "d", plugins)
+    for c in ("c1", "c2", "c3"):
+        assert s.call("ADD", c, version="1.1.0").returncode == 0
+    keep = [{"containerID": "c2", "ifname": "net1"}]
+    p = s.call("GC", "c1", version="1.1.0", **{"cni.dev/valid-attachments": keep})
+    assert p.returncode == 0, p.stdout
+    assert {n for n in s.files() if n.startswith(("10.", "fd07"))} == {"10.7.0.3", "fd07::11"}

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many at once, and dying in the middle."""
+import signal
+
+import pytest
+from lab import link_names, run, state, wait_for
+
+COUNT = 200
+
+
+def finish(procs):
+    """stdout of each; all must have succeeded."""
+    out = []
+    for p in procs:
+        stdout, stderr = p.communicate(timeout=120)
+        assert p.returncode == 0, stdout + stderr
+        out.append(stdout)
+    return out
+
+
+class FakePod:
+    """A container without a namespace: IPAM plugins need none."""
+
+    def __init__(self, i):
+        self.id, self.netns, self.args = f"load-{i}", "/nonexistent", None
+
+
+def test_two_hundred_on_a_pool_of_two_hundred(lab):
+    """None lost, none doubled; then all given back, all taken again."""
+    lab.pools(f"[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.{9 + COUNT}\n")
+    conf = lab.macvlan("rail0", lab.ipam("p"))
+    pods = [FakePod(i) for i in range(COUNT)]
+
+    def all_at_once(command):
+        return finish([lab.popen(command, conf, p, plugin="spiderpool", args="") for p in pods])
+
+    for _ in range(2):
+        all_at_once("ADD")
+        used = lab.used()
+        assert len(used) == COUNT
+        assert {r["container_id"] for r in used.values()} == {p.id for p in pods}
+        lab.fail("ADD", conf, FakePod("late"), plugin="spiderpool", args="", code=11, words="'p'")
+        all_at_once("DEL")
+        assert lab.used() == {}
+
+
+def test_adds_and_dels_mixed(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.109\n")
+    conf = lab.macvlan("rail0", lab.ipam("p"))
+    first = [FakePod(f"a{i}") for i in range(100)]
+    finish([lab.popen("ADD", conf, p, plugin="spiderpool", args="") for p in first])
+    second = [FakePod(f"b{i}") for i in range(50)]
+    procs = []
+    for old, new in zip(first, second):
+        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool", args=""))
+    finish(procs)
+    procs = []
+    for old, new in zip(first[50:], second):
+        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool", args=""))
+        procs.append(lab.popen("ADD", conf, new, plugin="spiderpool", args=""))
+    finish(procs)
+    used = lab.used()
+    assert {r["container_id"] for r in used.values()} == {p.id for p in second} and len(used) == 50
+
+
+def test_host_local_at_once(lab, tmp_path):
+    ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
+            "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.10", "rangeEnd": "172.16.1.109"}]]}
+    conf = lab.macvlan("rail0", ipam)
+    pods = [FakePod(i) for i in range(100)]
+    finish([lab.popen("ADD", conf, p, plugin="host-local", args="") for p in pods])
+    held = [f for f in (tmp_path / "n" / "rail0").glob("172.*")]
+    assert len(held) == 100
+    assert {f.read_text().split("\r\n")[0] for f in held} == {p.id for p in pods}
+    finish([lab.popen("DEL", conf, p, plugin="host-local", args="") for p in pods])
+    assert not list((tmp_path / "n" / "rail0").glob("172.*"))
+
+
+def test_pods_at_once(make_lab):
+    """Whole pods: their links, rules and the node's side do not disturb one another."""
+    lab = make_lab(rails=2)
+    lab.rail_pools()
+    conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
+    before = state(lab.node)
+    pods = [lab.pod() for _ in range(12)]
+    finish([lab.popen("ADD", conf, p, ifname="eth0") for p in pods])
+    for p in pods:
+        assert sorted(link_names(p.ns)) == ["eth0", "lo", "net1", "net2", "veth0"]
+    assert len(lab.used()) == 36
+    finish([lab.popen("DEL", conf, p, ifname="eth0") for p in pods])
+    after = state(lab.node)
+    after["rules"] = [r for r in after["rules"] if r.get("table") != "500"]
+    assert after == before and lab.used() == {}
+
+
+# --- kill -9 ---
+
+
+def syscalls_of(lab, conf, pod, tmp_path):
+    """Names of the system calls of one ADD, in order."""
+    log = tmp_path / "strace"
+    wrapper = trace(lab, tmp_path, ["-o", str(log)])
+    lab.add(conf, pod, plugins=wrapper, ifname="eth0")
+    lab.delete(conf, pod, ifname="eth0")
+    return [k.split("(")[0] for k in log.read_text().splitlines() if "(" in k and k[0].isalpha()]
+
+
+def trace(lab, tmp_path, options):
+    """A plugin folder whose unirail-cni runs under strace with these options."""
+    import itertools
+    if not hasattr(trace, "n"):
+        trace.n = itertools.count()
+    folder = tmp_path / f"traced{next(trace.n)}"
+    folder.mkdir()
+    for name in ("unirail-cni",):
+        f = folder / name
+        f.write_text("#!/bin/sh\nexec strace -qq " + " ".join(options) + f" {lab.plugins}/{name}\n")
+        f.chmod(0o755)
+    return folder
+
+
+MOMENTS = ["sendmsg", "fsync", "write", "setns", "recvmsg", "renameat", "openat", "close"]
+
+
+@pytest.mark.parametrize("call", MOMENTS)
+def test_killed_anywhere_in_add(lab, tmp_path, call):
+    """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
+    the next ADD works."""
+    lab.rail_pools(rest="0s")
+    conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
+    pod = lab.pod()
+    order = syscalls_of(lab, conf, pod, tmp_path)
+    total = order.count(call)
+    before = state(lab.node), pod.state()
+    moments = sorted({max(1, total * k // 4) for k in range(1, 5)}) if total else []
+    for n in moments:
+        wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", f"trace={call}", "-e",
+                                        f"inject={call}:signal=KILL:when={n}"])
+        p = lab.popen("ADD", conf, pod, ifname="eth0", plugins=wrapper)
+        p.communicate(timeout=60)
+        lab.delete(conf, pod, ifname="eth0")
+        after = state(lab.node), pod.state()
+        assert after == before, (call, n, total)
+        assert lab.used() == {}, (call, n, total)
+    prev = lab.add(conf, pod, ifname="eth0")
+    lab.ok("CHECK", {**conf, "prevResult": prev}, pod, ifname="eth0")
+    lab.delete(conf, pod, ifname="eth0")
+
+
+def test_killed_in_del(lab, tmp_path):
+    lab.rail_pools()
+    conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
+    for n in (1, 2, 3):
+        pod = lab.pod()
+        lab.add(conf, pod, ifname="eth0")
+        wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", "trace=sendmsg", "-e",
+                                        f"inject=sendmsg:signal=KILL:when={n}"])
+        lab.popen("DEL", conf, pod, ifname="eth0", plugins=wrapper).communicate(timeout=60)
+        lab.delete(conf, pod, ifname="eth0")
+        assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_while_waiting_for_the_gateway(lab, sig):
+    """The longest wait of an ADD: somebody will lose patience in it."""
+    lab.rail_pools()
+    run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])
+    conf = lab.rails([lab.network("rail0", "net1", coordinator=False,
+                                  ipam=lab.ipam("rail0", enable_gateway_detection=True))])
+    pod = lab.pod()
+    p = lab.popen("ADD", conf, pod)
+    wait_for(lambda: "net1" in link_names(pod.ns), "the link to appear")
+    p.send_signal(sig)
+    p.communicate(timeout=30)
+    lab.delete(conf, pod)
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {}

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""macvlan alone: side by side with Debian's, every mode, every family, every refusal."""
+import json
+
+import pytest
+from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ping, routes,
+                 run, same_shape, state)
+
+STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
+           "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
+STATIC6 = {"type": "static", "addresses": [{"address": "fd00:16:1::20/64", "gateway": "fd00:16:1::1"}],
+           "routes": [{"dst": "::/0"}]}
+DUAL = {"type": "static", "addresses": STATIC4["addresses"] + STATIC6["addresses"],
+        "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
+ONLY_LINK = {}
+
+
+def without_group(text):
+    """Ours are in a group of their own, so that one message can delete them."""
+    return "\n".join(k for k in text.splitlines() if '"group"' not in k)
+
+
+@pytest.mark.parametrize("v6,ipam", [(False, STATIC4), (True, STATIC6), (True, DUAL), (False, None)],
+                         ids=["ipv4", "ipv6", "dual", "no ipam"])
+@pytest.mark.parametrize("more", [{}, {"mode": "private", "mtu": 4200, "mac": "0a:58:00:00:00:07"}],
+                         ids=["defaults", "options"])
+def test_same_state_and_result_as_debians(make_lab, v6, ipam, more):
+    lab = make_lab(v6=v6)
+    conf = lab.macvlan("rail0", ipam, **more)
+    results, states = [], []
+    for plugins in (lab.plugins, THEIRS):
+        pod = lab.pod()
+        before = without_group(same_shape(state(lab.node)))
+        result = lab.add(conf, pod, plugins=plugins)
+        assert result["interfaces"][0]["mac"] == link(pod.ns, "net1")["address"]
+        states.append(without_group(same_shape(pod.state())))
+        for i in result["interfaces"]:
+            i["mac"] = i["mac"] if "mac" in more else "MAC"
+            i["sandbox"] = "pod"
+        result.pop("dns", None)
+        results.append(result)
+        lab.delete(conf, pod, plugins=plugins)
+        assert link_names(pod.ns) == ["lo"]
+        assert without_group(same_shape(state(lab.node))) == before
+    assert results[0] == results[1]
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_result_of_every_version(lab, version):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4, version)
+    if version != "1.1.0":
+        theirs = lab.pod()
+        want = lab.add(conf, theirs, plugins=THEIRS)
+        lab.delete(conf, theirs, plugins=THEIRS)
+    got = lab.add(conf, pod)
+    mac = link(pod.ns, "net1")["address"]
+    if version >= "0.3.0":
+        assert got["interfaces"] == [{"name": "net1", "mac": mac, "sandbox": pod.netns}]
+    if version == "1.1.0":
+        assert got["ips"] == [{"address": "172.16.1.20/24", "gateway": "172.16.1.1", "interface": 0}]
+    else:
+        for r in (got, want):
+            r.pop("interfaces", None)
+            if version == "1.0.0":
+                r.pop("dns", None)
+        assert got == want
+    lab.delete(conf, pod)
+
+
+def test_result_bytes_of_1_0_0(lab):
+    """Sorted keys, four spaces, no end of line: as recorded from the current original."""
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", {"type": "static", "addresses": STATIC4["addresses"]},
+                       mac="a6:a5:43:44:2e:f3")
+    c = lab.cni("ADD", conf, pod)
+    assert c.out == json.dumps({
+        "cniVersion": "1.0.0",
+        "interfaces": [{"mac": "a6:a5:43:44:2e:f3", "name": "net1", "sandbox": pod.netns}],
+        "ips": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1", "interface": 0}]}, indent=4)
+
+
+@pytest.mark.parametrize("mode,flag", [("bridge", "bridge"), ("private", "private"), ("vepa", "vepa"),
+                                       ("passthru", "passthru"), ("", "bridge")])
+def test_modes(lab, mode, flag):
+    pod = lab.pod()
+    lab.add(lab.macvlan("rail0", **{"mode": mode}), pod)
+    found = link(pod.ns, "net1")
+    assert found["linkinfo"]["info_data"]["mode"] == flag and "UP" in found["flags"]
+
+
+def test_mtu_is_the_masters(lab):
+    pod = lab.pod()
+    lab.add(lab.macvlan("rail0"), pod)
+    assert link(pod.ns, "net1")["mtu"] == 9000
+
+
+@pytest.mark.parametrize("source", ["runtime", "args", "conf"])
+def test_mac_precedence(lab, source):
+    pod = lab.pod()
+    more, args = {"mac": "0a:00:00:00:00:01"}, None
+    if source != "conf":
+        args = "IgnoreUnknown=1;MAC=0a:00:00:00:00:02"
+    if source == "runtime":
+        more.update(runtimeConfig={"mac": "0a:00:00:00:00:03"}, capabilities={"mac": True})
+    want = {"conf": "0a:00:00:00:00:01", "args": "0a:00:00:00:00:02", "runtime": "0a:00:00:00:00:03"}
+    result = lab.add(lab.macvlan("rail0", **more), pod, args=args)
+    assert result["interfaces"][0]["mac"] == link(pod.ns, "net1")["address"] == want[source]
+
+
+def test_master_is_the_default_routes_device(lab):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0")
+    del conf["master"]
+    lab.add(conf, pod)
+    assert link(pod.ns, "net1")["mtu"] == 1500  # eth0's
+
+
+def test_link_in_container(lab):
+    pod = lab.pod()
+    ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
+    ip(pod.ns, "link", "set", "inner0", "up")
+    lab.add(lab.macvlan("inner0", linkInContainer=True), pod)
+    assert link(pod.ns, "net1")["link"] == "inner0"
+
+
+@pytest.mark.parametrize("v6", [False, True])
+def test_packets_pass(make_lab, v6):
+    lab = make_lab(v6=v6)
+    a, b = lab.pod("a"), lab.pod("b")
+    text = json.dumps(DUAL if v6 else STATIC4)
+    for pod, host in ((a, "20"), (b, "21")):
+        ipam = json.loads(text.replace(".1.20/", f".1.{host}/").replace("::20/", f"::{host}/"))
+        lab.add(lab.macvlan("rail0", ipam), pod)
+    assert ping(a.ns, "net1", "172.16.1.1") and ping(a.ns, "net1", "172.16.1.21")
+    if v6:
+        assert ping(a.ns, "net1", "fd00:16:1::1") and ping(a.ns, "net1", "fd00:16:1::21")
+
+
+def test_arp_notify_is_set(lab):
+    pod = lab.pod()
+    lab.add(lab.macvlan("rail0", STATIC4), pod)
+    assert run(["cat", "/proc/sys/net/ipv4/conf/net1/arp_notify"], ns=pod.ns).stdout == "1\n"
+
+
+# --- DEL ---
+
+
+def test_del_again_and_again(lab):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4)
+    lab.delete(conf, pod)  # before ADD
+    lab.add(conf, pod)
+    for _ in range(3):
+        lab.delete(conf, pod)
+    assert link_names(pod.ns) == ["lo"]
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
+def test_del_without_namespace(lab, netns):
+    lab.delete(lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns)
+
+
+def test_del_without_master(lab):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4)
+    lab.add(conf, pod)
+    ip(lab.node, "link", "del", "rail0")
+    lab.delete(conf, pod)
+    assert link_names(pod.ns) == ["lo"]
+
+
+def test_del_leaves_other_links_alone(lab):
+    """A group delete must not take a link that is another network's."""
+    pod = lab.pod()
+    for n in ("net1", "net2", "net3"):
+        lab.add(lab.macvlan("rail0"), pod, ifname=n)
+    lab.delete(lab.macvlan("rail0"), pod, ifname="net2")
+    assert link_names(pod.ns) == ["lo", "net1", "net3"]
+
+
+@pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
+def test_pods_of_the_other(lab, tmp_path, maker, deleter):
+    """Moving over and back: with host-local's files as the only state."""
+    where = {"ours": lab.plugins, "theirs": THEIRS}
+    pod = lab.pod()
+    ipam = {"type": "host-local", "dataDir": str(tmp_path / "networks"),
+            "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.50"}]]}
+    conf = lab.macvlan("rail0", ipam, "0.4.0")
+    result = lab.add(conf, pod, plugins=where[maker])
+    assert has_address(pod.ns, "net1", "172.16.1.50/24")
+    lab.ok("CHECK", {**conf, "prevResult": result}, pod, plugins=where[deleter])
+    lab.delete({**conf, "prevResult": result}, pod, plugins=where[deleter])
+    assert link_names(pod.ns) == ["lo"]
+    assert not list((tmp_path / "networks" / "rail0").glob("172.*"))
+
+
+# --- CHECK ---
+
+
+DAMAGE = {
+    "address removed": ("addr del 172.16.1.20/24 dev net1", "172.16.1.20"),
+    "route removed": ("route del 172.20.0.0/16", "172.20.0.0/16"),
+    "default route removed": ("route del default", "0.0.0.0/0"),
+    "link removed": ("link del net1", "net1"),
+    "mac changed": ("link set net1 address 0a:00:00:00:00:99", "0a:00:00:00:00:99"),
+    "mode changed": ("link set net1 type macvlan mode private", "private"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_check_finds(lab, damage):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4)
+    conf["prevResult"] = lab.add(conf, pod)
+    lab.ok("CHECK", conf, pod)
+    command, word = DAMAGE[damage]
+    ip(pod.ns, *command.split())
+    e = lab.fail("CHECK", conf, pod, words=word)
+    assert "net1" in e["msg"], e
+
+
+def test_check_finds_another_kind_of_link(lab):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0")
+    conf["prevResult"] = lab.add(conf, pod)
+    ip(pod.ns, "link", "del", "net1")
+    ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
+    lab.fail("CHECK", conf, pod, words=["macvlan", "net1"])
+
+
+def test_check_needs_prev_result(lab):
+    lab.fail("CHECK", lab.macvlan("rail0"), lab.pod(), words="prevResult")
+
+
+# --- refusals: one clear line, the right code, nothing changed ---
+
+
+@pytest.mark.parametrize("more,code,words", [
+    ({"master": "nic9"}, None, ["Link not found", "nic9"]),
+    ({"mtu": 9001}, None, ["invalid MTU 9001, must be [0, master MTU(9000)]"]),
+    ({"mtu": -1}, None, ["mtu"]),
+    ({"mtu": "big"}, None, ["mtu"]),
+    ({"mode": "brigde"}, None, ["unknown macvlan mode", "brigde"]),
+    ({"mac": "0a:00:00"}, None, ["0a:00:00"]),
+    ({"ipam": {"type": "nosuch-ipam"}}, None, ["nosuch-ipam"]),
+    ({"ipam": {"type": "static", "addresses": []}}, None, ["IPAM plugin returned missing IP config"]),
+    ({"ipam": {"type": "static", "addresses": [{"address": "x"}]}}, None, ["address", "'x'"]),
+])
+def test_bad_conf_changes_nothing(lab, more, code, words):
+    pod = lab.pod()
+    conf = {**lab.macvlan("rail0"), **more}
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", conf, pod, code=code, words=words)
+    assert (state(lab.node), pod.state()) == before
+
+
+def test_name_taken(lab):
+    pod = lab.pod()
+    ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
+    before = pod.state()
+    lab.fail("ADD", lab.macvlan("rail0", STATIC4), pod, words=["net1", "exist"])
+    assert pod.state() == before
+
+
+@pytest.mark.parametrize("netns,words", [("/run/netns/unirail-test-not-there", "no such file or directory"),
+                                         ("/etc/passwd", "unknown FS magic")])
+def test_bad_namespace(lab, netns, words):
+    before = state(lab.node)
+    lab.fail("ADD", lab.macvlan("rail0", STATIC4), lab.pod(), netns=netns, words=words)
+    assert state(lab.node) == before
+
+
+def test_no_cap_net_admin(lab, tmp_path):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4)
+    wrapped = tmp_path / "wrapped"
+    wrapped.mkdir()
+    script = wrapped / "macvlan"
+    script.write_text("#!/bin/sh\nexec setpriv --bounding-set -net_admin,-sys_admin --inh-caps "
+                      f"-net_admin,-sys_admin {lab.plugins}/macvlan\n")
+    script.chmod(0o755)
+    before = pod.state()
+    e = lab.fail("ADD", conf, pod, plugins=wrapped, words="EPERM")
+    assert pod.state() == before and "\n" not in e["msg"]
+
+
+def test_failed_ipam_leaves_no_link(lab, tmp_path):
+    """The original leaves the link when the IPAM fails."""
+    pod = lab.pod()
+    ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
+            "ranges": [[{"subnet": "172.16.1.0/30"}]]}
+    conf = lab.macvlan("rail0", ipam)
+    lab.add(conf, pod, ifname="net1")
+    lab.fail("ADD", conf, pod, ifname="net2", words="no IP addresses available in range set")
+    assert link_names(pod.ns) == ["lo", "net1"]
+
+
+def test_unreachable_route_leaves_nothing(lab, tmp_path):
+    pod = lab.pod()
+    ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
+            "ranges": [[{"subnet": "172.16.1.0/24"}]],
+            "routes": [{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]}
+    lab.fail("ADD", lab.macvlan("rail0", ipam), pod, words=["failed to add route", "172.30.0.0/16"])
+    assert link_names(pod.ns) == ["lo"]
+    assert not list((tmp_path / "n").glob("*/172.*"))
+
+
+def test_ipam_of_another_is_executed(lab, tmp_path):
+    """A type we do not have runs from CNI_PATH, with the whole netconf and our environment."""
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "macvlan").symlink_to(lab.plugins / "macvlan")
+    (other / "theirs").symlink_to(THEIRS / "static")
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", {**STATIC4, "type": "theirs"})
+    lab.add(conf, pod, plugins=other)
+    assert addresses(pod.ns)[-1]["address"] == "172.16.1.20/24" or \
+        has_address(pod.ns, "net1", "172.16.1.20/24")
+    assert "default via 172.16.1.1 dev net1" in routes(pod.ns, "main")
+    lab.delete(conf, pod, plugins=other)
+
+
+def test_status_and_gc_forward(lab):
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", STATIC4, "1.1.0")
+    lab.ok("STATUS", conf, pod)
+    lab.ok("GC", {**conf, "cni.dev/valid-attachments": []}, pod)
+    lab.fail("STATUS", {**conf, "ipam": {"type": "nosuch-ipam"}}, pod, words="nosuch-ipam")
+
+
+def test_ipv6_addresses_are_usable_at_once(make_lab):
+    """No address may still be tentative when ADD is over."""
+    lab = make_lab(v6=True)
+    pod = lab.pod()
+    lab.add(lab.macvlan("rail0", DUAL), pod)
+    for k in ip_json(pod.ns, "addr", "show", "dev", "net1"):
+        for a in k.get("addr_info", []):
+            if a.get("local", "").startswith("fd"):
+                assert not a.get("tentative"), a

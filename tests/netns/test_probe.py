@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conflict and gateway detection, and announcing: what is on the wire."""
+import ctypes
+import os
+import socket
+import struct
+
+import pytest
+from lab import CLONE_NEWNET, enter, ip, libc, link, link_names, state, wait_for
+
+
+class Sniffer:
+    """Every frame on a link of a namespace, since it was made."""
+
+    def __init__(self, ns, dev):
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            enter(ns)()
+            self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            self.s.bind((dev, 0))
+        finally:
+            back(home)
+        self.s.setblocking(False)
+        self.seen = []
+
+    def frames(self):
+        while True:
+            try:
+                self.seen.append(self.s.recv(4096))
+            except BlockingIOError:
+                return self.seen
+
+    def arps(self):
+        """(sender ip, target ip, sender mac, op) of each ARP packet."""
+        out = []
+        for f in self.frames():
+            if f[12:14] == b"\x08\x06":
+                op, = struct.unpack("!H", f[20:22])
+                out.append((socket.inet_ntoa(f[28:32]), socket.inet_ntoa(f[38:42]), f[22:28].hex(":"), op))
+        return out
+
+    def icmp6(self, kind):
+        """(source, target, source mac) of each neighbour solicitation (135) or advertisement (136)."""
+        out = []
+        for f in self.frames():
+            if f[12:14] == b"\x86\xdd" and f[20] == 58 and f[54] == kind:
+                out.append((socket.inet_ntop(socket.AF_INET6, f[22:38]),
+                            socket.inet_ntop(socket.AF_INET6, f[62:78]), f[6:12].hex(":")))
+        return out
+
+    def close(self):
+        self.s.close()
+
+
+def back(fd):
+    if libc.setns(fd, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(fd)
+
+
+@pytest.fixture
+def sniff():
+    made = []
+
+    def make(ns, dev):
+        made.append(Sniffer(ns, dev))
+        return made[-1]
+
+    yield make
+    for s in made:
+        s.close()
+
+
+DETECT = {"enable_gateway_detection": True, "enable_ip_conflict_detection": True}
+
+
+def squat(lab, nic, address, v6=False):
+    """Another host on the rail that holds the address."""
+    ns = lab.new_ns("squatter")
+    ip(lab.fabric, "link", "add", f"sq-{nic}", "master", f"br-{nic}", "type", "veth", "peer", "name",
+       "sq0", "netns", ns)
+    ip(lab.fabric, "link", "set", f"sq-{nic}", "up")
+    ip(ns, "link", "set", "sq0", "up")
+    ip(ns, "addr", "add", address, "dev", "sq0", *(["nodad"] if v6 else []))
+    return ns
+
+
+def test_conflict_is_quarantined_and_another_used(lab):
+    lab.rail_pools()
+    other = squat(lab, "rail0", "172.16.1.10/24")
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0", **DETECT))
+    assert lab.add(conf, pod)["ips"][0]["address"] == "172.16.1.11/24"
+    records = {r["ip"]: r for r in lab.records()}
+    assert records["172.16.1.10"]["state"] == "quarantined", records
+    assert records["172.16.1.11"]["container_id"] == pod.id
+    assert link(other, "sq0")
+    assert lab.add(conf, lab.pod())["ips"][0]["address"] == "172.16.1.12/24"
+
+
+def test_conflict_without_detection_is_not_looked_for(lab):
+    lab.rail_pools()
+    squat(lab, "rail0", "172.16.1.10/24")
+    assert lab.add(lab.macvlan("rail0", lab.ipam("rail0")), lab.pod())["ips"][0]["address"] == "172.16.1.10/24"
+
+
+def test_every_address_in_conflict(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8\ngateway=172.16.1.1\n")
+    other = squat(lab, "rail0", "172.16.1.8/24")
+    pod = lab.pod()
+    before = pod.state()
+    e = lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p", **DETECT)), pod, code=11, words="172.16.1.8")
+    assert link(other, "sq0")["address"] in e["msg"] + e.get("details", "")
+    assert pod.state() == before
+
+
+def test_gateway_unreachable_leaves_nothing(lab):
+    lab.rail_pools()
+    ip(lab.fabric, "addr", "del", "172.16.1.1/24", "dev", "br-rail0")
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0", **DETECT)), pod, words=["172.16.1.1", "unreachable"])
+    assert (state(lab.node), pod.state()) == before
+    assert lab.used() == {}
+
+
+def test_ipv6_conflict_and_gateway(make_lab):
+    lab = make_lab(v6=True)
+    lab.rail_pools(v6=True)
+    squat(lab, "rail0", "fd00:16:1::10/64", v6=True)
+    conf = lab.macvlan("rail0", lab.ipam(v6=["rail0-v6"], **DETECT))
+    conf["ipam"].pop("default_ipv4_ippool", None)
+    assert lab.add(conf, lab.pod())["ips"][0]["address"] == "fd00:16:1::11/64"
+    ip(lab.fabric, "addr", "del", "fd00:16:1::1/64", "dev", "br-rail0")
+    pod = lab.pod()
+    lab.fail("ADD", conf, pod, words=["fd00:16:1::1", "unreachable"])
+    assert link_names(pod.ns) == ["lo"]
+
+
+def test_probe_does_not_poison_anybody(lab, sniff):
+    """Probes have sender 0.0.0.0; nobody hears of an address in conflict from us."""
+    lab.rail_pools()
+    squat(lab, "rail0", "172.16.1.10/24")
+    wire = sniff(lab.fabric, "br-rail0")
+    pod = lab.pod()
+    lab.add(lab.macvlan("rail0", lab.ipam("rail0", **DETECT)), pod)
+    mac = link(pod.ns, "net1")["address"]
+    ours = [a for a in wire.arps() if a[2] == mac]
+    assert ("0.0.0.0", "172.16.1.10") in [a[:2] for a in ours]
+    assert not [a for a in ours if a[0] == "172.16.1.10"]
+    assert ("172.16.1.11", "172.16.1.1") in [a[:2] for a in ours]
+
+
+@pytest.mark.parametrize("detect", [{}, DETECT], ids=["plain", "detecting"])
+def test_only_own_addresses_are_announced(make_lab, sniff, detect):
+    """The original announces every NIC's addresses on each NIC."""
+    lab = make_lab(v6=True)
+    lab.rail_pools(v6=True)
+    pod = lab.pod()
+    wires = {nic: sniff(lab.fabric, f"br-{nic}") for nic in lab.nics}
+    nets = [lab.network(nic, "eth0" if i == 0 else f"net{i}", ipam=lab.ipam(nic, v6=[nic + "-v6"], **detect))
+            for i, nic in enumerate(lab.nics)]
+    lab.add(lab.rails(nets), pod, ifname="eth0")
+    for i, nic in enumerate(lab.nics):
+        own4, own6 = f"172.16.{i}.10", f"fd00:16:{i}::10"
+        wait_for(lambda: (own4, own4) in [a[:2] for a in wires[nic].arps()], f"{nic} to announce {own4}")
+        wait_for(lambda: own6 in [a[1] for a in wires[nic].icmp6(136)], f"{nic} to announce {own6}")
+        mac = link(pod.ns, "eth0" if i == 0 else f"net{i}")["address"]
+        for sender, _, who, _ in wires[nic].arps():
+            if who == mac:
+                assert sender in (own4, "0.0.0.0"), (nic, sender)
+        assert {t for _, t, who in wires[nic].icmp6(136) if who == mac} <= {own6} | {
+            t for _, t, who in wires[nic].icmp6(136) if t.startswith("fe80")}
+
+
+def test_detection_runs_on_all_rails_at_once(make_lab):
+    """Eight silent gateways cost one limit, not eight; each is named."""
+    lab = make_lab(rails=4)
+    lab.rail_pools()
+    for i, nic in enumerate(lab.nics):
+        ip(lab.fabric, "addr", "del", f"172.16.{i}.1/24", "dev", f"br-{nic}")
+    pod = lab.pod()
+    nets = [lab.network(n, f"net{i}" if i else "eth0", ipam=lab.ipam(n, **DETECT))
+            for i, n in enumerate(lab.nics)]
+    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words="unreachable")
+    assert link_names(pod.ns) == ["lo"] and "\n" not in e["msg"]
+    assert lab.used() == {}
+
+
+def test_master_without_carrier(lab):
+    """A cable that is pulled: the gateway is unreachable, said in one line."""
+    lab.rail_pools()
+    ip(lab.fabric, "link", "set", "sw-rail0", "down")
+    pod = lab.pod()
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0", **DETECT)), pod, words="net1")
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {}

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses from pools, through macvlan and alone."""
+import json
+
+import pytest
+from lab import BINARY, ip, link_names, run, state
+
+
+def one(result):
+    return result["ips"][0]["address"].split("/")[0]
+
+
+def add(lab, pod, ipam, ifname="net1", nic="rail0", version="1.0.0", **kw):
+    return lab.add(lab.macvlan(nic, ipam, version), pod, ifname=ifname, **kw)
+
+
+def test_lowest_first_with_gateway_and_route(lab):
+    lab.rail_pools()
+    r = add(lab, lab.pod(), lab.ipam("rail0"))
+    assert r["ips"] == [{"address": "172.16.1.10/24", "gateway": "172.16.1.1", "interface": 0}]
+    assert r["routes"] == [{"dst": "0.0.0.0/0", "gw": "172.16.1.1"}]
+    assert one(add(lab, lab.pod(), lab.ipam("rail0"))) == "172.16.1.11"
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
+def test_alone(lab, version):
+    """As an IPAM plugin a program of others would execute."""
+    lab.rail_pools(v6=True)
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0", v6=["rail0-v6"]), version)
+    r = lab.add(conf, pod, plugin="spiderpool")
+    assert [i["address"] for i in r["ips"]] == ["172.16.1.10/24", "fd00:16:1::10/64"]
+    assert [i["gateway"] for i in r["ips"]] == ["172.16.1.1", "fd00:16:1::1"]
+    assert all(("version" in i) == (version < "1") for i in r["ips"])
+    assert r["routes"] == [{"dst": "0.0.0.0/0", "gw": "172.16.1.1"}, {"dst": "::/0", "gw": "fd00:16:1::1"}]
+    assert link_names(pod.ns) == ["lo"]
+    lab.ok("DEL", conf, pod, plugin="spiderpool")
+    lab.ok("DEL", conf, pod, plugin="spiderpool")
+
+
+def test_same_ask_same_address(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    got = [lab.add(conf, pod, plugin="spiderpool")["ips"] for _ in range(3)]
+    assert got[0] == got[1] == got[2]
+
+
+def test_several_rails_from_one_pool(lab):
+    """The original gives a second NIC of a pod the first one's address."""
+    lab.rail_pools()
+    pod = lab.pod()
+    got = [one(add(lab, pod, lab.ipam("rail0"), ifname=f"net{i}")) for i in range(1, 4)]
+    assert got == ["172.16.1.10", "172.16.1.11", "172.16.1.12"]
+
+
+def test_wildcards_and_order(lab):
+    lab.pools("[pool a-2]\nsubnet=172.16.1.0/25\nips=172.16.1.20\ngateway=172.16.1.1\n"
+              "[pool a-1]\nsubnet=172.16.1.128/25\nips=172.16.1.130\ngateway=172.16.1.129\n"
+              "[pool b]\nsubnet=172.16.2.0/24\nips=172.16.2.30\n")
+    first, second, third = (one(add(lab, lab.pod(), lab.ipam("a-*", "b"), nic="rail0")) for _ in range(3))
+    assert {first, second} == {"172.16.1.20", "172.16.1.130"} and third == "172.16.2.30"
+
+
+def test_match_master_subnet(make_lab):
+    """Solution 2 of the original's manual: a pool a node and rail, chosen by the master's subnet."""
+    lab = make_lab(exclusive=True)
+    text = ""
+    for i, nic in enumerate(lab.nics):
+        for n in range(3):
+            text += (f"[pool {nic}-node{n}]\nsubnet = 172.16.{i}.{32 * n}/27\n"
+                     f"ips = 172.16.{i}.{32 * n + 3}-172.16.{i}.{32 * n + 30}\ngateway = 172.16.{i}.{32 * n + 1}\n")
+    lab.pools(text)
+    r = add(lab, lab.pod(), lab.ipam("rail1-*", match_master_subnet=True), nic="rail1")
+    assert r["ips"][0]["address"] == "172.16.2.3/27"
+    ip(lab.node, "addr", "add", "172.16.2.70/27", "dev", "rail0")
+    ip(lab.node, "addr", "del", "172.16.1.2/27", "dev", "rail0")
+    r = add(lab, lab.pod(), lab.ipam("rail1-*", match_master_subnet=True), nic="rail0")
+    assert r["ips"][0]["address"] == "172.16.2.67/27"
+
+
+def test_match_master_subnet_that_matches_nothing(lab):
+    lab.rail_pools()
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail1", match_master_subnet=True)), lab.pod(),
+             words=["rail1", "rail0"])
+
+
+def test_default_pools(lab):
+    lab.rail_pools()
+    lab.pools("[pool d]\nsubnet=172.19.0.0/24\nips=172.19.0.9\ndefault=yes\n", "d.conf")
+    assert one(add(lab, lab.pod(), lab.ipam())) == "172.19.0.9"
+
+
+def test_pool_of_another_node_is_left_out(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnode=elsewhere\n")
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), lab.pod(), words=["'p'", "node"])
+
+
+def test_namespace_affinity(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnamespace=team\n"
+              "[pool q]\nsubnet=172.16.2.0/24\nips=172.16.2.9\nnamespace=others\n")
+    assert one(add(lab, lab.pod(), lab.ipam("q", "p"))) == "172.16.1.9"
+
+
+def test_sticky(lab):
+    """A pod that comes back under its name gets its address back; others never get it."""
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\nrest=0s\n")
+    pod = lab.pod("train-0")
+    conf = lab.macvlan("rail0", lab.ipam("p", sticky=True))
+    args = pod.args
+    assert one(lab.add(conf, pod, args=args)) == "172.16.1.8"
+    lab.delete(conf, pod, args=args)
+    other = lab.pod("other")
+    assert one(lab.add(conf, other)) == "172.16.1.9"
+    lab.fail("ADD", conf, lab.pod("third"), code=11, words="'p'")
+    again = lab.pod("train-0")
+    assert one(lab.add(conf, again, args=args.replace(pod.id, again.id))) == "172.16.1.8"
+
+
+def test_freed_address_rests(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.10\n")
+    a, b = lab.pod(), lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("p"))
+    assert one(lab.add(conf, a)) == "172.16.1.8"
+    lab.delete(conf, a)
+    assert one(lab.add(conf, b)) == "172.16.1.9"
+    assert one(lab.add(conf, lab.pod())) == "172.16.1.10"
+    assert one(lab.add(conf, lab.pod())) == "172.16.1.8"  # nothing else is free
+
+
+def test_requested_address(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    assert one(lab.add(conf, pod, args=pod.args + ";IP=172.16.1.99")) == "172.16.1.99"
+    b = lab.pod()
+    lab.fail("ADD", conf, b, args=b.args + ";IP=172.16.1.99", words="172.16.1.99")
+
+
+def test_clean_gateway(lab):
+    lab.rail_pools()
+    r = add(lab, lab.pod(), lab.ipam("rail0", clean_gateway=True))
+    assert r["ips"][0]["gateway"] == "172.16.1.1" and not r.get("routes")
+
+
+def test_pool_routes(lab):
+    lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\ngateway=172.16.1.1\n"
+              "route=10.0.0.0/8 via 172.16.1.7\nroute=11.0.0.0/8 via 172.16.1.8\n")
+    r = add(lab, lab.pod(), lab.ipam("p"))
+    assert r["routes"] == [{"dst": "10.0.0.0/8", "gw": "172.16.1.7"}, {"dst": "11.0.0.0/8", "gw": "172.16.1.8"},
+                           {"dst": "0.0.0.0/0", "gw": "172.16.1.1"}]
+
+
+def test_exhausted_pool_names_its_owners(lab):
+    lab.pools("[pool tiny]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\n")
+    conf = lab.macvlan("rail0", lab.ipam("tiny"))
+    for name in ("anna", "bert"):
+        lab.add(conf, lab.pod(name))
+    pod = lab.pod("carl")
+    e = lab.fail("ADD", conf, pod, code=11, words=["'tiny'", "2", "anna", "bert"])
+    assert "team" in e["msg"] + e.get("details", "")
+    assert link_names(pod.ns) == ["lo"]
+
+
+@pytest.mark.parametrize("text,words", [
+    ("[pool p]\nsubnet = 172.16.1.0/33\n", ["rails.conf:2", "subnet"]),
+    ("[pool p]\nips = 172.16.1.1\n", ["rails.conf:1", "subnet"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nips = 172.16.1.9-172.16.1.3\n", ["rails.conf:3", "172.16.1.9-172.16.1.3"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nips = 172.16.2.9\n", ["rails.conf:3", "172.16.2.9"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nips = 172.16.1.1-172.16.1.9\ngateway = 172.16.1.1\n",
+     ["rails.conf", "gateway", "172.16.1.1"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\ngateway = 10.0.0.1\n", ["rails.conf:3", "gateway"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nips = 172.16.1.1-172.16.1.9\n"
+     "[pool q]\nsubnet = 172.16.1.0/24\nips = 172.16.1.9-172.16.1.12\n", ["rails.conf:4", "'p'", "172.16.1.9"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\n[pool p]\nsubnet = 172.16.2.0/24\n", ["rails.conf:3", "'p'"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nsubnte = x\n", ["rails.conf:3", "subnte"]),
+    ("[pool p]\nsubnet = 172.16.1.0/24\nroute = 10.0.0.0/8\n", ["rails.conf:3", "route"]),
+    ("nonsense\n", ["rails.conf:1"]),
+    ("[pond p]\nsubnet = 172.16.1.0/24\n", ["rails.conf:1", "pond"]),
+])
+def test_bad_pools_name_file_line_and_key(lab, text, words):
+    lab.pools(text)
+    pod = lab.pod()
+    before = pod.state()
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), pod, words=words)
+    assert pod.state() == before
+    p = run([BINARY, "pool", "check", "--pools", lab.pool_dir, "--state", lab.state_dir], check=False)
+    assert p.returncode != 0 and words[0] in p.stdout + p.stderr
+
+
+@pytest.mark.parametrize("conf,words", [
+    ({"default_ipv4_ippool": ["nope"]}, ["'nope'"]),
+    ({"default_ipv4_ippool": ["nope-*"]}, ["nope-*"]),
+    ({"default_ipv4_ippool": "rail0"}, ["default_ipv4_ippool"]),
+    ({"default_ipv4_ippool": ["rail0-v6"]}, ["rail0-v6"]),
+])
+def test_bad_ipam_conf(lab, conf, words):
+    lab.rail_pools(v6=True)
+    lab.fail("ADD", lab.macvlan("rail0", {**lab.ipam(), **conf}), lab.pod(), words=words)
+
+
+def test_no_pools_at_all(lab):
+    lab.pool_dir.rmdir()
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0")), lab.pod(), words=[str(lab.pool_dir)])
+
+
+def test_del_without_pools(lab):
+    """What the pools file said must not be needed to give an address back."""
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    lab.add(conf, pod)
+    (lab.pool_dir / "rails.conf").unlink()
+    lab.delete(conf, pod)
+    assert link_names(pod.ns) == ["lo"]
+    lab.rail_pools()
+    assert lab.used() == {}
+
+
+def test_journal_of_a_newer_format(lab):
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    lab.add(conf, lab.pod())
+    journal = lab.journal()
+    head, rest = journal.read_bytes().split(b"\n", 1)
+    newer = head.replace(b"1", b"9", 1)
+    assert newer != head
+    journal.write_bytes(newer + b"\n" + rest)
+    pod = lab.pod()
+    lab.fail("ADD", conf, pod, words=[str(journal)])
+    assert journal.read_bytes() == newer + b"\n" + rest and link_names(pod.ns) == ["lo"]
+
+
+def test_torn_journal(lab):
+    """A crash in mid write leaves half a record: it is dropped, what stands before it holds."""
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    pods = [lab.pod() for _ in range(3)]
+    got = [one(lab.add(conf, p, plugin="spiderpool")) for p in pods]
+    journal = lab.journal()
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-7])
+    assert one(lab.add(conf, pods[0], plugin="spiderpool")) == got[0]
+    assert one(lab.add(conf, pods[1], plugin="spiderpool")) == got[1]
+    assert one(lab.add(conf, lab.pod(), plugin="spiderpool")) not in got[:2]
+
+
+def test_spoilt_journal_is_not_guessed_at(lab):
+    """A record in the middle that does not match its checksum: refuse and say where."""
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    for _ in range(3):
+        lab.add(conf, lab.pod(), plugin="spiderpool")
+    journal = lab.journal()
+    data = bytearray(journal.read_bytes())
+    at = data.index(b"172.16.1.11") if b"172.16.1.11" in data else len(data) // 2
+    data[at + 5] ^= 1
+    journal.write_bytes(data)
+    lab.fail("ADD", conf, lab.pod(), plugin="spiderpool", words=[str(journal)])
+    assert journal.read_bytes() == bytes(data)
+
+
+def test_full_disk(lab, tmp_path):
+    """No space for the record: no address, no link, no damage; and it works again later."""
+    lab.rail_pools()
+    full = tmp_path / "full"
+    full.mkdir()
+    run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full])
+    try:
+        conf = lab.macvlan("rail0", lab.ipam("rail0", state_dir=str(full)))
+        first = lab.pod()
+        assert one(lab.add(conf, first)) == "172.16.1.10"
+        with open(full / "ballast", "wb", buffering=0) as f:
+            while True:
+                try:
+                    if not f.write(b"x" * 512):
+                        break
+                except OSError:
+                    break
+        pod = lab.pod()
+        before = pod.state()
+        # the journal's last page may still have room: until it has not
+        for i in range(200):
+            c = lab.cni("ADD", conf, pod, plugin="spiderpool", ifname=f"x{i}")
+            if c.status:
+                break
+        assert c.status == 1 and "ENOSPC" in c.json["msg"], c
+        lab.fail("ADD", conf, pod, words="ENOSPC")
+        assert pod.state() == before
+        (full / "ballast").unlink()
+        late = lab.pod()
+        assert lab.add(conf, late)["ips"]
+        lab.delete(conf, late)
+        lab.delete(conf, first)
+    finally:
+        run(["umount", full])
+
+
+def test_gc(lab):
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"), "1.1.0")
+    pods = [lab.pod() for _ in range(3)]
+    for p in pods:
+        lab.add(conf, p, plugin="spiderpool")
+    other = lab.pod()
+    lab.add(lab.macvlan("rail1", lab.ipam("rail0"), "1.1.0"), other, plugin="spiderpool")
+    valid = [{"containerID": pods[1].id, "ifname": "net1"}]
+    lab.ok("GC", {**conf, "cni.dev/valid-attachments": valid}, pods[0], plugin="spiderpool")
+    assert set(lab.used()) == {"172.16.1.11", "172.16.1.13"}  # the other network's stays
+
+
+def test_status(lab):
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"), "1.1.0")
+    lab.ok("STATUS", conf, lab.pod(), plugin="spiderpool")
+    lab.pools("nonsense\n", "zz.conf")
+    lab.fail("STATUS", conf, lab.pod(), plugin="spiderpool", words="zz.conf:1")
+
+
+def test_check(lab):
+    lab.rail_pools()
+    pod = lab.pod()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    conf["prevResult"] = lab.add(conf, pod)
+    lab.ok("CHECK", conf, pod)
+    lab.pool("release", "172.16.1.10")
+    lab.fail("CHECK", conf, pod, words="172.16.1.10")
+
+
+def test_spiderippool_objects(lab):
+    """The objects of the cluster, exported as JSON, serve as they are."""
+    pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+            "metadata": {"name": "gpu1-net11"},
+            "spec": {"ipVersion": 4, "subnet": "172.16.1.0/24", "ips": ["172.16.1.40-172.16.1.50"],
+                     "excludeIPs": ["172.16.1.40"], "gateway": "172.16.1.1",
+                     "routes": [{"dst": "10.0.0.0/8", "gw": "172.16.1.1"}]}}
+    (lab.pool_dir / "pools.json").write_text(json.dumps({"kind": "List", "items": [pool]}))
+    r = add(lab, lab.pod(), lab.ipam("gpu1-net11"))
+    assert one(r) == "172.16.1.41" and r["routes"][0]["dst"] == "10.0.0.0/8"
+
+
+def test_node_is_untouched_by_failure(lab):
+    lab.rail_pools()
+    before = state(lab.node)
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("nope")), lab.pod())
+    assert state(lab.node) == before

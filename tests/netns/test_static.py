@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""static: what it answers is what Debian's answers."""
+import json
+import subprocess
+
+import pytest
+from lab import THEIRS, cni_env
+
+BASE = {"cniVersion": "0.4.0", "name": "net", "type": "macvlan"}
+
+CASES = [
+    ({"addresses": [{"address": "10.1.2.3/24"}]}, {}, ""),
+    ({"addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2.1"}, {"address": "10.9.0.1/8"}]}, {}, ""),
+    ({"addresses": [{"address": "fd00::5/64", "gateway": "fd00::1"}]}, {}, ""),
+    ({"addresses": [{"address": "10.1.2.3/24"}], "dns": {"nameservers": ["10.0.0.9"], "domain": "a.b",
+                                                        "search": ["c.d"], "options": ["ndots:2"]}}, {}, ""),
+    ({"addresses": [{"address": "10.1.2.3/24"}], "routes": [{"dst": "10.0.0.0/8", "gw": "10.1.2.9"}]}, {}, ""),
+    ({"addresses": [{"address": "10.1.2.3/24"}]}, {}, "IP=10.1.2.77/24,fd00::9/64;GATEWAY=10.1.2.1"),
+    ({}, {"args": {"cni": {"ips": ["10.4.4.4/16"]}}}, ""),
+    ({}, {"runtimeConfig": {"ips": ["10.5.5.5/16", "fd05::5/64"]}, "capabilities": {"ips": True}}, ""),
+    ({"addresses": [{"address": "10.1.2.3/24"}]}, {"runtimeConfig": {"ips": ["10.5.5.5/16"]}}, "IP=10.6.6.6/24"),
+    ({}, {}, ""),
+]
+
+
+def call(where, command, ipam, more, args):
+    conf = {**BASE, "ipam": {"type": "static", **ipam}, **more}
+    return subprocess.run([str(where / "static")], input=json.dumps(conf), text=True,
+                          env=cni_env(command, "c1", "/nonexistent", "eth0", args or None, where),
+                          capture_output=True, timeout=30)
+
+
+@pytest.mark.parametrize("ipam,more,args", CASES)
+def test_same_answer(plugins, ipam, more, args):
+    ours, theirs = (call(w, "ADD", ipam, more, args) for w in (plugins, THEIRS))
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+
+
+@pytest.mark.parametrize("ipam,words", [
+    ({"addresses": [{"address": "10.1.2.3"}]}, ["address", "10.1.2.3", "CIDR"]),
+    ({"addresses": [{"address": "10.1.2.3/33"}]}, ["10.1.2.3/33"]),
+    ({"addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2"}]}, ["10.1.2"]),
+    ({"addresses": {"address": "10.1.2.3/24"}}, ["addresses"]),
+])
+def test_errors_name_the_word(plugins, ipam, words):
+    ours, theirs = (call(w, "ADD", ipam, {}, "") for w in (plugins, THEIRS))
+    assert ours.returncode == theirs.returncode == 1
+    for w in words:
+        assert w in json.loads(ours.stdout)["msg"]
+
+
+def test_del_succeeds_whatever_the_config(plugins):
+    p = call(plugins, "DEL", {"addresses": "nonsense"}, {}, "")
+    assert (p.returncode, p.stdout) == (0, "")

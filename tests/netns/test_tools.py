@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""demo, install, pool, help, completion, man: what a person meets."""
+import json
+import os
+import pty
+import signal
+import subprocess
+
+import pytest
+from lab import BINARY, PLUGINS, libc, run, wait_for
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+
+
+def unirail(*args, check=False, **kw):
+    return run([BINARY, *args], check=check, **kw)
+
+
+def traces():
+    """What a demo could leave behind."""
+    return (sorted(n for n in os.listdir("/tmp") if n.startswith("unirail-demo")),
+            sorted(n for n in os.listdir("/run/netns") if n.startswith("unirail-demo")),
+            os.path.exists("/run/unirail-demo"))
+
+
+@pytest.mark.parametrize("plan", ["shared", "exclusive"])
+def test_demo(plan):
+    before = traces()
+    p = unirail("demo", "--plan", plan, timeout=60)
+    assert p.returncode == 0, p.stdout + p.stderr
+    assert p.stderr == "" and "nothing" in p.stdout and "NOT AS" not in p.stdout
+    for word in ("net8", "172.16.8.1", "pod-2", "lookup 101", "default via 172.16.1.1 dev net1"):
+        assert word in p.stdout
+    assert max(len(k) for k in p.stdout.splitlines()) <= 100
+    assert traces() == before
+
+
+def test_demo_json():
+    p = unirail("demo", "-o", "json", "--rails", "2", timeout=60)
+    d = json.loads(p.stdout)
+    assert p.returncode == 0 and d["ok"] and d["left"] == 0 and d["problems"] == []
+    assert len(d["pings"]) == 2 * 3 * 2 and all(k["ms"] is not None for k in d["pings"])
+    for pod in d["pods"]:
+        assert [i["name"] for i in pod["interfaces"] if i["kind"] == "macvlan"] == ["eth0", "net1", "net2"]
+        assert pod["attach"]["cpu_ms"] > 0
+
+
+def test_demo_keep_and_clean():
+    try:
+        p = unirail("demo", "--keep", "-n", "2", timeout=60)
+        assert p.returncode == 0, p.stderr
+        out = run(["ip", "-n", "unirail-demo-pod-1", "-br", "addr"]).stdout
+        assert "net2" in out
+        again = unirail("demo", "--keep", "-n", "2", timeout=60)
+        assert again.returncode == 1 and "--clean" in again.stderr
+        assert "net2" in run(["ip", "-n", "unirail-demo-pod-1", "-br", "addr"]).stdout
+    finally:
+        p = unirail("demo", "--clean")
+    assert p.returncode == 0 and traces()[1:] == ([], False)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("delay", ["start", "attached"])
+def test_demo_stopped_leaves_nothing(sig, delay):
+    before = traces()
+    spaces = namespaces()
+    p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if delay == "attached":
+        wait_for(lambda: len(namespaces()) > len(spaces) or p.poll() is not None, "the demo's namespaces")
+    p.send_signal(sig)
+    p.communicate(timeout=30)
+    assert p.returncode in (-sig, 128 + sig, 0)
+    wait_for(lambda: namespaces() <= spaces, "its namespaces to go")
+    assert traces() == before
+
+
+def namespaces():
+    """Inodes of network namespaces that some process is in or holds."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found.add(os.readlink(f"/proc/{pid}/ns/net"))
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if target.startswith("net:["):
+                    found.add(target)
+        except OSError:
+            pass
+    return found
+
+
+def test_demo_without_capability():
+    p = run(["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", BINARY, "demo"], check=False)
+    assert p.returncode == 1 and p.stdout == ""
+    assert p.stderr.count("\n") == 1 and "CAP_NET_ADMIN" in p.stderr
+
+
+def test_demo_shows_progress_on_a_terminal():
+    leader, follower = pty.openpty()
+    p = subprocess.Popen([BINARY, "demo", "-n", "1"], stdout=subprocess.DEVNULL, stderr=follower)
+    os.close(follower)
+    text = b""
+    try:
+        while True:
+            text += os.read(leader, 4096)
+    except OSError:
+        pass
+    os.close(leader)
+    assert p.wait(timeout=30) == 0
+    assert b"[1/7]" in text and b"[7/7]" in text and text.endswith(b"\r\x1b[K")
+
+
+@pytest.mark.parametrize("args", [["--rails", "0"], ["--rails", "65"], ["--plan", "both"], ["--frobnicate"], ["x"]])
+def test_demo_mistakes(args):
+    p = unirail("demo", *args)
+    assert p.returncode == 2 and p.stderr.count("\n") == 1 and args[-1].lstrip("-") in p.stderr
+
+
+# --- install ---
+
+
+def test_install(tmp_path):
+    target = tmp_path / "bin"
+    target.mkdir()
+    p = unirail("install", target)
+    assert p.returncode == 0, p.stderr
+    for name in PLUGINS:
+        assert (target / name).resolve() == (target / "unirail").resolve(), name
+        out = run([target / name], env={"CNI_COMMAND": "VERSION", "CNI_PATH": "x"}, input="{}").stdout
+        assert "1.1.0" in json.loads(out)["supportedVersions"]
+    again = unirail("install", target)
+    assert again.returncode == 0, again.stderr
+
+
+def test_install_leaves_others_files_and_uninstall_undoes(tmp_path):
+    target = tmp_path / "bin"
+    target.mkdir()
+    (target / "macvlan").write_text("somebody else's\n")
+    p = unirail("install", target)
+    assert p.returncode != 0 and "macvlan" in p.stderr
+    assert (target / "macvlan").read_text() == "somebody else's\n"
+    p = unirail("install", "--replace", target)
+    assert p.returncode == 0 and (target / "macvlan").is_symlink(), p.stderr
+    p = unirail("install", "--uninstall", target)
+    assert p.returncode == 0, p.stderr
+    assert (target / "macvlan").read_text() == "somebody else's\n"
+    assert not (target / "unirail").exists() and not (target / "coordinator").exists()
+
+
+def test_install_dry_run(tmp_path):
+    p = unirail("install", "--dry-run", tmp_path)
+    assert p.returncode == 0 and "coordinator" in p.stdout and list(tmp_path.iterdir()) == []
+
+
+# --- help and the rest ---
+
+
+def applets():
+    out = unirail("--help").stdout
+    return [a for a in ("unirail-cni", "macvlan", "coordinator", "spiderpool", "host-local", "static", "demo", "pool",
+                        "install", "version", "help", "man", "completion") if a in out]
+
+
+def test_help_lists_everything():
+    assert len(applets()) == 13
+    for name in ("demo", "pool", "install", "version", "completion", "man"):
+        p = unirail(name, "--help")
+        assert p.returncode == 0 and p.stderr == "" and name in p.stdout
+        assert unirail("help", name).stdout == p.stdout
+
+
+def test_unknown_word():
+    p = unirail("dmeo")
+    assert p.returncode == 127 and p.stderr.count("\n") == 1 and "demo" in p.stderr
+
+
+def test_version():
+    p = unirail("version")
+    assert p.returncode == 0 and p.stdout.startswith("unirail ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell, tmp_path):
+    script = unirail("completion", shell).stdout
+    assert "demo" in script and "rails" in script
+    if shell == "bash":
+        f = tmp_path / "c"
+        f.write_text(script + '\nCOMP_WORDS=(unirail demo --pl); COMP_CWORD=2\n'
+                     'fn=$(complete -p unirail | sed "s/.*-F \\([^ ]*\\).*/\\1/"); $fn\n'
+                     'printf "%s\\n" "${COMPREPLY[@]}"\n')
+        assert "--plan" in run(["bash", f]).stdout
+
+
+def test_man(tmp_path):
+    page = unirail("man", "demo").stdout
+    assert page.startswith(".") and "rails" in page
+
+
+# --- pool, on real state ---
+
+
+@pytest.fixture
+def two(lab):
+    lab.rail_pools()
+    pods = [lab.pod("anna"), lab.pod("bert")]
+    for p in pods:
+        lab.add(lab.rails(lab.all_networks(coordinator={"mode": "underlay"})), p, ifname="eth0")
+    lab.running = pods
+    return lab
+
+
+def test_pool_list_and_show(two):
+    text = two.pool("list").stdout
+    assert "rail0" in text and "rail1" in text
+    text = two.pool("show", "rail0").stdout
+    for word in ("172.16.1.10", "172.16.1.11", "anna", "bert", "net1"):
+        assert word in text
+
+
+def test_pool_records_as_json(two):
+    used = two.used()
+    assert len(used) == 6
+    r = used["172.16.1.10"]
+    assert (r["pool"], r["state"], r["ifname"]) == ("rail0", "used", "net1")
+    assert (r["pod_namespace"], r["pod_name"]) == ("team", "anna")
+
+
+def test_pool_release(two):
+    assert two.pool("release", "172.16.1.10").returncode == 0
+    assert "172.16.1.10" not in two.used()
+    p = two.pool("release", "172.16.1.99", check=False)
+    assert p.returncode == 1 and "172.16.1.99" in p.stderr and p.stderr.count("\n") == 1
+
+
+def test_pool_check(two):
+    p = two.pool("check", check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+
+
+def test_pool_mistakes(two):
+    p = two.pool("show", "nope", check=False)
+    assert p.returncode != 0 and "nope" in p.stderr and p.stderr.count("\n") == 1
