@@ -58,7 +58,7 @@ else
 $(error FLAVOUR is '$(FLAVOUR)', wants release, debug or asan)
 endif
 # The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
-CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)/= -ffile-prefix-map=$(CURDIR)=. \
+CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)=. \
 	-ffile-prefix-map=$(abspath $(LIBDIR)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
 LINK_MODE := $(if $(filter asan,$(FLAVOUR)),-pie,-static-pie)
 LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code,--build-id=sha1
