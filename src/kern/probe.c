@@ -26,12 +26,18 @@ struct job {
 	struct packet_link link;
 	struct mac mine;
 	struct probe_ears ears;
+	struct packet_watch watch; /* of the two */
 	enum stage stage;
 	int left; /* packets to send in this stage */
 	int64_t since_us;
 	int blocked; /* why nothing could be sent last time: -ENETDOWN is "no carrier" */
-	int fd, group_fd;
 	struct loop_timer *timer;
+};
+
+/* What all rails share of one family. */
+struct ears {
+	struct run *run;
+	int family, fd;
 };
 
 struct run {
@@ -41,6 +47,8 @@ struct run {
 	struct packet_link *links;
 	struct mac *macs; /* of all links and of all probes */
 	struct job *jobs;
+	struct ears v4, v6;
+	int groups_fd;
 	size_t n_links, n_macs, n_jobs, open;
 	int64_t links_ms; /* when they were listed */
 };
@@ -103,7 +111,8 @@ static bool has_carrier(struct job *j)
 /* Sends the stage's next packet. A link may refuse packets for a moment after it came up. */
 static void send_next(struct job *j)
 {
-	int r = packet_ask(j->fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
+	int fd = j->p->ip.family == 4 ? j->run->v4.fd : j->run->v6.fd;
+	int r = packet_ask(fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
 
 	j->blocked = r;
 	if (r < 0) {
@@ -178,18 +187,20 @@ static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
 
 static void hear(void *arg, uint32_t events)
 {
-	struct job *j = arg;
-	enum probe_saw saw;
+	struct ears *ears = arg;
+	struct run *run = ears->run;
+	struct packet_in in;
 	struct mac other;
 
 	(void)events;
-	for (int i = 0; i < HEAR_AT_ONCE && j->stage != DONE; i++) {
-		int r = packet_hear(j->fd, &j->link, &j->ears, &saw, &other);
+	/* An error is told once and is no reason to stop: the timers go on. */
+	for (int k = 0; k < HEAR_AT_ONCE && packet_hear(ears->fd, &in) > 0; k++) {
+		for (size_t i = 0; i < run->n_jobs; i++) {
+			struct job *j = &run->jobs[i];
 
-		/* An error (ENETDOWN when the link goes down) is told once: the timers go on. */
-		if (r <= 0)
-			return;
-		heard(j, saw, &other);
+			if (j->stage != DONE && j->p->ip.family == ears->family)
+				heard(j, packet_judge(&in, &j->watch, &other), &other);
+		}
 	}
 }
 
@@ -284,10 +295,9 @@ static int find_link(struct job *j, struct err *e)
 	return 0;
 }
 
-static int open_job(struct job *j, struct err *e)
+static int prepare(struct job *j, struct err *e)
 {
 	const struct probe *p = j->p;
-	struct loop_fd *watch;
 	int r = check_probe(p, e);
 
 	if (!r)
@@ -297,14 +307,11 @@ static int open_job(struct job *j, struct err *e)
 	j->ears = (struct probe_ears){.ip = p->ip, .mine = j->run->macs, .n_mine = j->run->n_macs};
 	if (asks_gateway(p))
 		j->ears.gateway = p->gateway;
+	j->watch = (struct packet_watch){&j->link, &j->ears};
 	if (getrandom(j->ears.nonce, PROBE_NONCE, 0) != PROBE_NONCE)
 		return err_sys(e, -errno, "probe on '%s': get random bytes", p->ifname);
 	if (p->ip.family == 6)
-		r = packet_join(&j->link, &p->ip, &j->group_fd, e);
-	if (!r)
-		r = packet_open_probe(&j->link, &j->ears, &j->fd, e);
-	if (!r)
-		r = loop_add_fd(j->run->loop, j->fd, EPOLLIN, hear, j, &watch, e);
+		r = packet_join(&j->link, &p->ip, &j->run->groups_fd, e);
 	return r < 0 ? err_wrap(e, r, "probe on '%s'", p->ifname) : 0;
 }
 
@@ -319,10 +326,43 @@ static void list_macs(struct run *run, const struct probe *p, size_t n)
 			run->macs[run->n_macs++] = p[i].mac;
 }
 
+static void drop(struct job *j)
+{
+	j->stage = DONE;
+	j->p->state = PROBE_FAILED;
+	j->run->open--;
+}
+
+/* One socket for all of the family's jobs; a failure is told to each of them. */
+static void listen_for(struct run *run, struct ears *ears, int family)
+{
+	auto_free struct packet_watch *w = xcalloc(run->n_jobs, sizeof(*w));
+	struct err e = ERR_INIT;
+	struct loop_fd *watch;
+	size_t n = 0;
+	int r;
+
+	*ears = (struct ears){.run = run, .family = family, .fd = -1};
+	for (size_t i = 0; i < run->n_jobs; i++)
+		if (run->jobs[i].stage != DONE && run->jobs[i].p->ip.family == family)
+			w[n++] = run->jobs[i].watch;
+	if (!n)
+		return;
+	r = packet_open_probe(family, w, n, &ears->fd, &e);
+	if (!r)
+		r = loop_add_fd(run->loop, ears->fd, EPOLLIN, hear, ears, &watch, &e);
+	for (size_t i = 0; r < 0 && i < run->n_jobs; i++) {
+		struct job *j = &run->jobs[i];
+
+		if (j->stage == DONE || j->p->ip.family != family)
+			continue;
+		j->p->why = e;
+		drop(j);
+	}
+}
+
 static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 {
-	size_t wanted = 0;
-
 	list_macs(run, p, n);
 	run->jobs = xcalloc(n, sizeof(*run->jobs));
 	for (size_t i = 0; i < n; i++) {
@@ -330,17 +370,15 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 
 		if (!p[i].want_conflict && !asks_gateway(&p[i]))
 			continue;
-		wanted++;
-		*j = (struct job){.run = run, .p = &p[i], .fd = -1, .group_fd = -1};
+		*j = (struct job){.run = run, .p = &p[i]};
 		run->n_jobs++;
-		if (open_job(j, &p[i].why) < 0) {
-			j->stage = DONE;
-			p[i].state = PROBE_FAILED;
-			continue;
-		}
 		run->open++;
+		if (prepare(j, &p[i].why) < 0)
+			drop(j);
 	}
-	if (!wanted || run->open)
+	listen_for(run, &run->v4, 4);
+	listen_for(run, &run->v6, 6);
+	if (!run->n_jobs || run->open)
 		return 0;
 	if (e)
 		*e = run->jobs[0].p->why;
@@ -368,10 +406,9 @@ static int start_in(struct run *run, int netns_fd, struct probe *p, size_t n, st
 static void run_done(struct run *run)
 {
 	loop_free(run->loop);
-	for (size_t i = 0; i < run->n_jobs; i++) {
-		cleanup_fd(&run->jobs[i].fd);
-		cleanup_fd(&run->jobs[i].group_fd);
-	}
+	cleanup_fd(&run->v4.fd);
+	cleanup_fd(&run->v6.fd);
+	cleanup_fd(&run->groups_fd);
 	free(run->jobs);
 	free(run->macs);
 	free(run->links);
@@ -389,7 +426,7 @@ static void forget_answers(struct probe *p)
 
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e)
 {
-	struct run run = {.limits = l};
+	struct run run = {.limits = l, .v4.fd = -1, .v6.fd = -1, .groups_fd = -1};
 	int r = check_limits(l, e);
 
 	for (size_t i = 0; i < n; i++)

@@ -4,7 +4,7 @@
 
 /*
  * Address-conflict and gateway detection on all rails at once, by ARP (RFC 5227, RFC 826) and NDP
- * (RFC 4861, 4862), and gratuitous announcement. Packet sockets, one a probe, one event loop, one
+ * (RFC 4861, 4862), and gratuitous announcement. One packet socket a family, one event loop, one
  * total time limit.
  *
  * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes between real namespaces: `here` holds the rails r0.., `there` the other ends p0... */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "kern/addr.h"
+#include "kern/arp.h"
+#include "kern/link.h"
+#include "kern/ndp.h"
+#include "kern/netns.h"
+#include "kern/packet.h"
+#include "kern/probe.h"
+
+enum { RAILS = 8 };
+
+struct lab {
+	int here, there;
+	struct nl_wire *wire, *peer;
+	pid_t child;
+};
+
+/* A child of ours must not run the rest of the tests. */
+static bool in_child;
+
+static void must(int r, const struct err *e)
+{
+	if (r >= 0)
+		return;
+	if (!in_child)
+		fail_msg("%s", e->text);
+	fprintf(stderr, "child: %s\n", e->text);
+	_exit(1);
+}
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		struct err e = ERR_INIT;                                                           \
+		must((call), &e);                                                                  \
+	} while (0)
+
+static struct ipaddr ip(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(s), &a), 0);
+	return a;
+}
+
+static void pause_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+static int setup(void **state)
+{
+	struct lab *lab = xcalloc(1, sizeof(*lab));
+
+	OK(netns_new(true, &lab->here, &e));
+	OK(netns_new(true, &lab->there, &e));
+	OK(nl_open(&lab->wire, NL_ROUTE, lab->here, &e));
+	OK(nl_open(&lab->peer, NL_ROUTE, lab->there, &e));
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct lab *lab = *state;
+
+	if (lab->child > 0) {
+		kill(lab->child, SIGKILL);
+		waitpid(lab->child, NULL, 0);
+	}
+	nl_wire_close(lab->wire);
+	nl_wire_close(lab->peer);
+	close(lab->here);
+	close(lab->there);
+	free(lab);
+	return 0;
+}
+
+static void commit(struct nl_wire *w, struct nl_batch *b)
+{
+	OK(nl_batch_commit(w, b, &e));
+}
+
+static struct link get_link(struct nl_wire *w, const char *name)
+{
+	struct link l;
+
+	OK(link_get(w, name, &l, &e));
+	return l;
+}
+
+static void change(struct nl_wire *w, const char *name, const struct link_change *c)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	link_set(b, get_link(w, name).index, name, c);
+	commit(w, b);
+}
+
+/* The pair r<n>, p<n>; the far end is a port of `master` when that is not 0. */
+static struct link rail(struct lab *lab, int n, bool peer_up, int master)
+{
+	const struct link_change up = {.set = LINK_SET_UP};
+	const struct link_change port = {.set = LINK_SET_MASTER, .master = master};
+	struct link_spec s = LINK_SPEC_INIT;
+	auto_batch struct nl_batch *b = nl_batch_new();
+	char name[16], peer[16];
+
+	snprintf(name, sizeof(name), "r%d", n);
+	snprintf(peer, sizeof(peer), "p%d", n);
+	s.name = name;
+	s.kind = "veth";
+	s.up = true;
+	s.peer_name = peer;
+	s.peer_netns_fd = lab->there;
+	link_add(b, &s);
+	commit(lab->wire, b);
+	if (peer_up)
+		change(lab->peer, peer, &up);
+	if (master)
+		change(lab->peer, peer, &port);
+	return get_link(lab->wire, name);
+}
+
+static void give(struct nl_wire *w, const char *ifname, const char *cidr)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct ipnet net;
+
+	assert_int_equal(ipnet_parse(span_of(cidr), &net), 0);
+	addr_add(b, get_link(w, ifname).index, ifname, &net, net.ip.family == 6 ? ADDR_NODAD : 0);
+	commit(w, b);
+}
+
+static bool has_joined(const char *ifname, const struct ipaddr *a)
+{
+	struct ipaddr group = ndp_solicited_node(a);
+	char line[128], hex[33], name[32], at[64];
+	FILE *f = fopen("/proc/thread-self/net/igmp6", "re");
+	bool found = false;
+
+	assert_non_null(f);
+	for (int i = 0; i < 16; i++)
+		snprintf(hex + 2 * i, 3, "%02x", group.b[i]);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*d %31s %63s", name, at) == 2)
+			found |= !strcmp(name, ifname) && !strcmp(at, hex);
+	fclose(f);
+	return found;
+}
+
+/* To the far end. The kernel joins an IPv6 address's group from a work queue, some time later, and
+ * hears no question before. */
+static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	struct ipnet net;
+
+	give(lab->peer, ifname, cidr);
+	assert_int_equal(ipnet_parse(span_of(cidr), &net), 0);
+	if (net.ip.family == 4)
+		return;
+	OK(netns_enter(lab->there, &v, &e));
+	while (!has_joined(ifname, &net.ip))
+		pause_ms(1);
+	netns_leave(&v);
+}
+
+static struct probe want(const struct link *l, const char *address, const char *gateway)
+{
+	struct probe p = {.ifname = l->name,
+			  .index = l->index,
+			  .mac = l->mac,
+			  .arptype = l->arptype,
+			  .ip = ip(address),
+			  .want_conflict = true};
+
+	if (gateway) {
+		p.gateway = ip(gateway);
+		p.want_gateway = true;
+	}
+	return p;
+}
+
+static const struct probe_limits quick = {3, 40, 600};
+
+static void run(const struct lab *lab, struct probe *p)
+{
+	OK(probe_run(lab->here, p, 1, &quick, &e));
+}
+
+static void expect(const struct probe *p, enum probe_state state)
+{
+	struct err e = ERR_INIT;
+
+	probe_words(p, &e);
+	if (p->state != state)
+		fail_msg("state %d, wanted %d: %s", p->state, state, e.text);
+}
+
+static void expect_words(const struct probe *p, const char *words)
+{
+	struct err e = ERR_INIT;
+
+	probe_words(p, &e);
+	if (!strstr(e.text, words))
+		fail_msg("'%s' is not in '%s'", words, e.text);
+}
+
+/* --- what the far end does --- */
+
+enum act { ANSWER_LATE, PROBE_TOO, ANNOUNCE, FLOOD, COME_UP };
+
+struct part {
+	enum act act;
+	const char *address;
+	int delay_ms;
+};
+
+static void claim(int fd, const struct packet_link *l, const struct part *part)
+{
+	struct ipaddr a = ip(part->address);
+	struct probe_ears q = {.ip = a};
+
+	if (part->act == PROBE_TOO)
+		packet_ask(fd, l, &l->mac, &q, false);
+	else
+		packet_announce(fd, l, &l->mac, &a);
+}
+
+/* Thousands of requests among hosts that are none of our business. */
+static void flood(int fd, const struct packet_link *l)
+{
+	struct probe_ears q = {.ip = ip("10.0.0.50"), .gateway = ip("10.0.0.60")};
+
+	for (int i = 0; i < 5000; i++) {
+		q.gateway.b[3] = (uint8_t)(100 + i % 100);
+		packet_ask(fd, l, &l->mac, &q, true);
+	}
+}
+
+/* Waits for the first packet that asks, then takes its time. */
+static void wait_to_be_asked(const struct packet_link *l, const struct part *part)
+{
+	struct probe_ears q = {.ip = ip(part->address)};
+	struct packet_watch w = {l, &q};
+	struct pollfd pfd = {.events = POLLIN};
+
+	OK(packet_open_probe(4, &w, 1, &pfd.fd, &e));
+	poll(&pfd, 1, 5000);
+	close(pfd.fd);
+}
+
+static void play(struct lab *lab, const struct part *part)
+{
+	const struct link_change up = {.set = LINK_SET_UP};
+	struct netns_visit v = NETNS_VISIT_INIT;
+	struct packet_link *links = NULL;
+	size_t n;
+	int fd = -1;
+
+	OK(netns_enter(lab->there, &v, &e));
+	OK(packet_links(lab->peer, &links, &n, &e));
+	OK(packet_open_send(&fd, &e));
+	const struct packet_link *l = packet_link_find(links, n, get_link(lab->peer, "p0").index);
+
+	if (part->act == ANSWER_LATE)
+		wait_to_be_asked(l, part);
+	pause_ms(part->delay_ms);
+	if (part->act == ANSWER_LATE)
+		give_peer(lab, "p0", "10.0.0.1/24"); /* the next question is answered */
+	else if (part->act == COME_UP)
+		change(lab->peer, "p0", &up);
+	else if (part->act == FLOOD)
+		flood(fd, l);
+	else
+		claim(fd, l, part);
+}
+
+static void in_background(struct lab *lab, enum act act, const char *address, int delay_ms)
+{
+	const struct part part = {act, address, delay_ms};
+
+	fflush(NULL);
+	lab->child = fork();
+	assert_true(lab->child >= 0);
+	if (lab->child == 0) {
+		in_child = true;
+		play(lab, &part);
+		_exit(0);
+	}
+}
+
+/* --- the tests, IPv4 then IPv6 where both differ --- */
+
+static void silent(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p[2] = {want(&l, "10.0.0.2", NULL), want(&l, "fd00::2", NULL)};
+
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	for (int i = 0; i < 2; i++) {
+		expect(&p[i], PROBE_OK);
+		/* The program replaced stopped after the first. */
+		assert_int_equal(p[i].sent, quick.tries);
+		assert_true(p[i].conflict_us >= quick.tries * quick.interval_ms * 900);
+	}
+}
+
+static void held(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0), far = get_link(lab->peer, "p0");
+	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l, "fd00::2", NULL)};
+	char words[256], mac[MAC_TEXT_MAX];
+
+	give_peer(lab, "p0", "10.0.0.2/24");
+	give_peer(lab, "p0", "fd00::2/64");
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	for (int i = 0; i < 2; i++) {
+		expect(&p[i], PROBE_CONFLICT);
+		assert_true(mac_eq(&p[i].other, &far.mac));
+		assert_int_equal(p[i].sent, 1);
+	}
+	snprintf(words, sizeof(words),
+		 "rail r0: ip conflict: pod's interface r0 with an conflicting ip 10.0.0.2, "
+		 "10.0.0.2 is located at %s",
+		 mac_str(&far.mac, mac));
+	expect_words(&p[0], words);
+}
+
+static void rival_probe(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "10.0.0.2", NULL);
+
+	in_background(lab, PROBE_TOO, "10.0.0.2", 20);
+	run(lab, &p);
+	expect(&p, PROBE_CONFLICT);
+}
+
+static void rival_probe6(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "fd00::2", NULL);
+
+	in_background(lab, PROBE_TOO, "fd00::2", 20);
+	run(lab, &p);
+	expect(&p, PROBE_CONFLICT);
+}
+
+static void announced(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "10.0.0.2", NULL);
+
+	in_background(lab, ANNOUNCE, "10.0.0.2", 20);
+	run(lab, &p);
+	expect(&p, PROBE_CONFLICT);
+}
+
+static void announced6(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "fd00::2", NULL);
+
+	in_background(lab, ANNOUNCE, "fd00::2", 20);
+	run(lab, &p);
+	expect(&p, PROBE_CONFLICT);
+}
+
+static void flooded(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "10.0.0.2", "10.0.0.1");
+
+	give_peer(lab, "p0", "10.0.0.1/24");
+	in_background(lab, FLOOD, NULL, 0);
+	run(lab, &p);
+	expect(&p, PROBE_OK);
+}
+
+static void gateways(void **state)
+{
+	static const struct probe_limits patient = {3, 2000, 9000};
+	struct lab *lab = *state;
+	struct link links[RAILS];
+	struct probe p[2 * RAILS];
+	int64_t start;
+
+	for (int i = 0; i < RAILS; i++) {
+		char gw4[32], gw6[32], net4[40], net6[40], a4[32], a6[32], far[16];
+
+		snprintf(gw4, sizeof(gw4), "10.%d.0.1", i);
+		snprintf(gw6, sizeof(gw6), "fd00:%d::1", i);
+		snprintf(net4, sizeof(net4), "%s/24", gw4);
+		snprintf(net6, sizeof(net6), "%s/64", gw6);
+		snprintf(a4, sizeof(a4), "10.%d.0.2", i);
+		snprintf(a6, sizeof(a6), "fd00:%d::2", i);
+		snprintf(far, sizeof(far), "p%d", i);
+		links[i] = rail(lab, i, true, 0);
+		give_peer(lab, far, net4);
+		give_peer(lab, far, net6);
+		p[2 * i] = want(&links[i], a4, gw4);
+		p[2 * i + 1] = want(&links[i], a6, gw6);
+		p[2 * i].want_conflict = p[2 * i + 1].want_conflict = false;
+	}
+	start = now_mono_ms();
+	OK(probe_run(lab->here, p, 2 * RAILS, &patient, &e));
+	/* All at once, and no timer had to fire. */
+	assert_true(now_mono_ms() - start < patient.interval_ms);
+	for (int i = 0; i < 2 * RAILS; i++) {
+		expect(&p[i], PROBE_OK);
+		assert_int_equal(p[i].sent, 1);
+		assert_int_equal(p[i].other.len, 6);
+	}
+	print_message("%d gateways in %lld ms\n", 2 * RAILS, (long long)(now_mono_ms() - start));
+}
+
+static void gateway_silent(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l, "fd00::2", "fd00::1")};
+
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	for (int i = 0; i < 2; i++) {
+		expect(&p[i], PROBE_UNREACHABLE);
+		assert_int_equal(p[i].sent, 2 * quick.tries);
+	}
+	expect_words(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
+}
+
+/* One rail's trouble is its own. */
+static void gateway_late(void **state)
+{
+	static const struct probe_limits slow = {5, 150, 2000};
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0), l1 = rail(lab, 1, true, 0);
+	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l1, "10.1.0.2", "10.1.0.1")};
+
+	p[0].want_conflict = p[1].want_conflict = false;
+	in_background(lab, ANSWER_LATE, "10.0.0.1", 200);
+	OK(probe_run(lab->here, p, 2, &slow, &e));
+	expect(&p[0], PROBE_OK);
+	assert_true(p[0].sent > 1);
+	assert_true(p[0].gateway_us > 150000);
+	expect(&p[1], PROBE_UNREACHABLE);
+}
+
+static void carrier_late(void **state)
+{
+	static const struct probe_limits slow = {3, 40, 3000};
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, false, 0);
+	struct probe p = want(&l, "10.0.0.2", NULL);
+
+	in_background(lab, COME_UP, NULL, 150);
+	OK(probe_run(lab->here, &p, 1, &slow, &e));
+	expect(&p, PROBE_OK);
+	assert_int_equal(p.sent, slow.tries);
+}
+
+static void carrier_never(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, false, 0), l1 = rail(lab, 1, true, 0);
+	struct probe p[2] = {want(&l, "10.0.0.2", NULL), want(&l1, "10.1.0.2", NULL)};
+
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	expect(&p[0], PROBE_FAILED);
+	assert_int_equal(p[0].sent, 0);
+	expect_words(&p[0], "rail r0: probe on 'r0': no carrier within 600 ms");
+	expect(&p[1], PROBE_OK);
+}
+
+/* Both rails on one switch: with arp_ignore=0 the kernel answers r0's probe through r1. */
+static void sister_answers(void **state)
+{
+	struct lab *lab = *state;
+	struct link_spec s = LINK_SPEC_INIT;
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link l[2];
+	struct probe p[2];
+	int bridge;
+
+	s.name = "br0";
+	s.kind = "bridge";
+	s.up = true;
+	link_add(b, &s);
+	commit(lab->peer, b);
+	bridge = get_link(lab->peer, "br0").index;
+	l[0] = rail(lab, 0, true, bridge);
+	l[1] = rail(lab, 1, true, bridge);
+	give(lab->wire, "r0", "10.0.0.2/24");
+	give(lab->wire, "r1", "10.0.0.3/24");
+	p[0] = want(&l[0], "10.0.0.2", NULL);
+	p[1] = want(&l[1], "10.0.0.3", NULL);
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	expect(&p[0], PROBE_OK);
+	expect(&p[1], PROBE_OK);
+}
+
+static void cannot_ask(void **state)
+{
+	static const struct probe_limits tight = {3, 300, 600};
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0), gone = {.name = "gone", .index = 4711, .arptype = 1};
+	struct probe p[3] = {want(&gone, "10.0.0.2", NULL), want(&l, "10.0.0.2", "fd00::1"),
+			     want(&l, "10.0.0.3", NULL)};
+	struct err why = ERR_INIT;
+
+	OK(probe_run(lab->here, p, 3, &quick, &e));
+	expect(&p[0], PROBE_FAILED);
+	expect_words(&p[0], "rail gone: probe on 'gone': Link not found");
+	expect(&p[1], PROBE_FAILED);
+	expect_words(&p[1], "gateway 'fd00::1' is not of the family of '10.0.0.2'");
+	expect(&p[2], PROBE_OK);
+	/* None could be carried out. */
+	assert_int_equal(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);
+	err_clear(&why);
+	assert_int_equal(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
+	assert_non_null(strstr(why.text, "3 tries 300 ms apart do not fit into 600 ms"));
+	/* Nothing asked is nothing done. */
+	p[2].want_conflict = false;
+	run(lab, &p[2]);
+	expect(&p[2], PROBE_NONE);
+}
+
+/* What p0 hears of an address that r0 announces. */
+struct listener {
+	struct packet_link link;
+	struct probe_ears ears;
+	struct packet_watch watch;
+	int fd;
+};
+
+static void listener_open(struct lab *lab, struct listener *l, const char *address)
+{
+	auto_free struct packet_link *links = NULL;
+	struct netns_visit v = NETNS_VISIT_INIT;
+	size_t n;
+
+	OK(packet_links(lab->peer, &links, &n, &e));
+	l->link = *packet_link_find(links, n, get_link(lab->peer, "p0").index);
+	l->ears = (struct probe_ears){.ip = ip(address)};
+	l->watch = (struct packet_watch){&l->link, &l->ears};
+	OK(netns_enter(lab->there, &v, &e));
+	OK(packet_open_probe(l->ears.ip.family, &l->watch, 1, &l->fd, &e));
+	netns_leave(&v);
+}
+
+static enum probe_saw overheard(struct listener *l, struct mac *who)
+{
+	struct pollfd pfd = {l->fd, POLLIN, 0};
+	enum probe_saw saw = SAW_NOTHING;
+	struct packet_in in;
+
+	if (poll(&pfd, 1, 300) == 1 && packet_hear(l->fd, &in) == 1)
+		saw = packet_judge(&in, &l->watch, who);
+	close(l->fd);
+	return saw;
+}
+
+/* Spiderpool announced all of the pod's addresses on each of its links. */
+static void announces(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	const struct announce a[] = {
+		{"gone", 4711, {0}, 1, ip("10.9.0.1")},
+		{l.name, l.index, l.mac, l.arptype, ip("10.0.0.2")},
+		{l.name, l.index, {0}, l.arptype, ip("fd00::2")},
+	};
+	struct listener v4, v6, no;
+	struct mac who = {0};
+
+	listener_open(lab, &v4, "10.0.0.2");
+	listener_open(lab, &v6, "fd00::2");
+	listener_open(lab, &no, "10.0.0.3");
+	announce_all(lab->here, a, ARRAY_LEN(a));
+	assert_int_equal(overheard(&v4, &who), SAW_CONFLICT);
+	assert_true(mac_eq(&who, &l.mac));
+	who.len = 0;
+	assert_int_equal(overheard(&v6, &who), SAW_CONFLICT);
+	assert_true(mac_eq(&who, &l.mac));
+	assert_int_equal(overheard(&no, &who), SAW_NOTHING);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(silent),	   T(held),	    T(rival_probe),  T(rival_probe6),
+		T(announced),	   T(announced6),   T(flooded),	     T(gateways),
+		T(gateway_silent), T(gateway_late), T(carrier_late), T(carrier_never),
+		T(sister_answers), T(cannot_ask),   T(announces),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
