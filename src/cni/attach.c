@@ -70,8 +70,13 @@ int attach_rails(struct attach *a, struct err *e)
 {
 	int r = attach_facts(a, e);
 
-	if (r >= 0)
-		r = attach_ipam(a, e);
+	return r < 0 ? r : attach_make(a, e);
+}
+
+int attach_make(struct attach *a, struct err *e)
+{
+	int r = attach_ipam(a, e);
+
 	if (r >= 0)
 		r = attach_links(a, e);
 	if (r >= 0)

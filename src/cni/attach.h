@@ -75,6 +75,8 @@ void attach_close(struct attach *a);
 
 /* All of the above for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
+/* The same after attach_facts(), which changes nothing. */
+int attach_make(struct attach *a, struct err *e);
 /* Gratuitous ARP and unsolicited NA for each rail's own addresses; best effort. */
 void attach_announce(const struct attach *a);
 void attach_rollback(struct attach *a);
@@ -133,6 +135,9 @@ int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
 void attach_seen_done(struct attach_seen *s);
 /* Pure: link, mode, MAC, addresses and routes of prev that belong to ifname. Routes may have
  * been moved to any table (sbr, coordinator). parent: the master's ifindex, 0: not compared. */
+/* Routes of a result name no interface: they are an interface's when only one has addresses, else
+ * by the gateway. */
+bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, int parent,
 		 const struct cni_result *prev, const char *ifname, const char *netns,
 		 struct err *e);

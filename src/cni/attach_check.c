@@ -116,9 +116,7 @@ static int check_ip(const struct attach_seen *s, int index, const char *ifname,
 	return 0;
 }
 
-/* Routes of a result name no interface: they are this link's when only one has addresses, else
- * by the gateway. */
-static bool route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt)
+bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt)
 {
 	bool others = false;
 
@@ -142,7 +140,7 @@ static int check_routes(const struct attach_seen *s, int index, const struct cni
 	for (size_t i = 0; i < prev->n_routes; i++) {
 		const struct cni_route *rt = &prev->routes[i];
 
-		if (route_is_of(prev, iface, rt) && !has_route(s, index, &rt->dst, &rt->gw))
+		if (attach_route_is_of(prev, iface, rt) && !has_route(s, index, &rt->dst, &rt->gw))
 			return err_set(e, -ENOENT,
 				       "Expected Route %s not found in routing table",
 				       ipnet_str(&rt->dst, text));

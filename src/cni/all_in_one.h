@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_ALL_IN_ONE_H
+#define UNIRAIL_CNI_ALL_IN_ONE_H
+
+/*
+ * unirail-cni: every network of a pod in one process. Its netconf (keys matched as Go's
+ * encoding/json does):
+ *
+ *	{"cniVersion": "1.1.0", "name": "rails", "type": "unirail-cni",
+ *	 "defaults": {"mtu": 4200, "ipam": {"type": "spiderpool"}},
+ *	 "coordinator": {"hijackCIDR": ["10.96.0.0/12"]},
+ *	 "timeoutMs": 1000,
+ *	 "networks": [
+ *	   {"name": "podnet", "plugins": [{"type": "ptp", "ipam": {...}}]},
+ *	   {"name": "rail0", "ifname": "net1",
+ *	    "plugins": [{"type": "macvlan", "master": "ens1",
+ *			 "ipam": {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]}},
+ *			{"type": "tuning", "sysctl": {...}},
+ *			{"type": "coordinator"}]},
+ *	   {"name": "rail1", "type": "macvlan", "master": "ens2"}]}
+ *
+ *	networks	each a conflist ("plugins") or one plugin's object ("type"). Names differ.
+ *			`ifname`: by default CNI_IFNAME for the first, net<i> for the i-th (from 1).
+ *	defaults	what a macvlan object does not say itself, key by key (`ipam` as a whole)
+ *	coordinator	for each network of ours (macvlan) that has none of its own
+ *	timeoutMs	total limit of conflict and gateway detection; default: the IPAM's
+ *
+ * The first plugin of a network makes its interface. macvlan and coordinator are done here, for
+ * all networks together; any other plugin is executed from CNI_PATH as libcni would, with name,
+ * cniVersion and prevResult filled in. The order of an ADD:
+ *
+ *	1. checks that need no change
+ *	2. first plugins that are executed (a foreign default network such as ptp or bridge)
+ *	3. all macvlans
+ *	4. executed plugins between first plugin and coordinator, network by network
+ *	5. the coordinators of all networks
+ *	6. executed plugins after the coordinator, network by network
+ *
+ * and a DEL goes backwards, whatever fails on the way; it needs neither namespace, masters nor
+ * prevResult. A failed ADD takes everything back. CNI_ARGS' MAC is the first network's;
+ * runtimeConfig goes to the first network's executed plugins, by their capabilities.
+ *
+ * The result holds every interface and address, networks in order; a route without a gateway gets
+ * its network's, since in the common list it could not be told whose it is.
+ */
+
+#include "cni/coordinator.h"
+
+struct aio_plugin {
+	const char *type;
+	const struct json *conf;
+};
+
+struct aio_net {
+	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
+	const char *name;
+	bool named; /* the interface's name is the configuration's, not CNI_IFNAME */
+	const struct json *main; /* the first plugin */
+	const char *main_type;
+	bool native; /* it is a macvlan */
+	const struct json *co; /* its coordinator's object; NULL: none */
+	struct aio_plugin *before, *after; /* executed ones, in order */
+	size_t n_before, n_after;
+
+	struct macvlan_conf macvlan; /* read by aio_read_plugins() */
+	struct co_conf co_conf;
+	struct cni_result result; /* what its chain has so far */
+};
+
+struct aio {
+	struct cni_call *call;
+	struct aio_net *nets;
+	size_t n_nets;
+	const struct json *defaults;
+	int timeout_ms;
+	struct rail *rails; /* of the native networks, in order */
+	struct co_nic *nics; /* of all networks */
+	size_t n_rails, n_co;
+};
+
+/* Which networks and plugins there are. */
+int aio_read(struct cni_call *c, struct aio *ret, struct err *e);
+/* What macvlans and coordinators want, and the rails and NICs made from it. */
+int aio_read_plugins(struct aio *x, struct err *e);
+void aio_done(struct aio *x);
+#define auto_aio __attribute__((cleanup(aio_done)))
+
+/* The IPAM call of a native network; conf NULL: it has no IPAM. */
+struct cni_ipam_call aio_ipam_call(const struct aio *x, const struct aio_net *net);
+
+/* --- results (pure) --- */
+/* Appends a network's result to the common one. */
+void aio_merge(const struct cni_result *from, struct cni_result *into);
+/* A network's part of the common result. An interface in the pod belongs to the network of its
+ * name, what comes before it and is not in the pod to the same one. */
+void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
+	       struct cni_result *ret);
+
+/* --- verbs, in all_in_one_*.c --- */
+int aio_add(struct aio *x, struct cni_result *out, struct err *e);
+int aio_del(struct aio *x, struct err *e);
+int aio_check(struct aio *x, struct err *e);
+int aio_gc(struct aio *x, struct err *e);
+int aio_status(struct aio *x, struct err *e);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/all_in_one.h"
+
+enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
+
+struct raw {
+	const struct json *networks, *defaults, *coordinator;
+	int64_t timeout_ms;
+};
+
+static const struct json_field fields[] = {
+	{.name = "networks", .type = J_VAL, .offset = offsetof(struct raw, networks)},
+	{.name = "defaults", .type = J_VAL, .offset = offsetof(struct raw, defaults)},
+	{.name = "coordinator", .type = J_VAL, .offset = offsetof(struct raw, coordinator)},
+	{.name = "timeoutMs",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, timeout_ms),
+	 .min = 1,
+	 .max = MAX_TIMEOUT_MS},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+struct raw_net {
+	const char *name, *ifname, *type;
+	const struct json *plugins;
+};
+
+static const struct json_field net_fields[] = {
+	{.name = "name", .type = J_STR, .offset = offsetof(struct raw_net, name)},
+	{.name = "ifname", .type = J_STR, .offset = offsetof(struct raw_net, ifname)},
+	{.name = "type", .type = J_STR, .offset = offsetof(struct raw_net, type)},
+	{.name = "plugins", .type = J_VAL, .offset = offsetof(struct raw_net, plugins)},
+	{0},
+};
+static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
+
+static int bad(struct err *e, const char *place, const char *what)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "%s %s", place, what);
+}
+
+/* libcni's pattern; the name becomes a folder's name in host-local. */
+static bool name_ok(const char *s)
+{
+	const char *const alnum =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+	if (!s || !strchr(alnum, *s) || !*s)
+		return false;
+	for (; *s; s++)
+		if (!strchr(alnum, *s) && !strchr("_.-", *s))
+			return false;
+	return true;
+}
+
+static int type_of(const struct json *plugin, const char *place, const char **ret, struct err *e)
+{
+	const char *type = json_string(json_get_go(plugin, "type"));
+
+	if (json_kind(plugin) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+				json_kind_name(plugin));
+	if (!type || !*type || strchr(type, '/'))
+		return bad(e, place, "has no 'type', wants a plugin's name");
+	if (strcmp(type, "unirail-cni") == 0)
+		return bad(e, place, "is 'unirail-cni' again, wants a plugin that makes one network");
+	*ret = type;
+	return 0;
+}
+
+static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
+		       struct err *e)
+{
+	const char *type;
+	int r = type_of(plugin, place, &type, e);
+
+	if (r < 0)
+		return r;
+	if (!net->main) {
+		if (strcmp(type, "coordinator") == 0)
+			return bad(e, place, "is 'coordinator', wants a plugin that makes an interface");
+		net->main = plugin;
+		net->main_type = type;
+		net->native = strcmp(type, "macvlan") == 0;
+		return 0;
+	}
+	if (strcmp(type, "macvlan") == 0)
+		return bad(e, place, "is 'macvlan', which can only be a network's first plugin");
+	if (strcmp(type, "coordinator") == 0) {
+		if (net->co)
+			return bad(e, place, "is a second 'coordinator'");
+		net->co = plugin;
+		return 0;
+	}
+	if (net->co)
+		VEC_PUSH(net->after, net->n_after) = (struct aio_plugin){type, plugin};
+	else
+		VEC_PUSH(net->before, net->n_before) = (struct aio_plugin){type, plugin};
+	return 0;
+}
+
+static int take_plugins(struct aio_net *net, const struct json *self, const struct raw_net *raw,
+			const char *place, struct err *e)
+{
+	int r = 0;
+
+	if (!raw->plugins)
+		return take_plugin(net, self, place, e);
+	if (json_kind(raw->plugins) != JSON_ARRAY || !json_len(raw->plugins))
+		return bad(e, place, "has no plugin in 'plugins', wants an array of objects");
+	for (size_t i = 0; r >= 0 && i < json_len(raw->plugins); i++) {
+		auto_free char *inner = xasprintf("%s.plugins[%zu]", place, i);
+
+		r = take_plugin(net, json_at(raw->plugins, i), inner, e);
+	}
+	return r;
+}
+
+static int check_unique(const struct aio *x, const char *place, struct err *e)
+{
+	const struct aio_net *net = &x->nets[x->n_nets - 1];
+
+	for (size_t i = 0; i + 1 < x->n_nets; i++) {
+		if (strcmp(x->nets[i].name, net->name) == 0)
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"%s.name is '%s', which conf.networks[%zu] has too", place,
+					net->name, i);
+		if (strcmp(x->nets[i].ifname, net->ifname) == 0)
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"%s.ifname is '%s', which conf.networks[%zu] has too", place,
+					net->ifname, i);
+	}
+	return 0;
+}
+
+/* GC and STATUS have no CNI_IFNAME, and nothing to name by it. */
+static char *ifname_of(const struct aio *x, const struct raw_net *raw, size_t i)
+{
+	if (raw->ifname && *raw->ifname)
+		return xstrdup(raw->ifname);
+	if (i > 0)
+		return xasprintf("net%zu", i);
+	return xstrdup(*x->call->ifname ? x->call->ifname : "eth0");
+}
+
+static int take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
+{
+	struct aio_net *net = &VEC_PUSH(x->nets, x->n_nets);
+	auto_free char *place = xasprintf("conf.networks[%zu]", i);
+	struct raw_net raw = {0};
+	int r;
+
+	if (json_kind(self) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+				json_kind_name(self));
+	r = json_read(x->call->doc, self, &net_table, &raw, place, e);
+	if (r < 0)
+		return r;
+	net->name = raw.name;
+	net->named = i > 0 || (raw.ifname && *raw.ifname);
+	net->ifname = ifname_of(x, &raw, i);
+	net->label = xasprintf("rail '%s' (%s)", net->ifname, raw.name ? raw.name : "");
+	if (!name_ok(raw.name))
+		return bad(e, place,
+			   "has no good 'name', wants letters, digits, '_', '.' or '-', a letter or "
+			   "digit first");
+	if (!link_name_ok(net->ifname))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s.ifname is '%s', wants 1 to 15 bytes without '/', ':' or white "
+				"space",
+				place, net->ifname);
+	r = take_plugins(net, self, &raw, place, e);
+	return r < 0 ? r : check_unique(x, place, e);
+}
+
+/* The common coordinator is for our own networks: a foreign default network has its own ways. */
+static void share_coordinator(struct aio *x, const struct json *co)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (x->nets[i].native && !x->nets[i].co)
+			x->nets[i].co = co;
+}
+
+static int want_object(const struct json *v, const char *place, struct err *e)
+{
+	if (!v || json_kind(v) == JSON_OBJECT)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+			json_kind_name(v));
+}
+
+static int read_all(struct cni_call *c, struct aio *x, struct err *e)
+{
+	struct raw raw = {0};
+	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
+
+	if (r >= 0)
+		r = want_object(raw.defaults, "conf.defaults", e);
+	if (r >= 0)
+		r = want_object(raw.coordinator, "conf.coordinator", e);
+	if (r < 0)
+		return r;
+	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
+		return bad(e, "conf.networks", "is not there, wants an array with a network or more");
+	if (json_len(raw.networks) > MAX_NETWORKS)
+		return err_kind(e, ERR_CONF, -E2BIG, "conf.networks has %zu networks, wants %d at most",
+				json_len(raw.networks), MAX_NETWORKS);
+	x->defaults = raw.defaults;
+	x->timeout_ms = (int)raw.timeout_ms;
+	for (size_t i = 0; r >= 0 && i < json_len(raw.networks); i++)
+		r = take_net(x, json_at(raw.networks, i), i, e);
+	if (r >= 0 && raw.coordinator)
+		share_coordinator(x, raw.coordinator);
+	return r;
+}
+
+int aio_read(struct cni_call *c, struct aio *ret, struct err *e)
+{
+	struct aio x = {.call = c};
+	int r = read_all(c, &x, e);
+
+	if (r < 0) {
+		aio_done(&x);
+		return r;
+	}
+	*ret = x;
+	return 0;
+}
+
+/* Whose "ipam" it is: the plugin's own, or the defaults'. */
+struct cni_ipam_call aio_ipam_call(const struct aio *x, const struct aio_net *net)
+{
+	const struct json *conf = net->main;
+
+	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
+		conf = x->defaults;
+	return (struct cni_ipam_call){
+		.call = x->call,
+		.doc = x->call->doc,
+		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
+		.name = net->name,
+		.ifname = net->ifname,
+		.version = x->call->version,
+	};
+}
+
+static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e)
+{
+	struct aio_net *net = &x->nets[i];
+	struct co_nic *nic = &x->nics[i];
+	int r = 0;
+
+	*nic = (struct co_nic){.ifname = net->ifname, .network = net->name, .label = net->label};
+	if (net->native) {
+		r = macvlan_conf_read(x->call->doc, x->defaults, net->main, i ? NULL : args_mac,
+				      &net->macvlan, e);
+		x->rails[x->n_rails++] = (struct rail){
+			.label = net->label,
+			.ifname = net->ifname,
+			.conf = net->macvlan,
+			.ipam = aio_ipam_call(x, net),
+		};
+	}
+	if (r >= 0 && net->co) {
+		r = co_conf_read(x->call->doc, net->co, &net->co_conf, e);
+		nic->conf = &net->co_conf;
+		x->n_co++;
+	}
+	return r < 0 ? err_wrap(e, r, "%s", net->label) : 0;
+}
+
+int aio_read_plugins(struct aio *x, struct err *e)
+{
+	auto_buf struct buf keep;
+	struct cni_args args = {0};
+	int r;
+
+	buf_init(&keep, 1 << 16);
+	r = cni_args_parse(x->call->args_text, &args, &keep, e);
+	if (r < 0)
+		return r;
+	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
+	x->nics = xcalloc(x->n_nets, sizeof(*x->nics));
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = read_net(x, i, args.mac, e);
+	return r;
+}
+
+static void net_done(struct aio_net *net)
+{
+	free(net->label);
+	free(net->ifname);
+	free(net->before);
+	free(net->after);
+	co_conf_done(&net->co_conf);
+	cni_result_done(&net->result);
+}
+
+void aio_done(struct aio *x)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		net_done(&x->nets[i]);
+	free(x->nets);
+	free(x->rails);
+	free(x->nics);
+	*x = (struct aio){0};
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DEL of every network of a pod, backwards. Nothing stops it: the first failure is reported when
+ * all the rest is done.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/all_in_one_private.h"
+
+struct deleting {
+	struct aio *x;
+	struct attach a;
+	struct err first; /* what failed first */
+	struct ipaddr *ips; /* what is known of the pod's addresses */
+	size_t n_ips;
+};
+
+static void note(struct deleting *d, int r, const struct err *why)
+{
+	if (r >= 0)
+		return;
+	log_warn("delete", LOG_S("error", why->text));
+	if (!d->first.code)
+		d->first = *why;
+	if (!d->first.code)
+		d->first.code = r;
+}
+
+static void run_plugin(struct deleting *d, size_t i, const struct aio_plugin *p)
+{
+	const struct cni_call *c = d->x->call;
+	auto_result struct cni_result prev = {0};
+	struct err why = ERR_INIT;
+	struct chain_call call;
+
+	if (c->has_prev)
+		aio_slice(d->x, &c->prev, i, &prev);
+	call = aio_chain_call(d->x, i, p, c->has_prev ? &prev : NULL);
+	note(d, chain_run(&call, "DEL", &why), &why);
+}
+
+static void run_chained(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;) {
+		const struct aio_net *net = &d->x->nets[i];
+
+		for (size_t k = net->n_after; k-- > 0;)
+			run_plugin(d, i, &net->after[k]);
+		for (size_t k = net->n_before; k-- > 0;)
+			run_plugin(d, i, &net->before[k]);
+	}
+}
+
+static void run_mains(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;) {
+		struct aio_plugin p = aio_main(&d->x->nets[i]);
+
+		if (!d->x->nets[i].native)
+			run_plugin(d, i, &p);
+	}
+}
+
+/* Of the networks with a coordinator, from prevResult and from the pod; either may be missing. */
+static void know_ips(struct deleting *d)
+{
+	const struct cni_call *c = d->x->call;
+	auto_free struct addr *addrs = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; c->has_prev && i < c->prev.n_ips; i++)
+		VEC_PUSH(d->ips, d->n_ips) = c->prev.ips[i].address.ip;
+	if (!d->a.pod || addr_list(d->a.pod, 0, 0, &addrs, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (co_ip_usable(&addrs[i].net.ip))
+			VEC_PUSH(d->ips, d->n_ips) = addrs[i].net.ip;
+}
+
+/* veth0 goes with the rails, in the same message. */
+static void delete_links(struct deleting *d)
+{
+	auto_free const char **names = xcalloc(d->x->n_nets + 1, sizeof(*names));
+	struct err why = ERR_INIT;
+	bool co = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->x->n_nets; i++) {
+		if (d->x->nets[i].native)
+			names[n++] = d->x->nets[i].ifname;
+		co |= d->x->nets[i].co != NULL;
+	}
+	if (co)
+		names[n++] = CO_VETH;
+	note(d, attach_delete(&d->a, names, n, &why), &why);
+}
+
+static bool same_places(const struct co_conf *a, const struct co_conf *b)
+{
+	return a->host_table == b->host_table && strcmp(a->default_nic, b->default_nic) == 0;
+}
+
+/* A coordinator's object that ADD would refuse is deleted with defaults. */
+static void co_conf_of(struct deleting *d, struct aio_net *net)
+{
+	struct err why = ERR_INIT;
+
+	if (co_conf_read(d->x->call->doc, net->co, &net->co_conf, &why) >= 0)
+		return;
+	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
+	net->co_conf = (struct co_conf){.default_nic = "eth0", .host_table = CO_HOST_TABLE};
+}
+
+static void coordinators(struct deleting *d)
+{
+	const struct co_conf *last = NULL;
+
+	for (size_t i = 0; i < d->x->n_nets; i++) {
+		struct aio_net *net = &d->x->nets[i];
+		struct err why = ERR_INIT;
+
+		if (!net->co)
+			continue;
+		co_conf_of(d, net);
+		/* Mostly they all have the same table, and one call is for all of them. */
+		if (net->co_conf.mode == CO_DISABLED || (last && same_places(last, &net->co_conf)))
+			continue;
+		last = &net->co_conf;
+		note(d, co_delete(&d->a, last, d->ips, d->n_ips, &why), &why);
+	}
+}
+
+/* After the links: while they are there, nobody else may have their addresses. */
+static void free_addresses(struct deleting *d)
+{
+	auto_free struct cni_ipam_call *calls = xcalloc(d->x->n_nets, sizeof(*calls));
+	struct err why = ERR_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->x->n_nets; i++) {
+		if (!d->x->nets[i].native)
+			continue;
+		calls[n] = aio_ipam_call(d->x, &d->x->nets[i]);
+		n += calls[n].conf != NULL;
+	}
+	if (n)
+		note(d, cni_ipam_del(calls, n, &why), &why);
+}
+
+int aio_del(struct aio *x, struct err *e)
+{
+	struct deleting d = {.x = x, .a = ATTACH_INIT};
+	int r = attach_open(&d.a, x->call, true, e);
+
+	if (r < 0)
+		return r;
+	run_chained(&d);
+	know_ips(&d);
+	delete_links(&d);
+	coordinators(&d);
+	free_addresses(&d);
+	run_mains(&d);
+	attach_close(&d.a);
+	free(d.ips);
+	if (e && d.first.code)
+		*e = d.first;
+	return d.first.code;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/chain.h"
+
+#include <errno.h>
+#include <strings.h>
+
+/* What libcni puts in, whatever the plugin's object says. */
+static bool is_ours(const char *key)
+{
+	static const char *const keys[] = {"cniVersion", "name", "prevResult", "runtimeConfig",
+					   "cni.dev/valid-attachments", "cni.dev/attachments"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcasecmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Of what the runtime offers, the keys that plugin.capabilities.<key> asks for. */
+static void put_runtime(const struct chain_call *c, struct json_out *o)
+{
+	const struct json *caps = json_get(c->plugin, "capabilities");
+	const struct json *own = json_get(c->plugin, "runtimeConfig");
+	bool open = false;
+
+	for (size_t i = 0; json_kind(c->runtime) == JSON_OBJECT && i < json_len(c->runtime); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->runtime, i, &key);
+
+		if (json_kind(caps) != JSON_OBJECT || !json_bool(json_get(caps, key)))
+			continue;
+		if (!open) {
+			jo_key(o, "runtimeConfig");
+			jo_obj(o);
+			open = true;
+		}
+		jo_key(o, key);
+		jo_val(o, v, true);
+	}
+	if (open) {
+		jo_end_obj(o);
+	} else if (own) {
+		jo_key(o, "runtimeConfig");
+		jo_val(o, own, true);
+	}
+}
+
+static int put_prev(const struct chain_call *c, struct json_out *o, struct err *e)
+{
+	enum { PREV_MAX = 1 << 20 };
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, PREV_MAX);
+	r = cni_result_print(c->prev, c->call->version, &text, e);
+	if (r >= 0)
+		r = json_parse(&d, buf_span(&text), PREV_MAX, e);
+	if (r < 0)
+		return err_wrap(e, r, "prevResult for '%s'", c->type);
+	jo_key(o, "prevResult");
+	jo_val(o, json_root(d), false);
+	return 0;
+}
+
+static void put_valid(const struct chain_call *c, const char *key, struct json_out *o)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < c->n_valid; i++) {
+		jo_obj(o);
+		jo_kstr(o, "containerID", c->valid[i].container_id);
+		jo_kstr(o, "ifname", c->valid[i].ifname);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e)
+{
+	struct json_out o;
+	int r = 0;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "cniVersion", cni_version_str(c->call->version));
+	jo_kstr(&o, "name", c->network);
+	for (size_t i = 0; i < json_len(c->plugin); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->plugin, i, &key);
+
+		if (is_ours(key))
+			continue;
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
+	put_runtime(c, &o);
+	if (c->prev)
+		r = put_prev(c, &o, e);
+	if (gc) {
+		/* Both spellings, as libcni sends them (containernetworking/cni#1101). */
+		put_valid(c, "cni.dev/valid-attachments", &o);
+		put_valid(c, "cni.dev/attachments", &o);
+	}
+	jo_end_obj(&o);
+	if (r >= 0 && b->over)
+		r = err_set(e, -E2BIG, "netconf for '%s' is too long", c->type);
+	return r;
+}
