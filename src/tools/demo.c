@@ -28,9 +28,9 @@ static const struct opt options[] = {
 	 offsetof(struct demo_options, clean), 0, 0},
 	{0}};
 
-const struct cmd demo_cmds[] = {
-	{NULL, NULL, "attach two pods to eight rails, look, detach", options, 0, 0},
-	{0}};
+const struct cmd demo_cmds[] = {{NULL, NULL, "attach two pods to eight rails, look, detach",
+				 options, 0, 0},
+				{0}};
 
 void demo_problem(struct demo *d, const char *fmt, ...)
 {

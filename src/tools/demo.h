@@ -42,8 +42,8 @@ struct demo_nic {
 	char pod_if[LINK_NAME_MAX]; /* in a pod: "eth0", "net1" ... */
 	char pool[32];		    /* name or wildcard, as the netconf says it */
 	uint32_t mtu;
-	struct ipnet node;	    /* the master's own address */
-	struct ipaddr gateway;	    /* on the fabric */
+	struct ipnet node;     /* the master's own address */
+	struct ipaddr gateway; /* on the fabric */
 };
 
 /* What the kernel holds in one namespace. */
@@ -85,8 +85,8 @@ struct demo {
 	struct root root;
 	int ns[NS_COUNT];
 	char ns_path[NS_COUNT][64];
-	char dir[64];	    /* pools and state */
-	bool dir_is_mount;  /* a tmpfs of our own mount namespace: nothing to remove */
+	char dir[64];	   /* pools and state */
+	bool dir_is_mount; /* a tmpfs of our own mount namespace: nothing to remove */
 	bool pinned;
 	struct demo_nic nics[DEMO_NICS_MAX];
 	size_t n_nics;
@@ -97,7 +97,7 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* what was not as it ought to be */
 	size_t n_problems;
-	size_t n_left;	 /* of them: left behind after the pods were detached */
+	size_t n_left; /* of them: left behind after the pods were detached */
 	int step, steps;
 };
 
@@ -123,8 +123,7 @@ int demo_conf_pools(const struct demo *d, struct err *e);
 int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
 
 /* demo_run.c: command is "ADD" or "DEL". Fails when the program could not be run or failed. */
-int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret,
-	     struct err *e);
+int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e);
 
 /* demo_ping.c: asks all at once, waits until each was answered or time is up. */
 int demo_ping_all(struct demo *d, struct err *e);

@@ -177,15 +177,15 @@ static struct lines lines_of(const struct demo_facts *f)
 		char *words = demo_rule_words(&f->rules[i]);
 
 		add_line(&l, "rule",
-			 xasprintf("%u (IPv%d) %s", f->rules[i].priority, f->rules[i].family, words));
+			 xasprintf("%u (IPv%d) %s", f->rules[i].priority, f->rules[i].family,
+				   words));
 		free(words);
 	}
 	for (size_t i = 0; i < f->n_routes; i++)
 		if (f->routes[i].table != TABLE_LOCAL && !ip_is_link_local(&f->routes[i].dst.ip)) {
 			char *words = demo_route_words(f, &f->routes[i]);
 
-			add_line(&l, "route",
-				 xasprintf("table %u: %s", f->routes[i].table, words));
+			add_line(&l, "route", xasprintf("table %u: %s", f->routes[i].table, words));
 			free(words);
 		}
 	address_lines(&l, f);
@@ -227,9 +227,7 @@ static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *a
 	size_t i = 0, k = 0, n = 0;
 
 	while (i < d->n_before[ns] || k < after->n) {
-		int c = i == d->n_before[ns] ? 1
-			: k == after->n	     ? -1
-					     : strcmp(was[i], after->v[k]);
+		int c = i == d->n_before[ns] ? 1 : k == after->n ? -1 : strcmp(was[i], after->v[k]);
 
 		if (c < 0)
 			demo_problem(d, "%s: gone after DEL: %s", demo_ns_name(ns), was[i]);

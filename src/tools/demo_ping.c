@@ -137,8 +137,13 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	struct ipnet own = {0};
 
 	demo_link_ip(&d->pods[pod].facts, d->nics[nic].pod_if, &own);
-	*p = (struct demo_ping){.pod = pod, .nic = nic, .to = to, .from = own.ip,
-				.target = *target, .us = -1, .fd = -1};
+	*p = (struct demo_ping){.pod = pod,
+				.nic = nic,
+				.to = to,
+				.from = own.ip,
+				.target = *target,
+				.us = -1,
+				.fd = -1};
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 

@@ -86,7 +86,8 @@ static void private_tmpfs(char *ret, size_t size)
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(over); i++) {
-		if (mount("tmpfs", over[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=64m") < 0)
+		if (mount("tmpfs", over[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=64m") <
+		    0)
 			continue;
 		snprintf(ret, size, "%s", over[i]);
 		return;

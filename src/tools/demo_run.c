@@ -79,8 +79,8 @@ static int wait_for(pid_t child, struct demo_call *ret, struct err *e)
 		if (demo_stop)
 			kill(child, SIGKILL);
 	}
-	ret->cpu_us = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000LL +
-		      ru.ru_utime.tv_usec + ru.ru_stime.tv_usec;
+	ret->cpu_us = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000LL + ru.ru_utime.tv_usec +
+		      ru.ru_stime.tv_usec;
 	ret->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return 0;
 }
@@ -120,8 +120,7 @@ static int failed(const char *command, const struct demo_call *c, struct err *e)
 		       msg ? msg : "no error object", details ? ": " : "", details ? details : "");
 }
 
-int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret,
-	     struct err *e)
+int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e)
 {
 	const struct demo_call *add = &d->pods[pod].add;
 	struct span prev = {0};

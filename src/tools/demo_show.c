@@ -8,9 +8,8 @@
 
 static const char *plan_words(const struct demo *d)
 {
-	return strcmp(d->opt.plan, "shared") == 0
-		       ? "shared subnets (a /24 a rail for all nodes)"
-		       : "exclusive subnets (a /27 a rail and node)";
+	return strcmp(d->opt.plan, "shared") == 0 ? "shared subnets (a /24 a rail for all nodes)"
+						  : "exclusive subnets (a /27 a rail and node)";
 }
 
 void demo_show_head(const struct demo *d)
@@ -169,7 +168,8 @@ void demo_show_pings(const struct demo *d)
 	for (size_t i = 0; i < 5; i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < d->n_nics; i++) {
-		const struct demo_ping *gw = ping_of(d, i, "gateway"), *pod = ping_of(d, i, "pod-2");
+		const struct demo_ping *gw = ping_of(d, i, "gateway"),
+				       *pod = ping_of(d, i, "pod-2");
 
 		if (!gw || !pod)
 			continue;

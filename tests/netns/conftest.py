@@ -19,7 +19,7 @@ def pytest_sessionstart(session):
         problems.append(f"{labs.BINARY} is missing (make, or UNIRAIL=path)")
     if not (labs.THEIRS / "macvlan").exists():
         problems.append("containernetworking-plugins is missing")
-    for tool in ("ip", "nft", "ping", "strace", "setpriv", "unshare", "sysctl"):
+    for tool in ("ip", "nft", "ping", "strace", "setpriv", "unshare"):
         if not shutil.which(tool):
             problems.append(f"{tool} is missing")
     if problems:

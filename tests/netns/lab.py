@@ -75,6 +75,14 @@ def ip_json(ns, *args):
     return json.loads(out) if out.strip() else []
 
 
+def sysctl(ns, key, value=None):
+    """The value of a key below /proc/sys; sets it first when asked to."""
+    path = "/proc/sys/" + key
+    if value is not None:
+        run(["sh", "-c", f"echo {value} >{path}"], ns=ns)
+    return run(["cat", path], ns=ns).stdout.strip()
+
+
 # --- namespaces ---
 
 
@@ -180,7 +188,7 @@ class Lab:
         for ns in (self.fabric, self.node):
             for where in ("all", "default"):
                 flag = "0" if self.v6 else "1"
-                run(["sysctl", "-qw", f"net.ipv6.conf.{where}.disable_ipv6={flag}"], ns=ns)
+                sysctl(ns, f"net/ipv6/conf/{where}/disable_ipv6", flag)
         ip_batch(self.fabric, fabric)
         ip_batch(self.node, node + ["route add default via 172.16.0.1"])
 

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from lab import (addresses, ip, ip_json, link, link_names, nft, ping, routes, rules, run, state)
+from lab import (addresses, ip, ip_json, link, link_names, nft, ping, routes, rules, run, state, sysctl)
 
 
 def static(host, nic, v6=False, default=True):
@@ -250,16 +250,16 @@ def test_txqueuelen_is_the_pods(lab):
 @pytest.mark.parametrize("value,want", [(2, "2"), (0, "0")])
 def test_rp_filter(lab, value, want):
     s = Stack(lab)
-    run(["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1"], ns=s.pod.ns)
+    sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter", "1")
     s.add(0, "eth0", mode="underlay", podRPFilter=value)
-    assert run(["cat", "/proc/sys/net/ipv4/conf/all/rp_filter"], ns=s.pod.ns).stdout.strip() == want
+    assert sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter") == want
 
 
 def test_rp_filter_negative_leaves_it(lab):
     s = Stack(lab)
-    run(["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1"], ns=s.pod.ns)
+    sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter", "1")
     s.add(0, "eth0", mode="underlay", podRPFilter=-1)
-    assert run(["cat", "/proc/sys/net/ipv4/conf/all/rp_filter"], ns=s.pod.ns).stdout.strip() == "1"
+    assert sysctl(s.pod.ns, "net/ipv4/conf/all/rp_filter") == "1"
 
 
 def test_veth_options(lab):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ping, routes,
-                 run, same_shape, state)
+                 same_shape, state, sysctl)
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
@@ -141,7 +141,7 @@ def test_packets_pass(make_lab, v6):
 def test_arp_notify_is_set(lab):
     pod = lab.pod()
     lab.add(lab.macvlan("rail0", STATIC4), pod)
-    assert run(["cat", "/proc/sys/net/ipv4/conf/net1/arp_notify"], ns=pod.ns).stdout == "1\n"
+    assert sysctl(pod.ns, "net/ipv4/conf/net1/arp_notify") == "1"
 
 
 # --- DEL ---
