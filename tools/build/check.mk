@@ -20,7 +20,7 @@ unit:
 units: $(T:%=$(OBJ)/tests/%)
 
 $(OBJ)/tests/unit/%.o: tests/unit/%.c $(OBJ)/flags
-	$(call say,CC,$<) $(call compile,$<,,-Itests/unit -DTEST_DATA='"tests/"')
+	$(call say,CC,$<) $(call compile,$<,,-Itests/unit -DHAVE_UINTPTR_T -DTEST_DATA='"tests/"')
 $(OBJ)/tests/%: $(OBJ)/tests/unit/%.o $(TEST_COMMON) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) -lcmocka $(into)
 .SECONDARY: $(TESTS:%=$(OBJ)/tests/unit/%.o)
