@@ -54,11 +54,11 @@ struct aio_plugin {
 struct aio_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
-	bool named; /* the interface's name is the configuration's, not CNI_IFNAME */
+	bool named;		 /* the interface's name is the configuration's, not CNI_IFNAME */
 	const struct json *main; /* the first plugin */
 	const char *main_type;
-	bool native; /* it is a macvlan */
-	const struct json *co; /* its coordinator's object; NULL: none */
+	bool native;			   /* it is a macvlan */
+	const struct json *co;		   /* its coordinator's object; NULL: none */
 	struct aio_plugin *before, *after; /* executed ones, in order */
 	size_t n_before, n_after;
 
@@ -73,7 +73,7 @@ struct aio {
 	size_t n_nets;
 	const struct json *defaults;
 	int timeout_ms;
-	struct rail *rails; /* of the native networks, in order */
+	struct rail *rails;  /* of the native networks, in order */
 	struct co_nic *nics; /* of all networks */
 	size_t n_rails, n_co;
 };

@@ -16,7 +16,8 @@ static int undo_chain(void *arg, struct err *e)
 {
 	const struct undo_chain *u = arg;
 	const struct cni_result *prev = &u->x->nets[u->net].result;
-	struct chain_call c = aio_chain_call(u->x, u->net, &u->plugin, prev->n_ifaces ? prev : NULL);
+	struct chain_call c =
+		aio_chain_call(u->x, u->net, &u->plugin, prev->n_ifaces ? prev : NULL);
 
 	return chain_run(&c, "DEL", e);
 }

@@ -43,6 +43,7 @@ static int check_rail(const struct aio *x, struct attach *a, const struct attach
 	return r < 0 ? rail_err(rail, r, e) : 0;
 }
 
+/* Links and addresses before the coordinator, which knows better where their routes should be. */
 static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 {
 	struct attach_seen seen = {0};
@@ -50,6 +51,13 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = check_rail(x, a, &seen, &x->rails[i], e);
+	if (r >= 0)
+		r = co_check(a, x->nics, x->n_nets, e);
+	for (size_t i = 0; r >= 0 && i < x->n_rails; i++) {
+		r = attach_check_routes(&seen, &x->call->prev, x->rails[i].ifname, e);
+		if (r < 0)
+			rail_err(&x->rails[i], r, e);
+	}
 	attach_seen_done(&seen);
 	return r;
 }
@@ -90,8 +98,6 @@ int aio_check(struct aio *x, struct err *e)
 		r = check_ipam(x, e);
 	if (r >= 0)
 		r = check_rails(x, &a, e);
-	if (r >= 0)
-		r = co_check(&a, x->nics, x->n_nets, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = check_plugins(x, i, e);
 	return r;

@@ -50,8 +50,7 @@ static int bad(struct err *e, const char *place, const char *what)
 /* libcni's pattern; the name becomes a folder's name in host-local. */
 static bool name_ok(const char *s)
 {
-	const char *const alnum =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	const char *const alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 	if (!s || !strchr(alnum, *s) || !*s)
 		return false;
@@ -71,7 +70,8 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 	if (!type || !*type || strchr(type, '/'))
 		return bad(e, place, "has no 'type', wants a plugin's name");
 	if (strcmp(type, "unirail-cni") == 0)
-		return bad(e, place, "is 'unirail-cni' again, wants a plugin that makes one network");
+		return bad(e, place,
+			   "is 'unirail-cni' again, wants a plugin that makes one network");
 	*ret = type;
 	return 0;
 }
@@ -86,14 +86,19 @@ static int take_plugin(struct aio_net *net, const struct json *plugin, const cha
 		return r;
 	if (!net->main) {
 		if (strcmp(type, "coordinator") == 0)
-			return bad(e, place, "is 'coordinator', wants a plugin that makes an interface");
+			return bad(e, place,
+				   "is 'coordinator', wants a plugin that makes an interface");
 		net->main = plugin;
 		net->main_type = type;
 		net->native = strcmp(type, "macvlan") == 0;
 		return 0;
 	}
 	if (strcmp(type, "macvlan") == 0)
-		return bad(e, place, "is 'macvlan', which can only be a network's first plugin");
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"%s is 'macvlan', which can only be a network's first plugin (there "
+			"stands '%s')",
+			place, net->main_type);
 	if (strcmp(type, "coordinator") == 0) {
 		if (net->co)
 			return bad(e, place, "is a second 'coordinator'");
@@ -135,8 +140,8 @@ static int check_unique(const struct aio *x, const char *place, struct err *e)
 					net->name, i);
 		if (strcmp(x->nets[i].ifname, net->ifname) == 0)
 			return err_kind(e, ERR_CONF, -EEXIST,
-					"%s.ifname is '%s', which conf.networks[%zu] has too", place,
-					net->ifname, i);
+					"%s.ifname is '%s', which conf.networks[%zu] has too",
+					place, net->ifname, i);
 	}
 	return 0;
 }
@@ -169,9 +174,10 @@ static int take_net(struct aio *x, const struct json *self, size_t i, struct err
 	net->ifname = ifname_of(x, &raw, i);
 	net->label = xasprintf("rail '%s' (%s)", net->ifname, raw.name ? raw.name : "");
 	if (!name_ok(raw.name))
-		return bad(e, place,
-			   "has no good 'name', wants letters, digits, '_', '.' or '-', a letter or "
-			   "digit first");
+		return bad(
+			e, place,
+			"has no good 'name', wants letters, digits, '_', '.' or '-', a letter or "
+			"digit first");
 	if (!link_name_ok(net->ifname))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s.ifname is '%s', wants 1 to 15 bytes without '/', ':' or white "
@@ -209,9 +215,11 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 	if (r < 0)
 		return r;
 	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
-		return bad(e, "conf.networks", "is not there, wants an array with a network or more");
+		return bad(e, "conf.networks",
+			   "is not there, wants an array with a network or more");
 	if (json_len(raw.networks) > MAX_NETWORKS)
-		return err_kind(e, ERR_CONF, -E2BIG, "conf.networks has %zu networks, wants %d at most",
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"conf.networks has %zu networks, wants %d at most",
 				json_len(raw.networks), MAX_NETWORKS);
 	x->defaults = raw.defaults;
 	x->timeout_ms = (int)raw.timeout_ms;

@@ -13,7 +13,7 @@
 struct deleting {
 	struct aio *x;
 	struct attach a;
-	struct err first; /* what failed first */
+	struct err first;   /* what failed first */
 	struct ipaddr *ips; /* what is known of the pod's addresses */
 	size_t n_ips;
 };

@@ -17,7 +17,8 @@ static int open_netns(struct attach *a, bool gone_ok, struct err *e)
 	if (!*a->call->netns) {
 		if (gone_ok)
 			return 0;
-		return err_kind(e, ERR_ENV, -EINVAL, "CNI_NETNS is empty, wants the pod's network namespace");
+		return err_kind(e, ERR_ENV, -EINVAL,
+				"CNI_NETNS is empty, wants the pod's network namespace");
 	}
 	r = netns_open(a->call->netns, &a->netns, &why);
 	if (r >= 0)

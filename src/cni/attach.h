@@ -51,9 +51,9 @@ struct rail {
 
 struct attach {
 	const struct cni_call *call;
-	int netns;	       /* the pod's; -1: gone (DEL only) */
+	int netns;		    /* the pod's; -1: gone (DEL only) */
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
-	struct link *pod_links; /* as last listed */
+	struct link *pod_links;	    /* as last listed */
 	size_t n_pod_links;
 	struct addr *host_addrs; /* listed once, on demand */
 	size_t n_host_addrs;
@@ -71,7 +71,10 @@ int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct
 /* Frees it all, the rails' own parts as well (the array itself is the caller's). */
 void attach_close(struct attach *a);
 #define auto_attach __attribute__((cleanup(attach_close)))
-#define ATTACH_INIT {.netns = -1}
+#define ATTACH_INIT                                                                                \
+	{                                                                                          \
+		.netns = -1                                                                        \
+	}
 
 /* All of the above for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
@@ -103,8 +106,7 @@ bool rail_has_ipam(const struct rail *rail);
 /* The device of the first default route of the main table. */
 int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
 /* conf.master (or the default route's device) in the namespace of w. */
-int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *ret,
-		  struct err *e);
+int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *ret, struct err *e);
 
 /* --- pure --- */
 /* Names wished for against each other and against what the pod has: "... file exists". */
@@ -133,14 +135,19 @@ struct attach_seen {
 };
 int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
 void attach_seen_done(struct attach_seen *s);
-/* Pure: link, mode, MAC, addresses and routes of prev that belong to ifname. Routes may have
- * been moved to any table (sbr, coordinator). parent: the master's ifindex, 0: not compared. */
-/* Routes of a result name no interface: they are an interface's when only one has addresses, else
- * by the gateway. */
-bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
+/* Pure: link, mode, MAC and addresses of prev that belong to ifname. parent: the master's ifindex,
+ * 0: not compared. */
 int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, int parent,
 		 const struct cni_result *prev, const char *ifname, const char *netns,
 		 struct err *e);
+/* Pure: connected routes and the result's, in any table: sbr and the coordinator move them. */
+int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
+			const char *ifname, struct err *e);
+/* The interface of that name in the pod; -1: none. */
+int attach_prev_iface(const struct cni_result *prev, const char *ifname);
+/* Routes of a result name no interface: they are an interface's when only one has addresses, else
+ * by the gateway. */
+bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- IPAM verbs that carry no result, for GC and STATUS --- */
 int attach_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);

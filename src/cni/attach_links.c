@@ -87,7 +87,8 @@ static int learn(struct attach *a, struct err *e)
 		const struct link *l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
 
 		if (!l) {
-			err_set(e, -ENODEV, "macvlan '%s' was made and is gone again", rail->ifname);
+			err_set(e, -ENODEV, "macvlan '%s' was made and is gone again",
+				rail->ifname);
 			return rail_err(rail, -ENODEV, e);
 		}
 		rail->index = l->index;

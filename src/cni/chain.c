@@ -7,8 +7,12 @@
 /* What libcni puts in, whatever the plugin's object says. */
 static bool is_ours(const char *key)
 {
-	static const char *const keys[] = {"cniVersion", "name", "prevResult", "runtimeConfig",
-					   "cni.dev/valid-attachments", "cni.dev/attachments"};
+	static const char *const keys[] = {"cniVersion",
+					   "name",
+					   "prevResult",
+					   "runtimeConfig",
+					   "cni.dev/valid-attachments",
+					   "cni.dev/attachments"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcasecmp(key, keys[i]) == 0)

@@ -50,9 +50,10 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	int r;
 
 	if (!c->has_prev)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"required prevResult missing (the coordinator stands in a chain, after the "
-				"plugin that makes the interface)");
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"required prevResult missing (the coordinator stands in a chain, after the "
+			"plugin that makes the interface)");
 	r = co_conf_read(c->doc, c->conf, &conf, e);
 	if (r < 0)
 		return r;

@@ -107,7 +107,7 @@ struct co_nic {
 	const struct co_conf *conf; /* NULL: none for this NIC, which only has its place here */
 	const char *ifname;
 	const char *network; /* its name */
-	const char *label; /* put before errors; NULL: nothing is */
+	const char *label;   /* put before errors; NULL: nothing is */
 	/* came about */
 	struct mac mac; /* len 0: as it was */
 };

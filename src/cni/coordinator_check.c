@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CHECK of the coordinator: each thing that ADD promises, looked at. */
 #include <errno.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/coordinator_private.h"
-#include "kern/nft.h"
-
-struct checking {
-	struct attach *a;
-	const struct co_facts *f;
-	const struct co_nic *nic;
-	const struct co_conf *c;
-	const struct link *link, *exit;
-	struct ipaddr *ips;
-	size_t n_ips;
-	bool underlay, first;
-	const struct rule *pod_rules, *host_rules;
-	size_t n_pod_rules, n_host_rules;
-};
+#include "cni/coordinator_check.h"
 
 static int check_links(struct checking *k, struct err *e)
 {
@@ -32,7 +17,8 @@ static int check_links(struct checking *k, struct err *e)
 			       k->nic->ifname);
 	if (!link_is_up(k->link))
 		return err_set(e, -ENETDOWN, "interface '%s' is down", k->nic->ifname);
-	k->underlay = k->c->mode == CO_UNDERLAY || (k->c->mode == CO_AUTO && co_link(k->f, CO_VETH));
+	k->underlay = k->c->mode == CO_UNDERLAY ||
+		      (k->c->mode == CO_AUTO && co_link(k->f, CO_VETH));
 	k->first = k->underlay && strcmp(k->nic->ifname, k->c->default_nic) == 0;
 	exit = k->underlay ? CO_VETH : k->c->default_nic;
 	k->exit = co_link(k->f, exit);
@@ -93,9 +79,10 @@ static int check_host(const struct checking *k, struct err *e)
 	for (size_t i = 0; i < k->n_ips; i++) {
 		ip_str(&k->ips[i], ip);
 		if (!has_host_rule(k, k->ips[i].family))
-			return err_set(e, -ENOENT,
-				       "the host has no rule 'from all lookup %u pref %d' for IPv%d",
-				       k->c->host_table, CO_HOST_RULE_PRIORITY, k->ips[i].family);
+			return err_set(
+				e, -ENOENT,
+				"the host has no rule 'from all lookup %u pref %d' for IPv%d",
+				k->c->host_table, CO_HOST_RULE_PRIORITY, k->ips[i].family);
 		if (!has_host_route(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
 				       "table %u of the host has no route to '%s' by '%s'",
@@ -108,137 +95,6 @@ static int check_host(const struct checking *k, struct err *e)
 	return 0;
 }
 
-static bool has_mark_rule(const struct checking *k, int family)
-{
-	for (size_t i = 0; i < k->n_pod_rules; i++)
-		if (k->pod_rules[i].family == family && k->pod_rules[i].mark == CO_MARK &&
-		    k->pod_rules[i].table == CO_FIRST_NIC_TABLE)
-			return true;
-	return false;
-}
-
-static int check_replies(const struct checking *k, struct err *e)
-{
-	auto_nl struct nl_wire *w = NULL;
-	int r;
-
-	if (!k->first)
-		return 0;
-	for (size_t i = 0; i < k->n_ips; i++)
-		if (!has_mark_rule(k, k->ips[i].family))
-			return err_set(e, -ENOENT,
-				       "the pod has no rule 'fwmark 0x1 lookup %d' for IPv%d",
-				       CO_FIRST_NIC_TABLE, k->ips[i].family);
-	r = nl_open(&w, NL_NETFILTER, k->a->netns, e);
-	if (r >= 0)
-		r = nft_reply_marks_check(w, CO_VETH, CO_MARK, e);
-	if (r == 0)
-		return err_set(e, -ENOENT,
-			       "the pod's marks of replies by '" CO_VETH "' are gone or changed");
-	return r < 0 ? r : 0;
-}
-
-static bool is_default_of(const struct checking *k, const struct route *r, int family, bool own)
-{
-	bool ours = r->index == k->link->index;
-
-	if (r->table != TABLE_MAIN || !ipnet_is_default(&r->dst) || r->dst.ip.family != family)
-		return false;
-	for (size_t i = 0; i < r->n_hops; i++)
-		ours |= r->hops[i].index == k->link->index;
-	return ours == own;
-}
-
-/* Only with another NIC's default route in main was there a reason to have a table. */
-static bool wants_rule(const struct checking *k, int family)
-{
-	if (!k->c->tune_routes || k->first)
-		return false;
-	if (k->c->default_route_nic && strcmp(k->c->default_route_nic, k->nic->ifname) == 0)
-		return false;
-	for (size_t i = 0; i < k->f->n_routes; i++)
-		if (is_default_of(k, &k->f->routes[i], family, false))
-			return true;
-	return false;
-}
-
-static const struct rule *rule_from(const struct checking *k, const struct ipaddr *ip)
-{
-	struct ipnet src = ipnet_host(ip);
-
-	for (size_t i = 0; i < k->n_pod_rules; i++)
-		if (k->pod_rules[i].src.ip.family && ipnet_eq(&k->pod_rules[i].src, &src))
-			return &k->pod_rules[i];
-	return NULL;
-}
-
-static bool table_reaches(const struct checking *k, uint32_t table, int index, int family)
-{
-	for (size_t i = 0; i < k->f->n_routes; i++)
-		if (k->f->routes[i].table == table && k->f->routes[i].index == index &&
-		    k->f->routes[i].dst.ip.family == family)
-			return true;
-	return false;
-}
-
-static bool knows_host(const struct checking *k, int family)
-{
-	for (size_t i = 0; i < k->f->n_host_ips; i++)
-		if (k->f->host_ips[i].family == family)
-			return true;
-	return false;
-}
-
-static int check_tables(const struct checking *k, struct err *e)
-{
-	char ip[IP_TEXT_MAX];
-
-	for (size_t i = 0; i < k->n_ips; i++) {
-		int family = k->ips[i].family;
-		const struct rule *r = rule_from(k, &k->ips[i]);
-
-		ip_str(&k->ips[i], ip);
-		if (!r && wants_rule(k, family))
-			return err_set(e, -ENOENT, "the pod has no rule 'from %s'", ip);
-		if (!r)
-			continue;
-		if (!table_reaches(k, r->table, k->link->index, family))
-			return err_set(e, -ENOENT, "table %u of '%s' has no route by '%s'", r->table,
-				       ip, k->nic->ifname);
-		if (knows_host(k, family) && !table_reaches(k, r->table, k->exit->index, family))
-			return err_set(e, -ENOENT,
-				       "table %u of '%s' has no route to the node by '%s'", r->table,
-				       ip, k->exit->name);
-	}
-	return 0;
-}
-
-static bool has_hijack(const struct checking *k, const struct ipnet *dst)
-{
-	for (size_t i = 0; i < k->f->n_routes; i++)
-		if (k->f->routes[i].index == k->exit->index &&
-		    ipnet_eq(&k->f->routes[i].dst, dst))
-			return true;
-	return false;
-}
-
-static int check_cidrs(const struct checking *k, struct err *e)
-{
-	char dst[IP_TEXT_MAX];
-
-	for (size_t i = 0; i < k->c->n_cidrs; i++) {
-		const struct ipnet *net = &k->c->cidrs[i];
-		bool family = false;
-
-		for (size_t j = 0; j < k->n_ips; j++)
-			family |= k->ips[j].family == net->ip.family;
-		if (family && knows_host(k, net->ip.family) && !has_hijack(k, net))
-			return err_set(e, -ENOENT, "the pod has no route to '%s' by '%s'",
-				       ipnet_str(net, dst), k->exit->name);
-	}
-	return 0;
-}
-
 static int check_nic(struct checking *k, struct err *e)
 {
 	int r = check_links(k, e);
@@ -246,11 +102,7 @@ static int check_nic(struct checking *k, struct err *e)
 	if (r >= 0)
 		r = check_host(k, e);
 	if (r >= 0)
-		r = check_replies(k, e);
-	if (r >= 0)
-		r = check_tables(k, e);
-	if (r >= 0)
-		r = check_cidrs(k, e);
+		r = co_check_pod(k, e);
 	free(k->ips);
 	if (r < 0 && k->nic->label)
 		err_wrap(e, r, "%s", k->nic->label);
@@ -265,6 +117,7 @@ static bool checks(const struct co_nic *nic)
 int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e)
 {
 	auto_free struct rule *pod = NULL, *host = NULL;
+	auto_free struct neigh *neighs = NULL;
 	struct co_facts f = {0};
 	struct checking k = {.a = a, .f = &f};
 	bool any = false;
@@ -279,6 +132,9 @@ int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *
 		r = rule_list(a->pod, 0, &pod, &k.n_pod_rules, e);
 	if (r >= 0)
 		r = rule_list(a->host, 0, &host, &k.n_host_rules, e);
+	if (r >= 0)
+		r = neigh_list(a->pod, 0, 0, &neighs, &k.n_neighs, e);
+	k.neighs = neighs;
 	k.pod_rules = pod;
 	k.host_rules = host;
 	for (size_t i = 0; r >= 0 && i < n; i++) {

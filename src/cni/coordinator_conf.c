@@ -27,7 +27,9 @@ static const struct json_field policy_fields[] = {
 static const struct json_table policy_table = {policy_fields, JSON_GO, sizeof(struct raw_policy)};
 
 #define FIELD(key, kind, member, ...)                                                              \
-	{.name = key, .type = kind, .offset = offsetof(struct raw, member), ##__VA_ARGS__}
+	{                                                                                          \
+		.name = key, .type = kind, .offset = offsetof(struct raw, member), ##__VA_ARGS__   \
+	}
 static const struct json_field fields[] = {
 	FIELD("mode", J_STR, mode),
 	FIELD("podDefaultCniNic", J_STR, default_nic),
@@ -97,9 +99,10 @@ static int read_mac_prefix(const char *text, struct co_conf *c, struct err *e)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.podMACPrefix is '%s', wants two bytes such as 0a:1b", text);
 	if (c->mac_prefix[0] & 1)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.podMACPrefix is '%s', wants a unicast prefix (first byte even)",
-				text);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"conf.podMACPrefix is '%s', wants a unicast prefix (first byte even)",
+			text);
 	c->has_mac_prefix = true;
 	return 0;
 }
@@ -111,9 +114,10 @@ static int add_cidrs(const struct json_strs *from, const char *key, struct co_co
 		struct ipnet net;
 
 		if (ipnet_parse_loose(span_of(from->v[i]), &net) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"conf.%s[%zu] is '%s', wants a subnet such as 10.233.64.0/18",
-					key, i, from->v[i]);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"conf.%s[%zu] is '%s', wants a subnet such as 10.233.64.0/18", key,
+				i, from->v[i]);
 		VEC_PUSH(c->cidrs, c->n_cidrs) = ipnet_network(&net);
 	}
 	return 0;
@@ -124,13 +128,15 @@ static int add_policy(const struct raw_policy *raw, size_t i, struct co_conf *c,
 	struct co_policy p;
 
 	if (ipnet_parse_loose(span_of(raw->dst), &p.dst) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.policyRoutes[%zu].dst is '%s', wants a subnet (invalid route dst)",
-				i, raw->dst);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"conf.policyRoutes[%zu].dst is '%s', wants a subnet (invalid route dst)", i,
+			raw->dst);
 	if (ip_parse(span_of(raw->gw), &p.gw) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.policyRoutes[%zu].gw is '%s', wants an address (invalid route gw)",
-				i, raw->gw);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"conf.policyRoutes[%zu].gw is '%s', wants an address (invalid route gw)", i,
+			raw->gw);
 	if (p.dst.ip.family != p.gw.family)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.policyRoutes[%zu]: dst '%s' and gw '%s' are of different "
@@ -147,10 +153,11 @@ static int read_numbers(const struct raw *raw, struct co_conf *c, struct err *e)
 	c->host_table = raw->host_table ? (uint32_t)raw->host_table : CO_HOST_TABLE;
 	c->txqlen = (uint32_t)raw->txqlen;
 	if (raw->has_rp_filter && raw->rp_filter > 2)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"invalid rp_filter value: conf.podRPFilter is %lld, wants 0, 1 or 2 "
-				"(negative: leave it alone)",
-				(long long)raw->rp_filter);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"invalid rp_filter value: conf.podRPFilter is %lld, wants 0, 1 or 2 "
+			"(negative: leave it alone)",
+			(long long)raw->rp_filter);
 	c->rp_filter = raw->has_rp_filter ? (int)(raw->rp_filter < 0 ? -1 : raw->rp_filter) : 0;
 	if (raw->has_veth_mtu && (raw->veth_mtu < 68 || raw->veth_mtu > 65535))
 		return err_kind(e, ERR_CONF, -EINVAL,

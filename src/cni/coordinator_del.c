@@ -62,9 +62,8 @@ static bool is_legacy(const struct rule *r, const struct co_conf *c, const struc
 	return false;
 }
 
-static int delete_legacy_rules(struct attach *a, const struct co_conf *c,
-			       const struct ipaddr *ips, size_t n, struct nl_batch *b,
-			       struct err *e)
+static int delete_legacy_rules(struct attach *a, const struct co_conf *c, const struct ipaddr *ips,
+			       size_t n, struct nl_batch *b, struct err *e)
 {
 	auto_free struct rule *rules = NULL;
 	size_t n_rules;

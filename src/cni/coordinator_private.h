@@ -31,14 +31,15 @@ bool co_hidden(const struct co_facts *f, int index);
 unsigned int co_family_bit(const struct ipaddr *a);
 /* The node's addresses for this NIC, the one that serves as gateway first. */
 void co_host_ips(struct planning *pl);
+/* Steps 13 and 15 to 17 of the original: neighbours, routes both ways, CIDRs, replies. */
+void co_node_steps(struct planning *pl);
 const struct ipaddr *co_gateway(const struct planning *pl, int family);
 /* Usable addresses of a link, of the families asked for. */
-size_t co_link_ips(const struct co_facts *f, int index, unsigned int families,
-		   struct ipaddr **ret);
+size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, struct ipaddr **ret);
 
 /* Steps: appended unless the facts say that it is so already; the facts follow. */
-struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what,
-			const char *ifname, int index);
+struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
+			int index);
 void co_emit_route(struct planning *pl, enum co_side side, const struct route *r);
 void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r);
 void co_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table);

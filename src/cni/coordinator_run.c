@@ -120,13 +120,12 @@ static void announce_macs(struct attach *a, const struct co_nic *nics, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct link *l = link_find(f->links, f->n_links, nics[i].ifname);
 		auto_free struct ipaddr *ips = NULL;
-		size_t n_ips = l && nics[i].mac.len
-				       ? co_link_ips(f, l->index, CO_V4 | CO_V6, &ips)
-				       : 0;
+		size_t n_ips = l && nics[i].mac.len ? co_link_ips(f, l->index, CO_V4 | CO_V6, &ips)
+						    : 0;
 
 		for (size_t j = 0; j < n_ips; j++)
-			VEC_PUSH(list, k) = (struct announce){
-				l->name, l->index, nics[i].mac, l->arptype, ips[j]};
+			VEC_PUSH(list, k) = (struct announce){l->name, l->index, nics[i].mac,
+							      l->arptype, ips[j]};
 	}
 	if (k)
 		announce_all(a->netns, list, k);

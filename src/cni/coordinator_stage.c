@@ -41,7 +41,8 @@ size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, s
 	for (size_t i = 0; i < f->n_addrs; i++) {
 		const struct ipaddr *ip = &f->addrs[i].net.ip;
 
-		if (f->addrs[i].index == index && co_ip_usable(ip) && (families & co_family_bit(ip)))
+		if (f->addrs[i].index == index && co_ip_usable(ip) &&
+		    (families & co_family_bit(ip)))
 			VEC_PUSH(list, n) = *ip;
 	}
 	*ret = list;
@@ -51,8 +52,8 @@ size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, s
 /* The original's patterns; the last is `^cilium*`, which is "ciliu" and any number of m. */
 bool co_host_link_counts(const char *name)
 {
-	static const char *const prefixes[] = {"docker", "cbr",	    "dummy",	  "virbr",
-					       "lxcbr",	 "veth",    "cali",	  "flannel",
+	static const char *const prefixes[] = {"docker", "cbr",	      "dummy",	       "virbr",
+					       "lxcbr",	 "veth",      "cali",	       "flannel",
 					       "cni",	 "kube-ipvs", "vx-submariner", "ciliu"};
 
 	if (strcmp(name, "lo") == 0)

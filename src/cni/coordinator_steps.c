@@ -7,8 +7,8 @@
 
 enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
 
-struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what,
-			const char *ifname, int index)
+struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
+			int index)
 {
 	struct co_step *s = &VEC_PUSH(pl->p->steps, pl->p->n);
 

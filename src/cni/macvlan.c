@@ -83,6 +83,8 @@ static int check_link(struct cni_call *c, struct attach *a, const struct macvlan
 		r = attach_look(a, &seen, e);
 	if (r >= 0)
 		r = attach_check(&seen, conf, master.index, &c->prev, c->ifname, c->netns, e);
+	if (r >= 0)
+		r = attach_check_routes(&seen, &c->prev, c->ifname, e);
 	attach_seen_done(&seen);
 	return r;
 }

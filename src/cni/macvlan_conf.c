@@ -134,7 +134,8 @@ int macvlan_conf_read(struct json_doc *d, const struct json *defaults, const str
 		return r;
 	/* The upper limit is the master's, which is not known yet. */
 	if (raw.mtu < 0 || raw.mtu > INT32_MAX)
-		return err_kind(e, ERR_CONF, -EINVAL, "invalid MTU %lld, must be [0, master MTU]",
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"invalid MTU %lld, must be [0, master MTU] (conf.mtu)",
 				(long long)raw.mtu);
 	r = pick_mac(&raw, args_mac, &c.mac, e);
 	if (r < 0)
@@ -152,9 +153,10 @@ int macvlan_conf_read(struct json_doc *d, const struct json *defaults, const str
 int macvlan_fits(const struct macvlan_conf *c, const struct link *master, struct err *e)
 {
 	if (c->mtu > master->mtu)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"invalid MTU %u, must be [0, master MTU(%u)] (master is '%s')",
-				c->mtu, master->mtu, master->name);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"invalid MTU %u, must be [0, master MTU(%u)] (conf.mtu; master is '%s')",
+			c->mtu, master->mtu, master->name);
 	return 0;
 }
 
