@@ -164,7 +164,7 @@ static int check_version(const struct json *v, const struct class *c, struct err
 	if (!text)
 		return err_kind(e, ERR_DECODE, -EINVAL, "%s is a %s, wants a string", best,
 				json_kind_name(found));
-	if (!*text && c->first == CNI_0_1_0)
+	if (!*text)
 		return 0;
 	if (cni_version_parse(text, &version) == 0 && class_of(version) == c)
 		return 0;
