@@ -205,14 +205,10 @@ int demo_main(int argc, char **argv)
 {
 	struct demo d = {.opt = {.rails = 8, .plan = "shared", .output = "text"}};
 	struct err e = ERR_INIT;
-	int r = opt_parse(&demo_cmds[0], argv[0], argc, argv, &d.opt, &e);
+	int r = opt_parse(demo_cmds, "unirail demo", argc - 1, argv + 1, &d.opt, &e);
 
-	if (r == -ECANCELED)
-		return 0;
-	if (r < 0) {
-		fprintf(stderr, "unirail demo: %s\n", e.text);
-		return 2;
-	}
+	if (r < 0)
+		return opt_exit("unirail demo", r, &e);
 	catch_signals();
 	r = root_open(&d.root, NULL, &e);
 	if (r == 0)

@@ -82,7 +82,6 @@ static void add_cable(struct demo *d, struct nl_batch *b, const struct demo_nic 
 	s.up = true;
 	s.peer_name = n->name;
 	s.peer_netns_fd = d->ns[NS_NODE];
-	s.peer_up = true;
 	link_add(b, &s);
 }
 

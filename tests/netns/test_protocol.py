@@ -164,16 +164,13 @@ def test_result_bytes_equal_debians(plugins, version):
         assert ours == theirs
 
 
-def test_own_namespace_is_refused_after_the_work(plugins):
+def test_own_namespace_is_refused(plugins):
+    """The original finds out after the work and leaves it done."""
     ns = ns_add("own")
     try:
         p = run([plugins / "static"], ns=ns, check=False, input=json.dumps(conf()),
                 env={**ENV, "CNI_COMMAND": "ADD", "CNI_NETNS": ns_path(ns)})
-        first, end = json.JSONDecoder().raw_decode(p.stdout)
-        second = json.loads(p.stdout[end:])
-        assert p.returncode == 1 and "ips" in first
-        assert second["code"] == 8
-        assert second["msg"].startswith("plugin's netns and netns from CNI_NETNS should not be the same")
+        error(p, 8, "plugin's netns and netns from CNI_NETNS should not be the same")
     finally:
         ns_del(ns)
 
