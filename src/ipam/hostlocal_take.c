@@ -35,8 +35,9 @@ static int last_write(const struct hostlocal *h, size_t set_index, const struct 
 	char text[IP_TEXT_MAX];
 	int r = fd;
 
+	ip_str(a, text);
 	if (fd >= 0)
-		r = fd_write_all(fd, ip_str(a, text), strlen(text), e);
+		r = fd_write_all(fd, text, strlen(text), e);
 	if (r < 0) {
 		err_default_kind(e, ERR_IO);
 		return err_wrap(e, r, "file '%s'", path);
