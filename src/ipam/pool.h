@@ -3,8 +3,10 @@
 #define UNIRAIL_IPAM_POOL_H
 
 /*
- * Pools: the user's objects. Read from a folder (default /etc/unirail/pools): *.conf is INI
- * (inih), *.json, *.yaml-free: a SpiderIPPool object or a List of them as JSON.
+ * Pools: the user's objects. Read from a folder (default /etc/unirail/pools), files in the order
+ * of their names: *.conf is INI (inih); *.json is a SpiderIPPool or SpiderReservedIP object, or a
+ * List of them. A *.yaml is refused with the way to convert it; names that begin with a dot and
+ * other endings are not looked at.
  *
  *	[pool rail0]
  *	subnet  = 172.16.1.0/24
@@ -22,17 +24,29 @@
  *	ips = 172.16.1.77
  *
  *	[settings]
- *	rest = 60s
- *	quarantine = 10m
+ *	rest = 60s                                  ; at most 1h
+ *	quarantine = 10m                            ; at most 720h
+ *	conflict_detection = no                     ; ask the link before an address is used
+ *	gateway_detection = no
+ *
+ * Lists may also be given on several lines (a line is at most 1020 bytes). Where two files have
+ * the same setting, the later file's counts.
  *
  * `ips` absent means every usable address of the subnet (network, broadcast and gateway left
- * out) in INI; in a SpiderIPPool object it means none, as there.
- * What is wrong names file, line, key and remedy: malformed range, range outside its subnet,
- * gateway among the addresses, pools that overlap, the same name twice.
+ * out) in INI; in a SpiderIPPool object it means none, as there. A subnet with host bits
+ * (172.16.11.0/16) is taken as its network, with a warning in the log.
+ *
+ * What is wrong names file, line, key and remedy (kind ERR_CONF): malformed range, range outside
+ * its subnet, gateway among the addresses, a default route among the routes, pools that overlap,
+ * the same name twice, and what only the API server could answer (nodeAffinity,
+ * namespaceAffinity, podAffinity, multusName).
  */
 
 #include "base/file.h"
 #include "ipam/range.h"
+
+enum { POOL_REST_MAX_MS = 3600 * 1000, POOL_NAME_MAX = 253 };
+#define POOL_QUARANTINE_MAX_MS ((int64_t)720 * 3600 * 1000)
 
 struct pool_route {
 	struct ipnet dst;
@@ -44,7 +58,8 @@ struct pool {
 	char *where; /* "rails.conf:12", for words */
 	uint8_t family;
 	struct ipnet subnet;
-	struct ip_set ips; /* ips - exclude */
+	struct ip_set ips;     /* ips - exclude */
+	struct ip_set usable;  /* the same without the reserved ones */
 	struct ipaddr gateway; /* family 0: none */
 	struct pool_route *routes;
 	size_t n_routes;
@@ -58,13 +73,22 @@ struct pool_set {
 	struct pool *v; /* in file-name order, then order in the file */
 	size_t n;
 	struct ip_set reserved4, reserved6;
-	int64_t rest_ms, quarantine_ms; /* 60 s, 10 min */
+	int64_t rest_ms, quarantine_ms;		    /* 60 s, 10 min */
 	bool conflict_detection, gateway_detection; /* [settings], default no, as the originals */
 };
 
+/* A folder that is not there is an empty set. */
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e);
 void pool_set_done(struct pool_set *s);
+void pool_done(struct pool *p);
 const struct pool *pool_find(const struct pool_set *s, const char *name);
+/* The pool whose addresses (reserved or not) hold *a, or NULL. */
+const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
+/* The name of a pool that `name` most likely meant, or NULL. */
+const char *pool_nearest(const struct pool_set *s, const char *name);
+/* How long a freed address of the pool rests. */
+int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
+
 /* Go's filepath.Match: * ? [a-z] [^a-z] and backslash. -EINVAL: bad pattern. 1 match, 0 not. */
 int wildcard_match(const char *pattern, const char *name);
 bool wildcard_is(const char *name);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_STORE_H
+#define UNIRAIL_IPAM_STORE_H
+
+/* The open store, between store.c and ipam*.c. */
+
+#include "ipam/ipam.h"
+#include "ipam/journal.h"
+#include "ipam/select.h"
+
+struct ipam {
+	const struct root *root;
+	char *pool_dir, *state_dir, *hostlocal_dir, *node;
+	int64_t (*now_ms)(void);
+	int lock;
+	struct journal j;
+	bool pools_tried, adopted;
+	int pools_r;
+	struct err pools_err;
+	struct pool_set pools;
+};
+
+/* What ipam_open() and ipam_repair() share: paths and the lock. */
+int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p, struct err *e);
+char *store_journal_path(const struct ipam *i);
+/* One durable change; writes the journal anew when it has grown long. n == 0: nothing. */
+int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e);
+struct select_facts store_facts(const struct ipam *i);
+
+/*
+ * host-local's folder: <dir>/<network>/<address>, content "<container id>\r\n<interface>", changed
+ * under flock of <dir>/<network>/lock.
+ */
+/* Takes what lies in our pools into the leases, once. */
+int store_adopt(struct ipam *i, struct err *e);
+
+/* Says whether a file of host-local is to go. ifname "" is a file of an old release, which
+ * has the container id only. */
+typedef bool (*adopt_match)(const void *arg, const char *network, const struct ipaddr *a,
+			    const char *container_id, const char *ifname);
+/* One line onto b for each address that host-local's folder and the journal both give away, to
+ * different owners; returns how many. */
+int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e);
+/* Removes them; returns how many. A folder that is not there has none. */
+int adopt_remove(const struct ipam *i, adopt_match match, const void *arg, struct err *e);
+
+#endif
