@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes rdma_mlx5.nl and rdma_rxe.nl beside this file: what Linux 6.12 answers on hosts that were not at hand.
+
+Composed from include/uapi/rdma/rdma_netlink.h and drivers/infiniband/core/nldev.c (which attributes, in which
+order), not recorded. Replace them by `unirail doctor --snapshot` of real hosts when there are any.
+"""
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).parent
+GET, PORT_GET, SYS_GET, GET_CHARDEV = 1, 5, 6, 15
+REQUEST, MULTI, DUMP = 1, 2, 0x300
+DEV_INDEX, DEV_NAME, PORT_INDEX, CAP_FLAGS, FW, NODE_GUID, SYS_GUID, PREFIX, LID, SM_LID, LMC, STATE, PHYS, TYPE = \
+    range(1, 15)
+NDEV_INDEX, NDEV_NAME, NETNS_MODE, PROTOCOL = 50, 51, 66, 67
+CHARDEV_TYPE, CHARDEV_NAME, CHARDEV_ABI, CHARDEV, DRIVER_ID, DIM = 69, 70, 71, 72, 73, 83
+MLX5, RXE = 1, 14
+
+
+def attr(kind, value):
+    head = struct.pack("<HH", 4 + len(value), kind)
+    return head + value + bytes(-len(value) % 4)
+
+
+def u8(kind, v):
+    return attr(kind, struct.pack("<B", v))
+
+
+def u32(kind, v):
+    return attr(kind, struct.pack("<I", v))
+
+
+def u64(kind, v):
+    return attr(kind, struct.pack("<Q", v))
+
+
+def text(kind, v):
+    return attr(kind, v.encode() + b"\0")
+
+
+def message(cmd, flags, body):
+    return struct.pack("<IHHII", 16 + len(body), 5 << 10 | cmd, flags, 0, 0) + body
+
+
+DONE = struct.pack("<IHHIIi", 20, 3, MULTI, 0, 0, 0)
+
+
+class Host:
+    def __init__(self, what):
+        self.lines = ["# protocol rdma", f"# {what}; composed by make_rdma.py, not recorded"]
+
+    def ask(self, data):
+        self.lines.append("> " + data.hex())
+
+    def answer(self, data):
+        self.lines.append("< " + data.hex())
+
+    def write(self, name):
+        (HERE / name).write_text("\n".join(self.lines) + "\n")
+
+    def devices(self, devs):
+        self.ask(message(GET, REQUEST | DUMP, b""))
+        self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
+        self.answer(DONE)
+        for d in devs:
+            self.ask(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.answer(message(PORT_GET, MULTI, self.port(d)))
+            self.answer(DONE)
+            self.ask(message(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
+            self.answer(message(GET_CHARDEV, 0, self.chardev(d)))
+        self.ask(message(SYS_GET, REQUEST, b""))
+        self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 1)))
+
+    def handle(self, d):
+        return u32(DEV_INDEX, d["index"]) + text(DEV_NAME, d["name"])
+
+    def device(self, d):
+        return (self.handle(d) + u32(PORT_INDEX, 1) + u64(CAP_FLAGS, 0x1925051636) +
+                (text(FW, d["fw"]) if d["fw"] else b"") + u64(NODE_GUID, d["guid"]) + u64(SYS_GUID, d["guid"]) +
+                u8(TYPE, 1) + u8(DIM, 1) + text(PROTOCOL, d["protocol"]))
+
+    def port(self, d):
+        ib = b""
+        if d["protocol"] == "ib":
+            ib = u64(CAP_FLAGS, 0x2659e848) + u64(PREFIX, 0xFE80 << 48) + u32(LID, d["lid"]) + u32(SM_LID, 1) + u8(LMC, 0)
+        netdev = u32(NDEV_INDEX, d["ifindex"]) + text(NDEV_NAME, d["netdev"]) if d["netdev"] else b""
+        return self.handle(d) + u32(PORT_INDEX, 1) + ib + u8(STATE, d["state"]) + u8(PHYS, d["phys"]) + netdev
+
+    def chardev(self, d):
+        return (u32(DRIVER_ID, d["driver"]) + u64(CHARDEV, 231 << 8 | 192 + d["index"]) + u64(CHARDEV_ABI, 1) +
+                text(CHARDEV_NAME, f"uverbs{d['index']}"))
+
+
+def mlx5(i):
+    """Six RoCE ports that are up, one InfiniBand, one without cable whose netdev is in a pod."""
+    d = {"index": i, "name": f"mlx5_{i}", "fw": "28.39.3560", "guid": 0xA088C20300E00000 + i, "driver": MLX5,
+         "protocol": "roce", "state": 4, "phys": 5, "netdev": f"ens{i}f0np0", "ifindex": 10 + i, "lid": 0}
+    if i == 6:
+        d.update(protocol="ib", netdev=None, lid=37)
+    if i == 7:
+        d.update(state=1, phys=3, netdev=None)
+    return d
+
+
+host = Host("eight ConnectX-7")
+host.devices([mlx5(i) for i in range(8)])
+host.write("rdma_mlx5.nl")
+
+host = Host("two soft-RoCE devices")
+host.devices([{"index": i, "name": f"rxe{i}", "fw": "", "guid": 0x505400FFFE123400 + i, "driver": RXE,
+               "protocol": "roce", "state": 4, "phys": 5, "netdev": f"eth{i}", "ifindex": 2 + i} for i in range(2)])
+host.write("rdma_rxe.nl")

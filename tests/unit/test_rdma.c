@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts with RDMA devices, replayed; this kernel has none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "kern/rdma.h"
+
+enum { ROCE_HCAS = 6, HCAS = 8, ACTIVE = 4, DOWN = 1, DISABLED = 3 };
+
+static size_t replay(const char *file, struct rdma_dev **list)
+{
+	auto_nl struct nl_wire *w = NULL;
+	enum rdma_netns_mode mode;
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	if (nl_open_replay(&w, file, &e) < 0 || rdma_nl_list(w, list, &n, &e) < 0 ||
+	    rdma_nl_netns_mode(w, &mode, &e) < 0 || nl_replay_finished(w, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(mode, RDMA_NETNS_SHARED);
+	return n;
+}
+
+static void eight_hcas(void **state)
+{
+	auto_free struct rdma_dev *list = NULL;
+	char name[32];
+
+	(void)state;
+	assert_int_equal(replay(TEST_DATA "replay/rdma_mlx5.nl", &list), HCAS);
+	for (int i = 0; i < HCAS; i++) {
+		const struct rdma_dev *d = &list[i];
+		const struct rdma_port *p = &d->ports[0];
+
+		snprintf(name, sizeof(name), "mlx5_%d", i);
+		assert_string_equal(d->name, name);
+		assert_string_equal(d->fw, "28.39.3560");
+		assert_string_equal(d->driver, "mlx5");
+		assert_int_equal(d->index, i);
+		assert_int_equal(d->n_ports, 1);
+		assert_true(d->node_guid == 0xa088c20300e00000 + (unsigned)i);
+		snprintf(name, sizeof(name), "uverbs%d", i);
+		assert_string_equal(d->uverbs, name);
+		assert_int_equal(p->port, 1);
+		snprintf(name, sizeof(name), "ens%df0np0", i);
+		assert_string_equal(p->netdev, i < ROCE_HCAS ? name : "");
+		assert_int_equal(p->netdev_index, i < ROCE_HCAS ? 10 + i : 0);
+		assert_int_equal(p->lid, i == 6 ? 37 : 0);
+		assert_string_equal(d->protocol, i == 6 ? "ib" : "roce");
+		assert_int_equal(p->state, i == 7 ? DOWN : ACTIVE);
+	}
+	assert_int_equal(list[7].ports[0].phys_state, DISABLED);
+	assert_int_equal(list[0].ports[1].port, 0);
+}
+
+static void soft_roce(void **state)
+{
+	auto_free struct rdma_dev *list = NULL;
+
+	(void)state;
+	assert_int_equal(replay(TEST_DATA "replay/rdma_rxe.nl", &list), 2);
+	assert_string_equal(list[1].name, "rxe1");
+	assert_string_equal(list[1].driver, "rxe");
+	assert_string_equal(list[1].fw, "");
+	assert_string_equal(list[1].ports[0].netdev, "eth1");
+}
+
+struct tree {
+	char dir[32];
+	struct root root;
+};
+
+static void tree_open(struct tree *t)
+{
+	strcpy(t->dir, "/tmp/test_rdma.XXXXXX");
+	assert_non_null(mkdtemp(t->dir));
+	assert_int_equal(root_open(&t->root, t->dir, NULL), 0);
+}
+
+static void tree_close(struct tree *t)
+{
+	char cmd[64];
+
+	root_close(&t->root);
+	snprintf(cmd, sizeof(cmd), "rm -r %s", t->dir);
+	assert_int_equal(system(cmd), 0);
+}
+
+static void put(struct tree *t, const char *dir, const char *file, const char *text)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	assert_int_equal(dir_make(&t->root, dir, 0700, NULL), 0);
+	assert_int_equal(file_replace(&t->root, path, span_of(text), 0600, NULL), 0);
+}
+
+static void expect_why(struct tree *t, struct rdma_dev *d, const char *part)
+{
+	rdma_why_no_verbs(&t->root, d);
+	if (!strstr(d->why, part))
+		fail_msg("'%s' is not in '%s'", part, d->why);
+}
+
+/* libibverbs leaves such devices out and says nothing. */
+static void why_no_verbs(void **state)
+{
+	struct rdma_dev d = {.name = "x0", .driver = "mana"};
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	expect_why(&t, &d, "ib_uverbs");
+	strcpy(d.uverbs, "uverbs3");
+	expect_why(&t, &d, "/dev/infiniband/uverbs3 is missing");
+	put(&t, "/dev/infiniband", "uverbs3", "");
+	expect_why(&t, &d, "no provider for 'mana' is linked");
+	assert_non_null(strstr(d.why, rdma_providers()));
+	strcpy(d.driver, "mlx5");
+	expect_why(&t, &d, "libibverbs does not list it");
+	tree_close(&t);
+}
+
+/* A kernel before 5.3 has no GET_CHARDEV. */
+static void sysfs(void **state)
+{
+	struct rdma_dev d = {.name = "mlx5_1", .ports = {{.port = 1}}};
+	char path[96];
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	rdma_sysfs_fill(&t.root, &d);
+	assert_string_equal(d.driver, "");
+	assert_string_equal(d.uverbs, "");
+	put(&t, "/sys/class/infiniband_verbs/uverbs0", "ibdev", "mlx5_0\n");
+	put(&t, "/sys/class/infiniband_verbs/uverbs1", "ibdev", "mlx5_1\n");
+	put(&t, "/sys/class/infiniband/mlx5_1/ports/1", "link_layer", "InfiniBand\n");
+	assert_int_equal(dir_make(&t.root, "/sys/class/infiniband/mlx5_1/device", 0700, NULL), 0);
+	snprintf(path, sizeof(path), "%s/sys/class/infiniband/mlx5_1/device/driver", t.dir);
+	assert_int_equal(symlink("../../../../bus/pci/drivers/mlx5_core", path), 0);
+	rdma_sysfs_fill(&t.root, &d);
+	assert_string_equal(d.driver, "mlx5");
+	assert_string_equal(d.uverbs, "uverbs1");
+	assert_string_equal(d.ports[0].link_layer, "InfiniBand");
+	d.driver[0] = '\0';
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/sys/bus/pci/drivers/bnxt_en", path), 0);
+	rdma_sysfs_fill(&t.root, &d);
+	assert_string_equal(d.driver, "bnxt_re");
+	tree_close(&t);
+}
+
+static void replay_text(const char *text, int want, size_t want_n)
+{
+	char file[] = "/tmp/test_rdma.XXXXXX";
+	auto_nl struct nl_wire *w = NULL;
+	auto_free struct rdma_dev *list = NULL;
+	struct err e = ERR_INIT;
+	int fd = mkstemp(file);
+	size_t n = 0;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write_all(fd, text, strlen(text), NULL), 0);
+	close(fd);
+	assert_int_equal(nl_open_replay(&w, file, &e), 0);
+	unlink(file);
+	assert_int_equal(rdma_nl_list(w, &list, &n, &e), want);
+	assert_int_equal(n, want_n);
+	if (want < 0)
+		assert_non_null(strstr(e.text, "RDMA device"));
+	else if (nl_replay_finished(w, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+#define ASK  "> 10000000011401030000000000000000\n"
+#define DONE "< 1400000003000200000000000000000000000000\n"
+#define FAIL "< 24000000020000000000000000000000ffffffff10000000011401030000000000000000\n"
+#define PORTS                                                                                      \
+	"> 1800000005140103000000000000000008000100"                                               \
+	"00000000\n"
+#define CDEV                                                                                       \
+	"> 240000000f14010000000000000000000800010000000000"                                       \
+	"0b00450075766572627300"                                                                   \
+	"00\n"
+
+static void odd_answers(void **state)
+{
+	(void)state;
+	replay_text("# protocol rdma\n" ASK DONE, 0, 0);
+	replay_text("# protocol rdma\n" ASK FAIL, -EPERM, 0);
+	/* no name, no index: left out */
+	replay_text("# protocol rdma\n" ASK
+		    "< 180000000114020000000000000000000800010000000000\n" DONE,
+		    0, 0);
+	/* port 4711, and one whose name is cut off */
+	replay_text("# protocol rdma\n" ASK "< 200000000114020000000000000000000800010000000000"
+		    "0600020078000000\n" DONE PORTS
+		    "< 180000000514020000000000000000000800030067120000\n"
+		    "< 180000000514020000000000000000000800030001000000\n" DONE CDEV
+		    "< 24000000020000000000000000000000"
+		    "a1ffffff"
+		    "240000000f1401000000000000000000\n",
+		    0, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eight_hcas),	cmocka_unit_test(soft_roce),
+		cmocka_unit_test(why_no_verbs), cmocka_unit_test(sysfs),
+		cmocka_unit_test(odd_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
