@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This program is what it installs: called as "alpha" or "beta" it exits with 42.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "tools/install.h"
+#include "tools/tools.h"
+#include "wire/digest.h"
+
+const struct applet applets[] = {
+	{"alpha", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
+	{"beta", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
+	{"tool", "no link", NULL, 0, NULL, NULL},
+	{0},
+};
+
+enum { OURS = 42, THEIRS = 41 };
+#define THEIR_TEXT "#!/bin/sh\nexit 41\n"
+
+static char dir[64], out_text[1 << 14], err_text[1 << 14];
+static struct root root;
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/test_install.XXXXXX");
+	if (!mkdtemp(dir) || root_open(&root, dir, NULL) < 0)
+		return -1;
+	return dir_make(&root, "/opt/cni/bin", 0755, NULL);
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	root_close(&root);
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	return system(command);
+}
+
+static void slurp(FILE *f, char *into, size_t size)
+{
+	size_t n;
+
+	rewind(f);
+	n = fread(into, 1, size - 1, f);
+	into[n] = '\0';
+	fclose(f);
+}
+
+/* install_main with its output caught; args ended by NULL. */
+static int install(const char *const *args)
+{
+	char *argv[16] = {(char[]){"install"}, (char[]){"--root"}, dir};
+	int argc = 3, saved_out = dup(1), saved_err = dup(2), status;
+	FILE *o = tmpfile(), *r = tmpfile();
+
+	for (; *args; args++)
+		argv[argc++] = (char *)(uintptr_t)*args;
+	fflush(stdout);
+	fflush(stderr);
+	dup2(fileno(o), 1);
+	dup2(fileno(r), 2);
+	status = install_main(argc, argv);
+	fflush(stdout);
+	fflush(stderr);
+	dup2(saved_out, 1);
+	dup2(saved_err, 2);
+	close(saved_out);
+	close(saved_err);
+	slurp(o, out_text, sizeof(out_text));
+	slurp(r, err_text, sizeof(err_text));
+	return status;
+}
+
+#define INSTALL(...) install((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static const char *in_bin(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "/opt/cni/bin/%s", name);
+	return path;
+}
+
+static void put(const char *name, const char *text, mode_t mode)
+{
+	assert_int_equal(file_replace(&root, in_bin(name), span_of(text), mode, NULL), 0);
+}
+
+static bool there(const char *name)
+{
+	struct stat st;
+
+	return file_lstat(&root, in_bin(name), &st, NULL) == 0;
+}
+
+static void expect(const char *name, const char *text)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 20);
+	assert_int_equal(file_read(&root, in_bin(name), 1 << 20, &b, NULL), 0);
+	assert_string_equal(b.p, text);
+}
+
+static size_t count(void)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	assert_int_equal(dir_list(&root, "/opt/cni/bin", &names, &n, NULL), 0);
+	str_list_free(names, n);
+	return n;
+}
+
+/* Exit status of a plugin; 127 when it could not be executed. */
+static int call(const char *name)
+{
+	char path[256];
+	int status;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/opt/cni/bin/%s", dir, name);
+	pid = fork();
+	if (pid == 0) {
+		execl(path, path, (char *)NULL);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	return WEXITSTATUS(status);
+}
+
+static void test_fresh(void **state)
+{
+	char target[32];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "copy     unirail\nlink     alpha -> unirail\n"
+				      "link     beta -> unirail\n");
+	assert_string_equal(err_text, "");
+	assert_int_equal(call("alpha"), OURS);
+	assert_int_equal(call("beta"), OURS);
+	assert_int_equal(link_read(&root, in_bin("alpha"), target, sizeof(target), NULL), 0);
+	assert_string_equal(target, "unirail");
+	assert_int_equal(file_lstat(&root, in_bin("unirail"), &st, NULL), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(count(), 4);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_string_equal(out_text, "remove   beta\nremove   alpha\nremove   unirail\n");
+	assert_int_equal(count(), 0);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+}
+
+static void test_a_second_time_changes_nothing(void **state)
+{
+	struct stat before, after, record_before, record_after;
+
+	(void)state;
+	assert_int_equal(INSTALL(), 0);
+	assert_int_equal(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
+	assert_int_equal(file_lstat(&root, in_bin(INSTALL_RECORD), &record_before, NULL), 0);
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	assert_int_equal(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
+	assert_int_equal(file_lstat(&root, in_bin(INSTALL_RECORD), &record_after, NULL), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(record_before.st_ino, record_after.st_ino);
+	assert_int_equal(INSTALL("-o", "json"), 0);
+	assert_non_null(strstr(out_text, "\"changed\": false"));
+}
+
+static void test_foreign_files_are_not_touched(void **state)
+{
+	(void)state;
+	put("alpha", THEIR_TEXT, 0755);
+	put("beta", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL(), 1);
+	assert_string_equal(
+		err_text,
+		"unirail install: folder '/opt/cni/bin': not made by unirail: 'alpha', 'beta'; "
+		"--replace keeps each as NAME.before-unirail, --links chooses others\n");
+	assert_string_equal(out_text, "");
+	assert_int_equal(count(), 2);
+	/* With others chosen there is nothing in the way. */
+	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
+	assert_int_equal(INSTALL("--links", "beta"), 0);
+	assert_int_equal(call("alpha"), THEIRS);
+	assert_int_equal(call("beta"), OURS);
+}
+
+static void test_replace_keeps_and_uninstall_puts_back(void **state)
+{
+	struct stat before, after;
+	char target[32];
+
+	(void)state;
+	put("alpha", THEIR_TEXT, 0751);
+	put("other", THEIR_TEXT, 0755);
+	assert_int_equal(link_replace(&root, in_bin("beta"), "other", NULL), 0);
+	assert_int_equal(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
+	assert_int_equal(INSTALL("--replace"), 0);
+	assert_string_equal(out_text,
+			    "copy     unirail\n"
+			    "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
+			    "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
+	assert_int_equal(call("alpha"), OURS);
+	assert_int_equal(call("beta"), OURS);
+	assert_int_equal(call("alpha.before-unirail"), THEIRS);
+	assert_int_equal(INSTALL("--replace"), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_string_equal(out_text,
+			    "restore  beta from beta.before-unirail\n"
+			    "restore  alpha from alpha.before-unirail\nremove   unirail\n");
+	assert_int_equal(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
+	assert_int_equal(after.st_mode, before.st_mode);
+	assert_int_equal(link_read(&root, in_bin("beta"), target, sizeof(target), NULL), 0);
+	assert_string_equal(target, "other");
+	assert_int_equal(count(), 3);
+}
+
+static void test_an_older_kept_file_is_not_overwritten(void **state)
+{
+	(void)state;
+	put("alpha", THEIR_TEXT, 0755);
+	put("alpha.before-unirail", "something else", 0644);
+	assert_int_equal(INSTALL("--replace"), 1);
+	assert_string_equal(
+		err_text, "unirail install: folder '/opt/cni/bin': another NAME.before-unirail is "
+			  "there already for 'alpha'; move it away\n");
+	assert_int_equal(count(), 2);
+	/* The same content there is as good as keeping it. */
+	put("alpha.before-unirail", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--replace", "--links", "alpha"), 0);
+	assert_string_equal(out_text, "copy     unirail\nlink     alpha -> unirail\n");
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	expect("alpha", THEIR_TEXT);
+	assert_int_equal(count(), 1);
+}
+
+static void test_what_somebody_changed_is_left_and_named(void **state)
+{
+	(void)state;
+	put("beta", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--replace"), 0);
+	put("alpha", "theirs now", 0755);
+	put("beta.before-unirail", "changed", 0644);
+	put("unirail", "another binary", 0755);
+	assert_int_equal(INSTALL("--uninstall"), 1);
+	assert_string_equal(out_text, "remove   beta\n");
+	assert_string_equal(
+		err_text,
+		"unirail install: left '/opt/cni/bin/beta.before-unirail': changed since it was "
+		"kept, not put back\n"
+		"unirail install: left '/opt/cni/bin/alpha': changed since it was installed, not "
+		"removed\n"
+		"unirail install: left '/opt/cni/bin/unirail': changed since it was installed, "
+		"not removed\n");
+	expect("alpha", "theirs now");
+	expect("beta.before-unirail", "changed");
+	expect("unirail", "another binary");
+	assert_int_equal(count(), 3);
+}
+
+static void test_dry_run(void **state)
+{
+	(void)state;
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--dry-run", "--replace", "-o", "json"), 0);
+	assert_non_null(strstr(out_text, "\"dryRun\": true"));
+	assert_non_null(strstr(out_text, "\"do\": \"keep\""));
+	assert_int_equal(count(), 1);
+	assert_int_equal(INSTALL("--dry-run", "--cni-bin-dir", "/none/yet"), 0);
+	assert_string_equal(out_text, "would copy     unirail\nwould link     alpha -> unirail\n"
+				      "would link     beta -> unirail\n");
+	assert_false(file_exists(&root, "/none"));
+	assert_int_equal(INSTALL("--cni-bin-dir", "/none/yet"), 0);
+	assert_true(file_exists(&root, "/none/yet/beta"));
+	assert_int_equal(INSTALL("--uninstall", "--dry-run", "--cni-bin-dir", "/none/yet"), 0);
+	assert_true(file_exists(&root, "/none/yet/beta"));
+	assert_int_equal(INSTALL("--uninstall", "--cni-bin-dir", "/none/at/all"), 0);
+	assert_false(file_exists(&root, "/none/at"));
+}
+
+static void test_mistakes(void **state)
+{
+	(void)state;
+	assert_int_equal(INSTALL("--links", "alhpa"), 1);
+	assert_non_null(strstr(err_text, "no link is called 'alhpa'; did you mean 'alpha'?"));
+	assert_int_equal(INSTALL("--links", "tool"), 1);
+	assert_int_equal(INSTALL("--cni-bin-dir", "here"), 2);
+	assert_int_equal(INSTALL("--uninstall", "--replace"), 2);
+	assert_int_equal(INSTALL("--uninstall", "--links=all"), 2);
+	assert_int_equal(INSTALL("now"), 2);
+	assert_int_equal(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
+	assert_int_equal(INSTALL("--replace"), 1);
+	assert_non_null(strstr(err_text, "'alpha' is neither a file nor a link; move it away"));
+	assert_int_equal(count(), 1);
+	assert_int_equal(INSTALL("--list"), 0);
+	assert_string_equal(out_text, "alpha\nbeta\n");
+	assert_int_equal(INSTALL("--list", "-o", "json"), 0);
+	assert_string_equal(out_text, "[\n    \"alpha\",\n    \"beta\"\n]\n");
+}
+
+/* A record that leads out of the folder, or that a later version wrote, is refused as a whole. */
+static void test_bad_records(void **state)
+{
+	static const char *const bad[] = {
+		"{\"version\": 2, \"sha256\": \"\"}",
+		"{\"version\": 1}",
+		"{\"version\": 1, \"sha256\": \"12\"}",
+		"{\"version\": 1, \"sha256\": \"" /* 64 digits follow */,
+		"not json",
+		"",
+	};
+	static const char *const tails[] = {
+		"\", \"links\": [\"../../etc/passwd\"]}",
+		"\", \"links\": [\"\"]}",
+		"\", \"links\": [\".x\"]}",
+		"\", \"kept\": [{\"name\": \"a/b\", \"link\": \"x\"}]}",
+		"\", \"kept\": [{\"name\": \"a\"}]}",
+		"\", \"kept\": [{\"name\": \"a\", \"link\": \"x\", \"sha256\": \"y\"}]}",
+	};
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		put(INSTALL_RECORD, bad[i], 0644);
+		assert_int_equal(INSTALL("--uninstall"), 1);
+		assert_non_null(strstr(err_text, "record of what was installed, "
+						 "'/opt/cni/bin/.unirail-install.json'"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
+		snprintf(text, sizeof(text), "{\"version\": 1, \"sha256\": \"%064d%s", 0, tails[i]);
+		put(INSTALL_RECORD, text, 0644);
+		assert_int_equal(INSTALL(), 1);
+		assert_int_equal(count(), 1);
+	}
+}
+
+/* The states that kill -9 leaves: after the record, and halfway through the links. */
+static void test_interrupted(void **state)
+{
+	(void)state;
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--replace"), 0);
+	/* Killed before anything but the record and the kept file was in place. */
+	assert_int_equal(file_remove(&root, in_bin("unirail"), NULL), 0);
+	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	expect("alpha", THEIR_TEXT);
+	assert_int_equal(count(), 1);
+
+	assert_int_equal(INSTALL("--replace"), 0);
+	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "link     beta -> unirail\n");
+	/* A removal that had put back alpha already. */
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_int_equal(count(), 1);
+}
+
+/* An upgrade, and one that was killed between record and binary. */
+static void test_upgrade(void **state)
+{
+	char sha_old[DIGEST_HEX], sha_new[DIGEST_HEX], text[512];
+	struct root host;
+
+	(void)state;
+	assert_int_equal(root_open(&host, NULL, NULL), 0);
+	assert_int_equal(digest_sha256_file(&host, "/proc/self/exe", sha_new, NULL), 0);
+	root_close(&host);
+	digest_sha256(span_of(THEIR_TEXT), sha_old);
+
+	snprintf(text, sizeof(text), "{\"version\": 1, \"sha256\": \"%s\", \"links\": []}",
+		 sha_old);
+	put(INSTALL_RECORD, text, 0644);
+	put("unirail", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL(), 0);
+	assert_int_equal(call("alpha"), OURS);
+	assert_false(there("unirail.before-unirail"));
+
+	snprintf(text, sizeof(text),
+		 "{\"version\": 1, \"sha256\": \"%s\", \"was\": \"%s\", \"links\": []}", sha_new,
+		 sha_old);
+	put(INSTALL_RECORD, text, 0644);
+	put("unirail", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "copy     unirail\n");
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	assert_int_equal(call("alpha"), OURS);
+
+	/* A binary that somebody else put there is kept, like any file. */
+	put("unirail", "somebody's", 0755);
+	assert_int_equal(INSTALL(), 1);
+	assert_int_equal(INSTALL("--replace"), 0);
+	expect("unirail.before-unirail", "somebody's");
+}
+
+/* A full disk: the old state, whole. */
+static void test_full_disk(void **state)
+{
+	char bin[128], command[256];
+
+	(void)state;
+	snprintf(bin, sizeof(bin), "%s/opt/cni/bin", dir);
+	if (mount("tmpfs", bin, "tmpfs", 0, "size=64k") < 0) {
+		assert_int_not_equal(geteuid(), 0);
+		return;
+	}
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--replace"), 1);
+	assert_non_null(strstr(err_text, "copy to 'unirail': write: ENOSPC"));
+	assert_int_equal(call("alpha"), THEIRS);
+	assert_int_equal(count(), 1);
+	/* Read-only: nothing either. */
+	assert_int_equal(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	assert_int_equal(INSTALL("--replace"), 1);
+	assert_non_null(strstr(err_text, "EROFS"));
+	snprintf(command, sizeof(command), "umount '%s'", bin);
+	assert_int_equal(system(command), 0);
+}
+
+/* A real program (a script's interpreter opens its path a second time, later). */
+static void put_false(void)
+{
+	auto_buf struct buf b;
+	struct root host;
+
+	buf_init(&b, 1 << 22);
+	assert_int_equal(root_open(&host, NULL, NULL), 0);
+	assert_int_equal(file_read(&host, "/bin/false", 1 << 22, &b, NULL), 0);
+	assert_int_equal(file_replace(&root, in_bin("alpha"), buf_span(&b), 0755, NULL), 0);
+	root_close(&host);
+}
+
+/* A runtime calls a plugin all the while: it gets the old or the new one, every time. */
+static void test_calls_meanwhile(void **state)
+{
+	int seen[2] = {0, 0}, pipes[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	put_false();
+	pid = fork();
+	if (pid == 0) {
+		fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+		close(pipes[1]);
+		for (char c; read(pipes[0], &c, 1) != 0;) {
+			int exit_status = call("alpha");
+
+			if (exit_status != OURS && exit_status != 1)
+				_exit(exit_status);
+			seen[exit_status == OURS]++;
+		}
+		_exit(seen[0] && seen[1] ? 0 : 1);
+	}
+	close(pipes[0]);
+	for (int i = 0; i < 25; i++) {
+		assert_int_equal(INSTALL("--replace"), 0);
+		assert_int_equal(INSTALL("--uninstall"), 0);
+	}
+	close(pipes[1]);
+	waitpid(pid, &status, 0);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- the plan, from plain structs --- */
+
+static struct install_thing thing(enum install_have have, const char *id)
+{
+	return (struct install_thing){have, (char *)(uintptr_t)id};
+}
+
+static void test_plan_names_all_that_is_in_the_way(void **state)
+{
+	struct install_name names[] = {
+		{.name = (char[]){"unirail"}, .wanted = true, .ours = thing(HAVE_FILE, "1")},
+		{.name = (char[]){"a"},
+		 .wanted = true,
+		 .ours = thing(HAVE_LINK, "unirail"),
+		 .now = thing(HAVE_FILE, "7")},
+		{.name = (char[]){"b"},
+		 .wanted = true,
+		 .ours = thing(HAVE_LINK, "unirail"),
+		 .now = thing(HAVE_LINK, "/usr/bin/b")},
+		{.name = (char[]){"c"},
+		 .wanted = false,
+		 .ours = thing(HAVE_LINK, "unirail"),
+		 .now = thing(HAVE_FILE, "9")},
+	};
+	struct install_facts f = {false, names, ARRAY_LEN(names)};
+	struct install_plan p;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(install_plan(&f, false, &p, &e), -EEXIST);
+	assert_int_equal(e.kind, ERR_CONF);
+	assert_non_null(strstr(e.text, "'a', 'b';"));
+	assert_int_equal(p.n, 0);
+	assert_int_equal(install_plan(&f, true, &p, &e), 0);
+	assert_int_equal(p.n, 5);
+	assert_int_equal(p.steps[0].what, DO_COPY);
+	assert_int_equal(p.steps[1].what, DO_KEEP);
+	assert_int_equal(p.steps[2].what, DO_LINK);
+	assert_ptr_equal(p.steps[2].name, &names[1]);
+	install_plan_done(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_fresh, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_second_time_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_foreign_files_are_not_touched, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_replace_keeps_and_uninstall_puts_back, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_an_older_kept_file_is_not_overwritten, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_what_somebody_changed_is_left_and_named, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_dry_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bad_records, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_upgrade, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_calls_meanwhile, setup, teardown),
+		cmocka_unit_test(test_plan_names_all_that_is_in_the_way),
+	};
+	const char *slash = strrchr(argc ? argv[0] : "", '/');
+
+	if (slash && (!strcmp(slash, "/alpha") || !strcmp(slash, "/beta")))
+		_exit(OURS);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

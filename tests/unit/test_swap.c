@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "tools/swap.h"
+
+static char dir[64];
+static struct root root;
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/test_swap.XXXXXX");
+	return mkdtemp(dir) ? root_open(&root, dir, NULL) : -1;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	root_close(&root);
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	return system(command);
+}
+
+static void put(const char *path, const char *text)
+{
+	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
+}
+
+static void expect(const char *path, const char *text)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 20);
+	assert_int_equal(file_read(&root, path, 1 << 20, &b, NULL), 0);
+	assert_string_equal(b.p, text);
+}
+
+static size_t count(void)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	assert_int_equal(dir_list(&root, "/", &names, &n, NULL), 0);
+	str_list_free(names, n);
+	return n;
+}
+
+static struct swap begin(void)
+{
+	struct swap s = SWAP_INIT;
+	struct err e = ERR_INIT;
+
+	if (swap_open(&s, &root, "/", &e) < 0)
+		fail_msg("%s", e.text);
+	return s;
+}
+
+static void test_all_kinds(void **state)
+{
+	struct swap s;
+	char target[32];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	put("/changed", "old");
+	put("/dropped", "old");
+	put("/source", "content");
+	put("/linked", "file");
+	s = begin();
+	fd = file_open(&root, "/source", 0, 0, NULL);
+	assert_int_equal(swap_text(&s, "changed", span_of("new"), 0640, NULL), 0);
+	assert_int_equal(swap_copy(&s, "copied", fd, 0755, NULL), 0);
+	assert_int_equal(swap_link(&s, "linked", "changed", NULL), 0);
+	assert_int_equal(swap_same(&s, "second", "dropped", NULL), 0);
+	swap_drop(&s, "dropped");
+	swap_drop(&s, "never-there");
+	close(fd);
+	expect("/changed", "old");
+	assert_int_equal(swap_commit(&s, NULL), 0);
+	swap_close(&s);
+	expect("/changed", "new");
+	expect("/copied", "content");
+	assert_int_equal(link_read(&root, "/linked", target, sizeof(target), NULL), 0);
+	assert_string_equal(target, "changed");
+	expect("/second", "old");
+	assert_false(file_exists(&root, "/dropped"));
+	assert_int_equal(file_lstat(&root, "/copied", &st, NULL), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(st.st_nlink, 1);
+	assert_int_equal(count(), 5);
+}
+
+static void test_close_without_commit(void **state)
+{
+	struct swap s;
+
+	(void)state;
+	put("/a", "old");
+	s = begin();
+	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	assert_int_equal(swap_link(&s, "b", "a", NULL), 0);
+	swap_drop(&s, "a");
+	assert_int_equal(count(), 3);
+	swap_close(&s);
+	expect("/a", "old");
+	assert_int_equal(count(), 1);
+}
+
+/* The third change of four cannot be made: the first two are put back. */
+static void test_roll_back(void **state)
+{
+	struct swap s;
+	struct err e = ERR_INIT;
+	char command[160];
+
+	(void)state;
+	put("/a", "old a");
+	put("/b", "old b");
+	put("/c", "old c");
+	s = begin();
+	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	swap_drop(&s, "b");
+	assert_int_equal(swap_text(&s, "fresh", span_of("new"), 0644, NULL), 0);
+	assert_int_equal(swap_text(&s, "c", span_of("lost"), 0644, NULL), 0);
+	assert_int_equal(swap_link(&s, "d", "a", NULL), 0);
+	/* Somebody removes the temporary of c. */
+	snprintf(command, sizeof(command), "cd '%s' && rm \"$(grep -l lost .unirail-swap.*)\"",
+		 dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(swap_commit(&s, &e), -ENOENT);
+	assert_string_equal(e.text, "change 'c': ENOENT");
+	swap_close(&s);
+	expect("/a", "old a");
+	expect("/b", "old b");
+	expect("/c", "old c");
+	assert_int_equal(count(), 3);
+}
+
+static void test_a_folder_in_the_way_changes_nothing(void **state)
+{
+	struct swap s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	put("/a", "old");
+	assert_int_equal(dir_make(&root, "/d", 0755, NULL), 0);
+	s = begin();
+	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	assert_int_equal(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
+	assert_int_equal(swap_commit(&s, &e), -EPERM);
+	assert_string_equal(e.text, "keep 'd' while it changes: EPERM");
+	swap_close(&s);
+	expect("/a", "old");
+	assert_int_equal(count(), 2);
+}
+
+static void test_leftovers_are_swept(void **state)
+{
+	struct swap s;
+
+	(void)state;
+	put("/.unirail-swap.01234567.tmp", "x");
+	put("/.unirail-swap.other", "x");
+	put("/.unirail-install.json", "x");
+	s = begin();
+	assert_int_equal(count(), 2);
+	swap_close(&s);
+}
+
+static void test_errors_name_the_subject(void **state)
+{
+	struct swap s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	s = begin();
+	assert_int_equal(swap_same(&s, "b", "none", &e), -ENOENT);
+	assert_string_equal(e.text, "link 'b' to 'none': ENOENT");
+	swap_close(&s);
+	assert_int_equal(swap_open(&s, &root, "/none", &e), -ENOENT);
+	assert_string_equal(e.text, "open '/none': ENOENT");
+}
+
+/* A full disk shows before anything changes. */
+static void test_full_disk(void **state)
+{
+	static char big[1 << 16];
+	struct swap s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	if (mount("tmpfs", dir, "tmpfs", 0, "size=16k") < 0) {
+		assert_int_not_equal(geteuid(), 0);
+		return;
+	}
+	root_close(&root);
+	assert_int_equal(root_open(&root, dir, NULL), 0);
+	memset(big, 'x', sizeof(big) - 1);
+	put("/a", "old");
+	s = begin();
+	assert_int_equal(swap_link(&s, "l", "a", NULL), 0);
+	assert_int_equal(swap_text(&s, "a", span_of(big), 0644, &e), -ENOSPC);
+	assert_string_equal(e.text, "file 'a': write: ENOSPC");
+	swap_close(&s);
+	expect("/a", "old");
+	assert_int_equal(count(), 1);
+	root_close(&root);
+	assert_int_equal(umount2(dir, MNT_DETACH), 0);
+	assert_int_equal(root_open(&root, dir, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_all_kinds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_close_without_commit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_roll_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_folder_in_the_way_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_leftovers_are_swept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_errors_name_the_subject, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
