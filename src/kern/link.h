@@ -76,7 +76,10 @@ struct link_spec {
 
 #define LINK_SPEC_INIT {.netns_fd = -1, .peer_netns_fd = -1}
 
+/* Returns the place of the message that creates; bringing a veth's peer up takes a second one.
+ * Both ends of a veth can be up when at least one of them is in the wire's namespace. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
+/* index 0: the link of this name */
 size_t link_del(struct nl_batch *b, int index, const char *name); /* absent is success */
 size_t link_del_group(struct nl_batch *b, uint32_t group);	  /* absent is success */
 
@@ -102,7 +105,8 @@ struct link_change {
 	uint32_t mtu, txqlen, group;
 	int master, netns_fd, rp_filter;
 };
-/* `name` is the link's present name, for the message's words. */
+/* `name` is the link's present name, for the message's words; index 0: the link of this name
+ * (which then cannot be renamed). */
 size_t link_set(struct nl_batch *b, int index, const char *name, const struct link_change *c);
 
 /* A random, locally administered unicast MAC. */

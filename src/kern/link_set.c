@@ -90,8 +90,13 @@ static char *words(const char *name, const struct link_change *c)
 	return buf_take(&b);
 }
 
-static const char *bad_change(const struct link_change *c)
+static const char *bad_change(int index, const char *name, const struct link_change *c)
 {
+	if (!index && !link_name_ok(name))
+		return "not an interface name";
+	/* Without an index, a message's name says which link is meant. */
+	if (!index && (c->set & LINK_SET_NAME) && strcmp(name, c->name) != 0)
+		return "a new name needs the link's index";
 	if ((c->set & LINK_SET_NAME) && !link_name_ok(c->name))
 		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
 	if ((c->set & LINK_SET_ALIAS) && strlen(c->alias) >= LINK_ALIAS_MAX)
@@ -103,7 +108,7 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 {
 	struct ifinfomsg head = {.ifi_index = index};
 	auto_free char *what = words(name, c);
-	const char *bad = bad_change(c);
+	const char *bad = bad_change(index, name, c);
 	struct nl_msg *m;
 
 	if (bad)
@@ -113,6 +118,8 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 		head.ifi_flags = c->set & LINK_SET_UP ? IFF_UP : 0;
 	}
 	m = msg_new(RTM_SETLINK, 0, &head, sizeof(head), MSG_ROOM);
+	if (!index && !(c->set & LINK_SET_NAME))
+		put_str(m, IFLA_IFNAME, name);
 	put_change(m, c);
 	return nl_batch_add(b, m, 0, "%s", what);
 }

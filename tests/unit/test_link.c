@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links: what a recording holds, what this kernel makes of every member of a spec or change, and
+ * the messages for kinds that this kernel may lack. */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <linux/rtnetlink.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "kern/attr.h"
+#include "kern/netns.h"
+#include "kern/sysctl.h"
+
+enum { OPERSTATE_UP = 6 };
+
+/* --- lists --- */
+
+static void recorded_links(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("link_list.nl");
+	auto_free struct link *list = NULL;
+	const struct link *l;
+	size_t n;
+
+	(void)state;
+	OK(link_list(w, &list, &n, &e));
+	OK(nl_replay_finished(w, &e));
+	assert_int_equal(n, 5);
+	for (size_t i = 1; i < n; i++)
+		assert_true(list[i - 1].index < list[i].index);
+	l = link_find(list, n, "lo");
+	assert_int_equal(l->index, 1);
+	assert_true(link_is_loopback(l) && link_is_up(l) && link_has_carrier(l));
+	assert_int_equal(l->arptype, ARPHRD_LOOPBACK);
+	assert_int_equal(l->mtu, 65536);
+	assert_string_equal(l->kind, "");
+	assert_int_equal(l->parent_netnsid, -1);
+	l = link_find(list, n, "rail0");
+	assert_string_equal(l->kind, "veth");
+	assert_string_equal(l->alias, "first rail");
+	assert_int_equal(l->mtu, 9000);
+	assert_int_equal(l->txqlen, 500);
+	assert_int_equal(l->group, LINK_GROUP);
+	assert_true(link_is_up(l) && link_has_carrier(l) && !link_is_loopback(l));
+	assert_int_equal(l->operstate, OPERSTATE_UP);
+	assert_int_equal(l->parent, link_find(list, n, "far0")->index);
+	assert_int_equal(l->mac.len, 6);
+	assert_int_equal(l->master, 0);
+	l = link_find(list, n, "far0");
+	assert_int_equal(l->master, link_find(list, n, "br0")->index);
+	assert_int_equal(l->promisc, 1);
+	l = link_find(list, n, "mv0");
+	assert_string_equal(l->kind, "macvlan");
+	assert_int_equal(l->macvlan_mode, MACVLAN_VEPA);
+	assert_false(link_is_up(l));
+	assert_ptr_equal(link_find_index(list, n, l->index), l);
+	assert_null(link_find(list, n, "gone"));
+	assert_null(link_find_index(list, n, 4711));
+}
+
+static void use_list(struct nl_wire *w)
+{
+	struct link *list = NULL;
+	size_t n = 0;
+
+	if (link_list(w, &list, &n, NULL) == 0) {
+		for (size_t i = 0; i < n; i++)
+			assert_true(strlen(list[i].name) < LINK_NAME_MAX);
+	}
+	free(list);
+}
+
+static void hostile_links(void **state)
+{
+	(void)state;
+	lab_mutate("link_list.nl", 3000, use_list);
+}
+
+static void names(void **state)
+{
+	static const char *const good[] = {"a", "net1", "ens1.100", "123456789012345", "..."};
+	static const char *const bad[] = {
+		"", ".", "..", "1234567890123456", "a/b", "a:b", "a b", "a\tb", "a\nb", "a\xa0"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_true(link_name_ok(good[i]));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(link_name_ok(bad[i]));
+}
+
+static void look_up(void **state)
+{
+	struct link l;
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	OK(link_get(lab.w, "lo", &l, &e));
+	assert_int_equal(l.index, 1);
+	OK(link_get_index(lab.w, 1, &l, &e));
+	assert_string_equal(l.name, "lo");
+	FAILS(link_get(lab.w, "net1", &l, &e), -ENODEV, "look up link 'net1': Link not found");
+	FAILS(link_get(lab.w, "", &l, &e), -ENODEV, "look up link '': Link not found");
+	FAILS(link_get(lab.w, "a-name-that-only-altnames-have", &l, &e), -ENODEV,
+	      "look up link 'a-name-that-only-altnames-have': Link not found");
+	FAILS(link_get_index(lab.w, 4711, &l, &e), -ENODEV, "look up link 4711: Link not found");
+	FAILS(link_get_index(lab.w, 0, &l, &e), -ENODEV, "look up link 0: Link not found");
+	lab_close(&lab);
+}
+
+/* --- creating, with this kernel --- */
+
+/* The whole path of a rail: made from the host's wire in the pod's namespace, final in one message. */
+static void macvlan_into_a_pod(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab host, pod;
+	struct link l;
+	int parent;
+
+	(void)state;
+	lab_open(&host);
+	lab_open(&pod);
+	parent = lab_veth(&host, "ens1", "wire1");
+	s.name = "net1";
+	s.kind = "macvlan";
+	s.parent = parent;
+	s.netns_fd = pod.ns;
+	s.mac = lab_mac("02:00:00:00:00:17");
+	s.mtu = 1400;
+	s.txqlen = 321;
+	s.group = LINK_GROUP;
+	s.up = true;
+	s.macvlan_mode = MACVLAN_PRIVATE;
+	s.macvlan_bcqueuelen = 2000;
+	link_add(b, &s);
+	lab_commit(&host, b);
+	l = lab_link(&pod, "net1");
+	assert_string_equal(l.kind, "macvlan");
+	assert_true(mac_eq(&l.mac, &s.mac));
+	assert_int_equal(l.mtu, 1400);
+	assert_int_equal(l.txqlen, 321);
+	assert_int_equal(l.group, LINK_GROUP);
+	assert_int_equal(l.macvlan_mode, MACVLAN_PRIVATE);
+	assert_int_equal(l.parent, parent);
+	assert_true(l.parent_netnsid >= 0);
+	assert_true(link_is_up(&l) && link_has_carrier(&l));
+	/* Again: the name is taken, in the pod. */
+	s.mac.b[5]++;
+	link_add(b, &s);
+	FAILS(nl_batch_commit(host.w, b, &e), -EEXIST,
+	      "create macvlan 'net1': EEXIST: file exists");
+	nl_batch_reset(b);
+	/* The whole group goes with one message, and once more is no error. */
+	link_del_group(b, LINK_GROUP);
+	link_del_group(b, LINK_GROUP);
+	lab_commit(&pod, b);
+	assert_int_equal(link_get(pod.w, "net1", &l, NULL), -ENODEV);
+	lab_link(&host, "ens1");
+	lab_close(&host);
+	lab_close(&pod);
+}
+
+static void macvlan_modes(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	static const uint32_t modes[] = {0, MACVLAN_PRIVATE, MACVLAN_VEPA, MACVLAN_BRIDGE,
+					 MACVLAN_PASSTHRU};
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	s.parent = lab_veth(&lab, "ens1", "wire1");
+	s.name = "net1";
+	s.kind = "macvlan";
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+		struct link l;
+
+		s.macvlan_mode = modes[i];
+		link_add(b, &s);
+		lab_commit(&lab, b);
+		l = lab_link(&lab, "net1");
+		assert_int_equal(l.macvlan_mode, modes[i] ? modes[i] : MACVLAN_BRIDGE);
+		link_del(b, 0, "net1");
+		lab_commit(&lab, b);
+	}
+	lab_close(&lab);
+}
+
+/* Both ends with their names, addresses and places in one message, from a third namespace. */
+static void veth_between_namespaces(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab host, pod;
+	struct link l, p;
+
+	(void)state;
+	lab_open(&host);
+	lab_open(&pod);
+	s.name = "eth0";
+	s.kind = "veth";
+	s.netns_fd = pod.ns;
+	s.mac = lab_mac("02:00:00:00:00:01");
+	s.mtu = 1234;
+	s.group = LINK_GROUP;
+	s.up = true;
+	s.peer_name = "veth0123456789a";
+	s.peer_mac = lab_mac("02:00:00:00:00:02");
+	s.peer_up = true;
+	link_add(b, &s);
+	lab_commit(&host, b);
+	l = lab_link(&pod, "eth0");
+	/* peer_netns_fd -1 is the wire's namespace, not the first end's. */
+	p = lab_link(&host, "veth0123456789a");
+	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
+	assert_int_equal(l.mtu, 1234);
+	assert_int_equal(p.mtu, 1234);
+	assert_int_equal(l.group, LINK_GROUP);
+	assert_int_equal(p.group, 0);
+	assert_true(link_has_carrier(&l) && link_has_carrier(&p));
+	assert_int_equal(l.parent, p.index);
+	assert_int_equal(p.parent, l.index);
+	lab_close(&host);
+	lab_close(&pod);
+}
+
+/* The end that is elsewhere comes up too, whichever of the two it is. */
+static void peer_up_in_another_namespace(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab host, pod;
+	struct link l, p;
+
+	(void)state;
+	lab_open(&host);
+	lab_open(&pod);
+	s.name = "here";
+	s.kind = "veth";
+	s.mac = lab_mac("02:00:00:00:00:01");
+	s.group = LINK_GROUP;
+	s.up = true;
+	s.peer_name = "there";
+	s.peer_mac = lab_mac("02:00:00:00:00:02");
+	s.peer_netns_fd = pod.ns;
+	s.peer_up = true;
+	assert_int_equal(link_add(b, &s), 0);
+	lab_commit(&host, b);
+	l = lab_link(&host, "here");
+	p = lab_link(&pod, "there");
+	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
+	assert_int_equal(l.group, LINK_GROUP);
+	assert_int_equal(p.group, 0);
+	assert_true(link_has_carrier(&l) && link_has_carrier(&p));
+	s.name = "eth1";
+	s.netns_fd = pod.ns;
+	link_add(b, &s);
+	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
+	      "create veth 'eth1': EINVAL: one end can be set up in another namespace, not both "
+	      "and no bridge port");
+	lab_close(&host);
+	lab_close(&pod);
+}
+
+static void port_of_a_bridge(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	s.name = "br0";
+	s.kind = "bridge";
+	link_add(b, &s);
+	lab_commit(&lab, b);
+	s.name = "port0";
+	s.kind = "veth";
+	s.peer_name = "far0";
+	s.master = lab_link(&lab, "br0").index;
+	link_add(b, &s);
+	lab_commit(&lab, b);
+	assert_int_equal(lab_link(&lab, "port0").master, s.master);
+	lab_close(&lab);
+}
+
+static void kind_that_is_not_there(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	s.name = "net1";
+	s.kind = "smokesignal";
+	link_add(b, &s);
+	FAILS(nl_batch_commit(lab.w, b, &e), -EOPNOTSUPP,
+	      "create smokesignal 'net1': EOPNOTSUPP: Unknown device type: load the kernel module "
+	      "of this kind");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	lab_close(&lab);
+}
+
+static void specs_that_are_refused(void **state)
+{
+	struct link_spec rows[] = {LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT};
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	rows[0].name = "1234567890123456", rows[0].kind = "bridge";
+	rows[1].name = "net1", rows[1].kind = "sixteen-letters!";
+	rows[2].name = "net1", rows[2].kind = "veth";
+	rows[3].name = "net1", rows[3].kind = "veth", rows[3].peer_name = "a/b";
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_batch struct nl_batch *b = nl_batch_new();
+
+		link_add(b, &rows[i]);
+		assert_int_equal(nl_batch_commit(lab.w, b, &e), -EINVAL);
+	}
+	assert_string_equal(e.text,
+			    "create veth 'net1': EINVAL: not an interface name: wants 1 to 15 "
+			    "bytes without '/', ':' or white space");
+	lab_close(&lab);
+}
+
+static void group_zero_is_never_deleted(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	lab_veth(&lab, "ens1", "wire1");
+	link_del_group(b, 0);
+	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
+	      "delete links of group 0: EINVAL: group 0 is everybody's");
+	lab_link(&lab, "ens1");
+	lab_close(&lab);
+}
+
+/* --- messages for kinds that this kernel lacks: what a recorder saw --- */
+
+/* The first message of the batch, as the wire sent it. */
+static void sent(const struct link_spec *s, struct buf *msg)
+{
+	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct lab lab;
+	char text[4096];
+	ssize_t n;
+
+	lab_open(&lab);
+	OK(nl_record_to(lab.w, fd, &e));
+	link_add(b, s);
+	nl_batch_commit(lab.w, b, NULL);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	assert_true(n > 0);
+	text[n] = '\0';
+	buf_init(msg, sizeof(text));
+	for (const char *p = strstr(text, "> ") + 2; *p != '\n'; p += 2) {
+		unsigned int byte;
+
+		assert_int_equal(sscanf(p, "%2x", &byte), 1);
+		buf_char(msg, (char)byte);
+	}
+	lab_close(&lab);
+}
+
+static uint16_t info_data(const struct link_spec *s, int type)
+{
+	struct nlattr *tb[IFLA_MAX + 1], *info[IFLA_INFO_MAX + 1], *data[IFLA_MACVLAN_MAX + 1];
+	auto_buf struct buf msg = {0};
+	char kind[32];
+
+	sent(s, &msg);
+	assert_int_equal(
+		msg_attrs((struct nlmsghdr *)msg.p, sizeof(struct ifinfomsg), tb, IFLA_MAX), 0);
+	assert_int_equal(get_u32(tb[IFLA_LINK], 0), s->parent);
+	nested_attrs(tb[IFLA_LINKINFO], info, IFLA_INFO_MAX);
+	get_str(info[IFLA_INFO_KIND], kind, sizeof(kind));
+	assert_string_equal(kind, s->kind);
+	nested_attrs(info[IFLA_INFO_DATA], data, IFLA_MACVLAN_MAX);
+	assert_int_equal(nla_len(data[type]), sizeof(uint16_t));
+	return get_u16(data[type], 0);
+}
+
+static void ipvlan_and_vlan_messages(void **state)
+{
+	struct link_spec s = LINK_SPEC_INIT;
+
+	(void)state;
+	s.name = "net1";
+	s.parent = 4711;
+	s.kind = "ipvlan";
+	s.ipvlan_mode = IPVLAN_MODE_L3S;
+	assert_int_equal(info_data(&s, IFLA_IPVLAN_MODE), IPVLAN_MODE_L3S);
+	s.kind = "vlan";
+	s.vlan_id = 4094;
+	assert_int_equal(info_data(&s, IFLA_VLAN_ID), 4094);
+}
+
+/* --- changes --- */
+
+static char *devconf(int ns, const char *key)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	static char value[64];
+	struct root root;
+
+	OK(root_open(&root, "/", &e));
+	OK(netns_enter(ns, &v, &e));
+	OK(sysctl_get(&root, key, value, sizeof(value), &e));
+	netns_leave(&v);
+	root_close(&root);
+	return value;
+}
+
+static void every_change(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change c = {
+		.set = LINK_SET_UP | LINK_SET_NAME | LINK_SET_MAC | LINK_SET_MTU | LINK_SET_TXQLEN |
+		       LINK_SET_ARP_NOTIFY | LINK_SET_ALIAS | LINK_SET_GROUP | LINK_SET_RP_FILTER,
+		.name = "net1",
+		.alias = "ens1",
+		.mac = {6, {2, 0, 0, 0, 0, 9}},
+		.mtu = 2000,
+		.txqlen = 77,
+		.group = LINK_GROUP,
+		.rp_filter = 2,
+	};
+	struct lab lab;
+	struct link l;
+	int index;
+
+	(void)state;
+	lab_open(&lab);
+	index = lab_veth(&lab, "ens1", "wire1");
+	link_set(b, index, "ens1", &(struct link_change){.set = LINK_SET_DOWN});
+	lab_commit(&lab, b);
+	l = lab_link(&lab, "ens1");
+	assert_false(link_is_up(&l));
+	link_set(b, index, "ens1", &c);
+	lab_commit(&lab, b);
+	l = lab_link(&lab, "net1");
+	assert_int_equal(l.index, index);
+	assert_true(link_is_up(&l));
+	assert_true(mac_eq(&l.mac, &c.mac));
+	assert_int_equal(l.mtu, 2000);
+	assert_int_equal(l.txqlen, 77);
+	assert_int_equal(l.group, LINK_GROUP);
+	assert_string_equal(l.alias, "ens1");
+	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/arp_notify"), "1");
+	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/rp_filter"), "2");
+	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/wire1/arp_notify"), "0");
+	/* "" takes the alias away; index 0 goes by the name. */
+	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = ""};
+	link_set(b, 0, "net1", &c);
+	lab_commit(&lab, b);
+	assert_string_equal(lab_link(&lab, "net1").alias, "");
+	lab_close(&lab);
+}
+
+static void into_another_namespace(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change c = {.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_UP,
+				.name = "net1"};
+	struct lab host, pod;
+	struct link l;
+	int index;
+
+	(void)state;
+	lab_open(&host);
+	lab_open(&pod);
+	index = lab_veth(&host, "ens1", "wire1");
+	c.netns_fd = pod.ns;
+	link_set(b, index, "ens1", &c);
+	lab_commit(&host, b);
+	l = lab_link(&pod, "net1");
+	assert_true(link_is_up(&l));
+	assert_int_equal(link_get(host.w, "ens1", &l, NULL), -ENODEV);
+	lab_close(&host);
+	lab_close(&pod);
+}
+
+static void words_of_a_change(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change c = {
+		.set = LINK_SET_UP | LINK_SET_MTU | LINK_SET_NAME, .mtu = 9000, .name = "net1"};
+	char alias[LINK_ALIAS_MAX + 1] = {0};
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab);
+	link_set(b, 4711, "ens1", &c);
+	FAILS(nl_batch_commit(lab.w, b, &e), -ENODEV,
+	      "set link 'ens1' name 'net1', mtu 9000, up: ENODEV");
+	nl_batch_reset(b);
+	memset(alias, 'a', LINK_ALIAS_MAX);
+	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = alias};
+	link_set(b, 1, "lo", &c);
+	assert_int_equal(nl_batch_commit(lab.w, b, NULL), -EINVAL);
+	nl_batch_reset(b);
+	c = (struct link_change){.set = LINK_SET_NAME, .name = "a b"};
+	link_set(b, 1, "lo", &c);
+	assert_int_equal(nl_batch_commit(lab.w, b, NULL), -EINVAL);
+	nl_batch_reset(b);
+	c = (struct link_change){.set = LINK_SET_NAME, .name = "net1"};
+	link_set(b, 0, "lo", &c);
+	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
+	      "set link 'lo' name 'net1': EINVAL: a new name needs the link's index");
+	lab_close(&lab);
+}
+
+static void random_macs(void **state)
+{
+	struct mac a = mac_random(), b = mac_random();
+
+	(void)state;
+	assert_int_equal(a.len, 6);
+	assert_int_equal(a.b[0] & 3, 2);
+	assert_int_equal(b.b[0] & 3, 2);
+	assert_false(mac_eq(&a, &b));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recorded_links),
+		cmocka_unit_test(hostile_links),
+		cmocka_unit_test(names),
+		cmocka_unit_test(look_up),
+		cmocka_unit_test(macvlan_into_a_pod),
+		cmocka_unit_test(macvlan_modes),
+		cmocka_unit_test(veth_between_namespaces),
+		cmocka_unit_test(peer_up_in_another_namespace),
+		cmocka_unit_test(port_of_a_bridge),
+		cmocka_unit_test(kind_that_is_not_there),
+		cmocka_unit_test(specs_that_are_refused),
+		cmocka_unit_test(group_zero_is_never_deleted),
+		cmocka_unit_test(ipvlan_and_vlan_messages),
+		cmocka_unit_test(every_change),
+		cmocka_unit_test(into_another_namespace),
+		cmocka_unit_test(words_of_a_change),
+		cmocka_unit_test(random_macs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

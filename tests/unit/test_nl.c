@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The wire: batches and their acks, errors' words, several namespaces, recorder and replayer. */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/rtnetlink.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "kern/addr.h"
+#include "kern/attr.h"
+#include "kern/netns.h"
+#include "kern/nl_priv.h"
+
+static struct link_spec bridge(const char *name)
+{
+	struct link_spec s = LINK_SPEC_INIT;
+
+	s.name = name;
+	s.kind = "bridge";
+	return s;
+}
+
+static void add_bridge(struct nl_batch *b, const char *name)
+{
+	struct link_spec s = bridge(name);
+
+	link_add(b, &s);
+}
+
+static void batch_goes_on_after_a_failure(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	add_bridge(b, "br0");
+	add_bridge(b, "br0");
+	add_bridge(b, "br1");
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	assert_int_equal(nl_batch_len(b), 3);
+	assert_int_equal(nl_batch_result(b, 0), 0);
+	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
+	assert_int_equal(nl_batch_result(b, 2), 0);
+	lab_link(&l, "br1");
+	/* What was sent once is not sent again. */
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	assert_int_equal(nl_batch_result(b, 2), 0);
+	nl_batch_reset(b);
+	assert_int_equal(nl_batch_len(b), 0);
+	lab_commit(&l, b);
+	lab_close(&l);
+}
+
+/* Several sends, and more acks than a small receive buffer holds. */
+static void batch_of_hundreds(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct lab l;
+	char text[32];
+
+	(void)state;
+	lab_open(&l);
+	for (int i = 0; i < 300; i++) {
+		struct ipnet net;
+
+		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
+		net = lab_net(text);
+		addr_add(b, 1, "lo", &net, 0);
+	}
+	lab_commit(&l, b);
+	for (int i = 0; i < 300; i += 3) {
+		struct ipnet net;
+
+		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
+		net = lab_net(text);
+		addr_add(b, 1, "lo", &net, 0);
+		addr_del(b, 1, "lo", &net);
+	}
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
+	      "add address 10.0.0.1/24 to 'lo': EEXIST: file exists: ipv4: Address already assigned");
+	for (size_t i = 0; i < nl_batch_len(b); i++)
+		assert_int_equal(nl_batch_result(b, i), i % 2 ? 0 : -EEXIST);
+	lab_close(&l);
+}
+
+/* What the kernel could not queue is reported as lost, the rest keeps its place. */
+static void batch_whose_acks_are_lost(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	int size = 1, first = -1;
+	char words[128];
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	assert_int_equal(setsockopt(l.w->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	for (int i = 0; i < 40; i++) {
+		struct ipnet net = lab_net("10.0.0.0/24");
+
+		net.ip.b[3] = (uint8_t)i;
+		addr_add(b, 1, "lo", &net, 0);
+	}
+	assert_int_equal(nl_batch_commit(l.w, b, &e), -ENOBUFS);
+	for (size_t i = 40; i-- > 0;) {
+		if (nl_batch_result(b, i) < 0)
+			first = (int)i;
+	}
+	assert_in_range(first, 1, 39);
+	snprintf(words, sizeof(words),
+		 "add address 10.0.0.%d/24 to 'lo': ENOBUFS: the kernel's answer was lost, so the "
+		 "outcome is unknown",
+		 first);
+	assert_string_equal(e.text, words);
+	/* The wire goes on. */
+	assert_string_equal(lab_link(&l, "lo").name, "lo");
+	lab_close(&l);
+}
+
+static void refused_input_sends_nothing(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link found;
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	add_bridge(b, "br0");
+	add_bridge(b, "a/b");
+	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
+	      "create bridge 'a/b': EINVAL: not an interface name: wants 1 to 15 bytes without '/', "
+	      "':' or white space");
+	assert_int_equal(nl_batch_result(b, 0), -ECANCELED);
+	FAILS(link_get(l.w, "br0", &found, &e), -ENODEV, "look up link 'br0': Link not found");
+	lab_close(&l);
+}
+
+static void tolerated_errors(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct ipnet net = lab_net("10.0.0.1/24");
+	struct ipaddr ip = lab_ip("10.0.0.9");
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	link_del(b, 4711, "gone");
+	link_del(b, 0, "gone");
+	link_del_group(b, LINK_GROUP);
+	addr_del(b, 1, "lo", &net);
+	neigh_del(b, 1, "lo", &ip);
+	lab_commit(&l, b);
+	lab_close(&l);
+}
+
+static void kinds_of_errors(void **state)
+{
+	static const struct {
+		int code;
+		enum err_kind kind;
+		const char *text;
+	} rows[] = {
+		{-EPERM, ERR_UNAVAILABLE, "do it: EPERM: needs CAP_NET_ADMIN: run as root: why"},
+		{-EBUSY, ERR_AGAIN, "do it: EBUSY: why"},
+		{-EINVAL, ERR_OTHER, "do it: EINVAL: why"},
+		{-EOPNOTSUPP, ERR_UNAVAILABLE, "do it: EOPNOTSUPP: why"},
+		{-EMSGSIZE, ERR_OTHER, "do it: EMSGSIZE: does not fit a netlink message: why"},
+	};
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_batch struct nl_batch *b = nl_batch_new();
+		nl_batch_refuse(b, rows[i].code, "why", "do %s", "it");
+		assert_int_equal(nl_batch_commit(l.w, b, &e), rows[i].code);
+		assert_string_equal(e.text, rows[i].text);
+		assert_int_equal(e.kind, rows[i].kind);
+		assert_int_equal(e.code, rows[i].code);
+	}
+	lab_close(&l);
+}
+
+/* Two namespaces at once, and the caller in a third. */
+static void wires_stay_where_they_were_opened(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct link found;
+	struct lab l, m;
+
+	(void)state;
+	lab_open(&l);
+	lab_open(&m);
+	s.name = "here";
+	s.kind = "veth";
+	s.peer_name = "there";
+	s.peer_netns_fd = m.ns;
+	link_add(b, &s);
+	lab_commit(&l, b);
+	lab_link(&l, "here");
+	lab_link(&m, "there");
+	FAILS(link_get(l.w, "there", &found, &e), -ENODEV, "look up link 'there': Link not found");
+	FAILS(link_get(m.w, "here", &found, &e), -ENODEV, "look up link 'here': Link not found");
+	lab_close(&l);
+	lab_close(&m);
+}
+
+static void protocol_that_is_not_there(void **state)
+{
+	struct nl_wire *w = NULL;
+
+	(void)state;
+	/* This kernel may have it: then there is nothing to see. */
+	if (nl_open(&w, NL_RDMA, -1, &e) == 0) {
+		nl_wire_close(w);
+		return;
+	}
+	assert_string_equal(e.text, "open rdma netlink socket: EPROTONOSUPPORT: this kernel lacks "
+				    "the netlink protocol");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	assert_null(w);
+}
+
+/* --- recorder and replayer --- */
+
+/* NULL: e says why. */
+static struct nl_wire *replay_text(const char *text)
+{
+	auto_fd int fd = memfd_create("replay", MFD_CLOEXEC);
+	struct nl_wire *w = NULL;
+	char path[64];
+
+	OK(fd_write_all(fd, text, strlen(text), &e));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (nl_open_replay(&w, path, &e) == 0)
+		return w;
+	/* The number of the descriptor is nobody's business. */
+	memmove(e.text, strchr(e.text, ':'), strlen(strchr(e.text, ':')) + 1);
+	return NULL;
+}
+
+static void three_bridges(struct nl_batch *b)
+{
+	static const struct ifinfomsg nothing;
+
+	add_bridge(b, "br0");
+	add_bridge(b, "br0");
+	link_del(b, 4711, "gone");
+	nl_batch_add(b, msg_new(RTM_SETLINK, 0, &nothing, sizeof(nothing), 0), 0, "set nothing");
+}
+
+static void check_three_bridges(struct nl_wire *w)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	three_bridges(b);
+	FAILS(nl_batch_commit(w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	assert_int_equal(nl_batch_result(b, 0), 0);
+	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
+	assert_int_equal(nl_batch_result(b, 2), 0);
+	assert_int_equal(nl_batch_result(b, 3), -EINVAL);
+}
+
+/* What one wire records another replays, after other traffic and with other numbers. */
+static void record_then_replay(void **state)
+{
+	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
+	auto_nl struct nl_wire *w = NULL;
+	struct link *list;
+	char path[64];
+	struct lab l;
+	size_t n;
+
+	(void)state;
+	lab_open(&l);
+	lab_link(&l, "lo");
+	OK(nl_record_to(l.w, fd, &e));
+	check_three_bridges(l.w);
+	OK(link_list(l.w, &list, &n, &e));
+	free(list);
+	lab_close(&l);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	OK(nl_open_replay(&w, path, &e));
+	check_three_bridges(w);
+	assert_int_equal(nl_replay_finished(w, NULL), -EPROTO);
+	OK(link_list(w, &list, &n, &e));
+	assert_int_equal(n, 2);
+	assert_non_null(link_find(list, n, "br0"));
+	free(list);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void recorded_failures(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("batch.nl");
+
+	(void)state;
+	check_three_bridges(w);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void replay_of_another_request(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("batch.nl");
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *again = lab_replay("batch.nl");
+
+	(void)state;
+	add_bridge(b, "br1");
+	FAILS(nl_batch_commit(w, b, &e), -EPROTO,
+	      "create bridge 'br1': tests/replay/batch.nl:3: the request is not the recorded one: "
+	      "byte 38 is 31, wants 30");
+	assert_int_equal(nl_batch_result(b, 0), -EPROTO);
+	nl_batch_reset(b);
+	add_bridge(b, "br0");
+	FAILS(nl_batch_commit(again, b, &e), -EPROTO,
+	      "create bridge 'br0': tests/replay/batch.nl:3: the request is not the recorded one: "
+	      "56 bytes, wants 176");
+}
+
+static void recordings_that_are_none(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} rows[] = {
+		{"x", ":1: wants '> HEX', '< HEX' or a comment"},
+		{"# fine\n\n> 0", ":3: odd number of hex digits"},
+		{"> 0g", ":1: wants lower-case hex digits"},
+		{"# protocol smoke", ":1: unknown protocol"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_null(replay_text(rows[i].text));
+		assert_string_equal(e.text, rows[i].words);
+		assert_int_equal(e.code, -EINVAL);
+	}
+}
+
+static void replay_without_an_answer(void **state)
+{
+	auto_nl struct nl_wire *w = NULL;
+	struct link found;
+
+	(void)state;
+	w = replay_text("> 280000001200010000000000000000000000000001000000000000000000000008001d00"
+			"08000000\n");
+	assert_non_null(w);
+	assert_int_equal(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
+}
+
+/* A dump that was interrupted is asked for again, and what was read before is forgotten. */
+static int count(void *msg, void *arg)
+{
+	(void)msg;
+	++*(int *)arg;
+	return 0;
+}
+
+static void forget(void *arg)
+{
+	*(int *)arg = 0;
+}
+
+static struct nl_msg *dump_request(void)
+{
+	return msg_new(RTM_GETLINK, NLM_F_DUMP, NULL, 0, 0);
+}
+
+#define DUMP "> 10000000120001030000000000000000\n"
+#define ENTRY                                                                                      \
+	"1000000010000200"                                                                         \
+	"0000000000000000"
+#define TORN                                                                                       \
+	"1000000010001200"                                                                         \
+	"0000000000000000"
+#define DONE                                                                                       \
+	"1400000003000200"                                                                         \
+	"0000000000000000"                                                                         \
+	"00000000"
+
+static void interrupted_dump(void **state)
+{
+	auto_nl struct nl_wire *w = NULL;
+	int n = 0;
+
+	(void)state;
+	w = replay_text(DUMP "< " ENTRY ENTRY "\n< " TORN "\n< " DONE "\n" DUMP "< " ENTRY DONE
+			     "\n");
+	assert_non_null(w);
+	OK(nl_request(w, dump_request(), count, forget, &n, &e));
+	assert_int_equal(n, 1);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void dump_that_never_settles(void **state)
+{
+	auto_nl struct nl_wire *w = NULL;
+	int n = 0;
+
+	(void)state;
+#define ONCE DUMP "< " TORN DONE "\n"
+	w = replay_text(ONCE ONCE ONCE ONCE ONCE ONCE);
+	assert_non_null(w);
+	assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EINTR);
+	assert_string_equal(e.text, "EINTR: the list kept changing while it was read");
+	assert_int_equal(e.kind, ERR_AGAIN);
+	OK(nl_replay_finished(w, &e));
+}
+
+static int refuse(void *msg, void *arg)
+{
+	(void)msg;
+	++*(int *)arg;
+	return -ELOOP;
+}
+
+/* A callback's failure does not leave the rest of the dump in the next one's way. */
+static void callback_that_fails(void **state)
+{
+	auto_nl struct nl_wire *w = NULL;
+	int n = 0;
+
+	(void)state;
+	w = replay_text(DUMP "< " ENTRY ENTRY "\n< " ENTRY DONE "\n" DUMP "< " DONE "\n");
+	assert_non_null(w);
+	assert_int_equal(nl_request(w, dump_request(), refuse, forget, &n, &e), -ELOOP);
+	assert_int_equal(n, 1);
+	OK(nl_request(w, dump_request(), count, forget, &n, &e));
+	OK(nl_replay_finished(w, &e));
+}
+
+static void malformed_answers(void **state)
+{
+	static const char *const answers[] = {
+		"10000000020000000000000000000000", /* an error without its code */
+		"ff00000010000200"
+		"0000000000000000", /* longer than the datagram */
+		"0f00000010000200"
+		"0000000000000000", /* shorter than its head */
+		"10",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		auto_nl struct nl_wire *w = NULL;
+		char text[512];
+		int n = 0;
+
+		snprintf(text, sizeof(text), DUMP "< %s\n", answers[i]);
+		w = replay_text(text);
+		assert_non_null(w);
+		assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EBADMSG);
+		assert_string_equal(e.text, "EBADMSG: malformed answer from the kernel");
+	}
+}
+
+static void use_batch(struct nl_wire *w)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	int r;
+
+	three_bridges(b);
+	r = nl_batch_commit(w, b, &e);
+	assert_true(r == 0 || e.text[0]);
+	for (size_t i = 0; i < 4; i++)
+		assert_in_range(nl_batch_result(b, i) + 5000, 0, 5000);
+}
+
+static void hostile_acks(void **state)
+{
+	(void)state;
+	lab_mutate("batch.nl", 3000, use_batch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(batch_goes_on_after_a_failure),
+		cmocka_unit_test(batch_of_hundreds),
+		cmocka_unit_test(batch_whose_acks_are_lost),
+		cmocka_unit_test(refused_input_sends_nothing),
+		cmocka_unit_test(tolerated_errors),
+		cmocka_unit_test(kinds_of_errors),
+		cmocka_unit_test(wires_stay_where_they_were_opened),
+		cmocka_unit_test(protocol_that_is_not_there),
+		cmocka_unit_test(record_then_replay),
+		cmocka_unit_test(recorded_failures),
+		cmocka_unit_test(replay_of_another_request),
+		cmocka_unit_test(recordings_that_are_none),
+		cmocka_unit_test(replay_without_an_answer),
+		cmocka_unit_test(interrupted_dump),
+		cmocka_unit_test(dump_that_never_settles),
+		cmocka_unit_test(callback_that_fails),
+		cmocka_unit_test(malformed_answers),
+		cmocka_unit_test(hostile_acks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
