@@ -8,7 +8,7 @@ struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio
 	const struct aio_net *net = &x->nets[i];
 
 	return (struct chain_call){
-		.call = x->call,
+		.call = aio_call(x, i),
 		.plugin = p->conf,
 		.type = p->type,
 		.network = net->name,

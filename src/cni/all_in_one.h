@@ -37,8 +37,8 @@
  *	6. executed plugins after the coordinator, network by network
  *
  * and a DEL goes backwards, whatever fails on the way; it needs neither namespace, masters nor
- * prevResult. A failed ADD takes everything back. CNI_ARGS' MAC is the first network's;
- * runtimeConfig goes to the first network's executed plugins, by their capabilities.
+ * prevResult. A failed ADD takes everything back. MAC, IP and GATEWAY of CNI_ARGS are the first
+ * network's; runtimeConfig goes to the first network's executed plugins, by their capabilities.
  *
  * The result holds every interface and address, networks in order; a route without a gateway gets
  * its network's, since in the common list it could not be told whose it is.
@@ -69,6 +69,8 @@ struct aio_net {
 
 struct aio {
 	struct cni_call *call;
+	struct cni_call later; /* for the second network and those after it */
+	char *later_args;      /* CNI_ARGS without what is the first one's */
 	struct aio_net *nets;
 	size_t n_nets;
 	const struct json *defaults;
@@ -85,8 +87,12 @@ int aio_read_plugins(struct aio *x, struct err *e);
 void aio_done(struct aio *x);
 #define auto_aio __attribute__((cleanup(aio_done)))
 
+/* The call that network i sees. */
+const struct cni_call *aio_call(const struct aio *x, size_t i);
 /* The IPAM call of a native network; conf NULL: it has no IPAM. */
-struct cni_ipam_call aio_ipam_call(const struct aio *x, const struct aio_net *net);
+struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i);
+/* CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. Pure. */
+char *aio_later_args(const char *text);
 
 /* --- results (pure) --- */
 /* Appends a network's result to the common one. */

@@ -15,7 +15,7 @@ static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 	for (size_t i = 0; i < x->n_nets; i++) {
 		if (!x->nets[i].native)
 			continue;
-		calls[n] = aio_ipam_call(x, &x->nets[i]);
+		calls[n] = aio_ipam_call(x, i);
 		n += calls[n].conf != NULL;
 	}
 	*ret = calls;
@@ -133,8 +133,8 @@ static int gc_net(const struct aio *x, size_t i, struct err *e)
 {
 	const struct aio_net *net = &x->nets[i];
 	auto_free struct cni_attachment *valid = valid_of(x, i);
-	struct cni_ipam_call ipam = aio_ipam_call(x, net);
-	struct cni_call call = *x->call;
+	struct cni_ipam_call ipam = aio_ipam_call(x, i);
+	struct cni_call call = *aio_call(x, i);
 	struct aio_plugin first = aio_main(net);
 	int r = 0;
 

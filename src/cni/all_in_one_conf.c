@@ -222,6 +222,9 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 				"conf.networks has %zu networks, wants %d at most",
 				json_len(raw.networks), MAX_NETWORKS);
 	x->defaults = raw.defaults;
+	x->later_args = aio_later_args(c->args_text);
+	x->later = *c;
+	x->later.args_text = x->later_args;
 	x->timeout_ms = (int)raw.timeout_ms;
 	for (size_t i = 0; r >= 0 && i < json_len(raw.networks); i++)
 		r = take_net(x, json_at(raw.networks, i), i, e);
@@ -243,15 +246,42 @@ int aio_read(struct cni_call *c, struct aio *ret, struct err *e)
 	return 0;
 }
 
-/* Whose "ipam" it is: the plugin's own, or the defaults'. */
-struct cni_ipam_call aio_ipam_call(const struct aio *x, const struct aio_net *net)
+char *aio_later_args(const char *text)
 {
+	static const char *const first_only[] = {"MAC=", "IP=", "GATEWAY="};
+	struct span rest = span_of(text), pair;
+	struct buf b;
+
+	buf_init(&b, strlen(text) + 1);
+	while (span_cut(&rest, ';', &pair)) {
+		bool drop = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(first_only); i++)
+			drop |= span_has_prefix(pair, first_only[i]);
+		if (drop)
+			continue;
+		if (b.len)
+			buf_char(&b, ';');
+		buf_add(&b, pair.p, pair.n);
+	}
+	return buf_take(&b);
+}
+
+const struct cni_call *aio_call(const struct aio *x, size_t i)
+{
+	return i ? &x->later : x->call;
+}
+
+/* Whose "ipam" it is: the plugin's own, or the defaults'. */
+struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
+{
+	const struct aio_net *net = &x->nets[i];
 	const struct json *conf = net->main;
 
 	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
 		conf = x->defaults;
 	return (struct cni_ipam_call){
-		.call = x->call,
+		.call = aio_call(x, i),
 		.doc = x->call->doc,
 		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
 		.name = net->name,
@@ -274,7 +304,7 @@ static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e
 			.label = net->label,
 			.ifname = net->ifname,
 			.conf = net->macvlan,
-			.ipam = aio_ipam_call(x, net),
+			.ipam = aio_ipam_call(x, i),
 		};
 	}
 	if (r >= 0 && net->co) {
@@ -316,6 +346,7 @@ void aio_done(struct aio *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		net_done(&x->nets[i]);
+	free(x->later_args);
 	free(x->nets);
 	free(x->rails);
 	free(x->nics);

@@ -143,7 +143,7 @@ static void free_addresses(struct deleting *d)
 	for (size_t i = 0; i < d->x->n_nets; i++) {
 		if (!d->x->nets[i].native)
 			continue;
-		calls[n] = aio_ipam_call(d->x, &d->x->nets[i]);
+		calls[n] = aio_ipam_call(d->x, i);
 		n += calls[n].conf != NULL;
 	}
 	if (n)

@@ -168,7 +168,8 @@ static int look_at(struct attach *a, size_t i, struct err *e)
 		r = find_nets(a, rail, e);
 	if (r < 0)
 		return rail_err(rail, r, e);
-	rail->ipam.call = a->call;
+	if (!rail->ipam.call)
+		rail->ipam.call = a->call;
 	rail->ipam.master = rail->master.name;
 	rail->ipam.nets = rail->nets;
 	rail->ipam.n_nets = rail->n_nets;

@@ -2,9 +2,11 @@
 /* Addresses for all rails in one call. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "cni/attach_private.h"
+#include "cni/chain.h"
 
 /* The IPAM's own arrays are by call, ours by rail. */
 struct asked {
@@ -90,4 +92,76 @@ int attach_ask_again(struct attach *a, size_t rail, struct err *e)
 	struct asked s = {&a->rails[rail].ipam, &rail, 1};
 
 	return ask(a, &s, e);
+}
+
+/* --- GC and STATUS --- */
+
+static const struct cni_plugin *ours(const char *type)
+{
+	static const struct cni_plugin *const plugins[] = {&cni_host_local, &cni_static,
+							   &cni_spiderpool};
+
+	for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
+		if (strcmp(plugins[i]->name, type) == 0)
+			return plugins[i];
+	return NULL;
+}
+
+static int foreign_verb(const struct cni_ipam_call *c, const char *type, const char *command,
+			struct err *e)
+{
+	const struct chain_call chain = {
+		.call = c->call,
+		.plugin = c->conf,
+		.type = type,
+		.network = c->name,
+		.ifname = c->ifname,
+		.valid = c->call->valid,
+		.n_valid = c->call->n_valid,
+	};
+
+	return chain_run(&chain, command, e);
+}
+
+static int verb(const struct cni_ipam_call *c, const char *command, struct err *e)
+{
+	const char *type = c->conf ? cni_ipam_type(c->conf) : "";
+	const struct cni_plugin *p = ours(type);
+	struct cni_call call = *c->call;
+	int (*fn)(struct cni_call *, struct err *);
+
+	if (!*type)
+		return 0;
+	if (!p)
+		return foreign_verb(c, type, command, e);
+	call.doc = c->doc;
+	call.conf = c->conf;
+	call.name = c->name;
+	call.type = type;
+	call.version = c->version;
+	fn = strcmp(command, "GC") == 0 ? p->gc : p->status;
+	return fn ? fn(&call, e) : 0;
+}
+
+int attach_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	int first = 0;
+
+	/* What cannot be collected for one network is no reason to leave the others'. */
+	for (size_t i = 0; i < n; i++) {
+		int r = verb(&calls[i], "GC", first < 0 ? NULL : e);
+
+		if (first >= 0)
+			first = r;
+	}
+	return first < 0 ? first : 0;
+}
+
+int attach_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = verb(&calls[i], "STATUS", e);
+	return r < 0 ? r : 0;
 }

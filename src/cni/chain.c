@@ -2,7 +2,10 @@
 #include "cni/chain.h"
 
 #include <errno.h>
+#include <string.h>
 #include <strings.h>
+
+#include "cni/delegate.h"
 
 /* What libcni puts in, whatever the plugin's object says. */
 static bool is_ours(const char *key)
@@ -110,4 +113,43 @@ int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e
 	if (r >= 0 && b->over)
 		r = err_set(e, -E2BIG, "netconf for '%s' is too long", c->type);
 	return r;
+}
+
+enum { CONF_MAX = 4 << 20 };
+
+static int wrap(const struct chain_call *c, int code, struct err *e)
+{
+	err_wrap(e, code, "plugin '%s'", c->type);
+	return c->label ? err_wrap(e, code, "%s", c->label) : code;
+}
+
+int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e)
+{
+	auto_buf struct buf conf;
+	int r;
+
+	buf_init(&conf, CONF_MAX);
+	r = chain_conf(c, false, &conf, e);
+	if (r >= 0) {
+		const struct cni_delegate d = {c->type, "ADD", c->call, c->ifname, buf_span(&conf)};
+
+		r = cni_delegate_add(&d, c->call->version, out, e);
+	}
+	return r < 0 ? wrap(c, r, e) : 0;
+}
+
+int chain_run(const struct chain_call *c, const char *command, struct err *e)
+{
+	auto_buf struct buf conf;
+	int r;
+
+	buf_init(&conf, CONF_MAX);
+	r = chain_conf(c, strcmp(command, "GC") == 0, &conf, e);
+	if (r >= 0) {
+		const struct cni_delegate d = {c->type, command, c->call, c->ifname,
+					       buf_span(&conf)};
+
+		r = cni_delegate_run(&d, e);
+	}
+	return r < 0 ? wrap(c, r, e) : 0;
 }
