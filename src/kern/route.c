@@ -182,9 +182,11 @@ static int keep_first(void *msg, void *arg)
 
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e)
 {
+	/* Without the flag an IPv4 answer says "main"; a strict kernel refuses it for IPv6, whose
+	 * answers always have the table. */
 	struct rtmsg head = {.rtm_family = af_of(dst->family),
 			     .rtm_dst_len = (uint8_t)ip_bits(dst),
-			     .rtm_flags = RTM_F_LOOKUP_TABLE};
+			     .rtm_flags = dst->family == 4 ? RTM_F_LOOKUP_TABLE : 0};
 	struct nl_msg *m = msg_new(RTM_GETROUTE, 0, &head, sizeof(head), MSG_ROOM);
 	struct routes all = {0};
 	char text[IP_TEXT_MAX];

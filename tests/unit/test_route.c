@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "kern/addr.h"
+#include "kern/route.h"
+
+enum { PROTOCOL_KERNEL = 2, PROTOCOL_BOOT = 3, TYPE_UNICAST = 1, TYPE_BLACKHOLE = 6 };
+
+static const struct route *find(const struct route *list, size_t n, const char *dst, uint32_t table)
+{
+	struct ipnet net = lab_net(dst);
+
+	for (size_t i = 0; i < n; i++) {
+		if (ipnet_eq(&list[i].dst, &net) && list[i].table == table)
+			return &list[i];
+	}
+	return NULL;
+}
+
+static bool goes_via(const struct ipaddr *gw, const char *text)
+{
+	struct ipaddr want = lab_ip(text);
+
+	return ip_eq(gw, &want);
+}
+
+static void check_multipath(const struct route *r, const char *one, const char *two)
+{
+	assert_int_equal(r->index, 0);
+	assert_int_equal(r->n_hops, 2);
+	assert_int_equal(r->hops[0].index, 3);
+	assert_int_equal(r->hops[1].index, 5);
+	assert_true(goes_via(&r->hops[0].gw, one));
+	assert_true(goes_via(&r->hops[1].gw, two));
+	assert_int_equal(r->hops[0].weight, 1);
+	assert_int_equal(r->hops[1].weight, 3);
+}
+
+static void recorded_routes(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("route_list.nl");
+	const struct route *r;
+	struct route *list;
+	size_t n;
+
+	(void)state;
+	OK(route_list(w, 0, 0, &list, &n, &e));
+	OK(nl_replay_finished(w, &e));
+	assert_int_equal(n, 29);
+	r = find(list, n, "0.0.0.0/0", 101);
+	assert_true(ipnet_is_default(&r->dst) && goes_via(&r->gw, "10.1.0.1"));
+	assert_true(goes_via(&r->src, "10.1.0.2"));
+	assert_int_equal(r->index, 3);
+	assert_int_equal(r->priority, 50);
+	assert_int_equal(r->mtu, 1400);
+	assert_int_equal(r->advmss, 1360);
+	assert_int_equal(r->protocol, PROTOCOL_BOOT);
+	assert_int_equal(r->type, TYPE_UNICAST);
+	r = find(list, n, "10.9.0.0/16", 70000);
+	assert_true(r->onlink);
+	assert_int_equal(r->index, 5);
+	r = find(list, n, "10.1.0.1/32", 101);
+	assert_int_equal(r->scope, SCOPE_LINK);
+	assert_int_equal(r->gw.family, 0);
+	check_multipath(find(list, n, "10.10.0.0/16", 101), "10.1.0.1", "10.2.0.1");
+	check_multipath(find(list, n, "::/0", 101), "fd00:1::1", "fd00:2::1");
+	r = find(list, n, "10.11.0.0/16", 101);
+	assert_int_equal(r->family, 4);
+	assert_true(goes_via(&r->gw, "fd00:1::1"));
+	r = find(list, n, "10.1.0.0/24", TABLE_MAIN);
+	assert_int_equal(r->protocol, PROTOCOL_KERNEL);
+	assert_true(goes_via(&r->src, "10.1.0.2"));
+	assert_non_null(find(list, n, "127.0.0.0/8", TABLE_LOCAL));
+	route_list_free(list, n);
+}
+
+static void use_list(struct nl_wire *w)
+{
+	struct route *list = NULL;
+	size_t n = 0;
+
+	if (route_list(w, 0, 0, &list, &n, NULL) == 0) {
+		for (size_t i = 0; i < n; i++)
+			assert_true(list[i].dst.len <= ip_bits(&list[i].dst.ip));
+		route_list_free(list, n);
+	}
+}
+
+static void hostile_routes(void **state)
+{
+	(void)state;
+	lab_mutate("route_list.nl", 3000, use_list);
+}
+
+/* --- this kernel --- */
+
+struct routed {
+	struct lab lab;
+	int one, two;
+	struct nl_batch *b;
+};
+
+static int setup(void **state)
+{
+	static const char *const nets[] = {"10.1.0.2/24", "fd00:1::2/64"};
+	struct routed *r = calloc(1, sizeof(*r));
+
+	lab_open(&r->lab);
+	r->b = nl_batch_new();
+	r->one = lab_veth(&r->lab, "net1", "far1");
+	r->two = lab_veth(&r->lab, "net2", "far2");
+	for (size_t i = 0; i < ARRAY_LEN(nets); i++) {
+		struct ipnet net = lab_net(nets[i]);
+
+		addr_add(r->b, r->one, "net1", &net, i ? ADDR_NODAD : 0);
+		net.ip.b[i ? 3 : 1] = 2;
+		addr_add(r->b, r->two, "net2", &net, i ? ADDR_NODAD : 0);
+	}
+	lab_commit(&r->lab, r->b);
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct routed *r = *state;
+
+	nl_batch_free(r->b);
+	lab_close(&r->lab);
+	free(r);
+	return 0;
+}
+
+static struct route simple(const char *dst, const char *gw, int index, uint32_t table)
+{
+	struct route r = {.dst = lab_net(dst), .index = index, .table = table};
+
+	r.family = r.dst.ip.family;
+	if (gw)
+		r.gw = lab_ip(gw);
+	return r;
+}
+
+/* The only route of a table. */
+static struct route only(struct routed *r, int family, uint32_t table)
+{
+	struct route *list, ret;
+	size_t n;
+
+	OK(route_list(r->lab.w, family, table, &list, &n, &e));
+	assert_int_equal(n, 1);
+	ret = list[0];
+	if (ret.n_hops)
+		ret.hops = memcpy(malloc(sizeof(*ret.hops) * ret.n_hops), ret.hops,
+				  sizeof(*ret.hops) * ret.n_hops);
+	route_list_free(list, n);
+	return ret;
+}
+
+static size_t count(struct routed *r, int family, uint32_t table)
+{
+	struct route *list;
+	size_t n;
+
+	OK(route_list(r->lab.w, family, table, &list, &n, &e));
+	route_list_free(list, n);
+	return n;
+}
+
+static void every_member(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("10.9.0.0/16", "10.99.0.1", r->one, 70000), out;
+
+	in.src = lab_ip("10.1.0.2");
+	in.priority = 17;
+	in.mtu = 1300;
+	in.advmss = 1200;
+	in.protocol = 99;
+	in.onlink = true;
+	route_add(r->b, &in, ROUTE_EXCL);
+	lab_commit(&r->lab, r->b);
+	out = only(r, 4, 70000);
+	assert_memory_equal(&in.dst, &out.dst, sizeof(in.dst));
+	assert_true(ip_eq(&in.gw, &out.gw) && ip_eq(&in.src, &out.src));
+	assert_int_equal(out.index, r->one);
+	assert_int_equal(out.priority, 17);
+	assert_int_equal(out.mtu, 1300);
+	assert_int_equal(out.advmss, 1200);
+	assert_int_equal(out.protocol, 99);
+	assert_int_equal(out.type, TYPE_UNICAST);
+	assert_true(out.onlink);
+	/* Other tables and families are not in the way. */
+	assert_int_equal(count(r, 6, 70000), 0);
+	assert_int_equal(count(r, 4, 70001), 0);
+	assert_int_equal(count(r, 0, 70000), 1);
+	route_del(r->b, &out);
+	route_del(r->b, &out);
+	lab_commit(&r->lab, r->b);
+	assert_int_equal(count(r, 4, 70000), 0);
+}
+
+static void defaults(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("0.0.0.0/0", "10.1.0.1", r->one, 0), *list;
+	const struct route *out;
+	size_t n;
+
+	route_add(r->b, &in, ROUTE_CREATE);
+	lab_commit(&r->lab, r->b);
+	OK(route_list(r->lab.w, 4, TABLE_MAIN, &list, &n, &e));
+	out = find(list, n, "0.0.0.0/0", TABLE_MAIN);
+	assert_int_equal(out->protocol, PROTOCOL_BOOT);
+	assert_int_equal(out->scope, SCOPE_UNIVERSE);
+	route_list_free(list, n);
+}
+
+static void multipath(void **state)
+{
+	static const char *const gws[][2] = {{"10.1.0.1", "10.2.0.1"}, {"fd00:1::1", "fd00:2::1"}};
+	struct routed *r = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(gws); i++) {
+		struct route_hop hops[] = {{r->one, lab_ip(gws[i][0]), 1},
+					   {r->two, lab_ip(gws[i][1]), 3}};
+		struct route in = simple(i ? "::/0" : "0.0.0.0/0", NULL, 0, 101), out;
+
+		in.hops = hops;
+		in.n_hops = 2;
+		route_add(r->b, &in, ROUTE_EXCL);
+		lab_commit(&r->lab, r->b);
+		out = only(r, in.family, 101);
+		check_multipath(&out, gws[i][0], gws[i][1]);
+		/* What was listed is what has to be given to delete it. */
+		route_del(r->b, &out);
+		lab_commit(&r->lab, r->b);
+		assert_int_equal(count(r, in.family, 101), 0);
+		free(out.hops);
+	}
+}
+
+static void gateway_of_the_other_family(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("10.9.0.0/16", "fd00:1::1", r->one, 101), out;
+
+	route_add(r->b, &in, ROUTE_EXCL);
+	lab_commit(&r->lab, r->b);
+	out = only(r, 4, 101);
+	assert_true(goes_via(&out.gw, "fd00:1::1"));
+}
+
+static void ways_of_adding(void **state)
+{
+	struct routed *r = *state;
+	struct route a = simple("10.9.0.0/16", "10.1.0.1", r->one, 101);
+	struct route b = simple("10.9.0.0/16", "10.1.0.7", r->one, 101), out;
+
+	route_add(r->b, &a, ROUTE_EXCL);
+	route_add(r->b, &b, ROUTE_EXCL_OK);
+	lab_commit(&r->lab, r->b);
+	out = only(r, 4, 101);
+	assert_true(goes_via(&out.gw, "10.1.0.1"));
+	route_add(r->b, &b, ROUTE_REPLACE);
+	lab_commit(&r->lab, r->b);
+	out = only(r, 4, 101);
+	assert_true(goes_via(&out.gw, "10.1.0.7"));
+	/* CREATE alone puts another one before it. */
+	route_add(r->b, &a, ROUTE_CREATE);
+	lab_commit(&r->lab, r->b);
+	assert_int_equal(count(r, 4, 101), 2);
+}
+
+static void words_of_failures(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("10.9.0.0/16", NULL, 4711, 101);
+	char words[256];
+
+	route_add(r->b, &in, ROUTE_CREATE);
+	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
+	      "failed to add route '10.9.0.0/16 dev 4711 table 101': ENODEV");
+	nl_batch_reset(r->b);
+	in = simple("0.0.0.0/0", "10.77.0.1", r->one, 0);
+	route_add(r->b, &in, ROUTE_CREATE);
+	snprintf(words, sizeof(words),
+		 "failed to add route 'default via 10.77.0.1 dev %d table 254': ENETUNREACH: "
+		 "Nexthop has invalid gateway",
+		 r->one);
+	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENETUNREACH, words);
+	nl_batch_reset(r->b);
+	in.family = 6;
+	route_add(r->b, &in, ROUTE_CREATE);
+	assert_int_equal(nl_batch_commit(r->lab.w, r->b, &e), -EINVAL);
+}
+
+static void look_up(void **state)
+{
+	struct ipaddr near = lab_ip("10.1.0.77"), far = lab_ip("8.8.8.8"),
+		      six = lab_ip("fd00:2::7");
+	struct routed *r = *state;
+	struct route out;
+
+	OK(route_lookup(r->lab.w, &near, &out, &e));
+	assert_int_equal(out.index, r->one);
+	assert_true(goes_via(&out.src, "10.1.0.2"));
+	assert_int_equal(out.gw.family, 0);
+	assert_int_equal(out.table, TABLE_MAIN);
+	OK(route_lookup(r->lab.w, &six, &out, &e));
+	assert_int_equal(out.index, r->two);
+	assert_true(goes_via(&out.src, "fd00:2::2"));
+	FAILS(route_lookup(r->lab.w, &far, &out, &e), -ENETUNREACH,
+	      "look up route to 8.8.8.8: ENETUNREACH");
+}
+
+static void other_kinds_of_routes(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("10.8.0.0/16", NULL, 0, 101), out;
+
+	in.type = TYPE_BLACKHOLE;
+	route_add(r->b, &in, ROUTE_EXCL);
+	lab_commit(&r->lab, r->b);
+	out = only(r, 4, 101);
+	assert_int_equal(out.type, TYPE_BLACKHOLE);
+}
+
+/* The dump's datagrams are many here. */
+static void thousands_of_routes(void **state)
+{
+	struct routed *r = *state;
+	struct route in = simple("10.0.0.0/32", "10.1.0.1", r->one, 102);
+
+	for (int i = 0; i < 2000; i++) {
+		in.dst.ip.b[2] = (uint8_t)(i >> 8);
+		in.dst.ip.b[3] = (uint8_t)i;
+		route_add(r->b, &in, ROUTE_EXCL);
+	}
+	lab_commit(&r->lab, r->b);
+	assert_int_equal(count(r, 4, 102), 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recorded_routes),
+		cmocka_unit_test(hostile_routes),
+		cmocka_unit_test_setup_teardown(every_member, setup, teardown),
+		cmocka_unit_test_setup_teardown(defaults, setup, teardown),
+		cmocka_unit_test_setup_teardown(multipath, setup, teardown),
+		cmocka_unit_test_setup_teardown(gateway_of_the_other_family, setup, teardown),
+		cmocka_unit_test_setup_teardown(ways_of_adding, setup, teardown),
+		cmocka_unit_test_setup_teardown(words_of_failures, setup, teardown),
+		cmocka_unit_test_setup_teardown(look_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_kinds_of_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(thousands_of_routes, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
+
+#include "base/cleanup.h"
+#include "kern/attr.h"
+#include "kern/route.h"
+
+enum { LOOKUP = 1 };
+
+static struct rule from(const char *src, uint32_t table)
+{
+	struct rule r = {.src = lab_net(src), .table = table};
+
+	r.family = r.src.ip.family;
+	return r;
+}
+
+static const struct rule *find(const struct rule *list, size_t n, const struct rule *want)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rule_eq(&list[i], want))
+			return &list[i];
+	}
+	return NULL;
+}
+
+static const struct rule everything = {
+	.family = 6,
+	.table = 70000,
+	.priority = 500,
+	.has_priority = true,
+	.mark = 0x10,
+	.mask = 0xf0,
+	.iif = "net1",
+	.protocol = 99,
+};
+
+static void recorded_rules(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("rule_list.nl");
+	struct rule all = everything, src = from("10.1.0.2/32", 101);
+	struct rule mark = {
+		.family = 4, .table = 100, .mark = 1, .priority = 1000, .has_priority = true};
+	auto_free struct rule *list = NULL;
+	const struct rule *r;
+	size_t n;
+
+	(void)state;
+	OK(rule_list(w, 0, &list, &n, &e));
+	OK(nl_replay_finished(w, &e));
+	assert_int_equal(n, 8);
+	r = find(list, n, &src);
+	assert_int_equal(r->priority, 32765); /* the kernel's choice */
+	assert_int_equal(r->action, LOOKUP);
+	assert_false(r->more);
+	r = find(list, n, &mark);
+	assert_int_equal(r->mask, UINT32_MAX);
+	assert_int_equal(r->src.ip.family, 0);
+	all.dst = lab_net("fd00:9::/32");
+	r = find(list, n, &all);
+	assert_int_equal(r->table, 70000);
+	assert_int_equal(r->protocol, 99);
+	assert_string_equal(r->iif, "net1");
+}
+
+static void use_list(struct nl_wire *w)
+{
+	struct rule *list = NULL;
+	size_t n = 0;
+
+	if (rule_list(w, 0, &list, &n, NULL) == 0) {
+		for (size_t i = 0; i < n; i++)
+			assert_true(rule_eq(&list[i], &list[i]) && strlen(list[i].iif) < 16);
+	}
+	free(list);
+}
+
+static void hostile_rules(void **state)
+{
+	(void)state;
+	lab_mutate("rule_list.nl", 3000, use_list);
+}
+
+static void equal_rules(void **state)
+{
+	struct rule a = from("10.1.0.2/24", 101), b = from("10.1.0.9/24", 101);
+
+	(void)state;
+	assert_true(rule_eq(&a, &b)); /* the kernel drops host bits */
+	b.action = LOOKUP;
+	assert_true(rule_eq(&a, &b));
+	a.protocol = 3;
+	assert_true(rule_eq(&a, &b));
+	b.protocol = 2;
+	assert_false(rule_eq(&a, &b));
+	a.protocol = 0;
+	b.priority = 5, b.has_priority = true;
+	assert_true(rule_eq(&a, &b));
+	a.priority = 6, a.has_priority = true;
+	assert_false(rule_eq(&a, &b));
+	a.priority = 5;
+	a.mark = b.mark = 1;
+	b.mask = UINT32_MAX;
+	assert_true(rule_eq(&a, &b));
+	b.mask = 1;
+	assert_false(rule_eq(&a, &b));
+	b = a;
+	b.table = 102;
+	assert_false(rule_eq(&a, &b));
+	b = a;
+	b.src.len = 32;
+	assert_false(rule_eq(&a, &b));
+	b = a;
+	memcpy(b.iif, "net1", 5);
+	assert_false(rule_eq(&a, &b));
+	b = a;
+	b.dst = lab_net("10.0.0.0/8");
+	assert_false(rule_eq(&a, &b));
+	b = a;
+	b.more = true;
+	assert_false(rule_eq(&a, &b));
+}
+
+static size_t list_of(struct lab *l, int family, struct rule **list)
+{
+	size_t n;
+
+	OK(rule_list(l->w, family, list, &n, &e));
+	return n;
+}
+
+static size_t count(struct lab *l, int family)
+{
+	struct rule *list;
+	size_t n = list_of(l, family, &list);
+
+	for (size_t i = 0; i < n; i++)
+		assert_true(!family || list[i].family == family);
+	free(list);
+	return n;
+}
+
+static void add_list_delete(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule one = from("10.1.0.2/32", 101), two = from("fd00::2/128", 101),
+		    all = everything;
+	auto_free struct rule *list = NULL;
+	const struct rule *r;
+	struct lab l;
+	size_t n;
+
+	(void)state;
+	lab_open(&l);
+	all.dst = lab_net("fd00:9::/32");
+	assert_int_equal(count(&l, 4), 3);
+	assert_int_equal(count(&l, 6), 2);
+	rule_add(b, &one, 0);
+	rule_add(b, &two, 0);
+	rule_add(b, &all, 0);
+	lab_commit(&l, b);
+	assert_int_equal(count(&l, 4), 4);
+	assert_int_equal(count(&l, 6), 4);
+	assert_int_equal(count(&l, 0), 8);
+	n = list_of(&l, 0, &list);
+	assert_non_null(find(list, n, &two));
+	r = find(list, n, &all);
+	assert_int_equal(r->priority, 500);
+	assert_int_equal(r->mark, 0x10);
+	assert_int_equal(r->mask, 0xf0);
+	assert_int_equal(r->protocol, 99);
+	rule_del(b, r);
+	rule_del(b, r);
+	rule_del(b, &one);
+	lab_commit(&l, b);
+	assert_int_equal(count(&l, 4), 3);
+	assert_int_equal(count(&l, 6), 3);
+	lab_close(&l);
+}
+
+static void rules_that_exist(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule r = from("10.1.0.2/32", 101);
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	r.priority = 100, r.has_priority = true;
+	rule_add(b, &r, 0);
+	rule_add(b, &r, NL_OK_EXIST);
+	lab_commit(&l, b);
+	assert_int_equal(count(&l, 4), 4);
+	rule_add(b, &r, 0);
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
+	      "add rule 'from 10.1.0.2/32 lookup 101 pref 100': EEXIST: file exists");
+	lab_close(&l);
+}
+
+/* Priority 0 is a priority. */
+static void priority_zero(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule r = from("10.1.0.2/32", 101);
+	auto_free struct rule *list = NULL;
+	struct lab l;
+	size_t n;
+
+	(void)state;
+	lab_open(&l);
+	r.has_priority = true;
+	rule_add(b, &r, 0);
+	lab_commit(&l, b);
+	n = list_of(&l, 4, &list);
+	assert_non_null(find(list, n, &r));
+	lab_close(&l);
+}
+
+/* A rule that asks for more than we keep is neither ours nor deleted by us. */
+static void foreign_rules(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule ours = from("10.1.0.2/32", 101);
+	struct fib_rule_hdr head = {
+		.family = AF_INET, .src_len = 32, .table = 101, .action = LOOKUP};
+	struct nl_msg *m =
+		msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
+	auto_free struct rule *list = NULL;
+	size_t n, more = 0;
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	put_ip(m, FRA_SRC, &ours.src.ip);
+	put_str(m, FRA_OIFNAME, "net1");
+	nl_batch_add(b, m, 0, "add foreign rule");
+	m = msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
+	put_ip(m, FRA_SRC, &ours.src.ip);
+	put_u32(m, FRA_SUPPRESS_PREFIXLEN, 0);
+	nl_batch_add(b, m, 0, "add foreign rule");
+	head.flags = FIB_RULE_INVERT;
+	m = msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
+	put_ip(m, FRA_SRC, &ours.src.ip);
+	nl_batch_add(b, m, 0, "add foreign rule");
+	lab_commit(&l, b);
+	n = list_of(&l, 4, &list);
+	assert_int_equal(n, 6);
+	for (size_t i = 0; i < n; i++)
+		more += list[i].more;
+	assert_int_equal(more, 3);
+	assert_null(find(list, n, &ours));
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].more)
+			rule_del(b, &list[i]);
+	}
+	assert_int_equal(nl_batch_commit(l.w, b, &e), -EINVAL);
+	assert_int_equal(count(&l, 4), 6);
+	lab_close(&l);
+}
+
+static void mixed_families(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct rule r = from("10.1.0.2/32", 101);
+	struct lab l;
+
+	(void)state;
+	lab_open(&l);
+	r.family = 6;
+	rule_add(b, &r, 0);
+	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
+	      "add rule 'from 10.1.0.2/32 lookup 101': EINVAL: addresses and rule are of different "
+	      "families");
+	lab_close(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recorded_rules),   cmocka_unit_test(hostile_rules),
+		cmocka_unit_test(equal_rules),	    cmocka_unit_test(add_list_delete),
+		cmocka_unit_test(rules_that_exist), cmocka_unit_test(priority_zero),
+		cmocka_unit_test(foreign_rules),    cmocka_unit_test(mixed_families),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
