@@ -96,6 +96,10 @@ int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result 
 		 struct cni_ipam_flags *flags, struct err *e);
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
+/* Frees what the network holds for attachments that are not among calls[i].call->valid. */
+int cni_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
+/* Whether an ADD could work now. */
+int cni_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* After a detected conflict: quarantine (stores that know it) and release. */
 int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 		      const struct mac *other, struct err *e);

@@ -57,11 +57,10 @@ static int no_pools(const struct ipam *i, struct err *e)
 		i->pool_dir);
 }
 
-int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct ipam_grant **ret,
-		  size_t *n_ret, struct err *e)
+static int decide(struct ipam *i, const struct ipam_ask *asks, size_t n, struct decision *ret,
+		  struct err *e)
 {
 	struct select_facts facts;
-	struct decision d;
 	int r = ipam_load_pools(i, e);
 
 	if (r == 0 && i->pools.n == 0)
@@ -71,7 +70,24 @@ int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct 
 	if (r < 0)
 		return r;
 	facts = store_facts(i);
-	r = select_addresses(&facts, asks, n, &d, e);
+	return select_addresses(&facts, asks, n, ret, e);
+}
+
+int ipam_try(struct ipam *i, const struct ipam_ask *asks, size_t n, struct err *e)
+{
+	struct decision d = {0};
+	int r = decide(i, asks, n, &d, e);
+
+	decision_done(&d);
+	return r;
+}
+
+int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct ipam_grant **ret,
+		  size_t *n_ret, struct err *e)
+{
+	struct decision d;
+	int r = decide(i, asks, n, &d, e);
+
 	if (r < 0)
 		return r;
 	r = store_commit(i, d.changes, d.n_changes, e);

@@ -82,6 +82,8 @@ struct ipam_grant {
  */
 int ipam_allocate(struct ipam *i, const struct ipam_ask *asks, size_t n, struct ipam_grant **ret,
 		  size_t *n_ret, struct err *e);
+/* Whether ipam_allocate() would succeed now; nothing changes. */
+int ipam_try(struct ipam *i, const struct ipam_ask *asks, size_t n, struct err *e);
 void ipam_grants_free(struct ipam_grant *g, size_t n);
 
 /* What (container, interface) holds; ifname NULL: every interface. Nothing held is 0. Routes are

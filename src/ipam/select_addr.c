@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which address: held already, asked for by name, kept for the pod, or the lowest free one. */
+/* Which address: held already, asked for by name, kept for the pod (select_owner.c), or the lowest
+ * free one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/select.h"
+#include "ipam/select_priv.h"
 
 enum { FULL_WORDS_MAX = 700 };
 
-/* One call's progress. */
-struct choice {
-	const struct select_facts *f;
-	struct decision d;
-	struct ipaddr *from; /* by pool: below it nothing is free; family 0: not looked yet */
-};
-
-static const char *text(const char *s)
+const char *select_text(const char *s)
 {
 	return s ? s : "";
 }
@@ -36,7 +30,7 @@ enum select_state select_state(const struct select_facts *f, const struct pool *
 	return SEL_TAKEN;
 }
 
-static bool chosen(const struct choice *c, const struct ipaddr *a)
+bool choice_has(const struct choice *c, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < c->d.n_picks; i++)
 		if (ip_eq(&c->d.picks[i].address.ip, a))
@@ -44,7 +38,7 @@ static bool chosen(const struct choice *c, const struct ipaddr *a)
 	return false;
 }
 
-static void pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
+void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
 		 bool was_there)
 {
 	VEC_PUSH(c->d.picks, c->d.n_picks) = (struct select_pick){
@@ -52,12 +46,12 @@ static void pick(struct choice *c, size_t ask, const struct ipnet *address, cons
 }
 
 /* A new lease for the ask's owner. */
-static void grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
+void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
 		  const struct ipaddr *ip)
 {
 	struct ipnet net = {*ip, p->subnet.len};
 
-	pick(c, ask, &net, p, false);
+	choice_pick(c, ask, &net, p, false);
 	VEC_PUSH(c->d.changes, c->d.n_changes) = (struct lease){
 		.address = net,
 		.state = LEASE_USED,
@@ -65,11 +59,11 @@ static void grant(struct choice *c, const struct ipam_ask *a, size_t ask, const 
 		.at_ms = c->f->now_ms,
 		.container_id = a->who.container_id,
 		.ifname = a->who.ifname,
-		.pod_namespace = text(a->who.pod_namespace),
-		.pod_name = text(a->who.pod_name),
-		.pod_uid = text(a->who.pod_uid),
-		.netns = text(a->who.netns),
-		.network = text(a->who.network),
+		.pod_namespace = select_text(a->who.pod_namespace),
+		.pod_name = select_text(a->who.pod_name),
+		.pod_uid = select_text(a->who.pod_uid),
+		.netns = select_text(a->who.netns),
+		.network = select_text(a->who.network),
 		.pool = p->name,
 	};
 }
@@ -81,7 +75,7 @@ static bool lowest(struct choice *c, const struct pool *p, struct ipaddr *ret)
 
 	while (more) {
 		*from = a;
-		if (select_state(c->f, p, &a) == SEL_FREE && !chosen(c, &a)) {
+		if (select_state(c->f, p, &a) == SEL_FREE && !choice_has(c, &a)) {
 			*ret = a;
 			return true;
 		}
@@ -98,7 +92,7 @@ static bool longest_rested(const struct choice *c, const struct pool *p, struct 
 		const struct lease *l = &c->f->leases->v[i];
 
 		if (l->state != LEASE_FREE || (best && best->at_ms <= l->at_ms) ||
-		    !ip_set_has(&p->usable, &l->address.ip) || chosen(c, &l->address.ip))
+		    !ip_set_has(&p->usable, &l->address.ip) || choice_has(c, &l->address.ip))
 			continue;
 		best = l;
 	}
@@ -133,153 +127,10 @@ static int choose_new(struct choice *c, const struct ipam_ask *a, size_t ask, ui
 
 	for (size_t i = 0; i < l->n; i++)
 		if (lowest(c, l->v[i], &ip) || longest_rested(c, l->v[i], &ip)) {
-			grant(c, a, ask, l->v[i], &ip);
+			choice_grant(c, a, ask, l->v[i], &ip);
 			return 0;
 		}
 	return used_out(c, a, family, l, e);
-}
-
-static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (ip_set_has(&l->v[i]->usable, a))
-			return l->v[i];
-	return NULL;
-}
-
-/* Whether a lease is, or was, the sticky one of the ask's pod and interface. */
-static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
-{
-	return (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky)) &&
-	       strcmp(l->ifname, who->ifname) == 0 &&
-	       strcmp(l->pod_name, text(who->pod_name)) == 0 &&
-	       strcmp(l->pod_namespace, text(who->pod_namespace)) == 0;
-}
-
-static void give_back(struct choice *c, const struct lease *l)
-{
-	struct lease n = LEASE_INIT;
-
-	n.address = l->address;
-	n.state = LEASE_FREE;
-	n.at_ms = c->f->now_ms;
-	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
-}
-
-/*
- * The address kept for this pod, also out of the hands of its former container: two pods of one
- * name do not live at a time. One that the pod may not or does not want to have any more
- * (other pools, no longer sticky) is given back.
- */
-static bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-			const struct pool_list *l)
-{
-	bool found = false;
-
-	if (!text(a->who.pod_name)[0])
-		return false;
-	for (size_t i = 0; i < c->f->leases->n; i++) {
-		const struct lease *s = &c->f->leases->v[i];
-		const struct pool *p;
-
-		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
-			continue;
-		p = a->sticky && !found ? pool_with(l, &s->address.ip) : NULL;
-		if (p && !chosen(c, &s->address.ip)) {
-			grant(c, a, ask, p, &s->address.ip);
-			found = true;
-		} else if (s->state == LEASE_KEPT) {
-			give_back(c, s);
-		}
-	}
-	return found;
-}
-
-/* What is held must be what is asked for: no name, or the very addresses. */
-static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t family,
-		      const struct lease *held, struct err *e)
-{
-	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
-
-	for (size_t i = 0; i < a->n_want; i++)
-		if (a->want[i].family == family && !chosen(c, &a->want[i]))
-			return err_kind(e, ERR_CONF, -EEXIST,
-					"NIC %s asks for %s but holds %s already: DEL comes first",
-					a->who.ifname, ip_str(&a->want[i], want),
-					ip_str(&held->address.ip, has));
-	return 1;
-}
-
-/* 1: the owner has addresses of this family already, from an earlier ask. */
-static int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-		       struct err *e)
-{
-	const struct lease *held = NULL;
-
-	for (size_t i = 0; i < c->f->leases->n; i++) {
-		const struct lease *l = &c->f->leases->v[i];
-
-		if (l->state != LEASE_USED || l->address.ip.family != family ||
-		    !lease_is(l, a->who.container_id, a->who.ifname))
-			continue;
-		pick(c, ask, &l->address, pool_of(c->f->pools, &l->address.ip), true);
-		held = l;
-	}
-	return held ? check_held(c, a, family, held, e) : 0;
-}
-
-static bool wants_family(const struct ipam_ask *a, uint8_t family)
-{
-	for (size_t i = 0; i < a->n_want; i++)
-		if (a->want[i].family == family)
-			return true;
-	return false;
-}
-
-static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const struct ipaddr *ip,
-			 const struct pool *p, struct err *e)
-{
-	const struct lease *l = lease_find(c->f->leases, ip);
-	char addr[IP_TEXT_MAX];
-	auto_buf struct buf who;
-
-	buf_init(&who, 400);
-	ip_str(ip, addr);
-	if (l && l->state == LEASE_QUARANTINED)
-		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
-				"NIC %s asks for %s, which is in quarantine after a conflict",
-				a->who.ifname, addr);
-	if (l)
-		lease_owner_str(l, &who);
-	return err_kind(e, ERR_AGAIN, -EADDRINUSE, "NIC %s asks for %s of pool '%s', which %s has",
-			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
-}
-
-/* Addresses asked for by name: any of the ask's pools that has them. */
-static int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-			 const struct pool_list *l, struct err *e)
-{
-	char addr[IP_TEXT_MAX];
-	auto_buf struct buf names;
-
-	buf_init(&names, 300);
-	for (size_t i = 0; i < a->n_want; i++) {
-		const struct ipaddr *ip = &a->want[i];
-		const struct pool *p = pool_with(l, ip);
-
-		if (ip->family != family)
-			continue;
-		if (!p) {
-			select_words_pools(l, &names);
-			return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
-					"NIC %s asks for %s, which none of its pools %s can give",
-					a->who.ifname, ip_str(ip, addr), names.p);
-		}
-		if (chosen(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
-			return not_to_be_had(c, a, ip, p, e);
-		grant(c, a, ask, p, ip);
-	}
-	return 0;
 }
 
 static int choose_family(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
@@ -328,7 +179,7 @@ static int choose(struct choice *c, const struct ipam_ask *asks, size_t ask, str
 		    strcmp(asks[i].who.ifname, a->who.ifname) == 0)
 			return err_kind(e, ERR_CONF, -EINVAL, "NIC %s is asked for twice",
 					a->who.ifname);
-	if (a->sticky && !text(a->who.pod_name)[0])
+	if (a->sticky && !select_text(a->who.pod_name)[0])
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"sticky addresses need K8S_POD_NAME in CNI_ARGS (NIC %s)",
 				a->who.ifname);

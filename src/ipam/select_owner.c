@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses that are not just any: held already, kept for the pod, asked for by name. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/select_priv.h"
+
+static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->usable, a))
+			return l->v[i];
+	return NULL;
+}
+
+/* Whether a lease is, or was, the sticky one of the ask's pod and interface. */
+static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
+{
+	return (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky)) &&
+	       strcmp(l->ifname, who->ifname) == 0 &&
+	       strcmp(l->pod_name, select_text(who->pod_name)) == 0 &&
+	       strcmp(l->pod_namespace, select_text(who->pod_namespace)) == 0;
+}
+
+static void give_back(struct choice *c, const struct lease *l)
+{
+	struct lease n = LEASE_INIT;
+
+	n.address = l->address;
+	n.state = LEASE_FREE;
+	n.at_ms = c->f->now_ms;
+	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
+}
+
+/*
+ * The address kept for this pod, also out of the hands of its former container: two pods of one
+ * name do not live at a time. One that the pod may not or does not want to have any more
+ * (other pools, no longer sticky) is given back.
+ */
+bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		 const struct pool_list *l)
+{
+	bool found = false;
+
+	if (!select_text(a->who.pod_name)[0])
+		return false;
+	for (size_t i = 0; i < c->f->leases->n; i++) {
+		const struct lease *s = &c->f->leases->v[i];
+		const struct pool *p;
+
+		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
+			continue;
+		p = a->sticky && !found ? pool_with(l, &s->address.ip) : NULL;
+		if (p && !choice_has(c, &s->address.ip)) {
+			choice_grant(c, a, ask, p, &s->address.ip);
+			found = true;
+		} else if (s->state == LEASE_KEPT) {
+			give_back(c, s);
+		}
+	}
+	return found;
+}
+
+/* What is held must be what is asked for: no name, or the very addresses. */
+static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t family,
+		      const struct lease *held, struct err *e)
+{
+	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family && !choice_has(c, &a->want[i]))
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"NIC %s asks for %s but holds %s already: DEL comes first",
+					a->who.ifname, ip_str(&a->want[i], want),
+					ip_str(&held->address.ip, has));
+	return 1;
+}
+
+/* 1: the owner has addresses of this family already, from an earlier ask. */
+int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		struct err *e)
+{
+	const struct lease *held = NULL;
+
+	for (size_t i = 0; i < c->f->leases->n; i++) {
+		const struct lease *l = &c->f->leases->v[i];
+
+		if (l->state != LEASE_USED || l->address.ip.family != family ||
+		    !lease_is(l, a->who.container_id, a->who.ifname))
+			continue;
+		choice_pick(c, ask, &l->address, pool_of(c->f->pools, &l->address.ip), true);
+		held = l;
+	}
+	return held ? check_held(c, a, family, held, e) : 0;
+}
+
+bool wants_family(const struct ipam_ask *a, uint8_t family)
+{
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family)
+			return true;
+	return false;
+}
+
+static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const struct ipaddr *ip,
+			 const struct pool *p, struct err *e)
+{
+	const struct lease *l = lease_find(c->f->leases, ip);
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf who;
+
+	buf_init(&who, 400);
+	ip_str(ip, addr);
+	if (l && l->state == LEASE_QUARANTINED)
+		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+				"NIC %s asks for %s, which is in quarantine after a conflict",
+				a->who.ifname, addr);
+	if (l)
+		lease_owner_str(l, &who);
+	return err_kind(e, ERR_AGAIN, -EADDRINUSE, "NIC %s asks for %s of pool '%s', which %s has",
+			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
+}
+
+/* Addresses asked for by name: any of the ask's pools that has them. */
+int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		  const struct pool_list *l, struct err *e)
+{
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf names;
+
+	buf_init(&names, 300);
+	for (size_t i = 0; i < a->n_want; i++) {
+		const struct ipaddr *ip = &a->want[i];
+		const struct pool *p = pool_with(l, ip);
+
+		if (ip->family != family)
+			continue;
+		if (!p) {
+			select_words_pools(l, &names);
+			return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
+					"NIC %s asks for %s, which none of its pools %s can give",
+					a->who.ifname, ip_str(ip, addr), names.p);
+		}
+		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
+			return not_to_be_had(c, a, ip, p, e);
+		choice_grant(c, a, ask, p, ip);
+	}
+	return 0;
+}
