@@ -141,7 +141,7 @@ static int gc_net(const struct aio *x, size_t i, struct err *e)
 	call.valid = valid;
 	ipam.call = &call;
 	if (net->native && ipam.conf)
-		r = attach_ipam_gc(&ipam, 1, e);
+		r = cni_ipam_gc(&ipam, 1, e);
 	else if (!net->native)
 		r = gc_plugin(x, i, &first, valid, e);
 	for (size_t k = 0; r >= 0 && k < net->n_before; k++)
@@ -222,7 +222,7 @@ int aio_status(struct aio *x, struct err *e)
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = status_rail(w, &x->rails[i], e);
 	if (r >= 0 && n)
-		r = attach_ipam_status(calls, n, e);
+		r = cni_ipam_status(calls, n, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = status_plugins(x, i, e);
 	return r;

@@ -79,7 +79,7 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
 		       struct err *e)
 {
-	const char *type;
+	const char *type = NULL;
 	int r = type_of(plugin, place, &type, e);
 
 	if (r < 0)

@@ -149,8 +149,4 @@ int attach_prev_iface(const struct cni_result *prev, const char *ifname);
  * by the gateway. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
-/* --- IPAM verbs that carry no result, for GC and STATUS --- */
-int attach_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
-int attach_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
-
 #endif

@@ -109,7 +109,7 @@ static int gc(struct cni_call *c, struct err *e)
 {
 	const struct cni_ipam_call call = ipam_call(c);
 
-	return attach_ipam_gc(&call, 1, e);
+	return *cni_ipam_type(c->conf) ? cni_ipam_gc(&call, 1, e) : 0;
 }
 
 /* Whether an ADD could work: the master is there and takes the MTU, the IPAM says yes. */
@@ -130,7 +130,9 @@ static int status(struct cni_call *c, struct err *e)
 		if (r < 0)
 			err_default_kind(e, ERR_UNAVAILABLE);
 	}
-	return r < 0 ? r : attach_ipam_status(&call, 1, e);
+	if (r >= 0 && *cni_ipam_type(c->conf))
+		r = cni_ipam_status(&call, 1, e);
+	return r;
 }
 
 const struct cni_plugin cni_macvlan = {

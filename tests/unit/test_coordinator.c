@@ -1,0 +1,919 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The coordinator's decisions, with plain structs: what a plan says, as text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cni/coordinator.h"
+
+enum { LO = 1, ETH0 = 2, VETH0 = 3, NET1 = 4, NET2 = 5, HOST_END = 70, OTHER = 80 };
+
+static struct ipaddr ip(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(s), &a), 0);
+	return a;
+}
+
+static struct ipnet net(const char *s)
+{
+	struct ipnet n;
+
+	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
+	return n;
+}
+
+static struct mac mac(uint8_t last)
+{
+	return (struct mac){.len = 6, .b = {0x0a, 0, 0, 0, 0, last}};
+}
+
+/* --- facts --- */
+
+static void add_link(struct co_facts *f, int index, const char *name)
+{
+	struct link *l = &VEC_PUSH(f->links, f->n_links);
+
+	l->index = index;
+	str_copy(l->name, sizeof(l->name), name);
+	l->flags = IFF_UP | (index == LO ? IFF_LOOPBACK : IFF_BROADCAST | IFF_MULTICAST);
+	l->mac = mac((uint8_t)index);
+	l->txqlen = 1000;
+}
+
+static void add_addr(struct co_facts *f, int index, const char *text)
+{
+	struct addr *a = &VEC_PUSH(f->addrs, f->n_addrs);
+	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
+
+	a->index = index;
+	a->net = net(text);
+	/* the kernel's connected route */
+	r->dst = ipnet_network(&a->net);
+	r->family = a->net.ip.family;
+	r->index = index;
+	r->table = TABLE_MAIN;
+	r->type = 1;
+	r->scope = r->family == 4 ? SCOPE_LINK : 0;
+	r->priority = r->family == 6 ? 256 : 0;
+	if (r->family == 4)
+		r->src = a->net.ip;
+}
+
+static void add_route(struct co_facts *f, const char *dst, const char *gw, int index)
+{
+	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
+
+	r->dst = net(dst);
+	r->family = r->dst.ip.family;
+	r->gw = ip(gw);
+	r->index = index;
+	r->table = TABLE_MAIN;
+	r->type = 1;
+	r->priority = r->family == 6 ? 1024 : 0;
+}
+
+static void add_host_ip(struct co_facts *f, const char *text)
+{
+	VEC_PUSH(f->host_ips, f->n_host_ips) = ip(text);
+}
+
+static void add_lookup(struct co_facts *f, const char *pod, const char *src)
+{
+	VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){ip(pod), ip(src)};
+}
+
+/* eth0 by macvlan and veth0, as they are when eth0's coordinator plans. */
+static void underlay_pod(struct co_facts *f)
+{
+	*f = (struct co_facts){0};
+	add_link(f, LO, "lo");
+	add_link(f, ETH0, "eth0");
+	add_link(f, VETH0, "veth0");
+	add_addr(f, ETH0, "172.16.0.20/24");
+	add_route(f, "0.0.0.0/0", "172.16.0.1", ETH0);
+	add_lookup(f, "172.16.0.20", "172.16.0.2");
+	add_host_ip(f, "172.16.1.2");
+	add_host_ip(f, "172.16.0.2");
+	f->host_veth.index = HOST_END;
+	f->host_veth.mac = mac(HOST_END);
+	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "vethabc");
+}
+
+static void plug(struct co_facts *f, int index, const char *name, const char *address,
+		 const char *gw)
+{
+	add_link(f, index, name);
+	add_addr(f, index, address);
+	if (gw)
+		add_route(f, strchr(gw, ':') ? "::/0" : "0.0.0.0/0", gw, index);
+}
+
+/* eth0 by another plugin, a veth. */
+static void overlay_pod(struct co_facts *f)
+{
+	*f = (struct co_facts){0};
+	add_link(f, LO, "lo");
+	add_link(f, ETH0, "eth0");
+	add_addr(f, ETH0, "10.233.70.5/32");
+	add_route(f, "0.0.0.0/0", "169.254.1.1", ETH0);
+	add_lookup(f, "10.233.70.5", "172.16.0.2");
+	add_host_ip(f, "172.16.0.2");
+	f->host_veth.index = HOST_END;
+	f->host_veth.mac = mac(HOST_END);
+	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "cali0");
+}
+
+/* --- plans as text --- */
+
+static void put_ip(struct buf *b, const char *word, const struct ipaddr *a)
+{
+	char text[IP_TEXT_MAX];
+
+	if (a->family)
+		buf_printf(b, " %s %s", word, ip_str(a, text));
+}
+
+static void put_route(struct buf *b, const struct route *r)
+{
+	char text[IP_TEXT_MAX];
+
+	buf_printf(b, "route %s", ipnet_str(&r->dst, text));
+	put_ip(b, "via", &r->gw);
+	buf_printf(b, " dev %d", r->index);
+	put_ip(b, "src", &r->src);
+	if (r->scope)
+		buf_printf(b, " scope %d", r->scope);
+	if (r->mtu)
+		buf_printf(b, " mtu %u", r->mtu);
+	if (r->onlink)
+		buf_str(b, " onlink");
+	buf_printf(b, " table %u", r->table);
+}
+
+static void put_rule(struct buf *b, const struct rule *r)
+{
+	char text[IP_TEXT_MAX];
+
+	buf_str(b, "rule");
+	if (r->src.ip.family)
+		buf_printf(b, " from %s", ipnet_str(&r->src, text));
+	if (r->mark)
+		buf_printf(b, " fwmark %u", r->mark);
+	buf_printf(b, " v%d table %u", r->family, r->table);
+	if (r->has_priority)
+		buf_printf(b, " pref %u", r->priority);
+}
+
+static void put_step(struct buf *b, const struct co_step *s)
+{
+	char text[MAC_TEXT_MAX], a[IP_TEXT_MAX];
+
+	buf_str(b, s->side == CO_POD ? "pod " : "host ");
+	switch (s->what) {
+	case CO_LINK_UP: buf_printf(b, "up %d", s->index); break;
+	case CO_LINK_MAC: buf_printf(b, "mac %d %s", s->index, mac_str(&s->mac, text)); break;
+	case CO_LINK_TXQLEN: buf_printf(b, "txqlen %d %u", s->index, s->num); break;
+	case CO_ADDR_ADD: buf_printf(b, "addr %s dev %d", ipnet_str(&s->net, a), s->index); break;
+	case CO_SYSCTL: buf_printf(b, "%s=%s", s->key, s->value); break;
+	case CO_NEIGH_DEL: buf_printf(b, "-neigh %s dev %d", ip_str(&s->net.ip, a), s->index); break;
+	case CO_NEIGH_ADD:
+		buf_printf(b, "neigh %s dev %d %s", ip_str(&s->net.ip, a), s->index,
+			   mac_str(&s->mac, text));
+		break;
+	case CO_ROUTE_DEL: buf_char(b, '-'); /* fall through */
+	case CO_ROUTE_ADD: put_route(b, &s->route); break;
+	case CO_RULE_ADD: put_rule(b, &s->rule); break;
+	case CO_MARKS: buf_printf(b, "marks %s %u", s->ifname, s->num); break;
+	}
+	buf_char(b, '\n');
+}
+
+static struct co_conf conf_of(void)
+{
+	return (struct co_conf){.default_nic = "eth0",
+				.tune_routes = true,
+				.host_table = 500,
+				.rp_filter = -1,
+				.veth_mtu = 1500};
+}
+
+struct nic_plan {
+	struct err e;
+	int r;
+	struct co_nic nic;
+	struct buf text;
+};
+
+static void plan(struct nic_plan *p, struct co_facts *f, const struct co_conf *c,
+		 const char *ifname)
+{
+	struct co_plan *steps = xcalloc(1, sizeof(*steps));
+
+	*p = (struct nic_plan){.nic = {.conf = c, .ifname = ifname, .network = "net"}};
+	buf_init(&p->text, 1 << 16);
+	p->r = co_plan_nic(&p->nic, 0, f, steps, &p->e);
+	for (size_t i = 0; i < steps->n; i++)
+		put_step(&p->text, &steps->steps[i]);
+	co_plan_free(steps);
+}
+
+static void says(struct co_facts *f, const struct co_conf *c, const char *ifname, const char *want)
+{
+	struct nic_plan p;
+
+	plan(&p, f, c, ifname);
+	if (p.r < 0)
+		fail_msg("%s", p.e.text);
+	assert_string_equal(p.text.p, want);
+	buf_done(&p.text);
+}
+
+static void refuses(struct co_facts *f, const struct co_conf *c, const char *ifname,
+		    const char *word)
+{
+	struct nic_plan p;
+
+	plan(&p, f, c, ifname);
+	assert_true(p.r < 0);
+	if (!strstr(p.e.text, word))
+		fail_msg("'%s' is not in '%s'", word, p.e.text);
+	buf_done(&p.text);
+}
+
+/* --- underlay --- */
+
+/* reference 2.6, first example */
+static void test_first_underlay_nic(void **state)
+{
+	struct ipnet cidrs[] = {net("10.233.64.0/18"), net("10.233.0.0/18"), net("fd09::/64")};
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	c.cidrs = cidrs;
+	c.n_cidrs = 3;
+	c.rp_filter = 0;
+	says(&f, &c, "eth0",
+	     "pod net/ipv4/conf/all/rp_filter=0\n"
+	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+	     "pod route 10.233.64.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
+	     "pod route 10.233.0.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
+	     "pod marks veth0 1\n"
+	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n");
+	co_facts_done(&f);
+}
+
+/* Later NICs: 3 and 4 links are up, so tables 101 (shared with eth0's) and 102. */
+static void test_later_underlay_nics(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plan(&p, &f, &c, "eth0");
+	buf_done(&p.text);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	says(&f, &c, "net1",
+	     "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:03\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+	     "pod rule from 172.16.1.20/32 v4 table 101\n"
+	     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
+	     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
+	     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
+	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	says(&f, &c, "net2",
+	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:03\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+	     "pod rule from 172.16.2.20/32 v4 table 102\n"
+	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
+	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
+	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
+	co_facts_done(&f);
+}
+
+/* All NICs at once give the text of NICs one by one: the later ones are hidden. */
+static void test_all_at_once_is_one_by_one(void **state)
+{
+	static const char *const names[] = {"eth0", "net1", "net2"};
+	static const int hidden[] = {NET1, NET2};
+	struct co_conf c = conf_of();
+	struct nic_plan one[3], all[3];
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plan(&one[0], &f, &c, "eth0");
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan(&one[1], &f, &c, "net1");
+	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	plan(&one[2], &f, &c, "net2");
+	co_facts_done(&f);
+
+	underlay_pod(&f);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	add_lookup(&f, "172.16.2.20", "172.16.9.9");
+	for (size_t i = 0; i < 3; i++) {
+		f.hidden = hidden + i;
+		f.n_hidden = 2 - i;
+		if (i == 2)
+			f.n_lookups--;
+		plan(&all[i], &f, &c, names[i]);
+		assert_int_equal(all[i].r, 0);
+		assert_string_equal(all[i].text.p, one[i].text.p);
+		buf_done(&all[i].text);
+		buf_done(&one[i].text);
+	}
+	f.hidden = NULL;
+	co_facts_done(&f);
+}
+
+static void test_hidden_link_is_not_there(void **state)
+{
+	static const int hidden[] = {NET1};
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	f.hidden = hidden;
+	f.n_hidden = 1;
+	refuses(&f, &c, "net1", "Link not found");
+	co_facts_done(&f);
+}
+
+/* What the kernel says about an address behind our own pair is no answer. */
+static void test_later_nic_keeps_the_chosen_node_address(void **state)
+{
+	struct ipnet cidr = net("10.96.0.0/12");
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plan(&p, &f, &c, "eth0");
+	buf_done(&p.text);
+	f.lookups[0].src = ip("172.16.7.7");
+	add_host_ip(&f, "172.16.7.7");
+	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
+	c.cidrs = &cidr;
+	c.n_cidrs = 1;
+	plan(&p, &f, &c, "net1");
+	assert_non_null(strstr(p.text.p, "pod route 10.96.0.0/12 via 172.16.0.2 dev 3"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+static void test_dual_stack(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	add_addr(&f, ETH0, "fd00::20/64");
+	add_addr(&f, ETH0, "fe80::1/64");
+	add_route(&f, "::/0", "fd00::1", ETH0);
+	add_lookup(&f, "fd00::20", "fd00::2");
+	says(&f, &c, "eth0",
+	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
+	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+	     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
+	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod neigh fd00::2 dev 3 0a:00:00:00:00:46\n"
+	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "pod route fd00::2/128 dev 3 table 101\n"
+	     "pod route fd00::2/128 dev 3 table 254\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host rule v6 table 500 pref 1000\n"
+	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+	     "host route fd00::20/128 dev 70 table 500\n"
+	     "pod marks veth0 1\n"
+	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
+	     "pod rule fwmark 1 v6 table 100 pref 1000\n"
+	     "pod route ::/0 via fd00::2 dev 3 table 100\n");
+	co_facts_done(&f);
+}
+
+/* Default routes of several NICs are one multipath route in IPv6: one hop moves. */
+static void test_v6_multipath_default(void **state)
+{
+	struct co_conf c = conf_of();
+	struct route *r;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	add_addr(&f, ETH0, "fd00::20/64");
+	plug(&f, NET1, "net1", "fd01::20/64", NULL);
+	r = &VEC_PUSH(f.routes, f.n_routes);
+	*r = (struct route){.dst = net("::/0"), .family = 6, .table = TABLE_MAIN, .priority = 1024,
+			    .mtu = 4200, .type = 1, .n_hops = 2};
+	r->hops = xcalloc(2, sizeof(*r->hops));
+	r->hops[0] = (struct route_hop){ETH0, ip("fd00::1"), 1};
+	r->hops[1] = (struct route_hop){NET1, ip("fd01::1"), 1};
+	says(&f, &c, "net1",
+	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
+	     "host neigh fd01::20 dev 70 0a:00:00:00:00:03\n"
+	     "host rule v6 table 500 pref 1000\n"
+	     "host route fd01::20/128 dev 70 table 500\n"
+	     "pod rule from fd01::20/128 v6 table 101\n"
+	     "pod route fd01::/64 dev 4 table 101\n"
+	     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
+	     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
+	/* the facts followed: one plain route is left */
+	for (size_t i = 0; i < f.n_routes; i++)
+		if (f.routes[i].table == TABLE_MAIN && ipnet_is_default(&f.routes[i].dst) &&
+		    f.routes[i].family == 6)
+			assert_true(!f.routes[i].n_hops && f.routes[i].index == ETH0);
+	co_facts_done(&f);
+}
+
+static void test_default_route_nic(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plan(&p, &f, &c, "eth0");
+	buf_done(&p.text);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	c.default_route_nic = "net1";
+	plan(&p, &f, &c, "net1");
+	assert_non_null(strstr(p.text.p, "pod rule from 172.16.0.20/32 v4 table 101\n"));
+	assert_non_null(strstr(p.text.p, "pod route 0.0.0.0/0 via 172.16.0.1 dev 2 table 101\n"
+					 "pod -route 0.0.0.0/0 via 172.16.0.1 dev 2 table 254\n"));
+	assert_null(strstr(p.text.p, "-route 0.0.0.0/0 via 172.16.1.1"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+/* Naming a NIC that is not there fails; one that the same call makes later waits for its turn. */
+static void test_default_route_nic_not_there(void **state)
+{
+	static const int hidden[] = {NET2};
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	c.default_route_nic = "net2";
+	refuses(&f, &c, "net1", "podDefaultRouteNIC: net2 don't exist in pod");
+	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	f.hidden = hidden;
+	f.n_hidden = 1;
+	plan(&p, &f, &c, "net1");
+	assert_int_equal(p.r, 0);
+	assert_non_null(strstr(p.text.p, "pod rule from 172.16.1.20/32"));
+	buf_done(&p.text);
+	f.hidden = NULL;
+	f.n_hidden = 0;
+	co_facts_done(&f);
+}
+
+static void test_no_default_route_no_tuning(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	f.n_routes--; /* eth0's default */
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan(&p, &f, &c, "net1");
+	assert_int_equal(p.r, 0);
+	assert_null(strstr(p.text.p, "rule from"));
+	assert_null(strstr(p.text.p, "-route"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+static void test_policy_routes(void **state)
+{
+	struct co_policy policy[] = {{net("10.60.0.0/16"), ip("172.16.1.99")},
+				     {net("fd60::/64"), ip("fd01::99")}};
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	c.policy = policy;
+	c.n_policy = 2;
+	underlay_pod(&f);
+	plan(&p, &f, &c, "eth0");
+	assert_non_null(strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 2 table 254\n"));
+	assert_null(strstr(p.text.p, "fd60"));
+	buf_done(&p.text);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan(&p, &f, &c, "net1");
+	assert_non_null(strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+/* --- overlay --- */
+
+static void test_overlay(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	overlay_pod(&f);
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	says(&f, &c, "net1",
+	     "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:02\n"
+	     "pod neigh 172.16.0.2 dev 2 0a:00:00:00:00:46\n"
+	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 101\n"
+	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 254\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+	     "pod rule from 172.16.1.20/32 v4 table 101\n"
+	     "pod rule from 10.233.70.5/32 v4 table 100\n"
+	     "pod route 0.0.0.0/0 via 169.254.1.1 dev 2 table 100\n"
+	     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
+	     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
+	     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
+	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	says(&f, &c, "net2",
+	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:02\n"
+	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 102\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+	     "pod rule from 172.16.2.20/32 v4 table 102\n"
+	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
+	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
+	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
+	co_facts_done(&f);
+}
+
+/* A gateway outside every subnet is only taken with its flag. */
+static void test_onlink_is_kept(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	overlay_pod(&f);
+	f.routes[f.n_routes - 1].onlink = true;
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan(&p, &f, &c, "net1");
+	assert_non_null(strstr(p.text.p, "via 169.254.1.1 dev 2 onlink table 100\n"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+/* --- stage --- */
+
+static void test_stage(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_stage s;
+	struct err e = ERR_INIT;
+	struct co_facts f;
+
+	(void)state;
+	overlay_pod(&f);
+	add_link(&f, NET1, "net1");
+	assert_int_equal(co_stage(&c, &f, "net1", &s, &e), 0);
+	assert_true(s.mode == CO_OVERLAY && s.first && s.table == 101);
+	add_link(&f, NET2, "net2");
+	assert_int_equal(co_stage(&c, &f, "net2", &s, &e), 0);
+	assert_true(s.mode == CO_OVERLAY && !s.first && s.table == 102);
+	/* a link that is down, or no Ethernet, does not count */
+	add_link(&f, 6, "dummy0");
+	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
+	assert_int_equal(co_stage(&c, &f, "net2", &s, &e), 0);
+	assert_int_equal(s.table, 102);
+	assert_int_equal(co_stage(&c, &f, "eth0", &s, &e), 0);
+	assert_true(s.mode == CO_UNDERLAY && s.first && s.table == 101);
+	c.mode = CO_OVERLAY;
+	assert_true(co_stage(&c, &f, "eth0", &s, &e) < 0);
+	c.mode = CO_UNDERLAY;
+	err_clear(&e);
+	assert_true(co_stage(&c, &f, "net1", &s, &e) < 0);
+	assert_non_null(strstr(e.text, "please enable coordinator plugin in previous interface"));
+	co_facts_done(&f);
+}
+
+static void test_mixed_modes_are_refused(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
+	c.mode = CO_OVERLAY;
+	refuses(&f, &c, "net1", "veth0");
+	co_facts_done(&f);
+}
+
+static void test_nic_without_address(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	add_link(&f, NET1, "net1");
+	add_addr(&f, NET1, "fe80::1/64");
+	refuses(&f, &c, "net1", "no usable IP addresses on \"net1\"");
+	co_facts_done(&f);
+}
+
+static void test_wants_veth(void **state)
+{
+	struct co_conf c = conf_of(), overlay = conf_of();
+	struct co_nic nics[] = {{.ifname = "net1", .conf = &c}, {.ifname = "eth0", .conf = &c}};
+	size_t at;
+
+	(void)state;
+	assert_true(co_wants_veth(nics, 2, &at));
+	assert_int_equal(at, 1);
+	assert_false(co_wants_veth(nics, 1, &at));
+	overlay.mode = CO_OVERLAY;
+	nics[1].conf = &overlay;
+	assert_false(co_wants_veth(nics, 2, &at));
+	nics[1].conf = NULL;
+	assert_false(co_wants_veth(nics, 2, &at));
+}
+
+/* --- the NIC --- */
+
+static void test_mac_prefix_and_queue(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+	char text[MAC_TEXT_MAX];
+
+	(void)state;
+	underlay_pod(&f);
+	c.has_mac_prefix = true;
+	c.mac_prefix[0] = 0x0a;
+	c.mac_prefix[1] = 0x1b;
+	c.txqlen = 4321;
+	c.veth_addr = ip("169.254.200.1");
+	f.links[1].flags &= ~(uint32_t)IFF_UP;
+	plan(&p, &f, &c, "eth0");
+	assert_int_equal(strncmp(p.text.p,
+				 "pod up 2\n"
+				 "pod addr 169.254.200.1/32 dev 3\n"
+				 "pod mac 2 0a:1b:ac:10:00:14\n"
+				 "pod txqlen 2 4321\n",
+				 strlen("pod up 2\npod addr 169.254.200.1/32 dev 3\n"
+					"pod mac 2 0a:1b:ac:10:00:14\npod txqlen 2 4321\n")),
+			 0);
+	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:ac:10:00:14");
+	buf_done(&p.text);
+	co_facts_done(&f);
+
+	/* IPv6: the last four bytes */
+	underlay_pod(&f);
+	plug(&f, NET1, "net1", "fd00::a:b0c/64", NULL);
+	plan(&p, &f, &c, "net1");
+	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:00:0a:0b:0c");
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+/* --- the node --- */
+
+static void test_stale_entries_of_the_node(void **state)
+{
+	struct co_conf c = conf_of();
+	struct route stale = {.dst = net("172.16.0.20"), .family = 4, .index = OTHER, .table = 500,
+			      .scope = SCOPE_LINK};
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	VEC_PUSH(f.host_neighs, f.n_host_neighs) = (struct neigh){.index = OTHER,
+								  .ip = ip("172.16.0.20")};
+	VEC_PUSH(f.host_neighs, f.n_host_neighs) = (struct neigh){.index = OTHER,
+								  .ip = ip("172.16.0.21")};
+	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
+	stale.dst = net("172.16.0.21");
+	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
+	plan(&p, &f, &c, "eth0");
+	assert_non_null(strstr(p.text.p, "host -neigh 172.16.0.20 dev 80\n"));
+	assert_non_null(strstr(p.text.p, "host -route 172.16.0.20/32 dev 80 scope 253 table 500\n"
+					 "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"));
+	assert_null(strstr(p.text.p, "172.16.0.21"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+/* What is there already is no step, so undo never takes it away. */
+static void test_second_time_changes_little(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	plan(&p, &f, &c, "eth0");
+	assert_non_null(strstr(p.text.p, "route"));
+	buf_done(&p.text);
+	plan(&p, &f, &c, "eth0");
+	assert_null(strstr(p.text.p, "route"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
+static void test_names(void **state)
+{
+	static const char *const not[] = {"lo",	       "docker0", "veth12", "cali123", "cni0",
+					  "flannel.1", "kube-ipvs0", "cilium_host", "virbr0"};
+	static const char *const ours[] = {"eth0", "ens1f0np0", "bond0", "br0", "lo1", "rail0"};
+	char name[LINK_NAME_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(not) / sizeof(not[0]); i++)
+		assert_false(co_host_link_counts(not[i]));
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		assert_true(co_host_link_counts(ours[i]));
+	co_host_veth_name("0123456789abcdef", name);
+	assert_string_equal(name, "veth0123456789a");
+	co_host_veth_name("x", name);
+	assert_string_equal(name, "vethx");
+}
+
+/* Only what we marked, for this network, whose pod is gone. */
+static void test_leftovers(void **state)
+{
+	const struct cni_attachment valid[] = {{"alive", "eth0"}};
+	struct link l = {.kind = "veth", .name = "vethdead", .alias = "unirail rails dead"};
+
+	(void)state;
+	assert_true(co_is_leftover(&l, "rails", valid, 1));
+	assert_false(co_is_leftover(&l, "rail", valid, 1));
+	assert_false(co_is_leftover(&l, "other", valid, 1));
+	str_copy(l.alias, sizeof(l.alias), "unirail rails alive");
+	assert_false(co_is_leftover(&l, "rails", valid, 1));
+	assert_true(co_is_leftover(&l, "rails", valid, 0));
+	str_copy(l.alias, sizeof(l.alias), "");
+	assert_false(co_is_leftover(&l, "rails", valid, 0));
+	str_copy(l.alias, sizeof(l.alias), "unirail rails dead");
+	str_copy(l.kind, sizeof(l.kind), "macvlan");
+	assert_false(co_is_leftover(&l, "rails", valid, 0));
+}
+
+/* --- netconf --- */
+
+static int read_conf(const char *text, struct co_conf *c, struct json_doc **d, struct err *e)
+{
+	err_clear(e);
+	assert_int_equal(json_parse(d, span_of(text), 1 << 16, e), 0);
+	return co_conf_read(*d, json_root(*d), c, e);
+}
+
+static void test_conf_defaults(void **state)
+{
+	struct json_doc *d;
+	struct co_conf c;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(read_conf("{}", &c, &d, &e), 0);
+	assert_true(c.mode == CO_AUTO && c.tune_routes && c.host_table == 500 && c.rp_filter == 0);
+	assert_true(c.veth_mtu == 1500 && !c.txqlen && !c.has_mac_prefix && !c.veth_addr.family);
+	assert_string_equal(c.default_nic, "eth0");
+	assert_null(c.default_route_nic);
+	co_conf_done(&c);
+	json_free(d);
+}
+
+static void test_conf(void **state)
+{
+	struct json_doc *d;
+	struct co_conf c;
+	struct err e = ERR_INIT;
+	char text[IP_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(
+		read_conf("{\"mode\":\"disable\",\"hijackCIDR\":[\"10.9.9.9\"],"
+			  "\"serviceCIDR\":[\"10.0.0.0/18\"],\"OverlayPodCIDR\":[\"10.1.0.7/16\"],"
+			  "\"tunePodRoutes\":false,\"podDefaultRouteNIC\":\"net1\",\"podRPFilter\":-3,"
+			  "\"podMACPrefix\":\"0a-1B\",\"hostRuleTable\":0,\"vethMTU\":1400,"
+			  "\"policyRoutes\":[{\"dst\":\"10.7.0.0/16\",\"gw\":\"10.0.0.1\"}],"
+			  "\"detectGateway\":true,\"logOptions\":{\"logLevel\":\"debug\"}}",
+			  &c, &d, &e),
+		0);
+	assert_true(c.mode == CO_DISABLED && !c.tune_routes && c.rp_filter == -1);
+	assert_true(c.host_table == 500 && c.veth_mtu == 1400 && c.mac_prefix[1] == 0x1b);
+	assert_string_equal(c.default_route_nic, "net1");
+	assert_int_equal(c.n_cidrs, 3);
+	assert_string_equal(ipnet_str(&c.cidrs[0], text), "10.1.0.0/16");
+	assert_string_equal(ipnet_str(&c.cidrs[2], text), "10.9.9.9/32");
+	assert_int_equal(c.n_policy, 1);
+	co_conf_done(&c);
+	json_free(d);
+}
+
+static void test_conf_refused(void **state)
+{
+	static const struct {
+		const char *text, *word;
+	} bad[] = {
+		{"{\"mode\":\"sideways\"}", "conf.mode is 'sideways'"},
+		{"{\"podMACPrefix\":\"01:00\"}", "unicast"},
+		{"{\"podMACPrefix\":\"0,:00\"}", "conf.podMACPrefix is '0,:00'"},
+		{"{\"podMACPrefix\":\"0x:00\"}", "conf.podMACPrefix"},
+		{"{\"podRPFilter\":3}", "invalid rp_filter value"},
+		{"{\"vethMTU\":0}", "vethMTU must be greater than 0"},
+		{"{\"hijackCIDR\":[\"10.0.0.0/8\",\"x\"]}", "conf.hijackCIDR[1] is 'x'"},
+		{"{\"vethLinkAddress\":\"x\"}", "conf.vethLinkAddress is 'x'"},
+		{"{\"policyRoutes\":[{\"dst\":\"x\",\"gw\":\"10.0.0.1\"}]}", "invalid route dst"},
+		{"{\"policyRoutes\":[{\"dst\":\"10.0.0.0/8\",\"gw\":\"x\"}]}", "invalid route gw"},
+		{"{\"policyRoutes\":[{\"dst\":\"10.0.0.0/8\",\"gw\":\"fd00::1\"}]}", "families"},
+	};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct json_doc *d;
+		struct co_conf c;
+
+		assert_true(read_conf(bad[i].text, &c, &d, &e) < 0);
+		assert_int_equal(e.kind, ERR_CONF);
+		if (!strstr(e.text, bad[i].word))
+			fail_msg("'%s' is not in '%s'", bad[i].word, e.text);
+		json_free(d);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first_underlay_nic),
+		cmocka_unit_test(test_later_underlay_nics),
+		cmocka_unit_test(test_all_at_once_is_one_by_one),
+		cmocka_unit_test(test_hidden_link_is_not_there),
+		cmocka_unit_test(test_later_nic_keeps_the_chosen_node_address),
+		cmocka_unit_test(test_dual_stack),
+		cmocka_unit_test(test_v6_multipath_default),
+		cmocka_unit_test(test_default_route_nic),
+		cmocka_unit_test(test_default_route_nic_not_there),
+		cmocka_unit_test(test_no_default_route_no_tuning),
+		cmocka_unit_test(test_policy_routes),
+		cmocka_unit_test(test_overlay),
+		cmocka_unit_test(test_onlink_is_kept),
+		cmocka_unit_test(test_stage),
+		cmocka_unit_test(test_mixed_modes_are_refused),
+		cmocka_unit_test(test_nic_without_address),
+		cmocka_unit_test(test_wants_veth),
+		cmocka_unit_test(test_mac_prefix_and_queue),
+		cmocka_unit_test(test_stale_entries_of_the_node),
+		cmocka_unit_test(test_second_time_changes_little),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_leftovers),
+		cmocka_unit_test(test_conf_defaults),
+		cmocka_unit_test(test_conf),
+		cmocka_unit_test(test_conf_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
