@@ -24,7 +24,8 @@ static int fail(struct err *e, int code, const char *what, const char *subject)
 {
 	const char *remedy = code == -EPERM ? ": needs CAP_SYS_ADMIN: run as root" : "";
 
-	return err_kind(e, ERR_NETNS, code, "%s%s: %s%s", what, subject, errno_name(code), remedy);
+	return err_kind(e, ERR_NETNS, code, *subject ? "%s '%s': %s%s" : "%s%s: %s%s", what,
+			subject, errno_name(code), remedy);
 }
 
 static int check_magic(const char *path, struct err *e)
@@ -52,7 +53,7 @@ int netns_open(const char *path, int *ret, struct err *e)
 		return r;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return fail(e, -errno, "open network namespace ", path);
+		return fail(e, -errno, "open network namespace", path);
 	/* The magic is also that of /proc/self/status and of a PID namespace. */
 	if (ioctl(fd, NS_GET_NSTYPE) != CLONE_NEWNET)
 		return err_kind(e, ERR_NETNS, -EINVAL, "open '%s': not a network namespace", path);
@@ -65,7 +66,7 @@ int netns_current(int *ret, struct err *e)
 	int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return fail(e, -errno, "open network namespace ", "'/proc/thread-self/ns/net'");
+		return fail(e, -errno, "open network namespace", "/proc/thread-self/ns/net");
 	*ret = fd;
 	return 0;
 }
@@ -153,7 +154,7 @@ static int mount_point(const char *path, struct err *e)
 	int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
 
 	if (fd < 0)
-		return fail(e, -errno, "create network namespace file ", path);
+		return fail(e, -errno, "create network namespace file", path);
 	close(fd);
 	return 0;
 }
@@ -168,7 +169,7 @@ int netns_pin(int fd, const char *path, struct err *e)
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
 	if (mount(from, path, "none", MS_BIND, NULL) == 0)
 		return 0;
-	r = fail(e, -errno, "mount network namespace on ", path);
+	r = fail(e, -errno, "mount network namespace on", path);
 	unlink(path);
 	return r;
 }
@@ -177,8 +178,8 @@ int netns_unpin(const char *path, struct err *e)
 {
 	/* EINVAL: not a mount point (any more) */
 	if (umount2(path, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
-		return fail(e, -errno, "unmount network namespace ", path);
+		return fail(e, -errno, "unmount network namespace", path);
 	if (unlink(path) < 0 && errno != ENOENT)
-		return fail(e, -errno, "remove network namespace file ", path);
+		return fail(e, -errno, "remove network namespace file", path);
 	return 0;
 }

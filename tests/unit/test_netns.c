@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "kern/netns.h"
+
+static void new_namespaces(void **state)
+{
+	auto_fd int home = -1, one = -1, two = -1, again = -1;
+	struct nl_wire *w;
+	struct link l;
+
+	(void)state;
+	OK(netns_current(&home, &e));
+	OK(netns_new(true, &one, &e));
+	OK(netns_new(false, &two, &e));
+	OK(netns_current(&again, &e));
+	assert_int_equal(netns_same(home, again, &e), 1);
+	assert_int_equal(netns_same(home, one, &e), 0);
+	assert_int_equal(netns_same(one, two, &e), 0);
+	assert_int_equal(netns_same(one, one, &e), 1);
+	for (int i = 0; i < 2; i++) {
+		OK(nl_open(&w, NL_ROUTE, i ? two : one, &e));
+		OK(link_get(w, "lo", &l, &e));
+		assert_int_equal(link_is_up(&l), !i);
+		nl_wire_close(w);
+	}
+	assert_int_equal(fcntl(one, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(netns_same(one, 4711, &e), -EBADF);
+	assert_int_equal(e.kind, ERR_NETNS);
+}
+
+static void there_and_back(void **state)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	auto_fd int home = -1, ns = -1, now = -1, back = -1, none = -1;
+
+	(void)state;
+	OK(netns_current(&home, &e));
+	OK(netns_new(false, &ns, &e));
+	OK(netns_enter(ns, &v, &e));
+	OK(netns_current(&now, &e));
+	assert_int_equal(netns_same(now, ns, &e), 1);
+	errno = ELOOP;
+	netns_leave(&v);
+	assert_int_equal(errno, ELOOP);
+	assert_int_equal(v.home, -1);
+	netns_leave(&v); /* not inside: nothing happens */
+	OK(netns_current(&back, &e));
+	assert_int_equal(netns_same(back, home, &e), 1);
+	/* What is no namespace leaves us where we are. */
+	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	FAILS(netns_enter(none, &v, &e), -EINVAL, "enter network namespace: EINVAL");
+	assert_int_equal(e.kind, ERR_NETNS);
+	assert_int_equal(v.home, -1);
+}
+
+/* The texts that users grep for. */
+static void paths(void **state)
+{
+	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[256];
+	int fd = -1;
+
+	(void)state;
+	OK(netns_open("/proc/self/ns/net", &fd, &e));
+	close(fd);
+	fd = -1;
+	FAILS(netns_open("/run/netns/no-such-netns", &fd, &e), -ENOENT,
+	      "failed to Statfs \"/run/netns/no-such-netns\": no such file or directory");
+	assert_int_equal(e.kind, ERR_NETNS);
+	FAILS(netns_open("/dev/null/x", &fd, &e), -ENOTDIR,
+	      "failed to Statfs \"/dev/null/x\": ENOTDIR");
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	assert_int_equal(netns_open(path, &fd, &e), -EINVAL);
+	assert_int_equal(e.kind, ERR_NETNS);
+	snprintf(words, sizeof(words), "unknown FS magic on \"%s\": ", path);
+	assert_memory_equal(e.text, words, strlen(words));
+	assert_int_equal(strspn(e.text + strlen(words), "0123456789abcdef"),
+			 strlen(e.text + strlen(words)));
+	/* The right magic alone makes no network namespace. */
+	FAILS(netns_open("/proc/self/ns/uts", &fd, &e), -EINVAL,
+	      "open '/proc/self/ns/uts': not a network namespace");
+	FAILS(netns_open("/proc/self/status", &fd, &e), -EINVAL,
+	      "open '/proc/self/status': not a network namespace");
+	FAILS(netns_open("/proc", &fd, &e), -EINVAL, "open '/proc': not a network namespace");
+	assert_int_equal(fd, -1);
+	unlink(path);
+	rmdir(dir);
+}
+
+static void pin(void **state)
+{
+	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[128];
+	auto_fd int ns = -1, found = -1;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/pod", dir);
+	OK(netns_new(false, &ns, &e));
+	OK(netns_pin(ns, path, &e));
+	OK(netns_open(path, &found, &e));
+	assert_int_equal(netns_same(ns, found, &e), 1);
+	/* A name that is taken stays as it is. */
+	snprintf(words, sizeof(words), "create network namespace file '%s': EEXIST", path);
+	FAILS(netns_pin(ns, path, &e), -EEXIST, words);
+	OK(netns_unpin(path, &e));
+	assert_int_equal(stat(path, &st), -1);
+	OK(netns_unpin(path, &e));
+	/* What cannot be mounted leaves no file behind. */
+	assert_int_equal(netns_pin(4711, path, &e), -ENOENT);
+	assert_int_equal(stat(path, &st), -1);
+	rmdir(dir);
+}
+
+/* Nothing holds a namespace but its descriptor: its veth end goes, and with it ours. */
+static void dies_with_its_descriptor(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct lab host;
+	struct link l;
+	int ns, tries = 0;
+
+	(void)state;
+	lab_open(&host);
+	OK(netns_new(false, &ns, &e));
+	s.name = "here";
+	s.kind = "veth";
+	s.peer_name = "there";
+	s.peer_netns_fd = ns;
+	link_add(b, &s);
+	lab_commit(&host, b);
+	close(ns);
+	while (link_get(host.w, "here", &l, NULL) == 0 && tries++ < 500)
+		usleep(10000);
+	assert_int_equal(link_get(host.w, "here", &l, NULL), -ENODEV);
+	lab_close(&host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(new_namespaces),
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(paths),
+		cmocka_unit_test(pin),
+		cmocka_unit_test(dies_with_its_descriptor),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

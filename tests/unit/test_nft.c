@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The marks of the symmetric reply path: what is set is found again, and packets follow it. */
+#include "kern_lab.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/netfilter/nf_tables.h>
+
+#include "base/cleanup.h"
+#include "kern/addr.h"
+#include "kern/netns.h"
+#include "kern/nft_priv.h"
+#include "kern/route.h"
+
+static const struct nft_marks veth0 = {"veth0", 1};
+
+struct nft_lab {
+	struct lab lab;
+	struct nl_wire *w;
+};
+
+static int setup(void **state)
+{
+	struct nft_lab *l = calloc(1, sizeof(*l));
+
+	lab_open(&l->lab);
+	OK(nl_open(&l->w, NL_NETFILTER, l->lab.ns, &e));
+	*state = l;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct nft_lab *l = *state;
+
+	nl_wire_close(l->w);
+	lab_close(&l->lab);
+	free(l);
+	return 0;
+}
+
+static int check(struct nft_lab *l, const char *iface, uint32_t mark)
+{
+	int r;
+
+	OK(r = nft_reply_marks_check(l->w, iface, mark, &e));
+	return r;
+}
+
+static void set_check_delete(void **state)
+{
+	struct nft_lab *l = *state;
+
+	assert_int_equal(check(l, "veth0", 1), 0);
+	OK(nft_reply_marks_del(l->w, &e));
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	assert_int_equal(check(l, "veth0", 1), 1);
+	/* Again: nothing is there twice. */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	assert_int_equal(check(l, "veth0", 1), 1);
+	assert_int_equal(check(l, "veth1", 1), 0);
+	assert_int_equal(check(l, "veth0", 2), 0);
+	/* Changed: the old ones are gone. */
+	OK(nft_reply_marks_set(l->w, "veth1", 0x10, &e));
+	assert_int_equal(check(l, "veth0", 1), 0);
+	assert_int_equal(check(l, "veth1", 0x10), 1);
+	OK(nft_reply_marks_del(l->w, &e));
+	assert_int_equal(check(l, "veth1", 0x10), 0);
+	OK(nft_reply_marks_del(l->w, &e));
+}
+
+static void change(struct nft_lab *l, struct nl_msg *m)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	nl_batch_add(b, m, 0, "meddle");
+	OK(nl_batch_commit(l->w, b, &e));
+}
+
+static void what_others_changed(void **state)
+{
+	const struct nft_place *pre = nft_places(NFT_INET), *out = pre + 1;
+	struct nft_marks other = {"net1", 1};
+	struct nft_lab *l = *state;
+	struct nl_msg *m;
+
+	/* one rule more */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, out, 0, &veth0));
+	assert_int_equal(check(l, "veth0", 1), 0);
+	/* another rule first */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, pre, 0, &other));
+	assert_int_equal(check(l, "veth0", 1), 0);
+	/* a chain's rules gone */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	m = nft_dump_msg(NFT_MSG_DELRULE, pre->family);
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
+	put_str(m, NFTA_RULE_TABLE, NFT_TABLE);
+	put_str(m, NFTA_RULE_CHAIN, nft_chain_name(out));
+	change(l, m);
+	assert_int_equal(check(l, "veth0", 1), 0);
+	/* a chain that is none of ours */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	m = nft_dump_msg(NFT_MSG_NEWCHAIN, pre->family);
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
+	put_str(m, NFTA_CHAIN_TABLE, NFT_TABLE);
+	put_str(m, NFTA_CHAIN_NAME, "stranger");
+	change(l, m);
+	assert_int_equal(check(l, "veth0", 1), 0);
+	/* the table put to sleep */
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	m = nft_dump_msg(NFT_MSG_NEWTABLE, pre->family);
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
+	put_str(m, NFTA_TABLE_NAME, NFT_TABLE);
+	put_be32(m, NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT);
+	change(l, m);
+	assert_int_equal(check(l, "veth0", 1), 0);
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	assert_int_equal(check(l, "veth0", 1), 1);
+}
+
+/* Tables of other people stay. */
+static void tables_of_others(void **state)
+{
+	struct nft_lab *l = *state;
+	struct nl_msg *m = nft_dump_msg(NFT_MSG_NEWTABLE, nft_places(NFT_INET)->family);
+
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
+	put_str(m, NFTA_TABLE_NAME, "stranger");
+	change(l, m);
+	m = nft_dump_msg(NFT_MSG_NEWCHAIN, nft_places(NFT_INET)->family);
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
+	put_str(m, NFTA_CHAIN_TABLE, "stranger");
+	put_str(m, NFTA_CHAIN_NAME, "output");
+	change(l, m);
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	assert_int_equal(check(l, "veth0", 1), 1);
+	OK(nft_reply_marks_del(l->w, &e));
+	m = nft_dump_msg(NFT_MSG_DELTABLE, nft_places(NFT_INET)->family);
+	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
+	put_str(m, NFTA_TABLE_NAME, "stranger");
+	change(l, m);
+}
+
+/* What a kernel without inet route chains, or without IPv6, gets. */
+static void other_layouts(void **state)
+{
+	static const enum nft_layout layouts[] = {NFT_SPLIT, NFT_IPV4};
+	struct nft_lab *l = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(layouts); i++) {
+		OK(nft_marks_set(l->w, layouts[i], &veth0, &e));
+		OK(nft_marks_set(l->w, layouts[i], &veth0, &e));
+		assert_int_equal(check(l, "veth0", 1), 1);
+		assert_int_equal(check(l, "veth0", 2), 0);
+		OK(nft_reply_marks_del(l->w, &e));
+		assert_int_equal(check(l, "veth0", 1), 0);
+	}
+}
+
+/* A transaction that fails leaves what was there: all or nothing. */
+static void all_or_nothing(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct nft_place *p = nft_places(NFT_INET);
+	struct nft_lab *l = *state;
+
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, p->family), 0, "delete table");
+	nl_batch_add(b, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, p, 0, &veth0), 0, "add rule");
+	FAILS(nl_batch_commit(l->w, b, &e), -ENOENT, "add rule: ENOENT");
+	assert_int_equal(nl_batch_result(b, 0), 0);
+	assert_int_equal(check(l, "veth0", 1), 1);
+}
+
+/* --- packets: a request by veth0 whose sender the pod would answer by net1 --- */
+
+static int udp_socket(int ns, const char *ip, uint16_t port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int fd;
+
+	assert_int_equal(inet_pton(AF_INET, ip, &a.sin_addr), 1);
+	OK(netns_enter(ns, &v, &e));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	netns_leave(&v);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* True when the answer arrives. */
+static bool answered(int host_ns, int pod_ns, uint16_t port)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from;
+	auto_fd int client = udp_socket(host_ns, "10.99.0.1", port);
+	auto_fd int server = udp_socket(pod_ns, "10.1.0.2", port);
+	socklen_t len = sizeof(from);
+	char c = 'x';
+
+	assert_int_equal(inet_pton(AF_INET, "10.1.0.2", &to.sin_addr), 1);
+	assert_int_equal(sendto(client, &c, 1, 0, (struct sockaddr *)&to, sizeof(to)), 1);
+	assert_true(readable(server, 5000));
+	assert_int_equal(recvfrom(server, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
+	assert_int_equal(sendto(server, &c, 1, 0, (struct sockaddr *)&from, len), 1);
+	return readable(client, 200);
+}
+
+static void add_address(struct nl_batch *b, int index, const char *text)
+{
+	struct ipnet net = lab_net(text);
+
+	addr_add(b, index, text, &net, 0);
+}
+
+static void add_default(struct nl_batch *b, int index, uint32_t table)
+{
+	struct route r = {.family = 4, .dst = lab_net("0.0.0.0/0"), .index = index, .table = table};
+
+	r.scope = SCOPE_LINK;
+	route_add(b, &r, ROUTE_EXCL);
+}
+
+static void build(struct lab *host, struct lab *pod, struct nl_batch *b)
+{
+	struct link_spec s = LINK_SPEC_INIT;
+	struct rule marked = {.family = 4, .mark = 1, .table = 100};
+	int lo = 1, veth, net1;
+
+	s.kind = "veth";
+	s.name = "veth0";
+	s.netns_fd = pod->ns;
+	s.peer_name = "vethpod";
+	s.up = s.peer_up = true;
+	link_add(b, &s);
+	lab_commit(host, b);
+	net1 = lab_veth(pod, "net1", "far1");
+	veth = lab_link(pod, "veth0").index;
+	add_address(b, lo, "10.99.0.1/32");
+	add_default(b, lab_link(host, "vethpod").index, TABLE_MAIN);
+	lab_commit(host, b);
+	add_address(b, veth, "10.1.0.2/32");
+	add_default(b, net1, TABLE_MAIN);
+	add_default(b, veth, 100);
+	rule_add(b, &marked, 0);
+	lab_commit(pod, b);
+}
+
+static void replies_take_the_way_back(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct nft_lab *l = *state;
+	struct lab host;
+
+	lab_open(&host);
+	build(&host, &l->lab, b);
+	assert_false(answered(host.ns, l->lab.ns, 1001));
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	assert_true(answered(host.ns, l->lab.ns, 1002));
+	OK(nft_reply_marks_set(l->w, "net1", 1, &e));
+	assert_false(answered(host.ns, l->lab.ns, 1003));
+	OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
+	assert_true(answered(host.ns, l->lab.ns, 1004));
+	lab_close(&host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(set_check_delete, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_others_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(tables_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_layouts, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_or_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(replies_take_the_way_back, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "kern/netns.h"
+#include "kern/sysctl.h"
+
+enum { VALUE_MAX = 256 };
+
+static void in_the_namespace_entered(void **state)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	char before[VALUE_MAX], value[VALUE_MAX];
+	struct root root;
+	struct lab l;
+	bool missing;
+
+	(void)state;
+	lab_open(&l);
+	lab_veth(&l, "net1.100", "far1");
+	OK(root_open(&root, NULL, &e));
+	OK(sysctl_get(&root, "net/ipv4/ip_forward", before, sizeof(before), &e));
+	OK(netns_enter(l.ns, &v, &e));
+	OK(sysctl_set(&root, "net/ipv4/ip_forward", strcmp(before, "1") ? "1" : "0", &e));
+	OK(sysctl_ensure(&root, "net/ipv4/conf/net1.100/arp_notify", "1", &missing, &e));
+	assert_false(missing);
+	OK(sysctl_get(&root, "net/ipv4/conf/net1.100/arp_notify", value, sizeof(value), &e));
+	assert_string_equal(value, "1");
+	OK(sysctl_ensure(&root, "net/ipv4/conf/gone/arp_notify", "1", &missing, &e));
+	assert_true(missing);
+	OK(sysctl_ensure(&root, "net/ipv4/conf/gone/arp_notify", "1", NULL, &e));
+	FAILS(sysctl_set(&root, "net/ipv4/conf/gone/arp_notify", "1", &e), -ENOENT,
+	      "open '/proc/sys/net/ipv4/conf/gone/arp_notify': ENOENT");
+	assert_int_equal(sysctl_set(&root, "net/ipv4/ip_forward", "many", &e), -EINVAL);
+	netns_leave(&v);
+	OK(sysctl_get(&root, "net/ipv4/ip_forward", value, sizeof(value), &e));
+	assert_string_equal(value, before);
+	root_close(&root);
+	lab_close(&l);
+}
+
+static void keys_that_lead_elsewhere(void **state)
+{
+	static const char *const keys[] = {"",
+					   "/net/ipv4/ip_forward",
+					   "../../etc/passwd",
+					   "net/../../x",
+					   "net//ipv4",
+					   "net/ipv4/",
+					   "./net"};
+	char value[VALUE_MAX], words[VALUE_MAX], key[512];
+	struct root root;
+
+	(void)state;
+	OK(root_open(&root, NULL, &e));
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		snprintf(words, sizeof(words),
+			 "sysctl '%s': not a path below /proc/sys, such as net/ipv4/ip_forward",
+			 keys[i]);
+		FAILS(sysctl_get(&root, keys[i], value, sizeof(value), &e), -EINVAL, words);
+		FAILS(sysctl_set(&root, keys[i], "1", &e), -EINVAL, words);
+		FAILS(sysctl_ensure(&root, keys[i], "1", NULL, &e), -EINVAL, words);
+	}
+	memset(key, 'a', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	assert_int_equal(sysctl_get(&root, key, value, sizeof(value), &e), -ENAMETOOLONG);
+	root_close(&root);
+}
+
+/* A recorded root whose files are read-only: what is as wanted is not written. */
+static void written_only_when_different(void **state)
+{
+	char dir[] = "/tmp/unirail-sysctl-XXXXXX", path[96], value[VALUE_MAX];
+	struct root root;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	OK(root_open(&root, dir, &e));
+	OK(dir_make(&root, "/proc/sys/net", 0755, &e));
+	OK(file_replace(&root, "/proc/sys/net/tcp_rmem", span_of("4096\t131072\t6291456\n"), 0644,
+			&e));
+	snprintf(path, sizeof(path), "%s/proc/sys/net/tcp_rmem", dir);
+	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 6291456", NULL, &e));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, strlen("4096\t131072\t6291456\n")); /* as it was */
+	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 629145", NULL, &e));
+	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
+	assert_memory_equal(value, "4096 131072 629145", strlen("4096 131072 629145"));
+	OK(sysctl_ensure(&root, "net/tcp_rmem", "1", NULL, &e));
+	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
+	assert_int_equal(value[0], '1');
+	root_close(&root);
+	unlink(path);
+	for (char *slash; (slash = strrchr(path, '/')) != path + strlen("/tmp"); rmdir(path))
+		*slash = '\0';
+	assert_int_equal(stat(dir, &st), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(in_the_namespace_entered),
+		cmocka_unit_test(keys_that_lead_elsewhere),
+		cmocka_unit_test(written_only_when_different),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
