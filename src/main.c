@@ -24,17 +24,16 @@ CNI(spiderpool)
 #define IPAM   (PLUGIN | APPLET_IPAM)
 
 const struct applet applets[] = {
-	{"unirail-cni", "CNI plugin: every network of a pod in one process", run_all_in_one, PLUGIN,
+	{"unirail-cni", "attach every network of a pod, in one process", run_all_in_one, PLUGIN,
 	 NULL, NULL},
-	{"macvlan", "CNI plugin: a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
+	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
-	{"coordinator", "CNI plugin: routes, rules and checks that let rails work side by side",
+	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
 	 run_coordinator, PLUGIN, NULL, NULL},
-	{"spiderpool", "IPAM plugin: addresses from pools", run_spiderpool, IPAM, NULL, NULL},
-	{"host-local", "IPAM plugin: addresses from ranges kept in a folder of this host",
-	 run_host_local, IPAM, NULL, NULL},
-	{"static", "IPAM plugin: the addresses that the configuration names", run_static, IPAM,
-	 NULL, NULL},
+	{"spiderpool", "addresses from pools", run_spiderpool, IPAM, NULL, NULL},
+	{"host-local", "addresses from ranges, remembered in a folder of this host", run_host_local,
+	 IPAM, NULL, NULL},
+	{"static", "the addresses that the configuration names", run_static, IPAM, NULL, NULL},
 
 	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
 	 demo_cmds, NULL},

@@ -62,7 +62,8 @@ enum complete_kind complete_value(const struct opt *o)
 	return o->type == OPT_STR ? kind_of(o->arg) : COMPLETE_NOTHING;
 }
 
-/* What the words for operands say: "bash|zsh|fish" are choices, APPLET is one of ours. */
+/* What the words for operands say: "bash|zsh|fish" or "[on|off]" are choices, APPLET is one of
+ * ours. */
 static void offer_operands(struct complete_place *p, const char *args)
 {
 	struct span rest = span_of(args), word;
@@ -73,7 +74,9 @@ static void offer_operands(struct complete_place *p, const char *args)
 	p->files = kind_of(args) == COMPLETE_FILE;
 	if (strstr(args, "APPLET"))
 		offer_applets(p);
-	if (!strpbrk(args, " []ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strchr(args, '|'))
+	if (rest.n > 2 && rest.p[0] == '[' && rest.p[rest.n - 1] == ']')
+		rest = (struct span){rest.p + 1, rest.n - 2};
+	if (!strpbrk(args, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strchr(args, '|'))
 		while (span_cut(&rest, '|', &word))
 			offer(p, word, "");
 }
@@ -100,6 +103,25 @@ static void gather_command(struct complete *c, const struct applet *a, const str
 	offer_operands(p, cmd->args);
 }
 
+/* "help" takes the words of the others: "help pool" goes on as "pool" does. */
+static void gather_help(struct complete *c, const char *help)
+{
+	size_t n = c->n;
+
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf("%s %s", help, c->places[i].path);
+		struct complete_place *from, *to;
+
+		if (!*c->places[i].path || !c->places[i].n_next ||
+		    strncmp(c->places[i].path, help, strlen(help)) == 0)
+			continue;
+		to = place(c, span_of(path));
+		from = &c->places[i];
+		for (size_t j = 0; j < from->n_next; j++)
+			offer(to, span_of(from->next[j].word), from->next[j].help);
+	}
+}
+
 void complete_gather(struct complete *c)
 {
 	struct complete_place *top;
@@ -115,6 +137,9 @@ void complete_gather(struct complete *c)
 		for (const struct cmd *cmd = a->cmds; cmd && (cmd->name || cmd->help); cmd++)
 			gather_command(c, a, cmd);
 	}
+	for (const struct applet *a = applets; a->name; a++)
+		if (a->cmds && a->cmds->args && strstr(a->cmds->args, "APPLET [COMMAND"))
+			gather_help(c, a->name);
 }
 
 void complete_done(struct complete *c)

@@ -28,7 +28,7 @@ static void place(const struct complete_place *p, struct buf *b)
 	options(p, b);
 	buf_str(b, "'\n");
 	if (p->files || p->folders)
-		buf_printf(b, "\t\tkind=%s\n", p->folders ? "folder" : "file");
+		buf_printf(b, "\t\tkind='%s'\n", p->folders ? "folder" : "file");
 	buf_str(b, "\t\t;;\n");
 }
 
@@ -43,7 +43,7 @@ static void value(const struct complete_place *p, const struct opt *o, struct bu
 	buf_printf(b, "\t'%s --%s'", p->path, o->name);
 	if (o->letter)
 		buf_printf(b, " | '%s -%c'", p->path, o->letter);
-	buf_printf(b, ")\n\t\tkind=%s", kinds[k]);
+	buf_printf(b, ")\n\t\tkind='%s'", kinds[k]);
 	if (k == COMPLETE_CHOICE) {
 		buf_str(b, " words='");
 		complete_choices(b, o->arg);
@@ -68,7 +68,7 @@ void complete_bash(const struct complete *c, struct buf *b)
 	buf_str(b, "# bash completion for unirail; made by 'unirail completion bash'\n"
 		   "_unirail()\n{\n"
 		   "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-		   "\tlocal path= words= opts= kind= word i\n"
+		   "\tlocal path='' words='' opts='' kind='' word='' i\n"
 		   "\t# \"--name=value\" comes as three words.\n"
 		   "\tif [ \"$cur\" = = ]; then\n\t\tcur=\n"
 		   "\telif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
@@ -81,11 +81,12 @@ void complete_bash(const struct complete *c, struct buf *b)
 	for (size_t i = 0; i < c->n; i++)
 		for (const struct opt *o = c->places[i].opts; o && o->name; o++)
 			value(&c->places[i], o, b);
-	buf_str(b, "\t*)\n\t\t[[ $cur == -* ]] && words=$opts kind=choice\n\t\t;;\n\tesac\n"
-		   "\tcase \"$kind\" in\n"
-		   "\tnone) COMPREPLY=() ;;\n"
-		   "\tfile) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
-		   "\tfolder) COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n"
-		   "\t*) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
-		   "\tesac\n}\ncomplete -o filenames -F _unirail unirail\n");
+	buf_str(b,
+		"\t*)\n\t\t[[ $cur == -* ]] && words=$opts kind=choice\n\t\t;;\n\tesac\n"
+		"\tCOMPREPLY=()\n\tcase \"$kind\" in\n\tnone) ;;\n"
+		"\tfile | folder)\n\t\tcompopt -o filenames 2>/dev/null\n"
+		"\t\tmapfile -t COMPREPLY < <(compgen -A \"${kind/folder/directory}\" -- \"$cur\")\n"
+		"\t\t;;\n"
+		"\t*) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\") ;;\n"
+		"\tesac\n}\ncomplete -F _unirail unirail\n");
 }

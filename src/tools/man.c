@@ -26,20 +26,24 @@ const struct cmd man_cmds[] = {
 	{0},
 };
 
-/* Text that roff takes literally: no escape, no request, hyphens that can be searched for. */
+/* Text that roff takes literally: no request, no escape, no typographer's quotes or hyphens. */
 static void roff(struct buf *b, const char *s)
 {
-	if (*s == '.' || *s == '\'')
+	static const struct {
+		char c, text[5];
+	} special[] = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"},
+		       {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
+	size_t i;
+
+	if (*s == '.')
 		buf_str(b, "\\&");
 	for (; *s; s++) {
-		if (*s == '\\')
-			buf_str(b, "\\e");
-		else if (*s == '-')
-			buf_str(b, "\\-");
+		for (i = 0; i < ARRAY_LEN(special) && special[i].c != *s; i++)
+			;
+		if (i < ARRAY_LEN(special))
+			buf_str(b, special[i].text);
 		else
 			buf_char(b, *s);
-		if (*s == '\n' && (s[1] == '.' || s[1] == '\''))
-			buf_str(b, "\\&");
 	}
 }
 

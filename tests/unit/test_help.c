@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Help, man pages and completion say the same, since they come from one table. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "tools/completion.h"
+#include "tools/tools.h"
+
+static const struct opt list_opts[] = {
+	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", 0, 0, 0},
+	{"dir", 0, OPT_STR, "DIR", "a \\folder, it's \"here\": $x `y`", 0, 0, 0},
+	{"count", 'n', OPT_INT, "N", ".starts with a dot", 0, 1, 9},
+	{0},
+};
+static const struct cmd list_cmds[] = {
+	{"list", "[NAME...]", "list things", list_opts, 0, -1},
+	{"range add", "NAME", "add a range", NULL, 1, 1},
+	{"mode", "[on|off]", "show or set", NULL, 0, 1},
+	{0},
+};
+static const struct cmd single_cmds[] = {{NULL, NULL, "does it", list_opts, 0, 0}, {0}};
+
+const struct applet applets[] = {
+	{"plug", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
+	{"addr", "an IPAM plugin", NULL, APPLET_CNI | APPLET_IPAM | APPLET_LINK, NULL, NULL},
+	{"things", "look at things", NULL, 0, list_cmds, "First paragraph.\n\n'Second' one."},
+	{"single", "do it", NULL, 0, single_cmds, NULL},
+	{"secret", "not to be seen", NULL, APPLET_HIDDEN, NULL, NULL},
+	{"help", "help on an applet", help_main, 0, help_cmds, NULL},
+	{"completion", "completion script", completion_main, 0, completion_cmds, NULL},
+	{"man", "man pages", man_main, 0, man_cmds, NULL},
+	{0},
+};
+
+static char text[1 << 16], errors[4096];
+
+static void slurp(FILE *f, char *into, size_t size)
+{
+	size_t n;
+
+	rewind(f);
+	n = fread(into, 1, size - 1, f);
+	into[n] = '\0';
+	fclose(f);
+}
+
+/* A tool's main with its output caught. */
+static int run(int (*fn)(int, char **), const char *const *args)
+{
+	int argc = 0, out = dup(1), err = dup(2), status;
+	FILE *o = tmpfile(), *e = tmpfile();
+	char *argv[16];
+
+	for (; args[argc]; argc++)
+		argv[argc] = (char *)(uintptr_t)args[argc];
+	argv[argc] = NULL;
+	fflush(stdout);
+	fflush(stderr);
+	dup2(fileno(o), 1);
+	dup2(fileno(e), 2);
+	status = fn(argc, argv);
+	fflush(stdout);
+	fflush(stderr);
+	dup2(out, 1);
+	dup2(err, 2);
+	close(out);
+	close(err);
+	slurp(o, text, sizeof(text));
+	slurp(e, errors, sizeof(errors));
+	return status;
+}
+
+#define RUN(fn, ...) run(fn, (const char *const[]){#fn, ##__VA_ARGS__, NULL})
+
+static void has(const char *what)
+{
+	if (!strstr(text, what))
+		fail_msg("no '%s' in:\n%s", what, text);
+}
+
+static void test_help(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(help_main), 0);
+	has("  plug                        a plugin\n");
+	has("  addr                        an IPAM plugin\n");
+	has("  things                      look at things\n");
+	assert_null(strstr(text, "secret"));
+	assert_int_equal(RUN(help_main, "things"), 0);
+	has("usage: unirail things COMMAND [OPTION...]\n");
+	has("  range add NAME              add a range\n");
+	has("\nFirst paragraph.\n\n'Second' one.\n");
+	assert_int_equal(RUN(help_main, "things", "list"), 0);
+	has("usage: unirail things list [OPTION...] [NAME...]\n");
+	has("  -n, --count N               .starts with a dot\n");
+	assert_int_equal(RUN(help_main, "things", "range", "add"), 0);
+	has("usage: unirail things range add NAME\n");
+	assert_int_equal(RUN(help_main, "single"), 0);
+	has("usage: unirail single [OPTION...]\n");
+	assert_int_equal(RUN(help_main, "plug"), 0);
+	has("usage: plug <NETCONF");
+	assert_string_equal(errors, "");
+}
+
+static void test_help_mistakes(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(help_main, "thigns"), 2);
+	assert_string_equal(errors,
+			    "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
+	assert_string_equal(text, "");
+	assert_int_equal(RUN(help_main, "things", "lsit"), 2);
+	assert_string_equal(errors, "unirail help: unknown command 'lsit'; did you mean 'list'?\n");
+	assert_int_equal(RUN(help_main, "things", "list", "more"), 2);
+	assert_string_equal(errors, "unirail help: unknown command 'things more'\n");
+	assert_int_equal(RUN(help_main, "single", "x"), 2);
+	assert_string_equal(errors, "unirail help: applet 'single' has no commands ('x')\n");
+}
+
+static void test_man(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(man_main, "things"), 0);
+	has(".TH \"UNIRAIL-THINGS\" 1 \"\" \"unirail ");
+	has("unirail\\-things \\- look at things\n");
+	has("\nunirail things list [OPTION...] [NAME...]\n");
+	has(".SS range add\n");
+	has("\\fB\\-n\\fR, \\fB\\-\\-count\\fR \\fIN\\fR\n\\&.starts with a dot\n");
+	has("a \\efolder, it\\(aqs \"here\": $x \\(gay\\(ga\n");
+	has(".PP\n\\(aqSecond\\(aq one.\n");
+	assert_int_equal(RUN(man_main), 0);
+	has(".BR unirail\\-plug (1)\n");
+	assert_null(strstr(text, "secret"));
+	assert_int_equal(RUN(man_main, "nothing"), 2);
+	assert_int_equal(RUN(man_main, "--all", "/tmp", "plug"), 2);
+}
+
+static void test_man_all(void **state)
+{
+	char dir[] = "/tmp/test_help.XXXXXX", command[64];
+	auto_free char *sub = NULL;
+	char **names = NULL;
+	size_t n = 0;
+	struct root r;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	sub = xasprintf("%s/share/man1", dir);
+	assert_int_equal(RUN(man_main, "--all", sub), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(root_open(&r, NULL, NULL), 0);
+	assert_int_equal(dir_list(&r, sub, &names, &n, NULL), 0);
+	assert_int_equal(n, 9);
+	assert_string_equal(names[0], "unirail-addr.1");
+	assert_string_equal(names[8], "unirail.1");
+	str_list_free(names, n);
+	root_close(&r);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(RUN(man_main, "--all", "/proc/none"), 1);
+	assert_memory_equal(errors, "unirail man: make folder '/proc/none': ", 39);
+}
+
+/* What bash would offer for a line; words are separated by one blank. */
+static void offers(const char *line, const char *want)
+{
+	auto_free char *script =
+		xasprintf("source /dev/fd/3; COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]}-1));"
+			  "_unirail; echo \"${COMPREPLY[*]}\" >&4",
+			  line);
+	FILE *in = tmpfile(), *out = tmpfile();
+	char got[1024];
+	int status;
+
+	fputs(text, in);
+	rewind(in);
+	if (fork() == 0) {
+		dup2(fileno(in), 3);
+		dup2(fileno(out), 4);
+		execlp("bash", "bash", "--norc", "-c", script, (char *)NULL);
+		_exit(127);
+	}
+	wait(&status);
+	assert_int_equal(status, 0);
+	fclose(in);
+	slurp(out, got, sizeof(got));
+	got[strcspn(got, "\n")] = '\0';
+	if (strcmp(got, want) != 0)
+		fail_msg("%s: offers '%s', wants '%s'", line, got, want);
+}
+
+static void test_bash(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(completion_main, "bash"), 0);
+	offers("unirail ''", "plug addr things single help completion man");
+	offers("unirail th", "things");
+	offers("unirail things ''", "list range mode");
+	offers("unirail things range ''", "add");
+	offers("unirail things list -", "-o --output --dir -n --count -h --help");
+	offers("unirail things list -o ''", "text json");
+	offers("unirail things list --output = j", "json");
+	offers("unirail things -o json ''", "list range mode");
+	offers("unirail things list --count ''", "");
+	offers("unirail things mode ''", "on off");
+	offers("unirail single --", "--output --dir --count --help");
+	offers("unirail completion ''", "bash zsh fish");
+	offers("unirail help things r", "range");
+	offers("unirail help things range ''", "add");
+	offers("unirail man pl", "plug");
+	offers("unirail secret ''", "plug addr things single help completion man");
+}
+
+static void test_other_shells(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(completion_main, "zsh"), 0);
+	has("\t'things list')\n");
+	has("'--dir:a \\folder, it'\\''s \"here\": $x `y`'");
+	has("\t'things list --output'|'things list -o')\n\t\tcompadd -- text json\n");
+	assert_null(strstr(text, "secret"));
+	assert_int_equal(RUN(completion_main, "fish"), 0);
+	has("complete -c unirail -n '__unirail_at \"things list\"' -s o -l output -x -a 'text json' "
+	    "-d \"how to print it\"\n");
+	has("-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
+	assert_null(strstr(text, "secret"));
+	assert_int_equal(RUN(completion_main, "csh"), 2);
+	assert_string_equal(errors,
+			    "unirail completion: unknown shell 'csh'; wants bash, zsh or fish\n");
+	assert_int_equal(RUN(completion_main), 2);
+	assert_string_equal(errors, "unirail completion: operand missing: wants bash|zsh|fish\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_help), cmocka_unit_test(test_help_mistakes),
+		cmocka_unit_test(test_man),  cmocka_unit_test(test_man_all),
+		cmocka_unit_test(test_bash), cmocka_unit_test(test_other_shells),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
