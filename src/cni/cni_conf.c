@@ -61,31 +61,43 @@ int cni_conf_read(struct cni_call *c, struct err *e)
 	return -EINVAL;
 }
 
-static int quoted(struct err *e, const char *before, const char *s, const char *after)
+static int too_many_parts(const char *version, struct err *e)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, ERR_TEXT_MAX);
-	cni_quote(&b, s);
-	return err_kind(e, ERR_DECODE, -EINVAL, "%s %s%s", before, b.p, after);
+	buf_init(&b, ERR_TEXT_MAX / 2);
+	cni_quote(&b, version);
+	return err_kind(e, ERR_DECODE, -EINVAL, "invalid version %s: too many parts", b.p);
+}
+
+static int no_number(const char *name, struct span part, struct err *e)
+{
+	auto_free char *text = span_dup(part);
+	auto_buf struct buf b;
+
+	buf_init(&b, ERR_TEXT_MAX / 4);
+	cni_quote(&b, text);
+	return err_kind(e, ERR_DECODE, -EINVAL,
+			"failed to convert %s version part %s: strconv.Atoi: parsing %s: "
+			"invalid syntax",
+			name, b.p, b.p);
 }
 
 /* libcni's ParseVersion: one to three numbers. */
 static int parse_numbers(const char *text, int64_t ret[static 3], struct err *e)
 {
-	static const char parts[][8] = {"major", "minor", "micro"};
+	static const char names[][8] = {"major", "minor", "micro"};
 	struct span rest = span_of(text), part;
 	int n = 0;
 
 	ret[0] = ret[1] = ret[2] = 0;
+	for (size_t i = 0, dots = 0; text[i]; i++)
+		if (text[i] == '.' && ++dots == 3)
+			return too_many_parts(text, e);
 	while (span_cut(&rest, '.', &part)) {
-		char what[64];
-
-		if (n == 3)
-			return quoted(e, "invalid version", text, ": too many parts");
-		snprintf(what, sizeof(what), "failed to convert %s version part of", parts[n]);
-		if (num_i64(part, INT32_MIN, INT32_MAX, &ret[n++]) < 0)
-			return quoted(e, what, text, ": invalid syntax");
+		if (num_i64(part, INT32_MIN, INT32_MAX, &ret[n]) < 0)
+			return no_number(names[n], part, e);
+		n++;
 	}
 	return 0;
 }

@@ -50,14 +50,17 @@ static int range_check(struct hostlocal_range *r, struct err *e)
 		return n;
 	if (r->gateway.family == 0)
 		r->gateway = offset(r->subnet.ip, 1);
+	/* Of a range turned round the original blames the side that it looks at first. */
+	if (r->first.family && (!ipnet_contains(&r->subnet, &r->first) ||
+				(r->last.family && ip_cmp(&r->first, &r->last) > 0)))
+		return outside("RangeStart", &r->first, &r->subnet, e);
 	if (r->first.family == 0)
 		r->first = offset(r->subnet.ip, 1);
-	else if (!ipnet_contains(&r->subnet, &r->first))
-		return outside("RangeStart", &r->first, &r->subnet, e);
+	if (r->last.family &&
+	    (!ipnet_contains(&r->subnet, &r->last) || ip_cmp(&r->last, &r->first) < 0))
+		return outside("RangeEnd", &r->last, &r->subnet, e);
 	if (r->last.family == 0)
 		r->last = offset(ipnet_last(&r->subnet), r->subnet.ip.family == 4 ? -1 : 0);
-	else if (!ipnet_contains(&r->subnet, &r->last) || ip_cmp(&r->last, &r->first) < 0)
-		return outside("RangeEnd", &r->last, &r->subnet, e);
 	return 0;
 }
 
