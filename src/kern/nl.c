@@ -50,7 +50,7 @@ static void set_options(int fd)
 	set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
-	/* Two batches' acks of 1 KiB each; sends of NL_BATCH_BYTES. FORCE needs CAP_NET_ADMIN and
+	/* Two batches' acks of 1 KiB each; sends of 64 KiB. FORCE needs CAP_NET_ADMIN and
 	 * lifts the limit of rmem_max. */
 	set_option(fd, SOL_SOCKET, SO_RCVBUF, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, 256 << 10);

@@ -63,4 +63,21 @@ int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
 /* Sets e to "EPERM: the kernel's words: remedy" with the kind that belongs to the code. */
 int nl_error_set(struct err *e, const struct nl_error *why);
 
+/* --- batches: nl_batch.c collects, nl_commit.c sends --- */
+
+enum { NL_UNANSWERED = 1 }; /* an item's result until its ack is here */
+
+struct nl_item {
+	struct nl_msg *m; /* NULL: refused before it was sent */
+	unsigned int flags;
+	char *what;
+	uint32_t seq;
+	struct nl_error result;
+};
+
+struct nl_batch {
+	struct nl_item *items;
+	size_t n;
+};
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/rtnetlink.h>
@@ -187,6 +188,36 @@ static void kinds_of_errors(void **state)
 		assert_int_equal(e.kind, rows[i].kind);
 		assert_int_equal(e.code, rows[i].code);
 	}
+	lab_close(&l);
+}
+
+/* The words for somebody who is not root; 0 from the child when they were right. */
+static int try_as_nobody(struct lab *l)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	int r;
+
+	if (setresuid(65534, 65534, 65534) < 0)
+		return 1;
+	add_bridge(b, "br0");
+	r = nl_batch_commit(l->w, b, &e);
+	return r != -EPERM || e.kind != ERR_UNAVAILABLE ||
+	       strcmp(e.text, "create bridge 'br0': EPERM: needs CAP_NET_ADMIN: run as root") != 0;
+}
+
+static void without_privilege(void **state)
+{
+	int status = -1;
+	struct lab l;
+	pid_t pid;
+
+	(void)state;
+	lab_open(&l);
+	pid = fork();
+	if (pid == 0)
+		_exit(try_as_nobody(&l));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	lab_close(&l);
 }
 
@@ -492,6 +523,7 @@ int main(void)
 		cmocka_unit_test(refused_input_sends_nothing),
 		cmocka_unit_test(tolerated_errors),
 		cmocka_unit_test(kinds_of_errors),
+		cmocka_unit_test(without_privilege),
 		cmocka_unit_test(wires_stay_where_they_were_opened),
 		cmocka_unit_test(protocol_that_is_not_there),
 		cmocka_unit_test(record_then_replay),
