@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TOOLS_POOL_H
+#define UNIRAIL_TOOLS_POOL_H
+
+/* `unirail pool`: pool.c has options and what changes something, pool_view.c what only looks. */
+
+#include "ipam/ipam.h"
+
+struct pool_opts {
+	const char *pool_dir, *state_dir, *root, *output;
+	bool yes, dry_run, repair;
+};
+
+/* An open store and what was asked for. */
+struct pool_tool {
+	const struct pool_opts *o;
+	const struct root *root;
+	struct ipam *store;
+	bool json;
+};
+
+/* Each prints to stdout; returns the exit status, or a negative errno with e set. */
+int pool_list(struct pool_tool *t, struct err *e);
+int pool_show(struct pool_tool *t, const char *name, struct err *e);
+int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e);
+int pool_owner(struct pool_tool *t, const char *address, struct err *e);
+
+int pool_address(const char *text, struct ipaddr *ret, struct err *e);
+/* "2025-11-21T12:00:00Z" */
+const char *pool_time(int64_t ms, char buf[static 32]);
+/* "default/pod-a net1" or "container 0123456789ab net1" */
+void pool_owner_words(const struct ipam_record *r, struct buf *b);
+
+#endif
