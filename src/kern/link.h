@@ -27,17 +27,17 @@ struct link {
 	uint32_t group;
 	uint32_t txqlen;
 	uint32_t promisc;
-	int master;	  /* ifindex of bridge or bond, 0 none */
-	int parent;	  /* IFLA_LINK: lower device's or peer's ifindex, 0 none */
-	int parent_netnsid; /* IFLA_LINK_NETNSID, -1: same namespace */
-	uint8_t operstate; /* IF_OPER_* */
-	uint16_t arptype; /* ARPHRD_* */
+	int master;	       /* ifindex of bridge or bond, 0 none */
+	int parent;	       /* IFLA_LINK: lower device's or peer's ifindex, 0 none */
+	int parent_netnsid;    /* IFLA_LINK_NETNSID, -1: same namespace */
+	uint8_t operstate;     /* IF_OPER_* */
+	uint16_t arptype;      /* ARPHRD_* */
 	uint32_t macvlan_mode; /* for macvlan: MACVLAN_MODE_* */
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
 };
 
-bool link_is_up(const struct link *l);	    /* IFF_UP */
+bool link_is_up(const struct link *l); /* IFF_UP */
 bool link_is_loopback(const struct link *l);
 bool link_has_carrier(const struct link *l); /* IFF_LOWER_UP */
 
@@ -51,7 +51,12 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 /* "net1" is a name the kernel takes: 1..15 bytes, no '/', ':' or white space, not "." or "..". */
 bool link_name_ok(const char *name);
 
-enum macvlan_mode { MACVLAN_PRIVATE = 1, MACVLAN_VEPA = 2, MACVLAN_BRIDGE = 4, MACVLAN_PASSTHRU = 8 };
+enum macvlan_mode {
+	MACVLAN_PRIVATE = 1,
+	MACVLAN_VEPA = 2,
+	MACVLAN_BRIDGE = 4,
+	MACVLAN_PASSTHRU = 8
+};
 
 struct link_spec {
 	const char *name; /* final name */
@@ -74,7 +79,10 @@ struct link_spec {
 	bool peer_up;
 };
 
-#define LINK_SPEC_INIT {.netns_fd = -1, .peer_netns_fd = -1}
+#define LINK_SPEC_INIT                                                                             \
+	{                                                                                          \
+		.netns_fd = -1, .peer_netns_fd = -1                                                \
+	}
 
 /* Returns the place of the message that creates; bringing a veth's peer up takes a second one.
  * Both ends of a veth can be up when at least one of them is in the wire's namespace. */

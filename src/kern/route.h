@@ -17,9 +17,9 @@ struct route_hop {
 };
 
 struct route {
-	struct ipnet dst; /* default: len 0, with its family */
+	struct ipnet dst;      /* default: len 0, with its family */
 	struct ipaddr gw, src; /* family 0: none */
-	int index; /* output link; 0 when multipath */
+	int index;	       /* output link; 0 when multipath */
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: none */
 	uint8_t scope, protocol, type, family;
@@ -37,9 +37,9 @@ void route_list_free(struct route *list, size_t n);
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e);
 
 enum route_how {
-	ROUTE_CREATE,	 /* NLM_F_CREATE: RouteAddEcmp of the originals */
-	ROUTE_EXCL,	 /* NLM_F_CREATE|NLM_F_EXCL */
-	ROUTE_EXCL_OK,	 /* the same, EEXIST is success */
+	ROUTE_CREATE,  /* NLM_F_CREATE: RouteAddEcmp of the originals */
+	ROUTE_EXCL,    /* NLM_F_CREATE|NLM_F_EXCL */
+	ROUTE_EXCL_OK, /* the same, EEXIST is success */
 	ROUTE_REPLACE,
 };
 /* Defaults where 0: table main, protocol boot (3, as the originals'), type unicast. The words of
@@ -48,7 +48,7 @@ size_t route_add(struct nl_batch *b, const struct route *r, enum route_how how);
 size_t route_del(struct nl_batch *b, const struct route *r); /* absent is success */
 
 struct rule {
-	uint8_t family; /* 4, 6 */
+	uint8_t family;	       /* 4, 6 */
 	struct ipnet src, dst; /* ip.family 0: all */
 	uint32_t priority;     /* 0: the kernel's choice */
 	bool has_priority;

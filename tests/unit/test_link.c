@@ -120,7 +120,7 @@ static void look_up(void **state)
 
 /* --- creating, with this kernel --- */
 
-/* The whole path of a rail: made from the host's wire in the pod's namespace, final in one message. */
+/* A rail's way: made from the host's wire in the pod's namespace, final in one message. */
 static void macvlan_into_a_pod(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

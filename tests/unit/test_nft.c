@@ -180,6 +180,31 @@ static void all_or_nothing(void **state)
 	assert_int_equal(check(l, "veth0", 1), 1);
 }
 
+static void recorded_marks(void **state)
+{
+	auto_nl struct nl_wire *w = lab_replay("nft_check.nl");
+
+	(void)state;
+	assert_int_equal(nft_reply_marks_check(w, "veth0", 1, &e), 1);
+	OK(nl_replay_finished(w, &e));
+}
+
+static int agreed;
+
+static void use_check(struct nl_wire *w)
+{
+	agreed += nft_reply_marks_check(w, "veth0", 1, NULL) == 1;
+}
+
+/* Changes of what we do not look at (handles) are all that may pass. */
+static void hostile_rules(void **state)
+{
+	(void)state;
+	agreed = 0;
+	lab_mutate("nft_check.nl", 3000, use_check);
+	assert_in_range(agreed, 1, 300);
+}
+
 /* --- packets: a request by veth0 whose sender the pod would answer by net1 --- */
 
 static int udp_socket(int ns, const char *ip, uint16_t port)
@@ -286,6 +311,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tables_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_layouts, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_or_nothing, setup, teardown),
+		cmocka_unit_test(recorded_marks),
+		cmocka_unit_test(hostile_rules),
 		cmocka_unit_test_setup_teardown(replies_take_the_way_back, setup, teardown),
 	};
 
