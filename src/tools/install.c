@@ -22,8 +22,8 @@ struct install_opts {
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
 static const struct opt opts[] = {
-	{"cni-bin-dir", 0, OPT_STR, "DIR", "where plugins are; /opt/cni/bin if not given",
-	 AT(folder)},
+	{"cni-bin-dir", 0, OPT_STR, "DIR",
+	 "the folder, instead of as an operand; /opt/cni/bin if not given", AT(folder)},
 	{"links", 0, OPT_STR, "LIST", "links to make, 'a,b' or 'all'; all if not given", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
 	 "put links in the place of files not made by unirail, and keep those", AT(replace)},
@@ -37,8 +37,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd install_cmds[] = {
-	{NULL, NULL, "put the binary and its CNI links into a folder, or take them away", opts, 0,
-	 0},
+	{NULL, "[DIR]", "put the binary and its CNI links into a folder, or take them away", opts,
+	 0, 1},
 	{0},
 };
 
@@ -250,11 +250,14 @@ static int run(const struct install_opts *o, struct err *e)
 	return n < 0 ? n : status;
 }
 
-static int check(const struct install_opts *o, struct err *e)
+static int check(struct install_opts *o, const char *operand, struct err *e)
 {
+	if (operand && o->folder)
+		return err_set(e, -EINVAL, "unexpected operand '%s' beside --cni-bin-dir", operand);
+	if (!o->folder)
+		o->folder = operand ? operand : "/opt/cni/bin";
 	if (o->folder[0] != '/')
-		return err_set(e, -EINVAL, "option '--cni-bin-dir': '%s' is not an absolute path",
-			       o->folder);
+		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->folder);
 	if (o->uninstall && (o->replace || o->links))
 		return err_set(e, -EINVAL, "option '--%s' means nothing beside --uninstall",
 			       o->replace ? "replace" : "links");
@@ -263,12 +266,12 @@ static int check(const struct install_opts *o, struct err *e)
 
 int install_main(int argc, char **argv)
 {
-	struct install_opts o = {.folder = "/opt/cni/bin", .output = "text"};
+	struct install_opts o = {.output = "text"};
 	struct err e = ERR_INIT;
 	int r = opt_parse(install_cmds, "unirail install", argc - 1, argv + 1, &o, &e);
 
 	if (r >= 0)
-		r = check(&o, &e);
+		r = check(&o, argv[1 + r], &e);
 	if (r < 0)
 		return opt_exit("unirail install", r, &e);
 	if (o.list)

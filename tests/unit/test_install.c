@@ -296,7 +296,7 @@ static void test_dry_run(void **state)
 	assert_string_equal(out_text, "would copy     unirail\nwould link     alpha -> unirail\n"
 				      "would link     beta -> unirail\n");
 	assert_false(file_exists(&root, "/none"));
-	assert_int_equal(INSTALL("--cni-bin-dir", "/none/yet"), 0);
+	assert_int_equal(INSTALL("/none/yet"), 0);
 	assert_true(file_exists(&root, "/none/yet/beta"));
 	assert_int_equal(INSTALL("--uninstall", "--dry-run", "--cni-bin-dir", "/none/yet"), 0);
 	assert_true(file_exists(&root, "/none/yet/beta"));
@@ -314,6 +314,9 @@ static void test_mistakes(void **state)
 	assert_int_equal(INSTALL("--uninstall", "--replace"), 2);
 	assert_int_equal(INSTALL("--uninstall", "--links=all"), 2);
 	assert_int_equal(INSTALL("now"), 2);
+	assert_string_equal(err_text, "unirail install: folder 'now' is not an absolute path\n");
+	assert_int_equal(INSTALL("--cni-bin-dir", "/a", "/b"), 2);
+	assert_int_equal(INSTALL("/a", "/b"), 2);
 	assert_int_equal(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
 	assert_int_equal(INSTALL("--replace"), 1);
 	assert_non_null(strstr(err_text, "'alpha' is neither a file nor a link; move it away"));
