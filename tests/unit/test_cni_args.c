@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/cni.h"
+#include "cni/code.h"
+
+static void known_keys(void **state)
+{
+	auto_buf struct buf keep;
+	struct cni_args a;
+
+	(void)state;
+	buf_init(&keep, 4096);
+	assert_int_equal(
+		cni_args_parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p;"
+			       "K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u;IP=10.0.0.1/24;"
+			       "MAC=02:00:00:00:00:01;GATEWAY=;X=1;MAC=02:00:00:00:00:02",
+			       &a, &keep, NULL),
+		0);
+	assert_true(a.ignore_unknown);
+	assert_string_equal(a.pod_namespace, "ns");
+	assert_string_equal(a.pod_name, "p");
+	assert_string_equal(a.infra_container_id, "abc");
+	assert_string_equal(a.pod_uid, "u");
+	assert_string_equal(a.ip, "10.0.0.1/24");
+	assert_string_equal(a.mac, "02:00:00:00:00:02");
+	assert_string_equal(a.gateway, "");
+}
+
+static void nothing(void **state)
+{
+	auto_buf struct buf keep;
+	struct cni_args a = {.ip = "x"};
+
+	(void)state;
+	buf_init(&keep, 64);
+	assert_int_equal(cni_args_parse("", &a, &keep, NULL), 0);
+	assert_null(a.ip);
+	assert_int_equal(cni_args_parse(NULL, &a, &keep, NULL), 0);
+}
+
+/* The texts are types.LoadArgs's. */
+static void refused(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} cases[] = {
+		{"IP=1;", "ARGS: invalid pair \"\""},
+		{"IP", "ARGS: invalid pair \"IP\""},
+		{"A=b=c", "ARGS: invalid pair \"A=b=c\""},
+		{"K8S_POD=p", "ARGS: unknown args [\"K8S_POD=p\"]"},
+		{"mac=1;B=\"\t\x01", "ARGS: unknown args [\"mac=1\" \"B=\\\"\\t\\x01\"]"},
+		{"IgnoreUnknown=0;X=1", "ARGS: unknown args [\"X=1\"]"},
+		{"IgnoreUnknown=maybe",
+		 "ARGS: error parsing value of pair \"IgnoreUnknown=maybe\": boolean unmarshal error: "
+		 "invalid input maybe"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct cni_args a = {.mac = "kept"};
+		struct err e = ERR_INIT;
+		auto_buf struct buf keep;
+
+		buf_init(&keep, 4096);
+		assert_int_equal(cni_args_parse(cases[i].text, &a, &keep, &e), -EINVAL);
+		assert_string_equal(e.text, cases[i].words);
+		assert_int_equal(cni_code(&e), 4);
+		assert_string_equal(a.mac, "kept");
+	}
+}
+
+static void too_long(void **state)
+{
+	static char text[1 << 20];
+	auto_buf struct buf keep;
+	struct err e = ERR_INIT;
+	struct cni_args a;
+
+	(void)state;
+	buf_init(&keep, SIZE_MAX / 2);
+	memset(text, 'A', sizeof(text) - 1);
+	assert_int_equal(cni_args_parse(text, &a, &keep, &e), -E2BIG);
+	memset(text, ';', 60000);
+	text[60000] = '\0';
+	assert_int_equal(cni_args_parse(text, &a, &keep, &e), -EINVAL);
+}
+
+static void codes(void **state)
+{
+	static const unsigned short all[] = {0, 1,  2,	3,  4,	 5,   6,    7,
+					     8, 11, 50, 51, 100, 999, 65535};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		err_set(&e, -EIO, "x");
+		cni_code_set(&e, all[i]);
+		err_wrap(&e, -EIO, "outer");
+		assert_int_equal(cni_code(&e), all[i]);
+	}
+	cni_code_set(&e, 11);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	cni_code_set(&e, 1U << 20);
+	assert_int_equal(cni_code(&e), 999);
+}
+
+static void error_object(void **state)
+{
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	err_kind(&e, ERR_AGAIN, -EBUSY, "a \"<b>\" c");
+	cni_error_print(&e, &b);
+	assert_string_equal(
+		b.p, "{\n    \"code\": 11,\n    \"msg\": \"a \\\"\\u003cb\\u003e\\\" c\"\n}");
+	buf_reset(&b);
+	err_details(&e, "more");
+	cni_error_print(&e, &b);
+	assert_non_null(strstr(b.p, ",\n    \"details\": \"more\"\n}"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(known_keys), cmocka_unit_test(nothing),
+		cmocka_unit_test(refused),    cmocka_unit_test(too_long),
+		cmocka_unit_test(codes),      cmocka_unit_test(error_object),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
