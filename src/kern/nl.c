@@ -203,12 +203,10 @@ static int wait_for(int fd, int timeout_ms)
 	return r ? 0 : -EAGAIN;
 }
 
-int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
+static int receive_live(struct nl_wire *w, int timeout_ms, size_t *n)
 {
 	int flags = 0;
 
-	if (w->replay)
-		return nl_replay_next(w, n);
 	for (;;) {
 		ssize_t got = receive(w, &flags);
 		size_t cap = w->cap;
@@ -223,4 +221,11 @@ int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 		if (got < 0 && got != -EINTR)
 			return (int)got;
 	}
+}
+
+int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
+{
+	int r = w->replay ? nl_replay_next(w, n) : receive_live(w, timeout_ms, n);
+
+	return r == 0 && *n == 0 ? -EBADMSG : r; /* nothing would come of an empty datagram */
 }

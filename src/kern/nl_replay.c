@@ -75,12 +75,12 @@ static const char *parse_line(struct nl_wire *w, struct span line, int number)
 		return NULL;
 	if (line.p[0] == '#')
 		return parse_comment(w, line);
-	if (line.n < 2 || (line.p[0] != '>' && line.p[0] != '<') || line.p[1] != ' ')
+	if ((line.p[0] != '>' && line.p[0] != '<') || (line.n > 1 && line.p[1] != ' '))
 		return "wants '> HEX', '< HEX' or a comment";
 	d = &VEC_PUSH(r->list, r->n);
 	d->dir = line.p[0];
 	d->line = number;
-	return parse_hex((struct span){line.p + 2, line.n - 2}, d);
+	return parse_hex(line.n > 2 ? (struct span){line.p + 2, line.n - 2} : span_of(""), d);
 }
 
 static int read_file(const char *file, struct buf *text, struct err *e)

@@ -127,6 +127,26 @@ static void batch_whose_acks_are_lost(void **state)
 	lab_close(&l);
 }
 
+/* An answer that does not fit is asked for again, with room. */
+static void buffer_that_is_too_small(void **state)
+{
+	struct link *list;
+	struct lab l;
+	size_t n;
+
+	(void)state;
+	lab_open(&l);
+	lab_veth(&l, "net1", "far1");
+	l.w->cap = 64;
+	assert_string_equal(lab_link(&l, "net1").name, "net1");
+	assert_true(l.w->cap > 64);
+	l.w->cap = 64;
+	OK(link_list(l.w, &list, &n, &e));
+	assert_int_equal(n, 3);
+	free(list);
+	lab_close(&l);
+}
+
 static void refused_input_sends_nothing(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -480,6 +500,7 @@ static void malformed_answers(void **state)
 		"0f00000010000200"
 		"0000000000000000", /* shorter than its head */
 		"10",
+		"",
 	};
 
 	(void)state;
@@ -520,6 +541,7 @@ int main(void)
 		cmocka_unit_test(batch_goes_on_after_a_failure),
 		cmocka_unit_test(batch_of_hundreds),
 		cmocka_unit_test(batch_whose_acks_are_lost),
+		cmocka_unit_test(buffer_that_is_too_small),
 		cmocka_unit_test(refused_input_sends_nothing),
 		cmocka_unit_test(tolerated_errors),
 		cmocka_unit_test(kinds_of_errors),
