@@ -50,8 +50,7 @@ int podres_get(const char *socket, int timeout_ms, struct podres_list *ret, stru
 		.socket = socket,
 		.method = PODRES_LIST,
 		.timeout_ms = timeout_ms,
-		.remedy = "is the kubelet running, and its folder pod-resources visible here? "
-			  "--socket names another",
+		.remedy = "is the kubelet running, and the folder of its socket visible here?",
 	};
 	auto_buf struct buf reply;
 	int r = grpc_unary(&call, &reply, e);

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail device pods` against servers that others wrote: grpc's own, and such as are no gRPC servers at all.
+
+Needs no privilege and no namespace.
+"""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+
+import grpc
+import pytest
+
+UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
+
+
+# --- protobuf, by hand: what the kubelet sends, with the fields that we skip ---
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def number(tag, n):
+    return varint(tag << 3) + varint(n) if n else b""  # proto3 leaves zero out
+
+
+def devices(resource, ids, *nodes):
+    body = field(1, resource.encode()) + b"".join(field(2, i.encode()) for i in ids)
+    if nodes:
+        body += field(3, b"".join(field(1, number(1, n)) for n in nodes))
+    return field(2, body)
+
+
+def container(name, *parts):
+    memory = field(4, field(1, b"hugepages-2Mi") + number(2, 1 << 30))
+    return field(3, field(1, name.encode()) + b"".join(parts) + field(3, bytes([0, 1, 2, 3])) + memory)
+
+
+def pod(namespace, name, *containers):
+    return field(1, field(1, name.encode()) + field(2, namespace.encode()) + b"".join(containers) + field(4, b"\x05"))
+
+
+# --- servers ---
+
+@contextlib.contextmanager
+def kubelet(path, answer, service="v1.PodResourcesLister", **how):
+    """grpc's server; `answer` is the message's bytes, or a function of the context that returns them."""
+    def run(request, context):
+        assert request == b""
+        return answer(context) if callable(answer) else answer
+
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(2), **how)
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
+        service, {"List": grpc.unary_unary_rpc_method_handler(run)})])
+    server.add_insecure_port(f"unix:{path}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(0).wait()
+
+
+@contextlib.contextmanager
+def peer(path, talk):
+    """Something else that listens there: talk(connection) for the first that comes."""
+    def run():
+        with contextlib.suppress(OSError):
+            conn, _ = listener.accept()
+            with conn:
+                talk(conn)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+# --- the program ---
+
+def run(path, *args):
+    return subprocess.run([UNIRAIL, "device", "pods", "--socket", str(path), *args], capture_output=True, text=True,
+                          timeout=60)
+
+
+def rows(path, *args):
+    done = run(path, "-o", "json", *args)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def fails(path, *words, args=()):
+    done = run(path, *args)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("unirail device: ") and done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "kubelet.sock"
+
+
+def test_who_holds_what(path):
+    # The kubelet sends one entry a device; node 0 is an empty message.
+    answer = (pod("train", "worker-0",
+                  container("main", devices("rdma/hca_shared", ["3"], 0), devices("nvidia.com/gpu", ["GPU-1"], 1),
+                            devices("rdma/hca_shared", ["7"], 0, 1)),
+                  container("sidecar")) +
+              pod("default", "web") +
+              pod("train", "worker-1", container("main", devices("rdma/hca_shared", ["1"]))))
+    with kubelet(path, answer):
+        assert rows(path) == [
+            {"namespace": "train", "pod": "worker-0", "container": "main", "resource": "rdma/hca_shared",
+             "devices": ["3", "7"], "numaNodes": [0, 1]},
+            {"namespace": "train", "pod": "worker-0", "container": "main", "resource": "nvidia.com/gpu",
+             "devices": ["GPU-1"], "numaNodes": [1]},
+            {"namespace": "train", "pod": "worker-1", "container": "main", "resource": "rdma/hca_shared",
+             "devices": ["1"], "numaNodes": []},
+        ]
+        lines = [line.split() for line in run(path).stdout.splitlines()]
+    assert lines == [
+        ["POD", "CONTAINER", "RESOURCE", "DEVICES"],
+        ["train/worker-0", "main", "rdma/hca_shared", "3,7"],
+        ["train/worker-0", "main", "nvidia.com/gpu", "GPU-1"],
+        ["train/worker-1", "main", "rdma/hca_shared", "1"],
+    ]
+
+
+def test_nobody_holds_anything(path):
+    with kubelet(path, b""):
+        assert rows(path) == []
+        assert run(path).stdout == "no container of 0 pods on this node holds a device\n"
+
+
+def test_a_thousand_pods(path):
+    """Beyond HTTP/2's first windows of 65535 bytes."""
+    ids = [f"0000:{bus:02x}:00.{fn}" for bus in range(4) for fn in range(2)]
+    answer = b"".join(pod("ns", f"pod-{i}", container("main", *(devices("rdma/rail", [d], 0) for d in ids)))
+                      for i in range(1000))
+    assert len(answer) > 200000
+    with kubelet(path, answer):
+        assert rows(path) == [
+            {"namespace": "ns", "pod": f"pod-{i}", "container": "main", "resource": "rdma/rail", "devices": ids,
+             "numaNodes": [0]} for i in range(1000)]
+
+
+def test_compressed(path):
+    """We never say that we take it; grpc's server, told so, does it all the same. The kubelet does not."""
+    answer = pod("a", "b", container("c", devices("d", ["e"] * 100)))
+    with kubelet(path, answer, compression=grpc.Compression.Gzip):
+        fails(path, "the answer is compressed, which was not asked for")
+
+
+def test_largest_answer(path):
+    """16 MiB, and one byte more."""
+    room = 16 << 20
+
+    def filler(size):
+        return field(2, bytes(size - 5))  # an unknown field: tag, four bytes of length, data
+
+    with kubelet(path, filler(room)):
+        assert rows(path) == []
+    with kubelet(path, filler(room + 1)):
+        fails(path, f"the answer has {room + 1} bytes, {room} are the limit")
+
+
+@pytest.mark.parametrize("code,name", [(grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+                                       (grpc.StatusCode.RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"),
+                                       (grpc.StatusCode.INTERNAL, "INTERNAL")])
+def test_error_status(path, code, name):
+    with kubelet(path, lambda context: context.abort(code, "100% of\nthe kübelet")):
+        fails(path, f"v1.PodResourcesLister/List: {name}: 100% of the kübelet")
+
+
+def test_no_such_service(path):
+    with kubelet(path, b"", service="v1beta1.Registration"):
+        fails(path, "UNIMPLEMENTED")
+
+
+def test_not_protobuf(path):
+    with kubelet(path, b"\xff\xff\xff"):
+        fails(path, "decode a list of pod resources: 3 bytes that are none")
+
+
+def test_server_hangs(path):
+    stop = threading.Event()
+    with kubelet(path, lambda context: stop.wait(30) and b""):
+        # grpc's server ends the call at the deadline that we told it, at the same moment as we do.
+        text = fails(path, args=("--timeout", "300ms"))
+        stop.set()
+    assert "no answer from" in text and "within 300 ms" in text or "DEADLINE_EXCEEDED" in text
+
+
+def test_server_says_nothing(path):
+    stop = threading.Event()
+    with peer(path, lambda conn: stop.wait(30)):
+        fails(path, f"no answer from '{path}' within 300 ms", args=("--timeout", "300ms"))
+        stop.set()
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", b"hello\n" * 10, b""])
+def test_no_grpc_server(path, answer):
+    def talk(conn):
+        conn.recv(1 << 16)
+        conn.sendall(answer)
+
+    with peer(path, talk):
+        fails(path, "the peer is no gRPC server: it does not speak HTTP/2")
+
+
+def test_nobody_listens(path):
+    fails(path, f"connect to '{path}': ENOENT: is the kubelet running")
+    path.touch()
+    fails(path, f"connect to '{path}': ECONNREFUSED: is the kubelet running")
+    fails("/" + "x" * 200, "a socket's path has at most 107 bytes")
+
+
+@pytest.mark.parametrize("args,word", [(["--timeout", "0"], "timeout"), (["-o", "yaml"], "yaml"), (["web"], "web")])
+def test_mistakes(path, args, word):
+    done = run(path, *args)
+    assert done.returncode == 2 and word in done.stderr and done.stdout == ""

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The codec, fed what servers send; the frames of the good ones were taken from grpc-go's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "wire/grpc.h"
+#include "wire/grpc_status.h"
+
+#define SETTINGS      "000006040000000000000500004000"
+#define SETTINGS_ACK  "000000040100000000"
+#define WINDOW_UPDATE "00000408000000000000000005"
+#define PING	      "00000806000000000002041010090e0707"
+#define PING_ACK      "00000806010000000002041010090e0707"
+/* :status 200, content-type application/grpc */
+#define HEAD "00000e010400000001885f8b1d75d0620d263d4c4d6564"
+/* grpc-status 0, grpc-message "" */
+#define TRAILERS "00001801050000000140889acac8b21234da8f013040899acac8b5254207317f00"
+#define EMPTY	 "0000050000000000010000000000"
+#define ABC	 "0000080000000000010000000003616263" /* the message "abc" */
+#define GREETING SETTINGS SETTINGS_ACK WINDOW_UPDATE PING
+#define RST	 "000004030000000001"
+#define GOAWAY	 "000008070000000000"
+
+static size_t from_hex(const char *hex, uint8_t *ret, size_t size)
+{
+	size_t n = strlen(hex) / 2;
+
+	assert_true(n <= size);
+	for (size_t i = 0; i < n; i++) {
+		char two[3] = {hex[2 * i], hex[2 * i + 1], 0};
+
+		ret[i] = (uint8_t)strtoul(two, NULL, 16);
+	}
+	return n;
+}
+
+/* Takes everything that the codec wants to send. */
+static void drain(struct grpc *g, struct buf *sent)
+{
+	struct span out;
+
+	do {
+		assert_int_equal(grpc_out(g, &out, NULL), 0);
+		buf_add(sent, out.p, out.n);
+	} while (out.n);
+}
+
+struct talk {
+	struct buf sent, reply;
+	struct err e;
+	int r;
+};
+
+static void talk_done(struct talk *t)
+{
+	buf_done(&t->sent);
+	buf_done(&t->reply);
+}
+
+static struct grpc *open_call(size_t max)
+{
+	const struct grpc_call c = {
+		.method = "/v1.A/B", .request = span_of("hi"), .timeout_ms = 2500, .max = max};
+	struct grpc *g;
+
+	assert_int_equal(grpc_new(&g, &c, NULL), 0);
+	return g;
+}
+
+/* The server's bytes in pieces of `step`; then the end of the connection. */
+static struct talk talk(const uint8_t *in, size_t n, size_t step, size_t max)
+{
+	auto_grpc struct grpc *g = open_call(max);
+	struct talk t = {0};
+
+	buf_init(&t.sent, 1 << 20);
+	buf_init(&t.reply, 1);
+	drain(g, &t.sent);
+	for (size_t i = 0; i < n && !t.r && !grpc_is_done(g); i += step) {
+		size_t len = n - i < step ? n - i : step;
+
+		t.r = grpc_in(g, (struct span){(const char *)in + i, len}, &t.e);
+		if (!t.r)
+			drain(g, &t.sent);
+	}
+	if (!t.r)
+		t.r = grpc_finish(g, &t.reply, &t.e);
+	return t;
+}
+
+static struct talk talk_hex(const char *hex, size_t step)
+{
+	uint8_t in[4096];
+
+	return talk(in, from_hex(hex, in, sizeof(in)), step, 100);
+}
+
+static bool holds(const struct buf *b, const char *hex)
+{
+	uint8_t want[256];
+	size_t n = from_hex(hex, want, sizeof(want));
+
+	return memmem(b->p, b->len, want, n) != NULL;
+}
+
+static void good(void **state)
+{
+	(void)state;
+	for (size_t step = 1; step < 200; step += 7) {
+		struct talk t = talk_hex(GREETING HEAD ABC TRAILERS, step);
+
+		assert_string_equal(t.e.text, "");
+		assert_int_equal(t.r, 0);
+		assert_true(span_eq(buf_span(&t.reply), "abc"));
+		assert_memory_equal(t.sent.p, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
+		assert_true(holds(&t.sent, PING_ACK));
+		assert_true(holds(&t.sent, SETTINGS_ACK));
+		/* DATA of stream 1, the last: not compressed, 2 bytes, "hi" */
+		assert_true(holds(&t.sent, "00000700010000000100000000026869"));
+		talk_done(&t);
+	}
+}
+
+static void empty_message(void **state)
+{
+	struct talk t = talk_hex(GREETING HEAD EMPTY TRAILERS, 4096);
+
+	(void)state;
+	assert_int_equal(t.r, 0);
+	assert_int_equal(t.reply.len, 0);
+	talk_done(&t);
+}
+
+/* One message over two DATA frames, its prefix cut as well. */
+static void split_message(void **state)
+{
+	struct talk t = talk_hex(GREETING HEAD "000003000000000001000000"
+					       "000005000000000001"
+					       "0003616263" TRAILERS,
+				 4096);
+
+	(void)state;
+	assert_int_equal(t.r, 0);
+	assert_true(span_eq(buf_span(&t.reply), "abc"));
+	talk_done(&t);
+}
+
+/* After the trailers a server may break the stream off: it has answered, and read enough. */
+static void reset_after_answer(void **state)
+{
+	struct talk t = talk_hex(GREETING HEAD ABC TRAILERS RST "00000000", 1);
+
+	(void)state;
+	assert_int_equal(t.r, 0);
+	talk_done(&t);
+}
+
+static void bad(void **state)
+{
+	/* :status 404, content-type text/plain; :status 200 and grpc-status 14, "no 100%25\n" */
+	static const struct {
+		const char *hex;
+		int code;
+		const char *text;
+	} rows[] = {
+		{"", -EPROTO, "/v1.A/B: the peer is no gRPC server: it does not speak HTTP/2"},
+		{"485454502f312e3120343030204261642052657175657374", -EPROTO,
+		 "the peer is no gRPC server: it does not speak HTTP/2"},
+		{GREETING, -ECONNRESET, "the connection was closed before the answer"},
+		{GREETING HEAD ABC, -ECONNRESET, "the connection was closed before the answer"},
+		{GREETING RST "00000002", -ECONNRESET, "the server broke off: INTERNAL_ERROR"},
+		{GREETING GOAWAY "0000000000000000", -ECONNRESET, "the server broke off: REFUSED"},
+		{GREETING HEAD TRAILERS, -EPROTO, "the answer is cut short"},
+		{GREETING HEAD "000006000000000001000000000361" TRAILERS, -EPROTO,
+		 "the answer is cut short"},
+		{GREETING HEAD ABC ABC TRAILERS, -EPROTO, "more than one message"},
+		{GREETING HEAD EMPTY EMPTY TRAILERS, -EPROTO, "more than one message"},
+		{GREETING HEAD "0000080000000000010100000003616263" TRAILERS, -EPROTO,
+		 "the answer is compressed"},
+		{GREETING HEAD "0000050000000000010000000065", -EMSGSIZE,
+		 "the answer has 101 bytes, 100 are the limit"},
+		{GREETING HEAD "00000500000000000100ffffffff", -EMSGSIZE,
+		 "the answer has 4294967295 bytes"},
+		{GREETING "00001a0105000000018d"
+			  "000c636f6e74656e742d747970650a746578742f706c61696e",
+		 -EPROTO, "the peer is no gRPC server: HTTP status 404, content-type 'text/plain'"},
+		{GREETING "000034010500000001885f8b1d75d0620d263d4c4d6564"
+			  "000b677270632d737461747573023134"
+			  "000c677270632d6d657373616765076e6f20253235"
+			  "61",
+		 -EAGAIN, "/v1.A/B: UNAVAILABLE: no %a"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		for (size_t step = 1; step < 5000; step *= 70) {
+			struct talk t = talk_hex(rows[i].hex, step);
+
+			if (t.r != rows[i].code || !strstr(t.e.text, rows[i].text))
+				fail_msg("row %zu: %d '%s', wanted %d '%s'", i, t.r, t.e.text,
+					 rows[i].code, rows[i].text);
+			talk_done(&t);
+		}
+	}
+}
+
+/* A good answer with each of its bytes changed: whatever comes of it, no more than an error. */
+static void mangled(void **state)
+{
+	uint8_t in[512];
+	size_t n = from_hex(GREETING HEAD ABC TRAILERS, in, sizeof(in));
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		for (int k = 0; k < 8; k++) {
+			in[i] ^= (uint8_t)(1 << k);
+			struct talk t = talk(in, n, 64, 100);
+
+			assert_true(t.r <= 0);
+			assert_true(t.r == 0 || t.e.text[0]);
+			talk_done(&t);
+			in[i] ^= (uint8_t)(1 << k);
+		}
+	}
+}
+
+static void messages(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{"plain", "plain"},
+		{"a%20b", "a b"},
+		{"100%25", "100%"},
+		{"%4", "%4"},
+		{"%", "%"},
+		{"%zz", "%zz"},
+		{"a%0Ab%1b[0m", "a b [0m"},
+		{"k%C3%BCbelet", "k\xc3\xbc"
+				 "belet"},
+		{"0123456789012345678", "012345678901234"},
+	};
+	char out[16];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		grpc_message_decode(span_of(rows[i].in), out, sizeof(out));
+		assert_string_equal(out, rows[i].out);
+	}
+}
+
+static void statuses(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(grpc_status_err(12, "/m", "", &e), -EOPNOTSUPP);
+	assert_string_equal(e.text, "/m: UNIMPLEMENTED");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	assert_int_equal(grpc_status_err(99, "/m", "odd", &e), -EREMOTEIO);
+	assert_string_equal(e.text, "/m: gRPC status 99: odd");
+	assert_true(grpc_type_ok("application/grpc"));
+	assert_true(grpc_type_ok("application/grpc+proto"));
+	assert_false(grpc_type_ok("application/grpc-web"));
+	assert_false(grpc_type_ok("text/html"));
+	assert_false(grpc_type_ok(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good),		 cmocka_unit_test(empty_message),
+		cmocka_unit_test(split_message), cmocka_unit_test(reset_after_answer),
+		cmocka_unit_test(bad),		 cmocka_unit_test(mangled),
+		cmocka_unit_test(messages),	 cmocka_unit_test(statuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

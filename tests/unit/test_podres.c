@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "device/podres.h"
+
+/*
+ * Pod "p" of "ns" with container "c", which holds x/y: "1" on node 0 (an empty message), "2" on
+ * nodes 0 and 1; and z, which the kubelet names between them.
+ */
+static const char good[] = "\x0a\x38"
+			   "\x0a\x01p\x12\x02ns"
+			   "\x1a\x2f"
+			   "\x0a\x01"
+			   "c"
+			   "\x12\x0e\x0a\x03x/y\x12\x01"
+			   "1\x1a\x04\x0a\x02\x08\x00"
+			   "\x12\x03\x0a\x01z"
+			   "\x12\x10\x0a\x03x/y\x12\x01"
+			   "2\x1a\x06\x0a\x00\x0a\x02\x08\x01"
+			   "\x1a\x03\x00\x01\x02"; /* cpu_ids, which we skip */
+enum { GOOD = sizeof(good) - 1 };
+
+static void decodes(void **state)
+{
+	auto_podres struct podres_list l = {0};
+	struct podres_container *c;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	if (podres_decode((struct span){good, GOOD}, &l, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(l.n_pods, 1);
+	assert_string_equal(l.pods[0].name, "p");
+	assert_string_equal(l.pods[0].ns, "ns");
+	assert_int_equal(l.pods[0].n_containers, 1);
+	c = &l.pods[0].containers[0];
+	assert_string_equal(c->name, "c");
+	assert_int_equal(c->n_devices, 3);
+	assert_string_equal(c->devices[1].resource, "z");
+	assert_int_equal(c->devices[1].n_nodes, 0);
+
+	podres_merge(c);
+	assert_int_equal(c->n_devices, 2);
+	assert_string_equal(c->devices[0].resource, "x/y");
+	assert_int_equal(c->devices[0].n_ids, 2);
+	assert_string_equal(c->devices[0].ids[0], "1");
+	assert_string_equal(c->devices[0].ids[1], "2");
+	assert_int_equal(c->devices[0].n_nodes, 2);
+	assert_int_equal(c->devices[0].nodes[0], 0);
+	assert_int_equal(c->devices[0].nodes[1], 1);
+	assert_string_equal(c->devices[1].resource, "z");
+	assert_int_equal(c->devices[1].n_ids, 0);
+}
+
+static void empty(void **state)
+{
+	auto_podres struct podres_list l = {0};
+
+	(void)state;
+	assert_int_equal(podres_decode((struct span){NULL, 0}, &l, NULL), 0);
+	assert_int_equal(l.n_pods, 0);
+	/* A pod without anything: no string is NULL. */
+	assert_int_equal(podres_decode((struct span){"\x0a\x00", 2}, &l, NULL), 0);
+	assert_int_equal(l.n_pods, 1);
+	assert_string_equal(l.pods[0].name, "");
+	assert_string_equal(l.pods[0].ns, "");
+}
+
+static void field_twice(void **state)
+{
+	auto_podres struct podres_list l = {0};
+
+	(void)state;
+	assert_int_equal(podres_decode(span_of("\x0a\x07\x0a\x01"
+					       "a\x0a\x02"
+					       "bc"),
+				       &l, NULL),
+			 0);
+	assert_string_equal(l.pods[0].name, "bc");
+}
+
+static void refuses(void **state)
+{
+	static const struct {
+		size_t n;
+		const char *p;
+	} bad[] = {
+		{4, "\x0a\xff\xff\xff"},	 /* length without end */
+		{6, "\x0a\xff\xff\xff\xff\x0f"}, /* 4 GiB */
+		{7, "\x0a\x05\x0a\x09"
+		    "abc"}, /* longer than what it is in */
+		{7, "\x0a\x05\x0a\x03"
+		    "a\0b"},	 /* NUL in a name */
+		{2, "\x0b\x00"}, /* a group */
+	};
+	struct podres_list l = {.n_pods = 77};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	for (size_t n = 1; n < GOOD; n++) {
+		char *cut = xmalloc(n);
+
+		memcpy(cut, good, n);
+		assert_int_equal(podres_decode((struct span){cut, n}, &l, NULL), -EBADMSG);
+		cleanup_free(&cut);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (podres_decode((struct span){bad[i].p, bad[i].n}, &l, &e) != -EBADMSG)
+			fail_msg("row %zu", i);
+	assert_int_equal(e.kind, ERR_DECODE);
+	assert_int_equal(l.n_pods, 77);
+}
+
+/* Any bytes: an error or a list, never more than that. */
+static void mangled(void **state)
+{
+	char in[GOOD];
+
+	(void)state;
+	for (size_t i = 0; i < GOOD; i++) {
+		for (int v = 0; v < 256; v++) {
+			auto_podres struct podres_list l = {0};
+
+			memcpy(in, good, GOOD);
+			in[i] = (char)v;
+			podres_decode((struct span){in, GOOD}, &l, NULL);
+			for (size_t k = 0; k < l.n_pods; k++)
+				for (size_t c = 0; c < l.pods[k].n_containers; c++)
+					podres_merge(&l.pods[k].containers[c]);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(decodes), cmocka_unit_test(empty),   cmocka_unit_test(field_twice),
+		cmocka_unit_test(refuses), cmocka_unit_test(mangled),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
