@@ -52,8 +52,10 @@ static int check_link(const struct link *l, const struct macvlan_conf *conf, int
 			       l->name);
 	if (l->macvlan_mode != conf->mode)
 		return err_set(e, -EINVAL,
-			       "container macvlan mode %s does not match expected value: %s",
-			       macvlan_mode_name(l->macvlan_mode), macvlan_mode_name(conf->mode));
+			       "container macvlan mode %s does not match expected value: %s "
+			       "(interface %s)",
+			       macvlan_mode_name(l->macvlan_mode), macvlan_mode_name(conf->mode),
+			       l->name);
 	if (parent && l->parent != parent)
 		return err_set(e, -EINVAL,
 			       "container interface %s lies on the link of index %d, expected %d",

@@ -186,6 +186,11 @@ int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e);
 int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
 	      struct err *e);
 
+/* Which of the pod's rules go with these addresses: theirs, the marks', and eth0's own when no
+ * other NIC has one. ret has room for all. Pure. */
+size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct ipaddr *ips,
+			  size_t n, const struct rule **ret);
+
 /* --- GC --- */
 /* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
  * ones. We mark ours by an alias, "unirail <network> <container id>"; no other link is touched. */

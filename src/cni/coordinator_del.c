@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "cni/coordinator_private.h"
+#include "kern/nft.h"
 
 static int delete_host_veth(struct attach *a, struct err *e)
 {
@@ -77,6 +78,71 @@ static int delete_legacy_rules(struct attach *a, const struct co_conf *c, const 
 	return 0;
 }
 
+static bool is_from(const struct rule *r, const struct ipaddr *ips, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct ipnet host = ipnet_host(&ips[i]);
+
+		if (r->src.ip.family && ipnet_eq(&r->src, &host))
+			return true;
+	}
+	return false;
+}
+
+static bool is_mark(const struct rule *r)
+{
+	return r->mark == CO_MARK && r->table == CO_FIRST_NIC_TABLE;
+}
+
+/* `from eth0's address lookup 100` is there for the sake of other NICs' rules. */
+static bool keeps_first(const struct rule *r)
+{
+	return r->src.ip.family && r->table == CO_FIRST_NIC_TABLE;
+}
+
+size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct ipaddr *ips,
+			  size_t n, const struct rule **ret)
+{
+	bool others = false;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n_rules; i++)
+		others |= rules[i].src.ip.family && rules[i].table > CO_FIRST_NIC_TABLE &&
+			  !is_from(&rules[i], ips, n);
+	for (size_t i = 0; i < n_rules; i++)
+		if (is_from(&rules[i], ips, n) || is_mark(&rules[i]) ||
+		    (!others && keeps_first(&rules[i])))
+			ret[k++] = &rules[i];
+	return k;
+}
+
+/* The pod may live on without this NIC, or its namespace be used again. */
+static int delete_from_pod(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_free struct rule *rules = NULL;
+	auto_free const struct rule **gone = NULL;
+	auto_nl struct nl_wire *w = NULL;
+	size_t n_rules = 0, n_gone;
+	bool marks = false;
+	int r = rule_list(a->pod, 0, &rules, &n_rules, e);
+
+	if (r < 0)
+		return r;
+	gone = xcalloc(n_rules, sizeof(*gone));
+	n_gone = co_rules_to_delete(rules, n_rules, ips, n, gone);
+	for (size_t i = 0; i < n_gone; i++) {
+		rule_del(b, gone[i]);
+		marks |= is_mark(gone[i]);
+	}
+	if (n_gone)
+		r = nl_batch_commit(a->pod, b, e);
+	if (r < 0 || !marks)
+		return r;
+	r = nl_open(&w, NL_NETFILTER, a->netns, e);
+	return r < 0 ? r : nft_reply_marks_del(w, e);
+}
+
 int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
 	      struct err *e)
 {
@@ -92,6 +158,8 @@ int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ip
 	r = delete_legacy_rules(a, c, ips, n, b, e);
 	if (r >= 0 && nl_batch_len(b))
 		r = nl_batch_commit(a->host, b, e);
+	if (r >= 0 && a->pod)
+		r = delete_from_pod(a, ips, n, e);
 	return r < 0 ? r : delete_host_veth(a, e);
 }
 
