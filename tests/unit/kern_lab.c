@@ -12,21 +12,19 @@
 #include "base/file.h"
 #include "kern/netns.h"
 
-struct err e;
-
-void lab_open(struct lab *l)
+void kern_open(struct kern_lab *l)
 {
 	OK(netns_new(true, &l->ns, &e));
 	OK(nl_open(&l->w, NL_ROUTE, l->ns, &e));
 }
 
-void lab_close(struct lab *l)
+void kern_close(struct kern_lab *l)
 {
 	nl_wire_close(l->w);
 	close(l->ns);
 }
 
-struct ipaddr lab_ip(const char *s)
+struct ipaddr kern_ip(const char *s)
 {
 	struct ipaddr a;
 
@@ -34,7 +32,7 @@ struct ipaddr lab_ip(const char *s)
 	return a;
 }
 
-struct ipnet lab_net(const char *s)
+struct ipnet kern_net(const char *s)
 {
 	struct ipnet n;
 
@@ -42,7 +40,7 @@ struct ipnet lab_net(const char *s)
 	return n;
 }
 
-struct mac lab_mac(const char *s)
+struct mac kern_mac(const char *s)
 {
 	struct mac m;
 
@@ -50,13 +48,13 @@ struct mac lab_mac(const char *s)
 	return m;
 }
 
-void lab_commit(struct lab *l, struct nl_batch *b)
+void kern_commit(struct kern_lab *l, struct nl_batch *b)
 {
 	OK(nl_batch_commit(l->w, b, &e));
 	nl_batch_reset(b);
 }
 
-struct link lab_link(struct lab *l, const char *name)
+struct link kern_link(struct kern_lab *l, const char *name)
 {
 	struct link link;
 
@@ -64,7 +62,7 @@ struct link lab_link(struct lab *l, const char *name)
 	return link;
 }
 
-int lab_veth(struct lab *l, const char *name, const char *peer)
+int kern_veth(struct kern_lab *l, const char *name, const char *peer)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -74,8 +72,8 @@ int lab_veth(struct lab *l, const char *name, const char *peer)
 	s.peer_name = peer;
 	s.up = s.peer_up = true;
 	link_add(b, &s);
-	lab_commit(l, b);
-	return lab_link(l, name).index;
+	kern_commit(l, b);
+	return kern_link(l, name).index;
 }
 
 static void path_of(const char *name, char path[static 256])
@@ -83,7 +81,7 @@ static void path_of(const char *name, char path[static 256])
 	snprintf(path, 256, TEST_DATA "replay/%s", name);
 }
 
-struct nl_wire *lab_replay(const char *name)
+struct nl_wire *kern_replay(const char *name)
 {
 	struct nl_wire *w = NULL;
 	char path[256];
@@ -158,7 +156,7 @@ static char *mutated(const char *text, uint64_t *seed)
 	return buf_take(&b);
 }
 
-void lab_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w))
+void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w))
 {
 	auto_free char *text = read_text(name);
 	uint64_t seed = 1;

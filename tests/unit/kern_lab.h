@@ -18,16 +18,16 @@
 #include "kern/link.h"
 #include "kern/nl.h"
 
-struct lab {
+struct kern_lab {
 	int ns;
 	struct nl_wire *w;
 };
 
-void lab_open(struct lab *l);
-void lab_close(struct lab *l);
+void kern_open(struct kern_lab *l);
+void kern_close(struct kern_lab *l);
 
 /* The error of the call that is going on or was last. */
-extern struct err e;
+static struct err e __attribute__((unused));
 
 /* Fails the test with the error's words when the call does not succeed. */
 #define OK(call)                                                                                   \
@@ -39,29 +39,29 @@ extern struct err e;
 /* The call fails with this code and exactly these words. */
 #define FAILS(call, with, words)                                                                   \
 	do {                                                                                       \
-		int lab_code;                                                                      \
+		int kern_code;                                                                     \
                                                                                                    \
 		err_clear(&e);                                                                     \
-		lab_code = (call);                                                                 \
+		kern_code = (call);                                                                \
 		assert_string_equal(e.text, words);                                                \
-		assert_int_equal(lab_code, with);                                                  \
+		assert_int_equal(kern_code, with);                                                 \
 	} while (0)
 
-struct ipaddr lab_ip(const char *s);
-struct ipnet lab_net(const char *s);
-struct mac lab_mac(const char *s);
+struct ipaddr kern_ip(const char *s);
+struct ipnet kern_net(const char *s);
+struct mac kern_mac(const char *s);
 
 /* A veth pair in the lab, both ends up; returns the first one's index. */
-int lab_veth(struct lab *l, const char *name, const char *peer);
-struct link lab_link(struct lab *l, const char *name);
+int kern_veth(struct kern_lab *l, const char *name, const char *peer);
+struct link kern_link(struct kern_lab *l, const char *name);
 /* Commits and empties the batch. */
-void lab_commit(struct lab *l, struct nl_batch *b);
+void kern_commit(struct kern_lab *l, struct nl_batch *b);
 
 /* A wire that replays tests/replay/<name>. */
-struct nl_wire *lab_replay(const char *name);
+struct nl_wire *kern_replay(const char *name);
 
 /* Replays mutations of tests/replay/<name>, `rounds` of them, from a fixed seed: use() must come
  * back, whatever it makes of them. Only answers are changed. */
-void lab_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
+void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
 
 #endif

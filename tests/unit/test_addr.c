@@ -20,7 +20,7 @@ enum { SCOPE_LINK_ADDR = 253 };
 
 static const struct addr *find(const struct addr *list, size_t n, const char *text)
 {
-	struct ipnet net = lab_net(text);
+	struct ipnet net = kern_net(text);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ipnet_eq(&list[i].net, &net))
@@ -31,7 +31,7 @@ static const struct addr *find(const struct addr *list, size_t n, const char *te
 
 static void recorded_addresses(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("addr_list.nl");
+	auto_nl struct nl_wire *w = kern_replay("addr_list.nl");
 	auto_free struct addr *list = NULL;
 	const struct addr *a;
 	size_t n;
@@ -70,7 +70,7 @@ static void use_addrs(struct nl_wire *w)
 static void hostile_addresses(void **state)
 {
 	(void)state;
-	lab_mutate("addr_list.nl", 3000, use_addrs);
+	kern_mutate("addr_list.nl", 3000, use_addrs);
 }
 
 static void flags_of_addresses(void **state)
@@ -83,7 +83,7 @@ static void flags_of_addresses(void **state)
 	assert_true(!addr_is_tentative(&a) && addr_is_dadfailed(&a));
 }
 
-static size_t count(struct lab *l, int family, int index)
+static size_t count(struct kern_lab *l, int family, int index)
 {
 	struct addr *list;
 	size_t n;
@@ -100,22 +100,22 @@ static size_t count(struct lab *l, int family, int index)
 static void add_list_delete(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct ipnet v4 = lab_net("10.1.0.2/24"), v6 = lab_net("fd00::2/64");
-	struct ipnet host = lab_net("169.254.1.1/32"), odd = lab_net("fd00::3/64");
+	struct ipnet v4 = kern_net("10.1.0.2/24"), v6 = kern_net("fd00::2/64");
+	struct ipnet host = kern_net("169.254.1.1/32"), odd = kern_net("fd00::3/64");
 	auto_free struct addr *list = NULL;
-	struct lab l;
+	struct kern_lab l;
 	int index;
 	size_t n;
 
 	(void)state;
-	lab_open(&l);
-	index = lab_veth(&l, "net1", "far1");
+	kern_open(&l);
+	index = kern_veth(&l, "net1", "far1");
 	assert_int_equal(count(&l, 4, index), 0);
 	addr_add(b, index, "net1", &v4, 0);
 	addr_add(b, index, "net1", &v6, ADDR_NODAD | ADDR_NOPREFIXROUTE);
 	addr_add(b, index, "net1", &odd, ADDR_OPTIMISTIC);
 	addr_add(b, index, "net1", &host, ADDR_SCOPE_LINK);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	assert_int_equal(count(&l, 4, index), 2);
 	assert_int_equal(count(&l, 4, 0), 3); /* and 127.0.0.1 */
 	assert_int_equal(count(&l, 4, 4711), 0);
@@ -132,16 +132,16 @@ static void add_list_delete(void **state)
 	addr_del(b, index, "net1", &v4);
 	addr_del(b, index, "net1", &v4);
 	addr_del(b, index, "net1", &v6);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	assert_int_equal(count(&l, 4, index), 1);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* --- neighbours --- */
 
 static const struct neigh *find_neigh(const struct neigh *list, size_t n, const char *text)
 {
-	struct ipaddr ip = lab_ip(text);
+	struct ipaddr ip = kern_ip(text);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ip_eq(&list[i].ip, &ip))
@@ -153,8 +153,8 @@ static const struct neigh *find_neigh(const struct neigh *list, size_t n, const 
 static void recorded_neighbours(void **state)
 {
 	static const char *const permanent[] = {"10.1.0.9", "10.2.0.9", "fd00:1::9"};
-	auto_nl struct nl_wire *w = lab_replay("neigh_list.nl");
-	struct mac mac = lab_mac("02:00:00:00:00:99");
+	auto_nl struct nl_wire *w = kern_replay("neigh_list.nl");
+	struct mac mac = kern_mac("02:00:00:00:00:99");
 	auto_free struct neigh *list = NULL;
 	size_t n, found = 0;
 
@@ -188,10 +188,10 @@ static void use_neighs(struct nl_wire *w)
 static void hostile_neighbours(void **state)
 {
 	(void)state;
-	lab_mutate("neigh_list.nl", 3000, use_neighs);
+	kern_mutate("neigh_list.nl", 3000, use_neighs);
 }
 
-static struct neigh neigh_of(struct lab *l, int index, const char *text)
+static struct neigh neigh_of(struct kern_lab *l, int index, const char *text)
 {
 	struct neigh *list, ret = {0};
 	const struct neigh *found;
@@ -210,18 +210,18 @@ static struct neigh neigh_of(struct lab *l, int index, const char *text)
 static void permanent_neighbours(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct mac one = lab_mac("02:00:00:00:00:01"), two = lab_mac("02:00:00:00:00:02");
-	struct ipaddr v4 = lab_ip("10.1.0.9"), v6 = lab_ip("fd00::9");
+	struct mac one = kern_mac("02:00:00:00:00:01"), two = kern_mac("02:00:00:00:00:02");
+	struct ipaddr v4 = kern_ip("10.1.0.9"), v6 = kern_ip("fd00::9");
 	struct neigh found;
-	struct lab l;
+	struct kern_lab l;
 	int index;
 
 	(void)state;
-	lab_open(&l);
-	index = lab_veth(&l, "net1", "far1");
+	kern_open(&l);
+	index = kern_veth(&l, "net1", "far1");
 	neigh_add(b, index, "net1", &v4, &one, false);
 	neigh_add(b, index, "net1", &v6, &one, false);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	found = neigh_of(&l, index, "10.1.0.9");
 	assert_true(neigh_is_permanent(&found) && mac_eq(&found.mac, &one));
 	found = neigh_of(&l, index, "fd00::9");
@@ -231,15 +231,15 @@ static void permanent_neighbours(void **state)
 	      "add neighbour 10.1.0.9 on 'net1': EEXIST: file exists");
 	nl_batch_reset(b);
 	neigh_add(b, index, "net1", &v4, &two, true);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	found = neigh_of(&l, index, "10.1.0.9");
 	assert_true(mac_eq(&found.mac, &two));
 	neigh_del(b, index, "net1", &v4);
 	neigh_del(b, index, "net1", &v4);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	found = neigh_of(&l, index, "10.1.0.9");
 	assert_false(neigh_is_permanent(&found));
-	lab_close(&l);
+	kern_close(&l);
 }
 
 int main(void)

@@ -26,7 +26,7 @@ enum { OPERSTATE_UP = 6 };
 
 static void recorded_links(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("link_list.nl");
+	auto_nl struct nl_wire *w = kern_replay("link_list.nl");
 	auto_free struct link *list = NULL;
 	const struct link *l;
 	size_t n;
@@ -82,7 +82,7 @@ static void use_list(struct nl_wire *w)
 static void hostile_links(void **state)
 {
 	(void)state;
-	lab_mutate("link_list.nl", 3000, use_list);
+	kern_mutate("link_list.nl", 3000, use_list);
 }
 
 static void names(void **state)
@@ -101,10 +101,10 @@ static void names(void **state)
 static void look_up(void **state)
 {
 	struct link l;
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
+	kern_open(&lab);
 	OK(link_get(lab.w, "lo", &l, &e));
 	assert_int_equal(l.index, 1);
 	OK(link_get_index(lab.w, 1, &l, &e));
@@ -115,7 +115,7 @@ static void look_up(void **state)
 	      "look up link 'a-name-that-only-altnames-have': Link not found");
 	FAILS(link_get_index(lab.w, 4711, &l, &e), -ENODEV, "look up link 4711: Link not found");
 	FAILS(link_get_index(lab.w, 0, &l, &e), -ENODEV, "look up link 0: Link not found");
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 /* --- creating, with this kernel --- */
@@ -125,19 +125,19 @@ static void macvlan_into_a_pod(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab host, pod;
+	struct kern_lab host, pod;
 	struct link l;
 	int parent;
 
 	(void)state;
-	lab_open(&host);
-	lab_open(&pod);
-	parent = lab_veth(&host, "ens1", "wire1");
+	kern_open(&host);
+	kern_open(&pod);
+	parent = kern_veth(&host, "ens1", "wire1");
 	s.name = "net1";
 	s.kind = "macvlan";
 	s.parent = parent;
 	s.netns_fd = pod.ns;
-	s.mac = lab_mac("02:00:00:00:00:17");
+	s.mac = kern_mac("02:00:00:00:00:17");
 	s.mtu = 1400;
 	s.txqlen = 321;
 	s.group = LINK_GROUP;
@@ -145,8 +145,8 @@ static void macvlan_into_a_pod(void **state)
 	s.macvlan_mode = MACVLAN_PRIVATE;
 	s.macvlan_bcqueuelen = 2000;
 	link_add(b, &s);
-	lab_commit(&host, b);
-	l = lab_link(&pod, "net1");
+	kern_commit(&host, b);
+	l = kern_link(&pod, "net1");
 	assert_string_equal(l.kind, "macvlan");
 	assert_true(mac_eq(&l.mac, &s.mac));
 	assert_int_equal(l.mtu, 1400);
@@ -165,11 +165,11 @@ static void macvlan_into_a_pod(void **state)
 	/* The whole group goes with one message, and once more is no error. */
 	link_del_group(b, LINK_GROUP);
 	link_del_group(b, LINK_GROUP);
-	lab_commit(&pod, b);
+	kern_commit(&pod, b);
 	assert_int_equal(link_get(pod.w, "net1", &l, NULL), -ENODEV);
-	lab_link(&host, "ens1");
-	lab_close(&host);
-	lab_close(&pod);
+	kern_link(&host, "ens1");
+	kern_close(&host);
+	kern_close(&pod);
 }
 
 static void macvlan_modes(void **state)
@@ -178,11 +178,11 @@ static void macvlan_modes(void **state)
 	static const uint32_t modes[] = {0, MACVLAN_PRIVATE, MACVLAN_VEPA, MACVLAN_BRIDGE,
 					 MACVLAN_PASSTHRU};
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
-	s.parent = lab_veth(&lab, "ens1", "wire1");
+	kern_open(&lab);
+	s.parent = kern_veth(&lab, "ens1", "wire1");
 	s.name = "net1";
 	s.kind = "macvlan";
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
@@ -190,13 +190,13 @@ static void macvlan_modes(void **state)
 
 		s.macvlan_mode = modes[i];
 		link_add(b, &s);
-		lab_commit(&lab, b);
-		l = lab_link(&lab, "net1");
+		kern_commit(&lab, b);
+		l = kern_link(&lab, "net1");
 		assert_int_equal(l.macvlan_mode, modes[i] ? modes[i] : MACVLAN_BRIDGE);
 		link_del(b, 0, "net1");
-		lab_commit(&lab, b);
+		kern_commit(&lab, b);
 	}
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 /* Both ends with their names, addresses and places in one message, from a third namespace. */
@@ -204,27 +204,27 @@ static void veth_between_namespaces(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab host, pod;
+	struct kern_lab host, pod;
 	struct link l, p;
 
 	(void)state;
-	lab_open(&host);
-	lab_open(&pod);
+	kern_open(&host);
+	kern_open(&pod);
 	s.name = "eth0";
 	s.kind = "veth";
 	s.netns_fd = pod.ns;
-	s.mac = lab_mac("02:00:00:00:00:01");
+	s.mac = kern_mac("02:00:00:00:00:01");
 	s.mtu = 1234;
 	s.group = LINK_GROUP;
 	s.up = true;
 	s.peer_name = "veth0123456789a";
-	s.peer_mac = lab_mac("02:00:00:00:00:02");
+	s.peer_mac = kern_mac("02:00:00:00:00:02");
 	s.peer_up = true;
 	link_add(b, &s);
-	lab_commit(&host, b);
-	l = lab_link(&pod, "eth0");
+	kern_commit(&host, b);
+	l = kern_link(&pod, "eth0");
 	/* peer_netns_fd -1 is the wire's namespace, not the first end's. */
-	p = lab_link(&host, "veth0123456789a");
+	p = kern_link(&host, "veth0123456789a");
 	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
 	assert_int_equal(l.mtu, 1234);
 	assert_int_equal(p.mtu, 1234);
@@ -233,8 +233,8 @@ static void veth_between_namespaces(void **state)
 	assert_true(link_has_carrier(&l) && link_has_carrier(&p));
 	assert_int_equal(l.parent, p.index);
 	assert_int_equal(p.parent, l.index);
-	lab_close(&host);
-	lab_close(&pod);
+	kern_close(&host);
+	kern_close(&pod);
 }
 
 /* The end that is elsewhere comes up too, whichever of the two it is. */
@@ -242,25 +242,25 @@ static void peer_up_in_another_namespace(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab host, pod;
+	struct kern_lab host, pod;
 	struct link l, p;
 
 	(void)state;
-	lab_open(&host);
-	lab_open(&pod);
+	kern_open(&host);
+	kern_open(&pod);
 	s.name = "here";
 	s.kind = "veth";
-	s.mac = lab_mac("02:00:00:00:00:01");
+	s.mac = kern_mac("02:00:00:00:00:01");
 	s.group = LINK_GROUP;
 	s.up = true;
 	s.peer_name = "there";
-	s.peer_mac = lab_mac("02:00:00:00:00:02");
+	s.peer_mac = kern_mac("02:00:00:00:00:02");
 	s.peer_netns_fd = pod.ns;
 	s.peer_up = true;
 	assert_int_equal(link_add(b, &s), 0);
-	lab_commit(&host, b);
-	l = lab_link(&host, "here");
-	p = lab_link(&pod, "there");
+	kern_commit(&host, b);
+	l = kern_link(&host, "here");
+	p = kern_link(&pod, "there");
 	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
 	assert_int_equal(l.group, LINK_GROUP);
 	assert_int_equal(p.group, 0);
@@ -271,40 +271,40 @@ static void peer_up_in_another_namespace(void **state)
 	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
 	      "create veth 'eth1': EINVAL: one end can be set up in another namespace, not both "
 	      "and no bridge port");
-	lab_close(&host);
-	lab_close(&pod);
+	kern_close(&host);
+	kern_close(&pod);
 }
 
 static void port_of_a_bridge(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
+	kern_open(&lab);
 	s.name = "br0";
 	s.kind = "bridge";
 	link_add(b, &s);
-	lab_commit(&lab, b);
+	kern_commit(&lab, b);
 	s.name = "port0";
 	s.kind = "veth";
 	s.peer_name = "far0";
-	s.master = lab_link(&lab, "br0").index;
+	s.master = kern_link(&lab, "br0").index;
 	link_add(b, &s);
-	lab_commit(&lab, b);
-	assert_int_equal(lab_link(&lab, "port0").master, s.master);
-	lab_close(&lab);
+	kern_commit(&lab, b);
+	assert_int_equal(kern_link(&lab, "port0").master, s.master);
+	kern_close(&lab);
 }
 
 static void kind_that_is_not_there(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
+	kern_open(&lab);
 	s.name = "net1";
 	s.kind = "smokesignal";
 	link_add(b, &s);
@@ -312,16 +312,16 @@ static void kind_that_is_not_there(void **state)
 	      "create smokesignal 'net1': EOPNOTSUPP: Unknown device type: load the kernel module "
 	      "of this kind");
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 static void specs_that_are_refused(void **state)
 {
 	struct link_spec rows[] = {LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT, LINK_SPEC_INIT};
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
+	kern_open(&lab);
 	rows[0].name = "1234567890123456", rows[0].kind = "bridge";
 	rows[1].name = "net1", rows[1].kind = "sixteen-letters!";
 	rows[2].name = "net1", rows[2].kind = "veth";
@@ -335,22 +335,22 @@ static void specs_that_are_refused(void **state)
 	assert_string_equal(e.text,
 			    "create veth 'net1': EINVAL: not an interface name: wants 1 to 15 "
 			    "bytes without '/', ':' or white space");
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 static void group_zero_is_never_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
-	lab_veth(&lab, "ens1", "wire1");
+	kern_open(&lab);
+	kern_veth(&lab, "ens1", "wire1");
 	link_del_group(b, 0);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
 	      "delete links of group 0: EINVAL: group 0 is everybody's");
-	lab_link(&lab, "ens1");
-	lab_close(&lab);
+	kern_link(&lab, "ens1");
+	kern_close(&lab);
 }
 
 /* --- messages for kinds that this kernel lacks: what a recorder saw --- */
@@ -360,11 +360,11 @@ static void sent(const struct link_spec *s, struct buf *msg)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct lab lab;
+	struct kern_lab lab;
 	char text[4096];
 	ssize_t n;
 
-	lab_open(&lab);
+	kern_open(&lab);
 	OK(nl_record_to(lab.w, fd, &e));
 	link_add(b, s);
 	nl_batch_commit(lab.w, b, NULL);
@@ -378,7 +378,7 @@ static void sent(const struct link_spec *s, struct buf *msg)
 		assert_int_equal(sscanf(p, "%2x", &byte), 1);
 		buf_char(msg, (char)byte);
 	}
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 static uint16_t info_data(const struct link_spec *s, int type)
@@ -444,20 +444,20 @@ static void every_change(void **state)
 		.group = LINK_GROUP,
 		.rp_filter = 2,
 	};
-	struct lab lab;
+	struct kern_lab lab;
 	struct link l;
 	int index;
 
 	(void)state;
-	lab_open(&lab);
-	index = lab_veth(&lab, "ens1", "wire1");
+	kern_open(&lab);
+	index = kern_veth(&lab, "ens1", "wire1");
 	link_set(b, index, "ens1", &(struct link_change){.set = LINK_SET_DOWN});
-	lab_commit(&lab, b);
-	l = lab_link(&lab, "ens1");
+	kern_commit(&lab, b);
+	l = kern_link(&lab, "ens1");
 	assert_false(link_is_up(&l));
 	link_set(b, index, "ens1", &c);
-	lab_commit(&lab, b);
-	l = lab_link(&lab, "net1");
+	kern_commit(&lab, b);
+	l = kern_link(&lab, "net1");
 	assert_int_equal(l.index, index);
 	assert_true(link_is_up(&l));
 	assert_true(mac_eq(&l.mac, &c.mac));
@@ -471,9 +471,9 @@ static void every_change(void **state)
 	/* "" takes the alias away; index 0 goes by the name. */
 	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = ""};
 	link_set(b, 0, "net1", &c);
-	lab_commit(&lab, b);
-	assert_string_equal(lab_link(&lab, "net1").alias, "");
-	lab_close(&lab);
+	kern_commit(&lab, b);
+	assert_string_equal(kern_link(&lab, "net1").alias, "");
+	kern_close(&lab);
 }
 
 static void into_another_namespace(void **state)
@@ -481,22 +481,22 @@ static void into_another_namespace(void **state)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_UP,
 				.name = "net1"};
-	struct lab host, pod;
+	struct kern_lab host, pod;
 	struct link l;
 	int index;
 
 	(void)state;
-	lab_open(&host);
-	lab_open(&pod);
-	index = lab_veth(&host, "ens1", "wire1");
+	kern_open(&host);
+	kern_open(&pod);
+	index = kern_veth(&host, "ens1", "wire1");
 	c.netns_fd = pod.ns;
 	link_set(b, index, "ens1", &c);
-	lab_commit(&host, b);
-	l = lab_link(&pod, "net1");
+	kern_commit(&host, b);
+	l = kern_link(&pod, "net1");
 	assert_true(link_is_up(&l));
 	assert_int_equal(link_get(host.w, "ens1", &l, NULL), -ENODEV);
-	lab_close(&host);
-	lab_close(&pod);
+	kern_close(&host);
+	kern_close(&pod);
 }
 
 static void words_of_a_change(void **state)
@@ -505,10 +505,10 @@ static void words_of_a_change(void **state)
 	struct link_change c = {
 		.set = LINK_SET_UP | LINK_SET_MTU | LINK_SET_NAME, .mtu = 9000, .name = "net1"};
 	char alias[LINK_ALIAS_MAX + 1] = {0};
-	struct lab lab;
+	struct kern_lab lab;
 
 	(void)state;
-	lab_open(&lab);
+	kern_open(&lab);
 	link_set(b, 4711, "ens1", &c);
 	FAILS(nl_batch_commit(lab.w, b, &e), -ENODEV,
 	      "set link 'ens1' name 'net1', mtu 9000, up: ENODEV");
@@ -526,7 +526,7 @@ static void words_of_a_change(void **state)
 	link_set(b, 0, "lo", &c);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
 	      "set link 'lo' name 'net1': EINVAL: a new name needs the link's index");
-	lab_close(&lab);
+	kern_close(&lab);
 }
 
 static void random_macs(void **state)

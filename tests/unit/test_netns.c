@@ -128,24 +128,24 @@ static void dies_with_its_descriptor(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct lab host;
+	struct kern_lab host;
 	struct link l;
 	int ns, tries = 0;
 
 	(void)state;
-	lab_open(&host);
+	kern_open(&host);
 	OK(netns_new(false, &ns, &e));
 	s.name = "here";
 	s.kind = "veth";
 	s.peer_name = "there";
 	s.peer_netns_fd = ns;
 	link_add(b, &s);
-	lab_commit(&host, b);
+	kern_commit(&host, b);
 	close(ns);
 	while (link_get(host.w, "here", &l, NULL) == 0 && tries++ < 500)
 		usleep(10000);
 	assert_int_equal(link_get(host.w, "here", &l, NULL), -ENODEV);
-	lab_close(&host);
+	kern_close(&host);
 }
 
 int main(void)

@@ -21,7 +21,7 @@
 static const struct nft_marks veth0 = {"veth0", 1};
 
 struct nft_lab {
-	struct lab lab;
+	struct kern_lab lab;
 	struct nl_wire *w;
 };
 
@@ -29,7 +29,7 @@ static int setup(void **state)
 {
 	struct nft_lab *l = calloc(1, sizeof(*l));
 
-	lab_open(&l->lab);
+	kern_open(&l->lab);
 	OK(nl_open(&l->w, NL_NETFILTER, l->lab.ns, &e));
 	*state = l;
 	return 0;
@@ -40,7 +40,7 @@ static int teardown(void **state)
 	struct nft_lab *l = *state;
 
 	nl_wire_close(l->w);
-	lab_close(&l->lab);
+	kern_close(&l->lab);
 	free(l);
 	return 0;
 }
@@ -182,7 +182,7 @@ static void all_or_nothing(void **state)
 
 static void recorded_marks(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("nft_check.nl");
+	auto_nl struct nl_wire *w = kern_replay("nft_check.nl");
 
 	(void)state;
 	assert_int_equal(nft_reply_marks_check(w, "veth0", 1, &e), 1);
@@ -201,7 +201,7 @@ static void hostile_rules(void **state)
 {
 	(void)state;
 	agreed = 0;
-	lab_mutate("nft_check.nl", 3000, use_check);
+	kern_mutate("nft_check.nl", 3000, use_check);
 	assert_in_range(agreed, 1, 300);
 }
 
@@ -247,20 +247,21 @@ static bool answered(int host_ns, int pod_ns, uint16_t port)
 
 static void add_address(struct nl_batch *b, int index, const char *text)
 {
-	struct ipnet net = lab_net(text);
+	struct ipnet net = kern_net(text);
 
 	addr_add(b, index, text, &net, 0);
 }
 
 static void add_default(struct nl_batch *b, int index, uint32_t table)
 {
-	struct route r = {.family = 4, .dst = lab_net("0.0.0.0/0"), .index = index, .table = table};
+	struct route r = {
+		.family = 4, .dst = kern_net("0.0.0.0/0"), .index = index, .table = table};
 
 	r.scope = SCOPE_LINK;
 	route_add(b, &r, ROUTE_EXCL);
 }
 
-static void build(struct lab *host, struct lab *pod, struct nl_batch *b)
+static void build(struct kern_lab *host, struct kern_lab *pod, struct nl_batch *b)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 	struct rule marked = {.family = 4, .mark = 1, .table = 100};
@@ -272,26 +273,26 @@ static void build(struct lab *host, struct lab *pod, struct nl_batch *b)
 	s.peer_name = "vethpod";
 	s.up = s.peer_up = true;
 	link_add(b, &s);
-	lab_commit(host, b);
-	net1 = lab_veth(pod, "net1", "far1");
-	veth = lab_link(pod, "veth0").index;
+	kern_commit(host, b);
+	net1 = kern_veth(pod, "net1", "far1");
+	veth = kern_link(pod, "veth0").index;
 	add_address(b, lo, "10.99.0.1/32");
-	add_default(b, lab_link(host, "vethpod").index, TABLE_MAIN);
-	lab_commit(host, b);
+	add_default(b, kern_link(host, "vethpod").index, TABLE_MAIN);
+	kern_commit(host, b);
 	add_address(b, veth, "10.1.0.2/32");
 	add_default(b, net1, TABLE_MAIN);
 	add_default(b, veth, 100);
 	rule_add(b, &marked, 0);
-	lab_commit(pod, b);
+	kern_commit(pod, b);
 }
 
 static void replies_take_the_way_back(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct nft_lab *l = *state;
-	struct lab host;
+	struct kern_lab host;
 
-	lab_open(&host);
+	kern_open(&host);
 	build(&host, &l->lab, b);
 	assert_false(answered(host.ns, l->lab.ns, 1001));
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
@@ -300,7 +301,7 @@ static void replies_take_the_way_back(void **state)
 	assert_false(answered(host.ns, l->lab.ns, 1003));
 	OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
 	assert_true(answered(host.ns, l->lab.ns, 1004));
-	lab_close(&host);
+	kern_close(&host);
 }
 
 int main(void)

@@ -40,10 +40,10 @@ static void add_bridge(struct nl_batch *b, const char *name)
 static void batch_goes_on_after_a_failure(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	add_bridge(b, "br0");
 	add_bridge(b, "br0");
 	add_bridge(b, "br1");
@@ -52,38 +52,38 @@ static void batch_goes_on_after_a_failure(void **state)
 	assert_int_equal(nl_batch_result(b, 0), 0);
 	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
 	assert_int_equal(nl_batch_result(b, 2), 0);
-	lab_link(&l, "br1");
+	kern_link(&l, "br1");
 	/* What was sent once is not sent again. */
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	nl_batch_reset(b);
 	assert_int_equal(nl_batch_len(b), 0);
-	lab_commit(&l, b);
-	lab_close(&l);
+	kern_commit(&l, b);
+	kern_close(&l);
 }
 
 /* Several sends, and more acks than a small receive buffer holds. */
 static void batch_of_hundreds(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct lab l;
+	struct kern_lab l;
 	char text[32];
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	for (int i = 0; i < 300; i++) {
 		struct ipnet net;
 
 		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
-		net = lab_net(text);
+		net = kern_net(text);
 		addr_add(b, 1, "lo", &net, 0);
 	}
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	for (int i = 0; i < 300; i += 3) {
 		struct ipnet net;
 
 		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
-		net = lab_net(text);
+		net = kern_net(text);
 		addr_add(b, 1, "lo", &net, 0);
 		addr_del(b, 1, "lo", &net);
 	}
@@ -91,7 +91,7 @@ static void batch_of_hundreds(void **state)
 	      "add address 10.0.0.1/24 to 'lo': EEXIST: file exists: ipv4: Address already assigned");
 	for (size_t i = 0; i < nl_batch_len(b); i++)
 		assert_int_equal(nl_batch_result(b, i), i % 2 ? 0 : -EEXIST);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* What the kernel could not queue is reported as lost, the rest keeps its place. */
@@ -100,13 +100,13 @@ static void batch_whose_acks_are_lost(void **state)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int size = 1, first = -1;
 	char words[128];
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	assert_int_equal(setsockopt(l.w->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	for (int i = 0; i < 40; i++) {
-		struct ipnet net = lab_net("10.0.0.0/24");
+		struct ipnet net = kern_net("10.0.0.0/24");
 
 		net.ip.b[3] = (uint8_t)i;
 		addr_add(b, 1, "lo", &net, 0);
@@ -123,38 +123,38 @@ static void batch_whose_acks_are_lost(void **state)
 		 first);
 	assert_string_equal(e.text, words);
 	/* The wire goes on. */
-	assert_string_equal(lab_link(&l, "lo").name, "lo");
-	lab_close(&l);
+	assert_string_equal(kern_link(&l, "lo").name, "lo");
+	kern_close(&l);
 }
 
 /* An answer that does not fit is asked for again, with room. */
 static void buffer_that_is_too_small(void **state)
 {
 	struct link *list;
-	struct lab l;
+	struct kern_lab l;
 	size_t n;
 
 	(void)state;
-	lab_open(&l);
-	lab_veth(&l, "net1", "far1");
+	kern_open(&l);
+	kern_veth(&l, "net1", "far1");
 	l.w->cap = 64;
-	assert_string_equal(lab_link(&l, "net1").name, "net1");
+	assert_string_equal(kern_link(&l, "net1").name, "net1");
 	assert_true(l.w->cap > 64);
 	l.w->cap = 64;
 	OK(link_list(l.w, &list, &n, &e));
 	assert_int_equal(n, 3);
 	free(list);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 static void refused_input_sends_nothing(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link found;
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	add_bridge(b, "br0");
 	add_bridge(b, "a/b");
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
@@ -162,25 +162,25 @@ static void refused_input_sends_nothing(void **state)
 	      "':' or white space");
 	assert_int_equal(nl_batch_result(b, 0), -ECANCELED);
 	FAILS(link_get(l.w, "br0", &found, &e), -ENODEV, "look up link 'br0': Link not found");
-	lab_close(&l);
+	kern_close(&l);
 }
 
 static void tolerated_errors(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct ipnet net = lab_net("10.0.0.1/24");
-	struct ipaddr ip = lab_ip("10.0.0.9");
-	struct lab l;
+	struct ipnet net = kern_net("10.0.0.1/24");
+	struct ipaddr ip = kern_ip("10.0.0.9");
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	link_del(b, 4711, "gone");
 	link_del(b, 0, "gone");
 	link_del_group(b, LINK_GROUP);
 	addr_del(b, 1, "lo", &net);
 	neigh_del(b, 1, "lo", &ip);
-	lab_commit(&l, b);
-	lab_close(&l);
+	kern_commit(&l, b);
+	kern_close(&l);
 }
 
 static void kinds_of_errors(void **state)
@@ -196,10 +196,10 @@ static void kinds_of_errors(void **state)
 		{-EOPNOTSUPP, ERR_UNAVAILABLE, "do it: EOPNOTSUPP: why"},
 		{-EMSGSIZE, ERR_OTHER, "do it: EMSGSIZE: does not fit a netlink message: why"},
 	};
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_batch struct nl_batch *b = nl_batch_new();
 		nl_batch_refuse(b, rows[i].code, "why", "do %s", "it");
@@ -208,11 +208,11 @@ static void kinds_of_errors(void **state)
 		assert_int_equal(e.kind, rows[i].kind);
 		assert_int_equal(e.code, rows[i].code);
 	}
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* The words for somebody who is not root; 0 from the child when they were right. */
-static int try_as_nobody(struct lab *l)
+static int try_as_nobody(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int r;
@@ -228,17 +228,17 @@ static int try_as_nobody(struct lab *l)
 static void without_privilege(void **state)
 {
 	int status = -1;
-	struct lab l;
+	struct kern_lab l;
 	pid_t pid;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	pid = fork();
 	if (pid == 0)
 		_exit(try_as_nobody(&l));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* Two namespaces at once, and the caller in a third. */
@@ -247,23 +247,23 @@ static void wires_stay_where_they_were_opened(void **state)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
 	struct link found;
-	struct lab l, m;
+	struct kern_lab l, m;
 
 	(void)state;
-	lab_open(&l);
-	lab_open(&m);
+	kern_open(&l);
+	kern_open(&m);
 	s.name = "here";
 	s.kind = "veth";
 	s.peer_name = "there";
 	s.peer_netns_fd = m.ns;
 	link_add(b, &s);
-	lab_commit(&l, b);
-	lab_link(&l, "here");
-	lab_link(&m, "there");
+	kern_commit(&l, b);
+	kern_link(&l, "here");
+	kern_link(&m, "there");
 	FAILS(link_get(l.w, "there", &found, &e), -ENODEV, "look up link 'there': Link not found");
 	FAILS(link_get(m.w, "here", &found, &e), -ENODEV, "look up link 'here': Link not found");
-	lab_close(&l);
-	lab_close(&m);
+	kern_close(&l);
+	kern_close(&m);
 }
 
 static void protocol_that_is_not_there(void **state)
@@ -329,17 +329,17 @@ static void record_then_replay(void **state)
 	auto_nl struct nl_wire *w = NULL;
 	struct link *list;
 	char path[64];
-	struct lab l;
+	struct kern_lab l;
 	size_t n;
 
 	(void)state;
-	lab_open(&l);
-	lab_link(&l, "lo");
+	kern_open(&l);
+	kern_link(&l, "lo");
 	OK(nl_record_to(l.w, fd, &e));
 	check_three_bridges(l.w);
 	OK(link_list(l.w, &list, &n, &e));
 	free(list);
-	lab_close(&l);
+	kern_close(&l);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	OK(nl_open_replay(&w, path, &e));
 	check_three_bridges(w);
@@ -353,7 +353,7 @@ static void record_then_replay(void **state)
 
 static void recorded_failures(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("batch.nl");
+	auto_nl struct nl_wire *w = kern_replay("batch.nl");
 
 	(void)state;
 	check_three_bridges(w);
@@ -362,9 +362,9 @@ static void recorded_failures(void **state)
 
 static void replay_of_another_request(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("batch.nl");
+	auto_nl struct nl_wire *w = kern_replay("batch.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
-	auto_nl struct nl_wire *again = lab_replay("batch.nl");
+	auto_nl struct nl_wire *again = kern_replay("batch.nl");
 
 	(void)state;
 	add_bridge(b, "br1");
@@ -532,7 +532,7 @@ static void use_batch(struct nl_wire *w)
 static void hostile_acks(void **state)
 {
 	(void)state;
-	lab_mutate("batch.nl", 3000, use_batch);
+	kern_mutate("batch.nl", 3000, use_batch);
 }
 
 int main(void)

@@ -14,7 +14,7 @@ enum { PROTOCOL_KERNEL = 2, PROTOCOL_BOOT = 3, TYPE_UNICAST = 1, TYPE_BLACKHOLE 
 
 static const struct route *find(const struct route *list, size_t n, const char *dst, uint32_t table)
 {
-	struct ipnet net = lab_net(dst);
+	struct ipnet net = kern_net(dst);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ipnet_eq(&list[i].dst, &net) && list[i].table == table)
@@ -25,7 +25,7 @@ static const struct route *find(const struct route *list, size_t n, const char *
 
 static bool goes_via(const struct ipaddr *gw, const char *text)
 {
-	struct ipaddr want = lab_ip(text);
+	struct ipaddr want = kern_ip(text);
 
 	return ip_eq(gw, &want);
 }
@@ -44,7 +44,7 @@ static void check_multipath(const struct route *r, const char *one, const char *
 
 static void recorded_routes(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("route_list.nl");
+	auto_nl struct nl_wire *w = kern_replay("route_list.nl");
 	const struct route *r;
 	struct route *list;
 	size_t n;
@@ -95,13 +95,13 @@ static void use_list(struct nl_wire *w)
 static void hostile_routes(void **state)
 {
 	(void)state;
-	lab_mutate("route_list.nl", 3000, use_list);
+	kern_mutate("route_list.nl", 3000, use_list);
 }
 
 /* --- this kernel --- */
 
 struct routed {
-	struct lab lab;
+	struct kern_lab lab;
 	int one, two;
 	struct nl_batch *b;
 };
@@ -111,18 +111,18 @@ static int setup(void **state)
 	static const char *const nets[] = {"10.1.0.2/24", "fd00:1::2/64"};
 	struct routed *r = calloc(1, sizeof(*r));
 
-	lab_open(&r->lab);
+	kern_open(&r->lab);
 	r->b = nl_batch_new();
-	r->one = lab_veth(&r->lab, "net1", "far1");
-	r->two = lab_veth(&r->lab, "net2", "far2");
+	r->one = kern_veth(&r->lab, "net1", "far1");
+	r->two = kern_veth(&r->lab, "net2", "far2");
 	for (size_t i = 0; i < ARRAY_LEN(nets); i++) {
-		struct ipnet net = lab_net(nets[i]);
+		struct ipnet net = kern_net(nets[i]);
 
 		addr_add(r->b, r->one, "net1", &net, i ? ADDR_NODAD : 0);
 		net.ip.b[i ? 3 : 1] = 2;
 		addr_add(r->b, r->two, "net2", &net, i ? ADDR_NODAD : 0);
 	}
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	*state = r;
 	return 0;
 }
@@ -132,18 +132,18 @@ static int teardown(void **state)
 	struct routed *r = *state;
 
 	nl_batch_free(r->b);
-	lab_close(&r->lab);
+	kern_close(&r->lab);
 	free(r);
 	return 0;
 }
 
 static struct route simple(const char *dst, const char *gw, int index, uint32_t table)
 {
-	struct route r = {.dst = lab_net(dst), .index = index, .table = table};
+	struct route r = {.dst = kern_net(dst), .index = index, .table = table};
 
 	r.family = r.dst.ip.family;
 	if (gw)
-		r.gw = lab_ip(gw);
+		r.gw = kern_ip(gw);
 	return r;
 }
 
@@ -178,14 +178,14 @@ static void every_member(void **state)
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "10.99.0.1", r->one, 70000), out;
 
-	in.src = lab_ip("10.1.0.2");
+	in.src = kern_ip("10.1.0.2");
 	in.priority = 17;
 	in.mtu = 1300;
 	in.advmss = 1200;
 	in.protocol = 99;
 	in.onlink = true;
 	route_add(r->b, &in, ROUTE_EXCL);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 70000);
 	assert_memory_equal(&in.dst, &out.dst, sizeof(in.dst));
 	assert_true(ip_eq(&in.gw, &out.gw) && ip_eq(&in.src, &out.src));
@@ -202,7 +202,7 @@ static void every_member(void **state)
 	assert_int_equal(count(r, 0, 70000), 1);
 	route_del(r->b, &out);
 	route_del(r->b, &out);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	assert_int_equal(count(r, 4, 70000), 0);
 }
 
@@ -214,7 +214,7 @@ static void defaults(void **state)
 	size_t n;
 
 	route_add(r->b, &in, ROUTE_CREATE);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	OK(route_list(r->lab.w, 4, TABLE_MAIN, &list, &n, &e));
 	out = find(list, n, "0.0.0.0/0", TABLE_MAIN);
 	assert_int_equal(out->protocol, PROTOCOL_BOOT);
@@ -228,19 +228,19 @@ static void multipath(void **state)
 	struct routed *r = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(gws); i++) {
-		struct route_hop hops[] = {{r->one, lab_ip(gws[i][0]), 1},
-					   {r->two, lab_ip(gws[i][1]), 3}};
+		struct route_hop hops[] = {{r->one, kern_ip(gws[i][0]), 1},
+					   {r->two, kern_ip(gws[i][1]), 3}};
 		struct route in = simple(i ? "::/0" : "0.0.0.0/0", NULL, 0, 101), out;
 
 		in.hops = hops;
 		in.n_hops = 2;
 		route_add(r->b, &in, ROUTE_EXCL);
-		lab_commit(&r->lab, r->b);
+		kern_commit(&r->lab, r->b);
 		out = only(r, in.family, 101);
 		check_multipath(&out, gws[i][0], gws[i][1]);
 		/* What was listed is what has to be given to delete it. */
 		route_del(r->b, &out);
-		lab_commit(&r->lab, r->b);
+		kern_commit(&r->lab, r->b);
 		assert_int_equal(count(r, in.family, 101), 0);
 		free(out.hops);
 	}
@@ -252,7 +252,7 @@ static void gateway_of_the_other_family(void **state)
 	struct route in = simple("10.9.0.0/16", "fd00:1::1", r->one, 101), out;
 
 	route_add(r->b, &in, ROUTE_EXCL);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
 	assert_true(goes_via(&out.gw, "fd00:1::1"));
 }
@@ -265,16 +265,16 @@ static void ways_of_adding(void **state)
 
 	route_add(r->b, &a, ROUTE_EXCL);
 	route_add(r->b, &b, ROUTE_EXCL_OK);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
 	assert_true(goes_via(&out.gw, "10.1.0.1"));
 	route_add(r->b, &b, ROUTE_REPLACE);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
 	assert_true(goes_via(&out.gw, "10.1.0.7"));
 	/* CREATE alone puts another one before it. */
 	route_add(r->b, &a, ROUTE_CREATE);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	assert_int_equal(count(r, 4, 101), 2);
 }
 
@@ -303,8 +303,8 @@ static void words_of_failures(void **state)
 
 static void look_up(void **state)
 {
-	struct ipaddr near = lab_ip("10.1.0.77"), far = lab_ip("8.8.8.8"),
-		      six = lab_ip("fd00:2::7");
+	struct ipaddr near = kern_ip("10.1.0.77"), far = kern_ip("8.8.8.8"),
+		      six = kern_ip("fd00:2::7");
 	struct routed *r = *state;
 	struct route out;
 
@@ -327,7 +327,7 @@ static void other_kinds_of_routes(void **state)
 
 	in.type = TYPE_BLACKHOLE;
 	route_add(r->b, &in, ROUTE_EXCL);
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
 	assert_int_equal(out.type, TYPE_BLACKHOLE);
 }
@@ -343,7 +343,7 @@ static void thousands_of_routes(void **state)
 		in.dst.ip.b[3] = (uint8_t)i;
 		route_add(r->b, &in, ROUTE_EXCL);
 	}
-	lab_commit(&r->lab, r->b);
+	kern_commit(&r->lab, r->b);
 	assert_int_equal(count(r, 4, 102), 2000);
 }
 

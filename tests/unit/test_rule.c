@@ -16,7 +16,7 @@ enum { LOOKUP = 1 };
 
 static struct rule from(const char *src, uint32_t table)
 {
-	struct rule r = {.src = lab_net(src), .table = table};
+	struct rule r = {.src = kern_net(src), .table = table};
 
 	r.family = r.src.ip.family;
 	return r;
@@ -44,7 +44,7 @@ static const struct rule everything = {
 
 static void recorded_rules(void **state)
 {
-	auto_nl struct nl_wire *w = lab_replay("rule_list.nl");
+	auto_nl struct nl_wire *w = kern_replay("rule_list.nl");
 	struct rule all = everything, src = from("10.1.0.2/32", 101);
 	struct rule mark = {
 		.family = 4, .table = 100, .mark = 1, .priority = 1000, .has_priority = true};
@@ -63,7 +63,7 @@ static void recorded_rules(void **state)
 	r = find(list, n, &mark);
 	assert_int_equal(r->mask, UINT32_MAX);
 	assert_int_equal(r->src.ip.family, 0);
-	all.dst = lab_net("fd00:9::/32");
+	all.dst = kern_net("fd00:9::/32");
 	r = find(list, n, &all);
 	assert_int_equal(r->table, 70000);
 	assert_int_equal(r->protocol, 99);
@@ -85,7 +85,7 @@ static void use_list(struct nl_wire *w)
 static void hostile_rules(void **state)
 {
 	(void)state;
-	lab_mutate("rule_list.nl", 3000, use_list);
+	kern_mutate("rule_list.nl", 3000, use_list);
 }
 
 static void equal_rules(void **state)
@@ -121,14 +121,14 @@ static void equal_rules(void **state)
 	memcpy(b.iif, "net1", 5);
 	assert_false(rule_eq(&a, &b));
 	b = a;
-	b.dst = lab_net("10.0.0.0/8");
+	b.dst = kern_net("10.0.0.0/8");
 	assert_false(rule_eq(&a, &b));
 	b = a;
 	b.more = true;
 	assert_false(rule_eq(&a, &b));
 }
 
-static size_t list_of(struct lab *l, int family, struct rule **list)
+static size_t list_of(struct kern_lab *l, int family, struct rule **list)
 {
 	size_t n;
 
@@ -136,7 +136,7 @@ static size_t list_of(struct lab *l, int family, struct rule **list)
 	return n;
 }
 
-static size_t count(struct lab *l, int family)
+static size_t count(struct kern_lab *l, int family)
 {
 	struct rule *list;
 	size_t n = list_of(l, family, &list);
@@ -154,18 +154,18 @@ static void add_list_delete(void **state)
 		    all = everything;
 	auto_free struct rule *list = NULL;
 	const struct rule *r;
-	struct lab l;
+	struct kern_lab l;
 	size_t n;
 
 	(void)state;
-	lab_open(&l);
-	all.dst = lab_net("fd00:9::/32");
+	kern_open(&l);
+	all.dst = kern_net("fd00:9::/32");
 	assert_int_equal(count(&l, 4), 3);
 	assert_int_equal(count(&l, 6), 2);
 	rule_add(b, &one, 0);
 	rule_add(b, &two, 0);
 	rule_add(b, &all, 0);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	assert_int_equal(count(&l, 4), 4);
 	assert_int_equal(count(&l, 6), 4);
 	assert_int_equal(count(&l, 0), 8);
@@ -179,29 +179,29 @@ static void add_list_delete(void **state)
 	rule_del(b, r);
 	rule_del(b, r);
 	rule_del(b, &one);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	assert_int_equal(count(&l, 4), 3);
 	assert_int_equal(count(&l, 6), 3);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 static void rules_that_exist(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	r.priority = 100, r.has_priority = true;
 	rule_add(b, &r, 0);
 	rule_add(b, &r, NL_OK_EXIST);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	assert_int_equal(count(&l, 4), 4);
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
 	      "add rule 'from 10.1.0.2/32 lookup 101 pref 100': EEXIST: file exists");
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* Priority 0 is a priority. */
@@ -210,17 +210,17 @@ static void priority_zero(void **state)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
 	auto_free struct rule *list = NULL;
-	struct lab l;
+	struct kern_lab l;
 	size_t n;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	r.has_priority = true;
 	rule_add(b, &r, 0);
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	n = list_of(&l, 4, &list);
 	assert_non_null(find(list, n, &r));
-	lab_close(&l);
+	kern_close(&l);
 }
 
 /* A rule that asks for more than we keep is neither ours nor deleted by us. */
@@ -234,10 +234,10 @@ static void foreign_rules(void **state)
 		msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
 	auto_free struct rule *list = NULL;
 	size_t n, more = 0;
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	put_ip(m, FRA_SRC, &ours.src.ip);
 	put_str(m, FRA_OIFNAME, "net1");
 	nl_batch_add(b, m, 0, "add foreign rule");
@@ -249,7 +249,7 @@ static void foreign_rules(void **state)
 	m = msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
 	put_ip(m, FRA_SRC, &ours.src.ip);
 	nl_batch_add(b, m, 0, "add foreign rule");
-	lab_commit(&l, b);
+	kern_commit(&l, b);
 	n = list_of(&l, 4, &list);
 	assert_int_equal(n, 6);
 	for (size_t i = 0; i < n; i++)
@@ -262,23 +262,23 @@ static void foreign_rules(void **state)
 	}
 	assert_int_equal(nl_batch_commit(l.w, b, &e), -EINVAL);
 	assert_int_equal(count(&l, 4), 6);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 static void mixed_families(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
-	struct lab l;
+	struct kern_lab l;
 
 	(void)state;
-	lab_open(&l);
+	kern_open(&l);
 	r.family = 6;
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
 	      "add rule 'from 10.1.0.2/32 lookup 101': EINVAL: addresses and rule are of different "
 	      "families");
-	lab_close(&l);
+	kern_close(&l);
 }
 
 int main(void)

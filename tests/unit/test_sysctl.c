@@ -20,12 +20,12 @@ static void in_the_namespace_entered(void **state)
 	struct netns_visit v = NETNS_VISIT_INIT;
 	char before[VALUE_MAX], value[VALUE_MAX];
 	struct root root;
-	struct lab l;
+	struct kern_lab l;
 	bool missing;
 
 	(void)state;
-	lab_open(&l);
-	lab_veth(&l, "net1.100", "far1");
+	kern_open(&l);
+	kern_veth(&l, "net1.100", "far1");
 	OK(root_open(&root, NULL, &e));
 	OK(sysctl_get(&root, "net/ipv4/ip_forward", before, sizeof(before), &e));
 	OK(netns_enter(l.ns, &v, &e));
@@ -44,7 +44,7 @@ static void in_the_namespace_entered(void **state)
 	OK(sysctl_get(&root, "net/ipv4/ip_forward", value, sizeof(value), &e));
 	assert_string_equal(value, before);
 	root_close(&root);
-	lab_close(&l);
+	kern_close(&l);
 }
 
 static void keys_that_lead_elsewhere(void **state)
