@@ -243,7 +243,8 @@ static void roll_back(struct swap *s, struct err *e)
 	}
 }
 
-int swap_commit(struct swap *s, struct err *e)
+/* A second name for all that changes; they and the new files reach the disk. */
+static int prepare(struct swap *s, struct err *e)
 {
 	int r = 0;
 
@@ -253,17 +254,31 @@ int swap_commit(struct swap *s, struct err *e)
 			return err_sys(e, r, "keep '%s' while it changes", s->ops[i].name);
 	}
 	r = path_sync_dir(s->dir);
-	if (r < 0)
-		return err_sys(e, r, "fsync the folder");
+	return r < 0 ? err_sys(e, r, "fsync the folder") : 0;
+}
+
+static int change(struct swap *s, struct err *e)
+{
+	int r;
+
 	for (size_t i = 0; i < s->n; i++) {
 		r = apply(s, &s->ops[i]);
-		if (r < 0) {
-			err_sys(e, r, "change '%s'", s->ops[i].name);
-			roll_back(s, e);
-			return r;
-		}
+		if (r < 0)
+			return err_sys(e, r, "change '%s'", s->ops[i].name);
 		s->ops[i].done = true;
 	}
 	r = path_sync_dir(s->dir);
 	return r < 0 ? err_sys(e, r, "fsync the folder") : 0;
+}
+
+int swap_commit(struct swap *s, struct err *e)
+{
+	int r = prepare(s, e);
+
+	if (r < 0)
+		return r;
+	r = change(s, e);
+	if (r < 0)
+		roll_back(s, e);
+	return r;
 }
