@@ -179,13 +179,13 @@ int swap_text(struct swap *s, const char *name, struct span text, mode_t mode, s
 int swap_link(struct swap *s, const char *name, const char *target, struct err *e)
 {
 	struct swap_op *op = add(s, name);
+	int r;
 
-	do
+	do {
 		path_temp_name(PREFIX, op->temp);
-	while (symlinkat(target, s->dir, op->temp) < 0 && errno == EEXIST);
-	if (faccessat(s->dir, op->temp, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return failed(s, -errno, "create a temporary link", name, e);
-	return 0;
+		r = symlinkat(target, s->dir, op->temp) < 0 ? -errno : 0;
+	} while (r == -EEXIST);
+	return r < 0 ? failed(s, r, "create a temporary link", name, e) : 0;
 }
 
 /* A second name, chosen at random, for `name`: into `ret`. */
