@@ -17,7 +17,7 @@ int root_open(struct root *r, const char *dir, struct err *e)
 
 	if (!dir || !*dir)
 		dir = "/";
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, -errno, "open root directory '%s'", dir);
 	*r = (struct root){.fd = fd, .host = strcmp(dir, "/") == 0};

@@ -53,7 +53,7 @@ int log_level_parse(const char *s, enum log_level *ret)
 
 static int open_log(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	return fd < 0 ? -errno : fd;
 }

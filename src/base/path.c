@@ -27,9 +27,10 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 
 	if (path[0] != '/')
 		return -EINVAL;
-	/* -EAGAIN: a rename raced with the walk and the kernel would not vouch for the result. */
+	/* openat, since musl's open() asks for FD_CLOEXEC a second time.
+	 * -EAGAIN: a rename raced with the walk and the kernel would not vouch for the result. */
 	do {
-		fd = r->host ? open(path, flags | O_CLOEXEC, mode)
+		fd = r->host ? openat(r->fd, path, flags | O_CLOEXEC, mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
 	} while (fd < 0 && (errno == EINTR || (errno == EAGAIN && !r->host)));
 	return fd < 0 ? -errno : (int)fd;
