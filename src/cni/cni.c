@@ -3,7 +3,6 @@
 #include "cni/cni.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,16 +27,18 @@ static unsigned int supported(const struct cni_plugin *p)
 /* CNI_COMMAND is absent: somebody looks what this is. */
 static int print_about(const struct cni_plugin *p)
 {
-	bool first = true;
+	auto_buf struct buf b;
+	const char *before = "";
 
-	fprintf(stderr, "%s\nCNI protocol versions supported: ", p->about);
+	buf_init(&b, 4096);
+	buf_printf(&b, "%s\nCNI protocol versions supported: ", p->about);
 	for (unsigned int v = 0; v < CNI_VERSIONS; v++)
 		if (supported(p) & 1U << v) {
-			fprintf(stderr, "%s%s", first ? "" : ", ",
-				cni_version_str((enum cni_version)v));
-			first = false;
+			buf_printf(&b, "%s%s", before, cni_version_str((enum cni_version)v));
+			before = ", ";
 		}
-	fputc('\n', stderr);
+	buf_char(&b, '\n');
+	fd_write_all(STDERR_FILENO, b.p, b.len, NULL);
 	return 0;
 }
 

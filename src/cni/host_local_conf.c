@@ -93,7 +93,7 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_kind(v) != JSON_ARRAY)
-		return bad(e, "%s is a %s, wants an array of range sets", place, json_kind_name(v));
+		return json_wants(v, place, "an array of range sets", e);
 	for (size_t i = 0; r == 0 && (set = json_walk_next(&w, NULL)); i++) {
 		snprintf(at, sizeof(at), "%s[%zu]", place, i);
 		r = add_set(call, set, at, c, e);

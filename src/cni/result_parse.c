@@ -162,8 +162,7 @@ static int check_version(const struct json *v, const struct class *c, struct err
 		return 0;
 	text = json_string(found);
 	if (!text)
-		return err_kind(e, ERR_DECODE, -EINVAL, "%s is a %s, wants a string", best,
-				json_kind_name(found));
+		return json_wants(found, best, "a string", e);
 	if (!*text)
 		return 0;
 	if (cni_version_parse(text, &version) == 0 && class_of(version) == c)

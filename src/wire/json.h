@@ -117,6 +117,9 @@ int json_read(struct json_doc *d, const struct json *obj, const struct json_tabl
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
+/* "PLACE is SEEN, wants WHAT" with kind ERR_CONF, for what no table can say. -EINVAL. */
+int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
+
 /* --- writing --- */
 
 /*

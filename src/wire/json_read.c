@@ -65,6 +65,11 @@ static int wants(const char *place, const struct json *v, struct err *e, const c
 	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants %s", place, seen, what);
 }
 
+int json_wants(const struct json *v, const char *place, const char *what, struct err *e)
+{
+	return wants(place, v, e, what);
+}
+
 static int read_str(const struct json_field *f, const struct json *v, const char **into,
 		    const char *place, struct err *e)
 {

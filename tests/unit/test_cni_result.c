@@ -214,7 +214,7 @@ static void versions_inside(void **state)
 		 "result type supports [1.0.0 1.1.0] but unmarshalled CNIVersion is \"0.3.1\""},
 		{"{\"cniVersion\":\"x\"}", CNI_0_2_0,
 		 "result type supports [ 0.1.0 0.2.0] but unmarshalled CNIVersion is \"x\""},
-		{"{\"cniVersion\":1}", CNI_1_0_0, "cniVersion is a number, wants a string"},
+		{"{\"cniVersion\":1}", CNI_1_0_0, "cniVersion is 1, wants a string"},
 	};
 
 	(void)state;

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "cni_invoke.h"
+
+static int calls, undone, fails;
+static struct cni_call last; /* what the plugin saw; strings are gone after the call */
+static char seen[512];
+
+static int note(const struct cni_call *c, struct err *e)
+{
+	calls++;
+	last = *c;
+	snprintf(seen, sizeof(seen), "%s %s %s %s %s %s %s %d", c->command, c->container_id,
+		 c->ifname, c->args_text, c->name, c->type, cni_version_str(c->version),
+		 c->netns_override);
+	return fails ? err_kind(e, ERR_AGAIN, -EBUSY, "device 'x' is busy") : 0;
+}
+
+static int add(struct cni_call *c, struct cni_result *out, struct err *e)
+{
+	if (json_get(c->conf, "result"))
+		cni_result_iface(out, "eth0", NULL, "/ns");
+	return note(c, e);
+}
+
+static int check(struct cni_call *c, struct err *e)
+{
+	return note(c, e);
+}
+
+static int del(struct cni_call *c, struct err *e)
+{
+	undone++;
+	return note(c, e);
+}
+
+static int gc(struct cni_call *c, struct err *e)
+{
+	assert_int_equal(cni_is_valid(c, "a", "net1"), c->n_valid > 0);
+	assert_int_equal(cni_is_valid(c, "a", NULL), c->n_valid > 0);
+	assert_false(cni_is_valid(c, "a", "net2"));
+	assert_false(cni_is_valid(c, "b", NULL));
+	return note(c, e);
+}
+
+static const struct cni_plugin macvlan = {
+	.name = "macvlan",
+	.about = "CNI macvlan plugin unirail",
+	.add = add,
+	.check = check,
+	.del = del,
+	.gc = gc,
+	.status = check,
+};
+static const struct cni_plugin tuning = {.name = "tuning", .prints_prev = true, .add = add};
+static const struct cni_plugin old = {.name = "old",
+				      .versions = 1 << CNI_0_3_1 | 1 << CNI_0_4_0,
+				      .add = add,
+				      .check = check};
+static const struct cni_plugin nothing = {.name = "nothing"};
+
+#define SUPPORTED                                                                                  \
+	"\\\"0.1.0\\\" \\\"0.2.0\\\" \\\"0.3.0\\\" \\\"0.3.1\\\" \\\"0.4.0\\\" \\\"1.0.0\\\" "     \
+	"\\\"1.1.0\\\""
+#define OK(v) "{\"cniVersion\":\"" v "\",\"name\":\"n\",\"type\":\"t\"}"
+
+static void reset(void)
+{
+	calls = undone = fails = 0;
+}
+
+/* Reference section 1.1, in the order of its table. */
+static void environment(void **state)
+{
+	static const struct {
+		const char *env[8];
+		const char *out;
+	} cases[] = {
+		{{"CNI_COMMAND=ADD"},
+		 "{\"code\":4,\"msg\":\"required env variables "
+		 "[CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing\"}"},
+		{{"CNI_COMMAND=CHECK", "CNI_PATH=/x", "CNI_NETNS="},
+		 "{\"code\":4,\"msg\":\"required env variables "
+		 "[CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME] missing\"}"},
+		{{"CNI_COMMAND=DEL"},
+		 "{\"code\":4,\"msg\":\"required env variables [CNI_CONTAINERID,CNI_IFNAME,CNI_PATH] "
+		 "missing\"}"},
+		{{"CNI_COMMAND=GC", "CNI_CONTAINERID=-", "CNI_IFNAME=/"},
+		 "{\"code\":4,\"msg\":\"required env variables [CNI_PATH] missing\"}"},
+		{{"CNI_COMMAND=STATUS"},
+		 "{\"code\":4,\"msg\":\"required env variables [CNI_PATH] missing\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_CONTAINERID=-a"},
+		 "{\"code\":4,\"msg\":\"invalid characters in containerID\",\"details\":\"-a\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_CONTAINERID=a\n"},
+		 "{\"code\":4,\"msg\":\"invalid characters in containerID\",\"details\":\"a\\n\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_IFNAME=abcdefghijklmnop"},
+		 "{\"code\":4,\"msg\":\"interface name is too long\",\"details\":\"interface name should "
+		 "be less than 16 characters\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_IFNAME=.."},
+		 "{\"code\":4,\"msg\":\"interface name is . or ..\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_IFNAME=a\u3000b"},
+		 "{\"code\":4,\"msg\":\"interface name contains / or : or whitespace characters\"}"},
+		{{"CNI_COMMAND=ADD", "CNI_IFNAME=a:b"},
+		 "{\"code\":4,\"msg\":\"interface name contains / or : or whitespace characters\"}"},
+	};
+
+	(void)state;
+	reset();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_answer struct answer a =
+			invoke_env(&macvlan, (char *const *)cases[i].env, "{");
+
+		assert_int_equal(a.status, 1);
+		assert_string_equal(a.out.p, cases[i].out);
+	}
+	assert_int_equal(calls, 0);
+}
+
+static void version_and_about(void **state)
+{
+	char *env[] = {"CNI_COMMAND=VERSION", NULL}, *none[] = {"CNI_COMMAND=", NULL};
+	auto_buf struct buf out;
+	int keep = dup(STDERR_FILENO), p[2];
+	char text[256] = "";
+
+	(void)state;
+	buf_init(&out, 4096);
+	assert_int_equal(cni_run_with(&macvlan, env, span_of("nonsense"), &out), 0);
+	assert_string_equal(out.p,
+			    "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.1.0\","
+			    "\"0.2.0\",\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n");
+	buf_reset(&out);
+	assert_int_equal(cni_run_with(&old, env, span_of(""), &out), 0);
+	assert_string_equal(
+		out.p, "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.3.1\",\"0.4.0\"]}\n");
+
+	buf_reset(&out);
+	assert_int_equal(pipe(p), 0);
+	dup2(p[1], STDERR_FILENO);
+	assert_int_equal(cni_run_with(&macvlan, none, span_of(""), &out), 0);
+	dup2(keep, STDERR_FILENO);
+	assert_true(read(p[0], text, sizeof(text) - 1) > 0);
+	assert_string_equal(text,
+			    "CNI macvlan plugin unirail\nCNI protocol versions supported: 0.1.0, "
+			    "0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n");
+	assert_int_equal(out.len, 0);
+	close(p[0]);
+	close(p[1]);
+	close(keep);
+
+	assert_int_equal(cni_run_with(&nothing, none, span_of(""), &out), 1);
+	assert_non_null(strstr(out.p, "required env variables [CNI_COMMAND] missing"));
+}
+
+static void configuration(void **state)
+{
+	static const struct {
+		const char *command, *conf, *out;
+	} cases[] = {
+		{"ADD", "",
+		 "{\"code\":6,\"msg\":\"error unmarshall network config: unexpected end of JSON "
+		 "input\"}"},
+		{"ADD", "{\"name\":5}",
+		 "{\"code\":6,\"msg\":\"error unmarshall network config: conf.name is 5, wants a "
+		 "string\"}"},
+		{"ADD", "{}", "{\"code\":7,\"msg\":\"missing network name\"}"},
+		{"ADD", "{\"name\":\"a b\"}",
+		 "{\"code\":7,\"msg\":\"invalid characters found in network name\",\"details\":\"a "
+		 "b\"}"},
+		{"FOO", "{\"name\":\"n\"}", "{\"code\":4,\"msg\":\"unknown CNI_COMMAND: FOO\"}"},
+		{"FOO", "{}", "{\"code\":7,\"msg\":\"missing network name\"}"},
+		{"ADD", OK("9.0.0"),
+		 "{\"code\":1,\"msg\":\"incompatible CNI versions\",\"details\":\"config is "
+		 "\\\"9.0.0\\\", plugin supports [" SUPPORTED "]\"}"},
+		{"ADD", "{\"name\":\"n\",\"cniVersion\":1}",
+		 "{\"code\":6,\"msg\":\"decoding version from network config: conf.cniVersion is 1, "
+		 "wants a string\"}"},
+		{"CHECK", OK("0.3.1"),
+		 "{\"code\":1,\"msg\":\"config version does not allow CHECK\"}"},
+		{"CHECK", OK("9"), "{\"code\":1,\"msg\":\"plugin version does not allow CHECK\"}"},
+		{"CHECK", OK("1.0"),
+		 "{\"code\":1,\"msg\":\"incompatible CNI versions\",\"details\":\"config is \\\"1.0\\\", "
+		 "plugin supports [" SUPPORTED "]\"}"},
+		{"CHECK", OK("1.0.0.0"),
+		 "{\"code\":6,\"msg\":\"invalid version \\\"1.0.0.0\\\": too many parts\"}"},
+		{"CHECK", OK("1.x"),
+		 "{\"code\":6,\"msg\":\"failed to convert minor version part \\\"x\\\": strconv.Atoi: "
+		 "parsing \\\"x\\\": invalid syntax\"}"},
+		{"GC", OK("1.0.0"), "{\"code\":1,\"msg\":\"config version does not allow GC\"}"},
+		{"STATUS", OK("1.0.0"),
+		 "{\"code\":1,\"msg\":\"config version does not allow STATUS\"}"},
+		{"ADD", "{\"name\":\"n\",\"type\":[]}",
+		 "{\"code\":7,\"msg\":\"conf.type is an array, wants a string\"}"},
+	};
+
+	(void)state;
+	reset();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		expect(&(struct invocation){.plugin = &macvlan,
+					    .command = cases[i].command,
+					    .conf = cases[i].conf},
+		       1, cases[i].out);
+	assert_int_equal(calls, 0);
+}
+
+static void versions_of_the_plugin(void **state)
+{
+	struct invocation v = {.plugin = &old, .command = "ADD", .conf = OK("1.0.0")};
+
+	(void)state;
+	reset();
+	expect(&v, 1,
+	       "{\"code\":1,\"msg\":\"incompatible CNI versions\",\"details\":\"config is "
+	       "\\\"1.0.0\\\", plugin supports [\\\"0.3.1\\\" \\\"0.4.0\\\"]\"}");
+	v.command = "CHECK";
+	expect(&v, 1, "{\"code\":1,\"msg\":\"plugin version does not allow CHECK\"}");
+	v.conf = OK("0.4.0");
+	expect(&v, 0, "");
+	assert_int_equal(calls, 1);
+}
+
+static void verbs_reach_the_plugin(void **state)
+{
+	static const char *const verbs[] = {"ADD", "CHECK", "DEL", "GC", "STATUS"};
+	struct invocation v = {.plugin = &macvlan, .args = "A=1", .conf = OK("1.1.0")};
+
+	(void)state;
+	reset();
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		char want[128];
+
+		v.command = verbs[i];
+		expect(&v, 0, i == 0 ? "{\"cniVersion\":\"1.1.0\"}" : "");
+		snprintf(want, sizeof(want), "%s c1 eth0 A=1 n t 1.1.0 0", verbs[i]);
+		assert_string_equal(seen, want);
+	}
+	assert_int_equal(calls, 5);
+	fails = 1;
+	expect(&v, 1, "{\"code\":11,\"msg\":\"device 'x' is busy\"}");
+	v.plugin = &nothing;
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		v.command = verbs[i];
+		expect(&v, 0, "");
+	}
+	reset();
+	expect(&(struct invocation){.plugin = &macvlan,
+				    .command = "ADD",
+				    .conf = "{\"name\":\"n\"}"},
+	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
+}
+
+/* Fixed: the original prints a result, does the work, and then an error after it. */
+static void own_namespace(void **state)
+{
+	struct invocation v = {.plugin = &macvlan,
+			       .command = "ADD",
+			       .netns = "/proc/self/ns/net",
+			       .conf = OK("1.0.0")};
+	char *env[] = {"CNI_COMMAND=ADD",
+		       "CNI_CONTAINERID=c",
+		       "CNI_NETNS=/proc/self/ns/net",
+		       "CNI_IFNAME=eth0",
+		       "CNI_PATH=/x",
+		       "CNI_NETNS_OVERRIDE=true",
+		       NULL};
+	static const char words[] = "{\"code\":8,\"msg\":\"plugin's netns and netns from CNI_NETNS "
+				    "should not be the same\"}";
+
+	(void)state;
+	reset();
+	expect(&v, 1, words);
+	v.command = "DEL";
+	expect(&v, 1, words);
+	assert_int_equal(calls, 0);
+	v.command = "CHECK";
+	expect(&v, 0, "");
+	for (int i = 0; i < 2; i++) {
+		auto_answer struct answer a = invoke_env(&macvlan, env, OK("1.0.0"));
+
+		assert_int_equal(a.status, 0);
+		env[5] = "CNI_NETNS_OVERRIDE=1";
+	}
+	assert_int_equal(calls, 3);
+	env[5] = "CNI_NETNS_OVERRIDE=yes";
+	{
+		auto_answer struct answer a = invoke_env(&macvlan, env, OK("1.0.0"));
+
+		assert_string_equal(a.out.p, words);
+	}
+}
+
+#define PREV "\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.1/24\"}]}"
+
+static void prev_result(void **state)
+{
+	struct invocation v = {.plugin = &tuning, .command = "ADD"};
+	static const char bad[] = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\","
+				  "\"prevResult\":{\"ips\":[{}]}}";
+
+	(void)state;
+	reset();
+	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"," PREV "}";
+	expect(&v, 0, "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.0.1/24\"}]}");
+	assert_true(last.has_prev);
+	v.conf = "{\"cniVersion\":\"0.3.1\",\"name\":\"n\"," PREV "}";
+	expect(&v, 0,
+	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.1/24\"}],"
+	       "\"dns\":{}}");
+	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"result\":1," PREV "}";
+	expect(&v, 0,
+	       "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/ns\"}]}");
+	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"prevResult\":null}";
+	expect(&v, 0, "{\"cniVersion\":\"1.0.0\"}");
+	assert_false(last.has_prev);
+	v.conf = bad;
+	expect(&v, 1,
+	       "{\"code\":7,\"msg\":\"could not parse prevResult: result.ips[0].address is missing\"}");
+	/* Nobody could delete this pod if its DEL failed for that. */
+	v = (struct invocation){.plugin = &macvlan, .command = "DEL", .conf = bad};
+	reset();
+	expect(&v, 0, "");
+	assert_int_equal(calls, 1);
+	assert_false(last.has_prev);
+}
+
+/* An ADD whose result does not fit the version is a failure: nothing of it stays. */
+static void unprintable_result_is_undone(void **state)
+{
+	(void)state;
+	reset();
+	expect(&(struct invocation){.plugin = &macvlan,
+				    .command = "ADD",
+				    .conf = "{\"name\":\"n\",\"result\":1}"},
+	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
+	assert_int_equal(undone, 1);
+}
+
+static void gc_list(void **state)
+{
+	static const struct {
+		const char *list;
+		bool has;
+		size_t n;
+	} cases[] = {
+		{"", false, 0},
+		{",\"cni.dev/valid-attachments\":null", true, 0},
+		{",\"cni.dev/valid-attachments\":[]", true, 0},
+		{",\"cni.dev/attachments\":[{\"containerID\":\"a\",\"ifname\":\"net1\"}]", true, 1},
+		{",\"cni.dev/attachments\":[],\"cni.dev/valid-attachments\":[{\"containerID\":\"a\","
+		 "\"ifname\":\"net1\"},{}]",
+		 true, 2},
+	};
+	struct invocation v = {.plugin = &macvlan, .command = "GC"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *conf =
+			xasprintf("{\"cniVersion\":\"1.1.0\",\"name\":\"n\"%s}", cases[i].list);
+
+		reset();
+		v.conf = conf;
+		expect(&v, 0, "");
+		assert_int_equal(calls, 1);
+		assert_int_equal(last.has_valid, cases[i].has);
+		assert_int_equal(last.n_valid, cases[i].n);
+	}
+	reset();
+	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"cni.dev/valid-attachments\":[\"a\"]}";
+	expect(&v, 1,
+	       "{\"code\":7,\"msg\":\"conf.cni.dev/valid-attachments[0] is \\\"a\\\", wants an "
+	       "object\"}");
+	assert_int_equal(calls, 0);
+}
+
+static void root_of_tests(void **state)
+{
+	struct invocation v = {.plugin = &nothing, .command = "ADD", .conf = OK("1.0.0")};
+
+	(void)state;
+	v.root = "/nonexistent/dir";
+	{
+		auto_answer struct answer a = invoke(&v);
+
+		assert_int_equal(a.status, 1);
+		assert_non_null(strstr(a.out.p, "/nonexistent/dir"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(environment),
+		cmocka_unit_test(version_and_about),
+		cmocka_unit_test(configuration),
+		cmocka_unit_test(versions_of_the_plugin),
+		cmocka_unit_test(verbs_reach_the_plugin),
+		cmocka_unit_test(own_namespace),
+		cmocka_unit_test(prev_result),
+		cmocka_unit_test(unprintable_result_is_undone),
+		cmocka_unit_test(gc_list),
+		cmocka_unit_test(root_of_tests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

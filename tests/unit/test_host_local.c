@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expected bytes and files: host-local of containernetworking/plugins, v1.9.1. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "cni/ipam_plugins.h"
+#include "cni_invoke.h"
+#include "ipam/hostlocal.h"
+
+#define NET "/var/lib/cni/networks/n/"
+
+struct world {
+	char dir[32];
+	struct root root;
+};
+
+static int set_up(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	strcpy(w->dir, "/tmp/test_hl.XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	auto_free char *command = xasprintf("rm -rf %s", w->dir);
+
+	root_close(&w->root);
+	assert_int_equal(system(command), 0);
+	free(w);
+	return 0;
+}
+
+static void put(struct world *w, const char *name, const char *text)
+{
+	auto_free char *path = xasprintf(NET "%s", name);
+
+	assert_int_equal(dir_make(&w->root, NET, 0755, NULL), 0);
+	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+}
+
+static void file_is(struct world *w, const char *name, const char *text)
+{
+	auto_free char *path = xasprintf(NET "%s", name);
+	auto_buf struct buf b;
+
+	buf_init(&b, 4096);
+	if (file_read(&w->root, path, 4096, &b, NULL) < 0)
+		fail_msg("%s is not there", name);
+	assert_string_equal(b.p, text);
+}
+
+static void no_file(struct world *w, const char *name)
+{
+	auto_free char *path = xasprintf(NET "%s", name);
+
+	if (file_exists(&w->root, path))
+		fail_msg("%s is there", name);
+}
+
+static struct invocation call(struct world *w, const char *command, const char *conf)
+{
+	return (struct invocation){
+		.plugin = &cni_host_local, .command = command, .root = w->dir, .conf = conf};
+}
+
+#define CONF(v, ipam)	  "{\"cniVersion\":\"" v "\",\"name\":\"n\",\"ipam\":{" ipam "}}"
+#define CONF2(ipam, more) "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"ipam\":{" ipam "}," more "}"
+#define SUBNET		  "\"subnet\":\"10.1.2.0/24\""
+#define SMALL		  SUBNET ",\"rangeStart\":\"10.1.2.1\",\"rangeEnd\":\"10.1.2.3\""
+#define TWO		  "\"ranges\":[[{" SUBNET "}],[{\"subnet\":\"fd00::/64\"}]]"
+#define IP4(a)		  "{\"address\":\"" a "/24\",\"gateway\":\"10.1.2.1\"}"
+#define ADDED(v, list)	  "{\"cniVersion\":\"" v "\",\"ips\":[" list "]}"
+#define EXHAUSTED                                                                                         \
+	"{\"code\":11,\"msg\":\"failed to allocate for range 0: no IP addresses available in range set: " \
+	"10.1.2.1-10.1.2.3\"}"
+
+static void files_as_the_original(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
+	struct stat st;
+
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.2")));
+	file_is(w, "10.1.2.2", "c1\r\neth0");
+	file_is(w, "last_reserved_ip.0", "10.1.2.2");
+	file_is(w, "lock", "");
+	assert_int_equal(file_lstat(&w->root, NET "10.1.2.2", &st, NULL), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	v.id = "c2";
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
+	file_is(w, "last_reserved_ip.0", "10.1.2.3");
+	v.command = "DEL";
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.3");
+	file_is(w, "10.1.2.2", "c1\r\neth0");
+	expect(&v, 0, "");
+	/* Round robin: 10.1.2.3 is free, and not next. */
+	v.command = "ADD";
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.4")));
+}
+
+static void every_version(void **state)
+{
+	static const struct {
+		const char *conf, *out;
+	} cases[] = {
+		{CONF("0.2.0", TWO),
+		 "{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.1.2.2/24\",\"gateway\":\"10.1.2.1\"},"
+		 "\"ip6\":{\"ip\":\"fd00::2/64\",\"gateway\":\"fd00::1\"},\"dns\":{}}"},
+		{CONF("0.4.0", TWO ",\"routes\":[{\"dst\":\"0.0.0.0/0\"}]"),
+		 "{\"cniVersion\":\"0.4.0\",\"ips\":[{\"version\":\"4\",\"address\":\"10.1.2.3/24\","
+		 "\"gateway\":\"10.1.2.1\"},{\"version\":\"6\",\"address\":\"fd00::3/64\","
+		 "\"gateway\":\"fd00::1\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\"}],\"dns\":{}}"},
+		{CONF("1.1.0", TWO),
+		 "{\"cniVersion\":\"1.1.0\",\"ips\":[" IP4(
+			 "10.1.2.4") ",{\"address\":\"fd00::4/64\",\"gateway\":\"fd00::1\"}]}"},
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char id[8];
+		struct invocation v = call(w, "ADD", cases[i].conf);
+
+		snprintf(id, sizeof(id), "v%zu", i);
+		v.id = id;
+		expect(&v, 0, cases[i].out);
+	}
+	file_is(w, "fd00::4", "v2\r\neth0");
+	file_is(w, "last_reserved_ip.1", "fd00::4");
+}
+
+static void exhaustion(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
+
+	v.id = "a";
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.2")));
+	v.id = "b";
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
+	v.id = "c";
+	expect(&v, 1, EXHAUSTED);
+	/* The one handed out last is tried last, but it is tried. */
+	v.id = "b";
+	v.command = "DEL";
+	expect(&v, 0, "");
+	v.id = "c";
+	v.command = "ADD";
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
+}
+
+static void cursor(void **state)
+{
+	static const struct {
+		const char *last, *next;
+	} cases[] = {{"10.1.2.254", "10.1.2.2"}, {"10.1.2.9", "10.1.2.10"},
+		     {"10.9.9.9", "10.1.2.2"},	 {"garbage", "10.1.2.2"},
+		     {"", "10.1.2.2"},		 {"10.1.2.1", "10.1.2.2"}};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
+		auto_free char *want = xasprintf("{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":"
+						 "\"%s/24\",\"gateway\":\"10.1.2.1\"}]}",
+						 cases[i].next);
+
+		put(w, "last_reserved_ip.0", cases[i].last);
+		expect(&v, 0, want);
+		v.command = "DEL";
+		expect(&v, 0, "");
+	}
+}
+
+static void several_ranges(void **state)
+{
+	struct world *w = *state;
+	struct invocation v =
+		call(w, "ADD",
+		     CONF("1.0.0",
+			  "\"ranges\":[[{\"subnet\":\"10.1.2.0/24\",\"rangeStart\":\"10.1.2.4\","
+			  "\"rangeEnd\":\"10.1.2.5\"},{\"subnet\":\"10.1.3.0/30\"}]]"));
+	static const char *const want[] = {
+		ADDED("1.0.0", IP4("10.1.2.4")), ADDED("1.0.0", IP4("10.1.2.5")),
+		ADDED("1.0.0", "{\"address\":\"10.1.3.2/30\",\"gateway\":\"10.1.3.1\"}")};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		char id[8];
+
+		snprintf(id, sizeof(id), "r%zu", i);
+		v.id = id;
+		expect(&v, 0, want[i]);
+	}
+	v.id = "x";
+	expect(&v, 1,
+	       "{\"code\":11,\"msg\":\"failed to allocate for range 0: no IP addresses available in "
+	       "range set: 10.1.2.4-10.1.2.5,10.1.3.1-10.1.3.2\"}");
+}
+
+static void asked_by_name(void **state)
+{
+	static const struct {
+		const char *args, *conf;
+		int status;
+		const char *out;
+	} cases[] = {
+		{"IP=10.1.2.77", CONF("1.1.0", SUBNET), 0, ADDED("1.1.0", IP4("10.1.2.77"))},
+		{"IP=10.1.2.78/24", CONF("1.1.0", SUBNET), 0, ADDED("1.1.0", IP4("10.1.2.78"))},
+		{"IP=", CONF("1.1.0", SUBNET), 0, ADDED("1.1.0", IP4("10.1.2.79"))},
+		{NULL,
+		 CONF2(TWO, "\"args\":{\"cni\":{\"ips\":[\"10.1.2.9\"]}},"
+			    "\"runtimeConfig\":{\"ips\":[\"fd00::9/64\"]}"),
+		 0,
+		 ADDED("1.1.0",
+		       IP4("10.1.2.9") ",{\"address\":\"fd00::9/64\",\"gateway\":\"fd00::1\"}")},
+		{NULL,
+		 CONF2(SUBNET, "\"runtimeConfig\":{\"ipRanges\":[[{\"subnet\":\"10.7.0.0/24\"}]]}"),
+		 0,
+		 ADDED("1.1.0",
+		       "{\"address\":\"10.7.0.2/24\",\"gateway\":\"10.7.0.1\"}," IP4("10.1.2.2"))},
+		{"IP=10.1.2.1", CONF("1.1.0", SUBNET), 1,
+		 "{\"code\":7,\"msg\":\"failed to allocate for range 0: requested ip 10.1.2.1 is "
+		 "subnet's gateway\"}"},
+		{"IP=10.1.2.50", CONF("1.1.0", SUBNET), 1,
+		 "{\"code\":11,\"msg\":\"failed to allocate for range 0: requested IP address "
+		 "10.1.2.50 is not available in range set 10.1.2.1-10.1.2.254\"}"},
+		{NULL, CONF2(SUBNET, "\"runtimeConfig\":{\"ips\":[\"10.9.9.9\",\"fd00::1\"]}"), 1,
+		 "{\"code\":7,\"msg\":\"failed to allocate all requested IPs: 10.9.9.9 fd00::1\"}"},
+		{"IP=x", CONF("1.1.0", SUBNET), 1,
+		 "{\"code\":4,\"msg\":\"ARGS: error parsing value of pair \\\"IP=x\\\": invalid IP "
+		 "address x\"}"},
+		{NULL, CONF2(SUBNET, "\"runtimeConfig\":{\"ips\":[\"\"]}"), 1,
+		 "{\"code\":7,\"msg\":\"cannot understand ip: IP \\u003cnil\\u003e not v4 nor v6\"}"},
+	};
+	struct world *w = *state;
+
+	put(w, "10.1.2.50", "other\r\neth0");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct invocation v = call(w, "ADD", cases[i].conf);
+
+		v.args = cases[i].args;
+		expect(&v, cases[i].status, cases[i].out);
+		v.command = "DEL";
+		expect(&v, 0, "");
+	}
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *ipam, *msg;
+	} cases[] = {
+		{"", "no IP ranges specified"},
+		{"\"ranges\":[]", "no IP ranges specified"},
+		{"\"ranges\":[[]]", "invalid range set 0: empty range set"},
+		{"\"ranges\":[[{}]]", "invalid range set 0: IP \\u003cnil\\u003e not v4 nor v6"},
+		{"\"subnet\":\"10.1.2.1/24\"",
+		 "invalid range set 0: Network has host bits set. For a subnet mask of length 24 the "
+		 "network address is 10.1.2.0"},
+		{"\"subnet\":\"10.1.2.0/31\"",
+		 "invalid range set 0: Network 10.1.2.0/31 too small to allocate from"},
+		{"\"subnet\":\"fd00::/127\"",
+		 "invalid range set 0: Network fd00::/127 too small to allocate from"},
+		{SUBNET ",\"rangeStart\":\"10.1.3.1\"",
+		 "invalid range set 0: RangeStart 10.1.3.1 not in network 10.1.2.0/24"},
+		{SUBNET ",\"rangeStart\":\"10.1.2.9\",\"rangeEnd\":\"10.1.2.8\"",
+		 "invalid range set 0: RangeStart 10.1.2.9 not in network 10.1.2.0/24"},
+		{SUBNET ",\"rangeEnd\":\"fd00::1\"",
+		 "invalid range set 0: RangeEnd fd00::1 not in network 10.1.2.0/24"},
+		{"\"ranges\":[[{" SUBNET "},{\"subnet\":\"fd00::/64\"}]]",
+		 "invalid range set 0: mixed address families"},
+		{"\"ranges\":[[{" SUBNET "},{" SMALL "}]]",
+		 "invalid range set 0: subnets 10.1.2.1-10.1.2.254 and 10.1.2.1-10.1.2.3 overlap"},
+		{"\"ranges\":[[{" SUBNET "}],[{\"subnet\":\"fd00::/64\"}],[{" SMALL "}]]",
+		 "range set 0 overlaps with 2"},
+		{SUBNET ",\"dataDir\":\"rel\"",
+		 "conf.ipam.dataDir is \\\"rel\\\", wants an absolute path"},
+		{SUBNET ",\"ranges\":{}",
+		 "conf.ipam.ranges is an object, wants an array of range sets"},
+		{"\"ranges\":[[{\"subnet\":\"x\"}]]",
+		 "conf.ipam.ranges[0][0].subnet is \\\"x\\\", wants an address and prefix length like "
+		 "10.0.0.0/24"},
+		{SUBNET ",\"routes\":[{}]", "conf.ipam.routes[0].dst is missing"},
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *conf = xasprintf(
+			"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{%s}}", cases[i].ipam);
+		auto_free char *out = xasprintf("{\"code\":7,\"msg\":\"%s\"}", cases[i].msg);
+		struct invocation v = call(w, "ADD", conf);
+
+		expect(&v, 1, out);
+	}
+	expect(&(struct invocation){.plugin = &cni_host_local,
+				    .command = "ADD",
+				    .root = w->dir,
+				    .conf = CONF("0.2.0", SUBNET
+						 ",\"ranges\":[[{\"subnet\":\"10.2.0.0/16\"}]]")},
+	       1,
+	       "{\"code\":7,\"msg\":\"CNI version 0.2.0 does not support more than 1 address per "
+	       "family\"}");
+	assert_false(file_exists(&w->root, NET));
+}
+
+/* A second ADD of one owner, and ranges that a later one of them fails. */
+static void all_or_nothing(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
+	static const char dup[] =
+		"{\"code\":999,\"msg\":\"failed to allocate for range %d: 10.1.2.2 has "
+		"been allocated to c1, duplicate allocation is not allowed\"}";
+	char want[256];
+
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.2")));
+	snprintf(want, sizeof(want), dup, 0);
+	expect(&v, 1, want);
+	v.conf = CONF("1.0.0", "\"ranges\":[[{\"subnet\":\"10.3.0.0/24\"}],[{" SUBNET "}]]");
+	snprintf(want, sizeof(want), dup, 1);
+	expect(&v, 1, want);
+	no_file(w, "10.3.0.2");
+	/* Fixed: the original frees the earlier ADD's address here. */
+	file_is(w, "10.1.2.2", "c1\r\neth0");
+	/* The other interface of the pod is another owner. */
+	v.ifname = "eth1";
+	v.conf = CONF("1.0.0", SUBNET);
+	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
+}
+
+static void legacy_records(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
+
+	put(w, "10.1.2.9", "c1\n");
+	expect(&v, 1,
+	       "{\"code\":999,\"msg\":\"failed to allocate for range 0: 10.1.2.9 has been allocated to "
+	       "c1, duplicate allocation is not allowed\"}");
+	v.command = "CHECK";
+	expect(&v, 0, "");
+	put(w, "10.1.2.8", "c1\r\neth0");
+	v.command = "DEL";
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.8");
+	file_is(w, "10.1.2.9", "c1\n"); /* only when there is nothing else of his */
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.9");
+}
+
+#define PREV(ip) "\"prevResult\":{\"ips\":[{\"address\":\"" ip "/24\"}]}"
+
+static void del(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "DEL", CONF("1.0.0", SUBNET));
+
+	expect(&v, 0, "");
+	assert_false(file_exists(&w->root, NET));
+	put(w, "10.1.2.2", "c1\r\neth0");
+	put(w, "10.1.2.3", "c1\r\neth0");
+	put(w, "10.1.2.4", "c2\r\neth0");
+	/* prevResult names somebody else's address: all files are looked at. */
+	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.2");
+	no_file(w, "10.1.2.3");
+	file_is(w, "10.1.2.4", "c2\r\neth0");
+	put(w, "10.1.2.2", "c1\r\neth0");
+	v.conf = CONF2(SUBNET, PREV("10.1.2.2"));
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.2");
+	/* A pool that is gone from the configuration keeps no address. */
+	put(w, "10.1.2.2", "c1\r\neth0");
+	v.conf = CONF("1.0.0", "\"subnet\":\"10.1.2.1/24\"");
+	expect(&v, 0, "");
+	no_file(w, "10.1.2.2");
+	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"}";
+	expect(&v, 1, "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}");
+}
+
+static void check(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "CHECK", CONF("1.0.0", SUBNET));
+	static const char missing[] =
+		"{\"code\":999,\"msg\":\"host-local: Failed to find address added by container c1\"}";
+
+	expect(&v, 1, missing);
+	put(w, "10.1.2.2", "c1\r\neth1");
+	expect(&v, 1, missing);
+	put(w, "10.1.2.3", "c1\r\neth0");
+	expect(&v, 0, "");
+	put(w, "10.1.2.4", "c2\r\neth0");
+	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
+	expect(&v, 1,
+	       "{\"code\":999,\"msg\":\"host-local: address 10.1.2.4 of container c1 belongs to c2 "
+	       "eth0\"}");
+	v.conf = CONF2(SUBNET, PREV("10.1.2.3"));
+	expect(&v, 0, "");
+}
+
+#define VALID(list) CONF2(SUBNET, "\"cni.dev/valid-attachments\":[" list "]")
+
+static void gc(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "GC", VALID(""));
+
+	expect(&v, 0, "");
+	assert_false(file_exists(&w->root, NET));
+	put(w, "10.1.2.2", "a\r\neth0");
+	put(w, "10.1.2.3", "a\r\neth1");
+	put(w, "10.1.2.4", "old");
+	put(w, "10.1.2.5", "gone");
+	put(w, "10.1.2.6", "");
+	put(w, "last_reserved_ip.0", "10.1.2.6");
+	put(w, "fd00::1", "b\r\neth0");
+	v.conf = CONF("1.1.0", SUBNET); /* no list: nothing is known to be gone */
+	expect(&v, 0, "");
+	file_is(w, "fd00::1", "b\r\neth0");
+	v.conf = VALID("{\"containerID\":\"a\",\"ifname\":\"eth0\"},{\"containerID\":\"old\","
+		       "\"ifname\":\"x\"}");
+	expect(&v, 0, "");
+	file_is(w, "10.1.2.2", "a\r\neth0");
+	no_file(w, "10.1.2.3");
+	file_is(w, "10.1.2.4", "old");
+	no_file(w, "10.1.2.5");
+	file_is(w, "10.1.2.6", ""); /* whose it was, nobody knows */
+	no_file(w, "fd00::1");
+	file_is(w, "last_reserved_ip.0", "10.1.2.6");
+	/* An empty file is taken. */
+	v = call(w, "ADD", CONF("1.0.0", SMALL));
+	put(w, "10.1.2.3", "");
+	expect(&v, 1, EXHAUSTED);
+}
+
+static void status(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "STATUS", CONF("1.1.0", SUBNET));
+
+	expect(&v, 0, "");
+	v.conf = CONF("1.1.0", "");
+	expect(&v, 1, "{\"code\":7,\"msg\":\"no IP ranges specified\"}");
+	assert_int_equal(file_replace(&w->root, "/file", span_of(""), 0600, NULL), 0);
+	v.conf = CONF("1.1.0", SUBNET ",\"dataDir\":\"/file\"");
+	expect(&v, 1,
+	       "{\"code\":50,\"msg\":\"address store of network 'n': make folder '/file': "
+	       "ENOTDIR\"}");
+}
+
+static void resolv_conf(void **state)
+{
+	struct world *w = *state;
+	struct invocation v =
+		call(w, "ADD", CONF("0.4.0", SUBNET ",\"resolvConf\":\"/resolv.conf\""));
+
+	expect(&v, 1, "{\"code\":5,\"msg\":\"conf.ipam.resolvConf: open '/resolv.conf': ENOENT\"}");
+	no_file(w, "10.1.2.2");
+	assert_int_equal(
+		file_replace(&w->root, "/resolv.conf",
+			     span_of("# c\n;c\n\nnameserver 1.1.1.1\n nameserver\t8.8.8.8 x\r\n"
+				     "domain  d.e \nsearch a b\nsearch c\noptions ndots:5 rotate\n"
+				     "nameserver\nbogus x\nnameserver 9.9.9.9"),
+			     0600, NULL),
+		0);
+	expect(&v, 0,
+	       "{\"cniVersion\":\"0.4.0\",\"ips\":[{\"version\":\"4\",\"address\":\"10.1.2.2/24\","
+	       "\"gateway\":\"10.1.2.1\"}],\"dns\":{\"nameservers\":[\"1.1.1.1\",\"8.8.8.8\","
+	       "\"9.9.9.9\"],\"domain\":\"d.e\",\"search\":[\"a\",\"b\",\"c\"],"
+	       "\"options\":[\"ndots:5\",\"rotate\"]}}");
+}
+
+/* A folder that Go or we wrote, whatever stands in it. */
+static void hostile_folder(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
+	static char big[8192];
+
+	memset(big, 'x', sizeof(big) - 1);
+	assert_int_equal(dir_make(&w->root, NET "10.1.2.2", 0755, NULL), 0);
+	put(w, "10.1.2.3", big);
+	put(w, "not-an-ip", "c1\r\neth0");
+	expect(&v, 1, EXHAUSTED);
+	v.command = "DEL";
+	expect(&v, 0, "");
+	file_is(w, "not-an-ip", "c1\r\neth0");
+}
+
+/* The lock is the original's: flock on the file `lock`. */
+static void one_at_a_time(void **state)
+{
+	struct world *w = *state;
+	struct hostlocal a = HOSTLOCAL_INIT;
+	int fd;
+
+	assert_int_equal(hostlocal_open(&a, &w->root, "/d", "n", true, NULL), 0);
+	assert_int_equal(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), -EWOULDBLOCK);
+	hostlocal_close(&a);
+	assert_int_equal(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), 0);
+	close(fd);
+	assert_int_equal(hostlocal_open(&a, &w->root, "/d", "other", false, NULL), -ENOENT);
+}
+
+/* In process a rail's name and interface are not the pod's. */
+static void in_process(void **state)
+{
+	struct world *w = *state;
+	auto_json struct json_doc *d = NULL;
+	auto_result struct cni_result r = {0};
+	struct err e = ERR_INIT;
+	struct cni_call pod = {.container_id = "pod", .args_text = "", .root = w->root};
+	struct cni_ipam_call c = {
+		.call = &pod, .name = "n", .ifname = "net3", .version = CNI_1_0_0};
+
+	assert_int_equal(json_parse(&d, span_of("{\"ipam\":{" SUBNET "}}"), 4096, NULL), 0);
+	c.doc = d;
+	c.conf = json_root(d);
+	assert_int_equal(host_local_add(&c, &r, &e), 0);
+	file_is(w, "10.1.2.2", "pod\r\nnet3");
+	assert_int_equal(host_local_del(&c, &e), 0);
+	no_file(w, "10.1.2.2");
+	c.name = "../../etc";
+	assert_int_equal(host_local_del(&c, &e), -EINVAL);
+	assert_int_equal(e.kind, ERR_CONF);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(files_as_the_original),
+		TEST(every_version),
+		TEST(exhaustion),
+		TEST(cursor),
+		TEST(several_ranges),
+		TEST(asked_by_name),
+		TEST(refused),
+		TEST(all_or_nothing),
+		TEST(legacy_records),
+		TEST(del),
+		TEST(check),
+		TEST(gc),
+		TEST(status),
+		TEST(resolv_conf),
+		TEST(hostile_folder),
+		TEST(one_at_a_time),
+		TEST(in_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expected bytes: the static plugin of containernetworking/plugins, v1.9.1. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cni_invoke.h"
+
+#define GOLDEN(version)                                                                            \
+	"{\"cniVersion\":\"" version "\",\"name\":\"n\",\"type\":\"m\",\"ipam\":{"                 \
+	"\"addresses\":[{\"address\":\"10.1.2.3/24\",\"gateway\":\"10.1.2.1\"},"                   \
+	"{\"address\":\"fd00::5/64\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\"},"                       \
+	"{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\",\"mtu\":1400,\"table\":0}]}}"
+
+static void golden_vectors(void **state)
+{
+	static const struct {
+		const char *conf, *out;
+	} cases[] = {
+		{GOLDEN("0.2.0"),
+		 "{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.1.2.3/24\",\"gateway\":\"10.1.2.1\","
+		 "\"routes\":[{\"dst\":\"0.0.0.0/0\"}]},\"ip6\":{\"ip\":\"fd00::5/64\","
+		 "\"routes\":[{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\"}]},\"dns\":{}}"},
+		{GOLDEN("0.4.0"),
+		 "{\"cniVersion\":\"0.4.0\",\"ips\":[{\"version\":\"4\",\"address\":\"10.1.2.3/24\","
+		 "\"gateway\":\"10.1.2.1\"},{\"version\":\"6\",\"address\":\"fd00::5/64\"}],"
+		 "\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\","
+		 "\"mtu\":1400,\"table\":0}],\"dns\":{}}"},
+		{GOLDEN("1.0.0"),
+		 "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.2.3/24\","
+		 "\"gateway\":\"10.1.2.1\"},{\"address\":\"fd00::5/64\"}],"
+		 "\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\","
+		 "\"mtu\":1400,\"table\":0}]}"},
+		{GOLDEN("1.1.0"),
+		 "{\"cniVersion\":\"1.1.0\",\"ips\":[{\"address\":\"10.1.2.3/24\","
+		 "\"gateway\":\"10.1.2.1\"},{\"address\":\"fd00::5/64\"}],"
+		 "\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"fd01::/48\",\"gw\":\"fd00::1\","
+		 "\"mtu\":1400,\"table\":0}]}"},
+		{"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{}}",
+		 "{\"cniVersion\":\"1.0.0\"}"},
+		{"{\"cniVersion\":\"0.3.1\",\"name\":\"n\",\"ipam\":{\"dns\":{\"domain\":\"x\"}}}",
+		 "{\"cniVersion\":\"0.3.1\",\"dns\":{\"domain\":\"x\"}}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		expect(&(struct invocation){.plugin = &cni_static,
+					    .command = "ADD",
+					    .conf = cases[i].conf},
+		       0, cases[i].out);
+}
+
+#define IPS(list) "{\"cniVersion\":\"1.0.0\",\"ips\":[" list "]}"
+#define CONF(more)                                                                                 \
+	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
+	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
+
+/* runtimeConfig before args.cni before both CNI_ARGS and the configuration. */
+static void ways_to_ask(void **state)
+{
+	static const struct {
+		const char *args, *conf, *out;
+	} cases[] = {
+		{"IP=10.1.2.9/24, fd00::9/64;GATEWAY=10.1.2.1", CONF(""),
+		 IPS("{\"address\":\"10.1.2.3/24\"},"
+		     "{\"address\":\"10.1.2.9/24\",\"gateway\":\"10.1.2.1\"},"
+		     "{\"address\":\"fd00::9/64\"}")},
+		{"IP=;GATEWAY=", CONF(""), IPS("{\"address\":\"10.1.2.3/24\"}")},
+		{"IP=10.1.2.9/24", CONF(",\"args\":{\"cni\":{\"ips\":[\"10.5.0.1/16\"]}}"),
+		 IPS("{\"address\":\"10.5.0.1/16\"}")},
+		{NULL,
+		 CONF(",\"args\":{\"cni\":{\"ips\":[\"10.5.0.1/16\"]}},"
+		      "\"runtimeConfig\":{\"ips\":[\"10.6.0.1/16\",\"fd00::1/64\"]}"),
+		 IPS("{\"address\":\"10.6.0.1/16\"},{\"address\":\"fd00::1/64\"}")},
+		{NULL, CONF(",\"args\":{\"cni\":null},\"runtimeConfig\":null"),
+		 IPS("{\"address\":\"10.1.2.3/24\"}")},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		expect(&(struct invocation){.plugin = &cni_static,
+					    .command = "ADD",
+					    .args = cases[i].args,
+					    .conf = cases[i].conf},
+		       0, cases[i].out);
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *args, *conf, *out;
+	} cases[] = {
+		{NULL, "{\"name\":\"n\"}",
+		 "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}"},
+		{NULL, "{\"name\":\"n\",\"ipam\":{\"addresses\":[{\"address\":\"10.0.0.1\"}]}}",
+		 "{\"code\":7,\"msg\":\"the 'address' field is expected to be in CIDR notation, got: "
+		 "'10.0.0.1'\"}"},
+		{"IP=10.0.0.1", CONF(""),
+		 "{\"code\":4,\"msg\":\"the 'ip' field is expected to be in CIDR notation, got: "
+		 "'10.0.0.1'\"}"},
+		{"GATEWAY=x", CONF(""), "{\"code\":4,\"msg\":\"invalid gateway address: x\"}"},
+		{NULL, CONF(",\"runtimeConfig\":{\"ips\":[\"x\"]}"),
+		 "{\"code\":7,\"msg\":\"an entry in the 'ips' field is NOT in CIDR notation, got: "
+		 "'x'\"}"},
+		{"IP=10.1.2.9/24",
+		 "{\"name\":\"n\",\"cniVersion\":\"0.2.0\",\"ipam\":{\"addresses\":["
+		 "{\"address\":\"10.1.2.3/24\"}]}}",
+		 "{\"code\":7,\"msg\":\"CNI version 0.2.0 does not support more than 1 address per "
+		 "family\"}"},
+		{NULL, "{\"name\":\"n\",\"ipam\":{\"addresses\":[{\"gateway\":\"x\"}]}}",
+		 "{\"code\":7,\"msg\":\"conf.ipam.addresses[0].gateway is \\\"x\\\", wants an IP "
+		 "address\"}"},
+		{NULL, CONF(",\"args\":{\"cni\":{\"ips\":\"x\"}}"),
+		 "{\"code\":7,\"msg\":\"conf.args.cni.ips is \\\"x\\\", wants an array of strings\"}"},
+		{NULL, "{\"name\":\"n\",\"ipam\":[]}",
+		 "{\"code\":7,\"msg\":\"conf.ipam is an array, wants an object\"}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		expect(&(struct invocation){.plugin = &cni_static,
+					    .command = "ADD",
+					    .args = cases[i].args,
+					    .conf = cases[i].conf},
+		       1, cases[i].out);
+}
+
+#define CHECKED(prev)                                                                              \
+	"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"addresses\":["                       \
+	"{\"address\":\"10.1.2.3/24\",\"gateway\":\"10.1.2.1\"}]}" prev "}"
+
+static void check(void **state)
+{
+	struct invocation v = {.plugin = &cni_static, .command = "CHECK"};
+
+	(void)state;
+	v.conf = CHECKED(",\"prevResult\":{\"ips\":[{\"address\":\"10.1.2.3/24\","
+			 "\"gateway\":\"10.1.2.1\"}]}");
+	expect(&v, 0, "");
+	v.conf = CHECKED("");
+	expect(&v, 1, "{\"code\":7,\"msg\":\"Required prevResult missing\"}");
+	v.conf = CHECKED(",\"prevResult\":{\"ips\":[{\"address\":\"10.1.2.3/24\","
+			 "\"gateway\":\"10.1.2.2\"}]}");
+	expect(&v, 1,
+	       "{\"code\":999,\"msg\":\"static: Failed to match addr 10.1.2.3 on interface eth0\"}");
+	/* The original does not see that the address is gone. */
+	v.conf = CHECKED(",\"prevResult\":{\"ips\":[{\"address\":\"10.1.2.4/24\"}]}");
+	expect(&v, 1, "{\"code\":999,\"msg\":\"static: addr 10.1.2.3 is not in prevResult\"}");
+}
+
+static void other_verbs(void **state)
+{
+	struct invocation v = {.plugin = &cni_static,
+			       .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\"}"};
+	static const char *const verbs[] = {"DEL", "GC", "STATUS"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		v.command = verbs[i];
+		expect(&v, 0, "");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(golden_vectors), cmocka_unit_test(ways_to_ask),
+		cmocka_unit_test(refused),	  cmocka_unit_test(check),
+		cmocka_unit_test(other_verbs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
