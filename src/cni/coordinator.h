@@ -139,18 +139,24 @@ struct co_step {
 	size_t nic; /* whose */
 	char ifname[LINK_NAME_MAX];
 	int index;
-	struct mac mac, old_mac;
-	uint32_t num, old_num;
-	struct ipnet net;
-	struct route route; /* hops never set */
-	struct rule rule;
-	char key[96], value[8], old_value[8];
 	bool done; /* carried out by us: undo reverses it */
+	union {
+		struct { /* links, addresses, neighbours, marks */
+			struct mac mac, old_mac;
+			struct ipnet net;
+			uint32_t num, old_num;
+		};
+		struct route route; /* hops never set */
+		struct rule rule;
+		struct { /* CO_SYSCTL */
+			char key[64], value[8], old_value[8];
+		};
+	};
 };
 
 struct co_plan {
 	struct co_step *steps;
-	size_t n;
+	size_t n, room;
 	/* for undo */
 	struct attach *a;
 };

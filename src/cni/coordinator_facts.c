@@ -68,10 +68,26 @@ static bool link_counts(struct attach *a, int index, struct known **list, size_t
 	return counts;
 }
 
+/* The masters' names are known already. */
+static size_t known_masters(const struct attach *a, struct known **ret)
+{
+	struct known *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct link *l = &a->rails[i].master;
+
+		if (!a->rails[i].conf.in_container)
+			VEC_PUSH(list, n) = (struct known){l->index, co_host_link_counts(l->name)};
+	}
+	*ret = list;
+	return n;
+}
+
 static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
 {
 	auto_free struct known *known = NULL;
-	size_t n_known = 0;
+	size_t n_known = known_masters(a, &known);
 	int r = attach_host_addrs(a, e);
 
 	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {

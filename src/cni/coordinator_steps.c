@@ -10,8 +10,16 @@ enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0
 struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
 			int index)
 {
-	struct co_step *s = &VEC_PUSH(pl->p->steps, pl->p->n);
+	enum { CHUNK = 64 }; /* a pod of eight rails has some 120 steps */
+	struct co_plan *p = pl->p;
+	struct co_step *s;
 
+	if (p->n == p->room) {
+		p->room += CHUNK;
+		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
+	}
+	s = &p->steps[p->n++];
+	*s = (struct co_step){0};
 	s->side = side;
 	s->what = what;
 	s->nic = pl->at;
