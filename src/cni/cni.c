@@ -191,9 +191,9 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 	auto_buf struct buf text;
 	int r;
 
+	buf_init(&text, CNI_INPUT_MAX);
 	if (p->about && !*cni_env_get(env, "CNI_COMMAND"))
 		return print_about(p);
-	buf_init(&text, CNI_INPUT_MAX);
 	r = root_open(&c.root, cni_env_get(env, "UNIRAIL_ROOT"), &e);
 	if (r == 0) {
 		r = cni_env_read(&c, env, &e);

@@ -143,6 +143,7 @@ static int fail_plugin(const struct buf *out, const struct buf *err, int status,
 	auto_buf struct buf quoted;
 	struct err why = ERR_INIT;
 
+	buf_init(&quoted, ERR_TEXT_MAX / 2);
 	if (out->len == 0)
 		return fail_mute(err, status, e);
 	if (read_answer(out, &why) == 0) {
@@ -150,7 +151,6 @@ static int fail_plugin(const struct buf *out, const struct buf *err, int status,
 			*e = why;
 		return -EREMOTEIO;
 	}
-	buf_init(&quoted, ERR_TEXT_MAX / 2);
 	cni_quote(&quoted, out->p);
 	return err_set(e, -EREMOTEIO,
 		       "netplugin failed but error parsing its diagnostic message %s: %s", quoted.p,

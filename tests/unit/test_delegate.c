@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/loop.h"
+#include "cni/delegate.h"
+
+static char dir[] = "/tmp/test_delegate.XXXXXX";
+static struct root root;
+
+static int set_up(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	return root_open(&root, dir, NULL);
+}
+
+static int tear_down(void **state)
+{
+	auto_free char *command = xasprintf("rm -rf %s", dir);
+
+	(void)state;
+	root_close(&root);
+	return system(command);
+}
+
+/* Everything a plugin may say is on stdout: our own stderr stays readable. */
+static void script(const char *name, const char *body)
+{
+	auto_free char *path = xasprintf("/%s", name);
+	auto_free char *text = xasprintf("#!/bin/sh\n%s\n", body);
+
+	assert_int_equal(file_replace(&root, path, span_of(text), 0755, NULL), 0);
+}
+
+static struct cni_call call(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "/nonexistent::%s", dir);
+	return (struct cni_call){.container_id = "cid",
+				 .netns = "/run/netns/x",
+				 .ifname = "eth0",
+				 .args_text = "A=1;B=2",
+				 .path = path};
+}
+
+static int run(const char *type, const char *command, struct err *e)
+{
+	struct cni_call c = call();
+	struct cni_delegate d = {type, command, &c, NULL, span_of("{\"name\":\"n\"}")};
+
+	return cni_delegate_run(&d, e);
+}
+
+static int add(const char *type, const char *conf, enum cni_version v, struct cni_result *ret,
+	       struct err *e)
+{
+	struct cni_call c = call();
+	struct cni_delegate d = {type, "ADD", &c, "net1", span_of(conf)};
+
+	return cni_delegate_add(&d, v, ret, e);
+}
+
+static void environment_and_stdin(void **state)
+{
+	auto_buf struct buf seen;
+	struct err e = ERR_INIT;
+	auto_result struct cni_result r = {0};
+	auto_free char *want = NULL;
+
+	(void)state;
+	setenv("CNI_COMMAND", "wrong", 1);
+	setenv("CNI_COMMAND_2", "kept", 1);
+	setenv("UNIRAIL_TEST", "kept", 1);
+	script("env",
+	       "exec >${0%/*}/seen; cat; echo; env | grep -E 'CNI_|UNIRAIL_TEST' | LC_ALL=C sort");
+	assert_int_equal(add("env", "{\"a\":1}", CNI_1_0_0, &r, &e), -EINVAL);
+	unsetenv("CNI_COMMAND");
+	buf_init(&seen, 4096);
+	assert_int_equal(file_read(&root, "/seen", 4096, &seen, NULL), 0);
+	want = xasprintf("{\"a\":1}\nCNI_ARGS=A=1;B=2\nCNI_COMMAND=ADD\nCNI_COMMAND_2=kept\n"
+			 "CNI_CONTAINERID=cid\nCNI_IFNAME=net1\nCNI_NETNS=/run/netns/x\n"
+			 "CNI_PATH=/nonexistent::%s\nUNIRAIL_TEST=kept\n",
+			 dir);
+	assert_string_equal(seen.p, want);
+	assert_string_equal(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
+}
+
+static void results(void **state)
+{
+	static const struct {
+		const char *out;
+		size_t n_ips;
+		const char *error;
+	} cases[] = {
+		{"{\"ips\":[{\"address\":\"10.0.0.1/24\"}]}", 1, NULL},
+		{"{\"cniVersion\":\"\",\"ips\":[{\"address\":\"10.0.0.1/24\"}]}", 1, NULL},
+		/* another class than the configuration's */
+		{"{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.0.0.1/24\"}}", 1, NULL},
+		{"null", 0, NULL},
+		{"{\"cniVersion\":\"7\"}", 0, "unsupported CNI result version \"7\""},
+		{"[]", 0, "result is an array, wants an object"},
+		{"nonsense", 0,
+		 "failed to unmarshal raw result: 1:1: invalid literal, expected a valid literal such as "
+		 "'null'"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *body = xasprintf("echo '%s'", cases[i].out);
+		auto_result struct cni_result r = {0};
+		struct err e = ERR_INIT;
+
+		script("result", body);
+		assert_int_equal(add("result", "{}", CNI_1_0_0, &r, &e),
+				 cases[i].error ? -EINVAL : 0);
+		assert_string_equal(e.text, cases[i].error ? cases[i].error : "");
+		assert_int_equal(r.n_ips, cases[i].n_ips);
+	}
+}
+
+static void failures(void **state)
+{
+	static const struct {
+		const char *body, *text, *details;
+		int code;
+	} cases[] = {
+		{"echo '{\"code\":11,\"msg\":\"busy\",\"details\":\"by x\"}'; exit 1", "busy",
+		 "by x", 11},
+		{"echo '{\"cniVersion\":\"1.0.0\",\"code\":123,\"msg\":\"own\"}'; exit 1", "own",
+		 "", 123},
+		{"echo '{\"msg\":\"none\"}'; exit 1", "none", "", 0},
+		{"exit 3", "netplugin failed with no error message: exit status 3", "", 999},
+		{"kill -9 $$", "netplugin failed with no error message: signal 9", "", 999},
+		{"echo 'a \"b\"' >&2; exit 1",
+		 "netplugin failed: \"a \\\"b\\\"\\n\": exit status 1", "", 999},
+		{"printf oops; exit 1",
+		 "netplugin failed but error parsing its diagnostic message \"oops\": 1:1: unexpected "
+		 "character, expected a valid root value",
+		 "", 999},
+		{"echo '{\"code\":\"x\"}'; exit 1",
+		 "netplugin failed but error parsing its diagnostic message \"{\\\"code\\\":\\\"x\\\"}\\n\": "
+		 "error.code is \"x\", wants a whole number",
+		 "", 999},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct err e = ERR_INIT;
+
+		script("fail", cases[i].body);
+		assert_true(run("fail", "DEL", &e) < 0);
+		assert_string_equal(e.text, cases[i].text);
+		assert_string_equal(e.details, cases[i].details);
+		assert_int_equal(cni_code(&e), cases[i].code);
+	}
+	script("fail", "exit 1");
+	assert_true(run("fail", "DEL", NULL) < 0);
+}
+
+static void finding(void **state)
+{
+	struct cni_call c = call();
+	struct err e = ERR_INIT;
+	auto_free char *link = xasprintf("%s/link", dir), *folder = xasprintf("%s/folder", dir);
+	auto_free char *words = NULL;
+	auto_buf struct buf path;
+
+	(void)state;
+	buf_init(&path, 4096);
+	script("real", "exit 0");
+	assert_int_equal(symlink("real", link), 0);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(cni_delegate_find("link", c.path, &path, &e), 0);
+	assert_string_equal(path.p, link);
+	assert_int_equal(run("link", "CHECK", &e), 0);
+	assert_int_equal(cni_delegate_find("folder", c.path, &path, &e), -ENOENT);
+	words = xasprintf("failed to find plugin \"folder\" in path [/nonexistent  %s]", dir);
+	assert_string_equal(e.text, words);
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	assert_int_equal(cni_delegate_find("../real", c.path, &path, &e), -EINVAL);
+	assert_string_equal(e.text, "invalid plugin name: ../real");
+	assert_int_equal(cni_delegate_find("", c.path, &path, &e), -EINVAL);
+	assert_string_equal(e.text, "no plugin name provided");
+	assert_int_equal(cni_delegate_find("real", "", &path, &e), -EINVAL);
+}
+
+/* More than a pipe holds, each way; stdin that nobody reads. */
+static void much(void **state)
+{
+	static char conf[300000];
+	auto_result struct cni_result r = {0};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(conf, ' ', sizeof(conf) - 1);
+	script("much", "head -c 200000 /dev/zero | tr '\\0' ' '; cat; echo null");
+	if (add("much", conf, CNI_1_0_0, &r, &e) < 0)
+		fail_msg("%s", e.text);
+	script("deaf", "exec <&-; echo null");
+	assert_int_equal(add("deaf", conf, CNI_1_0_0, &r, &e), 0);
+	script("loud", "head -c 9000000 /dev/zero | tr '\\0' ' '; echo null");
+	assert_true(add("loud", "{}", CNI_1_0_0, &r, &e) < 0);
+}
+
+/* A daemon left behind keeps the pipes open: it is not waited for. */
+static void daemon_left_behind(void **state)
+{
+	int64_t start = now_mono_ms();
+
+	(void)state;
+	script("daemon", "sleep 5 & exit 0");
+	assert_int_equal(run("daemon", "DEL", NULL), 0);
+	assert_in_range(now_mono_ms() - start, 0, 3000);
+}
+
+/* Being installed: open for writing when the first attempt comes. */
+static void text_file_busy(void **state)
+{
+	auto_free char *path = xasprintf("%s/busy", dir);
+	auto_free char *copy = xasprintf("cp /bin/true %s", path);
+	struct err e = ERR_INIT;
+	pid_t writer;
+	int fd;
+
+	(void)state;
+	assert_int_equal(system(copy), 0);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	writer = fork();
+	if (writer == 0) {
+		usleep(300000);
+		_exit(0);
+	}
+	close(fd); /* the child has it for 300 ms */
+	if (run("busy", "DEL", &e) < 0)
+		fail_msg("%s", e.text);
+	script("noexec", "exit 0");
+	assert_int_equal(system("true"), 0);
+	assert_int_equal(fchmodat(AT_FDCWD, path, 0644, 0), 0);
+	assert_int_equal(run("busy", "DEL", &e), -EACCES);
+	assert_non_null(strstr(e.text, "EACCES"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(environment_and_stdin),
+		cmocka_unit_test(results),
+		cmocka_unit_test(failures),
+		cmocka_unit_test(finding),
+		cmocka_unit_test(much),
+		cmocka_unit_test(daemon_left_behind),
+		cmocka_unit_test(text_file_busy),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
