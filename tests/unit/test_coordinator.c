@@ -184,7 +184,9 @@ static void put_step(struct buf *b, const struct co_step *s)
 	case CO_LINK_TXQLEN: buf_printf(b, "txqlen %d %u", s->index, s->num); break;
 	case CO_ADDR_ADD: buf_printf(b, "addr %s dev %d", ipnet_str(&s->net, a), s->index); break;
 	case CO_SYSCTL: buf_printf(b, "%s=%s", s->key, s->value); break;
-	case CO_NEIGH_DEL: buf_printf(b, "-neigh %s dev %d", ip_str(&s->net.ip, a), s->index); break;
+	case CO_NEIGH_DEL:
+		buf_printf(b, "-neigh %s dev %d", ip_str(&s->net.ip, a), s->index);
+		break;
 	case CO_NEIGH_ADD:
 		buf_printf(b, "neigh %s dev %d %s", ip_str(&s->net.ip, a), s->index,
 			   mac_str(&s->mac, text));
@@ -439,8 +441,13 @@ static void test_v6_multipath_default(void **state)
 	add_addr(&f, ETH0, "fd00::20/64");
 	plug(&f, NET1, "net1", "fd01::20/64", NULL);
 	r = &VEC_PUSH(f.routes, f.n_routes);
-	*r = (struct route){.dst = net("::/0"), .family = 6, .table = TABLE_MAIN, .priority = 1024,
-			    .mtu = 4200, .type = 1, .n_hops = 2};
+	*r = (struct route){.dst = net("::/0"),
+			    .family = 6,
+			    .table = TABLE_MAIN,
+			    .priority = 1024,
+			    .mtu = 4200,
+			    .type = 1,
+			    .n_hops = 2};
 	r->hops = xcalloc(2, sizeof(*r->hops));
 	r->hops[0] = (struct route_hop){ETH0, ip("fd00::1"), 1};
 	r->hops[1] = (struct route_hop){NET1, ip("fd01::1"), 1};
@@ -538,12 +545,14 @@ static void test_policy_routes(void **state)
 	c.n_policy = 2;
 	underlay_pod(&f);
 	plan(&p, &f, &c, "eth0");
-	assert_non_null(strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 2 table 254\n"));
+	assert_non_null(
+		strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 2 table 254\n"));
 	assert_null(strstr(p.text.p, "fd60"));
 	buf_done(&p.text);
 	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
 	plan(&p, &f, &c, "net1");
-	assert_non_null(strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n"));
+	assert_non_null(
+		strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n"));
 	buf_done(&p.text);
 	co_facts_done(&f);
 }
@@ -721,17 +730,20 @@ static void test_mac_prefix_and_queue(void **state)
 static void test_stale_entries_of_the_node(void **state)
 {
 	struct co_conf c = conf_of();
-	struct route stale = {.dst = net("172.16.0.20"), .family = 4, .index = OTHER, .table = 500,
+	struct route stale = {.dst = net("172.16.0.20"),
+			      .family = 4,
+			      .index = OTHER,
+			      .table = 500,
 			      .scope = SCOPE_LINK};
 	struct nic_plan p;
 	struct co_facts f;
 
 	(void)state;
 	underlay_pod(&f);
-	VEC_PUSH(f.host_neighs, f.n_host_neighs) = (struct neigh){.index = OTHER,
-								  .ip = ip("172.16.0.20")};
-	VEC_PUSH(f.host_neighs, f.n_host_neighs) = (struct neigh){.index = OTHER,
-								  .ip = ip("172.16.0.21")};
+	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
+		(struct neigh){.index = OTHER, .ip = ip("172.16.0.20")};
+	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
+		(struct neigh){.index = OTHER, .ip = ip("172.16.0.21")};
 	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
 	stale.dst = net("172.16.0.21");
 	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
@@ -764,14 +776,15 @@ static void test_second_time_changes_little(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const not[] = {"lo",	       "docker0", "veth12", "cali123", "cni0",
-					  "flannel.1", "kube-ipvs0", "cilium_host", "virbr0"};
+	static const char *const not [] = {"lo",	 "docker0",	"veth12",
+					   "cali123",	 "cni0",	"flannel.1",
+					   "kube-ipvs0", "cilium_host", "virbr0"};
 	static const char *const ours[] = {"eth0", "ens1f0np0", "bond0", "br0", "lo1", "rail0"};
 	char name[LINK_NAME_MAX];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(not) / sizeof(not[0]); i++)
-		assert_false(co_host_link_counts(not[i]));
+	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
+		assert_false(co_host_link_counts(not [i]));
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		assert_true(co_host_link_counts(ours[i]));
 	co_host_veth_name("0123456789abcdef", name);
@@ -834,13 +847,14 @@ static void test_conf(void **state)
 
 	(void)state;
 	assert_int_equal(
-		read_conf("{\"mode\":\"disable\",\"hijackCIDR\":[\"10.9.9.9\"],"
-			  "\"serviceCIDR\":[\"10.0.0.0/18\"],\"OverlayPodCIDR\":[\"10.1.0.7/16\"],"
-			  "\"tunePodRoutes\":false,\"podDefaultRouteNIC\":\"net1\",\"podRPFilter\":-3,"
-			  "\"podMACPrefix\":\"0a-1B\",\"hostRuleTable\":0,\"vethMTU\":1400,"
-			  "\"policyRoutes\":[{\"dst\":\"10.7.0.0/16\",\"gw\":\"10.0.0.1\"}],"
-			  "\"detectGateway\":true,\"logOptions\":{\"logLevel\":\"debug\"}}",
-			  &c, &d, &e),
+		read_conf(
+			"{\"mode\":\"disable\",\"hijackCIDR\":[\"10.9.9.9\"],"
+			"\"serviceCIDR\":[\"10.0.0.0/18\"],\"OverlayPodCIDR\":[\"10.1.0.7/16\"],"
+			"\"tunePodRoutes\":false,\"podDefaultRouteNIC\":\"net1\",\"podRPFilter\":-3,"
+			"\"podMACPrefix\":\"0a-1B\",\"hostRuleTable\":0,\"vethMTU\":1400,"
+			"\"policyRoutes\":[{\"dst\":\"10.7.0.0/16\",\"gw\":\"10.0.0.1\"}],"
+			"\"detectGateway\":true,\"logOptions\":{\"logLevel\":\"debug\"}}",
+			&c, &d, &e),
 		0);
 	assert_true(c.mode == CO_DISABLED && !c.tune_routes && c.rp_filter == -1);
 	assert_true(c.host_table == 500 && c.veth_mtu == 1400 && c.mac_prefix[1] == 0x1b);

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unirail-cni: its netconf, one result from many and back, what an executed plugin is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cni/all_in_one.h"
+#include "cni/chain.h"
+
+static struct err e;
+static struct cni_call call;
+static struct aio x;
+
+static int read_text(const char *text)
+{
+	aio_done(&x);
+	json_free(call.doc);
+	err_clear(&e);
+	call = (struct cni_call){.container_id = "c1",
+				 .netns = "/run/netns/p",
+				 .ifname = "eth0",
+				 .args_text = "",
+				 .path = "",
+				 .version = CNI_1_0_0,
+				 .name = "rails"};
+	if (json_parse(&call.doc, span_of(text), 1 << 20, &e) < 0)
+		fail_msg("%s", e.text);
+	call.conf = json_root(call.doc);
+	return aio_read(&call, &x, &e);
+}
+
+static void read_good(const char *text)
+{
+	if (read_text(text) < 0)
+		fail_msg("%s", e.text);
+}
+
+static void refused(const char *text, const char *word)
+{
+	int r = read_text(text);
+
+	if (r >= 0)
+		r = aio_read_plugins(&x, &e);
+	assert_true(r < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	if (!strstr(e.text, word))
+		fail_msg("'%s' is not in '%s'", word, e.text);
+}
+
+/* --- netconf --- */
+
+#define RAILS                                                                                      \
+	"{\"defaults\":{\"mtu\":4200,\"ipam\":{\"type\":\"spiderpool\"}},"                         \
+	"\"coordinator\":{\"hostRuleTable\":700},\"networks\":["                                   \
+	"{\"name\":\"podnet\",\"plugins\":[{\"type\":\"ptp\"},{\"type\":\"portmap\"}]},"           \
+	"{\"name\":\"rail0\",\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\","              \
+	"\"ipam\":{\"type\":\"static\"}},{\"type\":\"tuning\"},{\"type\":\"coordinator\","         \
+	"\"hostRuleTable\":800},{\"type\":\"sbr\"}]},"                                             \
+	"{\"name\":\"rail1\",\"ifname\":\"rdma1\",\"type\":\"macvlan\",\"master\":\"ens2\"}]}"
+
+static void test_networks(void **state)
+{
+	(void)state;
+	read_good(RAILS);
+	assert_int_equal(x.n_nets, 3);
+	assert_string_equal(x.nets[0].ifname, "eth0");
+	assert_string_equal(x.nets[1].ifname, "net1");
+	assert_string_equal(x.nets[2].ifname, "rdma1");
+	assert_string_equal(x.nets[2].label, "rail 'rdma1' (rail1)");
+	assert_true(!x.nets[0].native && x.nets[1].native && x.nets[2].native);
+	assert_string_equal(x.nets[0].main_type, "ptp");
+	assert_int_equal(x.nets[0].n_before, 1);
+	assert_true(x.nets[1].n_before == 1 && x.nets[1].n_after == 1);
+	assert_string_equal(x.nets[1].before[0].type, "tuning");
+	assert_string_equal(x.nets[1].after[0].type, "sbr");
+	assert_int_equal(aio_read_plugins(&x, &e), 0);
+	assert_int_equal(x.n_rails, 2);
+	assert_int_equal(x.rails[0].conf.mtu, 4200);
+	assert_string_equal(x.rails[1].conf.master, "ens2");
+	/* the common coordinator: for our own without one; never for a foreign network */
+	assert_null(x.nics[0].conf);
+	assert_int_equal(x.nics[1].conf->host_table, 800);
+	assert_int_equal(x.nics[2].conf->host_table, 700);
+}
+
+static void test_whose_ipam(void **state)
+{
+	struct cni_ipam_call c;
+
+	(void)state;
+	read_good(RAILS);
+	c = aio_ipam_call(&x, 1);
+	assert_string_equal(cni_ipam_type(c.conf), "static");
+	c = aio_ipam_call(&x, 2);
+	assert_string_equal(cni_ipam_type(c.conf), "spiderpool");
+	assert_string_equal(c.name, "rail1");
+	assert_string_equal(c.ifname, "rdma1");
+	read_good("{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}]}");
+	assert_null(aio_ipam_call(&x, 0).conf);
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *text, *word;
+	} bad[] = {
+		{"{}", "conf.networks"},
+		{"{\"networks\":[]}", "conf.networks"},
+		{"{\"networks\":{}}", "conf.networks"},
+		{"{\"networks\":[7]}", "conf.networks[0] is"},
+		{"{\"networks\":[{\"type\":\"macvlan\"}]}", "conf.networks[0] has no good 'name'"},
+		{"{\"networks\":[{\"name\":\"../x\",\"type\":\"macvlan\"}]}", "'name'"},
+		{"{\"networks\":[{\"name\":\"a\"}]}", "conf.networks[0] has no 'type'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"/bin/sh\"}]}", "'type'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"unirail-cni\"}]}", "unirail-cni"},
+		{"{\"networks\":[{\"name\":\"a\",\"plugins\":[]}]}", "plugins"},
+		{"{\"networks\":[{\"name\":\"a\",\"plugins\":[{\"type\":\"coordinator\"}]}]}",
+		 "conf.networks[0].plugins[0] is 'coordinator'"},
+		{"{\"networks\":[{\"name\":\"a\",\"plugins\":[{\"type\":\"sriov\"},"
+		 "{\"type\":\"macvlan\"}]}]}",
+		 "'sriov'"},
+		{"{\"networks\":[{\"name\":\"a\",\"plugins\":[{\"type\":\"macvlan\"},"
+		 "{\"type\":\"coordinator\"},{\"type\":\"coordinator\"}]}]}",
+		 "second 'coordinator'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"},{\"name\":\"a\","
+		 "\"type\":\"macvlan\"}]}",
+		 "conf.networks[1].name is 'a'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"ifname\":\"net1\"},"
+		 "{\"name\":\"b\",\"type\":\"macvlan\"}]}",
+		 "conf.networks[1].ifname is 'net1'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"ifname\":\"a b\"}]}",
+		 "'a b'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}],\"defaults\":[]}",
+		 "conf.defaults"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}],\"timeoutMs\":0}",
+		 "timeoutMs"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"mode\":\"x\"}]}",
+		 "rail 'eth0' (a): unknown macvlan mode"},
+		{"{\"networks\":[{\"name\":\"a\",\"plugins\":[{\"type\":\"macvlan\"},"
+		 "{\"type\":\"coordinator\",\"mode\":\"x\"}]}]}",
+		 "rail 'eth0' (a): conf.mode is 'x'"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused(bad[i].text, bad[i].word);
+}
+
+/* MAC, IP and GATEWAY are for one interface; the rest is for all. */
+static void test_args_of_later_networks(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} args[] = {
+		{"", ""},
+		{"MAC=0a:00:00:00:00:01", ""},
+		{"IgnoreUnknown=1;IP=10.0.0.1;K8S_POD_NAME=p;MAC=x;GATEWAY=y", "IgnoreUnknown=1;"
+									       "K8S_POD_NAME=p"},
+		{"IPX=1;a=IP=", "IPX=1;a=IP="},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
+		char *got = aio_later_args(args[i].in);
+
+		assert_string_equal(got, args[i].out);
+		free(got);
+	}
+}
+
+/* --- results --- */
+
+static struct ipaddr ip(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(s), &a), 0);
+	return a;
+}
+
+static struct ipnet net(const char *s)
+{
+	struct ipnet n;
+
+	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
+	return n;
+}
+
+static void add_ip(struct cni_result *r, const char *address, const char *gw, int iface)
+{
+	const struct cni_ip i = {net(address), ip(gw), iface};
+
+	cni_result_ip(r, &i);
+}
+
+static void add_default(struct cni_result *r)
+{
+	const struct cni_route rt = {.dst = net("0.0.0.0/0")};
+
+	cni_result_route(r, &rt);
+}
+
+static void three_results(struct cni_result r[static 3])
+{
+	cni_result_iface(&r[0], "vethx", "0a:00:00:00:00:01", NULL);
+	cni_result_iface(&r[0], "eth0", "0a:00:00:00:00:02", "/run/netns/p")->mtu = 1400;
+	add_ip(&r[0], "10.1.0.2/24", "10.1.0.1", 1);
+	add_default(&r[0]);
+	cni_result_iface(&r[1], "net1", "0a:00:00:00:00:03", "/run/netns/p");
+	add_ip(&r[1], "172.16.1.20/24", "172.16.1.1", 0);
+	add_default(&r[1]);
+	r[1].dns.domain = xstrdup("first");
+	cni_result_iface(&r[2], "rdma1", NULL, "/run/netns/p");
+	r[2].dns.domain = xstrdup("second");
+}
+
+static void merge_three(struct cni_result *all)
+{
+	struct cni_result r[3] = {0};
+
+	three_results(r);
+	for (size_t i = 0; i < 3; i++) {
+		aio_merge(&r[i], all);
+		cni_result_done(&r[i]);
+	}
+}
+
+static void test_merge(void **state)
+{
+	auto_result struct cni_result all = {0};
+	struct ipaddr gw0 = ip("10.1.0.1"), gw1 = ip("172.16.1.1");
+
+	(void)state;
+	merge_three(&all);
+	assert_int_equal(all.n_ifaces, 4);
+	assert_string_equal(all.ifaces[2].name, "net1");
+	assert_int_equal(all.ifaces[1].mtu, 1400);
+	assert_true(all.n_ips == 2 && all.ips[0].iface == 1 && all.ips[1].iface == 2);
+	/* each default route has become its own network's */
+	assert_true(ip_eq(&all.routes[0].gw, &gw0) && ip_eq(&all.routes[1].gw, &gw1));
+	assert_string_equal(all.dns.domain, "first");
+}
+
+static void test_slice(void **state)
+{
+	auto_result struct cni_result all = {0}, s0 = {0}, s1 = {0}, s2 = {0};
+
+	(void)state;
+	read_good(RAILS);
+	merge_three(&all);
+	aio_slice(&x, &all, 0, &s0);
+	assert_true(s0.n_ifaces == 2 && s0.n_ips == 1 && s0.ips[0].iface == 1 && s0.n_routes == 1);
+	assert_string_equal(s0.ifaces[0].name, "vethx");
+	aio_slice(&x, &all, 1, &s1);
+	assert_true(s1.n_ifaces == 1 && s1.n_ips == 1 && s1.ips[0].iface == 0 && s1.n_routes == 1);
+	assert_string_equal(s1.ifaces[0].name, "net1");
+	aio_slice(&x, &all, 2, &s2);
+	assert_true(s2.n_ifaces == 1 && !s2.n_ips && !s2.n_routes);
+}
+
+/* --- what an executed plugin is told --- */
+
+static void conf_of(const char *plugin, const struct cni_result *prev, bool gc, const char *want)
+{
+	static const struct cni_attachment valid[] = {{"c1", "net1"}};
+	auto_json struct json_doc *d = NULL, *rt = NULL;
+	auto_buf struct buf b;
+	struct chain_call c = {.call = &call,
+			       .type = "tuning",
+			       .network = "rail0",
+			       .prev = prev,
+			       .ifname = "net1",
+			       .valid = valid,
+			       .n_valid = 1};
+
+	read_good(RAILS);
+	buf_init(&b, 1 << 16);
+	assert_int_equal(json_parse(&d, span_of(plugin), 1 << 16, &e), 0);
+	assert_int_equal(json_parse(&rt, span_of("{\"mac\":\"m\",\"ips\":[\"a\"]}"), 1 << 16, &e),
+			 0);
+	c.plugin = json_root(d);
+	c.runtime = json_root(rt);
+	if (chain_conf(&c, gc, &b, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_string_equal(b.p, want);
+}
+
+static void test_conf_of_executed_plugin(void **state)
+{
+	auto_result struct cni_result prev = {0};
+
+	(void)state;
+	conf_of("{\"type\":\"tuning\",\"name\":\"x\",\"cniVersion\":\"0.1.0\",\"a\":1.5}", NULL,
+		false,
+		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\",\"a\":1.5}");
+	/* of what the runtime offers, what the plugin declares */
+	conf_of("{\"type\":\"tuning\",\"capabilities\":{\"mac\":true,\"ips\":false}}", NULL, false,
+		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\","
+		"\"capabilities\":{\"mac\":true,\"ips\":false},\"runtimeConfig\":{\"mac\":\"m\"}}");
+	cni_result_iface(&prev, "net1", NULL, "/run/netns/p");
+	conf_of("{\"type\":\"tuning\",\"prevResult\":{}}", &prev, false,
+		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\",\"prevResult\":"
+		"{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"net1\",\"sandbox\":"
+		"\"/run/netns/p\"}]}}");
+	conf_of("{\"type\":\"tuning\"}", NULL, true,
+		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\","
+		"\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
+		"\"cni.dev/attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}]}");
+}
+
+static int free_all(void **state)
+{
+	(void)state;
+	aio_done(&x);
+	json_free(call.doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_networks),
+		cmocka_unit_test(test_whose_ipam),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_args_of_later_networks),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_slice),
+		cmocka_unit_test(test_conf_of_executed_plugin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, free_all);
+}

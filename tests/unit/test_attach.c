@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attaching rails: what is decided from plain structs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cni/attach.h"
+
+enum { NET1 = 4, NET2 = 5 };
+
+static struct err e;
+
+static struct ipaddr ip(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(s), &a), 0);
+	return a;
+}
+
+static struct ipnet net(const char *s)
+{
+	struct ipnet n;
+
+	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
+	return n;
+}
+
+static void says(const char *word)
+{
+	if (!strstr(e.text, word))
+		fail_msg("'%s' is not in '%s'", word, e.text);
+}
+
+/* --- names --- */
+
+static int names(const char *a, const char *b, const char *there)
+{
+	const struct rail rails[] = {{.ifname = a, .label = "rail 'a' (one)"},
+				     {.ifname = b, .label = "rail 'b' (two)"}};
+	struct link pod[2] = {{.index = 1, .name = "lo"}, {.index = 2}};
+
+	err_clear(&e);
+	str_copy(pod[1].name, sizeof(pod[1].name), there);
+	return attach_check_names(rails, 2, pod, 2, &e);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_int_equal(names("net1", "net2", "eth0"), 0);
+	assert_int_equal(names("net1", "net2", "net2"), -EEXIST);
+	says("rail 'b' (two): create macvlan 'net2' in the pod: EEXIST: file exists");
+	assert_int_equal(names("net1", "net1", "eth0"), -EEXIST);
+	says("another network");
+	assert_int_equal(names("net1", "a/b", "eth0"), -EINVAL);
+	says("'a/b' is no interface name");
+	assert_int_equal(names("", "net2", "eth0"), -EINVAL);
+	assert_int_equal(names("lo", "net2", "eth0"), -EEXIST);
+}
+
+/* --- routes --- */
+
+static void test_routes_get_the_familys_gateway(void **state)
+{
+	struct cni_ip ips[] = {{net("172.16.1.20/24"), ip("172.16.1.1"), -1},
+			       {net("172.16.1.21/24"), ip("172.16.1.2"), -1},
+			       {net("fd00::20/64"), {0}, -1}};
+	struct cni_route routes[] = {
+		{.dst = net("0.0.0.0/0")},
+		{.dst = net("10.0.0.0/8"),
+		 .gw = ip("172.16.1.9"),
+		 .mtu = 1400,
+		 .advmss = 1300,
+		 .priority = 7,
+		 .has_table = true,
+		 .table = 42,
+		 .has_scope = true,
+		 .scope = SCOPE_LINK},
+		{.dst = net("::/0")},
+	};
+	const struct cni_result got = {.ips = ips, .n_ips = 3, .routes = routes, .n_routes = 3};
+	struct route *list;
+	struct ipaddr first = ip("172.16.1.1"), own = ip("172.16.1.9");
+
+	(void)state;
+	assert_int_equal(attach_routes(&got, NET1, &list), 3);
+	assert_true(ip_eq(&list[0].gw, &first) && list[0].index == NET1 && !list[0].table);
+	assert_true(ip_eq(&list[1].gw, &own) && list[1].table == 42 && list[1].priority == 7);
+	/* the originals read these and forget them */
+	assert_true(list[1].mtu == 1400 && list[1].advmss == 1300 && list[1].scope == SCOPE_LINK);
+	assert_true(list[2].family == 6 && !list[2].gw.family);
+	free(list);
+}
+
+/* --- group delete --- */
+
+static void test_group_delete_takes_only_ours(void **state)
+{
+	struct link pod[] = {{.name = "lo"},
+			     {.name = "net1", .group = LINK_GROUP},
+			     {.name = "net2", .group = LINK_GROUP},
+			     {.name = "veth0", .group = LINK_GROUP},
+			     {.name = "eth0"}};
+	static const char *const both[] = {"net1", "net2", "veth0"};
+
+	(void)state;
+	assert_true(attach_group_is_ours(pod, 5, both, 3));
+	/* one of the group is somebody else's */
+	assert_false(attach_group_is_ours(pod, 5, both, 2));
+	/* one link is deleted by itself */
+	assert_false(attach_group_is_ours(pod, 2, both, 3));
+	assert_false(attach_group_is_ours(pod, 1, both, 3));
+}
+
+/* --- CHECK --- */
+
+struct fixture {
+	struct link links[2];
+	struct addr addrs[2];
+	struct route routes[3];
+	struct attach_seen seen;
+	struct cni_iface ifaces[2];
+	struct cni_ip ips[2];
+	struct cni_route result_routes[2];
+	struct cni_result prev;
+	struct macvlan_conf conf;
+};
+
+static void fixture(struct fixture *f)
+{
+	*f = (struct fixture){0};
+	f->links[0] = (struct link){.index = NET1,
+				    .name = "net1",
+				    .kind = "macvlan",
+				    .parent = 9,
+				    .macvlan_mode = MACVLAN_BRIDGE};
+	assert_int_equal(mac_parse(span_of("0a:00:00:00:00:01"), &f->links[0].mac), 0);
+	f->links[1] = (struct link){.index = NET2, .name = "net2", .kind = "macvlan"};
+	f->addrs[0] = (struct addr){.index = NET1, .net = net("172.16.1.20/24")};
+	f->addrs[1] = (struct addr){.index = NET2, .net = net("172.16.2.20/24")};
+	/* as the coordinator leaves it: connected in main and 101, default in 101 only */
+	f->routes[0] = (struct route){
+		.dst = net("172.16.1.0/24"), .index = NET1, .table = TABLE_MAIN, .family = 4};
+	f->routes[1] = (struct route){.dst = net("0.0.0.0/0"),
+				      .gw = ip("172.16.1.1"),
+				      .index = NET1,
+				      .table = 101,
+				      .family = 4};
+	f->routes[2] = (struct route){
+		.dst = net("172.16.2.0/24"), .index = NET2, .table = TABLE_MAIN, .family = 4};
+	f->seen = (struct attach_seen){f->links, 2, f->addrs, 2, f->routes, 3};
+	f->ifaces[0] = (struct cni_iface){.name = (char *)"cni0"};
+	f->ifaces[1] = (struct cni_iface){.name = (char *)"net1",
+					  .mac = (char *)"0a:00:00:00:00:01",
+					  .sandbox = (char *)"/run/netns/p"};
+	f->ips[0] = (struct cni_ip){net("172.16.1.20/24"), ip("172.16.1.1"), 1};
+	f->result_routes[0] = (struct cni_route){.dst = net("0.0.0.0/0")};
+	f->prev = (struct cni_result){.ifaces = f->ifaces,
+				      .n_ifaces = 2,
+				      .ips = f->ips,
+				      .n_ips = 1,
+				      .routes = f->result_routes,
+				      .n_routes = 1};
+	f->conf.mode = MACVLAN_BRIDGE;
+}
+
+static int check(struct fixture *f, const char *netns)
+{
+	int r;
+
+	err_clear(&e);
+	r = attach_check(&f->seen, &f->conf, 9, &f->prev, "net1", netns, &e);
+	return r < 0 ? r : attach_check_routes(&f->seen, &f->prev, "net1", &e);
+}
+
+/* The originals look in main only, and so fail behind sbr and the coordinator. */
+static void test_check_finds_moved_routes(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture(&f);
+	if (check(&f, "/run/netns/p") < 0)
+		fail_msg("%s", e.text);
+	f.routes[0].table = 101; /* sbr moves the connected one, too */
+	assert_int_equal(check(&f, "/run/netns/p"), 0);
+}
+
+static void test_check_finds_damage(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture(&f);
+	assert_true(check(&f, "/run/netns/q") < 0);
+	says("sandbox in prevResult /run/netns/p doesn't match configured netns: /run/netns/q");
+	fixture(&f);
+	f.links[0].index = 77;
+	str_copy(f.links[0].name, sizeof(f.links[0].name), "other");
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("'net1': Link not found");
+	fixture(&f);
+	str_copy(f.links[0].kind, sizeof(f.links[0].kind), "veth");
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("error: Container interface net1 not of type macvlan");
+	fixture(&f);
+	f.links[0].macvlan_mode = MACVLAN_VEPA;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("container macvlan mode vepa does not match expected value: bridge");
+	fixture(&f);
+	f.links[0].parent = 8;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	fixture(&f);
+	f.links[0].mac.b[5] = 9;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("Mac 0a:00:00:00:00:01 doesn't match container Mac: 0a:00:00:00:00:09");
+	fixture(&f);
+	f.addrs[0].index = NET2;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("Failed to match addr 172.16.1.20/24 on interface net1");
+	fixture(&f);
+	f.routes[0].index = NET2;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("Failed to find Gateway 172.16.1.1 for interface net1");
+	fixture(&f);
+	f.routes[1].index = NET2;
+	assert_true(check(&f, "/run/netns/p") < 0);
+	says("Expected Route 0.0.0.0/0 not found in routing table");
+}
+
+static void test_host_address_has_no_connected_route(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture(&f);
+	f.addrs[0].net = f.ips[0].address = net("172.16.1.20/32");
+	f.routes[0].index = NET2;
+	assert_int_equal(check(&f, "/run/netns/p"), 0);
+}
+
+/* IPv6 default routes of several NICs are one route with several hops. */
+static void test_check_sees_hops(void **state)
+{
+	struct route_hop hops[] = {{NET2, ip("fd01::1"), 1}, {NET1, ip("fd00::1"), 1}};
+	struct fixture f;
+
+	(void)state;
+	fixture(&f);
+	f.routes[1] = (struct route){
+		.dst = net("::/0"), .family = 6, .table = TABLE_MAIN, .hops = hops, .n_hops = 2};
+	f.result_routes[0] = (struct cni_route){.dst = net("::/0"), .gw = ip("fd00::1")};
+	assert_int_equal(check(&f, "/run/netns/p"), 0);
+	hops[1].gw = ip("fd00::2");
+	assert_true(check(&f, "/run/netns/p") < 0);
+}
+
+/* In a result of several networks a route belongs to the one its gateway is in. */
+static void test_whose_route(void **state)
+{
+	struct cni_ip ips[] = {{net("172.16.1.20/24"), {0}, 0}, {net("172.16.2.20/24"), {0}, 1}};
+	const struct cni_result prev = {.ips = ips, .n_ips = 2};
+	const struct cni_route first = {.dst = net("0.0.0.0/0"), .gw = ip("172.16.1.1")};
+	const struct cni_route nobodys = {.dst = net("0.0.0.0/0")};
+	struct cni_result alone = prev;
+
+	(void)state;
+	assert_true(attach_route_is_of(&prev, 0, &first));
+	assert_false(attach_route_is_of(&prev, 1, &first));
+	assert_false(attach_route_is_of(&prev, 0, &nobodys));
+	alone.n_ips = 1;
+	assert_true(attach_route_is_of(&alone, 0, &nobodys));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_routes_get_the_familys_gateway),
+		cmocka_unit_test(test_group_delete_takes_only_ours),
+		cmocka_unit_test(test_check_finds_moved_routes),
+		cmocka_unit_test(test_check_finds_damage),
+		cmocka_unit_test(test_host_address_has_no_connected_route),
+		cmocka_unit_test(test_check_sees_hops),
+		cmocka_unit_test(test_whose_route),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

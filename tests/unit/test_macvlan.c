@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The macvlan plugin's netconf and the checks on it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cni/macvlan.h"
+
+static struct err e;
+static struct json_doc *doc;
+
+static int read_text(const char *text, const char *args_mac, struct macvlan_conf *c)
+{
+	json_free(doc);
+	doc = NULL;
+	err_clear(&e);
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	return macvlan_conf_read(doc, json_get(json_root(doc), "defaults"), json_root(doc),
+				 args_mac, c, &e);
+}
+
+static struct macvlan_conf conf(const char *text, const char *args_mac)
+{
+	struct macvlan_conf c;
+
+	if (read_text(text, args_mac, &c) < 0)
+		fail_msg("%s", e.text);
+	return c;
+}
+
+static void refused(const char *text, const char *args_mac, const char *word)
+{
+	struct macvlan_conf c;
+
+	assert_true(read_text(text, args_mac, &c) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	if (!strstr(e.text, word))
+		fail_msg("'%s' is not in '%s'", word, e.text);
+}
+
+static void test_defaults(void **state)
+{
+	struct macvlan_conf c = conf("{}", NULL);
+
+	(void)state;
+	assert_null(c.master);
+	assert_int_equal(c.mode, MACVLAN_BRIDGE);
+	assert_true(!c.mtu && !c.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
+}
+
+/* As Go reads it: keys without case, the last one wins, null leaves things alone. */
+static void test_keys_as_go_reads_them(void **state)
+{
+	struct macvlan_conf c = conf("{\"Master\":\"ens1\",\"MTU\":null,\"mtu\":4200,\"mode\":\"\","
+				     "\"LinkInContainer\":true,\"bcQueueLen\":7,\"unknown\":[1],"
+				     "\"mode\":\"private\"}",
+				     NULL);
+
+	(void)state;
+	assert_string_equal(c.master, "ens1");
+	assert_true(c.mtu == 4200 && c.in_container && c.bcqueuelen == 7);
+	assert_int_equal(c.mode, MACVLAN_PRIVATE);
+}
+
+static void test_modes(void **state)
+{
+	static const struct {
+		const char *text;
+		enum macvlan_mode mode;
+	} all[] = {{"bridge", MACVLAN_BRIDGE},
+		   {"private", MACVLAN_PRIVATE},
+		   {"vepa", MACVLAN_VEPA},
+		   {"passthru", MACVLAN_PASSTHRU}};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		snprintf(text, sizeof(text), "{\"mode\":\"%s\"}", all[i].text);
+		assert_int_equal(conf(text, NULL).mode, all[i].mode);
+		assert_string_equal(macvlan_mode_name(all[i].mode), all[i].text);
+	}
+	refused("{\"mode\":\"brigde\"}", NULL, "unknown macvlan mode: \"brigde\"");
+}
+
+static void test_mac_precedence(void **state)
+{
+	static const char *const all =
+		"{\"mac\":\"0a:00:00:00:00:01\",\"runtimeConfig\":{\"mac\":\"0a:00:00:00:00:03\"}}";
+	static const char *const one = "{\"mac\":\"0a:00:00:00:00:01\"}";
+
+	(void)state;
+	assert_int_equal(conf(all, "0a:00:00:00:00:02").mac.b[5], 3);
+	assert_int_equal(conf(one, "0a:00:00:00:00:02").mac.b[5], 2);
+	assert_int_equal(conf(one, NULL).mac.b[5], 1);
+	assert_int_equal(conf(one, "").mac.b[5], 1);
+	assert_int_equal(conf("{\"mac\":\"\"}", NULL).mac.len, 0);
+}
+
+static void test_bad_macs(void **state)
+{
+	(void)state;
+	refused("{\"mac\":\"0a:00:00\"}", NULL, "conf.mac is '0a:00:00'");
+	refused("{\"mac\":\"01:00:5e:00:00:01\"}", NULL, "one interface");
+	refused("{\"mac\":\"00:00:00:00:00:00\"}", NULL, "one interface");
+	refused("{\"mac\":\"0a:00:00:00:00:00:00:01\"}", NULL, "conf.mac");
+	refused("{}", "x", "CNI_ARGS MAC is 'x'");
+	refused("{\"runtimeConfig\":{\"mac\":\"y\"}}", NULL, "conf.runtimeConfig.mac is 'y'");
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	refused("{\"mtu\":-1}", NULL, "invalid MTU -1, must be [0, master MTU");
+	refused("{\"mtu\":1e3}", NULL, "mtu");
+	refused("{\"mtu\":\"1500\"}", NULL, "mtu");
+	refused("{\"bcqueuelen\":-1}", NULL, "bcqueuelen");
+	refused("{\"bcqueuelen\":4294967296}", NULL, "bcqueuelen");
+	refused("{\"master\":7}", NULL, "master");
+}
+
+static void test_mtu_against_the_masters(void **state)
+{
+	const struct link master = {.name = "ens1", .mtu = 4200};
+	struct macvlan_conf c = {.mtu = 4200};
+
+	(void)state;
+	err_clear(&e);
+	assert_int_equal(macvlan_fits(&c, &master, &e), 0);
+	c.mtu = 0;
+	assert_int_equal(macvlan_fits(&c, &master, &e), 0);
+	c.mtu = 4201;
+	assert_true(macvlan_fits(&c, &master, &e) < 0);
+	assert_non_null(strstr(e.text, "invalid MTU 4201, must be [0, master MTU(4200)]"));
+	assert_int_equal(e.kind, ERR_CONF);
+}
+
+/* The all-in-one's defaults: key by key, ipam as a whole. */
+static void test_defaults_of_others(void **state)
+{
+	struct macvlan_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","
+				     "\"ipam\":{\"type\":\"a\"}},\"mode\":\"vepa\"}",
+				     NULL);
+
+	(void)state;
+	assert_true(c.mtu == 4200 && c.mode == MACVLAN_VEPA && c.ipam);
+}
+
+static void test_dns(void **state)
+{
+	auto_result struct cni_result r = {0};
+	auto_json struct json_doc *d = NULL;
+
+	(void)state;
+	err_clear(&e);
+	assert_int_equal(
+		json_parse(&d,
+			   span_of("{\"dns\":{\"domain\":\"x.y\",\"nameservers\":[\"10.0.0.1\","
+				   "\"10.0.0.2\"],\"search\":[\"x\"]},\"bad\":{\"search\":7}}"),
+			   1 << 16, &e),
+		0);
+	assert_int_equal(cni_dns_read(d, NULL, &r.dns, &e), 0);
+	assert_null(r.dns.domain);
+	assert_int_equal(cni_dns_read(d, json_get(json_root(d), "dns"), &r.dns, &e), 0);
+	assert_string_equal(r.dns.domain, "x.y");
+	assert_int_equal(r.dns.n_nameservers, 2);
+	assert_string_equal(r.dns.nameservers[1], "10.0.0.2");
+	assert_string_equal(r.dns.search[0], "x");
+	assert_int_equal(r.dns.n_options, 0);
+	assert_true(cni_dns_read(d, json_get(json_root(d), "bad"), &r.dns, &e) < 0);
+	assert_non_null(strstr(e.text, "conf.dns.search"));
+}
+
+static int free_doc(void **state)
+{
+	(void)state;
+	json_free(doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_keys_as_go_reads_them),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_mac_precedence),
+		cmocka_unit_test(test_bad_macs),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_mtu_against_the_masters),
+		cmocka_unit_test(test_defaults_of_others),
+		cmocka_unit_test(test_dns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, free_doc);
+}
