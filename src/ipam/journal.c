@@ -228,9 +228,9 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 	char *text;
 	int r;
 
+	buf_init(&b, JOURNAL_MAX);
 	if (j->broken)
 		return err_set(e, -EIO, "journal '%s': an earlier write failed", j->path);
-	buf_init(&b, JOURNAL_MAX);
 	line_begin(&w, &b);
 	for (size_t i = 0; i < n; i++)
 		line_put(&w, &v[i]);

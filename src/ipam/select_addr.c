@@ -154,13 +154,13 @@ static int nothing_asked(const struct select_facts *f, const struct ipam_ask *a,
 {
 	auto_buf struct buf names;
 
+	buf_init(&names, 300);
 	if (a->n_pools4 + a->n_pools6 == 0)
 		return err_kind(e, ERR_CONF, -ENOENT,
 				"no IPPool available, no pool selection rules of any type are "
 				"specified: name pools for NIC %s, or make one of the %zu pools "
 				"default",
 				a->who.ifname, f->pools->n);
-	buf_init(&names, 300);
 	select_words_names(a->pools4, a->n_pools4, &names);
 	select_words_names(a->pools6, a->n_pools6, &names);
 	return err_kind(e, ERR_CONF, -ENOENT,

@@ -116,7 +116,7 @@ static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const
 		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
 				"NIC %s asks for %s, which is in quarantine after a conflict",
 				a->who.ifname, addr);
-	if (l)
+	if (l && !choice_has(c, ip))
 		lease_owner_str(l, &who);
 	return err_kind(e, ERR_AGAIN, -EADDRINUSE, "NIC %s asks for %s of pool '%s', which %s has",
 			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");

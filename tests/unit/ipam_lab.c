@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "ipam_lab.h"
+
+int64_t il_clock_ms = 1700000000000;
+
+int64_t il_now(void)
+{
+	return il_clock_ms;
+}
+
+void il_make(struct ipam_lab *l)
+{
+	struct err e = ERR_INIT;
+
+	strcpy(l->dir, "/tmp/unirail-ipam.XXXXXX");
+	assert_non_null(mkdtemp(l->dir));
+	assert_int_equal(root_open(&l->root, l->dir, &e), 0);
+	assert_int_equal(dir_make(&l->root, "/pools", 0755, &e), 0);
+	l->paths = (struct ipam_paths){.pool_dir = "/pools",
+				       .state_dir = "/state",
+				       .hostlocal_dir = "/hostlocal",
+				       .node = "node1",
+				       .now_ms = il_now};
+	il_clock_ms = 1700000000000;
+}
+
+static int drop_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+void il_drop(struct ipam_lab *l)
+{
+	root_close(&l->root);
+	nftw(l->dir, drop_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+char *il_path(const struct ipam_lab *l, const char *path)
+{
+	return xasprintf("%s%s", l->dir, path);
+}
+
+void il_write(const struct ipam_lab *l, const char *path, const char *text)
+{
+	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
+	struct err e = ERR_INIT;
+
+	assert_int_equal(dir_make(&l->root, dir, 0755, &e), 0);
+	assert_int_equal(file_replace(&l->root, path, span_of(text), 0644, &e), 0);
+}
+
+void il_pools(const struct ipam_lab *l, const char *ini)
+{
+	il_write(l, "/pools/rails.conf", ini);
+}
+
+struct ipam *il_open(const struct ipam_lab *l)
+{
+	struct ipam *i = NULL;
+	struct err e = ERR_INIT;
+
+	if (ipam_open(&i, &l->root, &l->paths, &e) < 0)
+		fail_msg("%s", e.text);
+	return i;
+}
+
+struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifname,
+		      const char *pool)
+{
+	struct ipam_ask ask = {.who = {.container_id = id, .ifname = ifname}};
+	auto_ipam struct ipam *i = il_open(l);
+	struct ipam_grant *g = NULL;
+	struct err e = ERR_INIT;
+	struct ipaddr ip;
+	size_t n = 0;
+
+	ask.pools4 = &pool;
+	ask.n_pools4 = pool != NULL;
+	if (ipam_allocate(i, &ask, 1, &g, &n, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(n, 1);
+	ip = g[0].address.ip;
+	ipam_grants_free(g, n);
+	return ip;
+}
+
+int il_free(const struct ipam_lab *l, const char *id, const char *ifname)
+{
+	auto_ipam struct ipam *i = il_open(l);
+	struct err e = ERR_INIT;
+	int n = ipam_release(i, id, ifname, &e);
+
+	if (n < 0)
+		fail_msg("%s", e.text);
+	return n;
+}
+
+struct ipaddr il_ip(const char *text)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(text), &a), 0);
+	return a;
+}
+
+struct ipnet il_net(const char *text)
+{
+	struct ipnet n;
+
+	assert_int_equal(ipnet_parse(span_of(text), &n), 0);
+	return n;
+}
+
+void il_assert_ip(const struct ipaddr *a, const char *text)
+{
+	char buf[IP_TEXT_MAX];
+
+	assert_string_equal(ip_str(a, buf), text);
+}
+
+char *il_read(const struct ipam_lab *l, const char *path, size_t *n)
+{
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	buf_init(&b, 64 << 20);
+	if (file_read(&l->root, path, 64 << 20, &b, &e) < 0)
+		fail_msg("%s", e.text);
+	*n = b.len;
+	return buf_take(&b);
+}
+
+void il_assert_has(const char *text, const char *part, const char *file, int line)
+{
+	if (strstr(text, part))
+		return;
+	print_error("'%s' is not in '%s'\n", part, text);
+	_fail(file, line);
+}

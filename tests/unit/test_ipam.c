@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "ipam/store.h"
+#include "ipam_lab.h"
+
+static struct ipam_lab lab;
+
+#define POOL_10                                                                                    \
+	"[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\ngateway=10.0.0.1\n"            \
+	"route=10.9.0.0/16 via 10.0.0.2\n"
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+static const char *const rail0[] = {"rail0"};
+
+static struct ipam_ask ask(const char *id, const char *ifname)
+{
+	return (struct ipam_ask){
+		.who = {.container_id = id, .ifname = ifname}, .pools4 = rail0, .n_pools4 = 1};
+}
+
+static int allocate(const struct ipam_ask *a, size_t n, struct err *e)
+{
+	auto_ipam struct ipam *i = il_open(&lab);
+	struct ipam_grant *g = NULL;
+	size_t n_g = 0;
+	int r = ipam_allocate(i, a, n, &g, &n_g, e);
+
+	if (r == 0)
+		ipam_grants_free(g, n_g);
+	return r;
+}
+
+static void assert_take(const char *id, const char *ifname, const char *want)
+{
+	struct ipaddr a = il_take(&lab, id, ifname, "rail0");
+
+	il_assert_ip(&a, want);
+}
+
+static size_t records(const char *state)
+{
+	auto_ipam struct ipam *i = il_open(&lab);
+	auto_free struct ipam_record *v = NULL;
+	struct err e = ERR_INIT;
+	size_t n = 0, count = 0;
+
+	if (ipam_records(i, &v, &n, &e) < 0)
+		fail_msg("%s", e.text);
+	for (size_t k = 0; k < n; k++)
+		count += strcmp(v[k].state, state) == 0;
+	return count;
+}
+
+static void test_grant_says_all(void **state)
+{
+	struct ipam_ask a = ask("c", "net1");
+	struct ipam_grant *g;
+	struct err e = ERR_INIT;
+	size_t n;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	i = il_open(&lab);
+	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	assert_int_equal(n, 1);
+	il_assert_ip(&g[0].address.ip, "10.0.0.10");
+	assert_int_equal(g[0].address.len, 24);
+	il_assert_ip(&g[0].gateway, "10.0.0.1");
+	assert_string_equal(g[0].pool->name, "rail0");
+	assert_int_equal(g[0].n_routes, 2);
+	il_assert_ip(&g[0].routes[0].gw, "10.0.0.2");
+	assert_true(ipnet_is_default(&g[0].routes[1].dst));
+	il_assert_ip(&g[0].routes[1].gw, "10.0.0.1");
+	assert_false(g[0].was_there);
+	ipam_grants_free(g, n);
+	a.clean_gateway = true;
+	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	assert_true(g[0].was_there);
+	assert_int_equal(g[0].n_routes, 1);
+	il_assert_ip(&g[0].gateway, "10.0.0.1");
+	ipam_grants_free(g, n);
+	ipam_close(i);
+}
+
+static void test_same_ask_same_address(void **state)
+{
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	assert_take("b", "net1", "10.0.0.11");
+	assert_take("a", "net1", "10.0.0.10");
+	assert_take("a", "net2", "10.0.0.12");
+	assert_int_equal(il_free(&lab, "a", "net1"), 1);
+	assert_int_equal(il_free(&lab, "a", "net1"), 0);
+	assert_int_equal(il_free(&lab, "nobody", NULL), 0);
+	assert_take("a", "net2", "10.0.0.12");
+	assert_take("b", "net1", "10.0.0.11");
+	assert_int_equal(il_free(&lab, "a", NULL), 1);
+}
+
+static void test_freed_addresses_rest(void **state)
+{
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	il_free(&lab, "a", "net1");
+	assert_int_equal(records("resting"), 1);
+	assert_take("b", "net1", "10.0.0.11");
+	il_clock_ms += 60000;
+	assert_int_equal(records("resting"), 0);
+	assert_take("c", "net1", "10.0.0.10");
+}
+
+/* A job that restarts on a pool of its size finds its addresses at once. */
+static void test_rest_is_skipped_when_full(void **state)
+{
+	char id[16];
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	for (int i = 0; i < 10; i++) {
+		snprintf(id, sizeof(id), "old%d", i);
+		il_take(&lab, id, "net1", "rail0");
+		il_clock_ms++;
+	}
+	for (int i = 9; i >= 0; i--) {
+		snprintf(id, sizeof(id), "old%d", i);
+		il_free(&lab, id, "net1");
+		il_clock_ms++;
+	}
+	assert_take("new0", "net1", "10.0.0.19");
+	assert_take("new1", "net1", "10.0.0.18");
+}
+
+static void test_clock_set_back(void **state)
+{
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	il_free(&lab, "a", "net1");
+	il_clock_ms -= 365 * 86400000LL;
+	assert_int_equal(records("resting"), 0);
+	assert_take("b", "net1", "10.0.0.10");
+	assert_take("b", "net1", "10.0.0.10");
+}
+
+static void test_quarantine(void **state)
+{
+	struct mac other = {6, {0x0a, 0x58}};
+	struct ipaddr a = il_ip("10.0.0.10");
+	struct err e = ERR_INIT;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_quarantine(i, &a, &other, &e), 0);
+	ipam_close(i);
+	assert_int_equal(records("quarantined"), 1);
+	assert_take("a", "net1", "10.0.0.11");
+	il_clock_ms += 599999;
+	assert_take("b", "net1", "10.0.0.12");
+	il_clock_ms += 1;
+	assert_int_equal(records("quarantined"), 0);
+	assert_take("c", "net1", "10.0.0.10");
+}
+
+static struct ipam_ask sticky_ask(const char *id, const char *pod)
+{
+	struct ipam_ask a = ask(id, "net1");
+
+	a.sticky = true;
+	a.who.pod_namespace = "ns";
+	a.who.pod_name = pod;
+	return a;
+}
+
+static void assert_sticky(const char *id, const char *pod, const char *want)
+{
+	struct ipam_ask a = sticky_ask(id, pod);
+	struct err e = ERR_INIT;
+	struct ipam_grant *g;
+	size_t n;
+	struct ipam *i = il_open(&lab);
+
+	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
+		fail_msg("%s", e.text);
+	il_assert_ip(&g[0].address.ip, want);
+	ipam_grants_free(g, n);
+	ipam_close(i);
+}
+
+static void test_sticky(void **state)
+{
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_sticky("c0", "web-0", "10.0.0.10");
+	assert_sticky("c1", "web-1", "10.0.0.11");
+	assert_int_equal(il_free(&lab, "c0", "net1"), 1);
+	assert_int_equal(records("sticky"), 1);
+	il_clock_ms += 3600000;
+	assert_take("other", "net1", "10.0.0.12");
+	assert_sticky("c0new", "web-0", "10.0.0.10");
+	/* A late DEL of the first container must not take it away. */
+	assert_int_equal(il_free(&lab, "c0", "net1"), 0);
+	assert_sticky("c0new", "web-0", "10.0.0.10");
+	/* The next container comes before the DEL of this one. */
+	assert_sticky("c0third", "web-0", "10.0.0.10");
+	assert_int_equal(il_free(&lab, "c0new", "net1"), 0);
+	assert_int_equal(il_free(&lab, "c0third", "net1"), 1);
+}
+
+/* Giving back needs neither pools nor their folder. */
+static void test_release_without_pools(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	assert_take("b", "net1", "10.0.0.11");
+	il_pools(&lab, "rubbish");
+	assert_int_equal(il_free(&lab, "a", "net1"), 1);
+	assert_int_equal(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
+	assert_int_equal(il_free(&lab, "b", NULL), 1);
+	il_pools(&lab, POOL_10);
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_bad_pools_fail_the_ask(void **state)
+{
+	struct ipam_ask a = ask("a", "net1");
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_true(allocate(&a, 1, &e) < 0);
+	assert_has(e.text, "no pool in '/pools': put a file there");
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.0.1\n");
+	assert_true(allocate(&a, 1, &e) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	assert_has(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
+}
+
+static void test_rails_all_or_nothing(void **state)
+{
+	struct ipam_ask a[11];
+	char names[11][8];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	for (int i = 0; i < 11; i++) {
+		snprintf(names[i], sizeof(names[i]), "net%d", i);
+		a[i] = ask("c", names[i]);
+	}
+	assert_true(allocate(a, 11, &e) < 0);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_has(e.text, "to NIC net10 from IPPools [rail0]: all IP addresses used out");
+	assert_int_equal(records("used"), 0);
+	assert_int_equal(allocate(a, 10, &e), 0);
+	assert_int_equal(records("used"), 10);
+	assert_int_equal(il_free(&lab, "c", NULL), 10);
+}
+
+/* 2^64 addresses, and host bits in the middle. */
+static void test_wide_ipv6(void **state)
+{
+	static const char *const names[] = {"six"};
+	struct ipam_ask a = {
+		.who = {.container_id = "c", .ifname = "net1"}, .pools6 = names, .n_pools6 = 1};
+	struct ipam_grant *g;
+	struct err e = ERR_INIT;
+	struct ipam *i;
+	size_t n;
+
+	(void)state;
+	il_pools(&lab, "[pool six]\nsubnet=fd00::/48\nexclude=fd00::1-fd00::ffff:ffff:ffff:fffe\n"
+		       "[reserved]\nips=fd00::ffff:ffff:ffff:ffff\n");
+	i = il_open(&lab);
+	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
+		fail_msg("%s", e.text);
+	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
+	ipam_grants_free(g, n);
+	ipam_close(i);
+	i = il_open(&lab);
+	assert_int_equal(ipam_held(i, "c", "net1", &g, &n, &e), 0);
+	assert_int_equal(n, 1);
+	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
+	assert_int_equal(g[0].address.len, 48);
+	ipam_grants_free(g, n);
+	ipam_close(i);
+}
+
+static void test_gc(void **state)
+{
+	struct ipam_valid valid[] = {{"a", "net1"}, {"b", "net2"}};
+	struct ipam_ask asks[4] = {ask("a", "net1"), ask("b", "net1"), ask("b", "net2"),
+				   ask("d", "net1")};
+	struct err e = ERR_INIT;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	for (int k = 0; k < 4; k++)
+		asks[k].who.network = k < 3 ? "rails" : "other";
+	assert_int_equal(allocate(asks, 4, &e), 0);
+	i = il_open(&lab);
+	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 1);
+	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 0);
+	ipam_close(i);
+	assert_int_equal(records("used"), 3);
+}
+
+/* --- host-local's folder --- */
+
+static void test_adopted(void **state)
+{
+	struct err e = ERR_INIT;
+	struct ipam *i;
+	struct ipaddr a = il_ip("10.0.0.11");
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	il_write(&lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
+	il_write(&lab, "/hostlocal/rails/10.0.0.11", "older\n");
+	il_write(&lab, "/hostlocal/rails/last_reserved_ip.0", "10.0.0.11");
+	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
+	assert_take("new", "net1", "10.0.0.12");
+	assert_int_equal(records("adopted"), 2);
+	/* By container alone: only what lies in our pools, not the pod's eth0. */
+	assert_int_equal(il_free(&lab, "old", NULL), 1);
+	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
+	assert_true(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
+	assert_true(file_exists(&lab.root, "/hostlocal/rails/lock"));
+	assert_take("next", "net1", "10.0.0.10");
+	/* A file of long ago has no interface. */
+	assert_int_equal(il_free(&lab, "older", "net7"), 1);
+	assert_int_equal(records("adopted"), 0);
+	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
+	/* By name and interface it is the attachment's, whatever the pools say by now. */
+	assert_int_equal(il_free(&lab, "old", "eth0"), 1);
+	assert_false(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
+	il_write(&lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
+	i = il_open(&lab);
+	assert_int_equal(ipam_release_ip(i, &a, &e), 0);
+	a = il_ip("10.244.0.9");
+	il_write(&lab, "/hostlocal/cbr0/10.244.0.9", "x\r\neth0");
+	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
+	ipam_close(i);
+}
+
+static void test_adopted_survives_compaction(void **state)
+{
+	struct err e = ERR_INIT;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	il_write(&lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
+	assert_take("a", "net1", "10.0.0.11");
+	i = il_open(&lab);
+	assert_int_equal(ipam_load_pools(i, &e), 0);
+	assert_int_equal(store_adopt(i, &e), 0);
+	assert_int_equal(journal_compact(&i->j, il_clock_ms, 60000, 60000, &e), 0);
+	ipam_close(i);
+	assert_int_equal(records("adopted"), 1);
+	assert_int_equal(records("used"), 1);
+	assert_int_equal(il_free(&lab, "old", "net1"), 1);
+	assert_int_equal(records("adopted"), 0);
+}
+
+/* --- for people --- */
+
+static void test_release_ip(void **state)
+{
+	struct ipaddr a = il_ip("10.0.0.10");
+	struct err e = ERR_INIT;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_release_ip(i, &a, &e), 0);
+	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
+	assert_has(e.text, "nobody holds 10.0.0.10");
+	ipam_close(i);
+	assert_take("b", "net1", "10.0.0.10"); /* no rest: a person said so */
+}
+
+static void test_free_list(void **state)
+{
+	struct err e = ERR_INIT;
+	struct ipaddr *v;
+	struct ipam *i;
+	size_t n;
+
+	(void)state;
+	il_pools(&lab, POOL_10 "[reserved]\nips=10.0.0.12\n");
+	assert_take("a", "net1", "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_load_pools(i, &e), 0);
+	assert_int_equal(ipam_free_list(i, &ipam_pools(i)->v[0], 2, &v, &n, &e), 0);
+	assert_int_equal(n, 2);
+	il_assert_ip(&v[0], "10.0.0.11");
+	il_assert_ip(&v[1], "10.0.0.13");
+	free(v);
+	ipam_close(i);
+}
+
+static int check(struct buf *b)
+{
+	auto_ipam struct ipam *i = il_open(&lab);
+	struct err e = ERR_INIT;
+	int n;
+
+	buf_init(b, 1 << 16);
+	n = ipam_check(i, b, &e);
+	if (n < 0)
+		fail_msg("%s", e.text);
+	return n;
+}
+
+static void test_check(void **state)
+{
+	struct ipam_ask a[3] = {ask("a", "net1"), ask("b", "net1"), ask("c", "net1")};
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	a[0].who.netns = "/run/netns/gone";
+	a[1].who.netns = "/pools";
+	assert_int_equal(allocate(a, 3, &e), 0);
+	assert_int_equal(check(&b), 1);
+	assert_has(b.p, "10.0.0.10 (container a net1) has no namespace any more "
+			"('/run/netns/gone')");
+	assert_has(b.p, "'unirail pool release 10.0.0.10'");
+	buf_done(&b);
+	il_free(&lab, "a", "net1");
+	assert_int_equal(check(&b), 0);
+	buf_done(&b);
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.12-10.0.0.19\n"
+		       "[reserved]\nips=10.0.0.12\n");
+	il_write(&lab, "/hostlocal/rails/10.0.0.11", "other\r\nnet1");
+	assert_int_equal(check(&b), 3);
+	assert_has(b.p, "10.0.0.11 (container b net1) is in no pool any more");
+	assert_has(b.p, "10.0.0.12 (container c net1) is reserved now");
+	assert_has(b.p, "10.0.0.11 is held by container b net1 and, says "
+			"'/hostlocal/rails/10.0.0.11'");
+	buf_done(&b);
+}
+
+/* --- many at once --- */
+
+enum { MANY = 200 };
+
+static void child(int n, int go)
+{
+	struct ipam_ask a;
+	struct err e = ERR_INIT;
+	char id[16], c;
+
+	if (read(go, &c, 1) < 0)
+		_exit(2);
+	snprintf(id, sizeof(id), "pod-%d", n);
+	a = ask(id, "net1");
+	lab.paths.lock_ms = 120000; /* under sanitizers and with a slow disk */
+	if (allocate(&a, 1, &e) < 0) {
+		fprintf(stderr, "%s\n", e.text);
+		_exit(1);
+	}
+	_exit(0);
+}
+
+static int run_many(int n)
+{
+	int go[2], failed = 0, status;
+
+	assert_int_equal(pipe(go), 0);
+	for (int i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			close(go[1]);
+			child(i, go[0]);
+		}
+	}
+	close(go[0]);
+	close(go[1]); /* all of them at once */
+	while (wait(&status) > 0)
+		failed += status != 0;
+	return failed;
+}
+
+/* Two hundred processes, two hundred addresses: none lost, none doubled, none left. */
+static void test_many_processes(void **state)
+{
+	auto_free struct ipam_record *v = NULL;
+	struct ipam_ask a = ask("late", "net1");
+	struct err e = ERR_INIT;
+	size_t n = 0;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.200\n");
+	assert_int_equal(run_many(MANY), 0);
+	i = il_open(&lab);
+	assert_int_equal(ipam_records(i, &v, &n, &e), 0);
+	assert_int_equal(n, MANY);
+	for (size_t k = 0; k < n; k++) {
+		assert_int_equal(v[k].ip.b[3], k + 1);
+		for (size_t m = 0; m < k; m++)
+			assert_string_not_equal(v[k].container_id, v[m].container_id);
+	}
+	ipam_close(i);
+	assert_true(allocate(&a, 1, &e) < 0);
+	assert_has(e.text, "pool 'rail0' has 200 addresses: 200 in use (container pod-");
+}
+
+/* A kill at any moment: who was told has the address, and the store goes on. */
+static void test_killed_writers(void **state)
+{
+	(void)state;
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/16\n");
+	for (int i = 0; i < 60; i++) {
+		int told[2], status;
+		struct ipaddr a, got;
+		char id[16];
+		pid_t pid;
+
+		snprintf(id, sizeof(id), "pod-%d", i);
+		assert_int_equal(pipe(told), 0);
+		pid = fork();
+		if (pid == 0) {
+			for (int k = 0;; k++) {
+				snprintf(id + strlen(id), 4, "x");
+				id[12] = '\0';
+				a = il_take(&lab, id, k % 2 ? "net1" : "net2", "rail0");
+				if (k == 0 && write(told[1], &a, sizeof(a)) < 0)
+					_exit(1);
+			}
+		}
+		close(told[1]);
+		assert_int_equal(read(told[0], &a, sizeof(a)), sizeof(a));
+		usleep((useconds_t)(i * 97 % 2000));
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		close(told[0]);
+		snprintf(id + strlen(id), 4, "x");
+		got = il_take(&lab, id, "net2", "rail0");
+		assert_true(ip_eq(&a, &got));
+	}
+}
+
+/* The journal stays in proportion to what is held, over a day of pods that come and go. */
+static void test_journal_stays_short(void **state)
+{
+	size_t n;
+	char id[32];
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("stays", "net1", "10.0.0.10");
+	for (int i = 0; i < 700; i++) {
+		snprintf(id, sizeof(id), "container-%d", i);
+		il_take(&lab, id, "net1", "rail0");
+		il_free(&lab, id, "net1");
+		il_clock_ms += 61000;
+	}
+	free(il_read(&lab, "/state/journal", &n));
+	assert_true(n < 50000);
+	assert_take("stays", "net1", "10.0.0.10");
+}
+
+static void test_locked(void **state)
+{
+	struct ipam *i, *other = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	i = il_open(&lab);
+	lab.paths.lock_ms = 20;
+	assert_int_equal(ipam_open(&other, &lab.root, &lab.paths, &e), -EWOULDBLOCK);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_has(e.text, "/state/lock");
+	ipam_close(i);
+	i = il_open(&lab);
+	ipam_close(i);
+}
+
+static void test_damaged_journal(void **state)
+{
+	struct ipam *i = NULL;
+	struct err e = ERR_INIT;
+	struct buf said;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("a", "net1", "10.0.0.10");
+	il_write(&lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
+	assert_int_equal(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
+	buf_init(&said, 4096);
+	assert_int_equal(ipam_repair(&lab.root, &lab.paths, &said, &e), 0);
+	assert_has(said.p, "line 1 is damaged: held back 10.0.0.15/24");
+	buf_done(&said);
+	assert_int_equal(records("used"), 1);
+	assert_take("b", "net1", "10.0.0.10");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_grant_says_all),
+		CASE(test_same_ask_same_address),
+		CASE(test_freed_addresses_rest),
+		CASE(test_rest_is_skipped_when_full),
+		CASE(test_clock_set_back),
+		CASE(test_quarantine),
+		CASE(test_sticky),
+		CASE(test_release_without_pools),
+		CASE(test_bad_pools_fail_the_ask),
+		CASE(test_rails_all_or_nothing),
+		CASE(test_wide_ipv6),
+		CASE(test_gc),
+		CASE(test_adopted),
+		CASE(test_adopted_survives_compaction),
+		CASE(test_release_ip),
+		CASE(test_free_list),
+		CASE(test_check),
+		CASE(test_many_processes),
+		CASE(test_killed_writers),
+		CASE(test_journal_stays_short),
+		CASE(test_locked),
+		CASE(test_damaged_journal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

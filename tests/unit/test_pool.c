@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ipam/pool.h"
+#include "ipam_lab.h"
+
+static struct ipam_lab lab;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+static void load(struct pool_set *s)
+{
+	struct err e = ERR_INIT;
+
+	if (pool_set_load(&lab.root, "/pools", s, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+/* The folder is refused in words that have all of these (NULL: not compared). */
+static void refused(const char *place, const char *why)
+{
+	struct pool_set s;
+	struct err e = ERR_INIT;
+
+	assert_true(pool_set_load(&lab.root, "/pools", &s, &e) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	assert_has(e.text, "pool folder '/pools': ");
+	assert_has(e.text, place);
+	assert_has(e.text, why);
+}
+
+static void refused_ini(const char *ini, const char *place, const char *why)
+{
+	il_pools(&lab, ini);
+	refused(place, why);
+}
+
+static void assert_ips(const struct ip_set *s, const char *text)
+{
+	struct buf b;
+
+	buf_init(&b, 4096);
+	ip_set_str(s, &b);
+	assert_string_equal(b.p, text);
+	buf_done(&b);
+}
+
+static void test_ini_all_keys(void **state)
+{
+	struct pool_set s;
+	const struct pool *p;
+
+	(void)state;
+	il_pools(&lab, "# rails\n"
+		       "[pool rail0]\n"
+		       "subnet  = 172.16.1.0/24\n"
+		       "ips     = 172.16.1.10-172.16.1.99, 172.16.1.120 ; some\n"
+		       "ips     = 172.16.1.121\n"
+		       "exclude = 172.16.1.50\n"
+		       "gateway = 172.16.1.1\n"
+		       "route   = 172.16.0.0/16 via 172.16.1.1\n"
+		       "route   = 10.0.0.0/8 via 172.16.1.2\n"
+		       "default = yes\n"
+		       "disable = no\n"
+		       "node    = node1, node2\n"
+		       "namespace = team-a\n"
+		       "rest    = 5s\n"
+		       "\n"
+		       "[reserved]\n"
+		       "ips = 172.16.1.77, fd00::5\n"
+		       "[settings]\n"
+		       "rest = 90s\n"
+		       "quarantine = 1h\n"
+		       "conflict_detection = yes\n");
+	load(&s);
+	assert_int_equal(s.n, 1);
+	p = &s.v[0];
+	assert_string_equal(p->name, "rail0");
+	assert_string_equal(p->where, "rails.conf:2");
+	assert_ips(&p->ips, "172.16.1.10-172.16.1.49, 172.16.1.51-172.16.1.99, "
+			    "172.16.1.120-172.16.1.121");
+	assert_true(ip_set_count(&p->usable) == ip_set_count(&p->ips) - 1);
+	assert_int_equal(p->n_routes, 2);
+	assert_int_equal(p->n_nodes, 2);
+	assert_string_equal(p->nodes[1], "node2");
+	assert_true(p->is_default);
+	assert_int_equal(pool_rest_ms(&s, p), 5000);
+	assert_int_equal(s.rest_ms, 90000);
+	assert_int_equal(s.quarantine_ms, 3600000);
+	assert_true(s.conflict_detection);
+	assert_false(s.gateway_detection);
+	pool_set_done(&s);
+}
+
+static void test_defaults(void **state)
+{
+	struct pool_set s;
+
+	(void)state;
+	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/29\ngateway=10.0.0.1\n"
+		       "[pool b]\nsubnet=10.0.1.4/31\n"
+		       "[pool c]\nsubnet=fd00::/64\n");
+	load(&s);
+	assert_ips(&s.v[0].ips, "10.0.0.2-10.0.0.6");
+	assert_ips(&s.v[1].ips, "10.0.1.4-10.0.1.5");
+	assert_ips(&s.v[2].ips, "fd00::1-fd00::ffff:ffff:ffff:ffff");
+	assert_int_equal(s.rest_ms, 60000);
+	assert_int_equal(s.quarantine_ms, 600000);
+	assert_false(s.v[0].is_default);
+	assert_int_equal(pool_rest_ms(&s, &s.v[0]), 60000);
+	pool_set_done(&s);
+}
+
+static void test_folder_not_there(void **state)
+{
+	struct pool_set s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(pool_set_load(&lab.root, "/none", &s, &e), 0);
+	assert_int_equal(s.n, 0);
+	pool_set_done(&s);
+}
+
+static void test_host_bits_are_cleared(void **state)
+{
+	struct pool_set s;
+	char text[IP_TEXT_MAX];
+
+	(void)state;
+	il_pools(&lab, "[pool a]\nsubnet = 172.16.11.0/16\nips = 172.16.11.1-172.16.11.9\n");
+	load(&s);
+	assert_string_equal(ipnet_str(&s.v[0].subnet, text), "172.16.0.0/16");
+	pool_set_done(&s);
+}
+
+static void test_ini_refuses(void **state)
+{
+	static const struct {
+		const char *ini, *place, *why;
+	} bad[] = {
+		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.256\n", "rails.conf:3: ips",
+		 "has an octet past 255"},
+		{"[pool a]\nips=10.0.0.9-10.0.0.1\nsubnet=10.0.0.0/24\n", "rails.conf:2: ips",
+		 "is reversed"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.1.1\n", "rails.conf:3: ips",
+		 "reaches outside the subnet 10.0.0.0/24"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nexclude=10.0.1.1\n", "rails.conf:3: exclude",
+		 "reaches outside"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.9\ngateway=10.0.0.1\n",
+		 "rails.conf:4: gateway", "exclude it or take it out"},
+		{"[pool a]\nsubnet=10.0.0.0/24\ngateway=10.0.1.1\n", "rails.conf:3: gateway",
+		 "is not in the subnet"},
+		{"[pool a]\nsubnet=10.0.0.0\n", "rails.conf:2: subnet", "is not a subnet"},
+		{"[pool a]\nsubnet=10.0.0.0/33\n", "rails.conf:2: subnet", "is not a subnet"},
+		{"[pool a]\nips=10.0.0.1\n", "rails.conf:1", "no subnet"},
+		{"\n[pool a]\n", "rails.conf:2", "no subnet"},
+		{"[pool a]\n[pool b]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "no subnet"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nroute=0.0.0.0/0 via 10.0.0.1\n",
+		 "rails.conf:3: route", "give 'gateway' instead"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nroute=10.1.0.0/16\n", "rails.conf:3: route",
+		 "is not 'DESTINATION/LEN via GATEWAY'"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nroute=10.1.0.0/16 via 10.9.0.1\n",
+		 "rails.conf:3: route", "gateway in the subnet"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nroute=10.1.0.0/16 via 10.0.0.1\n"
+		 "route=10.1.2.3/16 via 10.0.0.2\n",
+		 "rails.conf:4: route", "destination of an earlier route"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nsubnet=10.0.1.0/24\n", "rails.conf:3",
+		 "'subnet' is given twice"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nexcludes=10.0.0.1\n", "rails.conf:3",
+		 "did you mean 'exclude'"},
+		{"[pool a]\nsubnet=10.0.0.0/24\ndefault=maybe\n", "rails.conf:3: default",
+		 "is not yes or no"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nrest=2h\n", "rails.conf:3: rest", "is not a time"},
+		{"[pool a b]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "pool name 'a b'"},
+		{"[pool a*]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "pool name 'a*'"},
+		{"[rail a]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "section 'rail a' is not known"},
+		{"[pool a\nsubnet=10.0.0.0/24\n", "rails.conf:1", "wants a ']'"},
+		{"subnet=10.0.0.0/24\n", "rails.conf:1", "before the first section"},
+		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "neither 'key = value'"},
+		{"[pool a]\nsubnet=10.0.0.0/24\n[reserved]\nips=10.0.0.1-2\n", "rails.conf:4: ips",
+		 "is not an address"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused_ini(bad[i].ini, bad[i].place, bad[i].why);
+}
+
+static void test_ini_long_lines(void **state)
+{
+	char ini[3000] = "[pool a]\nsubnet=10.0.0.0/16\nips=";
+	struct pool_set s;
+
+	(void)state;
+	while (strlen(ini) < 2000)
+		strcat(ini, "10.0.0.1,");
+	refused_ini(ini, "rails.conf:3", "line is longer than");
+	/* A name longer than inih keeps of a section. */
+	strcpy(ini, "[pool ");
+	memset(ini + 6, 'a', 200);
+	strcpy(ini + 206, "]\nsubnet=10.0.0.0/16\n");
+	il_pools(&lab, ini);
+	load(&s);
+	assert_int_equal(strlen(s.v[0].name), 200);
+	pool_set_done(&s);
+}
+
+static void test_pools_against_each_other(void **state)
+{
+	struct pool_set s;
+
+	(void)state;
+	il_write(&lab, "/pools/a.conf", "[pool a]\nsubnet=10.0.0.0/16\nips=10.0.0.1-10.0.0.9\n");
+	refused_ini("[pool a]\nsubnet=10.9.0.0/16\n", "rails.conf:1: pool 'a'", "in a.conf:1");
+	refused_ini("[pool b]\nsubnet=10.0.5.0/24\n", "rails.conf:1: pool 'b'",
+		    "overlaps subnet 10.0.0.0/16 of pool 'a' in a.conf:1");
+	refused_ini("\n[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.9-10.0.0.12\n",
+		    "rails.conf:2: pool 'b'", "address 10.0.0.9 is also in pool 'a' in a.conf:1");
+	il_pools(&lab, "[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.10-10.0.0.12\n");
+	load(&s);
+	assert_int_equal(s.n, 2);
+	assert_string_equal(s.v[0].name, "a");
+	assert_ptr_equal(pool_find(&s, "b"), &s.v[1]);
+	assert_string_equal(pool_nearest(&s, "bb"), "b");
+	pool_set_done(&s);
+}
+
+static void test_other_files(void **state)
+{
+	struct pool_set s;
+
+	(void)state;
+	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/16\n");
+	il_write(&lab, "/pools/.hidden.conf", "rubbish");
+	il_write(&lab, "/pools/rails.conf.bak", "rubbish");
+	load(&s);
+	assert_int_equal(s.n, 1);
+	pool_set_done(&s);
+	il_write(&lab, "/pools/more.yaml", "kind: SpiderIPPool");
+	refused("more.yaml", "kubectl create --dry-run=client -o json");
+}
+
+#define POOL(name, spec)                                                                           \
+	"{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\",\"kind\":\"SpiderIPPool\","           \
+	"\"metadata\":{\"name\":\"" name "\"},\"spec\":{" spec "},\"status\":{}}"
+
+static void test_json(void **state)
+{
+	struct pool_set s;
+
+	(void)state;
+	il_write(
+		&lab, "/pools/p.json",
+		"{\"kind\":\"List\",\"items\":[" POOL(
+			"p4",
+			"\"ipVersion\":4,\"subnet\":\"10.6.0.0/16\",\"vlan\":0,"
+			"\"ips\":[\"10.6.0.8-10.6.0.10\",\"10.6.0.2\"],\"excludeIPs\":[\"10.6."
+			"0.9\"],\"gateway\":\"10.6.0.1\",\"routes\":[{\"dst\":\"10.7.0.0/"
+			"16\",\"gw\":\"10.6.0.1\"}],\"default\":true,\"nodeName\":[\"n1\"],"
+			"\"nodeAffinity\":{},\"podAffinity\":null") ","
+								    "{\"kind\":\"SpiderReservedIP\",\"metadata\":{\"name\":\"r\"},\"spec\":{"
+								    "\"ipVersion\":4,\"ips\":[\"10.6.0.8\"]}}]}");
+	il_write(&lab, "/pools/q.json", POOL("none", "\"subnet\":\"fd00::/64\",\"disable\":true"));
+	load(&s);
+	assert_int_equal(s.n, 2);
+	assert_ips(&s.v[0].ips, "10.6.0.2, 10.6.0.8, 10.6.0.10");
+	assert_ips(&s.v[0].usable, "10.6.0.2, 10.6.0.10");
+	assert_true(s.v[0].is_default);
+	assert_string_equal(s.v[0].nodes[0], "n1");
+	assert_int_equal(s.v[0].n_routes, 1);
+	/* As in the API: no ips is none. */
+	assert_true(ip_set_count(&s.v[1].ips) == 0);
+	assert_true(s.v[1].disabled);
+	pool_set_done(&s);
+}
+
+static void test_json_refuses(void **state)
+{
+	static const struct {
+		const char *json, *place, *why;
+	} bad[] = {
+		{POOL("p",
+		      "\"subnet\":\"10.0.0.0/24\",\"ips\":[\"10.0.0.1\",\"10.0.0.9-10.0.0.1\"]"),
+		 "p.json: 'p': spec.ips[1]", "is reversed"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"nodeAffinity\":{\"matchLabels\":{\"a\":"
+			   "\"b\"}}"),
+		 "p.json: 'p'", "spec.nodeAffinity needs the API server"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"multusName\":[\"x\"]"), "p.json: 'p'",
+		 "spec.multusName needs the API server"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"ipVersion\":6"), "spec.ipVersion",
+		 "but the subnet '10.0.0.0/24' is IPv4"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"excludeIps\":[]"), "p.json: 'p'",
+		 "did you mean 'excludeIPs'"},
+		{POOL("p", "\"subnet\":7"), "p.json: 'p'", "spec.subnet is"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"ips\":\"10.0.0.1\""), "p.json: 'p'",
+		 "spec.ips is"},
+		{POOL("p", "\"subnet\":\"10.0.0.0/24\",\"routes\":[{\"dst\":\"10.1.0.0/16\"}]"),
+		 "p.json: 'p'", "spec.routes[0] wants"},
+		{POOL("p", "\"ips\":[]"), "p.json: 'p'", "no subnet"},
+		{"{\"kind\":\"Pod\",\"spec\":{}}", "p.json", "kind 'Pod' is not SpiderIPPool"},
+		{"{\"kind\":\"List\",\"items\":[{\"kind\":\"SpiderIPPool\",\"spec\":{}}]}",
+		 "p.json: 'items[0]'", "metadata.name is missing"},
+		{"{\"kind\":\"SpiderIPPool\"", "p.json", ""},
+		{"[]", "p.json", "kind ''"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		il_write(&lab, "/pools/p.json", bad[i].json);
+		refused(bad[i].place, bad[i].why);
+	}
+}
+
+/* What Go's path/filepath.Match says: its own test table and a few more. */
+static void test_wildcards(void **state)
+{
+	static const struct {
+		const char *pattern, *name;
+		int want; /* 1, 0, -EINVAL */
+	} cases[] = {
+		{"abc", "abc", 1},
+		{"*", "abc", 1},
+		{"*c", "abc", 1},
+		{"a*", "a", 1},
+		{"a*", "abc", 1},
+		{"a*", "ab/c", 0},
+		{"a*/b", "abc/b", 1},
+		{"a*/b", "a/c/b", 0},
+		{"a*b*c*d*e*/f", "axbxcxdxe/f", 1},
+		{"a*b*c*d*e*/f", "axbxcxdxexxx/f", 1},
+		{"a*b*c*d*e*/f", "axbxcxdxe/xxx/f", 0},
+		{"a*b*c*d*e*/f", "axbxcxdxexxx/fff", 0},
+		{"a*b?c*x", "abxbbxdbxebxczzx", 1},
+		{"a*b?c*x", "abxbbxdbxebxczzy", 0},
+		{"ab[c]", "abc", 1},
+		{"ab[b-d]", "abc", 1},
+		{"ab[e-g]", "abc", 0},
+		{"ab[^c]", "abc", 0},
+		{"ab[^b-d]", "abc", 0},
+		{"ab[^e-g]", "abc", 1},
+		{"a\\*b", "a*b", 1},
+		{"a\\*b", "ab", 0},
+		{"a?b",
+		 "a\xe2\x98\xba"
+		 "b",
+		 1},
+		{"a[^a]b",
+		 "a\xe2\x98\xba"
+		 "b",
+		 1},
+		{"a???b",
+		 "a\xe2\x98\xba"
+		 "b",
+		 0},
+		{"a[^a][^a][^a]b",
+		 "a\xe2\x98\xba"
+		 "b",
+		 0},
+		{"[a-\xce\xb6]*", "\xce\xb1", 1},
+		{"*[a-\xce\xb6]", "A", 0},
+		{"a?b", "a/b", 0},
+		{"a*b", "a/b", 0},
+		{"[\\]a]", "]", 1},
+		{"[\\-]", "-", 1},
+		{"[x\\-]", "x", 1},
+		{"[x\\-]", "-", 1},
+		{"[x\\-]", "z", 0},
+		{"[\\-x]", "x", 1},
+		{"[\\-x]", "-", 1},
+		{"[\\-x]", "a", 0},
+		{"[]a]", "]", -EINVAL},
+		{"[-]", "-", -EINVAL},
+		{"[x-]", "x", -EINVAL},
+		{"[x-]", "-", -EINVAL},
+		{"[x-]", "z", -EINVAL},
+		{"[-x]", "x", -EINVAL},
+		{"[-x]", "-", -EINVAL},
+		{"[-x]", "a", -EINVAL},
+		{"\\", "a", -EINVAL},
+		{"[a-b-c]", "a", -EINVAL},
+		{"[", "a", -EINVAL},
+		{"[^", "a", -EINVAL},
+		{"[^bc", "a", -EINVAL},
+		{"a[", "a", -EINVAL},
+		{"a[", "ab", -EINVAL},
+		{"a[", "x", -EINVAL},
+		{"a/b[", "x", -EINVAL},
+		{"*x", "xxx", 1},
+		{"", "", 1},
+		{"", "a", 0},
+		{"**", "", 1},
+		{"rail[0-3]", "rail2", 1},
+		{"rail[0-3]", "rail4", 0},
+		{"rail?", "rail", 0},
+		{"*rail*", "pool-rail7-v4", 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (wildcard_match(cases[i].pattern, cases[i].name) != cases[i].want)
+			fail_msg("'%s' on '%s' gives %d", cases[i].pattern, cases[i].name,
+				 wildcard_match(cases[i].pattern, cases[i].name));
+	assert_true(wildcard_is("a*") && wildcard_is("?") && wildcard_is("[a]"));
+	assert_false(wildcard_is("rail0") || wildcard_is("a[") || wildcard_is("a]"));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_ini_all_keys),
+		CASE(test_defaults),
+		CASE(test_folder_not_there),
+		CASE(test_host_bits_are_cleared),
+		CASE(test_ini_refuses),
+		CASE(test_ini_long_lines),
+		CASE(test_pools_against_each_other),
+		CASE(test_other_files),
+		CASE(test_json),
+		CASE(test_json_refuses),
+		cmocka_unit_test(test_wildcards),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "ipam/range.h"
+#include "ipam_lab.h"
+
+static void add(struct ip_set *s, const char *text)
+{
+	struct ip_range r;
+	struct err e = ERR_INIT;
+
+	if (ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, &e) < 0)
+		fail_msg("%s", e.text);
+	ip_set_add(s, &r);
+}
+
+static void subtract(struct ip_set *s, const char *text)
+{
+	struct ip_range r;
+
+	assert_int_equal(ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, NULL), 0);
+	ip_set_subtract(s, &r);
+}
+
+static void assert_set(const struct ip_set *s, const char *text)
+{
+	struct buf b;
+
+	buf_init(&b, 4096);
+	ip_set_str(s, &b);
+	assert_string_equal(b.p, text);
+	buf_done(&b);
+}
+
+static void test_parse_refuses(void **state)
+{
+	static const struct {
+		const char *text, *why;
+		uint8_t family;
+	} bad[] = {
+		{"10.0.0.256", "has an octet past 255", 4},
+		{"10.0.0.1-10.0.0.300", "has an octet past 255", 4},
+		{"10.0.0.9-10.0.0.1", "is reversed", 4},
+		{"fd00::9-fd00::1", "is reversed", 6},
+		{"10.0.0.1 - 10.0.0.9", "has a blank in it", 4},
+		{"10.0.0.1-.9", "is not an address", 4},
+		{"10.0.0.1-9", "is not an address", 4},
+		{"10.0.0.1-10.0.0.2-10.0.0.3", "is not an address", 4},
+		{"10.0.0.0/24", "is a CIDR", 4},
+		{"10.0.0.01", "is not an address", 4},
+		{"fd00::1", "is not IPv4 as the subnet is", 4},
+		{"10.0.0.1", "is not IPv6 as the subnet is", 6},
+		{"::ffff:10.0.0.1", "is not IPv4 as the subnet is", 4},
+		{"", "", 4},
+		{"-", "", 4},
+		{"10.0.0.1-", "", 4},
+	};
+	struct ip_range r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err e = ERR_INIT;
+
+		assert_true(ip_range_parse(span_of(bad[i].text), bad[i].family, &r, &e) < 0);
+		assert_int_equal(e.kind, ERR_CONF);
+		assert_has(e.text, bad[i].why);
+		assert_has(e.text, bad[i].text);
+	}
+}
+
+static void test_add_merges(void **state)
+{
+	struct ip_set s = {0};
+
+	(void)state;
+	add(&s, "10.0.0.8-10.0.0.10");
+	add(&s, "10.0.0.2-10.0.0.3");
+	assert_set(&s, "10.0.0.2-10.0.0.3, 10.0.0.8-10.0.0.10");
+	add(&s, "10.0.0.4");
+	assert_set(&s, "10.0.0.2-10.0.0.4, 10.0.0.8-10.0.0.10");
+	add(&s, "10.0.0.20");
+	add(&s, "10.0.0.3-10.0.0.9");
+	assert_set(&s, "10.0.0.2-10.0.0.10, 10.0.0.20");
+	add(&s, "10.0.0.1-10.0.0.30");
+	assert_set(&s, "10.0.0.1-10.0.0.30");
+	add(&s, "255.255.255.255");
+	add(&s, "0.0.0.0");
+	assert_set(&s, "0.0.0.0, 10.0.0.1-10.0.0.30, 255.255.255.255");
+	ip_set_done(&s);
+}
+
+static void test_subtract_splits(void **state)
+{
+	struct ip_set s = {0};
+
+	(void)state;
+	add(&s, "10.0.0.1-10.0.0.30");
+	subtract(&s, "10.0.0.10");
+	assert_set(&s, "10.0.0.1-10.0.0.9, 10.0.0.11-10.0.0.30");
+	subtract(&s, "10.0.0.1");
+	subtract(&s, "10.0.0.30");
+	subtract(&s, "10.0.0.40-10.0.0.50");
+	assert_set(&s, "10.0.0.2-10.0.0.9, 10.0.0.11-10.0.0.29");
+	subtract(&s, "10.0.0.5-10.0.0.20");
+	assert_set(&s, "10.0.0.2-10.0.0.4, 10.0.0.21-10.0.0.29");
+	subtract(&s, "0.0.0.0-255.255.255.255");
+	assert_set(&s, "");
+	ip_set_done(&s);
+}
+
+/* 2^64 addresses and more cost what a handful does. */
+static void test_wide_ipv6(void **state)
+{
+	struct ip_set s = {0};
+	struct ipaddr a, from = il_ip("fd00::8000:0:0:0");
+
+	(void)state;
+	add(&s, "fd00::-fd00::ffff:ffff:ffff:ffff");
+	assert_true(ip_set_count(&s) == UINT64_MAX);
+	subtract(&s, "fd00::-fd00::ff");
+	assert_true(ip_set_next(&s, NULL, &a));
+	il_assert_ip(&a, "fd00::100");
+	assert_true(ip_set_next(&s, &from, &a));
+	il_assert_ip(&a, "fd00::8000:0:0:0");
+	subtract(&s, "fd00::8000:0:0:0-fd00::ffff:ffff:ffff:fffe");
+	assert_true(ip_set_next(&s, &from, &a));
+	il_assert_ip(&a, "fd00::ffff:ffff:ffff:ffff");
+	add(&s, "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+	assert_int_equal(s.n, 1);
+	assert_true(ip_set_count(&s) == UINT64_MAX);
+	subtract(&s, "::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+	assert_true(ip_set_count(&s) == 1);
+	ip_set_done(&s);
+}
+
+static void test_has_meets_next(void **state)
+{
+	struct ip_set a = {0}, b = {0};
+	struct ipaddr ip = il_ip("10.0.0.7"), both, v6 = il_ip("fd00::1");
+
+	(void)state;
+	add(&a, "10.0.0.1-10.0.0.5");
+	add(&a, "10.0.0.9-10.0.0.12");
+	assert_false(ip_set_has(&a, &ip));
+	assert_false(ip_set_has(&a, &v6));
+	assert_true(ip_set_next(&a, &ip, &both));
+	il_assert_ip(&both, "10.0.0.9");
+	ip = il_ip("10.0.0.13");
+	assert_false(ip_set_next(&a, &ip, &both));
+	add(&b, "10.0.0.6-10.0.0.8");
+	assert_false(ip_set_meets(&a, &b, &both));
+	add(&b, "10.0.0.11-10.0.0.99");
+	assert_true(ip_set_meets(&a, &b, &both));
+	il_assert_ip(&both, "10.0.0.11");
+	assert_true(ip_set_meets(&b, &a, &both));
+	assert_true(ip_set_count(&a) == 9);
+	ip_set_done(&a);
+	ip_set_done(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parse_refuses),	cmocka_unit_test(test_add_merges),
+		cmocka_unit_test(test_subtract_splits), cmocka_unit_test(test_wide_ipv6),
+		cmocka_unit_test(test_has_meets_next),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

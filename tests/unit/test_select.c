@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/select.h"
+#include "ipam_lab.h"
+
+enum { NOW = 1000000 };
+
+/* Plain structs: pools without files, leases without a journal. */
+static struct pool pools[16];
+static struct pool_set set = {.v = pools, .rest_ms = 60000, .quarantine_ms = 600000};
+static struct lease_table leases;
+static struct select_facts facts = {.pools = &set,
+				    .leases = &leases,
+				    .node = "node1",
+				    .now_ms = NOW};
+
+static struct pool *pool(const char *name, const char *subnet, const char *first, const char *last)
+{
+	struct pool *p = &pools[set.n++];
+	struct ip_range r;
+
+	*p = (struct pool){.name = xstrdup(name), .rest_ms = -1, .subnet = il_net(subnet)};
+	p->family = p->subnet.ip.family;
+	if (first) {
+		r = (struct ip_range){il_ip(first), il_ip(last)};
+		ip_set_add(&p->ips, &r);
+		ip_set_add(&p->usable, &r);
+	}
+	return p;
+}
+
+static void bind(char ***v, size_t *n, const char *name)
+{
+	VEC_PUSH(*v, *n) = xstrdup(name);
+}
+
+static void lease(const char *ip, enum lease_state state, int64_t at, const char *id,
+		  const char *ifname)
+{
+	struct lease l = LEASE_INIT;
+
+	l.address = (struct ipnet){il_ip(ip), 24};
+	l.state = state;
+	l.at_ms = at;
+	l.container_id = id;
+	l.ifname = ifname;
+	lease_put(&leases, &l);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < set.n; i++)
+		pool_done(&pools[i]);
+	set.n = 0;
+	lease_table_done(&leases);
+	return 0;
+}
+
+static struct ipam_ask ask(const char *id, const char *ifname, const char *const *names)
+{
+	struct ipam_ask a = {.who = {.container_id = id, .ifname = ifname}, .pools4 = names};
+
+	while (names && names[a.n_pools4])
+		a.n_pools4++;
+	return a;
+}
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_order(const struct ipam_ask *a, const char *want)
+{
+	struct pool_list l = {0};
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	if (select_pools(&facts, a, 4, &l, &e) < 0)
+		fail_msg("%s", e.text);
+	buf_init(&b, 1000);
+	select_words_pools(&l, &b);
+	assert_string_equal(b.p, want);
+	buf_done(&b);
+	free(l.v);
+}
+
+static void assert_refused(const struct ipam_ask *a, size_t n, enum err_kind kind, const char *text)
+{
+	struct decision d;
+	struct err e = ERR_INIT;
+
+	assert_true(select_addresses(&facts, a, n, &d, &e) < 0);
+	assert_has(e.text, text);
+	assert_int_equal(e.kind, kind);
+}
+
+static struct decision decide(const struct ipam_ask *a, size_t n)
+{
+	struct decision d;
+	struct err e = ERR_INIT;
+
+	if (select_addresses(&facts, a, n, &d, &e) < 0)
+		fail_msg("%s", e.text);
+	return d;
+}
+
+/* One pick, one change; returns nothing but the address as text. */
+static void assert_pick(const struct ipam_ask *a, const char *want)
+{
+	struct decision d = decide(a, 1);
+
+	assert_int_equal(d.n_picks, 1);
+	il_assert_ip(&d.picks[0].address.ip, want);
+	decision_done(&d);
+}
+
+/* --- pools --- */
+
+static void test_listed_order_and_wildcards(void **state)
+{
+	struct ipam_ask a;
+
+	(void)state;
+	pool("r2", "10.0.2.0/24", NULL, NULL);
+	pool("r0", "10.0.0.0/24", NULL, NULL);
+	pool("spare", "10.0.9.0/24", NULL, NULL);
+	pool("r1", "10.0.1.0/24", NULL, NULL);
+	pool("r6", "fd00::/64", NULL, NULL);
+	a = ask("c", "net1", NAMES("r2", "r1", "r0"));
+	assert_order(&a, "[r2 r1 r0]");
+	/* A wildcard's own by name, no pool twice, no other family. */
+	a = ask("c", "net1", NAMES("spare", "r*", "r1"));
+	assert_order(&a, "[spare r0 r1 r2]");
+	a = ask("c", "net1", NAMES("r[1-2]", "r*"));
+	assert_order(&a, "[r1 r2 r0]");
+	a = ask("c", "net1", NAMES("x*"));
+	assert_order(&a, "[]");
+	assert_refused(&a, 1, ERR_CONF, "none of the 5 pools matches [x*][] for NIC net1");
+}
+
+static void test_priority_is_stable(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a", "ns", "b", "node", "c"));
+	struct pool *p;
+
+	(void)state;
+	pool("a", "10.0.2.0/24", NULL, NULL);
+	pool("b", "10.0.0.0/24", NULL, NULL);
+	pool("c", "10.0.9.0/24", NULL, NULL);
+	p = pool("ns", "10.0.1.0/24", NULL, NULL);
+	bind(&p->namespaces, &p->n_namespaces, "team");
+	p = pool("node", "10.0.3.0/24", NULL, NULL);
+	bind(&p->nodes, &p->n_nodes, "node1");
+	a.who.pod_namespace = "team";
+	/* The original's order changes from run to run. */
+	for (int i = 0; i < 20; i++)
+		assert_order(&a, "[node ns a b c]");
+}
+
+static void test_filters(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("other", "team", "off", "v6"));
+	struct pool *p;
+
+	(void)state;
+	p = pool("other", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
+	bind(&p->nodes, &p->n_nodes, "node2");
+	p = pool("team", "10.0.3.0/24", "10.0.3.1", "10.0.3.9");
+	bind(&p->namespaces, &p->n_namespaces, "team");
+	pool("off", "10.0.4.0/24", "10.0.4.1", "10.0.4.9")->disabled = true;
+	pool("v6", "fd00::/64", NULL, NULL);
+	assert_refused(
+		&a, 1, ERR_CONF,
+		"no IPPool available, all IPv4 IPPools [other team off v6] of net1 filtered "
+		"out: [unmatched Node name of IPPool other (this node is 'node1'), unmatched "
+		"Namespace name of IPPool team, disabled IPPool off, expect an IPv4 IPPool, but "
+		"the version of the IPPool v6 is IPv6]");
+	a.who.pod_namespace = "team";
+	assert_pick(&a, "10.0.3.1");
+}
+
+static void test_unknown_pool(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("rail0", "rial1"));
+
+	(void)state;
+	pool("rail0", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
+	pool("rail1", "10.0.3.0/24", "10.0.3.1", "10.0.3.9");
+	assert_refused(&a, 1, ERR_CONF, "no pool 'rial1'; did you mean 'rail1'?");
+	a = ask("c", "net1", NAMES("zzzzzzzz"));
+	assert_refused(&a, 1, ERR_CONF, "no pool 'zzzzzzzz' among the 2 there are");
+	a = ask("c", "net1", NAMES("r[", "r*]"));
+	assert_refused(&a, 1, ERR_CONF, "no pool 'r['");
+	a = ask("c", "net1", NAMES("[]x]"));
+	assert_refused(&a, 1, ERR_CONF, "failed to match wildcard: IPv4 PoolName pattern '[]x]'");
+}
+
+static void test_defaults(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NULL);
+	struct decision d;
+
+	(void)state;
+	pool("a", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
+	assert_refused(&a, 1, ERR_CONF, "no pool selection rules of any type are specified");
+	pool("b", "10.0.3.0/24", "10.0.3.1", "10.0.3.9")->is_default = true;
+	assert_pick(&a, "10.0.3.1");
+	pool("c", "fd00::/64", "fd00::1", "fd00::ffff:ffff:ffff:ffff")->is_default = true;
+	d = decide(&a, 1);
+	assert_int_equal(d.n_picks, 2);
+	il_assert_ip(&d.picks[1].address.ip, "fd00::1");
+	assert_int_equal(d.picks[1].address.len, 64);
+	decision_done(&d);
+}
+
+static void test_master_subnet(void **state)
+{
+	struct ipnet nets[] = {il_net("fe80::1/64"), il_net("10.0.3.200/24")};
+	struct ipam_ask a = ask("c", "net1", NULL);
+
+	(void)state;
+	pool("a", "10.0.2.0/24", "10.0.2.1", "10.0.2.9")->is_default = true;
+	pool("b", "10.0.3.0/24", "10.0.3.1", "10.0.3.9")->is_default = true;
+	a.match_subnet = true;
+	a.master = "eth1";
+	a.nets = nets;
+	a.n_nets = 2;
+	assert_pick(&a, "10.0.3.1");
+	a.n_nets = 1;
+	assert_refused(
+		&a, 1, ERR_CONF,
+		"the ippool's subnet \"10.0.2.0/24\" of a not found on master \"eth1\", which "
+		"has fe80::1/64");
+	a.n_nets = 0;
+	assert_refused(&a, 1, ERR_CONF, "which has no address");
+}
+
+/* --- addresses --- */
+
+static void test_rails_of_one_pool_differ(void **state)
+{
+	static const char *const rails[] = {"rails", NULL};
+	struct ipam_ask a[8];
+	char names[8][8];
+	struct decision d;
+	char text[32];
+
+	(void)state;
+	/* The original gives a pod's second rail the address of its first. */
+	pool("rails", "10.0.0.0/24", "10.0.0.1", "10.0.0.99");
+	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
+	for (int i = 0; i < 8; i++) {
+		snprintf(names[i], sizeof(names[i]), "net%d", i + 1);
+		a[i] = ask("c", names[i], rails);
+	}
+	d = decide(a, 8);
+	assert_int_equal(d.n_picks, 8);
+	assert_int_equal(d.n_changes, 8);
+	for (int i = 0; i < 8; i++) {
+		snprintf(text, sizeof(text), "10.0.0.%d", i < 2 ? i + 1 : i + 2);
+		il_assert_ip(&d.picks[i].address.ip, text);
+		assert_int_equal(d.picks[i].ask, i);
+		assert_string_equal(d.changes[i].ifname, names[i]);
+	}
+	decision_done(&d);
+}
+
+static void test_full_pool_falls_through(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a", "b"));
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.2");
+	pool("b", "10.0.1.0/24", "10.0.1.1", "10.0.1.1");
+	lease("10.0.0.1", LEASE_USED, NOW, "x", "net1");
+	assert_pick(&a, "10.0.0.2");
+	lease("10.0.0.2", LEASE_USED, NOW, "y", "net1");
+	assert_pick(&a, "10.0.1.1");
+	lease("10.0.1.1", LEASE_QUARANTINED, NOW, "", "");
+	assert_refused(
+		&a, 1, ERR_AGAIN,
+		"failed to allocate any IPv4 IP address to NIC net1 from IPPools [a b]: all IP "
+		"addresses used out: pool 'a' has 2 addresses: 2 in use (container x net1 "
+		"10.0.0.1, ...); pool 'b' has 1 addresses: 0 in use, 1 in quarantine");
+	a = ask("c", "net1", NAMES("a"));
+	assert_refused(&a, 1, ERR_AGAIN, "(container x net1 10.0.0.1, container y net1 10.0.0.2)");
+}
+
+static void test_rest(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a", "b"));
+	struct pool *p = pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.3");
+
+	(void)state;
+	pool("b", "10.0.1.0/24", "10.0.1.1", "10.0.1.9");
+	lease("10.0.0.1", LEASE_FREE, NOW - 59999, "", "");
+	assert_pick(&a, "10.0.0.2");
+	lease("10.0.0.1", LEASE_FREE, NOW - 60000, "", "");
+	assert_pick(&a, "10.0.0.1");
+	/* Nothing else in the pool: the one that rested longest, before any backup pool. */
+	lease("10.0.0.1", LEASE_FREE, NOW - 10, "", "");
+	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
+	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
+	assert_pick(&a, "10.0.0.2");
+	p->rest_ms = 15;
+	assert_pick(&a, "10.0.0.2");
+	p->rest_ms = 5;
+	assert_pick(&a, "10.0.0.1");
+	/* A clock that was set back does not hold addresses for years. */
+	p->rest_ms = -1;
+	lease("10.0.0.1", LEASE_FREE, NOW + 86400000, "", "");
+	assert_pick(&a, "10.0.0.1");
+}
+
+static void test_quarantine(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.1");
+	lease("10.0.0.1", LEASE_QUARANTINED, NOW - 599999, "", "");
+	assert_refused(&a, 1, ERR_AGAIN, "1 in quarantine");
+	lease("10.0.0.1", LEASE_QUARANTINED, NOW - 600000, "", "");
+	assert_pick(&a, "10.0.0.1");
+	lease("10.0.0.1", LEASE_QUARANTINED, NOW + 1, "", "");
+	assert_pick(&a, "10.0.0.1");
+}
+
+static void test_held_again(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+	struct ipaddr want = il_ip("10.0.0.7");
+	struct decision d;
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
+	lease("10.0.0.5", LEASE_USED, NOW, "c", "net1");
+	d = decide(&a, 1);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.0.5");
+	assert_true(d.picks[0].was_there);
+	assert_int_equal(d.n_changes, 0);
+	decision_done(&d);
+	a.want = &want;
+	a.n_want = 1;
+	assert_refused(&a, 1, ERR_CONF, "asks for 10.0.0.7 but holds 10.0.0.5 already");
+	/* Another interface, another container: another address. */
+	a = ask("c", "net2", NAMES("a"));
+	assert_pick(&a, "10.0.0.1");
+	a = ask("d", "net1", NAMES("a"));
+	assert_pick(&a, "10.0.0.1");
+}
+
+static void test_new_container_is_a_new_owner(void **state)
+{
+	struct ipam_ask a = ask("new", "net1", NAMES("a"));
+	struct lease l = LEASE_INIT;
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
+	a.who.pod_namespace = l.pod_namespace = "ns";
+	a.who.pod_name = l.pod_name = "web-0";
+	l.address = il_net("10.0.0.1/24");
+	l.container_id = "old";
+	l.ifname = "net1";
+	lease_put(&leases, &l);
+	assert_pick(&a, "10.0.0.2");
+}
+
+static void sticky_lease(const char *ip, enum lease_state state, const char *id, const char *pod)
+{
+	struct lease l = LEASE_INIT;
+
+	l.address = (struct ipnet){il_ip(ip), 24};
+	l.state = state;
+	l.sticky = true;
+	l.container_id = id;
+	l.ifname = "net1";
+	l.pod_namespace = "ns";
+	l.pod_name = pod;
+	lease_put(&leases, &l);
+}
+
+static void test_sticky(void **state)
+{
+	struct ipam_ask a = ask("new", "net1", NAMES("a"));
+	struct decision d;
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
+	pool("b", "10.0.1.0/24", "10.0.1.1", "10.0.1.9");
+	a.sticky = true;
+	assert_refused(&a, 1, ERR_ENV, "sticky addresses need K8S_POD_NAME");
+	a.who.pod_namespace = "ns";
+	a.who.pod_name = "web-0";
+	sticky_lease("10.0.0.5", LEASE_KEPT, "", "web-0");
+	sticky_lease("10.0.0.1", LEASE_KEPT, "", "web-1");
+	assert_pick(&a, "10.0.0.5");
+	/* The former container of the pod gives way. */
+	sticky_lease("10.0.0.5", LEASE_USED, "old", "web-0");
+	assert_pick(&a, "10.0.0.5");
+	/* Kept for somebody else. */
+	a.who.pod_name = "web-2";
+	assert_pick(&a, "10.0.0.2");
+	/* Not wanted any more, or in a pool it may not have: given back in the same change. */
+	a.who.pod_name = "web-1";
+	a.sticky = false;
+	d = decide(&a, 1);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.0.2");
+	assert_int_equal(d.n_changes, 2);
+	il_assert_ip(&d.changes[0].address.ip, "10.0.0.1");
+	assert_int_equal(d.changes[0].state, LEASE_FREE);
+	decision_done(&d);
+	a.sticky = true;
+	a.pools4 = NAMES("b");
+	d = decide(&a, 1);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.1.1");
+	assert_int_equal(d.n_changes, 2);
+	decision_done(&d);
+}
+
+static void test_wanted(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("a"));
+	struct ipaddr want = il_ip("10.0.0.7");
+	struct ipam_ask two[2];
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
+	pool("b", "10.0.1.0/24", "10.0.1.1", "10.0.1.9");
+	a.want = &want;
+	a.n_want = 1;
+	assert_pick(&a, "10.0.0.7");
+	lease("10.0.0.7", LEASE_FREE, NOW, "", "");
+	assert_pick(&a, "10.0.0.7"); /* rest is no reason to refuse who asks by name */
+	two[0] = two[1] = a;
+	two[1].who.ifname = "net2";
+	assert_refused(two, 2, ERR_AGAIN, "which another rail of this pod has");
+	lease("10.0.0.7", LEASE_USED, NOW, "other", "net1");
+	assert_refused(&a, 1, ERR_AGAIN,
+		       "asks for 10.0.0.7 of pool 'a', which container other net1 has");
+	lease("10.0.0.7", LEASE_QUARANTINED, NOW, "", "");
+	assert_refused(&a, 1, ERR_AGAIN, "in quarantine after a conflict");
+	want = il_ip("10.0.1.5");
+	assert_refused(&a, 1, ERR_CONF, "asks for 10.0.1.5, which none of its pools [a] can give");
+}
+
+static void test_asked_twice(void **state)
+{
+	struct ipam_ask a[2] = {ask("c", "net1", NAMES("a")), ask("c", "net1", NAMES("a"))};
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
+	assert_refused(a, 2, ERR_CONF, "NIC net1 is asked for twice");
+}
+
+/* The last rail fails, so nobody gets anything. */
+static void test_all_or_nothing(void **state)
+{
+	struct ipam_ask a[3] = {ask("c", "net1", NAMES("a")), ask("c", "net2", NAMES("a")),
+				ask("c", "net3", NAMES("a"))};
+
+	(void)state;
+	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.2");
+	assert_refused(a, 3, ERR_AGAIN,
+		       "to NIC net3 from IPPools [a]: all IP addresses used out: pool 'a' has 2 "
+		       "addresses: 0 in use (and other rails of this pod)");
+}
+
+static void test_lease_table(void **state)
+{
+	struct ipaddr a;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5000; i++) {
+		struct lease l = LEASE_INIT;
+
+		l.address = (struct ipnet){ip_from_num(i % 2 ? 4 : 6, 0x0a000000U + i), 24};
+		l.at_ms = i;
+		lease_put(&leases, &l);
+	}
+	for (uint32_t i = 0; i < 5000; i++) {
+		a = ip_from_num(i % 2 ? 4 : 6, 0x0a000000U + i);
+		assert_non_null(lease_find(&leases, &a));
+		assert_int_equal(lease_find(&leases, &a)->at_ms, i);
+	}
+	a = il_ip("10.0.0.0");
+	assert_null(lease_find(&leases, &a));
+	assert_int_equal(leases.n, 5000);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_listed_order_and_wildcards),
+		CASE(test_priority_is_stable),
+		CASE(test_filters),
+		CASE(test_unknown_pool),
+		CASE(test_defaults),
+		CASE(test_master_subnet),
+		CASE(test_rails_of_one_pool_differ),
+		CASE(test_full_pool_falls_through),
+		CASE(test_rest),
+		CASE(test_quarantine),
+		CASE(test_held_again),
+		CASE(test_new_container_is_a_new_owner),
+		CASE(test_sticky),
+		CASE(test_wanted),
+		CASE(test_asked_twice),
+		CASE(test_all_or_nothing),
+		CASE(test_lease_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
