@@ -20,7 +20,8 @@
  *
  * and ours:
  *
- *	pool_dir, state_dir      absolute; default as in ipam.h
+ *	pool_dir, state_dir, hostlocal_dir
+ *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
  *	sticky                   keep the address for (namespace, pod, interface) after DEL
  *	enable_ip_conflict_detection, enable_gateway_detection
@@ -40,7 +41,7 @@ struct spiderpool_conf {
 	const struct json *log_size, *log_age, *log_count;
 	struct json_strs pools4, pools6;
 	bool clean_gateway, match_subnet, sticky;
-	const char *socket, *pool_dir, *state_dir, *node;
+	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node;
 	bool has_conflict, conflict, has_gateway, gateway;
 	int64_t tries, interval_ms, total_ms; /* 0: default */
 };

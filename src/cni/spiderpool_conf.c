@@ -35,6 +35,7 @@ static const struct json_field fields[] = {
 	FIELD("ipam_unix_socket_path", J_STR, socket),
 	FIELD("pool_dir", J_STR, pool_dir),
 	FIELD("state_dir", J_STR, state_dir),
+	FIELD("hostlocal_dir", J_STR, hostlocal_dir),
 	FIELD("node_name", J_STR, node),
 	FIELD("sticky", J_BOOL, sticky),
 	FIELD("enable_ip_conflict_detection", J_BOOL, conflict, HAS(has_conflict)),
@@ -98,6 +99,8 @@ int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_con
 		r = check_dir("pool_dir", c.pool_dir, e);
 	if (r == 0)
 		r = check_dir("state_dir", c.state_dir, e);
+	if (r == 0)
+		r = check_dir("hostlocal_dir", c.hostlocal_dir, e);
 	if (r == 0)
 		r = spiderpool_conf_log(&c, &unused, e);
 	if (r == 0)

@@ -97,13 +97,15 @@ static bool same_text(const char *a, const char *b)
 static bool same_store(const struct spiderpool_conf *a, const struct spiderpool_conf *b)
 {
 	return same_text(a->pool_dir, b->pool_dir) && same_text(a->state_dir, b->state_dir) &&
-	       same_text(a->node, b->node);
+	       same_text(a->hostlocal_dir, b->hostlocal_dir) && same_text(a->node, b->node);
 }
 
 static struct ipam_paths paths_of(const struct spiderpool_conf *c)
 {
-	return (struct ipam_paths){
-		.pool_dir = c->pool_dir, .state_dir = c->state_dir, .node = c->node};
+	return (struct ipam_paths){.pool_dir = c->pool_dir,
+				   .state_dir = c->state_dir,
+				   .hostlocal_dir = c->hostlocal_dir,
+				   .node = c->node};
 }
 
 static int open_store(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
