@@ -68,7 +68,8 @@ struct demo_ping {
 	size_t pod, nic;
 	const char *to; /* "gateway", "pod-2" */
 	struct ipaddr from, target;
-	int64_t us; /* -1: no answer */
+	int64_t asked; /* when last */
+	int64_t us;    /* -1: no answer */
 	int fd;
 	uint16_t id;
 };
@@ -134,6 +135,7 @@ void demo_facts_done(struct demo_facts *f);
 const char *demo_link_name(const struct demo_facts *f, int index);
 /* The first IPv4 address of a link, and its length. False: none. */
 bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
+const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_words(const struct rule *r);
 char *demo_route_words(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */

@@ -73,6 +73,9 @@ static void ipam(const struct demo *d, const struct demo_nic *n, struct json_out
 	jo_kstr(o, "pool_dir", path);
 	snprintf(path, sizeof(path), "%s/state", d->dir);
 	jo_kstr(o, "state_dir", path);
+	/* This host's own host-local addresses are none of the demo's business. */
+	snprintf(path, sizeof(path), "%s/host-local", d->dir);
+	jo_kstr(o, "hostlocal_dir", path);
 	jo_kbool(o, "enable_gateway_detection", true);
 	jo_kbool(o, "enable_ip_conflict_detection", true);
 	jo_end_obj(o);

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cni/coordinator.h"
 #include "ipam/ipam.h"
 #include "kern/nft.h"
 #include "tools/demo.h"
 
-enum { REPLY_MARK = 1, WORDS_MAX = 4096 };
+enum { REPLY_MARK = 1, WORDS_MAX = 4096, TABLE_DEFAULT = 253 };
 
 static int read_routes_side(struct nl_wire *w, struct demo_facts *f, struct err *e)
 {
@@ -81,8 +82,21 @@ static void net_words(struct buf *b, const char *word, const struct ipnet *n)
 		buf_printf(b, "%s %s ", word, ipnet_str(n, text));
 }
 
+const char *demo_table_name(uint32_t table, char buf[static 16])
+{
+	if (table == TABLE_MAIN)
+		return "main";
+	if (table == TABLE_LOCAL)
+		return "local";
+	if (table == TABLE_DEFAULT)
+		return "default";
+	snprintf(buf, 16, "%u", table);
+	return buf;
+}
+
 char *demo_rule_words(const struct rule *r)
 {
+	char name[16];
 	struct buf b;
 
 	buf_init(&b, WORDS_MAX);
@@ -94,7 +108,7 @@ char *demo_rule_words(const struct rule *r)
 		buf_printf(&b, "fwmark 0x%x ", r->mark);
 	if (r->iif[0])
 		buf_printf(&b, "iif %s ", r->iif);
-	buf_printf(&b, "lookup %u", r->table);
+	buf_printf(&b, "lookup %s", demo_table_name(r->table, name));
 	return buf_take(&b);
 }
 
@@ -163,6 +177,13 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* The node's rule for the table of all pods' addresses: the first pod needs it made, no pod can
+ * know that it is the last, so it stays. */
+static bool is_shared_rule(const struct rule *r)
+{
+	return r->priority == CO_HOST_RULE_PRIORITY && r->table == CO_HOST_TABLE && !r->mark;
+}
+
 /* Everything but what comes and goes by itself: learnt neighbours, link-local addresses and
  * the kernel's own routes for addresses (they follow the addresses). */
 static struct lines lines_of(const struct demo_facts *f)
@@ -176,6 +197,10 @@ static struct lines lines_of(const struct demo_facts *f)
 	for (size_t i = 0; i < f->n_rules; i++) {
 		char *words = demo_rule_words(&f->rules[i]);
 
+		if (is_shared_rule(&f->rules[i])) {
+			free(words);
+			continue;
+		}
 		add_line(&l, "rule",
 			 xasprintf("%u (IPv%d) %s", f->rules[i].priority, f->rules[i].family,
 				   words));
@@ -244,13 +269,14 @@ static int addresses_held(struct demo *d, struct err *e)
 {
 	auto_ipam struct ipam *store = NULL;
 	struct ipam_record *v = NULL;
-	char pools[96], state[96], ip[IP_TEXT_MAX];
-	struct ipam_paths p = {.pool_dir = pools, .state_dir = state};
+	char pools[96], state[96], hostlocal[96], ip[IP_TEXT_MAX];
+	struct ipam_paths p = {.pool_dir = pools, .state_dir = state, .hostlocal_dir = hostlocal};
 	int held = 0, r;
 	size_t n;
 
 	snprintf(pools, sizeof(pools), "%s/pools", d->dir);
 	snprintf(state, sizeof(state), "%s/state", d->dir);
+	snprintf(hostlocal, sizeof(hostlocal), "%s/host-local", d->dir);
 	r = ipam_open(&store, &d->root, &p, e);
 	if (r == 0)
 		r = ipam_records(store, &v, &n, e);

@@ -20,7 +20,7 @@
  * received came in by it, so an answer proves the rail in both directions.
  */
 
-enum { LIMIT_MS = 2000, AGAIN_MS = 400, PAYLOAD = 56 };
+enum { LIMIT_MS = 2000, AGAIN_MS = 400, MOMENT_MS = 5, PAYLOAD = 56 };
 
 static uint16_t checksum(const uint8_t *p, size_t n)
 {
@@ -44,7 +44,7 @@ static int open_socket(const char *ifname, struct err *e)
 	return take_fd(&fd);
 }
 
-static void ask(const struct demo_ping *p)
+static void ask(struct demo_ping *p)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 	struct {
@@ -55,6 +55,7 @@ static void ask(const struct demo_ping *p)
 	m.h.un.echo.id = p->id;
 	m.h.checksum = checksum((const uint8_t *)&m, sizeof(m));
 	memcpy(&to.sin_addr, p->target.b, 4);
+	p->asked = now_mono_us();
 	/* What the kernel refuses now (no route, no neighbour) shows as no answer. */
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
@@ -77,23 +78,24 @@ static bool answers(const struct demo_ping *p, const uint8_t *b, size_t n)
 	       memcmp(&ip.saddr, p->target.b, 4) == 0 && memcmp(&ip.daddr, p->from.b, 4) == 0;
 }
 
-static bool receive(struct demo_ping *p, int64_t asked)
+static bool receive(struct demo_ping *p)
 {
 	uint8_t b[2048];
 	ssize_t n;
 
 	while ((n = recv(p->fd, b, sizeof(b), 0)) >= 0)
 		if (answers(p, b, (size_t)n)) {
-			p->us = now_mono_us() - asked;
+			p->us = now_mono_us() - p->asked;
 			return true;
 		}
 	return false;
 }
 
-/* Waits up to AGAIN_MS for the answers still missing; returns how many still are. */
-static size_t collect(struct demo_ping *v, size_t n, int64_t asked)
+/* Waits up to `limit_ms` for the answers still missing; returns how many still are. */
+static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
 {
 	struct pollfd *fds = xcalloc(n, sizeof(*fds));
+	int64_t end = now_mono_ms() + limit_ms;
 	size_t missing = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -101,12 +103,12 @@ static size_t collect(struct demo_ping *v, size_t n, int64_t asked)
 		missing += v[i].us < 0;
 	}
 	while (missing && !demo_stop) {
-		int64_t left = AGAIN_MS - (now_mono_us() - asked) / 1000;
+		int64_t left = end - now_mono_ms();
 
 		if (left <= 0 || poll(fds, n, (int)left) < 0)
 			break;
 		for (size_t i = 0; i < n; i++)
-			if (fds[i].revents && receive(&v[i], asked)) {
+			if (fds[i].revents && receive(&v[i])) {
 				fds[i].fd = -1;
 				missing--;
 			}
@@ -115,18 +117,20 @@ static size_t collect(struct demo_ping *v, size_t n, int64_t asked)
 	return missing;
 }
 
+/* Each is given a moment to answer by itself, so that the times are its own; who does not is
+ * waited for together with the others, and asked again. */
 static void ask_all(struct demo_ping *v, size_t n)
 {
 	int64_t end = now_mono_ms() + LIMIT_MS;
 	size_t missing = n;
 
 	while (missing && now_mono_ms() < end && !demo_stop) {
-		int64_t now = now_mono_us();
-
 		for (size_t i = 0; i < n; i++)
-			if (v[i].us < 0)
+			if (v[i].us < 0) {
 				ask(&v[i]);
-		missing = collect(v, n, now);
+				collect(&v[i], 1, MOMENT_MS);
+			}
+		missing = collect(v, n, AGAIN_MS);
 	}
 }
 

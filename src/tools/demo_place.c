@@ -72,7 +72,7 @@ static int check_capabilities(const struct root *root, struct err *e)
 		if (!(have >> needed[i].bit & 1))
 			return err_kind(e, ERR_UNAVAILABLE, -EPERM,
 					"make network namespaces: no %s: run it as root, or "
-					"without: unshare -Ur unirail demo",
+					"as yourself: unshare -Urn unirail demo",
 					needed[i].name);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cni/coordinator.h"
 #include "tools/columns.h"
 #include "tools/demo.h"
 
@@ -77,35 +78,59 @@ static void show_rules(const struct demo_facts *f)
 	columns_print(&c, stdout);
 }
 
-static bool route_is_shown(const struct route *r, uint32_t table)
+/* A route to one of the node's addresses, which every table has for all of them. */
+static bool is_to_node(const struct route *r)
 {
-	return r->family == 4 && r->table == table;
+	return r->dst.len == 32 && !r->gw.family;
+}
+
+static void add_route(struct columns *c, const struct demo_facts *f, const struct route *r,
+		      size_t same)
+{
+	char *words = demo_route_words(f, r), name[16];
+
+	columns_add(c, demo_table_name(r->table, name));
+	if (same > 1)
+		columns_addf(c, "%s; so for all %zu addresses of the node", words, same);
+	else
+		columns_add(c, words);
+	free(words);
 }
 
 static void add_table(struct columns *c, const struct demo_facts *f, uint32_t table)
 {
-	for (size_t i = 0; i < f->n_routes; i++) {
-		char *words;
+	const struct route *node = NULL;
+	size_t same = 0;
 
-		if (!route_is_shown(&f->routes[i], table))
+	for (size_t i = 0; i < f->n_routes; i++) {
+		const struct route *r = &f->routes[i];
+
+		if (r->family != 4 || r->table != table)
 			continue;
-		words = demo_route_words(f, &f->routes[i]);
-		if (table == TABLE_MAIN)
-			columns_add(c, "main");
-		else
-			columns_addf(c, "%u", table);
-		columns_add(c, words);
-		free(words);
+		if (!is_to_node(r)) {
+			add_route(c, f, r, 1);
+			continue;
+		}
+		if (!node)
+			node = r;
+		same++;
 	}
+	if (node)
+		add_route(c, f, node, same);
 }
 
-/* In the order of their rules, each table once: that is how a packet meets them. */
-static bool table_was_shown(const struct demo_facts *f, size_t rule)
+/* The least table above `after` that is not the local one; 0: none. */
+static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 {
-	for (size_t i = 0; i < rule; i++)
-		if (f->rules[i].family == 4 && f->rules[i].table == f->rules[rule].table)
-			return true;
-	return false;
+	uint32_t least = 0;
+
+	for (size_t i = 0; i < f->n_routes; i++) {
+		uint32_t t = f->routes[i].table;
+
+		if (t > after && t != TABLE_LOCAL && (!least || t < least))
+			least = t;
+	}
+	return least;
 }
 
 static void show_routes(const struct demo_facts *f)
@@ -115,10 +140,8 @@ static void show_routes(const struct demo_facts *f)
 	columns_init(&c, 2, "  ");
 	columns_add(&c, "TABLE");
 	columns_add(&c, "ROUTE");
-	for (size_t i = 0; i < f->n_rules; i++)
-		if (f->rules[i].family == 4 && f->rules[i].table != TABLE_LOCAL &&
-		    !table_was_shown(f, i))
-			add_table(&c, f, f->rules[i].table);
+	for (uint32_t t = next_table(f, 0); t; t = next_table(f, t))
+		add_table(&c, f, t);
 	columns_print(&c, stdout);
 }
 
@@ -128,10 +151,11 @@ void demo_show_pod(const struct demo *d, size_t pod)
 
 	printf("\n%s: ", p->name);
 	cost("attached", &p->add);
-	printf("; gateways asked, no address in conflict\n\n");
-	show_interfaces(d, &p->facts);
+	printf("; no address in conflict, all gateways there\n");
 	if (pod > 0)
 		return;
+	printf("\n");
+	show_interfaces(d, &p->facts);
 	printf("\n");
 	show_rules(&p->facts);
 	printf("\n");
@@ -202,9 +226,10 @@ void demo_show_end(const struct demo *d)
 			printf("\n");
 		}
 		if (d->n_left == 0)
-			printf("left on the node, in the pods and in the address store: nothing "
-			       "(links, addresses,\nrules, routes, neighbours, nf_tables compared "
-			       "with before)\n");
+			printf("left on the node, in the pods and in the address store: nothing\n"
+			       "(links, addresses, rules, routes, neighbours, nf_tables as before; "
+			       "but for the node's\nrule %d for table %d, which all pods share)\n",
+			       CO_HOST_RULE_PRIORITY, CO_HOST_TABLE);
 	}
 	for (size_t i = 0; i < d->n_problems; i++)
 		printf("%sNOT AS IT OUGHT TO BE: %s\n", i ? "" : "\n", d->problems[i]);

@@ -5,6 +5,7 @@ Namespaces are named unirail-test-PID-...: what a run left behind is told from w
 is using by whether PID is alive.
 """
 import ctypes
+import difflib
 import itertools
 import json
 import os
@@ -212,7 +213,8 @@ class Lab:
         self.pools(text)
 
     def ipam(self, *pools4, v6=(), **more):
-        conf = {"type": "spiderpool", "pool_dir": str(self.pool_dir), "state_dir": str(self.state_dir)}
+        conf = {"type": "spiderpool", "pool_dir": str(self.pool_dir), "state_dir": str(self.state_dir),
+                "hostlocal_dir": str(self.tmp / "networks")}
         if pools4:
             conf["default_ipv4_ippool"] = list(pools4)
         if v6:
@@ -307,13 +309,22 @@ class Lab:
         return prev
 
     def pool(self, *args, check=True):
-        return run([BINARY, "pool", *args, "--pools", self.pool_dir, "--state", self.state_dir],
+        return run([BINARY, "pool", *args, "--pool-dir", self.pool_dir, "--state-dir", self.state_dir],
                    check=check)
 
-    def held(self):
-        """Addresses in use in the pool store: {address: (container id, interface)}."""
-        out = json.loads(self.pool("list", "-o", "json").stdout)
-        return out
+    def records(self):
+        """Everything the store knows, {address: record}."""
+        found = {}
+        for pool in json.loads(self.pool("list", "-o", "json").stdout)["pools"]:
+            shown = json.loads(self.pool("show", pool["name"], "-o", "json").stdout)
+            found.update({r["address"]: r for r in shown["records"]})
+        return found
+
+    def used(self):
+        return {ip: r for ip, r in self.records().items() if r["state"] == "used"}
+
+    def journal(self):
+        return self.state_dir / "journal"
 
 
 # --- state ---
@@ -385,13 +396,22 @@ def without_fe80(st):
 
 
 def same_shape(st, *pairs):
-    """Text of a state with things that differ from pod to pod put the same: MACs and `pairs`
-    of (text, replacement)."""
-    text = json.dumps({**without_fe80(st), "links": sorted_json(st["links"]),
-                       "routes": sorted_json(without_fe80(st)["routes"])}, sort_keys=True, indent=1)
+    """Text of a state with what differs from pod to pod put the same: MACs and `pairs` of (text,
+    replacement); in an order that does not depend on either."""
+    st = json.dumps(without_fe80(st))
     for old, new in pairs:
-        text = text.replace(old, new)
-    return re.sub(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "MAC", text)
+        st = st.replace(old, new)
+    st = json.loads(re.sub(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "MAC", st))
+    for key in ("links", "routes", "neighbours"):
+        st[key] = sorted_json(st[key])
+    return json.dumps(st, sort_keys=True, indent=1)
+
+
+def same(a, b, what=""):
+    """Two texts are the same, or what differs is said."""
+    if a != b:
+        diff = difflib.unified_diff(a.splitlines(), b.splitlines(), "one", "other", n=6, lineterm="")
+        raise AssertionError(f"{what} differs:\n" + "\n".join(diff))
 
 
 def link(ns, name):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lab import (has_address, ip, link, link_names, ping, routes, rules, run, same_shape, state)
+from lab import (has_address, ip, link, link_names, ping, routes, rules, run, same, same_shape, state)
 
 CO = {"mode": "underlay", "hijackCIDR": ["169.254.0.0/16"]}
 
@@ -57,8 +57,8 @@ def test_same_state_as_the_chain(make_lab, v6):
         after = shapes(lab, pod)
         assert after[0] == before[0]
         labs.append((before, after))
-    assert seen[0][0] == seen[1][0], "pod"
-    assert seen[0][1] == seen[1][1], "node"
+    same(seen[0][0], seen[1][0], "the pod")
+    same(seen[0][1], seen[1][1], "the node")
     assert labs[0][1] == labs[1][1], "after DEL"
 
 
@@ -256,7 +256,7 @@ DAMAGE = {
     "veth removed": (lambda lab, p: ip(p.ns, "link", "del", "veth0"), "veth0"),
     "marks flushed": (lambda lab, p: run(["nft", "flush", "ruleset"], ns=p.ns), ""),
     "node's route removed": (lambda lab, p: ip(lab.node, "route", "flush", "table", "500"), ""),
-    "address given away": (lambda lab, p: lab.pool("release", "172.16.2.10"), "172.16.2.10"),
+    "address given away": (lambda lab, p: lab.pool("release", "--yes", "172.16.2.10"), "net2"),
 }
 
 
@@ -302,7 +302,7 @@ def test_gc(lab):
     assert len(lab.used()) == 9
     valid = [{"containerID": pods[1].id, "ifname": "eth0"}]
     lab.ok("GC", {**conf, "cni.dev/valid-attachments": valid}, pods[0], ifname="eth0")
-    assert {r["container_id"] for r in lab.used().values()} == {pods[1].id} and len(lab.used()) == 3
+    assert {r["containerId"] for r in lab.used().values()} == {pods[1].id} and len(lab.used()) == 3
     conf["prevResult"] = None
     for p in pods:
         lab.delete(conf, p, ifname="eth0")

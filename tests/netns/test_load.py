@@ -18,28 +18,30 @@ def finish(procs):
     return out
 
 
-class FakePod:
-    """A container without a namespace: IPAM plugins need none."""
+class Container:
+    """One of many that share a namespace: an IPAM plugin only looks whether it is there."""
 
-    def __init__(self, i):
-        self.id, self.netns, self.args = f"load-{i}", "/nonexistent", None
+    def __init__(self, lab, i):
+        if not hasattr(lab, "shared"):
+            lab.shared = lab.pod("shared")
+        self.id, self.netns, self.args = f"load-{i}", lab.shared.netns, ""
 
 
 def test_two_hundred_on_a_pool_of_two_hundred(lab):
     """None lost, none doubled; then all given back, all taken again."""
     lab.pools(f"[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.{9 + COUNT}\n")
     conf = lab.macvlan("rail0", lab.ipam("p"))
-    pods = [FakePod(i) for i in range(COUNT)]
+    pods = [Container(lab, i) for i in range(COUNT)]
 
     def all_at_once(command):
-        return finish([lab.popen(command, conf, p, plugin="spiderpool", args="") for p in pods])
+        return finish([lab.popen(command, conf, p, plugin="spiderpool") for p in pods])
 
     for _ in range(2):
         all_at_once("ADD")
         used = lab.used()
         assert len(used) == COUNT
-        assert {r["container_id"] for r in used.values()} == {p.id for p in pods}
-        lab.fail("ADD", conf, FakePod("late"), plugin="spiderpool", args="", code=11, words="'p'")
+        assert {r["containerId"] for r in used.values()} == {p.id for p in pods}
+        lab.fail("ADD", conf, Container(lab, "late"), plugin="spiderpool", code=11, words="'p'")
         all_at_once("DEL")
         assert lab.used() == {}
 
@@ -47,32 +49,32 @@ def test_two_hundred_on_a_pool_of_two_hundred(lab):
 def test_adds_and_dels_mixed(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.109\n")
     conf = lab.macvlan("rail0", lab.ipam("p"))
-    first = [FakePod(f"a{i}") for i in range(100)]
-    finish([lab.popen("ADD", conf, p, plugin="spiderpool", args="") for p in first])
-    second = [FakePod(f"b{i}") for i in range(50)]
+    first = [Container(lab, f"a{i}") for i in range(100)]
+    finish([lab.popen("ADD", conf, p, plugin="spiderpool") for p in first])
+    second = [Container(lab, f"b{i}") for i in range(50)]
     procs = []
     for old, new in zip(first, second):
-        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool", args=""))
+        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool"))
     finish(procs)
     procs = []
     for old, new in zip(first[50:], second):
-        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool", args=""))
-        procs.append(lab.popen("ADD", conf, new, plugin="spiderpool", args=""))
+        procs.append(lab.popen("DEL", conf, old, plugin="spiderpool"))
+        procs.append(lab.popen("ADD", conf, new, plugin="spiderpool"))
     finish(procs)
     used = lab.used()
-    assert {r["container_id"] for r in used.values()} == {p.id for p in second} and len(used) == 50
+    assert {r["containerId"] for r in used.values()} == {p.id for p in second} and len(used) == 50
 
 
 def test_host_local_at_once(lab, tmp_path):
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
             "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.10", "rangeEnd": "172.16.1.109"}]]}
     conf = lab.macvlan("rail0", ipam)
-    pods = [FakePod(i) for i in range(100)]
-    finish([lab.popen("ADD", conf, p, plugin="host-local", args="") for p in pods])
+    pods = [Container(lab, i) for i in range(100)]
+    finish([lab.popen("ADD", conf, p, plugin="host-local") for p in pods])
     held = [f for f in (tmp_path / "n" / "rail0").glob("172.*")]
     assert len(held) == 100
-    assert {f.read_text().split("\r\n")[0] for f in held} == {p.id for p in pods}
-    finish([lab.popen("DEL", conf, p, plugin="host-local", args="") for p in pods])
+    assert {f.read_bytes().split(b"\r\n")[0].decode() for f in held} == {p.id for p in pods}
+    finish([lab.popen("DEL", conf, p, plugin="host-local") for p in pods])
     assert not list((tmp_path / "n" / "rail0").glob("172.*"))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conflict and gateway detection, and announcing: what is on the wire."""
 import ctypes
+import ipaddress
 import os
 import socket
 import struct
@@ -91,9 +92,9 @@ def test_conflict_is_quarantined_and_another_used(lab):
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0", **DETECT))
     assert lab.add(conf, pod)["ips"][0]["address"] == "172.16.1.11/24"
-    records = {r["ip"]: r for r in lab.records()}
+    records = lab.records()
     assert records["172.16.1.10"]["state"] == "quarantined", records
-    assert records["172.16.1.11"]["container_id"] == pod.id
+    assert records["172.16.1.11"]["containerId"] == pod.id
     assert link(other, "sq0")
     assert lab.add(conf, lab.pod())["ips"][0]["address"] == "172.16.1.12/24"
 
@@ -162,7 +163,7 @@ def test_only_own_addresses_are_announced(make_lab, sniff, detect):
             for i, nic in enumerate(lab.nics)]
     lab.add(lab.rails(nets), pod, ifname="eth0")
     for i, nic in enumerate(lab.nics):
-        own4, own6 = f"172.16.{i}.10", f"fd00:16:{i}::10"
+        own4, own6 = f"172.16.{i}.10", str(ipaddress.ip_address(f"fd00:16:{i}::10"))
         wait_for(lambda: (own4, own4) in [a[:2] for a in wires[nic].arps()], f"{nic} to announce {own4}")
         wait_for(lambda: own6 in [a[1] for a in wires[nic].icmp6(136)], f"{nic} to announce {own6}")
         mac = link(pod.ns, "eth0" if i == 0 else f"net{i}")["address"]

@@ -184,7 +184,7 @@ def test_bad_pools_name_file_line_and_key(lab, text, words):
     before = pod.state()
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), pod, words=words)
     assert pod.state() == before
-    p = run([BINARY, "pool", "check", "--pools", lab.pool_dir, "--state", lab.state_dir], check=False)
+    p = lab.pool("check", check=False)
     assert p.returncode != 0 and words[0] in p.stdout + p.stderr
 
 
@@ -323,7 +323,7 @@ def test_check(lab):
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     conf["prevResult"] = lab.add(conf, pod)
     lab.ok("CHECK", conf, pod)
-    lab.pool("release", "172.16.1.10")
+    lab.pool("release", "--yes", "172.16.1.10")
     lab.fail("CHECK", conf, pod, words="172.16.1.10")
 
 

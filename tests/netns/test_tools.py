@@ -221,14 +221,16 @@ def test_pool_records_as_json(two):
     used = two.used()
     assert len(used) == 6
     r = used["172.16.1.10"]
-    assert (r["pool"], r["state"], r["ifname"]) == ("rail0", "used", "net1")
-    assert (r["pod_namespace"], r["pod_name"]) == ("team", "anna")
+    assert (r["pool"], r["state"], r["interface"]) == ("rail0", "used", "net1")
+    assert (r["namespace"], r["pod"]) == ("team", "anna")
 
 
 def test_pool_release(two):
-    assert two.pool("release", "172.16.1.10").returncode == 0
+    p = two.pool("release", "172.16.1.10", check=False)
+    assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # only said what it would do
+    assert two.pool("release", "--yes", "172.16.1.10").returncode == 0
     assert "172.16.1.10" not in two.used()
-    p = two.pool("release", "172.16.1.99", check=False)
+    p = two.pool("release", "--yes", "172.16.1.99", check=False)
     assert p.returncode == 1 and "172.16.1.99" in p.stderr and p.stderr.count("\n") == 1
 
 
