@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ADD of every network of a pod. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "cni/all_in_one_private.h"
+#include "cni/delegate.h"
 
 struct undo_chain {
 	struct aio *x;
@@ -115,10 +117,41 @@ static void take_macs(struct aio *x, struct attach *a)
 	}
 }
 
+static int find_plugin(const struct aio *x, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	auto_buf struct buf path;
+	int r;
+
+	buf_init(&path, PATH_MAX);
+	r = cni_delegate_find(p->type, x->call->path, &path, e);
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+}
+
+/* A plugin that is not installed is told before anything is changed. */
+static int find_plugins(const struct aio *x, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++) {
+		const struct aio_net *net = &x->nets[i];
+		struct aio_plugin first = aio_main(net);
+
+		if (!net->native)
+			r = find_plugin(x, i, &first, e);
+		for (size_t k = 0; r >= 0 && k < net->n_before; k++)
+			r = find_plugin(x, i, &net->before[k], e);
+		for (size_t k = 0; r >= 0 && k < net->n_after; k++)
+			r = find_plugin(x, i, &net->after[k], e);
+	}
+	return r;
+}
+
 static int add_all(struct aio *x, struct attach *a, struct err *e)
 {
-	int r = attach_facts(a, e);
+	int r = find_plugins(x, e);
 
+	if (r >= 0)
+		r = attach_facts(a, e);
 	if (r >= 0)
 		r = run_mains(x, a, e);
 	if (r >= 0)

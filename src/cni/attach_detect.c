@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/loop.h"
@@ -81,29 +82,43 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* Which conflicts were found goes into *again (rails by index); anything worse is an error. */
-static int judge(struct attach *a, const struct round *round, bool *again, struct err *e)
+/* probe_words() names the interface; where the rail has a label, that says it better. */
+static void words(const struct rail *rail, const struct probe *p, struct err *e)
 {
+	struct err why = ERR_INIT;
+	size_t skip = strlen("rail : ") + strlen(rail->ifname);
+
+	probe_words(p, &why);
+	if (!rail->label || strncmp(why.text, "rail ", 5) != 0 || strlen(why.text) < skip)
+		skip = 0;
+	err_kind(e, why.kind ? why.kind : ERR_AGAIN, why.code ? why.code : -EIO, "%s",
+		 why.text + skip);
+}
+
+/* 1: all is well; 0: there are conflicts; anything worse is an error. */
+static int judge(struct attach *a, const struct round *round, struct err *e)
+{
+	int well = 1;
+
 	for (size_t i = 0; i < round->n; i++) {
 		const struct probe *p = &round->p[i];
 		struct rail *rail = &a->rails[round->owner[i]];
 
-		if (p->state == PROBE_CONFLICT)
+		if (p->state == PROBE_CONFLICT) {
+			well = 0;
 			continue;
+		}
 		if (p->state != PROBE_OK && p->state != PROBE_NONE) {
-			probe_words(p, e);
-			err_default_kind(e, ERR_AGAIN);
+			words(rail, p, e);
 			return rail_err(rail, e && e->code ? e->code : -EHOSTUNREACH, e);
 		}
 		if (p->want_conflict)
 			VEC_PUSH(rail->quiet, rail->n_quiet) = p->ip;
 	}
-	for (size_t i = 0; i < round->n; i++)
-		again[round->owner[i]] |= round->p[i].state == PROBE_CONFLICT;
-	return 0;
+	return well;
 }
 
-/* Takes what is in conflict from each rail concerned. *left: conflicts met. */
+/* Takes what is in conflict from each rail concerned. */
 static int give_up_addresses(struct attach *a, const struct round *round, struct err *e)
 {
 	for (size_t i = 0; i < round->n; i++) {
@@ -120,29 +135,46 @@ static int give_up_addresses(struct attach *a, const struct round *round, struct
 	return 0;
 }
 
-static int still_in_conflict(struct attach *a, const struct round *round, struct err *e)
+/* The conflict that a rail met last, in words. */
+static const struct probe *conflict_of(const struct round *round, size_t rail)
 {
-	for (size_t i = 0; i < round->n; i++) {
-		if (round->p[i].state != PROBE_CONFLICT)
-			continue;
-		probe_words(&round->p[i], e);
-		if (e)
-			e->kind = ERR_AGAIN;
-		return rail_err(&a->rails[round->owner[i]], -EADDRINUSE, e);
-	}
-	return 0;
+	for (size_t i = 0; i < round->n; i++)
+		if (round->owner[i] == rail && round->p[i].state == PROBE_CONFLICT)
+			return &round->p[i];
+	return NULL;
 }
 
-static int ask_rails_again(struct attach *a, const bool *again, struct err *e)
+static int in_conflict(const struct attach *a, size_t rail, const struct probe *p, struct err *e)
+{
+	words(&a->rails[rail], p, e);
+	return rail_err(&a->rails[rail], -EADDRINUSE, e);
+}
+
+/* No other address is to be had: what the reader wants to know first is the conflict. */
+static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
+		    struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	words(&a->rails[rail], p, &why);
+	err_wrap(e, code, "%s; another address was asked for", why.text);
+	return rail_err(&a->rails[rail], code, e);
+}
+
+static int ask_rails_again(struct attach *a, const struct round *round, bool last, struct err *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
-		if (!again[i])
+		const struct probe *p = conflict_of(round, i);
+
+		if (!p)
 			continue;
+		if (last)
+			return in_conflict(a, i, p, e);
 		r = attach_ask_again(a, i, e);
 		if (r < 0)
-			return rail_err(&a->rails[i], r, e);
+			return no_other(a, i, p, r, e);
 	}
 	return r;
 }
@@ -151,8 +183,6 @@ static int ask_rails_again(struct attach *a, const bool *again, struct err *e)
 static int one_round(struct attach *a, const struct probe_limits *l, bool last, struct err *e)
 {
 	__attribute__((cleanup(round_done))) struct round round = {0};
-	auto_free bool *again = xcalloc(a->n_rails, sizeof(*again));
-	bool any = false;
 	int r;
 
 	for (size_t i = 0; i < a->n_rails; i++)
@@ -162,18 +192,12 @@ static int one_round(struct attach *a, const struct probe_limits *l, bool last, 
 		return 1;
 	r = probe_run(a->netns, round.p, round.n, l, e);
 	if (r >= 0)
-		r = judge(a, &round, again, e);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < a->n_rails; i++)
-		any |= again[i];
-	if (!any)
-		return 1;
+		r = judge(a, &round, e);
+	if (r != 0)
+		return r < 0 ? r : 1;
 	/* Even when we give up: the next pod shall not get the same address. */
 	r = give_up_addresses(a, &round, e);
-	if (r >= 0 && last)
-		return still_in_conflict(a, &round, e);
-	return r < 0 ? r : ask_rails_again(a, again, e);
+	return r < 0 ? r : ask_rails_again(a, &round, last, e);
 }
 
 static int bring_up(struct attach *a, struct err *e)
