@@ -209,6 +209,8 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 		defaults(f, family, &l);
 	else
 		r = named(f, names, n, family, &l, e);
+	if (r < 0)
+		err_wrap(e, r, "choose pools for '%s'", a->who.ifname);
 	if (r == 0 && l.n > 0)
 		r = filter(f, a, family, &l, e);
 	if (r < 0) {
