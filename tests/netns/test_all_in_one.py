@@ -209,8 +209,8 @@ def test_failure_on_the_last_rail_undoes_the_others(eight):
     nets = lab.all_networks(coordinator=CO)
     nets[-1]["plugins"][0]["ipam"]["default_ipv4_ippool"] = ["nope"]
     before = state(lab.node), pod.state()
-    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["'nope'", "net8"])
-    assert "rail7" in e["msg"] and lab.used() == {}
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["'nope'", "net8"])
+    assert lab.used() == {}
     assert (state(lab.node), pod.state()) == before
 
 
