@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spiderpool IPAM: as a plugin of its own between real namespaces, and in process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "cni/spiderpool.h"
+#include "cni_invoke.h"
+#include "ipam_lab.h"
+#include "kern/addr.h"
+#include "kern/link.h"
+#include "kern/netns.h"
+
+/* "net1" in the pod is a veth whose other end, "far" in another namespace, is the network. */
+struct world {
+	struct ipam_lab lab;
+	int pod, far;
+	char netns[64];
+};
+
+static struct world w;
+
+static void add_link(struct err *e)
+{
+	struct link_spec s = LINK_SPEC_INIT;
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *wire = NULL;
+
+	s.name = "net1";
+	s.kind = "veth";
+	s.peer_name = "far";
+	s.peer_netns_fd = w.far;
+	s.peer_up = true;
+	if (nl_open(&wire, NL_ROUTE, w.pod, e) < 0)
+		fail_msg("%s", e->text);
+	link_add(b, &s);
+	if (nl_batch_commit(wire, b, e) < 0)
+		fail_msg("%s", e->text);
+}
+
+/* The network's host has these addresses. */
+static void far_has(const char *net)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *wire = NULL;
+	struct err e = ERR_INIT;
+	struct ipnet n = il_net(net);
+	struct link link;
+
+	assert_int_equal(nl_open(&wire, NL_ROUTE, w.far, &e), 0);
+	assert_int_equal(link_get(wire, "far", &link, &e), 0);
+	addr_add(b, link.index, "far", &n, ADDR_NODAD);
+	if (nl_batch_commit(wire, b, &e) < 0)
+		fail_msg("%s", e.text);
+}
+
+#define POOLS                                                                                      \
+	"[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\ngateway=10.0.0.1\n"            \
+	"route=10.9.0.0/16 via 10.0.0.2\n"                                                         \
+	"[pool rail1]\nsubnet=10.0.1.0/24\nips=10.0.1.10-10.0.1.19\n"                              \
+	"[pool six]\nsubnet=fd00::/64\nips=fd00::10-fd00::ff\n"
+
+static int setup(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&w.lab);
+	w.lab.paths.now_ms = NULL;
+	il_write(&w.lab, "/pools/rails.conf", POOLS);
+	if (netns_new(true, &w.pod, &e) < 0 || netns_new(true, &w.far, &e) < 0)
+		fail_msg("%s", e.text);
+	snprintf(w.netns, sizeof(w.netns), "/proc/%d/fd/%d", getpid(), w.pod);
+	add_link(&e);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(w.pod);
+	close(w.far);
+	il_drop(&w.lab);
+	return 0;
+}
+
+#define IPAM(more)                                                                                 \
+	"\"ipam\":{\"type\":\"spiderpool\",\"pool_dir\":\"/pools\",\"state_dir\":\"/state\"" more  \
+	"}"
+#define CONF(version, more)                                                                        \
+	"{\"cniVersion\":\"" version "\",\"name\":\"rails\",\"type\":\"macvlan\"," IPAM(more) "}"
+#define RAIL0 ",\"default_ipv4_ippool\":[\"rail0\"]"
+
+static struct invocation call(const char *command, const char *conf)
+{
+	return (struct invocation){.plugin = &cni_spiderpool,
+				   .command = command,
+				   .ifname = "net1",
+				   .netns = w.netns,
+				   .root = w.lab.dir,
+				   .conf = conf};
+}
+
+static size_t records(const char *state)
+{
+	auto_ipam struct ipam *i = il_open(&w.lab);
+	auto_free struct ipam_record *v = NULL;
+	struct err e = ERR_INIT;
+	size_t n = 0, count = 0;
+
+	if (ipam_records(i, &v, &n, &e) < 0)
+		fail_msg("%s", e.text);
+	for (size_t k = 0; k < n; k++)
+		count += strcmp(v[k].state, state) == 0;
+	return count;
+}
+
+/* What a call says contains this. */
+static void says(const struct invocation *v, int status, const char *part)
+{
+	auto_answer struct answer a = invoke(v);
+
+	assert_has(a.out.p, part);
+	assert_int_equal(a.status, status);
+}
+
+/* --- results --- */
+
+static void test_add(void **state)
+{
+	struct invocation v = call("ADD", CONF("0.3.1", RAIL0));
+
+	(void)state;
+	/* Neither interfaces nor an interface's index: the original's bytes. */
+	expect(&v, 0,
+	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.10/24\","
+	       "\"gateway\":\"10.0.0.1\"}],\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\"}"
+	       ",{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\"}],\"dns\":{}}");
+	v.conf = CONF("1.0.0", RAIL0 ",\"CLEAN_Gateway\":true");
+	expect(&v, 0,
+	       "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":\"10.0.0."
+	       "1\"}],\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\"}]}");
+	v.ifname = "net2";
+	v.conf = CONF("1.0.0",
+		      ",\"default_ipv4_ippool\":[\"rail1\"],\"default_ipv6_ippool\":[\"s*\"]");
+	expect(&v, 0,
+	       "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.1.10/24\"},{\"address\":\"fd00::"
+	       "10/64\"}]}");
+	assert_int_equal(records("used"), 3);
+}
+
+static void test_del_and_check(void **state)
+{
+	struct invocation add = call("ADD", CONF("1.0.0", RAIL0)),
+			  check = call("CHECK",
+				       CONF("1.0.0", RAIL0 "},\"prevResult\":{\"ips\":[{"
+							   "\"address\":\"10.0.0.10/24\"}]")),
+			  del = call("DEL", CONF("1.0.0", RAIL0));
+
+	(void)state;
+	says(&check, 1, "no address is held by container c1 interface net1");
+	says(&add, 0, "10.0.0.10/24");
+	expect(&check, 0, "");
+	check.conf =
+		CONF("1.0.0", RAIL0 "},\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.11/24\"}]");
+	says(&check, 1, "net1 holds 10.0.0.10/24, which is not in prevResult");
+	/* Without namespace, pools or a pool that it knows; as often as one likes. */
+	del.netns = "/run/netns/not-there";
+	il_write(&w.lab, "/pools/rails.conf", "rubbish");
+	expect(&del, 0, "");
+	expect(&del, 0, "");
+	il_write(&w.lab, "/pools/rails.conf", POOLS);
+	assert_int_equal(records("used"), 0);
+	says(&add, 0, "10.0.0.11/24"); /* .10 rests */
+	/* But a journal that cannot be read is no success. */
+	il_write(&w.lab, "/state/journal", "rubbish\nrubbish\n");
+	says(&del, 1, "journal '/state/journal': line 1 is damaged");
+}
+
+static void test_namespace_first(void **state)
+{
+	struct invocation v = call("ADD", CONF("1.0.0", RAIL0));
+
+	(void)state;
+	v.netns = "/run/netns/not-there";
+	says(&v, 1, "failed to GetNS \\\"/run/netns/not-there\\\" for pod: failed to Statfs");
+	assert_int_equal(records("used"), 0);
+}
+
+/* --- configuration --- */
+
+static void test_conf_refused(void **state)
+{
+	static const struct {
+		const char *conf, *why;
+	} bad[] = {
+		{CONF("1.0.0", RAIL0 ",\"log_level\":\"loud\""), "unsupported log level loud"},
+		{CONF("1.0.0", ",\"default_ipv4_ippool\":\"rail0\""),
+		 "conf.ipam.default_ipv4_ippool"},
+		{CONF("1.0.0", ",\"default_ipv4_ippool\":[\"rial0\"]"), "did you mean 'rail0'?"},
+		{CONF("1.0.0", RAIL0 ",\"log_file_max_size\":\"big\""),
+		 "conf.ipam.log_file_max_size wants a whole number"},
+		{CONF("1.0.0", RAIL0 ",\"detect\":{\"tries\":0}"), "conf.ipam.detect.tries"},
+		{CONF("1.0.0", RAIL0 "},\"runtimeConfig\":{\"ips\":[\"10.0.0.300\"]"),
+		 "conf.runtimeConfig.ips: '10.0.0.300' is not an address"},
+		{CONF("1.0.0", RAIL0 ",\"match_master_subnet\":true"),
+		 "match_master_subnet wants conf.master or conf.deviceID"},
+		{"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"spiderpool\","
+		 "\"pool_dir\":\"pools\"}}",
+		 "conf.ipam.pool_dir is 'pools', wants an absolute path"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct invocation v = call("ADD", bad[i].conf);
+
+		says(&v, 1, bad[i].why);
+	}
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_log_file(void **state)
+{
+	struct invocation v = call(
+		"ADD", CONF("1.0.0", RAIL0 ",\"log_level\":\"WARN\",\"log_file_max_size\":\"1\","
+					   "\"log_file_max_age\":30,\"log_file_max_count\":-1,"
+					   "\"log_file_path\":\"/nowhere/at/all/x.log\""));
+
+	(void)state;
+	says(&v, 0, "10.0.0.10/24");
+	log_threshold = LOG_NONE;
+}
+
+static void test_server_socket(void **state)
+{
+	struct invocation v = call(
+		"ADD", CONF("1.0.0", RAIL0 ",\"ipam_unix_socket_path\":\"/run/spiderpool.sock\""));
+
+	(void)state;
+	says(&v, 0, "10.0.0.10/24");
+	il_write(&w.lab, "/run/spiderpool.sock", "");
+	says(&v, 1, "conf.ipam.ipam_unix_socket_path: '/run/spiderpool.sock' is there");
+	says(&v, 1, "\"code\":50");
+	v.command = "DEL";
+	expect(&v, 0, "");
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_certain_addresses(void **state)
+{
+	struct invocation v =
+		call("ADD", CONF("1.0.0", RAIL0 "},\"runtimeConfig\":{\"ips\":[\"10.0.0.15/24\"]"));
+
+	(void)state;
+	says(&v, 0, "\"address\":\"10.0.0.15/24\"");
+	v.ifname = "net2";
+	says(&v, 1, "NIC net2 asks for 10.0.0.15 of pool 'rail0', which container c1 net1 has");
+	v.conf = CONF("1.0.0", RAIL0 "},\"args\":{\"cni\":{\"ips\":[\"10.0.0.16\"]}");
+	says(&v, 0, "10.0.0.16/24");
+	v.ifname = "net3";
+	v.conf = CONF("1.0.0", RAIL0);
+	v.args = "IgnoreUnknown=1;IP=10.0.0.17;K8S_POD_NAME=a;K8S_POD_NAMESPACE=ns";
+	says(&v, 0, "10.0.0.17/24");
+	v.ifname = "net4";
+	v.args = "IP=10.7.0.1";
+	says(&v, 1, "asks for 10.7.0.1, which none of its pools [rail0] can give");
+}
+
+/* --- GC, STATUS --- */
+
+static void test_gc(void **state)
+{
+	struct invocation
+		v = call("ADD", CONF("1.1.0", RAIL0)),
+		gc = call(
+			"GC",
+			"{\"cniVersion\":\"1.1.0\",\"name\":\"rails\"," IPAM(
+				RAIL0) ",\"cni.dev/valid-attachments\":[{\"containerID\":\"c2\",\"ifname\":\"net1\"}]}");
+
+	(void)state;
+	says(&v, 0, "10.0.0.10/24");
+	v.id = "c2";
+	says(&v, 0, "10.0.0.11/24");
+	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"others\"," IPAM(RAIL0) "}";
+	v.id = "c3";
+	says(&v, 0, "10.0.0.12/24");
+	expect(&gc, 0, "");
+	assert_int_equal(records("used"), 2);
+	assert_int_equal(records("resting"), 1);
+}
+
+static void test_status(void **state)
+{
+	struct invocation v = call("STATUS", CONF("1.1.0", RAIL0)),
+			  add = call("ADD", CONF("1.1.0", RAIL0));
+	struct err e = ERR_INIT;
+
+	(void)state;
+	expect(&v, 0, "");
+	il_write(&w.lab, "/pools/rails.conf", "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10\n");
+	says(&add, 0, "10.0.0.10/24");
+	says(&v, 1, "all IP addresses used out");
+	says(&v, 1, "\"code\":50");
+	il_write(&w.lab, "/pools/rails.conf", "[pool rail0]\n");
+	says(&v, 1, "rails.conf:1: no subnet");
+	assert_int_equal(file_remove(&w.lab.root, "/pools/rails.conf", &e), 0);
+	says(&v, 1, "no pool in '/pools'");
+	il_write(&w.lab, "/state/journal", "unirail-journal 9 x\n");
+	says(&v, 1, "has format 9");
+}
+
+/* --- detection --- */
+
+#define DETECT                                                                                     \
+	RAIL0 ",\"enable_ip_conflict_detection\":true,\"detect\":{\"tries\":2,\"interval_ms\":40," \
+	      "\"total_ms\":5000}"
+
+static void test_conflict(void **state)
+{
+	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
+
+	(void)state;
+	far_has("10.0.0.10/24");
+	far_has("10.0.0.11/24");
+	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
+	assert_int_equal(records("quarantined"), 2);
+	assert_int_equal(records("used"), 1);
+	/* The next pod does not meet them again. */
+	v.id = "c2";
+	v.conf = CONF("1.0.0", RAIL0);
+	says(&v, 0, "10.0.0.13/24");
+}
+
+static void test_too_many_conflicts(void **state)
+{
+	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
+
+	(void)state;
+	far_has("10.0.0.10/24");
+	far_has("10.0.0.11/24");
+	far_has("10.0.0.12/24");
+	says(&v, 1,
+	     "ip conflict: pod's interface net1 with an conflicting ip 10.0.0.12, 10.0.0.12 "
+	     "is located at ");
+	says(&v, 0, "10.0.0.13/24");
+	assert_int_equal(records("quarantined"), 3);
+	assert_int_equal(records("used"), 1);
+}
+
+static void test_gateway(void **state)
+{
+	struct invocation v = call(
+		"ADD", CONF("1.0.0", RAIL0 ",\"enable_gateway_detection\":true,\"detect\":{"
+					   "\"tries\":2,\"interval_ms\":40,\"total_ms\":2500}"));
+
+	(void)state;
+	says(&v, 1, "gateway 10.0.0.1 is unreachable");
+	assert_int_equal(records("used"), 0);
+	far_has("10.0.0.1/24");
+	says(&v, 0, "10.0.0.11/24");
+}
+
+static void test_detection_from_settings(void **state)
+{
+	struct invocation v = call("ADD", CONF("1.0.0", RAIL0 ",\"detect\":{\"total_ms\":5000}"));
+
+	(void)state;
+	il_write(&w.lab, "/pools/settings.conf", "[settings]\nconflict_detection = yes\n");
+	far_has("10.0.0.10/24");
+	says(&v, 0, "10.0.0.11/24");
+	v.id = "c2";
+	v.conf = CONF("1.0.0", RAIL0 ",\"enable_ip_conflict_detection\":false");
+	says(&v, 0, "10.0.0.12/24");
+}
+
+static void test_link_not_there(void **state)
+{
+	struct invocation v = call("ADD", CONF("1.0.0", DETECT));
+
+	(void)state;
+	v.ifname = "net9";
+	says(&v, 1, "failed to get link: ");
+	assert_int_equal(records("used"), 0);
+	v.conf = CONF("1.0.0", RAIL0); /* nothing asked of it: ptp makes its link later */
+	says(&v, 0, "/24");
+}
+
+/* A process of its own finds the master by its netconf, in the host's namespace: here "far". */
+static void test_master_subnet(void **state)
+{
+	struct invocation v =
+		call("ADD", "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"master\":\"far\"," IPAM(
+				    ",\"default_ipv4_ippool\":[\"rail*\"],\"match_master_subnet\":"
+				    "true") "}");
+	struct netns_visit visit = NETNS_VISIT_INIT;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(netns_enter(w.far, &visit, &e), 0);
+	says(&v, 1, "of rail0 not found on master \\\"far\\\", which has ");
+	far_has("10.0.1.200/24");
+	says(&v, 0, "10.0.1.10/24");
+	netns_leave(&visit);
+}
+
+/* --- in process --- */
+
+enum { RAILS = 8 };
+
+struct pod {
+	struct cni_call call;
+	struct cni_ipam_call calls[RAILS];
+	struct json_doc *docs[RAILS];
+	char names[RAILS][8];
+	struct cni_result out[RAILS];
+	struct cni_ipam_flags flags[RAILS];
+};
+
+static void pod_add(struct pod *p, size_t i, const char *conf)
+{
+	struct err e = ERR_INIT;
+
+	if (json_parse(&p->docs[i], span_of(conf), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	snprintf(p->names[i], sizeof(p->names[i]), "net%zu", i + 1);
+	p->calls[i] = (struct cni_ipam_call){.call = &p->call,
+					     .doc = p->docs[i],
+					     .conf = json_root(p->docs[i]),
+					     .name = "rails",
+					     .ifname = p->names[i],
+					     .version = CNI_1_1_0};
+}
+
+static struct pod pod(void)
+{
+	return (struct pod){.call = {.command = "ADD",
+				     .container_id = "c1",
+				     .netns = w.netns,
+				     .ifname = "net1",
+				     .args_text = "",
+				     .path = "/nowhere",
+				     .root = w.lab.root}};
+}
+
+static void pod_done(struct pod *p)
+{
+	for (int i = 0; i < RAILS; i++) {
+		json_free(p->docs[i]);
+		cni_result_done(&p->out[i]);
+	}
+}
+
+static void test_rails_at_once(void **state)
+{
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+	char text[IP_TEXT_MAX], want[32];
+	auto_free char *journal = NULL;
+	size_t n, lines = 0;
+
+	(void)state;
+	for (size_t i = 0; i < RAILS; i++)
+		pod_add(&p, i, "{" IPAM(RAIL0) "}");
+	if (cni_ipam_add(p.calls, RAILS, p.out, p.flags, &e) < 0)
+		fail_msg("%s", e.text);
+	for (size_t i = 0; i < RAILS; i++) {
+		snprintf(want, sizeof(want), "10.0.0.%zu/24", 10 + i);
+		assert_int_equal(p.out[i].n_ips, 1);
+		assert_string_equal(ipnet_str(&p.out[i].ips[0].address, text), want);
+		assert_int_equal(p.out[i].ips[0].iface, -1);
+	}
+	/* One change, one fsync. */
+	journal = il_read(&w.lab, "/state/journal", &n);
+	for (size_t i = 0; i < n; i++)
+		lines += journal[i] == '\n';
+	assert_int_equal(lines, 2);
+	assert_int_equal(cni_ipam_check(p.calls, RAILS, &e), 0);
+	assert_int_equal(cni_ipam_del(p.calls, RAILS, &e), 0);
+	assert_int_equal(cni_ipam_del(p.calls, RAILS, &e), 0);
+	assert_int_equal(records("resting"), RAILS);
+	pod_done(&p);
+}
+
+/* A later rail of another kind fails: those before it are given back. */
+static void test_mixed_types_all_or_nothing(void **state)
+{
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
+	pod_add(&p, 1,
+		"{\"ipam\":{\"type\":\"static\",\"addresses\":[{\"address\":\"10.5.0.1/24\"}]}}");
+	pod_add(&p, 2,
+		"{\"ipam\":{\"type\":\"host-local\",\"dataDir\":\"/hl\",\"subnet\":\"10.6.0.0/24\"}}");
+	pod_add(&p, 3, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
+	if (cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(p.out[1].n_ips, 1);
+	assert_int_equal(records("used"), 1);
+	assert_true(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
+	for (int i = 0; i < 3; i++)
+		cni_result_done(&p.out[i]);
+	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
+	assert_int_equal(records("used"), 0);
+	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
+	assert_true(cni_ipam_add(p.calls, 4, p.out, p.flags, &e) < 0);
+	assert_has(e.text, "failed to find plugin \"no-such-ipam\"");
+	assert_int_equal(records("used"), 0);
+	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.3"));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(p.out[i].n_ips, 0);
+	pod_done(&p);
+}
+
+/* What an earlier ADD of the same attachment got is in use: a failing repetition keeps it. */
+static void test_failed_repetition_keeps(void **state)
+{
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
+	pod_add(&p, 1, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
+	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	cni_result_done(&p.out[0]);
+	assert_true(cni_ipam_add(p.calls, 2, p.out, p.flags, &e) < 0);
+	assert_int_equal(records("used"), 1);
+	pod_done(&p);
+}
+
+static void test_two_stores(void **state)
+{
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\n");
+	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
+	pod_add(&p, 1,
+		"{\"ipam\":{\"type\":\"spiderpool\",\"pool_dir\":\"/pools2\",\"state_dir\":\"/s2\","
+		"\"default_ipv4_ippool\":[\"x\"]}}");
+	pod_add(&p, 2, "{" IPAM(RAIL0) "}");
+	assert_int_equal(cni_ipam_add(p.calls, 3, p.out, p.flags, &e), 0);
+	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.10");
+	il_assert_ip(&p.out[1].ips[0].address.ip, "10.8.0.1");
+	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
+	for (int i = 0; i < 3; i++)
+		cni_result_done(&p.out[i]);
+	/* The second store has no more: the first gives back what it just gave. */
+	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
+	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
+	assert_true(cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0);
+	assert_int_equal(records("used"), 0);
+	pod_done(&p);
+}
+
+static void test_args_address_of_several_rails(void **state)
+{
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	p.call.args_text = "IP=10.0.0.12";
+	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
+	pod_add(&p, 1, "{" IPAM(RAIL0) "}");
+	assert_true(cni_ipam_add(p.calls, 2, p.out, p.flags, &e) < 0);
+	assert_int_equal(e.kind, ERR_ENV);
+	assert_has(e.text, "CNI_ARGS asks for address 10.0.0.12 on 2 rails");
+	pod_done(&p);
+}
+
+static void test_conflict_in_process(void **state)
+{
+	struct mac other = {6, {2, 3, 4, 5, 6, 7}};
+	struct pod p = pod();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	pod_add(&p, 0,
+		"{" IPAM(RAIL0
+			 ",\"default_ipv6_ippool\":[\"six\"],"
+			 "\"enable_gateway_detection\":true,\"detect\":{\"total_ms\":700}") "}");
+	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	assert_true(p.flags[0].gateway_detection);
+	assert_false(p.flags[0].conflict_detection);
+	assert_int_equal(p.flags[0].total_ms, 700);
+	assert_int_equal(cni_ipam_conflict(p.calls, &p.out[0].ips[0].address.ip, &other, &e), 0);
+	cni_result_done(&p.out[0]);
+	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	assert_int_equal(p.out[0].n_ips, 2);
+	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.11");
+	il_assert_ip(&p.out[0].ips[1].address.ip, "fd00::10"); /* that one was not in conflict */
+	pod_done(&p);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_add),
+		CASE(test_del_and_check),
+		CASE(test_namespace_first),
+		CASE(test_conf_refused),
+		CASE(test_log_file),
+		CASE(test_server_socket),
+		CASE(test_certain_addresses),
+		CASE(test_gc),
+		CASE(test_status),
+		CASE(test_conflict),
+		CASE(test_too_many_conflicts),
+		CASE(test_gateway),
+		CASE(test_detection_from_settings),
+		CASE(test_link_not_there),
+		CASE(test_master_subnet),
+		CASE(test_rails_at_once),
+		CASE(test_mixed_types_all_or_nothing),
+		CASE(test_failed_repetition_keeps),
+		CASE(test_two_stores),
+		CASE(test_args_address_of_several_rails),
+		CASE(test_conflict_in_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
