@@ -2,9 +2,13 @@
 #ifndef UNIRAIL_TOOLS_POOL_H
 #define UNIRAIL_TOOLS_POOL_H
 
-/* `unirail pool`: pool.c has options and what changes something, pool_view.c what only looks. */
+/* `unirail pool`: pool.c has options and what changes something, pool_view.c and
+ * pool_records.c what only looks. */
 
 #include "ipam/ipam.h"
+#include "wire/json.h"
+
+enum { POOL_TEXT_MAX = 16 << 20 };
 
 struct pool_opts {
 	const char *pool_dir, *state_dir, *root, *output;
@@ -24,6 +28,12 @@ int pool_list(struct pool_tool *t, struct err *e);
 int pool_show(struct pool_tool *t, const char *name, struct err *e);
 int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e);
 int pool_owner(struct pool_tool *t, const char *address, struct err *e);
+
+struct pool_tally {
+	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
+};
+struct pool_tally pool_tally_of(const struct pool *p, const struct ipam_record *v, size_t n);
+void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally *t);
 
 int pool_address(const char *text, struct ipaddr *ret, struct err *e);
 /* "2025-11-21T12:00:00Z" */

@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail pool`: what only looks. */
-#include <errno.h>
+/* `unirail pool list`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
-#include "base/num.h"
 #include "tools/columns.h"
 #include "tools/pool.h"
 #include "tools/tools.h"
 #include "wire/json.h"
 
-enum { TEXT_MAX = 16 << 20, FREE_MAX = 100000 };
+enum { TEXT_MAX = POOL_TEXT_MAX };
 
-struct tally {
-	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
-};
-
-const char *pool_time(int64_t ms, char buf[static 32])
-{
-	time_t s = (time_t)(ms / 1000);
-	struct tm tm;
-
-	if (ms <= 0 || !gmtime_r(&s, &tm))
-		return "";
-	strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return buf;
-}
-
-void pool_owner_words(const struct ipam_record *r, struct buf *b)
-{
-	if (*r->pod_name)
-		buf_printf(b, "%s/%s", r->pod_namespace, r->pod_name);
-	else if (*r->container_id)
-		buf_printf(b, "container %.12s", r->container_id);
-	if (*r->ifname)
-		buf_printf(b, "%s%s", b->len ? " " : "", r->ifname);
-}
-
-static uint64_t *count_of(struct tally *t, const char *state)
+static uint64_t *count_of(struct pool_tally *t, const char *state)
 {
 	const struct {
 		const char *state;
@@ -58,10 +30,10 @@ static uint64_t *count_of(struct tally *t, const char *state)
 	return NULL;
 }
 
-static struct tally tally(const struct pool *p, const struct ipam_record *v, size_t n)
+struct pool_tally pool_tally_of(const struct pool *p, const struct ipam_record *v, size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	struct tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
+	struct pool_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
 	t.reserved = t.total - usable;
 	for (size_t i = 0; i < n; i++) {
@@ -76,7 +48,7 @@ static struct tally tally(const struct pool *p, const struct ipam_record *v, siz
 
 /* --- list --- */
 
-static void row(struct columns *c, const struct pool *p, const struct tally *t)
+static void row(struct columns *c, const struct pool *p, const struct pool_tally *t)
 {
 	char text[IP_TEXT_MAX];
 
@@ -102,7 +74,7 @@ static void list_table(const struct pool_set *s, const struct ipam_record *v, si
 	for (size_t i = 0; i < ARRAY_LEN(head); i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < s->n; i++) {
-		struct tally t = tally(&s->v[i], v, n);
+		struct pool_tally t = pool_tally_of(&s->v[i], v, n);
 
 		row(&c, &s->v[i], &t);
 	}
@@ -122,7 +94,7 @@ static void json_count(struct json_out *j, const char *key, uint64_t n)
 	jo_uint(j, n);
 }
 
-static void json_pool(struct json_out *j, const struct pool *p, const struct tally *t)
+void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally *t)
 {
 	char text[IP_TEXT_MAX];
 	auto_buf struct buf ips;
@@ -160,9 +132,9 @@ static int list_json(const struct pool_set *s, const struct ipam_record *v, size
 	jo_key(&j, "pools");
 	jo_arr(&j);
 	for (size_t i = 0; i < s->n; i++) {
-		struct tally t = tally(&s->v[i], v, n);
+		struct pool_tally t = pool_tally_of(&s->v[i], v, n);
 
-		json_pool(&j, &s->v[i], &t);
+		pool_json(&j, &s->v[i], &t);
 	}
 	jo_end_arr(&j);
 	jo_end_obj(&j);
@@ -197,228 +169,5 @@ int pool_list(struct pool_tool *t, struct err *e)
 		list_empty(t->o);
 	else
 		list_table(s, v, n);
-	return 0;
-}
-
-/* --- show, owner --- */
-
-static void json_record(struct json_out *j, const struct ipam_record *r)
-{
-	char text[IP_TEXT_MAX], when[32], mac[MAC_TEXT_MAX];
-
-	jo_obj(j);
-	jo_kstr(j, "address", ip_str(&r->ip, text));
-	jo_kstr(j, "pool", r->pool);
-	jo_kstr(j, "state", r->state);
-	jo_kstr(j, "namespace", r->pod_namespace);
-	jo_kstr(j, "pod", r->pod_name);
-	jo_kstr(j, "podUid", r->pod_uid);
-	jo_kstr(j, "interface", r->ifname);
-	jo_kstr(j, "containerId", r->container_id);
-	jo_kstr(j, "network", r->network);
-	jo_kstr(j, "since", pool_time(r->since_ms, when));
-	jo_kstr(j, "until", pool_time(r->until_ms, when));
-	if (r->other.len)
-		jo_kstr(j, "heldBy", mac_str(&r->other, mac));
-	jo_end_obj(j);
-}
-
-static void record_row(struct columns *c, const struct ipam_record *r)
-{
-	char text[IP_TEXT_MAX], when[32], mac[MAC_TEXT_MAX];
-	auto_buf struct buf pod;
-
-	buf_init(&pod, 1024);
-	if (*r->pod_name)
-		buf_printf(&pod, "%s/%s", r->pod_namespace, r->pod_name);
-	else if (r->other.len)
-		buf_printf(&pod, "held by %s", mac_str(&r->other, mac));
-	columns_add(c, ip_str(&r->ip, text));
-	columns_add(c, r->state);
-	columns_add(c, pod.p);
-	columns_add(c, r->ifname);
-	columns_addf(c, "%.12s", r->container_id);
-	columns_add(c, r->network);
-	columns_add(c, pool_time(r->since_ms, when));
-	columns_add(c, pool_time(r->until_ms, when));
-}
-
-static void record_head(struct columns *c)
-{
-	static const char *const head[] = {"ADDRESS",	"STATE",   "POD",   "INTERFACE",
-					   "CONTAINER", "NETWORK", "SINCE", "UNTIL"};
-
-	columns_init(c, ARRAY_LEN(head), "");
-	for (size_t i = 0; i < ARRAY_LEN(head); i++)
-		columns_add(c, head[i]);
-}
-
-static int find_pool(struct pool_tool *t, const char *name, const struct pool **ret, struct err *e)
-{
-	const struct pool_set *s = ipam_pools(t->store);
-	const char *near = pool_nearest(s, name);
-
-	*ret = pool_find(s, name);
-	if (*ret)
-		return 0;
-	if (near)
-		return err_set(e, -ENOENT, "no pool '%s'; did you mean '%s'?", name, near);
-	return err_set(e, -ENOENT, "no pool '%s': see 'unirail pool list'", name);
-}
-
-static int show_json(const struct pool *p, const struct ipam_record *v, size_t n)
-{
-	struct tally t = tally(p, v, n);
-	auto_buf struct buf b;
-	struct json_out j;
-
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
-	jo_obj(&j);
-	jo_key(&j, "pool");
-	json_pool(&j, p, &t);
-	jo_key(&j, "records");
-	jo_arr(&j);
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(v[i].pool, p->name) == 0)
-			json_record(&j, &v[i]);
-	jo_end_arr(&j);
-	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
-}
-
-static void show_table(const struct pool *p, const struct ipam_record *v, size_t n)
-{
-	auto_columns struct columns c;
-	size_t rows = 0;
-
-	record_head(&c);
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(v[i].pool, p->name) != 0)
-			continue;
-		record_row(&c, &v[i]);
-		rows++;
-	}
-	if (rows > 0)
-		columns_print(&c, stdout);
-	else
-		printf("all %" PRIu64 " addresses of pool '%s' are free\n",
-		       (uint64_t)ip_set_count(&p->usable), p->name);
-}
-
-int pool_show(struct pool_tool *t, const char *name, struct err *e)
-{
-	auto_free struct ipam_record *v = NULL;
-	const struct pool *p;
-	size_t n = 0;
-	int r = ipam_records(t->store, &v, &n, e);
-
-	if (r == 0)
-		r = find_pool(t, name, &p, e);
-	if (r < 0)
-		return r;
-	if (t->json)
-		return show_json(p, v, n);
-	show_table(p, v, n);
-	return 0;
-}
-
-static int owner_json(const struct ipam_record *rec)
-{
-	auto_buf struct buf b;
-	struct json_out j;
-
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
-	json_record(&j, rec);
-	buf_char(&b, '\n');
-	return help_put(&b);
-}
-
-static int nobody(struct pool_tool *t, const char *address, const struct ipaddr *a, struct err *e)
-{
-	const struct pool *p = pool_of(ipam_pools(t->store), a);
-
-	if (!p)
-		return err_set(e, -ENOENT, "nobody holds %s: it is in no pool", address);
-	if (!ip_set_has(&p->usable, a))
-		return err_set(e, -ENOENT, "nobody holds %s: it is reserved", address);
-	return err_set(e, -ENOENT, "nobody holds %s: it is free in pool '%s'", address, p->name);
-}
-
-int pool_owner(struct pool_tool *t, const char *address, struct err *e)
-{
-	auto_free struct ipam_record *v = NULL;
-	const struct ipam_record *found = NULL;
-	auto_columns struct columns c = {0};
-	struct ipaddr a;
-	size_t n = 0;
-	int r = pool_address(address, &a, e);
-
-	if (r == 0)
-		r = ipam_records(t->store, &v, &n, e);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++)
-		if (ip_eq(&v[i].ip, &a))
-			found = &v[i];
-	if (!found)
-		return nobody(t, address, &a, e);
-	if (t->json)
-		return owner_json(found);
-	record_head(&c);
-	record_row(&c, found);
-	columns_print(&c, stdout);
-	return 0;
-}
-
-/* --- free --- */
-
-static int free_json(const struct pool *p, const struct ipaddr *v, size_t n)
-{
-	char text[IP_TEXT_MAX];
-	auto_buf struct buf b;
-	struct json_out j;
-
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
-	jo_obj(&j);
-	jo_kstr(&j, "pool", p->name);
-	jo_key(&j, "free");
-	jo_arr(&j);
-	for (size_t i = 0; i < n; i++)
-		jo_str(&j, ip_str(&v[i], text));
-	jo_end_arr(&j);
-	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
-}
-
-int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e)
-{
-	auto_free struct ipaddr *v = NULL;
-	char text[IP_TEXT_MAX];
-	const struct pool *p;
-	uint64_t max;
-	size_t n = 0;
-	int r;
-
-	if (num_u64(span_of(count), 1, FREE_MAX, &max) < 0)
-		return err_set(e, -EINVAL, "'%s' is not a number from 1 to %d", count, FREE_MAX);
-	r = ipam_load_pools(t->store, e);
-	if (r == 0)
-		r = find_pool(t, name, &p, e);
-	if (r == 0)
-		r = ipam_free_list(t->store, p, (size_t)max, &v, &n, e);
-	if (r < 0)
-		return r;
-	if (t->json)
-		return free_json(p, v, n);
-	for (size_t i = 0; i < n; i++)
-		puts(ip_str(&v[i], text));
-	if (n == 0)
-		fprintf(stderr, "no address of pool '%s' is free: see 'unirail pool show %s'\n",
-			p->name, p->name);
 	return 0;
 }

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+#include "tools/tools.h"
+#include "wire/json.h"
+
+/* main.c's, which is no part of the library. */
+const struct applet applets[] = {{0}};
+
+static struct ipam_lab lab;
+
+#define POOLS                                                                                      \
+	"[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\ngateway=10.0.0.1\n"            \
+	"[pool wide]\nsubnet=fd00::/64\ndefault=yes\n[reserved]\nips=10.0.0.19\n"
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	lab.paths.now_ms = NULL;
+	il_pools(&lab, POOLS);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+struct said {
+	int status;
+	char *out, *err;
+};
+
+static void said_done(struct said *s)
+{
+	free(s->out);
+	free(s->err);
+}
+#define auto_said __attribute__((cleanup(said_done)))
+
+static int redirect(int fd, const char *path, int *saved)
+{
+	auto_free char *host = il_path(&lab, path);
+	int to = open(host, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(to >= 0);
+	*saved = dup(fd);
+	dup2(to, fd);
+	return close(to);
+}
+
+static void restore(int fd, int saved)
+{
+	dup2(saved, fd);
+	close(saved);
+}
+
+/* `unirail pool WORDS...` on the lab's folders. */
+static struct said run(const char *words)
+{
+	auto_free char *line =
+		xasprintf("pool %s --root %s --pool-dir /pools --state-dir /state", words, lab.dir);
+	char *argv[32] = {0};
+	struct said s = {0};
+	int argc = 0, out, err;
+	size_t n;
+
+	for (char *w = strtok(line, " "); w; w = strtok(NULL, " "))
+		argv[argc++] = w;
+	fflush(stdout);
+	redirect(1, "/out", &out);
+	redirect(2, "/err", &err);
+	s.status = pool_main(argc, argv);
+	fflush(stdout);
+	restore(1, out);
+	restore(2, err);
+	s.out = il_read(&lab, "/out", &n);
+	s.err = il_read(&lab, "/err", &n);
+	return s;
+}
+
+static void says(const char *words, int status, const char *out, const char *err)
+{
+	auto_said struct said s = run(words);
+
+	assert_has(s.out, out);
+	assert_has(s.err, err);
+	if (s.status != status)
+		fail_msg("'%s' exits with %d: %s", words, s.status, s.err);
+}
+
+static void take_for_pod(const char *id, const char *pod)
+{
+	static const char *const names[] = {"rail0"};
+	struct ipam_ask a = {.who = {.container_id = id,
+				     .ifname = "net1",
+				     .pod_namespace = "team",
+				     .pod_name = pod,
+				     .network = "rails"},
+			     .pools4 = names,
+			     .n_pools4 = 1};
+	auto_ipam struct ipam *i = il_open(&lab);
+	struct ipam_grant *g;
+	struct err e = ERR_INIT;
+	size_t n;
+
+	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ipam_grants_free(g, n);
+}
+
+static void test_list(void **state)
+{
+	auto_said struct said s;
+	auto_json struct json_doc *doc = NULL;
+	const struct json *pool;
+	struct err e = ERR_INIT;
+	int64_t n;
+
+	(void)state;
+	take_for_pod("c1", "a");
+	says("list", 0,
+	     "POOL   VERSION  SUBNET       USED  TOTAL                 FREE                  RESTING  "
+	     "QUARANTINED  DEFAULT  STATE\n"
+	     "rail0  4        10.0.0.0/24  1     10                    8                     0        "
+	     "0            no       ready\n"
+	     "wide   6        fd00::/64    0     18446744073709551615  ",
+	     "");
+	s = run("list -o json");
+	if (json_parse(&doc, span_of(s.out), 1 << 20, &e) < 0)
+		fail_msg("%s", e.text);
+	pool = json_at(json_get(json_root(doc), "pools"), 0);
+	assert_string_equal(json_string(json_get(pool, "name")), "rail0");
+	assert_int_equal(json_int(json_get(pool, "used"), &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(json_int(json_get(pool, "reserved"), &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(json_int(json_get(pool, "free"), &n), 0);
+	assert_int_equal(n, 8);
+	assert_string_equal(json_string(json_get(pool, "gateway")), "10.0.0.1");
+}
+
+static void test_empty(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
+	says("list", 0, "no pool in '/pools'. A file there makes one, such as rails.conf with", "");
+	says("list", 0, "[pool rail0]", "");
+	says("list -o json", 0, "\"pools\": []", "");
+	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/40\n");
+	says("list", 1, "", "unirail pool list: pool folder '/pools': rails.conf:2: subnet");
+}
+
+static void test_show_and_owner(void **state)
+{
+	(void)state;
+	says("show rail0", 0, "all 9 addresses of pool 'rail0' are free", "");
+	take_for_pod("0123456789abcdef", "a");
+	says("show rail0", 0, "10.0.0.10  used   team/a  net1       0123456789ab  rails", "");
+	says("show rail0 -o json", 0, "\"containerId\": \"0123456789abcdef\"", "");
+	says("show rail", 1, "", "no pool 'rail'; did you mean 'rail0'?");
+	says("owner 10.0.0.10", 0, "team/a", "");
+	says("owner 10.0.0.10 -o json", 0, "\"pod\": \"a\"", "");
+	says("owner 10.0.0.11", 1, "", "nobody holds 10.0.0.11: it is free in pool 'rail0'");
+	says("owner 10.0.0.19", 1, "", "it is reserved");
+	says("owner 10.9.0.1", 1, "", "it is in no pool");
+	says("owner 10.0.0.999", 1, "", "'10.0.0.999' is not an address");
+}
+
+static void test_next_free(void **state)
+{
+	(void)state;
+	take_for_pod("c1", "a");
+	says("free rail0 3", 0, "10.0.0.11\n10.0.0.12\n10.0.0.13\n", "");
+	says("free wide 2", 0, "fd00::1\nfd00::2\n", "");
+	says("free wide 2 -o json", 0, "\"fd00::2\"", "");
+	says("free rail0 no", 1, "", "'no' is not a number from 1 to");
+	says("free nothing", 1, "", "no pool 'nothing'");
+}
+
+static void test_release(void **state)
+{
+	(void)state;
+	take_for_pod("c1", "a");
+	says("release 10.0.0.10 --dry-run", 0, "would release 10.0.0.10 (used by team/a net1)", "");
+	says("release 10.0.0.10", 1, "would release 10.0.0.10", "say --yes when no running pod");
+	says("owner 10.0.0.10", 0, "team/a", "");
+	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10 (used by team/a net1)", "");
+	says("release 10.0.0.10 --yes", 1, "", "nobody holds 10.0.0.10");
+	take_for_pod("c2", "b");
+	says("release 10.0.0.10 --yes -o json", 0, "\"released\": true", "");
+}
+
+static void test_check(void **state)
+{
+	size_t n;
+	char *text;
+
+	(void)state;
+	says("check", 0, "nothing found", "");
+	take_for_pod("c1", "a");
+	take_for_pod("c2", "b");
+	text = il_read(&lab, "/state/journal", &n);
+	strstr(text, "id=c1")[4] = '7';
+	il_write(&lab, "/state/journal", text);
+	free(text);
+	says("list", 1, "", "line 2 is damaged: see 'unirail pool check'");
+	says("check", 1, "'unirail pool check --repair' keeps every whole line", "");
+	says("check -o json", 1, "\"ok\": false", "");
+	says("check --repair", 0, "line 2 is damaged: held back 10.0.0.10/24", "");
+	says("check", 1, "10.0.0.10 is held back since the journal was repaired", "");
+	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10", "");
+	says("check", 0, "nothing found", "");
+	says("owner 10.0.0.11", 0, "team/b", "");
+}
+
+static void test_mistakes(void **state)
+{
+	(void)state;
+	says("lsit", 2, "", "unirail pool");
+	says("show", 2, "", "unirail pool show");
+	says("list --colour", 2, "", "unknown option '--colour'");
+	says("list -o yaml", 2, "", "is not one of text|json");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_list),      CASE(test_empty),	  CASE(test_show_and_owner),
+		CASE(test_next_free), CASE(test_release), CASE(test_check),
+		CASE(test_mistakes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
