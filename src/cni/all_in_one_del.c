@@ -80,20 +80,34 @@ static void know_ips(struct deleting *d)
 			VEC_PUSH(d->ips, d->n_ips) = addrs[i].net.ip;
 }
 
+static bool has_coordinator(const struct deleting *d)
+{
+	for (size_t i = 0; i < d->x->n_nets; i++)
+		if (d->x->nets[i].co)
+			return true;
+	return false;
+}
+
+/* Before the links: without addresses a second DEL could not tell whose the rules are. */
+static void delete_rules(struct deleting *d)
+{
+	struct err why = ERR_INIT;
+
+	if (has_coordinator(d))
+		note(d, co_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
+}
+
 /* veth0 goes with the rails, in the same message. */
 static void delete_links(struct deleting *d)
 {
 	auto_free const char **names = xcalloc(d->x->n_nets + 1, sizeof(*names));
 	struct err why = ERR_INIT;
-	bool co = false;
 	size_t n = 0;
 
-	for (size_t i = 0; i < d->x->n_nets; i++) {
+	for (size_t i = 0; i < d->x->n_nets; i++)
 		if (d->x->nets[i].native)
 			names[n++] = d->x->nets[i].ifname;
-		co |= d->x->nets[i].co != NULL;
-	}
-	if (co)
+	if (has_coordinator(d))
 		names[n++] = CO_VETH;
 	note(d, attach_delete(&d->a, names, n, &why), &why);
 }
@@ -159,6 +173,7 @@ int aio_del(struct aio *x, struct err *e)
 		return r;
 	run_chained(&d);
 	know_ips(&d);
+	delete_rules(&d);
 	delete_links(&d);
 	coordinators(&d);
 	free_addresses(&d);

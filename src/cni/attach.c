@@ -89,8 +89,23 @@ int attach_make(struct attach *a, struct err *e)
 	return r;
 }
 
+static void fresh(struct nl_wire **w, int netns)
+{
+	struct nl_wire *new;
+
+	if (nl_open(&new, NL_ROUTE, netns, NULL) < 0)
+		return;
+	nl_cleanup(w);
+	*w = new;
+}
+
+/* What failed may have been the conversation itself: half a dump, an answer that is lost. */
 void attach_rollback(struct attach *a)
 {
+	if (!a->undo.n)
+		return;
+	fresh(&a->host, -1);
+	fresh(&a->pod, a->netns);
 	undo_run(&a->undo);
 }
 

@@ -50,11 +50,14 @@ static void add_link(const struct attach *a, const struct rail *rail, struct nl_
 	link_add(b, &s);
 }
 
-/* A batch is carried out in order and not stopped by a failure: what worked is undone. */
+/*
+ * A batch is carried out in order and not stopped by a failure: what worked is undone. So is what
+ * failed, since the failure may be that the answer was lost; only a name that was there is not ours.
+ */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {
 	for (size_t i = 0; i < nl_batch_len(b); i++)
-		a->rails[owner[i]].made = nl_batch_result(b, i) == 0;
+		a->rails[owner[i]].made = nl_batch_result(b, i) != -EEXIST;
 }
 
 static int make_links(struct attach *a, bool in_container, struct err *e)

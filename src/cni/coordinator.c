@@ -114,7 +114,10 @@ static int del(struct cni_call *c, struct err *e)
 		return r;
 	conf_for_del(c, &conf);
 	n = known_ips(&a, &ips);
-	r = co_delete(&a, &conf, ips, n, e);
+	if (conf.mode != CO_DISABLED)
+		r = co_delete_rules(&a, ips, n, e);
+	if (r >= 0)
+		r = co_delete(&a, &conf, ips, n, e);
 	co_conf_done(&conf);
 	return r;
 }

@@ -188,7 +188,10 @@ int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, str
 int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e);
 
 /* --- DEL --- */
-/* Works without pod, namespace and prevResult; ips: what is known of the pod's addresses. */
+/* The pod's rules and marks, while the addresses that tell which are still known. */
+int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
+/* The node's side. Works without pod, namespace and prevResult; ips: what is known of the pod's
+ * addresses. */
 int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
 	      struct err *e);
 

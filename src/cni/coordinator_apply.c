@@ -113,8 +113,11 @@ static int apply_batch(struct co_plan *p, enum co_side side, struct nl_wire *w,
 	}
 	r = n ? nl_batch_commit(w, b, e) : 0;
 	for (size_t i = 0; i < n; i++) {
-		of[i]->done = nl_batch_result(b, i) == 0;
-		if (!of[i]->done && !failed)
+		int one = nl_batch_result(b, i);
+
+		/* A failure may be a lost answer; to undo what was not done does no harm. */
+		of[i]->done = one != -EEXIST;
+		if (one < 0 && !failed)
 			failed = of[i];
 	}
 	return r < 0 && failed ? step_err(failed, nics, r, e) : r;
@@ -160,12 +163,12 @@ static int apply_marks(struct co_plan *p, const struct co_nic *nics, struct err 
 		if (s->what != CO_MARKS)
 			continue;
 		r = nl_open(&w, NL_NETFILTER, p->a->netns, e);
+		s->done = r >= 0; /* before the answer, which may be lost */
 		if (r >= 0)
 			r = nft_reply_marks_set(w, s->ifname, s->num, e);
 		if (r < 0)
 			return step_err(s, nics, err_wrap(e, r, "mark replies of '%s'", s->ifname),
 					e);
-		s->done = true;
 	}
 	return 0;
 }

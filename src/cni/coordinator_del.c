@@ -117,7 +117,7 @@ size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct
 }
 
 /* The pod may live on without this NIC, or its namespace be used again. */
-static int delete_from_pod(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
+int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_free struct rule *rules = NULL;
@@ -125,9 +125,9 @@ static int delete_from_pod(struct attach *a, const struct ipaddr *ips, size_t n,
 	auto_nl struct nl_wire *w = NULL;
 	size_t n_rules = 0, n_gone;
 	bool marks = false;
-	int r = rule_list(a->pod, 0, &rules, &n_rules, e);
+	int r = a->pod ? rule_list(a->pod, 0, &rules, &n_rules, e) : 0;
 
-	if (r < 0)
+	if (r < 0 || !a->pod)
 		return r;
 	gone = xcalloc(n_rules, sizeof(*gone));
 	n_gone = co_rules_to_delete(rules, n_rules, ips, n, gone);
@@ -158,8 +158,6 @@ int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ip
 	r = delete_legacy_rules(a, c, ips, n, b, e);
 	if (r >= 0 && nl_batch_len(b))
 		r = nl_batch_commit(a->host, b, e);
-	if (r >= 0 && a->pod)
-		r = delete_from_pod(a, ips, n, e);
 	return r < 0 ? r : delete_host_veth(a, e);
 }
 

@@ -68,7 +68,7 @@ int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 	add_veth(a, c, host, b);
 	mark_veth(a, nic, host, b);
 	r = nl_batch_commit(a->host, b, e);
-	if (nl_batch_result(b, 0) < 0)
+	if (nl_batch_result(b, 0) == -EEXIST)
 		return r;
 	undo_push(&a->undo, "delete the pod's veth pair", undo_veth, &a, sizeof(a));
 	if (r < 0)
