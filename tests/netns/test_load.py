@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many at once, and dying in the middle."""
+import shutil
 import signal
 
 import pytest
-from lab import link_names, run, state, wait_for
+from lab import counter, link_names, run, state, wait_for
 
 COUNT = 200
 
@@ -98,30 +99,34 @@ def test_pods_at_once(make_lab):
 # --- kill -9 ---
 
 
-def syscalls_of(lab, conf, pod, tmp_path):
-    """Names of the system calls of one ADD, in order."""
-    log = tmp_path / "strace"
-    wrapper = trace(lab, tmp_path, ["-o", str(log)])
-    lab.add(conf, pod, plugins=wrapper, ifname="eth0")
-    lab.delete(conf, pod, ifname="eth0")
-    return [k.split("(")[0] for k in log.read_text().splitlines() if "(" in k and k[0].isalpha()]
-
-
 def trace(lab, tmp_path, options):
     """A plugin folder whose unirail-cni runs under strace with these options."""
-    import itertools
-    if not hasattr(trace, "n"):
-        trace.n = itertools.count()
-    folder = tmp_path / f"traced{next(trace.n)}"
+    folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
-    for name in ("unirail-cni",):
-        f = folder / name
-        f.write_text("#!/bin/sh\nexec strace -qq " + " ".join(options) + f" {lab.plugins}/{name}\n")
-        f.chmod(0o755)
+    f = folder / "unirail-cni"
+    f.write_text("#!/bin/sh\nexec strace -qq " + " ".join(options) + f" {lab.plugins}/unirail-cni\n")
+    f.chmod(0o755)
     return folder
 
 
-MOMENTS = ["sendmsg", "fsync", "write", "setns", "recvmsg", "renameat", "openat", "close"]
+def fresh_pod(lab, call):
+    """A pod that meets the same node and store as the one before, so that the n-th call is the
+    same one: a new journal, but for fdatasync(), which only happens on one that is there."""
+    if call != "fdatasync":
+        shutil.rmtree(lab.state_dir, ignore_errors=True)
+    return lab.pod()
+
+
+def calls_of(lab, conf, call, tmp_path):
+    """How often one ADD makes a system call."""
+    log = tmp_path / "strace"
+    pod = fresh_pod(lab, call)
+    lab.add(conf, pod, plugins=trace(lab, tmp_path, ["-o", str(log), "-e", f"trace={call}"]), ifname="eth0")
+    lab.delete(conf, pod, ifname="eth0")
+    return sum(k.startswith(call + "(") for k in log.read_text().splitlines())
+
+
+MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renameat", "openat", "close"]
 
 
 @pytest.mark.parametrize("call", MOMENTS)
@@ -130,19 +135,22 @@ def test_killed_anywhere_in_add(lab, tmp_path, call):
     the next ADD works."""
     lab.rail_pools(rest="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
-    pod = lab.pod()
-    order = syscalls_of(lab, conf, pod, tmp_path)
-    total = order.count(call)
-    before = state(lab.node), pod.state()
-    moments = sorted({max(1, total * k // 4) for k in range(1, 5)}) if total else []
-    for n in moments:
+    first = lab.pod()  # what an ADD leaves on the node for ever is there from now on
+    lab.add(conf, first, ifname="eth0")
+    lab.delete(conf, first, ifname="eth0")
+    total = calls_of(lab, conf, call, tmp_path)
+    assert total, f"{call} is not called at all"
+    before = state(lab.node)
+    for n in sorted({max(1, total * k // 6) for k in range(1, 7)}):
+        pod = fresh_pod(lab, call)
+        empty = pod.state()
         wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", f"trace={call}", "-e",
                                         f"inject={call}:signal=KILL:when={n}"])
         p = lab.popen("ADD", conf, pod, ifname="eth0", plugins=wrapper)
         p.communicate(timeout=60)
+        assert p.returncode == -signal.SIGKILL, (call, n, total)
         lab.delete(conf, pod, ifname="eth0")
-        after = state(lab.node), pod.state()
-        assert after == before, (call, n, total)
+        assert (state(lab.node), pod.state()) == (before, empty), (call, n, total)
         assert lab.used() == {}, (call, n, total)
     prev = lab.add(conf, pod, ifname="eth0")
     lab.ok("CHECK", {**conf, "prevResult": prev}, pod, ifname="eth0")
@@ -152,12 +160,14 @@ def test_killed_anywhere_in_add(lab, tmp_path, call):
 def test_killed_in_del(lab, tmp_path):
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
-    for n in (1, 2, 3):
+    for n in (1, 2, 4, 6):
         pod = lab.pod()
         lab.add(conf, pod, ifname="eth0")
-        wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", "trace=sendmsg", "-e",
-                                        f"inject=sendmsg:signal=KILL:when={n}"])
-        lab.popen("DEL", conf, pod, ifname="eth0", plugins=wrapper).communicate(timeout=60)
+        wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", "trace=sendto", "-e",
+                                        f"inject=sendto:signal=KILL:when={n}"])
+        p = lab.popen("DEL", conf, pod, ifname="eth0", plugins=wrapper)
+        p.communicate(timeout=60)
+        assert p.returncode == -signal.SIGKILL
         lab.delete(conf, pod, ifname="eth0")
         assert link_names(pod.ns) == ["lo"] and lab.used() == {}
 
