@@ -212,17 +212,23 @@ static int status_plugins(const struct aio *x, size_t i, struct err *e)
 	return r;
 }
 
+static int status_ipam(const struct aio *x, size_t i, struct err *e)
+{
+	const struct cni_ipam_call c = aio_ipam_call(x, i);
+	int r = x->nets[i].native && c.conf ? cni_ipam_status(&c, 1, e) : 0;
+
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+}
+
 int aio_status(struct aio *x, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
-	auto_free struct cni_ipam_call *calls = NULL;
-	size_t n = ipam_calls(x, &calls);
 	int r = nl_open(&w, NL_ROUTE, -1, e);
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = status_rail(w, &x->rails[i], e);
-	if (r >= 0 && n)
-		r = cni_ipam_status(calls, n, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = status_ipam(x, i, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = status_plugins(x, i, e);
 	return r;

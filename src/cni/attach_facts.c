@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/attach.h"
+#include "cni/coordinator.h"
 
 bool rail_has_ipam(const struct rail *rail)
 {
@@ -71,10 +71,10 @@ int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
 	return link_get_index(w, index, ret, e);
 }
 
-/* What somebody may have meant: devices that are no container's end and no loopback. */
+/* What somebody may have meant: no container's end, no overlay's device, no loopback. */
 static bool may_be_master(const struct link *l)
 {
-	return !link_is_loopback(l) && strcmp(l->kind, "veth") != 0;
+	return !link_is_loopback(l) && co_host_link_counts(l->name);
 }
 
 static int no_such_master(struct nl_wire *w, const char *name, int code, struct err *e)
