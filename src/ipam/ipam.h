@@ -110,7 +110,7 @@ struct ipam_record {
 	const char *pool;  /* "" when it is in none any more */
 	const char *state; /* "used" "resting" "quarantined" "sticky" "adopted" */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *network;
-	struct mac other;	    /* quarantined: who answered */
+	const char *other;	    /* quarantined: the MAC that answered; else "" */
 	int64_t since_ms, until_ms; /* epoch; until 0: no end */
 };
 /* By address; free() the list. */

@@ -112,12 +112,13 @@ int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *ot
 {
 	const struct lease *l = lease_find(&i->j.leases, a);
 	struct lease n = LEASE_INIT;
+	char text[MAC_TEXT_MAX];
 
 	n.address = l ? l->address : ipnet_host(a);
 	n.state = LEASE_QUARANTINED;
 	n.at_ms = i->now_ms();
 	if (other)
-		n.other = *other;
+		n.other = mac_str(other, text);
 	return store_commit(i, &n, 1, e);
 }
 

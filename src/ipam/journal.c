@@ -13,7 +13,11 @@
 #include "base/num.h"
 #include "ipam/journal_priv.h"
 
-enum { JOURNAL_MAX = 256 << 20, COMPACT_SLACK = 32 << 10 };
+enum {
+	JOURNAL_MAX = 256 << 20,
+	COMPACT_SLACK = 32 << 10,
+	RECORD_BYTES = 64, /* about what one rail's record takes */
+};
 
 static const char magic[] = "unirail-journal ";
 
@@ -94,6 +98,7 @@ static int replay(struct journal *j, char *text, struct err *e)
 {
 	size_t at = 0, size = (size_t)j->size, number = 1;
 
+	lease_table_reserve(&j->leases, size / RECORD_BYTES);
 	for (; at < size || number == 1; number++) {
 		char *line = text + at, *nl = memchr(line, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - line) : size - at;

@@ -19,14 +19,27 @@ static const char *const words[] = {
 	[LEASE_QUARANTINED] = "quarantine",
 };
 
+/* Keys are compared as numbers: a journal has thousands of them, and each CNI call reads it. */
+enum {
+	KEY_IP = 'i' << 8 | 'p',
+	KEY_TIME = 't',
+};
+static const uint64_t key_sticky = 0x737469636b79; /* "sticky" */
+
 static const struct {
 	char key[8];
+	uint64_t number; /* the key's bytes, as take_key() reads them */
 	size_t offset;
 } texts[] = {
-	{"id", offsetof(struct lease, container_id)}, {"ns", offsetof(struct lease, pod_namespace)},
-	{"pod", offsetof(struct lease, pod_name)},    {"uid", offsetof(struct lease, pod_uid)},
-	{"netns", offsetof(struct lease, netns)},     {"if", offsetof(struct lease, ifname)},
-	{"net", offsetof(struct lease, network)},     {"pool", offsetof(struct lease, pool)},
+	{"id", 0x6964, offsetof(struct lease, container_id)},
+	{"ns", 0x6e73, offsetof(struct lease, pod_namespace)},
+	{"pod", 0x706f64, offsetof(struct lease, pod_name)},
+	{"uid", 0x756964, offsetof(struct lease, pod_uid)},
+	{"netns", 0x6e65746e73, offsetof(struct lease, netns)},
+	{"if", 0x6966, offsetof(struct lease, ifname)},
+	{"net", 0x6e6574, offsetof(struct lease, network)},
+	{"pool", 0x706f6f6c, offsetof(struct lease, pool)},
+	{"mac", 0x6d6163, offsetof(struct lease, other)},
 };
 
 static const char **text_at(struct lease *l, size_t i)
@@ -69,7 +82,7 @@ static void put_word(struct line_writer *w, const struct lease *l)
 
 void line_put(struct line_writer *w, const struct lease *l)
 {
-	char text[MAC_TEXT_MAX];
+	char text[IP_TEXT_MAX];
 
 	if (!w->begun || l->state != w->last.state || l->at_ms != w->last.at_ms)
 		put_word(w, l);
@@ -81,9 +94,7 @@ void line_put(struct line_writer *w, const struct lease *l)
 	}
 	if (l->sticky != w->last.sticky)
 		buf_printf(w->b, " sticky=%d", l->sticky);
-	if (!mac_eq(&l->other, &w->last.other))
-		buf_printf(w->b, " mac=%s", mac_str(&l->other, text));
-	buf_printf(w->b, " ip=%s", ipnet_str(&l->address, (char[IP_TEXT_MAX]){0}));
+	buf_printf(w->b, " ip=%s", ipnet_str(&l->address, text));
 	w->last = *l;
 }
 
@@ -151,65 +162,104 @@ static int apply_word(const char *token, struct lease *l, bool *ignored, struct 
 	return not_understood(token, e);
 }
 
-static int apply_number(const char *key, const char *value, struct lease *l)
+static int apply_number(struct span value, int64_t *ret)
 {
-	int64_t v;
+	return num_i64(value, INT64_MIN, INT64_MAX, ret) < 0 ? -EPROTO : 0;
+}
 
-	if (num_i64(span_of(value), INT64_MIN, INT64_MAX, &v) < 0)
+/* "10.0.0.1/24" as we wrote it, without the care that a user's text wants. */
+static bool quick_ipv4(struct span s, struct ipnet *ret)
+{
+	unsigned int part[5] = {0}, n = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+
+		if (c >= '0' && c <= '9') {
+			part[n] = part[n] * 10 + (unsigned int)(c - '0');
+			if (part[n] > 255)
+				return false;
+		} else if (c != (n == 3 ? '/' : '.') || ++n > 4) {
+			return false;
+		}
+	}
+	if (n != 4 || part[4] > 32)
+		return false;
+	*ret = (struct ipnet){.ip.family = 4, .len = (uint8_t)part[4]};
+	for (unsigned int i = 0; i < 4; i++)
+		ret->ip.b[i] = (uint8_t)part[i];
+	return true;
+}
+
+static int apply_address(struct span value, struct lease *l, struct lease_table *t)
+{
+	if (!quick_ipv4(value, &l->address) && ipnet_parse(value, &l->address) < 0)
 		return -EPROTO;
-	if (strcmp(key, "t") == 0)
-		l->at_ms = v;
-	else
-		l->sticky = v != 0;
+	lease_put(t, l);
 	return 0;
 }
 
-/* A key this release does not know says more than it needs to know. */
-static int apply_field(char *key, char *value, struct lease *l, struct lease_table *t)
+/* A key this release does not know says more than it needs to know. The value ends in NUL. */
+static int apply_field(uint64_t key, struct span value, bool escaped, struct lease *l,
+		       struct lease_table *t)
 {
-	if (strcmp(key, "ip") == 0) {
-		if (ipnet_parse(span_of(value), &l->address) < 0)
-			return -EPROTO;
-		lease_put(t, l);
-		return 0;
-	}
-	if (strcmp(key, "t") == 0 || strcmp(key, "sticky") == 0)
-		return apply_number(key, value, l);
-	if (strcmp(key, "mac") == 0) {
-		l->other.len = 0;
-		return *value && mac_parse(span_of(value), &l->other) < 0 ? -EPROTO : 0;
+	int64_t n;
+
+	if (key == KEY_IP)
+		return apply_address(value, l, t);
+	if (key == KEY_TIME)
+		return apply_number(value, &l->at_ms);
+	if (key == key_sticky) {
+		int r = apply_number(value, &n);
+
+		l->sticky = r == 0 && n != 0;
+		return r;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		if (strcmp(key, texts[i].key) == 0) {
-			unescape(value);
-			*text_at(l, i) = value;
+		if (key == texts[i].number) {
+			if (escaped)
+				unescape((char *)value.p);
+			*text_at(l, i) = value.p;
 			break;
 		}
 	return 0;
 }
 
+/* The key as a number, and where it ends: at '=', or at the end of a bare word. */
+static uint64_t take_key(const char **at)
+{
+	const char *p = *at;
+	uint64_t v = 0;
+
+	for (; *p != '=' && *p != ' ' && *p; p++)
+		v = v << 8 | (unsigned char)*p;
+	v = p - *at > 8 ? 0 : v;
+	*at = p;
+	return v;
+}
+
 int line_apply(char *line, size_t n, struct lease_table *t, struct err *e)
 {
-	struct lease l = LEASE_INIT;
-	bool ignored = true;
 	char *end = line + n - LINE_SUM_MAX, *next;
+	bool ignored = true, escaped = memchr(line, '%', n);
+	struct lease l = LEASE_INIT;
 	int r = 0;
 
 	*end = '\0';
-	for (char *token = line; token < end && r == 0; token = next) {
-		char *space = memchr(token, ' ', (size_t)(end - token)), *value;
+	for (char *token = line; token < end && r == 0; token = next + 1) {
+		const char *at = token;
+		uint64_t key = take_key(&at);
+		struct span value;
 
-		next = space ? space + 1 : end;
-		if (space)
-			*space = '\0';
-		value = strchr(token, '=');
-		if (!value) {
+		next = memchr(at, ' ', (size_t)(end - at));
+		if (!next)
+			next = end;
+		*next = '\0';
+		value = (struct span){at + 1, (size_t)(next - at) - 1};
+		if (at == next)
 			r = apply_word(token, &l, &ignored, e);
-		} else if (!ignored) {
-			*value++ = '\0';
-			if (apply_field(token, value, &l, t) < 0)
-				r = not_understood(token, e);
-		}
+		else if (!ignored && apply_field(key, value, escaped, &l, t) < 0)
+			r = not_understood(token, e);
 	}
 	return r;
 }

@@ -13,13 +13,14 @@ void lease_table_done(struct lease_table *t)
 	*t = (struct lease_table){0};
 }
 
+/* Multiplied by 2^64 / phi: neighbours go far apart. IPv4 has zeros past its 4 bytes. */
 static size_t slot_of(const struct lease_table *t, const struct ipaddr *a)
 {
-	u128 n = ip_num(a);
-	uint64_t h = (uint64_t)n ^ (uint64_t)(n >> 64) * 0x9e3779b97f4a7c15U;
+	uint64_t part[2] = {0};
 
-	h *= 0x9e3779b97f4a7c15U; /* 2^64 / phi: neighbours go far apart */
-	return (size_t)(h >> 32) & (t->n_slots - 1);
+	memcpy(part, a->b, ip_size(a));
+	part[0] = (part[0] ^ part[1] * 0x9e3779b97f4a7c15U) * 0x9e3779b97f4a7c15U;
+	return (size_t)(part[0] >> 32) & (t->n_slots - 1);
 }
 
 /* The slot that holds *a, or the empty one where it would go. */
@@ -32,13 +33,27 @@ static uint32_t *probe(const struct lease_table *t, const struct ipaddr *a)
 	return &t->slots[i];
 }
 
-static void grow(struct lease_table *t)
+static void set_slots(struct lease_table *t, size_t n)
 {
 	free(t->slots);
-	t->n_slots = t->n_slots ? t->n_slots * 2 : SLOTS_MIN;
-	t->slots = xcalloc(t->n_slots, sizeof(*t->slots));
+	t->n_slots = n;
+	t->slots = xcalloc(n, sizeof(*t->slots));
 	for (size_t i = 0; i < t->n; i++)
 		*probe(t, &t->v[i].address.ip) = (uint32_t)i + 1;
+}
+
+void lease_table_reserve(struct lease_table *t, size_t n)
+{
+	size_t slots = t->n_slots ? t->n_slots : SLOTS_MIN;
+
+	if (n <= t->cap)
+		return;
+	t->cap = n;
+	t->v = xrealloc(t->v, n * sizeof(*t->v));
+	while (slots < 2 * n)
+		slots *= 2;
+	if (slots != t->n_slots)
+		set_slots(t, slots);
 }
 
 struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a)
@@ -52,14 +67,14 @@ void lease_put(struct lease_table *t, const struct lease *l)
 {
 	uint32_t *slot;
 
-	if (t->n * 2 >= t->n_slots)
-		grow(t);
+	if (t->n == t->cap)
+		lease_table_reserve(t, t->cap ? 2 * t->cap : SLOTS_MIN / 2);
 	slot = probe(t, &l->address.ip);
 	if (*slot) {
 		t->v[*slot - 1] = *l;
 		return;
 	}
-	VEC_PUSH(t->v, t->n) = *l;
+	t->v[t->n++] = *l;
 	*slot = (uint32_t)t->n;
 }
 

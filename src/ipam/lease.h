@@ -24,23 +24,25 @@ struct lease {
 	int64_t at_ms; /* when it came into this state, since the epoch */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *netns, *network,
 		*pool;
-	struct mac other; /* quarantined: who answered */
+	const char *other; /* quarantined: the MAC that answered, as text */
 };
 
 #define LEASE_INIT                                                                                 \
 	{                                                                                          \
 		.container_id = "", .ifname = "", .pod_namespace = "", .pod_name = "",             \
-		.pod_uid = "", .netns = "", .network = "", .pool = ""                              \
+		.pod_uid = "", .netns = "", .network = "", .pool = "", .other = ""                 \
 	}
 
 struct lease_table {
 	struct lease *v; /* in order of first appearance */
-	size_t n;
+	size_t n, cap;
 	uint32_t *slots; /* index + 1; 0: empty */
 	size_t n_slots;
 };
 
 void lease_table_done(struct lease_table *t);
+/* Room for n leases at once: the journal's length tells how many to expect. */
+void lease_table_reserve(struct lease_table *t, size_t n);
 /* The lease of *a, or NULL. Valid until the next lease_put(). */
 struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a);
 /* Adds it or overwrites what was known of its address. */

@@ -65,6 +65,7 @@ void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const 
 		.netns = select_text(a->who.netns),
 		.network = select_text(a->who.network),
 		.pool = p->name,
+		.other = "",
 	};
 }
 
@@ -191,6 +192,27 @@ static int choose(struct choice *c, const struct ipam_ask *asks, size_t ask, str
 	return r;
 }
 
+/* All rails of a call mostly have one container: the others' thousands of leases are passed once. */
+static bool concerns(const struct lease *l, const struct ipam_ask *asks, size_t n)
+{
+	if (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky))
+		return true;
+	if (l->state != LEASE_USED)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if ((i == 0 || asks[i].who.container_id != asks[i - 1].who.container_id) &&
+		    lease_is(l, asks[i].who.container_id, NULL))
+			return true;
+	return false;
+}
+
+static void gather(struct choice *c, const struct ipam_ask *asks, size_t n)
+{
+	for (size_t i = 0; i < c->f->leases->n; i++)
+		if (concerns(&c->f->leases->v[i], asks, n))
+			VEC_PUSH(c->near, c->n_near) = &c->f->leases->v[i];
+}
+
 int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, size_t n,
 		     struct decision *ret, struct err *e)
 {
@@ -198,9 +220,11 @@ int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, 
 	int r = 0;
 
 	c.from = xcalloc(f->pools->n + 1, sizeof(*c.from));
+	gather(&c, asks, n);
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = choose(&c, asks, i, e);
 	free(c.from);
+	free(c.near);
 	if (r < 0) {
 		decision_done(&c.d);
 		return r;

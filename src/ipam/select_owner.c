@@ -45,8 +45,8 @@ bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t
 
 	if (!select_text(a->who.pod_name)[0])
 		return false;
-	for (size_t i = 0; i < c->f->leases->n; i++) {
-		const struct lease *s = &c->f->leases->v[i];
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *s = c->near[i];
 		const struct pool *p;
 
 		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
@@ -83,8 +83,8 @@ int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t 
 {
 	const struct lease *held = NULL;
 
-	for (size_t i = 0; i < c->f->leases->n; i++) {
-		const struct lease *l = &c->f->leases->v[i];
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *l = c->near[i];
 
 		if (l->state != LEASE_USED || l->address.ip.family != family ||
 		    !lease_is(l, a->who.container_id, a->who.ifname))

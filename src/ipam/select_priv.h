@@ -10,7 +10,9 @@
 struct choice {
 	const struct select_facts *f;
 	struct decision d;
-	struct ipaddr *from; /* by pool: below it nothing is free; family 0: not looked yet */
+	struct ipaddr *from;	   /* by pool: below it nothing is free; family 0: not looked yet */
+	const struct lease **near; /* held by an asking container, or sticky: found in one pass */
+	size_t n_near;
 };
 
 const char *select_text(const char *s); /* NULL is "" */

@@ -38,7 +38,7 @@ void pool_owner_words(const struct ipam_record *r, struct buf *b)
 
 static void json_record(struct json_out *j, const struct ipam_record *r)
 {
-	char text[IP_TEXT_MAX], when[32], mac[MAC_TEXT_MAX];
+	char text[IP_TEXT_MAX], when[32];
 
 	jo_obj(j);
 	jo_kstr(j, "address", ip_str(&r->ip, text));
@@ -52,21 +52,21 @@ static void json_record(struct json_out *j, const struct ipam_record *r)
 	jo_kstr(j, "network", r->network);
 	jo_kstr(j, "since", pool_time(r->since_ms, when));
 	jo_kstr(j, "until", pool_time(r->until_ms, when));
-	if (r->other.len)
-		jo_kstr(j, "heldBy", mac_str(&r->other, mac));
+	if (*r->other)
+		jo_kstr(j, "heldBy", r->other);
 	jo_end_obj(j);
 }
 
 static void record_row(struct columns *c, const struct ipam_record *r)
 {
-	char text[IP_TEXT_MAX], when[32], mac[MAC_TEXT_MAX];
+	char text[IP_TEXT_MAX], when[32];
 	auto_buf struct buf pod;
 
 	buf_init(&pod, 1024);
 	if (*r->pod_name)
 		buf_printf(&pod, "%s/%s", r->pod_namespace, r->pod_name);
-	else if (r->other.len)
-		buf_printf(&pod, "held by %s", mac_str(&r->other, mac));
+	else if (*r->other)
+		buf_printf(&pod, "held by %s", r->other);
 	columns_add(c, ip_str(&r->ip, text));
 	columns_add(c, r->state);
 	columns_add(c, pod.p);
