@@ -27,13 +27,13 @@ GEN := $(B)/gen
 BIN := $(OUT)/unirail
 
 # ---- the compiler and the libraries -------------------------------------------------------------------------------
-LIBC := $(if $(filter asan,$(FLAVOUR)),asan,musl)
+LIBC := $(or $(filter asan fuzz,$(FLAVOUR)),musl)
 CROSS := $(if $(filter-out $(native),$(ARCH)),$(ARCH)-linux-gnu-)
 
 # Nothing is looked for or installed when there is nothing to build.
 idle := help clean distclean
 ifneq ($(filter-out $(idle),$(or $(MAKECMDGOALS),all)),)
-needed := $(shell tools/need build $(if $(CROSS),arm64) && echo yes)
+needed := $(shell tools/need build $(if $(CROSS),arm64) $(filter fuzz,$(FLAVOUR)) && echo yes)
 ifneq ($(needed),yes)
 $(error what the build needs is missing, see above)
 endif
@@ -44,7 +44,11 @@ CC := $(LIBDIR)/bin/cc
 endif
 
 # ---- flags --------------------------------------------------------------------------------------------------------
-WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Werror
+WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
+# Warnings differ between compilers: they are errors with Debian 12's, which CI uses, and are shown with any other.
+ifeq ($(firstword $(subst ., ,$(shell $(CROSS)gcc -dumpversion 2>/dev/null))),12)
+WARN += -Werror
+endif
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection
 ifeq ($(FLAVOUR),release)
 OPT := -Os -g -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
@@ -54,13 +58,17 @@ else ifeq ($(FLAVOUR),asan)
 OPT := -Og -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 # gcc follows values less well through instrumented code: these would name what is not there.
 WARN += -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
+else ifeq ($(FLAVOUR),fuzz)
+OPT := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# What clang says of idioms that gcc takes for what they are.
+WARN += -Wno-string-plus-int
 else
-$(error FLAVOUR is '$(FLAVOUR)', wants release, debug or asan)
+$(error FLAVOUR is '$(FLAVOUR)', wants release, debug, asan or fuzz)
 endif
 # The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
 CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)=. \
 	-ffile-prefix-map=$(abspath $(LIBDIR)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
-LINK_MODE := $(if $(filter asan,$(FLAVOUR)),-pie,-static-pie)
+LINK_MODE := $(if $(filter musl,$(LIBC)),-static-pie,-pie)
 LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code,--build-id=sha1
 
 # Objects are written beside their place and moved there: two makes in one folder do not spoil each other's.

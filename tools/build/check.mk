@@ -38,15 +38,17 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 layering:
 	@tools/layering
 
+# Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it).
+CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
 F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.c tests/unit/*.h))
 .PHONY: format-check
 ## format: rewrite C files as .clang-format says (some only: F="src/base/err.c ...")
 format:
 	@tools/need check
-	clang-format -i $(F)
+	$(CLANG_FORMAT) -i $(F)
 format-check:
-	@clang-format --dry-run -Werror $(F) 2>&1 | sed -n 's/^\([^:]*\):[0-9].*error:.*/\1/p' | sort | uniq -c | \
+	@$(CLANG_FORMAT) --dry-run -Werror $(F) 2>&1 | sed -n 's/^\([^:]*\):[0-9].*error:.*/\1/p' | sort | uniq -c | \
 		awk '{ print $$2 ": " $$1 " places; make format F=" $$2 } END { exit NR > 0 }'
 
 ## test: everything that needs this machine's kernel only: the binary, make check, tests/netns
