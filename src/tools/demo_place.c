@@ -132,10 +132,12 @@ static int open_ns(struct demo *d, struct err *e)
 
 static int pin_ns(struct demo *d, struct err *e)
 {
+	int r = dir_make(&d->root, "/run/netns", 0755, e);
+
+	if (r < 0)
+		return r;
 	d->pinned = true;
 	for (enum demo_ns i = 0; i < NS_COUNT; i++) {
-		int r;
-
 		snprintf(d->ns_path[i], sizeof(d->ns_path[i]), KEEP_NS "%s", demo_ns_name(i));
 		r = netns_pin(d->ns[i], d->ns_path[i], e);
 		if (r < 0)
