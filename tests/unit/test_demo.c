@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the demo holds against the kernel: each kind of damage must be a problem. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "tools/columns.h"
+#include "tools/demo.h"
+
+/* IFF_UP, which only kern/ may take from its header. */
+enum { UP = 1 };
+
+static struct ipaddr ip4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+	return (struct ipaddr){.family = 4, .b = {a, b, c, d}};
+}
+
+struct pod {
+	struct demo d;
+	struct link links[4];
+	struct addr addrs[3];
+	struct route routes[3];
+	struct rule rules[3];
+};
+
+static void nic(struct pod *p, int i)
+{
+	const struct demo_nic *n = &p->d.nics[i];
+	struct link *l = &p->links[i];
+
+	*l = (struct link){.index = 10 + i, .kind = "macvlan", .mtu = n->mtu, .flags = UP};
+	snprintf(l->name, sizeof(l->name), "%s", n->pod_if);
+	p->addrs[i] = (struct addr){.index = l->index, .net = {ip4(172, 16, (uint8_t)i, 10), 24}};
+	p->rules[i] = (struct rule){
+		.family = 4, .src = {ip4(172, 16, (uint8_t)i, 10), 32}, .table = 100 + (uint32_t)i};
+	p->routes[i] = (struct route){.family = 4,
+				      .dst.ip.family = 4,
+				      .gw = n->gateway,
+				      .index = l->index,
+				      .table = i ? 100 + (uint32_t)i : TABLE_MAIN};
+}
+
+/* A pod with two rails as it ought to be. */
+static int setup(void **state)
+{
+	struct pod *p = xcalloc(1, sizeof(*p));
+	struct demo_facts *f = &p->d.pods[0].facts;
+
+	p->d.opt = (struct demo_options){.rails = 2, .plan = "shared", .output = "text"};
+	demo_plan(&p->d);
+	for (int i = 0; i < 3; i++)
+		nic(p, i);
+	p->links[3] = (struct link){.index = 2, .name = "veth0", .kind = "veth", .flags = UP};
+	*f = (struct demo_facts){p->links, p->addrs, p->routes, p->rules, NULL, 4,
+				 3,	   3,	     3,		0,	  true};
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct pod *p = *state;
+
+	str_list_free(p->d.problems, p->d.n_problems);
+	free(p);
+	return 0;
+}
+
+static void assert_problem(struct pod *p, const char *words)
+{
+	demo_facts_expect(&p->d, 0);
+	assert_int_equal(p->d.n_problems, 1);
+	assert_non_null(strstr(p->d.problems[0], words));
+}
+
+static void a_good_pod_has_no_problem(void **state)
+{
+	struct pod *p = *state;
+
+	demo_facts_expect(&p->d, 0);
+	assert_int_equal(p->d.n_problems, 0);
+}
+
+static void a_missing_link_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	strcpy(p->links[2].name, "other");
+	assert_problem(p, "'net2' is missing");
+}
+
+static void a_link_that_is_down_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->links[1].flags = 0;
+	assert_problem(p, "'net1' is down");
+}
+
+static void another_mtu_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->links[1].mtu = 1500;
+	assert_problem(p, "MTU 1500, its master 9000");
+}
+
+static void another_kind_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	strcpy(p->links[1].kind, "ipvlan");
+	assert_problem(p, "not a macvlan");
+}
+
+static void an_address_of_another_rail_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->addrs[1].net.ip = ip4(172, 16, 2, 10);
+	assert_problem(p, "'net1' has no address of its rail");
+}
+
+static void a_missing_rule_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->rules[2].src.len = 24;
+	assert_problem(p, "no rule sends what comes from 'net2'");
+}
+
+static void a_default_route_by_another_gateway_is_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->routes[1].gw = ip4(172, 16, 2, 1);
+	assert_problem(p, "table 101 has no default route by 'net1'");
+}
+
+static void missing_marks_are_found(void **state)
+{
+	struct pod *p = *state;
+
+	p->d.pods[0].facts.marks = false;
+	assert_problem(p, "marks are missing");
+}
+
+static void exclusive_plan_has_a_27_a_node(void **state)
+{
+	struct pod *p = *state;
+
+	p->d.opt.plan = "exclusive";
+	demo_plan(&p->d);
+	assert_int_equal(p->d.nics[0].node.len, 24);
+	assert_int_equal(p->d.nics[1].node.len, 27);
+	assert_string_equal(p->d.nics[1].pool, "rail0-*");
+}
+
+static void words_of_rules(void **state)
+{
+	struct rule r = {.family = 4, .src = {ip4(10, 0, 0, 2), 32}, .table = 101};
+	char *words = demo_rule_words(&r);
+
+	(void)state;
+	assert_string_equal(words, "from 10.0.0.2 lookup 101");
+	free(words);
+	words = demo_rule_words(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
+	assert_string_equal(words, "from all fwmark 0x1 lookup main");
+	free(words);
+}
+
+static void words_of_routes(void **state)
+{
+	struct pod *p = *state;
+	const struct demo_facts *f = &p->d.pods[0].facts;
+	struct route r = {.family = 4, .dst = {ip4(10, 0, 0, 0), 8}, .index = 11};
+	char *words = demo_route_words(f, &p->routes[1]);
+
+	assert_string_equal(words, "default via 172.16.1.1 dev net1");
+	free(words);
+	r.src = ip4(172, 16, 1, 10);
+	words = demo_route_words(f, &r);
+	assert_string_equal(words, "10.0.0.0/8 dev net1 src 172.16.1.10");
+	free(words);
+}
+
+static void columns_are_as_wide_as_their_widest(void **state)
+{
+	auto_columns struct columns c;
+	char text[128] = {0};
+	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
+
+	(void)state;
+	columns_init(&c, 2, "> ");
+	columns_add(&c, "A");
+	columns_add(&c, "B");
+	columns_addf(&c, "%d", 12345);
+	columns_add(&c, NULL);
+	columns_print(&c, f);
+	fclose(f);
+	assert_string_equal(text, "> A      B\n> 12345  -\n");
+}
+
+#define POD_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		POD_TEST(a_good_pod_has_no_problem),
+		POD_TEST(a_missing_link_is_found),
+		POD_TEST(a_link_that_is_down_is_found),
+		POD_TEST(another_mtu_is_found),
+		POD_TEST(another_kind_is_found),
+		POD_TEST(an_address_of_another_rail_is_found),
+		POD_TEST(a_missing_rule_is_found),
+		POD_TEST(a_default_route_by_another_gateway_is_found),
+		POD_TEST(missing_marks_are_found),
+		POD_TEST(exclusive_plan_has_a_27_a_node),
+		cmocka_unit_test(words_of_rules),
+		POD_TEST(words_of_routes),
+		cmocka_unit_test(columns_are_as_wide_as_their_widest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
