@@ -133,7 +133,8 @@ static bool adopted_and_gone(const void *arg, const char *network, const struct 
 {
 	const struct gc *g = arg;
 
-	return strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
+	/* A file without a word in it (a crash of host-local) may be anybody's. */
+	return *container_id && strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
 	       !any_owner(&g->valid, container_id, ifname);
 }
 

@@ -65,7 +65,7 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 /*
  * For a damaged file: writes it anew with every line that is whole, and what addresses can still
  * be read in a damaged line as used by nobody known; the old one stays beside it. Tells on `said`
- * what it did. *addresses: how many of the latter.
+ * what it did.
  */
 int journal_repair(const struct root *r, const char *path, int64_t now_ms, struct buf *said,
 		   struct err *e);

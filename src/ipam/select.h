@@ -8,7 +8,8 @@
  * Order of pools: those bound to nodes, then those bound to namespaces, then the others
  * (Spiderpool's priority); equals as listed, a wildcard's matches by name; each once. A pool
  * with nothing left falls through to the next. Within a pool: the lowest address that is free;
- * when there is none, the one that has rested longest.
+ * when there is none, the one that has rested longest (before any backup pool: a job that
+ * restarts stays in its subnet).
  */
 
 #include "ipam/ipam.h"

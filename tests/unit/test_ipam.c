@@ -382,6 +382,25 @@ static void test_adopted(void **state)
 	ipam_close(i);
 }
 
+/* host-local and a crash: an empty file is somebody's, nobody knows whose. */
+static void test_adopted_without_owner(void **state)
+{
+	struct ipam_valid valid = {"c", "net1"};
+	struct err e = ERR_INIT;
+	struct ipam *i;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	il_write(&lab, "/hostlocal/rails/10.0.0.10", "");
+	il_write(&lab, "/hostlocal/rails/10.0.0.11", "gone\r\nnet1");
+	assert_take("new", "net1", "10.0.0.12");
+	assert_int_equal(il_free(&lab, "other", NULL), 0);
+	i = il_open(&lab);
+	assert_int_equal(ipam_gc(i, "rails", &valid, 1, &e), 1);
+	ipam_close(i);
+	assert_int_equal(records("adopted"), 1);
+}
+
 static void test_adopted_survives_compaction(void **state)
 {
 	struct err e = ERR_INIT;
@@ -660,6 +679,7 @@ int main(void)
 		CASE(test_wide_ipv6),
 		CASE(test_gc),
 		CASE(test_adopted),
+		CASE(test_adopted_without_owner),
 		CASE(test_adopted_survives_compaction),
 		CASE(test_release_ip),
 		CASE(test_free_list),

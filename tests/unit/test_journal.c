@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +229,10 @@ static void test_crash_at_every_byte(void **state)
 static void test_zeros_at_the_end(void **state)
 {
 	auto_free char *path = il_path(&lab, PATH);
+	static const char zeros[20];
 	struct journal j;
 	struct stat st;
+	int fd;
 
 	(void)state;
 	put("10.0.0.1/24", "a");
@@ -241,8 +244,18 @@ static void test_zeros_at_the_end(void **state)
 	assert_int_equal(j.end, st.st_size);
 	journal_close(&j);
 	put("10.0.0.3/24", "c");
+	assert_int_equal(stat(path, &st), 0);
+	/* Its first page is lost, its end is not: the line has its new line. */
+	fd = open(path, O_WRONLY);
+	assert_int_equal(pwrite(fd, zeros, sizeof(zeros), st.st_size - 60), sizeof(zeros));
+	close(fd);
+	open_journal(&j);
+	assert_int_equal(j.leases.n, 2);
+	journal_close(&j);
+	put("10.0.0.4/24", "d");
 	open_journal(&j);
 	assert_int_equal(j.leases.n, 3);
+	assert_null(find(&j, "10.0.0.3"));
 	journal_close(&j);
 }
 
@@ -385,6 +398,7 @@ static void test_full_disk(void **state)
 	journal_close(&j);
 	open_journal(&j);
 	assert_int_equal(j.leases.n, granted);
+	assert_int_equal(j.size, j.end); /* taken back, not left to be cut */
 	journal_close(&j);
 	if (mount("none", dir, "tmpfs", MS_REMOUNT, "size=256k") < 0)
 		fail_msg("remount: %s", errno_name(errno));
