@@ -19,6 +19,10 @@ CNI(all_in_one)
 CNI(host_local)
 CNI(static)
 CNI(spiderpool)
+CNI(tuning)
+CNI(sbr)
+CNI(loopback)
+CNI(ifacer)
 
 #define PLUGIN (APPLET_CNI | APPLET_LINK)
 #define IPAM   (PLUGIN | APPLET_IPAM)
@@ -30,6 +34,12 @@ const struct applet applets[] = {
 	 NULL},
 	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
 	 run_coordinator, PLUGIN, NULL, NULL},
+	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,
+	 NULL},
+	{"sbr", "route a pod's packets by their source address", run_sbr, PLUGIN, NULL, NULL},
+	{"loopback", "set a pod's loopback up", run_loopback, PLUGIN, NULL, NULL},
+	{"ifacer", "make the node's VLAN interfaces and bonds that rails stand on", run_ifacer,
+	 PLUGIN, NULL, NULL},
 	{"spiderpool", "addresses from pools", run_spiderpool, IPAM, NULL, NULL},
 	{"host-local", "addresses from ranges, remembered in a folder of this host", run_host_local,
 	 IPAM, NULL, NULL},

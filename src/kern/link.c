@@ -23,6 +23,16 @@ bool link_is_loopback(const struct link *l)
 	return l->flags & IFF_LOOPBACK;
 }
 
+bool link_is_promisc(const struct link *l)
+{
+	return l->flags & IFF_PROMISC;
+}
+
+bool link_is_allmulti(const struct link *l)
+{
+	return l->flags & IFF_ALLMULTI;
+}
+
 bool link_has_carrier(const struct link *l)
 {
 	return l->flags & IFF_LOWER_UP;
@@ -51,6 +61,8 @@ static void parse_kind(const struct nlattr *info, struct link *l)
 		l->ipvlan_mode = get_u16(data[IFLA_IPVLAN_MODE], 0);
 	else if (!strcmp(l->kind, "vlan"))
 		l->vlan_id = get_u16(data[IFLA_VLAN_ID], 0);
+	else if (!strcmp(l->kind, "bond"))
+		l->bond_mode = get_u8(data[IFLA_BOND_MODE], 0);
 }
 
 static int parse_link(const struct nlmsghdr *h, struct link *l)

@@ -35,10 +35,14 @@ struct link {
 	uint32_t macvlan_mode; /* for macvlan: MACVLAN_MODE_* */
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
+	uint8_t bond_mode; /* 0 balance-rr ... 6 balance-alb */
 };
 
 bool link_is_up(const struct link *l); /* IFF_UP */
 bool link_is_loopback(const struct link *l);
+/* As an administrator set it: who listens on the link does not count. */
+bool link_is_promisc(const struct link *l);
+bool link_is_allmulti(const struct link *l);
 bool link_has_carrier(const struct link *l); /* IFF_LOWER_UP */
 
 /* -ENODEV with the text users grep for, "Link not found". */
@@ -50,6 +54,12 @@ const struct link *link_find(const struct link *list, size_t n, const char *name
 const struct link *link_find_index(const struct link *list, size_t n, int index);
 /* "net1" is a name the kernel takes: 1..15 bytes, no '/', ':' or white space, not "." or "..". */
 bool link_name_ok(const char *name);
+
+/* 1: links of this kind can be made here (the kernel has loaded its module when it has one), 0: not.
+ * kind: "bond" or "vlan". Nothing is made. */
+int link_kind_known(struct nl_wire *w, const char *kind, struct err *e);
+
+struct link_bond; /* kern/link_bond.h */
 
 enum macvlan_mode {
 	MACVLAN_PRIVATE = 1,
@@ -71,7 +81,8 @@ struct link_spec {
 	uint32_t macvlan_mode, macvlan_bcqueuelen; /* bcqueuelen 0: not sent */
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
-	int master; /* bridge port of; 0 none */
+	const struct link_bond *bond; /* NULL: the kernel's defaults */
+	int master;		      /* bridge port of; 0 none */
 	/* veth */
 	const char *peer_name;
 	int peer_netns_fd; /* -1: the wire's namespace */
@@ -105,6 +116,8 @@ enum {
 	LINK_SET_NETNS = 1 << 9,
 	LINK_SET_GROUP = 1 << 10,
 	LINK_SET_RP_FILTER = 1 << 11, /* IPv4 devconf rp_filter = .rp_filter */
+	LINK_SET_PROMISC = 1 << 12,   /* IFF_PROMISC = .promisc */
+	LINK_SET_ALLMULTI = 1 << 13,  /* IFF_ALLMULTI = .allmulti */
 };
 struct link_change {
 	unsigned int set;
@@ -112,6 +125,7 @@ struct link_change {
 	struct mac mac;
 	uint32_t mtu, txqlen, group;
 	int master, netns_fd, rp_filter;
+	bool promisc, allmulti;
 };
 /* `name` is the link's present name, for the message's words; index 0: the link of this name
  * (which then cannot be renamed). */

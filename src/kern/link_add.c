@@ -11,6 +11,7 @@
 #include <linux/veth.h>
 
 #include "kern/attr.h"
+#include "kern/link_bond_put.h"
 
 /* A new link, or one end of a veth. */
 struct end {
@@ -77,14 +78,19 @@ static void put_vlan(struct nl_msg *m, const struct link_spec *s, const struct e
 	put_u16(m, IFLA_VLAN_ID, s->vlan_id);
 }
 
+static void put_bond(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	if (s->bond)
+		link_bond_put(m, s->bond);
+}
+
 static const struct {
 	const char *kind;
 	void (*put)(struct nl_msg *m, const struct link_spec *s, const struct end *inner);
 } kinds[] = {
-	{"macvlan", put_macvlan},
-	{"ipvlan", put_ipvlan},
-	{"vlan", put_vlan},
-	{"veth", put_veth},
+	{"macvlan", put_macvlan}, {"ipvlan", put_ipvlan}, {"vlan", put_vlan},
+	{"veth", put_veth},	  {"bond", put_bond},
 };
 
 static void put_linkinfo(struct nl_msg *m, const struct link_spec *s, const struct end *inner)

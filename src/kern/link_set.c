@@ -85,9 +85,30 @@ static char *words(const char *name, const struct link_change *c)
 		buf_printf(&b, " rp_filter %d,", c->rp_filter);
 	if (c->set & (LINK_SET_UP | LINK_SET_DOWN))
 		buf_str(&b, c->set & LINK_SET_UP ? " up," : " down,");
+	if (c->set & LINK_SET_PROMISC)
+		buf_printf(&b, " promisc %s,", c->promisc ? "on" : "off");
+	if (c->set & LINK_SET_ALLMULTI)
+		buf_printf(&b, " allmulticast %s,", c->allmulti ? "on" : "off");
 	if (b.p[b.len - 1] == ',')
 		b.p[b.len - 1] = '\0';
 	return buf_take(&b);
+}
+
+static void put_flag(struct ifinfomsg *head, unsigned int flag, bool on)
+{
+	head->ifi_change |= flag;
+	if (on)
+		head->ifi_flags |= flag;
+}
+
+static void put_flags(struct ifinfomsg *head, const struct link_change *c)
+{
+	if (c->set & (LINK_SET_UP | LINK_SET_DOWN))
+		put_flag(head, IFF_UP, c->set & LINK_SET_UP);
+	if (c->set & LINK_SET_PROMISC)
+		put_flag(head, IFF_PROMISC, c->promisc);
+	if (c->set & LINK_SET_ALLMULTI)
+		put_flag(head, IFF_ALLMULTI, c->allmulti);
 }
 
 static const char *bad_change(int index, const char *name, const struct link_change *c)
@@ -113,10 +134,7 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 
 	if (bad)
 		return nl_batch_refuse(b, -EINVAL, bad, "%s", what);
-	if (c->set & (LINK_SET_UP | LINK_SET_DOWN)) {
-		head.ifi_change = IFF_UP;
-		head.ifi_flags = c->set & LINK_SET_UP ? IFF_UP : 0;
-	}
+	put_flags(&head, c);
 	m = msg_new(RTM_SETLINK, 0, &head, sizeof(head), MSG_ROOM);
 	if (!index && !(c->set & LINK_SET_NAME))
 		put_str(m, IFLA_IFNAME, name);
