@@ -70,9 +70,9 @@ static int take_fields(struct http1_head *h, const struct phr_header *v, size_t 
 		/* no name: a folded line */
 		if (!v[i].name)
 			return http1_refuse(refusal, 400, e, "header field %zu is folded", i + 1);
-		h->fields[i] = (struct http1_field){
-			{v[i].name, v[i].name_len},
-			span_trim((struct span){v[i].value, v[i].value_len})};
+		h->fields[i] =
+			(struct http1_field){{v[i].name, v[i].name_len},
+					     span_trim((struct span){v[i].value, v[i].value_len})};
 		if (!http1_is_token(h->fields[i].name))
 			return http1_refuse(refusal, 400, e, "header field %zu has no valid name",
 					    i + 1);
@@ -124,8 +124,8 @@ static int framing(enum http1_side side, struct http1_head *h, size_t body_max, 
 		return http1_refuse(refusal, 400, e,
 				    "%zu Content-Length and %zu Transfer-Encoding in one head",
 				    lengths, encodings);
-	if (side == HTTP1_RESPONSES && (h->msg.status < 200 || h->msg.status == 204 ||
-					h->msg.status == 304))
+	if (side == HTTP1_RESPONSES &&
+	    (h->msg.status < 200 || h->msg.status == 204 || h->msg.status == 304))
 		return 0;
 	if (lengths)
 		return content_length(h, body_max, refusal, e);

@@ -83,7 +83,8 @@ int http1_target(struct span target, struct span *path, struct span *query)
 	struct span rest = target;
 	const char *slash;
 
-	if (target.n > sizeof(scheme) - 1 && strncasecmp(target.p, scheme, sizeof(scheme) - 1) == 0) {
+	if (target.n > sizeof(scheme) - 1 &&
+	    strncasecmp(target.p, scheme, sizeof(scheme) - 1) == 0) {
 		rest.p += sizeof(scheme) - 1;
 		rest.n -= sizeof(scheme) - 1;
 		slash = memchr(rest.p, '/', rest.n);
@@ -108,8 +109,7 @@ static int unescape(struct span s, char *ret, size_t size)
 		uint64_t v = (unsigned char)s.p[i];
 
 		if (s.p[i] == '%') {
-			if (i + 2 >= s.n ||
-			    num_hex((struct span){s.p + i + 1, 2}, 255, &v) < 0)
+			if (i + 2 >= s.n || num_hex((struct span){s.p + i + 1, 2}, 255, &v) < 0)
 				return -EINVAL;
 			i += 2;
 		} else if (s.p[i] == '+') {

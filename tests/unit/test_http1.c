@@ -301,8 +301,9 @@ static void test_limits(void **state)
 	buf_str(&b, "\r\n\r\n");
 	assert_int_equal(b.len, HTTP1_HEAD_MAX);
 	request(b.p, "GET / 0:\n", 0);
-	b.p[b.len - 4] = 'x';
-	buf_str(&b, "\r\n\r\n");
+	b.p[b.len - 4] = '\0';
+	b.len -= 4;
+	buf_str(&b, "x\r\n\r\n");
 	request(b.p, "", 431);
 	buf_reset(&b);
 	buf_str(&b, "GET /");
