@@ -129,10 +129,12 @@ static int work_commit(struct attach *a, struct work *w, struct err *e)
 
 static void put_addresses(const struct rail *rail, struct nl_batch *b)
 {
-	struct link_change up = {.set = LINK_SET_UP};
+	const struct link_change notify = {.set = LINK_SET_ARP_NOTIFY};
+	const struct link_change up = {.set = LINK_SET_UP};
 
+	/* A message of its own before "up": the kernel then announces the addresses itself. */
 	if (rail_has_ipam(rail))
-		up.set |= LINK_SET_ARP_NOTIFY;
+		link_set(b, rail->index, rail->ifname, &notify);
 	for (size_t i = 0; i < rail->got.n_ips; i++) {
 		const struct ipnet *net = &rail->got.ips[i].address;
 

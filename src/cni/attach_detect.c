@@ -239,6 +239,11 @@ int attach_detect(struct attach *a, struct err *e)
 	return r;
 }
 
+/*
+ * Where detection brought the link up before its addresses came, nobody has announced them. On
+ * the other links the kernel did (arp_notify, ndisc_notify), without the 10 to 20 ms that closing
+ * a packet socket costs.
+ */
 void attach_announce(const struct attach *a)
 {
 	struct announce *list = NULL;
@@ -247,6 +252,8 @@ void attach_announce(const struct attach *a)
 	for (size_t i = 0; i < a->n_rails; i++) {
 		const struct rail *rail = &a->rails[i];
 
+		if (!wanted(rail))
+			continue;
 		for (size_t k = 0; k < rail->got.n_ips; k++)
 			VEC_PUSH(list, n) = (struct announce){
 				.ifname = rail->ifname,

@@ -73,7 +73,7 @@ static bool emit_reverse(const struct co_step *s, struct nl_batch *b)
 	case CO_ROUTE_ADD: route_del(b, &s->route); return true;
 	case CO_ROUTE_DEL: route_add(b, &s->route, ROUTE_EXCL_OK); return true;
 	case CO_RULE_ADD:
-		/* Other pods of the node need the host's. */
+		/* The host's is every pod's: release_rules(). */
 		if (s->side == CO_HOST)
 			return false;
 		rule_del(b, &s->rule);
@@ -200,6 +200,14 @@ static int undo_inside(const struct co_plan *p, struct err *e)
 	return 0;
 }
 
+static void release_rules(const struct co_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->steps[i].side == CO_HOST && p->steps[i].what == CO_RULE_ADD &&
+		    p->steps[i].rule.family)
+			co_host_rule_release(p->a->host, p->steps[i].rule.table, NULL);
+}
+
 static int undo_plan(void *arg, struct err *e)
 {
 	const struct co_plan *p = *(struct co_plan **)arg;
@@ -212,6 +220,7 @@ static int undo_plan(void *arg, struct err *e)
 			nft_reply_marks_del(w, NULL);
 	}
 	undo_batch(p, CO_HOST, p->a->host);
+	release_rules(p);
 	undo_batch(p, CO_POD, p->a->pod);
 	return undo_inside(p, e);
 }

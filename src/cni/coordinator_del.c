@@ -158,7 +158,9 @@ int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ip
 	r = delete_legacy_rules(a, c, ips, n, b, e);
 	if (r >= 0 && nl_batch_len(b))
 		r = nl_batch_commit(a->host, b, e);
-	return r < 0 ? r : delete_host_veth(a, e);
+	if (r >= 0)
+		r = delete_host_veth(a, e);
+	return r < 0 ? r : co_host_rule_release(a->host, c->host_table, e);
 }
 
 /* "unirail <network> <container id>": we made it, for this network. */

@@ -136,10 +136,7 @@ static void routes_to_node(struct planning *pl)
 
 static void host_rule(struct planning *pl, uint8_t family)
 {
-	const struct rule rule = {.family = family,
-				  .priority = CO_HOST_RULE_PRIORITY,
-				  .has_priority = true,
-				  .table = pl->c->host_table};
+	const struct rule rule = co_host_rule(family, pl->c->host_table);
 
 	for (size_t i = 0; i < pl->p->n; i++) {
 		const struct co_step *s = &pl->p->steps[i];
@@ -171,14 +168,15 @@ static void host_route(struct planning *pl, const struct ipaddr *ip)
 	co_emit_route(pl, CO_HOST, &want);
 }
 
+/* Routes before the rule, which another pod's DEL may just be taking away. */
 static void routes_from_node(struct planning *pl)
 {
+	for (size_t i = 0; i < pl->n_ips; i++)
+		host_route(pl, &pl->ips[i]);
 	if (pl->families & CO_V4)
 		host_rule(pl, 4);
 	if (pl->families & CO_V6)
 		host_rule(pl, 6);
-	for (size_t i = 0; i < pl->n_ips; i++)
-		host_route(pl, &pl->ips[i]);
 }
 
 static void hijack(struct planning *pl)

@@ -37,6 +37,13 @@ const struct ipaddr *co_gateway(const struct planning *pl, int family);
 /* Usable addresses of a link, of the families asked for. */
 size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, struct ipaddr **ret);
 
+/* The node's rule "from all lookup <table>". */
+struct rule co_host_rule(uint8_t family, uint32_t table);
+/* Pure: whether a family has no route in the table, so that nobody needs its rule. */
+bool co_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
+/* Takes the rule away in the families in which the table is empty. */
+int co_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);
+
 /* Steps: appended unless the facts say that it is so already; the facts follow. */
 struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
 			int index);

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+
+#include "base/cleanup.h"
 
 /* What a kernel without some module answers: nf_tables itself, a family, a type of chain. */
 static bool is_unsupported(int code)
@@ -78,15 +81,35 @@ static int delete_table(struct nl_wire *w, uint8_t family, struct err *e)
 	return 0;
 }
 
-/* A transaction for each family: an absent table fails the whole of one. */
+static const uint8_t families[] = {NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6};
+
+/* An absent table would fail the transaction, so each is made before it is deleted. */
+static int delete_at_once(struct nl_wire *w)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, families[i]), 0,
+			     "create nf_tables table");
+		nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]), 0,
+			     "delete nf_tables table");
+	}
+	return nl_batch_commit(w, b, NULL);
+}
+
+/* Every transaction waits for the kernel's readers, 15 ms or so: one is tried first; a kernel
+ * that lacks a family gets one for each. */
 int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 {
-	const struct nft_place *inet = nft_places(NFT_INET), *p = nft_places(NFT_SPLIT);
-	int r = delete_table(w, inet->family, e);
+	int r = delete_at_once(w);
 
-	for (size_t i = 0; r == 0 && p[i].family; i++) {
-		if (i == 0 || p[i].family != p[i - 1].family)
-			r = delete_table(w, p[i].family, e);
+	for (size_t i = 0; r < 0 && i < ARRAY_LEN(families); i++) {
+		int one = delete_table(w, families[i], e);
+
+		if (one < 0)
+			return one;
+		if (i + 1 == ARRAY_LEN(families))
+			r = 0;
 	}
 	return r;
 }

@@ -177,13 +177,6 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The node's rule for the table of all pods' addresses: the first pod needs it made, no pod can
- * know that it is the last, so it stays. */
-static bool is_shared_rule(const struct rule *r)
-{
-	return r->priority == CO_HOST_RULE_PRIORITY && r->table == CO_HOST_TABLE && !r->mark;
-}
-
 /* Everything but what comes and goes by itself: learnt neighbours, link-local addresses and
  * the kernel's own routes for addresses (they follow the addresses). */
 static struct lines lines_of(const struct demo_facts *f)
@@ -197,10 +190,6 @@ static struct lines lines_of(const struct demo_facts *f)
 	for (size_t i = 0; i < f->n_rules; i++) {
 		char *words = demo_rule_words(&f->rules[i]);
 
-		if (is_shared_rule(&f->rules[i])) {
-			free(words);
-			continue;
-		}
 		add_line(&l, "rule",
 			 xasprintf("%u (IPv%d) %s", f->rules[i].priority, f->rules[i].family,
 				   words));

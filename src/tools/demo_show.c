@@ -227,9 +227,8 @@ void demo_show_end(const struct demo *d)
 		}
 		if (d->n_left == 0)
 			printf("left on the node, in the pods and in the address store: nothing\n"
-			       "(links, addresses, rules, routes, neighbours, nf_tables as before; "
-			       "but for the node's\nrule %d for table %d, which all pods share)\n",
-			       CO_HOST_RULE_PRIORITY, CO_HOST_TABLE);
+			       "(links, addresses, rules, routes, neighbours, nf_tables as "
+			       "before)\n");
 	}
 	for (size_t i = 0; i < d->n_problems; i++)
 		printf("%sNOT AS IT OUGHT TO BE: %s\n", i ? "" : "\n", d->problems[i]);

@@ -2,6 +2,7 @@
 """coordinator: the tables, priorities, routes, neighbours and marks that the original makes
 (reference: spiderpool-rdma 2.5, 2.6), and what it leaves behind: nothing."""
 import json
+import threading
 
 import pytest
 from lab import (addresses, ip, ip_json, link, link_names, nft, ping, routes, rules, run, state, sysctl)
@@ -353,11 +354,43 @@ def test_del_leaves_the_node_as_it_was(lab):
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay")
     s.delete()
-    after = state(lab.node)
-    # `from all lookup 500` is every pod's, and stays (as the original's)
-    after["rules"] = [r for r in after["rules"] if r.get("table") != "500"]
-    assert after == before
+    assert state(lab.node) == before
     assert link_names(s.pod.ns) == ["lo"]
+
+
+def test_node_rule_goes_with_the_last_pod(lab):
+    """The original leaves `from all lookup 500` for ever."""
+    first, second = Stack(lab), Stack(lab, host=21)
+    for s in (first, second):
+        s.add(0, "eth0", mode="underlay")
+    first.delete()
+    assert (1000, "all", None, "500") in rules(lab.node)
+    second.delete()
+    assert (1000, "all", None, "500") not in rules(lab.node)
+
+
+def test_node_rule_while_one_pod_goes_and_another_comes(lab):
+    """No lock guards the rule: whatever the order, it is there for the pod that is."""
+    for turn in range(10):
+        first, second = Stack(lab), Stack(lab, host=21)
+        first.add(0, "eth0", mode="underlay")
+        calls = [threading.Thread(target=first.delete),
+                 threading.Thread(target=second.add, args=(0, "eth0"), kwargs={"mode": "underlay"})]
+        for c in calls[::1 if turn % 2 else -1]:
+            c.start()
+        for c in calls:
+            c.join()
+        assert (1000, "all", None, "500") in rules(lab.node)
+        second.delete()
+        assert (1000, "all", None, "500") not in rules(lab.node)
+
+
+def test_node_rule_of_the_user_stays(lab):
+    ip(lab.node, "rule", "add", "from", "10.9.8.7", "lookup", "500", "pref", "1000")
+    s = Stack(lab)
+    s.add(0, "eth0", mode="underlay")
+    s.delete()
+    assert [r for r in rules(lab.node) if r[0] == 1000] == [(1000, "10.9.8.7", None, "500")]
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
