@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cni/cni.h"
+#include "cni/whereabouts.h"
 #include "tools/tools.h"
 
 #define CNI(fn)                                                                                    \
@@ -19,6 +20,7 @@ CNI(all_in_one)
 CNI(host_local)
 CNI(static)
 CNI(spiderpool)
+CNI(whereabouts)
 CNI(tuning)
 CNI(sbr)
 CNI(loopback)
@@ -44,6 +46,8 @@ const struct applet applets[] = {
 	{"host-local", "addresses from ranges, remembered in a folder of this host", run_host_local,
 	 IPAM, NULL, NULL},
 	{"static", "the addresses that the configuration names", run_static, IPAM, NULL, NULL},
+	{"whereabouts", "addresses from ranges, remembered for each network on this node",
+	 run_whereabouts, IPAM, NULL, NULL},
 
 	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
 	 demo_cmds, NULL},

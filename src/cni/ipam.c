@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call for the addresses of all rails, whatever their IPAM: spiderpool's together, host-local
- * and static one by one in process, any other type executed from CNI_PATH. */
+/* One call for the addresses of all rails, whatever their IPAM: spiderpool's together, host-local,
+ * static and whereabouts one by one in process, any other type executed from CNI_PATH. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +108,8 @@ static const struct ipam_type types[] = {
 	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,
 	 host_local_status},
 	{"static", static_add, nothing, static_check, nothing, nothing},
+	{"whereabouts", whereabouts_add, whereabouts_del, whereabouts_check, whereabouts_gc,
+	 whereabouts_status},
 };
 static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, exec_gc, exec_status};
 

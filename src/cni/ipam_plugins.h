@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_IPAM_PLUGINS_H
 
 /*
- * host-local and static, for those who call them in process. They read "ipam", "runtimeConfig"
- * and "args" from call->conf, CNI_ARGS from call->call, and fill *out, empty before. An ADD that fails
- * leaves nothing allocated.
+ * host-local, static and whereabouts, for those who call them in process. They read "ipam",
+ * "runtimeConfig" and "args" from call->conf, CNI_ARGS from call->call, and fill *out, empty
+ * before. An ADD that fails leaves nothing allocated.
  */
 
 #include "cni/cni.h"
@@ -24,5 +24,12 @@ int host_local_status(const struct cni_ipam_call *call, struct err *e);
 
 int static_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 int static_check(const struct cni_ipam_call *call, struct err *e);
+
+int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
+/* Needs the store only, and no configuration that is still right. */
+int whereabouts_del(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_check(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_gc(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_status(const struct cni_ipam_call *call, struct err *e);
 
 #endif
