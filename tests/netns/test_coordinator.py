@@ -419,6 +419,17 @@ def test_del_of_never_added(lab):
     assert state(lab.node) == before
 
 
+def test_nodes_rule_goes_with_the_last_pod(lab):
+    a, b = Stack(lab, host=20), Stack(lab, host=21)
+    for s in (a, b):
+        s.add(0, "eth0", mode="underlay")
+    rule = (1000, "all", None, "500")
+    a.delete()
+    assert rule in rules(lab.node)
+    b.delete()
+    assert rule not in rules(lab.node)
+
+
 def test_del_of_one_pod_leaves_the_others_way(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=21)
     for s in (a, b):
