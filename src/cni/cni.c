@@ -3,6 +3,7 @@
 #include "cni/cni.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,9 +14,9 @@
 #include "kern/netns.h"
 
 /* Where the configuration comes from: a descriptor to be read only once all else is right, or
- * bytes (fd -1). */
+ * bytes (fd -1). Where a success' answer goes: a descriptor, or (to -1) nowhere yet. */
 struct input {
-	int fd;
+	int fd, to;
 	struct span text;
 };
 
@@ -174,6 +175,20 @@ static int answer(const struct cni_plugin *p, struct cni_call *c, const struct i
 	return r < 0 ? r : dispatch(p, c, out, e);
 }
 
+/* An ADD whose answer the caller does not get is a failed one to it: nothing of it may stay. */
+static int deliver(const struct cni_plugin *p, struct cni_call *c, int to, struct buf *out)
+{
+	struct err e = ERR_INIT;
+	int r = to < 0 ? 0 : fd_write_all(to, out->p, out->len, &e);
+
+	if (r == 0)
+		return 0;
+	log_error("the answer could not be written", LOG_S("error", e.text));
+	if (is(c, "ADD") && p->del)
+		p->del(c, NULL);
+	return r;
+}
+
 static void call_done(struct cni_call *c)
 {
 	cni_result_done(&c->prev);
@@ -182,13 +197,14 @@ static void call_done(struct cni_call *c)
 	root_close(&c->root);
 }
 
-/* The exit status; what goes to stdout is in `out`. */
+/* The exit status; what goes to stdout is in `out`, empty when it went there already. */
 static int serve(const struct cni_plugin *p, char *const env[], const struct input *in,
 		 struct buf *out)
 {
 	struct cni_call c = {0};
 	struct err e = ERR_INIT;
 	auto_buf struct buf text;
+	bool lost = false;
 	int r;
 
 	buf_init(&text, CNI_INPUT_MAX);
@@ -199,10 +215,13 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 		r = cni_env_read(&c, env, &e);
 		if (r == 0)
 			r = answer(p, &c, in, &text, out, &e);
+		lost = r >= 0 && deliver(p, &c, in->to, out) < 0;
 		call_done(&c);
 	}
+	if (r >= 0 && in->to >= 0)
+		buf_reset(out);
 	if (r >= 0)
-		return 0;
+		return lost;
 	buf_reset(out);
 	cni_error_print(&e, out);
 	return 1;
@@ -210,7 +229,7 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 
 int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, struct buf *out)
 {
-	return serve(p, env, &(struct input){-1, in}, out);
+	return serve(p, env, &(struct input){-1, -1, in}, out);
 }
 
 int cni_run(const struct cni_plugin *p)
@@ -223,8 +242,10 @@ int cni_run(const struct cni_plugin *p)
 	if (level)
 		log_level_parse(level, &log_threshold);
 	buf_init(&out, CNI_INPUT_MAX);
-	r = serve(p, environ, &(struct input){.fd = STDIN_FILENO}, &out);
-	if (fd_write_all(STDOUT_FILENO, out.p, out.len, NULL) < 0)
-		return 1; /* the runtime has no result: it will DEL */
+	/* A runtime that is gone must not stop us half way, neither a log line nor the answer. */
+	signal(SIGPIPE, SIG_IGN);
+	r = serve(p, environ, &(struct input){.fd = STDIN_FILENO, .to = STDOUT_FILENO}, &out);
+	if (out.len && fd_write_all(STDOUT_FILENO, out.p, out.len, NULL) < 0)
+		return 1;
 	return r;
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include "cni_invoke.h"
 
@@ -343,6 +344,57 @@ static void unprintable_result_is_undone(void **state)
 	assert_int_equal(undone, 1);
 }
 
+/* In a child, as a program: its stdin is the configuration, its stdout `to`. Its status is 100 for
+ * each undone ADD and the plugin's own. */
+static int run_onto(int to, const char *command)
+{
+	int in[2], status = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(in), 0);
+	assert_int_equal(write(in[1], OK("1.0.0"), strlen(OK("1.0.0"))), strlen(OK("1.0.0")));
+	close(in[1]);
+	reset();
+	pid = fork();
+	if (pid == 0) {
+		dup2(in[0], STDIN_FILENO);
+		dup2(to, STDOUT_FILENO);
+		dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+		setenv("CNI_COMMAND", command, 1);
+		setenv("CNI_CONTAINERID", "c1", 1);
+		setenv("CNI_NETNS", "/run/netns/not-there", 1);
+		setenv("CNI_IFNAME", "eth0", 1);
+		setenv("CNI_PATH", "/opt/cni/bin", 1);
+		status = cni_run(&macvlan);
+		_exit(100 * undone + status);
+	}
+	close(in[0]);
+	close(to);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int pipe_without_reader(void)
+{
+	int p[2];
+
+	assert_int_equal(pipe(p), 0);
+	close(p[0]);
+	return p[1];
+}
+
+/* The runtime sees a failure; it must not find a success behind it. */
+static void undelivered_answer_is_undone(void **state)
+{
+	(void)state;
+	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "ADD"), 101);
+	assert_int_equal(run_onto(pipe_without_reader(), "ADD"), 101);
+	assert_int_equal(run_onto(open("/dev/null", O_WRONLY), "ADD"), 0);
+	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "VERSION"), 1);
+	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* no answer */
+}
+
 static void gc_list(void **state)
 {
 	static const struct {
@@ -405,6 +457,7 @@ int main(void)
 		cmocka_unit_test(own_namespace),
 		cmocka_unit_test(prev_result),
 		cmocka_unit_test(unprintable_result_is_undone),
+		cmocka_unit_test(undelivered_answer_is_undone),
 		cmocka_unit_test(gc_list),
 		cmocka_unit_test(root_of_tests),
 	};
