@@ -84,39 +84,32 @@ static bool is_to_node(const struct route *r)
 	return r->dst.len == 32 && !r->gw.family;
 }
 
-static void add_route(struct columns *c, const struct demo_facts *f, const struct route *r,
-		      size_t same)
+static size_t routes_to_node(const struct demo_facts *f, uint32_t table, const struct route **ret)
 {
-	char *words = demo_route_words(f, r), name[16];
-
-	columns_add(c, demo_table_name(r->table, name));
-	if (same > 1)
-		columns_addf(c, "%s; so for all %zu addresses of the node", words, same);
-	else
-		columns_add(c, words);
-	free(words);
-}
-
-static void add_table(struct columns *c, const struct demo_facts *f, uint32_t table)
-{
-	const struct route *node = NULL;
-	size_t same = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < f->n_routes; i++) {
 		const struct route *r = &f->routes[i];
 
-		if (r->family != 4 || r->table != table)
-			continue;
-		if (!is_to_node(r)) {
-			add_route(c, f, r, 1);
-			continue;
-		}
-		if (!node)
-			node = r;
-		same++;
+		if (r->family == 4 && r->table == table && is_to_node(r) && n++ == 0)
+			*ret = r;
 	}
-	if (node)
-		add_route(c, f, node, same);
+	return n;
+}
+
+static void add_table(struct columns *c, const struct demo_facts *f, uint32_t table)
+{
+	for (size_t i = 0; i < f->n_routes; i++) {
+		const struct route *r = &f->routes[i];
+		char *words, name[16];
+
+		if (r->family != 4 || r->table != table || is_to_node(r))
+			continue;
+		words = demo_route_words(f, r);
+		columns_add(c, demo_table_name(table, name));
+		columns_add(c, words);
+		free(words);
+	}
 }
 
 /* The least table above `after` that is not the local one; 0: none. */
@@ -133,6 +126,55 @@ static uint32_t next_table(const struct demo_facts *f, uint32_t after)
 	return least;
 }
 
+/* "101-108, main": the tables with so many routes to the node. */
+static void tables_words(const struct demo_facts *f, size_t count, struct buf *b)
+{
+	const struct route *r;
+	uint32_t first = 0, last = 0;
+	char name[16];
+
+	for (uint32_t t = next_table(f, 0); t; t = next_table(f, t)) {
+		if (routes_to_node(f, t, &r) != count)
+			continue;
+		if (first && t == last + 1) {
+			last = t;
+			continue;
+		}
+		if (last > first)
+			buf_printf(b, "-%s", demo_table_name(last, name));
+		buf_printf(b, "%s%s", b->len ? ", " : "", demo_table_name(t, name));
+		first = last = t;
+	}
+	if (last > first)
+		buf_printf(b, "-%s", demo_table_name(last, name));
+}
+
+/* Routes to the node's addresses are the same in every table: one line for all of them, and one
+ * more for tables that have another number of them. */
+static void add_node(struct columns *c, const struct demo_facts *f, uint32_t table)
+{
+	const struct route *r, *other;
+	size_t n = routes_to_node(f, table, &r);
+	struct buf tables;
+	char *words;
+
+	for (uint32_t t = next_table(f, 0); n && t < table; t = next_table(f, t))
+		if (routes_to_node(f, t, &other) == n)
+			return;
+	if (n == 0)
+		return;
+	buf_init(&tables, 4096);
+	tables_words(f, n, &tables);
+	words = demo_route_words(f, r);
+	columns_add(c, tables.p);
+	if (n > 1)
+		columns_addf(c, "%s; so for all %zu addresses of the node", words, n);
+	else
+		columns_add(c, words);
+	free(words);
+	buf_done(&tables);
+}
+
 static void show_routes(const struct demo_facts *f)
 {
 	auto_columns struct columns c;
@@ -142,6 +184,8 @@ static void show_routes(const struct demo_facts *f)
 	columns_add(&c, "ROUTE");
 	for (uint32_t t = next_table(f, 0); t; t = next_table(f, t))
 		add_table(&c, f, t);
+	for (uint32_t t = next_table(f, 0); t; t = next_table(f, t))
+		add_node(&c, f, t);
 	columns_print(&c, stdout);
 }
 
