@@ -6,7 +6,7 @@ DESTDIR ?=
 # A foreign binary describes itself under qemu.
 RUN := $(if $(CROSS),qemu-$(ARCH)-static)
 # Examples and manifests, as far as the tree has them.
-CONFIGS := $(wildcard conf deploy)
+CONFIGS := $(wildcard configs deploy)
 
 .PHONY: install dist size reproducible demo bench check-run
 ## install: binary, man pages, completions and examples below DESTDIR and PREFIX (/usr/local)
