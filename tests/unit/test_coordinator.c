@@ -274,8 +274,8 @@ static void test_first_underlay_nic(void **state)
 	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
 	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
 	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "host rule v4 table 500 pref 1000\n"
 	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
 	     "pod route 10.233.64.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
 	     "pod route 10.233.0.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
 	     "pod marks veth0 1\n"
@@ -298,8 +298,8 @@ static void test_later_underlay_nics(void **state)
 	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
 	says(&f, &c, "net1",
 	     "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:03\n"
-	     "host rule v4 table 500 pref 1000\n"
 	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
 	     "pod rule from 172.16.1.20/32 v4 table 101\n"
 	     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
 	     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
@@ -309,8 +309,8 @@ static void test_later_underlay_nics(void **state)
 	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:03\n"
 	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
 	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
-	     "host rule v4 table 500 pref 1000\n"
 	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
 	     "pod rule from 172.16.2.20/32 v4 table 102\n"
 	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
 	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
@@ -417,10 +417,10 @@ static void test_dual_stack(void **state)
 	     "pod route fd00::2/128 dev 3 table 254\n"
 	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
 	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "host rule v6 table 500 pref 1000\n"
 	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
 	     "host route fd00::20/128 dev 70 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host rule v6 table 500 pref 1000\n"
 	     "pod marks veth0 1\n"
 	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
 	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
@@ -454,8 +454,8 @@ static void test_v6_multipath_default(void **state)
 	says(&f, &c, "net1",
 	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
 	     "host neigh fd01::20 dev 70 0a:00:00:00:00:03\n"
-	     "host rule v6 table 500 pref 1000\n"
 	     "host route fd01::20/128 dev 70 table 500\n"
+	     "host rule v6 table 500 pref 1000\n"
 	     "pod rule from fd01::20/128 v6 table 101\n"
 	     "pod route fd01::/64 dev 4 table 101\n"
 	     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
@@ -572,8 +572,8 @@ static void test_overlay(void **state)
 	     "pod neigh 172.16.0.2 dev 2 0a:00:00:00:00:46\n"
 	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 101\n"
 	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 254\n"
-	     "host rule v4 table 500 pref 1000\n"
 	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
 	     "pod rule from 172.16.1.20/32 v4 table 101\n"
 	     "pod rule from 10.233.70.5/32 v4 table 100\n"
 	     "pod route 0.0.0.0/0 via 169.254.1.1 dev 2 table 100\n"
@@ -584,8 +584,8 @@ static void test_overlay(void **state)
 	says(&f, &c, "net2",
 	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:02\n"
 	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 102\n"
-	     "host rule v4 table 500 pref 1000\n"
 	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
 	     "pod rule from 172.16.2.20/32 v4 table 102\n"
 	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
 	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
@@ -899,9 +899,22 @@ static void test_conf_refused(void **state)
 	}
 }
 
+/* --- the node's rule --- */
+
+static void test_host_rule_idle(void **state)
+{
+	const struct route v4 = {.family = 4, .table = 500};
+
+	(void)state;
+	assert_true(co_host_rule_is_idle(4, NULL, 0));
+	assert_false(co_host_rule_is_idle(4, &v4, 1));
+	assert_true(co_host_rule_is_idle(6, &v4, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_host_rule_idle),
 		cmocka_unit_test(test_first_underlay_nic),
 		cmocka_unit_test(test_later_underlay_nics),
 		cmocka_unit_test(test_all_at_once_is_one_by_one),
