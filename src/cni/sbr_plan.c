@@ -78,11 +78,22 @@ static bool is_for(const struct route *r, const struct ipnet *net)
 	return ipnet_contains(net, &r->src) || ipnet_contains(net, &r->gw);
 }
 
+static const struct ipaddr *given(const struct sbr_conf *c, int family)
+{
+	return family == 4 ? &c->gw4 : &c->gw6;
+}
+
 static struct ipaddr gateway_of(const struct sbr_conf *c, const struct cni_ip *ip)
 {
-	const struct ipaddr *given = ip->address.ip.family == 4 ? &c->gw4 : &c->gw6;
+	const struct ipaddr *gw = given(c, ip->address.ip.family);
 
-	return given->family ? *given : ip->gateway;
+	return gw->family ? *gw : ip->gateway;
+}
+
+/* The interface's default route would replace that of a gateway of the configuration. */
+static bool gives_way(const struct sbr_conf *c, const struct route *r)
+{
+	return ipnet_is_default(&r->dst) && given(c, r->family)->family;
 }
 
 static struct route default_route(const struct sbr_facts *f, int family, const struct ipaddr *gw,
@@ -107,12 +118,13 @@ static void plan_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 		push(p, SBR_DEFAULT_ADD)->route =
 			default_route(f, ip->address.ip.family, &gw, table);
 	for (size_t i = 0; i < f->n_routes; i++) {
+		const struct route *r = &f->routes[i];
 		struct sbr_step *s;
 
-		if (!is_ours(f, &f->routes[i]) || !is_for(&f->routes[i], &ip->address))
+		if (!is_ours(f, r) || !is_for(r, &ip->address) || gives_way(c, r))
 			continue;
 		s = push(p, SBR_ROUTE_PUT);
-		s->route = f->routes[i];
+		s->route = *r;
 		s->route.table = table;
 	}
 }

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the meta plugins (tuning, sbr, loopback, ifacer) share."""
+import os
+import pathlib
+
+import pytest
+from lab import BINARY, THEIRS, run
+
+META = ["tuning", "sbr", "loopback", "ifacer"]
+
+
+@pytest.fixture
+def metas(tmp_path):
+    """A folder with our plugins; UNIRAIL_PLUGINS names another one, to check the tests."""
+    if "UNIRAIL_PLUGINS" in os.environ:
+        return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
+    folder = tmp_path / "metas"
+    folder.mkdir()
+    for name in META + ["macvlan", "static", "coordinator"]:
+        (folder / name).symlink_to(BINARY)
+    return folder
+
+
+def prev(pod, ips=(), ifname="net1", mac="0a:58:00:00:00:01", version="1.0.0", **more):
+    """A prevResult of one interface."""
+    return {"cniVersion": version,
+            "interfaces": [{"name": ifname, "mac": mac, "sandbox": pod.netns}],
+            "ips": [{"interface": 0, "address": a, **({"gateway": g} if g else {})} for a, g in ips],
+            **more}
+
+
+def conf(kind, version="1.0.0", **more):
+    return {"cniVersion": version, "name": "net", "type": kind, **more}
+
+
+def in_ns(ns, *command):
+    return run(list(command), ns=ns).stdout.strip()
+
+
+__all__ = ["META", "THEIRS", "conf", "in_ns", "metas", "prev"]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ifacer as far as this kernel goes, which makes neither VLAN interfaces nor bonds: refusals, results,
+and that nothing is left. What is asked of the kernel is in tests/unit/test_ifacer.c."""
+import pytest
+from lab import ip, link, same_shape, state
+from meta_lab import conf, metas, prev  # noqa: F401
+
+NIC = {"interfaces": ["rail0"]}
+BOND = {"interfaces": ["rail0", "rail1"], "bond": {"name": "bond0", "mode": 1, "options": "miimon=100"}}
+
+
+def unchanged(lab, before):
+    assert same_shape(state(lab.node)) == before
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
+@pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
+                                  {**NIC, "bond": {"mode": 1}}])
+def test_nothing_to_make(lab, metas, version, more):
+    """An empty result; the names are not looked at."""
+    before = same_shape(state(lab.node))
+    pod = lab.pod()
+    got = lab.add(conf("ifacer", version, **more), pod, plugins=metas)
+    assert got.pop("dns", {}) == {} and got == {"cniVersion": version}
+    if version >= "0.4.0":
+        lab.ok("CHECK", conf("ifacer", version, **more), pod, plugins=metas)
+    lab.delete(conf("ifacer", version, **more), pod, plugins=metas)
+    unchanged(lab, before)
+
+
+def test_prev_result_goes_through(lab, metas):
+    """The original drops it."""
+    pod = lab.pod()
+    before = prev(pod, [("172.16.1.20/24", "172.16.1.1")])
+    assert lab.add(conf("ifacer", prevResult=before, **NIC), pod, plugins=metas) == before
+
+
+def test_the_pods_namespace_is_not_needed(lab, metas):
+    pod = lab.pod()
+    lab.add(conf("ifacer", **NIC), pod, plugins=metas, netns="/run/netns/unirail-not-there")
+    lab.delete(conf("ifacer", **NIC), pod, plugins=metas, netns="")
+
+
+def test_old_versions_are_told_before_anything_is_made(lab, metas):
+    for version in ("0.1.0", "0.2.0"):
+        lab.fail("ADD", conf("ifacer", version, vlanID=5, **NIC), lab.pod(), 7,
+                 "cannot convert: no valid IP addresses", plugins=metas)
+
+
+@pytest.mark.parametrize("more,words", [
+    ({}, "invalid config: interfaces have at least one interface"),
+    ({"interfaces": []}, "invalid config: interfaces have at least one interface"),
+    ({**NIC, "vlanID": 4095}, "invalid vlanID 4095: vlanID must be in range [0,4094]"),
+    ({**NIC, "vlanID": -1}, "invalid vlanID -1"),
+    ({"interfaces": ["a", "b"], "bond": {"mode": 7}}, "unknown bond mode: 7, available mode: [0,6]"),
+    ({"interfaces": ["a", "a"], "bond": {}}, "conf.interfaces has 'a' twice"),
+    ({"interfaces": ["a", "b"], "bond": {"name": "a"}}, "conf.interfaces[0] is 'a', which conf.bond.name is too"),
+    ({"interfaces": ["a/b"]}, "conf.interfaces[0] is 'a/b'"),
+    ({"interfaces": ["enp175s0f0np0"], "vlanID": 1000}, "name of more than 15 bytes"),
+    ({"interfaces": ["a", "b"], "bond": {"options": "miimon=fast"}}, "conf.bond.options: miimon is 'fast'"),
+    ({"interfaces": ["a", "b"], "bond": {"options": "miimon=100;;lacp_rate=3"}}, "lacp_rate is '3', wants 0 to 1"),
+    ({"interfaces": ["a", "b"], "bond": {"options": "arp_ip_target=[\"x\"]"}}, "wants IPv4 addresses"),
+    ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, wants an object"),
+])
+def test_bad_configurations(lab, metas, more, words):
+    before = same_shape(state(lab.node))
+    for verb in ("ADD", "CHECK", "STATUS"):
+        lab.fail(verb, conf("ifacer", "1.1.0" if verb == "STATUS" else "1.0.0", **more), lab.pod(), 7, words,
+                 plugins=metas)
+    lab.delete(conf("ifacer", **more), lab.pod(), plugins=metas)
+    unchanged(lab, before)
+
+
+@pytest.mark.parametrize("more,words", [
+    ({"interfaces": ["gone"], "vlanID": 5}, "failed to createVlanDevice: interface 'gone': Link not found"),
+    ({"interfaces": ["rail0", "gone"], "bond": {}}, "failed to createBondDevice: interface 'gone': Link not found"),
+    ({"interfaces": ["rail0", "rail1"], "bond": {"options": "primary=gone"}},
+     "conf.bond.options: primary 'gone': Link not found"),
+])
+def test_missing_interfaces(lab, metas, more, words):
+    before = same_shape(state(lab.node))
+    for verb, version in (("ADD", "1.0.0"), ("STATUS", "1.1.0")):
+        lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, words, plugins=metas)
+    unchanged(lab, before)
+
+
+def test_a_name_that_is_taken(lab, metas):
+    ip(lab.node, "link", "add", "bond0", "type", "bridge")
+    ip(lab.node, "link", "add", "rail0.5", "type", "bridge")
+    before = same_shape(state(lab.node))
+    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7,
+             "a non-bond type interface named bond0 already exists on the host", plugins=metas)
+    lab.fail("ADD", conf("ifacer", vlanID=5, **NIC), lab.pod(), 7, "'rail0.5' is there and is not VLAN 5 of 'rail0'",
+             plugins=metas)
+    unchanged(lab, before)
+
+
+def test_a_port_of_something_else(lab, metas):
+    ip(lab.node, "link", "add", "br9", "type", "bridge")
+    ip(lab.node, "link", "set", "rail1", "master", "br9")
+    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=metas)
+    assert link(lab.node, "rail1")["master"] == "br9"
+
+
+@pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
+def test_a_kernel_without_the_kind(lab, metas, more, kind, module):
+    """The original goes on with a link that it could not make. Here, the parent was down and is again."""
+    ip(lab.node, "link", "set", "rail0", "down")
+    before = same_shape(state(lab.node))
+    lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "EOPNOTSUPP", "load the kernel module"],
+             plugins=metas)
+    lab.fail("STATUS", conf("ifacer", "1.1.0", **more), lab.pod(), 50,
+             f"this kernel makes no links of kind '{kind}': modprobe {module}", plugins=metas)
+    lab.fail("CHECK", conf("ifacer", **more), lab.pod(), 50, "Link not found", plugins=metas)
+    lab.delete(conf("ifacer", **more), lab.pod(), plugins=metas)
+    unchanged(lab, before)
+
+
+def test_options_that_are_not_known_are_said(lab, metas):
+    """As the original they are left out; and the first one may be malformed, which it cannot bear."""
+    bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
+    c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=metas)
+    assert "EOPNOTSUPP" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
+
+
+def test_in_front_of_macvlan(lab, metas):
+    """As SpiderMultusConfig writes it: one interface and no VLAN is none of its business."""
+    pod = lab.pod()
+    lab.plugins = metas
+    plugins = [{"type": "ifacer", **NIC}, {"type": "macvlan", "master": "rail0"}]
+    result = lab.chain("ADD", plugins, pod, version="0.4.0")
+    lab.chain("CHECK", plugins, pod, version="0.4.0", prev=result)
+    lab.chain("DEL", plugins, pod, version="0.4.0", prev=result)
+    assert link(pod.ns, "net1") is None

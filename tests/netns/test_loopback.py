@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""loopback: as Debian's, in every version's own form."""
+import pytest
+from lab import VERSIONS, addresses, ip, link, run, same_shape
+from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+
+
+@pytest.fixture
+def pod(lab):
+    pod = lab.pod()
+    ip(pod.ns, "link", "set", "lo", "down")
+    return pod
+
+
+def lo(pod, version="1.0.0"):
+    return {"cniVersion": version,
+            "interfaces": [{"name": "lo", "mac": "00:00:00:00:00:00", "sandbox": pod.netns}],
+            "ips": [{"address": "127.0.0.1/8", "interface": 0}, {"address": "::1/128", "interface": 0}]}
+
+
+def call(lab, verb, pod, by, version="1.0.0", **more):
+    return lab.cni(verb, conf("loopback", version, **more), pod, plugins=by)
+
+
+@pytest.mark.parametrize("v6", [False, True])
+def test_same_as_debians(make_lab, metas, v6):
+    lab = make_lab(v6=v6)
+    seen = []
+    for by in (metas, THEIRS):
+        pod = lab.pod()
+        ip(pod.ns, "link", "set", "lo", "down")
+        if not v6:
+            run(["sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"], ns=pod.ns)
+        c = call(lab, "ADD", pod, by=by)
+        assert c.status == 0, c
+        got = c.json
+        got.pop("dns", None)
+        got["interfaces"][0]["sandbox"] = "pod"
+        seen.append((got, same_shape(pod.state()), call(lab, "CHECK", pod, by=by).out))
+        c = call(lab, "DEL", pod, by=by)
+        assert (c.status, c.out) == (0, "")
+        seen.append((same_shape(pod.state()), call(lab, "CHECK", pod, by=by).json))
+    assert seen[0] == seen[2] and seen[1] == seen[3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_result_of_every_version(lab, metas, pod, version):
+    """The original prints 1.0.0's form whatever the version: an older runtime finds no address."""
+    got = lab.add(conf("loopback", version), pod, plugins=metas)
+    got.pop("dns", None)
+    if version < "0.3.0":
+        assert got == {"cniVersion": version, "ip4": {"ip": "127.0.0.1/8"}, "ip6": {"ip": "::1/128"}}
+        return
+    want = lo(pod, version)
+    if version < "1.0.0":
+        want["ips"][0]["version"], want["ips"][1]["version"] = "4", "6"
+    assert got == want
+
+
+def test_prev_result_goes_through(lab, metas, pod):
+    before = prev(pod, [("172.16.1.20/24", "172.16.1.1")], routes=[{"dst": "0.0.0.0/0"}])
+    got = lab.add(conf("loopback", prevResult=before), pod, plugins=metas)
+    assert got == before
+    assert "UP" in link(pod.ns, "lo")["flags"]
+    lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=metas)
+
+
+def test_up_already_and_twice(lab, metas, pod):
+    for _ in range(2):
+        assert lab.add(conf("loopback"), pod, plugins=metas) == lo(pod)
+    for _ in range(2):
+        lab.delete(conf("loopback"), pod, plugins=metas)
+    assert "UP" not in link(pod.ns, "lo")["flags"]
+
+
+def test_an_address_that_is_not_loopback(lab, metas, pod):
+    """The original sets lo up before it looks."""
+    ip(pod.ns, "addr", "add", "10.0.0.9/24", "dev", "lo")
+    lab.fail("ADD", conf("loopback"), pod, words='loopback interface found with non-loopback address "10.0.0.9"',
+             plugins=metas)
+    assert "UP" not in link(pod.ns, "lo")["flags"]
+    ip(pod.ns, "link", "set", "lo", "up")
+    lab.fail("CHECK", conf("loopback"), pod, words='non-loopback address "10.0.0.9"', plugins=metas)
+
+
+def test_check(lab, metas, pod):
+    result = lab.add(conf("loopback"), pod, plugins=metas)
+    lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=metas)
+    ip(pod.ns, "addr", "del", "127.0.0.1/8", "dev", "lo")
+    lab.fail("CHECK", conf("loopback", prevResult=result), pod, plugins=metas,
+             words="Failed to match addr 127.0.0.1/8 on interface lo")
+    ip(pod.ns, "link", "set", "lo", "down")
+    lab.fail("CHECK", conf("loopback", prevResult=result), pod, words="loopback interface is down", plugins=metas)
+    assert addresses(pod.ns) == []
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
+def test_del_without_a_namespace(lab, metas, pod, netns):
+    lab.delete(conf("loopback"), pod, plugins=metas, netns=netns)
+
+
+def test_add_without_a_namespace(lab, metas, pod):
+    lab.fail("ADD", conf("loopback"), pod, 8, 'failed to Statfs "/run/netns/unirail-not-there"', plugins=metas,
+             netns="/run/netns/unirail-not-there")
+
+
+def test_status_and_gc(lab, metas, pod):
+    lab.ok("STATUS", conf("loopback", "1.1.0"), pod, plugins=metas)
+    lab.ok("GC", conf("loopback", "1.1.0", **{"cni.dev/valid-attachments": []}), pod, plugins=metas)

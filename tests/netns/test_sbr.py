@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sbr: the rules, tables and routes that Debian's makes, and where it fails."""
+import json
+import os
+import pathlib
+
+import pytest
+from lab import ip, ping, routes, rules, same_shape
+from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+
+V4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
+      "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
+TWO = {"type": "static", "addresses": V4["addresses"] + [{"address": "172.16.1.21/24"},
+                                                         {"address": "10.9.0.5/16", "gateway": "10.9.0.1"}]}
+ALONE = {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}
+V6 = {"type": "static", "addresses": [{"address": "fd00:16:1::20/64", "gateway": "fd00:16:1::1"}],
+      "routes": [{"dst": "::/0"}]}
+DUAL = {"type": "static", "addresses": V4["addresses"] + V6["addresses"],
+        "routes": V4["routes"] + V6["routes"]}
+
+
+def added(lab, metas, pod, ipam, ifname="net1", master="rail0", by=None, version="1.0.0", **more):
+    """macvlan of ours, then sbr; its result."""
+    result = lab.add(lab.macvlan(master, ipam, version), pod, plugins=lab.plugins, ifname=ifname)
+    return lab.add(conf("sbr", version, prevResult=result, **more), pod, plugins=by or metas,
+                   ifname=ifname)
+
+
+@pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (False, ALONE), (True, V6), (True, DUAL)],
+                         ids=["ipv4", "several", "no gateway", "ipv6", "dual"])
+def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
+    lab = make_lab(v6=v6)
+    states, results = [], []
+    for by in (metas, THEIRS):
+        pod = lab.pod()
+        result = added(lab, metas, pod, ipam, by=by)
+        result["interfaces"][0].update(mac="MAC", sandbox="pod")
+        result.pop("dns", None)
+        results.append(result)
+        states.append(same_shape(pod.state()))
+        lab.delete(conf("sbr", prevResult=result), pod, plugins=by)
+        states.append(same_shape(pod.state()))
+        ip(pod.ns, "link", "del", "net1")  # duplicate address detection would find it
+    assert results[0] == results[1]
+    assert states[0] == states[2]
+    assert states[1] == states[3]
+
+
+def test_table(lab, metas):
+    """Only the rules: the routes are somebody else's."""
+    pod = lab.pod()
+    added(lab, metas, pod, TWO, table=300)
+    assert [(r[1], r[3]) for r in rules(pod.ns) if r[1] != "all"] == [
+        ("10.9.0.5", "300"), ("172.16.1.21", "300"), ("172.16.1.20", "300")]
+    assert "172.16.1.0/24 dev net1 src 172.16.1.20" in routes(pod.ns, "main")
+
+
+def test_tables_are_counted_from_100(lab, metas):
+    """Two rails: rules with the kernel's priorities, the last one made first."""
+    pod = lab.pod()
+    for i in (1, 2):
+        ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
+        added(lab, metas, pod, ipam, ifname=f"net{i}", master=f"rail{i - 1}")
+    assert [r for r in rules(pod.ns) if r[1] != "all"] == [
+        (32764, "172.16.2.20", None, "101"), (32765, "172.16.1.20", None, "100")]
+    assert set(routes(pod.ns, 100)) == {"default via 172.16.1.1 dev net1",
+                                        "172.16.1.0/24 dev net1 src 172.16.1.20",
+                                        "172.20.0.0/16 via 172.16.1.7 dev net1"}
+    assert routes(pod.ns, "main") == []
+    assert ping(pod.ns, "172.16.1.20", "172.16.1.1") and ping(pod.ns, "172.16.2.20", "172.16.2.1")
+
+
+def test_a_table_with_routes_and_no_rule_is_not_taken(lab, metas):
+    """The original fills its routes into somebody else's table."""
+    pod = lab.pod()
+    ip(pod.ns, "route", "add", "10.1.0.0/16", "dev", "lo", "table", "100")
+    added(lab, metas, pod, V4)
+    assert routes(pod.ns, 100) == ["10.1.0.0/16 dev lo"]
+    assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 101)
+
+
+def test_addresses_of_other_interfaces_are_left(lab, metas):
+    pod = lab.pod()
+    result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
+    result["interfaces"].append({"name": "net2", "sandbox": pod.netns})
+    result["ips"].append({"interface": 1, "address": "10.9.0.5/16"})
+    lab.add(conf("sbr", prevResult=result), pod, plugins=metas)
+    assert [r[1] for r in rules(pod.ns)] == ["all", "172.16.1.20", "all", "all"]
+
+
+def test_no_address_of_the_interface_changes_nothing(lab, metas):
+    """The original takes all routes away when every address is another interface's."""
+    pod = lab.pod()
+    result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
+    before = pod.state()
+    result["interfaces"][0]["name"] = "net2"
+    for broken in (result, {**result, "ips": []}):
+        lab.fail("ADD", conf("sbr", prevResult=broken), pod, 7, plugins=metas,
+                 words="No IP addresses supplied on interface: net1")
+    assert pod.state() == before
+
+
+def test_gateways_of_the_configuration(make_lab, metas):
+    lab = make_lab(v6=True)
+    pod = lab.pod()
+    added(lab, metas, pod, DUAL, gateways=["172.16.1.9", "fd00:16:1::9"])
+    found = routes(pod.ns, 100) + routes(pod.ns, 101, "-6")
+    assert [r for r in found if r.startswith("default")] == ["default via 172.16.1.9 dev net1",
+                                                             "default via fd00:16:1::9 dev net1"]
+    assert "172.20.0.0/16 via 172.16.1.7 dev net1" in found
+
+
+def test_source_hints_stay_in_main(lab, metas):
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4, addSourceHints=True)
+    assert routes(pod.ns, "main") == ["172.16.1.0/24 dev net1 src 172.16.1.20"]
+    assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 100)
+    lab.ok("CHECK", conf("sbr", addSourceHints=True, prevResult=result), pod, plugins=metas)
+
+
+def test_a_failed_add_takes_everything_back(lab, metas):
+    """A gateway nobody can reach, of the second address: the original leaves all it did until then."""
+    pod = lab.pod()
+    result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
+    ip(pod.ns, "route", "del", "default")
+    before = pod.state()
+    result["ips"].append({"interface": 0, "address": "198.51.100.7/24", "gateway": "198.51.100.1"})
+    lab.fail("ADD", conf("sbr", prevResult=result), pod, plugins=metas,
+             words="Failed to add default route to 198.51.100.1")
+    assert pod.state() == before
+
+
+# --- DEL ---
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
+def test_del_without_a_namespace(lab, metas, netns):
+    """The original fails, and makes an empty file where the namespace was."""
+    pod = lab.pod()
+    lab.delete(conf("sbr"), pod, plugins=metas, netns=netns)
+    assert not os.path.exists("/run/netns/unirail-not-there")
+
+
+def test_add_makes_no_file_where_no_namespace_is(lab, metas):
+    path = pathlib.Path("/run/netns") / "unirail-not-there"
+    pod = lab.pod()
+    e = lab.fail("ADD", conf("sbr", prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")])), pod, 8,
+                 plugins=metas, netns=str(path))
+    assert f'failed to Statfs "{path}": no such file or directory' in e["msg"]
+    assert not path.exists()
+
+
+def test_del_twice_and_after_the_link_is_gone(lab, metas):
+    """The original leaves the rules when the link is gone."""
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4)
+    ip(pod.ns, "link", "del", "net1")
+    for _ in range(2):
+        lab.delete(conf("sbr", prevResult=result), pod, plugins=metas)
+        assert [r[1] for r in rules(pod.ns)] == ["all"] * 3
+
+
+def test_del_deletes_only_its_tables_rules(lab, metas):
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4, table=300)
+    ip(pod.ns, "rule", "add", "from", "172.16.1.20", "table", "77")
+    ip(pod.ns, "rule", "add", "from", "172.16.1.0/24", "table", "78")
+    ip(pod.ns, "rule", "add", "from", "172.16.1.20", "ipproto", "tcp", "dport", "80", "table", "79")
+    lab.delete(conf("sbr", prevResult=result, table=300), pod, plugins=metas)
+    assert {r[3] for r in rules(pod.ns)} >= {"77", "78", "79"} and "300" not in {r[3] for r in rules(pod.ns)}
+    lab.delete(conf("sbr", prevResult=result), pod, plugins=metas)
+    left = {r[3] for r in rules(pod.ns)}
+    assert "77" not in left and left >= {"78", "79"}
+
+
+def test_adding_to_a_table_again_is_no_failure(lab, metas):
+    """The rule is there already: what was wanted."""
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4, table=300)
+    lab.add(conf("sbr", prevResult=result, table=300), pod, plugins=metas)
+    assert len([r for r in rules(pod.ns) if r[3] == "300"]) == 1
+
+
+# --- CHECK ---
+
+
+@pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (True, DUAL)])
+def test_check(make_lab, metas, v6, ipam):
+    lab = make_lab(v6=v6)
+    pod = lab.pod()
+    result = added(lab, metas, pod, ipam)
+    lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=metas)
+    # and the plugin before: the original looks in main only
+    lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
+
+
+@pytest.mark.parametrize("broken,words", [
+    (["rule", "del", "from", "172.16.1.20"], "rule 'from 172.16.1.20' is missing"),
+    (["route", "del", "default", "table", "100"], "table 100 has no default route via 172.16.1.1"),
+    (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
+    (["link", "del", "net1"], "Link not found"),
+])
+def test_check_finds(lab, metas, broken, words):
+    """The original's CHECK is always happy."""
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4)
+    ip(pod.ns, *broken)
+    lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=metas, words=words)
+
+
+def test_check_of_a_table(lab, metas):
+    pod = lab.pod()
+    result = added(lab, metas, pod, V4, table=300)
+    lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=metas)
+    lab.fail("CHECK", conf("sbr", prevResult=result, table=301), pod, plugins=metas,
+             words="rule 'from 172.16.1.20 lookup 301' is missing")
+
+
+# --- the rest ---
+
+
+@pytest.mark.parametrize("more,words", [
+    ({"table": 0}, "conf.table is 0"), ({"table": "x"}, "conf.table"),
+    ({"gateways": ["10.0.0.300"]}, "conf.gateways[0] is '10.0.0.300'"),
+    ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "a second one for IPv4"),
+])
+def test_bad_configurations(lab, metas, more, words):
+    pod = lab.pod()
+    before = pod.state()
+    for verb, extra in (("ADD", {}), ("CHECK", {}), ("STATUS", {"version": "1.1.0"})):
+        c = conf("sbr", extra.get("version", "1.0.0"),
+                 prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")]), **more)
+        lab.fail(verb, c, pod, 7, words, plugins=metas)
+    assert pod.state() == before
+    lab.delete(conf("sbr", **more), pod, plugins=metas)
+
+
+def test_without_prev_result(lab, metas):
+    lab.fail("ADD", conf("sbr"), lab.pod(), 7, "This plugin must be called as chained plugin",
+             plugins=metas)
+
+
+def test_status(lab, metas):
+    lab.ok("STATUS", conf("sbr", "1.1.0"), lab.pod(), plugins=metas)
+    lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=metas)
+
+
+def test_two_at_once_take_two_tables(lab, metas):
+    """The namespace is locked: side by side, ours and Debian's do not choose the same table."""
+    pod = lab.pod()
+    calls = []
+    for i, by in ((1, metas), (2, THEIRS)):
+        ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
+        result = lab.add(lab.macvlan(f"rail{i - 1}", ipam), pod, plugins=lab.plugins, ifname=f"net{i}")
+        calls.append((conf("sbr", prevResult=result), f"net{i}", by))
+    running = [lab.popen("ADD", c, pod, plugins=by, ifname=name) for c, name, by in calls]
+    for p in running:
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 0, out + err
+    assert {r[3] for r in rules(pod.ns) if r[1] != "all"} == {"100", "101"}
+
+
+def test_nothing_is_logged(lab, metas):
+    """The original writes a page of log for each call."""
+    pod = lab.pod()
+    result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
+    assert lab.cni("ADD", conf("sbr", prevResult=result), pod, plugins=metas).err == ""

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tuning: side by side with Debian's (result, interface, sysctls, the file for DEL), both ways, and
+where the original fails."""
+import json
+import subprocess
+
+import pytest
+from lab import VERSIONS, enter, ip, link, ns_path, run, same_shape, sysctl
+from meta_lab import THEIRS, conf, metas, prev  # noqa: F401
+
+MAC, OLD = "0a:58:00:00:00:07", "0a:58:00:00:00:01"
+NOTIFY = {"net.ipv4.conf.IFNAME.arp_notify": "1"}
+PROXY = "net/ipv4/conf/net1/proxy_arp"
+IPS = [("172.16.1.20/24", "172.16.1.1")]
+
+
+class Setup:
+    """A pod with net1 that tuning may tune, and a folder for its files."""
+
+    def __init__(self, lab, metas):
+        self.lab, self.metas, self.data = lab, metas, lab.tmp / "tuning"
+        self.pod = self.new()
+
+    def new(self, ifname="net1"):
+        pod = self.lab.pod()
+        ip(pod.ns, "link", "add", ifname, "type", "veth", "peer", "name", "far1")
+        ip(pod.ns, "link", "set", ifname, "address", OLD, "up")
+        return pod
+
+    def conf(self, version="1.0.0", pod=None, ifname="net1", **more):
+        return conf("tuning", version, dataDir=str(self.data),
+                    prevResult=prev(pod or self.pod, IPS, ifname, OLD), **more)
+
+    def call(self, verb, pod=None, by=None, ifname="net1", cni_args=None, version="1.0.0", **more):
+        pod = pod or self.pod
+        return self.lab.cni(verb, self.conf(version, pod, ifname, **more), pod, plugins=by or self.metas,
+                            ifname=ifname, args=cni_args)
+
+    def ok(self, verb, **kw):
+        c = self.call(verb, **kw)
+        assert c.status == 0, c
+        return c
+
+    def fail(self, verb, code, words, **kw):
+        c = self.call(verb, **kw)
+        assert c.status == 1, c
+        assert c.json["code"] == code, c
+        assert words in c.json["msg"], c
+
+    def files(self, pod=None):
+        """Of the pod, the container id left out."""
+        found = {}
+        for f in sorted(self.data.glob("*")) if self.data.is_dir() else []:
+            assert f.name.startswith((pod or self.pod).id + "_"), f
+            assert f.stat().st_mode & 0o7777 == 0o600
+            found[f.name[len((pod or self.pod).id) + 1:]] = f.read_text()
+        return found
+
+    def link(self, pod=None, ifname="net1"):
+        k = link((pod or self.pod).ns, ifname)
+        return {"mac": k["address"], "mtu": k["mtu"], "txqlen": k["txqlen"],
+                "promisc": "PROMISC" in k["flags"], "allmulti": "ALLMULTI" in k["flags"]}
+
+
+@pytest.fixture
+def t(lab, metas):
+    return Setup(lab, metas)
+
+
+WISHES = {
+    "sysctls": ({"sysctl": {**NOTIFY, "net/ipv4/ip_forward": "0", "net.core.somaxconn": "512"}}, None),
+    "mac": ({"mac": MAC.upper()}, None),
+    "all": ({"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "sysctl": NOTIFY}, None),
+    "allmulti off": ({"allmulti": False}, None),
+    "runtime": ({"mac": OLD, "runtimeConfig": {"mac": MAC}, "capabilities": {"mac": True}},
+                "IgnoreUnknown=1;MAC=0a:58:00:00:00:09"),
+    "CNI_ARGS": ({"mac": OLD}, f"IgnoreUnknown=1;MAC={MAC}"),
+    "args": ({"sysctl": {**NOTIFY, "net.ipv4.conf.IFNAME.proxy_arp": "0"}, "mac": OLD, "mtu": 1500,
+              "promisc": True, "args": {"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"},
+                                                "mac": MAC, "mtu": 1400, "promisc": False,
+                                                "allmulti": True}}},
+             f"IgnoreUnknown=1;MAC={OLD}"),
+    "keys without case": ({"MTU": 1400, "SysCtl": NOTIFY, "Mac": MAC}, None),
+    "nothing": ({}, None),
+}
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_same_as_debians(t, wish):
+    more, args = WISHES[wish]
+    seen = []
+    for by in (t.metas, THEIRS):
+        pod = t.new()
+        result = t.ok("ADD", pod=pod, by=by, cni_args=args, **more).json
+        result["interfaces"][0]["sandbox"] = "pod"
+        result.pop("dns", None)
+        keys = [sysctl(pod.ns, f"net/ipv4/conf/net1/{k}") for k in ("arp_notify", "proxy_arp")]
+        shape = same_shape(pod.state(), (ns_path(pod.ns), "netns"))
+        seen.append((result, t.link(pod), t.files(pod), keys, shape, sysctl(pod.ns, "net/core/somaxconn")))
+        assert t.ok("DEL", pod=pod, by=by, cni_args=args, **more).out == ""
+        assert t.files(pod) == {}
+        seen.append((t.link(pod), same_shape(pod.state(), (ns_path(pod.ns), "netns"))))
+    assert seen[0] == seen[2]
+    assert seen[1] == seen[3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_result_of_every_version(t, version):
+    if version < "0.3.0":
+        before = {"cniVersion": version, "ip4": {"ip": "172.16.1.20/24", "gateway": "172.16.1.1"}}
+    else:
+        before = prev(t.pod, IPS, mac=OLD, version=version)
+        if version < "1.0.0":
+            before["ips"][0]["version"] = "4"
+    c = conf("tuning", version, dataDir=str(t.data), mac=MAC, prevResult=before)
+    got = t.lab.add(c, t.pod, plugins=t.metas)
+    want = json.loads(json.dumps(before).replace(OLD, MAC))
+    got.pop("dns", None)
+    assert got == want
+
+
+@pytest.mark.parametrize("makes,deletes", [("ours", "theirs"), ("theirs", "ours")])
+def test_files_work_both_ways(t, makes, deletes):
+    by = {"ours": t.metas, "theirs": THEIRS}
+    before = t.link()
+    more = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True}
+    t.ok("ADD", by=by[makes], **more)
+    assert t.link() != before
+    assert t.files() == {"net1.json": f'{{\n "mac": "{OLD}",\n "promisc": false,\n "mtu": 1500,\n'
+                                      ' "allmulti": false\n}'}
+    t.ok("DEL", by=by[deletes], **more)
+    assert t.link() == before and t.files() == {}
+
+
+def test_queue_length(t):
+    """Debian's is older than the key; its current form is in the file."""
+    t.ok("ADD", txQLen=77)
+    assert t.link()["txqlen"] == 77 and t.files() == {"net1.json": '{\n "txQLen": 1000\n}'}
+    t.ok("CHECK", txQLen=77)
+    t.fail("CHECK", 999, "Transmit Queue Length of net1 is 0, current value is 77", txQLen=0)
+    t.ok("DEL", txQLen=77)
+    assert t.link()["txqlen"] == 1000
+
+
+def test_interfaces_with_dots(t):
+    pod = t.new("net1.100")
+    t.ok("ADD", pod=pod, ifname="net1.100", sysctl=NOTIFY, mtu=1400)
+    assert sysctl(pod.ns, "net/ipv4/conf/net1.100/arp_notify") == "1"
+    t.ok("CHECK", pod=pod, ifname="net1.100", sysctl=NOTIFY, mtu=1400)
+    t.ok("DEL", pod=pod, ifname="net1.100")
+
+
+def test_only_the_pods_interface_gets_the_mac(t):
+    """The original writes it to the host's of the same name, too."""
+    before = prev(t.pod, IPS, mac=OLD)
+    before["interfaces"].append({"name": "net1", "mac": "0a:58:00:00:00:99"})
+    got = t.lab.add(conf("tuning", dataDir=str(t.data), mac=MAC, prevResult=before), t.pod,
+                    plugins=t.metas)
+    assert [i["mac"] for i in got["interfaces"]] == [MAC, "0a:58:00:00:00:99"]
+
+
+# --- what the original gets wrong ---
+
+
+def test_sysctls_of_args_alone(t):
+    """The original panics."""
+    t.ok("ADD", args={"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}}})
+    assert sysctl(t.pod.ns, PROXY) == "1"
+
+
+def test_a_failed_add_takes_everything_back(t):
+    """The kernel refuses the MTU: the original leaves sysctl, MAC, flag and file."""
+    before, keys = t.link(), sysctl(t.pod.ns, PROXY)
+    more = {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}, "mac": MAC, "mtu": 99999999,
+            "promisc": True, "allmulti": True}
+    t.fail("ADD", 7, "set link 'net1' mtu 99999999: EINVAL", **more)
+    assert t.link() == before and sysctl(t.pod.ns, PROXY) == keys and t.files() == {}
+
+
+def test_a_failed_sysctl_takes_the_ones_before_back(t):
+    keys = sysctl(t.pod.ns, PROXY)
+    t.fail("ADD", 7, "set sysctl 'net.ipv4.no_such' to '1'", mtu=1400,
+           sysctl={"net.ipv4.conf.IFNAME.proxy_arp": "1", "net.ipv4.no_such": "1"})
+    assert sysctl(t.pod.ns, PROXY) == keys and t.files() == {} and t.link()["mtu"] == 1500
+    t.fail("ADD", 7, "set sysctl 'net.ipv4.ip_forward' to 'maybe'",
+           sysctl={"net.ipv4.conf.IFNAME.proxy_arp": "1", "net.ipv4.ip_forward": "maybe"})
+    assert sysctl(t.pod.ns, PROXY) == keys
+
+
+def test_nothing_is_changed_without_the_interface(t):
+    ip(t.pod.ns, "link", "del", "net1")
+    forward = sysctl(t.pod.ns, "net/ipv4/ip_forward")
+    t.fail("ADD", 999, "Link not found", mtu=1400, sysctl={"net.ipv4.ip_forward": "1"})
+    assert sysctl(t.pod.ns, "net/ipv4/ip_forward") == forward and t.files() == {}
+
+
+def test_two_in_a_chain(t):
+    """The original's second one forgets what the first one changed."""
+    before = t.link()
+    t.ok("ADD", mac=MAC)
+    t.ok("ADD", mtu=1400, mac="0a:58:00:00:00:08")
+    assert t.files() == {"net1.json": f'{{\n "mac": "{OLD}",\n "mtu": 1500\n}}'}
+    t.ok("DEL", mtu=1400)
+    t.ok("DEL", mac=MAC)
+    assert t.link() == before and t.files() == {}
+
+
+def test_a_failing_second_one_leaves_the_firsts_file(t):
+    t.ok("ADD", mac=MAC)
+    files = t.files()
+    t.fail("ADD", 7, "mtu 99999999", mtu=99999999)
+    assert t.files() == files and t.link()["mac"] == MAC
+
+
+def test_del_after_the_link_is_gone(t):
+    """The original's file stays for ever."""
+    t.ok("ADD", mtu=1400)
+    ip(t.pod.ns, "link", "del", "net1")
+    t.ok("DEL")
+    assert t.files() == {}
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
+def test_del_without_a_namespace(t, netns):
+    t.ok("ADD", mtu=1400)
+    for _ in range(2):
+        t.lab.delete(t.conf(mtu=1400), t.pod, plugins=t.metas, netns=netns)
+        assert t.files() == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"mac": "zz"}', '{"mtu": -1}', "[]"])
+def test_del_with_a_file_that_makes_no_sense(t, text):
+    t.ok("ADD", mtu=1400)
+    (t.data / f"{t.pod.id}_net1.json").write_text(text)
+    c = t.ok("DEL")
+    assert "backup cannot be used" in c.err and t.files() == {}
+
+
+def test_del_of_a_configuration_that_add_refuses(t):
+    t.ok("ADD", mtu=1400)
+    t.ok("DEL", mac="zz", cni_args="MAC=;x", sysctl={"kernel.panic": "1"})
+    assert t.link()["mtu"] == 1500 and t.files() == {}
+
+
+def test_del_keeps_the_file_when_the_interface_cannot_be_put_back(t):
+    t.ok("ADD", mtu=1400)
+    (t.data / f"{t.pod.id}_net1.json").write_text('{\n "mtu": 99999999\n}')
+    c = t.ok("DEL")
+    assert "the interface is not what it was before" in c.err and "net1.json" in t.files()
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize("more,words", [
+    ({"sysctl": {"kernel.panic": "1"}}, 'invalid net sysctl key: "kernel/panic"'),
+    ({"sysctl": {"net": "1"}}, 'invalid net sysctl key: "net"'),
+    ({"sysctl": {"net.ipv4.ip_forward": 1}}, "conf.sysctl.net.ipv4.ip_forward is number"),
+    ({"sysctl": ["net"]}, "conf.sysctl is array, wants an object"),
+    ({"sysctl": {"net.ipv4.ip_forward": "1", "net/ipv4/ip_forward": "0"}},
+     "duplicated sysctl keys are not allowed"),
+    ({"mac": "zz"}, "invalid args zz for MAC addr: address zz: invalid MAC address"),
+    ({"mtu": -1}, "conf.mtu is -1"), ({"mtu": "9000"}, "conf.mtu"),
+    ({"txQLen": -1}, "conf.txQLen is -1"), ({"promisc": "yes"}, "conf.promisc"),
+    ({"dataDir": "here"}, "conf.dataDir is 'here'"),
+])
+def test_bad_configurations(t, more, words):
+    before = t.pod.state()
+    for verb in ("ADD", "CHECK"):
+        c = {**t.conf(), **more}
+        t.lab.fail(verb, c, t.pod, 7, words, plugins=t.metas)
+    assert t.pod.state() == before and t.files() == {}
+
+
+def test_duplicate_keys(t):
+    text = json.dumps(t.conf(sysctl={"net.ipv4.ip_forward": "1"})).replace(
+        '"net.ipv4.ip_forward": "1"', '"net.ipv4.ip_forward": "1", "net.ipv4.ip_forward": "1"')
+    t.lab.fail("ADD", text, t.pod, 7, "duplicated sysctl keys are not allowed", plugins=t.metas,
+               plugin="tuning")
+
+
+@pytest.mark.parametrize("verb", ["ADD", "CHECK"])
+def test_without_prev_result(t, verb):
+    c = conf("tuning", dataDir=str(t.data), mtu=1400)
+    t.lab.fail(verb, c, t.pod, 7, "Required prevResult missing", plugins=t.metas)
+
+
+def test_bad_args(t):
+    t.fail("ADD", 4, 'ARGS: invalid pair "x"', cni_args="x", mtu=1400)
+
+
+# --- CHECK ---
+
+
+def test_check(t):
+    more = {"mac": MAC.upper(), "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500,
+            "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
+    t.ok("ADD", **more)
+    t.ok("CHECK", **more)  # the original compares letters, and tabs with blanks
+    for key, value, words in (
+            ("mac", OLD, f"Ethernet of net1 is {OLD}, current value is {MAC}"),
+            ("mtu", 1500, "MTU of net1 is 1500, current value is 1400"),
+            ("promisc", False, "link net1 configured promisc is false, current value is 1"),
+            ("allmulti", False, "all-multicast mode of net1 is false, current value is true"),
+            ("txQLen", 7, "Transmit Queue Length of net1 is 7, current value is 500"),
+            ("sysctl", {"net.ipv4.conf.IFNAME.arp_notify": "0"},
+             "value of /proc/sys/net/ipv4/conf/net1/arp_notify is 0, current value is 1")):
+        t.fail("CHECK", 999, "Error: Tuning ", **{**more, key: value})
+        t.fail("CHECK", 999, words, **{**more, key: value})
+    ip(t.pod.ns, "link", "del", "net1")
+    t.fail("CHECK", 999, "Cannot find container link net1", mtu=1400)
+
+
+def test_check_while_somebody_listens(t):
+    """tcpdump's promiscuous mode is not the configuration's: the original fails."""
+    t.ok("ADD", mtu=1400)
+    code = ("import socket, struct, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3);"
+            "s.setsockopt(263, 1, struct.pack('iHH8s', socket.if_nametoindex('net1'), 1, 0, b''));"
+            "print('on', flush=True); sys.stdin.read()")
+    with subprocess.Popen(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE, text=True,
+                          stdout=subprocess.PIPE, preexec_fn=enter(t.pod.ns)) as p:
+        assert p.stdout.readline() == "on\n"
+        assert link(t.pod.ns, "net1")["promiscuity"] == 1
+        t.ok("CHECK", mtu=1400)
+        p.stdin.close()
+
+
+# --- allowlist ---
+
+
+@pytest.fixture
+def allow(t, tmp_path):
+    """A folder whose tuning sees this allowlist."""
+    def make(text, of=t.metas):
+        folder = tmp_path / f"allow-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        (folder / "list").write_text(text)
+        script = folder / "tuning"
+        script.write_text("#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none /etc && "
+                          "mkdir -p /etc/cni/tuning && "
+                          f"cat {folder}/list >/etc/cni/tuning/allowlist.conf && exec {of}/tuning'\n")
+        script.chmod(0o755)
+        return folder
+    return make
+
+
+@pytest.mark.parametrize("text,ok", [
+    ("", False), ("\n  \n", False),
+    ("net.ipv4.ip_forward\n", True), ("^net\\.ipv4\\.ip_[a-z]+$\n", True), ("forw", True),
+    ("^net\\.core\\..*$\n^net\\.ipv4\\.ip_forward$", True), ("^net\\.core\\.", False),
+    ("^(?:net|kernel)\\.ipv\\d\\.\\w+$", True), ("^net\\.ipv4\\.[^\\W\\d]+?$", True),
+    ("  net.ipv4.ip_forward  ", True), ("ip_forwar{2}d", False), ("NET", False),
+])
+def test_allowlist(t, allow, text, ok):
+    """As the original's current form answers; Debian's is older than the list."""
+    c = t.call("ADD", by=allow(text), sysctl={"net.ipv4.ip_forward": "1"})
+    assert (c.status == 0) == ok, c
+    if not ok:
+        lines = " ".join(line.strip() for line in text.split("\n") if line.strip())
+        assert c.json["msg"].startswith(
+            "Sysctl net.ipv4.ip_forward is not allowed. Only the following sysctls are allowed: "
+            f"[{lines}]"), c
+
+
+def test_an_allowlist_that_cannot_be_understood(t, allow):
+    t.fail("ADD", 7, "/etc/cni/tuning/allowlist.conf:2: '(?i)x': flags and look-around are not known",
+           by=allow("net.core\n(?i)x\n"), sysctl={"net.ipv4.ip_forward": "1"})
+
+
+# --- STATUS, GC ---
+
+
+def test_status(t, allow):
+    t.ok("STATUS", version="1.1.0", mtu=1400, sysctl=NOTIFY)
+    t.fail("STATUS", 7, "is not allowed", version="1.1.0", sysctl=NOTIFY, by=allow("none"))
+    t.data.rmdir()
+    t.data.write_text("a file")
+    t.fail("STATUS", 50, "ENOTDIR", version="1.1.0", mtu=1400)
+    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # which needs no folder
+
+
+def test_status_with_an_allowlist_that_cannot_be_read(t, tmp_path):
+    folder = tmp_path / "unreadable"
+    folder.mkdir()
+    script = folder / "tuning"
+    script.write_text("#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none /etc && "
+                      f"mkdir -p /etc/cni/tuning/allowlist.conf && exec {t.metas}/tuning'\n")
+    script.chmod(0o755)
+    t.fail("STATUS", 50, "read the allowlist of sysctls", version="1.1.0", by=folder)
+    t.fail("ADD", 50, "read the allowlist of sysctls", by=folder)
+
+
+def test_gc_leaves_other_networks_files(t):
+    t.ok("ADD", mtu=1400)
+    c = {**t.conf("1.1.0"), "cni.dev/valid-attachments": []}
+    t.lab.ok("GC", c, t.pod, plugins=t.metas)
+    assert "net1.json" in t.files()
+
+
+def test_a_data_folder_that_cannot_be_made(t):
+    t.data.write_text("a file")
+    before = t.link()
+    t.fail("ADD", 5, "keep what the interface was before (conf.dataDir)", mtu=1400)
+    t.data.unlink()
+    assert t.link() == before
+
+
+# --- in a chain ---
+
+
+def test_chain_with_macvlan_and_sbr(t):
+    """CHECK of all three, which the originals fail; DEL of all."""
+    pod = t.lab.pod()
+    ipam = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
+            "routes": [{"dst": "0.0.0.0/0"}]}
+    plugins = [{"type": "macvlan", "master": "rail0", "ipam": ipam},
+               {"type": "tuning", "dataDir": str(t.data), "mtu": 4200, "sysctl": NOTIFY},
+               {"type": "sbr"}]
+    t.lab.plugins = t.metas
+    chain = t.lab.chain
+    result = chain("ADD", plugins, pod)
+    assert link(pod.ns, "net1")["mtu"] == 4200
+    chain("CHECK", plugins, pod, prev=result)
+    chain("DEL", plugins, pod, prev=result)
+    assert t.files(pod) == {} and link(pod.ns, "net1") is None
+    assert run(["ip", "-n", pod.ns, "rule", "show"]).stdout.count("lookup") == 3
