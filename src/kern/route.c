@@ -198,10 +198,9 @@ int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret,
 		r = -ENETUNREACH;
 	if (r == 0) {
 		*ret = all.list[0];
-		free(ret->hops); /* one hop was chosen */
-		ret->hops = NULL;
+		ret->hops = NULL; /* one hop was chosen */
 		ret->n_hops = 0;
 	}
-	free(all.list);
+	route_list_free(all.list, all.n);
 	return r < 0 ? err_wrap(e, r, "look up route to %s", ip_str(dst, text)) : 0;
 }
