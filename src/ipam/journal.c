@@ -61,13 +61,18 @@ static int damaged(const struct journal *j, size_t line, struct err *e)
 		j->path, line);
 }
 
+bool journal_is_header(const char *line, size_t n)
+{
+	return span_has_prefix((struct span){line, n}, magic);
+}
+
 /* The format number stands before the checksum's meaning does. */
 int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 {
 	struct span rest = {line, n}, word;
 	uint64_t format, base;
 
-	if (!span_has_prefix(rest, magic))
+	if (!journal_is_header(line, n))
 		return damaged(j, 1, e);
 	rest.p += sizeof(magic) - 1;
 	rest.n -= sizeof(magic) - 1;

@@ -9,6 +9,7 @@
 /* The whole file into j->texts; sets size. 0: there is none. */
 int journal_read(struct journal *j, char **text, struct err *e);
 /* The first line: format, base. */
+bool journal_is_header(const char *line, size_t n);
 int journal_header(struct journal *j, const char *line, size_t n, struct err *e);
 /* Writes the file anew as header and `body`, and opens it. */
 int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e);

@@ -35,22 +35,39 @@ static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 	buf_str(p->said, count ? "\n" : ": no address can be read in it\n");
 }
 
+/* The header, or what stands in its place. Returns 1 when the line is to be read as any other. */
+static int first_line(struct repair *p, const char *line, size_t n, struct err *e)
+{
+	int r = journal_header(&p->j, line, n, e);
+
+	if (r == 0 || r == -EPROTO)
+		return r;
+	err_clear(e);
+	/* A line of records that is whole holds nothing back, yet without a header nobody reads it. */
+	if (line_is_whole(line, n) && !journal_is_header(line, n)) {
+		p->damaged++;
+		buf_str(p->said, "the first line is missing\n");
+		return 1;
+	}
+	salvage(p, line, n, 1);
+	return 0;
+}
+
 static int walk(struct repair *p, char *text, struct err *e)
 {
 	size_t at = 0, size = (size_t)p->j.size;
 
+	if (size == 0)
+		return first_line(p, text, 0, e);
 	for (size_t number = 1; at < size; number++) {
 		char *line = text + at, *nl = memchr(line, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - line) : size - at;
-		int r = 0;
+		int r = number == 1 ? first_line(p, line, n, e) : 1;
 
 		at += n + 1;
-		if (number == 1)
-			r = journal_header(&p->j, line, n, e);
-		if (r == -EPROTO)
+		if (r < 0)
 			return r;
-		err_clear(e);
-		if (number == 1 && r == 0)
+		if (r == 0)
 			continue;
 		if (!line_is_whole(line, n))
 			salvage(p, line, n, number);

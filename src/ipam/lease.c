@@ -98,5 +98,6 @@ void lease_owner_str(const struct lease *l, struct buf *b)
 
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms)
 {
-	return l->at_ms <= now_ms && now_ms - l->at_ms < period_ms;
+	/* unsigned: what a journal says can be further apart than an int64_t goes */
+	return l->at_ms <= now_ms && (uint64_t)now_ms - (uint64_t)l->at_ms < (uint64_t)period_ms;
 }
