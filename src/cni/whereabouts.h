@@ -71,8 +71,8 @@ struct whereabouts_conf {
 	struct whereabouts_keys keys;
 	struct json_doc *flat; /* NULL: no flat file was found */
 	const char *flat_path;
-	const char *kubeconfig_in; /* where it was said */
-	const char *network_name;  /* never NULL */
+	char *kubeconfig_in;	  /* NULL: the netconf; else a path in quotes */
+	const char *network_name; /* never NULL */
 	bool overlapping;
 	struct whereabouts_range *ranges;
 	size_t n_ranges;

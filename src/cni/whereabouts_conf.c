@@ -212,7 +212,7 @@ int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e)
 			"kubernetes.kubeconfig is '%s' in %s, but this build keeps whereabouts' "
 			"addresses on the node and knows no IPPool objects: remove 'kubernetes' "
 			"there, and give each node a range of its own",
-			c->keys.kubeconfig, c->kubeconfig_in);
+			c->keys.kubeconfig, c->kubeconfig_in ? c->kubeconfig_in : "the netconf");
 }
 
 static int check_local(const struct whereabouts_conf *c, struct err *e)
@@ -252,25 +252,16 @@ static void settle(struct whereabouts_conf *c)
 
 static int judge(const struct cni_ipam_call *call, struct whereabouts_conf *c, struct err *e)
 {
-	int r;
+	int r = check_network_name(c->network_name, e);
 
-	settle(c);
-	if (given(c->keys.path) && !c->flat)
-		log_warn("flat configuration file is not there, nor another one",
-			 LOG_S("configuration_path", c->keys.path));
-	r = check_network_name(c->network_name, e);
 	if (r == 0)
 		r = add_ranges(c, e);
-	if (r == 0)
-		r = check_local(c, e);
 	if (r == 0)
 		r = read_fixed(call, c, e);
 	if (r == 0)
 		r = count_families(call, c, e);
 	if (r < 0 && c->flat)
 		return err_wrap(e, r, "with the defaults of '%s'", c->flat_path);
-	if (r == 0)
-		keep_apart(c);
 	return r;
 }
 
@@ -300,7 +291,18 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 		r = read_args(call, ret, e);
 	if (r == 0)
 		r = whereabouts_keys_merge(call, ret, e);
-	return r < 0 ? r : judge(call, ret, e);
+	if (r < 0)
+		return r;
+	settle(ret);
+	if (given(ret->keys.path) && !ret->flat)
+		log_warn("flat configuration file is not there, nor another one",
+			 LOG_S("configuration_path", ret->keys.path));
+	r = judge(call, ret, e);
+	if (r == 0)
+		r = check_local(ret, e);
+	if (r == 0)
+		keep_apart(ret);
+	return r;
 }
 
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret)
@@ -345,5 +347,6 @@ void whereabouts_conf_done(struct whereabouts_conf *c)
 	cni_result_done(&c->fixed);
 	buf_done(&c->args_text);
 	json_free(c->flat);
+	free(c->kubeconfig_in);
 	*c = (struct whereabouts_conf){.network_name = ""};
 }

@@ -194,7 +194,8 @@ static int merge(struct whereabouts_conf *c, struct err *e)
 		r = cni_result_read_dns(c->flat, flat.dns, "ipam.dns", &c->fixed, e);
 	if (r < 0)
 		return err_wrap(e, r, "LoadIPAMConfig Flatfile (%s)", c->flat_path);
-	c->kubeconfig_in = empty_text(c->keys.kubeconfig) ? c->flat_path : "the netconf";
+	if (empty_text(c->keys.kubeconfig))
+		c->kubeconfig_in = xasprintf("'%s'", c->flat_path);
 	merge_texts(&c->keys, &flat);
 	merge_lists(&c->keys, &flat);
 	return 0;
@@ -205,7 +206,6 @@ int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_
 {
 	int r = find_flat(&call->call->root, c, e);
 
-	c->kubeconfig_in = "the netconf";
 	if (r < 0)
 		return r;
 	if (r > 0)

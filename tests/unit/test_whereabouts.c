@@ -1,0 +1,1043 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges and words as whereabouts' IPAM has them, on the local store; what it gets wrong, right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "cni/whereabouts.h"
+#include "cni_invoke.h"
+#include "ipam/whereabouts.h"
+
+#define STORE "/var/lib/unirail/ipam/whereabouts/"
+
+struct world {
+	char dir[32];
+	struct root root;
+};
+
+static int set_up(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	strcpy(w->dir, "/tmp/test_wb.XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	auto_free char *command = xasprintf("rm -rf %s", w->dir);
+
+	root_close(&w->root);
+	assert_int_equal(system(command), 0);
+	free(w);
+	return 0;
+}
+
+/* --- calls --- */
+
+struct who {
+	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, net1 */
+};
+
+static struct answer call(struct world *w, const char *command, const char *ipam, struct who who,
+			  const char *more)
+{
+	const char *pod = who.pod ? who.pod : "p";
+	auto_free char *args =
+		xasprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s", pod);
+	auto_free char *conf = xasprintf("{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"ipam\":{"
+					 "\"type\":\"whereabouts\"%s%s}%s}",
+					 *ipam ? "," : "", ipam, more);
+
+	return invoke(&(struct invocation){.plugin = &cni_whereabouts,
+					   .command = command,
+					   .id = who.id ? who.id : pod,
+					   .ifname = who.ifname ? who.ifname : "net1",
+					   .args = args,
+					   .root = w->dir,
+					   .conf = conf});
+}
+
+/* Status and, in the output, the text (none of it when it is ""). */
+static void said(struct world *w, const char *command, const char *ipam, struct who who, int status,
+		 const char *text)
+{
+	auto_answer struct answer a = call(w, command, ipam, who, "");
+
+	if (a.status != status || (*text ? !strstr(a.out.p, text) : a.out.len != 0))
+		fail_msg("%s %s\nstatus %d, output\n%s\ninstead of\n%s", command, ipam, a.status,
+			 a.out.p, text);
+}
+
+static void gives(struct world *w, const char *ipam, struct who who, const char *addresses)
+{
+	auto_answer struct answer a = call(w, "ADD", ipam, who, "");
+	auto_free char *want = xasprintf("{\"cniVersion\":\"1.1.0\",\"ips\":[%s]}", addresses);
+
+	if (a.status != 0 || strcmp(a.out.p, want) != 0)
+		fail_msg("ADD %s\nstatus %d, output\n%s\ninstead of\n%s", ipam, a.status, a.out.p,
+			 want);
+}
+
+#define A(a)	      "{\"address\":\"" a "\"}"
+#define POD(p)	      ((struct who){.pod = (p)})
+#define RANGE(r)      "\"range\":\"" r "\""
+#define RANGES(list)  "\"ipRanges\":[" list "]"
+#define EXCLUDE(list) "\"exclude\":[" list "]"
+
+static void fails(struct world *w, const char *ipam, const char *text)
+{
+	said(w, "ADD", ipam, POD("p"), 1, text);
+}
+
+static void full(struct world *w, const char *ipam, const char *pod)
+{
+	said(w, "ADD", ipam, POD(pod), 1, "Could not allocate IP in range: ip: ");
+}
+
+static void del(struct world *w, const char *ipam, struct who who)
+{
+	said(w, "DEL", ipam, who, 0, "");
+}
+
+static void put(struct world *w, const char *path, const char *text)
+{
+	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
+
+	assert_int_equal(dir_make(&w->root, dir, 0755, NULL), 0);
+	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+}
+
+/* --- reading --- */
+
+static void sloppy_addresses(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{"010.0.00.009", "10.0.0.9"},
+		{"10.0.0.0", "10.0.0.0"},
+		{"000.000.000.000", "0.0.0.0"},
+		{"fd00::0001", "fd00::1"},
+		{"::ffff:010.1.1.01", "10.1.1.1"},
+		{"10.0.0.256", NULL},
+		{"10.0.0.0256", NULL},
+		{"", NULL},
+		{"10.0.0", NULL},
+		{"10.0..1", NULL},
+		{"fd00::00001", NULL},
+		{" 10.0.0.1", NULL},
+		{"0x0a.0.0.1", NULL},
+		{"00000000000000000000000000000000000000000000000010.0.0.1", "10.0.0.1"},
+	};
+	char text[IP_TEXT_MAX];
+	struct ipaddr a;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int r = whereabouts_ip_parse(span_of(cases[i].text), &a);
+
+		if ((r == 0) != (cases[i].want != NULL) ||
+		    (r == 0 && strcmp(ip_str(&a, text), cases[i].want) != 0))
+			fail_msg("'%s' is %d %s", cases[i].text, r, r ? "" : ip_str(&a, text));
+	}
+}
+
+struct range_case {
+	struct whereabouts_text text;
+	const char *net, *usable; /* usable NULL: refused, net is in the words */
+};
+
+#define EX(...)                                                                                    \
+	.exclude = (const char *const[]){__VA_ARGS__},                                             \
+	.n_exclude = ARRAY_LEN(((const char *const[]){__VA_ARGS__}))
+
+static const struct range_case ranges[] = {
+	{{.range = "10.0.0.0/24"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
+	{{.range = "10.0.0.77/24"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
+	{{.range = "010.0.0.05/24"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
+	{{.range = "10.0.0.5-10.0.0.9/24"}, "10.0.0.0/24", "10.0.0.5-10.0.0.9"},
+	{{.range = "10.0.0.9-10.0.0.9/24"}, "10.0.0.0/24", "10.0.0.9"},
+	{{.range = "10.0.0.0-10.0.0.255/24"}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
+	/* The text's own bounds win over range_start and range_end. */
+	{{.range = "10.0.0.5-10.0.0.9/24", .start = "10.0.0.7", .end = "10.0.0.8"},
+	 "10.0.0.0/24",
+	 "10.0.0.5-10.0.0.9"},
+	{{.range = "10.0.0.0/24", .start = "10.0.0.7", .end = "010.0.0.010"},
+	 "10.0.0.0/24",
+	 "10.0.0.7-10.0.0.10"},
+	{{.range = "10.0.0.0/24", .start = "10.0.0.0", .end = "10.0.0.255"},
+	 "10.0.0.0/24",
+	 "10.0.0.1-10.0.0.254"},
+	{{.range = "10.0.0.0/24", .start = "", .end = ""}, "10.0.0.0/24", "10.0.0.1-10.0.0.254"},
+	{{.range = "10.0.0.0/24", .end = "10.0.0.3"}, "10.0.0.0/24", "10.0.0.1-10.0.0.3"},
+	{{.range = "10.0.0.0/30"}, "10.0.0.0/30", "10.0.0.1-10.0.0.2"},
+	{{.range = "0.0.0.0/30"}, "0.0.0.0/30", "0.0.0.1-0.0.0.2"},
+	{{.range = "255.255.255.252/30"}, "255.255.255.252/30", "255.255.255.253-255.255.255.254"},
+	{{.range = "0.0.0.0/0"}, "0.0.0.0/0", "0.0.0.1-255.255.255.254"},
+	{{.range = "fd00::/64"}, "fd00::/64", "fd00::1-fd00::ffff:ffff:ffff:fffe"},
+	{{.range = "fd00::5-fd00::9/64"}, "fd00::/64", "fd00::5-fd00::9"},
+	{{.range = "fd00::/126"}, "fd00::/126", "fd00::1-fd00::2"},
+	{{.range = "::/0"}, "::/0", "::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"},
+	{{.range = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffc/126"},
+	 "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffc/126",
+	 "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffd-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"},
+
+	{{.range = "10.0.0.0/24", EX("10.0.0.0/25")}, "10.0.0.0/24", "10.0.0.128-10.0.0.254"},
+	{{.range = "10.0.0.0/24", EX("10.0.0.8/30", "10.0.0.1")},
+	 "10.0.0.0/24",
+	 "10.0.0.2-10.0.0.7, 10.0.0.12-10.0.0.254"},
+	{{.range = "10.0.0.0/24", EX("10.0.0.9/30")},
+	 "10.0.0.0/24",
+	 "10.0.0.1-10.0.0.7, 10.0.0.12-10.0.0.254"},
+	{{.range = "10.0.0.0/24", EX("10.0.0.192/26", "10.0.0.0/26")},
+	 "10.0.0.0/24",
+	 "10.0.0.64-10.0.0.191"},
+	{{.range = "10.0.0.0/24", EX("010.0.0.01/32")}, "10.0.0.0/24", "10.0.0.2-10.0.0.254"},
+	{{.range = "10.0.0.0/24", EX("10.9.0.0/16", "fd00::/8")},
+	 "10.0.0.0/24",
+	 "10.0.0.1-10.0.0.254"},
+	{{.range = "255.255.255.248/29", EX("255.255.255.252/30")},
+	 "255.255.255.248/29",
+	 "255.255.255.249-255.255.255.251"},
+	{{.range = "fd00::/64", EX("fd00::/65", "fd00::8000:0:0:0")},
+	 "fd00::/64",
+	 "fd00::8000:0:0:1-fd00::ffff:ffff:ffff:fffe"},
+	{{.range = "10.0.0.0/24", EX("0.0.0.0/0")}, "10.0.0.0/24", ""},
+
+	{{.range = ""}, "p: invalid CIDR : invalid CIDR address: ", NULL},
+	{{.range = NULL}, "p: invalid CIDR : invalid CIDR address: ", NULL},
+	{{.range = "10.0.0.0"}, "p: invalid CIDR 10.0.0.0: invalid CIDR address: 10.0.0.0", NULL},
+	{{.range = "10.0.0.0/33"},
+	 "invalid CIDR 10.0.0.0/33: invalid CIDR address: 10.0.0.0/33",
+	 NULL},
+	{{.range = "x-10.0.0.9/24"}, "invalid range start IP: x", NULL},
+	{{.range = "-10.0.0.9/24"}, "invalid range start IP: ", NULL},
+	{{.range = "10.0.0.5-10.0.0.9"},
+	 "invalid CIDR (do you have the 'range' parameter set for Whereabouts?) '10.0.0.9': invalid "
+	 "CIDR address: 10.0.0.9",
+	 NULL},
+	{{.range = "10.0.0.5-"},
+	 "invalid CIDR (do you have the 'range' parameter set for Whereabouts?) '': invalid CIDR "
+	 "address: ",
+	 NULL},
+	{{.range = "10.1.0.5-10.0.0.9/24"},
+	 "invalid range start for CIDR 10.0.0.0/24: 10.1.0.5",
+	 NULL},
+	{{.range = "fd00::1-10.0.0.9/24"},
+	 "invalid range start for CIDR 10.0.0.0/24: fd00::1",
+	 NULL},
+	{{.range = "10.0.0.9-10.0.0.5/24"},
+	 "range start 10.0.0.9 is after range end 10.0.0.5",
+	 NULL},
+	{{.range = "10.0.0.0/31"},
+	 "net mask is too short, subnet 10.0.0.0/31 has no usable IP addresses, it is too small",
+	 NULL},
+	{{.range = "fd00::/127"}, "subnet fd00::/127 has no usable IP addresses", NULL},
+	/* The original takes no notice of these and gives out the whole network. */
+	{{.range = "10.0.0.0/24", .start = "10.0.1.1"},
+	 "p: invalid range start for CIDR 10.0.0.0/24: 10.0.1.1",
+	 NULL},
+	{{.range = "10.0.0.0/24", .end = "10.0.1.1"},
+	 "p: invalid range end for CIDR 10.0.0.0/24: 10.0.1.1",
+	 NULL},
+	{{.range = "10.0.0.0/24", .end = "fd00::1"},
+	 "invalid range end for CIDR 10.0.0.0/24: fd00::1",
+	 NULL},
+	{{.range = "10.0.0.0/24", .start = "10.0.0.9", .end = "10.0.0.8"},
+	 "range start 10.0.0.9 is after range end 10.0.0.8",
+	 NULL},
+	{{.range = "10.0.0.0/24", .start = "x"},
+	 "p: range_start is \"x\", wants an IP address",
+	 NULL},
+	{{.range = "10.0.0.0/24", .end = "10.0.0.0/24"},
+	 "range_end is \"10.0.0.0/24\", wants an IP address",
+	 NULL},
+	{{.range = "10.0.0.0/24", .start = "10.0.0.255"},
+	 "nothing can be given out from 10.0.0.255 on",
+	 NULL},
+	{{.range = "10.0.0.0/24", .end = "10.0.0.0"},
+	 "nothing can be given out from 10.0.0.0 on down",
+	 NULL},
+	{{.range = "10.0.0.0/24", EX("10.0.0.1", "10.0.0.300")},
+	 "p: exclude[1]: could not parse exclude range, err: \"invalid CIDR address: 10.0.0.300\"",
+	 NULL},
+	{{.range = "10.0.0.0/24", EX("")}, "p: exclude[0]: could not parse exclude range", NULL},
+};
+
+static void reading_ranges(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
+		const struct range_case *c = &ranges[i];
+		struct err e = ERR_INIT;
+		struct whereabouts_range r;
+		auto_buf struct buf b;
+		char net[IP_TEXT_MAX];
+		int n = whereabouts_range_make(&c->text, "p", &r, &e);
+
+		buf_init(&b, 4096);
+		if (n < 0) {
+			if (c->usable || !strstr(e.text, c->net) || e.kind != ERR_CONF)
+				fail_msg("case %zu: %s", i, e.text);
+			continue;
+		}
+		ip_set_str(&r.usable, &b);
+		if (!c->usable || strcmp(b.p ? b.p : "", c->usable) != 0 ||
+		    strcmp(ipnet_str(&r.net, net), c->net) != 0)
+			fail_msg("case %zu: %s of %s", i, b.p, ipnet_str(&r.net, net));
+		whereabouts_range_done(&r);
+	}
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *ipam, *words;
+	} cases[] = {
+		{RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\",\"nonsense\""),
+		 "{\"code\":7,\"msg\":\"conf.ipam: exclude[1]: could not parse exclude range, err: "
+		 "\\\"invalid CIDR address: nonsense\\\"\"}"},
+		{RANGES("{\"range\":\"10.0.0.0/24\"},{\"range\":\"10.1.0.0/24\"," EXCLUDE(
+			 "\"x\"") "}"),
+		 "conf.ipam.ipRanges[1]: exclude[0]: could not parse exclude range"},
+		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.1.9\"",
+		 "{\"code\":7,\"msg\":\"conf.ipam: invalid range end for CIDR 10.0.0.0/24: 10.0.1.9\"}"},
+		{RANGE("10.0.0.0/24") ",\"gateway\":\"10.0.0\"",
+		 "couldn't parse gateway IP: 10.0.0"},
+		{RANGE("10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.1.0.1\"}]",
+		 "conf.ipam.addresses[0]: invalid CIDR in addresses 10.1.0.1: invalid CIDR address: "
+		 "10.1.0.1"},
+		{RANGE("10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.1.0.1/8\",\"gateway\":\"x\"}]",
+		 "conf.ipam.addresses[0]: couldn't parse gateway IP: x"},
+		{"", "conf.ipam has no addresses: give 'range' or 'ipRanges'"},
+		{EXCLUDE("\"10.0.0.1\""), "conf.ipam has no addresses"},
+		{RANGE("10.0.0.0/24") ",\"network_name\":\"../x\"",
+		 "conf.ipam.network_name is \\\"../x\\\", wants lower case letters"},
+		{RANGE("10.0.0.0/24") ",\"network_name\":\"A\"", "conf.ipam.network_name is"},
+		{RANGE("10.0.0.0/24") ",\"network_name\":\"a@b\"", "conf.ipam.network_name is"},
+		{RANGE("10.0.0.0/24") ",\"state_dir\":\"x\"",
+		 "conf.ipam.state_dir is \\\"x\\\", wants an absolute path"},
+		{RANGE("10.0.0.0/24") ",\"configuration_path\":\"x\"",
+		 "conf.ipam.configuration_path"},
+		{RANGE("10.0.0.0/24") ",\"routes\":[{\"dst\":\"x\"}]", "conf.ipam.routes[0].dst"},
+		{RANGE("10.0.0.0/24") ",\"dns\":{\"search\":1}", "conf.ipam.dns.search"},
+		{"\"range\":5", "conf.ipam.range is 5, wants a string"},
+		/* Without the controller that deals slices out, two nodes would share addresses. */
+		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
+		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		fails(w, cases[i].ipam, cases[i].words);
+	assert_false(file_exists(&w->root, STORE));
+	said(w, "STATUS", RANGE("10.0.0.0/24") "," EXCLUDE("\"x\""), POD("p"), 1, "exclude[0]");
+	expect(&(struct invocation){.plugin = &cni_whereabouts,
+				    .command = "ADD",
+				    .root = w->dir,
+				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"}"},
+	       1, "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}");
+	expect(&(struct invocation){.plugin = &cni_whereabouts,
+				    .command = "ADD",
+				    .root = w->dir,
+				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
+					    "\"type\":\"x\"}}"},
+	       1,
+	       "{\"code\":7,\"msg\":\"only interested in networks whose IPAM type is 'whereabouts'. "
+	       "This one was: x\"}");
+}
+
+static void pod_name(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = {.plugin = &cni_whereabouts,
+			       .command = "ADD",
+			       .root = w->dir,
+			       .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
+				       "\"type\":\"whereabouts\"," RANGE("10.0.0.0/24") "}}"};
+
+	expect(&v, 1,
+	       "{\"code\":4,\"msg\":\"error at storage engine: IPAM client initialization error: no "
+	       "pod name\"}");
+	v.args = "K8S_POD_NAME=";
+	expect(&v, 1,
+	       "{\"code\":4,\"msg\":\"error at storage engine: IPAM client initialization error: no "
+	       "pod name\"}");
+	v.args = "X=1";
+	expect(&v, 1,
+	       "{\"code\":4,\"msg\":\"LoadArgs - CNI Args Parsing Error: ARGS: unknown args "
+	       "[\\\"X=1\\\"]\"}");
+	/* It is of no use to the others. */
+	v.args = "";
+	v.command = "DEL";
+	expect(&v, 0, "");
+}
+
+/* --- results --- */
+
+static void results(void **state)
+{
+	static const char conf[] = ",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
+		"10.1.2.9/24") ",\"gateway\":\"010.1.2.254\",\"routes\":[{\"dst\":\"0.0.0.0/0\"},"
+			       "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}],"
+			       "\"dns\":{\"nameservers\":[\"1.1.1.1\"]},"
+			       "\"addresses\":[{\"address\":\"fd00::05/64\","
+			       "\"gateway\":\"fd00::1\"}]}}";
+	static const struct {
+		const char *version, *out;
+	} cases[] = {
+		{"0.2.0",
+		 "{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"10.1.2.1/24\",\"gateway\":\"10.1.2.254\","
+		 "\"routes\":[{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}]},"
+		 "\"ip6\":{\"ip\":\"fd00::5/64\",\"gateway\":\"fd00::1\"},"
+		 "\"dns\":{\"nameservers\":[\"1.1.1.1\"]}}"},
+		{"0.4.0",
+		 "{\"cniVersion\":\"0.4.0\",\"ips\":[{\"version\":\"4\",\"address\":\"10.1.2.1/24\","
+		 "\"gateway\":\"10.1.2.254\"},{\"version\":\"6\",\"address\":\"fd00::5/64\","
+		 "\"gateway\":\"fd00::1\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\"},"
+		 "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}],"
+		 "\"dns\":{\"nameservers\":[\"1.1.1.1\"]}}"},
+		{"1.0.0",
+		 "{\"cniVersion\":\"1.0.0\",\"dns\":{\"nameservers\":[\"1.1.1.1\"]},\"ips\":["
+		 "{\"address\":\"10.1.2.1/24\",\"gateway\":\"10.1.2.254\"},"
+		 "{\"address\":\"fd00::5/64\",\"gateway\":\"fd00::1\"}],\"routes\":["
+		 "{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}]}"},
+	};
+	struct world *w = *state;
+
+	/* Again and again: the same pod and interface. */
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text =
+			xasprintf("{\"cniVersion\":\"%s\"%s", cases[i].version, conf);
+
+		expect(&(struct invocation){.plugin = &cni_whereabouts,
+					    .command = "ADD",
+					    .args = "K8S_POD_NAMESPACE=a;K8S_POD_NAME=b",
+					    .root = w->dir,
+					    .conf = text},
+		       0, cases[i].out);
+	}
+}
+
+/* The original names an IPv4 gateway for IPv6 addresses, and gives the gateway's to a pod. */
+static void gateways(void **state)
+{
+	struct world *w = *state;
+
+	gives(w,
+	      RANGE("10.0.0.0/24") "," RANGES(
+		      "{\"range\":\"fd00::/64\"}") ",\"gateway\":\"10.0.0.1\"",
+	      POD("a"), "{\"address\":\"10.0.0.2/24\",\"gateway\":\"10.0.0.1\"}," A("fd00::1/64"));
+	/* Of another network it is a gateway all the same. */
+	gives(w, RANGE("10.0.0.0/24") ",\"gateway\":\"10.9.0.1\"", POD("b"),
+	      "{\"address\":\"10.0.0.1/24\",\"gateway\":\"10.9.0.1\"}");
+}
+
+static void args_addresses(void **state)
+{
+	struct world *w = *state;
+	struct invocation v = {
+		.plugin = &cni_whereabouts,
+		.command = "ADD",
+		.root = w->dir,
+		.args = "K8S_POD_NAME=p;IP=10.0.0.1/24, 010.5.0.2/16;GATEWAY=10.5.0.1,10.0.0.254",
+		.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
+			"10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}"};
+
+	/* The pod does not get twice what it has by name. */
+	expect(&v, 0,
+	       "{\"cniVersion\":\"1.0.0\",\"ips\":[" A(
+		       "10.0.0.2/24") ","
+				      "{\"address\":\"10.5.0.9/16\",\"gateway\":\"10.5.0.1\"},"
+				      "{\"address\":\"10.0.0.1/24\",\"gateway\":\"10.0.0.254\"},"
+				      "{\"address\":\"10.5.0.2/16\",\"gateway\":\"10.5.0.1\"}]}");
+	v.args = "K8S_POD_NAME=p;IP=10.0.0.1";
+	expect(&v, 1,
+	       "{\"code\":4,\"msg\":\"invalid CIDR 10.0.0.1: invalid CIDR address: 10.0.0.1\"}");
+	v.args = "K8S_POD_NAME=p;GATEWAY=x";
+	expect(&v, 1, "{\"code\":4,\"msg\":\"invalid gateway address: x\"}");
+	/* No range at all: only these. */
+	v.args = "K8S_POD_NAME=p";
+	v.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\","
+		 "\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}";
+	expect(&v, 0, "{\"cniVersion\":\"1.0.0\",\"ips\":[" A("10.5.0.9/16") "]}");
+	v.command = "CHECK";
+	expect(&v, 0, "");
+	v.conf =
+		"{\"cniVersion\":\"0.2.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
+			"10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}";
+	v.command = "ADD";
+	expect(&v, 1,
+	       "{\"code\":7,\"msg\":\"CNI version 0.2.0 does not support more than 1 address per "
+	       "family\"}");
+}
+
+/* --- selection --- */
+
+/* All of a range, in order, then full; then each address comes back when it is freed. */
+static void selection(void **state)
+{
+	static const struct {
+		const char *ipam;
+		const char *got[8];
+	} cases[] = {
+		{RANGE("10.0.0.0/29"),
+		 {A("10.0.0.1/29"), A("10.0.0.2/29"), A("10.0.0.3/29"), A("10.0.0.4/29"),
+		  A("10.0.0.5/29"), A("10.0.0.6/29")}},
+		{RANGE("10.0.0.3-10.0.0.5/16"),
+		 {A("10.0.0.3/16"), A("10.0.0.4/16"), A("10.0.0.5/16")}},
+		{RANGE("10.0.0.0/29") "," EXCLUDE("\"10.0.0.0/30\",\"10.0.0.5\""),
+		 {A("10.0.0.4/29"), A("10.0.0.6/29")}},
+		{RANGE("255.255.255.252/30"), {A("255.255.255.253/30"), A("255.255.255.254/30")}},
+		{RANGE("fd00::/125") "," EXCLUDE("\"fd00::2/127\""),
+		 {A("fd00::1/125"), A("fd00::4/125"), A("fd00::5/125"), A("fd00::6/125")}},
+		{RANGE("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffc/126"),
+		 {A("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffd/126"),
+		  A("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/126")}},
+		{RANGE("::/126"), {A("::1/126"), A("::2/126")}},
+		{RANGE("10.0.0.0/30") "," RANGES("{\"range\":\"fd00::/126\"}"),
+		 {A("10.0.0.1/30") "," A("fd00::1/126"), A("10.0.0.2/30") "," A("fd00::2/126")}},
+		/* Two ranges of one network: its pool is the same, the addresses are not. */
+		{RANGE("10.0.0.0/24") ",\"range_end\":\"10.0.0.2\"," RANGES(
+			 "{\"range\":\"10.0.0.0/24\",\"range_start\":\"10.0.0.2\","
+			 "\"range_end\":\"10.0.0.9\"}"),
+		 {A("10.0.0.1/24") "," A("10.0.0.2/24")}},
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *ipam = xasprintf("%s,\"network_name\":\"n%zu\"", cases[i].ipam, i);
+		char pod[16];
+		size_t n;
+
+		for (n = 0; n < ARRAY_LEN(cases[i].got) && cases[i].got[n]; n++) {
+			snprintf(pod, sizeof(pod), "p%zu", n);
+			gives(w, ipam, POD(pod), cases[i].got[n]);
+		}
+		full(w, ipam, "late");
+		for (size_t k = 0; k < n; k++) {
+			snprintf(pod, sizeof(pod), "p%zu", k);
+			del(w, ipam, POD(pod));
+			gives(w, ipam, POD("late"), cases[i].got[k]);
+			full(w, ipam, "later");
+			del(w, ipam, POD("late"));
+			gives(w, ipam, POD(pod), cases[i].got[k]);
+		}
+	}
+}
+
+static void exhausted(void **state)
+{
+	struct world *w = *state;
+	static const char conf[] = RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.2\",\"10.9.0.0/16\"");
+
+	gives(w, conf, POD("a"), A("10.0.0.1/30"));
+	said(w, "ADD", conf, POD("b"), 1,
+	     "{\"code\":11,\"msg\":\"error at storage engine: Could not allocate IP in range: ip: "
+	     "10.0.0.1 / - 10.0.0.2 / range: 10.0.0.0/30 / excludeRanges: [10.0.0.2 10.9.0.0/16]\","
+	     "\"details\":\"1 in use: ns/a net1 10.0.0.1\"}");
+	said(w, "STATUS", conf, POD("p"), 1,
+	     "{\"code\":50,\"msg\":\"Could not allocate IP in range");
+	del(w, conf, POD("a"));
+	said(w, "STATUS", conf, POD("p"), 0, "");
+	/* The configuration's own fault: asking again does not help. */
+	said(w, "ADD", RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.0/24\""), POD("b"), 1,
+	     "{\"code\":7,");
+}
+
+/* --- whose it is --- */
+
+static void same_pod_same_address(void **state)
+{
+	struct world *w = *state;
+	static const char conf[] = RANGE("10.0.0.0/24");
+
+	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, conf, (struct who){"b", "c2", NULL}, A("10.0.0.2/24"));
+	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	/* The sandbox was made anew: the address goes with it, and the old one's DEL, which comes
+	 * late, frees nothing. */
+	gives(w, conf, (struct who){"a", "c3", NULL}, A("10.0.0.1/24"));
+	del(w, conf, (struct who){"a", "c1", NULL});
+	gives(w, conf, (struct who){"c", "c4", NULL}, A("10.0.0.3/24"));
+	del(w, conf, (struct who){"a", "c3", NULL});
+	gives(w, conf, (struct who){"d", "c5", NULL}, A("10.0.0.1/24"));
+	/* Another interface is another owner, of the same network too. */
+	gives(w, conf, (struct who){"d", "c5", "net2"}, A("10.0.0.4/24"));
+	del(w, conf, (struct who){"d", "c5", "net2"});
+	gives(w, conf, (struct who){"d", "c5", "net1"}, A("10.0.0.1/24"));
+	said(w, "CHECK", conf, (struct who){"d", "c5", "net2"}, 1, "holds no address of range");
+}
+
+/* An address that was excluded since: the container that has it keeps it, a new one does not. */
+static void excluded_since(void **state)
+{
+	struct world *w = *state;
+
+	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct who){"a", "c1", NULL},
+	      A("10.0.0.1/24"));
+	said(w, "CHECK", RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""),
+	     (struct who){"a", "c1", NULL}, 0, "");
+	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct who){"a", "c2", NULL},
+	      A("10.0.0.2/24"));
+	del(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL});
+	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
+	/* A range that came later before the one that he has an address of. */
+	gives(w, RANGE("10.5.0.6-10.5.0.9/24"), POD("b"), A("10.5.0.6/24"));
+	gives(w, RANGE("10.5.0.1-10.5.0.5/24") "," RANGES("{\"range\":\"10.5.0.6-10.5.0.9/24\"}"),
+	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
+}
+
+#define NAME(n) ",\"network_name\":\"" n "\""
+#define APART	",\"enable_overlapping_ranges\":false"
+#define IN(a, id)                                                                                  \
+	a, (struct who)                                                                            \
+	{                                                                                          \
+		id, id, NULL                                                                       \
+	}
+
+static void overlapping_ranges(void **state)
+{
+	struct world *w = *state;
+
+	/* One network name, ranges of which one lies in the other: each address once. */
+	gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
+	gives(w, IN(RANGE("10.0.0.0/16"), "b"), A("10.0.0.2/16"));
+	gives(w, IN(RANGE("10.0.0.0/29"), "c"), A("10.0.0.3/29"));
+	gives(w, IN(RANGE("10.0.0.0/24"), "d"), A("10.0.0.4/24"));
+	/* The same pod, but another interface: the original gives it its own address again. */
+	gives(w, RANGE("10.0.0.0/16"), (struct who){"a", "a", "net2"}, A("10.0.0.5/16"));
+	/* Both ranges of one call. */
+	gives(w, IN(RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), "e"),
+	      A("10.7.0.1/24") "," A("10.7.0.2/16"));
+	/* Another network name is another network. */
+	gives(w, IN(RANGE("10.0.0.0/24") NAME("blue"), "f"), A("10.0.0.1/24"));
+	gives(w, IN(RANGE("10.0.0.0/16") NAME("blue"), "g"), A("10.0.0.2/16"));
+	/* Not asked to look at other ranges: those of the same network it still does. */
+	gives(w, IN(RANGE("10.0.0.0/28") APART, "h"), A("10.0.0.1/28"));
+	gives(w, IN(RANGE("10.0.0.0/24") APART, "i"), A("10.0.0.2/24"));
+	/* The others see these. */
+	gives(w, IN(RANGE("10.0.0.0/27"), "j"), A("10.0.0.6/27"));
+	gives(w, IN(RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, "k"),
+	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
+}
+
+/* The original's flag that says "reservation is there already" of the first range is not taken back
+ * for the second, whose reservation is then never made. */
+static void second_range_is_reserved_too(void **state)
+{
+	struct world *w = *state;
+	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
+
+	gives(w, IN(RANGE("10.1.0.0/24"), "a"), A("10.1.0.1/24"));
+	gives(w, IN(both, "a"), A("10.1.0.1/24") "," A("10.2.0.1/24"));
+	gives(w, IN(RANGE("10.2.0.0/16"), "b"), A("10.2.0.2/16"));
+}
+
+/* A new container of the pod does not take back what is another's in an overlapping range by now. */
+static void taken_elsewhere_since(void **state)
+{
+	struct world *w = *state;
+
+	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/16") APART, (struct who){"b", "c2", NULL}, A("10.0.0.1/16"));
+	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c3", NULL}, A("10.0.0.2/24"));
+}
+
+/* --- several ranges: all or none --- */
+
+#define TWO RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/30\"}")
+
+static void second_range_full(void **state)
+{
+	struct world *w = *state;
+
+	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	gives(w, IN(RANGE("10.2.0.0/30"), "b"), A("10.2.0.2/30"));
+	/* Fixed: the original keeps the first range's address for ever. */
+	full(w, TWO, "c");
+	gives(w, IN(RANGE("10.1.0.0/24"), "d"), A("10.1.0.2/24"));
+	/* An earlier ADD's address of the first range stays. */
+	full(w, TWO, "d");
+	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("d"), 0, "");
+}
+
+static int64_t size_of(struct world *w, const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(file_lstat(&w->root, path, &st, NULL), 0);
+	return st.st_size;
+}
+
+/* The second range's journal cannot be written: the first one's address is free again, and an
+ * address that moved to a new container is the old one's again. */
+static void second_range_cannot_be_written(void **state)
+{
+	struct world *w = *state;
+	struct rlimit old, small;
+	static const char conf[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
+
+	gives(w, RANGE("10.1.0.0/24"), (struct who){"x", "c1", NULL}, A("10.1.0.1/24"));
+	for (int i = 0; i < 40; i++) {
+		auto_answer struct answer a = {0};
+		char pod[8];
+
+		snprintf(pod, sizeof(pod), "p%d", i);
+		a = call(w, "ADD", RANGE("10.2.0.0/24"), POD(pod), "");
+		assert_int_equal(a.status, 0);
+	}
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = old;
+	small.rlim_cur = (rlim_t)size_of(w, STORE "10.2.0.0-24/journal");
+	assert_true(small.rlim_cur > 4096);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	said(w, "ADD", conf, (struct who){"x", "c2", NULL}, 1,
+	     "{\"code\":5,\"msg\":\"error at storage engine: ");
+	said(w, "ADD", conf, (struct who){"y", "c3", NULL}, 1, "{\"code\":5,");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c1", NULL}, 0, "");
+	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c2", NULL}, 1,
+	     "holds no address");
+	gives(w, RANGE("10.1.0.0/24"), POD("z"), A("10.1.0.2/24"));
+}
+
+/* --- giving back --- */
+
+static void del_finds_every_range(void **state)
+{
+	struct world *w = *state;
+
+	gives(w, IN(RANGE("10.2.0.0/30"), "a"), A("10.2.0.1/30"));
+	gives(w, IN(RANGE("10.3.0.0/30") NAME("blue"), "a"), A("10.3.0.1/30"));
+	/* Fixed: the original stops at the first range without a match, 10.1.0.0/24. */
+	del(w, IN(TWO, "a"));
+	gives(w, IN(RANGE("10.2.0.0/30"), "b"), A("10.2.0.1/30"));
+	/* What the configuration has forgotten since, too. */
+	gives(w, IN(RANGE("10.3.0.0/30") NAME("blue"), "b"), A("10.3.0.1/30"));
+}
+
+static void del_needs_nothing(void **state)
+{
+	struct world *w = *state;
+	static const char *const confs[] = {
+		"",
+		RANGE("nonsense"),
+		"\"range\":5",
+		RANGE("10.0.0.0/24") "," EXCLUDE("\"x\""),
+		RANGE("10.0.0.0/24") ",\"node_slice_size\":\"/28\"",
+		RANGE("10.0.0.0/24") ",\"configuration_path\":\"/x/bad.conf\"",
+		RANGE("10.0.0.0/24") ",\"kubernetes\":{\"kubeconfig\":\"/k\"}"};
+
+	put(w, "/x/bad.conf", "{");
+	for (size_t i = 0; i < ARRAY_LEN(confs); i++) {
+		del(w, IN(confs[i], "a"));
+		gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
+		del(w, IN(confs[i], "a"));
+		gives(w, IN(RANGE("10.0.0.0/24"), "b"), A("10.0.0.1/24"));
+		del(w, IN(RANGE("10.0.0.0/24"), "b"));
+	}
+}
+
+/* Fixed: the original says that all is well, and the address is lost. */
+static void del_says_what_failed(void **state)
+{
+	struct world *w = *state;
+	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
+
+	del(w, IN(RANGE("10.0.0.0/24"), "a"));
+	assert_false(file_exists(&w->root, STORE)); /* nor is a store made for it */
+	gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
+	put(w, STORE "10.9.0.0-24@other/journal", damaged);
+	/* Another network's is not this one's business. */
+	gives(w, IN(RANGE("10.0.0.0/24"), "b"), A("10.0.0.2/24"));
+	del(w, IN(RANGE("10.0.0.0/24"), "b"));
+	put(w, STORE "10.0.0.0-24/journal", damaged);
+	said(w, "DEL", RANGE("10.0.0.0/24"), POD("a"), 1,
+	     "{\"code\":5,\"msg\":\"address store of whereabouts (--state-dir "
+	     "/var/lib/unirail/ipam/whereabouts/10.0.0.0-24): journal ");
+	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
+	/* Ranges that may overlap with it cannot know. */
+	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
+	gives(w, IN(RANGE("10.1.0.0/24") APART, "c"), A("10.1.0.1/24"));
+}
+
+static void check(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		const char *ipam, *prev, *words; /* words NULL: success */
+	} cases[] = {
+		{TWO, "", NULL},
+		{TWO, ",\"prevResult\":{\"ips\":[" A("10.1.0.1/24") "," A("10.2.0.1/30") "]}",
+		 NULL},
+		{TWO, ",\"prevResult\":{\"ips\":[" A("10.1.0.1/24") "]}",
+		 "whereabouts: net1 holds 10.2.0.1/30, which is not in prevResult"},
+		{TWO "," EXCLUDE("\"10.1.0.1\""), "", NULL},
+		{RANGE("10.8.0.0/24"), "",
+		 "whereabouts: container a interface net1 holds no address of range 10.8.0.0/24"},
+		{TWO NAME("blue"), "", "holds no address of range 10.1.0.0/24"},
+	};
+
+	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
+	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_answer struct answer a =
+			call(w, "CHECK", cases[i].ipam, POD("a"), cases[i].prev);
+
+		if (a.status != (cases[i].words != NULL) ||
+		    (cases[i].words && !strstr(a.out.p, cases[i].words)))
+			fail_msg("case %zu: %s", i, a.out.p);
+	}
+	del(w, IN(TWO, "a"));
+	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
+}
+
+static void gc(void **state)
+{
+	struct world *w = *state;
+	auto_answer struct answer none = call(w, "GC", TWO, POD("a"), "");
+	auto_answer struct answer a = {0}, b = {0};
+	auto_free char *other = xasprintf(
+		"{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{\"type\":\"whereabouts\",%s}}",
+		TWO);
+
+	assert_int_equal(none.status, 0);
+	assert_false(file_exists(&w->root, STORE));
+	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	gives(w, IN(TWO, "b"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
+	gives(w, RANGE("10.1.0.0/24"), (struct who){"a", "a", "net2"}, A("10.1.0.3/24"));
+	expect(&(struct invocation){.plugin = &cni_whereabouts,
+				    .command = "ADD",
+				    .args = "K8S_POD_NAME=o",
+				    .root = w->dir,
+				    .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{"
+					    "\"type\":\"whereabouts\"," RANGE("10.1.0.0/24") "}}"},
+	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
+	/* No list: nothing is known to be gone. */
+	a = call(w, "GC", TWO, POD("x"), "");
+	assert_int_equal(a.status, 0);
+	said(w, "CHECK", TWO, POD("b"), 0, "");
+	b = call(w, "GC", TWO, POD("x"),
+		 ",\"cni.dev/valid-attachments\":[{\"containerID\":\"a\",\"ifname\":\"net1\"}]");
+	assert_int_equal(b.status, 0);
+	said(w, "CHECK", TWO, POD("a"), 0, "");
+	gives(w, IN(TWO, "c"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
+	/* The other network's address is there still. */
+	gives(w, IN(RANGE("10.1.0.0/24"), "d"), A("10.1.0.3/24"));
+	gives(w, IN(RANGE("10.1.0.0/24"), "e"), A("10.1.0.5/24"));
+}
+
+/* --- the flat file, and the cluster --- */
+
+#define KUBE  "\"kubernetes\":{\"kubeconfig\":\"/etc/k\"}"
+#define FLAT1 "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf"
+#define FLAT2 "/etc/cni/net.d/whereabouts.d/whereabouts.conf"
+#define FLAT3 "/host/etc/cni/net.d/whereabouts.d/whereabouts.conf"
+
+static void flat_file(void **state)
+{
+	struct world *w = *state;
+
+	put(w, FLAT2,
+	    "{" RANGE("10.5.0.0/24") ",\"range_start\":\"10.5.0.7\"," EXCLUDE(
+		    "\"10.5.0.7\"") ","
+				    "\"enable_overlapping_ranges\":false,\"log_level\":\"debug\",\"etcd_host\":\"e\","
+				    "\"datastore\":\"etcd\",\"leader_lease_duration\":1500,\"gateway\":\"10.5.0.254\","
+				    "\"routes\":[{\"dst\":\"10.0.0.0/8\"}],\"addresses\":[{\"address\":\"10.6.0.1/8\"}],"
+				    "\"network_name\":\"blue\",\"dns\":{\"domain\":\"flat\",\"search\":[\"s\"]}}");
+	/* A node's own range is there, the rest is the network's. */
+	expect(&(struct invocation){.plugin = &cni_whereabouts,
+				    .command = "ADD",
+				    .args = "K8S_POD_NAME=a",
+				    .root = w->dir,
+				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
+					    "\"type\":\"whereabouts\",\"range\":\"\",\"exclude\":[],"
+					    "\"gateway\":\"10.5.0.253\",\"network_name\":\"red\","
+					    "\"dns\":{\"domain\":\"own\"}}}"},
+	       0,
+	       "{\"cniVersion\":\"1.0.0\",\"dns\":{\"domain\":\"own\",\"search\":[\"s\"]},\"ips\":["
+	       "{\"address\":\"10.5.0.8/24\",\"gateway\":\"10.5.0.253\"}," A(
+		       "10.6.0.1/8") "],\"routes\":[{\"dst\":\"10.0.0.0/8\"}]}");
+	/* enable_overlapping_ranges is the netconf's alone: this one does look at 10.5.0.0/24. */
+	said(w, "ADD", RANGE("10.5.0.8-10.5.0.8/16") NAME("red"), POD("b"), 1,
+	     "Could not allocate");
+	assert_true(file_exists(&w->root, STORE "10.5.0.0-24@red/journal"));
+}
+
+static void flat_file_order(void **state)
+{
+	static const struct {
+		const char *path, *address;
+	} files[] = {
+		{FLAT3, A("10.3.0.1/24")}, {FLAT2, A("10.2.0.1/24")}, {FLAT1, A("10.1.0.1/24")}};
+	struct world *w = *state;
+
+	gives(w, IN(RANGE("10.0.0.0/24") ",\"configuration_path\":\"/none\"", "a"),
+	      A("10.0.0.1/24"));
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *text = xasprintf("{\"range\":\"10.%zu.0.0/24\"}", 3 - i);
+
+		put(w, files[i].path, text);
+		gives(w, IN("", "a"), files[i].address);
+	}
+	put(w, "/x/own.conf", "{" RANGE("10.4.0.0/24") "}");
+	gives(w, IN("\"configuration_path\":\"/x/own.conf\"", "a"), A("10.4.0.1/24"));
+	gives(w, IN("\"configuration_path\":\"/gone.conf\"", "a"), A("10.1.0.1/24"));
+	put(w, "/x/own.conf", "{\"range\":5}");
+	fails(w, "\"configuration_path\":\"/x/own.conf\"",
+	      "LoadIPAMConfig Flatfile (/x/own.conf): ipam.range is 5, wants a string");
+	put(w, "/x/own.conf", "{\"etcd_password\":\"secret\"");
+	fails(w, "\"configuration_path\":\"/x/own.conf\"",
+	      "LoadIPAMConfig Flatfile (/x/own.conf) - JSON Parsing Error: ");
+	put(w, "/x/own.conf", "{\"range\":\"10.0.0.0/31\"}");
+	fails(w, "\"configuration_path\":\"/x/own.conf\"",
+	      "with the defaults of '/x/own.conf': conf.ipam: net mask is too short");
+}
+
+/* Not silently the local store: two allocators would give out the same addresses. */
+static void cluster_store(void **state)
+{
+	struct world *w = *state;
+	static const char conf[] = RANGE("10.0.0.0/24") "," KUBE;
+	static const char no[] =
+		"{\"code\":50,\"msg\":\"kubernetes.kubeconfig is '/etc/k' in the netconf, ";
+
+	fails(w, conf, "{\"code\":7,\"msg\":\"config file not found\"}");
+	put(w, FLAT2, "{\"kubernetes\":{\"kubeconfig\":\"/etc/k2\"}}");
+	fails(w, conf, no);
+	fails(w, conf, "in the netconf, but this build keeps");
+	fails(w, RANGE("10.0.0.0/24"), "kubernetes.kubeconfig is '/etc/k2' in '" FLAT2 "', but");
+	said(w, "CHECK", conf, POD("a"), 1, no);
+	said(w, "STATUS", conf, POD("a"), 1, no);
+	said(w, "GC", conf, POD("a"), 1,
+	     "{\"code\":50,\"msg\":\"kubernetes.kubeconfig is '/etc/k'");
+	del(w, conf, POD("a"));
+	assert_false(file_exists(&w->root, STORE));
+	/* Without a kubeconfig there is no cluster. */
+	put(w, FLAT2, "{}");
+	gives(w,
+	      IN(RANGE("10.0.0.0/24") ",\"kubernetes\":{\"k8s_api_root\":\"x\",\"kubeconfig\":\"\"}",
+		 "a"),
+	      A("10.0.0.1/24"));
+}
+
+static void log_levels(void **state)
+{
+	static const struct {
+		const char *word;
+		enum log_level level;
+	} cases[] = {{"debug", LOG_DEBUG}, {"verbose", LOG_INFO}, {"Error", LOG_ERROR},
+		     {"panic", LOG_NONE},  {"loud", LOG_WARN},	  {"", LOG_WARN}};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text =
+			xasprintf("{\"ipam\":{\"type\":\"whereabouts\",\"log_level\":\"%s\","
+				  "\"log_file\":\"/l\"}}",
+				  cases[i].word);
+		auto_whereabouts_conf struct whereabouts_conf c;
+		auto_json struct json_doc *d = NULL;
+		struct cni_call pod = {.args_text = "", .root = w->root};
+		struct cni_ipam_call ipam = {.call = &pod};
+		struct log_conf l;
+
+		assert_int_equal(json_parse(&d, span_of(text), 4096, NULL), 0);
+		ipam.doc = d;
+		ipam.conf = json_root(d);
+		whereabouts_conf_log(&ipam, &c, &l);
+		assert_int_equal(l.level, cases[i].level);
+		assert_string_equal(l.path, "/l");
+	}
+}
+
+/* In process, a rail's name and interface are not the pod's; the table of types knows the plugin. */
+static void in_process(void **state)
+{
+	struct world *w = *state;
+	auto_json struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+	struct cni_call pod = {.container_id = "pod",
+			       .netns = "/ns",
+			       .args_text = "K8S_POD_NAMESPACE=a;K8S_POD_NAME=b",
+			       .root = w->root};
+	struct cni_ipam_call c[2] = {
+		{.call = &pod, .name = "n", .ifname = "net3", .version = CNI_1_0_0}};
+	struct cni_result r[2];
+	struct cni_ipam_flags flags[2];
+
+	assert_int_equal(json_parse(&d,
+				    span_of("{\"ipam\":{\"type\":\"whereabouts\"," RANGE(
+					    "10.0.0.0/24") ",\"state_dir\":\"/own\"}}"),
+				    4096, NULL),
+			 0);
+	c[0].doc = d;
+	c[0].conf = json_root(d);
+	c[1] = c[0];
+	c[1].ifname = "net4";
+	if (cni_ipam_add(c, 2, r, flags, &e) < 0)
+		fail_msg("%s", e.text);
+	for (size_t i = 0; i < 2; i++) {
+		char text[IP_TEXT_MAX];
+
+		assert_string_equal(ipnet_str(&r[i].ips[0].address, text),
+				    i ? "10.0.0.2/24" : "10.0.0.1/24");
+		cni_result_done(&r[i]);
+	}
+	assert_true(file_exists(&w->root, "/own/whereabouts/10.0.0.0-24/journal"));
+	assert_int_equal(cni_ipam_check(c, 2, &e), 0);
+	assert_int_equal(cni_ipam_status(c, 2, &e), 0);
+	assert_int_equal(cni_ipam_del(c, 2, &e), 0);
+	assert_int_equal(cni_ipam_check(c, 1, &e), -ENOENT);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(sloppy_addresses),
+		TEST(reading_ranges),
+		TEST(refused),
+		TEST(pod_name),
+		TEST(results),
+		TEST(gateways),
+		TEST(args_addresses),
+		TEST(selection),
+		TEST(exhausted),
+		TEST(same_pod_same_address),
+		TEST(excluded_since),
+		TEST(overlapping_ranges),
+		TEST(second_range_is_reserved_too),
+		TEST(taken_elsewhere_since),
+		TEST(second_range_full),
+		TEST(second_range_cannot_be_written),
+		TEST(del_finds_every_range),
+		TEST(del_needs_nothing),
+		TEST(del_says_what_failed),
+		TEST(check),
+		TEST(gc),
+		TEST(flat_file),
+		TEST(flat_file_order),
+		TEST(cluster_store),
+		TEST(log_levels),
+		TEST(in_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
