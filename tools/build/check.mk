@@ -55,6 +55,5 @@ format-check:
 test:
 	@tools/need check test
 	+@$(MAKE) all
-	+@$(MAKE) check
-	@tools/pytest tests/netns
+	+@$(MAKE) check; checked=$$?; tools/pytest tests/netns && exit $$checked
 .PHONY: test
