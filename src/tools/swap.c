@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,7 +15,7 @@
 
 #define PREFIX "unirail-swap"
 
-enum { LOCK_MS = 10000 };
+enum { LOCK_MS = 10000, WALK_MS = 100 };
 
 struct swap_op {
 	char name[PATH_NAME_MAX];
@@ -257,11 +258,26 @@ static int prepare(struct swap *s, struct err *e)
 	return r < 0 ? err_sys(e, r, "fsync the folder") : 0;
 }
 
+/*
+ * Somebody may have read a link's old target just before the link changed and be about to open
+ * it: a file is dropped only after such a one, preempted as it may be, has had its time.
+ */
+static void let_walkers_pass(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = WALK_MS * 1000000L}, NULL);
+}
+
 static int change(struct swap *s, struct err *e)
 {
+	bool moved = false;
 	int r;
 
 	for (size_t i = 0; i < s->n; i++) {
+		bool drops = !s->ops[i].temp[0];
+
+		if (drops && moved)
+			let_walkers_pass();
+		moved = !drops;
 		r = apply(s, &s->ops[i]);
 		if (r < 0)
 			return err_sys(e, r, "change '%s'", s->ops[i].name);
