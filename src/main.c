@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent.h"
 #include "cni/cni.h"
 #include "cni/whereabouts.h"
 #include "tools/tools.h"
@@ -52,6 +53,12 @@ const struct applet applets[] = {
 	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
 	 demo_cmds, NULL},
 	{"pool", "look at address pools and change them", pool_main, 0, pool_cmds, NULL},
+	{"ipam", "give out addresses to whoever asks on a UNIX socket", ipam_main, 0, ipam_cmds,
+	 "A node's IPAM server: Spiderpool's agent API on the socket its plugins expect, over the "
+	 "pools and the journal that unirail's own plugins use without it. Both may run side by "
+	 "side.\n\n"
+	 "Signals: HUP reads pools and settings anew (what is not valid stays as it was, and the log "
+	 "says so), TERM answers what has been asked and ends."},
 	{"rdma", "RDMA devices, and whether network namespaces share them", rdma_main, 0, rdma_cmds,
 	 NULL},
 	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_AGENT_H
+#define UNIRAIL_AGENT_AGENT_H
+
+/* What main.c's table names. */
+
+#include "base/applet.h"
+
+int ipam_main(int argc, char **argv);
+extern const struct cmd ipam_cmds[];
+
+#endif

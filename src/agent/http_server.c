@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who comes in, how many, and how it ends. */
+#include "agent/http_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/http_server_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum {
+	ACCEPT_MAX = 64,  /* in a row */
+	REFUSED_MAX = 16, /* connections above the limit that are being told so */
+	PAUSE_MS = 50,	  /* when the kernel has no descriptor for us */
+};
+
+static void on_connect(void *arg, uint32_t events);
+
+/* --- who may --- */
+
+static bool may(int fd, struct ucred *peer)
+{
+	socklen_t n = sizeof(*peer);
+
+	*peer = (struct ucred){.uid = (uid_t)-1};
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &n) < 0)
+		return false;
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+/* --- how many --- */
+
+/* The connection that has been idle longest gives way to a new one. */
+static bool make_room(struct http_server *s)
+{
+	struct http_request *oldest = NULL;
+
+	for (struct http_request *c = s->conns; c; c = c->next)
+		if (conn_is_idle(c) && (!oldest || c->idle_since <= oldest->idle_since))
+			oldest = c;
+	if (oldest)
+		conn_close(oldest);
+	return oldest;
+}
+
+static void take_in(struct http_server *s, int fd)
+{
+	struct ucred peer;
+
+	if (s->n_conns >= s->limits.max_conns + REFUSED_MAX) {
+		close(fd);
+	} else if (!may(fd, &peer)) {
+		log_warn("connection refused", LOG_I("uid", peer.uid), LOG_I("pid", peer.pid));
+		conn_open_refused(s, fd, 403,
+				  "only root and the user that runs this server may ask");
+	} else if (s->n_conns >= s->limits.max_conns && !make_room(s)) {
+		conn_open_refused(s, fd, 503, "too many connections, try again");
+	} else {
+		conn_open(s, fd);
+	}
+}
+
+/* --- no descriptor left --- */
+
+static void open_spare(struct http_server *s)
+{
+	if (s->spare < 0)
+		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_pause_over(void *arg)
+{
+	struct http_server *s = arg;
+
+	s->pause = NULL;
+	open_spare(s);
+	if (s->watch)
+		loop_set_events(s->watch, EPOLLIN, NULL);
+}
+
+/* Tells the first in the queue with the descriptor kept for this; the queue would else be ready,
+ * and we be called, for ever. */
+static void no_descriptor(struct http_server *s, int code)
+{
+	static const char words[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
+	int fd = -1;
+
+	log_error("take a connection", LOG_S("error", errno_name(code)));
+	if (s->spare >= 0) {
+		close(s->spare);
+		s->spare = -1;
+		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	}
+	if (fd >= 0) {
+		if (send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
+			log_debug("refusal not sent", LOG_S("error", errno_name(errno)));
+		close(fd);
+	}
+	open_spare(s);
+	if (s->watch && !s->pause) {
+		loop_set_events(s->watch, 0, NULL);
+		s->pause = loop_add_timer(s->loop, PAUSE_MS, on_pause_over, s);
+	}
+}
+
+/* --- */
+
+static void accept_some(struct http_server *s)
+{
+	for (int i = 0; i < ACCEPT_MAX; i++) {
+		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno != EAGAIN)
+			no_descriptor(s, errno);
+		if (fd < 0)
+			return;
+		take_in(s, fd);
+	}
+}
+
+static void on_connect(void *arg, uint32_t events)
+{
+	(void)events;
+	accept_some(arg);
+}
+
+int http_server_new(struct http_server **ret, struct loop *l, int fd,
+		    const struct http_limits *limits, http_handler handle, void *arg, struct err *e)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	*s = (struct http_server){
+		.loop = l, .limits = *limits, .handle = handle, .arg = arg, .fd = fd, .spare = -1};
+	open_spare(s);
+	r = loop_add_fd(l, fd, EPOLLIN, on_connect, s, &s->watch, e);
+	if (r < 0) {
+		cleanup_fd(&s->spare);
+		free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+static void stop_listening(struct http_server *s)
+{
+	loop_del_timer(s->pause);
+	s->pause = NULL;
+	loop_del_fd(s->watch);
+	s->watch = NULL;
+}
+
+void http_server_free(struct http_server *s)
+{
+	struct http_request *next;
+
+	if (!s)
+		return;
+	stop_listening(s);
+	s->draining = false;
+	for (struct http_request *c = s->conns; c; c = next) {
+		next = c->next;
+		c->answered = true;
+		conn_close(c);
+	}
+	loop_del_timer(s->deadline);
+	cleanup_fd(&s->spare);
+	free(s);
+}
+
+/* --- the end --- */
+
+static void on_drained(void *arg)
+{
+	struct http_server *s = arg;
+
+	s->deadline = NULL;
+	if (s->n_conns > 0)
+		log_warn("connections cut off", LOG_I("n", s->n_conns));
+	s->done(s->done_arg);
+}
+
+void http_server_conn_gone(struct http_server *s)
+{
+	if (!s->draining || s->n_conns > 0)
+		return;
+	/* Not from within: done() may free what our caller is walking over. */
+	loop_del_timer(s->deadline);
+	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
+}
+
+void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg)
+{
+	if (s->draining)
+		return;
+	/* Whoever has connected was promised an answer. */
+	accept_some(s);
+	stop_listening(s);
+	s->done = done;
+	s->done_arg = arg;
+	s->draining = true;
+	s->deadline = loop_add_timer(s->loop, ms, on_drained, s);
+	for (struct http_request *c = s->conns, *next; c; c = next) {
+		next = c->next;
+		if (conn_is_idle(c))
+			conn_end_idle(c);
+	}
+	http_server_conn_gone(s);
+}

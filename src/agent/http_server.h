@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_HTTP_SERVER_H
+#define UNIRAIL_AGENT_HTTP_SERVER_H
+
+/*
+ * HTTP/1.1 on a listening UNIX socket, on the loop. A request is handed to the handler whole, and
+ * answered once, then or later; the next one of its connection waits until then.
+ *
+ * What it survives, and how:
+ *
+ *   a peer that is not root nor this server's own user    403, closed
+ *   a head or a body that does not come to its end        408 after a while (struct http_limits)
+ *   an answer that is not read                            closed after a while
+ *   a connection without requests                         closed after a while
+ *   more connections than allowed                         the one that is idle longest gives way;
+ *                                                         none idle: 503, "Retry-After"
+ *   no descriptor left                                    503 through one kept for this, then a
+ *                                                         pause, so that the loop does not spin
+ *   bytes that are not HTTP                               their 4xx or 5xx, closed
+ */
+
+#include "base/loop.h"
+#include "wire/http1.h"
+
+struct http_server;
+struct http_request;
+
+typedef void (*http_handler)(void *arg, struct http_request *q);
+
+struct http_limits {
+	int max_conns;
+	int first_ms; /* until a new connection's first byte, and from any head's first to its last */
+	int body_ms; /* from the end of the head to the end of the body */
+	int idle_ms; /* between two requests */
+	int send_ms; /* for an answer to be taken */
+};
+#define HTTP_LIMITS_INIT                                                                           \
+	{                                                                                          \
+		.max_conns = 256, .first_ms = 10 * 1000, .body_ms = 20 * 1000,                     \
+		.idle_ms = 60 * 1000, .send_ms = 20 * 1000                                         \
+	}
+
+/* `fd` listens, does not block, and stays the caller's. */
+int http_server_new(struct http_server **ret, struct loop *l, int fd,
+		    const struct http_limits *limits, http_handler handle, void *arg,
+		    struct err *e);
+/* Every connection is closed; requests that are not answered yet must not be after this. */
+void http_server_free(struct http_server *s);
+
+/*
+ * Takes what has connected so far, then no more (the caller may close its descriptor); idle
+ * connections are closed, the others after their answer; then done(arg), at the latest after `ms`.
+ */
+void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
+
+/* Valid until it is answered. */
+const struct http1_msg *http_request_msg(const struct http_request *q);
+/* Its client has closed: nobody will read the answer, which must be given all the same. */
+bool http_request_is_gone(const struct http_request *q);
+/* r->close and r->head are set here. The body is copied. */
+void http_answer(struct http_request *q, const struct http1_response *r);
+
+/* {"code":N,"message":"..."}, go-openapi's errors. */
+void http_answer_error(struct http_request *q, int status, int code, const char *message);
+/* The same with an Allow field. */
+void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which route a request means, and its turn at the store. */
+#include "agent/ipam_api.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/*
+ * One turn is short enough for a CNI process that polls for the lock (every 50 ms at last) to be
+ * unnoticed, and the pause after it long enough for that process to win now and then while our
+ * queue never empties.
+ */
+enum {
+	TURN_MS = 20,
+	PAUSE_MS = 2,
+	LOCK_MS = 1,	     /* the loop must not stand still */
+	RETRY_MS = 5,	     /* somebody else has the store */
+	WAIT_MS = 30 * 1000, /* as long as a CNI process waits */
+};
+
+static void on_turn(void *arg);
+
+struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
+{
+	struct ipam_api *a = xcalloc(1, sizeof(*a));
+
+	a->conf = *c;
+	a->conf.paths.lock_ms = LOCK_MS;
+	if (!a->conf.settings)
+		a->conf.settings = AGENT_CONF;
+	a->end = &a->first;
+	ipam_api_reload(a);
+	return a;
+}
+
+static void call_free(struct api_call *c)
+{
+	json_free(c->doc);
+	free(c->args);
+	free(c);
+}
+
+void ipam_api_free(struct ipam_api *a)
+{
+	if (!a)
+		return;
+	while (a->first) {
+		struct api_call *c = a->first;
+
+		a->first = c->next;
+		call_free(c);
+	}
+	loop_del_timer(a->timer);
+	ipam_pools_done(&a->pools);
+	coordinator_settings_done(&a->settings);
+	free(a);
+}
+
+/* --- pools and settings --- */
+
+static void reload_pools(struct ipam_api *a)
+{
+	bool had = a->pools.r == 0 && a->pools.set.n > 0;
+	struct err e = ERR_INIT;
+
+	if (ipam_pools_read(&a->pools, a->conf.root, a->conf.paths.pool_dir, &e) == 0)
+		log_info("pools read", LOG_I("pools", (int64_t)a->pools.set.n));
+	else
+		log_error(had ? "pools are not valid, the ones read before stay in force"
+			      : "pools are not valid, no address can be given out",
+			  LOG_S("error", e.text));
+}
+
+static void reload_settings(struct ipam_api *a)
+{
+	struct coordinator_settings s;
+	struct err e = ERR_INIT;
+
+	if (coordinator_settings_read(a->conf.root, a->conf.settings, &s, &e) == 0) {
+		coordinator_settings_done(&a->settings);
+		a->settings = s;
+		return;
+	}
+	log_error("coordinator settings are not valid, the ones read before stay in force",
+		  LOG_S("error", e.text));
+}
+
+void ipam_api_reload(struct ipam_api *a)
+{
+	reload_pools(a);
+	reload_settings(a);
+}
+
+/* --- the store --- */
+
+static void schedule(struct ipam_api *a, int64_t ms)
+{
+	if (!a->timer)
+		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
+}
+
+static void enqueue(struct api_call *c)
+{
+	struct ipam_api *a = c->api;
+
+	c->since = loop_now_ms(a->conf.loop);
+	*a->end = c;
+	a->end = &c->next;
+	schedule(a, 0);
+}
+
+static struct api_call *dequeue(struct ipam_api *a)
+{
+	struct api_call *c = a->first;
+
+	a->first = c->next;
+	if (!a->first)
+		a->end = &a->first;
+	c->next = NULL;
+	return c;
+}
+
+static void drop(struct api_call *c)
+{
+	http_answer_error(c->q, 503, 503, "the caller is gone");
+	call_free(c);
+}
+
+static void fail(struct api_call *c, const struct err *e)
+{
+	log_error("store", LOG_S("path", c->route->path), LOG_S("error", e->text));
+	c->route->fail(c, e);
+	call_free(c);
+}
+
+/* Others may have the store for as long as a caller would wait for it; what else is wrong with it
+ * is told at once. */
+static void not_now(struct ipam_api *a, int r, const struct err *e)
+{
+	int64_t now = loop_now_ms(a->conf.loop);
+
+	while (a->first && (r != -EWOULDBLOCK || now - a->first->since > WAIT_MS))
+		fail(dequeue(a), e);
+	if (a->first)
+		schedule(a, RETRY_MS);
+}
+
+static void run_one(struct api_call *c, struct ipam *store)
+{
+	if (c->route->for_caller && http_request_is_gone(c->q)) {
+		drop(c);
+		return;
+	}
+	c->route->run(c, store);
+	call_free(c);
+}
+
+static void on_turn(void *arg)
+{
+	struct ipam_api *a = arg;
+	int64_t end = now_mono_ms() + TURN_MS;
+	struct err e = ERR_INIT;
+	struct ipam *store;
+	int r;
+
+	a->timer = NULL;
+	if (!a->first)
+		return;
+	r = ipam_open(&store, a->conf.root, &a->conf.paths, &e);
+	if (r < 0) {
+		not_now(a, r, &e);
+		return;
+	}
+	ipam_lend(store, &a->pools);
+	while (a->first && now_mono_ms() < end)
+		run_one(dequeue(a), store);
+	ipam_take_back(store, &a->pools);
+	ipam_close(store);
+	if (a->first)
+		schedule(a, PAUSE_MS);
+}
+
+/* --- routes --- */
+
+static void not_found(struct http_request *q, struct span path)
+{
+	auto_free char *text =
+		xasprintf("path %.*s was not found", (int)(path.n < 200 ? path.n : 200), path.p);
+
+	http_answer_error(q, 404, 404, text);
+}
+
+static void wrong_method(struct http_request *q, struct span path)
+{
+	struct span method = http_request_msg(q)->method;
+	auto_free char *text = NULL;
+	auto_buf struct buf b;
+
+	buf_init(&b, 256);
+	for (const struct api_route *r = api_routes; r->path; r++)
+		if (span_eq(path, r->path))
+			buf_printf(&b, "%s%s", b.len ? "," : "", r->method);
+	text = xasprintf("method %.*s is not allowed, but [%s] are",
+			 (int)(method.n < 32 ? method.n : 32), method.p, b.p);
+	http_answer_wrong_method(q, b.p, text);
+}
+
+static const struct api_route *route_of(struct http_request *q, struct span path)
+{
+	struct span method = http_request_msg(q)->method;
+	bool known = false;
+
+	for (const struct api_route *r = api_routes; r->path; r++) {
+		if (!span_eq(path, r->path))
+			continue;
+		known = true;
+		if (span_eq(method, r->method))
+			return r;
+	}
+	if (known)
+		wrong_method(q, path);
+	else
+		not_found(q, path);
+	return NULL;
+}
+
+void ipam_api_handle(void *arg, struct http_request *q)
+{
+	const struct api_route *route;
+	struct span path, query;
+	struct api_call *c;
+
+	if (http1_target(http_request_msg(q)->target, &path, &query) < 0) {
+		http_answer_error(q, 400, 400, "the request's target is no path");
+		return;
+	}
+	route = route_of(q, path);
+	if (!route)
+		return;
+	c = xcalloc(1, sizeof(*c));
+	*c = (struct api_call){.api = arg, .q = q, .route = route, .query = query};
+	c->args = xcalloc(1, route->args_size);
+	if (route->read && route->read(c) < 0) {
+		call_free(c);
+	} else if (route->now) {
+		route->now(c);
+		call_free(c);
+	} else {
+		enqueue(c);
+	}
+}
