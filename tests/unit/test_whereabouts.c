@@ -94,6 +94,8 @@ static void gives(struct world *w, const char *ipam, struct who who, const char 
 #define POD(p)	      ((struct who){.pod = (p)})
 #define RANGE(r)      "\"range\":\"" r "\""
 #define RANGES(list)  "\"ipRanges\":[" list "]"
+#define NAME(n)	      ",\"network_name\":\"" n "\""
+#define APART	      ",\"enable_overlapping_ranges\":false"
 #define EXCLUDE(list) "\"exclude\":[" list "]"
 
 static void fails(struct world *w, const char *ipam, const char *text)
@@ -601,37 +603,45 @@ static void excluded_since(void **state)
 	      POD("b"), A("10.5.0.1/24") "," A("10.5.0.6/24"));
 }
 
-#define NAME(n) ",\"network_name\":\"" n "\""
-#define APART	",\"enable_overlapping_ranges\":false"
-#define IN(a, id)                                                                                  \
-	a, (struct who)                                                                            \
-	{                                                                                          \
-		id, id, NULL                                                                       \
-	}
+/* Ranges of one network that have addresses in common: asked again, each keeps its own. */
+static void ranges_in_common(void **state)
+{
+	struct world *w = *state;
+	static const char conf[] =
+		RANGE("10.0.0.1-10.0.0.2/24") "," RANGES("{\"range\":\"10.0.0.2-10.0.0.9/24\"}");
+
+	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
+	for (int i = 0; i < 3; i++)
+		gives(w, conf, POD("b"), A("10.0.0.2/24") "," A("10.0.0.3/24"));
+	said(w, "CHECK", conf, POD("b"), 0, "");
+	del(w, conf, POD("b"));
+	gives(w, RANGE("10.0.0.0/24"), POD("c"), A("10.0.0.2/24"));
+	gives(w, RANGE("10.0.0.0/24"), POD("d"), A("10.0.0.3/24"));
+}
 
 static void overlapping_ranges(void **state)
 {
 	struct world *w = *state;
 
 	/* One network name, ranges of which one lies in the other: each address once. */
-	gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
-	gives(w, IN(RANGE("10.0.0.0/16"), "b"), A("10.0.0.2/16"));
-	gives(w, IN(RANGE("10.0.0.0/29"), "c"), A("10.0.0.3/29"));
-	gives(w, IN(RANGE("10.0.0.0/24"), "d"), A("10.0.0.4/24"));
+	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/16"), POD("b"), A("10.0.0.2/16"));
+	gives(w, RANGE("10.0.0.0/29"), POD("c"), A("10.0.0.3/29"));
+	gives(w, RANGE("10.0.0.0/24"), POD("d"), A("10.0.0.4/24"));
 	/* The same pod, but another interface: the original gives it its own address again. */
 	gives(w, RANGE("10.0.0.0/16"), (struct who){"a", "a", "net2"}, A("10.0.0.5/16"));
 	/* Both ranges of one call. */
-	gives(w, IN(RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), "e"),
+	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}"), POD("e"),
 	      A("10.7.0.1/24") "," A("10.7.0.2/16"));
 	/* Another network name is another network. */
-	gives(w, IN(RANGE("10.0.0.0/24") NAME("blue"), "f"), A("10.0.0.1/24"));
-	gives(w, IN(RANGE("10.0.0.0/16") NAME("blue"), "g"), A("10.0.0.2/16"));
+	gives(w, RANGE("10.0.0.0/24") NAME("blue"), POD("f"), A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/16") NAME("blue"), POD("g"), A("10.0.0.2/16"));
 	/* Not asked to look at other ranges: those of the same network it still does. */
-	gives(w, IN(RANGE("10.0.0.0/28") APART, "h"), A("10.0.0.1/28"));
-	gives(w, IN(RANGE("10.0.0.0/24") APART, "i"), A("10.0.0.2/24"));
+	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
+	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
 	/* The others see these. */
-	gives(w, IN(RANGE("10.0.0.0/27"), "j"), A("10.0.0.6/27"));
-	gives(w, IN(RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, "k"),
+	gives(w, RANGE("10.0.0.0/27"), POD("j"), A("10.0.0.6/27"));
+	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, POD("k"),
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));
 }
 
@@ -642,9 +652,9 @@ static void second_range_is_reserved_too(void **state)
 	struct world *w = *state;
 	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
-	gives(w, IN(RANGE("10.1.0.0/24"), "a"), A("10.1.0.1/24"));
-	gives(w, IN(both, "a"), A("10.1.0.1/24") "," A("10.2.0.1/24"));
-	gives(w, IN(RANGE("10.2.0.0/16"), "b"), A("10.2.0.2/16"));
+	gives(w, RANGE("10.1.0.0/24"), POD("a"), A("10.1.0.1/24"));
+	gives(w, both, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/24"));
+	gives(w, RANGE("10.2.0.0/16"), POD("b"), A("10.2.0.2/16"));
 }
 
 /* A new container of the pod does not take back what is another's in an overlapping range by now. */
@@ -666,11 +676,11 @@ static void second_range_full(void **state)
 {
 	struct world *w = *state;
 
-	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
-	gives(w, IN(RANGE("10.2.0.0/30"), "b"), A("10.2.0.2/30"));
+	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.2/30"));
 	/* Fixed: the original keeps the first range's address for ever. */
 	full(w, TWO, "c");
-	gives(w, IN(RANGE("10.1.0.0/24"), "d"), A("10.1.0.2/24"));
+	gives(w, RANGE("10.1.0.0/24"), POD("d"), A("10.1.0.2/24"));
 	/* An earlier ADD's address of the first range stays. */
 	full(w, TWO, "d");
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("d"), 0, "");
@@ -701,6 +711,7 @@ static void second_range_cannot_be_written(void **state)
 		a = call(w, "ADD", RANGE("10.2.0.0/24"), POD(pod), "");
 		assert_int_equal(a.status, 0);
 	}
+	gives(w, conf, POD("q"), A("10.1.0.2/24") "," A("10.2.0.41/24"));
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	small = old;
 	small.rlim_cur = (rlim_t)size_of(w, STORE "10.2.0.0-24/journal");
@@ -710,7 +721,11 @@ static void second_range_cannot_be_written(void **state)
 	said(w, "ADD", conf, (struct who){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
 	said(w, "ADD", conf, (struct who){"y", "c3", NULL}, 1, "{\"code\":5,");
+	/* DEL says so, and frees what it can. */
+	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");
+	said(w, "CHECK", RANGE("10.2.0.0/24"), POD("q"), 0, "");
 	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c1", NULL}, 0, "");
 	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct who){"x", "c2", NULL}, 1,
 	     "holds no address");
@@ -723,13 +738,13 @@ static void del_finds_every_range(void **state)
 {
 	struct world *w = *state;
 
-	gives(w, IN(RANGE("10.2.0.0/30"), "a"), A("10.2.0.1/30"));
-	gives(w, IN(RANGE("10.3.0.0/30") NAME("blue"), "a"), A("10.3.0.1/30"));
+	gives(w, RANGE("10.2.0.0/30"), POD("a"), A("10.2.0.1/30"));
+	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("a"), A("10.3.0.1/30"));
 	/* Fixed: the original stops at the first range without a match, 10.1.0.0/24. */
-	del(w, IN(TWO, "a"));
-	gives(w, IN(RANGE("10.2.0.0/30"), "b"), A("10.2.0.1/30"));
+	del(w, TWO, POD("a"));
+	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.1/30"));
 	/* What the configuration has forgotten since, too. */
-	gives(w, IN(RANGE("10.3.0.0/30") NAME("blue"), "b"), A("10.3.0.1/30"));
+	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("b"), A("10.3.0.1/30"));
 }
 
 static void del_needs_nothing(void **state)
@@ -746,11 +761,11 @@ static void del_needs_nothing(void **state)
 
 	put(w, "/x/bad.conf", "{");
 	for (size_t i = 0; i < ARRAY_LEN(confs); i++) {
-		del(w, IN(confs[i], "a"));
-		gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
-		del(w, IN(confs[i], "a"));
-		gives(w, IN(RANGE("10.0.0.0/24"), "b"), A("10.0.0.1/24"));
-		del(w, IN(RANGE("10.0.0.0/24"), "b"));
+		del(w, confs[i], POD("a"));
+		gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
+		del(w, confs[i], POD("a"));
+		gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.1/24"));
+		del(w, RANGE("10.0.0.0/24"), POD("b"));
 	}
 }
 
@@ -760,13 +775,13 @@ static void del_says_what_failed(void **state)
 	struct world *w = *state;
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
 
-	del(w, IN(RANGE("10.0.0.0/24"), "a"));
+	del(w, RANGE("10.0.0.0/24"), POD("a"));
 	assert_false(file_exists(&w->root, STORE)); /* nor is a store made for it */
-	gives(w, IN(RANGE("10.0.0.0/24"), "a"), A("10.0.0.1/24"));
+	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	put(w, STORE "10.9.0.0-24@other/journal", damaged);
 	/* Another network's is not this one's business. */
-	gives(w, IN(RANGE("10.0.0.0/24"), "b"), A("10.0.0.2/24"));
-	del(w, IN(RANGE("10.0.0.0/24"), "b"));
+	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.2/24"));
+	del(w, RANGE("10.0.0.0/24"), POD("b"));
 	put(w, STORE "10.0.0.0-24/journal", damaged);
 	said(w, "DEL", RANGE("10.0.0.0/24"), POD("a"), 1,
 	     "{\"code\":5,\"msg\":\"address store of whereabouts (--state-dir "
@@ -774,7 +789,7 @@ static void del_says_what_failed(void **state)
 	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
 	/* Ranges that may overlap with it cannot know. */
 	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "see 'unirail pool check'");
-	gives(w, IN(RANGE("10.1.0.0/24") APART, "c"), A("10.1.0.1/24"));
+	gives(w, RANGE("10.1.0.0/24") APART, POD("c"), A("10.1.0.1/24"));
 }
 
 static void check(void **state)
@@ -795,7 +810,7 @@ static void check(void **state)
 	};
 
 	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
-	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_answer struct answer a =
 			call(w, "CHECK", cases[i].ipam, POD("a"), cases[i].prev);
@@ -804,7 +819,7 @@ static void check(void **state)
 		    (cases[i].words && !strstr(a.out.p, cases[i].words)))
 			fail_msg("case %zu: %s", i, a.out.p);
 	}
-	del(w, IN(TWO, "a"));
+	del(w, TWO, POD("a"));
 	said(w, "CHECK", TWO, POD("a"), 1, "holds no address of range 10.1.0.0/24");
 }
 
@@ -819,8 +834,8 @@ static void gc(void **state)
 
 	assert_int_equal(none.status, 0);
 	assert_false(file_exists(&w->root, STORE));
-	gives(w, IN(TWO, "a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
-	gives(w, IN(TWO, "b"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
+	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
+	gives(w, TWO, POD("b"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
 	gives(w, RANGE("10.1.0.0/24"), (struct who){"a", "a", "net2"}, A("10.1.0.3/24"));
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
@@ -837,10 +852,10 @@ static void gc(void **state)
 		 ",\"cni.dev/valid-attachments\":[{\"containerID\":\"a\",\"ifname\":\"net1\"}]");
 	assert_int_equal(b.status, 0);
 	said(w, "CHECK", TWO, POD("a"), 0, "");
-	gives(w, IN(TWO, "c"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
+	gives(w, TWO, POD("c"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
 	/* The other network's address is there still. */
-	gives(w, IN(RANGE("10.1.0.0/24"), "d"), A("10.1.0.3/24"));
-	gives(w, IN(RANGE("10.1.0.0/24"), "e"), A("10.1.0.5/24"));
+	gives(w, RANGE("10.1.0.0/24"), POD("d"), A("10.1.0.3/24"));
+	gives(w, RANGE("10.1.0.0/24"), POD("e"), A("10.1.0.5/24"));
 }
 
 /* --- the flat file, and the cluster --- */
@@ -888,17 +903,17 @@ static void flat_file_order(void **state)
 		{FLAT3, A("10.3.0.1/24")}, {FLAT2, A("10.2.0.1/24")}, {FLAT1, A("10.1.0.1/24")}};
 	struct world *w = *state;
 
-	gives(w, IN(RANGE("10.0.0.0/24") ",\"configuration_path\":\"/none\"", "a"),
+	gives(w, RANGE("10.0.0.0/24") ",\"configuration_path\":\"/none\"", POD("a"),
 	      A("10.0.0.1/24"));
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		auto_free char *text = xasprintf("{\"range\":\"10.%zu.0.0/24\"}", 3 - i);
 
 		put(w, files[i].path, text);
-		gives(w, IN("", "a"), files[i].address);
+		gives(w, "", POD("a"), files[i].address);
 	}
 	put(w, "/x/own.conf", "{" RANGE("10.4.0.0/24") "}");
-	gives(w, IN("\"configuration_path\":\"/x/own.conf\"", "a"), A("10.4.0.1/24"));
-	gives(w, IN("\"configuration_path\":\"/gone.conf\"", "a"), A("10.1.0.1/24"));
+	gives(w, "\"configuration_path\":\"/x/own.conf\"", POD("a"), A("10.4.0.1/24"));
+	gives(w, "\"configuration_path\":\"/gone.conf\"", POD("a"), A("10.1.0.1/24"));
 	put(w, "/x/own.conf", "{\"range\":5}");
 	fails(w, "\"configuration_path\":\"/x/own.conf\"",
 	      "LoadIPAMConfig Flatfile (/x/own.conf): ipam.range is 5, wants a string");
@@ -932,9 +947,8 @@ static void cluster_store(void **state)
 	/* Without a kubeconfig there is no cluster. */
 	put(w, FLAT2, "{}");
 	gives(w,
-	      IN(RANGE("10.0.0.0/24") ",\"kubernetes\":{\"k8s_api_root\":\"x\",\"kubeconfig\":\"\"}",
-		 "a"),
-	      A("10.0.0.1/24"));
+	      RANGE("10.0.0.0/24") ",\"kubernetes\":{\"k8s_api_root\":\"x\",\"kubeconfig\":\"\"}",
+	      POD("a"), A("10.0.0.1/24"));
 }
 
 static void log_levels(void **state)
@@ -1022,6 +1036,7 @@ int main(void)
 		TEST(exhausted),
 		TEST(same_pod_same_address),
 		TEST(excluded_since),
+		TEST(ranges_in_common),
 		TEST(overlapping_ranges),
 		TEST(second_range_is_reserved_too),
 		TEST(taken_elsewhere_since),

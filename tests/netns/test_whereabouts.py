@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""whereabouts on the node's own store: through macvlan, ours and Debian's, in one process with all
+rails, and under whatever a node does to it."""
+import os
+import pathlib
+import signal
+
+import pytest
+from lab import (BINARY, PLUGINS, THEIRS, VERSIONS, counter, has_address, ip, link_names, ping, run, state)
+
+
+@pytest.fixture(scope="module")
+def plugins(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plugins")
+    for name in PLUGINS + ["whereabouts"]:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(BINARY)
+    return folder
+
+
+class Caller:
+    """A pod as far as an IPAM plugin sees it: no namespace."""
+
+    def __init__(self, name):
+        self.name, self.netns = name, "/run/netns/unirail-test-not-there"
+        self.id = f"{next(counter):04x}{os.urandom(30).hex()}"
+
+    @property
+    def args(self):
+        return f"IgnoreUnknown=1;K8S_POD_NAMESPACE=team;K8S_POD_NAME={self.name};K8S_POD_UID=uid-{self.name}"
+
+
+def wb(lab, where="172.16.1.0/24", **more):
+    return {"type": "whereabouts", "range": where, "state_dir": str(lab.state_dir), **more}
+
+
+def conf(lab, ipam, nic="rail0", version="1.1.0", **more):
+    return lab.macvlan(nic, ipam, version, **more)
+
+
+def alone(lab, command, ipam, pod, version="1.1.0", **kw):
+    return lab.cni(command, conf(lab, ipam, version=version), pod, plugin="whereabouts", **kw)
+
+
+def got(call):
+    assert call.status == 0, call
+    return [i["address"].split("/")[0] for i in call.json["ips"]]
+
+
+def held(lab):
+    """(folder, address) -> container id, as the journals say."""
+    found = {}
+    for journal in (lab.state_dir / "whereabouts").glob("*/journal"):
+        for line in journal.read_text().splitlines()[1:]:
+            said = {}
+            for word in line.split():
+                key, _, value = word.partition("=")
+                if word in ("grant", "free"):
+                    said = {"word": word}
+                elif key == "ip" and said["word"] == "grant":
+                    found[journal.parent.name, value] = said["id"]
+                elif key == "ip":
+                    found.pop((journal.parent.name, value), None)
+                else:
+                    said[key] = value
+    return found
+
+
+# --- on a link ---
+
+
+def test_macvlan(make_lab):
+    lab = make_lab(v6=True)
+    a, b = lab.pod("a"), lab.pod("b")
+    c = conf(lab, wb(lab, exclude=["172.16.1.1", "172.16.1.2/31"], gateway="172.16.1.1",
+                     ipRanges=[{"range": "fd00:16:1::10-fd00:16:1::19/64"}], routes=[{"dst": "10.9.0.0/16"}]))
+    empty = a.state()
+    prev = lab.add(c, a)
+    assert prev["ips"] == [{"address": "172.16.1.4/24", "gateway": "172.16.1.1", "interface": 0},
+                           {"address": "fd00:16:1::10/64", "interface": 0}]
+    assert has_address(a.ns, "net1", "172.16.1.4/24") and has_address(a.ns, "net1", "fd00:16:1::10/64")
+    assert "10.9.0.0/16 via 172.16.1.1" in ip(a.ns, "route")
+    lab.add(c, b)
+    assert ping(a.ns, "net1", "172.16.1.5") and ping(a.ns, "net1", "172.16.1.1")
+    lab.ok("CHECK", {**c, "prevResult": prev}, a)
+    lab.delete(c, a)
+    lab.delete(c, a)
+    assert a.state() == empty
+    assert set(held(lab)) == {("172.16.1.0-24", "172.16.1.5/24"), ("fd00:16:1::-64", "fd00:16:1::11/64")}
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])  # Debian's knows no 1.1.0
+def test_executed_by_debians_macvlan(lab, tmp_path, plugins, version):
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "macvlan").symlink_to(THEIRS / "macvlan")
+    (mixed / "whereabouts").symlink_to(BINARY)
+    pod = lab.pod()
+    c = conf(lab, wb(lab, "172.16.1.9-172.16.1.9/24"), version=version)
+    lab.add(c, pod, plugins=mixed)
+    assert has_address(pod.ns, "net1", "172.16.1.9/24")
+    lab.fail("ADD", c, lab.pod("late"), plugins=mixed,
+             words="error at storage engine: Could not allocate IP in range: ip: 172.16.1.9 / - 172.16.1.9")
+    lab.delete(c, pod, plugins=mixed)
+    assert held(lab) == {} and link_names(pod.ns) == ["lo"]
+
+
+def rails(lab, **more):
+    """eth0 and two rails, each with a range of its own."""
+    nets = [lab.network(nic, "eth0" if i == 0 else f"net{i}",
+                        ipam=wb(lab, f"172.16.{i}.0/24", range_start=f"172.16.{i}.10", **more))
+            for i, nic in enumerate(lab.nics)]
+    return lab.rails(nets)
+
+
+def test_all_rails_in_one_process(lab):
+    pods = [lab.pod(f"p{i}") for i in range(2)]
+    c = rails(lab)
+    prev = [lab.add(c, p, ifname="eth0") for p in pods]
+    for i, p in enumerate(pods):
+        lab.ok("CHECK", {**c, "prevResult": prev[i]}, p, ifname="eth0")
+        for k, dev in enumerate(("eth0", "net1", "net2")):
+            assert has_address(p.ns, dev, f"172.16.{k}.{10 + i}/24")
+    assert len(held(lab)) == 6
+    lab.delete(c, pods[0], ifname="eth0")
+    assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
+    # The runtime lost this one; it knows one attachment a pod, the plugin three.
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
+    assert len(held(lab)) == 3
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
+    assert held(lab) == {}
+
+
+def test_last_rail_full_undoes_the_others(lab):
+    c = rails(lab)
+    c["networks"][2]["plugins"][0]["ipam"]["range_end"] = "172.16.2.10"
+    first, second = lab.pod("first"), lab.pod("second")
+    lab.add(c, first, ifname="eth0")
+    before = held(lab), second.state(), state(lab.node)
+    lab.fail("ADD", c, second, code=11, words="Could not allocate IP in range", ifname="eth0")
+    assert (held(lab), second.state(), state(lab.node)) == before
+
+
+# --- many at once ---
+
+
+def test_fifty_at_once(lab):
+    """Two networks whose ranges overlap, fifty pods of which every second asks for both."""
+    wide, narrow = wb(lab, "172.16.0.0/16", range_start="172.16.1.1"), wb(lab, "172.16.1.0/24")
+    callers = [Caller(f"p{i}") for i in range(50)]
+    started = []
+    for i, p in enumerate(callers):
+        started.append((p, "net1", wide if i % 2 else narrow))
+        if i % 2:
+            started.append((p, "net2", narrow))
+
+    def all_at_once(command):
+        processes = [lab.popen(command, conf(lab, ipam), p, ifname=name, plugin="whereabouts")
+                     for p, name, ipam in started]
+        out = []
+        for p in processes:
+            text, err = p.communicate(timeout=120)
+            assert p.returncode == 0, (text, err)
+            out.append(text)
+        return out
+
+    texts = all_at_once("ADD")
+    addresses = [t.split('"address": "')[1].split("/")[0] for t in texts]
+    # 75 addresses from 172.16.1.1 on, each once: the lowest that were free.
+    assert sorted(addresses, key=lambda a: int(a.split(".")[3])) == [f"172.16.1.{i}" for i in range(1, 76)]
+    assert all_at_once("ADD") == texts
+    assert len(held(lab)) == 75
+    all_at_once("DEL")
+    assert held(lab) == {}
+
+
+def test_some_come_some_go(lab):
+    """ADD and DEL together in a range that holds them all only if nothing is lost."""
+    ipam = wb(lab, "172.16.1.1-172.16.1.20/24")
+    here = [Caller(f"a{i}") for i in range(20)]
+    for p in here:
+        got(alone(lab, "ADD", ipam, p))
+    for n in range(4):
+        new = [Caller(f"b{n}-{i}") for i in range(10)]
+        gone, here = here[:10], here[10:]
+        dels = [lab.popen("DEL", conf(lab, ipam), p, plugin="whereabouts") for p in gone]
+        assert [p.wait(60) for p in dels] == [0] * 10
+        adds = [lab.popen("ADD", conf(lab, ipam), p, plugin="whereabouts") for p in new]
+        assert [p.wait(60) for p in adds] == [0] * 10
+        here += new
+        assert len(held(lab)) == 20
+    assert sorted(held(lab).values()) == sorted(p.id for p in here)
+
+
+# --- what happens to a node ---
+
+
+def test_sandbox_made_anew(lab):
+    """The pod keeps its address; the late DEL of the old sandbox takes nothing from the new one."""
+    ipam = wb(lab)
+    old, new = Caller("p"), Caller("p")
+    assert got(alone(lab, "ADD", ipam, old)) == got(alone(lab, "ADD", ipam, new)) == ["172.16.1.1"]
+    assert alone(lab, "DEL", ipam, old).status == 0
+    assert list(held(lab).values()) == [new.id]
+    assert got(alone(lab, "ADD", ipam, Caller("q"))) == ["172.16.1.2"]
+
+
+def test_node_comes_back(lab):
+    """After a restart namespaces are gone, the runtime's list is short, the journal is there."""
+    ipam = wb(lab)
+    pods = [Caller(f"p{i}") for i in range(5)]
+    for p in pods:
+        got(alone(lab, "ADD", ipam, p))
+    assert got(alone(lab, "ADD", ipam, Caller("late"))) == ["172.16.1.6"]
+    valid = [{"containerID": pods[i].id, "ifname": "net1"} for i in (1, 3)]
+    lab.ok("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid}, pods[0], plugin="whereabouts")
+    assert set(held(lab).values()) == {pods[1].id, pods[3].id}
+    # In one process with macvlan too; DEL of what is gone, without a namespace, is fine.
+    assert lab.cni("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid[:1]}, pods[0]).status == 0
+    assert set(held(lab).values()) == {pods[1].id}
+    lab.delete(conf(lab, ipam), pods[1], netns="")
+    assert held(lab) == {}
+
+
+def killed(lab, tmp_path, command, ipam, pod, call, n):
+    """Kills the plugin at the n-th system call of a kind. False: it does not come that far."""
+    folder = tmp_path / f"traced{next(counter)}"
+    folder.mkdir()
+    (folder / "whereabouts").write_text(
+        f"#!/bin/sh\nexec strace -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={n} "
+        f"{lab.plugins}/whereabouts\n")
+    (folder / "whereabouts").chmod(0o755)
+    p = lab.popen(command, conf(lab, ipam), pod, plugins=folder, plugin="whereabouts")
+    p.communicate(timeout=60)
+    return p.returncode == -signal.SIGKILL
+
+
+CALLS = ["openat", "flock", "pwrite64", "write", "fdatasync", "fsync", "renameat", "mkdirat", "close"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_anywhere(lab, tmp_path, call):
+    """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: never two pods with
+    one address, and nothing is lost when the runtime's DEL has come."""
+    ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
+    moments, fresh = 0, call in ("mkdirat", "fsync", "renameat", "write")  # which make a journal
+    first = Caller("first")
+    got(alone(lab, "ADD", ipam, first))
+    assert alone(lab, "DEL", ipam, first).status == 0
+    for n in range(1, 60):
+        other = Caller("other")
+        pod = Caller(f"p{n}")
+        if fresh:
+            run(["rm", "-rf", lab.state_dir])
+        if not killed(lab, tmp_path, "ADD", ipam, pod, call, n):
+            alone(lab, "DEL", ipam, pod)
+            break
+        moments += 1
+        theirs = got(alone(lab, "ADD", ipam, other))
+        ours = got(alone(lab, "ADD", ipam, pod))
+        assert not set(theirs) & set(ours), (call, n)
+        killed(lab, tmp_path, "DEL", ipam, pod, call, n)
+        assert alone(lab, "DEL", ipam, pod).status == 0
+        assert set(held(lab).values()) == {other.id}, (call, n)
+        assert alone(lab, "DEL", ipam, other).status == 0
+        assert held(lab) == {} and got(alone(lab, "ADD", ipam, pod)) == ["172.16.1.1", "172.16.2.1"]
+        assert alone(lab, "DEL", ipam, pod).status == 0
+    assert moments, f"{call} is not called at all"
+
+
+def test_killed_add_then_only_del(lab, tmp_path):
+    """The runtime's answer to an ADD that died is DEL, and nothing else."""
+    ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
+    got(alone(lab, "ADD", ipam, Caller("first")))
+    before = held(lab)
+    for n in range(1, 9):
+        pod = Caller("p")
+        killed(lab, tmp_path, "ADD", ipam, pod, "fdatasync", n)
+        assert alone(lab, "DEL", ipam, pod).status == 0
+        assert held(lab) == before
+
+
+def test_store_that_fails_is_said(lab):
+    """The original answers DEL with success whatever went wrong, and loses the address."""
+    ipam = wb(lab)
+    pod = Caller("p")
+    got(alone(lab, "ADD", ipam, pod))
+    journal = lab.state_dir / "whereabouts" / "172.16.1.0-24" / "journal"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"grant", b"grunt") + b"\n")
+    for command in ("ADD", "DEL", "CHECK"):
+        lab.fail(command, conf(lab, ipam), pod, code=5, plugin="whereabouts",
+                 words=[f"--state-dir {journal.parent}", "line 2 is damaged"])
+    lab.fail("STATUS", conf(lab, ipam), pod, code=50, plugin="whereabouts", words="is damaged")
+    # The remedy that it names.
+    p = run([BINARY, "pool", "check", "--repair", "--state-dir", journal.parent])
+    assert "172.16.1.1/24" in p.stdout, p
+    assert got(alone(lab, "ADD", ipam, Caller("q"))) == ["172.16.1.2"]
+    run([BINARY, "pool", "release", "172.16.1.1", "--yes", "--state-dir", journal.parent])
+    assert got(alone(lab, "ADD", ipam, pod)) == ["172.16.1.1"]
+
+
+def test_torn_last_line(lab):
+    ipam = wb(lab)
+    a, b = Caller("a"), Caller("b")
+    got(alone(lab, "ADD", ipam, a))
+    journal = lab.state_dir / "whereabouts" / "172.16.1.0-24" / "journal"
+    size = journal.stat().st_size
+    got(alone(lab, "ADD", ipam, b))
+    with open(journal, "r+b") as f:
+        f.truncate(size + 20)
+    assert got(alone(lab, "ADD", ipam, b)) == ["172.16.1.2"]
+    assert set(held(lab).values()) == {a.id, b.id}
+
+
+# --- configuration ---
+
+
+def test_cluster_store_is_refused(lab, tmp_path):
+    flat = tmp_path / "whereabouts.conf"
+    flat.write_text('{"kubernetes": {"kubeconfig": "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"}}')
+    ipam = wb(lab, configuration_path=str(flat))
+    pod = lab.pod()
+    for command in ("ADD", "CHECK", "GC", "STATUS"):
+        lab.fail(command, {**conf(lab, ipam), "cni.dev/valid-attachments": []}, pod, code=50,
+                 words=["whereabouts.kubeconfig", f"in '{flat}'"], plugin="whereabouts")
+    lab.fail("ADD", conf(lab, ipam), pod, code=50, words="whereabouts.kubeconfig")
+    assert link_names(pod.ns) == ["lo"]
+    c = alone(lab, "DEL", ipam, pod)
+    assert c.status == 0 and "stays there" in c.err
+    lab.fail("ADD", conf(lab, wb(lab, kubernetes={"kubeconfig": "/k"})), pod, code=7,
+             words="config file not found", plugin="whereabouts")
+
+
+def test_range_of_a_node_in_the_flat_file(lab, tmp_path):
+    flat, log = tmp_path / "whereabouts.conf", tmp_path / "whereabouts.log"
+    flat.write_text(f'{{"range": "172.16.1.0/24", "range_start": "172.16.1.64", "range_end": "172.16.1.95", '
+                    f'"log_file": "{log}", "log_level": "debug"}}')
+    ipam = {"type": "whereabouts", "state_dir": str(lab.state_dir), "configuration_path": str(flat)}
+    pod = lab.pod()
+    lab.add(conf(lab, ipam), pod)
+    assert has_address(pod.ns, "net1", "172.16.1.64/24")
+    lab.delete(conf(lab, ipam), pod)
+    # A log is written where the file says, and a log that cannot be costs no address.
+    assert got(alone(lab, "ADD", {**ipam, "kubernetes": {"kubeconfig": ""}}, pod)) == ["172.16.1.64"]
+    assert got(alone(lab, "ADD", {**ipam, "log_file": "/proc/none/log"}, pod)) == ["172.16.1.64"]
+
+
+def test_status(lab):
+    ipam = wb(lab, "172.16.1.9-172.16.1.9/24")
+    pod = Caller("p")
+    lab.ok("STATUS", conf(lab, ipam), pod, plugin="whereabouts")
+    got(alone(lab, "ADD", ipam, pod))
+    lab.fail("STATUS", conf(lab, ipam), pod, code=50, words=["Could not allocate IP in range", "team/p net1"],
+             plugin="whereabouts")
+
+
+def test_installed_as_an_applet(tmp_path):
+    assert run([BINARY, "install", tmp_path]).returncode == 0
+    assert pathlib.Path(tmp_path, "whereabouts").is_symlink()
+    assert "whereabouts" in run([BINARY, "--help"]).stdout
