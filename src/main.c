@@ -16,6 +16,9 @@
 		return cni_run(&cni_##fn);                                                         \
 	}
 CNI(macvlan)
+CNI(ipvlan)
+CNI(vlan)
+CNI(host_device)
 CNI(coordinator)
 CNI(all_in_one)
 CNI(host_local)
@@ -35,6 +38,10 @@ const struct applet applets[] = {
 	 NULL, NULL},
 	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
+	{"ipvlan", "give a pod an ipvlan interface on a rail's NIC", run_ipvlan, PLUGIN, NULL,
+	 NULL},
+	{"vlan", "give a pod a VLAN interface on a rail's NIC", run_vlan, PLUGIN, NULL, NULL},
+	{"host-device", "move a NIC of the node into a pod", run_host_device, PLUGIN, NULL, NULL},
 	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
 	 run_coordinator, PLUGIN, NULL, NULL},
 	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,

@@ -19,9 +19,37 @@ struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio
 	};
 }
 
-struct aio_plugin aio_main(const struct aio_net *net)
+struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size_t i,
+			       const struct aio_plugin *p, bool has_prev)
 {
-	return (struct aio_plugin){net->main_type, net->main};
+	struct meta_call m = meta_call_of(a, x->call->doc, p->conf, x->nets[i].ifname);
+
+	m.call = aio_call(x, i);
+	m.has_prev = has_prev;
+	m.runtime = i == 0 ? json_get_go(x->call->conf, "runtimeConfig") : NULL;
+	return m;
+}
+
+static int each(const struct aio_plugin *list, size_t n, size_t net, aio_plugin_fn fn, void *arg,
+		struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = fn(arg, net, &list[i], e);
+	return r;
+}
+
+int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e)
+{
+	const struct aio_net *n = &x->nets[net];
+	int r = each(n->ahead, n->n_ahead, net, fn, arg, e);
+
+	if (r >= 0 && !n->kind)
+		r = fn(arg, net, &n->main, e);
+	if (r >= 0)
+		r = each(n->before, n->n_before, net, fn, arg, e);
+	return r < 0 ? r : each(n->after, n->n_after, net, fn, arg, e);
 }
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
@@ -34,7 +62,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return r < 0 ? r : aio_add(&x, out, e);
 }
 
-/* What macvlans and coordinators want in detail does not matter any more. */
+/* What rails and coordinators want in detail matters only where it can be read. */
 static int del(struct cni_call *c, struct err *e)
 {
 	auto_aio struct aio x = {0};
@@ -58,7 +86,10 @@ static int gc(struct cni_call *c, struct err *e)
 	auto_aio struct aio x = {0};
 	int r = aio_read(c, &x, e);
 
-	return r < 0 ? r : aio_gc(&x, e);
+	if (r < 0)
+		return r;
+	aio_read_rails(&x);
+	return aio_gc(&x, e);
 }
 
 static int status(struct cni_call *c, struct err *e)

@@ -21,49 +21,52 @@
  *
  *	networks	each a conflist ("plugins") or one plugin's object ("type"). Names differ.
  *			`ifname`: by default CNI_IFNAME for the first, net<i> for the i-th (from 1).
- *	defaults	what a macvlan object does not say itself, key by key (`ipam` as a whole)
- *	coordinator	for each network of ours (macvlan) that has none of its own
+ *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
+ *	coordinator	for each network of ours that has none of its own
  *	timeoutMs	total limit of conflict and gateway detection; default: the IPAM's
  *
- * The first plugin of a network makes its interface. macvlan and coordinator are done here, for
- * all networks together; any other plugin is executed from CNI_PATH as libcni would, with name,
- * cniVersion and prevResult filled in. The order of an ADD:
+ * The first plugin of a network makes its interface; ifacer may stand before it. macvlan, ipvlan,
+ * vlan and host-device ("ours") and coordinator are done here, for all networks together; tuning,
+ * sbr, loopback and ifacer are done here, too, one by one; any other plugin is executed from
+ * CNI_PATH as libcni would, with name, cniVersion and prevResult filled in. The order of an ADD:
  *
  *	1. checks that need no change
- *	2. first plugins that are executed (a foreign default network such as ptp or bridge)
- *	3. all macvlans
- *	4. executed plugins between first plugin and coordinator, network by network
- *	5. the coordinators of all networks
- *	6. executed plugins after the coordinator, network by network
+ *	2. what stands before first plugins (ifacer: it makes masters), then checks of the rails
+ *	3. first plugins that are not ours (a foreign default network such as ptp or bridge)
+ *	4. all links of ours
+ *	5. plugins between first plugin and coordinator, network by network
+ *	6. the coordinators of all networks
+ *	7. plugins after the coordinator, network by network
  *
  * and a DEL goes backwards, whatever fails on the way; it needs neither namespace, masters nor
  * prevResult. A failed ADD takes everything back. MAC, IP and GATEWAY of CNI_ARGS are the first
- * network's; runtimeConfig goes to the first network's executed plugins, by their capabilities.
+ * network's; runtimeConfig goes to the first network's chained plugins, by their capabilities.
  *
  * The result holds every interface and address, networks in order; a route without a gateway gets
  * its network's, since in the common list it could not be told whose it is.
  */
 
 #include "cni/coordinator.h"
+#include "cni/meta.h"
 
 struct aio_plugin {
 	const char *type;
 	const struct json *conf;
+	const struct cni_meta *meta; /* in process; NULL: executed */
 };
 
 struct aio_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
-	bool named;		 /* the interface's name is the configuration's, not CNI_IFNAME */
-	const struct json *main; /* the first plugin */
-	const char *main_type;
-	bool native;			   /* it is a macvlan */
-	const struct json *co;		   /* its coordinator's object; NULL: none */
-	struct aio_plugin *before, *after; /* executed ones, in order */
-	size_t n_before, n_after;
+	bool named;		/* the interface's name is the configuration's, not CNI_IFNAME */
+	struct aio_plugin main; /* the plugin that makes the interface */
+	const struct rail_kind *kind; /* it is one of ours; NULL: it is not */
+	const struct json *co;	      /* its coordinator's object; NULL: none */
+	/* the others, in order: before the first plugin, between it and the coordinator, after */
+	struct aio_plugin *ahead, *before, *after;
+	size_t n_ahead, n_before, n_after;
 
-	struct macvlan_conf macvlan; /* read by aio_read_plugins() */
-	struct co_conf co_conf;
+	struct co_conf co_conf;	  /* read by aio_read_plugins() */
 	struct cni_result result; /* what its chain has so far */
 };
 
@@ -75,21 +78,23 @@ struct aio {
 	size_t n_nets;
 	const struct json *defaults;
 	int timeout_ms;
-	struct rail *rails;  /* of the native networks, in order */
+	struct rail *rails;  /* of the networks of ours, in order */
 	struct co_nic *nics; /* of all networks */
 	size_t n_rails, n_co;
 };
 
 /* Which networks and plugins there are. */
 int aio_read(struct cni_call *c, struct aio *ret, struct err *e);
-/* What macvlans and coordinators want, and the rails and NICs made from it. */
+/* What rails and coordinators want, and the rails and NICs made from it. */
 int aio_read_plugins(struct aio *x, struct err *e);
+/* The rails alone, of what can be read (DEL, GC). */
+void aio_read_rails(struct aio *x);
 void aio_done(struct aio *x);
 #define auto_aio __attribute__((cleanup(aio_done)))
 
 /* The call that network i sees. */
 const struct cni_call *aio_call(const struct aio *x, size_t i);
-/* The IPAM call of a native network; conf NULL: it has no IPAM. */
+/* The IPAM call of a network of ours; conf NULL: it has no IPAM. */
 struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i);
 /* CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. Pure. */
 char *aio_later_args(const char *text);

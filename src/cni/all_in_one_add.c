@@ -24,9 +24,22 @@ static int undo_chain(void *arg, struct err *e)
 	return chain_run(&c, "DEL", e);
 }
 
+static int run_meta(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		    struct err *e)
+{
+	struct cni_result *now = &x->nets[i].result;
+	const struct meta_call m = aio_meta_call(x, a, i, p, now->n_ifaces || now->n_ips);
+	int r = p->meta->add(&m, now, &a->undo, e);
+
+	if (r >= 0)
+		return 0;
+	err_wrap(e, r, "plugin '%s'", p->type);
+	return err_wrap(e, r, "%s", x->nets[i].label);
+}
+
 /* The plugin's result becomes the network's. */
-static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
-		      struct err *e)
+static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		   struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
@@ -43,16 +56,29 @@ static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct ai
 	return 0;
 }
 
+static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		      struct err *e)
+{
+	return p->meta ? run_meta(x, a, i, p, e) : execute(x, a, i, p, e);
+}
+
+static int run_ahead(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; r >= 0 && k < x->nets[i].n_ahead; k++)
+			r = run_plugin(x, a, i, &x->nets[i].ahead[k], e);
+	return r;
+}
+
 static int run_mains(struct aio *x, struct attach *a, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < x->n_nets; i++) {
-		struct aio_plugin p = aio_main(&x->nets[i]);
-
-		if (!x->nets[i].native)
-			r = run_plugin(x, a, i, &p, e);
-	}
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		if (!x->nets[i].kind)
+			r = run_plugin(x, a, i, &x->nets[i].main, e);
 	return r;
 }
 
@@ -82,7 +108,7 @@ static int take_results(struct aio *x, const struct attach *a, struct err *e)
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		if (x->nets[i].native)
+		if (x->nets[i].kind)
 			r = attach_result(a, rail++, &x->nets[i].result, e);
 	return r;
 }
@@ -111,38 +137,32 @@ static void take_macs(struct aio *x, struct attach *a)
 
 		if (mac->len)
 			set_mac(&x->nets[i].result, x->nets[i].ifname, mac);
-		if (mac->len && x->nets[i].native)
+		if (mac->len && x->nets[i].kind)
 			a->rails[rail].mac = *mac;
-		rail += x->nets[i].native;
+		rail += x->nets[i].kind != NULL;
 	}
 }
 
-static int find_plugin(const struct aio *x, size_t i, const struct aio_plugin *p, struct err *e)
+static int find_plugin(void *arg, size_t net, const struct aio_plugin *p, struct err *e)
 {
+	const struct aio *x = arg;
 	auto_buf struct buf path;
 	int r;
 
+	if (p->meta)
+		return 0;
 	buf_init(&path, PATH_MAX);
 	r = cni_delegate_find(p->type, x->call->path, &path, e);
-	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[net].label) : 0;
 }
 
 /* A plugin that is not installed is told before anything is changed. */
-static int find_plugins(const struct aio *x, struct err *e)
+static int find_plugins(struct aio *x, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < x->n_nets; i++) {
-		const struct aio_net *net = &x->nets[i];
-		struct aio_plugin first = aio_main(net);
-
-		if (!net->native)
-			r = find_plugin(x, i, &first, e);
-		for (size_t k = 0; r >= 0 && k < net->n_before; k++)
-			r = find_plugin(x, i, &net->before[k], e);
-		for (size_t k = 0; r >= 0 && k < net->n_after; k++)
-			r = find_plugin(x, i, &net->after[k], e);
-	}
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = aio_each_plugin(x, i, find_plugin, x, e);
 	return r;
 }
 
@@ -150,6 +170,8 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 {
 	int r = find_plugins(x, e);
 
+	if (r >= 0)
+		r = run_ahead(x, a, e);
 	if (r >= 0)
 		r = attach_facts(a, e);
 	if (r >= 0)

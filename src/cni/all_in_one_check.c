@@ -13,7 +13,7 @@ static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->n_nets; i++) {
-		if (!x->nets[i].native)
+		if (!x->nets[i].kind)
 			continue;
 		calls[n] = aio_ipam_call(x, i);
 		n += calls[n].conf != NULL;
@@ -30,19 +30,6 @@ static int check_ipam(const struct aio *x, struct err *e)
 	return n ? cni_ipam_check(calls, n, e) : 0;
 }
 
-static int check_rail(const struct aio *x, struct attach *a, const struct attach_seen *seen,
-		      const struct rail *rail, struct err *e)
-{
-	const struct cni_call *c = x->call;
-	struct link master;
-	int r = attach_master(rail->conf.in_container ? a->pod : a->host, &rail->conf, &master, e);
-
-	if (r >= 0)
-		r = attach_check(seen, &rail->conf, master.index, &c->prev, rail->ifname, c->netns,
-				 e);
-	return r < 0 ? rail_err(rail, r, e) : 0;
-}
-
 /* Links and addresses before the coordinator, which knows better where their routes should be. */
 static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 {
@@ -50,7 +37,7 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 	int r = x->n_rails ? attach_look(a, &seen, e) : 0;
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
-		r = check_rail(x, a, &seen, &x->rails[i], e);
+		r = attach_check_rail(a, &seen, &x->rails[i], e);
 	if (r >= 0)
 		r = co_check(a, x->nics, x->n_nets, e);
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++) {
@@ -62,27 +49,39 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 	return r;
 }
 
-static int check_plugins(const struct aio *x, size_t i, struct err *e)
-{
-	const struct aio_net *net = &x->nets[i];
-	auto_result struct cni_result prev = {0};
-	struct aio_plugin first = aio_main(net);
-	struct chain_call c;
-	int r = 0;
+struct checking {
+	const struct aio *x;
+	const struct attach *a;
+	struct cni_result prev; /* the network's part */
+};
 
-	aio_slice(x, &x->call->prev, i, &prev);
-	if (!net->native) {
-		c = aio_chain_call(x, i, &first, &prev);
-		r = chain_run(&c, "CHECK", e);
-	}
-	for (size_t k = 0; r >= 0 && k < net->n_before; k++) {
-		c = aio_chain_call(x, i, &net->before[k], &prev);
-		r = chain_run(&c, "CHECK", e);
-	}
-	for (size_t k = 0; r >= 0 && k < net->n_after; k++) {
-		c = aio_chain_call(x, i, &net->after[k], &prev);
-		r = chain_run(&c, "CHECK", e);
-	}
+static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int code, struct err *e)
+{
+	err_wrap(e, code, "plugin '%s'", p->type);
+	return err_wrap(e, code, "%s", x->nets[i].label);
+}
+
+static int check_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct checking *k = arg;
+	struct chain_call c = aio_chain_call(k->x, i, p, &k->prev);
+	struct meta_call m = aio_meta_call(k->x, k->a, i, p, true);
+	int r;
+
+	if (!p->meta)
+		return chain_run(&c, "CHECK", e);
+	r = p->meta->check(&m, &k->prev, e);
+	return r < 0 ? wrap(k->x, i, p, r, e) : 0;
+}
+
+static int check_plugins(const struct aio *x, const struct attach *a, size_t i, struct err *e)
+{
+	struct checking k = {.x = x, .a = a};
+	int r;
+
+	aio_slice(x, &x->call->prev, i, &k.prev);
+	r = aio_each_plugin(x, i, check_plugin, &k, e);
+	cni_result_done(&k.prev);
 	return r;
 }
 
@@ -99,7 +98,7 @@ int aio_check(struct aio *x, struct err *e)
 	if (r >= 0)
 		r = check_rails(x, &a, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		r = check_plugins(x, i, e);
+		r = check_plugins(x, &a, i, e);
 	return r;
 }
 
@@ -119,36 +118,35 @@ static struct cni_attachment *valid_of(const struct aio *x, size_t i)
 	return list;
 }
 
-static int gc_plugin(const struct aio *x, size_t i, const struct aio_plugin *p,
-		     const struct cni_attachment *valid, struct err *e)
-{
-	struct chain_call c = aio_chain_call(x, i, p, NULL);
+struct collecting {
+	const struct aio *x;
+	const struct cni_attachment *valid;
+};
 
-	c.valid = valid;
-	c.n_valid = x->call->n_valid;
-	return chain_run(&c, "GC", e);
+/* What works in process has nothing to collect. */
+static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct collecting *g = arg;
+	struct chain_call c = aio_chain_call(g->x, i, p, NULL);
+
+	c.valid = g->valid;
+	c.n_valid = g->x->call->n_valid;
+	return p->meta ? 0 : chain_run(&c, "GC", e);
 }
 
-static int gc_net(const struct aio *x, size_t i, struct err *e)
+static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
 {
-	const struct aio_net *net = &x->nets[i];
 	auto_free struct cni_attachment *valid = valid_of(x, i);
+	struct collecting g = {x, valid};
 	struct cni_ipam_call ipam = aio_ipam_call(x, i);
 	struct cni_call call = *aio_call(x, i);
-	struct aio_plugin first = aio_main(net);
-	int r = 0;
+	int r = rail ? attach_gc(&call, rail, e) : 0;
 
 	call.valid = valid;
 	ipam.call = &call;
-	if (net->native && ipam.conf)
+	if (r >= 0 && rail && ipam.conf)
 		r = cni_ipam_gc(&ipam, 1, e);
-	else if (!net->native)
-		r = gc_plugin(x, i, &first, valid, e);
-	for (size_t k = 0; r >= 0 && k < net->n_before; k++)
-		r = gc_plugin(x, i, &net->before[k], valid, e);
-	for (size_t k = 0; r >= 0 && k < net->n_after; k++)
-		r = gc_plugin(x, i, &net->after[k], valid, e);
-	return r;
+	return r < 0 ? r : aio_each_plugin(x, i, gc_plugin, &g, e);
 }
 
 static int gc_veths(const struct aio *x, struct err *e)
@@ -166,9 +164,11 @@ static int gc_veths(const struct aio *x, struct err *e)
 int aio_gc(struct aio *x, struct err *e)
 {
 	int first = gc_veths(x, e);
+	const struct rail *rail = x->rails;
 
 	for (size_t i = 0; i < x->n_nets; i++) {
-		int r = gc_net(x, i, first < 0 ? NULL : e);
+		const struct rail *own = x->nets[i].kind ? rail++ : NULL;
+		int r = gc_net(x, i, own, first < 0 ? NULL : e);
 
 		if (r < 0 && first >= 0)
 			first = err_wrap(e, r, "%s", x->nets[i].label);
@@ -178,44 +178,25 @@ int aio_gc(struct aio *x, struct err *e)
 
 /* --- STATUS --- */
 
-static int status_rail(struct nl_wire *w, const struct rail *rail, struct err *e)
+static int status_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
 {
-	struct link master;
+	const struct aio *x = arg;
+	const struct attach none = {.call = x->call, .netns = -1};
+	struct chain_call c = aio_chain_call(x, i, p, NULL);
+	struct meta_call m = aio_meta_call(x, &none, i, p, false);
 	int r;
 
-	if (rail->conf.in_container)
-		return 0;
-	r = attach_master(w, &rail->conf, &master, e);
-	if (r >= 0)
-		r = macvlan_fits(&rail->conf, &master, e);
-	if (r >= 0)
-		return 0;
-	err_default_kind(e, ERR_UNAVAILABLE);
-	return rail_err(rail, r, e);
-}
-
-static int status_plugins(const struct aio *x, size_t i, struct err *e)
-{
-	const struct aio_net *net = &x->nets[i];
-	struct aio_plugin first = aio_main(net);
-	struct chain_call c = aio_chain_call(x, i, &first, NULL);
-	int r = net->native ? 0 : chain_run(&c, "STATUS", e);
-
-	for (size_t k = 0; r >= 0 && k < net->n_before; k++) {
-		c = aio_chain_call(x, i, &net->before[k], NULL);
-		r = chain_run(&c, "STATUS", e);
-	}
-	for (size_t k = 0; r >= 0 && k < net->n_after; k++) {
-		c = aio_chain_call(x, i, &net->after[k], NULL);
-		r = chain_run(&c, "STATUS", e);
-	}
-	return r;
+	if (!p->meta)
+		return chain_run(&c, "STATUS", e);
+	m.ifname = "";
+	r = p->meta->status(&m, e);
+	return r < 0 ? wrap(x, i, p, r, e) : 0;
 }
 
 static int status_ipam(const struct aio *x, size_t i, struct err *e)
 {
 	const struct cni_ipam_call c = aio_ipam_call(x, i);
-	int r = x->nets[i].native && c.conf ? cni_ipam_status(&c, 1, e) : 0;
+	int r = x->nets[i].kind && c.conf ? cni_ipam_status(&c, 1, e) : 0;
 
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
 }
@@ -226,10 +207,10 @@ int aio_status(struct aio *x, struct err *e)
 	int r = nl_open(&w, NL_ROUTE, -1, e);
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
-		r = status_rail(w, &x->rails[i], e);
+		r = attach_status(w, &x->call->root, &x->rails[i], e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = status_ipam(x, i, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		r = status_plugins(x, i, e);
+		r = aio_each_plugin(x, i, status_plugin, x, e);
 	return r;
 }

@@ -76,56 +76,76 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 	return 0;
 }
 
-static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
-		       struct err *e)
+static int take_first(struct aio_net *net, const struct aio_plugin *p, const char *place,
+		      struct err *e)
 {
-	const char *type = NULL;
-	int r = type_of(plugin, place, &type, e);
-
-	if (r < 0)
-		return r;
-	if (!net->main) {
-		if (strcmp(type, "coordinator") == 0)
-			return bad(e, place,
-				   "is 'coordinator', wants a plugin that makes an interface");
-		net->main = plugin;
-		net->main_type = type;
-		net->native = strcmp(type, "macvlan") == 0;
+	if (strcmp(p->type, "coordinator") == 0)
+		return bad(e, place, "is 'coordinator', wants a plugin that makes an interface");
+	if (p->meta && (p->meta->flags & META_HOST)) {
+		VEC_PUSH(net->ahead, net->n_ahead) = *p;
 		return 0;
 	}
-	if (strcmp(type, "macvlan") == 0)
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"%s is 'macvlan', which can only be a network's first plugin (there "
-			"stands '%s')",
-			place, net->main_type);
-	if (strcmp(type, "coordinator") == 0) {
+	net->main = *p;
+	net->kind = rail_kind_find(p->type);
+	return 0;
+}
+
+static int take_later(struct aio_net *net, const struct aio_plugin *p, const char *place,
+		      struct err *e)
+{
+	if (rail_kind_find(p->type))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', which can only be a network's first plugin (there "
+				"stands '%s')",
+				place, p->type, net->main.type);
+	if (strcmp(p->type, "coordinator") == 0) {
 		if (net->co)
 			return bad(e, place, "is a second 'coordinator'");
-		net->co = plugin;
+		net->co = p->conf;
 		return 0;
 	}
 	if (net->co)
-		VEC_PUSH(net->after, net->n_after) = (struct aio_plugin){type, plugin};
+		VEC_PUSH(net->after, net->n_after) = *p;
 	else
-		VEC_PUSH(net->before, net->n_before) = (struct aio_plugin){type, plugin};
+		VEC_PUSH(net->before, net->n_before) = *p;
 	return 0;
+}
+
+static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
+		       struct err *e)
+{
+	struct aio_plugin p = {.conf = plugin};
+	int r = type_of(plugin, place, &p.type, e);
+
+	if (r < 0)
+		return r;
+	p.meta = meta_find(p.type);
+	return net->main.conf ? take_later(net, &p, place, e) : take_first(net, &p, place, e);
+}
+
+static int take_list(struct aio_net *net, const struct json *plugins, const char *place,
+		     struct err *e)
+{
+	int r = 0;
+
+	if (json_kind(plugins) != JSON_ARRAY || !json_len(plugins))
+		return bad(e, place, "has no plugin in 'plugins', wants an array of objects");
+	for (size_t i = 0; r >= 0 && i < json_len(plugins); i++) {
+		auto_free char *inner = xasprintf("%s.plugins[%zu]", place, i);
+
+		r = take_plugin(net, json_at(plugins, i), inner, e);
+	}
+	return r;
 }
 
 static int take_plugins(struct aio_net *net, const struct json *self, const struct raw_net *raw,
 			const char *place, struct err *e)
 {
-	int r = 0;
+	int r = raw->plugins ? take_list(net, raw->plugins, place, e)
+			     : take_plugin(net, self, place, e);
 
-	if (!raw->plugins)
-		return take_plugin(net, self, place, e);
-	if (json_kind(raw->plugins) != JSON_ARRAY || !json_len(raw->plugins))
-		return bad(e, place, "has no plugin in 'plugins', wants an array of objects");
-	for (size_t i = 0; r >= 0 && i < json_len(raw->plugins); i++) {
-		auto_free char *inner = xasprintf("%s.plugins[%zu]", place, i);
-
-		r = take_plugin(net, json_at(raw->plugins, i), inner, e);
-	}
+	if (r >= 0 && !net->main.conf)
+		return bad(e, place, "has no plugin that makes an interface");
 	return r;
 }
 
@@ -191,7 +211,7 @@ static int take_net(struct aio *x, const struct json *self, size_t i, struct err
 static void share_coordinator(struct aio *x, const struct json *co)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
-		if (x->nets[i].native && !x->nets[i].co)
+		if (x->nets[i].kind && !x->nets[i].co)
 			x->nets[i].co = co;
 }
 
@@ -276,7 +296,7 @@ const struct cni_call *aio_call(const struct aio *x, size_t i)
 struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
 {
 	const struct aio_net *net = &x->nets[i];
-	const struct json *conf = net->main;
+	const struct json *conf = net->main.conf;
 
 	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
 		conf = x->defaults;
@@ -290,6 +310,45 @@ struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
 	};
 }
 
+static struct rail_source source_of(const struct aio *x, const struct aio_net *net)
+{
+	return (struct rail_source){
+		.doc = x->call->doc, .defaults = x->defaults, .conf = net->main.conf};
+}
+
+static struct rail *add_rail(struct aio *x, size_t i)
+{
+	struct rail *rail = &x->rails[x->n_rails++];
+
+	*rail = (struct rail){
+		.kind = x->nets[i].kind,
+		.label = x->nets[i].label,
+		.ifname = x->nets[i].ifname,
+		.ipam = aio_ipam_call(x, i),
+	};
+	return rail;
+}
+
+void aio_read_rails(struct aio *x)
+{
+	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct rail_source s = source_of(x, &x->nets[i]);
+
+		if (x->nets[i].kind)
+			attach_read_conf(add_rail(x, i), &s);
+	}
+}
+
+static int read_rail(struct aio *x, size_t i, const char *args_mac, struct err *e)
+{
+	struct rail_source s = source_of(x, &x->nets[i]);
+	struct rail *rail = add_rail(x, i);
+
+	s.args_mac = i ? NULL : args_mac;
+	return rail->kind->read(&s, &rail->conf, e);
+}
+
 static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e)
 {
 	struct aio_net *net = &x->nets[i];
@@ -297,16 +356,8 @@ static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e
 	int r = 0;
 
 	*nic = (struct co_nic){.ifname = net->ifname, .network = net->name, .label = net->label};
-	if (net->native) {
-		r = macvlan_conf_read(x->call->doc, x->defaults, net->main, i ? NULL : args_mac,
-				      &net->macvlan, e);
-		x->rails[x->n_rails++] = (struct rail){
-			.label = net->label,
-			.ifname = net->ifname,
-			.conf = net->macvlan,
-			.ipam = aio_ipam_call(x, i),
-		};
-	}
+	if (net->kind)
+		r = read_rail(x, i, args_mac, e);
 	if (r >= 0 && net->co) {
 		r = co_conf_read(x->call->doc, net->co, &net->co_conf, e);
 		nic->conf = &net->co_conf;
@@ -336,6 +387,7 @@ static void net_done(struct aio_net *net)
 {
 	free(net->label);
 	free(net->ifname);
+	free(net->ahead);
 	free(net->before);
 	free(net->after);
 	co_conf_done(&net->co_conf);

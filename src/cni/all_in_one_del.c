@@ -29,17 +29,25 @@ static void note(struct deleting *d, int r, const struct err *why)
 		d->first.code = r;
 }
 
+static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
+		      const struct cni_result *prev, struct err *e)
+{
+	bool has_prev = d->x->call->has_prev;
+	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
+	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
+
+	return p->meta ? p->meta->del(&m, prev, e) : chain_run(&call, "DEL", e);
+}
+
 static void run_plugin(struct deleting *d, size_t i, const struct aio_plugin *p)
 {
 	const struct cni_call *c = d->x->call;
 	auto_result struct cni_result prev = {0};
 	struct err why = ERR_INIT;
-	struct chain_call call;
 
 	if (c->has_prev)
 		aio_slice(d->x, &c->prev, i, &prev);
-	call = aio_chain_call(d->x, i, p, c->has_prev ? &prev : NULL);
-	note(d, chain_run(&call, "DEL", &why), &why);
+	note(d, del_plugin(d, i, p, &prev, &why), &why);
 }
 
 static void run_chained(struct deleting *d)
@@ -56,12 +64,16 @@ static void run_chained(struct deleting *d)
 
 static void run_mains(struct deleting *d)
 {
-	for (size_t i = d->x->n_nets; i-- > 0;) {
-		struct aio_plugin p = aio_main(&d->x->nets[i]);
+	for (size_t i = d->x->n_nets; i-- > 0;)
+		if (!d->x->nets[i].kind)
+			run_plugin(d, i, &d->x->nets[i].main);
+}
 
-		if (!d->x->nets[i].native)
-			run_plugin(d, i, &p);
-	}
+static void run_ahead(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;)
+		for (size_t k = d->x->nets[i].n_ahead; k-- > 0;)
+			run_plugin(d, i, &d->x->nets[i].ahead[k]);
 }
 
 /* Of the networks with a coordinator, from prevResult and from the pod; either may be missing. */
@@ -100,16 +112,11 @@ static void delete_rules(struct deleting *d)
 /* veth0 goes with the rails, in the same message. */
 static void delete_links(struct deleting *d)
 {
-	auto_free const char **names = xcalloc(d->x->n_nets + 1, sizeof(*names));
+	static const char *const veth = CO_VETH;
 	struct err why = ERR_INIT;
-	size_t n = 0;
+	const struct aio *x = d->x;
 
-	for (size_t i = 0; i < d->x->n_nets; i++)
-		if (d->x->nets[i].native)
-			names[n++] = d->x->nets[i].ifname;
-	if (has_coordinator(d))
-		names[n++] = CO_VETH;
-	note(d, attach_delete(&d->a, names, n, &why), &why);
+	note(d, attach_remove(&d->a, x->rails, x->n_rails, &veth, has_coordinator(d), &why), &why);
 }
 
 static bool same_places(const struct co_conf *a, const struct co_conf *b)
@@ -155,7 +162,7 @@ static void free_addresses(struct deleting *d)
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->x->n_nets; i++) {
-		if (!d->x->nets[i].native)
+		if (!d->x->nets[i].kind)
 			continue;
 		calls[n] = aio_ipam_call(d->x, i);
 		n += calls[n].conf != NULL;
@@ -171,6 +178,7 @@ int aio_del(struct aio *x, struct err *e)
 
 	if (r < 0)
 		return r;
+	aio_read_rails(x);
 	run_chained(&d);
 	know_ips(&d);
 	delete_rules(&d);
@@ -178,6 +186,7 @@ int aio_del(struct aio *x, struct err *e)
 	coordinators(&d);
 	free_addresses(&d);
 	run_mains(&d);
+	run_ahead(&d);
 	attach_close(&d.a);
 	free(d.ips);
 	if (e && d.first.code)

@@ -10,7 +10,13 @@
 /* A plugin of network i that is executed; prev may be NULL. */
 struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
 				 const struct cni_result *prev);
-/* The first plugin of a foreign network as one of its plugins. */
-struct aio_plugin aio_main(const struct aio_net *net);
+/* A plugin of network i that works in process; for STATUS `a` has nothing open. */
+struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size_t i,
+			       const struct aio_plugin *p, bool has_prev);
+
+/* The plugins of a network that are neither rail nor coordinator, in the order of an ADD. fn's
+ * negative return ends the walk. */
+typedef int (*aio_plugin_fn)(void *arg, size_t net, const struct aio_plugin *p, struct err *e);
+int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e);
 
 #endif

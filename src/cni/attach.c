@@ -89,23 +89,13 @@ int attach_make(struct attach *a, struct err *e)
 	return r;
 }
 
-static void fresh(struct nl_wire **w, int netns)
-{
-	struct nl_wire *new;
-
-	if (nl_open(&new, NL_ROUTE, netns, NULL) < 0)
-		return;
-	nl_cleanup(w);
-	*w = new;
-}
-
 /* What failed may have been the conversation itself: half a dump, an answer that is lost. */
 void attach_rollback(struct attach *a)
 {
 	if (!a->undo.n)
 		return;
-	fresh(&a->host, -1);
-	fresh(&a->pod, a->netns);
+	nl_reopen(a->host, -1, NULL);
+	nl_reopen(a->pod, a->netns, NULL);
 	undo_run(&a->undo);
 }
 
@@ -149,7 +139,8 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 {
 	char mac[MAC_TEXT_MAX];
 
-	cni_result_iface(out, rail->ifname, mac_str(&rail->mac, mac), a->call->netns);
+	cni_result_iface(out, rail->ifname, rail->no_link ? NULL : mac_str(&rail->mac, mac),
+			 a->call->netns);
 	for (size_t i = 0; i < rail->got.n_ips; i++) {
 		struct cni_ip ip = rail->got.ips[i];
 

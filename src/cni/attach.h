@@ -3,12 +3,13 @@
 #define UNIRAIL_CNI_ATTACH_H
 
 /*
- * Attaching rails: any number of macvlan networks of one pod at once. `macvlan` is this with one
- * rail, `unirail-cni` with all of them, so both leave the same kernel state.
+ * Attaching rails: any number of networks of one pod at once, each a link of one of our kinds
+ * (cni/rail.h). `macvlan`, `ipvlan`, `vlan` and `host-device` are this with one rail, `unirail-cni`
+ * with all of them, so both leave the same kernel state.
  *
- *	facts      masters, MTUs, names in the pod: every check, before any change
+ *	facts      masters, devices, MTUs, names in the pod: every check, before any change
  *	addresses  one IPAM call for all rails
- *	links      one batch: each macvlan is made in the pod with its final name and MAC
+ *	links      one batch: each is made in the pod, or moved there, with its final name and MAC
  *	sysctls    of all of them in one visit to the pod's namespace
  *	detection  conflicts and gateways of all rails in parallel, where the IPAM asks for it
  *	configure  addresses, up and routes in one batch
@@ -18,8 +19,7 @@
  */
 
 #include "base/undo.h"
-#include "cni/cni.h"
-#include "cni/macvlan.h"
+#include "cni/rail.h"
 #include "kern/addr.h"
 #include "kern/probe.h"
 #include "kern/route.h"
@@ -28,13 +28,16 @@ struct co_plan;
 
 struct rail {
 	/* asked for; all borrowed */
+	const struct rail_kind *kind;
 	const char *label; /* "rail 'net3' (rail2)", put before errors; NULL: nothing is */
 	const char *ifname;
-	struct macvlan_conf conf;
-	struct cni_ipam_call ipam; /* doc, conf, name, ifname, version; conf NULL: no IPAM */
+	struct rail_conf conf;
+	struct cni_ipam_call ipam;	/* doc, conf, name, ifname, version; conf NULL: no IPAM */
+	const struct cni_result *given; /* addresses and routes instead of an IPAM's; NULL: none */
 
 	/* found out */
-	struct link master;
+	struct link master; /* the device below, or the one that is moved, as it was */
+	bool no_link;	    /* a userspace driver has the device: there are only addresses */
 	struct ipnet *nets; /* the master's addresses, when the IPAM may want them */
 	size_t n_nets;
 
@@ -43,8 +46,9 @@ struct rail {
 	struct cni_ipam_flags flags;
 	struct ipaddr *quiet; /* addresses probed and found free */
 	size_t n_quiet;
-	bool made; /* the link is ours to delete */
-	int index; /* in the pod */
+	bool made;		  /* the link is ours to delete or to bring home */
+	char temp[LINK_NAME_MAX]; /* the name it is made under; "": its final one */
+	int index;		  /* in the pod */
 	struct mac mac;
 	uint16_t arptype;
 };
@@ -85,7 +89,7 @@ void attach_announce(const struct attach *a);
 void attach_rollback(struct attach *a);
 void attach_done(struct attach *a);
 
-/* {name, mac, sandbox}, the addresses, the routes, conf.dns. */
+/* {name, mac, sandbox} (no MAC without a link), the addresses, the routes, conf.dns. */
 int attach_result(const struct attach *a, const struct rail *rail, struct cni_result *out,
 		  struct err *e);
 
@@ -103,15 +107,22 @@ int attach_host_addrs(struct attach *a, struct err *e);
 /* Wraps e with the rail's label, if it has one. */
 int rail_err(const struct rail *rail, int code, struct err *e);
 bool rail_has_ipam(const struct rail *rail);
+/* Addresses that go onto a link. */
+bool rail_has_addresses(const struct rail *rail);
 /* The device of the first default route of the main table. */
 int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
 /* conf.master (or the default route's device) in the namespace of w. */
-int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *ret, struct err *e);
+int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e);
+/* Whether the kernel has this kind of link; loads its module. Kind ERR_UNAVAILABLE, the module
+ * named. */
+int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e);
 
 /* --- pure --- */
 /* Names wished for against each other and against what the pod has: "... file exists". */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
+/* Devices looked up: one that is moved serves nobody else, a VLAN of a device is there once. */
+int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
 /* The routes a result asks for on a link: gateways filled in from the addresses'. Returns the
  * number; free(*ret). */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
@@ -123,6 +134,12 @@ bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *n
 /* --- DEL --- */
 /* Absent links are success. */
 int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
+/* The rails' links, and others by name: devices go home, what was made is deleted. Everything is
+ * tried; the first failure is told. Of the rails, kind and ifname count, and what conf has. */
+int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
+		  size_t n_others, struct err *e);
+/* What DEL and GC can use of a netconf: one that ADD would refuse is logged and left empty. */
+void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
 struct attach_seen {
@@ -135,11 +152,13 @@ struct attach_seen {
 };
 int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
 void attach_seen_done(struct attach_seen *s);
-/* Pure: link, mode, MAC and addresses of prev that belong to ifname. parent: the master's ifindex,
- * 0: not compared. */
-int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, int parent,
-		 const struct cni_result *prev, const char *ifname, const char *netns,
-		 struct err *e);
+/* Pure: link, what the kind has for itself, MAC and addresses of prev that belong to the rail.
+ * parent: the master's ifindex, 0: not compared. */
+int attach_check(const struct attach_seen *s, const struct rail *rail, int parent,
+		 const struct cni_result *prev, const char *netns, struct err *e);
+/* The same with the master looked up. */
+int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
+		      struct err *e);
 /* Pure: connected routes and the result's, in any table: sbr and the coordinator move them. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
@@ -148,5 +167,11 @@ int attach_prev_iface(const struct cni_result *prev, const char *ifname);
 /* Routes of a result name no interface: they are an interface's when only one has addresses, else
  * by the gateway. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
+
+/* --- STATUS and GC --- */
+/* Whether an ADD could work, but for its IPAM; w: the node's. */
+int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e);
+/* What the kind can mend on the node, without any pod. */
+int attach_gc(const struct cni_call *c, const struct rail *rail, struct err *e);
 
 #endif

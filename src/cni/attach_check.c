@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/attach.h"
+#include "cni/attach_private.h"
 
 int attach_look(struct attach *a, struct attach_seen *ret, struct err *e)
 {
@@ -41,21 +41,15 @@ int attach_prev_iface(const struct cni_result *prev, const char *ifname)
 	return -1;
 }
 
-static int check_link(const struct link *l, const struct macvlan_conf *conf, int parent,
+static int check_link(const struct link *l, const struct rail *rail, int parent,
 		      const struct cni_iface *iface, struct err *e)
 {
 	char mac[MAC_TEXT_MAX];
 	struct mac want;
+	int r = rail->kind->check(&rail->conf, l, e);
 
-	if (strcmp(l->kind, "macvlan") != 0)
-		return err_set(e, -EINVAL, "error: Container interface %s not of type macvlan",
-			       l->name);
-	if (l->macvlan_mode != conf->mode)
-		return err_set(e, -EINVAL,
-			       "container macvlan mode %s does not match expected value: %s "
-			       "(interface %s)",
-			       macvlan_mode_name(l->macvlan_mode), macvlan_mode_name(conf->mode),
-			       l->name);
+	if (r < 0)
+		return r;
 	if (parent && l->parent != parent)
 		return err_set(e, -EINVAL,
 			       "container interface %s lies on the link of index %d, expected %d",
@@ -163,10 +157,10 @@ int attach_check_routes(const struct attach_seen *s, const struct cni_result *pr
 	return r;
 }
 
-int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, int parent,
-		 const struct cni_result *prev, const char *ifname, const char *netns,
-		 struct err *e)
+int attach_check(const struct attach_seen *s, const struct rail *rail, int parent,
+		 const struct cni_result *prev, const char *netns, struct err *e)
 {
+	const char *ifname = rail->ifname;
 	int iface = attach_prev_iface(prev, ifname);
 	const struct link *l = link_find(s->links, s->n_links, ifname);
 	int r;
@@ -177,11 +171,37 @@ int attach_check(const struct attach_seen *s, const struct macvlan_conf *conf, i
 		return err_set(e, -EINVAL,
 			       "sandbox in prevResult %s doesn't match configured netns: %s",
 			       prev->ifaces[iface].sandbox, netns);
+	if (rail->no_link)
+		return 0;
 	if (!l)
 		return err_set(e, -ENODEV, "interface '%s': Link not found", ifname);
-	r = check_link(l, conf, parent, &prev->ifaces[iface], e);
+	r = check_link(l, rail, parent, &prev->ifaces[iface], e);
 	for (size_t i = 0; r >= 0 && i < prev->n_ips; i++)
 		if (prev->ips[i].iface == iface)
 			r = check_ip(s, l->index, ifname, &prev->ips[i], e);
 	return r;
+}
+
+/* Behind another plugin a link without a named master may lie on any. */
+static int find_parent(struct attach *a, struct rail *rail, struct err *e)
+{
+	struct link master;
+	int r;
+
+	if (rail_kind_moves(rail->kind))
+		return rail->kind->status(&a->call->root, rail, e);
+	if (rail->kind->chained && !rail->conf.master)
+		return 0;
+	r = attach_master(attach_wire(a, rail), &rail->conf, &master, e);
+	return r < 0 ? r : master.index;
+}
+
+int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
+		      struct err *e)
+{
+	int r = find_parent(a, rail, e);
+
+	if (r >= 0)
+		r = attach_check(s, rail, r, &a->call->prev, a->call->netns, e);
+	return r < 0 ? rail_err(rail, r, e) : 0;
 }

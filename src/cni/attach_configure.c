@@ -48,7 +48,7 @@ static int sysctls(const struct rail *rail, const struct root *root, struct err 
 	struct err why = ERR_INIT;
 	char key[128];
 
-	if (!rail_has_ipam(rail))
+	if (!rail_has_addresses(rail))
 		return 0;
 	/* Its IPv4 twin, arp_notify, goes with the message that sets the link up. */
 	snprintf(key, sizeof(key), "net/ipv6/conf/%s/ndisc_notify", rail->ifname);
@@ -97,7 +97,7 @@ static bool waits_for_dad(const struct rail *rail)
 		gateway |= ip->gateway.family == 6;
 		unsure |= ip->address.ip.family == 6 && !is_quiet(rail, &ip->address.ip);
 	}
-	return gateway && unsure;
+	return gateway && unsure && !rail->no_link;
 }
 
 /* A batch with the rail of each message. */
@@ -133,7 +133,9 @@ static void put_addresses(const struct rail *rail, struct nl_batch *b)
 	const struct link_change up = {.set = LINK_SET_UP};
 
 	/* A message of its own before "up": the kernel then announces the addresses itself. */
-	if (rail_has_ipam(rail))
+	if (rail->no_link)
+		return;
+	if (rail_has_addresses(rail))
 		link_set(b, rail->index, rail->ifname, &notify);
 	for (size_t i = 0; i < rail->got.n_ips; i++) {
 		const struct ipnet *net = &rail->got.ips[i].address;
@@ -146,7 +148,7 @@ static void put_addresses(const struct rail *rail, struct nl_batch *b)
 static void put_routes(const struct rail *rail, struct nl_batch *b)
 {
 	struct route *list = NULL;
-	size_t n = attach_routes(&rail->got, rail->index, &list);
+	size_t n = rail->no_link ? 0 : attach_routes(&rail->got, rail->index, &list);
 
 	for (size_t i = 0; i < n; i++)
 		route_add(b, &list[i], ROUTE_CREATE);

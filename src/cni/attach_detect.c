@@ -15,7 +15,8 @@ enum { ROUNDS = 3 };
 
 static bool wanted(const struct rail *rail)
 {
-	return rail->got.n_ips && (rail->flags.conflict_detection || rail->flags.gateway_detection);
+	return rail_has_addresses(rail) && !rail->conf.no_arp &&
+	       (rail->flags.conflict_detection || rail->flags.gateway_detection);
 }
 
 static bool asked_before(const struct rail *rail, const struct ipaddr *ip)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cni/attach_private.h"
 #include "cni/coordinator.h"
 
 bool rail_has_ipam(const struct rail *rail)
@@ -12,9 +13,15 @@ bool rail_has_ipam(const struct rail *rail)
 	return rail->ipam.conf && *cni_ipam_type(rail->ipam.conf);
 }
 
+bool rail_has_addresses(const struct rail *rail)
+{
+	return rail->got.n_ips && !rail->no_link;
+}
+
 static int name_taken(const struct rail *rail, const char *by, struct err *e)
 {
-	return err_set(e, -EEXIST, "create macvlan '%s' in the pod: EEXIST: file exists (%s)",
+	return err_set(e, -EEXIST, "%s %s '%s' in the pod: EEXIST: file exists (%s)",
+		       rail_kind_moves(rail->kind) ? "attach" : "create", rail->kind->type,
 		       rail->ifname, by);
 }
 
@@ -34,11 +41,45 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 				return rail_err(&rails[i],
 						name_taken(&rails[i], "another network has it", e),
 						e);
-		if (link_find(pod, n_pod, rails[i].ifname))
+		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
 			return rail_err(&rails[i],
 					name_taken(&rails[i], "the pod has a link of that name", e),
 					e);
 	}
+	return 0;
+}
+
+static bool same_device(const struct rail *a, const struct rail *b)
+{
+	return !a->no_link && !b->no_link && a->master.index == b->master.index &&
+	       a->conf.in_container == b->conf.in_container;
+}
+
+static int device_taken(const struct rail *rail, const struct rail *by, const char *why,
+			struct err *e)
+{
+	err_kind(e, ERR_CONF, -EEXIST, "'%s' is used by '%s' of this pod too: %s",
+		 rail->master.name, by->ifname, why);
+	return rail_err(rail, -EEXIST, e);
+}
+
+int attach_check_devices(const struct rail *rails, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++) {
+			const struct rail *a = &rails[k], *b = &rails[i];
+
+			if (!same_device(a, b))
+				continue;
+			if (rail_kind_moves(a->kind) || rail_kind_moves(b->kind))
+				return device_taken(
+					b, a, "a device that moves into the pod serves one network",
+					e);
+			if (a->kind == &vlan_kind && b->kind == &vlan_kind &&
+			    a->conf.vlan.id == b->conf.vlan.id)
+				return device_taken(
+					b, a, "a device has one interface a VLAN (conf.vlanId)", e);
+		}
 	return 0;
 }
 
@@ -95,7 +136,7 @@ static int no_such_master(struct nl_wire *w, const char *name, int code, struct 
 			names.len ? names.p : "no device for it");
 }
 
-int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *ret, struct err *e)
+int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e)
 {
 	int r;
 
@@ -107,9 +148,22 @@ int attach_master(struct nl_wire *w, const struct macvlan_conf *c, struct link *
 	return r < 0 ? err_wrap(e, r, "conf.master") : 0;
 }
 
-static struct nl_wire *wire_of(const struct attach *a, const struct rail *rail)
+struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
 {
 	return rail->conf.in_container ? a->pod : a->host;
+}
+
+/* Once a kind: the answer loads the module. */
+static int ask_kernel(const struct attach *a, size_t i, struct err *e)
+{
+	const struct rail_kind *k = a->rails[i].kind;
+
+	if (!(k->flags & RAIL_ASKS_KERNEL))
+		return 0;
+	for (size_t j = 0; j < i; j++)
+		if (a->rails[j].kind == k)
+			return 0;
+	return attach_kind_known(a->host, k, e);
 }
 
 /* Rails often share nothing, but the same master twice is asked for once. */
@@ -120,13 +174,14 @@ static int find_master(struct attach *a, size_t i, struct err *e)
 	for (size_t k = 0; k < i; k++) {
 		const struct rail *other = &a->rails[k];
 
-		if (other->conf.in_container == rail->conf.in_container && rail->conf.master &&
+		if (!rail_kind_moves(other->kind) &&
+		    other->conf.in_container == rail->conf.in_container && rail->conf.master &&
 		    other->conf.master && strcmp(rail->conf.master, other->conf.master) == 0) {
 			rail->master = other->master;
 			return 0;
 		}
 	}
-	return attach_master(wire_of(a, rail), &rail->conf, &rail->master, e);
+	return attach_master(attach_wire(a, rail), &rail->conf, &rail->master, e);
 }
 
 static void take_nets(struct rail *rail, const struct addr *list, size_t n)
@@ -143,7 +198,8 @@ static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 	size_t n;
 	int r;
 
-	if (!rail_has_ipam(rail) || strcmp(cni_ipam_type(rail->ipam.conf), "spiderpool") != 0)
+	if (rail->no_link || !rail_has_ipam(rail) ||
+	    strcmp(cni_ipam_type(rail->ipam.conf), "spiderpool") != 0)
 		return 0;
 	if (rail->conf.in_container) {
 		r = addr_list(a->pod, 0, rail->master.index, &list, &n, e);
@@ -157,20 +213,33 @@ static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 	return r;
 }
 
+static int look_below(struct attach *a, size_t i, struct err *e)
+{
+	struct rail *rail = &a->rails[i];
+	int r;
+
+	if (rail_kind_moves(rail->kind))
+		return rail->kind->look(a, rail, e);
+	r = ask_kernel(a, i, e);
+	if (r >= 0)
+		r = find_master(a, i, e);
+	if (r >= 0 && rail->kind->fits)
+		r = rail->kind->fits(&rail->conf, &rail->master, e);
+	return r;
+}
+
 static int look_at(struct attach *a, size_t i, struct err *e)
 {
 	struct rail *rail = &a->rails[i];
-	int r = find_master(a, i, e);
+	int r = look_below(a, i, e);
 
-	if (r >= 0)
-		r = macvlan_fits(&rail->conf, &rail->master, e);
 	if (r >= 0)
 		r = find_nets(a, rail, e);
 	if (r < 0)
 		return rail_err(rail, r, e);
 	if (!rail->ipam.call)
 		rail->ipam.call = a->call;
-	rail->ipam.master = rail->master.name;
+	rail->ipam.master = rail->no_link ? NULL : rail->master.name;
 	rail->ipam.nets = rail->nets;
 	rail->ipam.n_nets = rail->n_nets;
 	return 0;
@@ -180,9 +249,11 @@ int attach_facts(struct attach *a, struct err *e)
 {
 	int r = attach_list_pod(a, e);
 
-	if (r >= 0)
-		r = attach_check_names(a->rails, a->n_rails, a->pod_links, a->n_pod_links, e);
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
 		r = look_at(a, i, e);
+	if (r >= 0)
+		r = attach_check_names(a->rails, a->n_rails, a->pod_links, a->n_pod_links, e);
+	if (r >= 0)
+		r = attach_check_devices(a->rails, a->n_rails, e);
 	return r;
 }

@@ -87,6 +87,9 @@ int attach_ipam(struct attach *a, struct err *e)
 {
 	__attribute__((cleanup(asked_done))) struct asked s = {0};
 
+	for (size_t i = 0; i < a->n_rails; i++)
+		if (a->rails[i].given)
+			cni_result_copy(&a->rails[i].got, a->rails[i].given);
 	ask_all(a, &s);
 	return s.n ? ask(a, &s, false, e) : 0;
 }

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The links of all rails: made in the pod's namespace with their final names and MACs. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "cni/attach_private.h"
 
+/* The rail whose message failed first; NULL: it is not about one. */
+static const struct rail *culprit(const struct attach *a, const struct nl_batch *b,
+				  const size_t *owner)
+{
+	for (size_t i = 0; i < nl_batch_len(b); i++)
+		if (nl_batch_result(b, i) < 0)
+			return &a->rails[owner[i]];
+	return NULL;
+}
+
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e)
 {
+	const struct rail *rail;
 	int r;
 
 	if (!nl_batch_len(b))
@@ -16,68 +28,136 @@ int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const
 	r = nl_batch_commit(w, b, e);
 	if (r >= 0)
 		return 0;
-	for (size_t i = 0; i < nl_batch_len(b); i++)
-		if (nl_batch_result(b, i) < 0)
-			return rail_err(&a->rails[owner[i]], r, e);
-	return r;
+	rail = culprit(a, b, owner);
+	return rail ? rail_err(rail, r, e) : r;
 }
 
+static const char *made_name(const struct rail *rail)
+{
+	return *rail->temp ? rail->temp : rail->ifname;
+}
+
+/* The answer to the last renaming may be lost: its index tells. */
+static const char *name_now(struct attach *a, const struct rail *rail)
+{
+	const struct link *l = NULL;
+
+	if (*rail->temp && rail->index && attach_list_pod(a, NULL) >= 0)
+		l = link_find_index(a->pod_links, a->n_pod_links, rail->index);
+	return l ? l->name : made_name(rail);
+}
+
+/* Everything is tried, the first failure told. */
 static int undo_links(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
 	auto_free const char **names = xcalloc(a->n_rails, sizeof(*names));
 	size_t n = 0;
+	int first = 0, r;
 
-	for (size_t i = 0; i < a->n_rails; i++)
-		if (a->rails[i].made)
-			names[n++] = a->rails[i].ifname;
-	return attach_delete(a, names, n, e);
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct rail *rail = &a->rails[i];
+
+		if (!rail->made)
+			continue;
+		if (!rail_kind_moves(rail->kind)) {
+			names[n++] = name_now(a, rail);
+			continue;
+		}
+		r = rail->kind->undo(a, rail, first < 0 ? NULL : e);
+		first = first < 0 ? first : r;
+	}
+	r = attach_delete(a, names, n, first < 0 ? NULL : e);
+	return first < 0 ? first : r;
 }
 
-static void add_link(const struct attach *a, const struct rail *rail, struct nl_batch *b)
+/*
+ * Before Linux 6.15 the kernel wants a new link's name to be free where the request is made, too:
+ * on the node, which mostly has an eth0 of its own. There the link is made under another name.
+ */
+static void choose_name(const struct attach *a, struct rail *rail)
+{
+	auto_free char *path = xasprintf("/proc/sys/net/ipv4/conf/%s", rail->ifname);
+	struct mac m;
+
+	*rail->temp = '\0';
+	if (rail->conf.in_container || !file_exists(&a->call->root, path))
+		return;
+	m = mac_random();
+	snprintf(rail->temp, sizeof(rail->temp), "ur%02x%02x%02x%02x%02x", m.b[1], m.b[2], m.b[3],
+		 m.b[4], m.b[5]);
+}
+
+static void make_link(const struct attach *a, struct rail *rail, struct nl_batch *b)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 
-	s.name = rail->ifname;
-	s.kind = "macvlan";
+	choose_name(a, rail);
+	s.name = made_name(rail);
+	s.kind = rail->kind->type;
 	s.parent = rail->master.index;
 	s.netns_fd = rail->conf.in_container ? -1 : a->netns;
 	s.mac = rail->conf.mac;
 	s.mtu = rail->conf.mtu;
 	s.group = LINK_GROUP;
-	s.macvlan_mode = rail->conf.mode;
-	s.macvlan_bcqueuelen = rail->conf.bcqueuelen;
+	rail->kind->spec(&rail->conf, &s);
 	link_add(b, &s);
+}
+
+static void put_link(const struct attach *a, struct rail *rail, struct nl_batch *b)
+{
+	if (rail_kind_moves(rail->kind))
+		rail->kind->put(a, rail, b);
+	else
+		make_link(a, rail, b);
 }
 
 /*
  * A batch is carried out in order and not stopped by a failure: what worked is undone. So is what
- * failed, since the failure may be that the answer was lost; only a name that was there is not ours.
+ * failed, since the failure may be that the answer was lost; only a name that was there is not
+ * ours. A device that is moved may have come half of its way.
  */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {
-	for (size_t i = 0; i < nl_batch_len(b); i++)
-		a->rails[owner[i]].made = nl_batch_result(b, i) != -EEXIST;
+	for (size_t i = 0; i < nl_batch_len(b); i++) {
+		struct rail *rail = &a->rails[owner[i]];
+
+		rail->made = rail_kind_moves(rail->kind) || nl_batch_result(b, i) != -EEXIST;
+	}
 }
 
-static int make_links(struct attach *a, bool in_container, struct err *e)
+/* What the kernel does not say. */
+static int explain(const struct rail *rail, int code, struct err *e)
+{
+	const char *hint = rail->kind->hint ? rail->kind->hint(code) : NULL;
+
+	if (hint && e)
+		err_kind(e, e->kind, code, "%s (%s)", e->text, hint);
+	if (*rail->temp)
+		err_wrap(e, code, "'%s'", rail->ifname);
+	return rail_err(rail, code, e);
+}
+
+static int put_links(struct attach *a, bool in_container, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
+	const struct rail *rail;
 	size_t n = 0;
 	int r;
 
 	for (size_t i = 0; i < a->n_rails; i++) {
-		if (a->rails[i].conf.in_container != in_container)
+		if (a->rails[i].no_link || a->rails[i].conf.in_container != in_container)
 			continue;
-		add_link(a, &a->rails[i], b);
+		put_link(a, &a->rails[i], b);
 		owner[n++] = i;
 	}
 	if (!n)
 		return 0;
-	r = attach_commit(a, in_container ? a->pod : a->host, b, owner, e);
+	r = nl_batch_commit(in_container ? a->pod : a->host, b, e);
 	mark_made(a, b, owner);
-	return r;
+	rail = r < 0 ? culprit(a, b, owner) : NULL;
+	return rail ? explain(rail, r, e) : r;
 }
 
 /* Indexes and MACs are the kernel's choice: one dump tells them all. */
@@ -87,10 +167,13 @@ static int learn(struct attach *a, struct err *e)
 
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
 		struct rail *rail = &a->rails[i];
-		const struct link *l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
+		const struct link *l;
 
+		if (rail->no_link)
+			continue;
+		l = link_find(a->pod_links, a->n_pod_links, made_name(rail));
 		if (!l) {
-			err_set(e, -ENODEV, "macvlan '%s' was made and is gone again",
+			err_set(e, -ENODEV, "%s '%s' was made and is gone again", rail->kind->type,
 				rail->ifname);
 			return rail_err(rail, -ENODEV, e);
 		}
@@ -101,70 +184,57 @@ static int learn(struct attach *a, struct err *e)
 	return r;
 }
 
+static int final_names(struct attach *a, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct rail *rail = &a->rails[i];
+		const struct link_change c = {.set = LINK_SET_NAME, .name = rail->ifname};
+
+		if (!*rail->temp)
+			continue;
+		link_set(b, rail->index, rail->temp, &c);
+		owner[n++] = i;
+	}
+	r = attach_commit(a, a->pod, b, owner, e);
+	for (size_t i = 0; i < n; i++)
+		if (nl_batch_result(b, i) >= 0)
+			*a->rails[owner[i]].temp = '\0';
+	return r;
+}
+
+/* The node's addresses as they were listed may be those of a device that has left it. */
+static void forget_moved(struct attach *a)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < a->n_rails; i++)
+		any |= rail_kind_moves(a->rails[i].kind);
+	if (!any)
+		return;
+	free(a->host_addrs);
+	a->host_addrs = NULL;
+	a->have_host_addrs = false;
+}
+
 int attach_links(struct attach *a, struct err *e)
 {
 	int r;
 
 	if (!a->n_rails)
 		return 0;
-	undo_push(&a->undo, "delete macvlans", undo_links, &a, sizeof(a));
-	r = make_links(a, false, e);
+	undo_push(&a->undo, "take links away", undo_links, &a, sizeof(a));
+	r = put_links(a, false, e);
 	if (r >= 0)
-		r = make_links(a, true, e);
+		r = put_links(a, true, e);
+	forget_moved(a);
 	if (r >= 0)
 		r = learn(a, e);
+	if (r >= 0)
+		r = final_names(a, e);
 	return r;
-}
-
-static bool among(const char *name, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (span_eq(span_of(name), names[i]))
-			return true;
-	return false;
-}
-
-bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *names,
-			  size_t n_names)
-{
-	size_t ours = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (pod[i].group != LINK_GROUP)
-			continue;
-		if (!among(pod[i].name, names, n_names))
-			return false;
-		ours++;
-	}
-	return ours > 1;
-}
-
-int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e)
-{
-	auto_batch struct nl_batch *b = nl_batch_new();
-	bool group;
-	int r;
-
-	if (!a->pod || !n)
-		return 0;
-	if (n == 1) {
-		link_del(b, 0, names[0]);
-		return nl_batch_commit(a->pod, b, e);
-	}
-	r = attach_list_pod(a, e);
-	if (r < 0)
-		return r;
-	group = attach_group_is_ours(a->pod_links, a->n_pod_links, names, n);
-	/* One message for the whole group costs one unregistration, not one a link. */
-	if (group)
-		link_del_group(b, LINK_GROUP);
-	for (size_t i = 0; i < a->n_pod_links; i++) {
-		const struct link *l = &a->pod_links[i];
-
-		if (among(l->name, names, n) && !(group && l->group == LINK_GROUP))
-			link_del(b, l->index, l->name);
-	}
-	if (!nl_batch_len(b))
-		return 0;
-	return nl_batch_commit(a->pod, b, e);
 }

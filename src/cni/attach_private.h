@@ -12,5 +12,7 @@ int attach_ask_again(struct attach *a, size_t rail, struct err *e);
  * rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e);
+/* The namespace in which the rail's master is. */
+struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
 
 #endif

@@ -1,146 +1,170 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The macvlan plugin: one rail, by the functions that attach all of them. */
 #include "cni/macvlan.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stddef.h>
+#include <string.h>
 
-#include "cni/attach.h"
+#include "cni/rail.h"
 
-/* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
-static int read_conf(struct cni_call *c, struct macvlan_conf *ret, struct err *e)
+struct runtime_conf {
+	const char *mac;
+};
+
+/* What only a macvlan has, as it stands in JSON. */
+struct raw {
+	const char *mode, *mac;
+	int64_t bcqueuelen;
+	struct runtime_conf runtime;
+};
+
+static const struct json_field runtime_fields[] = {
+	{.name = "mac", .type = J_STR, .offset = offsetof(struct runtime_conf, mac)},
+	{0},
+};
+static const struct json_table runtime_table = {runtime_fields, JSON_GO,
+						sizeof(struct runtime_conf)};
+
+static const struct json_field fields[] = {
+	{.name = "mode", .type = J_STR, .offset = offsetof(struct raw, mode)},
+	{.name = "mac", .type = J_STR, .offset = offsetof(struct raw, mac)},
+	{.name = "bcqueuelen",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, bcqueuelen),
+	 .min = 0,
+	 .max = UINT32_MAX},
+	{.name = "runtimeConfig",
+	 .type = J_OBJ,
+	 .offset = offsetof(struct raw, runtime),
+	 .sub = &runtime_table},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+static const struct {
+	const char *name;
+	enum macvlan_mode mode;
+} modes[] = {
+	{"bridge", MACVLAN_BRIDGE},
+	{"private", MACVLAN_PRIVATE},
+	{"vepa", MACVLAN_VEPA},
+	{"passthru", MACVLAN_PASSTHRU},
+};
+
+const char *macvlan_mode_name(uint32_t mode)
 {
-	auto_buf struct buf keep;
-	struct cni_args args = {0};
-	int r;
-
-	buf_init(&keep, 1 << 16);
-	r = cni_args_parse(c->args_text, &args, &keep, e);
-	if (r < 0)
-		return r;
-	return macvlan_conf_read(c->doc, NULL, c->conf, args.mac, ret, e);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (modes[i].mode == mode)
+			return modes[i].name;
+	return "unknown";
 }
 
-static struct cni_ipam_call ipam_call(struct cni_call *c)
+static int read_mode(const char *text, enum macvlan_mode *ret, struct err *e)
 {
-	return (struct cni_ipam_call){
-		.call = c,
-		.doc = c->doc,
-		.conf = c->conf,
-		.name = c->name,
-		.ifname = c->ifname,
-		.version = c->version,
-	};
-}
-
-static int add(struct cni_call *c, struct cni_result *out, struct err *e)
-{
-	struct rail rail = {.ifname = c->ifname, .ipam = ipam_call(c)};
-	auto_attach struct attach a = ATTACH_INIT;
-	int r = read_conf(c, &rail.conf, e);
-
-	if (r >= 0)
-		r = attach_open(&a, c, false, e);
-	if (r < 0)
-		return r;
-	a.rails = &rail;
-	a.n_rails = 1;
-	r = attach_rails(&a, e);
-	if (r >= 0)
-		r = attach_result(&a, &rail, out, e);
-	if (r < 0) {
-		attach_rollback(&a);
-		return r;
+	*ret = MACVLAN_BRIDGE;
+	if (!text || !*text)
+		return 0;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(modes[i].name, text) == 0) {
+			*ret = modes[i].mode;
+			return 0;
+		}
 	}
-	attach_announce(&a);
-	attach_done(&a);
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"unknown macvlan mode: \"%s\" (conf.mode wants bridge, private, vepa or "
+			"passthru)",
+			text);
+}
+
+static int read_mac(const char *text, const char *place, struct mac *ret, struct err *e)
+{
+	static const uint8_t zero[MAC_MAX];
+	struct mac m;
+
+	if (mac_parse(span_of(text), &m) < 0 || m.len != 6)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', wants a MAC address such as 02:00:5e:10:00:01", place,
+				text);
+	if ((m.b[0] & 1) || memcmp(m.b, zero, 6) == 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', wants the address of one interface (first byte even, "
+				"not all zero)",
+				place, text);
+	*ret = m;
 	return 0;
 }
 
-/* The link first: while it is there, nobody else may have its address. */
-static int del(struct cni_call *c, struct err *e)
+static bool given(const char *s)
 {
-	auto_attach struct attach a = ATTACH_INIT;
-	const struct cni_ipam_call call = ipam_call(c);
-	const char *name = c->ifname;
-	int r = attach_open(&a, c, true, e);
-
-	if (r >= 0)
-		r = attach_delete(&a, &name, 1, e);
-	if (r >= 0 && *cni_ipam_type(c->conf))
-		r = cni_ipam_del(&call, 1, e);
-	return r;
+	return s && *s;
 }
 
-static int check_link(struct cni_call *c, struct attach *a, const struct macvlan_conf *conf,
-		      struct err *e)
+static int pick_mac(const struct raw *raw, const char *args_mac, struct mac *ret, struct err *e)
 {
-	struct attach_seen seen = {0};
-	struct link master;
-	int r = attach_master(conf->in_container ? a->pod : a->host, conf, &master, e);
-
-	if (r >= 0)
-		r = attach_look(a, &seen, e);
-	if (r >= 0)
-		r = attach_check(&seen, conf, master.index, &c->prev, c->ifname, c->netns, e);
-	if (r >= 0)
-		r = attach_check_routes(&seen, &c->prev, c->ifname, e);
-	attach_seen_done(&seen);
-	return r;
+	if (given(raw->runtime.mac))
+		return read_mac(raw->runtime.mac, "conf.runtimeConfig.mac", ret, e);
+	if (given(args_mac))
+		return read_mac(args_mac, "CNI_ARGS MAC", ret, e);
+	if (given(raw->mac))
+		return read_mac(raw->mac, "conf.mac", ret, e);
+	return 0;
 }
 
-static int check(struct cni_call *c, struct err *e)
+static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
-	auto_attach struct attach a = ATTACH_INIT;
-	const struct cni_ipam_call call = ipam_call(c);
-	struct macvlan_conf conf;
-	int r = read_conf(c, &conf, e);
+	struct rail_conf c = {0};
+	struct raw raw = {0};
+	int r = rail_read_made(s, &c, e);
 
 	if (r >= 0)
-		r = attach_open(&a, c, false, e);
-	if (r >= 0 && *cni_ipam_type(c->conf))
-		r = cni_ipam_check(&call, 1, e);
-	if (r >= 0 && !c->has_prev)
-		r = err_kind(e, ERR_CONF, -EINVAL, "required prevResult missing");
-	return r < 0 ? r : check_link(c, &a, &conf, e);
+		r = rail_read_own(s, &table, &raw, e);
+	if (r >= 0)
+		r = read_mode(raw.mode, &c.macvlan.mode, e);
+	if (r >= 0)
+		r = pick_mac(&raw, s->args_mac, &c.mac, e);
+	if (r < 0)
+		return r;
+	c.macvlan.bcqueuelen = (uint32_t)raw.bcqueuelen;
+	*ret = c;
+	return 0;
 }
 
-static int gc(struct cni_call *c, struct err *e)
+static void spec(const struct rail_conf *c, struct link_spec *s)
 {
-	const struct cni_ipam_call call = ipam_call(c);
-
-	return *cni_ipam_type(c->conf) ? cni_ipam_gc(&call, 1, e) : 0;
+	s->macvlan_mode = c->macvlan.mode;
+	s->macvlan_bcqueuelen = c->macvlan.bcqueuelen;
 }
 
-/* Whether an ADD could work: the master is there and takes the MTU, the IPAM says yes. */
-static int status(struct cni_call *c, struct err *e)
+static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
-	const struct cni_ipam_call call = ipam_call(c);
-	auto_nl struct nl_wire *w = NULL;
-	struct macvlan_conf conf;
-	struct link master;
-	int r = read_conf(c, &conf, e);
-
-	if (r >= 0 && !conf.in_container) {
-		r = nl_open(&w, NL_ROUTE, -1, e);
-		if (r >= 0)
-			r = attach_master(w, &conf, &master, e);
-		if (r >= 0)
-			r = macvlan_fits(&conf, &master, e);
-		if (r < 0)
-			err_default_kind(e, ERR_UNAVAILABLE);
-	}
-	if (r >= 0 && *cni_ipam_type(c->conf))
-		r = cni_ipam_status(&call, 1, e);
-	return r;
+	if (strcmp(l->kind, "macvlan") != 0)
+		return err_set(e, -EINVAL, "error: Container interface %s not of type macvlan",
+			       l->name);
+	if (l->macvlan_mode != c->macvlan.mode)
+		return err_set(e, -EINVAL,
+			       "container macvlan mode %s does not match expected value: %s "
+			       "(interface %s)",
+			       macvlan_mode_name(l->macvlan_mode),
+			       macvlan_mode_name(c->macvlan.mode), l->name);
+	return 0;
 }
 
-const struct cni_plugin cni_macvlan = {
-	.name = "macvlan",
-	.about = "CNI macvlan plugin unirail",
-	.add = add,
+static const char *hint(int code)
+{
+	return code == -EBUSY ? "the master is a port of a bridge or bond, or carries ipvlans: a "
+				"device carries macvlans or ipvlans, not both"
+			      : NULL;
+}
+
+const struct rail_kind macvlan_kind = {
+	.type = "macvlan",
+	.flags = RAIL_READS_ARGS,
+	.module = "macvlan",
+	.read = read_conf,
+	.fits = rail_mtu_fits,
+	.spec = spec,
 	.check = check,
-	.del = del,
-	.gc = gc,
-	.status = status,
+	.hint = hint,
 };
+
+RAIL_PLUGIN(macvlan, "macvlan");

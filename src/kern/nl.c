@@ -114,6 +114,29 @@ int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err 
 	return 0;
 }
 
+int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e)
+{
+	struct nl_sock *old = w->sk;
+	struct nl_error why = {0};
+	int fd = w->fd;
+
+	if (w->replay)
+		return 0;
+	err_clear(e);
+	why.code = connect_in(w, netns_fd, e);
+	if (why.code >= 0) {
+		nl_socket_free(old);
+		return 0;
+	}
+	if (w->sk != old)
+		nl_socket_free(w->sk);
+	w->sk = old;
+	w->fd = fd;
+	if (!e || !e->code)
+		nl_error_set(e, &why);
+	return err_wrap(e, why.code, "open %s netlink socket", protos[w->proto].name);
+}
+
 int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e)
 {
 	struct nl_wire *w = wire_new(NL_ROUTE);

@@ -33,6 +33,9 @@ enum nl_proto { NL_ROUTE, NL_NETFILTER, NL_RDMA, NL_GENERIC };
 
 /* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT when the kernel lacks the protocol. */
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e);
+/* The same wire on a new socket: nothing of an earlier conversation is left in it. netns_fd as when
+ * it was opened. On failure it stays as it was. */
+int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e);
 void nl_wire_close(struct nl_wire *w); /* libnl has a nl_close() of its own */
 void nl_cleanup(struct nl_wire **w);
 #define auto_nl __attribute__((cleanup(nl_cleanup)))

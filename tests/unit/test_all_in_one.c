@@ -73,8 +73,9 @@ static void test_networks(void **state)
 	assert_string_equal(x.nets[1].ifname, "net1");
 	assert_string_equal(x.nets[2].ifname, "rdma1");
 	assert_string_equal(x.nets[2].label, "rail 'rdma1' (rail1)");
-	assert_true(!x.nets[0].native && x.nets[1].native && x.nets[2].native);
-	assert_string_equal(x.nets[0].main_type, "ptp");
+	assert_true(!x.nets[0].kind && x.nets[1].kind == &macvlan_kind &&
+		    x.nets[2].kind == &macvlan_kind);
+	assert_string_equal(x.nets[0].main.type, "ptp");
 	assert_int_equal(x.nets[0].n_before, 1);
 	assert_true(x.nets[1].n_before == 1 && x.nets[1].n_after == 1);
 	assert_string_equal(x.nets[1].before[0].type, "tuning");

@@ -42,8 +42,9 @@ static void says(const char *word)
 
 static int names(const char *a, const char *b, const char *there)
 {
-	const struct rail rails[] = {{.ifname = a, .label = "rail 'a' (one)"},
-				     {.ifname = b, .label = "rail 'b' (two)"}};
+	const struct rail rails[] = {
+		{.kind = &macvlan_kind, .ifname = a, .label = "rail 'a' (one)"},
+		{.kind = &macvlan_kind, .ifname = b, .label = "rail 'b' (two)"}};
 	struct link pod[2] = {{.index = 1, .name = "lo"}, {.index = 2}};
 
 	err_clear(&e);
@@ -130,7 +131,7 @@ struct fixture {
 	struct cni_ip ips[2];
 	struct cni_route result_routes[2];
 	struct cni_result prev;
-	struct macvlan_conf conf;
+	struct rail rail;
 };
 
 static void fixture(struct fixture *f)
@@ -168,7 +169,9 @@ static void fixture(struct fixture *f)
 				      .n_ips = 1,
 				      .routes = f->result_routes,
 				      .n_routes = 1};
-	f->conf.mode = MACVLAN_BRIDGE;
+	f->rail.kind = &macvlan_kind;
+	f->rail.ifname = "net1";
+	f->rail.conf.macvlan.mode = MACVLAN_BRIDGE;
 }
 
 static int check(struct fixture *f, const char *netns)
@@ -176,7 +179,7 @@ static int check(struct fixture *f, const char *netns)
 	int r;
 
 	err_clear(&e);
-	r = attach_check(&f->seen, &f->conf, 9, &f->prev, "net1", netns, &e);
+	r = attach_check(&f->seen, &f->rail, 9, &f->prev, netns, &e);
 	return r < 0 ? r : attach_check_routes(&f->seen, &f->prev, "net1", &e);
 }
 

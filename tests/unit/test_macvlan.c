@@ -10,25 +10,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cni/macvlan.h"
+#include "cni/rail.h"
 
 static struct err e;
 static struct json_doc *doc;
 
-static int read_text(const char *text, const char *args_mac, struct macvlan_conf *c)
+static int read_text(const char *text, const char *args_mac, struct rail_conf *c)
 {
 	json_free(doc);
 	doc = NULL;
 	err_clear(&e);
 	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
 		fail_msg("%s", e.text);
-	return macvlan_conf_read(doc, json_get(json_root(doc), "defaults"), json_root(doc),
-				 args_mac, c, &e);
+	return macvlan_kind.read(&(struct rail_source){doc, json_get(json_root(doc), "defaults"),
+						       json_root(doc), args_mac},
+				 c, &e);
 }
 
-static struct macvlan_conf conf(const char *text, const char *args_mac)
+static struct rail_conf conf(const char *text, const char *args_mac)
 {
-	struct macvlan_conf c;
+	struct rail_conf c;
 
 	if (read_text(text, args_mac, &c) < 0)
 		fail_msg("%s", e.text);
@@ -37,7 +38,7 @@ static struct macvlan_conf conf(const char *text, const char *args_mac)
 
 static void refused(const char *text, const char *args_mac, const char *word)
 {
-	struct macvlan_conf c;
+	struct rail_conf c;
 
 	assert_true(read_text(text, args_mac, &c) < 0);
 	assert_int_equal(e.kind, ERR_CONF);
@@ -47,26 +48,26 @@ static void refused(const char *text, const char *args_mac, const char *word)
 
 static void test_defaults(void **state)
 {
-	struct macvlan_conf c = conf("{}", NULL);
+	struct rail_conf c = conf("{}", NULL);
 
 	(void)state;
 	assert_null(c.master);
-	assert_int_equal(c.mode, MACVLAN_BRIDGE);
-	assert_true(!c.mtu && !c.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
+	assert_int_equal(c.macvlan.mode, MACVLAN_BRIDGE);
+	assert_true(!c.mtu && !c.macvlan.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
 }
 
 /* As Go reads it: keys without case, the last one wins, null leaves things alone. */
 static void test_keys_as_go_reads_them(void **state)
 {
-	struct macvlan_conf c = conf("{\"Master\":\"ens1\",\"MTU\":null,\"mtu\":4200,\"mode\":\"\","
-				     "\"LinkInContainer\":true,\"bcQueueLen\":7,\"unknown\":[1],"
-				     "\"mode\":\"private\"}",
-				     NULL);
+	struct rail_conf c = conf("{\"Master\":\"ens1\",\"MTU\":null,\"mtu\":4200,\"mode\":\"\","
+				  "\"LinkInContainer\":true,\"bcQueueLen\":7,\"unknown\":[1],"
+				  "\"mode\":\"private\"}",
+				  NULL);
 
 	(void)state;
 	assert_string_equal(c.master, "ens1");
-	assert_true(c.mtu == 4200 && c.in_container && c.bcqueuelen == 7);
-	assert_int_equal(c.mode, MACVLAN_PRIVATE);
+	assert_true(c.mtu == 4200 && c.in_container && c.macvlan.bcqueuelen == 7);
+	assert_int_equal(c.macvlan.mode, MACVLAN_PRIVATE);
 }
 
 static void test_modes(void **state)
@@ -83,7 +84,7 @@ static void test_modes(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		snprintf(text, sizeof(text), "{\"mode\":\"%s\"}", all[i].text);
-		assert_int_equal(conf(text, NULL).mode, all[i].mode);
+		assert_int_equal(conf(text, NULL).macvlan.mode, all[i].mode);
 		assert_string_equal(macvlan_mode_name(all[i].mode), all[i].text);
 	}
 	refused("{\"mode\":\"brigde\"}", NULL, "unknown macvlan mode: \"brigde\"");
@@ -128,15 +129,15 @@ static void test_numbers(void **state)
 static void test_mtu_against_the_masters(void **state)
 {
 	const struct link master = {.name = "ens1", .mtu = 4200};
-	struct macvlan_conf c = {.mtu = 4200};
+	struct rail_conf c = {.mtu = 4200};
 
 	(void)state;
 	err_clear(&e);
-	assert_int_equal(macvlan_fits(&c, &master, &e), 0);
+	assert_int_equal(rail_mtu_fits(&c, &master, &e), 0);
 	c.mtu = 0;
-	assert_int_equal(macvlan_fits(&c, &master, &e), 0);
+	assert_int_equal(rail_mtu_fits(&c, &master, &e), 0);
 	c.mtu = 4201;
-	assert_true(macvlan_fits(&c, &master, &e) < 0);
+	assert_true(rail_mtu_fits(&c, &master, &e) < 0);
 	assert_non_null(strstr(e.text, "invalid MTU 4201, must be [0, master MTU(4200)]"));
 	assert_int_equal(e.kind, ERR_CONF);
 }
@@ -144,12 +145,12 @@ static void test_mtu_against_the_masters(void **state)
 /* The all-in-one's defaults: key by key, ipam as a whole. */
 static void test_defaults_of_others(void **state)
 {
-	struct macvlan_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","
-				     "\"ipam\":{\"type\":\"a\"}},\"mode\":\"vepa\"}",
-				     NULL);
+	struct rail_conf c = conf("{\"defaults\":{\"mtu\":4200,\"mode\":\"private\","
+				  "\"ipam\":{\"type\":\"a\"}},\"mode\":\"vepa\"}",
+				  NULL);
 
 	(void)state;
-	assert_true(c.mtu == 4200 && c.mode == MACVLAN_VEPA && c.ipam);
+	assert_true(c.mtu == 4200 && c.macvlan.mode == MACVLAN_VEPA && c.ipam);
 }
 
 static void test_dns(void **state)

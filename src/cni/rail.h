@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_RAIL_H
+#define UNIRAIL_CNI_RAIL_H
+
+/*
+ * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, vlan), or a
+ * device of the node moved into the pod (host-device). A kind is a row of functions; the steps that
+ * all rails go through (cni/attach.h) call them. Another kind is a file with its row, its name in
+ * the table of rail_kind.c and its part of struct rail_conf.
+ */
+
+#include "cni/cni.h"
+#include "cni/host_device.h"
+#include "cni/ipvlan.h"
+#include "cni/macvlan.h"
+#include "cni/vlan.h"
+
+struct attach;
+struct rail;
+
+/* A kind's netconf; all is borrowed from the document. */
+struct rail_conf {
+	const char *master; /* NULL: the default route's device */
+	uint32_t mtu;	    /* 0: the master's */
+	struct mac mac;	    /* len 0: the kernel's choice */
+	bool in_container;  /* the master is in the pod's namespace */
+	bool no_arp; /* nobody on the link answers ARP or NDP: nothing to detect, nor to announce */
+	const struct json *ipam, *dns; /* may be NULL */
+	union {
+		struct macvlan_conf macvlan;
+		struct ipvlan_conf ipvlan;
+		struct vlan_conf vlan;
+		struct host_device_conf host_device;
+	};
+};
+
+/* What a netconf is read from. */
+struct rail_source {
+	struct json_doc *doc;
+	const struct json *defaults; /* read first; may be NULL */
+	const struct json *conf;
+	const char *args_mac; /* MAC of CNI_ARGS; NULL: none */
+};
+
+enum rail_kind_flags {
+	RAIL_READS_ARGS = 1 << 0,  /* CNI_ARGS must make sense to it */
+	RAIL_ASKS_KERNEL = 1 << 1, /* whether the kernel has this kind is asked before any change */
+};
+
+struct rail_kind {
+	const char *type; /* the plugin's name; for links that are made also the kernel's */
+	unsigned int flags;
+	const char *module; /* what modprobe calls it; NULL: none */
+
+	/* --- pure --- */
+	/* Kind ERR_CONF, the field named. */
+	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
+	/* Whether it goes with the master; NULL: always. */
+	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
+	/* A link that is made: what only this kind has. NULL: a device that is moved. */
+	void (*spec)(const struct rail_conf *c, struct link_spec *s);
+	/* CHECK: what only this kind has. */
+	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
+	/* What may be behind a failure to make or move it; NULL: nothing is known. */
+	const char *(*hint)(int code);
+	/* Behind another plugin, alone: what prevResult means. NULL: nothing. */
+	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
+
+	/* --- a device that is moved; all NULL for a link that is made --- */
+	/* rail->master, rail->no_link and every check; changes nothing. */
+	int (*look)(struct attach *a, struct rail *rail, struct err *e);
+	/* The messages that move it, for the node's wire. */
+	void (*put)(const struct attach *a, const struct rail *rail, struct nl_batch *b);
+	/* Back as it was, however far it came. */
+	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
+	/* DEL. Without namespace, device or a good configuration it does what can be done. */
+	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
+	/* What GC can mend on the node; a->pod is NULL. */
+	int (*gc)(struct attach *a, const struct rail *rail, struct err *e);
+	/* CHECK and STATUS: rail->no_link, as far as the node's files tell; an error is what keeps an
+	 * ADD from working. */
+	int (*status)(const struct root *root, struct rail *rail, struct err *e);
+};
+
+extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind;
+
+/* By the plugin's name; NULL: none of ours. */
+const struct rail_kind *rail_kind_find(const char *type);
+static inline bool rail_kind_moves(const struct rail_kind *k)
+{
+	return !k->spec;
+}
+
+/* --- shared by the kinds (rail_conf.c) --- */
+/* Fields that the kind has for itself, defaults first. */
+int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
+		  struct err *e);
+/* ipam and dns. */
+int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e);
+/* These, and master, mtu and linkInContainer. */
+int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct err *e);
+/* `invalid MTU %d, must be [0, master MTU(%d)]` */
+int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct err *e);
+/* conf.dns onto a result. */
+int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
+
+/* --- one rail as a process of its own (rail_alone.c) --- */
+int rail_run_add(const struct rail_kind *k, struct cni_call *c, struct cni_result *out,
+		 struct err *e);
+int rail_run_del(const struct rail_kind *k, struct cni_call *c, struct err *e);
+int rail_run_check(const struct rail_kind *k, struct cni_call *c, struct err *e);
+int rail_run_gc(const struct rail_kind *k, struct cni_call *c, struct err *e);
+int rail_run_status(const struct rail_kind *k, struct cni_call *c, struct err *e);
+
+#define RAIL_PLUGIN(word, plugin_name)                                                             \
+	static int applet_add(struct cni_call *c, struct cni_result *out, struct err *e)           \
+	{                                                                                          \
+		return rail_run_add(&word##_kind, c, out, e);                                      \
+	}                                                                                          \
+	static int applet_del(struct cni_call *c, struct err *e)                                   \
+	{                                                                                          \
+		return rail_run_del(&word##_kind, c, e);                                           \
+	}                                                                                          \
+	static int applet_check(struct cni_call *c, struct err *e)                                 \
+	{                                                                                          \
+		return rail_run_check(&word##_kind, c, e);                                         \
+	}                                                                                          \
+	static int applet_gc(struct cni_call *c, struct err *e)                                    \
+	{                                                                                          \
+		return rail_run_gc(&word##_kind, c, e);                                            \
+	}                                                                                          \
+	static int applet_status(struct cni_call *c, struct err *e)                                \
+	{                                                                                          \
+		return rail_run_status(&word##_kind, c, e);                                        \
+	}                                                                                          \
+	const struct cni_plugin cni_##word = {                                                     \
+		.name = plugin_name,                                                               \
+		.about = "CNI " plugin_name " plugin unirail",                                     \
+		.add = applet_add,                                                                 \
+		.check = applet_check,                                                             \
+		.del = applet_del,                                                                 \
+		.gc = applet_gc,                                                                   \
+		.status = applet_status,                                                           \
+	}
+
+#endif
