@@ -159,37 +159,6 @@ static void keep_apart(struct whereabouts_conf *c)
 	}
 }
 
-static void replace_texts(char ***to, size_t *n_to, char ***from, size_t *n_from)
-{
-	if (*n_from == 0)
-		return;
-	str_list_free(*to, *n_to);
-	*to = *from;
-	*n_to = *n_from;
-	*from = NULL;
-	*n_from = 0;
-}
-
-/* The netconf's dns over the flat file's, key by key. */
-static int read_dns(const struct cni_ipam_call *call, struct whereabouts_conf *c, struct err *e)
-{
-	auto_result struct cni_result own = {0};
-	struct cni_dns *to = &c->fixed.dns, *from = &own.dns;
-	int r = cni_result_read_dns(call->doc, c->keys.dns, "conf.ipam.dns", &own, e);
-
-	if (r < 0)
-		return r;
-	if (from->domain) {
-		free(to->domain);
-		to->domain = take(from->domain);
-	}
-	replace_texts(&to->nameservers, &to->n_nameservers, &from->nameservers,
-		      &from->n_nameservers);
-	replace_texts(&to->search, &to->n_search, &from->search, &from->n_search);
-	replace_texts(&to->options, &to->n_options, &from->options, &from->n_options);
-	return 0;
-}
-
 static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf *c, struct err *e)
 {
 	int r = parse_gateway(c->keys.gateway, &c->gateway, e);
@@ -199,7 +168,7 @@ static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf 
 	if (r == 0)
 		r = cni_result_read_routes(call->doc, c->keys.routes, "conf.ipam.routes", &c->fixed,
 					   e);
-	return r < 0 ? r : read_dns(call, c, e);
+	return r < 0 ? r : whereabouts_keys_dns(call, c, e);
 }
 
 /* --- what the local store cannot do --- */

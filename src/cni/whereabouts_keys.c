@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whereabouts' keys as written: the netconf, and the flat file that fills its gaps. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "cni/whereabouts_priv.h"
@@ -212,5 +213,36 @@ int whereabouts_keys_merge(const struct cni_ipam_call *call, struct whereabouts_
 		return merge(c, e);
 	if (!empty_text(c->keys.kubeconfig))
 		return err_kind(e, ERR_CONF, -ENOENT, "config file not found");
+	return 0;
+}
+
+static void replace_texts(char ***to, size_t *n_to, char ***from, size_t *n_from)
+{
+	if (*n_from == 0)
+		return;
+	str_list_free(*to, *n_to);
+	*to = *from;
+	*n_to = *n_from;
+	*from = NULL;
+	*n_from = 0;
+}
+
+int whereabouts_keys_dns(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+			 struct err *e)
+{
+	auto_result struct cni_result own = {0};
+	struct cni_dns *to = &c->fixed.dns, *from = &own.dns;
+	int r = cni_result_read_dns(call->doc, c->keys.dns, "conf.ipam.dns", &own, e);
+
+	if (r < 0)
+		return r;
+	if (from->domain) {
+		free(to->domain);
+		to->domain = take(from->domain);
+	}
+	replace_texts(&to->nameservers, &to->n_nameservers, &from->nameservers,
+		      &from->n_nameservers);
+	replace_texts(&to->search, &to->n_search, &from->search, &from->n_search);
+	replace_texts(&to->options, &to->n_options, &from->options, &from->n_options);
 	return 0;
 }
