@@ -251,17 +251,14 @@ static int check_bond(const struct ifacer_conf *c, const struct link *links, siz
 static int check_vlan(const struct ifacer_conf *c, const struct link *links, size_t n,
 		      struct err *e)
 {
-	struct ifacer_plan p = {0};
+	const struct link *bond = ifacer_wants_bond(c) ? link_find(links, n, c->bond_name) : NULL;
+	struct ifacer_plan p = {.bond_index = bond ? bond->index : 0};
 	int r = plan_vlan(c, links, n, &p, e);
 
 	if (r >= 0 && p.makes_vlan)
-		r = err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			     "interface '%s': Link not found on this "
-			     "node",
-			     p.vlan_name);
-	if (r >= 0 && p.sets_vlan_up)
-		r = not_up(p.vlan_name, e);
-	return r;
+		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+				"interface '%s': Link not found on this node", p.vlan_name);
+	return r < 0 || !p.sets_vlan_up ? r : not_up(p.vlan_name, e);
 }
 
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e)

@@ -139,7 +139,8 @@ static int undo_step(void *arg, struct err *e)
 		else
 			route_del(b, &d->step.route);
 		break;
-	case SBR_ROUTE_DEL: route_add(b, &d->step.route, ROUTE_EXCL_OK); break;
+	/* Not EXCL: for IPv6, fe80::/64 of another link would stand in its way. */
+	case SBR_ROUTE_DEL: route_add(b, &d->step.route, ROUTE_CREATE); break;
 	}
 	return nl_batch_commit(d->w, b, e);
 }

@@ -6,6 +6,8 @@
 
 #include "cni/sbr.h"
 
+enum { IPV6_PRIORITY = 1024 };
+
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret)
 {
 	struct cni_ip *list = NULL;
@@ -153,6 +155,8 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		.src = ip->address.ip,
 		.index = f->index,
 		.table = TABLE_MAIN,
+		/* What the kernel takes for IPv6 without one; said, so that undo names this route. */
+		.priority = ip->address.ip.family == 6 ? IPV6_PRIORITY : 0,
 		.scope = SCOPE_LINK,
 	};
 	old = standing(f, &s->route);

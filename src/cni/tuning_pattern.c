@@ -74,16 +74,16 @@ static bool perl_class(char c, bool set[static ASCII])
 	}
 }
 
-/* In an order in which no character is special: ] first, ^ not first, - last. */
+/* In an order in which no character is special: ] first, - last, ^ before it but not first. */
 static void put_set(struct pattern *t, const bool set[static ASCII], bool negated)
 {
-	bool caret_alone = set['^'] && !negated;
+	bool others = negated || set[']'];
 
 	for (int c = 1; c < ASCII; c++)
-		caret_alone &= c == '^' || !set[c];
+		others |= set[c] && !strchr("^-", c);
 	t->atom = true;
-	if (caret_alone) {
-		buf_str(t->out, "\\^");
+	if (!others && set['^']) {
+		buf_str(t->out, set['-'] ? "[-^]" : "\\^");
 		return;
 	}
 	buf_str(t->out, negated ? "[^" : "[");
@@ -92,10 +92,10 @@ static void put_set(struct pattern *t, const bool set[static ASCII], bool negate
 	for (int c = 1; c < ASCII; c++)
 		if (set[c] && !strchr("]^-", c))
 			buf_char(t->out, (char)c);
-	if (set['-'] && set['^'])
-		buf_str(t->out, "^-");
-	else if (set['^'] || set['-'])
-		buf_char(t->out, set['^'] ? '^' : '-');
+	if (set['^'])
+		buf_char(t->out, '^');
+	if (set['-'])
+		buf_char(t->out, '-');
 	buf_char(t->out, ']');
 }
 
@@ -121,10 +121,15 @@ static int bracket_char(struct pattern *t, char *ret)
 /* [:alpha:] with t->p at its start; 0: it is none. */
 static int named_class(struct pattern *t, bool set[static ASCII])
 {
-	bool negated = t->p[2] == '^';
-	const char *name = t->p + 2 + negated, *end = strstr(name, ":]");
+	const char *name, *end;
+	bool negated;
 
-	if (t->p[0] != '[' || t->p[1] != ':' || !end)
+	if (strncmp(t->p, "[:", 2) != 0)
+		return 0;
+	negated = t->p[2] == '^';
+	name = t->p + 2 + negated;
+	end = strstr(name, ":]");
+	if (!end)
 		return 0;
 	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
 		if (strlen(classes[i].name) != (size_t)(end - name) ||
@@ -178,6 +183,13 @@ static int bracket(struct pattern *t)
 	return 0;
 }
 
+/* Nothing that can be repeated: POSIX does not say what that would mean. */
+static void anchor(struct pattern *t, char c)
+{
+	buf_char(t->out, c);
+	t->atom = false;
+}
+
 static int escape(struct pattern *t)
 {
 	bool set[ASCII] = {false};
@@ -186,7 +198,7 @@ static int escape(struct pattern *t)
 	if (perl_class(c, set))
 		put_set(t, set, false);
 	else if (c == 'A' || c == 'z')
-		buf_char(t->out, c == 'A' ? '^' : '$');
+		anchor(t, c == 'A' ? '^' : '$');
 	else if (ispunct((unsigned char)c))
 		literal(t, c);
 	else
@@ -250,10 +262,8 @@ static void plain(struct pattern *t)
 {
 	char c = *t->p++;
 
-	/* Special in both, and nothing that can be repeated. */
 	if (c == '^' || c == '$' || c == '|') {
-		buf_char(t->out, c);
-		t->atom = false;
+		anchor(t, c);
 	} else if (c == '.') {
 		buf_char(t->out, c);
 		t->atom = true;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TEST_META_LAB_H
+#define UNIRAIL_TEST_META_LAB_H
+
+/* A meta plugin called as a process with open namespaces calls it: in process, on a namespace of
+ * the test's own. */
+
+#include "kern_lab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/meta.h"
+
+struct meta_lab {
+	struct kern_lab lab;
+	struct cni_call call;
+	struct meta_call m;
+	struct undo undo;
+	char netns[64];
+};
+
+/* conf: an object in JSON, single quotes for double ones. lab may be skipped for pure tests. */
+static inline void meta_set(struct meta_lab *l, const char *conf)
+{
+	char *text = xstrdup(conf);
+
+	for (char *p = text; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	json_cleanup(&l->m.doc);
+	OK(json_parse(&l->m.doc, span_of(text), 1 << 20, &e));
+	free(text);
+	l->m.conf = json_root(l->m.doc);
+}
+
+static inline void meta_open(struct meta_lab *l, bool with_netns, const char *conf)
+{
+	*l = (struct meta_lab){.lab.ns = -1};
+	l->call = (struct cni_call){.container_id = "c1", .args_text = "", .netns = l->netns};
+	OK(root_open(&l->call.root, NULL, &e));
+	l->m = (struct meta_call){.call = &l->call,
+				  .ifname = "net1",
+				  .version = CNI_1_0_0,
+				  .has_prev = true,
+				  .netns = -1};
+	if (with_netns) {
+		kern_open(&l->lab);
+		snprintf(l->netns, sizeof(l->netns), "/proc/self/fd/%d", l->lab.ns);
+		l->m.netns = l->lab.ns;
+		l->m.pod = l->m.host = l->lab.w;
+	}
+	meta_set(l, conf);
+}
+
+static inline void meta_close(struct meta_lab *l)
+{
+	undo_disarm(&l->undo);
+	json_cleanup(&l->m.doc);
+	root_close(&l->call.root);
+	if (l->lab.ns >= 0)
+		kern_close(&l->lab);
+}
+
+/* prevResult: net1 in the pod, with these addresses (gateway NULL: none). */
+struct meta_ip {
+	const char *net, *gw;
+};
+
+static inline void meta_prev(struct cni_result *r, const struct meta_ip *ips, size_t n)
+{
+	*r = (struct cni_result){0};
+	cni_result_iface(r, "net1", "0a:58:00:00:00:01", "/ns");
+	for (size_t i = 0; i < n; i++) {
+		struct cni_ip ip = {.address = kern_net(ips[i].net)};
+
+		if (ips[i].gw)
+			ip.gateway = kern_ip(ips[i].gw);
+		cni_result_ip(r, &ip);
+	}
+}
+
+#endif
