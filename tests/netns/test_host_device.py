@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: Apache-2.0
+"""host-device with veth ends for NICs: side by side with Debian's, and where that one fails."""
+import json
+
+import pytest
+from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ns_del, ping, routes,
+                 rules, same, same_shape, state, sysctl)
+
+STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
+           "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
+STATIC6 = {"type": "static", "addresses": [{"address": "fd00:16:1::20/64", "gateway": "fd00:16:1::1"}],
+           "routes": [{"dst": "::/0"}]}
+DUAL = {"type": "static", "addresses": STATIC4["addresses"] + STATIC6["addresses"],
+        "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
+PCI = "0000:5e:00.1"
+GROUP = "1918986604"  # "rail" in ASCII: what is deleted together
+
+
+def conf(ipam=None, version="1.0.0", device="rail0", **more):
+    c = {"cniVersion": version, "name": "hd", "type": "host-device", **more}
+    if device:
+        c["device"] = device
+    return {**c, "ipam": ipam} if ipam else c
+
+
+def host_local(lab, **more):
+    return {"type": "host-local", "dataDir": str(lab.tmp / "networks"),
+            "ranges": [[{"subnet": "172.16.1.0/24", "rangeStart": "172.16.1.50"}]], **more}
+
+
+def files(lab):
+    return sorted(f.name for f in (lab.tmp / "networks").glob("hd/172.*"))
+
+
+def bare(lab, nic="rail0"):
+    """A NIC with no address of the node's, as one that is given away should be."""
+    ip(lab.node, "addr", "flush", "dev", nic)
+    return link(lab.node, nic)
+
+
+def at_home(lab, nic="rail0"):
+    k = link(lab.node, nic)
+    assert k, link_names(lab.node)
+    assert "ifalias" not in k, k
+    return k
+
+
+def shape(st):
+    for k in st["links"]:
+        k.pop("txqlen", None)
+    return same_shape(st)
+
+
+@pytest.mark.parametrize("v6,ipam", [(False, STATIC4), (True, STATIC6), (True, DUAL), (False, None)],
+                         ids=["ipv4", "ipv6", "dual", "no ipam"])
+@pytest.mark.parametrize("by", ["device", "hwaddr"])
+def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
+    lab = make_lab(v6=v6)
+    results, states, homes = [], [], []
+    for plugins in (lab.plugins, THEIRS):
+        pod = lab.pod()
+        mac = bare(lab)["address"]
+        before = shape(state(lab.node))
+        c = conf(ipam) if by == "device" else conf(ipam, device=None, hwaddr=mac)
+        result = lab.add(c, pod, plugins=plugins)
+        assert "rail0" not in link_names(lab.node)
+        assert link(pod.ns, "net1")["ifalias"] == "rail0"
+        assert result["interfaces"] == [{"name": "net1", "mac": mac, "sandbox": pod.netns}]
+        states.append(shape(pod.state()))
+        result["interfaces"][0]["sandbox"] = "pod"
+        result.pop("dns", None)
+        results.append(result)
+        lab.delete(c, pod, plugins=plugins)
+        assert link_names(pod.ns) == ["lo"]
+        homes.append(shape(state(lab.node)))
+        ip(lab.node, "link", "set", "rail0", "up", "alias", "")
+        same(before, shape(state(lab.node)), "the node after DEL and up again")
+    assert results[0] == results[1]
+    same(*states, "the pod")
+    same(*homes, "the node")
+
+
+@pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
+def test_pods_of_the_other(lab, maker, deleter):
+    """Moving over and back: the alias is all there is to know the way home by."""
+    where = {"ours": lab.plugins, "theirs": THEIRS}
+    pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
+    bare(lab)
+    result = lab.add(c, pod, plugins=where[maker])
+    assert has_address(pod.ns, "net1", "172.16.1.50/24")
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, plugins=where[deleter])
+    lab.delete({**c, "prevResult": result}, pod, plugins=where[deleter])
+    assert link_names(pod.ns) == ["lo"] and "rail0" in link_names(lab.node) and files(lab) == []
+    if deleter == "ours":
+        at_home(lab)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_result_of_every_version(lab, version):
+    pod = lab.pod()
+    mac = bare(lab)["address"]
+    got = lab.add(conf(STATIC4, version), pod)
+    assert got["cniVersion"] == version
+    if version >= "0.3.0":
+        assert got["interfaces"] == [{"name": "net1", "mac": mac, "sandbox": pod.netns}]
+        assert [i["address"] for i in got["ips"]] == ["172.16.1.20/24"]
+    else:
+        assert got["ip4"]["ip"] == "172.16.1.20/24"
+    lab.delete(conf(STATIC4, version), pod)
+
+
+@pytest.mark.parametrize("v6", [False, True])
+def test_packets_pass(make_lab, v6):
+    lab = make_lab(v6=v6)
+    pod = lab.pod()
+    lab.add(conf(DUAL if v6 else STATIC4), pod)
+    assert ping(pod.ns, "net1", "172.16.1.1")
+    assert not v6 or ping(pod.ns, "net1", "fd00:16:1::1")
+    assert sysctl(pod.ns, "net/ipv4/conf/net1/arp_notify") == "1"
+
+
+def test_name_of_the_node_is_free_in_the_pod(lab):
+    """The pod has a rail0 of its own, the node a net1: only the last name counts."""
+    pod = lab.pod()
+    mac = bare(lab)["address"]
+    ip(pod.ns, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
+    ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "y")
+    lab.add(conf(), pod)
+    assert link(pod.ns, "net1")["address"] == mac
+    lab.delete(conf(), pod)
+    assert at_home(lab)["address"] == mac
+    assert sorted(link_names(pod.ns)) == ["lo", "rail0", "x"]
+
+
+def test_group_of_a_device_is_left_alone(lab):
+    pod = lab.pod()
+    ip(lab.node, "link", "set", "rail0", "group", "77")
+    lab.add(conf(), pod)
+    assert link(pod.ns, "net1")["group"] == "77"
+    lab.delete(conf(), pod)
+    assert at_home(lab)["group"] == "77"
+
+
+# --- DEL ---
+
+
+def test_del_again_and_again(lab):
+    """The original fails: `failed to find "net1"`."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    lab.delete(c, pod)  # before ADD
+    lab.add(c, pod)
+    for _ in range(3):
+        lab.delete(c, pod)
+    assert link_names(pod.ns) == ["lo"] and files(lab) == []
+    at_home(lab)
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
+def test_del_without_namespace_frees_the_address(lab, netns):
+    """The original keeps the address without a netns (cni#1167) and fails without the file."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    lab.add(c, pod)
+    assert files(lab)
+    lab.delete(c, pod, netns=netns)
+    assert files(lab) == []
+
+
+def test_del_of_a_pod_whose_namespace_is_gone(lab):
+    """A veth dies with it. The next ADD says that the device is not there."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    lab.add(c, pod)
+    ns_del(pod.ns)
+    lab.delete(c, pod)
+    assert files(lab) == []
+    lab.fail("ADD", c, lab.pod(), code=50, words=["failed to find host device", "rail0", "Link not found"])
+
+
+@pytest.mark.parametrize("name", ["net1", "dev4711"])
+@pytest.mark.parametrize("by", ["device", "hwaddr"])
+@pytest.mark.parametrize("up", [False, True])
+def test_del_finds_what_the_kernel_saved(lab, name, by, up):
+    """What becomes of a physical NIC when its pod's namespace dies: on the node, under its name in
+    the pod or the kernel's own."""
+    mac = bare(lab)["address"]
+    ip(lab.node, "link", "set", "rail0", "down", "alias", "rail0")
+    ip(lab.node, "link", "set", "rail0", "name", name)
+    if up:
+        ip(lab.node, "link", "set", name, "up")
+    c = conf() if by == "device" else conf(device=None, hwaddr=mac)
+    lab.delete(c, lab.pod(), netns="/run/netns/unirail-test-not-there")
+    assert at_home(lab)["address"] == mac and name not in link_names(lab.node)
+
+
+@pytest.mark.parametrize("alias,why", [("rail0", "its name is taken"), ("other", "is another's"),
+                                       ("no name!", "is no name")])
+def test_del_leaves_links_of_the_node_alone(lab, alias, why):
+    ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
+    ip(lab.node, "link", "set", "net1", "alias", alias)
+    before = state(lab.node)
+    lab.delete(conf(), lab.pod(), netns="")
+    assert state(lab.node) == before, why
+    assert link(lab.node, "net1")["ifalias"] == alias
+
+
+def test_del_leaves_a_link_without_alias_alone(lab):
+    """After an ADD that found the name taken. The original fails, for ever."""
+    pod = lab.pod()
+    ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
+    before = pod.state()
+    lab.fail("ADD", conf(), pod, words=["net1", "EEXIST"])
+    lab.delete(conf(), pod)
+    assert pod.state() == before
+    at_home(lab)
+
+
+def test_name_taken_at_home(lab):
+    """Nothing half done: the device stays until it can go home."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    lab.add(c, pod)
+    ip(lab.node, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
+    before = pod.state()
+    lab.fail("DEL", c, pod, words=["net1", "'rail0'", "EEXIST"])
+    assert pod.state() == before and files(lab)
+    ip(lab.node, "link", "del", "rail0")
+    lab.delete(c, pod)
+    assert files(lab) == []
+    at_home(lab)
+
+
+def test_del_with_a_configuration_that_add_refuses(lab):
+    pod = lab.pod()
+    lab.add(conf(), pod)
+    lab.delete(conf(device=None), pod)
+    at_home(lab)
+
+
+# --- ADD that fails ---
+
+
+FAILS = {
+    "ipam": ({"type": "host-local", "ranges": [[{"subnet": "172.16.1.0/33"}]]}, "172.16.1.0/33"),
+    "no ips": ({"type": "static", "addresses": []}, "IPAM plugin returned missing IP config"),
+    "route": ({"type": "static", "addresses": [{"address": "172.16.1.20/24"}],
+               "routes": [{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]}, "failed to add route"),
+}
+
+
+@pytest.mark.parametrize("how", FAILS)
+@pytest.mark.parametrize("up", ["up", "down"])
+def test_failed_add_brings_the_device_back(lab, how, up):
+    """The original leaves it in the pod."""
+    ipam, word = FAILS[how]
+    pod = lab.pod()
+    bare(lab)
+    ip(lab.node, "link", "set", "rail0", up, "alias", "my NIC")
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", conf(ipam), pod, words=word)
+    assert (state(lab.node), pod.state()) == before
+    assert link(lab.node, "rail0")["ifalias"] == "my NIC"
+
+
+def test_failed_add_frees_the_address(lab):
+    pod = lab.pod()
+    c = conf(host_local(lab, routes=[{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]))
+    lab.fail("ADD", c, pod, words="failed to add route")
+    assert files(lab) == []
+    at_home(lab)
+
+
+@pytest.mark.parametrize("more,code,words", [
+    ({"device": "nic9"}, 50, ["failed to find host device", "nic9", "Link not found"]),
+    ({"device": ""}, 7, ['specify either "device", "hwaddr", "kernelpath" or "pciBusID"']),
+    ({"device": "", "hwaddr": "zz"}, 7, ["failed to parse MAC address", "zz"]),
+    ({"device": "", "hwaddr": "02:00:00:00:00:77"}, 50, ["failed to find host device", "02:00:00:00:00:77"]),
+    ({"device": "", "kernelpath": "/etc/passwd"}, 7, ["must be absolute and begin with /sys/devices/"]),
+    ({"device": "", "kernelpath": "/sys/devices/../../etc"}, 7, ["/sys/devices/"]),
+    ({"device": "", "kernelpath": "/sys/devices/none"}, 50, ["/sys/devices/none"]),
+    ({"device": "", "pciBusID": "0000:ff:ff.7"}, 50, ["0000:ff:ff.7"]),
+    ({"device": "", "pciBusID": "../../../etc"}, 50, ["../../../etc"]),
+    ({"device": "", "runtimeConfig": {"deviceID": "mlx5_core.sf.9"}}, 50,
+     ["runtime config DeviceID mlx5_core.sf.9 not found or unsupported"]),
+    ({"device": 7}, 7, ["device"]),
+    ({"device": "lo"}, 7, ["'lo'", "loopback"]),
+    ({"device": "br9"}, None, ["br9", "cannot leave their namespace"]),
+])
+def test_bad_conf_changes_nothing(lab, more, code, words):
+    pod = lab.pod()
+    ip(lab.node, "link", "add", "br9", "type", "bridge")
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
+    assert (state(lab.node), pod.state()) == before
+
+
+# --- CHECK ---
+
+
+DAMAGE = {
+    "address removed": ("addr del 172.16.1.20/24 dev net1", "172.16.1.20"),
+    "route removed": ("route del 172.20.0.0/16", "172.20.0.0/16"),
+    "mac changed": ("link set net1 address 0a:00:00:00:00:99", "0a:00:00:00:00:99"),
+    "renamed": ("link set net1 down name net7", "net1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_check_finds(lab, damage):
+    pod, c = lab.pod(), conf(STATIC4)
+    c["prevResult"] = lab.add(c, pod)
+    lab.ok("CHECK", c, pod)
+    command, word = DAMAGE[damage]
+    ip(pod.ns, *command.split())
+    lab.fail("CHECK", c, pod, words=["net1", word])
+
+
+def test_check_behind_other_plugins(lab):
+    """sbr moves the routes out of main, tuning changes the MAC: the original's CHECK then fails."""
+    pod = lab.pod()
+    chain = [conf(STATIC4), {"type": "tuning", "mac": "0a:00:00:00:00:42", "mtu": 4200,
+                             "dataDir": str(lab.tmp / "tuning")}, {"type": "sbr"}]
+    mac = link(lab.node, "rail0")["address"]
+    prev = lab.chain("ADD", chain, pod)
+    assert routes(pod.ns, "main") == []
+    lab.chain("CHECK", chain, pod, prev=prev)
+    lab.chain("DEL", chain, pod, prev=prev)
+    k = at_home(lab)
+    assert k["address"] == mac and k["mtu"] == 9000
+
+
+def test_check_needs_prev_result(lab):
+    lab.fail("CHECK", conf(), lab.pod(), words="prevResult")
+
+
+# --- GC and STATUS ---
+
+
+def test_gc(lab):
+    """Addresses of pods the runtime no longer lists, and a device that its namespace lost."""
+    pod, c = lab.pod(), conf(host_local(lab), "1.1.0")
+    lab.add(c, pod)
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pod.id, "ifname": "net1"}]}, pod)
+    assert files(lab) == ["172.16.1.50"]
+    ip(pod.ns, "link", "set", "net1", "netns", lab.node, "name", "dev9")
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod)
+    assert files(lab) == []
+    at_home(lab)
+
+
+def test_status(lab, tree):
+    """A device that is in a pod is no reason to call the node unfit; one that is no hardware is."""
+    pod, c = lab.pod(), conf(STATIC4, "1.1.0")
+    lab.ok("STATUS", c, pod)
+    lab.add(c, pod)
+    lab.ok("STATUS", c, pod)
+    p = conf(None, "1.1.0", device=None, pciBusID=PCI)
+    lab.fail("STATUS", p, pod, code=50, words=PCI)
+    lab.ok("STATUS", p, pod, UNIRAIL_ROOT=str(tree(PCI)))
+    lab.fail("STATUS", {**c, "ipam": {"type": "nosuch-ipam"}}, pod, words="nosuch-ipam")
+
+
+# --- sysfs ---
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A recorded /sys with one PCI device and what is below it."""
+    def make(pci=None, names=(), driver="mlx5_core", below="", aux=None):
+        top = tmp_path / "root"
+        where = top / "sys/devices/pci0000:5d" / (pci or aux)
+        where.mkdir(parents=True)
+        bus = top / "sys/bus" / ("pci" if pci else "auxiliary") / "devices"
+        bus.mkdir(parents=True)
+        (bus / (pci or aux)).symlink_to(f"../../../devices/pci0000:5d/{pci or aux}")
+        if driver:
+            drivers = top / "sys/bus/pci/drivers" / driver
+            drivers.mkdir(parents=True)
+            (where / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+        for n in names:
+            (where / below / "net" / n).mkdir(parents=True)
+        return top
+
+    return make
+
+
+@pytest.mark.parametrize("how,more", [
+    ("pci", {"pciBusID": PCI}), ("deviceID", {"runtimeConfig": {"deviceID": PCI}}),
+    ("over pciBusID", {"pciBusID": "0000:00:00.0", "runtimeConfig": {"deviceID": PCI}}),
+    ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
+    ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
+def test_device_by_sysfs(lab, tree, how, more):
+    """The first name that is a link of the node's."""
+    aux = "mlx5_core.sf.4" if how == "aux" else None
+    root = tree(None if aux else PCI, ["nothere", "rail1"], below="virtio3" if how == "virtio" else "", aux=aux)
+    pod, c = lab.pod(), conf(STATIC4, device=None, **more)
+    lab.add(c, pod, UNIRAIL_ROOT=str(root))
+    assert link(pod.ns, "net1")["ifalias"] == "rail1" and "rail1" not in link_names(lab.node)
+    lab.delete(c, pod, UNIRAIL_ROOT=str(root))
+    at_home(lab, "rail1")
+
+
+def test_stranded_device_by_sysfs(lab, tree):
+    ip(lab.node, "link", "set", "rail1", "down", "alias", "rail1", "name", "net1")
+    lab.delete(conf(device=None, pciBusID=PCI), lab.pod(), netns="", UNIRAIL_ROOT=str(tree(PCI, ["net1"])))
+    at_home(lab, "rail1")
+
+
+def test_device_precedes_the_rest(lab, tree):
+    pod = lab.pod()
+    lab.add(conf(pciBusID=PCI), pod, UNIRAIL_ROOT=str(tree(PCI, ["rail1"])))
+    assert link(pod.ns, "net1")["ifalias"] == "rail0"
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio"])
+@pytest.mark.parametrize("ipam", [None, STATIC4], ids=["no ipam", "ipam"])
+def test_dpdk(lab, tree, driver, ipam):
+    """A userspace driver's device has addresses only: nothing in the pod changes."""
+    root, pod = tree(PCI, driver=driver), lab.pod()
+    c = conf(ipam, device=None, pciBusID=PCI)
+    before = state(lab.node), pod.state()
+    result = lab.add(c, pod, UNIRAIL_ROOT=str(root))
+    assert result["interfaces"] == [{"name": "net1", "sandbox": pod.netns}]
+    assert [i["address"] for i in result.get("ips", [])] == (["172.16.1.20/24"] if ipam else [])
+    c["prevResult"] = result
+    lab.ok("CHECK", c, pod, UNIRAIL_ROOT=str(root))
+    lab.delete(c, pod, UNIRAIL_ROOT=str(root))
+    lab.delete(c, pod)  # the hardware is gone by now
+    assert (state(lab.node), pod.state()) == before
+
+
+def test_pci_device_without_link(lab, tree):
+    lab.fail("ADD", conf(device=None, pciBusID=PCI), lab.pod(), code=50,
+             words=["failed to find host device", PCI], UNIRAIL_ROOT=str(tree(PCI, driver=None)))
+
+
+# --- in the all-in-one ---
+
+
+def rails(lab, coordinator=None, **more):
+    """eth0 and rail1 as macvlans, rail0 itself."""
+    nets = lab.all_networks(coordinator=coordinator or {"mode": "underlay"})
+    main = nets[1]["plugins"][0]
+    nets[1]["plugins"][0] = {"type": "host-device", "device": "rail0", "ipam": main["ipam"], **more}
+    return nets
+
+
+def test_all_in_one_leaves_what_the_chain_leaves(make_lab):
+    seen = []
+    for way in ("chain", "all-in-one"):
+        lab = make_lab()
+        lab.rail_pools()
+        bare(lab)
+        before = shape(state(lab.node))
+        nets, pod = rails(lab), lab.pod()
+        prev = {}
+        if way == "chain":
+            for n in nets:
+                prev[n["name"]] = lab.chain("ADD", n["plugins"], pod, name=n["name"], ifname=n["ifname"])
+        else:
+            prev = lab.add(lab.rails(nets), pod, ifname="eth0")
+            lab.ok("CHECK", lab.rails(nets, prevResult=prev), pod, ifname="eth0")
+        for i, ifname in enumerate(("eth0", "net1", "net2")):
+            assert ping(pod.ns, ifname, f"172.16.{i}.1")
+        st = pod.state()
+        pairs = [(pod.host_veth, "VETH"), (lab.node, "NODE"), (pod.ns, "POD")]
+        seen.append(same_shape(st, *pairs))
+        assert link(pod.ns, "net1")["ifalias"] == "rail0"
+        if way == "chain":
+            for n in reversed(nets):
+                lab.chain("DEL", n["plugins"], pod, name=n["name"], ifname=n["ifname"], prev=prev[n["name"]])
+        else:
+            lab.delete(lab.rails(nets, prevResult=prev), pod, ifname="eth0")
+        assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+        at_home(lab)
+        ip(lab.node, "link", "set", "rail0", "up")
+        same(before, shape(state(lab.node)), "the node")
+    same(*seen, "the pod")
+
+
+def test_deletion_by_group_never_hits_a_device(lab):
+    """Not even one that stands in our group: a node that is somebody's pod itself."""
+    lab.rail_pools()
+    ip(lab.node, "link", "set", "rail0", "group", GROUP)
+    c, pod = lab.rails(rails(lab)), lab.pod()
+    lab.add(c, pod, ifname="eth0")
+    assert link(pod.ns, "net1")["group"] == GROUP == link(pod.ns, "net2")["group"]
+    lab.delete(c, pod, ifname="eth0")
+    assert link_names(pod.ns) == ["lo"] and at_home(lab)["group"] == GROUP
+    lab.add(c, pod, ifname="eth0")
+    c["networks"][2]["plugins"][0]["mtu"] = 99999  # the rail after it
+    again = lab.pod("again")
+    ip(lab.node, "link", "del", "rail0", check=False)
+    lab.fail("ADD", c, again, ifname="eth0")
+    assert link(pod.ns, "net1")
+
+
+@pytest.mark.parametrize("break_it", ["master", "conflict"])
+def test_failed_rail_brings_the_device_back(lab, break_it):
+    lab.rail_pools()
+    bare(lab)
+    c, pod = lab.rails(rails(lab, coordinator={"mode": "underlay", "podMACPrefix": "0a:58"})), lab.pod()
+    if break_it == "master":
+        c["networks"][2]["plugins"][0]["master"] = "nic9"
+    else:
+        c["networks"][2]["plugins"].append({"type": "sbr", "table": "x"})
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", c, pod, ifname="eth0", words="rail 'net2' (rail1)")
+    assert state(lab.node) == before[0] and link_names(pod.ns) == ["lo"] and lab.used() == {}
+    at_home(lab)
+
+
+@pytest.mark.parametrize("other", ["host-device", "macvlan"])
+def test_device_serves_one_network(lab, other):
+    lab.rail_pools()
+    nets = rails(lab)
+    main = nets[2]["plugins"][0]
+    main.update(type=other, master="rail0", device="rail0")
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=7,
+             words=["rail 'net2' (rail1)", "'rail0' is used by 'net1'"])
+    assert (state(lab.node), pod.state()) == before and lab.used() == {}
+
+
+def test_all_in_one_finds_what_the_kernel_saved(lab):
+    lab.rail_pools()
+    c, pod = lab.rails(rails(lab)), lab.pod()
+    lab.add(c, pod, ifname="eth0")
+    ip(pod.ns, "link", "set", "net1", "netns", lab.node)
+    ns_del(pod.ns)
+    lab.delete(c, pod, ifname="eth0")
+    assert lab.used() == {} and pod.host_veth not in link_names(lab.node)
+    at_home(lab)
+
+
+def test_addresses_of_the_device_are_not_the_nodes(lab):
+    """The coordinator leads to every address of the node: a device's went with it."""
+    lab.rail_pools()
+    assert has_address(lab.node, "rail0", "172.16.1.2/24")
+    c, pod = lab.rails(rails(lab)), lab.pod()
+    lab.add(c, pod, ifname="eth0")
+    said = json.dumps(routes(pod.ns, "main"))
+    assert "172.16.0.2 " in said and "172.16.2.2 " in said and "172.16.1.2 " not in said
+    assert [r[1] for r in rules(pod.ns) if r[1] != "all"]
+    assert not [a for a in addresses(pod.ns) if a["address"] == "172.16.1.2/24"]
+    assert len(ip_json(pod.ns, "link", "show")) == 5
