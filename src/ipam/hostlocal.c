@@ -108,6 +108,18 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&x->ip, &y->ip);
 }
 
+/* ".10.0.0.1.0123abcd.tmp": what a kill left of hostlocal_write(). We hold the lock: nobody's. */
+static void sweep(const struct hostlocal *h, const char *name)
+{
+	auto_free char *path = hostlocal_path(h, name);
+	size_t n = strlen(name), end = sizeof(".01234567.tmp") - 1;
+	struct ipaddr ip;
+
+	if (name[0] == '.' && n > end && strcmp(name + n - 4, ".tmp") == 0 &&
+	    ip_parse((struct span){name + 1, n - 1 - end}, &ip) == 0)
+		file_remove(h->root, path, NULL);
+}
+
 int hostlocal_records(struct hostlocal *h, struct err *e)
 {
 	char **names;
@@ -126,8 +138,10 @@ int hostlocal_records(struct hostlocal *h, struct err *e)
 		struct ipaddr ip;
 
 		/* What cannot be read is taken too: its name says so. */
-		if (ip_parse(span_of(names[i]), &ip) < 0)
+		if (ip_parse(span_of(names[i]), &ip) < 0) {
+			sweep(h, names[i]);
 			continue;
+		}
 		if (hostlocal_look(h, &ip, &rec, NULL) < 0)
 			rec = (struct hostlocal_record){ip, xstrdup(""), NULL};
 		VEC_PUSH(h->v, h->n) = rec;
@@ -161,6 +175,8 @@ int hostlocal_write(struct hostlocal *h, const struct ipaddr *a, const struct ho
 	text = xasprintf("%s\r\n%s", who->container_id, who->ifname);
 	r = file_replace(h->root, path, span_of(text), 0600, e);
 	if (r < 0) {
+		/* It may have its name already: the folder's fsync comes last. */
+		file_remove(h->root, path, NULL);
 		err_default_kind(e, ERR_IO);
 		return r;
 	}

@@ -135,8 +135,10 @@ int journal_open(struct journal *j, const struct root *r, const char *path, stru
 {
 	struct journal n = {.root = r, .path = xstrdup(path), .fd = -1};
 	char *text = NULL;
-	int ret = journal_read(&n, &text, e);
+	int ret;
 
+	journal_sweep(r, path);
+	ret = journal_read(&n, &text, e);
 	if (ret > 0)
 		ret = replay(&n, text, e);
 	if (ret < 0) {
@@ -160,10 +162,32 @@ void journal_close(struct journal *j)
 	j->path = NULL;
 }
 
+static bool is_named(const struct journal *j)
+{
+	struct stat is, named;
+
+	return fstat(j->fd, &is) == 0 && file_lstat(j->root, j->path, &named, NULL) == 0 &&
+	       is.st_ino == named.st_ino && is.st_dev == named.st_dev;
+}
+
+/*
+ * The new file may have the name all the same: the folder's fsync comes after the rename. Where
+ * there was no journal there is none again. An old one says the same, but what we have open may
+ * be the file without a name: nobody would read what is appended to that.
+ */
+static int rewrite_failed(struct journal *j, int code)
+{
+	if (j->fd >= 0)
+		j->broken = !is_named(j);
+	else if (file_remove(j->root, j->path, NULL) < 0)
+		j->broken = true;
+	return code;
+}
+
 int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
 {
 	auto_buf struct buf b;
-	int n;
+	int fd, n;
 
 	buf_init(&b, JOURNAL_MAX);
 	buf_printf(&b, "%s%d base=%" PRId64, magic, JOURNAL_FORMAT, base);
@@ -174,13 +198,12 @@ int journal_rewrite(struct journal *j, struct span body, int64_t base, struct er
 			       JOURNAL_MAX >> 20);
 	n = file_replace(j->root, j->path, buf_span(&b), 0600, e);
 	if (n < 0)
-		return n;
+		return rewrite_failed(j, n);
+	fd = file_open(j->root, j->path, O_RDWR, 0, e);
+	if (fd < 0)
+		return rewrite_failed(j, fd);
 	cleanup_fd(&j->fd);
-	j->fd = file_open(j->root, j->path, O_RDWR, 0, e);
-	if (j->fd < 0) {
-		j->broken = true;
-		return j->fd;
-	}
+	j->fd = fd;
 	j->end = j->size = (int64_t)b.len;
 	j->base = base;
 	j->no_newline = false;

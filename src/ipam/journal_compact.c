@@ -41,17 +41,16 @@ static bool matters(const struct lease *l, int64_t now_ms, int64_t rest_ms, int6
 	return true;
 }
 
-/* A kill between writing and renaming leaves ".journal.xxxxxxxx.tmp"; we hold the lock, so none of
- * them is anybody's. */
-static void sweep(const struct journal *j)
+/* A kill between writing and renaming leaves ".journal.xxxxxxxx.tmp". */
+void journal_sweep(const struct root *r, const char *journal)
 {
-	const char *base = strrchr(j->path, '/') + 1;
-	auto_free char *dir = span_dup((struct span){j->path, (size_t)(base - j->path)});
+	const char *base = strrchr(journal, '/') + 1;
+	auto_free char *dir = span_dup((struct span){journal, (size_t)(base - journal)});
 	auto_free char *prefix = xasprintf(".%s.", base);
 	char path[PATH_BYTES], **names = NULL;
 	size_t n = 0;
 
-	if (dir_list(j->root, dir, &names, &n, NULL) < 0)
+	if (dir_list(r, dir, &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(names[i]);
@@ -60,7 +59,7 @@ static void sweep(const struct journal *j)
 		    strcmp(names[i] + len - 4, ".tmp") != 0)
 			continue;
 		snprintf(path, sizeof(path), "%s%s", dir, names[i]);
-		file_remove(j->root, path, NULL);
+		file_remove(r, path, NULL);
 	}
 	str_list_free(names, n);
 }
@@ -78,7 +77,6 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 			live[n++] = j->leases.v[i];
 	buf_init(&b, BODY_MAX);
 	journal_render(live, n, &b);
-	sweep(j);
 	r = journal_rewrite(j, buf_span(&b), (int64_t)b.len, e);
 	return r < 0 ? err_wrap(e, r, "write journal anew") : 0;
 }

@@ -47,7 +47,7 @@ static int check_magic(const char *path, struct err *e)
 int netns_open(const char *path, int *ret, struct err *e)
 {
 	auto_fd int fd = -1;
-	int r = check_magic(path, e);
+	int r = check_magic(path, e), type;
 
 	if (r < 0)
 		return r;
@@ -55,7 +55,10 @@ int netns_open(const char *path, int *ret, struct err *e)
 	if (fd < 0)
 		return fail(e, -errno, "open network namespace", path);
 	/* The magic is also that of /proc/self/status and of a PID namespace. */
-	if (ioctl(fd, NS_GET_NSTYPE) != CLONE_NEWNET)
+	type = ioctl(fd, NS_GET_NSTYPE);
+	if (type < 0 && errno != ENOTTY)
+		return fail(e, -errno, "ask for the type of network namespace", path);
+	if (type != CLONE_NEWNET)
 		return err_kind(e, ERR_NETNS, -EINVAL, "open '%s': not a network namespace", path);
 	*ret = take_fd(&fd);
 	return 0;

@@ -494,7 +494,11 @@ static void hostile_folder(void **state)
 	assert_int_equal(dir_make(&w->root, NET "10.1.2.2", 0755, NULL), 0);
 	put(w, "10.1.2.3", big);
 	put(w, "not-an-ip", "c1\r\neth0");
+	put(w, ".10.1.2.2.0123abcd.tmp", "left by a kill");
+	put(w, ".somebody.0123abcd.tmp", "another's");
 	expect(&v, 1, EXHAUSTED);
+	no_file(w, ".10.1.2.2.0123abcd.tmp");
+	file_is(w, ".somebody.0123abcd.tmp", "another's");
 	v.command = "DEL";
 	expect(&v, 0, "");
 	file_is(w, "not-an-ip", "c1\r\neth0");
