@@ -4,7 +4,7 @@
 
 /*
  * CNI results of every version: one internal form (1.1.0's), exact bytes out per version, and
- * prevResult in. reference: cni.dev/docs/spec and libcni's encoders.
+ * prevResult in, as cni.dev's specification says and libcni's encoders do.
  */
 
 #include "base/ip.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coordinator: the tables, priorities, routes, neighbours and marks that the original makes
-(reference: spiderpool-rdma 2.5, 2.6), and what it leaves behind: nothing."""
+"""coordinator: the tables, priorities, routes, neighbours and marks that the original makes,
+and what it leaves behind: nothing."""
 import json
 import threading
 
@@ -53,7 +53,7 @@ def host_routes(src):
 
 
 def test_underlay_first_nic(lab):
-    """Reference 2.6: rules, main, 100, 101; host rule, table 500, neighbours."""
+    """Rules, main, 100, 101; host rule, table 500, neighbours."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", overlayPodCIDR=["10.233.64.0/18"], serviceCIDR=["10.233.0.0/18"],
           hijackCIDR=["169.254.0.0/16"])

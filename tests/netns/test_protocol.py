@@ -145,7 +145,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("version", GOLDEN)
 def test_result_bytes(plugins, version):
-    """Bytes recorded from the current original (reference: golden vectors)."""
+    """Bytes recorded from the current original."""
     c = conf(version)
     c["ipam"]["routes"] = [ROUTES[0], {**ROUTES[1], "mtu": 1400, "table": 0}]
     assert call(plugins, "static", "ADD", c).stdout == json.dumps(GOLDEN[version], indent=4)

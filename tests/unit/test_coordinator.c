@@ -253,7 +253,7 @@ static void refuses(struct co_facts *f, const struct co_conf *c, const char *ifn
 
 /* --- underlay --- */
 
-/* reference 2.6, first example */
+/* the first example of its documentation */
 static void test_first_underlay_nic(void **state)
 {
 	struct ipnet cidrs[] = {net("10.233.64.0/18"), net("10.233.0.0/18"), net("fd09::/64")};

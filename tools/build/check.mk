@@ -34,7 +34,7 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 	@touch $@
 -include $(HDR:%=$(OBJ)/%.alone.d) $(TESTS:%=$(OBJ)/tests/unit/%.o.d) $(TEST_COMMON:=.d)
 
-## layering: hold what DESIGN.md says about who includes whom
+## layering: hold the layers, who includes whom under src
 layering:
 	@tools/layering
 
