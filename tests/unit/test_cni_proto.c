@@ -78,7 +78,7 @@ static void reset(void)
 	calls = undone = fails = 0;
 }
 
-/* Reference section 1.1, in the order of its table. */
+/* In the order in which libcni looks at them. */
 static void environment(void **state)
 {
 	static const struct {
