@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 
 enum { LOCK_MS = 30000 };
 
@@ -27,15 +28,16 @@ void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b)
 		link_set(b, p->ports[i].index, p->ports[i].name, &into);
 		set_up(b, p->ports[i].index, p->ports[i].name);
 	}
-	if (p->active_slave) {
-		struct link_bond active = {0};
-
-		/* Not when the bond is made: only a port can be the active one. */
-		link_bond_set(&active, LINK_BOND_ACTIVE_SLAVE, (uint32_t)p->active_slave);
-		link_bond_change(b, bond, p->bond_name, &active);
-	}
 	if (p->sets_bond_up)
 		set_up(b, bond, p->bond_name);
+}
+
+void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b)
+{
+	struct link_bond active = {0};
+
+	link_bond_set(&active, LINK_BOND_ACTIVE_SLAVE, (uint32_t)p->active_slave);
+	link_bond_change(b, bond, p->bond_name, &active);
 }
 
 void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b)
@@ -90,15 +92,16 @@ static int undo_up(void *arg, struct err *e)
 	return nl_batch_commit(m->w, b, e);
 }
 
-/* Out of the bond a port is left down. */
+/* Out of the bond a port is left down; one that could not go in is up. */
 static int undo_port(void *arg, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct made *m = arg;
+	const struct link_change out = {.set = LINK_SET_MASTER};
+	const struct link_change as_it_was = {.set = m->was_up ? LINK_SET_UP : LINK_SET_DOWN};
 
-	link_set(b, m->index, m->name, &(struct link_change){.set = LINK_SET_MASTER});
-	if (m->was_up)
-		set_up(b, m->index, m->name);
+	link_set(b, m->index, m->name, &out);
+	link_set(b, m->index, m->name, &as_it_was);
 	return nl_batch_commit(m->w, b, e);
 }
 
@@ -116,6 +119,9 @@ static int commit(const struct meta_call *m, struct nl_batch *b, struct err *e)
 	/* Another program made it between our look and now. */
 	if (r == -EEXIST)
 		err_default_kind(e, ERR_AGAIN);
+	/* "option not supported in mode", "invalid option value" */
+	if (r == -EACCES || r == -EINVAL)
+		err_default_kind(e, ERR_CONF);
 	return r;
 }
 
@@ -141,6 +147,20 @@ static int make_bond(const struct meta_call *m, const struct ifacer_plan *p, int
 	return r;
 }
 
+/*
+ * Only a port whose link is up can be the active one, and that may take a while: then the driver's
+ * choice stands. (The original asks for it when the bond is made, which is always refused.)
+ */
+static void choose_active(const struct meta_call *m, const struct ifacer_plan *p, int bond)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct err why = ERR_INIT;
+
+	ifacer_put_active(p, bond, b);
+	if (nl_batch_commit(m->host, b, &why) < 0)
+		log_warn("active_slave is the driver's choice", LOG_S("error", why.text));
+}
+
 static int do_bond(const struct meta_call *m, const struct ifacer_plan *p, int *index,
 		   struct undo *u, struct err *e)
 {
@@ -160,7 +180,10 @@ static int do_bond(const struct meta_call *m, const struct ifacer_plan *p, int *
 		push(u, "take a port out of the bond", undo_port,
 		     made_of(m->host, p->ports[i].index, p->ports[i].name, p->ports[i].was_up));
 	ifacer_put_ports(p, *index, b);
-	return commit(m, b, e);
+	r = commit(m, b, e);
+	if (r >= 0 && p->active_slave)
+		choose_active(m, p, *index);
+	return r;
 }
 
 static int do_vlan(const struct meta_call *m, const struct ifacer_plan *p, int bond, struct undo *u,

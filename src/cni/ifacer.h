@@ -78,6 +78,8 @@ int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n
 
 /* The ports into the bond of this index, and the bond up. */
 void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
+/* Which port is the active one; the driver may refuse while links come up. */
+void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);
 /* The VLAN interface on the parent of this index, up. */
 void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b);
 

@@ -80,6 +80,20 @@ static int check_names(const struct ifacer_conf *c, struct err *e)
 	return 0;
 }
 
+/* Options that name a port of the bond. */
+static int check_port(const struct ifacer_conf *c, const char *option, const char *name,
+		      struct err *e)
+{
+	if (!*name || !ifacer_wants_bond(c))
+		return 0;
+	for (size_t i = 0; i < c->n_interfaces; i++)
+		if (strcmp(c->interfaces[i], name) == 0)
+			return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"conf.bond.options: %s is '%s', which is not in conf.interfaces", option,
+			name);
+}
+
 static int check_vlan_name(const struct ifacer_conf *c, struct err *e)
 {
 	const char *parent = ifacer_wants_bond(c) ? c->bond_name : c->interfaces[0];
@@ -115,6 +129,10 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 	r = read_bond(d, raw.bond, &c, e);
 	if (r >= 0)
 		r = check_names(&c, e);
+	if (r >= 0)
+		r = check_port(&c, "primary", c.primary, e);
+	if (r >= 0)
+		r = check_port(&c, "active_slave", c.active_slave, e);
 	if (r >= 0)
 		r = check_vlan_name(&c, e);
 	if (r < 0)

@@ -56,36 +56,27 @@ static int add_port(const struct link *links, size_t n, const char *name, struct
 	return 0;
 }
 
-/* A device that an option names, by index. */
-static int add_device(const struct link *links, size_t n, const char *name, const char *option,
-		      int *ret, struct err *e)
+static int index_of(const struct ifacer_plan *p, const char *name)
 {
-	const struct link *l;
-	int r;
-
-	if (!*name)
-		return 0;
-	r = find(links, n, name, option, &l, e);
-	if (r >= 0)
-		*ret = l->index;
-	return r;
+	for (size_t i = 0; i < p->n_ports; i++)
+		if (strcmp(p->ports[i].name, name) == 0)
+			return p->ports[i].index;
+	return 0;
 }
 
 static int plan_ports(const struct ifacer_conf *c, const struct link *links, size_t n,
 		      struct ifacer_plan *p, struct err *e)
 {
-	int primary = 0, r = 0;
+	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < c->n_interfaces; i++)
 		r = add_port(links, n, c->interfaces[i], p, e);
-	if (r >= 0)
-		r = add_device(links, n, c->primary, "conf.bond.options: primary", &primary, e);
-	if (r >= 0)
-		r = add_device(links, n, c->active_slave, "conf.bond.options: active_slave",
-			       &p->active_slave, e);
-	if (primary)
-		link_bond_set(&p->bond, LINK_BOND_PRIMARY, (uint32_t)primary);
-	return r;
+	if (r < 0)
+		return r;
+	p->active_slave = index_of(p, c->active_slave);
+	if (*c->primary)
+		link_bond_set(&p->bond, LINK_BOND_PRIMARY, (uint32_t)index_of(p, c->primary));
+	return 0;
 }
 
 static size_t ports_of(const struct link *links, size_t n, int bond)

@@ -506,15 +506,17 @@ static void port_messages(void **state)
 
 	(void)state;
 	ifacer_put_ports(&p, 4720, b);
+	ifacer_put_active(&p, 4720, b);
 	got = sent(b);
-	assert_string_equal(got, "SET 4711  flags 0/1\n"
-				 "SET 4711  master 4720\n"
-				 "SET 4711  flags 1/1\n"
-				 "SET 4712  flags 0/1\n"
-				 "SET 4712  master 4720\n"
-				 "SET 4712  flags 1/1\n"
-				 "NEW 4720  change bond 2:68120000 \n" /* IFLA_BOND_ACTIVE_SLAVE */
-				 "SET 4720  flags 1/1\n");
+	assert_string_equal(got,
+			    "SET 4711  flags 0/1\n"
+			    "SET 4711  master 4720\n"
+			    "SET 4711  flags 1/1\n"
+			    "SET 4712  flags 0/1\n"
+			    "SET 4712  master 4720\n"
+			    "SET 4712  flags 1/1\n"
+			    "SET 4720  flags 1/1\n"
+			    "NEW 4720  change bond 2:68120000 \n"); /* IFLA_BOND_ACTIVE_SLAVE */
 }
 
 /* Each option's number and width are those of linux/if_link.h: the kernel refuses others. */
