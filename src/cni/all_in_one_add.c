@@ -149,9 +149,9 @@ static int find_plugin(void *arg, size_t net, const struct aio_plugin *p, struct
 	auto_buf struct buf path;
 	int r;
 
+	buf_init(&path, PATH_MAX);
 	if (p->meta)
 		return 0;
-	buf_init(&path, PATH_MAX);
 	r = cni_delegate_find(p->type, x->call->path, &path, e);
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[net].label) : 0;
 }

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ipvlan on a kernel without it (this tier's; the VM tier has it): what users are told, and that
+nothing is left; what works without the kernel's part."""
+import pytest
+from lab import THEIRS, ip, link_names, state
+
+STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
+           "routes": [{"dst": "0.0.0.0/0"}]}
+LACKS = "create ipvlan: EOPNOTSUPP: the kernel lacks ipvlan: load module ipvlan"
+
+
+def conf(ipam=None, version="1.0.0", **more):
+    c = {"cniVersion": version, "name": "iv", "type": "ipvlan", "master": "rail0", **more}
+    return {**c, "ipam": ipam} if ipam else c
+
+
+def host_local(lab):
+    return {"type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.1.0/24"}]]}
+
+
+def files(lab):
+    return [f.name for f in (lab.tmp / "networks").glob("*/172.*")]
+
+
+@pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
+                         ids=["l2", "l3", "in the pod"])
+def test_kernel_without_ipvlan(lab, more):
+    """Told before any change. The original says `failed to rename ipvlan` of a link in the pod: the
+    next error took the place of the kernel's."""
+    pod = lab.pod()
+    ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
+    before = state(lab.node), pod.state()
+    e = lab.fail("ADD", conf(host_local(lab), **more), pod, code=50)
+    assert e["msg"] == LACKS
+    assert (state(lab.node), pod.state()) == before and files(lab) == []
+
+
+def test_status(lab):
+    pod = lab.pod()
+    e = lab.fail("STATUS", conf(STATIC4, "1.1.0"), pod, code=50)
+    assert e["msg"] == LACKS
+
+
+@pytest.mark.parametrize("more,words", [
+    ({"mode": "l4"}, ['unknown ipvlan mode: "l4"', "l2, l3 or l3s"]),
+    ({"mtu": -1}, ["mtu"]),
+    ({"mtu": "big"}, ["mtu"]),
+    ({"master": 7}, ["master"]),
+])
+def test_bad_conf(lab, more, words):
+    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=7, words=words)
+
+
+def test_chained_master(lab):
+    """prevResult's only interface is the master; with two of them nobody knows."""
+    pod = lab.pod()
+    c = conf()
+    del c["master"]
+    prev = {"cniVersion": "1.0.0", "interfaces": [{"name": "rail0"}, {"name": "rail1"}]}
+    lab.fail("ADD", {**c, "prevResult": prev}, pod, code=7,
+             words="chained master failure. PrevResult lacks a single named interface")
+
+
+def test_args_are_nobodys_business(lab):
+    """The original reads no CNI_ARGS: what macvlan refuses is not looked at."""
+    lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", words="EOPNOTSUPP")
+
+
+@pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
+def test_del_needs_no_master(lab, netns):
+    """The original looks for the default route's device, to delete."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    del c["master"]
+    lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # any link of the name
+    assert files(lab)
+    ip(lab.node, "route", "del", "default")
+    lab.delete(c, pod, netns=netns)
+    assert files(lab) == []
+    if netns is None:
+        assert link_names(pod.ns) == ["lo"]
+
+
+def test_check_wants_an_ipvlan(lab):
+    pod = lab.pod()
+    prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
+    for plugins in (lab.plugins, THEIRS):
+        lab.fail("CHECK", conf(STATIC4, prevResult=prev), pod, plugins=plugins,
+                 words="Error: Container interface net1 not of type ipvlan")
+
+
+def test_gc(lab):
+    pod, c = lab.pod(), conf(host_local(lab), "1.1.0")
+    lab.add({**c, "type": "macvlan"}, pod)
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod)
+    assert files(lab) == []
+
+
+def test_rail_of_the_all_in_one(lab):
+    """The foreign network is not even begun."""
+    lab.rail_pools()
+    nets = lab.all_networks()
+    nets[0]["plugins"] = [{"type": "bridge", "bridge": "cbr0", "ipam": host_local(lab)}]
+    nets[2]["plugins"][0].update(type="ipvlan", mode="l2")
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    e = lab.fail("ADD", lab.rails(nets, "1.0.0"), pod, ifname="eth0", code=50, CNI_PATH=f"{lab.plugins}:{THEIRS}")
+    assert e["msg"] == f"rail 'net2' (rail1): {LACKS}"
+    assert (state(lab.node), pod.state()) == before and lab.used() == {} and files(lab) == []
+    e = lab.fail("STATUS", lab.rails(nets), pod, ifname="eth0", code=50,
+                 CNI_PATH=f"{lab.plugins}:{THEIRS}")
+    assert LACKS in e["msg"]

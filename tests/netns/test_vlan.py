@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vlan on a kernel without it (this tier's; the VM tier has it): what users are told, and that
+nothing is left; what works without the kernel's part."""
+import pytest
+from lab import THEIRS, ip, link_names, state
+
+STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}]}
+LACKS = "create vlan: EOPNOTSUPP: the kernel lacks vlan: load module 8021q"
+
+
+def conf(ipam=None, version="1.0.0", **more):
+    c = {"cniVersion": version, "name": "vl", "type": "vlan", "master": "rail0", "vlanId": 100, **more}
+    return {**c, "ipam": ipam} if ipam else c
+
+
+def host_local(lab):
+    return {"type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.1.0/24"}]]}
+
+
+def files(lab):
+    return [f.name for f in (lab.tmp / "networks").glob("*/172.*")]
+
+
+@pytest.mark.parametrize("more", [{}, {"vlanMode": "manual", "vlanId": 4094}, {"linkInContainer": True}])
+def test_kernel_without_vlan(lab, more):
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    e = lab.fail("ADD", conf(host_local(lab), **more), pod, code=50)
+    assert e["msg"] == LACKS
+    assert (state(lab.node), pod.state()) == before and files(lab) == []
+    if "linkInContainer" not in more:
+        assert lab.fail("STATUS", conf(None, "1.1.0", **more), pod, code=50)["msg"] == LACKS
+
+
+@pytest.mark.parametrize("more,code,words", [
+    ({"vlanId": -1}, 7, ["invalid VLAN ID -1", "0 and 4094"]),
+    ({"vlanId": 4095}, 7, ["invalid VLAN ID 4095", "0 and 4094"]),
+    ({"vlanId": "100"}, 7, ["vlanId"]),
+    ({"master": ""}, 7, ['"master" field is required']),
+    ({"mtu": -1}, 7, ["invalid MTU -1"]),
+    ({"vlanMode": "auto"}, 2, ["conf.vlanMode is 'auto'", "IaaS provider", "conf.vlanId"]),
+    ({"vlanMode": "automatic"}, 7, ["conf.vlanMode is 'automatic'", "manual"]),
+])
+def test_bad_conf(lab, more, code, words):
+    lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=code, words=words)
+
+
+@pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
+@pytest.mark.parametrize("gone", ["master", "field"])
+def test_del_needs_no_master(lab, netns, gone):
+    """The original looks at the master's MTU, to delete."""
+    pod, c = lab.pod(), conf(host_local(lab))
+    lab.add({**c, "type": "macvlan"}, pod)  # any link of the name
+    if gone == "master":
+        ip(lab.node, "link", "del", "rail0")
+    else:
+        del c["master"]
+    lab.delete(c, pod, netns=netns)
+    assert files(lab) == []
+    if netns is None:
+        assert link_names(pod.ns) == ["lo"]
+
+
+def test_check_wants_a_vlan(lab):
+    pod = lab.pod()
+    prev = lab.add({**conf(STATIC4), "type": "macvlan"}, pod)
+    for plugins in (lab.plugins, THEIRS):
+        lab.fail("CHECK", conf(STATIC4, prevResult=prev), pod, plugins=plugins,
+                 words="Error: Container interface net1 not of type vlan")
+
+
+def test_rail_of_the_all_in_one(lab):
+    lab.rail_pools()
+    nets = lab.all_networks()
+    nets[1]["plugins"][0].update(type="vlan", vlanId=7)
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    e = lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=50)
+    assert e["msg"] == f"rail 'net1' (rail0): {LACKS}"
+    assert (state(lab.node), pod.state()) == before and lab.used() == {}
