@@ -53,6 +53,7 @@ static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 {
 	const struct fib_rule_hdr *head = nlmsg_data(h);
 	struct nlattr *tb[FRA_MAX + 1];
+	uint8_t bits;
 	int code = msg_attrs(h, sizeof(*head), tb, FRA_MAX);
 
 	if (code < 0)
@@ -60,11 +61,12 @@ static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 	*r = (struct rule){.family = family_of(head->family), .action = head->action};
 	if (!r->family)
 		return 0;
+	bits = r->family == 4 ? 32 : 128;
 	if (head->src_len && get_ip(tb[FRA_SRC], r->family, &r->src.ip))
 		r->src.len = head->src_len;
 	if (head->dst_len && get_ip(tb[FRA_DST], r->family, &r->dst.ip))
 		r->dst.len = head->dst_len;
-	if (head->src_len > 128 || head->dst_len > 128)
+	if (head->src_len > bits || head->dst_len > bits)
 		return -EBADMSG;
 	r->has_priority = true;
 	r->priority = get_u32(tb[FRA_PRIORITY], 0);
