@@ -49,8 +49,9 @@ void aio_merge(const struct cni_result *from, struct cni_result *into)
 	for (size_t i = 0; i < from->n_ips; i++) {
 		struct cni_ip ip = from->ips[i];
 
-		if (ip.iface >= 0)
-			ip.iface += first;
+		/* One that is not there must not become another network's. */
+		ip.iface = ip.iface >= 0 && (size_t)ip.iface < from->n_ifaces ? ip.iface + first
+									      : -1;
 		cni_result_ip(into, &ip);
 	}
 	for (size_t i = 0; i < from->n_routes; i++) {
