@@ -61,7 +61,7 @@ WARN += -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
 else ifeq ($(FLAVOUR),fuzz)
 OPT := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 # What clang says of idioms that gcc takes for what they are.
-WARN += -Wno-string-plus-int
+WARN += -Wno-string-plus-int -Wno-format-nonliteral
 else
 $(error FLAVOUR is '$(FLAVOUR)', wants release, debug, asan or fuzz)
 endif

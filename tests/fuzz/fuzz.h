@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FUZZ_H
+#define UNIRAIL_TESTS_FUZZ_H
+
+/*
+ * What the fuzzers share. Each is one file with LLVMFuzzerTestOneInput(), linked either with
+ * libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them touches the
+ * kernel's state, starts a program or writes outside fuzz_root().
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What must hold whatever the input. Ends the run; never compiled out. */
+#define must(what)                                                                                 \
+	do {                                                                                       \
+		if (!(what))                                                                       \
+			fuzz_fail(__FILE__, __LINE__, #what);                                      \
+	} while (0)
+void fuzz_fail(const char *file, int line, const char *what) __attribute__((noreturn));
+
+/* A refusal has a negative code and words. Returns true for one. */
+bool fuzz_refused(int code, const struct err *e);
+
+/* An input taken apart from its beginning. What is not there is empty or 0. */
+struct feed {
+	const uint8_t *p;
+	size_t n;
+};
+uint8_t feed_byte(struct feed *f);
+struct span feed_line(struct feed *f); /* without its new line */
+struct span feed_rest(struct feed *f);
+/* NUL-terminated, ended by a NUL inside at the latest; the caller's. */
+char *feed_text(struct feed *f);
+char *text_of(struct span s);
+
+/* An empty folder in memory, this process's own, gone when it exits. */
+const struct root *fuzz_root(void);
+const char *fuzz_root_path(void);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The journal's bytes after any crash or damage. First three bytes: a letter and two bytes for it.
+ *
+ *	r	the rest is the file
+ *	s	the rest are lines without their checksums: they get right ones
+ *	t	the same, and the file's last bytes are gone
+ *	d	the same, and one byte is another
+ *
+ * What was committed is there after reopening, and so is what was there before; what is refused can
+ * be repaired.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fuzz.h"
+#include "ipam/journal_priv.h"
+
+#define JOURNAL "/journal"
+#define NOW_MS	1700000000000
+
+enum { FILE_MAX = 1 << 20, OUT_MAX = 32 << 20, REST_MS = 60000, QUARANTINE_MS = 600000 };
+
+static void add_sums(struct span text, struct buf *b)
+{
+	struct span line;
+
+	while (text.n > 0 && span_cut(&text, '\n', &line)) {
+		size_t start = b->len;
+
+		buf_add(b, line.p, line.n);
+		buf_printf(b, " #%016" PRIx64 "\n", xxh64(b->p + start, b->len - start));
+	}
+}
+
+/* The file that the input stands for. */
+static void make_file(struct feed f, struct buf *b)
+{
+	uint8_t how = feed_byte(&f), x = feed_byte(&f), y = feed_byte(&f);
+	struct span rest = feed_rest(&f);
+	size_t at;
+
+	if (how == 'r' || !(how == 's' || how == 't' || how == 'd')) {
+		buf_add(b, rest.p, rest.n);
+		return;
+	}
+	add_sums(rest, b);
+	at = ((size_t)x << 8 | y) % (b->len + 1);
+	if (how == 't')
+		b->len = at;
+	if (how == 'd' && at < b->len)
+		b->p[at] ^= (char)(1 + x % 7);
+}
+
+static void write_file(const struct buf *b)
+{
+	struct err e = ERR_INIT;
+	auto_fd int fd = file_open(fuzz_root(), JOURNAL, O_WRONLY | O_CREAT | O_TRUNC, 0600, &e);
+
+	must(fd >= 0 && fd_write_all(fd, b->p, b->len, &e) == 0);
+}
+
+static int open_file(struct journal *j, struct err *e)
+{
+	int r = journal_open(j, fuzz_root(), JOURNAL, e);
+
+	must(r == 0 || r == -EBADMSG || r == -EPROTO);
+	return r;
+}
+
+static void open_again(struct journal *j)
+{
+	struct err e = ERR_INIT;
+
+	if (open_file(j, &e) < 0)
+		fuzz_fail(e.text, 0, "opens again");
+}
+
+/* All that is known, as lines. */
+static void render(const struct lease_table *t, struct buf *b)
+{
+	buf_init(b, OUT_MAX);
+	journal_render(t->v, t->n, b);
+	must(!b->over);
+}
+
+static void must_be(const struct lease_table *t, const struct buf *want)
+{
+	auto_buf struct buf have;
+
+	render(t, &have);
+	must(have.len == want->len && !memcmp(have.p, want->p, have.len));
+}
+
+static void check_table(const struct lease_table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct lease *l = &t->v[i];
+
+		must(lease_find(t, &l->address.ip) == l);
+		must(l->address.len <= ip_bits(&l->address.ip) && l->state <= LEASE_QUARANTINED);
+		must(l->container_id && l->ifname && l->pod_namespace && l->pod_name && l->pod_uid);
+		must(l->netns && l->network && l->pool && l->other);
+	}
+}
+
+/* A new one whose texts are the input's first line, and the last one given back. */
+static size_t make_changes(const struct journal *j, const char *text, struct lease v[static 2])
+{
+	struct lease *l = &v[0];
+
+	*l = (struct lease)LEASE_INIT;
+	l->address = (struct ipnet){{4, {10, 9, 8, 7}}, 24};
+	l->at_ms = NOW_MS;
+	l->container_id = l->pod_name = text;
+	l->pool = "rail0";
+	l->sticky = *text & 1;
+	if (j->leases.n == 0)
+		return 1;
+	v[1] = j->leases.v[j->leases.n - 1];
+	v[1].state = v[1].state == LEASE_FREE ? LEASE_USED : LEASE_FREE;
+	return 2;
+}
+
+static void commit(struct journal *j, const char *text)
+{
+	struct lease v[2];
+	size_t n = make_changes(j, text, v);
+	struct err e = ERR_INIT;
+	const struct lease *l;
+
+	if (journal_commit(j, v, n, &e) < 0)
+		fuzz_fail(e.text, 0, "commits");
+	l = lease_find(&j->leases, &v[0].address.ip);
+	must(l && (n == 1 || !ip_eq(&v[1].address.ip, &v[0].address.ip)
+			   ? l->state == LEASE_USED && !strcmp(l->container_id, text)
+			   : true));
+	check_table(&j->leases);
+}
+
+static void keep_what_matters(const struct lease_table *t, struct buf *b)
+{
+	auto_free struct lease *live = xcalloc(t->n + 1, sizeof(*live));
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct lease *l = &t->v[i];
+
+		if ((l->state == LEASE_FREE && !lease_lasts(l, NOW_MS, REST_MS)) ||
+		    (l->state == LEASE_QUARANTINED && !lease_lasts(l, NOW_MS, QUARANTINE_MS)))
+			continue;
+		live[n++] = *l;
+	}
+	buf_init(b, OUT_MAX);
+	journal_render(live, n, b);
+}
+
+static void compact(struct journal *j)
+{
+	auto_buf struct buf want;
+	struct err e = ERR_INIT;
+
+	keep_what_matters(&j->leases, &want);
+	if (journal_compact(j, NOW_MS, REST_MS, QUARANTINE_MS, &e) < 0)
+		fuzz_fail(e.text, 0, "compacts");
+	must(!journal_is_long(j));
+	journal_close(j);
+	open_again(j);
+	must_be(&j->leases, &want);
+}
+
+static void go_on(struct journal *j, const char *text, bool also_compact)
+{
+	auto_buf struct buf want;
+
+	check_table(&j->leases);
+	commit(j, text);
+	render(&j->leases, &want);
+	journal_close(j);
+	open_again(j);
+	must_be(&j->leases, &want);
+	if (also_compact)
+		compact(j);
+	journal_close(j);
+}
+
+/* Nothing but a later release's file, or words of one, stands in the way. */
+static void repair(const char *text)
+{
+	struct err e = ERR_INIT;
+	auto_buf struct buf said;
+	struct journal j;
+	int r;
+
+	buf_init(&said, OUT_MAX);
+	r = journal_repair(fuzz_root(), JOURNAL, NOW_MS, &said, &e);
+	must(r == 0 || r == -EPROTO);
+	if (r < 0)
+		return;
+	must(said.len > 0);
+	open_again(&j);
+	go_on(&j, text, false);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct feed f = {data, size}, head = {data, size};
+	auto_free char *text = text_of(feed_line(&head));
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	struct journal j;
+
+	log_threshold = LOG_NONE;
+	buf_init(&b, FILE_MAX * 4);
+	make_file(f, &b);
+	write_file(&b);
+	if (fuzz_refused(open_file(&j, &e), &e))
+		repair(text);
+	else
+		go_on(&j, text, size % 4 == 0);
+	return 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CNI protocol and every plugin's configuration. Lines: "PLUGIN VERB", container id, interface,
+ * CNI_ARGS; the rest is stdin. In place of each plugin's verbs stands what reads and judges its
+ * configuration (netconf_*.c): nothing here reaches the kernel, a program or a file outside
+ * fuzz_root().
+ */
+#include "netconf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/cni_call.h"
+
+enum { OUT_MAX = 16 << 20, ENV = 9 };
+
+static const struct {
+	const char *name;
+	netconf_read *read;
+} plugins[] = {
+	{"macvlan", netconf_macvlan},
+	{"ipvlan", netconf_ipvlan},
+	{"vlan", netconf_vlan},
+	{"host-device", netconf_host_device},
+	{"coordinator", netconf_coordinator},
+	{"unirail-cni", netconf_all_in_one},
+	{"host-local", netconf_host_local},
+	{"static", netconf_static},
+	{"spiderpool", netconf_spiderpool},
+	{"whereabouts", netconf_whereabouts},
+	{"tuning", netconf_tuning},
+	{"sbr", netconf_sbr},
+	{"ifacer", netconf_ifacer},
+};
+
+static netconf_read *reads; /* of the plugin at hand */
+
+static int add(struct cni_call *c, struct cni_result *out, struct err *e)
+{
+	return reads(c, out, e);
+}
+
+static int check(struct cni_call *c, struct err *e)
+{
+	auto_result struct cni_result out = {0};
+
+	return reads(c, &out, e);
+}
+
+static struct cni_plugin pick(struct span name)
+{
+	size_t which = name.n ? (unsigned char)name.p[name.n - 1] % ARRAY_LEN(plugins) : 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
+		if (span_eq(name, plugins[i].name))
+			which = i;
+	reads = plugins[which].read;
+	/* Without .about, which would go to stderr. */
+	return (struct cni_plugin){.name = plugins[which].name,
+				   .add = add,
+				   .check = check,
+				   .del = check,
+				   .gc = check,
+				   .status = check};
+}
+
+static char *var(const char *name, struct span value)
+{
+	auto_free char *text = text_of(value);
+
+	return xasprintf("%s=%s", name, text);
+}
+
+/* A namespace is never opened: the override keeps the protocol from comparing it with ours. */
+static void make_env(struct feed *f, struct span verb, char *env[static ENV])
+{
+	size_t n = 0;
+
+	env[n++] = var("UNIRAIL_ROOT", span_of(fuzz_root_path()));
+	env[n++] = var("CNI_COMMAND", verb);
+	env[n++] = var("CNI_CONTAINERID", feed_line(f));
+	env[n++] = var("CNI_IFNAME", feed_line(f));
+	env[n++] = var("CNI_ARGS", feed_line(f));
+	env[n++] = var("CNI_PATH", span_of("/opt/cni/bin"));
+	env[n++] = var("CNI_NETNS", span_of("/run/netns/not-there"));
+	env[n++] = var("CNI_NETNS_OVERRIDE", span_of("1"));
+	env[n] = NULL;
+}
+
+/* What a runtime is told is JSON; a failure has a code and words. */
+static void check_answer(int status, const struct buf *out, const char *verb)
+{
+	auto_json struct json_doc *d = NULL;
+	int64_t code = 0;
+
+	must(status == 0 || status == 1);
+	must(!out->over);
+	if (status == 0 && out->len == 0)
+		return;
+	if (json_parse(&d, buf_span(out), OUT_MAX, NULL) < 0)
+		fuzz_fail(out->p, status, "is JSON");
+	must(json_kind(json_root(d)) == JSON_OBJECT);
+	if (status == 0) {
+		must(json_get(json_root(d), "cniVersion"));
+		must(!strcmp(verb, "ADD") || !strcmp(verb, "VERSION"));
+		return;
+	}
+	must(json_int(json_get(json_root(d), "code"), &code) == 0 && code > 0);
+	must(json_string(json_get(json_root(d), "msg")) &&
+	     *json_string(json_get(json_root(d), "msg")));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct feed f = {data, size};
+	struct span verb = feed_line(&f), name;
+	struct cni_plugin p;
+	struct buf out;
+	char *env[ENV];
+
+	log_threshold = LOG_NONE;
+	if (!span_cut(&verb, ' ', &name))
+		name = span_of("");
+	p = pick(name);
+	make_env(&f, verb.p ? verb : span_of(""), env);
+	buf_init(&out, OUT_MAX);
+	check_answer(cni_run_with(&p, env, feed_rest(&f), &out), &out,
+		     cni_env_get(env, "CNI_COMMAND"));
+	buf_done(&out);
+	for (size_t i = 0; env[i]; i++)
+		free(env[i]);
+	return 0;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pool files, and what is chosen from them. First line: "ini" or "json", then "4", "6" or nothing
+ * for the family that is asked for. Second line: names or wildcards, with commas. Third line: one
+ * letter a usable address, in order: what is known of it. The rest is the file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fuzz.h"
+#include "ipam/select.h"
+
+enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
+
+static int ini_fd, json_fd;
+
+static int make(const char *dir, const char *file)
+{
+	struct err e = ERR_INIT;
+	int fd;
+
+	must(dir_make(fuzz_root(), dir, 0755, &e) == 0);
+	fd = file_open(fuzz_root(), file, O_RDWR | O_CREAT, 0644, &e);
+	must(fd >= 0);
+	return fd;
+}
+
+static void once(void)
+{
+	if (ini_fd)
+		return;
+	log_threshold = LOG_NONE;
+	ini_fd = make("/ini", "/ini/a.conf");
+	json_fd = make("/json", "/json/a.json");
+}
+
+static void write_file(int fd, struct span text)
+{
+	must(ftruncate(fd, 0) == 0);
+	must(pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n);
+}
+
+/* --- what must hold of any set of pools --- */
+
+static void check_ranges(const struct pool *p, const struct ip_set *s)
+{
+	must(s->n == 0 || s->family == p->family);
+	for (size_t i = 0; i < s->n; i++) {
+		must(ipnet_contains(&p->subnet, &s->v[i].first));
+		must(ipnet_contains(&p->subnet, &s->v[i].last));
+		must(ip_cmp(&s->v[i].first, &s->v[i].last) <= 0);
+	}
+}
+
+static void check_usable(const struct pool *p, const struct ip_set *reserved)
+{
+	struct ipaddr a;
+
+	must(!ip_set_meets(&p->usable, reserved, &a));
+	for (size_t i = 0; i < p->usable.n; i++) {
+		must(ip_set_has(&p->ips, &p->usable.v[i].first));
+		must(ip_set_has(&p->ips, &p->usable.v[i].last));
+	}
+	must(ip_set_count(&p->usable) <= ip_set_count(&p->ips));
+}
+
+static void check_pool(const struct pool_set *s, const struct pool *p)
+{
+	must(p->family == 4 || p->family == 6);
+	must(p->subnet.ip.family == p->family && !ipnet_has_host_bits(&p->subnet));
+	must(*p->name && strlen(p->name) <= POOL_NAME_MAX && !strpbrk(p->name, "*?[/ \n"));
+	must(p->rest_ms >= -1 && p->rest_ms <= POOL_REST_MAX_MS);
+	must(pool_find(s, p->name) == p);
+	check_ranges(p, &p->ips);
+	check_ranges(p, &p->usable);
+	check_usable(p, p->family == 4 ? &s->reserved4 : &s->reserved6);
+	if (p->gateway.family)
+		must(ipnet_contains(&p->subnet, &p->gateway) && !ip_set_has(&p->ips, &p->gateway));
+	for (size_t i = 0; i < p->n_routes; i++)
+		must(p->routes[i].dst.len > 0 && ipnet_contains(&p->subnet, &p->routes[i].gw));
+}
+
+static void check_set(const struct pool_set *s)
+{
+	struct ipaddr a;
+
+	must(s->rest_ms >= 0 && s->rest_ms <= POOL_REST_MAX_MS);
+	must(s->quarantine_ms >= 0 && s->quarantine_ms <= POOL_QUARANTINE_MAX_MS);
+	for (size_t i = 0; i < s->n; i++) {
+		check_pool(s, &s->v[i]);
+		for (size_t k = 0; k < i && s->v[k].family == s->v[i].family; k++)
+			must(!ip_set_meets(&s->v[i].ips, &s->v[k].ips, &a));
+	}
+}
+
+/* --- choosing --- */
+
+struct scene {
+	struct pool_set set;
+	struct lease_table leases;
+	struct select_facts facts;
+	char *words;
+	const char *names[NAMES_MAX];
+	size_t n_names;
+	struct ipam_ask asks[ASKS];
+};
+
+static struct lease lease_of(char letter)
+{
+	struct lease l = LEASE_INIT;
+
+	l.at_ms = NOW - 1000 * (letter & 15);
+	l.container_id = letter & 16 ? "c1" : "c2";
+	l.ifname = "net1";
+	l.pod_namespace = "default";
+	l.pod_name = "a";
+	l.state = (enum lease_state)((letter >> 5 & 7) % (LEASE_ADOPTED + 1));
+	l.sticky = l.state == LEASE_KEPT;
+	return l;
+}
+
+static void put_leases(struct scene *s, struct span letters)
+{
+	size_t used = 0;
+
+	if (letters.n > LEASES_MAX)
+		letters.n = LEASES_MAX;
+	for (size_t i = 0; i < s->set.n && used < letters.n; i++) {
+		const struct pool *p = &s->set.v[i];
+		struct ipaddr a, next;
+
+		for (bool any = ip_set_next(&p->usable, NULL, &a); any && used < letters.n;
+		     any = ip_add(&a, 1, &next) && ip_set_next(&p->usable, &next, &a)) {
+			struct lease l = lease_of(letters.p[used++]);
+
+			l.address = (struct ipnet){a, p->subnet.len};
+			l.pool = p->name;
+			if (letters.p[used - 1] != '.')
+				lease_put(&s->leases, &l);
+		}
+	}
+}
+
+static void make_asks(struct scene *s, struct span line, char family)
+{
+	static const char *const ifnames[ASKS] = {"net1", "net2", "net3"};
+
+	s->words = text_of(line);
+	for (char *at = s->words; at && s->n_names < NAMES_MAX;) {
+		s->names[s->n_names++] = at;
+		at = strchr(at, ',');
+		if (at)
+			*at++ = '\0';
+	}
+	for (size_t i = 0; i < ASKS; i++) {
+		struct ipam_ask *a = &s->asks[i];
+
+		a->who = (struct ipam_owner){.container_id = "c1",
+					     .ifname = ifnames[i],
+					     .pod_namespace = "default",
+					     .pod_name = "a",
+					     .pod_uid = "u"};
+		a->sticky = i == 2;
+		if (family == '4') {
+			a->pools4 = s->names;
+			a->n_pools4 = s->n_names;
+		} else if (family == '6') {
+			a->pools6 = s->names;
+			a->n_pools6 = s->n_names;
+		}
+	}
+}
+
+static bool held_by_other(const struct scene *s, const struct select_pick *p)
+{
+	const struct lease *l = lease_find(&s->leases, &p->address.ip);
+	const struct ipam_owner *who = &s->asks[p->ask].who;
+
+	return l && (l->state == LEASE_USED || l->state == LEASE_ADOPTED) &&
+	       !lease_is(l, who->container_id, who->ifname);
+}
+
+static void check_picks(const struct scene *s, const struct decision *d)
+{
+	for (size_t i = 0; i < d->n_picks; i++) {
+		const struct select_pick *p = &d->picks[i];
+
+		must(p->ask < ASKS && !held_by_other(s, p));
+		must(p->was_there || (p->pool && ip_set_has(&p->pool->usable, &p->address.ip)));
+		must(!p->pool || p->address.len == p->pool->subnet.len);
+		for (size_t k = 0; k < i; k++)
+			must(!ip_eq(&p->address.ip, &d->picks[k].address.ip));
+	}
+}
+
+/* What was granted is granted again to those who ask again, and nothing changes. */
+static void check_again(struct scene *s, const struct decision *first)
+{
+	struct decision d = {0};
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < first->n_changes; i++)
+		lease_put(&s->leases, &first->changes[i]);
+	if (select_addresses(&s->facts, s->asks, ASKS, &d, &e) < 0)
+		fuzz_fail(e.text, 0, "the same again is refused");
+	must(d.n_picks == first->n_picks);
+	for (size_t i = 0; i < d.n_picks; i++)
+		must(d.picks[i].was_there &&
+		     ip_eq(&d.picks[i].address.ip, &first->picks[i].address.ip));
+	decision_done(&d);
+}
+
+static void choose(struct scene *s)
+{
+	struct decision d = {0};
+	struct err e = ERR_INIT;
+
+	s->facts = (struct select_facts){
+		.pools = &s->set, .leases = &s->leases, .node = "node1", .now_ms = NOW};
+	if (fuzz_refused(select_addresses(&s->facts, s->asks, ASKS, &d, &e), &e))
+		return;
+	check_picks(s, &d);
+	check_again(s, &d);
+	decision_done(&d);
+}
+
+static void check_wildcard(const struct scene *s)
+{
+	for (size_t i = 0; i < s->n_names; i++) {
+		int r = wildcard_match(s->names[i], "rail0");
+
+		must(r == 0 || r == 1 || r == -EINVAL);
+		if (!strpbrk(s->names[i], "*?[\\"))
+			must(r == (strcmp(s->names[i], "rail0") == 0));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct feed f = {data, size};
+	struct span kind = feed_line(&f), names = feed_line(&f), letters = feed_line(&f);
+	bool json = span_has_prefix(kind, "json");
+	struct scene s = {0};
+	struct err e = ERR_INIT;
+
+	once();
+	write_file(json ? json_fd : ini_fd, feed_rest(&f));
+	make_asks(&s, names, kind.n > 3 ? kind.p[kind.n - 1] : 0);
+	check_wildcard(&s);
+	if (!fuzz_refused(pool_set_load(fuzz_root(), json ? "/json" : "/ini", &s.set, &e), &e)) {
+		check_set(&s.set);
+		put_leases(&s, letters);
+		choose(&s);
+	}
+	pool_set_done(&s.set);
+	lease_table_done(&s.leases);
+	free(s.words);
+	return 0;
+}

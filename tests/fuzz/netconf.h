@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FUZZ_NETCONF_H
+#define UNIRAIL_TESTS_FUZZ_NETCONF_H
+
+/* What of each plugin's verbs is pure: reading the configuration, deciding, writing results. */
+
+#include "cni/coordinator.h"
+#include "fuzz.h"
+
+typedef int netconf_read(struct cni_call *c, struct cni_result *out, struct err *e);
+
+/* netconf_ipam.c */
+netconf_read netconf_host_local, netconf_static, netconf_spiderpool, netconf_whereabouts;
+/* The IPAM that the call's configuration names, appended to out. */
+int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
+
+/* netconf_rail.c */
+netconf_read netconf_macvlan, netconf_ipvlan, netconf_vlan, netconf_host_device;
+void netconf_check_rail(const struct rail_conf *c);
+
+/* netconf_meta.c */
+netconf_read netconf_tuning, netconf_sbr, netconf_ifacer;
+
+/* netconf_plan.c: the coordinator, and its plan for net1 of a pod that has eth0. */
+netconf_read netconf_coordinator;
+int netconf_plan(const struct co_conf *c, struct err *e);
+
+/* netconf_aio.c */
+netconf_read netconf_all_in_one;
+
+#endif
