@@ -397,12 +397,12 @@ void api_check(struct api_call *c, struct ipam *store)
 	struct json_out o;
 	size_t n = 0;
 
+	buf_init(&b, API_ANSWER_MAX);
 	if (ipam_held(store, p->container_id, NULL, &g, &n, &e) < 0) {
 		api_fail_object(c, &e);
 		return;
 	}
 	group(g, n);
-	buf_init(&b, API_ANSWER_MAX);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	jo_key(&o, "rails");

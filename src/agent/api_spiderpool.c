@@ -157,6 +157,7 @@ void api_add(struct api_call *c, struct ipam *store)
 	size_t n = 0;
 	int r = no_match(p, &e);
 
+	buf_init(&b, API_ANSWER_MAX);
 	if (r == 0)
 		r = ipam_allocate(store, &ask, 1, &g, &n, &e);
 	if (r < 0) {
@@ -164,7 +165,6 @@ void api_add(struct api_call *c, struct ipam *store)
 		api_fail_string(c, &e);
 		return;
 	}
-	buf_init(&b, API_ANSWER_MAX);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	api_put_grants(&o, g, n, 0, ipam_pools(store));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: read, hand over, write, again. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -190,9 +191,12 @@ const struct http1_msg *http_request_msg(const struct http_request *q)
 	return &q->msg;
 }
 
+/* The loop may not have come to the event yet. */
 bool http_request_is_gone(const struct http_request *q)
 {
-	return q->fd < 0;
+	struct pollfd p = {q->fd, 0, 0};
+
+	return q->fd < 0 || (poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR));
 }
 
 static void log_answer(const struct http_request *c, int status)

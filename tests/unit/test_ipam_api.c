@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routes, to the byte, and what happens to the store behind them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/ipam_api.h"
+#include "agent_lab.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+static struct ipam_lab lab;
+static pid_t server;
+
+#define POOLS                                                                                      \
+	"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.12\ngateway=10.0.0.1\n"                \
+	"route=10.9.0.0/16 via 10.0.0.2\ndefault=yes\n"                                            \
+	"[pool b]\nsubnet=10.0.1.0/24\nips=10.0.1.10-10.0.1.19\n"                                  \
+	"[pool six]\nsubnet=fd00::/64\nips=fd00::10-fd00::ff\ngateway=fd00::1\n"
+
+static void serve(void (*more)(struct ipam_api_conf *c))
+{
+	if (server)
+		al_stop(server);
+	server = al_serve_ipam(&lab, NULL, more);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	lab.paths.now_ms = NULL;
+	il_pools(&lab, POOLS);
+	server = 0;
+	serve(NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	al_stop(server);
+	il_drop(&lab);
+	return 0;
+}
+
+static void expect(const char *method, const char *path, const char *body, int status,
+		   const char *answer)
+{
+	auto_free char *target = xasprintf("/v1/%s", path);
+
+	al_expect(&lab, method, target, body, status, answer);
+}
+
+static size_t records(const char *state)
+{
+	auto_ipam struct ipam *i = il_open(&lab);
+	auto_free struct ipam_record *v = NULL;
+	size_t n = 0, count = 0;
+
+	assert_int_equal(ipam_records(i, &v, &n, NULL), 0);
+	for (size_t k = 0; k < n; k++)
+		count += strcmp(v[k].state, state) == 0;
+	return count;
+}
+
+#define POD "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\""
+#define ARGS(id, ifname)                                                                           \
+	"{\"containerID\":\"" id "\",\"ifName\":\"" ifname "\",\"netNamespace\":\"/n\"," POD "}"
+
+/* --- Spiderpool's --- */
+
+static void test_silent_routes(void **state)
+{
+	static const char *const get[] = {"ipam/healthy", "runtime/startup", "runtime/readiness",
+					  "runtime/liveness"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(get); i++)
+		expect("GET", get[i], NULL, 200, "");
+	expect("POST", "ipam/ips", NULL, 200, "");
+}
+
+static void test_add_and_del(void **state)
+{
+	static const char *const answer =
+		"{\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":\"10.0.0.1\",\"ipPool\":\"a\","
+		"\"nic\":\"eth0\",\"version\":4}],\"routes\":[{\"dst\":\"10.9.0.0/16\","
+		"\"gw\":\"10.0.0.2\",\"ifName\":\"eth0\"},{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\","
+		"\"ifName\":\"eth0\"}]}\n";
+
+	(void)state;
+	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
+	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
+	assert_int_equal(records("used"), 1);
+	expect("DELETE", "ipam/ip", ARGS("c1", "net1"), 200, "");
+	assert_int_equal(records("used"), 1);
+	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
+	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
+	assert_int_equal(records("used"), 0);
+}
+
+/* The original gives the second interface of a pod the first one's address. */
+static void test_second_interface(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
+	assert_has(answer, "\"10.0.0.11/24\"");
+	assert_int_equal(records("used"), 2);
+	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_pools_and_flags(void **state)
+{
+	(void)state;
+	il_write(&lab, "/pools/s.conf",
+		 "[settings]\nconflict_detection=yes\ngateway_detection=yes\n");
+	serve(NULL);
+	expect("POST", "ipam/ip",
+	       "{\"cleanGateway\":true,\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"b\"],"
+	       "\"defaultIPv6IPPool\":[\"six\"],\"ifName\":\"net1\",\"matchMasterSubnet\":false,"
+	       "\"netNamespace\":\"\"," POD "}",
+	       200,
+	       "{\"ips\":[{\"address\":\"10.0.1.10/24\",\"enableGatewayDetection\":true,"
+	       "\"enableIPConflictDetection\":true,\"ipPool\":\"b\",\"nic\":\"net1\",\"version\":4},"
+	       "{\"address\":\"fd00::10/64\",\"enableGatewayDetection\":true,"
+	       "\"enableIPConflictDetection\":true,\"gateway\":\"fd00::1\",\"ipPool\":\"six\","
+	       "\"nic\":\"net1\",\"version\":6}],\"routes\":[]}\n");
+	/* null is absent, and keys match without case, as in Go */
+	expect("POST", "ipam/ip",
+	       "{\"CONTAINERID\":\"c2\",\"defaultIPv4IPPool\":null,\"ifname\":\"n\","
+	       "\"netNamespace\":\"\",\"unknown\":1," POD "}",
+	       200,
+	       "{\"ips\":[{\"address\":\"10.0.0.10/24\",\"enableGatewayDetection\":true,"
+	       "\"enableIPConflictDetection\":true,\"gateway\":\"10.0.0.1\",\"ipPool\":\"a\","
+	       "\"nic\":\"n\",\"version\":4}],\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\","
+	       "\"ifName\":\"n\"},{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\",\"ifName\":\"n\"}]}\n");
+}
+
+static void test_failures_are_strings(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
+			"{\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"nope\"],\"ifName\":\"n\","
+			"\"netNamespace\":\"\"," POD "}");
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "\r\n\r\n\"");
+	assert_has(answer, "nope");
+	assert_has(answer, "\"\n");
+	free(take(answer));
+	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
+			"{\"containerID\":\"c1\",\"matchMasterSubnet\":true,\"ifName\":\"n\","
+			"\"netNamespace\":\"\"," POD "}");
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "\"matchMasterSubnet: ");
+}
+
+#define MISSING(field) "{\"code\":602,\"message\":\"" field " in body is required\"}"
+
+static void test_missing_fields(void **state)
+{
+	static const struct {
+		const char *method, *path, *body, *answer;
+	} v[] = {
+		{"POST", "ipam/ip", NULL, MISSING("ipam-add-args")},
+		{"DELETE", "ipam/ip", NULL, MISSING("ipam-del-args")},
+		{"DELETE", "ipam/ips", NULL, MISSING("ipam-batch-del-args")},
+		{"GET", "coordinator/config", NULL, MISSING("get-coordinator-config")},
+		/* the alphabet's first */
+		{"POST", "ipam/ip", "{}", MISSING("containerID")},
+		{"POST", "ipam/ip", "{\"containerID\":\"c\"}", MISSING("ifName")},
+		{"POST", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":null}", MISSING("ifName")},
+		{"POST", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":\"i\"}",
+		 MISSING("netNamespace")},
+		{"POST", "ipam/ip",
+		 "{\"containerID\":\"c\",\"ifName\":\"i\",\"netNamespace\":\"\"}",
+		 MISSING("podName")},
+		{"DELETE", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":\"i\"}",
+		 MISSING("podName")},
+		{"DELETE", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":\"i\",\"podName\":\"\"}",
+		 MISSING("podNamespace")},
+		{"DELETE", "ipam/ips",
+		 "{\"containerID\":\"c\",\"podName\":\"\",\"podNamespace\":\"\"}",
+		 MISSING("podUID")},
+		{"POST", "ipam/ip", ARGS("", "eth0"),
+		 "{\"code\":604,\"message\":\"containerID in body should be at least 1 chars "
+		 "long\"}"},
+		{"POST", "unirail/pods/plan", "{}", MISSING("containerID")},
+		{"POST", "unirail/pods/release", "{}", MISSING("containerID")},
+		{"POST", "unirail/networks/gc", "{\"network\":\"n\"}", MISSING("valid")},
+		{"GET", "workloadendpoint", NULL,
+		 "{\"code\":602,\"message\":\"podName in query is required\"}"},
+		{"GET", "workloadendpoint?podName=p&podNamespace=", NULL,
+		 "{\"code\":602,\"message\":\"podNamespace in query is required\"}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		expect(v[i].method, v[i].path, v[i].body, 422, v[i].answer);
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_malformed_bodies(void **state)
+{
+	static const char *const bad[] = {
+		"{",
+		"[]",
+		"\"x\"",
+		"null",
+		"{\"containerID\":5}",
+		"{\"containerID\":\"a\"}}",
+		"{\"containerID\":\"c\",\"defaultIPv4IPPool\":[1]}",
+		"\xff",
+		"{\"containerID\":\"\\u0000\"}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		auto_free char *answer = al_ask(&lab, "POST", "/v1/ipam/ip", bad[i]);
+
+		assert_has(answer, "HTTP/1.1 400 Bad Request");
+		assert_has(answer,
+			   "{\"code\":400,\"message\":\"parsing ipam-add-args body from \\\"\\\" "
+			   "failed, because ");
+	}
+}
+
+static void test_wrong_places(void **state)
+{
+	auto_free char *answer = NULL;
+	int fd;
+
+	(void)state;
+	al_expect(&lab, "GET", "/v2/x?y", NULL, 404,
+		  "{\"code\":404,\"message\":\"path /v2/x was not found\"}");
+	al_expect(&lab, "GET", "/v1/ipam/healthy/", NULL, 404,
+		  "{\"code\":404,\"message\":\"path /v1/ipam/healthy/ was not found\"}");
+	answer = al_ask(&lab, "PUT", "/v1/ipam/ip", "{}");
+	assert_has(answer, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST,DELETE\r\n");
+	assert_has(answer,
+		   "{\"code\":405,\"message\":\"method PUT is not allowed, but [POST,DELETE] "
+		   "are\"}");
+	free(take(answer));
+	fd = al_connect(&lab);
+	al_send(fd, "POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "
+		    "text/plain\r\nContent-Length: 2\r\n\r\n{}");
+	answer = al_read(fd, NULL);
+	close(fd);
+	assert_has(answer, "HTTP/1.1 415 ");
+	assert_has(answer,
+		   "{\"code\":415,\"message\":\"unsupported media type \\\"text/plain\\\", only "
+		   "[application/json] are allowed\"}");
+	al_expect(&lab, "OPTIONS", "*", NULL, 400,
+		  "{\"code\":400,\"message\":\"the request's target is no path\"}");
+}
+
+static void test_endpoint(void **state)
+{
+	(void)state;
+	expect("GET", "workloadendpoint?podNamespace=ns&podName=p", NULL, 404,
+	       "\"SpiderEndpoint not found for pod ns/p\"\n");
+	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+		    "{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
+		    "\"defaultIPv4IPPool\":[\"b\"],\"defaultIPv6IPPool\":[\"six\"]},"
+		    "{\"ifName\":\"net1\"}]}"));
+	expect("GET", "workloadendpoint?podNamespace=n%73&podName=p", NULL, 200,
+	       "{\"interfaces\":[{\"interface\":\"eth0\",\"ipv4\":\"10.0.1.10/24\",\"ipv4Pool\":\"b\","
+	       "\"ipv6\":\"fd00::10/64\",\"ipv6Gateway\":\"fd00::1\",\"ipv6Pool\":\"six\",\"routes\":["
+	       "{\"dst\":\"::/0\",\"gw\":\"fd00::1\",\"ifName\":\"eth0\"}]},{\"interface\":\"net1\","
+	       "\"ipv4\":\"10.0.0.10/24\",\"ipv4Gateway\":\"10.0.0.1\",\"ipv4Pool\":\"a\",\"routes\":["
+	       "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"},"
+	       "{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\",\"ifName\":\"net1\"}]}],"
+	       "\"node\":\"node1\",\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
+	expect("GET", "workloadendpoint?podNamespace=%0g&podName=p", NULL, 400,
+	       "\"the query is malformed\"\n");
+}
+
+static void test_coordinator(void **state)
+{
+	(void)state;
+	expect("GET", "coordinator/config", "{\"podName\":\"p\",\"podNamespace\":\"ns\"}", 200,
+	       "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"auto\",\"overlayPodCIDR\":[],"
+	       "\"policyRoutes\":[],\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}\n");
+	il_write(&lab, "/etc/agent.conf", "[coordinator]\nmode=underlay\n");
+	serve(NULL);
+	expect("GET", "coordinator/config", "{}", 200,
+	       "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"underlay\",\"overlayPodCIDR\":[],"
+	       "\"policyRoutes\":[],\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}\n");
+}
+
+static void no_conflict_ips(struct ipam_api_conf *c)
+{
+	c->no_release_conflict_ips = true;
+}
+
+#define CONFLICT "{\"containerID\":\"c1\"," POD ",\"isReleaseConflictIPs\":true}"
+
+static void test_release_of_conflicts(void **state)
+{
+	(void)state;
+	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+		    "{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
+		    "\"sticky\":true}]}"));
+	expect("DELETE", "ipam/ips", CONFLICT, 522,
+	       "\"forbid releasing IPs for stateful workload \"\n");
+	assert_int_equal(records("used"), 1);
+	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
+	assert_int_equal(records("sticky"), 1);
+	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
+	serve(no_conflict_ips);
+	expect("DELETE", "ipam/ips", CONFLICT, 521,
+	       "\"forbid releasing IPs for stateless workload\"\n");
+	serve(NULL);
+	expect("DELETE", "ipam/ips", CONFLICT, 200, "");
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_broken_pools(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=11.0.0.1\n");
+	serve(NULL);
+	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "rails.conf:");
+	free(take(answer));
+	answer = al_ask(&lab, "GET", "/v1/runtime/readiness", NULL);
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "rails.conf:");
+	expect("GET", "runtime/liveness", NULL, 200, "");
+	/* Giving back needs no pools. */
+	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
+	il_pools(&lab, POOLS);
+	assert_int_equal(records("used"), 0);
+}
+
+/* --- ours --- */
+
+#define RAIL(name, pool) "{\"ifName\":\"" name "\",\"defaultIPv4IPPool\":[\"" pool "\"]}"
+#define PLAN(id, rails)	 "{\"containerID\":\"" id "\"," POD ",\"rails\":[" rails "]}"
+#define TWO(fresh)                                                                                 \
+	"{\"rails\":[{\"ifName\":\"net1\",\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":"     \
+	"\"10.0.0.1\",\"ipPool\":\"a\",\"nic\":\"net1\",\"version\":4}],\"routes\":[{\"dst\":"     \
+	"\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"},{\"dst\":\"0.0.0.0/0\",\"gw\":"  \
+	"\"10.0.0.1\",\"ifName\":\"net1\"}],\"fresh\":" fresh                                      \
+	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false},"                  \
+	"{\"ifName\":\"net2\",\"ips\":[{\"address\":\"10.0.1.10/24\",\"ipPool\":\"b\",\"nic\":"    \
+	"\"net2\",\"version\":4}],\"routes\":[],\"fresh\":" fresh                                  \
+	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false}]}"
+
+static void test_plan_check_release(void **state)
+{
+	(void)state;
+	expect("POST", "unirail/pods/plan", PLAN("c1", RAIL("net1", "a") "," RAIL("net2", "b")),
+	       200, TWO("true"));
+	expect("POST", "unirail/pods/plan", PLAN("c1", RAIL("net1", "a") "," RAIL("net2", "b")),
+	       200, TWO("false"));
+	expect("POST", "unirail/pods/check", "{\"containerID\":\"c1\"}", 200, TWO("false"));
+	expect("POST", "unirail/pods/check", "{\"containerID\":\"c1\",\"rails\":[\"net9\"]}", 200,
+	       "{\"rails\":[]}");
+	expect("POST", "unirail/pods/check", "{\"containerID\":\"c2\"}", 200, "{\"rails\":[]}");
+	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\",\"rails\":[\"net2\"]}", 200,
+	       "{\"released\":1}");
+	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\"}", 200, "{\"released\":1}");
+	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\"}", 200, "{\"released\":0}");
+}
+
+static void test_plan_is_all_or_nothing(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	/* pool a has three */
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+			PLAN("c1",
+			     RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL("net3", "a") "," RAIL(
+				     "net4", "a") "," RAIL("net5", "a")));
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "{\"code\":11,\"message\":");
+	assert_has(answer, "'a'");
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_dry_run(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	expect("POST", "unirail/pods/plan",
+	       "{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[{\"ifName\":\"a\"}]}", 200,
+	       "{\"rails\":[]}");
+	assert_int_equal(records("used"), 0);
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+			"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a",
+										   "none") "]}");
+	assert_has(answer, "{\"code\":7,");
+}
+
+static void test_plan_wishes(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+			PLAN("c1",
+			     "{\"ifName\":\"n\",\"network\":\"net\",\"addresses\":[\"10.0.1.15\"],"
+			     "\"defaultIPv4IPPool\":[\"*\"],\"matchMasterSubnet\":true,"
+			     "\"master\":\"eth0\",\"masterAddresses\":[\"10.0.1.2/24\"],"
+			     "\"cleanGateway\":true,\"sticky\":true}"));
+	assert_has(answer, "\"address\":\"10.0.1.15/24\"");
+	expect("POST", "unirail/networks/gc", "{\"network\":\"net\",\"valid\":[]}", 200,
+	       "{\"released\":1}");
+	assert_int_equal(records("sticky"), 1);
+}
+
+static void test_plans_that_are_refused(void **state)
+{
+	static const struct {
+		const char *body, *words;
+		int status;
+	} bad[] = {
+		{"{\"containerID\":\"c\",\"rails\":[]}", "1 to 64 items", 422},
+		{"{\"containerID\":\"c\"}", "1 to 64 items", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{}]}", "rails.ifName in body is required", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"\"}]}", "at least 1 chars", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\"},{\"ifName\":\"a\"}]}",
+		 "'a' in body is there twice", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\",\"addresses\":[\"x\"]}]}",
+		 "rails.addresses in body: 'x' is not an address", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\",\"masterAddresses\":[\"1\"]}]}",
+		 "rails.masterAddresses in body: '1'", 422},
+		{"{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"a\",\"stickyy\":true}]}",
+		 "did you mean 'sticky'", 400},
+		{"{\"containerID\":\"c\",\"rails\":{}}", "plan.rails", 400},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		auto_free char *answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
+
+		assert_has(answer, bad[i].words);
+		assert_int_equal(atoi(answer + 9), bad[i].status);
+	}
+	assert_int_equal(records("used"), 0);
+}
+
+static void test_done(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
+	/* Somebody else's report, or one too late, takes nothing away. */
+	expect("POST", "unirail/pods/done",
+	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
+	       "{\"quarantined\":0}");
+	assert_int_equal(records("used"), 1);
+	expect("POST", "unirail/pods/done",
+	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
+	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"}]}",
+	       200, "{\"quarantined\":1}");
+	assert_int_equal(records("quarantined"), 1);
+	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
+	assert_has(answer, "\"10.0.0.11/24\"");
+}
+
+static void test_gc(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		auto_free char *body =
+			xasprintf("{\"containerID\":\"c%d\",\"rails\":[{\"ifName\":\"net1\","
+				  "\"network\":\"n%d\"}]}",
+				  i, i / 2);
+
+		free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", body));
+	}
+	expect("POST", "unirail/networks/gc",
+	       "{\"network\":\"n0\",\"valid\":[{\"containerID\":\"c1\",\"ifName\":\"net1\"}]}", 200,
+	       "{\"released\":1}");
+	assert_int_equal(records("used"), 2);
+	expect("POST", "unirail/networks/gc", "{\"network\":\"n0\",\"valid\":[]}", 200,
+	       "{\"released\":1}");
+	expect("POST", "unirail/networks/gc", "{\"network\":\"n1\",\"valid\":null}", 422,
+	       MISSING("valid"));
+	assert_int_equal(records("used"), 1);
+}
+
+/* --- turns at the store --- */
+
+static void test_store_is_busy(void **state)
+{
+	struct ipam *held = il_open(&lab);
+	auto_free char *answer = NULL;
+	int fd = al_connect(&lab);
+
+	(void)state;
+	al_send_request(fd, "POST", "/v1/ipam/ip", ARGS("c1", "eth0"));
+	/* The others do not wait with it. */
+	for (int i = 0; i < 20; i++)
+		expect("GET", "ipam/healthy", NULL, 200, "");
+	ipam_close(held);
+	answer = al_read(fd, NULL);
+	close(fd);
+	assert_has(answer, "10.0.0.10/24");
+}
+
+static void test_caller_that_is_gone_gets_nothing(void **state)
+{
+	struct ipam *held = il_open(&lab);
+	int add, del;
+
+	(void)state;
+	ipam_close(held);
+	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	held = il_open(&lab);
+	add = al_connect(&lab);
+	del = al_connect(&lab);
+	al_send_request(add, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
+	al_send_request(del, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
+	expect("GET", "ipam/healthy", NULL, 200, "");
+	close(add);
+	close(del);
+	expect("GET", "ipam/healthy", NULL, 200, "");
+	ipam_close(held);
+	/* What is given back is given back, whoever hears of it. */
+	for (int i = 0; i < 100 && records("used") > 0; i++)
+		usleep(10000);
+	assert_int_equal(records("used"), 0);
+	assert_int_equal(records("resting"), 1);
+}
+
+static void test_damaged_journal(void **state)
+{
+	auto_free char *answer = NULL;
+
+	(void)state;
+	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
+	assert_has(answer, "HTTP/1.1 500 ");
+	assert_has(answer, "{\"code\":5,\"message\":\"journal ");
+	free(take(answer));
+	answer = al_ask(&lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
+	assert_has(answer, "\r\n\r\n\"journal ");
+	expect("GET", "ipam/healthy", NULL, 200, "");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_silent_routes),
+		TEST(test_add_and_del),
+		TEST(test_second_interface),
+		TEST(test_pools_and_flags),
+		TEST(test_failures_are_strings),
+		TEST(test_missing_fields),
+		TEST(test_malformed_bodies),
+		TEST(test_wrong_places),
+		TEST(test_endpoint),
+		TEST(test_coordinator),
+		TEST(test_release_of_conflicts),
+		TEST(test_broken_pools),
+		TEST(test_plan_check_release),
+		TEST(test_plan_is_all_or_nothing),
+		TEST(test_dry_run),
+		TEST(test_plan_wishes),
+		TEST(test_plans_that_are_refused),
+		TEST(test_done),
+		TEST(test_gc),
+		TEST(test_store_is_busy),
+		TEST(test_caller_that_is_gone_gets_nothing),
+		TEST(test_damaged_journal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
