@@ -80,6 +80,10 @@ int file_temp_commit(struct file_temp *t, struct err *e);
 void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
+/* What a person typed, as an absolute path: a relative one counts from the working directory.
+ * NULL stays NULL; free() it. */
+char *path_absolute(const char *path);
+
 /* write(2) until done, EINTR and short writes handled. */
 int fd_write_all(int fd, const void *p, size_t n, struct err *e);
 int fd_read_all(int fd, size_t max, struct buf *into, struct err *e);

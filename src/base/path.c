@@ -61,6 +61,15 @@ int path_parent(const struct root *r, const char *path, char *base, int *dir)
 	return 0;
 }
 
+char *path_absolute(const char *path)
+{
+	char cwd[PATH_MAX];
+
+	if (!path || *path == '/' || !getcwd(cwd, sizeof(cwd)))
+		return path ? xstrdup(path) : NULL;
+	return xasprintf("%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path);
+}
+
 int path_sync_dir(int dir)
 {
 	/* fsync wants a descriptor that is not O_PATH. */

@@ -212,7 +212,9 @@ static int dispatch(struct pool_tool *t, const struct cmd *c, int argc, char **a
 
 static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
 {
-	const struct ipam_paths paths = {.pool_dir = t->o->pool_dir, .state_dir = t->o->state_dir};
+	auto_free char *pool_dir = path_absolute(t->o->pool_dir);
+	auto_free char *state_dir = path_absolute(t->o->state_dir);
+	const struct ipam_paths paths = {.pool_dir = pool_dir, .state_dir = state_dir};
 	bool check = strcmp(c->name, "check") == 0;
 	int r;
 

@@ -389,9 +389,30 @@ static void test_root(void **state)
 	assert_int_equal(r.fd, -1);
 }
 
+static void test_path_absolute(void **state)
+{
+	char cwd[4096];
+	char *a = path_absolute("/etc/x"), *b = path_absolute("pools"), *c;
+
+	(void)state;
+	assert_string_equal(a, "/etc/x");
+	assert_non_null(getcwd(cwd, sizeof(cwd)));
+	assert_memory_equal(b, cwd, strlen(cwd));
+	assert_string_equal(b + strlen(cwd), "/pools");
+	assert_null(path_absolute(NULL));
+	free(a);
+	free(b);
+	assert_int_equal(chdir("/"), 0);
+	c = path_absolute("pools");
+	assert_int_equal(chdir(cwd), 0);
+	assert_string_equal(c, "/pools");
+	free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_path_absolute),
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attr, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
