@@ -71,7 +71,10 @@ static bool emit_reverse(const struct co_step *s, struct nl_batch *b)
 	case CO_ADDR_ADD: addr_del(b, s->index, s->ifname, &s->net); return true;
 	case CO_NEIGH_ADD: neigh_del(b, s->index, s->ifname, &s->net.ip); return true;
 	case CO_ROUTE_ADD: route_del(b, &s->route); return true;
-	case CO_ROUTE_DEL: route_add(b, &s->route, ROUTE_EXCL_OK); return true;
+	case CO_ROUTE_DEL:
+		/* Not exclusive: in IPv6, another link's route of this prefix would shut it out. */
+		route_add(b, &s->route, ROUTE_CREATE);
+		return true;
 	case CO_RULE_ADD:
 		/* The host's is every pod's: release_rules(). */
 		if (s->side == CO_HOST)
