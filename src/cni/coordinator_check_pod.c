@@ -60,16 +60,6 @@ static bool wants_rule(const struct checking *k, int family)
 	return false;
 }
 
-static const struct rule *rule_from(const struct checking *k, const struct ipaddr *ip)
-{
-	struct ipnet src = ipnet_host(ip);
-
-	for (size_t i = 0; i < k->n_pod_rules; i++)
-		if (k->pod_rules[i].src.ip.family && ipnet_eq(&k->pod_rules[i].src, &src))
-			return &k->pod_rules[i];
-	return NULL;
-}
-
 static bool table_reaches(const struct checking *k, uint32_t table, int index,
 			  const struct ipnet *dst)
 {
@@ -183,27 +173,47 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	return check_way_to_node(k, r->table, r->family, e);
 }
 
+/* 1: a rule for the address leads where ADD meant it to; 0: there is no rule at all. sbr behind the
+ * coordinator adds rules of its own for the same address, with tables that are its own, too. */
+static int check_rules(const struct checking *k, const struct ipaddr *ip, struct err *e)
+{
+	struct ipnet src = ipnet_host(ip);
+	char text[IP_TEXT_MAX];
+	int ret = 0, r;
+
+	ip_str(ip, text);
+	for (size_t i = 0; i < k->n_pod_rules; i++) {
+		const struct rule *rule = &k->pod_rules[i];
+
+		if (!rule->src.ip.family || !ipnet_eq(&rule->src, &src))
+			continue;
+		r = check_table(k, rule, text, ret < 0 ? NULL : e);
+		if (r >= 0)
+			return 1;
+		ret = ret < 0 ? ret : r;
+	}
+	return ret;
+}
+
 static int check_tables(const struct checking *k, struct err *e)
 {
 	char ip[IP_TEXT_MAX];
-	int ret = 0;
 
-	for (size_t i = 0; ret >= 0 && i < k->n_ips; i++) {
+	for (size_t i = 0; i < k->n_ips; i++) {
 		int family = k->ips[i].family;
-		const struct rule *r = rule_from(k, &k->ips[i]);
+		int r = check_rules(k, &k->ips[i], e);
 
-		ip_str(&k->ips[i], ip);
-		if (!r && wants_rule(k, family))
-			return err_set(e, -ENOENT, "the pod has no rule 'from %s'", ip);
-		if (r)
-			ret = check_table(k, r, ip, e);
-		if (ret >= 0 && k->first) {
-			ret = check_way_to_node(k, TABLE_MAIN, family, e);
-			if (ret >= 0)
-				ret = check_way_to_node(k, CO_FIRST_NIC_TABLE + 1, family, e);
-		}
+		if (r == 0 && wants_rule(k, family))
+			return err_set(e, -ENOENT, "the pod has no rule 'from %s'",
+				       ip_str(&k->ips[i], ip));
+		if (r >= 0 && k->first)
+			r = check_way_to_node(k, TABLE_MAIN, family, e);
+		if (r >= 0 && k->first)
+			r = check_way_to_node(k, CO_FIRST_NIC_TABLE + 1, family, e);
+		if (r < 0)
+			return r;
 	}
-	return ret;
+	return 0;
 }
 
 static bool knows_host(const struct checking *k, int family)

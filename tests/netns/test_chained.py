@@ -75,6 +75,19 @@ def test_check_and_del(lab):
     lab.delete(c, pod, ifname="eth0", netns="")
 
 
+def test_check_of_the_coordinator_before_sbr(lab):
+    """Two rules for one address, and each has a table: either may stand first."""
+    lab.rail_pools()
+    c, pod = lab.rails(nets_of(lab, rail0=([], [{"type": "sbr"}]))), lab.pod()
+    c["prevResult"] = lab.add(c, pod, ifname="eth0")
+    own = [r for r in rules(pod.ns) if r[1] == "172.16.1.10"]
+    assert len(own) == 2
+    lab.ok("CHECK", c, pod, ifname="eth0")
+    for rule in own:
+        ip(pod.ns, "route", "flush", "table", rule[3], "dev", "net1")
+    lab.fail("CHECK", c, pod, ifname="eth0", words=["rail 'net1' (rail0)", "172.16.1.10", "no default route"])
+
+
 def test_damage_to_what_sbr_made(lab):
     lab.rail_pools()
     c, pod = lab.rails(nets_of(lab, coordinator=False, rail0=([{"type": "sbr"}], []))), lab.pod()
