@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ipvlan, vlan and host-device: netconfs, what the kernel is asked for, decisions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kern/uapi_link.h"
+
+#include "base/cleanup.h"
+#include "cni/attach.h"
+
+static struct err e;
+static struct json_doc *doc;
+
+static int read_text(const struct rail_kind *k, const char *text, struct rail_conf *c)
+{
+	json_free(doc);
+	doc = NULL;
+	err_clear(&e);
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	return k->read(&(struct rail_source){doc, json_get(json_root(doc), "defaults"),
+					     json_root(doc), NULL},
+		       c, &e);
+}
+
+static struct rail_conf conf(const struct rail_kind *k, const char *text)
+{
+	struct rail_conf c;
+
+	if (read_text(k, text, &c) < 0)
+		fail_msg("%s", e.text);
+	return c;
+}
+
+static void says(const char *word)
+{
+	if (!strstr(e.text, word))
+		fail_msg("'%s' is not in '%s'", word, e.text);
+}
+
+static void refused(const struct rail_kind *k, const char *text, enum err_kind kind,
+		    const char *word)
+{
+	struct rail_conf c;
+
+	assert_true(read_text(k, text, &c) < 0);
+	assert_int_equal(e.kind, kind);
+	says(word);
+}
+
+static void test_table_of_kinds(void **state)
+{
+	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "host-device"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+		const struct rail_kind *k = rail_kind_find(types[i]);
+
+		assert_non_null(k);
+		assert_string_equal(k->type, types[i]);
+		assert_int_equal(rail_kind_moves(k), k == &host_device_kind);
+	}
+	assert_null(rail_kind_find("coordinator"));
+	assert_null(rail_kind_find(""));
+}
+
+/* --- ipvlan --- */
+
+static void test_ipvlan_modes(void **state)
+{
+	static const struct {
+		const char *text;
+		uint16_t mode;
+		bool no_arp;
+	} all[] = {{"", IPVLAN_MODE_L2, false},
+		   {"l2", IPVLAN_MODE_L2, false},
+		   {"l3", IPVLAN_MODE_L3, true},
+		   {"l3s", IPVLAN_MODE_L3S, true}};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		struct link_spec s = LINK_SPEC_INIT;
+		struct rail_conf c;
+
+		snprintf(text, sizeof(text), "{\"Mode\":\"%s\"}", all[i].text);
+		c = conf(&ipvlan_kind, text);
+		ipvlan_kind.spec(&c, &s);
+		assert_int_equal(s.ipvlan_mode, all[i].mode);
+		assert_int_equal(c.no_arp, all[i].no_arp);
+		if (*all[i].text)
+			assert_string_equal(ipvlan_mode_name(all[i].mode), all[i].text);
+	}
+	refused(&ipvlan_kind, "{\"mode\":\"L2\"}", ERR_CONF, "unknown ipvlan mode: \"L2\"");
+	refused(&ipvlan_kind, "{\"mode\":\"bridge\"}", ERR_CONF, "l2, l3 or l3s");
+}
+
+static void test_ipvlan_conf(void **state)
+{
+	struct rail_conf c = conf(&ipvlan_kind,
+				  "{\"defaults\":{\"mtu\":4200,\"mode\":\"l3\"},\"master\":"
+				  "\"ens1\",\"mac\":\"x\",\"linkInContainer\":true}");
+	const struct link low = {.name = "ens1", .mtu = 1500};
+
+	(void)state;
+	/* MACs are not read, and no MTU is too large, as in the original */
+	assert_true(c.mtu == 4200 && c.in_container && !c.mac.len && c.ipvlan.mode == 1);
+	assert_string_equal(c.master, "ens1");
+	assert_null(ipvlan_kind.fits);
+	assert_true(vlan_kind.fits(&c, &low, &e) < 0);
+	assert_null(conf(&ipvlan_kind, "{\"master\":\"\"}").master);
+}
+
+static struct rail ipvlan_rail(const char *text)
+{
+	struct rail rail = {
+		.kind = &ipvlan_kind, .ifname = "net1", .conf = conf(&ipvlan_kind, text)};
+
+	rail.ipam.conf = json_root(doc);
+	return rail;
+}
+
+/* Alone, behind another plugin. */
+static void test_ipvlan_chained(void **state)
+{
+	struct cni_iface ifaces[] = {{.name = (char *)"bond0.7"}, {.name = (char *)"x"}};
+	struct cni_ip ips[] = {{.iface = 0}};
+	struct cni_result prev = {.ifaces = ifaces, .n_ifaces = 1, .ips = ips, .n_ips = 1};
+	struct rail rail = ipvlan_rail("{}");
+
+	(void)state;
+	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	assert_string_equal(rail.conf.master, "bond0.7");
+	assert_ptr_equal(rail.given, &prev);
+	/* one that is named stays; an IPAM has its say */
+	rail = ipvlan_rail("{\"master\":\"ens1\",\"ipam\":{\"type\":\"static\"}}");
+	prev.n_ifaces = 2;
+	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	assert_string_equal(rail.conf.master, "ens1");
+	assert_null(rail.given);
+	rail = ipvlan_rail("{}");
+	assert_true(ipvlan_kind.chained(&prev, &rail, &e) < 0);
+	says("chained master failure. PrevResult lacks a single named interface");
+	prev.n_ifaces = 1;
+	ifaces[0].name = (char *)"";
+	assert_true(ipvlan_kind.chained(&prev, &rail, &e) < 0);
+	prev.n_ips = 0;
+	rail.conf.master = "ens1";
+	rail.given = NULL;
+	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	assert_null(rail.given);
+}
+
+static void test_ipvlan_check(void **state)
+{
+	struct rail_conf c = conf(&ipvlan_kind, "{\"mode\":\"l3\"}");
+	struct link l = {.name = "net1", .kind = "ipvlan", .ipvlan_mode = IPVLAN_MODE_L3};
+
+	(void)state;
+	assert_int_equal(ipvlan_kind.check(&c, &l, &e), 0);
+	l.ipvlan_mode = IPVLAN_MODE_L2;
+	assert_true(ipvlan_kind.check(&c, &l, &e) < 0);
+	says("Container IPVlan mode l2 does not match expected value: l3");
+	str_copy(l.kind, sizeof(l.kind), "macvlan");
+	assert_true(ipvlan_kind.check(&c, &l, &e) < 0);
+	says("Error: Container interface net1 not of type ipvlan");
+}
+
+/* --- vlan --- */
+
+static void test_vlan_conf(void **state)
+{
+	struct rail_conf c = conf(&vlan_kind, "{\"master\":\"ens1\",\"vlanID\":4094,\"mtu\":1400,"
+					      "\"vlanMode\":\"manual\"}");
+	const struct link master = {.name = "ens1", .mtu = 1500};
+	struct link_spec s = LINK_SPEC_INIT;
+
+	(void)state;
+	vlan_kind.spec(&c, &s);
+	assert_int_equal(s.vlan_id, 4094);
+	assert_int_equal(vlan_kind.fits(&c, &master, &e), 0);
+	c.mtu = 1501;
+	assert_true(vlan_kind.fits(&c, &master, &e) < 0);
+	says("invalid MTU 1501, must be [0, master MTU(1500)]");
+	assert_int_equal(conf(&vlan_kind, "{\"master\":\"ens1\"}").vlan.id, 0);
+}
+
+static void test_vlan_refused(void **state)
+{
+	(void)state;
+	refused(&vlan_kind, "{\"vlanId\":7}", ERR_CONF, "\"master\" field is required");
+	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":4095}", ERR_CONF,
+		"invalid VLAN ID 4095 (must be between 0 and 4094 inclusive");
+	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":-1}", ERR_CONF, "invalid VLAN ID -1");
+	refused(&vlan_kind, "{\"master\":\"e\",\"vlanId\":70000}", ERR_CONF, "VLAN ID 70000");
+	/* the IaaS provider's ids: nobody here could give one */
+	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"auto\"}", ERR_UNSUPPORTED,
+		"conf.vlanMode is 'auto'");
+	refused(&vlan_kind, "{\"master\":\"e\",\"vlanMode\":\"x\"}", ERR_CONF,
+		"conf.vlanMode is 'x'");
+}
+
+static void test_vlan_check(void **state)
+{
+	struct rail_conf c = conf(&vlan_kind, "{\"master\":\"e\",\"vlanId\":7,\"mtu\":1400}");
+	/* tuning may have changed the MTU since: the original's CHECK then fails */
+	struct link l = {.name = "net1", .kind = "vlan", .vlan_id = 7, .mtu = 1300};
+
+	(void)state;
+	assert_int_equal(vlan_kind.check(&c, &l, &e), 0);
+	l.vlan_id = 8;
+	assert_true(vlan_kind.check(&c, &l, &e) < 0);
+	says("Container VLAN ID 8 does not match expected value: 7");
+	str_copy(l.kind, sizeof(l.kind), "veth");
+	assert_true(vlan_kind.check(&c, &l, &e) < 0);
+	says("Error: Container interface net1 not of type vlan");
+}
+
+/* --- several rails --- */
+
+static struct rail rail_on(const struct rail_kind *k, const char *ifname, int master)
+{
+	return (struct rail){.kind = k,
+			     .ifname = ifname,
+			     .label = ifname,
+			     .master = {.index = master, .name = "ens1"}};
+}
+
+static void test_devices(void **state)
+{
+	struct rail r[] = {rail_on(&vlan_kind, "net1", 4), rail_on(&vlan_kind, "net2", 4),
+			   rail_on(&macvlan_kind, "net3", 4),
+			   rail_on(&host_device_kind, "net4", 5)};
+
+	(void)state;
+	r[0].conf.vlan.id = 7;
+	r[1].conf.vlan.id = 8;
+	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+	r[1].conf.vlan.id = 7;
+	assert_true(attach_check_devices(r, 4, &e) < 0);
+	says("net2: 'ens1' is used by 'net1' of this pod too");
+	/* the pod's own ens1 is another */
+	r[1].conf.in_container = true;
+	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+	r[3].master.index = 4;
+	assert_true(attach_check_devices(r, 4, &e) < 0);
+	says("net4: 'ens1' is used by 'net1'");
+	r[3].no_link = true;
+	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+}
+
+/* DPDK: no link of any name comes into the pod. */
+static void test_names_of_rails_without_link(void **state)
+{
+	struct rail r[] = {rail_on(&host_device_kind, "net1", 0)};
+	const struct link pod[] = {{.index = 2, .name = "net1"}};
+
+	(void)state;
+	assert_true(attach_check_names(r, 1, pod, 1, &e) < 0);
+	says("attach host-device 'net1' in the pod: EEXIST: file exists");
+	r[0].no_link = true;
+	assert_int_equal(attach_check_names(r, 1, pod, 1, &e), 0);
+}
+
+/* What keeps a moved device from a deletion by group: it is none of the names. */
+static void test_group_with_a_moved_device(void **state)
+{
+	static const char *const made[] = {"net1", "net2"};
+	struct link pod[] = {{.name = "net1", .group = LINK_GROUP},
+			     {.name = "net2", .group = LINK_GROUP},
+			     {.name = "net3", .alias = "ens3"}};
+
+	(void)state;
+	assert_true(attach_group_is_ours(pod, 3, made, 2));
+	pod[2].group = LINK_GROUP;
+	assert_false(attach_group_is_ours(pod, 3, made, 2));
+}
+
+static void test_hints(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(ipvlan_kind.hint(-EBUSY), "macvlans or ipvlans, not both"));
+	assert_non_null(strstr(vlan_kind.hint(-EEXIST), "another pod"));
+	assert_non_null(strstr(host_device_kind.hint(-EINVAL), "cannot leave"));
+	assert_null(ipvlan_kind.hint(-EPERM));
+	assert_null(vlan_kind.hint(-EPERM));
+}
+
+/* --- host-device: which device --- */
+
+static void test_host_device_conf(void **state)
+{
+	struct rail_conf c = conf(&host_device_kind,
+				  "{\"device\":\"\",\"hwaddr\":\"02:00:5E:10:00:01\",\"pciBusID\":"
+				  "\"p\",\"runtimeConfig\":{\"deviceID\":\"d\"},\"mtu\":\"any\"}");
+
+	(void)state;
+	assert_null(c.host_device.device);
+	assert_true(c.host_device.hwaddr.len == 6 && c.host_device.hwaddr.b[5] == 1);
+	assert_string_equal(c.host_device.pci, "p");
+	assert_string_equal(c.host_device.id, "d");
+	refused(&host_device_kind, "{\"device\":\"\"}", ERR_CONF,
+		"specify either \"device\", \"hwaddr\", \"kernelpath\" or \"pciBusID\"");
+	refused(&host_device_kind, "{\"hwaddr\":\"02:zz\"}", ERR_CONF,
+		"failed to parse MAC address \"02:zz\"");
+}
+
+static struct mac mac(const char *s)
+{
+	struct mac m;
+
+	assert_int_equal(mac_parse(span_of(s), &m), 0);
+	return m;
+}
+
+/* A VLAN interface and the ports of a bond have the same address: the hardware is meant. */
+static void test_pick_by_mac(void **state)
+{
+	struct link l[] = {{.index = 1, .name = "ens1.7", .kind = "vlan"},
+			   {.index = 2, .name = "other"},
+			   {.index = 3, .name = "ens1"}};
+	struct host_device_conf c = {.hwaddr = mac("02:00:00:00:00:01")};
+	const struct host_device_files none = {0};
+
+	(void)state;
+	l[0].mac = l[2].mac = c.hwaddr;
+	assert_ptr_equal(host_device_pick(&c, &none, l, 3), &l[2]);
+	assert_ptr_equal(host_device_pick(&c, &none, l, 2), &l[0]);
+	assert_null(host_device_pick(&c, &none, l + 1, 1));
+}
+
+static void test_stranded(void **state)
+{
+	struct link l[] = {{.index = 1, .name = "net1", .alias = "ens1"},
+			   {.index = 2, .name = "dev12", .alias = "ens2"},
+			   {.index = 3, .name = "eth0", .alias = "ens3"}};
+	struct host_device_conf c = {.device = "ens1"};
+	char *names[] = {(char *)"dev12"};
+	struct host_device_files none = {0}, sysfs = {names, 1, false};
+
+	(void)state;
+	assert_ptr_equal(host_device_stranded(&c, &none, "net1", l, 3), &l[0]);
+	/* under a third name somebody has it */
+	assert_null(host_device_stranded(&c, &none, "net7", l, 3));
+	assert_null(host_device_stranded(&c, &none, NULL, l, 3));
+	c.device = "ens2";
+	assert_ptr_equal(host_device_stranded(&c, &none, "net7", l, 3), &l[1]);
+	c.device = NULL;
+	c.pci = "p";
+	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
+	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
+	/* its name is taken; its alias is somebody's own */
+	str_copy(l[2].name, sizeof(l[2].name), "ens2");
+	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
+	str_copy(l[2].name, sizeof(l[2].name), "eth0");
+	str_copy(l[1].alias, sizeof(l[1].alias), "the uplink / left");
+	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
+	str_copy(l[1].name, sizeof(l[1].name), "device1");
+	str_copy(l[1].alias, sizeof(l[1].alias), "ens2");
+	names[0] = (char *)"device1";
+	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
+}
+
+static void test_moved(void **state)
+{
+	struct link l = {.name = "net1"};
+
+	(void)state;
+	assert_false(host_device_is_moved(&l));
+	str_copy(l.alias, sizeof(l.alias), "ens1");
+	assert_true(host_device_is_moved(&l));
+	str_copy(l.alias, sizeof(l.alias), "unirail rail0 abc");
+	assert_false(host_device_is_moved(&l));
+}
+
+/* --- host-device: sysfs --- */
+
+struct tree {
+	char top[64];
+	struct root root;
+};
+
+static void make(const struct tree *t, const char *path)
+{
+	struct root host;
+	char full[PATH_MAX];
+
+	assert_int_equal(root_open(&host, "/", &e), 0);
+	snprintf(full, sizeof(full), "%s%s", t->top, path);
+	assert_int_equal(dir_make(&host, full, 0755, &e), 0);
+	root_close(&host);
+}
+
+static void point(const struct tree *t, const char *path, const char *target)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s%s", t->top, path);
+	assert_int_equal(symlink(target, full), 0);
+}
+
+#define PCI_DEV "/sys/devices/pci0000:5d/0000:5e:00.0"
+
+static void tree_open(struct tree *t)
+{
+	snprintf(t->top, sizeof(t->top), "/tmp/unirail-sysfs-XXXXXX");
+	assert_non_null(mkdtemp(t->top));
+	make(t, "/sys/bus/pci/devices");
+	make(t, "/sys/bus/pci/drivers/vfio-pci");
+	make(t, "/sys/bus/auxiliary/devices");
+	make(t, PCI_DEV "/net/ens1");
+	make(t, PCI_DEV "/net/ens0");
+	point(t, "/sys/bus/pci/devices/0000:5e:00.0", "../../../devices/pci0000:5d/0000:5e:00.0");
+	assert_int_equal(root_open(&t->root, t->top, &e), 0);
+}
+
+static void tree_close(struct tree *t)
+{
+	char command[128];
+
+	root_close(&t->root);
+	snprintf(command, sizeof(command), "rm -r %s", t->top);
+	assert_int_equal(system(command), 0);
+}
+
+static int look(const struct tree *t, const struct host_device_conf *c,
+		struct host_device_files *ret)
+{
+	err_clear(&e);
+	return host_device_read(&t->root, c, ret, &e);
+}
+
+static void test_sysfs_names(void **state)
+{
+	static const struct host_device_conf all[] = {{.pci = "0000:5e:00.0"},
+						      {.id = "0000:5e:00.0"},
+						      {.pci = "nosuch", .id = "0000:5e:00.0"},
+						      {.kernelpath = PCI_DEV}};
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		auto_host_device struct host_device_files f = {0};
+
+		if (look(&t, &all[i], &f) < 0)
+			fail_msg("%zu: %s", i, e.text);
+		assert_true(f.n == 2 && !f.dpdk);
+		assert_string_equal(f.names[0], "ens0");
+	}
+	tree_close(&t);
+}
+
+static void test_sysfs_virtio_and_auxiliary(void **state)
+{
+	static const struct host_device_conf pci = {.pci = "0000:00:04.0"},
+					     aux = {.id = "mlx5.sf.2"};
+	auto_host_device struct host_device_files f = {0}, g = {0};
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	make(&t, "/sys/bus/pci/devices/0000:00:04.0/virtio3/net/eth7");
+	make(&t, "/sys/bus/auxiliary/devices/mlx5.sf.2/net/sf2");
+	assert_int_equal(look(&t, &pci, &f), 0);
+	assert_true(f.n == 1 && strcmp(f.names[0], "eth7") == 0);
+	assert_int_equal(look(&t, &aux, &g), 0);
+	assert_true(g.n == 1 && strcmp(g.names[0], "sf2") == 0);
+	tree_close(&t);
+}
+
+static void test_sysfs_dpdk(void **state)
+{
+	static const struct host_device_conf c = {.pci = "0000:5e:00.0"},
+					     named = {.device = "ens1"};
+	auto_host_device struct host_device_files f = {0}, g = {0};
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
+	assert_int_equal(look(&t, &c, &f), 0);
+	assert_true(f.dpdk);
+	/* a name says all: files are not looked at */
+	assert_int_equal(look(&t, &named, &g), 0);
+	assert_true(!g.dpdk && !g.n);
+	tree_close(&t);
+}
+
+static void test_sysfs_refused(void **state)
+{
+	static const struct {
+		struct host_device_conf c;
+		enum err_kind kind;
+		const char *word;
+	} bad[] = {
+		{{.pci = "0000:5e:00.9"}, ERR_UNAVAILABLE, "conf.pciBusID is '0000:5e:00.9'"},
+		{{.pci = "../devices/0000:5e:00.0"}, ERR_UNAVAILABLE, "conf.pciBusID"},
+		{{.pci = ".."}, ERR_UNAVAILABLE, "conf.pciBusID"},
+		{{.id = "x"}, ERR_UNAVAILABLE, "runtime config DeviceID x not found or unsupported"},
+		{{.kernelpath = "sys/devices/x"}, ERR_CONF, "must be absolute and begin with"},
+		{{.kernelpath = "/sys/devices/../bus"}, ERR_CONF, "/sys/devices/"},
+		{{.kernelpath = "/sys/devices/x"}, ERR_UNAVAILABLE, "conf.kernelpath is"},
+	};
+	struct host_device_files f;
+	struct tree t;
+
+	(void)state;
+	tree_open(&t);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_true(look(&t, &bad[i].c, &f) < 0);
+		assert_int_equal(e.kind, bad[i].kind);
+		says(bad[i].word);
+	}
+	tree_close(&t);
+}
+
+static int free_doc(void **state)
+{
+	(void)state;
+	json_free(doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table_of_kinds),
+		cmocka_unit_test(test_ipvlan_modes),
+		cmocka_unit_test(test_ipvlan_conf),
+		cmocka_unit_test(test_ipvlan_chained),
+		cmocka_unit_test(test_ipvlan_check),
+		cmocka_unit_test(test_vlan_conf),
+		cmocka_unit_test(test_vlan_refused),
+		cmocka_unit_test(test_vlan_check),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_names_of_rails_without_link),
+		cmocka_unit_test(test_group_with_a_moved_device),
+		cmocka_unit_test(test_hints),
+		cmocka_unit_test(test_host_device_conf),
+		cmocka_unit_test(test_pick_by_mac),
+		cmocka_unit_test(test_stranded),
+		cmocka_unit_test(test_moved),
+		cmocka_unit_test(test_sysfs_names),
+		cmocka_unit_test(test_sysfs_virtio_and_auxiliary),
+		cmocka_unit_test(test_sysfs_dpdk),
+		cmocka_unit_test(test_sysfs_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, free_doc);
+}
