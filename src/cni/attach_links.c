@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "cni/attach_private.h"
+#include "wire/digest.h"
 
 /* The rail whose message failed first; NULL: it is not about one. */
 static const struct rail *culprit(const struct attach *a, const struct nl_batch *b,
@@ -73,26 +74,29 @@ static int undo_links(void *arg, struct err *e)
 
 /*
  * Before Linux 6.15 the kernel wants a new link's name to be free where the request is made, too:
- * on the node, which mostly has an eth0 of its own. There the link is made under another name.
+ * on the node, which mostly has an eth0 of its own. There the link is made under another name,
+ * which DEL knows as well: the program may be killed before it is renamed.
  */
-static void choose_name(const struct attach *a, struct rail *rail)
+bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX])
 {
-	auto_free char *path = xasprintf("/proc/sys/net/ipv4/conf/%s", rail->ifname);
-	struct mac m;
+	auto_free char *path = xasprintf("/proc/sys/net/ipv4/conf/%s", ifname);
+	char hex[DIGEST_HEX];
 
-	*rail->temp = '\0';
-	if (rail->conf.in_container || !file_exists(&a->call->root, path))
-		return;
-	m = mac_random();
-	snprintf(rail->temp, sizeof(rail->temp), "ur%02x%02x%02x%02x%02x", m.b[1], m.b[2], m.b[3],
-		 m.b[4], m.b[5]);
+	*ret = '\0';
+	if (!file_exists(&a->call->root, path))
+		return false;
+	digest_sha256(span_of(ifname), hex);
+	snprintf(ret, LINK_NAME_MAX, "ur-%.10s", hex);
+	return true;
 }
 
 static void make_link(const struct attach *a, struct rail *rail, struct nl_batch *b)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 
-	choose_name(a, rail);
+	*rail->temp = '\0';
+	if (!rail->conf.in_container)
+		attach_temp_name(a, rail->ifname, rail->temp);
 	s.name = made_name(rail);
 	s.kind = rail->kind->type;
 	s.parent = rail->master.index;

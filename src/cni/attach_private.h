@@ -12,6 +12,8 @@ int attach_ask_again(struct attach *a, size_t rail, struct err *e);
  * rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e);
+/* The name a link is made under when the node has one of its final name; false: it has none. */
+bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX]);
 /* The namespace in which the rail's master is. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
 

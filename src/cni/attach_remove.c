@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cni/attach.h"
+#include "cni/attach_private.h"
 
 static bool among(const char *name, const char *const *names, size_t n)
 {
@@ -70,25 +70,48 @@ void attach_read_conf(struct rail *rail, const struct rail_source *s)
 		 LOG_S("error", why.text));
 }
 
+struct names {
+	const char **list;
+	size_t n;
+	char (*temp)[LINK_NAME_MAX]; /* by rail */
+};
+
+static void names_done(struct names *names)
+{
+	free(names->list);
+	free(names->temp);
+}
+
+static void take_names(const struct attach *a, const struct rail *rails, size_t n,
+		       struct names *names)
+{
+	names->temp = xcalloc(n, sizeof(*names->temp));
+	for (size_t i = 0; i < n; i++) {
+		if (rail_kind_moves(rails[i].kind))
+			continue;
+		VEC_PUSH(names->list, names->n) = rails[i].ifname;
+		if (attach_temp_name(a, rails[i].ifname, names->temp[i]))
+			VEC_PUSH(names->list, names->n) = names->temp[i];
+	}
+}
+
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_others, struct err *e)
 {
-	auto_free const char **names = xcalloc(n + n_others, sizeof(*names));
-	size_t n_names = 0;
+	__attribute__((cleanup(names_done))) struct names names = {0};
 	int first = 0, r;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!rail_kind_moves(rails[i].kind)) {
-			names[n_names++] = rails[i].ifname;
+		if (!rail_kind_moves(rails[i].kind))
 			continue;
-		}
 		r = rails[i].kind->del(a, &rails[i], first < 0 ? NULL : e);
 		if (r < 0 && first >= 0)
 			first = rail_err(&rails[i], r, e);
 	}
+	take_names(a, rails, n, &names);
 	for (size_t i = 0; i < n_others; i++)
-		names[n_names++] = others[i];
-	r = attach_delete(a, names, n_names, first < 0 ? NULL : e);
+		VEC_PUSH(names.list, names.n) = others[i];
+	r = attach_delete(a, names.list, names.n, first < 0 ? NULL : e);
 	return first < 0 ? first : r;
 }
 

@@ -237,6 +237,30 @@ def test_del_with_a_configuration_that_add_refuses(lab):
 # --- ADD that fails ---
 
 
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+def test_killed_anywhere(lab, tmp_path, verb):
+    """After any request to the kernel the next DEL brings the device home."""
+    c = conf(host_local(lab))
+    bare(lab)
+    for n in range(1, 40):
+        pod, folder = lab.pod(), tmp_path / f"strace{n}"
+        folder.mkdir()
+        (folder / "host-device").write_text(
+            "#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq -o /dev/null -e trace=sendto "
+            f"-e inject=sendto:signal=KILL:when={n} {lab.plugins}/host-device\n")
+        (folder / "host-device").chmod(0o755)
+        if verb == "DEL":
+            lab.add(c, pod)
+        p = lab.popen(verb, c, pod, plugins=folder)
+        p.communicate(timeout=60)
+        lab.delete(c, pod)
+        assert link_names(pod.ns) == ["lo"] and files(lab) == []
+        at_home(lab)
+        if p.returncode == 0:
+            break
+    assert 3 < n < 39
+
+
 FAILS = {
     "ipam": ({"type": "host-local", "ranges": [[{"subnet": "172.16.1.0/33"}]]}, "172.16.1.0/33"),
     "no ips": ({"type": "static", "addresses": []}, "IPAM plugin returned missing IP config"),

@@ -301,6 +301,45 @@ def test_failed_ipam_leaves_no_link(lab, tmp_path):
     assert link_names(pod.ns) == ["lo", "net1"]
 
 
+def strace(lab, tmp_path, *options):
+    """A plugin folder whose macvlan runs under strace."""
+    folder = tmp_path / f"strace{len(list(tmp_path.iterdir()))}"
+    folder.mkdir()
+    (folder / "macvlan").write_text("#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq "
+                                    + " ".join(options) + f" {lab.plugins}/macvlan\n")
+    (folder / "macvlan").chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
+def test_name_that_the_node_has(lab, tmp_path, ifname, final):
+    """Before Linux 6.15 the kernel looks for the new link's name on the node, where the request is
+    made, and says EEXIST: the node has an eth0. (This kernel would not mind.)"""
+    pod, log = lab.pod(), tmp_path / "log"
+    lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,
+            plugins=strace(lab, tmp_path, "-e", "trace=sendto,sendmsg", "-v", "-s", "999", "-o", str(log)))
+    made = [k for k in log.read_text().splitlines() if "RTM_NEWLINK" in k]
+    assert len(made) == 1 and (f'"{ifname}"' in made[0]) == final, made
+    assert sorted(link_names(pod.ns)) == sorted(["lo", ifname])
+    lab.delete(lab.macvlan("rail0", STATIC4), pod, ifname=ifname)
+    assert link_names(pod.ns) == ["lo"]
+
+
+def test_killed_before_the_link_has_its_name(lab, tmp_path):
+    """At every request; DEL knows the other name."""
+    for n in range(1, 30):
+        pod = lab.pod()
+        p = lab.popen("ADD", lab.macvlan("rail0"), pod, ifname="eth0",
+                      plugins=strace(lab, tmp_path, "-o", "/dev/null", "-e", "trace=sendto", "-e",
+                                     f"inject=sendto:signal=KILL:when={n}"))
+        p.communicate(timeout=60)
+        if p.returncode == 0:
+            break
+        lab.delete(lab.macvlan("rail0"), pod, ifname="eth0")
+        assert link_names(pod.ns) == ["lo"], n
+    assert 4 < n < 29
+
+
 def test_unreachable_route_leaves_nothing(lab, tmp_path):
     pod = lab.pod()
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
