@@ -31,9 +31,9 @@ static void check_backup(const struct tuning_attrs *a)
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
 
+	buf_init(&b, TEXT_MAX);
 	if (!tuning_touches(a))
 		return;
-	buf_init(&b, TEXT_MAX);
 	tuning_backup_print(a, &b);
 	if (tuning_backup_parse(buf_span(&b), &again, &e) < 0)
 		fuzz_fail(e.text, 0, b.p);
