@@ -266,6 +266,30 @@ static void wires_stay_where_they_were_opened(void **state)
 	kern_close(&m);
 }
 
+/* On a new socket: in the namespace asked for, and nothing of the old conversation comes. */
+static void reopened(void **state)
+{
+	struct kern_lab l, m;
+	struct link found;
+	struct nl_wire *w;
+
+	(void)state;
+	kern_open(&l);
+	kern_open(&m);
+	w = l.w;
+	kern_veth(&m, "there", "x");
+	OK(nl_reopen(l.w, l.ns, &e));
+	assert_ptr_equal(l.w, w);
+	FAILS(link_get(l.w, "there", &found, &e), -ENODEV, "look up link 'there': Link not found");
+	OK(nl_reopen(l.w, m.ns, &e));
+	OK(link_get(l.w, "there", &found, &e));
+	/* on failure it stays as it was */
+	assert_true(nl_reopen(l.w, STDIN_FILENO, &e) < 0);
+	OK(link_get(l.w, "there", &found, &e));
+	kern_close(&l);
+	kern_close(&m);
+}
+
 static void protocol_that_is_not_there(void **state)
 {
 	struct nl_wire *w = NULL;
@@ -547,6 +571,7 @@ int main(void)
 		cmocka_unit_test(kinds_of_errors),
 		cmocka_unit_test(without_privilege),
 		cmocka_unit_test(wires_stay_where_they_were_opened),
+		cmocka_unit_test(reopened),
 		cmocka_unit_test(protocol_that_is_not_there),
 		cmocka_unit_test(record_then_replay),
 		cmocka_unit_test(recorded_failures),
