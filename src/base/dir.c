@@ -120,6 +120,33 @@ int dir_list(const struct root *r, const char *path, char ***names, size_t *n, s
 	return 0;
 }
 
+/* ".BASE.01234567.tmp" */
+static bool is_temp_of(const char *name, const char *base)
+{
+	size_t n = strlen(base), len = strlen(name);
+
+	return len == n + sizeof("..01234567.tmp") - 1 && name[0] == '.' && name[n + 1] == '.' &&
+	       strncmp(name + 1, base, n) == 0 && strcmp(name + len - 4, ".tmp") == 0;
+}
+
+void file_sweep(const struct root *r, const char *path)
+{
+	char base[PATH_NAME_MAX], **names = NULL;
+	auto_free char *folder = xstrdup(path);
+	auto_fd int dir = -1;
+	size_t n = 0;
+
+	if (path_parent(r, path, base, &dir) < 0)
+		return;
+	*strrchr(folder, '/') = '\0';
+	if (dir_list(r, *folder ? folder : "/", &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (is_temp_of(names[i], base))
+			unlinkat(dir, names[i], 0);
+	str_list_free(names, n);
+}
+
 void str_list_free(char **names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

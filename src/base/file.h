@@ -35,10 +35,14 @@ int file_read_line(const struct root *r, const char *path, char *ret, size_t siz
 /* One write(2) to an existing file; for sysfs and proc. */
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
 /* New content, all or nothing: temporary file beside it (".NAME.xxxxxxxx.tmp"), fsync, rename,
- * fsync of the folder. A full disk leaves the old file as it was. The mode is exact (no umask). */
+ * fsync of the folder. A full disk leaves the old file as it was; a failure of the last fsync
+ * leaves the new one. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
-int file_remove(const struct root *r, const char *path, struct err *e);		  /* -ENOENT is 0 */
+int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
+/* Removes the temporary files that a kill left of file_replace(path). For who knows that nobody
+ * writes it now. */
+void file_sweep(const struct root *r, const char *path);
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
 /* Names in a directory but "." and "..", sorted bytewise; caller frees with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);

@@ -151,13 +151,14 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 
 static int gc_veths(const struct aio *x, struct err *e)
 {
-	auto_free const char **names = xcalloc(x->n_nets, sizeof(*names));
+	auto_free struct co_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (x->nets[i].co)
-			names[n++] = x->nets[i].name;
-	return n ? co_gc(names, n, x->call, e) : 0;
+			nets[n++] =
+				(struct co_gc_net){x->nets[i].name, x->nets[i].co_conf.host_table};
+	return n ? co_gc(nets, n, x->call, e) : 0;
 }
 
 /* All of them, whatever fails; the first failure is told. */

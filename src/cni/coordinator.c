@@ -140,7 +140,13 @@ static int check(struct cni_call *c, struct err *e)
 
 static int gc(struct cni_call *c, struct err *e)
 {
-	return co_gc(&c->name, 1, c, e);
+	struct co_gc_net net = {.name = c->name};
+	struct co_conf conf;
+
+	conf_for_del(c, &conf);
+	net.host_table = conf.host_table;
+	co_conf_done(&conf);
+	return co_gc(&net, 1, c, e);
 }
 
 /* Needs nothing but netlink; a configuration that ADD would refuse shows here. */

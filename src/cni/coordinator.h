@@ -201,9 +201,14 @@ size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct
 			  size_t n, const struct rule **ret);
 
 /* --- GC --- */
+struct co_gc_net {
+	const char *name;
+	uint32_t host_table;
+};
 /* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
- * ones. We mark ours by an alias, "unirail <network> <container id>"; no other link is touched. */
-int co_gc(const char *const *networks, size_t n, const struct cni_call *c, struct err *e);
+ * ones; then the node's rule for a table that has become empty. We mark ours by an alias, "unirail
+ * <network> <container id>"; no other link is touched. */
+int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, struct err *e);
 bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
 		    size_t n); /* pure */
 

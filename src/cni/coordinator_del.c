@@ -135,12 +135,12 @@ int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct
 		rule_del(b, gone[i]);
 		marks |= is_mark(gone[i]);
 	}
-	if (n_gone)
-		r = nl_batch_commit(a->pod, b, e);
-	if (r < 0 || !marks)
-		return r;
-	r = nl_open(&w, NL_NETFILTER, a->netns, e);
-	return r < 0 ? r : nft_reply_marks_del(w, e);
+	/* The marks first: while their rule is there, a DEL that is called again knows of them. */
+	if (marks)
+		r = nl_open(&w, NL_NETFILTER, a->netns, e);
+	if (marks && r >= 0)
+		r = nft_reply_marks_del(w, e);
+	return r < 0 || !n_gone ? r : nl_batch_commit(a->pod, b, e);
 }
 
 int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
@@ -190,7 +190,22 @@ bool co_is_leftover(const struct link *l, const char *network, const struct cni_
 	return true;
 }
 
-int co_gc(const char *const *networks, size_t n, const struct cni_call *c, struct err *e)
+static int release_tables(struct nl_wire *w, const struct co_gc_net *nets, size_t n, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		size_t first = 0;
+
+		while (nets[first].host_table != nets[i].host_table)
+			first++;
+		if (first == i)
+			r = co_host_rule_release(w, nets[i].host_table, e);
+	}
+	return r;
+}
+
+int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -204,7 +219,8 @@ int co_gc(const char *const *networks, size_t n, const struct cni_call *c, struc
 		return r;
 	for (size_t i = 0; i < n_links; i++)
 		for (size_t k = 0; k < n; k++)
-			if (co_is_leftover(&links[i], networks[k], c->valid, c->n_valid))
+			if (co_is_leftover(&links[i], nets[k].name, c->valid, c->n_valid))
 				link_del(b, links[i].index, links[i].name);
-	return nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
+	r = nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
+	return r < 0 ? r : release_tables(w, nets, n, e);
 }

@@ -187,9 +187,12 @@ static int apply(const struct meta_call *m, const struct sbr_step *steps, size_t
 		emit(b, &steps[i]);
 	r = n ? nl_batch_commit(m->pod, b, e) : 0;
 	for (size_t i = 0; i < n; i++) {
-		if (nl_batch_result(b, i) == 0)
+		int one = nl_batch_result(b, i);
+
+		/* A failure may be a lost answer; to undo what was not done does no harm. */
+		if (one != -EEXIST)
 			push_done(m, &steps[i], u);
-		else if (!failed)
+		if (one < 0 && !failed)
 			failed = &steps[i];
 	}
 	return r < 0 && failed ? step_err(failed, r, e) : r;

@@ -101,10 +101,9 @@ static int save_backup(const struct meta_call *m, const struct tuning_conf *c,
 		keep = tuning_merge(&old.attrs, found);
 	else if (r != -ENOENT)
 		log_warn("backup is written anew", LOG_S("error", why.text));
-	r = tuning_backup_save(old.root, path, &keep, e);
-	if (r >= 0)
-		undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
-	return r;
+	/* Before: when the folder's fsync fails, the file is there. */
+	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
+	return tuning_backup_save(old.root, path, &keep, e);
 }
 
 /* --- attributes --- */
@@ -224,9 +223,11 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 	const struct root *root = &m->call->root;
 	struct err why = ERR_INIT;
 	struct tuning_attrs a = {0};
-	int r = tuning_backup_load(root, path, &a, &why);
+	int r;
 
 	(void)prev, (void)e;
+	file_sweep(root, path);
+	r = tuning_backup_load(root, path, &a, &why);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)

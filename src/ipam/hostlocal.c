@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "ipam/hostlocal_dir.h"
@@ -28,13 +29,16 @@ int hostlocal_open(struct hostlocal *h, const struct root *r, const char *data_d
 {
 	auto_hostlocal struct hostlocal n = {.root = r, .lock = -1};
 	auto_free char *lock = NULL;
-	int err = 0;
+	struct stat st;
+	int err;
 
 	n.dir = xasprintf("%s/%s", data_dir, network);
-	if (!create && !file_exists(r, n.dir))
-		return err_kind(e, ERR_IO, -ENOENT, "open '%s': ENOENT", n.dir);
 	if (create)
 		err = dir_make(r, n.dir, 0755, e);
+	else
+		err = file_lstat(r, n.dir, &st, e);
+	if (err == -ENOENT)
+		return err_kind(e, ERR_IO, -ENOENT, "open '%s': ENOENT", n.dir);
 	lock = hostlocal_path(&n, "lock");
 	if (err == 0)
 		err = lock_take(r, lock, LOCK_MS, &n.lock, e);

@@ -137,7 +137,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, stru
 	char *text = NULL;
 	int ret;
 
-	journal_sweep(r, path);
+	file_sweep(r, path); /* under the store's lock */
 	ret = journal_read(&n, &text, e);
 	if (ret > 0)
 		ret = replay(&n, text, e);

@@ -2,14 +2,13 @@
 /* Writing the journal anew: when it has grown long, and when it is damaged. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "ipam/journal_priv.h"
 
-enum { BODY_MAX = 256 << 20, PATH_BYTES = 4096 };
+enum { BODY_MAX = 256 << 20 };
 
 static bool same_line(const struct lease *a, const struct lease *b)
 {
@@ -39,29 +38,6 @@ static bool matters(const struct lease *l, int64_t now_ms, int64_t rest_ms, int6
 	if (l->state == LEASE_QUARANTINED)
 		return lease_lasts(l, now_ms, quarantine_ms);
 	return true;
-}
-
-/* A kill between writing and renaming leaves ".journal.xxxxxxxx.tmp". */
-void journal_sweep(const struct root *r, const char *journal)
-{
-	const char *base = strrchr(journal, '/') + 1;
-	auto_free char *dir = span_dup((struct span){journal, (size_t)(base - journal)});
-	auto_free char *prefix = xasprintf(".%s.", base);
-	char path[PATH_BYTES], **names = NULL;
-	size_t n = 0;
-
-	if (dir_list(r, dir, &names, &n, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		size_t len = strlen(names[i]);
-
-		if (strncmp(names[i], prefix, strlen(prefix)) != 0 || len < 4 ||
-		    strcmp(names[i] + len - 4, ".tmp") != 0)
-			continue;
-		snprintf(path, sizeof(path), "%s%s", dir, names[i]);
-		file_remove(r, path, NULL);
-	}
-	str_list_free(names, n);
 }
 
 int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,

@@ -13,8 +13,6 @@ bool journal_is_header(const char *line, size_t n);
 int journal_header(struct journal *j, const char *line, size_t n, struct err *e);
 /* Writes the file anew as header and `body`, and opens it. */
 int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e);
-/* Removes what a kill left of journal_rewrite(); the caller holds the lock, so it is nobody's. */
-void journal_sweep(const struct root *r, const char *path);
 /* Leases as lines, one a pod. */
 void journal_render(const struct lease *v, size_t n, struct buf *b);
 

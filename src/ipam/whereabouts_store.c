@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -83,17 +84,19 @@ static int open_lock(struct whereabouts *w, const struct root *r, const char *st
 		     bool create, struct err *e)
 {
 	auto_free char *lock = NULL;
-	int n = 0;
+	struct stat st;
+	int n;
 
 	if (!state_dir || !*state_dir)
 		state_dir = IPAM_STATE_DIR;
 	*w = (struct whereabouts){.root = r, .lock = -1};
 	w->dir = xasprintf("%s/whereabouts", state_dir);
 	lock = xasprintf("%s/lock", w->dir);
-	if (!create && !file_exists(r, w->dir))
-		return -ENOENT;
-	if (create)
-		n = dir_make(r, w->dir, 0700, e);
+	n = create ? dir_make(r, w->dir, 0700, e) : file_lstat(r, w->dir, &st, e);
+	if (n == -ENOENT && !create) {
+		err_clear(e);
+		return n;
+	}
 	if (n == 0)
 		n = lock_take(r, lock, LOCK_MS, &w->lock, e);
 	if (n < 0) {

@@ -223,6 +223,23 @@ static void test_replace_without_room(void **state)
 	umount(path);
 }
 
+/* Those of this name only: another's may be being written. */
+static void test_sweep(void **state)
+{
+	struct place *p = *state;
+
+	put(&p->in, "/f", "f");
+	put(&p->in, "/.f.0123abcd.tmp", "left by a kill");
+	put(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
+	put(&p->in, "/.ff.0123abcd.tmp", "of ff");
+	file_sweep(&p->in, "/f");
+	assert_false(file_exists(&p->in, "/.f.0123abcd.tmp"));
+	expect(&p->in, "/f", "f");
+	expect(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
+	expect(&p->in, "/.ff.0123abcd.tmp", "of ff");
+	file_sweep(&p->in, "/none/f");
+}
+
 static void test_dirs(void **state)
 {
 	struct place *p = *state;
@@ -418,6 +435,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replace_without_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dirs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rename, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_temp_is_executable_at_once, setup, teardown),
