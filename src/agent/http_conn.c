@@ -103,6 +103,19 @@ static void set_phase(struct http_request *c)
 		set_timer(c, phase == HTTP1_IN_HEAD ? l->first_ms : l->body_ms);
 }
 
+void conn_reap(struct http_request *c)
+{
+	if (c->fd >= 0 && c->state == CONN_READING && http_request_is_gone(c))
+		advance(c);
+}
+
+int conn_spare(const struct http_request *c)
+{
+	if (c->state == CONN_CLOSING && !c->running)
+		return http_request_is_gone(c) ? 3 : 1;
+	return conn_is_idle(c) ? 2 : 0;
+}
+
 void conn_end_idle(struct http_request *c)
 {
 	if (c->began)

@@ -35,30 +35,55 @@ static bool may(int fd, struct ucred *peer)
 
 /* --- how many --- */
 
-/* The connection that has been idle longest gives way to a new one. */
+/* The connection that can best be done without gives way to a new one; of several, the oldest. */
 static bool make_room(struct http_server *s)
 {
-	struct http_request *oldest = NULL;
+	struct http_request *least = NULL;
+	int best = 0;
 
-	for (struct http_request *c = s->conns; c; c = c->next)
-		if (conn_is_idle(c) && (!oldest || c->idle_since <= oldest->idle_since))
-			oldest = c;
-	if (oldest)
-		conn_close(oldest);
-	return oldest;
+	for (struct http_request *c = s->conns; c; c = c->next) {
+		int spare = conn_spare(c);
+
+		if (spare == 0 || spare < best ||
+		    (least && spare == best && c->idle_since > least->idle_since))
+			continue;
+		best = spare;
+		least = c;
+	}
+	if (least)
+		conn_close(least);
+	return least;
+}
+
+static void reap(struct http_server *s)
+{
+	struct http_request *next;
+
+	for (struct http_request *c = s->conns; c; c = next) {
+		next = c->next;
+		conn_reap(c);
+	}
+}
+
+static bool is_full(struct http_server *s)
+{
+	if (s->n_conns < s->limits.max_conns)
+		return false;
+	reap(s);
+	return s->n_conns >= s->limits.max_conns;
 }
 
 static void take_in(struct http_server *s, int fd)
 {
 	struct ucred peer;
 
-	if (s->n_conns >= s->limits.max_conns + REFUSED_MAX) {
+	if (s->n_conns >= s->limits.max_conns + REFUSED_MAX && is_full(s) && !make_room(s)) {
 		close(fd);
 	} else if (!may(fd, &peer)) {
 		log_warn("connection refused", LOG_I("uid", peer.uid), LOG_I("pid", peer.pid));
 		conn_open_refused(s, fd, 403,
 				  "only root and the user that runs this server may ask");
-	} else if (s->n_conns >= s->limits.max_conns && !make_room(s)) {
+	} else if (is_full(s) && !make_room(s)) {
 		conn_open_refused(s, fd, 503, "too many connections, try again");
 	} else {
 		conn_open(s, fd);

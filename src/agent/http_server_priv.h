@@ -56,6 +56,10 @@ void conn_open(struct http_server *s, int fd);
 void conn_open_refused(struct http_server *s, int fd, int status, const char *why);
 void conn_close(struct http_request *c);
 bool conn_is_idle(const struct http_request *c);
+/* Sees to its end if its peer has closed, which the loop may not have come to yet. */
+void conn_reap(struct http_request *c);
+/* How well it can be done without: 0 not at all, 1 all is said, 2 idle, 3 all is said and heard. */
+int conn_spare(const struct http_request *c);
 /* An idle connection when the server ends: one that never asked has a moment left to do so. */
 void conn_end_idle(struct http_request *c);
 /* Tells the server that a connection is gone. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -31,7 +32,7 @@ static struct sockaddr_un address(const struct ipam_lab *l)
 	return a;
 }
 
-static int listener(const struct ipam_lab *l)
+int al_listen(const struct ipam_lab *l)
 {
 	struct sockaddr_un a = address(l);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -62,11 +63,12 @@ static const struct http_limits *limits_or(const struct http_limits *l)
 
 pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle)
 {
-	int fd = listener(l);
+	int fd = al_listen(l);
 	pid_t pid = fork();
 	struct loop *loop;
 
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		log_threshold = LOG_NONE;
 		if (loop_new(&loop, NULL) == 0)
 			run(fd, loop, limits_or(limits), handle, NULL);
@@ -81,10 +83,11 @@ pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 {
 	struct ipam_api_conf c = {
 		.root = &l->root, .paths = l->paths, .settings = "/etc/agent.conf"};
-	int fd = listener(l);
+	int fd = al_listen(l);
 	pid_t pid = fork();
 
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		log_threshold = LOG_NONE;
 		if (loop_new(&c.loop, NULL) < 0)
 			_exit(1);

@@ -20,6 +20,8 @@ pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_
 pid_t al_serve_original(const struct ipam_lab *l, int status, const char *add);
 void al_stop(pid_t pid);
 
+/* A listening socket on <l->dir>/sock, for a server of one's own. */
+int al_listen(const struct ipam_lab *l);
 int al_connect(const struct ipam_lab *l);
 void al_send(int fd, const char *text);
 /* One request, after which the server closes; body NULL: none. */
