@@ -3,7 +3,9 @@
 #include "meta_lab.h"
 
 #include <errno.h>
+#include <time.h>
 
+#include "base/loop.h"
 #include "cni/sbr.h"
 #include "kern/addr.h"
 
@@ -431,6 +433,30 @@ static void same(struct pod_state *a, struct pod_state *b)
 	route_list_free(b->routes, b->n_routes);
 }
 
+static size_t count_local(struct meta_lab *l, const struct ipnet *dst)
+{
+	struct route *list;
+	size_t n, found = 0;
+
+	OK(route_list(l->lab.w, 6, TABLE_LOCAL, &list, &n, &e));
+	for (size_t i = 0; i < n; i++)
+		found += ipnet_eq(&list[i].dst, dst);
+	route_list_free(list, n);
+	return found;
+}
+
+/* The kernel makes an IPv6 address's local route in a work queue, also without DAD. */
+static void wait_for_local(struct meta_lab *l, const struct ipaddr *ip)
+{
+	struct ipnet host = ipnet_host(ip);
+	int64_t limit = now_mono_ms() + 10000;
+
+	while (!count_local(l, &host)) {
+		assert_true(now_mono_ms() < limit);
+		nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+	}
+}
+
 static void fill_pod(struct meta_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -451,6 +477,7 @@ static void fill_pod(struct meta_lab *l)
 		.family = 6, .dst.ip.family = 6, .gw = kern_ip("fd00::1"), .index = index};
 	route_add(b, &r, ROUTE_EXCL);
 	kern_commit(&l->lab, b);
+	wait_for_local(l, &net6.ip);
 }
 
 /* A later plugin of the chain fails: main is as it was, hops, metrics and the kernel's own routes. */
