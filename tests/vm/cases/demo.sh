@@ -1,0 +1,9 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The whole of the demo in a distribution's kernel.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+unirail demo
+unirail demo --rails 2 --plan exclusive
+same "namespaces left" "$(ip netns list)" ""

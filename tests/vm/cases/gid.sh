@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A macvlan rail in shared mode: its address is a GID of the NIC's RDMA device, and none after DEL.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+ip link add rail0 type veth peer name sw0
+ip link set rail0 up
+ip link set sw0 up
+rdma link add rxe0 type rxe netdev rail0
+ip netns add pod
+conf='{"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0", "mode": "bridge",
+	"ipam": {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}}'
+gid=0000:0000:0000:0000:0000:ffff:ac10:0114
+has_gid() {
+	cat /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null | grep -q $gid
+}
+has_no_gid() {
+	! has_gid
+}
+has_no_gid || fail "the GID is there before ADD"
+add macvlan pod net1 "$conf"
+until_true has_gid
+ip netns exec pod ibv_devinfo -d rxe0 -v | grep -i gid
+ip netns exec pod unirail rdma dev
+delete macvlan pod net1 "$conf"
+until_true has_no_gid
+rdma link del rxe0
+ip link del rail0

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail rdma` agrees with rdma and ibv_devinfo: soft-RoCE and fakeib, in both modes.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+# agree [NS]: in this namespace
+agree() {
+	in_ns=${1:+ip netns exec $1}
+	ours=$($in_ns unirail rdma dev -o json)
+	$in_ns unirail rdma dev
+	theirs=$($in_ns rdma -j dev)
+	same "devices" "$(echo "$ours" | jq -c 'map([.name, .index, .nodeGuid]) | sort')" \
+		"$(echo "$theirs" | jq -c 'map([.ifname, .ifindex, .node_guid]) | sort')"
+	same "ports" "$(echo "$ours" | jq -c '[.[] | .name as $n | .ports[] | [$n, .port, .state, .netdev // ""]] | sort')" \
+		"$($in_ns rdma -j link | jq -c 'map([.ifname, .port, .state, .netdev // ""]) | sort')"
+	for dev in $(echo "$ours" | jq -r '.[] | select(.inVerbs) | .name'); do
+		ibv=$($in_ns ibv_devinfo -d "$dev") || fail "ibv_devinfo does not know $dev"
+		guid=$(echo "$ibv" | sed -n 's/.*node_guid:[[:space:]]*//p')
+		same "GUID of $dev" "$(echo "$ours" | jq -r ".[] | select(.name == \"$dev\") | .nodeGuid")" "$guid"
+		state=$(echo "$ibv" | sed -n 's/.*state:[[:space:]]*PORT_\([A-Z]*\).*/\1/p')
+		same "state of $dev" "$(echo "$ours" | jq -r ".[] | select(.name == \"$dev\") | .ports[0].state")" "$state"
+	done
+	# iproute2's own has no JSON here.
+	mode=$(rdma system | sed -n 's/.*netns \([a-z]*\).*/\1/p')
+	same "mode" "$($in_ns unirail rdma mode -o json | jq -r .mode)" "$mode"
+}
+
+count() {
+	$1 unirail rdma dev -o json | jq length
+}
+
+same "devices at first" "$(count "")" 0
+agree
+ip link add rail0 type veth peer name sw0
+ip link set rail0 up
+ip link set sw0 up
+rdma link add rxe0 type rxe netdev rail0
+insmod /lib/fakeib.ko ib=2
+ip netns add pod
+agree
+same "in verbs" "$(unirail rdma dev -o json | jq '.[] | select(.name == "rxe0").inVerbs')" true
+same "devices in the pod, shared" "$(count "ip netns exec pod")" 3
+agree pod
+ip netns del pod
+rmmod fakeib
+rdma link del rxe0
+
+rdma system set netns exclusive
+ip netns add pod
+rdma link add rxe0 type rxe netdev rail0
+insmod /lib/fakeib.ko ib=2
+agree
+same "devices in the pod" "$(count "ip netns exec pod")" 0
+moved=$(rdma -j dev | jq -r '[.[].ifname | select(startswith("fib"))][0]')
+rdma dev set "$moved" netns pod
+agree
+agree pod
+same "devices in the pod" "$(ip netns exec pod unirail rdma dev -o json | jq -r 'map(.name) | join(" ")')" "$moved"
+ip netns del pod
+home() {
+	[ "$(count "")" = 3 ]
+}
+until_true home
+agree
+rmmod fakeib
+rdma link del rxe0
+ip link del rail0
+rdma system set netns shared

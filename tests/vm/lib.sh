@@ -1,0 +1,95 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# What the cases share. A case that fails shows its links and RDMA devices, so that its log tells.
+set -eu
+
+on_exit() {
+	status=$?
+	if [ "$status" != 0 ]; then
+		echo "--- state after the failure"
+		ip -d address
+		rdma link
+		for ns in $(ip netns list | cut -d ' ' -f 1); do
+			echo "--- in $ns"
+			ip -n "$ns" -d address
+		done
+	fi
+	for ns in $(ip netns list | cut -d ' ' -f 1); do
+		ip netns del "$ns"
+	done
+	exit "$status"
+}
+trap on_exit EXIT
+
+fail() {
+	echo "FAILED: $*"
+	exit 1
+}
+
+# same WHAT GOT WANTED
+same() {
+	[ "$2" = "$3" ] || fail "$1 is '$2', wants '$3'"
+}
+
+# until_true COMMAND...: for ten seconds.
+until_true() {
+	for _ in $(seq 50); do
+		! "$@" || return 0
+		sleep 0.2
+	done
+	fail "waited in vain for: $*"
+}
+
+# What the last add and check had.
+result='' whole=''
+
+# nth_igb N: the PCI address of a NIC that can have virtual functions
+nth_igb() {
+	for path in /sys/bus/pci/drivers/igb/0000:*; do
+		echo "${path##*/}"
+	done | sed -n "$1p"
+}
+
+now() {
+	cut -d ' ' -f 1 /proc/uptime
+}
+
+# cni COMMAND PLUGIN POD IFNAME CONF: stdout is the plugin's.
+cni() {
+	printf '%s' "$5" | env CNI_COMMAND="$1" CNI_CONTAINERID="vm-$3-0123456789ab" CNI_NETNS="/run/netns/$3" \
+		CNI_IFNAME="$4" CNI_PATH=/plugins \
+		CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=team;K8S_POD_NAME=$3;K8S_POD_UID=uid-$3" "/plugins/$2"
+}
+
+# add PLUGIN POD IFNAME CONF: result in $result.
+add() {
+	begin=$(now)
+	result=$(cni ADD "$@") || fail "ADD $1: $result"
+	echo "ADD $1 from $begin to $(now)"
+}
+
+# check PLUGIN POD IFNAME CONF: with $result of before.
+check() {
+	whole=$(printf '%s' "$4" | jq -c --argjson prev "$result" '. + {prevResult: $prev}')
+	said=$(cni CHECK "$1" "$2" "$3" "$whole") || fail "CHECK $1: $said"
+}
+
+delete() {
+	begin=$(now)
+	said=$(cni DEL "$@") || fail "DEL $1: $said"
+	echo "DEL $1 from $begin to $(now)"
+	same "what DEL of $1 says" "$said" ""
+}
+
+# link NS NAME FILTER: of `ip -j -d`.
+link() {
+	ip -n "$1" -j -d link show "$2" | jq -r ".[0]$3"
+}
+
+addresses() {
+	ip -n "$1" -j -4 address show "$2" | jq -r '[.[0].addr_info[] | "\(.local)/\(.prefixlen)"] | join(" ")'
+}
+
+links() {
+	ip -n "$1" -j link | jq -r '[.[].ifname] | sort | join(" ")'
+}
