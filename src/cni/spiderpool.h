@@ -3,7 +3,8 @@
 #define UNIRAIL_CNI_SPIDERPOOL_H
 
 /*
- * The "spiderpool" IPAM on the local store. Its netconf, keys matched as Go's encoding/json does:
+ * The "spiderpool" IPAM on the local store, or on a server. Its netconf, keys matched as Go's
+ * encoding/json does:
  *
  *	type                     "spiderpool"
  *	default_ipv4_ippool      pool names or wildcards in order of preference; neither list:
@@ -13,10 +14,10 @@
  *	log_level, log_file_path, log_file_max_size (MB), _max_age (days), _max_count
  *	                         for the process of its own; numbers, or digits as a string. The
  *	                         age is checked and not used: files are counted, not dated
- *	ipam_unix_socket_path    a server's. One that is there means that two allocators would hand
- *	                         out the same addresses: ADD, CHECK, GC and STATUS refuse (kind
- *	                         ERR_UNAVAILABLE). One that is not there is ignored, with a warning.
- *	                         DEL gives back what the local store knows in either case
+ *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve`, or Spiderpool's own agent.
+ *	                         Given: it is asked, and the local store left alone (see
+ *	                         spiderpool_socket.h). Not given: the local store, which a server of
+ *	                         ours may have open at the same time
  *
  * and ours:
  *
@@ -52,9 +53,6 @@ int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_con
 /* For DEL: where the store is. What cannot be read is logged, and the defaults stand in. */
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
-/* Refuses a server's socket that is there. */
-int spiderpool_no_server(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
-			 struct err *e);
 
 /*
  * In process, for rails of one pod; the calls may name different stores. ADD fills out[i] and

@@ -98,6 +98,8 @@ int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_con
 	if (r == 0)
 		r = check_dir("pool_dir", c.pool_dir, e);
 	if (r == 0)
+		r = check_dir("ipam_unix_socket_path", c.socket, e);
+	if (r == 0)
 		r = check_dir("state_dir", c.state_dir, e);
 	if (r == 0)
 		r = check_dir("hostlocal_dir", c.hostlocal_dir, e);
@@ -118,21 +120,4 @@ void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_c
 	log_warn("configuration is not valid, the default address store is used",
 		 LOG_S("error", e.text));
 	*ret = (struct spiderpool_conf){0};
-}
-
-int spiderpool_no_server(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
-			 struct err *e)
-{
-	if (!c->socket || !*c->socket)
-		return 0;
-	if (file_exists(&call->call->root, c->socket))
-		return err_kind(
-			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"conf.ipam.ipam_unix_socket_path: '%s' is there, and its server may "
-			"hand out the same addresses as the local store, the only one this "
-			"build has: stop that server, or remove ipam_unix_socket_path",
-			c->socket);
-	log_warn("no IPAM server there, the local store is used",
-		 LOG_S("ipam_unix_socket_path", c->socket));
-	return 0;
 }

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spiderpool IPAM in process: all rails of a store under one lock, in one journal line. */
+/* The spiderpool IPAM in process: all rails of a store under one lock, in one journal line; or all
+ * rails of a server in one request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/spiderpool.h"
-
-/* One rail on its way. */
-struct rail_ask {
-	const struct cni_ipam_call *call;
-	struct spiderpool_conf conf;
-	struct ipam_request request;
-	struct ipaddr *want;
-	size_t n_want;
-	bool done; /* its store has answered */
-};
+#include "cni/spiderpool_private.h"
 
 struct asking {
 	struct rail_ask *v;
@@ -79,8 +70,6 @@ static int read_rail(struct rail_ask *r, const struct cni_ipam_call *call, size_
 	if (n == 0)
 		n = spiderpool_conf_read(call, &r->conf, e);
 	if (n == 0)
-		n = spiderpool_no_server(call, &r->conf, e);
-	if (n == 0)
 		n = read_wants(r, n_rails, e);
 	if (n == 0 && r->conf.match_subnet && !call->master)
 		n = err_kind(e, ERR_CONF, -EINVAL,
@@ -96,7 +85,8 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_store(const struct spiderpool_conf *a, const struct spiderpool_conf *b)
 {
-	return same_text(a->pool_dir, b->pool_dir) && same_text(a->state_dir, b->state_dir) &&
+	return same_text(a->socket, b->socket) && same_text(a->pool_dir, b->pool_dir) &&
+	       same_text(a->state_dir, b->state_dir) &&
 	       same_text(a->hostlocal_dir, b->hostlocal_dir) && same_text(a->node, b->node);
 }
 
@@ -108,15 +98,20 @@ static struct ipam_paths paths_of(const struct spiderpool_conf *c)
 				   .node = c->node};
 }
 
-static int open_store(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
-		      struct ipam **ret, struct err *e)
+bool spiderpool_has_server(const struct spiderpool_conf *c)
+{
+	return c->socket && *c->socket;
+}
+
+int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
+		    struct ipam **ret, struct err *e)
 {
 	struct ipam_paths p = paths_of(c);
 
 	return ipam_open(ret, &call->call->root, &p, e);
 }
 
-static struct ipam_ask ask_of(const struct rail_ask *r)
+struct ipam_ask spiderpool_ask(const struct rail_ask *r)
 {
 	const struct cni_ipam_call *c = r->call;
 
@@ -169,6 +164,30 @@ static void fill_result(const struct ipam_grant *g, struct cni_result *out)
 	}
 }
 
+/* The rails of one server, the first of which is `first`. */
+static int add_server(struct asking *a, size_t first, struct err *e)
+{
+	auto_free struct socket_rail *rails = xcalloc(a->n, sizeof(*rails));
+	size_t n = 0;
+
+	for (size_t i = first; i < a->n; i++) {
+		struct rail_ask *r = &a->v[i];
+
+		if (r->done || !same_store(&r->conf, &a->v[first].conf))
+			continue;
+		r->done = true;
+		rails[n++] = (struct socket_rail){.call = r->call,
+						  .conf = &r->conf,
+						  .args = &r->request.args,
+						  .want = r->want,
+						  .n_want = r->n_want,
+						  .out = a->out[i],
+						  .flags = a->flags[i],
+						  .fresh = &a->fresh[i]};
+	}
+	return spiderpool_socket_add(rails, n, e);
+}
+
 /* The rails of one store, the first of which is `first`. */
 static int add_store(struct asking *a, size_t first, struct err *e)
 {
@@ -182,10 +201,10 @@ static int add_store(struct asking *a, size_t first, struct err *e)
 	for (size_t i = first; i < a->n; i++) {
 		if (a->v[i].done || !same_store(&a->v[i].conf, &a->v[first].conf))
 			continue;
-		asks[n] = ask_of(&a->v[i]);
+		asks[n] = spiderpool_ask(&a->v[i]);
 		rails[n++] = i;
 	}
-	r = open_store(a->v[first].call, &a->v[first].conf, &store, e);
+	r = spiderpool_open(a->v[first].call, &a->v[first].conf, &store, e);
 	if (r == 0)
 		r = ipam_allocate(store, asks, n, &g, &n_g, e);
 	if (r < 0)
@@ -231,30 +250,44 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cn
 		r = read_rail(&a.v[i], calls[i], n, e);
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (!a.v[i].done)
-			r = add_store(&a, i, e);
+			r = spiderpool_has_server(&a.v[i].conf) ? add_server(&a, i, e)
+								: add_store(&a, i, e);
 	if (r < 0)
 		give_back_fresh(&a);
 	return r;
 }
 
-static int del_store(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *confs,
-		     bool *done, size_t n, size_t first, struct err *e)
+static int del_store(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *conf,
+		     size_t n, struct err *e)
 {
 	auto_free struct ipam_valid *v = xcalloc(n, sizeof(*v));
 	auto_ipam struct ipam *store = NULL;
-	size_t count = 0;
 	int r;
 
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct ipam_valid){calls[i]->call->container_id, calls[i]->ifname};
+	r = spiderpool_open(calls[0], conf, &store, e);
+	if (r == 0)
+		r = ipam_release_many(store, v, n, e);
+	return r < 0 ? r : 0;
+}
+
+/* The rails of one store or server, the first of which is `first`. */
+static int del_some(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *confs,
+		    bool *done, size_t n, size_t first, struct err *e)
+{
+	auto_free const struct cni_ipam_call **same = xcalloc(n, sizeof(*same));
+	const struct spiderpool_conf *conf = &confs[first];
+	size_t count = 0;
+
 	for (size_t i = first; i < n; i++) {
-		if (done[i] || !same_store(&confs[i], &confs[first]))
+		if (done[i] || !same_store(&confs[i], conf))
 			continue;
 		done[i] = true;
-		v[count++] = (struct ipam_valid){calls[i]->call->container_id, calls[i]->ifname};
+		same[count++] = calls[i];
 	}
-	r = open_store(calls[first], &confs[first], &store, e);
-	if (r == 0)
-		r = ipam_release_many(store, v, count, e);
-	return r < 0 ? r : 0;
+	return spiderpool_has_server(conf) ? spiderpool_socket_del(conf->socket, same, count, e)
+					   : del_store(same, conf, count, e);
 }
 
 int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e)
@@ -270,7 +303,7 @@ int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct er
 
 		if (done[i])
 			continue;
-		r = del_store(calls, confs, done, n, i, &why);
+		r = del_some(calls, confs, done, n, i, &why);
 		if (r < 0 && first == 0) {
 			first = r;
 			if (e)
@@ -278,97 +311,4 @@ int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct er
 		}
 	}
 	return first;
-}
-
-static bool in_prev(const struct cni_result *prev, const struct ipnet *net)
-{
-	for (size_t i = 0; i < prev->n_ips; i++)
-		if (ip_eq(&prev->ips[i].address.ip, &net->ip))
-			return true;
-	return false;
-}
-
-int spiderpool_check(const struct cni_ipam_call *call, struct err *e)
-{
-	const struct cni_call *c = call->call;
-	auto_ipam struct ipam *store = NULL;
-	struct spiderpool_conf conf;
-	struct ipam_grant *g = NULL;
-	char text[IP_TEXT_MAX];
-	size_t n = 0;
-	int r = spiderpool_conf_read(call, &conf, e);
-
-	if (r == 0)
-		r = spiderpool_no_server(call, &conf, e);
-	if (r == 0)
-		r = open_store(call, &conf, &store, e);
-	if (r == 0)
-		r = ipam_held(store, c->container_id, call->ifname, &g, &n, e);
-	if (r == 0 && n == 0)
-		r = err_set(e, -ENOENT,
-			    "spiderpool: no address is held by container %s interface %s",
-			    c->container_id, call->ifname);
-	for (size_t i = 0; i < n && r == 0 && c->has_prev; i++)
-		if (!in_prev(&c->prev, &g[i].address))
-			r = err_set(e, -ENOENT,
-				    "spiderpool: %s holds %s, which is not in prevResult",
-				    call->ifname, ipnet_str(&g[i].address, text));
-	ipam_grants_free(g, n);
-	return r;
-}
-
-int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
-{
-	const struct cni_call *c = call->call;
-	auto_free struct ipam_valid *v = xcalloc(c->n_valid + 1, sizeof(*v));
-	auto_ipam struct ipam *store = NULL;
-	struct spiderpool_conf conf;
-	int r = spiderpool_conf_read(call, &conf, e);
-
-	for (size_t i = 0; i < c->n_valid; i++)
-		v[i] = (struct ipam_valid){c->valid[i].container_id, c->valid[i].ifname};
-	if (r == 0)
-		r = spiderpool_no_server(call, &conf, e);
-	if (r == 0)
-		r = open_store(call, &conf, &store, e);
-	if (r == 0)
-		r = ipam_gc(store, call->name, v, c->n_valid, e);
-	return r < 0 ? r : 0;
-}
-
-/* What an ADD of nobody in particular would meet. Which master it would have is not known. */
-int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
-{
-	struct rail_ask rail = {.call = call};
-	auto_ipam struct ipam *store = NULL;
-	struct ipam_ask ask;
-	int r = spiderpool_conf_read(call, &rail.conf, e);
-
-	rail.conf.match_subnet = rail.conf.sticky = false;
-	if (r == 0)
-		r = spiderpool_no_server(call, &rail.conf, e);
-	if (r == 0)
-		r = open_store(call, &rail.conf, &store, e);
-	if (r < 0)
-		goto unavailable;
-	ask = ask_of(&rail);
-	ask.who.container_id = "status";
-	ask.who.ifname = "status";
-	r = ipam_try(store, &ask, 1, e);
-unavailable:
-	if (r < 0 && e)
-		e->kind = ERR_UNAVAILABLE;
-	return r;
-}
-
-int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
-			const struct mac *other, struct err *e)
-{
-	auto_ipam struct ipam *store = NULL;
-	struct spiderpool_conf conf;
-	int r;
-
-	spiderpool_conf_store(call, &conf);
-	r = open_store(call, &conf, &store, e);
-	return r < 0 ? r : ipam_quarantine(store, a, other, e);
 }

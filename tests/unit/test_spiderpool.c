@@ -235,21 +235,6 @@ static void test_log_file(void **state)
 	log_threshold = LOG_NONE;
 }
 
-static void test_server_socket(void **state)
-{
-	struct invocation v = call(
-		"ADD", CONF("1.0.0", RAIL0 ",\"ipam_unix_socket_path\":\"/run/spiderpool.sock\""));
-
-	(void)state;
-	says(&v, 0, "10.0.0.10/24");
-	il_write(&w.lab, "/run/spiderpool.sock", "");
-	says(&v, 1, "conf.ipam.ipam_unix_socket_path: '/run/spiderpool.sock' is there");
-	says(&v, 1, "\"code\":50");
-	v.command = "DEL";
-	expect(&v, 0, "");
-	assert_int_equal(records("used"), 0);
-}
-
 static void test_certain_addresses(void **state)
 {
 	struct invocation v =
@@ -608,7 +593,6 @@ int main(void)
 		CASE(test_namespace_first),
 		CASE(test_conf_refused),
 		CASE(test_log_file),
-		CASE(test_server_socket),
 		CASE(test_certain_addresses),
 		CASE(test_gc),
 		CASE(test_status),

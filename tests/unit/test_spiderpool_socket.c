@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spiderpool IPAM on a server: ours, Spiderpool's own agent by its API, and none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent_lab.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/spiderpool.h"
+#include "cni_invoke.h"
+#include "kern/netns.h"
+
+static struct ipam_lab lab;
+static pid_t server;
+static int pod;
+static char netns[64];
+
+#define POOLS                                                                                      \
+	"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.12\ngateway=10.0.0.1\n"                \
+	"route=10.9.0.0/16 via 10.0.0.2\n"                                                         \
+	"[pool b]\nsubnet=10.0.1.0/24\nips=10.0.1.10-10.0.1.19\n"
+
+static int setup(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	lab.paths.now_ms = NULL;
+	il_pools(&lab, POOLS);
+	if (netns_new(true, &pod, &e) < 0)
+		fail_msg("%s", e.text);
+	snprintf(netns, sizeof(netns), "/proc/%d/fd/%d", getpid(), pod);
+	server = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (server)
+		al_stop(server);
+	close(pod);
+	il_drop(&lab);
+	return 0;
+}
+
+static size_t records(const char *state)
+{
+	auto_ipam struct ipam *i = il_open(&lab);
+	auto_free struct ipam_record *v = NULL;
+	size_t n = 0, count = 0;
+
+	assert_int_equal(ipam_records(i, &v, &n, NULL), 0);
+	for (size_t k = 0; k < n; k++)
+		count += strcmp(v[k].state, state) == 0;
+	return count;
+}
+
+#define CONF(version, more)                                                                        \
+	"{\"cniVersion\":\"" version                                                               \
+	"\",\"name\":\"net\",\"type\":\"macvlan\",\"ipam\":{\"type\":"                             \
+	"\"spiderpool\"" more "}}"
+#define AT_SERVER ",\"ipam_unix_socket_path\":\"/sock\""
+#define POOL_A	  ",\"default_ipv4_ippool\":[\"a\"]"
+#define POOL_B	  ",\"default_ipv4_ippool\":[\"b\"]"
+
+static struct invocation call(const char *command, const char *conf)
+{
+	return (struct invocation){
+		.plugin = &cni_spiderpool,
+		.command = command,
+		.ifname = "net1",
+		.netns = netns,
+		.root = lab.dir,
+		.args = "IgnoreUnknown=1;K8S_POD_NAME=p;K8S_POD_NAMESPACE=ns;K8S_POD_UID=u",
+		.conf = conf};
+}
+
+static void says(const char *command, const char *conf, int status, const char *part)
+{
+	struct invocation v = call(command, conf);
+	auto_answer struct answer a = invoke(&v);
+
+	assert_has(a.out.p, part);
+	assert_int_equal(a.status, status);
+}
+
+static void is_quiet(const char *command, const char *conf)
+{
+	struct invocation v = call(command, conf);
+
+	expect(&v, 0, "");
+}
+
+/* --- our server --- */
+
+static void test_same_answers_as_the_store(void **state)
+{
+	struct invocation at_server = call("ADD", CONF("0.3.1", AT_SERVER POOL_A));
+	static const char *const answer =
+		"{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.10/24\","
+		"\"gateway\":\"10.0.0.1\"}],\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\"},"
+		"{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\"}],\"dns\":{}}";
+	struct invocation direct = at_server;
+
+	(void)state;
+	direct.conf = CONF("0.3.1", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state\"" POOL_A);
+	server = al_serve_ipam(&lab, NULL, NULL);
+	expect(&at_server, 0, answer);
+	/* One store: the same owner has the same address by either way. */
+	expect(&direct, 0, answer);
+	assert_int_equal(records("used"), 1);
+	is_quiet("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
+	is_quiet("DEL", CONF("1.0.0", AT_SERVER POOL_A));
+	is_quiet("DEL", CONF("1.0.0", AT_SERVER POOL_A));
+	assert_int_equal(records("used"), 0);
+	says("CHECK", CONF("1.0.0", AT_SERVER POOL_A), 1,
+	     "spiderpool: no address is held by container c1 interface net1");
+}
+
+static void test_check_compares(void **state)
+{
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
+	says("CHECK",
+	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"prevResult\":{"
+	     "\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.0.99/24\"}]},\"ipam\":{\"type\":"
+	     "\"spiderpool\"" AT_SERVER POOL_A "}}",
+	     1, "net1 holds 10.0.0.10/24, which is not in prevResult");
+}
+
+static void test_wishes(void **state)
+{
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	says("ADD",
+	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"runtimeConfig\":{"
+	     "\"ips\":[\"10.0.1.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER POOL_B
+	     ",\"sticky\":true,\"clean_gateway\":true}}",
+	     0, "10.0.1.15/24");
+	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
+	assert_int_equal(records("sticky"), 1);
+}
+
+static void test_errors_keep_their_code(void **state)
+{
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	says("ADD", CONF("1.0.0", AT_SERVER ",\"default_ipv4_ippool\":[\"c\"]"), 1,
+	     "{\"code\":7,\"msg\":\"spiderpool IP allocation error: ");
+	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10\n");
+	al_stop(server);
+	server = al_serve_ipam(&lab, NULL, NULL);
+	il_take(&lab, "other", "eth0", "a");
+	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 1,
+	     "{\"code\":11,\"msg\":\"spiderpool IP allocation error: ");
+	says("STATUS", CONF("1.1.0", AT_SERVER POOL_A), 1, "{\"code\":50,");
+}
+
+static void test_status_and_gc(void **state)
+{
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	is_quiet("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
+	assert_int_equal(records("used"), 0);
+	says("ADD", CONF("1.1.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
+	is_quiet("GC",
+		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		 "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
+		 "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
+	assert_int_equal(records("used"), 1);
+	is_quiet("GC",
+		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		 "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
+		 "}}");
+	assert_int_equal(records("used"), 0);
+}
+
+/* --- in process, all rails --- */
+
+struct many {
+	struct cni_call call;
+	struct json_doc *doc[3];
+	struct cni_ipam_call rails[3];
+	const struct cni_ipam_call *list[3];
+	struct cni_result out[3], *outs[3];
+	struct cni_ipam_flags flags[3], *flag[3];
+	bool fresh[3];
+};
+
+static void many_init(struct many *m, const char *const conf[3])
+{
+	static const char *const names[] = {"net1", "net2", "net3"};
+
+	*m = (struct many){.call = {.command = "ADD",
+				    .container_id = "c1",
+				    .netns = "/n",
+				    .args_text = "IgnoreUnknown=1;K8S_POD_NAME=p",
+				    .root = lab.root,
+				    .version = CNI_1_0_0}};
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(json_parse(&m->doc[i], span_of(conf[i]), 10000, NULL), 0);
+		m->rails[i] = (struct cni_ipam_call){.call = &m->call,
+						     .doc = m->doc[i],
+						     .conf = json_root(m->doc[i]),
+						     .name = "net",
+						     .ifname = names[i],
+						     .version = CNI_1_0_0};
+		m->list[i] = &m->rails[i];
+		m->outs[i] = &m->out[i];
+		m->flag[i] = &m->flags[i];
+	}
+}
+
+static void many_done(struct many *m)
+{
+	for (size_t i = 0; i < 3; i++) {
+		cni_result_done(&m->out[i]);
+		json_free(m->doc[i]);
+	}
+}
+
+static int many_add(struct many *m, struct err *e)
+{
+	return spiderpool_add(m->list, 3, m->outs, m->flag, m->fresh, e);
+}
+
+static void test_all_rails(void **state)
+{
+	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
+				    CONF("1.0.0", AT_SERVER POOL_B
+					 ",\"enable_ip_conflict_detection\":false,\"detect\":{"
+					 "\"tries\":3}"),
+				    CONF("1.0.0", AT_SERVER POOL_B)};
+	struct err e = ERR_INIT;
+	struct many m;
+
+	(void)state;
+	il_write(&lab, "/pools/s.conf", "[settings]\nconflict_detection=yes\n");
+	server = al_serve_ipam(&lab, NULL, NULL);
+	many_init(&m, conf);
+	if (many_add(&m, &e) < 0)
+		fail_msg("%s", e.text);
+	il_assert_ip(&m.out[0].ips[0].address.ip, "10.0.0.10");
+	il_assert_ip(&m.out[1].ips[0].address.ip, "10.0.1.10");
+	il_assert_ip(&m.out[2].ips[0].address.ip, "10.0.1.11");
+	assert_int_equal(m.out[0].n_routes, 2);
+	assert_int_equal(m.out[1].n_routes, 0);
+	assert_true(m.fresh[0] && m.fresh[1] && m.fresh[2]);
+	assert_true(m.flags[0].conflict_detection && !m.flags[1].conflict_detection);
+	assert_int_equal(m.flags[1].tries, 3);
+	many_done(&m);
+	many_init(&m, conf);
+	assert_int_equal(many_add(&m, &e), 0);
+	assert_false(m.fresh[0] || m.fresh[1] || m.fresh[2]);
+	/* Somebody else has it: another one is to be had. */
+	assert_int_equal(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
+	assert_int_equal(records("quarantined"), 1);
+	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
+	assert_int_equal(records("used"), 0);
+	many_done(&m);
+}
+
+static void test_none_of_them(void **state)
+{
+	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
+				    CONF("1.0.0", AT_SERVER POOL_B),
+				    CONF("1.0.0", AT_SERVER ",\"default_ipv4_ippool\":[\"c\"]")};
+	struct err e = ERR_INIT;
+	struct many m;
+
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	many_init(&m, conf);
+	assert_true(many_add(&m, &e) < 0);
+	assert_int_equal(e.kind, ERR_CONF);
+	assert_int_equal(records("used"), 0);
+	many_done(&m);
+}
+
+/* Rails of a store and of a server in one pod: a failure of either leaves nothing. */
+static void test_both_ways_in_one_pod(void **state)
+{
+	static const char direct[] =
+		CONF("1.0.0", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state2\"" POOL_A);
+	const char *conf[] = {direct, CONF("1.0.0", AT_SERVER POOL_B),
+			      CONF("1.0.0", AT_SERVER ",\"default_ipv4_ippool\":[\"c\"]")};
+	struct err e = ERR_INIT;
+	struct many m;
+	size_t n;
+
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	many_init(&m, conf);
+	assert_true(many_add(&m, &e) < 0);
+	many_done(&m);
+	assert_int_equal(records("used"), 0);
+	lab.paths.state_dir = "/state2";
+	n = records("used");
+	lab.paths.state_dir = "/state";
+	assert_int_equal(n, 0);
+	conf[2] = conf[1];
+	many_init(&m, conf);
+	if (many_add(&m, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
+	many_done(&m);
+}
+
+/* --- an agent of Spiderpool's --- */
+
+#define IP(nic, ip)                                                                                \
+	"{\"address\":\"" ip "/16\",\"enableGatewayDetection\":true,\"gateway\":\"10.6.0.1\","     \
+	"\"ipPool\":\"p4\",\"nic\":\"" nic "\",\"version\":4}"
+#define THREE                                                                                      \
+	"{\"ips\":[" IP("net1", "10.6.0.2") "," IP("net2", "10.6.0.3") "," IP(                     \
+		"net3",                                                                            \
+		"10.6.0.4") "],\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.6.0.1\",\"ifName\":\"net1\"}]}\n"
+
+static char *asked(void)
+{
+	return il_read(&lab, "/asked", &(size_t){0});
+}
+
+static void test_original(void **state)
+{
+	auto_free char *log = NULL;
+	struct invocation v = call("ADD", CONF("0.3.1", AT_SERVER POOL_A ",\"clean_gateway\":true,"
+									 "\"enable_gateway_"
+									 "detection\":false"));
+
+	(void)state;
+	server = al_serve_original(&lab, 200, THREE);
+	/* It tells all interfaces of the pod; ours is one. */
+	expect(&v, 0,
+	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.6.0.2/16\","
+	       "\"gateway\":\"10.6.0.1\"}],\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.6.0.1\"}],"
+	       "\"dns\":{}}");
+	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
+	is_quiet("CHECK", CONF("1.0.0", AT_SERVER));
+	is_quiet("STATUS", CONF("1.1.0", AT_SERVER));
+	is_quiet("GC",
+		 "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
+		 "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
+		 "}}");
+	log = asked();
+	assert_has(log,
+		   "GET /v1/ipam/healthy \nPOST /v1/ipam/ip {\"cleanGateway\":true,"
+		   "\"defaultIPv4IPPool\":[\"a\"],\"matchMasterSubnet\":false,\"ifName\":\"net1\","
+		   "\"containerID\":\"c1\",");
+	assert_has(log, "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
+	assert_has(log, "GET /v1/ipam/healthy \nDELETE /v1/ipam/ip {\"containerID\":\"c1\",");
+	assert_has(log, ",\"ifName\":\"net1\"}\n");
+}
+
+static void test_original_all_rails(void **state)
+{
+	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
+				    CONF("1.0.0", AT_SERVER)};
+	const struct ipaddr a = il_ip("10.6.0.3");
+	struct err e = ERR_INIT;
+	auto_free char *log = NULL;
+	struct many m;
+
+	(void)state;
+	server = al_serve_original(&lab, 200, THREE);
+	many_init(&m, conf);
+	if (many_add(&m, &e) < 0)
+		fail_msg("%s", e.text);
+	il_assert_ip(&m.out[2].ips[0].address.ip, "10.6.0.4");
+	assert_int_equal(m.out[0].n_routes, 1);
+	assert_int_equal(m.out[1].n_routes, 0);
+	assert_true(m.flags[1].gateway_detection && !m.flags[1].conflict_detection);
+	/* It cannot keep an address back: this ADD is over. */
+	assert_true(spiderpool_conflict(m.list[1], &a, NULL, &e) < 0);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_has(e.text, "ip conflict: pod's interface net2 with an conflicting ip 10.6.0.3");
+	many_done(&m);
+	log = asked();
+	assert_has(log, "DELETE /v1/ipam/ips {\"containerID\":\"c1\",");
+}
+
+static void test_original_gives_two_of_three(void **state)
+{
+	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
+				    CONF("1.0.0", AT_SERVER)};
+	struct err e = ERR_INIT;
+	auto_free char *log = NULL;
+	struct many m;
+	size_t n = 0;
+
+	(void)state;
+	server = al_serve_original(
+		&lab, 200, "{\"ips\":[" IP("net1", "10.6.0.2") "," IP("net2", "10.6.0.3") "]}");
+	many_init(&m, conf);
+	assert_true(many_add(&m, &e) < 0);
+	assert_has(e.text, "spiderpool IP allocation error: no Interface net3 IP allocation found");
+	assert_int_equal(m.out[0].n_ips, 0);
+	many_done(&m);
+	log = asked();
+	for (const char *p = log; (p = strstr(p, "DELETE /v1/ipam/ip {")); p++)
+		n++;
+	assert_true(n >= 3);
+}
+
+static void test_original_fails(void **state)
+{
+	(void)state;
+	server = al_serve_original(&lab, 500, "\"no IPPool available\"\n");
+	says("ADD", CONF("1.0.0", AT_SERVER), 1,
+	     "{\"code\":999,\"msg\":\"spiderpool IP allocation error: [POST /ipam/ip][500] "
+	     "postIpamIpFailure  no IPPool available\"}");
+	says("ADD",
+	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"runtimeConfig\":{"
+	     "\"ips\":[\"10.6.0.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}",
+	     1,
+	     "{\"code\":2,\"msg\":\"net1 asks for 10.6.0.15: the agent at '/sock' cannot be asked");
+	al_stop(server);
+	server = al_serve_original(&lab, 422,
+				   "{\"code\":602,\"message\":\"podUID in body is required\"}");
+	says("ADD", CONF("1.0.0", AT_SERVER), 1,
+	     "spiderpool IP allocation error: [POST /ipam/ip][422]: podUID in body is required");
+	al_stop(server);
+	server = al_serve_original(&lab, 200, "not JSON");
+	says("ADD", CONF("1.0.0", AT_SERVER), 1, "spiderpool IP allocation error: answer is");
+	al_stop(server);
+	/* Its own errors are its GC's to mend, as its plugin has it. */
+	server = al_serve_original(&lab, 599, "");
+	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
+}
+
+/* --- nobody --- */
+
+static void test_nobody_there(void **state)
+{
+	(void)state;
+	says("ADD", CONF("1.0.0", AT_SERVER), 1,
+	     "{\"code\":50,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
+	says("ADD", CONF("1.0.0", AT_SERVER), 1,
+	     "(is 'unirail ipam serve' running?): connect to '");
+	/* Nothing may be left behind: the runtime comes again. */
+	says("DEL", CONF("1.0.0", AT_SERVER), 1,
+	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
+	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
+	says("STATUS", CONF("1.1.0", AT_SERVER), 1, "{\"code\":50,");
+	il_write(&lab, "/run/sock", "a file");
+	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"/run/sock\""), 1, "ECONNREFUSED");
+	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"sock\""), 1,
+	     "conf.ipam.ipam_unix_socket_path is 'sock', wants an absolute path");
+}
+
+static void test_server_is_damaged(void **state)
+{
+	(void)state;
+	server = al_serve_ipam(&lab, NULL, NULL);
+	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
+	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
+	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 1, "{\"code\":5,");
+	says("DEL", CONF("1.0.0", AT_SERVER POOL_A), 1,
+	     "{\"code\":11,\"msg\":\"spiderpool IP release error: journal ");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_same_answers_as_the_store),
+		TEST(test_check_compares),
+		TEST(test_wishes),
+		TEST(test_errors_keep_their_code),
+		TEST(test_status_and_gc),
+		TEST(test_all_rails),
+		TEST(test_none_of_them),
+		TEST(test_both_ways_in_one_pod),
+		TEST(test_original),
+		TEST(test_original_all_rails),
+		TEST(test_original_gives_two_of_three),
+		TEST(test_original_fails),
+		TEST(test_nobody_there),
+		TEST(test_server_is_damaged),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
