@@ -48,6 +48,13 @@ bool link_name_ok(const char *name)
 	return !strpbrk(name, "/: \t\n\v\f\r\xa0");
 }
 
+static void parse_ipoib(struct nlattr **data, struct link *l)
+{
+	l->ipoib_pkey = get_u16(data[IFLA_IPOIB_PKEY], 0);
+	l->ipoib_mode = get_u16(data[IFLA_IPOIB_MODE], LINK_IPOIB_DATAGRAM);
+	l->ipoib_umcast = get_u16(data[IFLA_IPOIB_UMCAST], 0) != 0;
+}
+
 static void parse_kind(const struct nlattr *info, struct link *l)
 {
 	struct nlattr *tb[IFLA_INFO_MAX + 1], *data[IFLA_MACVLAN_MAX + 1];
@@ -63,6 +70,8 @@ static void parse_kind(const struct nlattr *info, struct link *l)
 		l->vlan_id = get_u16(data[IFLA_VLAN_ID], 0);
 	else if (!strcmp(l->kind, "bond"))
 		l->bond_mode = get_u8(data[IFLA_BOND_MODE], 0);
+	else if (!strcmp(l->kind, "ipoib"))
+		parse_ipoib(data, l);
 }
 
 static int parse_link(const struct nlmsghdr *h, struct link *l)

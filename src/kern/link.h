@@ -36,7 +36,13 @@ struct link {
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
 	uint8_t bond_mode; /* 0 balance-rr ... 6 balance-alb */
+	/* for ipoib: the P_Key with its membership bit (0x8000: full), IPOIB_MODE_* of the kernel
+	 * (0 datagram, 1 connected), whether user space joins the multicast groups */
+	uint16_t ipoib_pkey, ipoib_mode;
+	bool ipoib_umcast;
 };
+
+enum { LINK_IPOIB_DATAGRAM, LINK_IPOIB_CONNECTED };
 
 bool link_is_up(const struct link *l); /* IFF_UP */
 bool link_is_loopback(const struct link *l);
@@ -81,6 +87,10 @@ struct link_spec {
 	uint32_t macvlan_mode, macvlan_bcqueuelen; /* bcqueuelen 0: not sent */
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
+	/* ipoib: a child of a PKey, on a parent of kind ipoib in the same namespace as it is created
+	 * in; pkey 0: the parent's; its address is the kernel's choice */
+	uint16_t ipoib_pkey, ipoib_mode;
+	bool ipoib_umcast;
 	const struct link_bond *bond; /* NULL: the kernel's defaults */
 	int master;		      /* bridge port of; 0 none */
 	/* veth */

@@ -78,6 +78,15 @@ static void put_vlan(struct nl_msg *m, const struct link_spec *s, const struct e
 	put_u16(m, IFLA_VLAN_ID, s->vlan_id);
 }
 
+static void put_ipoib(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	if (s->ipoib_pkey)
+		put_u16(m, IFLA_IPOIB_PKEY, s->ipoib_pkey);
+	put_u16(m, IFLA_IPOIB_MODE, s->ipoib_mode);
+	put_u16(m, IFLA_IPOIB_UMCAST, s->ipoib_umcast);
+}
+
 static void put_bond(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
 {
 	(void)inner;
@@ -90,7 +99,7 @@ static const struct {
 	void (*put)(struct nl_msg *m, const struct link_spec *s, const struct end *inner);
 } kinds[] = {
 	{"macvlan", put_macvlan}, {"ipvlan", put_ipvlan}, {"vlan", put_vlan},
-	{"veth", put_veth},	  {"bond", put_bond},
+	{"veth", put_veth},	  {"bond", put_bond},	  {"ipoib", put_ipoib},
 };
 
 static void put_linkinfo(struct nl_msg *m, const struct link_spec *s, const struct end *inner)

@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "kern/attr.h"
+#include "kern/rdma_priv.h"
 
 enum { ATTRS = RDMA_NLDEV_ATTR_MAX };
 
@@ -30,7 +30,7 @@ static const char *const drivers[] = {
 	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
 };
 
-static uint64_t get_u64(const struct nlattr *a)
+uint64_t rdma_get_u64(const struct nlattr *a)
 {
 	uint64_t v = 0;
 
@@ -39,7 +39,7 @@ static uint64_t get_u64(const struct nlattr *a)
 	return v;
 }
 
-static struct nl_msg *request(int cmd, int flags)
+struct nl_msg *rdma_request(int cmd, int flags)
 {
 	return msg_new(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, cmd), flags, NULL, 0, MSG_ROOM);
 }
@@ -64,8 +64,8 @@ static int take_dev(void *msg, void *arg)
 	d->index = get_u32(tb[RDMA_NLDEV_ATTR_DEV_INDEX], 0);
 	d->n_ports = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0); /* here it is their number */
 	d->node_type = get_u8(tb[RDMA_NLDEV_ATTR_DEV_NODE_TYPE], 0);
-	d->node_guid = get_u64(tb[RDMA_NLDEV_ATTR_NODE_GUID]);
-	d->sys_image_guid = get_u64(tb[RDMA_NLDEV_ATTR_SYS_IMAGE_GUID]);
+	d->node_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_NODE_GUID]);
+	d->sys_image_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_SYS_IMAGE_GUID]);
 	get_str(tb[RDMA_NLDEV_ATTR_DEV_NAME], d->name, sizeof(d->name));
 	get_str(tb[RDMA_NLDEV_ATTR_FW_VERSION], d->fw, sizeof(d->fw));
 	get_str(tb[RDMA_NLDEV_ATTR_DEV_PROTOCOL], d->protocol, sizeof(d->protocol));
@@ -104,7 +104,7 @@ static int take_port(void *msg, void *arg)
 
 static int get_ports(struct nl_wire *w, struct rdma_dev *d, struct err *e)
 {
-	struct nl_msg *m = request(RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP);
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP);
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
 	return nl_request(w, m, take_port, NULL, d, e);
@@ -129,7 +129,7 @@ static int take_chardev(void *msg, void *arg)
 /* Since Linux 5.3; also fails where ib_uverbs is not loaded. sysfs is asked for what is missing. */
 static void get_chardev(struct nl_wire *w, struct rdma_dev *d)
 {
-	struct nl_msg *m = request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
 	put_str(m, RDMA_NLDEV_ATTR_CHARDEV_TYPE, "uverbs");
@@ -146,8 +146,8 @@ static int by_index(const void *a, const void *b)
 int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e)
 {
 	struct devs devs = {0};
-	int r = nl_request(w, request(RDMA_NLDEV_CMD_GET, NLM_F_DUMP), take_dev, forget_devs, &devs,
-			   e);
+	int r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_GET, NLM_F_DUMP), take_dev, forget_devs,
+			   &devs, e);
 
 	if (r < 0)
 		err_wrap(e, r, "list RDMA devices");
@@ -184,7 +184,7 @@ static int take_mode(void *msg, void *arg)
 int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e)
 {
 	int mode = -1,
-	    r = nl_request(w, request(RDMA_NLDEV_CMD_SYS_GET, 0), take_mode, NULL, &mode, e);
+	    r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_SYS_GET, 0), take_mode, NULL, &mode, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "get the RDMA namespace mode");

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the *.tree files beside this file: hosts that were not at hand, composed from the kernel's documented sysfs."""
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Host:
+    def __init__(self, what):
+        self.lines = [f"# {what}; composed by make_hosts.py, not recorded"]
+
+    def file(self, path, text):
+        self.lines.append(f"{path} = {text}")
+
+    def link(self, path, target):
+        self.lines.append(f"{path} -> {target}")
+
+    def function(self, chain, driver, ids, klass, numa=0, group=None):
+        bdf = chain.rsplit("/", 1)[1]
+        at = f"/sys/devices/{chain}"
+        self.link(f"/sys/bus/pci/devices/{bdf}", f"../../../devices/{chain}")
+        for name, value in zip(("vendor", "device", "subsystem_vendor", "subsystem_device"), ids):
+            self.file(f"{at}/{name}", f"0x{value:04x}")
+        self.file(f"{at}/class", f"0x{klass:06x}")
+        self.file(f"{at}/numa_node", numa)
+        self.file(f"{at}/driver_override", "(null)")
+        if driver:
+            up = "../" * (chain.count("/") + 2)
+            self.link(f"{at}/driver", f"{up}bus/pci/drivers/{driver}")
+        if group is not None:
+            self.link(f"{at}/iommu_group", f"/sys/kernel/iommu_groups/{group}")
+        return at
+
+    def netdev(self, at, name):
+        self.link(f"{at}/net/{name}/device", "../../../" + at.rsplit('/', 1)[1])
+        self.link(f"/sys/class/net/{name}", f"../..{at[4:]}/net/{name}")
+
+    def rdma(self, at, name, uverbs, umad=None, layer="Ethernet"):
+        self.link(f"{at}/infiniband/{name}/device", "../../../" + at.rsplit('/', 1)[1])
+        self.file(f"{at}/infiniband/{name}/ports/1/link_layer", layer)
+        self.link(f"/sys/class/infiniband/{name}", f"../..{at[4:]}/infiniband/{name}")
+        self.file(f"{at}/infiniband_verbs/{uverbs}/ibdev", name)
+        self.link(f"/sys/class/infiniband_verbs/{uverbs}", f"../..{at[4:]}/infiniband_verbs/{uverbs}")
+        if umad:
+            self.file(f"{at}/infiniband_mad/{umad}/ibdev", name)
+
+    def pf(self, at, total, vfs):
+        self.file(f"{at}/sriov_totalvfs", total)
+        self.file(f"{at}/sriov_numvfs", len(vfs))
+        for i, vf in enumerate(vfs):
+            self.link(f"{at}/virtfn{i}", f"../{vf}")
+
+    def bus(self, *drivers):
+        self.file("/sys/bus/pci/drivers_probe", "")
+        for d in drivers:
+            self.file(f"/sys/bus/pci/drivers/{d}/bind", "")
+            self.file(f"/sys/bus/pci/drivers/{d}/unbind", "")
+
+    def write(self, name):
+        (HERE / name).write_text("\n".join(self.lines) + "\n")
+
+
+CX7, CX7_VF, MLX = 0x1021, 0x101E, 0x15B3
+
+# Two ports of a ConnectX-7 behind a PCIe switch; 12 VFs on the first (virtfn10 sorts before virtfn2), one in vfio-pci.
+h = Host("dual-port ConnectX-7 with RoCE")
+h.bus("mlx5_core", "vfio-pci")
+switch = "pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:04.0"
+pf0 = h.function(f"{switch}/0000:3d:00.0", "mlx5_core", (MLX, CX7, MLX, 0x0041), 0x020000, 1, 40)
+pf1 = h.function(f"{switch}/0000:3d:00.1", "mlx5_core", (MLX, CX7, MLX, 0x0041), 0x020000, 1, 41)
+vfs = [f"0000:3d:{i // 8:02x}.{i % 8}" for i in range(2, 14)]
+h.pf(pf0, 16, vfs)
+h.pf(pf1, 16, [])
+h.netdev(pf0, "ens1f0np0")
+h.netdev(pf1, "ens1f1np1")
+h.rdma(pf0, "mlx5_0", "uverbs0", "umad0")
+h.rdma(pf1, "mlx5_1", "uverbs1", "umad1")
+for i, vf in enumerate(vfs):
+    at = h.function(f"{switch}/{vf}", "vfio-pci" if i == 3 else "mlx5_core", (MLX, CX7_VF, MLX, 0x0041), 0x020000, 1, 50 + i)
+    h.link(f"{at}/physfn", "../0000:3d:00.0")
+    if i != 3:
+        h.netdev(at, f"ens1f0v{i}")
+        h.rdma(at, f"mlx5_{2 + i}", f"uverbs{2 + i}")
+# A scalable function, an auxiliary device with its own children, and one that only drives RDMA.
+for aux in ("mlx5_core.sf.4", "mlx5_core.rdma.0"):
+    h.link(f"/sys/bus/auxiliary/devices/{aux}", f"../../../devices/{switch}/0000:3d:00.0/{aux}")
+h.netdev(f"{pf0}/mlx5_core.sf.4", "ens1f0s4")
+h.file(f"{pf0}/mlx5_core.rdma.0/uevent", "")
+# A GPU under the same switch, a disk elsewhere: what is near.
+h.function("pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:08.0/0000:3e:00.0", "nvidia", (0x10DE, 0x2330, 0x10DE, 0x16C1), 0x030200, 1)
+h.function("pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", "nvme", (0x144D, 0xA80A, 0x144D, 0xA801), 0x010802, -1)
+h.write("mlx5_roce.tree")
+
+h = Host("ConnectX-6 with InfiniBand and two VFs")
+h.bus("mlx5_core")
+pf = h.function("pci0000:17/0000:17:00.0/0000:18:00.0", "mlx5_core", (MLX, 0x101B, MLX, 0x0007), 0x020700)
+h.pf(pf, 8, ["0000:18:00.1", "0000:18:00.2"])
+h.netdev(pf, "ibs1")
+h.rdma(pf, "mlx5_0", "uverbs0", "umad0", "InfiniBand")
+for i in (1, 2):
+    at = h.function(f"pci0000:17/0000:17:00.0/0000:18:00.{i}", "mlx5_core", (MLX, 0x101C, MLX, 0x0007), 0x020700)
+    h.link(f"{at}/physfn", "../0000:18:00.0")
+    h.netdev(at, f"ibs1v{i - 1}")
+    h.rdma(at, f"mlx5_{i}", f"uverbs{i}", f"umad{i}", "InfiniBand")
+h.write("mlx5_ib.tree")
+
+# q35 with pcie-root-port and igb, as QEMU 10 shows it: no IOMMU, no NUMA node.
+h = Host("igb of QEMU with two VFs")
+h.bus("igb", "igbvf", "vfio-pci")
+pf = h.function("pci0000:00/0000:00:02.0/0000:01:00.0", "igb", (0x8086, 0x10C9, 0x8086, 0xA03C), 0x020000, -1)
+h.pf(pf, 7, ["0000:01:10.0", "0000:01:10.2"])
+h.netdev(pf, "eth1")
+for i, vf in enumerate(("0000:01:10.0", "0000:01:10.2")):
+    at = h.function(f"pci0000:00/0000:00:02.0/{vf}", "igbvf" if i == 0 else None, (0x8086, 0x10CA, 0x8086, 0xA03C), 0x020000, -1)
+    h.link(f"{at}/physfn", "../0000:01:00.0")
+    if i == 0:
+        h.netdev(at, "eth2")
+h.write("qemu_igb.tree")

@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes vf_*.nl, ipoib.nl, devlink.nl and rdma_*set/res*.nl beside this file: what Linux 6.12 answers on hosts with
+SR-IOV and InfiniBand that were not at hand. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
+drivers/infiniband/core/nldev.c, not recorded."""
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).parent
+REQUEST, MULTI, ACK, DUMP, CREATE, EXCL, NESTED, CAPPED = 1, 2, 4, 0x300, 0x400, 0x200, 0x8000, 0x100
+NEWLINK, GETLINK, SETLINK = 16, 18, 19
+PF = 7
+
+
+def attr(kind, value):
+    return struct.pack("<HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def u8(kind, v):
+    return attr(kind, struct.pack("<B", v))
+
+
+def u16(kind, v):
+    return attr(kind, struct.pack("<H", v))
+
+
+def u32(kind, v):
+    return attr(kind, struct.pack("<I", v))
+
+
+def u64(kind, v):
+    return attr(kind, struct.pack("<Q", v))
+
+
+def text(kind, v):
+    return attr(kind, v.encode() + b"\0")
+
+
+def nest(kind, *parts):
+    return attr(kind | NESTED, b"".join(parts))
+
+
+def message(kind, flags, body, seq=0):
+    return struct.pack("<IHHII", 16 + len(body), kind, flags, seq, 0) + body
+
+
+def ack(request, code=0):
+    return message(2, CAPPED, struct.pack("<i", code) + request[:16], struct.unpack_from("<I", request, 8)[0])
+
+
+class Talk:
+    def __init__(self, protocol, what):
+        self.lines = [f"# protocol {protocol}", f"# {what}; composed by make_vf.py, not recorded"]
+
+    def ask(self, *messages):
+        self.lines.append("> " + b"".join(messages).hex())
+
+    def answer(self, *messages):
+        self.lines.append("< " + b"".join(messages).hex())
+
+    def write(self, name):
+        (HERE / name).write_text("\n".join(self.lines) + "\n")
+
+
+DONE = struct.pack("<IHHIIi", 20, 3, MULTI, 0, 0, 0)
+
+
+def ifinfo(index, kind=1):
+    return struct.pack("<BxHiII", 0, kind, index, 0, 0)
+
+
+def vf(i, *more, mac=None):
+    return nest(1, attr(1, struct.pack("<I", i) + (mac or bytes([2, 0, 0, 0, 0, i])).ljust(32, b"\0")), *more)
+
+
+def eth_vf(i):
+    return vf(i, attr(2, struct.pack("<III", i, 100 + i, 5)), attr(6, struct.pack("<III", i, 100, 2000)), attr(3, struct.pack("<II", i, 2000)),
+              attr(4, struct.pack("<II", i, 1)), attr(5, struct.pack("<II", i, 2)), attr(9, struct.pack("<II", i, 0xffffffff)),
+              nest(12, attr(1, struct.pack("<IIIHxx", i, 100 + i, 5, 0xa888))))
+
+
+def ask_vfs(t):
+    t.ask(message(GETLINK, REQUEST, ifinfo(PF, 0) + u32(29, 1 | 8)))
+
+
+def pf_link(number, *vfs, mac=bytes(6)):
+    body = ifinfo(PF) + text(3, "pf0") + attr(1, mac) + u32(21, number)
+    return message(NEWLINK, 0, body + (nest(22, *vfs) if vfs else b""))
+
+
+t = Talk("route", "80 VFs of an Ethernet PF, last first")
+ask_vfs(t)
+t.answer(pf_link(80, *[eth_vf(i) for i in reversed(range(80))]))
+t.write("vf_list.nl")
+
+t = Talk("route", "two VFs of an InfiniBand PF, asked for twice")
+for _ in range(2):
+    ask_vfs(t)
+    t.answer(pf_link(2, *[vf(i, attr(10, struct.pack("<IxxxxQ", i, 0x0c42a1030016051c)), attr(11, struct.pack("<IxxxxQ", i, 0x0c42a1030016051d)),
+                             mac=bytes(20)) for i in range(2)], mac=bytes(range(20))))
+t.write("vf_ib.nl")
+
+t = Talk("route", "a list that was cut, three times, then a driver that tells nothing")
+for _ in range(3):
+    ask_vfs(t)
+    t.answer(pf_link(300, eth_vf(0), eth_vf(1)))
+ask_vfs(t)
+t.answer(pf_link(8))
+t.write("vf_cut.nl")
+
+t = Talk("route", "every attribute of VF 3; the driver has no trust")
+values = [nest(12, attr(1, struct.pack("<IIIHxx", 3, 103, 5, 0xa888))), attr(1, struct.pack("<I", 3) + bytes([2, 0, 0, 0, 0, 3]).ljust(32, b"\0")),
+          attr(6, struct.pack("<III", 3, 100, 2000)), attr(4, struct.pack("<II", 3, 1)), attr(9, struct.pack("<II", 3, 0)),
+          attr(5, struct.pack("<II", 3, 2)), attr(10, struct.pack("<IxxxxQ", 3, 0x0c42a1030016051c)),
+          attr(11, struct.pack("<IxxxxQ", 3, 0x0c42a1030016051d))]
+sets = [message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, v)), i) for i, v in enumerate(values)]
+t.ask(*sets)
+for i, s in enumerate(sets):
+    t.answer(ack(s, -95 if i == 4 else 0))
+t.write("vf_set.nl")
+
+t = Talk("route", "an IPoIB child with PKey 0x8005 is made and looked at")
+info = nest(18, text(1, "ipoib"), nest(2, u16(1, 0x8005), u16(2, 1), u16(3, 1)))
+make = message(NEWLINK, REQUEST | ACK | CREATE | EXCL, ifinfo(0, 0) + text(3, "net1") + u32(5, PF) + info)
+t.ask(make)
+t.answer(ack(make))
+t.ask(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "net1")))
+t.answer(message(NEWLINK, 0, ifinfo(9, 32) + text(3, "net1") + attr(1, bytes(range(20))) + u32(5, PF) + info))
+t.write("ipoib.nl")
+
+# ---- devlink ----
+FAMILY, BDF = 0x15, "0000:3b:00.0"
+
+
+def genl(kind, cmd, flags, *parts):
+    return message(kind, flags, struct.pack("<BBxx", cmd, 1) + b"".join(parts))
+
+
+HANDLE = text(1, "pci") + text(2, BDF)
+t = Talk("generic", "a ConnectX-6 in legacy mode goes to switchdev: busy once; then its ports")
+t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1)))
+t.ask(genl(FAMILY, 29, REQUEST, HANDLE))
+t.answer(genl(FAMILY, 29, 0, HANDLE + u16(25, 0) + u8(26, 1)))
+change = genl(FAMILY, 30, REQUEST | ACK, HANDLE + u16(25, 1))
+for code in (-16, 0, -95):
+    t.ask(change)
+    t.answer(ack(change, code))
+
+
+def port(dev, index, flavour, *more):
+    return genl(FAMILY, 7, MULTI, text(1, "pci") + text(2, dev) + u32(3, index) + u16(4, 2) + u16(77, flavour) + b"".join(more))
+
+
+t.ask(genl(FAMILY, 5, REQUEST | DUMP))
+t.answer(port(BDF, 65535, 0, u32(6, 4), text(7, "ens1f0np0"), text(8, "mlx5_0"), u32(78, 0)),
+         port(BDF, 65537, 4, u32(6, 12), text(7, "ens1f0npf0vf2"), u16(127, 0), u16(128, 2), u32(150, 0), u8(149, 0)),
+         port("0000:3b:00.1", 1, 0))
+t.answer(DONE)
+t.write("devlink.nl")
+
+# ---- RDMA: changes, use and counters ----
+GET, SET, SYS_GET, SYS_SET, RES_GET, QP_GET, CHARDEV, STAT_GET = 1, 2, 6, 7, 9, 10, 15, 17
+
+
+def rdma(cmd, flags, *parts):
+    return message(5 << 10 | cmd, flags, b"".join(parts))
+
+
+def refuse(t, request, code=0):
+    t.ask(request)
+    t.answer(ack(request, code))
+
+
+def mode(t, value):
+    t.ask(rdma(SYS_GET, REQUEST))
+    t.answer(rdma(SYS_GET, 0, u8(66, value)))
+
+
+t = Talk("rdma", "mode set twice, a device found, moved four times, renamed")
+exclusive = rdma(SYS_SET, REQUEST | ACK, u8(66, 0))
+refuse(t, exclusive, -16)
+refuse(t, exclusive)
+for _ in range(2):
+    t.ask(rdma(GET, REQUEST | DUMP))
+    t.answer(rdma(GET, MULTI, u32(1, 0), text(2, "mlx5_0")), rdma(GET, MULTI, u32(1, 5), text(2, "mlx5_5")))
+    t.answer(DONE)
+move = rdma(SET, REQUEST | ACK, u32(1, 5), u32(68, 33))
+refuse(t, move)
+refuse(t, move, -16)
+refuse(t, move, -95)
+mode(t, 1)
+refuse(t, move, -95)
+mode(t, 0)
+refuse(t, rdma(SET, REQUEST | ACK, u32(1, 5), text(2, "rail5")))
+refuse(t, rdma(SET, REQUEST | ACK, u32(1, 5), text(2, "mlx5_0")), -17)
+t.write("rdma_set.nl")
+
+t = Talk("rdma", "summary, QPs, counters, a umad device")
+t.ask(rdma(RES_GET, REQUEST, u32(1, 5)))
+t.answer(rdma(RES_GET, 0, u32(1, 5), text(2, "mlx5_5"), nest(15, nest(16, text(17, "qp"), u64(18, 3)), nest(16, text(17, "cm_id"), u64(18, 0)))))
+t.ask(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
+t.answer(rdma(QP_GET, MULTI, u32(1, 5), text(2, "mlx5_5"),
+              nest(19, nest(20, u32(3, 1), u32(21, 1), u8(26, 1), u8(27, 3), text(29, "ib_core")),
+                   nest(20, u32(21, 4242), u8(26, 2), u8(27, 3), u32(28, 31337)))))
+t.answer(DONE)
+t.ask(rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 1)))
+t.answer(rdma(STAT_GET, 0, u32(1, 5), u32(3, 1), nest(80, nest(81, text(82, "out_of_sequence"), u64(83, 7)), nest(81, text(82, "rp_cnp_handled"), u64(83, 1 << 40)))))
+refuse(t, rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 2)), -22)
+t.ask(rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "umad"), u32(3, 1)))
+t.answer(rdma(CHARDEV, 0, text(70, "umad5"), u64(72, 231 << 8 | 5)))
+refuse(t, rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "issm"), u32(3, 1)), -2)
+t.write("rdma_res.nl")

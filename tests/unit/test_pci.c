@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts as sysfs shows them: tests/hosts/. */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "kern/pci.h"
+#include "kern/uevent.h"
+
+static struct err e;
+
+#define HAS(part)                                                                                  \
+	do {                                                                                       \
+		if (!strstr(e.text, part))                                                         \
+			fail_msg("'%s' is not in '%s'", part, e.text);                             \
+	} while (0)
+
+static void addresses(void **state)
+{
+	(void)state;
+	assert_true(pci_bdf_ok("0000:3b:00.2"));
+	assert_true(pci_bdf_ok("10000:e1:1f.7"));
+	assert_false(pci_bdf_ok("3b:00.2"));
+	assert_false(pci_bdf_ok("0000:3b:00.8"));
+	assert_false(pci_bdf_ok("0000:3B:00.2"));
+	assert_false(pci_bdf_ok("0000:3b:00.2/.."));
+	assert_false(pci_bdf_ok(""));
+	assert_true(pci_driver_is_dpdk("vfio-pci"));
+	assert_false(pci_driver_is_dpdk("mlx5_core"));
+}
+
+static void functions(void **state)
+{
+	auto_free struct pci_dev *list = NULL;
+	struct host_lab h;
+	struct pci_dev d;
+	size_t n;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	assert_int_equal(pci_read(&h.root, "0000:3d:00.0", &d, &e), 0);
+	assert_int_equal(d.vendor, 0x15b3);
+	assert_int_equal(d.device, 0x1021);
+	assert_int_equal(d.subdevice, 0x0041);
+	assert_int_equal(d.class, 0x020000);
+	assert_string_equal(d.driver, "mlx5_core");
+	assert_string_equal(d.physfn, "");
+	assert_true(d.is_pf);
+	assert_int_equal(d.total_vfs, 16);
+	assert_int_equal(d.num_vfs, 12);
+	assert_int_equal(d.numa, 1);
+	assert_int_equal(d.iommu_group, 40);
+	assert_int_equal(pci_read(&h.root, "0000:3d:00.5", &d, &e), 0);
+	assert_string_equal(d.driver, "vfio-pci");
+	assert_string_equal(d.physfn, "0000:3d:00.0");
+	assert_false(d.is_pf);
+	assert_int_equal(pci_list(&h.root, &list, &n, &e), 0);
+	assert_int_equal(n, 16);
+	assert_int_equal(pci_read(&h.root, "0000:ff:00.0", &d, &e), -ENODEV);
+	assert_int_equal(pci_read(&h.root, "../../../etc", &d, &e), -EINVAL);
+	HAS("wants one such as 0000:3b:00.2");
+	host_remove(&h);
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(pci_read(&h.root, "0000:01:10.2", &d, &e), 0);
+	assert_string_equal(d.driver, "");
+	assert_int_equal(d.numa, -1);
+	assert_int_equal(d.iommu_group, -1);
+	host_remove(&h);
+}
+
+static void vfs(void **state)
+{
+	auto_free struct pci_vf *list = NULL;
+	char pf[PCI_BDF_MAX];
+	struct host_lab h;
+	uint32_t vf;
+	size_t n;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	assert_int_equal(pci_vf_list(&h.root, "0000:3d:00.0", &list, &n, &e), 0);
+	assert_int_equal(n, 12);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(list[i].vf, i);
+	assert_string_equal(list[10].bdf, "0000:3d:01.4");
+	assert_int_equal(pci_vf_number(&h.root, "0000:3d:01.4", pf, &vf, &e), 0);
+	assert_string_equal(pf, "0000:3d:00.0");
+	assert_int_equal(vf, 10);
+	assert_int_equal(pci_vf_number(&h.root, "0000:3d:00.1", pf, &vf, &e), -EINVAL);
+	HAS("is not a VF");
+	host_remove(&h);
+}
+
+static void expect(struct host_lab *h, const char *device, enum pci_child what, size_t want,
+		   const char *first)
+{
+	char **names = NULL;
+	size_t n = 4711;
+
+	assert_int_equal(pci_children(&h->root, device, what, &names, &n, &e), 0);
+	assert_int_equal(n, want);
+	if (n)
+		assert_string_equal(names[0], first);
+	str_list_free(names, n);
+}
+
+static void children(void **state)
+{
+	char device[PCI_NAME_MAX], **names = NULL;
+	struct host_lab h;
+	size_t n;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	expect(&h, "0000:3d:00.2", PCI_NETDEV, 1, "ens1f0v0");
+	expect(&h, "0000:3d:00.2", PCI_RDMA, 1, "mlx5_2");
+	expect(&h, "0000:3d:00.2", PCI_UVERBS, 1, "uverbs2");
+	expect(&h, "0000:3d:00.0", PCI_UMAD, 1, "umad0");
+	expect(&h, "0000:3d:00.5", PCI_NETDEV, 0, NULL);
+	expect(&h, "mlx5_core.sf.4", PCI_NETDEV, 1, "ens1f0s4");
+	assert_int_equal(pci_children(&h.root, "../x", PCI_NETDEV, &names, &n, &e), -EINVAL);
+	assert_int_equal(pci_auxiliary(&h.root, "0000:3d:00.0", &names, &n, &e), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(names[1], "mlx5_core.sf.4");
+	str_list_free(names, n);
+	assert_int_equal(pci_of(&h.root, PCI_NETDEV, "ens1f0np0", device, &e), 0);
+	host_remove(&h);
+}
+
+static void ancestry(void **state)
+{
+	struct pci_path nic, gpu, disk;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	assert_int_equal(pci_path_read(&h.root, "0000:3d:00.2", &nic, &e), 0);
+	assert_int_equal(pci_path_read(&h.root, "0000:3e:00.0", &gpu, &e), 0);
+	assert_int_equal(pci_path_read(&h.root, "10000:e1:00.0", &disk, &e), 0);
+	assert_string_equal(nic.root, "pci0000:3a");
+	assert_int_equal(nic.n, 3);
+	assert_string_equal(nic.ports[2], "0000:3c:04.0");
+	assert_int_equal(pci_path_common(&nic, &gpu), 2);
+	assert_int_equal(pci_path_common(&nic, &nic), 3);
+	/* VMD: the disk's own root is the second one */
+	assert_string_equal(disk.root, "pci10000:e0");
+	assert_int_equal(disk.n, 1);
+	assert_int_equal(pci_path_common(&nic, &disk), -1);
+	host_remove(&h);
+}
+
+#define PF "/sys/bus/pci/devices/0000:01:00.0/"
+
+static void vf_count(void **state)
+{
+	struct host_lab h;
+	char line[64];
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 8, &e), -ERANGE);
+	HAS("it can have 7");
+	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 1, &e), -EOPNOTSUPP);
+	HAS("no SR-IOV");
+	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 0, &e), 0);
+	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 2, &e), 0);
+	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 4, &e), 0);
+	host_read(&h, PF "sriov_numvfs", line, sizeof(line));
+	assert_string_equal(line, "4");
+	host_remove(&h);
+}
+
+static void drivers(void **state)
+{
+	struct host_lab h;
+	char line[64];
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(pci_bind(&h.root, "0000:01:10.0", "igbvf", &e), 0);
+	assert_int_equal(pci_bind(&h.root, "0000:01:10.0", "vfio-pci", &e), -EBUSY);
+	HAS("unbind it first");
+	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "uio_pci_generic", &e), -ENOENT);
+	HAS("load its module");
+	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "../x", &e), -EINVAL);
+	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "igbvf", &e), 0);
+	host_read(&h, "/sys/bus/pci/drivers/igbvf/bind", line, sizeof(line));
+	assert_string_equal(line, "0000:01:10.2");
+	assert_int_equal(pci_unbind(&h.root, "0000:01:10.2", &e), 0);
+	assert_int_equal(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
+	host_read(&h, "/sys/bus/pci/drivers/igbvf/unbind", line, sizeof(line));
+	assert_string_equal(line, "0000:01:10.0");
+	/* no kernel answers here, so no driver comes: the override must not stay */
+	assert_int_equal(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
+	HAS("intel_iommu=on");
+	host_read(&h, "/sys/bus/pci/drivers_probe", line, sizeof(line));
+	assert_string_equal(line, "0000:01:10.2");
+	host_read(&h, "/sys/bus/pci/devices/0000:01:10.2/driver_override", line, sizeof(line));
+	assert_string_equal(line, "");
+	host_remove(&h);
+}
+
+static void waits_for_child(void **state)
+{
+	char name[PCI_NAME_MAX];
+	struct host_lab h;
+	int fd;
+
+	(void)state;
+	host_unpack(&h, "mlx5_ib.tree");
+	assert_int_equal(uevent_open(&fd, &e), 0);
+	assert_int_equal(uevent_wait_child(fd, now_mono_ms() + 5000, &h.root, "0000:18:00.1",
+					   PCI_RDMA, name, &e),
+			 0);
+	assert_string_equal(name, "mlx5_1");
+	assert_int_equal(uevent_wait_child(fd, now_mono_ms() + 20, &h.root, "0000:17:00.0",
+					   PCI_NETDEV, name, &e),
+			 -ETIMEDOUT);
+	HAS("wait for a network device of '0000:17:00.0'");
+	assert_int_equal(e.kind, ERR_AGAIN);
+	close(fd);
+	host_remove(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses), cmocka_unit_test(functions),
+		cmocka_unit_test(vfs),	     cmocka_unit_test(children),
+		cmocka_unit_test(ancestry),  cmocka_unit_test(vf_count),
+		cmocka_unit_test(drivers),   cmocka_unit_test(waits_for_child),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* VFs through their PF: conversations of tests/replay/make_vf.py; alternative names: this kernel. */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "kern/altname.h"
+#include "kern/vf.h"
+
+enum { PF = 7 };
+
+static void eighty_vfs(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_list.nl");
+	auto_free struct vf_info *list = NULL;
+	struct mac mac = kern_mac("02:00:00:00:00:03");
+	size_t n;
+
+	(void)state;
+	OK(vf_list(w, PF, "ens1f0np0", &list, &n, &e));
+	OK(nl_replay_finished(w, &e));
+	assert_int_equal(n, 80);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(list[i].vf, i);
+	assert_true(mac_eq(&list[3].mac, &mac));
+	assert_int_equal(list[3].n_vlans, 1);
+	assert_int_equal(list[3].vlans[0].id, 103);
+	assert_int_equal(list[3].vlans[0].qos, 5);
+	assert_int_equal(list[3].vlans[0].proto, VF_VLAN_8021AD);
+	assert_int_equal(list[3].min_rate, 100);
+	assert_int_equal(list[3].max_rate, 2000);
+	assert_int_equal(list[3].spoofchk, 1);
+	assert_int_equal(list[3].trust, -1);
+	assert_int_equal(list[3].link_state, VF_LINK_DISABLE);
+	assert_false(list[3].has_guid);
+}
+
+static void infiniband(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_ib.nl");
+	char text[VF_GUID_TEXT_MAX];
+	struct vf_info vf;
+
+	(void)state;
+	OK(vf_get(w, PF, "ibs1", 1, &vf, &e));
+	assert_int_equal(vf.mac.len, 20);
+	assert_true(vf.has_guid);
+	assert_string_equal(vf_guid_str(vf.node_guid, text), "0c:42:a1:03:00:16:05:1c");
+	assert_string_equal(vf_guid_str(vf.port_guid, text), "0c:42:a1:03:00:16:05:1d");
+	FAILS(vf_get(w, PF, "ibs1", 9, &vf, &e), -ENOENT, "look up VF 9 of 'ibs1': it has 2 VFs");
+}
+
+static void cut_list(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_cut.nl");
+	struct vf_info vf, *list = NULL;
+	size_t n = 0;
+
+	(void)state;
+	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EMSGSIZE,
+	      "list VFs of 'pf0': the kernel told of 2 of 300: its list (IFLA_VFINFO_LIST) holds "
+	      "64 KiB: use fewer VFs");
+	OK(vf_get(w, PF, "pf0", 1, &vf, &e));
+	assert_int_equal(vf.vf, 1);
+	err_clear(&e);
+	assert_int_equal(vf_get(w, PF, "pf0", 200, &vf, &e), -EMSGSIZE);
+	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EOPNOTSUPP,
+	      "list VFs of 'pf0': it has 8, but its driver tells nothing about them");
+	OK(nl_replay_finished(w, &e));
+	assert_null(list);
+}
+
+/* Each attribute is one message, and these are its bytes. */
+static void setting(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct vf_ref v = {PF, "ens1f0np0", 3};
+	struct mac mac = kern_mac("02:00:00:00:00:03");
+
+	(void)state;
+	vf_set_vlan(b, &v, &(struct vf_vlan){103, 5, VF_VLAN_8021AD});
+	vf_set_mac(b, &v, &mac);
+	vf_set_rate(b, &v, 100, 2000);
+	vf_set_spoofchk(b, &v, true);
+	assert_int_equal(vf_set_trust(b, &v, false), 4);
+	vf_set_link_state(b, &v, VF_LINK_DISABLE);
+	vf_set_node_guid(b, &v, 0x0c42a1030016051c);
+	vf_set_port_guid(b, &v, 0x0c42a1030016051d);
+	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
+	      "set VF 3 of 'ens1f0np0': trust off: EOPNOTSUPP");
+	assert_int_equal(nl_batch_result(b, 5), 0);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void guids(void **state)
+{
+	uint64_t guid = 1;
+
+	(void)state;
+	assert_int_equal(vf_guid_parse(span_of("0C:42:a1:03:00:16:05:1c"), &guid), 0);
+	assert_true(guid == 0x0c42a1030016051c);
+	assert_int_equal(vf_guid_parse(span_of("00:00:00:00:00:00:00:00"), &guid), -EINVAL);
+	assert_int_equal(vf_guid_parse(span_of("0c:42:a1:03:00:16:05"), &guid), -EINVAL);
+	assert_int_equal(vf_guid_parse(span_of("0c42:a1:03:00:16:05:1cc"), &guid), -EINVAL);
+	assert_int_equal(vf_guid_parse(span_of("0x:42:a1:03:00:16:05:1c"), &guid), -EINVAL);
+	assert_true(guid == 0x0c42a1030016051c);
+}
+
+static void use_list(struct nl_wire *w)
+{
+	auto_free struct vf_info *list = NULL;
+	size_t n = 0;
+
+	vf_list(w, PF, "pf0", &list, &n, NULL);
+	for (size_t i = 0; i < n; i++)
+		assert_in_range(list[i].n_vlans, 0, VF_VLANS_MAX);
+}
+
+static void hostile(void **state)
+{
+	(void)state;
+	kern_mutate("vf_list.nl", 300, use_list);
+	kern_mutate("vf_ib.nl", 1000, use_list);
+}
+
+static void altnames(void **state)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct kern_lab l;
+	char **names = NULL;
+	size_t n;
+	int index;
+
+	(void)state;
+	kern_open(&l);
+	index = kern_veth(&l, "net1", "peer");
+	OK(altname_list(l.w, index, &names, &n, &e));
+	assert_int_equal(n, 0);
+	altname_add(b, index, "net1", "enp59s0f0v3-with-a-long-name");
+	altname_add(b, index, "net1", "ens1f0v3");
+	kern_commit(&l, b);
+	OK(altname_list(l.w, index, &names, &n, &e));
+	assert_int_equal(n, 2);
+	assert_string_equal(names[0], "enp59s0f0v3-with-a-long-name");
+	str_list_free(names, n);
+	altname_add(b, index, "net1", "peer");
+	assert_int_equal(nl_batch_commit(l.w, b, &e), -EEXIST);
+	nl_batch_reset(b);
+	altname_del(b, index, "net1", "ens1f0v3");
+	altname_del(b, index, "net1", "ens1f0v3");
+	kern_commit(&l, b);
+	altname_add(b, index, "net1", "");
+	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
+	      "add alternative name '' of link 'net1': EINVAL: wants 1 to 127 bytes");
+	kern_close(&l);
+}
+
+static void ipoib(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("ipoib.nl");
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	struct link link;
+
+	(void)state;
+	s.name = "net1";
+	s.kind = "ipoib";
+	s.parent = PF;
+	s.ipoib_pkey = 0x8005;
+	s.ipoib_mode = LINK_IPOIB_CONNECTED;
+	s.ipoib_umcast = true;
+	link_add(b, &s);
+	OK(nl_batch_commit(w, b, &e));
+	OK(link_get(w, "net1", &link, &e));
+	OK(nl_replay_finished(w, &e));
+	assert_string_equal(link.kind, "ipoib");
+	assert_int_equal(link.ipoib_pkey, 0x8005);
+	assert_int_equal(link.ipoib_mode, LINK_IPOIB_CONNECTED);
+	assert_true(link.ipoib_umcast);
+	assert_int_equal(link.mac.len, 20);
+	assert_int_equal(link.parent, PF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eighty_vfs), cmocka_unit_test(infiniband),
+		cmocka_unit_test(cut_list),   cmocka_unit_test(setting),
+		cmocka_unit_test(guids),      cmocka_unit_test(hostile),
+		cmocka_unit_test(altnames),   cmocka_unit_test(ipoib),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
