@@ -42,8 +42,11 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 
 static int count_gids(struct ibv_context *ctx, const struct ibv_port_attr *attr, uint32_t port)
 {
-	/* The table is the device's, all ports in one. */
-	size_t room = RDMA_PORTS_MAX * (size_t)(attr->gid_tbl_len > 0 ? attr->gid_tbl_len : 1);
+	/* The table is the device's, all ports in one; libibverbs answers EINVAL to more room than its
+	 * 16-bit length can tell. */
+	size_t most = UINT16_MAX / sizeof(struct ibv_gid_entry);
+	size_t whole = RDMA_PORTS_MAX * (size_t)(attr->gid_tbl_len > 0 ? attr->gid_tbl_len : 1);
+	size_t room = whole < most ? whole : most;
 	auto_free struct ibv_gid_entry *all = xcalloc(room, sizeof(*all));
 	ssize_t n = ibv_query_gid_table(ctx, all, room, 0);
 	int count = 0;

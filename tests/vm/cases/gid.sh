@@ -23,6 +23,8 @@ add macvlan pod net1 "$conf"
 until_true has_gid
 ip netns exec pod ibv_devinfo -d rxe0 -v | grep -i gid
 ip netns exec pod unirail rdma dev
+same "GIDs" "$(unirail rdma dev -o json | jq '.[0].ports[0].gids')" \
+	"$(ibv_devinfo -d rxe0 -v | grep -c 'GID\[')"
 delete macvlan pod net1 "$conf"
 until_true has_no_gid
 rdma link del rxe0
