@@ -149,6 +149,18 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 	return r < 0 ? r : aio_each_plugin(x, i, gc_plugin, &g, e);
 }
 
+static uint32_t host_table(const struct aio *x, const struct json *co)
+{
+	uint32_t table = CO_HOST_TABLE;
+	struct co_conf c;
+
+	if (co_conf_read(x->call->doc, co, &c, NULL) >= 0) {
+		table = c.host_table;
+		co_conf_done(&c);
+	}
+	return table;
+}
+
 static int gc_veths(const struct aio *x, struct err *e)
 {
 	auto_free struct co_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
@@ -157,7 +169,7 @@ static int gc_veths(const struct aio *x, struct err *e)
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (x->nets[i].co)
 			nets[n++] =
-				(struct co_gc_net){x->nets[i].name, x->nets[i].co_conf.host_table};
+				(struct co_gc_net){x->nets[i].name, host_table(x, x->nets[i].co)};
 	return n ? co_gc(nets, n, x->call, e) : 0;
 }
 

@@ -35,17 +35,42 @@ static int pod_facts(struct attach *a, struct co_facts *f, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+/* The kernel's answer, not a failure to ask: no route, or one that leads nowhere. */
+static bool is_unreachable(int code)
+{
+	switch (code) {
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+	case -EINVAL:
+	case -EACCES:
+	case -EAGAIN:
+	case -ENODEV:
+	case -EAFNOSUPPORT:
+	case -EOPNOTSUPP: return true;
+	default: return false;
+	}
+}
+
 /* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
-static void lookups(struct attach *a, struct co_facts *f)
+static int lookups(struct attach *a, struct co_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < f->n_addrs; i++) {
 		const struct ipaddr *ip = &f->addrs[i].net.ip;
+		struct err why = ERR_INIT;
 		struct route r;
+		int code = co_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why) : -EINVAL;
 
-		if (!co_ip_usable(ip) || route_lookup(a->host, ip, &r, NULL) < 0)
+		if (code >= 0) {
+			VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
 			continue;
-		VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
+		}
+		if (is_unreachable(code))
+			continue;
+		if (e)
+			*e = why;
+		return code;
 	}
+	return 0;
 }
 
 /* Names are asked for link by link: a node has few links with addresses, and many without. */
@@ -54,16 +79,21 @@ struct known {
 	bool counts;
 };
 
-static bool link_counts(struct attach *a, int index, struct known **list, size_t *n)
+/* 1, 0, or a failure to ask. */
+static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
 {
 	struct link l;
 	bool counts;
+	int r;
 
 	for (size_t i = 0; i < *n; i++)
 		if ((*list)[i].index == index)
 			return (*list)[i].counts;
 	/* A link that is gone by now has taken its addresses along. */
-	counts = link_get_index(a->host, index, &l, NULL) >= 0 && co_host_link_counts(l.name);
+	r = link_get_index(a->host, index, &l, e);
+	if (r < 0 && r != -ENODEV)
+		return r;
+	counts = r >= 0 && co_host_link_counts(l.name);
 	VEC_PUSH(*list, *n) = (struct known){index, counts};
 	return counts;
 }
@@ -93,10 +123,13 @@ static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
 	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {
 		const struct addr *ad = &a->host_addrs[i];
 
-		if (co_ip_usable(&ad->net.ip) && link_counts(a, ad->index, &known, &n_known))
+		if (!co_ip_usable(&ad->net.ip))
+			continue;
+		r = link_counts(a, ad->index, &known, &n_known, e);
+		if (r > 0)
 			VEC_PUSH(f->host_ips, f->n_host_ips) = ad->net.ip;
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static bool seen_table(const struct co_nic *nics, size_t i)
@@ -128,21 +161,25 @@ static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, st
 }
 
 /* The other end of the pod's way to its node; none is not an error here. */
-static void find_host_veth(struct attach *a, const struct co_nic *nics, size_t n,
-			   struct co_facts *f)
+static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+			  struct err *e)
 {
 	const struct link *exit = link_find(f->links, f->n_links, CO_VETH);
 	struct link l;
+	int r;
 
 	for (size_t i = 0; !exit && i < n; i++)
 		if (nics[i].conf)
 			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
 	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
-		return;
+		return 0;
 	/* The number alone might be a link of another namespace: the peer points back. */
-	if (link_get_index(a->host, exit->parent, &l, NULL) >= 0 && strcmp(l.kind, "veth") == 0 &&
-	    l.parent == exit->index)
+	r = link_get_index(a->host, exit->parent, &l, e);
+	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
 		f->host_veth = l;
+	if (r == -ENODEV)
+		err_clear(e);
+	return r < 0 && r != -ENODEV ? r : 0;
 }
 
 int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
@@ -156,9 +193,7 @@ int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struc
 		r = host_routes(a, nics, n, f, e);
 	if (r >= 0)
 		r = neigh_list(a->host, 0, 0, &f->host_neighs, &f->n_host_neighs, e);
-	if (r < 0)
-		return r;
-	lookups(a, f);
-	find_host_veth(a, nics, n, f);
-	return 0;
+	if (r >= 0)
+		r = lookups(a, f, e);
+	return r < 0 ? r : find_host_veth(a, nics, n, f, e);
 }

@@ -124,6 +124,12 @@ static void sweep(const struct hostlocal *h, const char *name)
 		file_remove(h->root, path, NULL);
 }
 
+/* And never will be, as against a failure to read it. */
+static bool is_no_record(int r)
+{
+	return r == -EFBIG || r == -EISDIR || r == -ELOOP || r == -ENXIO || r == -ENOENT;
+}
+
 int hostlocal_records(struct hostlocal *h, struct err *e)
 {
 	char **names;
@@ -141,16 +147,23 @@ int hostlocal_records(struct hostlocal *h, struct err *e)
 		struct hostlocal_record rec;
 		struct ipaddr ip;
 
-		/* What cannot be read is taken too: its name says so. */
 		if (ip_parse(span_of(names[i]), &ip) < 0) {
 			sweep(h, names[i]);
 			continue;
 		}
-		if (hostlocal_look(h, &ip, &rec, NULL) < 0)
+		r = hostlocal_look(h, &ip, &rec, e);
+		/* What is no record is taken too: its name says so. */
+		if (is_no_record(r))
 			rec = (struct hostlocal_record){ip, xstrdup(""), NULL};
+		else if (r < 0)
+			break;
 		VEC_PUSH(h->v, h->n) = rec;
+		r = 0;
 	}
 	str_list_free(names, n);
+	if (r < 0)
+		return r;
+	err_clear(e);
 	if (h->n)
 		qsort(h->v, h->n, sizeof(*h->v), by_ip);
 	h->loaded = true;
