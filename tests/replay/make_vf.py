@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vf_*.nl, ipoib.nl, devlink.nl and rdma_*set/res*.nl beside this file: what Linux 6.12 answers on hosts with
+"""Writes vf_*.nl, ipoib.nl, devlink.nl, rdma_set.nl and rdma_res.nl beside this file: what Linux 6.12 answers on hosts with
 SR-IOV and InfiniBand that were not at hand. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
 drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changes to RDMA devices, their use and their events, replayed. */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "kern/rdma_res.h"
+#include "kern/rdma_set.h"
+#include "kern/rdma_watch.h"
+
+enum { NS = 33, MLX5_5 = 5 };
+
+#define HAS(part)                                                                                  \
+	do {                                                                                       \
+		if (!strstr(e.text, part))                                                         \
+			fail_msg("'%s' is not in '%s'", part, e.text);                             \
+	} while (0)
+
+static void changes(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("rdma_set.nl");
+	uint32_t index = 0;
+
+	(void)state;
+	assert_int_equal(rdma_nl_netns_mode_set(w, RDMA_NETNS_EXCLUSIVE, &e), -EBUSY);
+	HAS("options ib_core netns_mode=0");
+	OK(rdma_nl_netns_mode_set(w, RDMA_NETNS_EXCLUSIVE, &e));
+	OK(rdma_nl_find(w, "mlx5_5", &index, &e));
+	assert_int_equal(index, MLX5_5);
+	FAILS(rdma_nl_find(w, "mlx5_9", &index, &e), -ENODEV,
+	      "look up RDMA device 'mlx5_9': no such device in this network namespace");
+	OK(rdma_nl_move(w, index, "mlx5_5", NS, &e));
+	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EBUSY);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
+	HAS("is shared, wants exclusive");
+	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
+	HAS("its driver cannot");
+	OK(rdma_nl_rename(w, index, "mlx5_5", "rail5", &e));
+	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "mlx5_0", &e), -EEXIST);
+	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "a/b", &e), -EINVAL);
+	OK(nl_replay_finished(w, &e));
+}
+
+static void in_use(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("rdma_res.nl");
+	auto_free struct rdma_count *sum = NULL, *stats = NULL;
+	auto_free struct rdma_res *qps = NULL;
+	char name[16];
+	uint64_t devno;
+	size_t n;
+
+	(void)state;
+	OK(rdma_nl_res_summary(w, MLX5_5, &sum, &n, &e));
+	assert_int_equal(n, 2);
+	assert_string_equal(sum[0].name, "qp");
+	assert_int_equal(sum[0].value, 3);
+	OK(rdma_nl_res_list(w, MLX5_5, RDMA_RES_QP, &qps, &n, &e));
+	assert_int_equal(n, 2);
+	assert_string_equal(qps[0].owner, "ib_core");
+	assert_int_equal(qps[1].id, 4242);
+	assert_int_equal(qps[1].pid, 31337);
+	OK(rdma_nl_stats(w, MLX5_5, 1, &stats, &n, &e));
+	assert_int_equal(n, 2);
+	assert_true(stats[1].value == 1ull << 40);
+	assert_int_equal(rdma_nl_stats(w, MLX5_5, 2, NULL, NULL, &e), -EOPNOTSUPP);
+	OK(rdma_nl_chardev(w, MLX5_5, 1, "umad", name, sizeof(name), &devno, &e));
+	assert_string_equal(name, "umad5");
+	assert_int_equal(devno, 231 << 8 | 5);
+	assert_int_equal(rdma_nl_chardev(w, MLX5_5, 1, "issm", name, sizeof(name), &devno, &e),
+			 -ENODEV);
+	HAS("is module ib_umad loaded?");
+	OK(nl_replay_finished(w, &e));
+}
+
+static void use(struct nl_wire *w)
+{
+	auto_free struct rdma_count *sum = NULL, *stats = NULL;
+	auto_free struct rdma_res *qps = NULL;
+	size_t n;
+
+	rdma_nl_res_summary(w, MLX5_5, &sum, &n, NULL);
+	rdma_nl_res_list(w, MLX5_5, RDMA_RES_QP, &qps, &n, NULL);
+	rdma_nl_stats(w, MLX5_5, 1, &stats, &n, NULL);
+}
+
+static void hostile(void **state)
+{
+	(void)state;
+	kern_mutate("rdma_res.nl", 1000, use);
+}
+
+static void events(void **state)
+{
+	_Alignas(4) static const unsigned char attach[] = {
+		44, 0, 0,   0, 28,  20,	 0,   0,   0, 0, 0, 0, 0, 0, 0, 0, /* MONITOR */
+		5,  0, 102, 0, 2,   0,	 0,   0,   8, 0, 1, 0, 5, 0, 0, 0, /* attach, device 5 */
+		9,  0, 51,  0, 'n', 'e', 't', '1', 0, 0, 0, 0};
+	struct rdma_event ev;
+
+	(void)state;
+	assert_true(rdma_event_parse((struct span){(const char *)attach, sizeof(attach)}, &ev));
+	assert_int_equal(ev.kind, RDMA_EVENT_NETDEV_ATTACH);
+	assert_int_equal(ev.index, 5);
+	assert_string_equal(ev.netdev, "net1");
+	for (size_t n = 0; n < sizeof(attach); n++)
+		assert_false(rdma_event_parse((struct span){(const char *)attach, n}, &ev));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(changes),
+		cmocka_unit_test(in_use),
+		cmocka_unit_test(hostile),
+		cmocka_unit_test(events),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "kern/netns.h"
+#include "kern/uevent.h"
+
+#define SPAN(s) ((struct span){s, sizeof(s) - 1})
+
+static void parsing(void **state)
+{
+	struct uevent u;
+
+	(void)state;
+	assert_true(uevent_parse(SPAN("add@/devices/pci0000:00/x/net/ens1f0v3\0ACTION=add\0"
+				      "DEVPATH=/devices/pci0000:00/x/net/ens1f0v3\0SUBSYSTEM=net\0"
+				      "INTERFACE=ens1f0v3\0IFINDEX=9\0SEQNUM=1\0"),
+				 &u));
+	assert_string_equal(u.action, "add");
+	assert_string_equal(u.subsystem, "net");
+	assert_string_equal(u.name, "ens1f0v3");
+	assert_true(uevent_parse(SPAN("bind@/d/0000:3b:00.2\0ACTION=bind\0DEVPATH=/d/0000:3b:00.2"),
+				 &u));
+	assert_string_equal(u.name, "0000:3b:00.2");
+	assert_false(uevent_parse(SPAN("libudev\0\xfe\xed\xca\xfe ACTION=add\0"), &u));
+	assert_false(uevent_parse(SPAN("add@/x\0ACTION=add\0"), &u));
+	assert_false(uevent_parse(SPAN(""), &u));
+}
+
+static int make_then_see(void *arg, struct err *err)
+{
+	static int looks;
+	struct kern_lab *l = arg;
+
+	(void)err;
+	if (looks++ == 0)
+		kern_veth(l, "net1", "peer"); /* between the look and the wait */
+	return looks > 1;
+}
+
+/* The event came before the wait began and ends it all the same, well before the next look. */
+static void no_race(void **state)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int64_t start = now_mono_ms();
+	struct kern_lab l;
+	int fd;
+
+	(void)state;
+	kern_open(&l);
+	OK(netns_enter(l.ns, &v, &e));
+	OK(uevent_open(&fd, &e));
+	netns_leave(&v);
+	OK(uevent_wait(fd, start + 10000, "net1", make_then_see, &l, &e));
+	assert_in_range(now_mono_ms() - start, 0, 900);
+	close(fd);
+	kern_close(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parsing),
+		cmocka_unit_test(no_race),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
