@@ -24,6 +24,9 @@
  *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
  *	coordinator	for each network of ours that has none of its own
  *	timeoutMs	total limit of conflict and gateway detection; default: the IPAM's
+ *	multusCniDir	where Multus kept its state (its cniDir); default /var/lib/cni/multus, "":
+ *			nowhere. A DEL of a container that has a file there deletes what Multus
+ *			attached (multus_del.h), so a node can change over with its pods running.
  *
  * The first plugin of a network makes its interface; ifacer may stand before it. macvlan, ipvlan,
  * vlan and host-device ("ours") and coordinator are done here, for all networks together; tuning,

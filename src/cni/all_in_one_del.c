@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/all_in_one_private.h"
+#include "cni/multus_del.h"
 
 struct deleting {
 	struct aio *x;
@@ -174,8 +175,11 @@ static void free_addresses(struct deleting *d)
 int aio_del(struct aio *x, struct err *e)
 {
 	struct deleting d = {.x = x, .a = ATTACH_INIT};
-	int r = attach_open(&d.a, x->call, true, e);
+	int r = multus_del(x->call, e);
 
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = attach_open(&d.a, x->call, true, e);
 	if (r < 0)
 		return r;
 	aio_read_rails(x);

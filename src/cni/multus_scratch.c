@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/multus_scratch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+enum { SCRATCH_MAX = 4 << 20 };
+
+static int sextet(char c)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				     "0123456789+/";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* Go's encoding of []byte: the standard alphabet, padded. NULL: it is none, or it is empty. */
+static char *base64_decode(const char *text, size_t *len)
+{
+	size_t n = text ? strlen(text) : 0, pad = 0, out = 0;
+	auto_free char *bytes = xmalloc(n / 4 * 3 + 1);
+
+	if (n == 0 || n % 4 != 0)
+		return NULL;
+	while (pad < 2 && text[n - 1 - pad] == '=')
+		pad++;
+	for (size_t i = 0; i < n; i += 4) {
+		unsigned int bits = 0;
+
+		for (size_t k = i; k < i + 4; k++) {
+			int six = k < n - pad ? sextet(text[k]) : 0;
+
+			if (six < 0)
+				return NULL;
+			bits = bits << 6 | (unsigned int)six;
+		}
+		for (int shift = 16; shift >= 0; shift -= 8)
+			bytes[out++] = (char)(bits >> shift & 0xff);
+	}
+	*len = out - pad;
+	bytes[*len] = '\0';
+	return take(bytes);
+}
+
+struct raw_delegate {
+	const char *name, *ifname, *device_id, *bytes;
+};
+
+static const struct json_field delegate_fields[] = {
+	{"Name", J_STR, .offset = offsetof(struct raw_delegate, name)},
+	{"ifnameRequest", J_STR, .offset = offsetof(struct raw_delegate, ifname)},
+	{"deviceID", J_STR, .offset = offsetof(struct raw_delegate, device_id)},
+	{"Bytes", J_STR, .offset = offsetof(struct raw_delegate, bytes)},
+	{0}};
+static const struct json_table delegate_table = {delegate_fields, JSON_GO, 0};
+
+static char *dup_set(const char *s)
+{
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+/* One that cannot be read keeps its place: the others' interfaces are named by theirs. */
+static void read_delegate(struct json_doc *d, const struct json *v, struct multus_delegate *ret)
+{
+	struct raw_delegate raw = {0};
+
+	if (json_kind(v) == JSON_OBJECT)
+		json_read(d, v, &delegate_table, &raw, "delegate", NULL);
+	ret->name = xstrdup(raw.name ? raw.name : "");
+	ret->ifname = dup_set(raw.ifname);
+	ret->device_id = dup_set(raw.device_id);
+	ret->conf = base64_decode(raw.bytes, &ret->conf_len);
+}
+
+int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	struct multus_delegate *list = NULL;
+	const struct json *v;
+	struct json_walk w;
+	size_t count = 0;
+	int r = json_parse(&d, text, SCRATCH_MAX, e);
+
+	if (r < 0)
+		return r;
+	if (json_kind(json_root(d)) != JSON_ARRAY)
+		return json_wants(json_root(d), "the file", "an array of delegates", e);
+	w = json_walk_start(json_root(d));
+	while ((v = json_walk_next(&w, NULL)))
+		read_delegate(d, v, &VEC_PUSH(list, count));
+	*ret = list;
+	*n = count;
+	return 0;
+}
+
+void multus_delegates_free(struct multus_delegate *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(list[i].name);
+		free(list[i].ifname);
+		free(list[i].device_id);
+		free(list[i].conf);
+	}
+	free(list);
+}
+
+struct raw_cached {
+	const char *kind, *container_id, *config, *ifname, *network;
+	const struct json *runtime, *result;
+};
+
+static const struct json_field cached_fields[] = {
+	{"kind", J_STR, .offset = offsetof(struct raw_cached, kind)},
+	{"containerId", J_STR, .offset = offsetof(struct raw_cached, container_id)},
+	{"config", J_STR, .offset = offsetof(struct raw_cached, config)},
+	{"ifName", J_STR, .offset = offsetof(struct raw_cached, ifname)},
+	{"networkName", J_STR, .offset = offsetof(struct raw_cached, network)},
+	{"capabilityArgs", J_VAL, .offset = offsetof(struct raw_cached, runtime)},
+	{"result", J_VAL, .offset = offsetof(struct raw_cached, result)},
+	{0}};
+static const struct json_table cached_table = {cached_fields, JSON_GO, 0};
+
+static int read_cached(struct libcni_cached *c, struct err *e)
+{
+	struct raw_cached raw = {0};
+	const struct json *root = json_root(c->doc);
+	int r;
+
+	if (json_kind(root) != JSON_OBJECT)
+		return json_wants(root, "the file", "an object", e);
+	r = json_read(c->doc, root, &cached_table, &raw, "cache", e);
+	if (r < 0)
+		return r;
+	if (!raw.kind) {
+		c->result = root;
+		return 0;
+	}
+	if (strcmp(raw.kind, "cniCacheV1") != 0)
+		return err_kind(e, ERR_DECODE, -EINVAL, "cache.kind is '%s', wants 'cniCacheV1'",
+				raw.kind);
+	c->container_id = raw.container_id;
+	c->network = raw.network;
+	c->ifname = raw.ifname;
+	c->runtime = raw.runtime;
+	c->result = raw.result;
+	c->conf = base64_decode(raw.config, &c->conf_len);
+	return 0;
+}
+
+int libcni_cached_parse(struct span text, struct libcni_cached *ret, struct err *e)
+{
+	struct libcni_cached c = {0};
+	int r = json_parse(&c.doc, text, SCRATCH_MAX, e);
+
+	if (r >= 0)
+		r = read_cached(&c, e);
+	if (r < 0) {
+		libcni_cached_done(&c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+void libcni_cached_done(struct libcni_cached *c)
+{
+	json_free(c->doc);
+	free(c->conf);
+	*c = (struct libcni_cached){0};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_MULTUS_SCRATCH_H
+#define UNIRAIL_CNI_MULTUS_SCRATCH_H
+
+/*
+ * What Multus and libcni keep of a pod between ADD and DEL, as bytes; multus_del.c has the files.
+ *
+ *	<cniDir>/<containerID>				Multus' scratch file: its delegates, in order
+ *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache of what each answered
+ *
+ * Of a delegate `Bytes` (base64 of its configuration) is what counts; Conf and ConfList hold the
+ * keys that are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do
+ * not. Neither file is written in one step: after a power loss either may end anywhere.
+ */
+
+#include "wire/json.h"
+
+/* Strings are owned. */
+struct multus_delegate {
+	char *name;	 /* "team/rail0", or the network's own name; "" */
+	char *ifname;	 /* asked for; NULL: goes by its place, net<i> */
+	char *device_id; /* NULL: none */
+	char *conf;	 /* its configuration: a plugin's or a list's; NULL: cannot be read */
+	size_t conf_len;
+};
+
+int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e);
+void multus_delegates_free(struct multus_delegate *list, size_t n);
+
+/* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni before 0.7. What the
+ * file does not have is NULL. */
+struct libcni_cached {
+	struct json_doc *doc; /* owns all but conf */
+	const char *container_id, *network, *ifname;
+	char *conf; /* the configuration that was used */
+	size_t conf_len;
+	const struct json *result;
+	const struct json *runtime; /* capabilityArgs */
+};
+
+int libcni_cached_parse(struct span text, struct libcni_cached *ret, struct err *e);
+void libcni_cached_done(struct libcni_cached *c);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/multus_scratch.h"
+
+/* {"cniVersion":"0.3.1","name":"podnet","plugins":[{"type":"ptp"}]} */
+#define LIST_BYTES                                                                                 \
+	"eyJjbmlWZXJzaW9uIjoiMC4zLjEiLCJuYW1lIjoicG9kbmV0IiwicGx1Z2lucyI6W3sidHlwZSI6InB0cCJ9XX0="
+#define LIST_CONF "{\"cniVersion\":\"0.3.1\",\"name\":\"podnet\",\"plugins\":[{\"type\":\"ptp\"}]}"
+/* {"name":"rail0","type":"macvlan"} */
+#define ONE_BYTES "eyJuYW1lIjoicmFpbDAiLCJ0eXBlIjoibWFjdmxhbiJ9"
+#define ONE_CONF  "{\"name\":\"rail0\",\"type\":\"macvlan\"}"
+
+/* The form of a HEAD build: Conf and ConfList hold what all plugins have. */
+static const char head[] =
+	"[{\"Conf\":{\"ipam\":{},\"dns\":{}},\"ConfList\":{\"cniVersion\":\"0.3.1\",\"name\":"
+	"\"podnet\",\"plugins\":[{\"type\":\"ptp\",\"ipam\":{},\"dns\":{}}]},\"Name\":\"podnet\","
+	"\"IsFilterV4Gateway\":false,\"IsFilterV6Gateway\":false,\"Bytes\":\"" LIST_BYTES "\"},"
+	"{\"Conf\":{\"name\":\"rail0\",\"type\":\"macvlan\",\"ipam\":{},\"dns\":{}},\"ConfList\":"
+	"{\"plugins\":null},\"Name\":\"team/rail0\",\"ifnameRequest\":\"rdma0\",\"macRequest\":"
+	"\"02:00:00:00:00:01\",\"ipRequest\":[\"10.0.0.5/24\"],\"default-route\":[\"10.0.0.1\"],"
+	"\"IsFilterV4Gateway\":true,\"IsFilterV6Gateway\":true,\"deviceID\":\"0000:3b:02.0\","
+	"\"resourceName\":\"nvidia.com/rail0\",\"Bytes\":\"" ONE_BYTES "\"}]";
+
+/* v4.3.0 has one object more. */
+static const char v4_3_0[] =
+	"[{\"Conf\":{\"cniVersion\":\"0.3.1\",\"name\":\"rail0\",\"type\":\"macvlan\",\"ipam\":{},"
+	"\"dns\":{}},\"ConfList\":{\"dns\":{},\"plugins\":null},\"CNINetworkConfigList\":"
+	"{\"Name\":\"\",\"CNIVersion\":\"\",\"DisableCheck\":false,\"DisableGC\":false,"
+	"\"LoadOnlyInlinedPlugins\":false,\"Plugins\":null,\"Bytes\":null},\"Name\":\"rail0\","
+	"\"IsFilterV4Gateway\":false,\"IsFilterV6Gateway\":false,\"Bytes\":\"" ONE_BYTES "\"}]";
+
+static void is(const struct multus_delegate *d, const char *name, const char *ifname,
+	       const char *conf)
+{
+	assert_string_equal(d->name, name);
+	if (ifname)
+		assert_string_equal(d->ifname, ifname);
+	else
+		assert_null(d->ifname);
+	assert_non_null(d->conf);
+	assert_string_equal(d->conf, conf);
+	assert_int_equal(d->conf_len, strlen(conf));
+}
+
+static void delegates_of_head(void **state)
+{
+	struct multus_delegate *list;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(multus_scratch_parse(span_of(head), &list, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	is(&list[0], "podnet", NULL, LIST_CONF);
+	assert_null(list[0].device_id);
+	is(&list[1], "team/rail0", "rdma0", ONE_CONF);
+	assert_string_equal(list[1].device_id, "0000:3b:02.0");
+	multus_delegates_free(list, n);
+}
+
+static void delegates_of_4_3_0(void **state)
+{
+	struct multus_delegate *list;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(multus_scratch_parse(span_of(v4_3_0), &list, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	is(&list[0], "rail0", NULL, ONE_CONF);
+	multus_delegates_free(list, n);
+}
+
+/* Wherever the power went (multus-cni#1087). */
+static void cut_anywhere(void **state)
+{
+	struct multus_delegate *list = NULL;
+	size_t n = 7;
+
+	(void)state;
+	for (size_t len = 0; len < sizeof(head) - 1; len++) {
+		struct err e = ERR_INIT;
+		char *copy = span_dup((struct span){head, len});
+
+		assert_true(multus_scratch_parse(span_of(copy), &list, &n, &e) < 0);
+		assert_true(e.text[0] != '\0');
+		cleanup_free(&copy);
+	}
+	assert_null(list);
+	assert_int_equal(n, 7);
+}
+
+static void not_a_list(void **state)
+{
+	static const char *const texts[] = {"{}", "null", "5", "\"x\"", "[] x"};
+	struct multus_delegate *list;
+	size_t n;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		assert_true(multus_scratch_parse(span_of(texts[i]), &list, &n, NULL) < 0);
+	assert_int_equal(multus_scratch_parse(span_of("[]"), &list, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	multus_delegates_free(list, n);
+}
+
+/* A delegate that says nothing keeps its place: the next one is net2 all the same. */
+static void bad_delegates_keep_their_place(void **state)
+{
+	static const char text[] =
+		"[5,{\"Name\":\"a\",\"Bytes\":\"e30\"},{\"Name\":\"b\",\"Bytes\":\"e3?=\"},"
+		"{\"Name\":\"c\",\"Bytes\":null},{\"Name\":7,\"Bytes\":\"e30=\"},"
+		"{\"Name\":\"d\",\"Bytes\":\"====\"},{\"Name\":\"e\",\"bytes\":\"e30=\"}]";
+	struct multus_delegate *list;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(multus_scratch_parse(span_of(text), &list, &n, NULL), 0);
+	assert_int_equal(n, 7);
+	for (size_t i = 0; i < 6; i++)
+		if (i != 4)
+			assert_null(list[i].conf);
+	assert_string_equal(list[2].name, "b");
+	is(&list[6], "e", NULL, "{}");
+	multus_delegates_free(list, n);
+}
+
+static const char cached[] =
+	"{\"kind\":\"cniCacheV1\",\"containerId\":\"c-1\",\"config\":\"" ONE_BYTES "\",\"ifName\":"
+	"\"net1\",\"networkName\":\"rail0\",\"netns\":\"/run/netns/p\",\"cniArgs\":[[\"IgnoreUnknown\","
+	"\"true\"]],\"capabilityArgs\":{\"mac\":\"02:00:00:00:00:01\"},\"result\":{\"cniVersion\":"
+	"\"1.0.0\",\"ips\":[{\"address\":\"10.0.0.5/24\"}]}}";
+
+static void cache_file(void **state)
+{
+	struct libcni_cached c;
+
+	(void)state;
+	assert_int_equal(libcni_cached_parse(span_of(cached), &c, NULL), 0);
+	assert_string_equal(c.container_id, "c-1");
+	assert_string_equal(c.network, "rail0");
+	assert_string_equal(c.ifname, "net1");
+	assert_string_equal(c.conf, ONE_CONF);
+	assert_int_equal(json_len(json_get(c.result, "ips")), 1);
+	assert_string_equal(json_string(json_get(c.runtime, "mac")), "02:00:00:00:00:01");
+	libcni_cached_done(&c);
+}
+
+/* libcni before 0.7 wrote nothing but the result. */
+static void cache_file_without_kind(void **state)
+{
+	struct libcni_cached c;
+
+	(void)state;
+	assert_int_equal(
+		libcni_cached_parse(span_of("{\"cniVersion\":\"0.4.0\",\"dns\":{}}"), &c, NULL), 0);
+	assert_string_equal(json_string(json_get(c.result, "cniVersion")), "0.4.0");
+	assert_null(c.container_id);
+	assert_null(c.conf);
+	libcni_cached_done(&c);
+}
+
+static void bad_cache_files(void **state)
+{
+	static const char *const texts[] = {"",
+					    "[]",
+					    "null",
+					    "{\"kind\":\"cniCacheV2\"}",
+					    "{\"kind\":5}",
+					    "{\"kind\":\"cniCacheV1\",\"containerId\":5}"};
+	struct libcni_cached c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct err e = ERR_INIT;
+
+		assert_true(libcni_cached_parse(span_of(texts[i]), &c, &e) < 0);
+		assert_true(e.text[0] != '\0');
+	}
+	for (size_t len = 0; len < sizeof(cached) - 1; len++) {
+		char *copy = span_dup((struct span){cached, len});
+
+		assert_true(libcni_cached_parse(span_of(copy), &c, NULL) < 0);
+		cleanup_free(&copy);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(delegates_of_head),
+		cmocka_unit_test(delegates_of_4_3_0),
+		cmocka_unit_test(cut_anywhere),
+		cmocka_unit_test(not_a_list),
+		cmocka_unit_test(bad_delegates_keep_their_place),
+		cmocka_unit_test(cache_file),
+		cmocka_unit_test(cache_file_without_kind),
+		cmocka_unit_test(bad_cache_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
