@@ -132,6 +132,11 @@ struct api_gc_args {
 int api_read_gc(struct api_call *c);
 void api_gc(struct api_call *c, struct ipam *store);
 
+/* 422 unless it is 1 to 64. */
+int api_rails_count(struct api_call *c, size_t n);
+/* One element of our "rails". */
+void api_put_rail(struct json_out *o, const char *ifname, const struct ipam_grant *g, size_t n,
+		  size_t ask, const struct pool_set *pools);
 /* "ips":[...],"routes":[...] of one interface, as in IpamAddResponse. */
 void api_put_grants(struct json_out *o, const struct ipam_grant *g, size_t n, size_t ask,
 		    const struct pool_set *pools);

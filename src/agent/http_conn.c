@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: read, hand over, write, again. */
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -10,22 +8,17 @@
 
 #include "agent/http_server_priv.h"
 #include "base/log.h"
-#include "wire/json.h"
 
 enum {
-	OUT_MAX = 8 << 20,
-	ERROR_MAX = 8 << 10,
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24, /* that one connection may take in a row: eight requests and answers */
 };
 
-static void advance(struct http_request *c);
-
 /* --- the end --- */
 
-static void conn_free(struct http_request *c)
+void conn_free(struct http_request *c)
 {
 	struct http_server *s = c->s;
 
@@ -35,17 +28,16 @@ static void conn_free(struct http_request *c)
 	http1_free(c->codec);
 	buf_done(&c->in);
 	buf_done(&c->out);
-	free(c);
 	s->n_conns--;
+	s->n_refused -= c->refused;
+	free(c);
 	http_server_conn_gone(s);
 }
-
-static void set_timer(struct http_request *c, int64_t ms);
 
 /* The descriptor goes at once; the rest when nobody needs it any more. */
 void conn_close(struct http_request *c)
 {
-	set_timer(c, -1);
+	conn_set_timer(c, -1);
 	loop_del_timer(c->turn);
 	c->turn = NULL;
 	loop_del_fd(c->watch);
@@ -66,8 +58,6 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
-static void refuse(struct http_request *c, int status, const char *why);
-
 static void on_timer(void *arg)
 {
 	struct http_request *c = arg;
@@ -78,11 +68,11 @@ static void on_timer(void *arg)
 		conn_close(c);
 		return;
 	}
-	refuse(c, 408, "the request did not come to its end in time");
-	advance(c);
+	conn_refuse(c, 408, "the request did not come to its end in time");
+	conn_advance(c);
 }
 
-static void set_timer(struct http_request *c, int64_t ms)
+void conn_set_timer(struct http_request *c, int64_t ms)
 {
 	loop_del_timer(c->timer);
 	c->timer = ms < 0 ? NULL : loop_add_timer(c->s->loop, ms, on_timer, c);
@@ -98,15 +88,15 @@ static void set_phase(struct http_request *c)
 		return;
 	c->phase = phase;
 	if (phase == HTTP1_NOTHING)
-		set_timer(c, c->began ? l->idle_ms : l->first_ms);
+		conn_set_timer(c, c->began ? l->idle_ms : l->first_ms);
 	else
-		set_timer(c, phase == HTTP1_IN_HEAD ? l->first_ms : l->body_ms);
+		conn_set_timer(c, phase == HTTP1_IN_HEAD ? l->first_ms : l->body_ms);
 }
 
 void conn_reap(struct http_request *c)
 {
 	if (c->fd >= 0 && c->state == CONN_READING && http_request_is_gone(c))
-		advance(c);
+		conn_advance(c);
 }
 
 int conn_spare(const struct http_request *c)
@@ -121,7 +111,7 @@ void conn_end_idle(struct http_request *c)
 	if (c->began)
 		conn_close(c);
 	else
-		set_timer(c, LAST_CHANCE_MS);
+		conn_set_timer(c, LAST_CHANCE_MS);
 }
 
 /* --- writing --- */
@@ -151,121 +141,6 @@ static int write_out(struct http_request *c)
 	return 1;
 }
 
-static void put(struct http_request *c, struct http1_response r)
-{
-	struct span method = c->msg.method;
-
-	r.close = c->close;
-	r.head = span_eq(method, "HEAD");
-	http1_put_response(&c->out, &r);
-	c->state = CONN_WRITING;
-	set_timer(c, c->s->limits.send_ms);
-}
-
-static struct span error_text(struct buf *b, int code, const char *message)
-{
-	struct json_out o;
-
-	buf_init(b, ERROR_MAX);
-	jo_init(&o, b, 0);
-	jo_obj(&o);
-	jo_kint(&o, "code", code);
-	jo_kstr(&o, "message", message);
-	jo_end_obj(&o);
-	return buf_span(b);
-}
-
-static void put_error(struct http_request *c, int status, int code, const char *message,
-		      const char *allow)
-{
-	struct buf b;
-	struct http1_response r = {.status = status,
-				   .type = "application/json",
-				   .allow = allow,
-				   .retry_after = status == 503 ? 1 : 0,
-				   .body = error_text(&b, code, message)};
-
-	put(c, r);
-	buf_done(&b);
-}
-
-static void refuse(struct http_request *c, int status, const char *why)
-{
-	log_warn("request refused", LOG_I("status", status), LOG_S("error", why));
-	c->close = true;
-	c->msg = (struct http1_msg){0};
-	put_error(c, status, status, why, NULL);
-}
-
-/* --- answers --- */
-
-const struct http1_msg *http_request_msg(const struct http_request *q)
-{
-	return &q->msg;
-}
-
-/* The loop may not have come to the event yet. */
-bool http_request_is_gone(const struct http_request *q)
-{
-	struct pollfd p = {q->fd, 0, 0};
-
-	return q->fd < 0 || (poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR));
-}
-
-static void log_answer(const struct http_request *c, int status)
-{
-	char method[16] = "", target[128] = "";
-
-	if (log_threshold > LOG_DEBUG)
-		return;
-	snprintf(method, sizeof(method), "%.*s", (int)c->msg.method.n, c->msg.method.p);
-	snprintf(target, sizeof(target), "%.*s", (int)c->msg.target.n, c->msg.target.p);
-	log_debug("answered", LOG_S("method", method), LOG_S("target", target),
-		  LOG_I("status", status), LOG_I("us", now_mono_us() - c->began));
-}
-
-static bool begin_answer(struct http_request *c, int status)
-{
-	log_answer(c, status);
-	c->answered = true;
-	c->close |= c->s->draining;
-	if (c->fd >= 0)
-		return true;
-	if (!c->running)
-		conn_free(c);
-	return false;
-}
-
-void http_answer(struct http_request *q, const struct http1_response *r)
-{
-	if (!begin_answer(q, r->status))
-		return;
-	if (r->body.n > OUT_MAX / 2)
-		put_error(q, 500, 500, "the answer is too long", NULL);
-	else
-		put(q, *r);
-	advance(q);
-}
-
-static void answer_error(struct http_request *q, int status, int code, const char *message,
-			 const char *allow)
-{
-	if (!begin_answer(q, status))
-		return;
-	put_error(q, status, code, message, allow);
-	advance(q);
-}
-
-void http_answer_error(struct http_request *q, int status, int code, const char *message)
-{
-	answer_error(q, status, code, message, NULL);
-}
-
-void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message)
-{
-	answer_error(q, 405, 405, message, allow);
-}
-
 /* --- reading --- */
 
 static void hand_over(struct http_request *c)
@@ -274,7 +149,7 @@ static void hand_over(struct http_request *c)
 	c->answered = false;
 	c->close = c->msg.close || c->ended;
 	c->began = now_mono_us();
-	set_timer(c, -1);
+	conn_set_timer(c, -1);
 	/* Nothing more is read; that the peer has closed is always told. */
 	watch_for(c, 0);
 	c->s->handle(c->s->arg, c);
@@ -293,7 +168,7 @@ static bool parse(struct http_request *c)
 		c->in_at = 0;
 	}
 	if (r < 0)
-		refuse(c, http1_refusal(c->codec), e.text);
+		conn_refuse(c, http1_refusal(c->codec), e.text);
 	else if (r > 0)
 		hand_over(c);
 	else if (http1_wants_continue(c->codec))
@@ -361,11 +236,11 @@ static bool do_writing(struct http_request *c)
 		/* To close with bytes unread would take our last words from the peer. */
 		shutdown(c->fd, SHUT_WR);
 		c->state = CONN_CLOSING;
-		set_timer(c, CLOSING_MS);
+		conn_set_timer(c, CLOSING_MS);
 		watch_for(c, EPOLLIN);
 	} else {
 		c->state = CONN_READING;
-		set_timer(c, -1);
+		conn_set_timer(c, -1);
 		set_phase(c);
 	}
 	return true;
@@ -396,11 +271,11 @@ static void on_turn(void *arg)
 	struct http_request *c = arg;
 
 	c->turn = NULL;
-	advance(c);
+	conn_advance(c);
 }
 
 /* A handler that answers at once gets here from within: the outer call goes on. */
-static void advance(struct http_request *c)
+void conn_advance(struct http_request *c)
 {
 	int steps = 0;
 
@@ -428,7 +303,7 @@ static void on_event(void *arg, uint32_t events)
 		conn_close(c);
 		return;
 	}
-	advance(c);
+	conn_advance(c);
 }
 
 /* --- the beginning --- */
@@ -447,7 +322,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 		return NULL;
 	}
 	buf_init(&c->in, HTTP_READ_SIZE * 2);
-	buf_init(&c->out, OUT_MAX);
+	buf_init(&c->out, HTTP_OUT_MAX);
 	c->codec = http1_new(HTTP1_REQUESTS, HTTP1_BODY_MAX);
 	c->idle_since = loop_now_ms(s->loop);
 	c->next = s->conns;
@@ -465,7 +340,7 @@ void conn_open(struct http_server *s, int fd)
 	if (!c)
 		return;
 	set_phase(c);
-	advance(c);
+	conn_advance(c);
 }
 
 void conn_open_refused(struct http_server *s, int fd, int status, const char *why)
@@ -474,6 +349,8 @@ void conn_open_refused(struct http_server *s, int fd, int status, const char *wh
 
 	if (!c)
 		return;
-	refuse(c, status, why);
-	advance(c);
+	c->refused = true;
+	s->n_refused++;
+	conn_refuse(c, status, why);
+	conn_advance(c);
 }

@@ -36,13 +36,13 @@ static bool may(int fd, struct ucred *peer)
 /* --- how many --- */
 
 /* The connection that can best be done without gives way to a new one; of several, the oldest. */
-static bool make_room(struct http_server *s)
+static bool make_room(struct http_server *s, bool refused)
 {
 	struct http_request *least = NULL;
 	int best = 0;
 
 	for (struct http_request *c = s->conns; c; c = c->next) {
-		int spare = conn_spare(c);
+		int spare = c->refused == refused ? conn_spare(c) : 0;
 
 		if (spare == 0 || spare < best ||
 		    (least && spare == best && c->idle_since > least->idle_since))
@@ -67,24 +67,29 @@ static void reap(struct http_server *s)
 
 static bool is_full(struct http_server *s)
 {
-	if (s->n_conns < s->limits.max_conns)
+	if (s->n_conns - s->n_refused < s->limits.max_conns)
 		return false;
 	reap(s);
-	return s->n_conns >= s->limits.max_conns;
+	return s->n_conns - s->n_refused >= s->limits.max_conns;
+}
+
+static void refuse(struct http_server *s, int fd, int status, const char *why)
+{
+	if (s->n_refused >= REFUSED_MAX && !make_room(s, true))
+		close(fd);
+	else
+		conn_open_refused(s, fd, status, why);
 }
 
 static void take_in(struct http_server *s, int fd)
 {
 	struct ucred peer;
 
-	if (s->n_conns >= s->limits.max_conns + REFUSED_MAX && is_full(s) && !make_room(s)) {
-		close(fd);
-	} else if (!may(fd, &peer)) {
+	if (!may(fd, &peer)) {
 		log_warn("connection refused", LOG_I("uid", peer.uid), LOG_I("pid", peer.pid));
-		conn_open_refused(s, fd, 403,
-				  "only root and the user that runs this server may ask");
-	} else if (is_full(s) && !make_room(s)) {
-		conn_open_refused(s, fd, 503, "too many connections, try again");
+		refuse(s, fd, 403, "only root and the user that runs this server may ask");
+	} else if (is_full(s) && !make_room(s, false)) {
+		refuse(s, fd, 503, "too many connections, try again");
 	} else {
 		conn_open(s, fd);
 	}

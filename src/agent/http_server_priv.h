@@ -2,11 +2,11 @@
 #ifndef UNIRAIL_AGENT_HTTP_SERVER_PRIV_H
 #define UNIRAIL_AGENT_HTTP_SERVER_PRIV_H
 
-/* Between http_server.c (who comes in) and http_conn.c (what they say). */
+/* Between http_server.c (who comes in), http_conn.c (what they say) and http_answer.c. */
 
 #include "agent/http_server.h"
 
-enum { HTTP_READ_SIZE = 16 << 10 };
+enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
 enum conn_state {
 	CONN_READING,
@@ -28,7 +28,7 @@ struct http_request {
 	struct buf out;
 	size_t out_at;
 	struct http1_msg msg;
-	bool close, running, answered, ended;
+	bool close, running, answered, ended, refused;
 	enum http1_phase phase; /* what the timer runs for */
 	size_t dropped;		/* bytes read while closing */
 	int64_t idle_since, began;
@@ -43,7 +43,7 @@ struct http_server {
 	struct loop_fd *watch;
 	struct loop_timer *pause, *deadline;
 	struct http_request *conns; /* newest first */
-	int n_conns;
+	int n_conns, n_refused;	    /* of those */
 	bool draining;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -55,6 +55,14 @@ void conn_open(struct http_server *s, int fd);
 /* One that only hears why it is not wanted. */
 void conn_open_refused(struct http_server *s, int fd, int status, const char *why);
 void conn_close(struct http_request *c);
+/* Of one that is closed. */
+void conn_free(struct http_request *c);
+/* Reads, hands over, writes, as far as it goes without waiting. It may be gone afterwards. */
+void conn_advance(struct http_request *c);
+/* Replaces the one there is; negative: none. */
+void conn_set_timer(struct http_request *c, int64_t ms);
+/* Puts down why, to be written, and the end after it. */
+void conn_refuse(struct http_request *c, int status, const char *why);
 bool conn_is_idle(const struct http_request *c);
 /* Sees to its end if its peer has closed, which the loop may not have come to yet. */
 void conn_reap(struct http_request *c);

@@ -21,8 +21,8 @@
 
 #define SOCKET "/var/run/spidernet/spiderpool.sock"
 
-/* FD_RESERVE: the store's files, the log, the loop, the listener. */
-enum { DRAIN_MS = 10 * 1000, FD_RESERVE = 32, CONNS_MAX = 4096 };
+/* FD_RESERVE: the store's files, the log, the loop, the listener, and those that are refused. */
+enum { DRAIN_MS = 10 * 1000, FD_RESERVE = 40, CONNS_MAX = 4096 };
 
 struct serve_opts {
 	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node, *config;
