@@ -38,14 +38,22 @@ static const char *made_name(const struct rail *rail)
 	return *rail->temp ? rail->temp : rail->ifname;
 }
 
-/* The answer to the last renaming may be lost: its index tells. */
-static const char *name_now(struct attach *a, const struct rail *rail)
+/* The answer to a renaming may be lost: the index tells what became of it. */
+static void settle_names(struct attach *a)
 {
-	const struct link *l = NULL;
+	bool unsure = false;
 
-	if (*rail->temp && rail->index && attach_list_pod(a, NULL) >= 0)
-		l = link_find_index(a->pod_links, a->n_pod_links, rail->index);
-	return l ? l->name : made_name(rail);
+	for (size_t i = 0; i < a->n_rails; i++)
+		unsure |= *a->rails[i].temp && a->rails[i].index;
+	if (!unsure || attach_list_pod(a, NULL) < 0)
+		return;
+	for (size_t i = 0; i < a->n_rails; i++) {
+		struct rail *rail = &a->rails[i];
+		const struct link *l = link_find_index(a->pod_links, a->n_pod_links, rail->index);
+
+		if (l && span_eq(span_of(l->name), rail->ifname))
+			*rail->temp = '\0';
+	}
 }
 
 /* Everything is tried, the first failure told. */
@@ -56,13 +64,14 @@ static int undo_links(void *arg, struct err *e)
 	size_t n = 0;
 	int first = 0, r;
 
+	settle_names(a);
 	for (size_t i = 0; i < a->n_rails; i++) {
 		const struct rail *rail = &a->rails[i];
 
 		if (!rail->made)
 			continue;
 		if (!rail_kind_moves(rail->kind)) {
-			names[n++] = name_now(a, rail);
+			names[n++] = made_name(rail);
 			continue;
 		}
 		r = rail->kind->undo(a, rail, first < 0 ? NULL : e);

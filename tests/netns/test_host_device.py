@@ -237,21 +237,43 @@ def test_del_with_a_configuration_that_add_refuses(lab):
 # --- ADD that fails ---
 
 
+def injected(lab, tmp_path, what, n):
+    """A plugin folder whose host-device meets this at its n-th request to the kernel."""
+    folder = tmp_path / f"strace{n}"
+    folder.mkdir()
+    (folder / "host-device").write_text(
+        "#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq -o /dev/null -e trace=sendto,recvmsg "
+        f"-e inject={what}:when={n} {lab.plugins}/host-device\n")
+    (folder / "host-device").chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("call", ["sendto", "recvmsg"])
+def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
+    """Not sent, or done and the answer lost."""
+    c, pod = conf(host_local(lab)), lab.pod()
+    bare(lab)
+    before = state(lab.node), pod.state()
+    for n in range(1, 40):
+        said = lab.cni("ADD", c, pod, plugins=injected(lab, tmp_path, f"{call}:error=EIO", n))
+        if said.status == 0:
+            break
+        assert "EIO" in said.json["msg"] and files(lab) == [], (n, said)
+        at_home(lab)
+        assert (state(lab.node), pod.state()) == before, (n, said)
+    assert 3 < n < 39
+
+
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_killed_anywhere(lab, tmp_path, verb):
     """After any request to the kernel the next DEL brings the device home."""
     c = conf(host_local(lab))
     bare(lab)
     for n in range(1, 40):
-        pod, folder = lab.pod(), tmp_path / f"strace{n}"
-        folder.mkdir()
-        (folder / "host-device").write_text(
-            "#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq -o /dev/null -e trace=sendto "
-            f"-e inject=sendto:signal=KILL:when={n} {lab.plugins}/host-device\n")
-        (folder / "host-device").chmod(0o755)
+        pod = lab.pod()
         if verb == "DEL":
             lab.add(c, pod)
-        p = lab.popen(verb, c, pod, plugins=folder)
+        p = lab.popen(verb, c, pod, plugins=injected(lab, tmp_path, "sendto:signal=KILL", n))
         p.communicate(timeout=60)
         lab.delete(c, pod)
         assert link_names(pod.ns) == ["lo"] and files(lab) == []

@@ -340,6 +340,22 @@ def test_killed_before_the_link_has_its_name(lab, tmp_path):
     assert 4 < n < 29
 
 
+@pytest.mark.parametrize("call", ["sendto", "recvmsg"])
+def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
+    """Not sent, or done and the answer lost; the renaming as well: the original of ipvlan leaves the
+    link under its first name."""
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    for n in range(1, 30):
+        c = lab.cni("ADD", lab.macvlan("rail0", STATIC4), pod, ifname="eth0",
+                    plugins=strace(lab, tmp_path, "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                                   f"inject={call}:error=EIO:when={n}"))
+        if c.status == 0:
+            break
+        assert "EIO" in c.json["msg"] and (state(lab.node), pod.state()) == before, (n, c)
+    assert 4 < n < 29
+
+
 def test_unreachable_route_leaves_nothing(lab, tmp_path):
     pod = lab.pod()
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "n"),
