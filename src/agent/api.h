@@ -29,6 +29,8 @@ struct ipam_api {
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
 	struct loop_timer *timer;
+	int64_t turn_end; /* when we last let go of the store */
+	int64_t gap_at;	  /* when others last had it, or had the time to */
 };
 
 struct api_call {

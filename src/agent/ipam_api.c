@@ -11,13 +11,15 @@
 #include "base/log.h"
 
 /*
- * One turn is short enough for a CNI process that polls for the lock (every 50 ms at last) to be
- * unnoticed, and the pause after it long enough for that process to win now and then while our
- * queue never empties.
+ * A CNI process that waits for the lock looks every 50 ms at last. While requests never end, the
+ * store is left alone for longer than that now and then, so that such a one waits for STINT_MS or
+ * so, and not for its luck.
  */
 enum {
 	TURN_MS = 20,
 	PAUSE_MS = 2,
+	STINT_MS = 400,
+	GAP_MS = 60,
 	LOCK_MS = 1,	     /* the loop must not stand still */
 	RETRY_MS = 5,	     /* somebody else has the store */
 	WAIT_MS = 30 * 1000, /* as long as a CNI process waits */
@@ -148,6 +150,17 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 		fail(dequeue(a), e);
 	if (a->first)
 		schedule(a, RETRY_MS);
+	a->gap_at = now;
+}
+
+/* How long the store is to be left to others before this turn. */
+static int64_t others_turn(struct ipam_api *a)
+{
+	int64_t now = loop_now_ms(a->conf.loop), free_for = now - a->turn_end;
+
+	if (free_for >= GAP_MS)
+		a->gap_at = now;
+	return now - a->gap_at < STINT_MS ? 0 : GAP_MS - free_for;
 }
 
 static void run_one(struct api_call *c, struct ipam *store)
@@ -163,7 +176,7 @@ static void run_one(struct api_call *c, struct ipam *store)
 static void on_turn(void *arg)
 {
 	struct ipam_api *a = arg;
-	int64_t end = now_mono_ms() + TURN_MS;
+	int64_t end = now_mono_ms() + TURN_MS, wait;
 	struct err e = ERR_INIT;
 	struct ipam *store;
 	int r;
@@ -171,6 +184,11 @@ static void on_turn(void *arg)
 	a->timer = NULL;
 	if (!a->first)
 		return;
+	wait = others_turn(a);
+	if (wait > 0) {
+		schedule(a, wait);
+		return;
+	}
 	r = ipam_open(&store, a->conf.root, &a->conf.paths, &e);
 	if (r < 0) {
 		not_now(a, r, &e);
@@ -181,6 +199,7 @@ static void on_turn(void *arg)
 		run_one(dequeue(a), store);
 	ipam_take_back(store, &a->pools);
 	ipam_close(store);
+	a->turn_end = loop_now_ms(a->conf.loop);
 	if (a->first)
 		schedule(a, PAUSE_MS);
 }
