@@ -52,6 +52,24 @@ static void mark_veth(const struct attach *a, const struct co_nic *nic, const ch
 	link_set(b, 0, host, &c);
 }
 
+/* The messages that follow the pair's find it by this name, and would change somebody else's link. */
+static int host_name_free(struct attach *a, const char *host, struct err *e)
+{
+	struct link l;
+	int r = link_get(a->host, host, &l, e);
+
+	if (r == -ENODEV) {
+		err_clear(e);
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return err_set(e, -EEXIST,
+		       "create veth '%s' on the node: EEXIST: file exists (not of this pod: 'ip "
+		       "link del %s' where nobody needs it)",
+		       host, host);
+}
+
 int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -65,6 +83,9 @@ int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 			       "coordinator ran for '%s' of this pod before)",
 			       c->default_nic);
 	co_host_veth_name(a->call->container_id, host);
+	r = host_name_free(a, host, e);
+	if (r < 0)
+		return r;
 	add_veth(a, c, host, b);
 	mark_veth(a, nic, host, b);
 	r = nl_batch_commit(a->host, b, e);

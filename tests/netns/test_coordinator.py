@@ -345,6 +345,18 @@ def test_nic_without_address(lab):
     lab.fail("ADD", lab.coordinator(prev=prev), s.pod, words=["net1", "address"])
 
 
+def test_taken_name_on_the_node(lab):
+    """The kernel does not stop at the message that fails: what follows it must not meet the other link."""
+    s = Stack(lab)
+    ip(lab.node, "link", "add", s.pod.host_veth, "type", "veth", "peer", "name", "other")
+    chain = s.plugins(0, mode="underlay")
+    prev = lab.chain("ADD", chain[:1], s.pod, ifname="eth0")
+    before = ip_json(lab.node, "link"), s.pod.state()
+    conf = {**chain[1], "cniVersion": "1.0.0", "name": "net", "prevResult": prev}
+    lab.fail("ADD", conf, s.pod, ifname="eth0", words=[s.pod.host_veth, "EEXIST", "ip link del"])
+    assert (ip_json(lab.node, "link"), s.pod.state()) == before
+
+
 # --- DEL ---
 
 
