@@ -41,7 +41,7 @@ layering:
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it).
 CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
-F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch]))
+F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/fault/*.[ch]))
 .PHONY: format-check
 ## format: rewrite C files as .clang-format says (some only: F="src/base/err.c ...")
 format:
@@ -51,9 +51,9 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run -Werror $(F) 2>&1 | sed -n 's/^\([^:]*\):[0-9].*error:.*/\1/p' | sort | uniq -c | \
 		awk '{ print $$2 ": " $$1 " places; make format F=" $$2 } END { exit NR > 0 }'
 
-## test: everything that needs this machine's kernel only: the binary, make check, tests/netns
+## test: everything that needs this machine's kernel only: the binary, make check, tests/netns, a sample of test-fault
 test:
 	@tools/need check test
 	+@$(MAKE) all
-	+@$(MAKE) check; checked=$$?; tools/pytest tests/netns && exit $$checked
+	+@$(MAKE) check; checked=$$?; tools/pytest tests/netns; ran=$$?; $(MAKE) test-fault QUICK=1 && exit $$((checked | ran))
 .PHONY: test

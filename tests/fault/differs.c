@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two states, line by line. */
+#include "fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static char **lines_of(const struct buf *b, size_t *n)
+{
+	struct span rest = buf_span(b), line;
+	char **v = NULL;
+
+	*n = 0;
+	while (span_cut(&rest, '\n', &line))
+		if (line.n)
+			VEC_PUSH(v, *n) = span_dup(line);
+	if (*n)
+		qsort(v, *n, sizeof(*v), by_text);
+	return v;
+}
+
+/* Hexadecimal tails say little to people and fill the screen. */
+static void put_line(struct buf *b, char sign, const char *line)
+{
+	buf_printf(b, "\t%c %.180s%s\n", sign, line, strlen(line) > 180 ? "..." : "");
+}
+
+bool text_differs(const struct buf *was, const struct buf *is, struct buf *words)
+{
+	size_t n = 0, m = 0, i = 0, j = 0;
+	char **a, **b;
+	bool found = false;
+
+	if (was->len == is->len && memcmp(was->p, is->p, is->len) == 0)
+		return false;
+	a = lines_of(was, &n);
+	b = lines_of(is, &m);
+	while (i < n || j < m) {
+		int c = i == n ? 1 : j == m ? -1 : strcmp(a[i], b[j]);
+
+		if (c && words)
+			put_line(words, c < 0 ? '-' : '+', c < 0 ? a[i] : b[j]);
+		found |= c != 0;
+		i += c <= 0;
+		j += c >= 0;
+	}
+	for (i = 0; i < n; i++)
+		free(a[i]);
+	for (j = 0; j < m; j++)
+		free(b[j]);
+	free(a);
+	free(b);
+	return found;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drive: every scene, every call of it, killed there and failed with each errno. Workers have a
+ * lab each and take the next point from a common counter.
+ */
+#include "fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "base/num.h"
+#include "base/opt.h"
+
+enum { SCENES_MAX = 64, WORKERS_MAX = 16, NICS = 3 };
+enum { EIGHT_RAILS = SCENES_MAX - 1 };		 /* its place among the tallies */
+enum { DONE = 0, SPOILT = 4, RAILS_SPOILT = 5 }; /* how a worker ends: its lab cannot go on */
+
+struct options {
+	const char *binary, *scene;
+	int64_t workers, every;
+	bool quick, one, list, rails, names;
+};
+
+#define AT(field) offsetof(struct options, field)
+static const struct opt opts[] = {
+	{"binary", 0, OPT_STR, "FILE", "the binary under test; build/unirail if not given",
+	 AT(binary), 0, 0},
+	{"quick", 0, OPT_FLAG, NULL, "fewer points", AT(quick), 0, 0},
+	{"scene", 0, OPT_STR, "NAME", "this scene only", AT(scene), 0, 0},
+	{"workers", 'j', OPT_INT, "N", "points at a time; 4 if not given", AT(workers), 1,
+	 WORKERS_MAX},
+	{"every", 0, OPT_INT, "N", "every N-th point only", AT(every), 1, 1000000},
+	{"one", 0, OPT_FLAG, NULL, "only the point that the operands name", AT(one), 0, 0},
+	{"rails", 0, OPT_FLAG, NULL, "only the pod with eight rails of which one fails", AT(rails),
+	 0, 0},
+	{"names", 0, OPT_FLAG, NULL, "tell the error texts that do not name the errno", AT(names),
+	 0, 0},
+	{"list", 0, OPT_FLAG, NULL, "count the calls of each scene", AT(list), 0, 0},
+	{0},
+};
+static const struct cmd usage = {NULL,
+				 "[SCENE add|del|gc|lost|run kill|ERRNO N] | [rails MISHAP RAIL N]",
+				 "kill the binary at each system call, and fail each",
+				 opts,
+				 0,
+				 4};
+
+/* --- what the workers share --- */
+
+static struct shared {
+	struct tally tallies[SCENES_MAX];
+	struct counts counts[SCENES_MAX];
+	long next, next_rails;
+} * shared;
+
+static void share(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		die("mmap: %s", errno_name(errno));
+}
+
+static bool is_chosen(const struct options *o, const struct scene *sc)
+{
+	return !o->rails && (!o->scene || strcmp(o->scene, sc->name) == 0);
+}
+
+/* --- processes: namespaces and mounts end with the one that made them --- */
+
+typedef int (*work_fn)(const struct options *o);
+
+static pid_t start(const struct options *o, work_fn fn)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		die("fork: %s", errno_name(errno));
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	_exit(getppid() == parent ? fn(o) : 1);
+}
+
+static int count_calls(const struct options *o)
+{
+	struct lab l;
+
+	lab_open(&l, o->binary, NICS);
+	for (size_t i = 0; scenes[i].name; i++) {
+		struct stage s;
+
+		if (!is_chosen(o, &scenes[i]))
+			continue;
+		stage_open(&s, &l, &scenes[i], &shared->tallies[i]);
+		counts_take(&shared->counts[i], &s);
+		stage_close(&s);
+	}
+	return DONE;
+}
+
+static bool is_wanted(const struct options *o, long j, const struct job *job)
+{
+	return o->quick ? job_is_quick(job) : j % o->every == 0;
+}
+
+/* Until there are no more jobs, or its lab is spoilt: the parent starts another one then. */
+static int do_points(const struct options *o)
+{
+	struct stage s;
+	struct job job;
+	struct lab l;
+	long open = -1, j;
+
+	lab_open(&l, o->binary, NICS);
+	while (job_find(shared->counts, j = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED),
+			&job)) {
+		if (!is_wanted(o, j, &job))
+			continue;
+		if (open != (long)job.scene) {
+			if (open >= 0)
+				stage_close(&s);
+			open = (long)job.scene;
+			stage_open(&s, &l, &scenes[open], &shared->tallies[open]);
+			s.tell_unnamed = o->names;
+		}
+		job_do(&s, &job, &shared->counts[open]);
+		if (s.dirty)
+			return SPOILT;
+	}
+	return DONE;
+}
+
+static int do_rails(const struct options *o)
+{
+	struct tally *t = &shared->tallies[EIGHT_RAILS];
+	struct lab l;
+	long j;
+
+	lab_open(&l, o->binary, RAILS_NICS);
+	while ((j = __atomic_fetch_add(&shared->next_rails, 1, __ATOMIC_RELAXED)) < rails_jobs())
+		if (!rails_run(&l, t, j, o->quick))
+			return RAILS_SPOILT;
+	return DONE;
+}
+
+/* False: the worker ended badly. */
+static bool has_ended(const struct options *o, int st)
+{
+	if (WIFSIGNALED(st))
+		fprintf(stderr, "fault: a worker ended by signal %d\n", WTERMSIG(st));
+	if (!WIFEXITED(st))
+		return false;
+	if (WEXITSTATUS(st) == SPOILT)
+		start(o, do_points);
+	else if (WEXITSTATUS(st) == RAILS_SPOILT)
+		start(o, do_rails);
+	else
+		return WEXITSTATUS(st) == DONE;
+	return true;
+}
+
+static bool work_all(const struct options *o)
+{
+	bool good = true;
+	int st;
+
+	if (!o->scene)
+		start(o, do_rails);
+	for (int64_t i = 0; i < o->workers && !o->rails; i++)
+		start(o, do_points);
+	while (wait(&st) > 0)
+		good &= has_ended(o, st);
+	return good;
+}
+
+static bool work_alone(const struct options *o, work_fn fn)
+{
+	pid_t pid = start(o, fn);
+	int st;
+
+	return waitpid(pid, &st, 0) == pid && WIFEXITED(st) && WEXITSTATUS(st) == DONE;
+}
+
+/* --- telling --- */
+
+static void tell_counts(const struct options *o)
+{
+	for (size_t i = 0; scenes[i].name; i++) {
+		const long *n = shared->counts[i].calls;
+
+		if (!is_chosen(o, &scenes[i]))
+			continue;
+		printf("%-20s", scenes[i].name);
+		if (n[V_COMMAND])
+			printf(" run %ld\n", n[V_COMMAND]);
+		else
+			printf(" add %ld, del %ld, gc %ld\n", n[V_ADD], n[V_DEL], n[V_GC]);
+	}
+}
+
+static void tell_tally(const char *name, const struct tally *t, struct tally *sum)
+{
+	printf("%-20s %6ld points: %6ld survived, %6ld undone, %6ld left to the next call, %ld "
+	       "failed\n",
+	       name, t->points, t->survived, t->undone, t->cleaned, t->failed);
+	sum->points += t->points;
+	sum->failed += t->failed;
+	sum->unnamed += t->unnamed;
+}
+
+/* True: nothing failed. */
+static bool tell(const struct options *o, int64_t ms)
+{
+	struct tally sum = {0};
+
+	for (size_t i = 0; scenes[i].name; i++)
+		if (is_chosen(o, &scenes[i]))
+			tell_tally(scenes[i].name, &shared->tallies[i], &sum);
+	if (!o->scene)
+		tell_tally("eight rails", &shared->tallies[EIGHT_RAILS], &sum);
+	printf("%ld points in %lld s, %ld failed; %ld error texts do not name the errno\n",
+	       sum.points, (long long)ms / 1000, sum.failed, sum.unnamed);
+	return sum.failed == 0;
+}
+
+/* --- one --- */
+
+static struct {
+	struct shot shot;
+	enum verb verb;
+	long rails; /* a job of rails_run(); -1: a point of a scene */
+} one = {.rails = -1};
+
+static int do_one(const struct options *o)
+{
+	const struct scene *sc = scene_find(o->scene);
+	struct stage s;
+	struct lab l;
+
+	lab_open(&l, o->binary, NICS);
+	stage_open(&s, &l, sc, &shared->tallies[sc - scenes]);
+	s.tell_unnamed = true;
+	job_do_one(&s, one.verb, &one.shot);
+	printf("%s\n%.*s%.*s", one.shot.hit ? call_name(one.shot.nr) : "not reached",
+	       (int)s.o.out.len, s.o.out.p, (int)s.o.err.len, s.o.err.p);
+	fflush(stdout);
+	if (!s.dirty)
+		stage_close(&s);
+	return DONE;
+}
+
+static int do_one_of_rails(const struct options *o)
+{
+	struct lab l;
+
+	lab_open(&l, o->binary, RAILS_NICS);
+	rails_run_one(&l, &shared->tallies[EIGHT_RAILS], one.rails, one.shot.n);
+	return DONE;
+}
+
+static int read_one(struct options *o, int n, char **words)
+{
+	int64_t call;
+
+	if (n != 4 || num_i64(span_of(words[3]), 1, 1000000, &call) < 0)
+		return -EINVAL;
+	one.shot.n = call;
+	if (strcmp(words[0], "rails") == 0) {
+		o->rails = true;
+		one.rails = rails_find(words[1], words[2]);
+		return one.rails < 0 ? -EINVAL : 0;
+	}
+	o->scene = words[0];
+	if (!scene_find(words[0]) || verb_parse(words[1], &one.verb) < 0)
+		return -EINVAL;
+	return act_parse(words[2], &one.shot);
+}
+
+static bool run_all(const struct options *o)
+{
+	if (!o->rails && !work_alone(o, count_calls))
+		return false;
+	tell_counts(o);
+	return o->list || work_all(o);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.binary = "build/unirail", .workers = 4, .every = 1};
+	int64_t start_ms = now_mono_ms();
+	struct err e = ERR_INIT;
+	bool good;
+	int r;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	r = opt_parse(&usage, "drive", argc - 1, argv + 1, &o, &e);
+	if (r >= 0 && o.one && read_one(&o, argc - 1 - r, argv + 1 + r) < 0)
+		r = err_set(&e, -EINVAL, "--one wants %s", usage.args);
+	if (r >= 0 && o.scene && !scene_find(o.scene))
+		r = err_set(&e, -EINVAL, "no scene '%s'", o.scene);
+	if (r < 0)
+		return opt_exit("drive", r, &e);
+	share();
+	if (o.one)
+		good = work_alone(&o, one.rails < 0 ? do_one : do_one_of_rails);
+	else
+		good = run_all(&o);
+	if (!o.list)
+		good &= tell(&o, now_mono_ms() - start_ms);
+	return !good;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FAULT_H
+#define UNIRAIL_TESTS_FAULT_H
+
+/*
+ * The fault driver: the binary is run as a container runtime runs it, is stopped at its n-th system
+ * call, and is killed there or has that call fail. What is left afterwards is compared with what
+ * was there before.
+ */
+
+#include "trace.h"
+
+/* --- dump.c: what the kernel has --- */
+
+struct ns {
+	int fd;		      /* the namespace */
+	int route, netfilter; /* sockets in it */
+	bool strict;	      /* the node: settings of links count as well */
+};
+void ns_open(struct ns *s, int fd, bool strict);
+void ns_close(struct ns *s);
+/* One line a thing: links, addresses, routes, rules, permanent neighbours, nf_tables. */
+void ns_dump(const struct ns *s, const char *label, struct buf *b);
+
+/* --- tree.c: files --- */
+
+struct tree_file {
+	char *path; /* below the tree's folder */
+	mode_t mode;
+	char *text; /* content, or a link's target */
+	size_t n;
+};
+struct tree {
+	struct tree_file *v;
+	size_t n;
+};
+/* Everything below dir but the folders named in `skip` (ended by NULL). */
+void tree_take(struct tree *t, const char *dir, const char *const *skip);
+void tree_done(struct tree *t);
+/* Makes the folder what the tree says. */
+void tree_restore(const struct tree *t, const char *dir, const char *const *skip);
+/* One line for each file that may not be left, and one for each address that a journal holds. */
+void tree_dump(const struct tree *t, struct buf *b);
+
+/* --- differs.c --- */
+
+/* Lines that are in one text only, "- " and "+ " before them; false: none. */
+bool text_differs(const struct buf *was, const struct buf *is, struct buf *words);
+
+/* --- lab.c: a node, its fabric and a pod --- */
+
+enum { NICS_MAX = 9 };
+
+struct lab {
+	char dir[64]; /* the root that the binary sees */
+	int home;
+	struct ns node, fabric, pod, other;
+	size_t nics;
+	struct tree empty, files; /* as it was made; as each point begins */
+};
+/* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ... */
+void lab_open(struct lab *l, const char *binary, size_t nics);
+void lab_file(struct lab *l, const char *path, const char *text);
+/* From now on this is how a point begins. */
+void lab_keep(struct lab *l);
+void lab_reset(struct lab *l);
+void lab_clear(struct lab *l);
+void lab_dump(const struct lab *l, struct buf *b);
+/* For what the driver does to the lab. */
+struct nl_wire;
+struct nl_wire *lab_wire(const struct ns *s);
+
+/* --- scenes.c --- */
+
+enum { STEPS_MAX = 8 };
+
+/* One plugin of a chain. */
+struct step {
+	const char *plugin, *ifname, *conf;
+};
+
+/*
+ * What is interrupted: a chain of plugins (ADD, DEL, GC), or a command that says `argv` and reaches
+ * the same end when it is given again.
+ */
+struct scene {
+	const char *name;
+	struct step steps[STEPS_MAX];
+	char *const *argv;
+	char *const *before; /* a command that the scene begins after; NULL: none */
+	bool lenient;	     /* a DEL may succeed although it could not do all, and GC is nothing */
+	bool other;	     /* another pod is attached all the time */
+	bool small;	     /* `--quick` kills at each call */
+	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
+	void (*dismantle)(struct lab *l); /* what is no file */
+	/* Puts something in the way, before ADD and after: ADD fails, late, and takes all back. */
+	void (*arm)(struct lab *l), (*disarm)(struct lab *l);
+};
+extern const struct scene scenes[]; /* ended by {0} */
+const struct scene *scene_find(const char *name);
+
+/* --- call.c: CNI calls --- */
+
+struct pod {
+	const char *id, *netns, *name;
+};
+extern const struct pod pod_here, pod_other;
+
+/* V_LOST: an ADD whose container is gone with nothing but GC to clean up. */
+enum verb { V_ADD, V_DEL, V_CHECK, V_GC, V_COMMAND, V_LOST, VERBS };
+extern const char *const verb_names[];
+int verb_parse(const char *word, enum verb *ret);
+
+/* How a run ended, seen from outside. */
+enum end { END_FINE, END_REFUSED, END_MUTE, END_CRASH, END_KILLED, END_LATE };
+enum end end_of(const struct outcome *o, enum verb v, const struct shot *s);
+/* The "msg" and "details" of an error object; free() it. */
+char *error_text(const struct outcome *o);
+
+void call_plugin(const struct lab *l, const struct step *st, enum verb v, const struct pod *p,
+		 const char *prev, struct shot *s, struct outcome *o);
+void call_command(const struct lab *l, char *const *argv, struct shot *s, struct outcome *o);
+
+/* --- tell.c: what was found, by all workers together --- */
+
+struct tally {
+	long points;
+	long survived, undone, cleaned; /* went on; failed and took all back; left it to DEL */
+	long failed;
+	long unnamed; /* error texts without the errno's name */
+};
+void count(long *n);
+/* In one write, since several workers tell at once. `diff`, `o` and `again` may be NULL. */
+void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
+		  const struct outcome *o, const char *again);
+
+/* --- stage.c: a scene on its lab --- */
+
+struct stage {
+	struct lab *l;
+	const struct scene *sc;
+	struct tally *tally;
+	struct buf base;      /* before */
+	struct buf attached;  /* after ADD, or after the command */
+	struct buf now, step; /* scratch: now; before the step that is under way */
+	char *results[STEPS_MAX];
+	struct outcome o;
+	bool tell_unnamed;
+	bool dirty;	/* something is left: no use for further points */
+	enum verb verb; /* for words */
+	const struct shot *shot;
+};
+void stage_open(struct stage *s, struct lab *l, const struct scene *sc, struct tally *t);
+void stage_close(struct stage *s);
+/* Calls that an undisturbed run makes. */
+long stage_count(struct stage *s, enum verb v);
+/* True: all plugins of the chain answered with a result. Calls count over all of them. */
+bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
+bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
+bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */
+void stage_forget_results(struct stage *s);
+/* False: it is not so, which is told. */
+bool stage_same(struct stage *s, const struct buf *wanted, const char *why);
+bool stage_is_attached(struct stage *s, const char *why);
+void stage_wrong(struct stage *s, const char *why, const struct buf *diff);
+void stage_unnamed(struct stage *s, const char *text);
+
+/* --- point.c: one point of a scene; what is wrong is told on stdout --- */
+
+/* ADD with a shot, what it leaves, a DEL, another ADD, and a DEL with a shot; both shots may be
+ * NULL. */
+void stage_pair(struct stage *s, struct shot *add, struct shot *del);
+void stage_gc(struct stage *s, struct shot *gc);
+/* ADD with a shot, and the container is gone: GC only. */
+void stage_lost(struct stage *s, struct shot *add);
+void stage_command(struct stage *s, struct shot *shot);
+
+/* --- jobs.c: which points there are --- */
+
+struct counts {
+	long calls[VERBS];
+};
+void counts_take(struct counts *c, struct stage *s);
+
+struct job {
+	size_t scene;
+	enum verb verb; /* V_ADD: together with DEL */
+	size_t act;
+	struct shot shot;
+};
+/* The j-th job of all; false: there are no more. */
+bool job_find(const struct counts *all, long j, struct job *ret);
+bool job_is_quick(const struct job *j);
+void job_do(struct stage *s, const struct job *j, const struct counts *c);
+void job_do_one(struct stage *s, enum verb v, struct shot *shot);
+
+/* --- rails.c: eight rails, of which one fails --- */
+
+enum { RAILS_NICS = 9 };
+long rails_jobs(void);
+/* False: the lab is spoilt. */
+bool rails_run(struct lab *l, struct tally *t, long job, bool quick);
+long rails_find(const char *mishap, const char *rail); /* -1: no such job */
+void rails_run_one(struct lab *l, struct tally *t, long job, long send);
+
+#endif

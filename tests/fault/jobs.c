@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which points there are: each scene, each call of it, killed there and failed with each errno. */
+#include "fault.h"
+
+#include "base/cleanup.h"
+
+/* Runs differ a little: calls past the last one that was counted. */
+enum { SLACK = 2 };
+
+static const char *const acts[] = {"kill", "ENOBUFS", "EINTR", "ENOMEM", "EBUSY", "ENOSPC", "EIO"};
+enum { ACTS = ARRAY_LEN(acts), KILL = 0 };
+
+/* DEL goes with ADD. */
+static const enum verb verbs[] = {V_ADD, V_GC, V_LOST, V_COMMAND};
+
+void counts_take(struct counts *c, struct stage *s)
+{
+	const struct scene *sc = s->sc;
+
+	if (sc->argv) {
+		c->calls[V_COMMAND] = stage_count(s, V_COMMAND);
+		return;
+	}
+	c->calls[V_ADD] = stage_count(s, V_ADD);
+	if (sc->arm)
+		return;
+	c->calls[V_DEL] = stage_count(s, V_DEL);
+	if (sc->lenient)
+		return;
+	c->calls[V_GC] = stage_count(s, V_GC);
+	c->calls[V_LOST] = c->calls[V_ADD];
+}
+
+static long longer(long a, long b)
+{
+	return a > b ? a : b;
+}
+
+static long calls_of(const struct counts *c, enum verb v)
+{
+	long n = v == V_ADD ? longer(c->calls[V_ADD], c->calls[V_DEL]) : c->calls[v];
+
+	return n ? n + SLACK : 0;
+}
+
+bool job_find(const struct counts *all, long j, struct job *ret)
+{
+	for (size_t i = 0; scenes[i].name; i++)
+		for (size_t v = 0; v < ARRAY_LEN(verbs); v++) {
+			long n_acts = verbs[v] == V_LOST ? 1 : ACTS;
+			long n = calls_of(&all[i], verbs[v]) * n_acts;
+
+			if (j < n) {
+				*ret = (struct job){
+					i, verbs[v], (size_t)(j % n_acts), {.n = j / n_acts + 1}};
+				act_parse(acts[ret->act], &ret->shot);
+				return true;
+			}
+			j -= n;
+		}
+	return false;
+}
+
+/* Of small scenes each call is killed, one in three is failed, with one errno after another; of the
+ * others one in SPARSE. */
+bool job_is_quick(const struct job *j)
+{
+	enum { SPARSE = 16 };
+	const struct scene *sc = &scenes[j->scene];
+	long n = j->shot.n, errnos = ACTS - 1;
+
+	if (j->verb == V_LOST)
+		return n % (sc->small ? 3 : SPARSE) == 0;
+	if (j->act == KILL)
+		return sc->small || n % SPARSE == 0;
+	if (n % errnos != (long)j->act - 1)
+		return false;
+	return sc->small ? n / errnos % 3 == 0 : n / errnos % SPARSE == (long)j->act;
+}
+
+void job_do(struct stage *s, const struct job *j, const struct counts *c)
+{
+	struct shot a = j->shot, b = j->shot;
+
+	switch (j->verb) {
+	case V_ADD:
+		stage_pair(s, a.n <= c->calls[V_ADD] + SLACK ? &a : NULL,
+			   b.n <= c->calls[V_DEL] + SLACK ? &b : NULL);
+		break;
+	case V_GC: stage_gc(s, &a); break;
+	case V_LOST: stage_lost(s, &a); break;
+	default: stage_command(s, &a); break;
+	}
+}
+
+void job_do_one(struct stage *s, enum verb v, struct shot *shot)
+{
+	switch (v) {
+	case V_ADD: stage_pair(s, shot, NULL); break;
+	case V_DEL: stage_pair(s, NULL, shot); break;
+	case V_GC: stage_gc(s, shot); break;
+	case V_LOST: stage_lost(s, shot); break;
+	default: stage_command(s, shot); break;
+	}
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_MODEL_H
+#define UNIRAIL_TESTS_MODEL_H
+
+/*
+ * The address store against a model of it: what ipam.h, select.h and journal.h promise, written
+ * down a second time and in the plainest way. Random schedules of calls, crashes, failing system
+ * calls, concurrent processes, clocks that jump and a disk that is full are carried out on the
+ * store, and told to the model; after each step both must say the same.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/ip.h"
+#include "ipam/ipam.h"
+
+enum {
+	RAILS_MAX = 3,
+	NAMES = 5,     /* of pods */
+	STICKY = 2,    /* the first of them keep their addresses */
+	POOLS_MAX = 9, /* a rail's own, its backup, its IPv6 one */
+	POOL_SIZE = 5,
+	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
+	CONTAINERS_MAX = 80,
+	STEPS_MAX_ = 24,
+	TOGETHER = 3, /* processes at a time */
+};
+
+/* --- the schedule (model_plan.c): all that is random --- */
+
+enum op {
+	OP_ADD,	       /* a new container of a pod */
+	OP_ADD_AGAIN,  /* the same ask again */
+	OP_DEL,	       /* a container, or one of its interfaces */
+	OP_GC,	       /* all but the living */
+	OP_QUARANTINE, /* an address that somebody holds */
+	OP_RELEASE_IP, /* as a person does it */
+	OP_CHURN,      /* much coming and going: the journal is written anew */
+	OP_CLOCK,
+	OP_LOSE,   /* a container that dies without a DEL */
+	OP_TEAR,   /* half a line at the journal's end */
+	OP_LITTER, /* what a kill left of a journal written anew */
+};
+extern const char *const op_names[];
+bool op_is_call(enum op op); /* of the store; the others are events */
+
+struct step {
+	enum op op;
+	uint32_t pick;	/* which container, address, pod name */
+	uint32_t rails; /* bit mask; 0: one of them for OP_DEL */
+	int64_t ms;	/* OP_CLOCK; OP_CHURN: rounds */
+	int crash;	/* before the n-th system call; 0: not */
+	int fail, err;	/* the n-th system call fails */
+	bool full;	/* the disk is */
+	int with_next;	/* how many of the following steps run at the same time */
+};
+
+struct setup {
+	size_t rails;
+	size_t sizes[RAILS_MAX][3]; /* own, backup, IPv6 */
+	int64_t rest_ms[RAILS_MAX], quarantine_ms;
+	bool wildcard;
+};
+
+struct plan {
+	uint64_t seed;
+	struct setup setup;
+	struct step steps[STEPS_MAX_];
+	size_t n;
+};
+void plan_make(struct plan *p, uint64_t seed);
+void plan_print(const struct plan *p, struct buf *b);
+
+/* --- the model (model_state.c) --- */
+
+enum state { M_FREE, M_USED, M_KEPT, M_QUARANTINED };
+
+struct address {
+	struct ipaddr ip;
+	size_t pool, rail;
+	enum state state;
+	int owner; /* container; M_KEPT: pod name */
+	int64_t at;
+	bool rests; /* M_FREE: given back at `at` */
+};
+
+struct pool_model {
+	char name[8];
+	uint8_t family;
+	size_t rail, first, n; /* in addrs */
+	int64_t rest_ms;
+};
+
+/* The container of OP_CHURN is there from the beginning. */
+enum { CHURN = 0 };
+#define CHURN_ID "churn-churn-churn-churn-churn-churn-churn"
+
+struct container {
+	char id[48];
+	int name;
+	uint32_t rails;
+	bool live; /* it has its addresses for certain and runs */
+};
+
+struct model {
+	struct pool_model pools[POOLS_MAX];
+	struct address a[ADDRS_MAX];
+	size_t n_pools, n;
+	struct container c[CONTAINERS_MAX];
+	size_t n_c;
+	int64_t now, quarantine_ms;
+	bool wildcard;
+	bool turned_back; /* the clock, once: what rests is not certain any more */
+};
+void model_init(struct model *m, const struct setup *s);
+void model_pools(const struct model *m, struct buf *b); /* as INI */
+
+/* One call as the store is asked. */
+struct request {
+	enum op op;
+	int who;	/* container */
+	uint32_t rails; /* OP_ADD; OP_DEL: 0 is all of them */
+	size_t addr;
+	bool valid[CONTAINERS_MAX]; /* OP_GC */
+	int64_t rounds;		    /* OP_CHURN; for the model 0: the last address is still held */
+};
+
+/* What the store says, by address: state and owner. */
+struct seen {
+	enum state state[ADDRS_MAX];
+	int owner[ADDRS_MAX];
+	bool rests[ADDRS_MAX];
+};
+
+/* Carries the request out on the model. Where several addresses are as good as each other, the one
+ * that `s` shows. False: it is refused, for want of addresses, and nothing changes. */
+bool model_do(struct model *m, const struct request *r, const struct seen *s);
+/* True when the store shows what the model has; else the first difference onto b. */
+bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
+/* After a clock that was turned back: what rests and is in quarantine is as the store says. */
+void model_believe(struct model *m, const struct seen *s);
+bool model_rests(const struct model *m, const struct address *a);
+bool model_is_free(const struct model *m, const struct address *a);
+
+/* --- the store (model_store.c) --- */
+
+struct answer {
+	bool done;
+	int code;
+	size_t n;
+	struct {
+		size_t rail;
+		struct ipaddr ip;
+	} v[2 * RAILS_MAX];
+	char text[256];
+};
+
+#define MODEL_DISK "/tmp" /* in a mount namespace of one's own */
+
+extern int64_t store_clock;
+/* A folder of one's own on a small disk. */
+void store_mount(void);
+void store_fresh(const struct model *m);
+void store_do(const struct model *m, const struct request *r, struct answer *ret);
+void store_look(const struct model *m, struct seen *ret, struct buf *wrong);
+/* model_disk.c */
+void store_tear(uint32_t how);
+void store_litter(void);
+void store_fill(bool full);
+
+/* --- one step held against the model (model_judge.c) --- */
+
+/* A step as it is carried out. */
+struct doing {
+	const struct step *step;
+	struct request r;
+	struct answer *a; /* in memory shared with a child */
+	pid_t pid;
+	bool troubled; /* it may fail for another reason than want of addresses */
+};
+
+struct running {
+	const struct plan *plan;
+	struct model m;
+	struct buf *b;
+	struct answer *answers; /* TOGETHER of them, shared */
+};
+
+/* Tells, and is false. */
+bool plan_fails(struct running *x, size_t step, const char *words);
+/* True: some order of the n calls, which ran at the same time, explains all answers and what is
+ * there now; the model becomes that. */
+bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n);
+
+/* --- one schedule (model_run.c) --- */
+
+/* False: something is wrong, told on b. */
+bool plan_run(const struct plan *p, struct buf *b);
+
+#endif

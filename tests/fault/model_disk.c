@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to the store's disk. */
+#include "model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+#define JOURNAL MODEL_DISK "/state/journal"
+#define LITTER	MODEL_DISK "/state/.journal.0123abcd.tmp"
+#define BALLAST MODEL_DISK "/ballast"
+
+enum { BLOCK = 4096 };
+
+static void append(const char *path, const void *p, size_t n)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+	if (fd >= 0)
+		fd_write_all(fd, p, n, NULL);
+}
+
+/* As a power failure leaves it: the beginning of a line, or its length without its bytes. */
+void store_tear(uint32_t how)
+{
+	static const char line[] =
+		"grant t=1700000000000 id=torn if=net0 net=net pool=r0 ip=10.0.0.10/24 #00";
+	static const char zeros[64];
+
+	if (how % 3 == 0)
+		append(JOURNAL, zeros, 1 + how % sizeof(zeros));
+	else
+		append(JOURNAL, line, 1 + how % (sizeof(line) - 1));
+}
+
+void store_litter(void)
+{
+	auto_fd int fd = open(LITTER, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		fd_write_all(fd, "unirail-journal 1 base=0", 24, NULL);
+}
+
+void store_fill(bool full)
+{
+	static const char block[BLOCK];
+	auto_fd int fd = -1;
+
+	unlink(BALLAST);
+	if (!full)
+		return;
+	fd = open(BALLAST, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	while (fd >= 0 && write(fd, block, sizeof(block)) == (ssize_t)sizeof(block))
+		;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holding what the store said and did against the model. */
+#include "model.h"
+
+#include "base/cleanup.h"
+
+bool plan_fails(struct running *x, size_t step, const char *words)
+{
+	buf_printf(x->b, "step %zu (%s): %s\n", step, op_names[x->plan->steps[step].op], words);
+	return false;
+}
+
+/* HALF: a churn that took an address and did not give it back. */
+enum done { NOT, WHOLE, HALF };
+
+static bool do_so(struct model *m, const struct request *r, const struct seen *s, enum done how)
+{
+	struct request half = *r;
+
+	if (how == HALF)
+		half.rounds = 0;
+	return model_do(m, &half, s);
+}
+
+/* Whether this outcome of a step, carried out now or not at all, is one the answer allows. */
+static bool may_be(const struct doing *d, enum done applied, bool accepted)
+{
+	const struct answer *a = d->a;
+
+	if (!a->done) /* crashed */
+		return applied != HALF || d->r.op == OP_CHURN;
+	if (applied == HALF)
+		return d->r.op == OP_CHURN && a->code < 0;
+	if (d->r.op == OP_ADD || d->r.op == OP_ADD_AGAIN || d->r.op == OP_RELEASE_IP) {
+		if (a->code < 0)
+			return !applied && (!accepted || d->troubled);
+		return applied && accepted;
+	}
+	/* What is given back may be given back although the caller was not told. */
+	return a->code < 0 || applied;
+}
+
+/* The addresses that the answer names are those that the model gave. */
+static bool same_grants(const struct model *m, const struct doing *d)
+{
+	size_t held = 0;
+
+	if (!d->a->done || d->a->code < 0 || (d->r.op != OP_ADD && d->r.op != OP_ADD_AGAIN))
+		return true;
+	for (size_t i = 0; i < m->n; i++)
+		held += m->a[i].state == M_USED && m->a[i].owner == d->r.who &&
+			d->r.rails & 1U << m->a[i].rail;
+	for (size_t k = 0; k < d->a->n; k++) {
+		size_t i = 0;
+
+		while (i < m->n && !ip_eq(&m->a[i].ip, &d->a->v[k].ip))
+			i++;
+		if (i == m->n || m->a[i].state != M_USED || m->a[i].owner != d->r.who ||
+		    m->a[i].rail != d->a->v[k].rail)
+			return false;
+	}
+	return held == d->a->n;
+}
+
+/* Some order of the steps, each carried out or not, explains what all were told and what is there
+ * now; m becomes that. `left` is a mask. */
+static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t left,
+		    const struct seen *s, struct buf *why)
+{
+	if (!left)
+		return model_matches(m, s, why);
+	for (size_t i = 0; i < n; i++) {
+		if (!(left & 1U << i))
+			continue;
+		for (enum done how = NOT; how <= HALF; how++) {
+			struct model t = *m;
+			bool accepted = do_so(&t, &d[i].r, s, how);
+
+			if ((how && !accepted) || !may_be(&d[i], how, accepted))
+				continue;
+			if (how == NOT)
+				t = *m;
+			else if (!same_grants(&t, &d[i]))
+				continue;
+			if (explain(&t, d, n, left & ~(1U << i), s, why)) {
+				*m = t;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* The same where the journal may have forgotten who rests. */
+static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
+			      const struct seen *s)
+{
+	struct model t = *m;
+
+	model_believe(&t, s);
+	if (!explain(&t, d, n, (1U << n) - 1, s, NULL))
+		return false;
+	*m = t;
+	return true;
+}
+
+/* A container runs that was told of its addresses. */
+static void settle(struct running *x, struct doing *d, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct container *c = d[i].r.who >= 0 ? &x->m.c[d[i].r.who] : NULL;
+
+		if (d[i].r.op == OP_ADD && c)
+			c->live = d[i].a->done && d[i].a->code >= 0;
+		if (d[i].r.op == OP_DEL && c)
+			c->live = false;
+	}
+}
+
+static void put_answers(const struct doing *d, size_t n, struct buf *b)
+{
+	for (size_t i = 0; i < n; i++) {
+		char text[IP_TEXT_MAX];
+
+		buf_printf(b, "\t%s", op_names[d[i].r.op]);
+		if (d[i].r.who >= 0)
+			buf_printf(b, " of container %d", d[i].r.who);
+		if (!d[i].a->done)
+			buf_str(b, " crashed");
+		else if (d[i].a->code < 0)
+			buf_printf(b, " failed: %s", d[i].a->text);
+		for (size_t k = 0; d[i].a->done && k < d[i].a->n; k++)
+			buf_printf(b, " %s", ip_str(&d[i].a->v[k].ip, text));
+		buf_char(b, '\n');
+	}
+}
+
+bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n)
+{
+	auto_buf struct buf wrong, why;
+	struct seen s;
+
+	buf_init(&wrong, 4096);
+	buf_init(&why, 4096);
+	store_look(&x->m, &s, &wrong);
+	if (wrong.len) {
+		put_answers(d, n, &wrong);
+		return plan_fails(x, step, wrong.p);
+	}
+	if (explain(&x->m, d, n, (1U << n) - 1, &s, &why) ||
+	    (x->m.turned_back && explain_forgotten(&x->m, d, n, &s))) {
+		settle(x, d, n);
+		return true;
+	}
+	buf_reset(&why);
+	model_matches(&x->m, &s, &why);
+	buf_printf(&wrong, "no order of calls explains it: against what was before, %s\n",
+		   why.len ? why.p : "nothing has changed");
+	put_answers(d, n, &wrong);
+	return plan_fails(x, step, wrong.p);
+}

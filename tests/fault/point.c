@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One point: a call that is killed or fails, what it leaves, and whether life goes on. */
+#include "fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum { STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
+
+/* --- judging --- */
+
+/* Nothing can be done without a thread pointer; and a process that cannot go home must not do
+ * anything more (kern/netns.h). */
+static bool may_crash(const struct stage *s)
+{
+#ifdef SYS_arch_prctl
+	if (s->shot->nr == SYS_arch_prctl)
+		return true;
+#endif
+	return s->shot->nr == SYS_setns && s->o.sig == SIGABRT;
+}
+
+static bool is_out_of_memory(const struct stage *s)
+{
+	return s->o.err.len && strstr(s->o.err.p, "out of memory");
+}
+
+static bool is_answer(const struct shot *s)
+{
+	return (s->nr == SYS_write || s->nr == SYS_writev) && s->args[0] == STDOUT_FILENO;
+}
+
+static void judge_end(struct stage *s, enum end end)
+{
+	if (end == END_LATE)
+		stage_wrong(s, "does not come to an end", NULL);
+	else if (end == END_CRASH && !may_crash(s) && !is_out_of_memory(s))
+		stage_wrong(s, "crashed", NULL);
+	else if (end == END_MUTE && !is_out_of_memory(s) && !is_answer(s->shot))
+		stage_wrong(s, "failed without an error", NULL);
+}
+
+/* Some failures are seen by what is missing then, and told as that. */
+static void judge_words(struct stage *s)
+{
+	auto_free char *text = error_text(&s->o);
+
+	if (s->shot->act == ACT_FAIL && s->verb != V_COMMAND && !s->sc->arm && text &&
+	    !strstr(text, errno_name(s->shot->err)))
+		stage_unnamed(s, text);
+}
+
+/* Whether a failed call should have left `before`. An ADD without an answer is undone by the
+ * plugin's DEL: in a chain that may be more or less than this ADD did. In a scene that fails
+ * anyway, it may be the undoing that failed. */
+static bool takes_back(const struct stage *s, enum end end)
+{
+	if (s->sc->arm)
+		return false;
+	return end == END_REFUSED ||
+	       (end == END_MUTE && is_answer(s->shot) && !s->sc->steps[1].plugin);
+}
+
+/* Whether the run ended in a way it may end; and if it should have taken all back, that it did. */
+static void judge(struct stage *s, enum end end, const struct buf *before)
+{
+	judge_end(s, end);
+	if (end == END_REFUSED)
+		judge_words(s);
+	if (before && takes_back(s, end))
+		stage_same(s, before, "failed and left something");
+	count(end == END_FINE	   ? &s->tally->survived
+	      : end == END_REFUSED ? &s->tally->undone
+				   : &s->tally->cleaned);
+}
+
+static bool begins(struct stage *s, enum verb v, const struct shot *shot)
+{
+	s->verb = v;
+	s->shot = shot;
+	return shot != NULL;
+}
+
+/* A shot that never fell disturbs nothing. */
+static bool reached(struct stage *s, enum end end)
+{
+	if (s->shot->hit)
+		count(&s->tally->points);
+	else if (end != (s->sc->arm ? END_REFUSED : END_FINE))
+		stage_wrong(s, "failed by itself", NULL);
+	return s->shot->hit;
+}
+
+/* --- ADD and DEL --- */
+
+/* What a point ends with. A namespace that is not clean is of no use for the next one. */
+static void must_be_clean(struct stage *s, const char *why)
+{
+	if (!stage_same(s, &s->base, why))
+		s->dirty = true;
+	lab_reset(s->l);
+}
+
+static void clean_up(struct stage *s, const char *why)
+{
+	enum end end;
+
+	if (!stage_detach(s, &pod_here, NULL, &end))
+		stage_wrong(s, "DEL fails afterwards", NULL);
+	must_be_clean(s, why);
+}
+
+/* True: the pod is attached, whatever happened. */
+static bool disturbed_add(struct stage *s, struct shot *shot)
+{
+	enum end end;
+	bool whole = stage_attach(s, &pod_here, shot, &end);
+
+	if (reached(s, end)) {
+		judge(s, end, &s->step);
+		if (whole && stage_is_attached(s, "ADD succeeded and something is missing") &&
+		    !stage_each(s, V_CHECK, NULL, &end))
+			stage_wrong(s, "ADD succeeded and CHECK does not", NULL);
+	}
+	/* A runtime has the result of a whole chain only. */
+	if (!whole)
+		stage_forget_results(s);
+	return whole;
+}
+
+static void add_point(struct stage *s, struct shot *shot)
+{
+	bool whole = disturbed_add(s, shot);
+
+	clean_up(s, whole ? "left after ADD and DEL" : "left after a failed ADD and DEL");
+}
+
+static void del_point(struct stage *s, struct shot *shot)
+{
+	enum end end;
+	bool whole = stage_detach(s, &pod_here, shot, &end);
+
+	if (reached(s, end))
+		judge(s, end, NULL);
+	if (!whole)
+		clean_up(s, "left after a failed DEL and another");
+	else if (s->sc->lenient)
+		clean_up(s, "left after a DEL and another");
+	else
+		must_be_clean(s, "DEL succeeded and left something");
+}
+
+static bool attach_again(struct stage *s)
+{
+	enum end end;
+
+	if (stage_attach(s, &pod_here, NULL, &end))
+		return stage_is_attached(s, "a new ADD succeeds and something is missing");
+	stage_wrong(s, "a new ADD fails", NULL);
+	return false;
+}
+
+void stage_pair(struct stage *s, struct shot *add, struct shot *del)
+{
+	if (begins(s, V_ADD, add))
+		add_point(s, add);
+	if (s->dirty || s->sc->arm)
+		return;
+	if (attach_again(s) && begins(s, V_DEL, del))
+		del_point(s, del);
+	else
+		clean_up(s, "left after a new ADD and DEL");
+}
+
+/* --- GC --- */
+
+/* The runtime removes the namespace itself: GC is for what is outside of it. Only that the pod's
+ * macvlans listen to everything shows on the node's NICs. */
+static void keep_outside(const struct buf *state, struct buf *b)
+{
+	static const char promiscuity[] = " 30=";
+	struct span rest = buf_span(state), line;
+
+	while (span_cut(&rest, '\n', &line)) {
+		const char *p = memmem(line.p, line.n, promiscuity, sizeof(promiscuity) - 1);
+		size_t before = p ? (size_t)(p - line.p) : line.n, skip = p ? 12 : 0;
+
+		if (!span_has_prefix(line, "pod "))
+			buf_printf(b, "%.*s%.*s\n", (int)before, line.p,
+				   (int)(line.n - before - skip), line.p + before + skip);
+	}
+}
+
+static void must_be_collected(struct stage *s)
+{
+	auto_buf struct buf wanted, is, diff;
+
+	buf_init(&wanted, STATE_MAX);
+	buf_init(&is, STATE_MAX);
+	buf_init(&diff, WORDS_MAX);
+	lab_dump(s->l, &s->now);
+	keep_outside(&s->base, &wanted);
+	keep_outside(&s->now, &is);
+	if (text_differs(&wanted, &is, &diff))
+		stage_wrong(s, "left after GC", &diff);
+}
+
+static void collect(struct stage *s)
+{
+	enum end end;
+
+	if (!stage_each(s, V_GC, NULL, &end))
+		stage_wrong(s, "GC fails", NULL);
+}
+
+void stage_gc(struct stage *s, struct shot *gc)
+{
+	enum end end;
+
+	begins(s, V_GC, gc);
+	attach_again(s);
+	stage_each(s, V_GC, gc, &end);
+	if (reached(s, end))
+		judge(s, end, NULL);
+	if (end != END_FINE)
+		collect(s);
+	must_be_collected(s);
+	clean_up(s, "left after GC and DEL");
+}
+
+void stage_lost(struct stage *s, struct shot *add)
+{
+	begins(s, V_LOST, add);
+	disturbed_add(s, add);
+	stage_forget_results(s);
+	collect(s);
+	must_be_collected(s);
+	clean_up(s, "left after a lost ADD, GC and DEL");
+}
+
+/* --- commands --- */
+
+/* A temporary file that cannot be removed stays, until the next command sweeps the folder. */
+static bool is_removal(const struct shot *s)
+{
+#ifdef SYS_unlink
+	if (s->nr == SYS_unlink)
+		return true;
+#endif
+	return s->nr == SYS_unlinkat;
+}
+
+void stage_command(struct stage *s, struct shot *shot)
+{
+	enum end end;
+
+	begins(s, V_COMMAND, shot);
+	call_command(s->l, s->sc->argv, shot, &s->o);
+	end = end_of(&s->o, V_COMMAND, shot);
+	if (reached(s, end)) {
+		bool undo = shot->act == ACT_FAIL && is_removal(shot);
+
+		judge(s, end, undo || is_answer(shot) ? NULL : &s->base);
+		if (end != END_FINE || undo)
+			call_command(s->l, s->sc->argv, NULL, &s->o);
+	}
+	stage_same(s, &s->attached,
+		   end == END_FINE ? "succeeded, and is not done"
+				   : "does not go on when said again");
+	lab_reset(s->l);
+}

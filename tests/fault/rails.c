@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A pod with eight rails and eth0, one of which fails at one step or another, by itself or because
+ * the node changes in between: all others are undone, and the error names rail, step and why.
+ */
+#include "fault.h"
+#include "rails.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+
+enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16, SENDS_MAX = 1000 };
+
+/* --- the pod --- */
+
+static void put_network(const struct mishap *m, int rail, bool this, struct buf *b)
+{
+	static const char detect[] =
+		",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":"
+		"true,\"detect\":{\"tries\":2,\"interval_ms\":10,\"total_ms\":300}";
+	char nic[LINK_NAME_MAX] = "eth0", ifname[LINK_NAME_MAX] = "eth0";
+
+	if (rail >= 0) {
+		rail_nic(rail, nic);
+		rail_ifname(rail, ifname);
+	}
+	buf_printf(
+		b,
+		"{\"name\":\"%s\",\"ifname\":\"%s\",\"plugins\":[{\"type\":\"macvlan\",\"master\":\"%s\",",
+		nic, ifname, this && m->master ? m->master : nic);
+	if (this && m->mtu)
+		buf_printf(b, "\"mtu\":%u,", m->mtu);
+	buf_printf(b, "\"ipam\":{\"type\":\"spiderpool\",\"default_ipv4_ippool\":[\"%s\"]%s}},",
+		   nic, m->detect ? detect : "");
+	buf_str(b, "{\"type\":\"coordinator\",\"mode\":\"underlay\"}]}");
+}
+
+static void make_conf(const struct mishap *m, int rail, struct buf *b)
+{
+	buf_init(b, CONF_MAX);
+	buf_str(b,
+		"{\"cniVersion\":\"1.1.0\",\"name\":\"rails\",\"type\":\"unirail-cni\",\"networks\":[");
+	for (int i = -1; i < RAILS; i++) {
+		buf_str(b, i < 0 ? "" : ",");
+		put_network(m, i, i == rail, b);
+	}
+	buf_str(b, "]}");
+}
+
+static void make_pools(struct lab *l, const struct mishap *m, int rail)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, CONF_MAX);
+	for (int i = -1; i < RAILS; i++) {
+		char nic[LINK_NAME_MAX] = "eth0";
+
+		if (i >= 0)
+			rail_nic(i, nic);
+		buf_printf(
+			&b,
+			"[pool %s]\nsubnet=172.16.%d.0/24\ngateway=172.16.%d.1\nips=172.16.%d.10\n",
+			nic, i + 1, i + 1, i + 1);
+		if (!(i == rail && m->only))
+			buf_printf(&b, "ips=172.16.%d.11-172.16.%d.20\n", i + 1, i + 1);
+	}
+	lab_file(l, "/etc/unirail/pools/rails.conf", b.p);
+}
+
+/* --- one ADD --- */
+
+struct trial {
+	struct lab *l;
+	struct tally *tally;
+	const struct mishap *m;
+	int rail;
+	long send;		     /* a race: before which message */
+	struct buf base, after, now; /* before; after the failure, as it should be; now */
+	struct outcome o;
+	bool spoilt; /* something is left: no use for further ones */
+};
+
+static void wrong(struct trial *t, const char *why, const struct buf *diff)
+{
+	auto_free char *again = xasprintf("--one rails %s %d %ld", t->m->name, t->rail, t->send);
+	auto_free char *where = xasprintf("eight rails, %s of rail%d%s%.0ld", t->m->name, t->rail,
+					  t->m->race ? ", before message " : "",
+					  t->m->race ? t->send : 0);
+
+	tell_failure(t->tally, where, why, diff, &t->o, again);
+}
+
+static bool same(struct trial *t, const struct buf *wanted, const char *why)
+{
+	auto_buf struct buf diff;
+
+	buf_init(&diff, WORDS_MAX);
+	lab_dump(t->l, &t->now);
+	if (!text_differs(wanted, &t->now, &diff))
+		return true;
+	wrong(t, why, &diff);
+	return false;
+}
+
+static bool has_words(const struct mishap *m, const char *text)
+{
+	if (m->earlier && strcasestr(text, m->earlier))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(m->words) && m->words[i]; i++)
+		if (!strcasestr(text, m->words[i]))
+			return false;
+	return true;
+}
+
+/* The rail by its interface, the step and the reason by words. */
+static void check_words(struct trial *t)
+{
+	auto_free char *text = error_text(&t->o);
+	char ifname[LINK_NAME_MAX];
+
+	rail_ifname(t->rail, ifname);
+	if (!text || !strstr(text, ifname) || !has_words(t->m, text))
+		wrong(t, "the error does not name rail, step and reason", NULL);
+}
+
+static void strike(void *arg)
+{
+	struct trial *t = arg;
+
+	t->m->begin(t->l, t->rail);
+}
+
+static void judge(struct trial *t)
+{
+	enum end end = end_of(&t->o, V_ADD, NULL);
+
+	count(&t->tally->points);
+	if (end == END_REFUSED) {
+		check_words(t);
+		same(t, &t->after, "failed and left something");
+		count(&t->tally->undone);
+	} else if (end != END_FINE) {
+		wrong(t, "ended as it must not", NULL);
+	} else if (!t->m->race) {
+		wrong(t, "did not fail", NULL);
+	} else {
+		count(&t->tally->survived);
+	}
+}
+
+static void detach(struct trial *t, const struct step *st)
+{
+	bool fine = t->o.status == 0;
+	auto_free char *prev = fine ? span_dup(buf_span(&t->o.out)) : NULL;
+
+	call_plugin(t->l, st, V_DEL, &pod_here, prev, NULL, &t->o);
+	if (t->o.status != 0)
+		wrong(t, "DEL fails", NULL);
+	t->spoilt = !same(t, fine ? &t->base : &t->after, "left after DEL");
+}
+
+/* False: the message was never sent. */
+static bool try_once(struct trial *t)
+{
+	struct shot s = {
+		.act = ACT_CALL, .n = t->send, .only_nr = SYS_sendto, .fn = strike, .arg = t};
+	auto_buf struct buf conf;
+	struct step st = {"unirail-cni", "eth0", NULL};
+
+	make_conf(t->m, t->rail, &conf);
+	st.conf = conf.p;
+	if (!t->m->race && t->m->begin)
+		t->m->begin(t->l, t->rail);
+	call_plugin(t->l, &st, V_ADD, &pod_here, NULL, t->m->race ? &s : NULL, &t->o);
+	if (t->m->end && (!t->m->race || s.hit))
+		t->m->end(t->l, t->rail);
+	if (!t->m->race || s.hit)
+		judge(t);
+	else if (end_of(&t->o, V_ADD, NULL) != END_FINE)
+		wrong(t, "failed by itself", NULL);
+	detach(t, &st);
+	lab_reset(t->l);
+	return s.hit;
+}
+
+/* --- all --- */
+
+long rails_jobs(void)
+{
+	long n = 0;
+
+	while (mishaps[n].name)
+		n++;
+	return n * RAILS;
+}
+
+long rails_find(const char *mishap, const char *rail)
+{
+	int64_t n;
+
+	if (num_i64(span_of(rail), 0, RAILS - 1, &n) < 0)
+		return -1;
+	for (long i = 0; mishaps[i].name; i++)
+		if (strcmp(mishaps[i].name, mishap) == 0)
+			return i * RAILS + (long)n;
+	return -1;
+}
+
+static void trial_init(struct trial *t, struct lab *l, struct tally *tally, long job)
+{
+	*t = (struct trial){
+		.l = l, .tally = tally, .m = &mishaps[job / RAILS], .rail = (int)(job % RAILS)};
+	buf_init(&t->base, STATE_MAX);
+	buf_init(&t->after, STATE_MAX);
+	buf_init(&t->now, STATE_MAX);
+	outcome_init(&t->o);
+	make_pools(l, t->m, t->rail);
+	lab_keep(l);
+	lab_dump(l, &t->base);
+	buf_add(&t->after, t->base.p, t->base.len);
+	if (t->m->quarantines)
+		buf_printf(&t->after,
+			   "address 172.16.%d.10/24: quarantine in var/lib/unirail/ipam/journal\n",
+			   t->rail + 1);
+}
+
+static void trial_done(struct trial *t)
+{
+	buf_done(&t->base);
+	buf_done(&t->after);
+	buf_done(&t->now);
+	outcome_done(&t->o);
+}
+
+bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
+{
+	struct trial t;
+	bool more = true;
+
+	if (quick && job % RAILS % 3 != 0)
+		return true;
+	trial_init(&t, l, tally, job);
+	for (t.send = 1; more && !t.spoilt && t.send < SENDS_MAX; t.send += quick ? 7 : 1)
+		more = try_once(&t) && t.m->race;
+	trial_done(&t);
+	return !t.spoilt;
+}
+
+void rails_run_one(struct lab *l, struct tally *tally, long job, long send)
+{
+	struct trial t;
+
+	trial_init(&t, l, tally, job);
+	t.send = send;
+	try_once(&t);
+	printf("%.*s\n", (int)t.o.out.len, t.o.out.p);
+	fflush(stdout);
+	trial_done(&t);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_RAILS_H
+#define UNIRAIL_TESTS_RAILS_H
+
+/* What rails.c and mishaps.c have in common. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kern/link.h"
+
+struct lab;
+
+enum { RAILS = 8 };
+
+/* One way to fail. */
+struct mishap {
+	const char *name;
+	void (*begin)(struct lab *l, int rail);
+	void (*end)(struct lab *l, int rail);
+	bool race;	      /* begin() comes between two of the ADD's messages to the kernel */
+	bool detect;	      /* rails ask their gateways, and whether addresses are taken */
+	bool only;	      /* that rail's pool has one address */
+	bool quarantines;     /* and that is in quarantine afterwards, on purpose */
+	const char *master;   /* that rail's, instead of its own */
+	uint32_t mtu;	      /* that rail's */
+	const char *words[3]; /* in the error, beside the rail */
+	const char *earlier;  /* instead of those, where it was seen before anything was made */
+};
+extern const struct mishap mishaps[]; /* ended by {0} */
+
+void rail_nic(int rail, char name[static LINK_NAME_MAX]);
+void rail_ifname(int rail, char name[static LINK_NAME_MAX]);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said of a point that went wrong. */
+#include "fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+enum { WORDS_MAX = 1 << 16 };
+
+void count(long *n)
+{
+	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
+}
+
+static void put_saying(struct buf *b, const char *what, const struct buf *said)
+{
+	if (said->len)
+		buf_printf(b, "\t%s: %.*s%s", what, (int)said->len, said->p,
+			   said->p[said->len - 1] == '\n' ? "" : "\n");
+}
+
+void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
+		  const struct outcome *o, const char *again)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 2 * WORDS_MAX + 2 * OUTCOME_MAX);
+	buf_printf(&b, "FAILED %s: %s\n", where, why);
+	if (diff)
+		buf_add(&b, diff->p, diff->len);
+	if (o) {
+		if (o->sig)
+			buf_printf(&b, "\tended by signal %d%s\n", o->sig,
+				   o->late ? ", the time limit's" : "");
+		put_saying(&b, "stdout", &o->out);
+		put_saying(&b, "stderr", &o->err);
+	}
+	if (again)
+		buf_printf(&b, "\tagain: drive %s\n", again);
+	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);
+	count(&t->failed);
+}
+
+/* --- points of scenes --- */
+
+static void put_where(const struct stage *s, struct buf *b)
+{
+	const struct shot *x = s->shot;
+
+	if (!x)
+		buf_printf(b, "%s, undisturbed", s->sc->name);
+	else
+		buf_printf(b, "%s %s %s %ld (%s)", s->sc->name, verb_names[s->verb], act_name(x),
+			   x->n, x->hit ? call_name(x->nr) : "not reached");
+}
+
+void stage_wrong(struct stage *s, const char *why, const struct buf *diff)
+{
+	auto_free char *again = s->shot ? xasprintf("--one %s %s %s %ld", s->sc->name,
+						    verb_names[s->verb], act_name(s->shot),
+						    s->shot->n)
+					: NULL;
+	auto_buf struct buf where;
+
+	buf_init(&where, WORDS_MAX);
+	put_where(s, &where);
+	tell_failure(s->tally, where.p, why, diff, &s->o, again);
+}
+
+void stage_unnamed(struct stage *s, const char *text)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, WORDS_MAX);
+	count(&s->tally->unnamed);
+	if (!s->tell_unnamed)
+		return;
+	put_where(s, &b);
+	buf_printf(&b, " says only: %s\n", text);
+	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of the binary, stopped at its n-th system call. */
+#include "trace.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+enum { LIMIT_S = 120, STOP_SYSCALL = SIGTRAP | 0x80 };
+
+/* --- registers --- */
+
+#ifdef __x86_64__
+static long call_number(pid_t pid)
+{
+	return ptrace(PTRACE_PEEKUSER, pid, offsetof(struct user, regs.orig_rax), 0);
+}
+
+static void set_call_number(pid_t pid, long nr)
+{
+	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, regs.orig_rax), nr);
+}
+
+static void set_return(pid_t pid, long value)
+{
+	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, regs.rax), value);
+}
+#else
+static long call_number(pid_t pid)
+{
+	struct user_regs_struct regs;
+	struct iovec v = {&regs, sizeof(regs)};
+
+	ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &v);
+	return (long)regs.regs[8];
+}
+
+static void set_call_number(pid_t pid, long nr)
+{
+	int value = (int)nr;
+	struct iovec v = {&value, sizeof(value)};
+
+	ptrace(PTRACE_SETREGSET, pid, NT_ARM_SYSTEM_CALL, &v);
+}
+
+static void set_return(pid_t pid, long value)
+{
+	struct user_regs_struct regs;
+	struct iovec v = {&regs, sizeof(regs)};
+
+	ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &v);
+	regs.regs[0] = (unsigned long)value;
+	ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &v);
+}
+#endif
+
+/* --- the child --- */
+
+struct pipes {
+	int in, out, err;
+};
+
+/* Files in memory: the child is never made to wait. */
+static int scratch(struct span text)
+{
+	int fd = memfd_create("fault", MFD_CLOEXEC);
+
+	if (fd < 0 || fd_write_all(fd, text.p, text.n, NULL) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		die("memfd: %s", errno_name(errno));
+	return fd;
+}
+
+static void __attribute__((noreturn))
+become(const struct command *c, const struct pipes *p, bool traced)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* not to outlive the driver */
+	dup2(p->in, STDIN_FILENO);
+	dup2(p->out, STDOUT_FILENO);
+	dup2(p->err, STDERR_FILENO);
+	if (chroot(c->dir) == 0 && chdir("/") == 0 &&
+	    (!traced || ptrace(PTRACE_TRACEME, 0, 0, 0) == 0))
+		execve(c->path, c->argv, c->env);
+	_exit(126);
+}
+
+static void slurp(int fd, struct buf *b)
+{
+	lseek(fd, 0, SEEK_SET);
+	if (fd_read_all(fd, OUTCOME_MAX, b, NULL) < 0)
+		die("what the binary said cannot be read");
+	close(fd);
+}
+
+/* --- the time limit --- */
+
+static volatile sig_atomic_t rung;
+
+static void ring(int sig)
+{
+	(void)sig;
+	rung = 1;
+}
+
+static void set_alarm(long seconds)
+{
+	struct sigaction sa = {.sa_handler = ring};
+	struct itimerval t = {{0, 0}, {seconds, 0}};
+
+	rung = 0;
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static int wait_child(pid_t pid, struct outcome *o)
+{
+	int st;
+
+	while (waitpid(pid, &st, __WALL) < 0) {
+		if (errno != EINTR)
+			die("waitpid: %s", errno_name(errno));
+		if (!rung)
+			continue;
+		o->late = true;
+		rung = 0;
+		kill(pid, SIGKILL);
+	}
+	return st;
+}
+
+/* --- the shot --- */
+
+static void note_call(pid_t pid, struct shot *s)
+{
+	struct __ptrace_syscall_info info = {0};
+
+	s->hit = true;
+	s->nr = call_number(pid);
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0)
+		for (size_t i = 0; i < ARRAY_LEN(s->args); i++)
+			s->args[i] = info.entry.args[i];
+}
+
+static bool is_due(pid_t pid, struct shot *s)
+{
+	if (s->only_nr && call_number(pid) != s->only_nr)
+		return false;
+	s->seen++;
+	return s->act != ACT_COUNT && s->seen == s->n;
+}
+
+/* At the entry of a call. True: the child runs on untouched from here. */
+static bool at_entry(pid_t pid, struct shot *s)
+{
+	if (!is_due(pid, s))
+		return false;
+	note_call(pid, s);
+	if (s->act == ACT_CALL)
+		s->fn(s->arg);
+	else if (s->act == ACT_KILL)
+		kill(pid, SIGKILL);
+	else if (s->nr != SYS_close) /* which closes, whatever it returns */
+		set_call_number(pid, -1);
+	return s->act != ACT_FAIL;
+}
+
+/* Signals but those that ptrace makes (and by which a child began) are the child's own. */
+static long forward(int st)
+{
+	int sig = WSTOPSIG(st);
+
+	return sig == SIGTRAP || sig == STOP_SYSCALL || sig == SIGSTOP ? 0 : sig;
+}
+
+int trace_child(pid_t pid, struct shot *s, struct outcome *o)
+{
+	bool entered = false, over = false;
+	int st = wait_child(pid, o);
+
+	if (WIFSTOPPED(st))
+		ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+	while (WIFSTOPPED(st)) {
+		if (WSTOPSIG(st) == STOP_SYSCALL) {
+			entered = !entered;
+			if (entered)
+				over = at_entry(pid, s);
+			else if (s->hit) {
+				set_return(pid, -s->err);
+				over = true;
+			}
+		}
+		ptrace(over ? PTRACE_CONT : PTRACE_SYSCALL, pid, 0, forward(st));
+		st = wait_child(pid, o);
+	}
+	return st;
+}
+
+void run(const struct command *c, struct shot *s, struct outcome *o)
+{
+	struct pipes p = {scratch(c->in), scratch(span_of("")), scratch(span_of(""))};
+	bool traced = s && s->act != ACT_NONE && !s->hit;
+	pid_t pid;
+	int st;
+
+	outcome_done(o);
+	outcome_init(o);
+	set_alarm(LIMIT_S);
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", errno_name(errno));
+	if (pid == 0)
+		become(c, &p, traced);
+	st = traced ? trace_child(pid, s, o) : wait_child(pid, o);
+	set_alarm(0);
+	o->status = WIFEXITED(st) ? WEXITSTATUS(st) : -1;
+	o->sig = WIFSIGNALED(st) ? WTERMSIG(st) : 0;
+	close(p.in);
+	slurp(p.out, &o->out);
+	slurp(p.err, &o->err);
+}
+
+void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("fault: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	_exit(3);
+}
+
+void outcome_init(struct outcome *o)
+{
+	*o = (struct outcome){0};
+	buf_init(&o->out, OUTCOME_MAX);
+	buf_init(&o->err, OUTCOME_MAX);
+}
+
+void outcome_done(struct outcome *o)
+{
+	buf_done(&o->out);
+	buf_done(&o->err);
+}

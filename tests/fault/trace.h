@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_TRACE_H
+#define UNIRAIL_TESTS_TRACE_H
+
+/* One run of a program, stopped at its n-th system call. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum act {
+	ACT_NONE,  /* runs natively */
+	ACT_COUNT, /* every call is counted */
+	ACT_KILL,  /* SIGKILL instead of the n-th call */
+	ACT_FAIL,  /* the n-th call is not made and returns -err */
+	ACT_CALL,  /* fn(arg) before the n-th call, or before the n-th one of number nr */
+};
+
+struct shot {
+	enum act act;
+	int err;
+	long n;	      /* from 1, over all runs that the shot is given to */
+	long only_nr; /* count calls of this number only; 0: all */
+	void (*fn)(void *arg);
+	void *arg;
+	/* out */
+	long seen; /* calls so far */
+	bool hit;
+	long nr; /* what was hit */
+	unsigned long args[3];
+};
+
+enum { OUTCOME_MAX = 1 << 22 }; /* of what it says */
+
+struct outcome {
+	int status; /* exit status; -1: ended by `sig` or by the time limit */
+	int sig;
+	bool late; /* the time limit */
+	struct buf out, err;
+};
+void outcome_init(struct outcome *o);
+void outcome_done(struct outcome *o);
+
+struct command {
+	const char *dir;  /* chroot */
+	const char *path; /* in it */
+	char *const *argv, *const *env;
+	struct span in;
+};
+/* A child that traces itself: until the shot has fallen and the child has ended; its last status. */
+int trace_child(pid_t pid, struct shot *s, struct outcome *o);
+/* Runs it in the caller's network namespace. The driver's own trouble ends the driver. */
+void run(const struct command *c, struct shot *s, struct outcome *o);
+const char *call_name(long nr);
+/* "kill", "EIO" ... */
+const char *act_name(const struct shot *s);
+int act_parse(const char *word, struct shot *s);
+
+/* Trouble of the test itself: ends it. */
+void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif
