@@ -5,6 +5,8 @@ set -eu
 
 on_exit() {
 	status=$?
+	# Its last line is what the verdict says.
+	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
 		echo "--- state after the failure"
 		ip -d address
@@ -13,6 +15,7 @@ on_exit() {
 			echo "--- in $ns"
 			ip -n "$ns" -d address
 		done
+		echo "$reason"
 	fi
 	for ns in $(ip netns list | cut -d ' ' -f 1); do
 		ip netns del "$ns"
@@ -20,6 +23,11 @@ on_exit() {
 	exit "$status"
 }
 trap on_exit EXIT
+
+# say WORD...: shown by the run, of a case that passes too
+say() {
+	printf '\n@@SAY %s\n' "$*" >/dev/console
+}
 
 fail() {
 	echo "FAILED: $*"
@@ -48,6 +56,19 @@ nth_igb() {
 	for path in /sys/bus/pci/drivers/igb/0000:*; do
 		echo "${path##*/}"
 	done | sed -n "$1p"
+}
+
+# The NICs with virtual functions, as InfiniBand HCAs instead: ib0 and ib1, mlx5_0 and mlx5_1.
+hcas_on() {
+	rmmod igbvf
+	rmmod igb
+	insmod /lib/fakeib.ko pci_ib=1 name=mlx5_%d
+}
+
+hcas_off() {
+	rmmod fakeib
+	insmod /lib/modules/igb.ko
+	insmod /lib/modules/igbvf.ko
 }
 
 now() {
