@@ -86,7 +86,9 @@ static int parse_link(const struct nlmsghdr *h, struct link *l)
 	l->arptype = head->ifi_type;
 	get_str(tb[IFLA_IFNAME], l->name, sizeof(l->name));
 	get_str(tb[IFLA_IFALIAS], l->alias, sizeof(l->alias));
+	get_str(tb[IFLA_PARENT_DEV_NAME], l->device, sizeof(l->device));
 	get_mac(tb[IFLA_ADDRESS], &l->mac);
+	get_mac(tb[IFLA_PERM_ADDRESS], &l->perm);
 	l->mtu = get_u32(tb[IFLA_MTU], 0);
 	l->group = get_u32(tb[IFLA_GROUP], 0);
 	l->txqlen = get_u32(tb[IFLA_TXQLEN], 0);

@@ -10,7 +10,7 @@
 #include "base/ip.h"
 #include "kern/nl.h"
 
-enum { LINK_NAME_MAX = 16, LINK_KIND_MAX = 16, LINK_ALIAS_MAX = 256 };
+enum { LINK_NAME_MAX = 16, LINK_KIND_MAX = 16, LINK_ALIAS_MAX = 256, LINK_DEVICE_MAX = 64 };
 
 /* Every link that unirail makes in a pod is in this IFLA_GROUP, so that one message deletes all
  * of them ("rail" in ASCII). */
@@ -21,7 +21,11 @@ struct link {
 	char name[LINK_NAME_MAX];
 	char kind[LINK_KIND_MAX]; /* "macvlan", "veth", ...; "" for a device without one */
 	char alias[LINK_ALIAS_MAX];
+	/* What it hangs on, by the bus's name ("0000:3b:00.2"), whatever the namespace and the
+	 * link's own name; "": nothing, or a kernel before 5.14. */
+	char device[LINK_DEVICE_MAX];
 	struct mac mac;
+	struct mac perm; /* the hardware's own; len 0: none is told */
 	uint32_t mtu;
 	uint32_t flags; /* IFF_* */
 	uint32_t group;
