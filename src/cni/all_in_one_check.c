@@ -140,10 +140,11 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 	struct collecting g = {x, valid};
 	struct cni_ipam_call ipam = aio_ipam_call(x, i);
 	struct cni_call call = *aio_call(x, i);
-	int r = rail ? attach_gc(&call, rail, e) : 0;
+	int r;
 
 	call.valid = valid;
 	ipam.call = &call;
+	r = rail ? attach_gc(&call, rail, e) : 0;
 	if (r >= 0 && rail && ipam.conf)
 		r = cni_ipam_gc(&ipam, 1, e);
 	return r < 0 ? r : aio_each_plugin(x, i, gc_plugin, &g, e);

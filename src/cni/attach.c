@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cni/coordinator.h"
+#include "cni/vf_rail.h"
 #include "kern/netns.h"
 
 static int open_netns(struct attach *a, bool gone_ok, struct err *e)
@@ -48,6 +49,7 @@ int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct
 
 static void rail_done(struct rail *r)
 {
+	vf_rail_free(r->vf);
 	free(r->nets);
 	free(r->quiet);
 	cni_result_done(&r->got);
@@ -78,6 +80,8 @@ int attach_make(struct attach *a, struct err *e)
 {
 	int r = attach_ipam(a, e);
 
+	if (r >= 0)
+		r = attach_prepare(a, e);
 	if (r >= 0)
 		r = attach_links(a, e);
 	if (r >= 0)
@@ -139,8 +143,10 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 {
 	char mac[MAC_TEXT_MAX];
 
-	cni_result_iface(out, rail->ifname, rail->no_link ? NULL : mac_str(&rail->mac, mac),
-			 a->call->netns);
+	cni_result_iface(out, rail->ifname,
+			 rail->no_link && !rail->mac.len ? NULL : mac_str(&rail->mac, mac),
+			 a->call->netns)
+		->mtu = rail->mtu;
 	for (size_t i = 0; i < rail->got.n_ips; i++) {
 		struct cni_ip ip = rail->got.ips[i];
 

@@ -9,6 +9,7 @@
  *
  *	facts      masters, devices, MTUs, names in the pod: every check, before any change
  *	addresses  one IPAM call for all rails
+ *	prepare    what a device that is moved needs on the node: records, attributes of VFs
  *	links      one batch: each is made in the pod, or moved there, with its final name and MAC
  *	sysctls    of all of them in one visit to the pod's namespace
  *	detection  conflicts and gateways of all rails in parallel, where the IPAM asks for it
@@ -36,10 +37,12 @@ struct rail {
 	const struct cni_result *given; /* addresses and routes instead of an IPAM's; NULL: none */
 
 	/* found out */
-	struct link master; /* the device below, or the one that is moved, as it was */
-	bool no_link;	    /* a userspace driver has the device: there are only addresses */
-	struct ipnet *nets; /* the master's addresses, when the IPAM may want them */
+	struct link master;	   /* the device below, or the one that is moved, as it was */
+	bool no_link;		   /* a userspace driver has the device: there are only addresses */
+	const struct link *uplink; /* whose addresses the IPAM may want: a VF's PF; NULL: master's */
+	struct ipnet *nets;	   /* those, when the IPAM may want them */
 	size_t n_nets;
+	struct vf_rail *vf; /* cni/vf_rail.h; NULL: no VF */
 
 	/* came about */
 	struct cni_result got; /* what the IPAM gave */
@@ -50,6 +53,7 @@ struct rail {
 	char temp[LINK_NAME_MAX]; /* the name it is made under; "": its final one */
 	int index;		  /* in the pod */
 	struct mac mac;
+	uint32_t mtu; /* for the result; 0: not told there */
 	uint16_t arptype;
 };
 
@@ -89,13 +93,14 @@ void attach_announce(const struct attach *a);
 void attach_rollback(struct attach *a);
 void attach_done(struct attach *a);
 
-/* {name, mac, sandbox} (no MAC without a link), the addresses, the routes, conf.dns. */
+/* {name, mac, mtu, sandbox}, the addresses, the routes, conf.dns. */
 int attach_result(const struct attach *a, const struct rail *rail, struct cni_result *out,
 		  struct err *e);
 
 /* --- steps, in order; each for all rails --- */
 int attach_facts(struct attach *a, struct err *e);
 int attach_ipam(struct attach *a, struct err *e);
+int attach_prepare(struct attach *a, struct err *e);
 int attach_links(struct attach *a, struct err *e);
 int attach_sysctls(struct attach *a, struct err *e);
 int attach_detect(struct attach *a, struct err *e);

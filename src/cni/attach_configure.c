@@ -43,17 +43,26 @@ static int sysctls_v6(const struct rail *rail, const struct root *root, struct e
 	return r;
 }
 
-static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
+/* What is nice to have. */
+static void try_sysctl(const struct root *root, const char *ifname, const char *what)
 {
 	struct err why = ERR_INIT;
 	char key[128];
 
+	snprintf(key, sizeof(key), "net/ipv6/conf/%s/%s", ifname, what);
+	if (sysctl_set(root, key, "1", &why) < 0)
+		log_debug("sysctl", LOG_S("rail", ifname), LOG_S("error", why.text));
+}
+
+static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
+{
+	/* Before the link is up: it tests its own address first. */
+	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
+		try_sysctl(root, rail->ifname, "optimistic_dad");
 	if (!rail_has_addresses(rail))
 		return 0;
 	/* Its IPv4 twin, arp_notify, goes with the message that sets the link up. */
-	snprintf(key, sizeof(key), "net/ipv6/conf/%s/ndisc_notify", rail->ifname);
-	if (sysctl_set(root, key, "1", &why) < 0)
-		log_debug("sysctl", LOG_S("rail", rail->ifname), LOG_S("error", why.text));
+	try_sysctl(root, rail->ifname, "ndisc_notify");
 	return has_family(rail, 6) ? sysctls_v6(rail, root, e) : 0;
 }
 

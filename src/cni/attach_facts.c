@@ -184,10 +184,18 @@ static int find_master(struct attach *a, size_t i, struct err *e)
 	return attach_master(attach_wire(a, rail), &rail->conf, &rail->master, e);
 }
 
+/* Whose addresses count for the rail. */
+static const struct link *uplink(const struct rail *rail)
+{
+	if (rail->uplink)
+		return rail->uplink;
+	return rail->no_link ? NULL : &rail->master;
+}
+
 static void take_nets(struct rail *rail, const struct addr *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (list[i].index == rail->master.index && !ip_is_link_local(&list[i].net.ip))
+		if (list[i].index == uplink(rail)->index && !ip_is_link_local(&list[i].net.ip))
 			VEC_PUSH(rail->nets, rail->n_nets) = list[i].net;
 }
 
@@ -198,7 +206,7 @@ static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 	size_t n;
 	int r;
 
-	if (rail->no_link || !rail_has_ipam(rail) ||
+	if (!uplink(rail) || !rail_has_ipam(rail) ||
 	    strcmp(cni_ipam_type(rail->ipam.conf), "spiderpool") != 0)
 		return 0;
 	if (rail->conf.in_container) {
@@ -239,15 +247,23 @@ static int look_at(struct attach *a, size_t i, struct err *e)
 		return rail_err(rail, r, e);
 	if (!rail->ipam.call)
 		rail->ipam.call = a->call;
-	rail->ipam.master = rail->no_link ? NULL : rail->master.name;
+	rail->ipam.master = uplink(rail) ? uplink(rail)->name : NULL;
 	rail->ipam.nets = rail->nets;
 	rail->ipam.n_nets = rail->n_nets;
 	return 0;
 }
 
+static int claim(struct attach *a, const struct rail_kind *k, struct err *e)
+{
+	return k->claim ? k->claim(a, e) : 0;
+}
+
 int attach_facts(struct attach *a, struct err *e)
 {
 	int r = attach_list_pod(a, e);
+
+	if (r >= 0)
+		r = attach_each_kind(a, claim, e);
 
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
 		r = look_at(a, i, e);

@@ -74,7 +74,7 @@ static int undo_links(void *arg, struct err *e)
 			names[n++] = made_name(rail);
 			continue;
 		}
-		r = rail->kind->undo(a, rail, first < 0 ? NULL : e);
+		r = rail->kind->undo ? rail->kind->undo(a, rail, first < 0 ? NULL : e) : 0;
 		first = first < 0 ? first : r;
 	}
 	r = attach_delete(a, names, n, first < 0 ? NULL : e);
@@ -234,6 +234,39 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
+int attach_each_kind(struct attach *a,
+		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
+		     struct err *e)
+{
+	const struct rail_kind *k;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && (k = rail_kind_at(i)); i++) {
+		bool any = false;
+
+		for (size_t n = 0; n < a->n_rails; n++)
+			any |= a->rails[n].kind == k;
+		if (any)
+			r = step(a, k, e);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int prepare(struct attach *a, const struct rail_kind *k, struct err *e)
+{
+	return k->prepare ? k->prepare(a, e) : 0;
+}
+
+static int settle(struct attach *a, const struct rail_kind *k, struct err *e)
+{
+	return k->settle ? k->settle(a, e) : 0;
+}
+
+int attach_prepare(struct attach *a, struct err *e)
+{
+	return attach_each_kind(a, prepare, e);
+}
+
 int attach_links(struct attach *a, struct err *e)
 {
 	int r;
@@ -249,5 +282,7 @@ int attach_links(struct attach *a, struct err *e)
 		r = learn(a, e);
 	if (r >= 0)
 		r = final_names(a, e);
+	if (r >= 0)
+		r = attach_each_kind(a, settle, e);
 	return r;
 }

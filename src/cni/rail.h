@@ -13,6 +13,7 @@
 #include "cni/host_device.h"
 #include "cni/ipvlan.h"
 #include "cni/macvlan.h"
+#include "cni/sriov.h"
 #include "cni/vlan.h"
 
 struct attach;
@@ -31,6 +32,7 @@ struct rail_conf {
 		struct ipvlan_conf ipvlan;
 		struct vlan_conf vlan;
 		struct host_device_conf host_device;
+		struct sriov_conf sriov;
 	};
 };
 
@@ -45,6 +47,7 @@ struct rail_source {
 enum rail_kind_flags {
 	RAIL_READS_ARGS = 1 << 0,  /* CNI_ARGS must make sense to it */
 	RAIL_ASKS_KERNEL = 1 << 1, /* whether the kernel has this kind is asked before any change */
+	RAIL_OPTIMISTIC_DAD = 1 << 2, /* IPv6 addresses are used while they are being tested */
 };
 
 struct rail_kind {
@@ -67,11 +70,19 @@ struct rail_kind {
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
 	/* --- a device that is moved; all NULL for a link that is made --- */
+	/* Before any look, once for all rails of the kind: nobody else works on their devices from
+	 * now on, and what a pod that is dead left on them is put right. NULL: nothing to do. */
+	int (*claim)(struct attach *a, struct err *e);
 	/* rail->master, rail->no_link and every check; changes nothing. */
 	int (*look)(struct attach *a, struct rail *rail, struct err *e);
+	/* Once for all rails of the kind, when there are addresses: what must be on disk before the
+	 * devices are touched, then what is set on them on the node. It pushes its own reverse. */
+	int (*prepare)(struct attach *a, struct err *e);
 	/* The messages that move it, for the node's wire. */
 	void (*put)(const struct attach *a, const struct rail *rail, struct nl_batch *b);
-	/* Back as it was, however far it came. */
+	/* Once for all rails of the kind: what is set on them in the pod. */
+	int (*settle)(struct attach *a, struct err *e);
+	/* Back as it was, however far it came. NULL: what `prepare` pushed does it. */
 	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
 	/* DEL. Without namespace, device or a good configuration it does what can be done. */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
@@ -80,12 +91,16 @@ struct rail_kind {
 	/* CHECK and STATUS: rail->no_link, as far as the node's files tell; an error is what keeps an
 	 * ADD from working. */
 	int (*status)(const struct root *root, struct rail *rail, struct err *e);
+	/* CHECK: what is not the link's own (a VF's attributes). NULL: nothing. */
+	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
 extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind;
 
 /* By the plugin's name; NULL: none of ours. */
 const struct rail_kind *rail_kind_find(const char *type);
+/* All kinds, in an order that never changes; NULL behind the last. */
+const struct rail_kind *rail_kind_at(size_t i);
 static inline bool rail_kind_moves(const struct rail_kind *k)
 {
 	return !k->spec;

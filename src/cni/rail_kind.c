@@ -14,3 +14,8 @@ const struct rail_kind *rail_kind_find(const char *type)
 			return kinds[i];
 	return NULL;
 }
+
+const struct rail_kind *rail_kind_at(size_t i)
+{
+	return i < ARRAY_LEN(kinds) ? kinds[i] : NULL;
+}

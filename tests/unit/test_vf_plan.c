@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which attributes of a VF are changed, there and back; where a VF is. */
+#include "host_lab.h"
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/vf_place.h"
+#include "cni/vf_plan.h"
+
+static struct vf_info plain(void)
+{
+	struct vf_info v = {.vf = 2, .n_vlans = 1, .spoofchk = 1};
+
+	v.mac = kern_mac("02:00:00:00:00:03");
+	v.vlans[0].proto = VF_VLAN_8021Q;
+	return v;
+}
+
+struct turn {
+	const char *what;
+	void (*change)(struct vf_info *v);
+	unsigned int attr;
+};
+
+static void vlan(struct vf_info *v)
+{
+	v->vlans[0].id = 7;
+}
+
+static void qos(struct vf_info *v)
+{
+	v->vlans[0] = (struct vf_vlan){0, 3, VF_VLAN_8021Q};
+}
+
+static void mac(struct vf_info *v)
+{
+	v->mac.b[5]++;
+}
+
+static void max_rate(struct vf_info *v)
+{
+	v->max_rate = 10;
+}
+
+static void min_rate(struct vf_info *v)
+{
+	v->min_rate = 10;
+}
+
+static void spoofchk(struct vf_info *v)
+{
+	v->spoofchk = 0;
+}
+
+static void trust(struct vf_info *v)
+{
+	v->trust = 1;
+}
+
+static void link_state(struct vf_info *v)
+{
+	v->link_state = VF_LINK_ENABLE;
+}
+
+static void guid(struct vf_info *v)
+{
+	v->port_guid = 5;
+}
+
+static const struct turn turns[] = {
+	{"vlan", vlan, VF_ATTR_VLAN},
+	{"vlan", qos, VF_ATTR_VLAN},
+	{"mac", mac, VF_ATTR_MAC},
+	{"min_tx_rate/max_tx_rate", max_rate, VF_ATTR_RATE},
+	{"min_tx_rate/max_tx_rate", min_rate, VF_ATTR_RATE},
+	{"spoofchk", spoofchk, VF_ATTR_SPOOFCHK},
+	{"trust", trust, VF_ATTR_TRUST},
+	{"link_state", link_state, VF_ATTR_LINK_STATE},
+	{"guid", guid, VF_ATTR_GUID},
+};
+
+/* Each attribute is seen to differ, set when it is asked for, and brought back. */
+static void each_attribute(void **state)
+{
+	struct vf_info was = plain();
+
+	(void)state;
+	was.has_guid = true;
+	for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
+		struct vf_attrs want = {VF_ATTR_ALL, was}, back;
+
+		turns[i].change(&want.to);
+		assert_int_equal(vf_plan_missing(&want, &was), turns[i].attr);
+		assert_string_equal(vf_attr_name(turns[i].attr), turns[i].what);
+		back = vf_plan_restore(&was, &want.to, 0);
+		assert_int_equal(back.set, turns[i].attr);
+		assert_int_equal(vf_plan_missing(&back, &was), 0);
+		want.set &= ~turns[i].attr;
+		assert_int_equal(vf_plan_missing(&want, &was), 0);
+	}
+}
+
+static void nothing_to_do(void **state)
+{
+	struct vf_info was = plain(), now = plain();
+
+	(void)state;
+	/* drivers that tell no VLAN at all, and those that tell VLAN 0 without protocol */
+	now.n_vlans = 0;
+	now.vlans[0] = (struct vf_vlan){0};
+	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
+	assert_int_equal(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
+}
+
+/* Switches of a driver that does not tell them. */
+static void untold_switches(void **state)
+{
+	struct vf_info was = plain(), now = plain();
+	struct vf_attrs want = {VF_ATTR_TRUST, was}, back;
+
+	(void)state;
+	was.spoofchk = was.trust = now.spoofchk = now.trust = -1;
+	assert_int_equal(vf_plan_missing(&want, &now), VF_ATTR_TRUST);
+	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
+	back = vf_plan_restore(&was, &now, VF_ATTR_TRUST | VF_ATTR_VLAN);
+	assert_int_equal(back.set, VF_ATTR_TRUST);
+	assert_int_equal(back.to.trust, 0);
+	back = vf_plan_restore(&was, &now, VF_ATTR_SPOOFCHK);
+	assert_int_equal(back.set, VF_ATTR_SPOOFCHK);
+	assert_int_equal(back.to.spoofchk, 1);
+	/* told then, and not now */
+	was = plain();
+	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
+	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
+}
+
+static void unknown_mac(void **state)
+{
+	struct vf_info was = plain(), now = plain();
+
+	(void)state;
+	was.mac.len = 0;
+	was.node_guid = 3; /* and GUIDs that the driver does not tell */
+	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
+}
+
+static void guesses(void **state)
+{
+	struct vf_info now = plain(), sibling = {.vf = 5, .spoofchk = 0, .trust = 1}, was;
+	struct mac perm = kern_mac("02:00:00:00:00:09"), none = {.len = 6};
+
+	(void)state;
+	now.vlans[0].id = 7;
+	now.max_rate = 10;
+	now.trust = 1;
+	was = vf_plan_guess(&now, NULL, &perm);
+	assert_true(was.vf == 2 && !was.vlans[0].id && !was.max_rate && was.spoofchk == 1 &&
+		    was.trust == 0 && was.link_state == VF_LINK_AUTO && mac_eq(&was.mac, &none));
+	sibling.mac = none;
+	was = vf_plan_guess(&now, &sibling, &perm);
+	assert_true(was.vf == 2 && was.spoofchk == 0 && was.trust == 1 && mac_eq(&was.mac, &none));
+	sibling.mac = kern_mac("02:00:00:00:00:07");
+	was = vf_plan_guess(&now, &sibling, &perm);
+	assert_true(mac_eq(&was.mac, &perm));
+	now.spoofchk = now.trust = -1;
+	was = vf_plan_guess(&now, &sibling, &perm);
+	assert_int_equal(vf_plan_restore(&was, &now, 0).set & (VF_ATTR_TRUST | VF_ATTR_SPOOFCHK),
+			 0);
+}
+
+/* The same messages, in the original's order, as tests/replay/make_vf.py composed them. */
+static void messages(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct vf_ref ref = {7, "ens1f0np0", 3};
+	struct vf_attrs want = {.set = VF_ATTR_ALL};
+	unsigned int attrs[VF_ATTRS_MAX];
+
+	(void)state;
+	want.to.vlans[0] = (struct vf_vlan){103, 5, VF_VLAN_8021AD};
+	want.to.mac = kern_mac("02:00:00:00:00:03");
+	want.to.min_rate = 100;
+	want.to.max_rate = 2000;
+	want.to.spoofchk = 1;
+	want.to.link_state = VF_LINK_DISABLE;
+	want.to.node_guid = 0x0c42a1030016051c;
+	want.to.port_guid = 0x0c42a1030016051d;
+	assert_int_equal(vf_plan_batch(&want, &ref, b, attrs), 8);
+	assert_int_equal(attrs[4], VF_ATTR_TRUST);
+	assert_int_equal(attrs[7], VF_ATTR_GUID);
+	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
+	      "set VF 3 of 'ens1f0np0': trust off: EOPNOTSUPP");
+	OK(nl_replay_finished(w, &e));
+}
+
+/* --- where it is --- */
+
+static void places(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	OK(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e));
+	assert_string_equal(p.pci.bdf, "0000:01:10.0");
+	assert_string_equal(p.pci.physfn, "0000:01:00.0");
+	assert_string_equal(p.netdev, "eth2");
+	assert_string_equal(p.pf.name, "eth1");
+	assert_string_equal(vf_place_pf_name(&p), "eth1");
+	assert_true(p.number == 0 && !p.dpdk && p.pf.index == 0);
+	/* the second has no driver */
+	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
+	assert_true(p.number == 1 && !p.dpdk && !*p.netdev);
+	host_remove(&h);
+}
+
+static void bad_places(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	FAILS(vf_place_read(&h.root, NULL, "eth2", &p, &e), -EINVAL,
+	      "conf.deviceID is 'eth2', wants a VF's PCI address such as 0000:3b:00.2");
+	assert_int_equal(e.kind, ERR_CONF);
+	FAILS(vf_place_read(&h.root, NULL, "0000:01:00.0", &p, &e), -EINVAL,
+	      "conf.deviceID '0000:01:00.0' is not a VF: its folder below /sys/bus/pci/devices has "
+	      "no physfn (it is a PF)");
+	FAILS(vf_place_read(&h.root, NULL, "0000:01:10.4", &p, &e), -ENODEV,
+	      "PCI device '0000:01:10.4': there is none of this address");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	host_remove(&h);
+}
+
+static void link_to(struct host_lab *h, const char *path, const char *target)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s%s", h->dir, path);
+	assert_int_equal(symlink(target, full), 0);
+}
+
+#define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
+
+/* A VF with vfio, and the PF with vfio as well. */
+static void userspace_drivers(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	link_to(&h, IGB "0000:01:10.2/driver", "../../../../bus/pci/drivers/vfio-pci");
+	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
+	assert_true(p.dpdk && !*p.netdev);
+	assert_string_equal(p.pf.name, "eth1");
+	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
+			 0);
+	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
+	assert_true(p.dpdk && !*p.pf.name);
+	assert_string_equal(vf_place_pf_name(&p), "0000:01:00.0");
+	FAILS(vf_place_no_pf(&p, &e), -ENODEV,
+	      "PF network device not found: PF '0000:01:00.0' of VF '0000:01:10.2' has no netdev "
+	      "(is it bound to vfio-pci, or in another namespace?)");
+	host_remove(&h);
+}
+
+/* switchdev: representors stand beside the PF, and some names sort before its own. */
+static void representors(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	host_write(&h, IGB "0000:01:00.0/net/aaa/ifindex", "9");
+	host_write(&h, IGB "0000:01:00.0/net/aaa/phys_port_name", "pf0vf3");
+	link_to(&h, "/sys/class/net/aaa",
+		"../../devices/pci0000:00/0000:00:02.0/0000:01:00.0/net/aaa");
+	host_write(&h, IGB "0000:01:00.0/net/eth1/phys_port_name", "p0");
+	OK(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e));
+	assert_string_equal(p.pf.name, "eth1");
+	host_remove(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_attribute),
+		cmocka_unit_test(nothing_to_do),
+		cmocka_unit_test(untold_switches),
+		cmocka_unit_test(unknown_mac),
+		cmocka_unit_test(guesses),
+		cmocka_unit_test(messages),
+		cmocka_unit_test(places),
+		cmocka_unit_test(bad_places),
+		cmocka_unit_test(userspace_drivers),
+		cmocka_unit_test(representors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a VF was: the file's bytes both ways, the folder, who has a VF, locks. */
+#include "host_lab.h"
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/sriov.h"
+#include "cni/vf_claim.h"
+
+static const struct vf_store *const stores[] = {&sriov_store};
+
+/* What the original keeps of a VF that was in a VLAN, for a pod that asked for nothing. */
+static const char theirs[] =
+	"{\"MAC\":\"\",\"MTU\":1500,\"Master\":\"ens1f0\",\"OrigVfState\":{\"HostIFName\":\"ens1f0v2\","
+	"\"SpoofChk\":true,\"Trust\":false,\"AdminMAC\":\"02:00:00:00:00:03\","
+	"\"EffectiveMAC\":\"02:00:00:00:00:04\",\"Vlan\":103,\"VlanQoS\":5,\"VlanProto\":34984,"
+	"\"MinTxRate\":100,\"MaxTxRate\":2000,\"LinkState\":2,\"MTU\":9000},\"VFID\":2,"
+	"\"cniVersion\":\"1.0.0\",\"deviceID\":\"0000:3b:00.2\",\"ipam\":{\"type\":\"static\"},"
+	"\"max_tx_rate\":null,\"min_tx_rate\":null,\"name\":\"rail0\",\"runtimeConfig\":{},"
+	"\"type\":\"sriov\",\"vlan\":null,\"vlanProto\":null,\"vlanQoS\":null}";
+
+static int parse(const char *text, struct vf_record *r)
+{
+	err_clear(&e);
+	return sriov_store.parse(span_of(text), r, &e);
+}
+
+static void reads_the_original_s(void **state)
+{
+	auto_vf_record struct vf_record r = {0};
+	struct mac admin = kern_mac("02:00:00:00:00:03"), mac = kern_mac("02:00:00:00:00:04");
+
+	(void)state;
+	OK(parse(theirs, &r));
+	assert_string_equal(r.device, "0000:3b:00.2");
+	assert_string_equal(r.name, "ens1f0v2");
+	assert_string_equal(r.pf, "ens1f0");
+	assert_string_equal(r.network, "rail0");
+	assert_true(mac_eq(&r.was.mac, &admin) && mac_eq(&r.mac, &mac) && !r.pod_mac.len);
+	assert_true(r.was.vf == 2 && r.was.vlans[0].id == 103 && r.was.vlans[0].qos == 5 &&
+		    r.was.vlans[0].proto == VF_VLAN_8021AD);
+	assert_true(r.was.min_rate == 100 && r.was.max_rate == 2000 &&
+		    r.was.link_state == VF_LINK_DISABLE && r.was.spoofchk == 1 && r.was.trust == 0);
+	assert_true(r.link_mtu == 9000 && r.mtu == 1500);
+	assert_false(r.ours || r.dpdk || r.netns || r.boot);
+	assert_int_equal(r.asked, 0);
+}
+
+/* A netdev is what a VF with DPDK has not got: the original forgets that it was one. */
+static void dpdk_of_the_original(void **state)
+{
+	auto_vf_record struct vf_record r = {0};
+
+	(void)state;
+	OK(parse("{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"HostIFName\":\"\"},"
+		 "\"spoofchk\":\"off\"}",
+		 &r));
+	assert_true(r.dpdk);
+	assert_int_equal(r.asked, VF_ATTR_SPOOFCHK);
+	assert_int_equal(r.was.vlans[0].proto, VF_VLAN_8021Q);
+	assert_int_equal(r.was.mac.len, 0);
+}
+
+static void what_is_no_record(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"{",
+		"{\"deviceID\":\"0000:3b:00.2\"}",
+		"{\"OrigVfState\":{}}",
+		"{\"deviceID\":\"../../x\",\"OrigVfState\":{}}",
+		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"HostIFName\":\"a/b\"}}",
+		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"Vlan\":4096}}",
+		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"LinkState\":3}}",
+		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"AdminMAC\":\"x\"}}",
+		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{},\"unirail\":{\"nodeGUID\":\"x\","
+		"\"portGUID\":\"y\"}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct vf_record r = {0};
+
+		if (parse(bad[i], &r) >= 0)
+			fail_msg("%s is taken", bad[i]);
+		assert_null(r.network);
+	}
+}
+
+static struct vf_record sample(void)
+{
+	struct vf_record r = {
+		.network = xstrdup("rail0"),
+		.mtu = 1500,
+		.was = {.vf = 2,
+			.mac = kern_mac("02:00:00:00:00:03"),
+			.vlans = {{103, 5, VF_VLAN_8021AD}},
+			.n_vlans = 1,
+			.min_rate = 100,
+			.max_rate = 2000,
+			.spoofchk = 1,
+			.link_state = VF_LINK_DISABLE},
+		.mac = kern_mac("02:00:00:00:00:04"),
+		.link_mtu = 9000,
+	};
+
+	strcpy(r.device, "0000:3b:00.2");
+	strcpy(r.pf, "ens1f0");
+	strcpy(r.name, "ens1f0v2");
+	return r;
+}
+
+static void print(const struct vf_record *r, const struct sriov_conf *c, const char *conf,
+		  struct buf *b)
+{
+	auto_json struct json_doc *d = NULL;
+	const struct sriov_netconf n = {c, NULL, "1.0.0", "static"};
+	struct sriov_netconf with = n;
+
+	buf_init(b, 1 << 16);
+	OK(json_parse(&d, span_of(conf), 1 << 16, &e));
+	with.conf = json_root(d);
+	sriov_record_print(r, &with, b);
+}
+
+/* The original's bytes, but for the one key that is ours. */
+static void writes_the_original_s(void **state)
+{
+	auto_vf_record struct vf_record r = sample();
+	const struct sriov_conf c = {0};
+	auto_buf struct buf b;
+	auto_free char *want = NULL;
+	char *at;
+
+	(void)state;
+	print(&r, &c, "{}", &b);
+	want = xasprintf(
+		"%.*s,\"unirail\":{\"altnames\":[],\"dpdk\":false,\"spoofchk\":1,\"trust\":0,"
+		"\"up\":false},%s",
+		(int)(strstr(theirs, ",\"vlan\":") - theirs), theirs, strstr(theirs, "\"vlan\":"));
+	assert_string_equal(b.p, want);
+	at = strstr(b.p, ",\"unirail\"");
+	memmove(at, strstr(at, ",\"vlan\""), strlen(strstr(at, ",\"vlan\"")) + 1);
+	assert_string_equal(b.p, theirs);
+}
+
+static void what_was_asked_for(void **state)
+{
+	auto_vf_record struct vf_record r = sample();
+	struct sriov_conf c = {
+		.has_vlan = true,
+		.has_max = true,
+		.spoofchk = "off",
+		.trust = "on",
+		.link_state = "enable",
+		.runtime_mac = "02:00:00:00:00:07",
+		.log_level = "debug",
+		.want.to = {.vlans = {{7, 3, VF_VLAN_8021Q}}, .max_rate = 50},
+	};
+	auto_buf struct buf b;
+	static const char *const parts[] = {
+		"\"vlan\":7,\"vlanProto\":\"802.1q\",\"vlanQoS\":3}",
+		"\"max_tx_rate\":50,\"min_tx_rate\":null,",
+		"\"link_state\":\"enable\",\"logLevel\":\"debug\",",
+		"\"runtimeConfig\":{\"mac\":\"02:00:00:00:00:07\"},\"spoofchk\":\"off\",\"trust\":\"on\"",
+		"\"capabilities\":{\"mac\":true},\"cniVersion\":\"1.0.0\"",
+		"\"dns\":{\"domain\":\"x\"},\"ipam\"",
+		"\"prevResult\":{\"a\":2,\"b\":1},\"runtimeConfig\"",
+		"{\"MAC\":\"02:00:00:00:00:07\",\"MTU\":1500,",
+	};
+
+	(void)state;
+	r.pod_mac = kern_mac("02:00:00:00:00:07");
+	print(&r, &c,
+	      "{\"capabilities\":{\"mac\":true},\"dns\":{\"domain\":\"x\"},"
+	      "\"prevResult\":{\"b\":1,\"a\":2}}",
+	      &b);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		if (!strstr(b.p, parts[i]))
+			fail_msg("%s is not in %s", parts[i], b.p);
+	vf_record_done(&r);
+	OK(parse(b.p, &r));
+	assert_int_equal(r.asked, VF_ATTR_SPOOFCHK | VF_ATTR_TRUST);
+}
+
+static void fill_own(struct vf_record *r)
+{
+	r->container = xstrdup("c1");
+	r->ifname = xstrdup("net1");
+	r->netns = xstrdup("/run/netns/p");
+	r->pod = xstrdup("team/p");
+	r->boot = xstrdup("b-1");
+	strcpy(r->alias, "uplink <1>");
+	VEC_PUSH(r->altnames, r->n_altnames) = xstrdup("enp59s0v2");
+	VEC_PUSH(r->altnames, r->n_altnames) = xstrdup("x");
+	strcpy(r->rdma, "mlx5_3");
+	r->up = true;
+	r->was.trust = -1;
+	r->was.has_guid = true;
+	r->was.node_guid = 0x0c42a1030016051c;
+}
+
+static void ours_comes_back_as_it_was(void **state)
+{
+	auto_vf_record struct vf_record r = sample(), got = {0};
+	const struct sriov_conf c = {0};
+	auto_buf struct buf b;
+
+	(void)state;
+	fill_own(&r);
+	print(&r, &c, "{}", &b);
+	OK(parse(b.p, &got));
+	assert_true(got.ours && got.up && !got.dpdk);
+	assert_string_equal(got.container, "c1");
+	assert_string_equal(got.ifname, "net1");
+	assert_string_equal(got.netns, "/run/netns/p");
+	assert_string_equal(got.pod, "team/p");
+	assert_string_equal(got.boot, "b-1");
+	assert_string_equal(got.alias, "uplink <1>");
+	assert_int_equal(got.n_altnames, 2);
+	assert_string_equal(got.altnames[0], "enp59s0v2");
+	assert_string_equal(got.rdma, "mlx5_3");
+	assert_true(got.was.spoofchk == 1 && got.was.trust == -1);
+	assert_true(got.was.has_guid && got.was.node_guid == 0x0c42a1030016051c &&
+		    got.was.port_guid == 0);
+	assert_int_equal(vf_plan_missing(&(struct vf_attrs){VF_ATTR_ALL, r.was}, &got.was), 0);
+}
+
+/* --- files --- */
+
+static void write_record(struct host_lab *h, struct vf_record *r)
+{
+	const struct sriov_conf c = {0};
+	auto_buf struct buf b;
+
+	print(r, &c, "{}", &b);
+	OK(vf_record_save(&h->root, &sriov_store, r, buf_span(&b), &e));
+}
+
+static int mode_of(struct host_lab *h, const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(file_lstat(&h->root, path, &st, NULL), 0);
+	return st.st_mode & 07777;
+}
+
+static int count(void *arg, struct vf_record *r, struct err *err)
+{
+	(void)err;
+	assert_non_null(r->file);
+	++*(int *)arg;
+	return 0;
+}
+
+static void files(void **state)
+{
+	auto_vf_record struct vf_record r = sample(), got = {0};
+	struct host_lab h;
+	int n = 0;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(vf_record_load(&h.root, &sriov_store, "c1", "net1", &got, &e), -ENOENT);
+	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
+	fill_own(&r);
+	write_record(&h, &r);
+	assert_string_equal(r.file, "c1-net1");
+	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov/c1-net1"), 0600);
+	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov"), 0700);
+	/* what others put there is no obstacle */
+	host_write(&h, "/var/lib/cni/sriov/.c1-net2.0123.tmp", "{}");
+	host_write(&h, "/var/lib/cni/sriov/c2-net1", "{\"deviceID\":");
+	host_write(&h, "/var/lib/cni/sriov/pci/0000:3b:00.2", "/run/netns/p");
+	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
+	assert_int_equal(n, 1);
+	OK(vf_record_load(&h.root, &sriov_store, "c1", "net1", &got, &e));
+	assert_string_equal(got.file, "c1-net1");
+	vf_record_done(&got);
+	assert_int_equal(vf_record_load(&h.root, &sriov_store, "c2", "net1", &got, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "/var/lib/cni/sriov/c2-net1"));
+	OK(vf_record_remove(&h.root, &sriov_store, "c1-net1", &e));
+	OK(vf_record_remove(&h.root, &sriov_store, "c1-net1", &e));
+	n = 0;
+	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
+	assert_int_equal(n, 0);
+	host_remove(&h);
+}
+
+/* The original's names neither container nor interface: its file's name does. */
+static void file_of_the_original(void **state)
+{
+	auto_vf_record struct vf_record got = {0};
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	host_write(&h, "/var/lib/cni/sriov/c-1-net1", theirs);
+	OK(vf_record_load(&h.root, &sriov_store, "c-1", "net1", &got, &e));
+	assert_string_equal(got.container, "c-1");
+	assert_string_equal(got.ifname, "net1");
+	host_remove(&h);
+}
+
+/* --- who has it --- */
+
+static void owners(void **state)
+{
+	auto_free char *netns = NULL;
+	struct host_lab h;
+	char path[64];
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(vf_owner_read(&h.root, "0000:3b:00.2", &netns, &e), -ENOENT);
+	OK(vf_owner_write(&h.root, "0000:3b:00.2", "/run/netns/p", &e));
+	OK(vf_owner_read(&h.root, "0000:3b:00.2", &netns, &e));
+	assert_string_equal(netns, "/run/netns/p");
+	OK(vf_owner_remove(&h.root, "0000:3b:00.2", &e));
+	OK(vf_owner_remove(&h.root, "0000:3b:00.2", &e));
+	assert_false(file_exists(&h.root, "/var/lib/cni/sriov/pci/0000:3b:00.2"));
+	assert_true(vf_owner_lives("/proc/self/ns/net"));
+	assert_false(vf_owner_lives("/run/netns/there-is-none"));
+	assert_false(vf_owner_lives(""));
+	/* what is left when the namespace is unmounted */
+	snprintf(path, sizeof(path), "%s/run/empty", h.dir);
+	host_write(&h, "/run/empty", "");
+	assert_false(vf_owner_lives(path));
+	host_remove(&h);
+}
+
+static void in_use_by_whom(void **state)
+{
+	auto_vf_record struct vf_record r = sample(), other = sample(), got = {0};
+	const struct vf_store *which = NULL;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (no record "
+	      "tells which pod that is; network namespace '/run/netns/p')");
+	host_write(&h, "/var/lib/cni/sriov/0-net1", theirs);
+	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (record "
+	      "'0-net1'; network namespace '/run/netns/p')");
+	fill_own(&r);
+	write_record(&h, &r);
+	fill_own(&other);
+	strcpy(other.container, "c2");
+	strcpy(other.netns, "/run/netns/q");
+	write_record(&h, &other);
+	/* the one that says the namespace counts more than any other */
+	assert_true(vf_record_of(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/q", &got, &which));
+	assert_string_equal(got.container, "c2");
+	assert_ptr_equal(which, &sriov_store);
+	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
+	      "'team/p', container 'c1', interface 'net1'; network namespace '/run/netns/p')");
+	assert_int_equal(e.kind, ERR_AGAIN);
+	vf_record_done(&got);
+	assert_false(vf_record_of(&h.root, stores, 1, "0000:3b:00.3", NULL, &got, NULL));
+	host_remove(&h);
+}
+
+/* --- locks --- */
+
+static void locks(void **state)
+{
+	const char *const two[] = {"0000:3b:00.3", "0000:3b:00.2"};
+	const char *const twice[] = {"0000:3b:00.3", "0000:3b:00.2", "0000:3b:00.3"};
+	struct host_lab h;
+	int fds[3], again;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(vf_lock(&h.root, twice, 3, fds, &e), -EEXIST);
+	assert_non_null(strstr(e.text, "'0000:3b:00.3' is that of another network of this pod"));
+	assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
+	OK(vf_lock(&h.root, two, 2, fds, &e));
+	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.3.lock"), 0600);
+	assert_int_equal(lock_take(&h.root, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.2.lock", 0,
+				   &again, NULL),
+			 -EWOULDBLOCK);
+	cleanup_fd(&fds[1]);
+	OK(lock_take(&h.root, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.2.lock", 0, &again, &e));
+	cleanup_fd(&fds[0]);
+	cleanup_fd(&again);
+	host_remove(&h);
+}
+
+/* Two pods with the same VFs in opposite order, many times: neither waits for the other for ever. */
+static void no_deadlock(void **state)
+{
+	const char *const there[] = {"0000:3b:00.2", "0000:3b:00.3"};
+	const char *const back[] = {"0000:3b:00.3", "0000:3b:00.2"};
+	struct host_lab h;
+	int fds[2], status;
+	pid_t child;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	child = fork();
+	assert_true(child >= 0);
+	for (int i = 0; i < 20; i++) {
+		OK(vf_lock(&h.root, child ? there : back, 2, fds, &e));
+		cleanup_fd(&fds[0]);
+		cleanup_fd(&fds[1]);
+	}
+	if (!child)
+		_exit(0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	host_remove(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_the_original_s),
+		cmocka_unit_test(dpdk_of_the_original),
+		cmocka_unit_test(what_is_no_record),
+		cmocka_unit_test(writes_the_original_s),
+		cmocka_unit_test(what_was_asked_for),
+		cmocka_unit_test(ours_comes_back_as_it_was),
+		cmocka_unit_test(files),
+		cmocka_unit_test(file_of_the_original),
+		cmocka_unit_test(owners),
+		cmocka_unit_test(in_use_by_whom),
+		cmocka_unit_test(locks),
+		cmocka_unit_test(no_deadlock),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
