@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/block_op.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void block_op_done(struct block_op *op)
+{
+	free(op->ips);
+	*op = (struct block_op){0};
+}
+
+/* The claim with other strings than the table's, which goes away under it. */
+struct draft {
+	struct block_claim c;
+	struct ipaddr *ceded;
+};
+
+static void draft_done(struct draft *d)
+{
+	free(d->ceded);
+}
+#define auto_draft __attribute__((cleanup(draft_done)))
+
+static struct draft draft_of(const struct block_claim *c, size_t more)
+{
+	struct draft d = {.c = *c};
+
+	d.ceded = xcalloc(c->n_ceded + more + 1, sizeof(*d.ceded));
+	if (c->n_ceded)
+		memcpy(d.ceded, c->ceded, c->n_ceded * sizeof(*d.ceded));
+	d.c.ceded = d.ceded;
+	return d;
+}
+
+static int begin_leave(struct block_log *l, struct block_table *t, const struct block_op *op,
+		       struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, op->name);
+	struct block_claim n;
+
+	if (!c || c->state == CLAIM_LEAVING)
+		return 0;
+	n = *c;
+	n.state = CLAIM_LEAVING;
+	return block_log_claim(l, t, &n, e);
+}
+
+static int begin_cede(struct block_log *l, struct block_table *t, const struct block_op *op,
+		      struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, op->name);
+	auto_draft struct draft d = {0};
+	size_t before;
+
+	if (!c || c->state != CLAIM_HELD)
+		return err_set(e, -ESTALE, "cede of '%s': it is not ours any more", op->name);
+	d = draft_of(c, op->n_ips);
+	before = d.c.n_ceded;
+	for (size_t i = 0; i < op->n_ips; i++)
+		if (!block_is_ceded(c, &op->ips[i]))
+			d.ceded[d.c.n_ceded++] = op->ips[i];
+	return d.c.n_ceded == before ? 0 : block_log_claim(l, t, &d.c, e);
+}
+
+static int put_loan(struct block_log *l, struct block_table *t, const struct block_op *op,
+		    enum loan_state state, struct err *e)
+{
+	const struct block_loan *was = block_loan_find(t, &op->ip);
+	struct block_loan n = {
+		.block = (char *)op->name, .pool = (char *)op->pool, .ip = op->ip, .state = state};
+
+	if ((!was && state != LOAN_ASKING) || (was && was->state == state))
+		return 0;
+	str_copy(n.token, sizeof(n.token), was ? was->token : op->token);
+	return block_log_loan(l, t, &n, e);
+}
+
+int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e)
+{
+	switch (op->kind) {
+	case OP_CREATE:
+	case OP_TAKE_OVER: block_log_token(l, op->token); return 0;
+	case OP_DELETE:
+	case OP_DISOWN: return begin_leave(l, t, op, e);
+	case OP_CEDE: return begin_cede(l, t, op, e);
+	case OP_BORROW:
+		if (!*op->token)
+			block_log_token(l, op->token);
+		block_entry_ours(t->node, op->token, op->to);
+		return put_loan(l, t, op, LOAN_ASKING, e);
+	case OP_RETURN: return put_loan(l, t, op, LOAN_RETURNING, e);
+	default: return 0;
+	}
+}
+
+/* --- how it ended --- */
+
+static void add_ceded(struct draft *d, const struct ipaddr *a)
+{
+	if (!block_is_ceded(&d->c, a))
+		d->ceded[d->c.n_ceded++] = *a;
+}
+
+/*
+ * The object is ours by a token of this log. No claim of it: nothing was handed out yet. A claim of
+ * an object that was lost: what was ceded stays so. A claim that is left: never again.
+ */
+static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
+		  struct err *e)
+{
+	const struct block_claim *was = block_claim_find(t, o->name);
+	struct block_claim fresh = {.name = o->name, .pool = o->pool};
+	auto_draft struct draft d = {0};
+	bool same = was && strcmp(was->uid, o->uid) == 0 && strcmp(was->token, o->claim) == 0;
+
+	if (strcmp(o->node, t->node) != 0 || !block_log_is_ours(l, o->claim) || same)
+		return 0;
+	if (was && was->state == CLAIM_LEAVING && strcmp(was->uid, o->uid) == 0)
+		return 0;
+	d = draft_of(was && was->state != CLAIM_LEAVING ? was : &fresh, o->n_ceded);
+	for (size_t i = 0; i < o->n_ceded; i++)
+		add_ceded(&d, &o->ceded[i].ip);
+	d.c.uid = o->uid;
+	d.c.net = o->net;
+	d.c.state = CLAIM_HELD;
+	d.c.absent = false;
+	str_copy(d.c.token, sizeof(d.c.token), o->claim);
+	return block_log_claim(l, t, &d.c, e);
+}
+
+/* Somebody else has an object of a name that is ours by the log: our pods keep what they have, by
+ * the leases, and nothing more is handed out. */
+static int lost(struct block_log *l, struct block_table *t, const struct block_object *o,
+		struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, o->name);
+	struct block_claim n;
+
+	if (!c || block_agrees(c, o, t->node))
+		return 0;
+	n = *c;
+	n.state = CLAIM_GONE;
+	return block_log_claim(l, t, &n, e);
+}
+
+static int put_loan_state(struct block_log *l, struct block_table *t, const struct block_loan *x,
+			  enum loan_state state, struct err *e)
+{
+	struct block_loan n = *x;
+
+	n.state = state;
+	return block_log_loan(l, t, &n, e);
+}
+
+/* What a fresh look says about a loan. */
+static int settle_loan(struct block_log *l, struct block_table *t, const struct block_loan *x,
+		       const struct block_object *o, struct err *e)
+{
+	const struct block_entry *entry = block_entry_find(o, &x->ip);
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (entry && strcmp(entry->to, block_entry_ours(t->node, x->token, ours)) == 0)
+		return x->state == LOAN_HELD ? 0 : put_loan_state(l, t, x, LOAN_HELD, e);
+	if (entry && x->state == LOAN_ASKING && block_entry_free_for(entry, t->node))
+		return 0;
+	if (entry && x->state == LOAN_HELD && strcmp(entry->to, "?") == 0)
+		return 0;
+	return put_loan_state(l, t, x, LOAN_GONE, e);
+}
+
+static int settle_loans(struct block_log *l, struct block_table *t, const struct block_object *o,
+			struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = t->n_loans; r >= 0 && i-- > 0;)
+		if (t->loans[i].state != LOAN_RETURNING && strcmp(t->loans[i].block, o->name) == 0)
+			r = settle_loan(l, t, &t->loans[i], o, e);
+	return r;
+}
+
+/* A fresh look at an object. */
+static int learn(struct block_log *l, struct block_table *t, const struct block_object *o,
+		 struct err *e)
+{
+	int r = gained(l, t, o, e);
+
+	if (r >= 0)
+		r = lost(l, t, o, e);
+	return r < 0 ? r : settle_loans(l, t, o, e);
+}
+
+static int claim_gone(struct block_log *l, struct block_table *t, const char *name, struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, name);
+	struct block_claim n;
+
+	if (!c || c->state != CLAIM_LEAVING)
+		return 0;
+	n = *c;
+	n.state = CLAIM_GONE;
+	return block_log_claim(l, t, &n, e);
+}
+
+/* Ours again, by an answered write: what the object does not show any more. */
+static int unceded(struct block_log *l, struct block_table *t, const struct block_object *o,
+		   struct err *e)
+{
+	const struct block_claim *c = o ? block_claim_find(t, o->name) : NULL;
+	auto_draft struct draft d = {0};
+	size_t n = 0;
+
+	if (!c || c->state != CLAIM_HELD || !block_agrees(c, o, t->node))
+		return 0;
+	d = draft_of(c, 0);
+	for (size_t i = 0; i < d.c.n_ceded; i++)
+		if (block_entry_find(o, &d.ceded[i]))
+			d.ceded[n++] = d.ceded[i];
+	if (n == d.c.n_ceded)
+		return 0;
+	d.c.n_ceded = n;
+	return block_log_claim(l, t, &d.c, e);
+}
+
+static int answered(struct block_log *l, struct block_table *t, const struct block_op *op,
+		    const struct block_object *o, struct err *e)
+{
+	switch (op->kind) {
+	case OP_DELETE:
+	case OP_DISOWN: return claim_gone(l, t, op->name, e);
+	case OP_UNCEDE:
+	case OP_TOUCH: return unceded(l, t, o, e);
+	case OP_RETURN: return put_loan(l, t, op, LOAN_GONE, e);
+	default: return o ? learn(l, t, o, e) : 0;
+	}
+}
+
+/* What was thought of the object is not so: it is looked at afresh. */
+static int refused(struct block_log *l, struct block_table *t, const struct block_op *op,
+		   struct err *e)
+{
+	if (op->kind == OP_CREATE || op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
+		block_view_stale(t, op->pool);
+	if (op->kind == OP_RETURN)
+		return put_loan(l, t, op, LOAN_GONE, e);
+	block_object_remove(t, op->name);
+	return 0;
+}
+
+static int absent(struct block_log *l, struct block_table *t, const struct block_op *op,
+		  struct err *e)
+{
+	struct block_claim *c = block_claim_find(t, op->name);
+	int r = 0;
+
+	block_object_remove(t, op->name);
+	if (c && c->state == CLAIM_LEAVING)
+		return claim_gone(l, t, op->name, e);
+	if (c)
+		c->absent = true;
+	for (size_t i = t->n_loans; r >= 0 && i-- > 0;) {
+		const struct block_loan *x = &t->loans[i];
+
+		if (x->state != LOAN_HELD && strcmp(x->block, op->name) == 0)
+			r = put_loan_state(l, t, x, LOAN_GONE, e);
+	}
+	return r;
+}
+
+/* Others' blocks are of interest as long as there are loans of them. */
+static void forget(struct block_table *t, const char *name)
+{
+	const struct block_object *o = block_object_find(t, name);
+
+	if (!o || strcmp(o->node, t->node) == 0 || block_claim_find(t, name))
+		return;
+	for (size_t i = 0; i < t->n_loans; i++)
+		if (strcmp(t->loans[i].block, name) == 0)
+			return;
+	block_object_remove(t, name);
+}
+
+int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
+		 enum block_outcome r, struct block_object *o, int64_t now_ms, struct err *e)
+{
+	struct block_view *v = block_view_find(t, op->pool);
+	int n = 0;
+
+	if (v && op->kind == OP_WISH)
+		v->wished_ms = now_ms;
+	if (op->kind == OP_LIST || op->kind == OP_WISH)
+		return 0;
+	if (r == BLOCK_OK)
+		n = answered(l, t, op, o, e);
+	else if (r == BLOCK_REFUSED)
+		n = refused(l, t, op, e);
+	else if (r == BLOCK_ABSENT)
+		n = absent(l, t, op, e);
+	if (r == BLOCK_OK && (op->kind == OP_DELETE || op->kind == OP_DISOWN))
+		block_object_remove(t, op->name);
+	else if (r == BLOCK_OK && o && o->name)
+		block_object_put(t, o);
+	forget(t, op->name);
+	return n;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/block_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/block_plan_priv.h"
+
+/* --- facts --- */
+
+bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
+	if (!l)
+		return false;
+	if (l->state == LEASE_FREE)
+		return lease_lasts(l, f->now_ms, f->rest_ms);
+	if (l->state == LEASE_QUARANTINED)
+		return lease_lasts(l, f->now_ms, f->quarantine_ms);
+	return true;
+}
+
+bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_is_busy(f, a))
+			return true;
+	}
+	return false;
+}
+
+bool block_is_foreign(const struct block_facts *f, const struct block_object *o)
+{
+	return strcmp(o->node, f->table->node) == 0 && !block_log_is_ours(f->log, o->claim);
+}
+
+static const struct block_need *need_of(const struct block_facts *f, const char *pool)
+{
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (strcmp(f->needs[i].pool, pool) == 0)
+			return &f->needs[i];
+	return NULL;
+}
+
+/* --- requests --- */
+
+static bool is_planned(const struct block_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->v[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* NULL: something about this block is planned already. */
+struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char *pool,
+			  const char *name)
+{
+	struct block_op *op;
+
+	if (is_planned(p->ret, name))
+		return NULL;
+	op = &VEC_PUSH(p->ret->v, p->ret->n);
+	op->kind = kind;
+	str_copy(op->name, sizeof(op->name), name);
+	str_copy(op->pool, sizeof(op->pool), pool);
+	return op;
+}
+
+/* Bound to the object as it is. */
+static struct block_op *add_bound(struct planner *p, enum block_op_kind kind,
+				  const struct block_object *o)
+{
+	struct block_op *op = plan_add(p, kind, o->pool, o->name);
+
+	if (!op)
+		return NULL;
+	str_copy(op->uid, sizeof(op->uid), o->uid);
+	str_copy(op->version, sizeof(op->version), o->version);
+	str_copy(op->token, sizeof(op->token), o->claim);
+	op->net = o->net;
+	return op;
+}
+
+static void add_entry(struct planner *p, enum block_op_kind kind, const char *pool,
+		      const char *block, const struct ipaddr *a, const char *from)
+{
+	struct block_op *op = plan_add(p, kind, pool, block);
+
+	if (!op)
+		return;
+	op->ip = *a;
+	str_copy(op->from, sizeof(op->from), from);
+}
+
+/* --- claims --- */
+
+/* Whether a node has addresses of it that only that node can give back. */
+static bool has_borrowers(const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (strchr(o->ceded[i].to, '/') || strcmp(o->ceded[i].to, "?") == 0)
+			return true;
+	return false;
+}
+
+static void leave(struct planner *p, const struct block_object *o)
+{
+	add_bound(p, has_borrowers(o) ? OP_DISOWN : OP_DELETE, o);
+}
+
+static bool lacks_entry(const struct block_claim *c, const struct block_object *o)
+{
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!block_entry_find(o, &c->ceded[i]))
+			return true;
+	return false;
+}
+
+/* Addresses of a claim that nobody has and that the object knows nothing of, the highest first: the
+ * lowest are handed out first. */
+static size_t idle_of(const struct block_facts *f, const struct block_claim *c,
+		      const struct block_object *o, const struct ip_set *usable, size_t max,
+		      struct ipaddr **ret)
+{
+	struct ip_set s = {.family = usable->family};
+	struct ipaddr a;
+	size_t n = 0;
+
+	*ret = NULL;
+	block_addresses(usable, &c->net, &s);
+	for (size_t i = s.n; i-- > 0 && n < max;)
+		for (u128 k = ip_num(&s.v[i].last) + 1; k > ip_num(&s.v[i].first) && n < max; k--) {
+			a = ip_from_num(s.family, k - 1);
+			if (!block_is_ceded(c, &a) && !block_entry_find(o, &a) &&
+			    !block_is_busy(f, &a))
+				VEC_PUSH(*ret, n) = a;
+		}
+	ip_set_done(&s);
+	return n;
+}
+
+static size_t offered(const struct block_object *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		n += !*o->ceded[i].to;
+	return n;
+}
+
+/* One wish at a time; what is offered already counts. */
+static void grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		       const struct block_need *need)
+{
+	const struct block_wish *w = &o->wanted[0];
+	size_t there = offered(o), n = w->count > there ? w->count - there : 0;
+	struct ipaddr *ips = NULL;
+	struct block_op *op;
+
+	if (need->want)
+		return;
+	n = n ? idle_of(p->f, c, o, need->usable, n, &ips) : 0;
+	if (!n && !there)
+		return;
+	op = add_bound(p, OP_CEDE, o);
+	if (!op) {
+		free(ips);
+		return;
+	}
+	op->ips = ips;
+	op->n_ips = n;
+	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
+}
+
+static const struct block_entry *takes_back(const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (!*o->ceded[i].to)
+			return &o->ceded[i];
+	return NULL;
+}
+
+static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
+{
+	const struct block_need *need = need_of(p->f, c->pool);
+	const struct block_entry *back = takes_back(o);
+
+	if (lacks_entry(c, o))
+		add_bound(p, OP_TOUCH, o);
+	else if (need && need->want && back)
+		add_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
+	else if (need && o->n_wanted)
+		grant_wish(p, c, o, need);
+}
+
+static void make_anew(struct planner *p, const struct block_claim *c)
+{
+	struct block_op *op = plan_add(p, OP_CREATE, c->pool, c->name);
+
+	if (!op)
+		return;
+	op->net = c->net;
+	op->ips = xcalloc(c->n_ceded + 1, sizeof(*op->ips));
+	op->n_ips = c->n_ceded;
+	if (c->n_ceded)
+		memcpy(op->ips, c->ceded, c->n_ceded * sizeof(*op->ips));
+	str_copy(op->to, sizeof(op->to), "?");
+}
+
+static void plan_claim(struct planner *p, const struct block_claim *c)
+{
+	const struct block_object *o = block_object_find(p->f->table, c->name);
+
+	if (!o && !p->f->table->synced)
+		return;
+	if (!o && c->absent && c->state == CLAIM_HELD)
+		make_anew(p, c);
+	else if (!o || !block_agrees(c, o, p->f->table->node))
+		plan_add(p, OP_READ, c->pool, c->name);
+	else if (c->state == CLAIM_LEAVING)
+		leave(p, o);
+	else
+		plan_held(p, c, o);
+}
+
+/* A block without pods, when there is enough without it. */
+static void plan_leave(struct planner *p, const struct block_claim *c)
+{
+	const struct block_object *o = block_object_find(p->f->table, c->name);
+	const struct block_need *need = need_of(p->f, c->pool);
+	struct ipaddr *idle;
+	size_t n;
+
+	if (c->state != CLAIM_HELD || !o || !need || need->want || p->left ||
+	    block_net_is_busy(p->f, &c->net) || !block_agrees(c, o, p->f->table->node))
+		return;
+	n = idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
+	free(idle);
+	if (n > need->spare || is_planned(p->ret, c->name))
+		return;
+	leave(p, o);
+	p->left = true;
+}
+
+/* --- loans --- */
+
+static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
+{
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	struct block_op *op;
+
+	if (!x || !block_entry_free_for(x, p->f->table->node)) {
+		plan_add(p, OP_READ, l->pool, l->block);
+		return;
+	}
+	op = plan_add(p, OP_BORROW, l->pool, l->block);
+	if (!op)
+		return;
+	op->ip = l->ip;
+	str_copy(op->from, sizeof(op->from), x->to);
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+static void plan_borrowed(struct planner *p, const struct block_loan *l,
+			  const struct block_object *o)
+{
+	const struct block_need *need = need_of(p->f, l->pool);
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	char ours[BLOCK_ENTRY_MAX];
+	struct block_op *op;
+
+	block_entry_ours(p->f->table->node, l->token, ours);
+	if (!x || (strcmp(x->to, ours) != 0 && strcmp(x->to, "?") != 0)) {
+		plan_add(p, OP_READ, l->pool, l->block);
+	} else if (strcmp(x->to, "?") == 0) {
+		op = plan_add(p, OP_BORROW, l->pool, l->block);
+		if (!op)
+			return;
+		op->ip = l->ip;
+		str_copy(op->from, sizeof(op->from), "?");
+		str_copy(op->token, sizeof(op->token), l->token);
+	} else if ((!need || !need->want) && !block_is_busy(p->f, &l->ip)) {
+		/* No reserve of others' addresses: nobody could wish for them. */
+		add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	}
+}
+
+static void plan_loan(struct planner *p, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(p->f->table, l->block);
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (l->state == LOAN_ASKING) {
+		plan_asked(p, l, o);
+	} else if (l->state == LOAN_HELD) {
+		plan_borrowed(p, l, o);
+	} else {
+		block_entry_ours(p->f->table->node, l->token, ours);
+		add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	}
+}
+
+void block_plan(const struct block_facts *f, struct block_plan *ret)
+{
+	struct planner p = {.f = f, .ret = ret};
+	const struct block_table *t = f->table;
+
+	*ret = (struct block_plan){0};
+	for (size_t i = 0; i < t->n_claims; i++)
+		plan_claim(&p, &t->claims[i]);
+	for (size_t i = 0; i < t->n_objects; i++)
+		if (strcmp(t->objects[i].node, t->node) == 0 &&
+		    !block_claim_find(t, t->objects[i].name) &&
+		    !block_is_foreign(f, &t->objects[i]))
+			plan_add(&p, OP_READ, t->objects[i].pool, t->objects[i].name);
+	for (size_t i = 0; i < t->n_loans; i++)
+		plan_loan(&p, &t->loans[i]);
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (f->needs[i].want)
+			plan_want(&p, &f->needs[i]);
+	for (size_t i = 0; i < t->n_claims; i++)
+		plan_leave(&p, &t->claims[i]);
+}
+
+void block_plan_done(struct block_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		block_op_done(&p->v[i]);
+	free(p->v);
+	*p = (struct block_plan){0};
+}

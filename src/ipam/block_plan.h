@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_BLOCK_PLAN_H
+#define UNIRAIL_IPAM_BLOCK_PLAN_H
+
+/*
+ * What a node should ask of the API server next, from what it knows. Pure. What was left half done
+ * by a crash, a lost answer or a full disk comes out again until it is done.
+ */
+
+#include "ipam/block_op.h"
+#include "ipam/lease.h"
+
+/* How one pool stands on this node. */
+struct block_need {
+	const char *pool;
+	struct block_cut cut;
+	const struct ip_set *usable; /* the pool's addresses */
+	uint32_t want;		     /* more than there are, to serve asks and a reserve; 0: none */
+	uint32_t spare;		     /* free ones beyond what the reserve asks for */
+};
+
+struct block_facts {
+	const struct block_table *table;
+	const struct block_log *log; /* whose tokens are ours */
+	const struct block_need *needs;
+	size_t n_needs;
+	const struct lease_table *leases;
+	uint64_t seed; /* different on each node, and each time */
+	int64_t now_ms, rest_ms, quarantine_ms;
+	int64_t view_ms; /* how long a list of a pool's blocks serves */
+};
+
+struct block_plan {
+	struct block_op *v;
+	size_t n;
+};
+
+/*
+ * At most one request a block, first those that end what was begun. A claim's or loan's failure
+ * leads to a list, a list to what it offers, and no offer to wishes.
+ */
+void block_plan(const struct block_facts *f, struct block_plan *ret);
+void block_plan_done(struct block_plan *p);
+
+/* Objects of this node that no claim of this log stands for: nobody knows which of their addresses
+ * pods have. Whoever has accounted for all pods of the node may delete or adopt them. */
+bool block_is_foreign(const struct block_facts *f, const struct block_object *o);
+/* Whether a pod has it, it rests, or it is kept or in quarantine. */
+bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
+/* Whether any address of the net is. */
+bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/block_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* --- what there is --- */
+
+static void claim_done(struct block_claim *c)
+{
+	free(c->name);
+	free(c->pool);
+	free(c->uid);
+	free(c->ceded);
+}
+
+static void loan_done(struct block_loan *l)
+{
+	free(l->block);
+	free(l->pool);
+}
+
+void block_object_done(struct block_object *o)
+{
+	free(o->name);
+	free(o->pool);
+	free(o->uid);
+	free(o->version);
+	free(o->node);
+	free(o->claim);
+	for (size_t i = 0; i < o->n_ceded; i++)
+		free(o->ceded[i].to);
+	free(o->ceded);
+	for (size_t i = 0; i < o->n_wanted; i++)
+		free(o->wanted[i].node);
+	free(o->wanted);
+	*o = (struct block_object){0};
+}
+
+static void view_done(struct block_view *v)
+{
+	free(v->pool);
+	free(v->taken);
+	for (size_t i = 0; i < v->n_others; i++)
+		free(v->others[i]);
+	free(v->others);
+	for (size_t i = 0; i < v->n_offers; i++) {
+		free(v->offers[i].block);
+		free(v->offers[i].to);
+	}
+	free(v->offers);
+	for (size_t i = 0; i < v->n_orphans; i++) {
+		free(v->orphans[i].name);
+		free(v->orphans[i].version);
+	}
+	free(v->orphans);
+}
+
+void block_table_done(struct block_table *t)
+{
+	for (size_t i = 0; i < t->n_views; i++)
+		view_done(&t->views[i]);
+	free(t->views);
+	for (size_t i = 0; i < t->n_claims; i++)
+		claim_done(&t->claims[i]);
+	for (size_t i = 0; i < t->n_loans; i++)
+		loan_done(&t->loans[i]);
+	for (size_t i = 0; i < t->n_objects; i++)
+		block_object_done(&t->objects[i]);
+	free(t->claims);
+	free(t->loans);
+	free(t->objects);
+	free(t->node);
+	*t = (struct block_table){0};
+}
+
+struct block_claim *block_claim_find(const struct block_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_claims; i++)
+		if (strcmp(t->claims[i].name, name) == 0)
+			return &t->claims[i];
+	return NULL;
+}
+
+struct block_loan *block_loan_find(const struct block_table *t, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < t->n_loans; i++)
+		if (ip_eq(&t->loans[i].ip, a))
+			return &t->loans[i];
+	return NULL;
+}
+
+struct block_object *block_object_find(const struct block_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_objects; i++)
+		if (strcmp(t->objects[i].name, name) == 0)
+			return &t->objects[i];
+	return NULL;
+}
+
+/* --- what changes --- */
+
+/* The place of the last one is filled: the order means nothing. */
+#define DROP(list, n, x) (*(x) = (list)[--(n)])
+
+void block_claim_put(struct block_table *t, const struct block_claim *c)
+{
+	struct block_claim *x = block_claim_find(t, c->name), n = *c;
+
+	n.name = xstrdup(c->name);
+	n.pool = xstrdup(c->pool);
+	n.uid = xstrdup(c->uid);
+	n.ceded = xcalloc(c->n_ceded + 1, sizeof(*n.ceded));
+	if (c->n_ceded)
+		memcpy(n.ceded, c->ceded, c->n_ceded * sizeof(*n.ceded));
+	if (x)
+		claim_done(x);
+	else
+		x = &VEC_PUSH(t->claims, t->n_claims);
+	*x = n;
+	if (n.state == CLAIM_GONE) {
+		claim_done(x);
+		DROP(t->claims, t->n_claims, x);
+	}
+}
+
+void block_loan_put(struct block_table *t, const struct block_loan *l)
+{
+	struct block_loan *x = block_loan_find(t, &l->ip), n = *l;
+
+	n.block = xstrdup(l->block);
+	n.pool = xstrdup(l->pool);
+	if (x)
+		loan_done(x);
+	else
+		x = &VEC_PUSH(t->loans, t->n_loans);
+	*x = n;
+	if (n.state == LOAN_GONE) {
+		loan_done(x);
+		DROP(t->loans, t->n_loans, x);
+	}
+}
+
+/* resourceVersions of one object grow (Kubernetes says so since 1.35; etcd always did). */
+static bool is_older(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+
+	return n != m ? n < m : strcmp(a, b) < 0;
+}
+
+void block_object_put(struct block_table *t, struct block_object *o)
+{
+	struct block_object *x = block_object_find(t, o->name);
+
+	if (x && strcmp(x->uid, o->uid) == 0 && is_older(o->version, x->version)) {
+		block_object_done(o);
+		return;
+	}
+	if (x)
+		block_object_done(x);
+	else
+		x = &VEC_PUSH(t->objects, t->n_objects);
+	*x = *o;
+	*o = (struct block_object){0};
+}
+
+void block_object_remove(struct block_table *t, const char *name)
+{
+	struct block_object *x = block_object_find(t, name);
+
+	if (!x)
+		return;
+	block_object_done(x);
+	DROP(t->objects, t->n_objects, x);
+}
+
+/* --- views --- */
+
+struct block_view *block_view_find(const struct block_table *t, const char *pool)
+{
+	for (size_t i = 0; i < t->n_views; i++)
+		if (strcmp(t->views[i].pool, pool) == 0)
+			return &t->views[i];
+	return NULL;
+}
+
+void block_view_stale(struct block_table *t, const char *pool)
+{
+	struct block_view *v = block_view_find(t, pool);
+
+	if (!v) {
+		v = &VEC_PUSH(t->views, t->n_views);
+		v->pool = xstrdup(pool);
+	}
+	v->stale = true;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const u128 *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void view_add(struct block_view *v, const struct block_object *o, const char *node)
+{
+	if (strcmp(o->node, node) == 0)
+		return;
+	if (!*o->node)
+		VEC_PUSH(v->orphans, v->n_orphans) =
+			(struct block_orphan){xstrdup(o->name), xstrdup(o->version), o->net};
+	VEC_PUSH(v->others, v->n_others) = xstrdup(o->name);
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (block_entry_free_for(&o->ceded[i], node))
+			VEC_PUSH(v->offers, v->n_offers) = (struct block_offer){
+				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
+}
+
+void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
+		    const struct block_object *v, size_t n, int64_t now_ms)
+{
+	struct block_view *x = block_view_find(t, pool),
+			  new = {.pool = xstrdup(pool), .at_ms = now_ms};
+
+	new.taken = xcalloc(n + 1, sizeof(*new.taken));
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(v[i].pool, pool) != 0 ||
+		    !block_index(c, &v[i].net.ip, &new.taken[new.n_taken]))
+			continue;
+		new.n_taken++;
+		view_add(&new, &v[i], t->node);
+	}
+	qsort(new.taken, new.n_taken, sizeof(*new.taken), by_index);
+	if (x) {
+		new.wished_ms = x->wished_ms;
+		view_done(x);
+	} else {
+		x = &VEC_PUSH(t->views, t->n_views);
+	}
+	*x = new;
+}
+
+/* --- entries --- */
+
+const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX])
+{
+	snprintf(ret, BLOCK_ENTRY_MAX, "%s/%s", node, token);
+	return ret;
+}
+
+const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (ip_eq(&o->ceded[i].ip, a))
+			return &o->ceded[i];
+	return NULL;
+}
+
+bool block_entry_free_for(const struct block_entry *x, const char *node)
+{
+	return !*x->to || (*x->to == '@' && strcmp(x->to + 1, node) == 0);
+}
+
+/* --- what may be handed out --- */
+
+bool block_agrees(const struct block_claim *c, const struct block_object *o, const char *node)
+{
+	return o && strcmp(c->uid, o->uid) == 0 && strcmp(o->node, node) == 0 &&
+	       strcmp(o->claim, c->token) == 0;
+}
+
+bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (ip_eq(&c->ceded[i], a))
+			return true;
+	return false;
+}
+
+static void take_away(struct ip_set *s, const struct ipaddr *a)
+{
+	const struct ip_range r = {*a, *a};
+
+	ip_set_subtract(s, &r);
+}
+
+static void add_claim(const struct block_claim *c, const struct block_object *o,
+		      const struct ip_set *usable, struct ip_set *ret)
+{
+	struct ip_set s = {.family = usable->family};
+
+	block_addresses(usable, &c->net, &s);
+	for (size_t i = 0; i < c->n_ceded; i++)
+		take_away(&s, &c->ceded[i]);
+	for (size_t i = 0; i < o->n_ceded; i++)
+		take_away(&s, &o->ceded[i].ip);
+	for (size_t i = 0; i < s.n; i++)
+		ip_set_add(ret, &s.v[i]);
+	ip_set_done(&s);
+}
+
+static bool loan_agrees(const struct block_table *t, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(t, l->block);
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	char ours[BLOCK_ENTRY_MAX];
+
+	return x && strcmp(x->to, block_entry_ours(t->node, l->token, ours)) == 0;
+}
+
+void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		struct ip_set *ret)
+{
+	ret->family = usable->family;
+	for (size_t i = 0; i < t->n_claims; i++) {
+		const struct block_claim *c = &t->claims[i];
+		const struct block_object *o = block_object_find(t, c->name);
+
+		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 &&
+		    block_agrees(c, o, t->node))
+			add_claim(c, o, usable, ret);
+	}
+	for (size_t i = 0; i < t->n_loans; i++) {
+		const struct block_loan *l = &t->loans[i];
+		const struct ip_range one = {l->ip, l->ip};
+
+		if (l->state == LOAN_HELD && strcmp(l->pool, pool) == 0 &&
+		    ip_set_has(usable, &l->ip) && loan_agrees(t, l))
+			ip_set_add(ret, &one);
+	}
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_BLOCK_TABLE_H
+#define UNIRAIL_IPAM_BLOCK_TABLE_H
+
+/*
+ * What a node knows of blocks: its own claims and loans as the log has them, and the objects as
+ * last seen in the API server. The two meet in block_mine(): what may be handed out now.
+ */
+
+#include "ipam/block.h"
+
+enum { BLOCK_TOKEN_MAX = 32 };
+
+/*
+ * An entry of an object's `ceded`: "" may be had by anyone, "@node" by that node, "node/token" is
+ * with that node, "?" was given up and nobody knows to whom (the object was lost and made anew).
+ */
+struct block_entry {
+	struct ipaddr ip;
+	char *to;
+};
+
+/* An entry of `wanted`: a node that found no free block and looks for so many addresses. */
+struct block_wish {
+	char *node;
+	uint32_t count;
+};
+
+/* The object's fields that count. */
+struct block_object {
+	char *name, *pool, *uid, *version; /* version: resourceVersion */
+	struct ipnet net;
+	char *node, *claim; /* node "": nobody's */
+	struct block_entry *ceded;
+	size_t n_ceded;
+	struct block_wish *wanted;
+	size_t n_wanted;
+};
+
+enum claim_state {
+	CLAIM_HELD,
+	CLAIM_LEAVING, /* on its way out: nothing of it is used ever again */
+	CLAIM_GONE,    /* for the log: off the table */
+};
+
+/* A block of ours, as the log has it. */
+struct block_claim {
+	char *name, *pool, *uid;
+	char token[BLOCK_TOKEN_MAX]; /* the object's `claim` */
+	struct ipnet net;
+	enum claim_state state;
+	struct ipaddr *ceded; /* given up, whether the object says so already or not */
+	size_t n_ceded;
+	bool absent; /* not logged: a fresh look found no object */
+};
+
+enum loan_state {
+	LOAN_ASKING, /* the request may be under way */
+	LOAN_HELD,
+	LOAN_RETURNING,
+	LOAN_GONE, /* for the log */
+};
+
+/* An address of somebody else's block. */
+struct block_loan {
+	char *block, *pool;
+	struct ipaddr ip;
+	char token[BLOCK_TOKEN_MAX];
+	enum loan_state state;
+};
+
+/* An address of others that a node may take. */
+struct block_offer {
+	char *block;
+	struct ipaddr ip;
+	char *to; /* the entry's text */
+};
+
+/* A block that is nobody's. */
+struct block_orphan {
+	char *name, *version;
+	struct ipnet net;
+};
+
+/* A pool's blocks as a list told them: where to claim, whom to ask. */
+struct block_view {
+	char *pool;
+	u128 *taken; /* sorted; those that are nobody's as well */
+	size_t n_taken;
+	struct block_orphan *orphans;
+	size_t n_orphans;
+	char **others; /* names of others' blocks */
+	size_t n_others;
+	struct block_offer *offers;
+	size_t n_offers;
+	int64_t at_ms;
+	bool stale;	   /* a claim or loan failed since */
+	int64_t wished_ms; /* when others were asked; 0: not yet */
+};
+
+struct block_table {
+	char *node;
+	struct block_claim *claims;
+	size_t n_claims;
+	struct block_loan *loans;
+	size_t n_loans;
+	struct block_object *objects; /* ours, and those that we have loans of */
+	size_t n_objects;
+	bool synced; /* the objects were listed: one that is not there is gone */
+	struct block_view *views;
+	size_t n_views;
+};
+
+void block_table_done(struct block_table *t);
+struct block_claim *block_claim_find(const struct block_table *t, const char *name);
+struct block_loan *block_loan_find(const struct block_table *t, const struct ipaddr *a);
+struct block_object *block_object_find(const struct block_table *t, const char *name);
+
+/* Takes over what the log says (strings are copied): another state of a claim or loan, or a new
+ * one; GONE takes it off the table. */
+void block_claim_put(struct block_table *t, const struct block_claim *c);
+void block_loan_put(struct block_table *t, const struct block_loan *l);
+/* The object's new shape, which is moved in; one of an older version is dropped. */
+void block_object_put(struct block_table *t, struct block_object *o);
+void block_object_remove(struct block_table *t, const char *name);
+/* NULL: never listed. */
+struct block_view *block_view_find(const struct block_table *t, const char *pool);
+/* What is known of the pool's blocks (or was guessed, without a view) turned out wrong. */
+void block_view_stale(struct block_table *t, const char *pool);
+/* From a list of the pool's blocks, which stay the caller's. */
+void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
+		    const struct block_object *v, size_t n, int64_t now_ms);
+void block_object_done(struct block_object *o);
+
+/* Texts of entries. */
+enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
+const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX]);
+const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
+/* Whether a node may take it now: "" or "@node". */
+bool block_entry_free_for(const struct block_entry *x, const char *node);
+
+/* Whether claim and object are of one mind: same UID, our node, our token. */
+bool block_agrees(const struct block_claim *c, const struct block_object *o, const char *node);
+bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a);
+
+/*
+ * Addresses of a pool that may be handed out now, onto ret: of claims that are held and agree with
+ * their object, but for what either says was given up; and loans that are held and that the object
+ * shows as ours.
+ */
+void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		struct ip_set *ret);
+
+#endif

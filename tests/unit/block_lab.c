@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block_lab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+uint64_t bl_seed;
+
+uint32_t bl_roll(uint32_t n)
+{
+	bl_seed ^= bl_seed << 13;
+	bl_seed ^= bl_seed >> 7;
+	bl_seed ^= bl_seed << 17;
+	return (uint32_t)(bl_seed >> 20) % n;
+}
+
+struct block_server bl_server;
+
+struct block_object *bl_find(const char *name)
+{
+	for (size_t i = 0; i < bl_server.n; i++)
+		if (strcmp(bl_server.v[i].name, name) == 0)
+			return &bl_server.v[i];
+	return NULL;
+}
+
+struct block_object bl_copy(const struct block_object *o)
+{
+	struct block_object c = {.name = xstrdup(o->name),
+				 .pool = xstrdup(o->pool),
+				 .uid = xstrdup(o->uid),
+				 .version = xstrdup(o->version),
+				 .net = o->net,
+				 .node = xstrdup(o->node),
+				 .claim = xstrdup(o->claim)};
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		VEC_PUSH(c.ceded, c.n_ceded) =
+			(struct block_entry){o->ceded[i].ip, xstrdup(o->ceded[i].to)};
+	for (size_t i = 0; i < o->n_wanted; i++)
+		VEC_PUSH(c.wanted, c.n_wanted) =
+			(struct block_wish){xstrdup(o->wanted[i].node), o->wanted[i].count};
+	return c;
+}
+
+static void set_text(char **s, const char *to)
+{
+	char *n = xstrdup(to);
+
+	free(*s);
+	*s = n;
+}
+
+static void touch(struct block_object *o)
+{
+	free(o->version);
+	o->version = xasprintf("%llu", (unsigned long long)++bl_server.version);
+}
+
+static struct block_entry *entry_of(struct block_object *o, const struct ipaddr *a)
+{
+	return (struct block_entry *)block_entry_find(o, a);
+}
+
+static void drop_entry(struct block_object *o, struct block_entry *x)
+{
+	free(x->to);
+	*x = o->ceded[--o->n_ceded];
+}
+
+static enum block_outcome do_create(int node, const struct block_op *op)
+{
+	struct block_object *o = bl_find(op->name);
+	char name[16];
+
+	if (o)
+		return BLOCK_REFUSED;
+	snprintf(name, sizeof(name), "node%d", node);
+	o = &VEC_PUSH(bl_server.v, bl_server.n);
+	*o = (struct block_object){.name = xstrdup(op->name),
+				   .pool = xstrdup(op->pool),
+				   .uid = xasprintf("uid-%llu",
+						    (unsigned long long)++bl_server.uids),
+				   .net = op->net,
+				   .node = xstrdup(name),
+				   .claim = xstrdup(op->token)};
+	for (size_t i = 0; i < op->n_ips; i++)
+		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){op->ips[i], xstrdup(op->to)};
+	touch(o);
+	return BLOCK_OK;
+}
+
+static enum block_outcome do_cede(struct block_object *o, const struct block_op *op)
+{
+	for (size_t i = 0; i < op->n_ips; i++)
+		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){op->ips[i], xstrdup(op->to)};
+	for (size_t i = 0; i < o->n_wanted; i++)
+		if (strcmp(o->wanted[i].node, op->wish_of) == 0) {
+			free(o->wanted[i].node);
+			o->wanted[i] = o->wanted[--o->n_wanted];
+			break;
+		}
+	return BLOCK_OK;
+}
+
+static enum block_outcome do_wish(struct block_object *o, int node, const struct block_op *op)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "node%d", node);
+	for (size_t i = 0; i < o->n_wanted; i++)
+		if (strcmp(o->wanted[i].node, name) == 0) {
+			o->wanted[i].count = op->count;
+			return BLOCK_OK;
+		}
+	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(name), op->count};
+	return BLOCK_OK;
+}
+
+static enum block_outcome do_entry(struct block_object *o, const struct block_op *op)
+{
+	struct block_entry *x = entry_of(o, &op->ip);
+
+	if (!x || strcmp(x->to, op->from) != 0)
+		return BLOCK_REFUSED;
+	if (op->kind == OP_BORROW)
+		set_text(&x->to, op->to);
+	else
+		drop_entry(o, x);
+	return BLOCK_OK;
+}
+
+static bool is_bound(enum block_op_kind k)
+{
+	return k == OP_TAKE_OVER || k == OP_DELETE || k == OP_DISOWN || k == OP_CEDE ||
+	       k == OP_TOUCH;
+}
+
+static enum block_outcome change(struct block_object *o, int node, const struct block_op *op)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "node%d", node);
+	switch (op->kind) {
+	case OP_TAKE_OVER:
+		if (*o->node)
+			return BLOCK_REFUSED;
+		set_text(&o->node, name);
+		set_text(&o->claim, op->token);
+		return BLOCK_OK;
+	case OP_DISOWN:
+		set_text(&o->node, "");
+		set_text(&o->claim, "");
+		return BLOCK_OK;
+	case OP_CEDE: return do_cede(o, op);
+	case OP_WISH: return do_wish(o, node, op);
+	case OP_UNCEDE:
+	case OP_BORROW:
+	case OP_RETURN: return do_entry(o, op);
+	default: return BLOCK_OK;
+	}
+}
+
+enum block_outcome bl_serve(int node, const struct block_op *op)
+{
+	struct block_object *o = bl_find(op->name);
+	enum block_outcome r;
+
+	if (op->kind == OP_CREATE)
+		return do_create(node, op);
+	if (!o)
+		return BLOCK_ABSENT;
+	if (op->kind == OP_READ)
+		return BLOCK_OK;
+	if (is_bound(op->kind) && strcmp(o->version, op->version) != 0)
+		return BLOCK_REFUSED;
+	if (op->kind == OP_DELETE) {
+		if (strcmp(o->uid, op->uid) != 0)
+			return BLOCK_REFUSED;
+		block_object_done(o);
+		*o = bl_server.v[--bl_server.n];
+		return BLOCK_OK;
+	}
+	r = change(o, node, op);
+	if (r == BLOCK_OK)
+		touch(o);
+	return r;
+}
+
+static struct block_op bl_copy_op(const struct block_op *op)
+{
+	struct block_op c = *op;
+
+	c.ips = xcalloc(op->n_ips + 1, sizeof(*c.ips));
+	if (op->n_ips)
+		memcpy(c.ips, op->ips, op->n_ips * sizeof(*c.ips));
+	return c;
+}
+
+void bl_arrive(void)
+{
+	size_t i = bl_roll((uint32_t)bl_server.n_late);
+	struct bl_late l = bl_server.late[i];
+
+	bl_server.late[i] = bl_server.late[--bl_server.n_late];
+	bl_serve(l.node, &l.op);
+	block_op_done(&l.op);
+}
+
+void bl_delay(int node, const struct block_op *op)
+{
+	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){node, bl_copy_op(op)};
+}
+
+void bl_clear(void)
+{
+	for (size_t i = 0; i < bl_server.n; i++)
+		block_object_done(&bl_server.v[i]);
+	for (size_t i = 0; i < bl_server.n_late; i++)
+		block_op_done(&bl_server.late[i].op);
+	free(bl_server.v);
+	free(bl_server.late);
+	bl_server = (struct block_server){0};
+}
