@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzers: tests/fuzz/fuzz_*.c are programs; any other .c beside them but replay.c is linked into all of those. With
-# FLAVOUR=fuzz libFuzzer is their main(), else replay.c, which runs the files of a folder.
+# Fuzzers: each tests/fuzz/fuzz_NAME.c is a program, with any NAME_*.c beside it and fuzz.c. With FLAVOUR=fuzz libFuzzer
+# is their main(), else replay.c, which runs the files of a folder.
 
 FUZZERS := $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
-FUZZ_COMMON := $(patsubst %.c,$(OBJ)/%.o,$(filter-out tests/fuzz/fuzz_% tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
+FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
 # T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
@@ -11,7 +11,7 @@ fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 .PHONY: fuzz fuzzers
 ## fuzz: run the fuzzers for RUNS=10000000 or SECONDS= each, one with T=json; finds go to build/fuzz
 fuzz:
-	+@MAKE='$(MAKE)' B='$(B)' RUNS='$(RUNS)' LIMIT='$(if $(filter command%,$(origin SECONDS)),$(SECONDS))' \
+	+@exec env MAKE='$(MAKE)' B='$(B)' RUNS='$(RUNS)' LIMIT='$(call fuzz_said,SECONDS)' \
 		tools/fuzz $(or $(call fuzz_said,T),$(FUZZERS))
 
 # Only builds; tools/fuzz and tools/check run them.
@@ -19,8 +19,13 @@ fuzzers: $(patsubst %,$(OBJ)/fuzz/%,$(or $(call fuzz_said,T),$(FUZZERS)))
 
 $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.c $(OBJ)/flags
 	$(call say,CC,$<) $(call compile,$<,,-Itests/fuzz)
-$(OBJ)/fuzz/%: $(OBJ)/tests/fuzz/fuzz_%.o $(FUZZ_COMMON) $(filter %.o,$(FUZZ_MAIN)) $(LIB)
+
+define fuzz_program
+$(OBJ)/fuzz/$(1): $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/fuzz_$(1).c tests/fuzz/$(1)_*.c tests/fuzz/fuzz.c)) \
+	$(filter %.o,$(FUZZ_MAIN)) $(LIB)
+endef
+$(foreach f,$(FUZZERS),$(eval $(call fuzz_program,$(f))))
+$(FUZZERS:%=$(OBJ)/fuzz/%):
 	$(call say,LD,$@) mkdir -p $(@D) && \
 		$(CC) $(CFLAGS) $(LDFLAGS) $(filter -%,$(FUZZ_MAIN)) $^ $(VENDOR_LIBS) $(into)
-.SECONDARY: $(FUZZERS:%=$(OBJ)/tests/fuzz/fuzz_%.o) $(FUZZ_COMMON) $(OBJ)/tests/fuzz/replay.o
--include $(FUZZERS:%=$(OBJ)/tests/fuzz/fuzz_%.o.d) $(FUZZ_COMMON:=.d) $(OBJ)/tests/fuzz/replay.o.d
+-include $(FUZZ_OBJS:=.d)
