@@ -12,7 +12,6 @@
 #include "kern/uapi_link.h"
 
 #include "base/cleanup.h"
-#include "fuzz.h"
 #include "kern/addr.h"
 #include "kern/link.h"
 #include "kern/nft_priv.h"
@@ -20,6 +19,7 @@
 #include "kern/packet.h"
 #include "kern/rdma.h"
 #include "kern/route.h"
+#include "netlink.h"
 
 struct nl_replay {
 	struct feed feed;
@@ -81,9 +81,9 @@ int nl_replay_finished(struct nl_wire *w, struct err *e)
 	return 0;
 }
 
-static bool ended(const char *s, size_t size)
+struct span netlink_bytes(void)
 {
-	return memchr(s, '\0', size) != NULL;
+	return (struct span){(const char *)input.p, input.n};
 }
 
 static int ask_links(struct nl_wire *w, struct err *e)
@@ -266,10 +266,15 @@ static int ask_transaction(struct nl_wire *w, struct err *e)
 	return change(w, true, e);
 }
 
-static int (*const asks[])(struct nl_wire *w, struct err *e) = {
-	ask_links,	  ask_link,   ask_addrs,       ask_neighs,    ask_routes,
-	ask_route,	  ask_rules,  ask_rdma,	       ask_rdma_mode, ask_nft,
-	ask_packet_links, ask_change, ask_transaction,
+/* Another question goes to the end: the corpus says which one by number. */
+static netlink_ask *const asks[] = {
+	ask_links,	  ask_link,	      ask_addrs,
+	ask_neighs,	  ask_routes,	      ask_route,
+	ask_rules,	  ask_rdma,	      ask_rdma_mode,
+	ask_nft,	  ask_packet_links,   ask_change,
+	ask_transaction,  netlink_vfs,	      netlink_vf,
+	netlink_devlink,  netlink_rdma_used,  netlink_rdma_counters,
+	netlink_altnames, netlink_rdma_event, netlink_uevent,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FUZZ_NETLINK_H
+#define UNIRAIL_TESTS_FUZZ_NETLINK_H
+
+/* What fuzz_netlink.c asks for, one function a question. */
+
+#include <string.h>
+
+#include "fuzz.h"
+#include "kern/nl.h"
+
+typedef int netlink_ask(struct nl_wire *w, struct err *e);
+
+/* netlink_devices.c */
+netlink_ask netlink_vfs, netlink_vf, netlink_devlink, netlink_rdma_used, netlink_rdma_counters,
+	netlink_altnames, netlink_rdma_event, netlink_uevent;
+
+/* The input behind its first byte, for what is no answer. */
+struct span netlink_bytes(void);
+
+static inline bool ended(const char *s, size_t size)
+{
+	return memchr(s, '\0', size) != NULL;
+}
+
+#endif
