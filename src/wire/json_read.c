@@ -165,6 +165,18 @@ static int read_mac(const struct json *v, struct mac *into, const char *place, s
 	return 0;
 }
 
+/* seen NULL: none. */
+static int check_required(const struct json_table *t, const bool *seen, const char *place,
+			  struct err *e)
+{
+	for (const struct json_field *f = t->fields; f->name; f++)
+		if (f->required && !(seen && seen[f - t->fields]))
+			return err_kind(e, ERR_CONF, -EINVAL, "%s is missing",
+					place_key(place, f->name).s);
+	return 0;
+}
+
+/* An element that is null is an object without keys, as in Go. */
 static int read_list(struct json_doc *d, const struct json_field *f, const struct json *v,
 		     struct json_list *into, const char *place, struct err *e)
 {
@@ -179,8 +191,12 @@ static int read_list(struct json_doc *d, const struct json_field *f, const struc
 	list = json_alloc(d, w.left, size);
 	*into = (struct json_list){list, w.left};
 	for (size_t i = 0; r == 0 && (at = json_walk_next(&w, NULL)); i++) {
-		if (json_kind(at) != JSON_NULL)
-			r = json_read(d, at, f->sub, list + i * size, place_index(place, i).s, e);
+		struct place where = place_index(place, i);
+
+		if (json_kind(at) == JSON_NULL)
+			r = check_required(f->sub, NULL, where.s, e);
+		else
+			r = json_read(d, at, f->sub, list + i * size, where.s, e);
 	}
 	return r;
 }
@@ -234,16 +250,6 @@ static int unknown_key(const struct json_table *t, const char *place, const char
 		return err_kind(e, ERR_CONF, -EINVAL, "%s is not a known key, did you mean '%s'?",
 				place, near);
 	return err_kind(e, ERR_CONF, -EINVAL, "%s is not a known key", place);
-}
-
-static int check_required(const struct json_table *t, const bool *seen, const char *place,
-			  struct err *e)
-{
-	for (const struct json_field *f = t->fields; f->name; f++)
-		if (f->required && !seen[f - t->fields])
-			return err_kind(e, ERR_CONF, -EINVAL, "%s is missing",
-					place_key(place, f->name).s);
-	return 0;
 }
 
 static size_t field_count(const struct json_table *t)

@@ -236,6 +236,7 @@ static void hostile(void **state)
 		{"[]", "result is an array, wants an object"},
 		{"{\"ips\":5}", "result.ips is 5, wants an array of objects"},
 		{"{\"ips\":[{}]}", "result.ips[0].address is missing"},
+		{"{\"ips\":[null]}", "result.ips[0].address is missing"},
 		{"{\"ips\":[{\"address\":\"10.0.0.1\"}]}",
 		 "result.ips[0].address is \"10.0.0.1\", wants an address and prefix length like "
 		 "10.0.0.0/24"},

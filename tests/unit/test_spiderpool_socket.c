@@ -435,6 +435,9 @@ static void test_original_fails(void **state)
 	server = al_serve_original(&lab, 200, "not JSON");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "spiderpool IP allocation error: answer is");
 	al_stop(server);
+	server = al_serve_original(&lab, 200, "{\"ips\":[null]}");
+	says("ADD", CONF("1.0.0", AT_SERVER), 1, "answer.ips[0].address is missing");
+	al_stop(server);
 	/* Its own errors are its GC's to mend, as its plugin has it. */
 	server = al_serve_original(&lab, 599, "");
 	is_quiet("DEL", CONF("1.0.0", AT_SERVER));
