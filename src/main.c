@@ -30,6 +30,12 @@ CNI(sbr)
 CNI(loopback)
 CNI(ifacer)
 
+/* One name, two callers: a runtime's words are in the environment, a person's are arguments. */
+static int run_rdma(int argc, char **argv)
+{
+	return getenv("CNI_COMMAND") || argc < 2 ? cni_run(&cni_rdma) : rdma_main(argc, argv);
+}
+
 #define PLUGIN (APPLET_CNI | APPLET_LINK)
 #define IPAM   (PLUGIN | APPLET_IPAM)
 
@@ -47,6 +53,10 @@ const struct applet applets[] = {
 	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,
 	 NULL},
 	{"sbr", "route a pod's packets by their source address", run_sbr, PLUGIN, NULL, NULL},
+	{"rdma", "move a NIC's RDMA device into the pod; and show RDMA devices", run_rdma, PLUGIN,
+	 rdma_cmds,
+	 "Two in one: the CNI plugin, when a container runtime calls it, and commands that show "
+	 "the RDMA devices of this network namespace."},
 	{"loopback", "set a pod's loopback up", run_loopback, PLUGIN, NULL, NULL},
 	{"ifacer", "make the node's VLAN interfaces and bonds that rails stand on", run_ifacer,
 	 PLUGIN, NULL, NULL},
@@ -66,8 +76,6 @@ const struct applet applets[] = {
 	 "side.\n\n"
 	 "Signals: HUP reads pools and settings anew (what is not valid stays as it was, and the log "
 	 "says so), TERM answers what has been asked and ends."},
-	{"rdma", "RDMA devices, and whether network namespaces share them", rdma_main, 0, rdma_cmds,
-	 NULL},
 	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,
 	 NULL},
 	{"install", "put the binary and its CNI links into a folder, or take them away",

@@ -121,9 +121,20 @@ static struct cni_attachment *valid_of(const struct aio *x, size_t i)
 struct collecting {
 	const struct aio *x;
 	const struct cni_attachment *valid;
+	const struct cni_call *call; /* the network's, with its list */
 };
 
-/* What works in process has nothing to collect. */
+static int gc_meta(const struct collecting *g, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct attach none = {.call = g->x->call, .netns = -1};
+	struct meta_call m = aio_meta_call(g->x, &none, i, p, false);
+
+	m.call = g->call;
+	m.network = g->call->name;
+	m.ifname = "";
+	return p->meta->gc ? p->meta->gc(&m, e) : 0;
+}
+
 static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
 {
 	const struct collecting *g = arg;
@@ -131,18 +142,19 @@ static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err
 
 	c.valid = g->valid;
 	c.n_valid = g->x->call->n_valid;
-	return p->meta ? 0 : chain_run(&c, "GC", e);
+	return p->meta ? gc_meta(g, i, p, e) : chain_run(&c, "GC", e);
 }
 
 static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
 {
 	auto_free struct cni_attachment *valid = valid_of(x, i);
-	struct collecting g = {x, valid};
 	struct cni_ipam_call ipam = aio_ipam_call(x, i);
 	struct cni_call call = *aio_call(x, i);
+	struct collecting g = {x, valid, &call};
 	int r;
 
 	call.valid = valid;
+	call.name = x->nets[i].name;
 	ipam.call = &call;
 	r = rail ? attach_gc(&call, rail, e) : 0;
 	if (r >= 0 && rail && ipam.conf)

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 
 static const struct cni_meta *const plugins[] = {&meta_tuning, &meta_sbr, &meta_loopback,
-						 &meta_ifacer};
+						 &meta_ifacer, &meta_rdma};
 
 const struct cni_meta *meta_find(const char *type)
 {
@@ -24,6 +24,7 @@ struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, cons
 		.call = a->call,
 		.doc = doc,
 		.conf = conf,
+		.network = a->call->name,
 		.ifname = ifname,
 		.version = a->call->version,
 		.has_prev = a->call->has_prev,
@@ -93,6 +94,14 @@ int meta_run_check(const struct cni_meta *p, struct cni_call *c, struct err *e)
 	int r = open_call(p, &a, c, false, &m, e);
 
 	return r < 0 ? r : p->check(&m, &c->prev, e);
+}
+
+int meta_run_gc(const struct cni_meta *p, struct cni_call *c, struct err *e)
+{
+	const struct attach none = {.call = c, .netns = -1};
+	struct meta_call m = meta_call_of(&none, c->doc, c->conf, "");
+
+	return p->gc ? p->gc(&m, e) : 0;
 }
 
 int meta_run_status(const struct cni_meta *p, struct cni_call *c, struct err *e)

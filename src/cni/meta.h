@@ -27,6 +27,7 @@ struct meta_call {
 	/* runtimeConfig as the runtime offers it: what conf.capabilities asks for counts. NULL: it
 	 * is in conf already, as in a process of its own. */
 	const struct json *runtime;
+	const char *network; /* the network's name; in an all-in-one not the call's */
 	const char *ifname;
 	enum cni_version version;
 	bool has_prev;
@@ -52,11 +53,14 @@ struct cni_meta {
 	/* Absent things are success, and a configuration that ADD would refuse is no obstacle. */
 	int (*del)(const struct meta_call *m, const struct cni_result *prev, struct err *e);
 	int (*check)(const struct meta_call *m, const struct cni_result *prev, struct err *e);
+	/* Takes back what was kept for attachments of m->network that are not among m->call->valid;
+	 * m->pod and m->host are NULL, m->ifname is "". NULL: nothing is kept. */
+	int (*gc)(const struct meta_call *m, struct err *e);
 	/* Whether an ADD could work; m->pod and m->host are NULL, m->ifname is "". */
 	int (*status)(const struct meta_call *m, struct err *e);
 };
 
-/* tuning, sbr, loopback, ifacer; NULL: none of ours. */
+/* tuning, sbr, loopback, ifacer, rdma; NULL: none of ours. */
 const struct cni_meta *meta_find(const char *type);
 /* In the namespaces that `a` has open, for its call. */
 struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
@@ -69,9 +73,10 @@ int meta_run_add(const struct cni_meta *p, struct cni_call *c, struct cni_result
 		 struct err *e);
 int meta_run_del(const struct cni_meta *p, struct cni_call *c, struct err *e);
 int meta_run_check(const struct cni_meta *p, struct cni_call *c, struct err *e);
+int meta_run_gc(const struct cni_meta *p, struct cni_call *c, struct err *e);
 int meta_run_status(const struct cni_meta *p, struct cni_call *c, struct err *e);
 
-extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer;
+extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer, meta_rdma;
 
 #define META_PLUGIN(word)                                                                          \
 	static int applet_add(struct cni_call *c, struct cni_result *out, struct err *e)           \
@@ -86,6 +91,10 @@ extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer;
 	{                                                                                          \
 		return meta_run_check(&meta_##word, c, e);                                         \
 	}                                                                                          \
+	static int applet_gc(struct cni_call *c, struct err *e)                                    \
+	{                                                                                          \
+		return meta_run_gc(&meta_##word, c, e);                                            \
+	}                                                                                          \
 	static int applet_status(struct cni_call *c, struct err *e)                                \
 	{                                                                                          \
 		return meta_run_status(&meta_##word, c, e);                                        \
@@ -97,6 +106,7 @@ extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer;
 		.add = applet_add,                                                                 \
 		.check = applet_check,                                                             \
 		.del = applet_del,                                                                 \
+		.gc = applet_gc,                                                                   \
 		.status = applet_status,                                                           \
 	};
 

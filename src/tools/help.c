@@ -97,13 +97,15 @@ void help_applet(const struct applet *a, struct buf *b)
 {
 	auto_free char *prog = xasprintf("unirail %s", a->name);
 
-	if (a->flags & APPLET_CNI)
+	if (a->flags & APPLET_CNI) {
 		help_plugin(a, b);
-	else if (applet_has_words(a))
+		buf_str(b, a->cmds ? "\n" : "");
+	}
+	if (applet_has_words(a))
 		opt_commands(a->cmds, prog, b);
 	else if (a->cmds)
 		opt_help(a->cmds, prog, b);
-	else
+	else if (!(a->flags & APPLET_CNI))
 		buf_printf(b, "usage: %s\n\n%s\n", prog, a->help);
 	if (a->about)
 		help_about(a->about, b);

@@ -113,6 +113,18 @@ static void usage(struct buf *b, const struct applet *a, const struct cmd *c)
 	roff_line(b, "", buf_span(&line).p, "\n");
 }
 
+static void commands(struct buf *b, const struct applet *a)
+{
+	buf_str(b, applet_has_words(a) ? ".SH COMMANDS\n" : ".SH OPTIONS\n");
+	for (const struct cmd *c = a->cmds; c && (c->name || c->help); c++) {
+		if (c->name) {
+			roff_line(b, ".SS ", c->name, "\n");
+			roff_line(b, "", c->help, "\n");
+		}
+		options(b, c);
+	}
+}
+
 static void tool_page(struct buf *b, const struct applet *a)
 {
 	buf_str(b, ".SH SYNOPSIS\n.nf\n");
@@ -123,14 +135,7 @@ static void tool_page(struct buf *b, const struct applet *a)
 		buf_str(b, ".SH DESCRIPTION\n");
 		paragraphs(b, a->about);
 	}
-	buf_str(b, applet_has_words(a) ? ".SH COMMANDS\n" : ".SH OPTIONS\n");
-	for (const struct cmd *c = a->cmds; c && (c->name || c->help); c++) {
-		if (c->name) {
-			roff_line(b, ".SS ", c->name, "\n");
-			roff_line(b, "", c->help, "\n");
-		}
-		options(b, c);
-	}
+	commands(b, a);
 	buf_str(b, ".SH EXIT STATUS\n0 done, 1 failed, 2 a mistake on the command line.\n");
 }
 
@@ -146,6 +151,8 @@ static void plugin_page(struct buf *b, const struct applet *a)
 	buf_str(b, ".SH OPTIONS\nWhen CNI_COMMAND is not set:\n"
 		   ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint help.\n"
 		   ".TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nPrint the version.\n");
+	if (a->cmds)
+		commands(b, a);
 }
 
 static void applet_page(struct buf *b, const struct applet *a)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vf_*.nl, ipoib.nl, devlink.nl, rdma_set.nl and rdma_res.nl beside this file: what Linux 6.12 answers on hosts with
+"""Writes vf_*.nl, ipoib.nl, devlink.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 answers on hosts with
 SR-IOV and InfiniBand that were not at hand. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
 drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
@@ -10,6 +10,7 @@ HERE = pathlib.Path(__file__).parent
 REQUEST, MULTI, ACK, DUMP, CREATE, EXCL, NESTED, CAPPED = 1, 2, 4, 0x300, 0x400, 0x200, 0x8000, 0x100
 NEWLINK, GETLINK, SETLINK = 16, 18, 19
 PF = 7
+PID = 31337
 
 
 def attr(kind, value):
@@ -161,6 +162,7 @@ t.write("devlink.nl")
 
 # ---- RDMA: changes, use and counters ----
 GET, SET, SYS_GET, SYS_SET, RES_GET, QP_GET, CHARDEV, STAT_GET = 1, 2, 6, 7, 9, 10, 15, 17
+CQ_GET, MR_GET, CTX_GET = 12, 13, 22
 
 
 def rdma(cmd, flags, *parts):
@@ -211,3 +213,25 @@ t.ask(rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "umad"), u32(3, 1)))
 t.answer(rdma(CHARDEV, 0, text(70, "umad5"), u64(72, 231 << 8 | 5)))
 refuse(t, rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "issm"), u32(3, 1)), -2)
 t.write("rdma_res.nl")
+
+t = Talk("rdma", "a device that stays in use, asked who uses it; then one that is let go of")
+find = rdma(GET, REQUEST | DUMP)
+for tries in (3, 2):
+    t.ask(find)
+    t.answer(rdma(GET, MULTI, u32(1, 5), text(2, "mlx5_5")))
+    t.answer(DONE)
+    for i in range(tries):
+        refuse(t, move, -16 if tries == 3 or i == 0 else 0)
+    if tries != 3:
+        continue
+    pid, core = u32(28, PID), text(29, "ib_core")
+    t.ask(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
+    t.answer(rdma(QP_GET, MULTI, u32(1, 5), nest(19, nest(20, u32(21, 1), core), nest(20, u32(21, 77), pid), nest(20, u32(21, 78), pid))))
+    t.answer(DONE)
+    t.ask(rdma(CQ_GET, REQUEST | DUMP, u32(1, 5)))
+    t.answer(rdma(CQ_GET, MULTI, u32(1, 5), nest(35, nest(36, text(29, "rpcrdma")), nest(36, pid))))
+    t.answer(DONE)
+    t.ask(rdma(MR_GET, REQUEST | DUMP, u32(1, 5)))
+    t.answer(DONE)
+    refuse(t, rdma(CTX_GET, REQUEST | DUMP, u32(1, 5)), -95)
+t.write("rdma_held.nl")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rdma plugin where there is no RDMA, or no right one: one clear line, nothing changed; DEL succeeds. What it does
+where there is some is in tests/vm/cases/rdma_plugin.sh."""
+import json
+import pathlib
+import subprocess
+
+import pytest
+from lab import BINARY
+from meta_lab import conf, metas, prev  # noqa: F401
+
+STATES = pathlib.Path("/var/lib/cni/rdma")
+IPS = [("172.16.1.20/24", None)]
+VF = "0000:3d:00.2"
+
+
+@pytest.fixture
+def call(lab, metas):  # noqa: F811
+    (metas / "rdma").exists() or (metas / "rdma").symlink_to(BINARY)
+    pod = lab.pod()
+
+    def run(verb, with_prev=True, **more):
+        c = conf("rdma", **more)
+        if with_prev:
+            c["prevResult"] = prev(pod, IPS)
+        return lab.cni(verb, c, pod, plugins=metas)
+
+    before = sorted(STATES.glob("*"))
+    yield run
+    assert sorted(STATES.glob("*")) == before
+
+
+def refused(c, code, words):
+    assert c.status == 1, c
+    assert c.json["code"] == code, c
+    assert words in c.json["msg"], c
+
+
+def has_rdma():
+    return json.loads(subprocess.run([BINARY, "rdma", "mode", "-o", "json"], capture_output=True,
+                                     check=True).stdout)["supported"]
+
+
+def test_only_in_a_chain(call):
+    refused(call("ADD", with_prev=False, deviceID=VF), 7, "RDMA-CNI is expected to be called as part of a plugin chain")
+
+
+def test_debug_is_a_bool(call):
+    refused(call("ADD", deviceID=VF, args={"cni": {"debug": "yes"}}), 7, "conf.args.cni.debug")
+
+
+def test_without_rdma(call):
+    assert not has_rdma(), "this test is for a kernel without RDMA; with it the VM's case says more"
+    refused(call("ADD", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
+    refused(call("CHECK", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
+    refused(call("STATUS", version="1.1.0"), 50, "failed to get RDMA subsystem namespace awareness mode: ")
+
+
+@pytest.mark.parametrize("more", [{"deviceID": VF}, {}, {"deviceID": "../x"}, {"deviceID": 7},
+                                  {"args": {"cni": {"debug": 7}}}])
+def test_del_without_anything(call, more):
+    c = call("DEL", **more)
+    assert c.status == 0 and c.out == "", c
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"sandboxRdmaDevName": "a/b"}'])
+def test_del_with_a_broken_state(lab, metas, text):  # noqa: F811
+    (metas / "rdma").symlink_to(BINARY)
+    pod = lab.pod()
+    STATES.mkdir(parents=True, exist_ok=True)
+    state = STATES / f"net-{pod.id}-net1"
+    state.write_text(text)
+    try:
+        c = lab.cni("DEL", conf("rdma", deviceID=VF), pod, plugins=metas)
+        assert c.status == 0, c
+        assert not state.exists()
+    finally:
+        state.unlink(missing_ok=True)

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rdma plugin: which device, whether the host can move it, who holds it, and what is kept. */
+#include "host_lab.h"
+#include "meta_lab.h"
+
+#include <errno.h>
+
+#include "cni/rdma_plugin.h"
+
+#define PF    "0000:3d:00.0"
+#define VF    "0000:3d:00.2"
+#define BELOW "/sys/devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0/0000:3c:04.0/" VF
+#define ID    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define LEGACY                                                                                     \
+	"{\"version\":\"1.0\",\"deviceID\":\"" VF "\",\"sandboxRdmaDevName\":\"mlx5_2\","          \
+	"\"containerRdmaDevName\":\"mlx5_2\""
+
+#define HAS(part)                                                                                  \
+	do {                                                                                       \
+		if (!strstr(e.text, part))                                                         \
+			fail_msg("'%s' is not in '%s'", part, e.text);                             \
+	} while (0)
+
+/* --- the state file --- */
+
+static const struct rdma_state original = {.device = VF, .home = "mlx5_2", .in_pod = "mlx5_2"};
+
+static void expect_bytes(const struct rdma_state *s, const char *want)
+{
+	auto_buf struct buf b;
+	struct rdma_state back;
+
+	buf_init(&b, 4096);
+	rdma_state_print(s, &b);
+	assert_string_equal(buf_span(&b).p, want);
+	OK(rdma_state_parse(buf_span(&b), &back, &e));
+	assert_memory_equal(&back, s, sizeof(back));
+}
+
+static void state_bytes(void **state)
+{
+	struct rdma_state ours = original;
+
+	(void)state;
+	expect_bytes(&original, LEGACY "}");
+	strcpy(ours.network, "rail0");
+	strcpy(ours.container, "c1");
+	strcpy(ours.ifname, "net1");
+	strcpy(ours.netns, "/run/netns/x");
+	expect_bytes(&ours,
+		     LEGACY ",\"network\":\"rail0\",\"containerID\":\"c1\",\"ifname\":\"net1\","
+			    "\"netns\":\"/run/netns/x\"}");
+}
+
+static void state_of_others(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"null",
+		"[]",
+		"{}",
+		"{\"sandboxRdmaDevName\":\"a/b\"}",
+		"{\"sandboxRdmaDevName\":7}",
+		LEGACY,
+	};
+	struct rdma_state s;
+
+	(void)state;
+	OK(rdma_state_parse(span_of("{\"sandboxrdmadevname\":\"m\",\"later\":[1]}"), &s, &e));
+	assert_string_equal(s.home, "m");
+	assert_string_equal(s.in_pod, "m");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_int_equal(rdma_state_parse(span_of(bad[i]), &s, &e), -EINVAL);
+}
+
+static bool stale(const char *network, const char *name, const char *of, const char *container)
+{
+	struct cni_attachment valid[] = {{"c1", "net1"}, {ID, "net1"}};
+	struct cni_call c = {.name = network, .valid = valid, .n_valid = 2};
+	struct rdma_state s = original;
+
+	strcpy(s.network, of);
+	strcpy(s.container, container);
+	strcpy(s.ifname, "net1");
+	return rdma_state_is_stale(&c, name, &s);
+}
+
+/* Networks "a" and "a-b", and a container id that begins with "b-": a name alone does not tell. */
+static void whose_state(void **state)
+{
+	(void)state;
+	assert_true(stale("a", "a-c2-net1", "a", "c2"));
+	assert_false(stale("a", "a-c1-net1", "a", "c1"));
+	assert_false(stale("a", "a-b-c2-net1", "a-b", "c2"));
+	assert_false(stale("a", "a-" ID "-net1", "", ""));
+	assert_true(stale("a", "a-" ID "-net2", "", ""));
+	assert_false(stale("a", "a-b-" ID "-net2", "", ""));
+	assert_true(stale("a-b", "a-b-" ID "-net2", "", ""));
+	assert_false(stale("a", "a-c2-net1", "", ""));
+	assert_false(stale("a", "ab", "", ""));
+	assert_false(stale("a", "a-" ID "-", "", ""));
+}
+
+static void state_in_files(void **state)
+{
+	auto_free char *path = rdma_state_path("rail0", "c1", "net1");
+	struct rdma_state s;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	assert_string_equal(path, "/var/lib/cni/rdma/rail0-c1-net1");
+	assert_int_equal(rdma_state_load(&h.root, path, &s, &e), -ENOENT);
+	OK(rdma_state_save(&h.root, path, &original, &e));
+	OK(rdma_state_load(&h.root, path, &s, &e));
+	assert_memory_equal(&s, &original, sizeof(s));
+	host_write(&h, path, "{");
+	assert_int_equal(rdma_state_load(&h.root, path, &s, &e), -EINVAL);
+	HAS("read '/var/lib/cni/rdma/rail0-c1-net1': ");
+	host_remove(&h);
+}
+
+/* --- which device --- */
+
+static void find(void **state)
+{
+	char name[RDMA_NAME_MAX];
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	OK(rdma_move_find(&h.root, VF, name, &e));
+	assert_string_equal(name, "mlx5_2");
+	FAILS(rdma_move_find(&h.root, "0000:ff:00.0", name, &e), -ENODEV,
+	      "failed to get RDMA device for device ID 0000:ff:00.0: "
+	      "/sys/bus/pci/devices/0000:ff:00.0 is not there (a PCI address or an auxiliary device "
+	      "of this node is wanted)");
+	host_write(&h, BELOW "/infiniband/mlx5_x/ports/1/link_layer", "Ethernet");
+	FAILS(rdma_move_find(&h.root, VF, name, &e), -EEXIST,
+	      "discovered more than one RDMA device [mlx5_2 mlx5_x] for device ID " VF
+	      ". Unsupported state");
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	host_remove(&h);
+}
+
+/* In a pod: the device's own folder is empty, its verbs device knows the name. */
+static void find_elsewhere(void **state)
+{
+	char name[RDMA_NAME_MAX], command[256];
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	snprintf(command, sizeof(command), "rm -r %s" BELOW "/infiniband", h.dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(rdma_move_find(&h.root, VF, name, &e), -EBUSY);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	HAS("'mlx5_2' is in another network namespace");
+	host_write(&h, "/sys/class/infiniband_verbs/uverbs2/ibdev", "renamed");
+	assert_true(rdma_move_name(&h.root, VF, name));
+	assert_string_equal(name, "renamed");
+	snprintf(command, sizeof(command), "rm -r %s" BELOW "/infiniband_verbs", h.dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(rdma_move_find(&h.root, VF, name, &e), -ENODEV);
+	HAS("no RDMA devices found (is the device's driver bound");
+	host_remove(&h);
+}
+
+static void expect_device(const char *conf, const char *want)
+{
+	char device[PCI_NAME_MAX];
+	struct meta_lab l;
+
+	meta_open(&l, false, conf);
+	OK(rdma_conf_device(&l.m, device, &e));
+	assert_string_equal(device, want);
+	meta_close(&l);
+}
+
+static void refuse_device(const char *conf, const char *part)
+{
+	char device[PCI_NAME_MAX];
+	struct meta_lab l;
+
+	meta_open(&l, false, conf);
+	assert_int_equal(rdma_conf_device(&l.m, device, &e), -EINVAL);
+	assert_int_equal(e.kind, ERR_CONF);
+	HAS(part);
+	meta_close(&l);
+}
+
+static void device_of_conf(void **state)
+{
+	(void)state;
+	expect_device("{'deviceID': '0000:3D:00.2'}", VF);
+	expect_device("{'DeviceID': 'mlx5_core.sf.4'}", "mlx5_core.sf.4");
+	expect_device("{'runtimeConfig': {'deviceID': '" VF "'}}", VF);
+	expect_device("{'deviceID': null}", "");
+	expect_device("{'deviceID': ''}", "");
+	refuse_device("{'deviceID': '../../x'}", "conf.deviceID is '../../x', wants a PCI address");
+	refuse_device("{'deviceID': '..'}", "wants a PCI address");
+	refuse_device("{'deviceID': 7}", "conf.deviceID");
+}
+
+static void device_of_prev(void **state)
+{
+	char device[PCI_NAME_MAX];
+	struct cni_result prev;
+	struct meta_lab l;
+
+	(void)state;
+	meta_open(&l, false, "{}");
+	meta_prev(&prev, NULL, 0);
+	prev.ifaces[0].pci_id = xstrdup(VF);
+	OK(rdma_device(&l.m, &prev, device, &e));
+	assert_string_equal(device, VF);
+	free(prev.ifaces[0].pci_id);
+	free(prev.ifaces[0].mac);
+	prev.ifaces[0].pci_id = prev.ifaces[0].mac = NULL;
+	assert_int_equal(rdma_device(&l.m, &prev, device, &e), -EINVAL);
+	HAS("\"DeviceID\" network configuration attribute is required for rdma CNI");
+	cni_result_done(&prev);
+	assert_int_equal(rdma_device(&l.m, &prev, device, &e), -EINVAL);
+	meta_close(&l);
+}
+
+/* The only one, or the pod's of that name; never one of two strangers. */
+static void iface_of_prev(void **state)
+{
+	struct cni_result prev;
+
+	(void)state;
+	meta_prev(&prev, NULL, 0);
+	assert_ptr_equal(rdma_device_iface(&prev, "other"), &prev.ifaces[0]);
+	cni_result_iface(&prev, "veth1", "0a:00:00:00:00:09", "");
+	assert_ptr_equal(rdma_device_iface(&prev, "net1"), &prev.ifaces[0]);
+	assert_null(rdma_device_iface(&prev, "other"));
+	cni_result_done(&prev);
+}
+
+/* --- the mode --- */
+
+static void modes(void **state)
+{
+	(void)state;
+	OK(rdma_move_mode_fits(RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_EXCLUSIVE, "x", &e));
+	FAILS(rdma_move_mode_fits(RDMA_NETNS_SHARED, RDMA_NETNS_EXCLUSIVE, "conf.rdmaIsolation",
+				  &e),
+	      -EINVAL,
+	      "RDMA subsystem namespace awareness mode is set to shared, expecting it to be set to "
+	      "exclusive, invalid system configurations (conf.rdmaIsolation needs it; set it at boot "
+	      "'options ib_core netns_mode=0' in /etc/modprobe.d, or `rdma system set netns "
+	      "exclusive` while the host has no other network namespace)");
+	assert_int_equal(rdma_move_mode_fits(RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED, "x", &e),
+			 -EINVAL);
+	HAS("netns_mode=1");
+	HAS("rdma system set netns shared");
+}
+
+/* --- EBUSY --- */
+
+enum { NS = 33, PAUSES = 70 /* 20 + 40, and no third of 80 ms */ };
+
+static void held(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("rdma_held.nl");
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	host_write(&h, "/proc/31337/comm", "ib_write_bw");
+	FAILS(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e), -EBUSY,
+	      "move RDMA device 'mlx5_5' to a network namespace: EBUSY for 70 ms: it is used by "
+	      "ib_write_bw (pid 31337: 2 QPs, 1 CQ), module rpcrdma (1 CQ), who must let go of it "
+	      "first");
+	assert_int_equal(e.kind, ERR_AGAIN);
+	OK(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e));
+	OK(nl_replay_finished(w, &e));
+	host_remove(&h);
+}
+
+static void holders(void **state)
+{
+	static const struct rdma_holder list[] = {
+		{.pid = 7, .qps = 1, .mrs = 2},
+		{.contexts = 1},
+	};
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 1024);
+	rdma_holders_text(list, 2, &b);
+	assert_string_equal(buf_span(&b).p, "a process (pid 7: 1 QP, 2 MRs), a process of another "
+					    "PID namespace (1 context)");
+}
+
+/* --- verbs that change nothing --- */
+
+static void chained_only(void **state)
+{
+	struct cni_result prev = {0};
+	struct meta_lab l;
+
+	(void)state;
+	meta_open(&l, false, "{'deviceID': '" VF "'}");
+	l.m.has_prev = false;
+	assert_int_equal(meta_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	HAS("RDMA-CNI is expected to be called as part of a plugin chain");
+	assert_int_equal(e.kind, ERR_CONF);
+	meta_close(&l);
+}
+
+static void debug(void **state)
+{
+	struct cni_result prev = {0};
+	struct meta_lab l;
+
+	(void)state;
+	meta_open(&l, false, "{'args': {'cni': {'debug': 'yes'}}}");
+	assert_int_equal(meta_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	HAS("conf.args.cni.debug");
+	meta_close(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(state_bytes),	  cmocka_unit_test(state_of_others),
+		cmocka_unit_test(whose_state),	  cmocka_unit_test(state_in_files),
+		cmocka_unit_test(find),		  cmocka_unit_test(find_elsewhere),
+		cmocka_unit_test(device_of_conf), cmocka_unit_test(device_of_prev),
+		cmocka_unit_test(iface_of_prev),  cmocka_unit_test(modes),
+		cmocka_unit_test(held),		  cmocka_unit_test(holders),
+		cmocka_unit_test(chained_only),	  cmocka_unit_test(debug),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The rdma plugin: a virtual function's RDMA device goes into the pod and comes home, whatever happened in between.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+state_dir=/var/lib/cni/rdma
+rdma system set netns exclusive
+insmod /lib/fakeib.ko roce=1
+pf=$(nth_igb 1)
+echo 1 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
+vf=$(basename "$(readlink -f "/sys/bus/pci/devices/$pf/virtfn0")")
+has_rdma() {
+	[ -n "$(ls "/sys/bus/pci/devices/$vf/infiniband" 2>/dev/null)" ]
+}
+until_true has_rdma
+dev=$(ls "/sys/bus/pci/devices/$vf/infiniband")
+echo "PF $pf, VF $vf, RDMA device $dev"
+
+# where NS: RDMA devices of a namespace ("" the node)
+where() {
+	${1:+ip netns exec "$1"} rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")'
+}
+
+all=$(where "")
+home() {
+	[ "$(where "")" = "$all" ]
+}
+is_over() {
+	same "devices on the node" "$(where "")" "$all"
+	same "states" "$(ls $state_dir)" ""
+}
+
+# conf JSON: the rdma plugin's, behind a plugin that made net1
+conf() {
+	jq -nc --argjson more "$1" '{cniVersion: "1.0.0", name: "net", type: "rdma", prevResult: {cniVersion: "1.0.0",
+		interfaces: [{name: "net1", sandbox: "/run/netns/pod", mac: "02:00:00:00:00:77"}]}} + $more'
+}
+
+# gone COMMAND CONF: with an empty CNI_NETNS
+gone() {
+	printf '%s' "$2" | env CNI_COMMAND="$1" CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS="" CNI_IFNAME=net1 \
+		CNI_PATH=/plugins /plugins/rdma || fail "$1 without a namespace"
+}
+
+ip netns add pod
+plain=$(conf '{"deviceID": "'"$vf"'"}')
+echo "--- in and home"
+add rdma pod net1 "$plain"
+same "the result" "$(echo "$result" | jq -c '.interfaces | map(.name)')" '["net1"]'
+same "in the pod" "$(where pod)" "$dev"
+echo "$(where "") " | grep -qv "$dev " || fail "$dev is still on the node"
+cat $state_dir/*
+same "the state" "$(jq -c '[.version, .deviceID, .sandboxRdmaDevName, .containerRdmaDevName]' $state_dir/net-vm-pod-0123456789ab-net1)" \
+	'["1.0","'"$vf"'","'"$dev"'","'"$dev"'"]'
+same "its mode" "$(stat -c %a $state_dir/net-vm-pod-0123456789ab-net1)" 600
+check rdma pod net1 "$plain"
+! cni ADD rdma pod net2 "$plain" || fail "a device was given twice"
+cni ADD rdma pod net2 "$plain" | grep -q "'$dev' is in another network namespace" || fail "not told who has it"
+delete rdma pod net1 "$plain"
+is_over
+delete rdma pod net1 "$plain"
+! cni CHECK rdma pod net1 "$plain" || fail "CHECK does not see that the device is not there"
+
+echo "--- renamed in the pod"
+add rdma pod net1 "$plain"
+ip netns exec pod rdma dev set "$dev" name inside
+check rdma pod net1 "$plain"
+delete rdma pod net1 "$plain"
+is_over
+
+echo "--- the namespace goes first"
+add rdma pod net1 "$plain"
+ip netns exec pod rdma dev set "$dev" name inside
+ip netns del pod
+delete rdma pod net1 "$plain"
+is_over
+ip netns add pod
+
+echo "--- the runtime does not know the namespace any more"
+add rdma pod net1 "$plain"
+gone DEL "$plain"
+is_over
+same "in the pod" "$(where pod)" ""
+
+echo "--- without a state, by the device and by nothing"
+add rdma pod net1 "$plain"
+rm $state_dir/*
+delete rdma pod net1 "$plain"
+is_over
+add host-device pod net1 '{"cniVersion": "1.0.0", "name": "net", "type": "host-device", "pciBusID": "'"$vf"'"}'
+add rdma pod net1 "$plain"
+rm $state_dir/*
+delete rdma pod net1 "$(conf '{}')"
+is_over
+cni DEL host-device pod net1 '{"cniVersion": "1.0.0", "name": "net", "type": "host-device", "pciBusID": "'"$vf"'"}'
+
+echo "--- a pod of the original"
+add rdma pod net1 "$plain"
+printf '{"version":"1.0","deviceID":"%s","sandboxRdmaDevName":"%s","containerRdmaDevName":"%s"}' "$vf" "$dev" "$dev" \
+	>$state_dir/net-vm-pod-0123456789ab-net1
+delete rdma pod net1 "$plain"
+is_over
+
+echo "--- by the administrative MAC"
+pf_nic=$(ls "/sys/bus/pci/devices/$pf/net")
+ip link set "$pf_nic" vf 0 mac 02:00:00:00:00:77
+add rdma pod net1 "$(conf '{}')"
+same "in the pod" "$(where pod)" "$dev"
+delete rdma pod net1 "$(conf '{}')"
+is_over
+other=$(conf '{}' | sed 's/:77"/:78"/')
+cni ADD rdma pod net1 "$other" | grep -q 'could not find VF PCI device' || fail "a MAC of nobody"
+is_over
+
+echo "--- GC"
+add rdma pod net1 "$plain"
+valid='{"cniVersion": "1.1.0", "name": "net", "type": "rdma", "deviceID": "'"$vf"'", "cni.dev/valid-attachments": '
+printf '%s' "${valid}[{\"containerID\": \"vm-pod-0123456789ab\", \"ifname\": \"net1\"}]}" |
+	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/rdma
+same "in the pod" "$(where pod)" "$dev"
+printf '%s' "${valid}[]}" | env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/rdma
+is_over
+
+echo "--- the state is there, and the device was not moved"
+add rdma pod net1 "$plain"
+cp $state_dir/net-vm-pod-0123456789ab-net1 /tmp/state
+delete rdma pod net1 "$plain"
+mv /tmp/state $state_dir/net-vm-pod-0123456789ab-net1
+delete rdma pod net1 "$plain"
+is_over
+
+echo "--- killed between the state and the move, or in it"
+printf '%s' "$plain" >/tmp/conf
+for _ in 1 2 3; do
+	env CNI_COMMAND=ADD CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS=/run/netns/pod CNI_IFNAME=net1 \
+		CNI_PATH=/plugins /plugins/rdma </tmp/conf >/dev/null &
+	while [ ! -e $state_dir/net-vm-pod-0123456789ab-net1 ]; do :; done
+	kill -9 $!
+	wait $! || true
+	echo "killed: node '$(where "")', pod '$(where pod)', state '$(ls $state_dir)'"
+	delete rdma pod net1 "$plain"
+	until_true home
+	is_over
+done
+
+echo "--- in one process, and a later plugin that fails"
+one() {
+	jq -nc --arg vf "$vf" --argjson last "$1" '{cniVersion: "1.0.0", name: "rails", type: "unirail-cni", networks: [
+		{name: "rail0", ifname: "net1", plugins: ([{type: "host-device", pciBusID: $vf,
+		ipam: {type: "static", addresses: [{address: "172.16.1.20/24"}]}}, {type: "rdma", deviceID: $vf}] + $last)}]}'
+}
+add unirail-cni pod net1 "$(one '[]')"
+same "in the pod" "$(where pod)" "$dev"
+same "states" "$(ls $state_dir)" rail0-vm-pod-0123456789ab-net1
+ip netns exec pod rdma -j link
+check unirail-cni pod net1 "$(one '[]')"
+delete unirail-cni pod net1 "$(one '[]')"
+is_over
+same "links of the pod" "$(links pod)" lo
+! cni ADD unirail-cni pod net1 "$(one '[{"type": "tuning", "mtu": 99999}]')" || fail "a bad MTU was taken"
+is_over
+
+echo "--- status and bad input"
+status() {
+	printf '%s' "$1" | env CNI_COMMAND=STATUS CNI_PATH=/plugins /plugins/rdma
+}
+status '{"cniVersion": "1.1.0", "name": "net", "type": "rdma"}' || fail "STATUS"
+twice=$(ls "/sys/bus/pci/devices/$vf/net")
+rdma link add second type fakeib netdev "$twice"
+cni ADD rdma pod net1 "$plain" | grep -q 'more than one RDMA device \['"$dev"' second\]' || fail "two devices"
+rdma link del second
+virtio=$(basename "$(readlink -f /sys/class/net/eth0/device/..)")
+cni ADD rdma pod net1 "$(conf '{"deviceID": "'"$virtio"'"}')" | grep -q 'no RDMA devices found' || fail "no device"
+cni ADD rdma pod net1 "$(conf '{"deviceID": "0000:ff:1f.7"}')" | grep -q 'is not there' || fail "no function"
+is_over
+ip netns del pod
+gone_ns() {
+	rdma system set netns shared
+}
+until_true gone_ns
+ip netns add pod
+! status '{"cniVersion": "1.1.0", "name": "net", "type": "rdma"}' || fail "STATUS in shared mode"
+cni ADD rdma pod net1 "$plain" | grep -q 'rdma system set netns exclusive' || fail "shared mode"
+delete rdma pod net1 "$plain"
+same "states" "$(ls $state_dir)" ""
+ip netns del pod
+rmmod fakeib
+echo 0 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
