@@ -23,7 +23,8 @@
  *			`ifname`: by default CNI_IFNAME for the first, net<i> for the i-th (from 1).
  *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
  *	coordinator	for each network of ours that has none of its own
- *	timeoutMs	total limit of conflict and gateway detection; default: the IPAM's
+ *	timeoutMs	total limit of conflict and gateway detection, from carrier on; default: the
+ *			IPAM's (detect.total_ms; detect.carrier_ms is for what comes before)
  *	multusCniDir	where Multus kept its state (its cniDir); default /var/lib/cni/multus, "":
  *			nowhere. A DEL of a container that has a file there deletes what Multus
  *			attached (multus_del.h), so a node can change over with its pods running.

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/loop.h"
 #include "cni/attach_private.h"
 
 enum { ROUNDS = 3 };
@@ -65,7 +64,7 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 static struct probe_limits limits_of(const struct attach *a)
 {
 	struct probe_limits l = PROBE_LIMITS_INIT;
-	int total = 0;
+	int total = 0, carrier = 0;
 
 	for (size_t i = 0; i < a->n_rails; i++) {
 		const struct cni_ipam_flags *f = &a->rails[i].flags;
@@ -75,7 +74,9 @@ static struct probe_limits limits_of(const struct attach *a)
 		l.tries = f->tries > 0 ? f->tries : l.tries;
 		l.interval_ms = f->interval_ms > 0 ? f->interval_ms : l.interval_ms;
 		total = f->total_ms > total ? f->total_ms : total;
+		carrier = f->carrier_ms > carrier ? f->carrier_ms : carrier;
 	}
+	l.carrier_ms = carrier > 0 ? carrier : l.carrier_ms;
 	if (a->detect_ms > 0)
 		l.total_ms = a->detect_ms;
 	else if (total > 0)
@@ -181,7 +182,7 @@ static int ask_rails_again(struct attach *a, const struct round *round, bool las
 }
 
 /* 1: nothing is left to ask; 0: some rails have new addresses. */
-static int one_round(struct attach *a, const struct probe_limits *l, bool last, struct err *e)
+static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *e)
 {
 	__attribute__((cleanup(round_done))) struct round round = {0};
 	int r;
@@ -191,14 +192,14 @@ static int one_round(struct attach *a, const struct probe_limits *l, bool last, 
 			add_probes(&round, &a->rails[i], i);
 	if (!round.n)
 		return 1;
-	r = probe_run(a->netns, round.p, round.n, l, e);
+	r = probe_round(rounds, a->netns, round.p, round.n, e);
 	if (r >= 0)
 		r = judge(a, &round, e);
 	if (r != 0)
 		return r < 0 ? r : 1;
 	/* Even when we give up: the next pod shall not get the same address. */
 	r = give_up_addresses(a, &round, e);
-	return r < 0 ? r : ask_rails_again(a, &round, last, e);
+	return r < 0 ? r : ask_rails_again(a, &round, !probe_round_left(rounds), e);
 }
 
 static int bring_up(struct attach *a, struct err *e)
@@ -219,8 +220,7 @@ static int bring_up(struct attach *a, struct err *e)
 
 int attach_detect(struct attach *a, struct err *e)
 {
-	struct probe_limits l = limits_of(a);
-	int64_t end = now_mono_ms() + l.total_ms, left;
+	struct probe_rounds rounds = {.limits = limits_of(a), .left = ROUNDS};
 	bool any = false;
 	int r;
 
@@ -229,15 +229,9 @@ int attach_detect(struct attach *a, struct err *e)
 	if (!any)
 		return 0;
 	r = bring_up(a, e);
-	for (int i = 1; r >= 0 && i <= ROUNDS; i++) {
-		/* A round needs its probes' time, or it would find nothing and call it quiet. */
-		left = end - now_mono_ms();
-		l.total_ms = left > 0 ? (int)left : 1;
-		r = one_round(a, &l, i == ROUNDS || left < 2 * l.tries * l.interval_ms, e);
-		if (r > 0)
-			return 0;
-	}
-	return r;
+	while (r == 0)
+		r = one_round(a, &rounds, e);
+	return r < 0 ? r : 0;
 }
 
 /*

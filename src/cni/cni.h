@@ -72,8 +72,8 @@ void cni_error_print(const struct err *e, struct buf *b);
 /* --- IPAM: in process where we have the type, else `<type>` executed from CNI_PATH --- */
 
 struct cni_ipam_flags {
-	bool conflict_detection, gateway_detection; /* asked for by the IPAM */
-	int tries, interval_ms, total_ms;
+	bool conflict_detection, gateway_detection;   /* asked for by the IPAM */
+	int tries, interval_ms, total_ms, carrier_ms; /* 0: as struct probe_limits has it */
 };
 
 /* One rail's IPAM call. `conf` is the main plugin's whole netconf (it holds "ipam"). */

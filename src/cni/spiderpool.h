@@ -27,7 +27,8 @@
  *	sticky                   keep the address for (namespace, pod, interface) after DEL
  *	enable_ip_conflict_detection, enable_gateway_detection
  *	                         default: what the pools' [settings] say
- *	detect                   {tries, interval_ms, total_ms}
+ *	detect                   {tries, interval_ms, total_ms, carrier_ms}: default 3, 100, 1000 and
+ *	                         10000; carrier_ms is for the link, total_ms for both tests from then
  *
  * Certain addresses are asked for with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS; the last
  * is the whole pod's, so it is refused where one call asks for several rails.
@@ -44,7 +45,7 @@ struct spiderpool_conf {
 	bool clean_gateway, match_subnet, sticky;
 	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node;
 	bool has_conflict, conflict, has_gateway, gateway;
-	int64_t tries, interval_ms, total_ms; /* 0: default */
+	int64_t tries, interval_ms, total_ms, carrier_ms; /* 0: default */
 };
 
 /* All of it, judged. */

@@ -19,6 +19,7 @@ static const struct json_field detect_fields[] = {
 	FIELD("tries", J_INT, tries, .min = 1, .max = TRIES_MAX),
 	FIELD("interval_ms", J_INT, interval_ms, .min = 10, .max = INTERVAL_MAX_MS),
 	FIELD("total_ms", J_INT, total_ms, .min = 100, .max = TOTAL_MAX_MS),
+	FIELD("carrier_ms", J_INT, carrier_ms, .min = 100, .max = TOTAL_MAX_MS),
 	{0}};
 static const struct json_table detect_table = {detect_fields, JSON_GO, 0};
 

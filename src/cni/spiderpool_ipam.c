@@ -149,6 +149,7 @@ static void fill_flags(const struct rail_ask *r, const struct pool_set *pools,
 		.tries = (int)c->tries,
 		.interval_ms = (int)c->interval_ms,
 		.total_ms = (int)c->total_ms,
+		.carrier_ms = (int)c->carrier_ms,
 	};
 }
 

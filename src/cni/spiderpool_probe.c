@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/loop.h"
 #include "cni/spiderpool.h"
 #include "kern/addr.h"
 #include "kern/link.h"
@@ -129,7 +128,7 @@ static int ask_again(struct probing *p, struct err *e)
 }
 
 /* 0: done, 1: there are new addresses to ask for. */
-static int one_round(struct probing *p, const struct probe_limits *l, bool last, struct err *e)
+static int one_round(struct probing *p, struct probe_rounds *rounds, struct err *e)
 {
 	auto_free struct probe *v = NULL;
 	size_t n = make_probes(p, &v);
@@ -137,12 +136,12 @@ static int one_round(struct probing *p, const struct probe_limits *l, bool last,
 
 	if (n == 0)
 		return 0;
-	r = probe_run(p->netns, v, n, l, e);
+	r = probe_round(rounds, p->netns, v, n, e);
 	if (r >= 0)
 		r = judge(p, v, n, e);
 	if (r <= 0)
 		return r;
-	r = give_up(p, v, n, last, e);
+	r = give_up(p, v, n, !probe_round_left(rounds), e);
 	if (r == 0)
 		r = ask_again(p, e);
 	return r < 0 ? r : 1;
@@ -151,21 +150,17 @@ static int one_round(struct probing *p, const struct probe_limits *l, bool last,
 static int detect(struct probing *p, struct err *e)
 {
 	const struct cni_ipam_flags *f = p->flags;
-	struct probe_limits l = PROBE_LIMITS_INIT;
-	int64_t end, left;
+	struct probe_rounds rounds = {.limits = PROBE_LIMITS_INIT, .left = ROUNDS};
+	struct probe_limits *l = &rounds.limits;
 	int r = 1;
 
-	l.tries = f->tries > 0 ? f->tries : l.tries;
-	l.interval_ms = f->interval_ms > 0 ? f->interval_ms : l.interval_ms;
-	l.total_ms = f->total_ms > 0 ? f->total_ms : l.total_ms;
-	end = now_mono_ms() + l.total_ms;
-	for (int i = 1; r > 0 && i <= ROUNDS; i++) {
-		/* A round needs its probes' time, or it would hear nothing and call it quiet. */
-		left = end - now_mono_ms();
-		l.total_ms = left > 0 ? (int)left : 1;
-		r = one_round(p, &l, i == ROUNDS || left < 2 * l.tries * l.interval_ms, e);
-	}
-	return r < 0 ? r : 0;
+	l->tries = f->tries > 0 ? f->tries : l->tries;
+	l->interval_ms = f->interval_ms > 0 ? f->interval_ms : l->interval_ms;
+	l->total_ms = f->total_ms > 0 ? f->total_ms : l->total_ms;
+	l->carrier_ms = f->carrier_ms > 0 ? f->carrier_ms : l->carrier_ms;
+	while (r > 0)
+		r = one_round(p, &rounds, e);
+	return r;
 }
 
 /* Ours only: the original announces every rail's address on each. */

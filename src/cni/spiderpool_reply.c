@@ -156,6 +156,7 @@ static void fill_flags(const struct socket_rail *rail, const struct reply *p)
 		.tries = (int)c->tries,
 		.interval_ms = (int)c->interval_ms,
 		.total_ms = (int)c->total_ms,
+		.carrier_ms = (int)c->carrier_ms,
 	};
 }
 

@@ -23,7 +23,10 @@ union link_addr {
 
 bool packet_link_running(const struct packet_link *l)
 {
-	return (l->flags & IFF_UP) && (l->flags & IFF_RUNNING);
+	/* IFF_RUNNING goes up to a second after the carrier did, and comes when packets pass. */
+	const unsigned int all = IFF_UP | IFF_LOWER_UP | IFF_RUNNING;
+
+	return (l->flags & all) == all;
 }
 
 int packet_link_usable(const struct packet_link *l, const char *ifname, struct err *e)

@@ -16,6 +16,7 @@ struct packet_link {
 	int index;
 	uint32_t flags;	  /* IFF_* */
 	uint16_t arptype; /* ARPHRD_* */
+	uint32_t changes; /* how often carrier came or went */
 	struct mac mac, broadcast;
 };
 

@@ -17,7 +17,7 @@ struct list {
 static int take_link(void *msg, void *arg)
 {
 	struct nlmsghdr *h = msg;
-	struct nlattr *tb[IFLA_BROADCAST + 1];
+	struct nlattr *tb[IFLA_CARRIER_CHANGES + 1];
 	const struct ifinfomsg *ifi = nlmsg_data(h);
 	struct list *list = arg;
 	struct packet_link *l;
@@ -25,13 +25,14 @@ static int take_link(void *msg, void *arg)
 
 	if (h->nlmsg_type != RTM_NEWLINK)
 		return 0;
-	r = msg_attrs(h, sizeof(*ifi), tb, IFLA_BROADCAST);
+	r = msg_attrs(h, sizeof(*ifi), tb, IFLA_CARRIER_CHANGES);
 	if (r < 0)
 		return r;
 	l = &VEC_PUSH(list->v, list->n);
 	l->index = ifi->ifi_index;
 	l->flags = ifi->ifi_flags;
 	l->arptype = ifi->ifi_type;
+	l->changes = get_u32(tb[IFLA_CARRIER_CHANGES], 0);
 	get_mac(tb[IFLA_ADDRESS], &l->mac);
 	get_mac(tb[IFLA_BROADCAST], &l->broadcast);
 	return 0;

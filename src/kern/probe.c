@@ -7,7 +7,8 @@
 #include "base/cleanup.h"
 
 enum {
-	RETRY_MS = 10,	   /* while a link has no carrier, or takes no packet yet */
+	RETRY_MS = 10,	   /* while a link takes no packet yet, or its carrier is to come soon */
+	LONG_MS = 1000,	   /* a carrier that has not come within that is looked for less often */
 	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
 };
 
@@ -23,7 +24,8 @@ static void finish(struct job *j, enum probe_state state)
 	j->stage = DONE;
 	j->p->state = state;
 	loop_del_timer(j->timer);
-	j->timer = NULL;
+	loop_del_timer(j->limit);
+	j->timer = j->limit = NULL;
 	if (--j->run->open == 0)
 		loop_stop(j->run->loop, 0);
 }
@@ -57,14 +59,108 @@ static void refresh_links(struct run *run)
 	run->links_ms = now;
 }
 
-static bool has_carrier(struct job *j)
+/* NULL: it has no carrier. */
+static const struct packet_link *running_link(struct job *j)
 {
 	const struct packet_link *l;
 
 	refresh_links(j->run);
 	l = packet_link_find(j->run->links, j->run->n_links, j->p->index);
-	return l && packet_link_running(l);
+	return l && packet_link_running(l) ? l : NULL;
 }
+
+/* All the time since the test began. */
+static bool kept_carrier(struct job *j)
+{
+	const struct packet_link *l = running_link(j);
+
+	return l && l->changes == j->changes;
+}
+
+/* --- time --- */
+
+static int64_t elapsed(const struct job *j)
+{
+	return loop_now_ms(j->run->loop) - j->run->begun_ms;
+}
+
+static int no_carrier(struct job *j)
+{
+	struct probe *p = j->p;
+
+	if (j->stage == WAITING && !p->sent)
+		return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+				"no carrier on '%s' after %d ms (cable, switch port, or the lower "
+				"link is down)",
+				p->ifname, j->run->limits->carrier_ms);
+	return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+			"no carrier on '%s' any more: it was lost during the test (cable, switch "
+			"port, or the lower link)",
+			p->ifname);
+}
+
+static int why_not_done(struct job *j)
+{
+	struct probe *p = j->p;
+
+	if (j->stage == WAITING || !running_link(j))
+		return no_carrier(j);
+	if (j->blocked < 0)
+		return err_sys(&p->why, j->blocked, "probe on '%s': send a packet", p->ifname);
+	return err_kind(
+		&p->why, ERR_AGAIN, -ETIMEDOUT,
+		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
+		p->ifname, j->run->limits->total_ms);
+}
+
+static void time_is_up(void *arg)
+{
+	struct job *j = arg;
+
+	j->limit = NULL;
+	if (j->stage == ASKING && j->since_us && running_link(j)) {
+		j->p->gateway_us = now_mono_us() - j->since_us;
+		finish(j, PROBE_UNREACHABLE);
+		return;
+	}
+	why_not_done(j);
+	finish(j, PROBE_FAILED);
+}
+
+static void set_limit(struct job *j, int64_t ms)
+{
+	loop_del_timer(j->limit);
+	j->limit = loop_add_timer(j->run->loop, ms, time_is_up, j);
+}
+
+/* --- carrier --- */
+
+static void wait_for_carrier(struct job *j)
+{
+	int64_t now = loop_now_ms(j->run->loop);
+
+	if (j->stage != WAITING || !j->limit) {
+		enter(j, WAITING);
+		j->waits_ms = now;
+		set_limit(j, j->run->limits->carrier_ms - elapsed(j));
+	}
+	again(j, now - j->waits_ms < LONG_MS ? RETRY_MS : 5 * RETRY_MS);
+}
+
+/* A carrier that comes and goes does not make it last for ever. */
+static void carrier_is_there(struct job *j, const struct packet_link *link)
+{
+	const struct probe_limits *l = j->run->limits;
+	int64_t last = (int64_t)l->carrier_ms + l->total_ms - elapsed(j);
+
+	if (j->limit)
+		j->p->carrier_us += (loop_now_ms(j->run->loop) - j->waits_ms) * 1000;
+	j->changes = link->changes;
+	set_limit(j, last < l->total_ms ? last : l->total_ms);
+	enter(j, j->p->want_conflict ? PROBING : ASKING);
+}
+
+/* --- the tests --- */
 
 /* Sends the stage's next packet. A link may refuse packets for a moment after it came up. */
 static void send_next(struct job *j)
@@ -73,6 +169,10 @@ static void send_next(struct job *j)
 	int r = packet_ask(fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
 
 	j->blocked = r;
+	if (r == -ENETDOWN) {
+		wait_for_carrier(j);
+		return;
+	}
 	if (r < 0) {
 		again(j, RETRY_MS);
 		return;
@@ -84,18 +184,11 @@ static void send_next(struct job *j)
 	again(j, j->run->limits->interval_ms);
 }
 
-static void wait_for_carrier(struct job *j)
-{
-	enter(j, WAITING);
-	j->blocked = -ENETDOWN;
-	again(j, RETRY_MS);
-}
-
 /* Nothing was heard in the whole of the conflict test. */
 static void quiet(struct job *j)
 {
 	/* A link without carrier drops what is sent and says nothing: that silence means nothing. */
-	if (!has_carrier(j)) {
+	if (!kept_carrier(j)) {
 		wait_for_carrier(j);
 		return;
 	}
@@ -114,11 +207,13 @@ static void step(void *arg)
 
 	j->timer = NULL;
 	if (j->stage == WAITING) {
-		if (!has_carrier(j)) {
+		const struct packet_link *l = running_link(j);
+
+		if (!l) {
 			wait_for_carrier(j);
 			return;
 		}
-		enter(j, j->p->want_conflict ? PROBING : ASKING);
+		carrier_is_there(j, l);
 	}
 	if (j->left > 0)
 		send_next(j);
@@ -162,44 +257,6 @@ void probe_hear(void *arg, uint32_t events)
 	}
 }
 
-static int why_not_done(struct job *j)
-{
-	struct probe *p = j->p;
-	int ms = j->run->limits->total_ms;
-
-	if (j->blocked == -ENETDOWN)
-		return err_kind(
-			&p->why, ERR_AGAIN, j->blocked,
-			"probe on '%s': no carrier within %d ms (cable, switch port, or the "
-			"lower link is down)",
-			p->ifname, ms);
-	if (j->blocked < 0)
-		return err_sys(&p->why, j->blocked, "probe on '%s': send a packet", p->ifname);
-	return err_kind(
-		&p->why, ERR_AGAIN, -ETIMEDOUT,
-		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
-		p->ifname, ms);
-}
-
-static void time_is_up(void *arg)
-{
-	struct run *run = arg;
-
-	for (size_t i = 0; i < run->n_jobs; i++) {
-		struct job *j = &run->jobs[i];
-
-		if (j->stage == DONE)
-			continue;
-		if (j->stage == ASKING && j->since_us) {
-			j->p->gateway_us = now_mono_us() - j->since_us;
-			finish(j, PROBE_UNREACHABLE);
-			continue;
-		}
-		why_not_done(j);
-		finish(j, PROBE_FAILED);
-	}
-}
-
 static void run_done(struct run *run)
 {
 	loop_free(run->loop);
@@ -219,6 +276,9 @@ static int check_limits(const struct probe_limits *l, struct err *e)
 			e, ERR_CONF, -EINVAL,
 			"probe limits: %d tries, %d ms apart, %d ms in all, want at least 1 each",
 			l->tries, l->interval_ms, l->total_ms);
+	if (l->carrier_ms < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"probe limits: %d ms for carrier, wants 0 at least", l->carrier_ms);
 	if ((int64_t)l->tries * l->interval_ms > l->total_ms)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"probe limits: %d tries %d ms apart do not fit into %d ms",
@@ -230,7 +290,7 @@ static void forget_answers(struct probe *p)
 {
 	p->state = PROBE_NONE;
 	p->other = (struct mac){0};
-	p->conflict_us = p->gateway_us = 0;
+	p->carrier_us = p->conflict_us = p->gateway_us = 0;
 	p->sent = 0;
 	err_clear(&p->why);
 }
@@ -247,7 +307,7 @@ int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits
 	if (!r)
 		r = probe_start(&run, netns_fd, p, n, e);
 	if (!r && run.open) {
-		loop_add_timer(run.loop, l->total_ms, time_is_up, &run);
+		run.begun_ms = loop_now_ms(run.loop);
 		for (size_t i = 0; i < run.n_jobs; i++)
 			if (run.jobs[i].stage == WAITING)
 				step(&run.jobs[i]);

@@ -21,8 +21,10 @@ struct job {
 	enum stage stage;
 	int left; /* packets to send in this stage */
 	int64_t since_us;
-	int blocked; /* why nothing could be sent last time: -ENETDOWN is "no carrier" */
-	struct loop_timer *timer;
+	int blocked;	  /* why nothing could be sent last time */
+	int64_t waits_ms; /* since when it is WAITING */
+	uint32_t changes; /* of carrier, until the test began */
+	struct loop_timer *timer, *limit;
 };
 
 /* What all rails share of one family. */
@@ -42,6 +44,7 @@ struct run {
 	int groups_fd;
 	size_t n_links, n_macs, n_jobs, open;
 	int64_t links_ms; /* when they were listed */
+	int64_t begun_ms;
 };
 
 bool probe_asks_gateway(const struct probe *p);

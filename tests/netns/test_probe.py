@@ -2,9 +2,11 @@
 """Conflict and gateway detection, and announcing: what is on the wire."""
 import ctypes
 import ipaddress
+import json
 import os
 import socket
 import struct
+import time
 
 import pytest
 from lab import CLONE_NEWNET, enter, ip, libc, link, link_names, state, wait_for
@@ -189,9 +191,30 @@ def test_detection_runs_on_all_rails_at_once(make_lab):
 
 
 def test_master_without_carrier(lab):
-    """A cable that is pulled: the gateway is unreachable, said in one line."""
+    """A cable that is pulled is told from a gateway that is silent, and from the other rails' trouble."""
     lab.rail_pools()
     ip(lab.fabric, "link", "set", "sw-rail0", "down")
     pod = lab.pod()
-    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0", **DETECT)), pod, words="net1")
+    ipam = lab.ipam("rail0", **DETECT, detect={"carrier_ms": 300})
+    e = lab.fail("ADD", lab.macvlan("rail0", ipam), pod, code=11, words="no carrier on 'net1' after 300 ms (cable, ")
+    assert "unreachable" not in e["msg"] and "\n" not in e["msg"]
     assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+    nets = [lab.network(n, f"net{i}" if i else "eth0", ipam=lab.ipam(n, **DETECT, detect={"carrier_ms": 300}))
+            for i, n in enumerate(lab.nics)]
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=11,
+             words=["rail 'net1' (rail0): no carrier on 'net1' after 300 ms (cable, "])
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+def test_carrier_comes_late(lab):
+    """A link may take longer to come up than both tests may."""
+    lab.rail_pools()
+    ip(lab.fabric, "link", "set", "sw-rail0", "down")
+    pod = lab.pod()
+    p = lab.popen("ADD", lab.macvlan("rail0", lab.ipam("rail0", **DETECT, detect={"total_ms": 500})), pod)
+    wait_for(lambda: link(pod.ns, "net1"), "the interface")
+    time.sleep(1.2)
+    assert p.poll() is None
+    ip(lab.fabric, "link", "set", "sw-rail0", "up")
+    out, _ = p.communicate(timeout=20)
+    assert p.returncode == 0 and json.loads(out)["ips"][0]["address"] == "172.16.1.10/24", out

@@ -199,7 +199,10 @@ static struct probe want(const struct link *l, const char *address, const char *
 	return p;
 }
 
-static const struct probe_limits quick = {3, 40, 600};
+static const struct probe_limits quick = {.tries = 3,
+					  .interval_ms = 40,
+					  .total_ms = 600,
+					  .carrier_ms = 5000};
 
 static void run(const struct lab *lab, struct probe *p)
 {
@@ -226,7 +229,7 @@ static void expect_words(const struct probe *p, const char *words)
 
 /* --- what the far end does --- */
 
-enum act { ANSWER_LATE, PROBE_TOO, ANNOUNCE, FLOOD, COME_UP };
+enum act { ANSWER_LATE, PROBE_TOO, ANNOUNCE, FLOOD, COME_UP, GO_DOWN, BLINK };
 
 struct part {
 	enum act act;
@@ -270,7 +273,7 @@ static void wait_to_be_asked(const struct packet_link *l, const struct part *par
 
 static void play(struct lab *lab, const struct part *part)
 {
-	const struct link_change up = {.set = LINK_SET_UP};
+	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
 	struct netns_visit v = NETNS_VISIT_INIT;
 	struct packet_link *links = NULL;
 	size_t n;
@@ -281,17 +284,24 @@ static void play(struct lab *lab, const struct part *part)
 	OK(packet_open_send(&fd, &e));
 	const struct packet_link *l = packet_link_find(links, n, get_link(lab->peer, "p0").index);
 
-	if (part->act == ANSWER_LATE)
+	if (part->act == ANSWER_LATE || part->act == GO_DOWN || part->act == BLINK)
 		wait_to_be_asked(l, part);
+	if (part->act == GO_DOWN || part->act == BLINK)
+		change(lab->peer, "p0", &down);
+	if (part->act == GO_DOWN)
+		return;
 	pause_ms(part->delay_ms);
 	if (part->act == ANSWER_LATE)
 		give_peer(lab, "p0", "10.0.0.1/24"); /* the next question is answered */
-	else if (part->act == COME_UP)
+	else if (part->act == COME_UP || part->act == BLINK)
 		change(lab->peer, "p0", &up);
 	else if (part->act == FLOOD)
 		flood(fd, l);
 	else
-		claim(fd, l, part);
+		for (int i = 0; i < 500; i++) {
+			claim(fd, l, part);
+			pause_ms(10);
+		}
 }
 
 static void in_background(struct lab *lab, enum act act, const char *address, int delay_ms)
@@ -347,6 +357,12 @@ static void held(void **state)
 	expect_words(&p[0], words);
 }
 
+/* Ends with the conflict that is expected, and leaves a busy machine the time for it. */
+static const struct probe_limits calm = {.tries = 3,
+					 .interval_ms = 1000,
+					 .total_ms = 5000,
+					 .carrier_ms = 5000};
+
 static void rival_probe(void **state)
 {
 	struct lab *lab = *state;
@@ -354,7 +370,7 @@ static void rival_probe(void **state)
 	struct probe p = want(&l, "10.0.0.2", NULL);
 
 	in_background(lab, PROBE_TOO, "10.0.0.2", 20);
-	run(lab, &p);
+	OK(probe_run(lab->here, &p, 1, &calm, &e));
 	expect(&p, PROBE_CONFLICT);
 }
 
@@ -365,7 +381,7 @@ static void rival_probe6(void **state)
 	struct probe p = want(&l, "fd00::2", NULL);
 
 	in_background(lab, PROBE_TOO, "fd00::2", 20);
-	run(lab, &p);
+	OK(probe_run(lab->here, &p, 1, &calm, &e));
 	expect(&p, PROBE_CONFLICT);
 }
 
@@ -376,7 +392,7 @@ static void announced(void **state)
 	struct probe p = want(&l, "10.0.0.2", NULL);
 
 	in_background(lab, ANNOUNCE, "10.0.0.2", 20);
-	run(lab, &p);
+	OK(probe_run(lab->here, &p, 1, &calm, &e));
 	expect(&p, PROBE_CONFLICT);
 }
 
@@ -387,7 +403,7 @@ static void announced6(void **state)
 	struct probe p = want(&l, "fd00::2", NULL);
 
 	in_background(lab, ANNOUNCE, "fd00::2", 20);
-	run(lab, &p);
+	OK(probe_run(lab->here, &p, 1, &calm, &e));
 	expect(&p, PROBE_CONFLICT);
 }
 
@@ -405,7 +421,8 @@ static void flooded(void **state)
 
 static void gateways(void **state)
 {
-	static const struct probe_limits patient = {3, 2000, 9000};
+	static const struct probe_limits patient = {
+		.tries = 3, .interval_ms = 2000, .total_ms = 9000, .carrier_ms = 5000};
 	struct lab *lab = *state;
 	struct link links[RAILS];
 	struct probe p[2 * RAILS];
@@ -457,7 +474,8 @@ static void gateway_silent(void **state)
 /* One rail's trouble is its own. */
 static void gateway_late(void **state)
 {
-	static const struct probe_limits slow = {5, 150, 2000};
+	static const struct probe_limits slow = {
+		.tries = 5, .interval_ms = 150, .total_ms = 2000, .carrier_ms = 5000};
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0), l1 = rail(lab, 1, true, 0);
 	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l1, "10.1.0.2", "10.1.0.1")};
@@ -471,30 +489,107 @@ static void gateway_late(void **state)
 	expect(&p[1], PROBE_UNREACHABLE);
 }
 
+/* The kernel tells of carrier from a work queue, up to a second later. */
+static void wait_for_link(struct nl_wire *w, const char *name)
+{
+	enum { IF_OPER_UP = 6 };
+
+	while (get_link(w, name).operstate != IF_OPER_UP)
+		pause_ms(5);
+}
+
+/* Later than all the test may take: what a link needs to come up is not the network's time. */
 static void carrier_late(void **state)
 {
-	static const struct probe_limits slow = {3, 40, 3000};
 	struct lab *lab = *state;
-	struct link l = rail(lab, 0, false, 0);
-	struct probe p = want(&l, "10.0.0.2", NULL);
+	struct link l = rail(lab, 0, false, 0), l1 = rail(lab, 1, true, 0);
+	struct probe p[2] = {want(&l, "10.0.0.2", NULL), want(&l1, "10.1.0.2", "10.1.0.1")};
+	int64_t start = now_mono_ms();
 
-	in_background(lab, COME_UP, NULL, 150);
-	OK(probe_run(lab->here, &p, 1, &slow, &e));
-	expect(&p, PROBE_OK);
-	assert_int_equal(p.sent, slow.tries);
+	wait_for_link(lab->wire, "r1");
+	in_background(lab, COME_UP, NULL, 800);
+	OK(probe_run(lab->here, p, 2, &quick, &e));
+	expect(&p[0], PROBE_OK);
+	assert_int_equal(p[0].sent, quick.tries);
+	assert_true(p[0].carrier_us > 500000);
+	assert_true(now_mono_ms() - start > 800);
+	/* The other did not wait for it, and has no more time for it. */
+	expect(&p[1], PROBE_UNREACHABLE);
+	assert_true(p[1].carrier_us < 500000);
 }
 
 static void carrier_never(void **state)
 {
+	static const struct probe_limits l_300 = {
+		.tries = 3, .interval_ms = 40, .total_ms = 5000, .carrier_ms = 300};
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, false, 0), l1 = rail(lab, 1, true, 0);
-	struct probe p[2] = {want(&l, "10.0.0.2", NULL), want(&l1, "10.1.0.2", NULL)};
+	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l1, "10.1.0.2", NULL)};
+	int64_t start = now_mono_ms();
 
-	OK(probe_run(lab->here, p, 2, &quick, &e));
+	wait_for_link(lab->wire, "r1");
+	OK(probe_run(lab->here, p, 2, &l_300, &e));
 	expect(&p[0], PROBE_FAILED);
 	assert_int_equal(p[0].sent, 0);
-	expect_words(&p[0], "rail r0: probe on 'r0': no carrier within 600 ms");
+	assert_int_equal(p[0].why.code, -ENETDOWN);
+	assert_int_equal(p[0].why.kind, ERR_AGAIN);
+	expect_words(&p[0], "rail r0: no carrier on 'r0' after 300 ms (cable, switch port, ");
 	expect(&p[1], PROBE_OK);
+	assert_true(now_mono_ms() - start < 4000);
+}
+
+/* A gateway behind a link that went away was not asked. */
+static void carrier_lost(void **state)
+{
+	static const struct probe_limits one_s = {
+		.tries = 3, .interval_ms = 40, .total_ms = 1500, .carrier_ms = 5000};
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "10.0.0.2", "10.0.0.1");
+
+	p.want_conflict = false;
+	in_background(lab, GO_DOWN, "10.0.0.1", 0);
+	OK(probe_run(lab->here, &p, 1, &one_s, &e));
+	expect(&p, PROBE_FAILED);
+	expect_words(&p, "rail r0: no carrier on 'r0' any more: it was lost during the test");
+}
+
+/* In the conflict test silence without carrier is no silence: the test is made again, as long as
+ * waiting is allowed. */
+static void carrier_lost_and_found(void **state)
+{
+	static const struct probe_limits slow = {
+		.tries = 3, .interval_ms = 300, .total_ms = 3000, .carrier_ms = 5000};
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, true, 0);
+	struct probe p = want(&l, "10.0.0.2", NULL);
+
+	in_background(lab, BLINK, "10.0.0.2", 400);
+	OK(probe_run(lab->here, &p, 1, &slow, &e));
+	expect(&p, PROBE_OK);
+	assert_true(p.sent > slow.tries);
+	assert_true(p.carrier_us > 0);
+}
+
+/* Rounds share their limits; waiting for carrier takes nothing from the tests' time. */
+static void rounds(void **state)
+{
+	struct lab *lab = *state;
+	struct link l = rail(lab, 0, false, 0);
+	struct probe p = want(&l, "10.0.0.2", NULL);
+	struct probe_rounds r = {.limits = quick, .left = 3};
+
+	in_background(lab, COME_UP, NULL, 800);
+	for (int i = 0; i < 3; i++) {
+		assert_true(probe_round_left(&r) || i == 0);
+		OK(probe_round(&r, lab->here, &p, 1, &e));
+		expect(&p, PROBE_OK);
+	}
+	assert_false(probe_round_left(&r));
+	assert_true(r.limits.carrier_ms < quick.carrier_ms - 500);
+	/* Rounds are left, time is not. */
+	r = (struct probe_rounds){.limits = quick, .left = 3, .end_ms = now_mono_ms() + 100};
+	assert_false(probe_round_left(&r));
 }
 
 /* Both rails on one switch: with arp_ignore=0 the kernel answers r0's probe through r1. */
@@ -526,7 +621,8 @@ static void sister_answers(void **state)
 
 static void cannot_ask(void **state)
 {
-	static const struct probe_limits tight = {3, 300, 600};
+	static const struct probe_limits tight = {
+		.tries = 3, .interval_ms = 300, .total_ms = 600, .carrier_ms = 5000};
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0), gone = {.name = "gone", .index = 4711, .arptype = 1};
 	struct probe p[3] = {want(&gone, "10.0.0.2", NULL), want(&l, "10.0.0.2", "fd00::1"),
@@ -615,10 +711,15 @@ static void announces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(silent),	   T(held),	    T(rival_probe),  T(rival_probe6),
-		T(announced),	   T(announced6),   T(flooded),	     T(gateways),
-		T(gateway_silent), T(gateway_late), T(carrier_late), T(carrier_never),
-		T(sister_answers), T(cannot_ask),   T(announces),
+		T(silent),	   T(held),
+		T(rival_probe),	   T(rival_probe6),
+		T(announced),	   T(announced6),
+		T(flooded),	   T(gateways),
+		T(gateway_silent), T(gateway_late),
+		T(carrier_late),   T(carrier_never),
+		T(carrier_lost),   T(carrier_lost_and_found),
+		T(rounds),	   T(sister_answers),
+		T(cannot_ask),	   T(announces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
