@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/block_wire.h"
+#include "ipam_lab.h"
+
+static int read_text(const char *text, struct block_object *o, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+
+	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
+	return block_object_read(json_root(d), o, e);
+}
+
+static void test_read(void **state)
+{
+	struct block_object o;
+	struct err e = ERR_INIT;
+	char net[IP_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(
+		read_text("{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+			  "\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
+			  "\"claim\":\"c-1\",\"ceded\":{\"10.0.0.17\":\"\",\"10.0.0.18\":\"n2/t\"},"
+			  "\"wanted\":{\"n3\":4,\"n4\":-1}}}",
+			  &o, &e),
+		0);
+	assert_string_equal(o.name, "p-1");
+	assert_string_equal(o.version, "7");
+	assert_string_equal(ipnet_str(&o.net, net), "10.0.0.16/28");
+	assert_int_equal(o.n_ceded, 2);
+	assert_string_equal(o.ceded[1].to, "n2/t");
+	assert_int_equal(o.n_wanted, 1);
+	assert_int_equal(o.wanted[0].count, 4);
+	block_object_done(&o);
+}
+
+static void test_read_bad(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{"{}", "metadata.name"},
+		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.17/28\"}}",
+		 "SpiderIPBlock 'p-1': spec.cidr"},
+		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\","
+		 "\"ceded\":{\"ten\":\"\"}}}",
+		 "'ten' is no address"},
+		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\"}}",
+		 "spec.ceded"},
+	};
+	struct block_object o;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err e = ERR_INIT;
+
+		assert_int_equal(read_text(bad[i].text, &o, &e), -EINVAL);
+		assert_has(e.text, bad[i].says);
+	}
+}
+
+static void test_label(void **state)
+{
+	char text[BLOCK_LABEL_MAX], name[200];
+
+	(void)state;
+	assert_string_equal(block_label("node-1.example", text), "node-1.example");
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(strlen(block_label(name, text)), 63);
+	name[100] = 'x';
+	assert_string_not_equal(block_label(name, (char[BLOCK_LABEL_MAX]){0}), text);
+}
+
+static void assert_request(const struct block_op *op, const char *method, const char *path,
+			   const char *body)
+{
+	struct block_request q;
+
+	block_request(op, "n1", "nu", &q);
+	assert_string_equal(q.method, method);
+	assert_string_equal(q.path.p, path);
+	assert_string_equal(q.body.len ? q.body.p : "", body);
+	block_request_done(&q);
+}
+
+static struct block_op an_op(enum block_op_kind kind)
+{
+	struct block_op op = {.kind = kind,
+			      .name = "p-1",
+			      .pool = "p",
+			      .net = il_net("10.0.0.16/28"),
+			      .uid = "u",
+			      .version = "7",
+			      .token = "c-1",
+			      .ip = il_ip("10.0.0.17")};
+
+	return op;
+}
+
+#define ONE BLOCK_PATH "/p-1"
+#define AT7 "{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"7\"}"
+
+static void test_create(void **state)
+{
+	struct block_op op = an_op(OP_CREATE);
+	struct ipaddr ips[] = {il_ip("10.0.0.20")};
+
+	(void)state;
+	assert_request(
+		&op, "POST", BLOCK_PATH,
+		"{\"apiVersion\":\"unirail.io/v1\",\"kind\":\"SpiderIPBlock\",\"metadata\":{"
+		"\"name\":\"p-1\",\"labels\":{\"unirail.io/node\":\"n1\",\"unirail.io/pool\":"
+		"\"p\"}},\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
+		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"ceded\":{},\"wanted\":{}}}");
+	op.ips = ips;
+	op.n_ips = 1;
+	strcpy(op.to, "?");
+	assert_request(
+		&op, "POST", BLOCK_PATH,
+		"{\"apiVersion\":\"unirail.io/v1\",\"kind\":\"SpiderIPBlock\",\"metadata\":{"
+		"\"name\":\"p-1\",\"labels\":{\"unirail.io/node\":\"n1\",\"unirail.io/pool\":"
+		"\"p\"}},\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
+		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"ceded\":{\"10.0.0.20\":\"?\"},"
+		"\"wanted\":{}}}");
+}
+
+static void test_bound(void **state)
+{
+	struct block_op op = an_op(OP_DELETE);
+	struct ipaddr ips[] = {il_ip("10.0.0.20"), il_ip("10.0.0.21")};
+
+	(void)state;
+	assert_request(
+		&op, "DELETE", ONE,
+		"{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":"
+		"\"u\",\"resourceVersion\":\"7\"}}");
+	op = an_op(OP_TAKE_OVER);
+	assert_request(&op, "PATCH", ONE,
+		       "[" AT7 ",{\"op\":\"test\",\"path\":\"/spec/node\",\"value\":\"\"},"
+		       "{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"n1\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"nu\"},"
+		       "{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"c-1\"},"
+		       "{\"op\":\"add\",\"path\":\"/metadata/labels/unirail.io~1node\",\"value\":"
+		       "\"n1\"}]");
+	op = an_op(OP_CEDE);
+	op.ips = ips;
+	op.n_ips = 2;
+	strcpy(op.wish_of, "n2");
+	assert_request(&op, "PATCH", ONE,
+		       "[" AT7
+		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"\"},"
+		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
+	op = an_op(OP_TOUCH);
+	assert_request(&op, "PATCH", ONE,
+		       "{\"metadata\":{\"resourceVersion\":\"7\",\"annotations\":{"
+		       "\"unirail.io/seen\":\"7\"}}}");
+}
+
+static void test_entries(void **state)
+{
+	struct block_op op = an_op(OP_BORROW);
+
+	(void)state;
+	strcpy(op.to, "n1/c-1");
+	assert_request(
+		&op, "PATCH", ONE,
+		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"}]");
+	op = an_op(OP_RETURN);
+	strcpy(op.from, "n1/c-1");
+	assert_request(&op, "PATCH", ONE,
+		       "[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"},"
+		       "{\"op\":\"remove\",\"path\":\"/spec/ceded/10.0.0.17\"}]");
+	op = an_op(OP_WISH);
+	op.count = 3;
+	assert_request(&op, "PATCH", ONE,
+		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1\",\"value\":3}]");
+	op = an_op(OP_LIST);
+	assert_request(&op, "GET", BLOCK_PATH "?labelSelector=unirail.io%2Fpool%3Dp&limit=500", "");
+}
+
+static void test_outcome(void **state)
+{
+	(void)state;
+	assert_int_equal(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
+	assert_int_equal(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
+	assert_int_equal(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
+	assert_int_equal(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
+	/* The kind is not there: nothing is known of the block. */
+	assert_int_equal(block_outcome_of(OP_CREATE, 404), BLOCK_UNKNOWN);
+	assert_int_equal(block_outcome_of(OP_DELETE, 500), BLOCK_UNKNOWN);
+	assert_int_equal(block_outcome_of(OP_DELETE, 0), BLOCK_UNKNOWN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read),	cmocka_unit_test(test_read_bad),
+		cmocka_unit_test(test_label),	cmocka_unit_test(test_create),
+		cmocka_unit_test(test_bound),	cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_outcome),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
