@@ -179,7 +179,9 @@ static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n,
 		f->host_veth = l;
 	if (r == -ENODEV)
 		err_clear(e);
-	return r < 0 && r != -ENODEV ? r : 0;
+	else if (r < 0)
+		return err_wrap(e, r, "the node's end of '%s'", exit->name);
+	return 0;
 }
 
 int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
