@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,18 +170,50 @@ static bool has_ended(const struct options *o, int st)
 	return true;
 }
 
+/* --- progress, on a terminal --- */
+
+static void ring(int sig)
+{
+	(void)sig;
+}
+
+static void begin_progress(void)
+{
+	struct sigaction sa = {.sa_handler = ring}; /* wait() returns then */
+	struct itimerval second = {{1, 0}, {1, 0}};
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &second, NULL);
+}
+
+static void show_progress(void)
+{
+	long all = jobs_total(shared->counts), done = shared->next;
+
+	fprintf(stderr, "\r%ld of %ld points, %ld of %ld trials with eight rails \r",
+		done < all ? done : all, all, shared->next_rails, rails_jobs());
+}
+
 static bool work_all(const struct options *o)
 {
 	bool good = true;
 	int st;
 
+	begin_progress();
 	if (!o->scene)
 		start(o, do_rails);
 	for (int64_t i = 0; i < o->workers && !o->rails; i++)
 		start(o, do_points);
-	while (wait(&st) > 0)
-		good &= has_ended(o, st);
-	return good;
+	for (;;) {
+		if (wait(&st) > 0)
+			good &= has_ended(o, st);
+		else if (errno == EINTR)
+			show_progress();
+		else
+			return good;
+	}
 }
 
 static bool work_alone(const struct options *o, work_fn fn)
@@ -206,16 +239,6 @@ static void tell_counts(const struct options *o)
 		else
 			printf(" add %ld, del %ld, gc %ld\n", n[V_ADD], n[V_DEL], n[V_GC]);
 	}
-}
-
-static void tell_tally(const char *name, const struct tally *t, struct tally *sum)
-{
-	printf("%-20s %6ld points: %6ld survived, %6ld undone, %6ld left to the next call, %ld "
-	       "failed\n",
-	       name, t->points, t->survived, t->undone, t->cleaned, t->failed);
-	sum->points += t->points;
-	sum->failed += t->failed;
-	sum->unnamed += t->unnamed;
 }
 
 /* True: nothing failed. */

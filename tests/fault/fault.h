@@ -47,6 +47,8 @@ void tree_dump(const struct tree *t, struct buf *b);
 /* Lines that are in one text only, "- " and "+ " before them; false: none. */
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *words);
 
+typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *words);
+
 /* --- lab.c: a node, its fabric and a pod --- */
 
 enum { NICS_MAX = 9 };
@@ -66,6 +68,12 @@ void lab_keep(struct lab *l);
 void lab_reset(struct lab *l);
 void lab_clear(struct lab *l);
 void lab_dump(const struct lab *l, struct buf *b);
+/* state.c: when nothing moves any more. */
+void lab_dump_settled(const struct lab *l, struct buf *b);
+/* True as soon as it is `wanted`. Carrier, and what IPv6 does with an address, come a moment later,
+ * on a busy machine much later. `now` and `diff`: as it was last. */
+bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
+		 struct buf *diff);
 /* For what the driver does to the lab. */
 struct nl_wire;
 struct nl_wire *lab_wire(const struct ns *s);
@@ -87,10 +95,11 @@ struct scene {
 	const char *name;
 	struct step steps[STEPS_MAX];
 	char *const *argv;
-	char *const *before; /* a command that the scene begins after; NULL: none */
-	bool lenient;	     /* a DEL may succeed although it could not do all, and GC is nothing */
-	bool other;	     /* another pod is attached all the time */
-	bool small;	     /* `--quick` kills at each call */
+	char *const *before;		  /* a command that the scene begins after; NULL: none */
+	bool lenient;			  /* a DEL may succeed although it could not do all */
+	bool no_gc;			  /* GC does not give back what the pod has */
+	bool other;			  /* another pod is attached all the time */
+	bool small;			  /* `--quick` kills at each call */
 	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
 	void (*dismantle)(struct lab *l); /* what is no file */
 	/* Puts something in the way, before ADD and after: ADD fails, late, and takes all back. */
@@ -130,6 +139,8 @@ struct tally {
 	long unnamed; /* error texts without the errno's name */
 };
 void count(long *n);
+/* One line; adds it to the sum. */
+void tell_tally(const char *name, const struct tally *t, struct tally *sum);
 /* In one write, since several workers tell at once. `diff`, `o` and `again` may be NULL. */
 void tell_failure(struct tally *t, const char *where, const char *why, const struct buf *diff,
 		  const struct outcome *o, const char *again);
@@ -159,9 +170,10 @@ bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum 
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */
 void stage_forget_results(struct stage *s);
-/* False: it is not so, which is told. */
+/* state.c. False: it does not become so, which is told. */
 bool stage_same(struct stage *s, const struct buf *wanted, const char *why);
 bool stage_is_attached(struct stage *s, const char *why);
+bool stage_is_collected(struct stage *s, const char *why); /* what is outside of the pod */
 void stage_wrong(struct stage *s, const char *why, const struct buf *diff);
 void stage_unnamed(struct stage *s, const char *text);
 
@@ -188,6 +200,7 @@ struct job {
 	size_t act;
 	struct shot shot;
 };
+long jobs_total(const struct counts *all);
 /* The j-th job of all; false: there are no more. */
 bool job_find(const struct counts *all, long j, struct job *ret);
 bool job_is_quick(const struct job *j);
@@ -201,6 +214,6 @@ long rails_jobs(void);
 /* False: the lab is spoilt. */
 bool rails_run(struct lab *l, struct tally *t, long job, bool quick);
 long rails_find(const char *mishap, const char *rail); /* -1: no such job */
-void rails_run_one(struct lab *l, struct tally *t, long job, long send);
+void rails_run_one(struct lab *l, struct tally *t, long job, long n);
 
 #endif

@@ -25,7 +25,7 @@ void counts_take(struct counts *c, struct stage *s)
 	if (sc->arm)
 		return;
 	c->calls[V_DEL] = stage_count(s, V_DEL);
-	if (sc->lenient)
+	if (sc->no_gc)
 		return;
 	c->calls[V_GC] = stage_count(s, V_GC);
 	c->calls[V_LOST] = c->calls[V_ADD];
@@ -43,11 +43,26 @@ static long calls_of(const struct counts *c, enum verb v)
 	return n ? n + SLACK : 0;
 }
 
+static long acts_of(enum verb v)
+{
+	return v == V_LOST ? 1 : ACTS;
+}
+
+long jobs_total(const struct counts *all)
+{
+	long n = 0;
+
+	for (size_t i = 0; scenes[i].name; i++)
+		for (size_t v = 0; v < ARRAY_LEN(verbs); v++)
+			n += calls_of(&all[i], verbs[v]) * acts_of(verbs[v]);
+	return n;
+}
+
 bool job_find(const struct counts *all, long j, struct job *ret)
 {
 	for (size_t i = 0; scenes[i].name; i++)
 		for (size_t v = 0; v < ARRAY_LEN(verbs); v++) {
-			long n_acts = verbs[v] == V_LOST ? 1 : ACTS;
+			long n_acts = acts_of(verbs[v]);
 			long n = calls_of(&all[i], verbs[v]) * n_acts;
 
 			if (j < n) {

@@ -19,7 +19,7 @@
 #include "kern/netns.h"
 #include "kern/route.h"
 
-enum { MTU = 9000, SETTLE_MS = 3000 };
+enum { MTU = 9000, SETTLE_MS = 30000 };
 
 static const char *const outside[] = {"proc", "sys", "bin", "run/netns", NULL};
 

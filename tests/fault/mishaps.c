@@ -160,7 +160,7 @@ static void another_gives_it_back(struct lab *l, int rail)
 const struct mishap mishaps[] = {
 	{"mtu", .mtu = 9001, .words = {"MTU", "9001"}},
 	{"mtu-race", mtu_falls, mtu_rises, .race = true, .mtu = 9000,
-	 .words = {"create macvlan", "EINVAL"}, .earlier = "invalid MTU 9000"},
+	 .words = {"create macvlan", "EINVAL"}, .instead = "invalid MTU 9000"},
 	{"name-taken", name_taken, name_free, .words = {"EEXIST"}},
 	{"name-race", name_taken, name_free, .race = true, .words = {"EEXIST"}},
 	{"link-goes", link_goes, NULL, .race = true, .words = {NULL}},
@@ -170,5 +170,6 @@ const struct mishap mishaps[] = {
 	 .words = {"gateway", "unreachable"}},
 	{"conflict", somebody_has_it, nobody_has_it, .only = true, .detect = true,
 	 .words = {"conflict"}, .quarantines = true},
+	{"refused", .refuse = true, .words = {"EOPNOTSUPP"}, .instead = "EINVAL"},
 	{0},
 };

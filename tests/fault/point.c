@@ -10,8 +10,6 @@
 
 #include "base/cleanup.h"
 
-enum { STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
-
 /* --- judging --- */
 
 /* Nothing can be done without a thread pointer; and a process that cannot go home must not do
@@ -179,37 +177,6 @@ void stage_pair(struct stage *s, struct shot *add, struct shot *del)
 
 /* --- GC --- */
 
-/* The runtime removes the namespace itself: GC is for what is outside of it. Only that the pod's
- * macvlans listen to everything shows on the node's NICs. */
-static void keep_outside(const struct buf *state, struct buf *b)
-{
-	static const char promiscuity[] = " 30=";
-	struct span rest = buf_span(state), line;
-
-	while (span_cut(&rest, '\n', &line)) {
-		const char *p = memmem(line.p, line.n, promiscuity, sizeof(promiscuity) - 1);
-		size_t before = p ? (size_t)(p - line.p) : line.n, skip = p ? 12 : 0;
-
-		if (!span_has_prefix(line, "pod "))
-			buf_printf(b, "%.*s%.*s\n", (int)before, line.p,
-				   (int)(line.n - before - skip), line.p + before + skip);
-	}
-}
-
-static void must_be_collected(struct stage *s)
-{
-	auto_buf struct buf wanted, is, diff;
-
-	buf_init(&wanted, STATE_MAX);
-	buf_init(&is, STATE_MAX);
-	buf_init(&diff, WORDS_MAX);
-	lab_dump(s->l, &s->now);
-	keep_outside(&s->base, &wanted);
-	keep_outside(&s->now, &is);
-	if (text_differs(&wanted, &is, &diff))
-		stage_wrong(s, "left after GC", &diff);
-}
-
 static void collect(struct stage *s)
 {
 	enum end end;
@@ -229,7 +196,7 @@ void stage_gc(struct stage *s, struct shot *gc)
 		judge(s, end, NULL);
 	if (end != END_FINE)
 		collect(s);
-	must_be_collected(s);
+	stage_is_collected(s, "left after GC");
 	clean_up(s, "left after GC and DEL");
 }
 
@@ -239,7 +206,7 @@ void stage_lost(struct stage *s, struct shot *add)
 	disturbed_add(s, add);
 	stage_forget_results(s);
 	collect(s);
-	must_be_collected(s);
+	stage_is_collected(s, "left after GC");
 	clean_up(s, "left after a lost ADD, GC and DEL");
 }
 

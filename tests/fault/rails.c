@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 
-enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16, SENDS_MAX = 1000 };
+enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
 
 /* --- the pod --- */
 
@@ -79,18 +79,18 @@ struct trial {
 	struct tally *tally;
 	const struct mishap *m;
 	int rail;
-	long send;		     /* a race: before which message */
+	long n;			     /* a race: before which sending; refuse: which message */
 	struct buf base, after, now; /* before; after the failure, as it should be; now */
 	struct outcome o;
+	struct refusal refusal;
+	bool show;
 	bool spoilt; /* something is left: no use for further ones */
 };
 
 static void wrong(struct trial *t, const char *why, const struct buf *diff)
 {
-	auto_free char *again = xasprintf("--one rails %s %d %ld", t->m->name, t->rail, t->send);
-	auto_free char *where = xasprintf("eight rails, %s of rail%d%s%.0ld", t->m->name, t->rail,
-					  t->m->race ? ", before message " : "",
-					  t->m->race ? t->send : 0);
+	auto_free char *again = xasprintf("--one rails %s %d %ld", t->m->name, t->rail, t->n);
+	auto_free char *where = xasprintf("eight rails, %s %d %ld", t->m->name, t->rail, t->n);
 
 	tell_failure(t->tally, where, why, diff, &t->o, again);
 }
@@ -100,16 +100,24 @@ static bool same(struct trial *t, const struct buf *wanted, const char *why)
 	auto_buf struct buf diff;
 
 	buf_init(&diff, WORDS_MAX);
-	lab_dump(t->l, &t->now);
-	if (!text_differs(wanted, &t->now, &diff))
+	if (lab_becomes(t->l, wanted, text_differs, &t->now, &diff))
 		return true;
 	wrong(t, why, &diff);
 	return false;
 }
 
+/* A refused message may be of all rails (a list) or of the node: then there is none to name. */
+static bool names_rail(const struct trial *t, const char *text)
+{
+	char ifname[LINK_NAME_MAX];
+
+	rail_ifname(t->rail, ifname);
+	return t->m->refuse ? refused_named(&t->refusal, text) : strstr(text, ifname) != NULL;
+}
+
 static bool has_words(const struct mishap *m, const char *text)
 {
-	if (m->earlier && strcasestr(text, m->earlier))
+	if (m->instead && strcasestr(text, m->instead))
 		return true;
 	for (size_t i = 0; i < ARRAY_LEN(m->words) && m->words[i]; i++)
 		if (!strcasestr(text, m->words[i]))
@@ -121,10 +129,8 @@ static bool has_words(const struct mishap *m, const char *text)
 static void check_words(struct trial *t)
 {
 	auto_free char *text = error_text(&t->o);
-	char ifname[LINK_NAME_MAX];
 
-	rail_ifname(t->rail, ifname);
-	if (!text || !strstr(text, ifname) || !has_words(t->m, text))
+	if (!text || !names_rail(t, text) || !has_words(t->m, text))
 		wrong(t, "the error does not name rail, step and reason", NULL);
 }
 
@@ -146,7 +152,7 @@ static void judge(struct trial *t)
 		count(&t->tally->undone);
 	} else if (end != END_FINE) {
 		wrong(t, "ended as it must not", NULL);
-	} else if (!t->m->race) {
+	} else if (!t->m->race && !t->m->refuse) {
 		wrong(t, "did not fail", NULL);
 	} else {
 		count(&t->tally->survived);
@@ -164,28 +170,50 @@ static void detach(struct trial *t, const struct step *st)
 	t->spoilt = !same(t, fine ? &t->base : &t->after, "left after DEL");
 }
 
-/* False: the message was never sent. */
+/* False: there is no n-th message. */
+static bool add(struct trial *t, const struct step *st)
+{
+	struct shot race = {
+		.act = ACT_CALL, .n = t->n, .only_nr = SYS_sendto, .fn = strike, .arg = t};
+
+	if (t->m->refuse) {
+		refusal_init(&t->refusal, t->n);
+		call_plugin(t->l, st, V_ADD, &pod_here, NULL, &t->refusal.shot, &t->o);
+		return t->refusal.hit;
+	}
+	if (t->m->race) {
+		call_plugin(t->l, st, V_ADD, &pod_here, NULL, &race, &t->o);
+	} else {
+		if (t->m->begin)
+			t->m->begin(t->l, t->rail);
+		call_plugin(t->l, st, V_ADD, &pod_here, NULL, NULL, &t->o);
+	}
+	if (t->m->end && (!t->m->race || race.hit))
+		t->m->end(t->l, t->rail);
+	return !t->m->race || race.hit;
+}
+
+/* False: there is no n-th message. */
 static bool try_once(struct trial *t)
 {
-	struct shot s = {
-		.act = ACT_CALL, .n = t->send, .only_nr = SYS_sendto, .fn = strike, .arg = t};
 	auto_buf struct buf conf;
 	struct step st = {"unirail-cni", "eth0", NULL};
+	bool hit;
 
 	make_conf(t->m, t->rail, &conf);
 	st.conf = conf.p;
-	if (!t->m->race && t->m->begin)
-		t->m->begin(t->l, t->rail);
-	call_plugin(t->l, &st, V_ADD, &pod_here, NULL, t->m->race ? &s : NULL, &t->o);
-	if (t->m->end && (!t->m->race || s.hit))
-		t->m->end(t->l, t->rail);
-	if (!t->m->race || s.hit)
+	hit = add(t, &st);
+	if (t->show) {
+		printf("%.*s\n", (int)t->o.out.len, t->o.out.p);
+		fflush(stdout);
+	}
+	if (hit)
 		judge(t);
 	else if (end_of(&t->o, V_ADD, NULL) != END_FINE)
 		wrong(t, "failed by itself", NULL);
 	detach(t, &st);
 	lab_reset(t->l);
-	return s.hit;
+	return hit;
 }
 
 /* --- all --- */
@@ -221,7 +249,7 @@ static void trial_init(struct trial *t, struct lab *l, struct tally *tally, long
 	outcome_init(&t->o);
 	make_pools(l, t->m, t->rail);
 	lab_keep(l);
-	lab_dump(l, &t->base);
+	lab_dump_settled(l, &t->base);
 	buf_add(&t->after, t->base.p, t->base.len);
 	if (t->m->quarantines)
 		buf_printf(&t->after,
@@ -237,28 +265,34 @@ static void trial_done(struct trial *t)
 	outcome_done(&t->o);
 }
 
+/* Sendings and messages come one after another; each rail has its own part of the messages. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;
 	bool more = true;
+	long stride = quick ? 7 : 1;
 
 	if (quick && job % RAILS % 3 != 0)
 		return true;
 	trial_init(&t, l, tally, job);
-	for (t.send = 1; more && !t.spoilt && t.send < SENDS_MAX; t.send += quick ? 7 : 1)
-		more = try_once(&t) && t.m->race;
+	t.n = 1;
+	if (t.m->refuse) {
+		t.n += t.rail;
+		stride *= RAILS;
+	}
+	for (; more && !t.spoilt; t.n += stride)
+		more = try_once(&t) && (t.m->race || t.m->refuse);
 	trial_done(&t);
 	return !t.spoilt;
 }
 
-void rails_run_one(struct lab *l, struct tally *tally, long job, long send)
+void rails_run_one(struct lab *l, struct tally *tally, long job, long n)
 {
 	struct trial t;
 
 	trial_init(&t, l, tally, job);
-	t.send = send;
+	t.n = n;
+	t.show = true;
 	try_once(&t);
-	printf("%.*s\n", (int)t.o.out.len, t.o.out.p);
-	fflush(stdout);
 	trial_done(&t);
 }

@@ -3,7 +3,10 @@
 #include "fault.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
+#include "kern/addr.h"
 #include "kern/link.h"
 
 #define NAMED(name) "{\"cniVersion\":\"1.1.0\",\"name\":\"" name "\","
@@ -22,6 +25,8 @@
 	",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":true,\"detect\":{"    \
 	"\"tries\":1,\"interval_ms\":10,\"total_ms\":2000}"
 #define SILENT ",\"enable_gateway_detection\":false,\"enable_ip_conflict_detection\":false"
+
+#define IPV6(pool) ",\"default_ipv6_ippool\":[\"" pool "\"]"
 
 #define MACVLAN(nic, ipam)                                                                         \
 	"\"type\":\"macvlan\",\"master\":\"" nic "\",\"mode\":\"bridge\",\"ipam\":" ipam "}"
@@ -83,6 +88,88 @@ static const char lease[] =
 	"{\"cniVersion\":\"1.1.0\",\"name\":\"rails\",\"type\":\"spiderpool\",\"ipam\":" SPIDERPOOL(
 		"eth0", "") "}";
 
+/* A NIC that the pod gets itself. */
+static void with_spare(struct lab *l)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *w = lab_wire(&l->node);
+	struct link_spec s = LINK_SPEC_INIT;
+
+	with_pools(l);
+	s.name = "spare";
+	s.kind = "veth";
+	s.peer_name = "far"; /* down, as DEL leaves it */
+	link_add(b, &s);
+	if (nl_batch_commit(w, b, NULL) < 0)
+		die("the spare NIC cannot be made");
+}
+
+static void without_spare(struct lab *l)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *w = lab_wire(&l->node);
+
+	link_del(b, 0, "far");
+	nl_batch_commit(w, b, NULL);
+}
+
+static const char pools6[] =
+	"[pool eth0]\nsubnet=172.16.0.0/24\nips=172.16.0.10-172.16.0.20\ngateway=172.16.0.1\n"
+	"[pool rail0]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.20\ngateway=172.16.1.1\n"
+	"[pool eth0v6]\nsubnet=fd00:16:0::/64\nips=fd00:16:0::10-fd00:16:0::20\ngateway=fd00:16:0::1\n"
+	"[pool rail0v6]\nsubnet=fd00:16:1::/64\nips=fd00:16:1::10-fd00:16:1::20\ngateway=fd00:16:1::1\n";
+
+static void change_ipv6(struct lab *l, bool there)
+{
+	static const char *const nics[] = {"eth0", "rail0"};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_nl struct nl_wire *w = lab_wire(&l->node);
+
+	for (uint8_t i = 0; i < ARRAY_LEN(nics); i++) {
+		const struct ipnet n = {
+			.ip = {6, {0xfd, 0, 0, 0x16, 0, i, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}},
+			.len = 64};
+		struct link k;
+
+		if (link_get(w, nics[i], &k, NULL) < 0)
+			die("the node has no '%s'", nics[i]);
+		if (there)
+			addr_add(b, k.index, nics[i], &n, 0);
+		else
+			addr_del(b, k.index, nics[i], &n);
+	}
+	if (nl_batch_commit(w, b, NULL) < 0)
+		die("the node's IPv6 addresses cannot be changed");
+}
+
+static bool is_tentative(struct nl_wire *w)
+{
+	auto_free struct addr *v = NULL;
+	size_t n = 0;
+
+	if (addr_list(w, 6, 0, &v, &n, NULL) < 0)
+		die("the node's addresses cannot be listed");
+	for (size_t i = 0; i < n; i++)
+		if (addr_is_tentative(&v[i]))
+			return true;
+	return false;
+}
+
+static void with_ipv6(struct lab *l)
+{
+	auto_nl struct nl_wire *w = lab_wire(&l->node);
+
+	lab_file(l, "/etc/unirail/pools/rails.conf", pools6);
+	change_ipv6(l, true);
+	while (is_tentative(w))
+		usleep(10000);
+}
+
+static void without_ipv6(struct lab *l)
+{
+	change_ipv6(l, false);
+}
+
 #define ARGV(...) ((char *const[]){"unirail", __VA_ARGS__, NULL})
 
 const struct scene scenes[] = {
@@ -110,7 +197,8 @@ const struct scene scenes[] = {
 	 .steps = {{"macvlan", "net1", NAMED("n") MACVLAN("eth0", HOST_LOCAL("172.16.0.0/24"))},
 		   {"tuning", "net1", NAMED("n") TUNING},
 		   {"sbr", "net1", NAMED("n") "\"type\":\"sbr\"}"}},
-	 .lenient = true}, /* "nothing here keeps a pod from going", cni/tuning.c */
+	 .lenient = true,
+	 .no_gc = true}, /* "nothing here keeps a pod from going", cni/tuning.c */
 	{.name = "unirail-cni",
 	 .steps = {{"unirail-cni", "eth0", RAILS("")}},
 	 .prepare = with_pools},
@@ -126,6 +214,21 @@ const struct scene scenes[] = {
 	 .prepare = with_pools,
 	 .arm = in_the_way,
 	 .disarm = out_of_the_way},
+	{.name = "unirail-cni-ipv6",
+	 .steps = {{"unirail-cni", "eth0",
+		    NAMED("rails") "\"type\":\"unirail-cni\",\"networks\":[" NET(
+			    "eth0", "eth0", IPV6("eth0v6")) "," NET("rail0", "net1",
+								    IPV6("rail0v6")) "]}"}},
+	 .prepare = with_ipv6,
+	 .dismantle = without_ipv6},
+	{.name = "host-device",
+	 .steps = {{"host-device", "net1",
+		    NAMED("n") "\"type\":\"host-device\",\"device\":\"spare\",\"ipam\":" SPIDERPOOL(
+			    "rail0", "") "}"}},
+	 .prepare = with_spare,
+	 .dismantle = without_spare,
+	 .no_gc = true, /* the NIC is in the pod */
+	 .small = true},
 	{.name = "install", .argv = ARGV("install", "/opt/cni/bin"), .small = true},
 	{.name = "install-replace",
 	 .argv = ARGV("install", "--replace", "/opt/cni/bin"),

@@ -7,52 +7,7 @@
 
 #include "base/cleanup.h"
 
-enum { STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
-
-/* --- states --- */
-
-bool stage_same(struct stage *s, const struct buf *wanted, const char *why)
-{
-	auto_buf struct buf diff;
-
-	buf_init(&diff, WORDS_MAX);
-	lab_dump(s->l, &s->now);
-	if (!text_differs(wanted, &s->now, &diff))
-		return true;
-	stage_wrong(s, why, &diff);
-	return false;
-}
-
-/* Names of links and addresses differ from run to run: the number of things of a kind does not. */
-static void put_kinds(const struct buf *state, struct buf *b)
-{
-	struct span rest = buf_span(state), line, side, kind;
-
-	while (span_cut(&rest, '\n', &line)) {
-		span_cut(&line, ' ', &side);
-		if (span_eq(side, "other"))
-			span_cut(&line, ' ', &side);
-		if (span_cut(&line, ' ', &kind) && !span_eq(side, "file"))
-			buf_printf(b, "%.*s %.*s\n", (int)side.n, side.p,
-				   span_eq(side, "address") ? 0 : (int)kind.n, kind.p);
-	}
-}
-
-bool stage_is_attached(struct stage *s, const char *why)
-{
-	auto_buf struct buf wanted, is, diff;
-
-	buf_init(&wanted, STATE_MAX);
-	buf_init(&is, STATE_MAX);
-	buf_init(&diff, WORDS_MAX);
-	lab_dump(s->l, &s->now);
-	put_kinds(&s->attached, &wanted);
-	put_kinds(&s->now, &is);
-	if (!text_differs(&wanted, &is, &diff))
-		return true;
-	stage_wrong(s, why, &diff);
-	return false;
-}
+enum { STATE_MAX = 1 << 22 };
 
 /* --- chains --- */
 
@@ -156,7 +111,7 @@ static void set_scene(struct stage *s)
 	}
 	stage_forget_results(s);
 	lab_keep(s->l);
-	lab_dump(s->l, &s->base);
+	lab_dump_settled(s->l, &s->base);
 }
 
 /* What stands in its way must not be touched either. */
@@ -165,7 +120,7 @@ static void rehearse_failure(struct stage *s)
 	enum end end;
 
 	s->sc->arm(s->l);
-	lab_dump(s->l, &s->step);
+	lab_dump_settled(s->l, &s->step);
 	attach_steps(s, &pod_here, NULL, &end);
 	must(s, end == END_REFUSED, "ADD does not fail as it should");
 	must(s, stage_same(s, &s->step, "left after ADD failed"), "ADD that fails");
@@ -177,7 +132,7 @@ static void rehearse_pair(struct stage *s)
 	enum end end;
 
 	must(s, stage_attach(s, &pod_here, NULL, &end), "ADD");
-	lab_dump(s->l, &s->attached);
+	lab_dump_settled(s->l, &s->attached);
 	must(s, stage_each(s, V_CHECK, NULL, &end), "CHECK");
 	must(s, stage_detach(s, &pod_here, NULL, &end), "DEL");
 	must(s, stage_same(s, &s->base, "left after ADD and DEL"), "ADD and DEL");
@@ -188,7 +143,7 @@ static void rehearse(struct stage *s)
 	if (s->sc->argv) {
 		call_command(s->l, s->sc->argv, NULL, &s->o);
 		must(s, s->o.status == 0, "the command");
-		lab_dump(s->l, &s->attached);
+		lab_dump_settled(s->l, &s->attached);
 	} else if (s->sc->arm) {
 		rehearse_failure(s);
 	} else {

@@ -2,6 +2,7 @@
 /* What is said of a point that went wrong. */
 #include "fault.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,16 @@ void tell_failure(struct tally *t, const char *where, const char *why, const str
 		buf_printf(&b, "\tagain: drive %s\n", again);
 	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);
 	count(&t->failed);
+}
+
+void tell_tally(const char *name, const struct tally *t, struct tally *sum)
+{
+	printf("%-20s %6ld points: %6ld survived, %6ld undone, %6ld left to the next call, %ld "
+	       "failed\n",
+	       name, t->points, t->survived, t->undone, t->cleaned, t->failed);
+	sum->points += t->points;
+	sum->failed += t->failed;
+	sum->unnamed += t->unnamed;
 }
 
 /* --- points of scenes --- */

@@ -152,6 +152,7 @@ static void note_call(pid_t pid, struct shot *s)
 	struct __ptrace_syscall_info info = {0};
 
 	s->hit = true;
+	s->pid = pid;
 	s->nr = call_number(pid);
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0)
 		for (size_t i = 0; i < ARRAY_LEN(s->args); i++)
@@ -163,7 +164,7 @@ static bool is_due(pid_t pid, struct shot *s)
 	if (s->only_nr && call_number(pid) != s->only_nr)
 		return false;
 	s->seen++;
-	return s->act != ACT_COUNT && s->seen == s->n;
+	return s->act == ACT_EACH || (s->act != ACT_COUNT && s->seen == s->n);
 }
 
 /* At the entry of a call. True: the child runs on untouched from here. */
@@ -172,13 +173,13 @@ static bool at_entry(pid_t pid, struct shot *s)
 	if (!is_due(pid, s))
 		return false;
 	note_call(pid, s);
-	if (s->act == ACT_CALL)
+	if (s->act == ACT_CALL || s->act == ACT_EACH)
 		s->fn(s->arg);
 	else if (s->act == ACT_KILL)
 		kill(pid, SIGKILL);
 	else if (s->nr != SYS_close) /* which closes, whatever it returns */
 		set_call_number(pid, -1);
-	return s->act != ACT_FAIL;
+	return s->act == ACT_CALL || s->act == ACT_KILL;
 }
 
 /* Signals but those that ptrace makes (and by which a child began) are the child's own. */
@@ -201,7 +202,7 @@ int trace_child(pid_t pid, struct shot *s, struct outcome *o)
 			entered = !entered;
 			if (entered)
 				over = at_entry(pid, s);
-			else if (s->hit) {
+			else if (s->hit && s->act == ACT_FAIL) {
 				set_return(pid, -s->err);
 				over = true;
 			}

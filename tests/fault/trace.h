@@ -16,7 +16,8 @@ enum act {
 	ACT_COUNT, /* every call is counted */
 	ACT_KILL,  /* SIGKILL instead of the n-th call */
 	ACT_FAIL,  /* the n-th call is not made and returns -err */
-	ACT_CALL,  /* fn(arg) before the n-th call, or before the n-th one of number nr */
+	ACT_CALL,  /* fn(arg) before the n-th call */
+	ACT_EACH,  /* fn(arg) before each call */
 };
 
 struct shot {
@@ -29,7 +30,8 @@ struct shot {
 	/* out */
 	long seen; /* calls so far */
 	bool hit;
-	long nr; /* what was hit */
+	pid_t pid; /* the child's, which stands at the call */
+	long nr;   /* what was hit */
 	unsigned long args[3];
 };
 
