@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+struct child {
+	struct loop *loop;
+	pid_t pid;
+	int out, pidfd;
+	struct loop_fd *watch_out, *watch_end;
+	struct loop_timer *timer;
+	struct buf b;
+	child_done_fn done;
+	void *arg;
+};
+
+static int reap(struct child *c)
+{
+	int status = 0;
+
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
+}
+
+static void child_free(struct child *c)
+{
+	loop_del_fd(c->watch_out);
+	loop_del_fd(c->watch_end);
+	loop_del_timer(c->timer);
+	cleanup_fd(&c->out);
+	cleanup_fd(&c->pidfd);
+	buf_done(&c->b);
+	free(c);
+}
+
+/* Reads what is there; false at the end. */
+static bool drain(struct child *c)
+{
+	char chunk[4096];
+	ssize_t n;
+
+	while ((n = read(c->out, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			buf_add(&c->b, chunk, (size_t)n);
+	return n < 0;
+}
+
+static void finish(struct child *c, const struct err *why)
+{
+	struct err e = ERR_INIT;
+	int status = reap(c);
+
+	if (why)
+		e = *why;
+	else if (c->b.over)
+		err_set(&e, -EFBIG, "it wrote more than %zu bytes", c->b.max);
+	else if (WIFSIGNALED(status))
+		err_set(&e, -EINTR, "signal %d ended it", WTERMSIG(status));
+	c->done(c->arg, WEXITSTATUS(status), buf_span(&c->b), e.code ? &e : NULL);
+	child_free(c);
+}
+
+static void on_out(void *arg, uint32_t events)
+{
+	struct child *c = arg;
+
+	(void)events;
+	if (drain(c))
+		return;
+	/* Its end: what else it does is waited for. */
+	loop_del_fd(c->watch_out);
+	c->watch_out = NULL;
+}
+
+static void on_end(void *arg, uint32_t events)
+{
+	struct child *c = arg;
+
+	(void)events;
+	drain(c);
+	finish(c, NULL);
+}
+
+static void on_timer(void *arg)
+{
+	struct child *c = arg;
+	struct err e = ERR_INIT;
+
+	c->timer = NULL;
+	kill(c->pid, SIGKILL);
+	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "it did not end in time");
+	finish(c, &e);
+}
+
+static void become(const struct child_conf *conf, int out)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (null >= 0)
+		dup2(null, STDIN_FILENO);
+	dup2(out, STDOUT_FILENO);
+	_exit(conf->run(conf->run_arg));
+}
+
+static int watch(struct child *c, struct err *e)
+{
+	int r;
+
+	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	if (c->pidfd < 0)
+		return err_sys(e, -errno, "pidfd_open");
+	r = loop_add_fd(c->loop, c->out, EPOLLIN, on_out, c, &c->watch_out, e);
+	if (r == 0)
+		r = loop_add_fd(c->loop, c->pidfd, EPOLLIN, on_end, c, &c->watch_end, e);
+	return r;
+}
+
+int child_start(struct child **ret, struct loop *l, const struct child_conf *conf,
+		child_done_fn done, void *arg, struct err *e)
+{
+	auto_fd int in = -1;
+	struct child *c;
+	int p[2], r;
+	pid_t pid;
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(e, -errno, "pipe2");
+	in = p[1];
+	fcntl(in, F_SETFL, 0);
+	pid = fork();
+	if (pid == 0)
+		become(conf, in);
+	c = xcalloc(1, sizeof(*c));
+	*c = (struct child){
+		.loop = l, .pid = pid, .out = p[0], .pidfd = -1, .done = done, .arg = arg};
+	buf_init(&c->b, conf->max);
+	r = pid < 0 ? err_sys(e, -errno, "fork") : watch(c, e);
+	if (r < 0) {
+		if (pid > 0)
+			child_cancel(c);
+		else
+			child_free(c);
+		return r;
+	}
+	c->timer = loop_add_timer(l, conf->timeout_ms, on_timer, c);
+	*ret = c;
+	return 0;
+}
+
+void child_cancel(struct child *c)
+{
+	if (!c)
+		return;
+	kill(c->pid, SIGKILL);
+	reap(c);
+	child_free(c);
+}

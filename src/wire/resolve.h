@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_RESOLVE_H
+#define UNIRAIL_WIRE_RESOLVE_H
+
+/* Names to addresses, without making the loop wait: getaddrinfo(3) in a child process. */
+
+#include "base/child.h"
+#include "base/ip.h"
+
+enum { RESOLVE_MAX = 8 };
+
+/* n >= 1 addresses in the order to be tried, or n 0 and e. */
+typedef void (*resolve_fn)(void *arg, const struct ipaddr *v, size_t n, const struct err *e);
+
+struct resolve;
+
+int resolve_start(struct resolve **ret, struct loop *l, const char *host, int timeout_ms,
+		  resolve_fn fn, void *arg, struct err *e);
+void resolve_cancel(struct resolve *r); /* no callback; NULL is fine */
+
+#endif

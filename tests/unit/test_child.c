@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes beside the loop, and names looked up in one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "wire/resolve.h"
+
+struct seen {
+	int times, status, code;
+	char out[256], error[256];
+};
+
+static void done(void *arg, int status, struct span out, const struct err *e)
+{
+	struct seen *s = arg;
+
+	s->times++;
+	s->status = status;
+	s->code = e ? e->code : 0;
+	snprintf(s->out, sizeof(s->out), "%.*s", (int)out.n, out.p ? out.p : "");
+	str_copy(s->error, sizeof(s->error), e ? e->text : "");
+}
+
+static struct seen run(int (*fn)(void *), void *arg, int timeout_ms, size_t max)
+{
+	struct seen s = {0};
+	struct child *c;
+	struct loop *l;
+
+	assert_int_equal(loop_new(&l, NULL), 0);
+	assert_int_equal(child_start(&c, l, &(struct child_conf){fn, arg, timeout_ms, max}, done,
+				     &s, NULL),
+			 0);
+	loop_run(l);
+	loop_free(l);
+	assert_int_equal(s.times, 1);
+	/* Nothing is left to wait for. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	return s;
+}
+
+static int say(void *arg)
+{
+	size_t n = strlen(arg);
+
+	return write(STDOUT_FILENO, arg, n) == (ssize_t)n ? 3 : 4;
+}
+
+static int sleep_long(void *arg)
+{
+	(void)arg;
+	say("before ");
+	sleep(60);
+	return 0;
+}
+
+static int die(void *arg)
+{
+	(void)arg;
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM);
+	return 0;
+}
+
+static int read_input(void *arg)
+{
+	char c;
+
+	(void)arg;
+	return read(STDIN_FILENO, &c, 1) == 0 ? 0 : 1;
+}
+
+static void test_output_and_status(void **state)
+{
+	struct seen s = run(say, "hello", 10000, 100);
+
+	(void)state;
+	assert_string_equal(s.out, "hello");
+	assert_int_equal(s.status, 3);
+	assert_int_equal(s.code, 0);
+	assert_int_equal(run(read_input, NULL, 10000, 100).status, 0);
+}
+
+static void test_failures(void **state)
+{
+	struct seen s = run(sleep_long, NULL, 50, 100);
+
+	(void)state;
+	assert_int_equal(s.code, -ETIMEDOUT);
+	s = run(die, NULL, 10000, 100);
+	assert_int_equal(s.code, -EINTR);
+	assert_string_equal(s.error, "signal 15 ended it");
+	s = run(say, "longer than that", 10000, 4);
+	assert_int_equal(s.code, -EFBIG);
+}
+
+static void test_cancel(void **state)
+{
+	struct seen s = {0};
+	struct child *c;
+	struct loop *l;
+
+	(void)state;
+	assert_int_equal(loop_new(&l, NULL), 0);
+	assert_int_equal(child_start(&c, l, &(struct child_conf){sleep_long, NULL, 60000, 100},
+				     done, &s, NULL),
+			 0);
+	child_cancel(c);
+	assert_int_equal(loop_run(l), 0);
+	assert_int_equal(s.times, 0);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	loop_free(l);
+}
+
+struct addresses {
+	size_t n;
+	struct ipaddr first;
+	int code;
+	char error[256];
+};
+
+static void resolved(void *arg, const struct ipaddr *v, size_t n, const struct err *e)
+{
+	struct addresses *a = arg;
+
+	a->n = n;
+	if (n)
+		a->first = v[0];
+	a->code = e ? e->code : 0;
+	str_copy(a->error, sizeof(a->error), e ? e->text : "");
+}
+
+static struct addresses look_up(const char *host)
+{
+	struct addresses a = {.n = 99};
+	struct resolve *r;
+	struct loop *l;
+
+	assert_int_equal(loop_new(&l, NULL), 0);
+	assert_int_equal(resolve_start(&r, l, host, 10000, resolved, &a, NULL), 0);
+	loop_run(l);
+	loop_free(l);
+	return a;
+}
+
+static void test_names(void **state)
+{
+	struct addresses a = look_up("localhost");
+
+	(void)state;
+	assert_true(a.n >= 1);
+	assert_true(ip_is_loopback(&a.first));
+	a = look_up("no such name");
+	assert_int_equal(a.n, 0);
+	assert_int_equal(a.code, -EHOSTUNREACH);
+	assert_memory_equal(a.error, "look up 'no such name': ", 24);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_output_and_status),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
