@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/base64.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mbedtls/base64.h>
+
+#include "base/cleanup.h"
+
+int base64_decode(struct span s, char **ret)
+{
+	auto_free char *tight = xmalloc(s.n + 1), *text = xmalloc(s.n + 1);
+	size_t n = 0, len = 0;
+
+	for (size_t i = 0; i < s.n; i++)
+		if (!strchr(" \t\r\n", s.p[i]) || !s.p[i])
+			tight[n++] = s.p[i];
+	if (mbedtls_base64_decode((unsigned char *)text, s.n + 1, &len, (unsigned char *)tight, n))
+		return -EINVAL;
+	if (memchr(text, 0, len))
+		return -EINVAL;
+	text[len] = '\0';
+	*ret = take(text);
+	return 0;
+}

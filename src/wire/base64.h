@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_BASE64_H
+#define UNIRAIL_WIRE_BASE64_H
+
+#include "base/buf.h"
+
+/* Text out of base64 (blanks and line ends in it are passed over), NUL-terminated, the caller's.
+ * -EINVAL: it is none, or what it holds has a NUL. */
+int base64_decode(struct span s, char **ret);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_YAML_PRIV_H
+#define UNIRAIL_WIRE_YAML_PRIV_H
+
+/* What yaml.c and yaml_scalar.c share; not for other folders. */
+
+#include "wire/json.h"
+#include "wire/yaml.h"
+
+struct yaml {
+	const char *p, *end;
+	const char *line_start;
+	unsigned int line;
+	int depth; /* of collections */
+	int flow;  /* of flow collections */
+	struct json_out out;
+	struct buf text; /* the scalar at hand */
+	struct err *e;
+};
+
+int yaml_fail(struct yaml *y, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The byte n ahead; '\0' at the end. A line's end is '\n' whatever it is in the file. */
+char yaml_peek(const struct yaml *y, size_t n);
+int yaml_column(const struct yaml *y);
+void yaml_newline(struct yaml *y); /* past the line's end */
+bool yaml_is_blank(char c);	   /* ' ', '\t' */
+bool yaml_is_break(char c);	   /* blank, line's end, end */
+
+/*
+ * Each reads the scalar at y->p into y->text; continuation lines are indented deeper than
+ * `indent`. A key's ends in its line.
+ */
+int yaml_quoted(struct yaml *y, int indent, bool key);
+int yaml_plain(struct yaml *y, int indent, bool key);
+int yaml_block(struct yaml *y, int indent);
+/* y->text as what a plain scalar means. */
+void yaml_put_plain(struct yaml *y);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists and streams cut at every byte give the same pieces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "wire/json_split.h"
+
+static int run(enum json_split_mode mode, const char *text, size_t first, size_t step, size_t max,
+	       struct buf *out, struct err *e)
+{
+	struct json_split s;
+	size_t at = 0, n = strlen(text);
+	int r = 0;
+
+	json_split_init(&s, mode, max);
+	while (r >= 0 && at < n) {
+		size_t len = at == 0 && first ? first : step;
+		struct span in = {text + at, len < n - at ? len : n - at}, piece;
+		bool item;
+
+		at += in.n;
+		while ((r = json_split_in(&s, &in, &piece, &item, e)) > 0)
+			buf_printf(out, "%s<%.*s>", item ? "" : "list", (int)piece.n, piece.p);
+		assert_true(r < 0 || in.n == 0);
+	}
+	buf_printf(out, "%s", json_split_is_whole(&s) ? "." : "...");
+	if (r < 0)
+		assert_int_equal(json_split_in(&s, &(struct span){"x", 1}, &(struct span){0},
+					       &(bool){false}, e),
+				 r);
+	json_split_done(&s);
+	return r;
+}
+
+static void check(enum json_split_mode mode, const char *text, const char *want)
+{
+	for (size_t cut = 0; cut <= strlen(text); cut++) {
+		struct err e = ERR_INIT;
+		struct buf out;
+		int r;
+
+		buf_init(&out, 1 << 16);
+		/* once whole, once at each byte, once byte by byte */
+		r = run(mode, text, cut, cut ? strlen(text) : 1, 4096, &out, &e);
+		if (r < 0)
+			buf_printf(&out, "!%s", e.text);
+		assert_string_equal(out.p, want);
+		buf_done(&out);
+	}
+}
+
+static void test_list(void **state)
+{
+	(void)state;
+	check(JSON_SPLIT_LIST,
+	      "{\"kind\":\"L\",\"items\":[{\"a\":[1,2]}, {\"b\":\"]},{\"}],\"metadata\":{}}",
+	      "<{\"a\":[1,2]}><{\"b\":\"]},{\"}>list<{\"kind\":\"L\",\"items\":[],\"metadata\":{}}>.");
+	check(JSON_SPLIT_LIST, "{\"items\":[]}", "list<{\"items\":[]}>.");
+	check(JSON_SPLIT_LIST, "{\"items\":null,\"x\":\"items\"}",
+	      "list<{\"items\":null,\"x\":\"items\"}>.");
+	check(JSON_SPLIT_LIST, " { \"items\" : [ 1 ,\n\"a\\\"b\" ] }\n",
+	      "<1 ><\"a\\\"b\" >list<{ \"items\" : [] }>.");
+	/* Only the list's own items, and only as a key. */
+	check(JSON_SPLIT_LIST,
+	      "{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}",
+	      "list<{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}>.");
+	check(JSON_SPLIT_LIST, "{\"b\":\"items\",\"c\":[3]}", "list<{\"b\":\"items\",\"c\":[3]}>.");
+}
+
+static void test_broken_lists(void **state)
+{
+	(void)state;
+	check(JSON_SPLIT_LIST, "{\"items\":[{\"a\":1},{\"b\":", "<{\"a\":1}>...");
+	check(JSON_SPLIT_LIST, "{\"items\":[1,]}",
+	      "<1>...!the answer is no JSON list: a comma with nothing after it");
+	check(JSON_SPLIT_LIST, "{\"items\":[,1]}",
+	      "...!the answer is no JSON list: a comma with nothing before it");
+	check(JSON_SPLIT_LIST, "{\"items\":[1}", "...!the answer is no JSON list: unbalanced");
+	check(JSON_SPLIT_LIST, "[]", "...!the answer is no JSON list: it is no object");
+	check(JSON_SPLIT_LIST, "<html>", "...!the answer is no JSON list: it is no object");
+	check(JSON_SPLIT_LIST, "{} {", "list<{}>.!the answer is no JSON list: something after it");
+}
+
+static void test_stream(void **state)
+{
+	(void)state;
+	check(JSON_SPLIT_STREAM, "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n{\"b\":[{}]}\n",
+	      "<{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}><{\"b\":[{}]}>.");
+	check(JSON_SPLIT_STREAM, "{}{}", "<{}><{}>.");
+	check(JSON_SPLIT_STREAM, "{\"a\":\"\\\\\"}\n{\"a", "<{\"a\":\"\\\\\"}>...");
+	check(JSON_SPLIT_STREAM, "\n\n", ".");
+	check(JSON_SPLIT_STREAM, "{}x",
+	      "<{}>.!the answer is no JSON stream: something that is no object");
+}
+
+static void test_a_piece_has_a_limit(void **state)
+{
+	struct err e = ERR_INIT;
+	struct buf out;
+
+	(void)state;
+	buf_init(&out, 1 << 16);
+	assert_int_equal(run(JSON_SPLIT_STREAM, "{\"a\":\"0123456789\"}", 0, 3, 10, &out, &e),
+			 -EFBIG);
+	assert_string_equal(e.text, "the answer has a piece longer than 10 bytes");
+	buf_reset(&out);
+	assert_int_equal(run(JSON_SPLIT_LIST, "{\"items\":[\"0123456789012345\"]}", 0, 3, 15, &out,
+			     &e),
+			 -EFBIG);
+	buf_reset(&out);
+	assert_int_equal(run(JSON_SPLIT_LIST, "{\"items\":[\"01\",\"23\",\"45\",\"67\"]}", 0, 3, 15,
+			     &out, &e),
+			 0);
+	buf_done(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_broken_lists),
+		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_a_piece_has_a_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

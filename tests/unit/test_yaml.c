@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What YAML comes to in JSON, and where it is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "wire/json.h"
+#include "wire/yaml.h"
+
+static int convert(const char *text, size_t n, struct buf *json, struct err *e)
+{
+	/* A copy of its own: what is read past it shows. */
+	char *copy = memcpy(xmalloc(n), text, n);
+	int r = yaml_to_json((struct span){copy, n}, json, e);
+
+	free(copy);
+	return r;
+}
+
+static void good(const char *yaml, const char *json)
+{
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	if (convert(yaml, strlen(yaml), &b, &e) < 0)
+		fail_msg("%s\nrefused: %s", yaml, e.text);
+	assert_string_equal(b.p, json);
+	buf_done(&b);
+}
+
+static void bad(const char *yaml, const char *error)
+{
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	if (convert(yaml, strlen(yaml), &b, &e) == 0)
+		fail_msg("%s\ntaken for: %s", yaml, b.p);
+	assert_string_equal(e.text, error);
+	assert_int_equal(e.kind, ERR_DECODE);
+	buf_done(&b);
+}
+
+static void test_mappings(void **state)
+{
+	(void)state;
+	good("a: 1\nb: two\n", "{\"a\":1,\"b\":\"two\"}");
+	good("a:\n  b:\n    c: x\n  d: y\ne: z",
+	     "{\"a\":{\"b\":{\"c\":\"x\"},\"d\":\"y\"},\"e\":\"z\"}");
+	good("a:\nb: \n", "{\"a\":null,\"b\":null}");
+	good("\"a b\": 1\n'c': 2\nd e: 3\n", "{\"a b\":1,\"c\":2,\"d e\":3}");
+	good("a:   # comment\n  # another\n  b: 1 # third\n", "{\"a\":{\"b\":1}}");
+	good("a: b:c\nurl: https://x:1/#y\n", "{\"a\":\"b:c\",\"url\":\"https://x:1/#y\"}");
+	good("a : 1\n", "{\"a\":1}");
+	good("a: 1\r\nb:\r\n  c: 2\r\n", "{\"a\":1,\"b\":{\"c\":2}}");
+	good("\xef\xbb\xbf"
+	     "a: 1",
+	     "{\"a\":1}");
+}
+
+static void test_sequences(void **state)
+{
+	(void)state;
+	good("- 1\n- b\n-\n- - x\n  - y\n", "[1,\"b\",null,[\"x\",\"y\"]]");
+	good("a:\n- 1\n- 2\nb: 3\n", "{\"a\":[1,2],\"b\":3}");
+	good("a:\n  - 1\n  - 2\nb: 3\n", "{\"a\":[1,2],\"b\":3}");
+	good("- name: x\n  v: 1\n-   name: y\n    v:\n    - 2\n",
+	     "[{\"name\":\"x\",\"v\":1},{\"name\":\"y\",\"v\":[2]}]");
+	good("- -1\n- -x\n", "[-1,\"-x\"]");
+}
+
+static void test_scalars(void **state)
+{
+	(void)state;
+	good("- ~\n- null\n- true\n- False\n- yes\n- 0x1f\n- 007\n- +1\n- 1.5\n- 1e3\n- -0\n",
+	     "[null,null,true,false,\"yes\",\"0x1f\",\"007\",\"+1\",1.5,1000,0]");
+	good("- 2026-11-21\n- 1.2.3\n- .5\n- 1.\n- v1\n",
+	     "[\"2026-11-21\",\"1.2.3\",\".5\",\"1.\",\"v1\"]");
+	good("- 'it''s'\n- \"a\\tb\\u00e9\\x41\\\\\"\n- ''\n- \"\"\n- 'true'\n",
+	     "[\"it's\",\"a\\tb\xc3\xa9"
+	     "A\\\\\",\"\",\"\",\"true\"]");
+	good("\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"");
+	good("x", "\"x\"");
+	good("", "null");
+	good("---\n# nothing\n...\nignored: [", "null");
+}
+
+static void test_scalars_over_lines(void **state)
+{
+	(void)state;
+	good("a: one\n  two\n\n  three\nb: 1", "{\"a\":\"one two\\nthree\",\"b\":1}");
+	good("a: 'one\n  two'\n", "{\"a\":\"one two\"}");
+	good("a: \"one  \n\n  two\\\n  three\\n \"\n", "{\"a\":\"one\\ntwothree\\n \"}");
+	good("a:\n  plain\n  words\n", "{\"a\":\"plain words\"}");
+}
+
+static void test_blocks(void **state)
+{
+	(void)state;
+	good("a: |\n  one\n    two\n\n  three\nb: 1",
+	     "{\"a\":\"one\\n  two\\n\\nthree\\n\",\"b\":1}");
+	good("a: |-\n  one\n\n", "{\"a\":\"one\"}");
+	good("a: |+\n  one\n\n", "{\"a\":\"one\\n\\n\"}");
+	good("a: >\n  one\n  two\n\n  three\n   deep\n  four\n",
+	     "{\"a\":\"one two\\nthree\\n deep\\nfour\\n\"}");
+	good("a: |2\n    x\n", "{\"a\":\"  x\\n\"}");
+	good("a: |\nb: 1\n", "{\"a\":\"\",\"b\":1}");
+	good("- |\n  x\n- y\n", "[\"x\\n\",\"y\"]");
+}
+
+static void test_flow(void **state)
+{
+	(void)state;
+	good("{}", "{}");
+	good("[ ]", "[]");
+	good("a: {b: c, 'd': [1, two, {}], \"e\":5}\nf: []\n",
+	     "{\"a\":{\"b\":\"c\",\"d\":[1,\"two\",{}],\"e\":5},\"f\":[]}");
+	good("{a: 1,\n b: [x,\n   y,],\n}", "{\"a\":1,\"b\":[\"x\",\"y\"]}");
+	good("clusters: [{name: t, cluster: {server: \"https://h:1\", certificate-authority: /x}}]",
+	     "{\"clusters\":[{\"name\":\"t\",\"cluster\":{\"server\":\"https://h:1\","
+	     "\"certificate-authority\":\"/x\"}}]}");
+	good("{\"a\":{\"b\":[1,2.5,null,true,\"x\\n\"]}}",
+	     "{\"a\":{\"b\":[1,2.5,null,true,\"x\\n\"]}}");
+	good("{\n\t\"a\": 1\n}", "{\"a\":1}");
+	good("{a: , b: c d}", "{\"a\":null,\"b\":\"c d\"}");
+	good("[a b , c]", "[\"a b\",\"c\"]");
+}
+
+static void test_what_is_not_read(void **state)
+{
+	(void)state;
+	bad("a: &x 1", "1:4: anchors ('&') are not read: write the value out");
+	bad("a: *x", "1:4: aliases ('*') are not read: write the value out");
+	bad("a: !!str 1", "1:4: tags ('!') are not read");
+	bad("%YAML 1.2\n---\na: 1", "1:1: directives ('%') are not read");
+	bad("? a\n: b", "1:1: complex keys ('? ') are not read");
+	bad("a: 1\n<<: 2", "2:3: merge keys are not read: write the keys out");
+	bad("a: 1\n---\nb: 2", "2:1: a second document begins: only one is read");
+	bad("a: @x", "1:4: '@' cannot begin a value: put it into quotes");
+	bad("a:\n\tb: 1", "2:1: a tab cannot indent: use blanks");
+}
+
+static void test_mistakes(void **state)
+{
+	(void)state;
+	bad("a: 1\na: 2", "2:2: key 'a' stands here twice");
+	bad("a: b: c", "1:4: a mapping cannot begin in the line of its key");
+	bad("a: - b", "1:4: a sequence cannot begin in the line of its key");
+	bad("a: 1\n  b: 2", "2:4: a ':' with a blank after it cannot stand in a value: put the "
+			    "value into quotes");
+	bad("a:\n  b: 1\n c: 2", "3:2: indented by 1, wants 0");
+	bad("a:\n    b: 1\n      c: 2\n", "3:8: a ':' with a blank after it cannot stand in a "
+					  "value: put the value into quotes");
+	bad("a: 1\nb", "2:2: a key wants ': ' after it");
+	bad("a: \"x", "1:6: the closing \" is missing");
+	bad("a: 'x\nb: 1", "1:6: the closing ' is missing");
+	bad("a: \"\\q\"", "1:7: escape '\\q' is not known");
+	bad("a: \"\\u0000\"", "1:7: an escape is no character");
+	bad("a: \"\\ud800\"", "1:11: half of a surrogate pair");
+	bad("a: [1, 2", "1:9: ']' is missing");
+	bad("a: {b c}", "1:8: a key wants ': ' after it");
+	bad("a: [1}", "1:6: wants ',' or ']' here");
+	bad("a: \"x\" y", "1:8: 'y' is not expected here");
+	bad("a: |x\n  y", "1:5: 'x' is not known after '|'");
+	bad("- a\nb: 1", "2:1: 'b' is not expected here");
+	bad("a: 1\n- b", "2:1: a sequence in the middle of a mapping");
+	bad("a: x\001", "1:5: a byte 0x01 is no text");
+	bad("]", "1:1: ']' is not expected here");
+}
+
+static void test_depth(void **state)
+{
+	char deep[128];
+
+	(void)state;
+	memset(deep, '[', 31);
+	deep[31] = '\0';
+	bad(deep, "1:31: nested deeper than 30 levels");
+}
+
+static void test_nul_byte(void **state)
+{
+	struct err e = ERR_INIT;
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, 100);
+	assert_int_equal(convert("a: \0", 4, &b, &e), -22);
+	assert_string_equal(e.text, "1:4: a byte 0x00 is no text");
+	buf_done(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mappings),
+		cmocka_unit_test(test_sequences),
+		cmocka_unit_test(test_scalars),
+		cmocka_unit_test(test_scalars_over_lines),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_flow),
+		cmocka_unit_test(test_what_is_not_read),
+		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_nul_byte),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
