@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_CALL_H
+#define UNIRAIL_KUBE_CALL_H
+
+/* call.c only. */
+
+#include "kube/client_priv.h"
+
+enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
+
+enum { CALL_LAST_MAX = 320 };
+
+struct kube_call {
+	struct kube *k;
+	enum kube_verb verb;
+	const struct kube_stream_ops *ops;
+	void *arg;
+	enum kube_call_state state;
+	struct buf path, words, body;
+	struct buf refusal; /* what the server says instead */
+	struct https *conn;
+	struct h2_stream *stream;
+	struct loop_timer *deadline, *retry;
+	int timeout_ms, status;
+	int64_t retry_after;
+	unsigned int tries;
+	bool rejected;		  /* by 401, once */
+	bool doomed;		  /* there is no connection, and nobody waits for one */
+	bool busy, ended;	  /* busy: one of its callbacks runs */
+	char last[CALL_LAST_MAX]; /* what went wrong before */
+	struct kube_call *prev, *next;
+};
+
+#endif

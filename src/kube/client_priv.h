@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_CLIENT_PRIV_H
+#define UNIRAIL_KUBE_CLIENT_PRIV_H
+
+/* What client.c, call.c, list.c and watch.c share; not for other folders. */
+
+#include "kube/auth.h"
+#include "kube/backoff.h"
+#include "kube/client.h"
+#include "kube/status.h"
+#include "wire/https.h"
+
+struct kube_conn {
+	struct kube *k;
+	struct https *h;
+	unsigned int generation; /* of the credentials it was opened with */
+	bool ready;
+	struct kube_conn *next; /* in k->old */
+};
+
+struct kube {
+	struct loop *loop;
+	const struct kube_conf *conf;
+	struct kube_settings set;
+	struct kube_auth *auth;
+	struct kube_conn *conn, *old; /* old: carry what they carry to its end */
+	struct kube_call *calls;
+	struct loop_timer *pump, *again, *tidy;
+	struct kube_backoff backoff;
+	bool trouble; /* logged that there is no connection */
+};
+
+/* --- requests whose answer is taken as it comes --- */
+
+struct kube_stream_ops {
+	/* Of a good answer only. Negative ends the request with that error. */
+	int (*data)(void *arg, struct span bytes, struct err *e);
+	/* s is NULL unless the server refused. */
+	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);
+	/* Instead of `end`, when the call is cancelled: frees arg. */
+	void (*drop)(void *arg);
+};
+
+/* KUBE_WATCH has no end of its own, and once it was sent it is not tried again. */
+struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
+			      const struct kube_stream_ops *ops, void *arg);
+const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" */
+
+/* --- between client.c and call.c --- */
+
+void kube_pump_soon(struct kube *k);
+void kube_tidy_soon(struct kube *k); /* a stream has ended */
+/* Calls that wait for a connection. */
+bool kube_calls_wait(const struct kube *k);
+void kube_calls_submit(struct kube *k);
+void kube_calls_no_connection(struct kube *k, const struct err *why);
+void kube_calls_drop(struct kube *k);
+
+#endif

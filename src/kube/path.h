@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_PATH_H
+#define UNIRAIL_KUBE_PATH_H
+
+/* Which object or collection, as a path of the API and in words. */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+struct kube_kind {
+	const char *group, *version; /* group "": core */
+	const char *plural;	     /* "pods" */
+	const char *name;	     /* "pod", for texts */
+	bool namespaced;
+};
+
+struct kube_ref {
+	const struct kube_kind *kind;
+	const char *ns;	  /* NULL or "": all, or none */
+	const char *name; /* NULL: the collection */
+	const char *sub;  /* "status"; may be NULL */
+};
+
+enum { KUBE_PATH_MAX = 8 << 10 };
+
+/* "/api/v1/namespaces/ns/pods/name", escaped. */
+void kube_path(struct buf *b, const struct kube_ref *r);
+/* Appends "?key=value" or "&key=value", escaped; nothing when value is NULL or "". */
+void kube_path_query(struct buf *b, const char *key, const char *value);
+/* "pod 'ns/name'", "pods of 'ns'", "pods" */
+void kube_words(struct buf *b, const struct kube_ref *r);
+
+extern const struct kube_kind kube_pods, kube_nodes, kube_namespaces, kube_events, kube_leases,
+	kube_crds;
+
+#endif

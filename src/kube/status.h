@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_STATUS_H
+#define UNIRAIL_KUBE_STATUS_H
+
+/*
+ * What the API server says when it does not do what it was asked: an HTTP status and mostly a
+ * Status object, as one line: "create ipblock 'x': 403 Forbidden: ...". The errno by status:
+ *
+ *	400 422 -EINVAL	  401 -EACCES	403 -EPERM   404 -ENOENT   405 415 -EOPNOTSUPP
+ *	409 -EEXIST (AlreadyExists) or -ESTALE (the object is not what was expected)
+ *	410 -ESTALE	  413 -EFBIG	429 500 502 503 504 -EAGAIN, kind ERR_AGAIN
+ */
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/json.h"
+
+enum { KUBE_STATUS_MAX = 64 << 10 };
+
+struct kube_status {
+	int code;
+	int64_t retry_after; /* seconds, from its details; -1: not said */
+	char reason[48];     /* "AlreadyExists"; "" when the body was no Status */
+};
+
+/* Sets e, reads *ret. `body` may be anything. Returns e's code. */
+int kube_status_err(int http, struct span body, const char *what, struct kube_status *ret,
+		    struct err *e);
+/* The same for a Status object, as an ERROR event of a watch has it. */
+int kube_status_object(const struct json *status, const char *what, struct kube_status *ret,
+		       struct err *e);
+
+#endif

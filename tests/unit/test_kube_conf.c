@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kubeconfigs, service accounts, and what a program prints. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "kube/auth.h"
+#include "kube/conf.h"
+#include "kube/time.h"
+
+#define HEAD                                                                                       \
+	"apiVersion: v1\nkind: Config\ncurrent-context: x\n"                                       \
+	"contexts:\n- context:\n    cluster: c\n    user: u\n    namespace: n1\n  name: x\n"
+#define CLUSTER                                                                                    \
+	"clusters:\n- cluster:\n    certificate-authority-data: Q0E=\n"                            \
+	"    server: https://10.0.0.1:6443\n  name: c\n"
+
+static struct kube_conf parse(const char *text)
+{
+	struct kube_conf c = {0};
+	struct err e = ERR_INIT;
+
+	if (kube_conf_parse(&c, span_of(text), "/root/.kube", NULL, &e) < 0)
+		fail_msg("%s", e.text);
+	return c;
+}
+
+static void refused(const char *text, const char *error)
+{
+	struct kube_conf c = {.port = 7};
+	struct err e = ERR_INIT;
+
+	assert_true(kube_conf_parse(&c, span_of(text), "/root/.kube", NULL, &e) < 0);
+	assert_string_equal(e.text, error);
+	assert_int_equal(c.port, 7);
+	assert_null(c.host);
+}
+
+static void test_token(void **state)
+{
+	struct kube_conf c = parse(HEAD CLUSTER "users:\n- name: u\n  user:\n    token: abc.def\n");
+
+	(void)state;
+	assert_string_equal(c.host, "10.0.0.1");
+	assert_int_equal(c.port, 6443);
+	assert_string_equal(c.prefix, "");
+	assert_string_equal(c.ca_pem, "CA");
+	assert_null(c.ca_file);
+	assert_string_equal(c.token, "abc.def");
+	assert_string_equal(c.ns, "n1");
+	kube_conf_done(&c);
+}
+
+static void test_files_count_from_its_folder(void **state)
+{
+	struct kube_conf c =
+		parse("{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
+		      "clusters: [{name: c, cluster: {server: 'https://[fd00::1]/k8s/c/',"
+		      " certificate-authority: pki/ca.crt, tls-server-name: kubernetes}}],"
+		      "users: [{name: u, user: {client-certificate: /a.crt, client-key: ../a.key,"
+		      " tokenFile: t}}]}");
+
+	(void)state;
+	assert_string_equal(c.host, "fd00::1");
+	assert_int_equal(c.port, 443);
+	assert_string_equal(c.prefix, "/k8s/c");
+	assert_string_equal(c.tls_name, "kubernetes");
+	assert_string_equal(c.ca_file, "/root/.kube/pki/ca.crt");
+	assert_string_equal(c.cert_file, "/a.crt");
+	assert_string_equal(c.key_file, "/root/.kube/../a.key");
+	assert_string_equal(c.token_file, "/root/.kube/t");
+	assert_null(c.ns);
+	kube_conf_done(&c);
+}
+
+static void test_program(void **state)
+{
+	struct kube_conf c = parse(
+		HEAD CLUSTER "users:\n- name: u\n  user:\n    exec:\n"
+			     "      apiVersion: client.authentication.k8s.io/v1beta1\n"
+			     "      args:\n      - get-token\n      - --cluster=c\n"
+			     "      command: bin/login\n      env:\n      - name: A\n"
+			     "        value: b\n      installHint: Install login by following\n"
+			     "        https://example.com/x\n      provideClusterInfo: false\n"
+			     "      interactiveMode: IfAvailable\n");
+
+	(void)state;
+	assert_string_equal(c.exec.argv[0], "/root/.kube/bin/login");
+	assert_string_equal(c.exec.argv[1], "get-token");
+	assert_string_equal(c.exec.argv[2], "--cluster=c");
+	assert_null(c.exec.argv[3]);
+	assert_string_equal(c.exec.env[0], "A=b");
+	assert_null(c.exec.env[1]);
+	assert_string_equal(c.exec.hint, "Install login by following https://example.com/x");
+	kube_conf_done(&c);
+}
+
+static void test_refusals(void **state)
+{
+	(void)state;
+	refused("a: [", "1:5: ']' is missing");
+	refused("a: 1", "no current-context is set: name a context");
+	refused("current-context: y", "there is no context 'y'");
+	refused(HEAD, "there is no cluster 'c', which the context names");
+	refused(HEAD CLUSTER, "there is no user 'u', whom the context names");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {username: a, password: b}",
+		"user 'u': 'username' is not supported: no API server takes passwords any more");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {auth-provider: {name: gcp}}",
+		"user 'u': 'auth-provider' is not supported: use 'exec'");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {as: root}",
+		"user 'u': 'as' is not supported: give the account itself");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: QQ==}",
+		"user 'u': client-certificate and client-key go together");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: '*'}",
+		"user 'u': client-key-data is not base64");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {exec: {command: x, apiVersion: v1}}",
+		"user 'u': exec.apiVersion is 'v1', wants client.authentication.k8s.io/v1");
+	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x', "
+		     "insecure-skip-tls-verify: true}\nusers: [{name: u, user: {}}]",
+		"cluster 'c': 'insecure-skip-tls-verify' is not supported: give the server's CA "
+		"(certificate-authority)");
+	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'http://x'}\n"
+		     "users: [{name: u, user: {}}]",
+		"cluster 'c': server: 'http://x' is not encrypted: give an https:// address");
+	refused(HEAD "clusters:\n- name: c\n  cluster: {server: 'https://x:99999'}\n"
+		     "users: [{name: u, user: {}}]",
+		"cluster 'c': server: 'https://x:99999' is no URL like https://10.0.0.1:6443");
+	refused(HEAD "clusters:\n- name: c\n  cluster: {}\n",
+		"clusters[0].cluster.server is missing");
+}
+
+/* A secret of the wrong type is a likely mistake, and must not be printed for it. */
+static void test_secrets_are_not_printed(void **state)
+{
+	(void)state;
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {token: 424242}",
+		"user 'u': token is no string but number: put it into quotes");
+	refused(HEAD CLUSTER "users:\n- name: u\n  user: {client-key-data: [secret]}",
+		"user 'u': client-key-data is no string but array: put it into quotes");
+}
+
+static void test_another_context(void **state)
+{
+	struct kube_conf c = {0};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(kube_conf_parse(&c, span_of(HEAD CLUSTER), "/", "z", &e), -ENOENT);
+	assert_string_equal(e.text, "there is no context 'z'");
+}
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void test_where_it_is_looked_for(void **state)
+{
+	char dir[] = "/tmp/unirail-test-conf-XXXXXX", command[128];
+	struct kube_conf c = {0};
+	struct err e = ERR_INIT;
+	struct root root;
+
+	(void)state;
+	unsetenv("KUBECONFIG");
+	unsetenv("KUBERNETES_SERVICE_HOST");
+	setenv("HOME", "/nobody", 1);
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(root_open(&root, dir, &e), 0);
+	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "no API server is known"));
+	assert_int_equal(dir_make(&root, KUBE_ACCOUNT_DIR, 0755, &e), 0);
+	write_file(dir, KUBE_ACCOUNT_DIR "/token", "abc");
+	write_file(dir, KUBE_ACCOUNT_DIR "/namespace", "unirail");
+	setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1", 1);
+	setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), 0);
+	assert_string_equal(c.host, "10.96.0.1");
+	assert_string_equal(c.token_file, KUBE_ACCOUNT_DIR "/token");
+	assert_string_equal(c.ns, "unirail");
+	kube_conf_done(&c);
+	setenv("KUBERNETES_SERVICE_PORT", "x", 1);
+	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
+	setenv("KUBECONFIG", "/a:/b", 1);
+	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
+	assert_string_equal(e.text, "KUBECONFIG names several files: name one of them");
+	setenv("KUBECONFIG", "/a", 1);
+	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "kubeconfig: "));
+	unsetenv("KUBECONFIG");
+	unsetenv("KUBERNETES_SERVICE_HOST");
+	root_close(&root);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void credential(const char *text, const char *error)
+{
+	struct kube_credential c = {0};
+	struct err e = ERR_INIT;
+
+	assert_int_equal(kube_credential_parse(&c, span_of(text), &e), -EBADMSG);
+	assert_string_equal(e.text, error);
+	assert_null(c.token);
+}
+
+static void test_credentials(void **state)
+{
+	struct kube_credential c;
+
+	(void)state;
+	assert_int_equal(kube_credential_parse(
+				 &c,
+				 span_of("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t\","
+					 "\"expirationTimestamp\":\"2026-11-21T14:00:00Z\"}}"),
+				 NULL),
+			 0);
+	assert_string_equal(c.token, "t");
+	assert_true(c.until_ms == 1795269600000);
+	kube_credential_done(&c);
+	credential("secret", "it did not print JSON");
+	credential("{\"kind\":\"Secret\"}", "it did not print an ExecCredential");
+	credential("{\"kind\":\"ExecCredential\"}",
+		   "it printed neither status.token nor status.clientCertificateData");
+	credential("{\"kind\":\"ExecCredential\",\"status\":{\"clientCertificateData\":\"x\"}}",
+		   "status.clientCertificateData and clientKeyData go together");
+	credential("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"x\","
+		   "\"expirationTimestamp\":\"soon\"}}",
+		   "status.expirationTimestamp is no time");
+}
+
+static void test_times(void **state)
+{
+	char text[KUBE_TIME_MAX];
+	int64_t ms;
+
+	(void)state;
+	assert_int_equal(kube_time_parse("1970-01-01T00:00:01Z", &ms), 0);
+	assert_true(ms == 1000);
+	assert_int_equal(kube_time_parse("2026-11-21T15:30:00.123456+01:30", &ms), 0);
+	assert_true(ms == 1795269600123);
+	assert_int_equal(kube_time_parse("2026-11-21", &ms), -EINVAL);
+	assert_int_equal(kube_time_parse("2026-11-21T14:00:00", &ms), -EINVAL);
+	assert_int_equal(kube_time_parse("2026-11-21T14:00:00+1", &ms), -EINVAL);
+	kube_time_text(1795269600123, text);
+	assert_string_equal(text, "2026-11-21T14:00:00Z");
+	kube_micro_time_text(1795269600023, text);
+	assert_string_equal(text, "2026-11-21T14:00:00.023000Z");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_token),
+		cmocka_unit_test(test_files_count_from_its_folder),
+		cmocka_unit_test(test_program),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_secrets_are_not_printed),
+		cmocka_unit_test(test_another_context),
+		cmocka_unit_test(test_where_it_is_looked_for),
+		cmocka_unit_test(test_credentials),
+		cmocka_unit_test(test_times),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
