@@ -78,6 +78,7 @@ const struct applet applets[] = {
 	 "says so), TERM answers what has been asked and ends."},
 	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,
 	 NULL},
+	{"kube", "ask the API server, as the agent would", kube_main, 0, kube_cmds, NULL},
 	{"install", "put the binary and its CNI links into a folder, or take them away",
 	 install_main, 0, install_cmds,
 	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "

@@ -14,6 +14,8 @@ int rdma_main(int argc, char **argv);
 extern const struct cmd rdma_cmds[];
 int device_main(int argc, char **argv);
 extern const struct cmd device_cmds[];
+int kube_main(int argc, char **argv);
+extern const struct cmd kube_cmds[];
 int install_main(int argc, char **argv);
 extern const struct cmd install_cmds[];
 int version_main(int argc, char **argv);
