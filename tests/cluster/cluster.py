@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real etcd and kube-apiserver on loopback, ports of their own, everything in one folder.
+
+The processes die with the one that started them, whatever ends it; what a kill leaves of the folder is swept at
+the next start."""
+import base64
+import ctypes
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "netns"))
+from h2_server import Pki  # noqa: E402
+
+BINARY = pathlib.Path(os.environ.get("UNIRAIL", HERE.parent.parent / "build" / "unirail"))
+PREFIX = "unirail-cluster-"
+NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
+
+
+def programs():
+    """The folder of etcd and kube-apiserver; fetches them the first time."""
+    return pathlib.Path(subprocess.run([HERE / "fetch"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
+def sweep():
+    """Folders of runs that were killed: their processes are gone already."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        pid = int(folder.name[len(PREFIX):].split("-")[0])
+        if not pathlib.Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait(what, seconds=30, every=0.05):
+    """Calls `what` until it returns something true; its last exception is the failure's reason."""
+    end = time.monotonic() + seconds
+    while True:
+        problem = None
+        try:
+            found = what()
+            if found:
+                return found
+        except (OSError, AssertionError, http.client.HTTPException, KeyError, ValueError) as e:
+            problem = e
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s") from problem
+        time.sleep(every)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Cluster:
+    def __init__(self):
+        sweep()
+        self.bin = programs()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.pki = Pki(self.folder / "pki")
+        self.pki.leaf("server", NAMES)
+        self.admin = self.pki.leaf("admin", "", "clientAuth", subject="/O=system:masters/CN=admin")
+        key = self.folder / "pki" / "sa.key"
+        self.pki.run("genrsa", "-out", key, "2048")
+        self.pki.run("rsa", "-in", key, "-pubout", "-out", key.with_suffix(".pub"))
+        self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
+        self.etcd = self.apiserver = None
+        self.start_etcd()
+        self.start_apiserver()
+
+    # --- processes ---
+
+    def spawn(self, name, *args):
+        log = open(self.folder / f"{name}.log", "ab")
+        return subprocess.Popen([self.bin / name, *map(str, args)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                cwd=self.folder, preexec_fn=die_with_parent)
+
+    def start_etcd(self):
+        me, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
+        self.etcd = self.spawn("etcd", "--name", "t", "--data-dir", self.folder / "etcd", "--listen-client-urls", me,
+                               "--advertise-client-urls", me, "--listen-peer-urls", peer,
+                               "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
+                               "--unsafe-no-fsync", "--log-level", "warn")
+
+    def start_apiserver(self, *more, ready=True):
+        pki = self.folder / "pki"
+        self.apiserver = self.spawn(
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}", "--insecure-port=0", "--advertise-address=10.200.0.1",
+            "--endpoint-reconciler-type=none", f"--tls-cert-file={pki}/server.crt",
+            f"--tls-private-key-file={pki}/server.key", f"--client-ca-file={pki}/ca.crt",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={pki}/sa.key", f"--service-account-key-file={pki}/sa.pub",
+            "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--profiling=false",
+            "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount", *more)
+        if ready:
+            wait(lambda: self.request("GET", "/readyz", raw=True) == (200, b"ok"), 120, 0.1)
+
+    def stop_apiserver(self, how=signal.SIGKILL):
+        self.apiserver.send_signal(how)
+        self.apiserver.wait()
+
+    def close(self):
+        for p in (self.apiserver, self.etcd):
+            if p and p.poll() is None:
+                p.kill()
+                p.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- requests by another's hand: python's own HTTP and TLS ---
+
+    def request(self, method, path, body=None, type="application/json", raw=False, token=None):
+        context = ssl.create_default_context(cafile=self.pki.ca)
+        headers = {"Content-Type": type}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        else:
+            context.load_cert_chain(*self.admin)
+        c = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=30)
+        try:
+            c.request(method, path, None if body is None else json.dumps(body), headers)
+            r = c.getresponse()
+            text = r.read()
+        finally:
+            c.close()
+        return (r.status, text) if raw else (r.status, json.loads(text))
+
+    def ok(self, method, path, body=None, **kw):
+        status, answer = self.request(method, path, body, **kw)
+        assert status < 300, (method, path, answer)
+        return answer
+
+    def namespace(self, name):
+        self.ok("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    def config_map(self, ns, name, data=None, **meta):
+        return self.ok("POST", f"/api/v1/namespaces/{ns}/configmaps", {"metadata": {"name": name, **meta},
+                                                                       "data": data or {}})
+
+    def account(self, ns, name, rules=()):
+        """A service account that may do what `rules` say, in all namespaces; its token."""
+        self.ok("POST", f"/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": name}})
+        if rules:
+            rbac = "/apis/rbac.authorization.k8s.io/v1"
+            self.ok("POST", f"{rbac}/clusterroles", {"metadata": {"name": f"{ns}-{name}"}, "rules": list(rules)})
+            self.ok("POST", f"{rbac}/clusterrolebindings", {
+                "metadata": {"name": f"{ns}-{name}"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{ns}-{name}"},
+                "subjects": [{"kind": "ServiceAccount", "namespace": ns, "name": name}]})
+        return self.token(ns, name)
+
+    def token(self, ns, name):
+        return self.ok("POST", f"/api/v1/namespaces/{ns}/serviceaccounts/{name}/token",
+                       {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                        "spec": {"expirationSeconds": 600}})["status"]["token"]
+
+    # --- ways in for unirail ---
+
+    def kubeconfig(self, path, user=None, cluster=None):
+        """A kubeconfig, in the form kubectl writes, with data in place of files."""
+        data = lambda p: base64.b64encode(pathlib.Path(p).read_bytes()).decode()
+        cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority-data": data(self.pki.ca),
+                   **(cluster or {})}
+        user = user or {"client-certificate-data": data(self.admin[0]), "client-key-data": data(self.admin[1])}
+        lines = ["apiVersion: v1", "kind: Config", "clusters:", "- cluster:"]
+        lines += [f"    {k}: {v}" for k, v in cluster.items()]
+        lines += ["  name: c", "contexts:", "- context:", "    cluster: c", "    user: u", "  name: x",
+                  "current-context: x", "preferences: {}", "users:", "- name: u", "  user:"]
+        lines += [f"    {k}: {v}" for k, v in user.items()]
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def unirail(self, *args, kubeconfig=None, env=None, timeout=60):
+        """The binary, as admin unless told otherwise."""
+        if kubeconfig is None:
+            kubeconfig = self.folder / "admin.conf"
+            if not kubeconfig.exists():
+                self.kubeconfig(kubeconfig)
+        return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
+                              env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **(env or {})})

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures. A tier that cannot run fails: there is no skip."""
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import cluster as clusters  # noqa: E402
+
+
+def pytest_sessionstart(session):
+    problems = []
+    if not clusters.BINARY.exists():
+        problems.append(f"{clusters.BINARY} is missing (make, or UNIRAIL=path)")
+    problems += [f"{tool} is missing" for tool in ("openssl", "unshare") if not shutil.which(tool)]
+    if problems:
+        pytest.exit("these tests cannot run: " + "; ".join(problems), 1)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """One API server for all tests; each has a namespace of its own."""
+    one = clusters.Cluster()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def ns(cluster, request):
+    name = request.node.name.split("[")[0].replace("_", "-")[:50] + f"-{abs(hash(request.node.nodeid)) % 10000}"
+    return cluster.namespace(name)

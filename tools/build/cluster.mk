@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# make test-cluster: the binary against a real etcd and kube-apiserver. No part of `make test`.
+
+.PHONY: test-cluster
+## test-cluster: tests on a real etcd and kube-apiserver (some minutes; the first time ten more; some with K=lease)
+test-cluster: $(BIN)
+	@tools/need test cluster
+	@tools/pytest tests/cluster $(if $(K),-k '$(K)')
