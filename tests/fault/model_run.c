@@ -127,7 +127,8 @@ static bool finish(struct doing *d)
 {
 	struct shot s = {.act = d->step->crash ? ACT_KILL : ACT_FAIL,
 			 .n = d->step->crash ? d->step->crash : d->step->fail,
-			 .err = d->step->err};
+			 .err = d->step->err,
+			 .no_memory = true};
 	struct outcome o;
 	int st = 0;
 

@@ -159,9 +159,17 @@ static void note_call(pid_t pid, struct shot *s)
 			s->args[i] = info.entry.args[i];
 }
 
+static bool is_for_memory(long nr)
+{
+	return nr == SYS_brk || nr == SYS_mmap || nr == SYS_munmap || nr == SYS_mremap ||
+	       nr == SYS_madvise || nr == SYS_mprotect;
+}
+
 static bool is_due(pid_t pid, struct shot *s)
 {
-	if (s->only_nr && call_number(pid) != s->only_nr)
+	long nr = call_number(pid);
+
+	if ((s->only_nr && nr != s->only_nr) || (s->no_memory && is_for_memory(nr)))
 		return false;
 	s->seen++;
 	return s->act == ACT_EACH || (s->act != ACT_COUNT && s->seen == s->n);

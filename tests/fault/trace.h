@@ -25,6 +25,9 @@ struct shot {
 	int err;
 	long n;	      /* from 1, over all runs that the shot is given to */
 	long only_nr; /* count calls of this number only; 0: all */
+	/* Calls for memory do not count: in a child that has its parent's heap, how many there are
+	 * depends on what was before. */
+	bool no_memory;
 	void (*fn)(void *arg);
 	void *arg;
 	/* out */
