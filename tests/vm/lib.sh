@@ -39,17 +39,17 @@ same() {
 	[ "$2" = "$3" ] || fail "$1 is '$2', wants '$3'"
 }
 
-# until_true COMMAND...: for ten seconds.
+# until_true COMMAND...: for thirty seconds.
 until_true() {
-	for _ in $(seq 50); do
+	for _ in $(seq 150); do
 		! "$@" || return 0
 		sleep 0.2
 	done
 	fail "waited in vain for: $*"
 }
 
-# What the last add and check had.
-result='' whole=''
+# What the last add and check had, and the process of the last perftest_serve.
+export result='' whole='' server=''
 
 # nth_igb N: the PCI address of a NIC that can have virtual functions
 nth_igb() {
@@ -63,6 +63,12 @@ hcas_on() {
 	rmmod igbvf
 	rmmod igb
 	insmod /lib/fakeib.ko pci_ib=1 name=mlx5_%d
+}
+
+# soft-RoCE that carries pods' traffic, instead of Debian's own.
+pods_rxe() {
+	rmmod rdma_rxe
+	insmod /lib/rdma_rxe.ko
 }
 
 hcas_off() {
@@ -113,4 +119,52 @@ addresses() {
 
 links() {
 	ip -n "$1" -j link | jq -r '[.[].ifname] | sort | join(" ")'
+}
+
+# gid_index DEVICE ADDRESS: where the device has the RoCE v2 GID of an IPv4 address
+gid_index() {
+	# shellcheck disable=SC2046,SC2183 # four words
+	gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$2" | tr . ' '))
+	grep -l "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* 2>/dev/null | while read -r file; do
+		index=${file##*/}
+		! grep -q 'RoCE v2' "/sys/class/infiniband/$1/ports/1/gid_attrs/types/$index" || echo "$index"
+	done
+}
+
+has_gid() {
+	[ -n "$(gid_index "$1" "$2")" ]
+}
+
+has_no_gid() {
+	! has_gid "$1" "$2"
+}
+
+sent_packets() {
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+# listens NS: for who comes to perftest's port
+listens() {
+	ip netns exec "$1" cat /proc/net/tcp | grep -qi ':4853 00000000:0000 0A'
+}
+
+# perftest_serve NS DEVICE ADDRESS PROGRAM OPTION...: in the background, $server is its process
+perftest_serve() {
+	ns=$1 device=$2 address=$3
+	shift 3
+	ip netns exec "$ns" timeout 120 "$@" -d "$device" -x "$(gid_index "$device" "$address")" >/run/served 2>&1 &
+	server=$!
+	until_true listens "$ns"
+}
+
+# perftest_ask NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's own counter says that it was its traffic
+perftest_ask() {
+	ns=$1 device=$2 address=$3 to=$4
+	shift 4
+	before=$(sent_packets "$device")
+	ip netns exec "$ns" timeout 120 "$@" -d "$device" -x "$(gid_index "$device" "$address")" "$to" >/run/asked 2>&1 ||
+		fail "$1 from $address to $to: $(tail -n 1 /run/asked)"
+	after=$(sent_packets "$device")
+	[ $((after - before)) -ge 10 ] || fail "$1 from $address to $to: $device sent $((after - before)) packets"
+	echo "$1 from $address to $to: $device sent $((after - before)) packets"
 }
