@@ -20,9 +20,9 @@
  *	claim	create the object            then log it, then use it
  *	leave	log it, stop using           then delete the object (by UID), or, while others have
  *	                                     addresses of it, make it nobody's
- *	cede	log the address, stop using  then put it into `ceded`, to be had by anyone ("")
- *	unceded	take "" out of `ceded`       then log it, then use it
- *	borrow	log it, make "" ours         then log it as held, then use it
+ *	cede	log the address, stop using  then put it into `ceded`, to be had by anyone ("*")
+ *	unceded	take "*" out of `ceded`       then log it, then use it
+ *	borrow	log it, make "*" ours         then log it as held, then use it
  *	return	log it, stop using           then take our entry out of `ceded`
  *
  * A block of a node that is gone is made nobody's by the controller; whoever takes it over honours

@@ -149,7 +149,7 @@ static size_t offered(const struct block_object *o)
 	size_t n = 0;
 
 	for (size_t i = 0; i < o->n_ceded; i++)
-		n += !*o->ceded[i].to;
+		n += block_entry_open(&o->ceded[i]);
 	return n;
 }
 
@@ -174,13 +174,14 @@ static void grant_wish(struct planner *p, const struct block_claim *c, const str
 	}
 	op->ips = ips;
 	op->n_ips = n;
+	str_copy(op->to, sizeof(op->to), "*");
 	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
 }
 
 static const struct block_entry *takes_back(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (!*o->ceded[i].to)
+		if (block_entry_open(&o->ceded[i]))
 			return &o->ceded[i];
 	return NULL;
 }

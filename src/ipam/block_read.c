@@ -21,6 +21,16 @@ static int text_of(const struct json *obj, const char *key, const char *place, c
 	return 0;
 }
 
+/* "-" is nobody. */
+static int owner_of(const struct json *obj, const char *key, char **ret, struct err *e)
+{
+	int r = text_of(obj, key, "spec", ret, e);
+
+	if (r >= 0 && strcmp(*ret, "-") == 0)
+		**ret = '\0';
+	return r;
+}
+
 static int read_ceded(const struct json *list, struct block_object *o, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
@@ -77,9 +87,9 @@ static int read_all(const struct json *v, struct block_object *o, struct err *e)
 	if (r >= 0)
 		r = text_of(spec, "pool", "spec", &o->pool, e);
 	if (r >= 0)
-		r = text_of(spec, "node", "spec", &o->node, e);
+		r = owner_of(spec, "node", &o->node, e);
 	if (r >= 0)
-		r = text_of(spec, "claim", "spec", &o->claim, e);
+		r = owner_of(spec, "claim", &o->claim, e);
 	if (r >= 0)
 		r = read_net(spec, o, e);
 	if (r >= 0)

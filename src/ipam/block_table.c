@@ -260,9 +260,14 @@ const struct block_entry *block_entry_find(const struct block_object *o, const s
 	return NULL;
 }
 
+bool block_entry_open(const struct block_entry *x)
+{
+	return strcmp(x->to, "*") == 0;
+}
+
 bool block_entry_free_for(const struct block_entry *x, const char *node)
 {
-	return !*x->to || (*x->to == '@' && strcmp(x->to + 1, node) == 0);
+	return block_entry_open(x) || (*x->to == '@' && strcmp(x->to + 1, node) == 0);
 }
 
 /* --- what may be handed out --- */

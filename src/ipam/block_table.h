@@ -12,7 +12,7 @@
 enum { BLOCK_TOKEN_MAX = 32 };
 
 /*
- * An entry of an object's `ceded`: "" may be had by anyone, "@node" by that node, "node/token" is
+ * An entry of an object's `ceded`: "*" may be had by anyone, "@node" by that node, "node/token" is
  * with that node, "?" was given up and nobody knows to whom (the object was lost and made anew).
  */
 struct block_entry {
@@ -136,7 +136,8 @@ void block_object_done(struct block_object *o);
 enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
 const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
-/* Whether a node may take it now: "" or "@node". */
+/* Whether anyone, or this node, may take it now: "*" or "@node". */
+bool block_entry_open(const struct block_entry *x);
 bool block_entry_free_for(const struct block_entry *x, const char *node);
 
 /* Whether claim and object are of one mind: same UID, our node, our token. */

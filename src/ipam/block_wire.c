@@ -9,6 +9,9 @@
 #include "base/cleanup.h"
 #include "ipam/journal_line.h"
 
+#define NOBODY	   "-"
+#define LABEL_PATH "/metadata/labels/unirail.io~1node"
+
 enum { LABEL_KEPT = 46, REQUEST_MAX = 1 << 20 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX])
@@ -114,7 +117,10 @@ static void put_owner(struct json_out *o, const char *node, const char *node_uid
 	put_step(o, "replace", "/spec/node", node, 0);
 	put_step(o, "add", "/spec/nodeUID", node_uid, 0);
 	put_step(o, "replace", "/spec/claim", claim, 0);
-	put_step(o, "add", "/metadata/labels/unirail.io~1node", block_label(node, text), 0);
+	if (strcmp(node, NOBODY) == 0)
+		put_step(o, "remove", LABEL_PATH, NULL, 0);
+	else
+		put_step(o, "add", LABEL_PATH, block_label(node, text), 0);
 }
 
 static void put_cede(struct json_out *o, const struct block_op *op)
@@ -156,10 +162,10 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	if (op->kind == OP_UNCEDE || op->kind == OP_BORROW || op->kind == OP_RETURN)
 		put_step(o, "test", entry_path(&op->ip, path), op->from, 0);
 	if (op->kind == OP_TAKE_OVER) {
-		put_step(o, "test", "/spec/node", "", 0);
+		put_step(o, "test", "/spec/node", NOBODY, 0);
 		put_owner(o, node, node_uid, op->token);
 	} else if (op->kind == OP_DISOWN) {
-		put_owner(o, "", "", "");
+		put_owner(o, NOBODY, NOBODY, NOBODY);
 	} else if (op->kind == OP_CEDE) {
 		put_cede(o, op);
 	} else if (op->kind == OP_BORROW) {

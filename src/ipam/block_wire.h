@@ -6,6 +6,9 @@
  * Blocks and requests about them as the API server's JSON (deploy/crds/spideripblocks.yaml). Names of
  * nodes and pools are labels as well, so that a node watches its own blocks only; a name that is too
  * long for a label's value is cut and has its hash.
+ *
+ * No text of a patch is empty: API servers up to 1.20 at least take "" for null. A block that is
+ * nobody's has the node and claim "-" and no label of a node.
  */
 
 #include "ipam/block_op.h"

@@ -28,11 +28,12 @@ static void test_read(void **state)
 
 	(void)state;
 	assert_int_equal(
-		read_text("{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
-			  "\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
-			  "\"claim\":\"c-1\",\"ceded\":{\"10.0.0.17\":\"\",\"10.0.0.18\":\"n2/t\"},"
-			  "\"wanted\":{\"n3\":4,\"n4\":-1}}}",
-			  &o, &e),
+		read_text(
+			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
+			"\"claim\":\"c-1\",\"ceded\":{\"10.0.0.17\":\"*\",\"10.0.0.18\":\"n2/t\"},"
+			"\"wanted\":{\"n3\":4,\"n4\":-1}}}",
+			&o, &e),
 		0);
 	assert_string_equal(o.name, "p-1");
 	assert_string_equal(o.version, "7");
@@ -55,7 +56,7 @@ static void test_read_bad(void **state)
 		 "SpiderIPBlock 'p-1': spec.cidr"},
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\","
-		 "\"ceded\":{\"ten\":\"\"}}}",
+		 "\"ceded\":{\"ten\":\"*\"}}}",
 		 "'ten' is no address"},
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\"}}",
@@ -150,20 +151,27 @@ static void test_bound(void **state)
 		"\"u\",\"resourceVersion\":\"7\"}}");
 	op = an_op(OP_TAKE_OVER);
 	assert_request(&op, "PATCH", ONE,
-		       "[" AT7 ",{\"op\":\"test\",\"path\":\"/spec/node\",\"value\":\"\"},"
+		       "[" AT7 ",{\"op\":\"test\",\"path\":\"/spec/node\",\"value\":\"-\"},"
 		       "{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"n1\"},"
 		       "{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"nu\"},"
 		       "{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"c-1\"},"
 		       "{\"op\":\"add\",\"path\":\"/metadata/labels/unirail.io~1node\",\"value\":"
 		       "\"n1\"}]");
+	op = an_op(OP_DISOWN);
+	assert_request(&op, "PATCH", ONE,
+		       "[" AT7 ",{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"-\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"-\"},"
+		       "{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"-\"},"
+		       "{\"op\":\"remove\",\"path\":\"/metadata/labels/unirail.io~1node\"}]");
 	op = an_op(OP_CEDE);
 	op.ips = ips;
 	op.n_ips = 2;
+	strcpy(op.to, "*");
 	strcpy(op.wish_of, "n2");
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7
-		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"\"},"
-		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"\"},"
+		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"*\"},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
 	op = an_op(OP_TOUCH);
 	assert_request(&op, "PATCH", ONE,
@@ -176,10 +184,11 @@ static void test_entries(void **state)
 	struct block_op op = an_op(OP_BORROW);
 
 	(void)state;
+	strcpy(op.from, "*");
 	strcpy(op.to, "n1/c-1");
 	assert_request(
 		&op, "PATCH", ONE,
-		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"\"},"
+		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"*\"},"
 		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"}]");
 	op = an_op(OP_RETURN);
 	strcpy(op.from, "n1/c-1");
