@@ -8,6 +8,7 @@ on_exit() {
 	# Its last line is what the verdict says.
 	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
+		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
 		echo "--- state after the failure"
 		ip -d address
 		rdma link

@@ -1,0 +1,154 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Two guests, a wire for eth0 and for each rail between them: what the cases of nodes/ share. Both run the same case at
+# the same time; $node is 1 in one and 2 in the other.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+other=$((3 - ${node:?}))
+
+# tell WHAT WORD...: the other node hears it
+tell() {
+	what=$1
+	shift
+	echo "$*" >"/host/sync/${case_name:?}.$what.$node.new"
+	mv "/host/sync/$case_name.$what.$node.new" "/host/sync/$case_name.$what.$node"
+}
+
+# hear WHAT: what the other node tells, now or later, in $heard
+hear() {
+	for _ in $(seq 1500); do
+		if [ -e "/host/sync/$case_name.$1.$other" ]; then
+			heard=$(cat "/host/sync/$case_name.$1.$other")
+			return
+		fi
+		[ ! -e "/host/sync/$case_name.failed.$other" ] || fail "the other node failed"
+		sleep 0.2
+	done
+	fail "the other node never came to '$1'"
+}
+
+# both WHAT: here and there
+both() {
+	tell "$1" x
+	hear "$1"
+}
+
+# The rails' NICs are named as in configs/, with soft-RoCE on them.
+rails_on() {
+	pods_rxe
+	ip link set eth0 up
+	for i in 0 1; do
+		ip link set eth$((i + 1)) name rail$i
+		ip link set rail$i up
+		rdma link add rxe$i type rxe netdev rail$i
+	done
+}
+
+rails_off() {
+	for i in 0 1; do
+		rdma link del rxe$i
+		ip link set rail$i down
+		ip address flush dev rail$i
+		ip link set rail$i name eth$((i + 1))
+	done
+	ip address flush dev eth0
+}
+
+# fabric ADDRESS...: a router on the first node's NICs, with these last bytes and lengths on each rail
+fabric() {
+	[ "$node" = 1 ] || return 0
+	ip netns add fabric
+	ip netns exec fabric sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 \
+		net.ipv4.conf.default.send_redirects=0
+	for nic in eth0 rail0 rail1; do
+		ip link add link $nic name to-$nic netns fabric type macvlan mode bridge
+		ip -n fabric link set to-$nic up
+	done
+	ip -n fabric address add 172.16.0.1/24 dev to-eth0
+	for last in "$@"; do
+		ip -n fabric address add "172.16.1.$last" dev to-rail0
+		ip -n fabric address add "172.16.2.$last" dev to-rail1
+	done
+}
+
+# attach PLAN: a pod by the plan's own files, its first two rails; waits long, since all is emulated
+attach() {
+	mkdir -p /etc/unirail
+	cp -r "/tests/configs/$1/pools" /etc/unirail/pools
+	# Each node keeps its own record: it has a part of each shared subnet.
+	if [ "$node" = 1 ]; then
+		sed -i 's/\.10-\(.*\)\.250$/.10-\1.99/' /etc/unirail/pools/*
+	else
+		sed -i 's/\.10-/.100-/' /etc/unirail/pools/*
+	fi
+	conf=$(jq -c '.plugins[0] + {cniVersion, name} | .networks |= .[0:3] |
+		.networks[].plugins[0].ipam += {detect: {tries: 3, interval_ms: 1000, total_ms: 30000}}' \
+		"/tests/configs/$1/10-unirail.conflist")
+	ip netns add pod
+	add unirail-cni pod eth0 "$conf"
+	mine=$(echo "$result" | jq -r '[.ips[].address | sub("/.*"; "")] | join(" ")')
+	same "addresses in the pod" "$(for i in eth0 net1 net2; do addresses pod $i; done | sed 's,/.*,,' | xargs)" "$mine"
+	tell addresses "$mine"
+	hear addresses
+	theirs=$heard
+	echo "this pod has $mine, the other $theirs"
+}
+
+detach() {
+	both traffic
+	delete unirail-cni pod eth0 "$conf"
+	same "links after DEL" "$(links pod)" lo
+}
+
+# nth N WORD...
+nth() {
+	shift "$1"
+	echo "$1"
+}
+
+# ping_all: from each of the pod's interfaces to the same of the other
+ping_all() {
+	for i in 1 2 3; do
+		# shellcheck disable=SC2086 # three addresses each
+		from=$(nth $i $mine) to=$(nth $i $theirs)
+		until_true ip netns exec pod ping -c 1 -W 5 -I "$from" "$to"
+	done
+}
+
+# rdma_write: the second node's pod writes into the first's memory, on each rail; the first's answers by rdma_cm
+rdma_write() {
+	for i in 0 1; do
+		# shellcheck disable=SC2086
+		from=$(nth $((i + 2)) $mine) to=$(nth 1 $theirs)
+		until_true has_gid rxe$i "$from"
+		if [ "$node" = 1 ]; then
+			perftest_serve pod rxe$i "$from" ib_write_bw -s 4096 -n 20 -t 8
+			tell write$i served
+			wait "$server" || fail "server of ib_write_bw: $(tail -n 1 /run/served)"
+			tell wrote$i x
+		else
+			hear write$i
+			perftest_ask pod rxe$i "$from" "$to" ib_write_bw -s 4096 -n 20 -t 8
+			hear wrote$i
+		fi
+		[ "$(sent_packets rxe$i)" -gt 0 ] || fail "rxe$i sent nothing"
+	done
+}
+
+# cm_ping: from the first node's pod to the second's, by the connection manager
+cm_ping() {
+	# shellcheck disable=SC2086
+	from=$(nth 2 $mine) to=$(nth 2 $theirs)
+	if [ "$node" = 2 ]; then
+		ip netns exec pod timeout 200 rping -s -a "$from" -C 3 >/run/served 2>&1 &
+		server=$!
+		tell rping served
+		hear rpinged
+		kill "$server" 2>/dev/null || true
+	else
+		hear rping
+		until_true ip netns exec pod timeout 20 rping -c -I "$from" -a "$to" -C 3 -v
+		tell rpinged x
+	fi
+}
