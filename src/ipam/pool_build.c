@@ -81,17 +81,35 @@ static int build_gateway(const struct pool_draft *d, struct pool *p, struct err 
 	return 0;
 }
 
+/* What is left of the range inside the subnet, without network and broadcast address. */
+static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
+		   struct err *e)
+{
+	struct ip_range in = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};
+	char net[IP_TEXT_MAX], first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+
+	if (ip_bits(&in.first) - p->subnet.len >= 2) {
+		ip_add(&in.first, 1, &in.first);
+		in.last = ip_from_num(p->family, ip_num(&in.last) - (p->family == 4));
+	}
+	ipnet_str(&p->subnet, net);
+	if (ip_cmp(&r->last, &in.first) < 0 || ip_cmp(&r->first, &in.last) > 0)
+		return pool_wrong(t, e, "'%s' reaches outside the subnet %s", t->text, net);
+	ip_str(ip_cmp(&r->first, &in.first) < 0 ? &in.first : &r->first, first);
+	ip_str(ip_cmp(&r->last, &in.last) > 0 ? &in.last : &r->last, last);
+	return pool_wrong(t, e, "'%s' reaches outside the subnet %s: did you mean '%s-%s'?",
+			  t->text, net, first, last);
+}
+
 static int range_in(const struct pool *p, const struct pool_text *t, struct ip_range *r,
 		    struct err *e)
 {
-	char buf[IP_TEXT_MAX];
 	int n = ip_range_parse(span_of(t->text), p->family, r, e);
 
 	if (n < 0)
 		return err_wrap(e, n, "%s", t->place);
 	if (!ipnet_contains(&p->subnet, &r->first) || !ipnet_contains(&p->subnet, &r->last))
-		return pool_wrong(t, e, "'%s' reaches outside the subnet %s", t->text,
-				  ipnet_str(&p->subnet, buf));
+		return outside(p, t, r, e);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "ipam/pool_draft.h"
 #include "wire/json.h"
@@ -95,6 +96,21 @@ static int get_strings(const struct obj *o, const char *key, struct pool_texts *
 	return 0;
 }
 
+/* Manifests carry "to" and "via" as well. */
+static const char *route_end(const struct obj *o, const struct json *v, size_t i, const char *key,
+			     const char *other)
+{
+	const char *s = json_string(json_get(v, key));
+	auto_free char *place = NULL;
+
+	if (s || !json_string(json_get(v, other)))
+		return s;
+	place = place_of(o, "routes", i, true);
+	log_warn("a route's key is taken as another", LOG_S("place", place), LOG_S("key", other),
+		 LOG_S("taken_as", key));
+	return json_string(json_get(v, other));
+}
+
 static int get_routes(const struct obj *o, struct pool_texts *ret, struct err *e)
 {
 	const struct json *list = json_get(o->spec, "routes"), *v;
@@ -104,8 +120,8 @@ static int get_routes(const struct obj *o, struct pool_texts *ret, struct err *e
 		return wrong(o, e, "spec.routes is %s, wants a list of {dst, gw}",
 			     json_kind_name(list));
 	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++) {
-		const char *dst = json_string(json_get(v, "dst"));
-		const char *gw = json_string(json_get(v, "gw"));
+		const char *dst = route_end(o, v, i, "dst", "to");
+		const char *gw = route_end(o, v, i, "gw", "via");
 
 		if (!dst || !gw)
 			return wrong(o, e, "spec.routes[%zu] wants the strings 'dst' and 'gw'", i);

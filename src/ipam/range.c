@@ -39,6 +39,37 @@ static bool is_octet_slip(struct span s)
 	return groups == 4 && past;
 }
 
+/* The user's text with every group past 255 brought down, the last one of an address to 254. */
+static void mend_octets(struct span whole, struct buf *b)
+{
+	for (size_t i = 0; i < whole.n;) {
+		struct span group = {whole.p + i, 0};
+		uint64_t v;
+
+		while (i + group.n < whole.n && whole.p[i + group.n] >= '0' &&
+		       whole.p[i + group.n] <= '9')
+			group.n++;
+		i += group.n;
+		if (num_u64(group, 256, UINT32_MAX, &v) == 0)
+			buf_str(b, i < whole.n && whole.p[i] == '.' ? "255" : "254");
+		else
+			buf_add(b, group.p, group.n);
+		if (i < whole.n)
+			buf_char(b, whole.p[i++]);
+	}
+}
+
+static int octet_slip(struct span whole, struct err *e)
+{
+	auto_buf struct buf why;
+
+	buf_init(&why, 2 * QUOTE_MAX);
+	buf_str(&why, "has an octet past 255: did you mean '");
+	mend_octets(whole, &why);
+	buf_str(&why, "'?");
+	return refuse(whole, e, why.p);
+}
+
 static int parse_end(struct span whole, struct span s, uint8_t family, struct ipaddr *ret,
 		     struct err *e)
 {
@@ -48,7 +79,7 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 	if (s.n > 0 && memchr(s.p, '/', s.n))
 		return refuse(whole, e, "is a CIDR, wants 'ADDRESS' or 'FIRST-LAST'");
 	if (is_octet_slip(s))
-		return refuse(whole, e, "has an octet past 255");
+		return octet_slip(whole, e);
 	if (ip_parse(s, &a) < 0)
 		return refuse(whole, e, "is not an address, wants 'ADDRESS' or 'FIRST-LAST'");
 	/* An IPv4-mapped address is IPv4 to Go's To4 and IPv6 to the eye: neither family's. */

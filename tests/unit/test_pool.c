@@ -161,11 +161,11 @@ static void test_ini_refuses(void **state)
 		const char *ini, *place, *why;
 	} bad[] = {
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.256\n", "rails.conf:3: ips",
-		 "has an octet past 255"},
+		 "has an octet past 255: did you mean '10.0.0.254'?"},
 		{"[pool a]\nips=10.0.0.9-10.0.0.1\nsubnet=10.0.0.0/24\n", "rails.conf:2: ips",
 		 "is reversed"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.1.1\n", "rails.conf:3: ips",
-		 "reaches outside the subnet 10.0.0.0/24"},
+		 "reaches outside the subnet 10.0.0.0/24: did you mean '10.0.0.9-10.0.0.254'?"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nexclude=10.0.1.1\n", "rails.conf:3: exclude",
 		 "reaches outside"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.9\ngateway=10.0.0.1\n",
@@ -293,6 +293,24 @@ static void test_json(void **state)
 	/* As in the API: no ips is none. */
 	assert_true(ip_set_count(&s.v[1].ips) == 0);
 	assert_true(s.v[1].disabled);
+	pool_set_done(&s);
+}
+
+/* Spellings that manifests carry. */
+static void test_json_taken_as(void **state)
+{
+	struct pool_set s;
+	char text[IP_TEXT_MAX];
+
+	(void)state;
+	il_write(&lab, "/pools/p.json",
+		 POOL("p4", "\"subnet\":\"10.6.0.9/16\",\"ips\":[\"10.6.0.8\"],\"routes\":["
+			    "{\"to\":\"10.7.0.0/16\",\"via\":\"10.6.0.1\"}]"));
+	load(&s);
+	assert_string_equal(ipnet_str(&s.v[0].subnet, text), "10.6.0.0/16");
+	assert_int_equal(s.v[0].n_routes, 1);
+	assert_string_equal(ipnet_str(&s.v[0].routes[0].dst, text), "10.7.0.0/16");
+	assert_string_equal(ip_str(&s.v[0].routes[0].gw, text), "10.6.0.1");
 	pool_set_done(&s);
 }
 
@@ -440,6 +458,7 @@ int main(void)
 		CASE(test_pools_against_each_other),
 		CASE(test_other_files),
 		CASE(test_json),
+		CASE(test_json_taken_as),
 		CASE(test_json_refuses),
 		cmocka_unit_test(test_wildcards),
 	};
