@@ -28,6 +28,10 @@
  *	multusCniDir	where Multus kept its state (its cniDir); default /var/lib/cni/multus, "":
  *			nowhere. A DEL of a container that has a file there deletes what Multus
  *			attached (multus_del.h), so a node can change over with its pods running.
+ *	cniDir		Multus' own key: that folder, and what is attached is noted there as Multus
+ *			would, so that the node can change back with its pods running: Multus' DEL
+ *			then calls each network's plugins by their names
+ *	binDir		Multus' own key: plugins are looked for there before CNI_PATH
  *
  * The first plugin of a network makes its interface; ifacer may stand before it. macvlan, ipvlan,
  * vlan and host-device ("ours") and coordinator are done here, for all networks together; tuning,
@@ -82,8 +86,10 @@ struct aio {
 	size_t n_nets;
 	const struct json *defaults;
 	int timeout_ms;
-	struct rail *rails;  /* of the networks of ours, in order */
-	struct co_nic *nics; /* of all networks */
+	const char *keep_dir; /* conf.cniDir; NULL: nothing is noted for Multus */
+	char *path;	      /* CNI_PATH with binDir; NULL: as it was */
+	struct rail *rails;   /* of the networks of ours, in order */
+	struct co_nic *nics;  /* of all networks */
 	size_t n_rails, n_co;
 };
 

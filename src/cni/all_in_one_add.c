@@ -171,6 +171,8 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	int r = find_plugins(x, e);
 
 	if (r >= 0)
+		r = aio_keep(x, &a->undo, e);
+	if (r >= 0)
 		r = run_ahead(x, a, e);
 	if (r >= 0)
 		r = attach_facts(a, e);
@@ -187,7 +189,8 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	if (r < 0)
 		return r;
 	take_macs(x, a);
-	return run_after(x, a, e);
+	r = run_after(x, a, e);
+	return r < 0 ? r : aio_keep_results(x, e);
 }
 
 int aio_add(struct aio *x, struct cni_result *out, struct err *e)

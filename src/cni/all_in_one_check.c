@@ -199,6 +199,7 @@ int aio_gc(struct aio *x, struct err *e)
 		if (r < 0 && first >= 0)
 			first = err_wrap(e, r, "%s", x->nets[i].label);
 	}
+	aio_forget_others(x);
 	return first;
 }
 

@@ -11,6 +11,7 @@ enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
 
 struct raw {
 	const struct json *networks, *defaults, *coordinator;
+	const char *cni_dir, *bin_dir;
 	int64_t timeout_ms;
 };
 
@@ -23,6 +24,8 @@ static const struct json_field fields[] = {
 	 .offset = offsetof(struct raw, timeout_ms),
 	 .min = 1,
 	 .max = MAX_TIMEOUT_MS},
+	{.name = "cniDir", .type = J_STR, .offset = offsetof(struct raw, cni_dir)},
+	{.name = "binDir", .type = J_STR, .offset = offsetof(struct raw, bin_dir)},
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
@@ -222,6 +225,24 @@ static int want_object(const struct json *v, const char *place, struct err *e)
 			json_kind_name(v));
 }
 
+static int want_absolute(const char *path, const char *place, struct err *e)
+{
+	if (!path || !*path || *path == '/')
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', wants an absolute path", place, path);
+}
+
+/* Multus puts it first, and hands the whole to what it calls. */
+static void add_bin_dir(struct aio *x, const char *dir)
+{
+	struct cni_call *c = x->call;
+
+	if (!dir || !*dir)
+		return;
+	x->path = xasprintf("%s%s%s", dir, *c->path ? ":" : "", c->path);
+	c->path = x->path;
+}
+
 static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 {
 	struct raw raw = {0};
@@ -231,6 +252,10 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 		r = want_object(raw.defaults, "conf.defaults", e);
 	if (r >= 0)
 		r = want_object(raw.coordinator, "conf.coordinator", e);
+	if (r >= 0)
+		r = want_absolute(raw.cni_dir, "conf.cniDir", e);
+	if (r >= 0)
+		r = want_absolute(raw.bin_dir, "conf.binDir", e);
 	if (r < 0)
 		return r;
 	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
@@ -240,6 +265,8 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"conf.networks has %zu networks, wants %d at most",
 				json_len(raw.networks), MAX_NETWORKS);
+	add_bin_dir(x, raw.bin_dir);
+	x->keep_dir = raw.cni_dir && *raw.cni_dir ? raw.cni_dir : NULL;
 	x->defaults = raw.defaults;
 	x->later_args = aio_later_args(c->args_text);
 	x->later = *c;
@@ -281,6 +308,7 @@ void aio_done(struct aio *x)
 	for (size_t i = 0; i < x->n_nets; i++)
 		net_done(&x->nets[i]);
 	free(x->later_args);
+	free(x->path);
 	free(x->nets);
 	free(x->rails);
 	free(x->nics);

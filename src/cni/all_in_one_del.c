@@ -193,6 +193,8 @@ int aio_del(struct aio *x, struct err *e)
 	run_ahead(&d);
 	attach_close(&d.a);
 	free(d.ips);
+	if (!d.first.code)
+		aio_forget(x);
 	if (e && d.first.code)
 		*e = d.first;
 	return d.first.code;

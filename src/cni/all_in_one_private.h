@@ -19,4 +19,13 @@ struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size
 typedef int (*aio_plugin_fn)(void *arg, size_t net, const struct aio_plugin *p, struct err *e);
 int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e);
 
+/* --- for the way back to Multus (all_in_one_keep.c); nothing where conf.cniDir is not named --- */
+
+/* Before anything is made, so that what a crash leaves can be deleted. */
+int aio_keep(const struct aio *x, struct undo *u, struct err *e);
+int aio_keep_results(const struct aio *x, struct err *e);
+void aio_forget(const struct aio *x);
+/* Of the containers that are not among the valid ones. */
+void aio_forget_others(const struct aio *x);
+
 #endif

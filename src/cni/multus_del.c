@@ -227,7 +227,8 @@ static void delete_one(struct multus *m, const struct network *net)
 /* NULL: nothing is looked for. */
 static const char *cni_dir(const struct cni_call *c)
 {
-	const struct json *v = json_get_go(c->conf, "multusCniDir");
+	const struct json *own = json_get_go(c->conf, "cniDir");
+	const struct json *v = own ? own : json_get_go(c->conf, "multusCniDir");
 	const char *dir = v ? json_string(v) : "/var/lib/cni/multus";
 
 	if (dir && *dir == '/')
@@ -247,7 +248,7 @@ int multus_del(const struct cni_call *c, struct err *e)
 		return 0;
 	m.args = xasprintf("IgnoreUnknown=true%s%s", *c->args_text ? ";" : "", c->args_text);
 	multus_find(&m);
-	if (is_delegate(&m))
+	if (multus_is_own(&m) || is_delegate(&m))
 		return 0;
 	for (size_t i = m.n_nets; i-- > 0;)
 		delete_one(&m, &m.nets[i]);
@@ -256,4 +257,29 @@ int multus_del(const struct cni_call *c, struct err *e)
 	if (e && m.first.code)
 		*e = m.first;
 	return m.first.code ? m.first.code : m.n_nets > 0;
+}
+
+bool multus_has(const struct cni_call *c, const char *dir)
+{
+	auto_multus struct multus m = {.call = c, .dir = dir};
+	auto_free char *path = xasprintf("%s/%s", dir, c->container_id);
+
+	if (!file_exists(&c->root, path))
+		return false;
+	multus_find_scratch(&m);
+	return !multus_is_own(&m);
+}
+
+void multus_forget(const struct cni_call *c, const char *dir)
+{
+	auto_multus struct multus m = {.call = c, .dir = dir};
+
+	multus_find_scratch(&m);
+	if (!multus_is_own(&m))
+		return;
+	multus_find_cache(&m);
+	for (size_t i = 0; i < m.n_files; i++)
+		if (!m.files[i].taken)
+			remove_file(&m, m.files[i].path);
+	remove_file(&m, m.scratch);
 }

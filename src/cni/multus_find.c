@@ -61,7 +61,7 @@ static void read_cache_file(struct multus *m, struct cache_file *f)
 }
 
 /* "<network>-<containerID>-<interface>": ids may hold a '-', so the file has the last word. */
-static void read_cache(struct multus *m)
+void multus_find_cache(struct multus *m)
 {
 	auto_free char *dir = xasprintf("%s/results", m->dir);
 	auto_free char *middle = xasprintf("-%s-", m->call->container_id);
@@ -176,11 +176,23 @@ static void list_others(struct multus *m)
 	}
 }
 
-void multus_find(struct multus *m)
+void multus_find_scratch(struct multus *m)
 {
 	m->scratch = xasprintf("%s/%s", m->dir, m->call->container_id);
 	read_scratch(m);
-	read_cache(m);
+}
+
+bool multus_is_own(const struct multus *m)
+{
+	const char *keeper = m->n_delegates ? m->delegates[0].keeper : NULL;
+
+	return keeper && strcmp(keeper, m->call->name) == 0;
+}
+
+void multus_find(struct multus *m)
+{
+	multus_find_scratch(m);
+	multus_find_cache(m);
 	list_delegates(m);
 	list_others(m);
 }

@@ -41,6 +41,12 @@ struct multus {
 
 /* m->call and m->dir are given. */
 void multus_find(struct multus *m);
+/* The scratch file alone: m->found, m->delegates. */
+void multus_find_scratch(struct multus *m);
+/* libcni's files of the container: m->files; those of another one are `taken`. */
+void multus_find_cache(struct multus *m);
+/* The scratch file is what this call's network noted of a pod of its own. */
+bool multus_is_own(const struct multus *m);
 void multus_done(struct multus *m);
 #define auto_multus __attribute__((cleanup(multus_done)))
 

@@ -47,7 +47,7 @@ static char *base64_decode(const char *text, size_t *len)
 }
 
 struct raw_delegate {
-	const char *name, *ifname, *device_id, *bytes;
+	const char *name, *ifname, *device_id, *bytes, *keeper;
 };
 
 static const struct json_field delegate_fields[] = {
@@ -55,6 +55,7 @@ static const struct json_field delegate_fields[] = {
 	{"ifnameRequest", J_STR, .offset = offsetof(struct raw_delegate, ifname)},
 	{"deviceID", J_STR, .offset = offsetof(struct raw_delegate, device_id)},
 	{"Bytes", J_STR, .offset = offsetof(struct raw_delegate, bytes)},
+	{"unirail", J_STR, .offset = offsetof(struct raw_delegate, keeper)},
 	{0}};
 static const struct json_table delegate_table = {delegate_fields, JSON_GO, 0};
 
@@ -73,6 +74,7 @@ static void read_delegate(struct json_doc *d, const struct json *v, struct multu
 	ret->name = xstrdup(raw.name ? raw.name : "");
 	ret->ifname = dup_set(raw.ifname);
 	ret->device_id = dup_set(raw.device_id);
+	ret->keeper = dup_set(raw.keeper);
 	ret->conf = base64_decode(raw.bytes, &ret->conf_len);
 }
 
@@ -104,6 +106,7 @@ void multus_delegates_free(struct multus_delegate *list, size_t n)
 		free(list[i].ifname);
 		free(list[i].device_id);
 		free(list[i].conf);
+		free(list[i].keeper);
 	}
 	free(list);
 }

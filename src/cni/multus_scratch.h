@@ -10,7 +10,10 @@
  *
  * Of a delegate `Bytes` (base64 of its configuration) is what counts; Conf and ConfList hold the
  * keys that are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do
- * not. Neither file is written in one step: after a power loss either may end anywhere.
+ * not. Multus writes neither file in one step: after a power loss either may end anywhere.
+ *
+ * The same files of a pod that unirail-cni attached (all_in_one_keep.c) have a key in each delegate
+ * that Multus does not know, "unirail": the network of that unirail-cni.
  */
 
 #include "wire/json.h"
@@ -22,6 +25,7 @@ struct multus_delegate {
 	char *device_id; /* NULL: none */
 	char *conf;	 /* its configuration: a plugin's or a list's; NULL: cannot be read */
 	size_t conf_len;
+	char *keeper; /* the unirail-cni network that wrote it; NULL: Multus did */
 };
 
 int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e);
@@ -40,5 +44,23 @@ struct libcni_cached {
 
 int libcni_cached_parse(struct span text, struct libcni_cached *ret, struct err *e);
 void libcni_cached_done(struct libcni_cached *c);
+
+/* --- writing, in multus_write.c --- */
+
+struct json_out;
+/* An element of a scratch file, as Multus writes it: `conf` is a list of plugins. */
+struct multus_entry {
+	const char *name, *keeper;
+	const char *ifname; /* NULL: CNI_IFNAME */
+	struct span conf;
+};
+int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e);
+
+/* A file of libcni's cache; args is CNI_ARGS. */
+struct libcni_entry {
+	const char *container_id, *network, *ifname, *netns, *args;
+	struct span conf, result;
+};
+int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct err *e);
 
 #endif

@@ -36,11 +36,11 @@ def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **k
 
 
 class Multus:
-    """The state in `folder`, as its cniDir."""
+    """The state in `folder`, as its cniDir; `by` has the plugins that it adds pods with."""
 
-    def __init__(self, lab, folder, head=False):
-        self.lab, self.folder, self.head = lab, folder, head
-        (folder / "results").mkdir(parents=True)
+    def __init__(self, lab, folder, head=False, by=THEIRS):
+        self.lab, self.folder, self.head, self.by = lab, folder, head, by
+        (folder / "results").mkdir(parents=True, exist_ok=True)
 
     def scratch(self, pod):
         return self.folder / pod.id
@@ -62,10 +62,40 @@ class Multus:
                 self.add_one(pod, conf, ifname)
 
     def add_one(self, pod, conf, ifname):
-        result = chain("ADD", self.lab, conf.get("plugins", [conf]), pod, THEIRS, conf["name"],
+        result = chain("ADD", self.lab, conf.get("plugins", [conf]), pod, self.by, conf["name"],
                        conf.get("cniVersion", "1.0.0"), ifname=ifname)
         entry = {"kind": "cniCacheV1", "containerId": pod.id,
                  "config": base64.b64encode(json.dumps(conf).encode()).decode(), "ifName": ifname,
                  "networkName": conf["name"], "netns": pod.netns,
                  "cniArgs": [["IgnoreUnknown", "true"], ["K8S_POD_NAME", pod.name]], "result": result}
         self.cached(pod, conf["name"], ifname).write_text(json.dumps(entry, separators=(",", ":")))
+
+    def delete(self, pod, by, master="eth0", **kw):
+        """DEL as Multus does it when it has a scratch file: each delegate's Bytes, last one first, as a
+        list where ConfList has plugins, with what libcni cached as prevResult; then the files go. A DEL
+        without scratch file succeeds and does nothing."""
+        if not self.scratch(pod).exists():
+            return []
+        delegates = json.loads(self.scratch(pod).read_text())
+        names = []
+        for i, d in reversed(list(enumerate(delegates))):
+            conf = json.loads(base64.b64decode(d["Bytes"], validate=True))
+            ifname = d.get("ifnameRequest") or (f"net{i}" if i else master)
+            is_list = bool((d["ConfList"] or {}).get("plugins"))
+            assert not is_list or d["ConfList"]["cniVersion"], "Multus would write the list anew, and lose most of it"
+            version = conf.get("cniVersion", "0.1.0")
+            names.append((conf["name"], ifname, [p["type"] for p in conf["plugins"]] if is_list else [conf["type"]]))
+            chain("DEL", self.lab, conf["plugins"] if is_list else [conf], pod, by, conf["name"], version,
+                  prev=self.prev(pod, conf["name"], ifname, version), ifname=ifname, **kw)
+            self.cached(pod, conf["name"], ifname).unlink(missing_ok=True)
+        self.scratch(pod).unlink()
+        return names
+
+    def prev(self, pod, name, ifname, version):
+        """A cache file that is not there is none, one that cannot be read fails libcni's DEL."""
+        path = self.cached(pod, name, ifname)
+        if version < "0.4.0" or not path.exists():
+            return None
+        entry = json.loads(path.read_text())
+        assert entry["kind"] == "cniCacheV1" and entry["containerId"] == pod.id and entry["networkName"] == name
+        return {**entry["result"], "cniVersion": version}

@@ -339,3 +339,179 @@ def test_device_file(m):
         assert not path.exists()
     finally:
         path.unlink(missing_ok=True)
+
+
+# --- back to Multus ---
+
+
+def back(m, **more):
+    """unirail-cni's configuration of the same networks, on a node that may go back."""
+    nets = [{**c, **({"ifname": m.requests[i]["ifnameRequest"]} if i in m.requests else {})} for i, c in enumerate(m.confs)]
+    return m.lab.rails(nets, **{"version": "1.0.0", "cniDir": str(m.multus.folder), **more})
+
+
+def attach(m, pod=None, conf=None, **kw):
+    return m.lab.add(conf or back(m), pod or m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", **kw)
+
+
+def test_plain_plugins_of_ours_deleted_by_multus(m):
+    """Links to ours in Multus' folder of plugins, then the originals again."""
+    m.multus.by = m.lab.tmp / "mixed"
+    m.multus.by.mkdir()
+    for path in [*THEIRS.iterdir(), *m.ours.iterdir()]:
+        link_to = m.multus.by / path.name
+        link_to.unlink(missing_ok=True)
+        link_to.symlink_to(path)
+    m.add()
+    assert len(m.multus.delete(m.pod, THEIRS)) == 4
+    m.gone()
+    assert link(m.lab.node, "dev0")["mtu"] == 1450
+    m.add()
+    m.multus.delete(m.pod, m.multus.by)
+    m.gone()
+
+
+@pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
+def test_back_to_multus(m, version):
+    result = attach(m, conf=back(m, version=version))
+    assert sorted(link_names(m.pod.ns)) == ["eth0", "lo", "net1", "net3", "rdma1"] and len(held(m.lab)) == 4
+    modes = {p: p.stat().st_mode & 0o777 for p in [m.multus.folder, m.multus.scratch(m.pod), m.multus.cached(m.pod, "rail0", "net1")]}
+    assert list(modes.values())[1:] == [0o600, 0o600]
+    own = json.loads(m.multus.cached(m.pod, "rail0", "net1").read_text())["result"]
+    assert own["cniVersion"] == version
+    assert [i["address"] for i in own["ips"]] == [i["address"] for i in result["ips"] if i["address"].startswith("172.16.1.")]
+    assert m.multus.delete(m.pod, THEIRS) == [
+        ("moved", "net3", ["host-device"]), ("rail1", "rdma1", ["macvlan"]),
+        ("rail0", "net1", ["macvlan", "tuning", "sbr"]), ("podnet", "eth0", ["ptp"])]
+    m.gone()
+    assert link(m.lab.node, "dev0")["mtu"] == 1450
+
+
+def test_back_to_multus_without_namespace(m):
+    m.confs.pop()
+    m.confs[1]["plugins"].pop()  # the original sbr fails without one, whoever calls it
+    attach(m)
+    m.multus.delete(m.pod, THEIRS, netns="")
+    m.gone(pod=False)
+
+
+def test_the_note_holds_all_that_a_plugin_needs(m):
+    """Defaults and the common coordinator are each network's own, in the order of an ADD."""
+    log = m.lab.tmp / "log"
+    for name in ("macvlan", "coordinator"):
+        script = m.lab.tmp / name
+        script.write_text(f'#!/bin/sh\nprintf "%s %s " $CNI_COMMAND {name} >>{log}; cat >>{log}; echo >>{log}\n')
+        script.chmod(0o755)
+    ipam = host_local(m.lab, "172.16.1.0/24")
+    conf = m.lab.rails([{"name": "pod", "type": "macvlan", "master": "eth0", "ipam": host_local(m.lab, "172.16.0.0/24")},
+                        {"name": "rail0", "ifname": "net7", "type": "macvlan", "master": "rail0"}],
+                       version="1.1.0", cniDir=str(m.multus.folder), coordinator={"hostRuleTable": 600},
+                       defaults={"mode": "bridge", "mtu": 1400, "master": "none", "ipam": ipam})
+    attach(m, conf=conf)
+    first, delegate = json.loads(m.multus.scratch(m.pod).read_text())
+    assert "ifnameRequest" not in first and delegate["ifnameRequest"] == "net7" and delegate["unirail"] == "rails"
+    assert delegate["ConfList"] == {"cniVersion": "1.0.0", "name": "rail0", "plugins": [
+        {"type": "macvlan", "ipam": {"type": "host-local"}, "dns": {}}, {"type": "coordinator", "ipam": {}, "dns": {}}]}
+    prev = json.loads(m.multus.cached(m.pod, "rail0", "net7").read_text())["result"]
+    m.multus.delete(m.pod, m.lab.tmp)
+    calls = [line.split(" ", 2) for line in log.read_text().splitlines()]
+    assert [c[:2] for c in calls] == [["DEL", "coordinator"], ["DEL", "macvlan"]] * 2
+    assert json.loads(calls[0][2]) == {"cniVersion": "1.0.0", "name": "rail0", "type": "coordinator", "hostRuleTable": 600,
+                                       "prevResult": prev}
+    assert json.loads(calls[1][2]) == {"cniVersion": "1.0.0", "name": "rail0", "type": "macvlan", "master": "rail0",
+                                       "mode": "bridge", "mtu": 1400, "ipam": ipam, "prevResult": prev}
+    assert prev["ips"][0]["address"] == "172.16.1.2/24" and "net7" in [i["name"] for i in prev["interfaces"]]
+    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.ours)
+
+
+def test_own_note_goes_with_the_pod(m):
+    """DEL by unirail-cni: the networks at once, as ever, and the note after them."""
+    attach(m)
+    other = m.lab.pod("other")
+    attach(m, pod=other, conf=m.lab.rails([{"name": "only", "plugins": [macvlan(host_local(m.lab, "172.16.9.0/24"))]}],
+                                          cniDir=str(m.multus.folder)))
+    assert m.ok(conf=back(m)).err == ""
+    assert link_names(m.pod.ns) == ["lo"] and m.multus.files(m.pod) == [] and len(m.multus.files(other)) == 2
+    m.ok(conf=back(m))
+
+
+def test_own_note_stays_until_all_is_gone(m):
+    attach(m)
+    c = m.call(conf=back(m), path=str(m.ours))  # ptp is not found
+    assert c.status == 1 and 'find plugin "ptp"' in c.json["msg"] and len(m.multus.files(m.pod)) == 5
+    m.ok(conf=back(m))
+    m.gone()
+
+
+def test_configuration_changed_since(m):
+    """The note tells what the pod has; a configuration of another name knows nothing of it."""
+    attach(m)
+    m.ok()  # under the same name, with other networks: theirs only
+    m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})
+    m.gone()
+
+
+def test_failed_add_leaves_no_note(m):
+    conf = back(m)
+    conf["networks"].append({"name": "bad", "plugins": [macvlan(host_local(m.lab, "172.16.3.0/24"), master="none")]})
+    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}", words="none")
+    m.gone()
+
+
+def test_a_note_that_cannot_be_written(m):
+    """No pod without its note."""
+    conf = back(m)
+    conf["cniDir"] = str(m.lab.tmp / "file")
+    (m.lab.tmp / "file").write_text("")
+    m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}",
+               words=["note the pod for Multus in", "conf.cniDir", "ENOTDIR"])
+    m.gone()
+    conf["cniDir"] = "var/lib"
+    m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.ours, words="conf.cniDir is 'var/lib', wants an absolute path")
+
+
+def test_multus_own_file_is_not_touched(m):
+    """unirail-cni as a delegate of a Multus with the same cniDir."""
+    conf = m.lab.rails([{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}], cniDir=str(m.multus.folder))
+    m.multus.add(m.pod, m.confs[0], conf, run=False)
+    before = m.multus.scratch(m.pod).read_bytes()
+    m.lab.add(conf, m.pod, ifname="net1", plugins=m.ours)
+    assert m.multus.scratch(m.pod).read_bytes() == before and m.multus.files(m.pod) == [m.pod.id]
+    m.lab.delete(conf, m.pod, ifname="net1", plugins=m.ours)
+    assert m.multus.files(m.pod) == [m.pod.id] and link_names(m.pod.ns) == ["lo"]
+
+
+def test_gc_takes_notes_of_pods_that_are_gone(m):
+    """Our own network's; what Multus or another network wrote is theirs."""
+    net = [{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}]
+    conf = m.lab.rails(net, cniDir=str(m.multus.folder))
+    pods = [m.lab.pod(f"p{i}") for i in range(4)]
+    for pod in pods[:3]:
+        attach(m, pod=pod, conf={**conf, "name": "other"} if pod is pods[2] else conf)
+    m.multus.add(pods[3], m.confs[0], run=False)
+    gc = {**conf, "cni.dev/valid-attachments": [{"containerID": pods[0].id, "ifname": "eth0"}]}
+    m.lab.ok("GC", gc, pods[0], plugins=m.ours)
+    assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
+    m.lab.ok("GC", conf, pods[0], plugins=m.ours)  # no list: nothing
+    assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
+    for pod in pods[:3]:
+        m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.ours)
+
+
+def test_bin_dir(m):
+    """Multus' folder of plugins comes first, for ours and for what it hands on."""
+    folder = m.lab.tmp / "bin"
+    folder.mkdir()
+    log = m.lab.tmp / "log"
+    (folder / "ptp").write_text(f'#!/bin/sh\necho $CNI_COMMAND $CNI_PATH >>{log}\nexec {THEIRS}/ptp\n')
+    (folder / "ptp").chmod(0o755)
+    (folder / "host-local").symlink_to(THEIRS / "host-local")
+    conf = m.lab.rails([m.confs[0]], version="1.0.0", binDir=str(folder))
+    m.lab.add(conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=str(m.ours))
+    m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=str(m.ours))
+    assert log.read_text().splitlines() == [f"{v} {folder}:{m.ours}" for v in ("ADD", "DEL")]
+    # The delegates of a pod that Multus attached, too.
+    m.multus.add(m.pod, m.confs[0])
+    m.ok(conf=m.conf(binDir=str(folder)), path=str(m.ours))
+    m.gone()
+    m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.ours, words="conf.binDir is 'bin', wants an absolute path")

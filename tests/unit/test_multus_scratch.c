@@ -191,6 +191,71 @@ static void bad_cache_files(void **state)
 	}
 }
 
+/* What is written is read again, whatever the length of the configuration, and says whose it is. */
+static void written_delegates(void **state)
+{
+	char conf[] =
+		"{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\",\"ipam\":"
+		"{\"type\":\"b\",\"x\":1},\"k\":\"<\"}]}      ";
+	size_t least = strlen(conf) - 6;
+
+	(void)state;
+	for (size_t len = least; len <= least + 6; len++) {
+		const struct multus_entry d = {"n", "rails", len % 2 ? "net1" : NULL, {conf, len}};
+		struct multus_delegate *list;
+		auto_buf struct buf b;
+		struct json_out o;
+		size_t n;
+
+		buf_init(&b, 1 << 16);
+		jo_init(&o, &b, 0);
+		jo_arr(&o);
+		assert_int_equal(multus_scratch_put(&o, &d, NULL), 0);
+		jo_end_arr(&o);
+		assert_non_null(strstr(b.p, "[{\"Conf\":{},\"ConfList\":{\"cniVersion\":\"1.0.0\","
+					    "\"name\":\"n\",\"plugins\":[{\"type\":\"a\",\"ipam\":"
+					    "{\"type\":\"b\"},\"dns\":{}}]},\"Name\":\"n\","));
+		assert_int_equal(multus_scratch_parse(buf_span(&b), &list, &n, NULL), 0);
+		assert_int_equal(n, 1);
+		assert_int_equal(list->conf_len, len);
+		assert_memory_equal(list->conf, conf, len);
+		assert_string_equal(list->keeper, "rails");
+		if (d.ifname)
+			assert_string_equal(list->ifname, "net1");
+		else
+			assert_null(list->ifname);
+		multus_delegates_free(list, n);
+	}
+}
+
+static void written_cache(void **state)
+{
+	const struct libcni_entry c = {.container_id = "c1",
+				       .network = "n",
+				       .ifname = "net1",
+				       .netns = "/run/netns/x",
+				       .args = "A=1;B=x=y;C",
+				       .conf = span_of(ONE_CONF),
+				       .result = span_of("{\"cniVersion\": \"1.0.0\"}")};
+	struct libcni_cached got;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	(void)state;
+	buf_init(&b, 1 << 16);
+	jo_init(&o, &b, 0);
+	assert_int_equal(libcni_cached_put(&o, &c, NULL), 0);
+	assert_string_equal(
+		b.p, "{\"kind\":\"cniCacheV1\",\"containerId\":\"c1\",\"config\":\"" ONE_BYTES
+		     "\",\"ifName\":\"net1\",\"networkName\":\"n\",\"netns\":\"/run/netns/x\","
+		     "\"cniArgs\":[[\"A\",\"1\"],[\"B\",\"x=y\"],[\"C\",\"\"]],\"result\":"
+		     "{\"cniVersion\":\"1.0.0\"}}");
+	assert_int_equal(libcni_cached_parse(buf_span(&b), &got, NULL), 0);
+	assert_string_equal(got.conf, ONE_CONF);
+	assert_string_equal(got.container_id, "c1");
+	libcni_cached_done(&got);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +267,8 @@ int main(void)
 		cmocka_unit_test(cache_file),
 		cmocka_unit_test(cache_file_without_kind),
 		cmocka_unit_test(bad_cache_files),
+		cmocka_unit_test(written_delegates),
+		cmocka_unit_test(written_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
