@@ -114,13 +114,34 @@ int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 	return r;
 }
 
+/* Only the kernel can tell: a transaction that fails at its last message, if at no other. */
+static bool takes_ipv6(struct nl_wire *w)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct nft_place *p = nft_places(NFT_SPLIT);
+
+	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, NFPROTO_IPV6), 0,
+		     "try nf_tables table");
+	for (; p->family; p++)
+		if (p->family == NFPROTO_IPV6)
+			nl_batch_add(b, nft_chain_msg(NFT_MSG_NEWCHAIN, NLM_F_CREATE, p), 0,
+				     "try nf_tables chain");
+	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, NFPROTO_IPV6), 0,
+		     "have the transaction fail");
+	return nl_batch_commit(w, b, NULL) == -EEXIST;
+}
+
 int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, struct err *e)
 {
 	struct nft_marks m = {iface, mark};
-	int r = -ENOENT;
+	enum nft_layout l = NFT_INET;
+	int r = nft_marks_check(w, l, &m, e);
 
-	for (enum nft_layout l = NFT_INET; l < NFT_LAYOUTS && is_unsupported(r); l++)
+	while (is_unsupported(r) && ++l < NFT_LAYOUTS)
 		r = nft_marks_check(w, l, &m, e);
+	/* IPv4 alone is what a kernel without IPv6 gets; on any other, somebody took the rest. */
+	if (r == 1 && l == NFT_IPV4 && takes_ipv6(w))
+		return 0;
 	if (is_unsupported(r)) {
 		err_clear(e);
 		return 0;

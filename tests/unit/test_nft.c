@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
 #include "base/cleanup.h"
@@ -149,20 +150,45 @@ static void tables_of_others(void **state)
 	change(l, m);
 }
 
-/* What a kernel without inet route chains, or without IPv6, gets. */
-static void other_layouts(void **state)
+/* What a kernel without inet route chains gets: both tables, and one alone is not enough. */
+static void split_layout(void **state)
 {
-	static const enum nft_layout layouts[] = {NFT_SPLIT, NFT_IPV4};
+	static const uint8_t families[] = {NFPROTO_IPV4, NFPROTO_IPV6};
 	struct nft_lab *l = *state;
 
-	for (size_t i = 0; i < ARRAY_LEN(layouts); i++) {
-		OK(nft_marks_set(l->w, layouts[i], &veth0, &e));
-		OK(nft_marks_set(l->w, layouts[i], &veth0, &e));
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
+		OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
 		assert_int_equal(check(l, "veth0", 1), 1);
 		assert_int_equal(check(l, "veth0", 2), 0);
-		OK(nft_reply_marks_del(l->w, &e));
+		change(l, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]));
 		assert_int_equal(check(l, "veth0", 1), 0);
+		/* Looking has left nothing behind. */
+		assert_int_equal(check(l, "veth0", 1), 0);
+		OK(nft_reply_marks_del(l->w, &e));
 	}
+}
+
+/* What a kernel without IPv6 gets, which ours is not ... */
+static void ipv4_layout(void **state)
+{
+	struct nft_lab *l = *state;
+	int r;
+
+	OK(nft_marks_set(l->w, NFT_IPV4, &veth0, &e));
+	OK(r = nft_marks_check(l->w, NFT_IPV4, &veth0, &e));
+	assert_int_equal(r, 1);
+	assert_int_equal(check(l, "veth0", 1), 0);
+}
+
+/* ... and this one is. */
+static void recorded_without_ipv6(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("nft_ipv4.nl");
+
+	(void)state;
+	assert_int_equal(nft_reply_marks_check(w, "veth0", 1, &e), 1);
+	OK(nl_replay_finished(w, &e));
 }
 
 /* A transaction that fails leaves what was there: all or nothing. */
@@ -310,7 +336,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(set_check_delete, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_others_changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(tables_of_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(other_layouts, setup, teardown),
+		cmocka_unit_test_setup_teardown(split_layout, setup, teardown),
+		cmocka_unit_test_setup_teardown(ipv4_layout, setup, teardown),
+		cmocka_unit_test(recorded_without_ipv6),
 		cmocka_unit_test_setup_teardown(all_or_nothing, setup, teardown),
 		cmocka_unit_test(recorded_marks),
 		cmocka_unit_test(hostile_rules),
