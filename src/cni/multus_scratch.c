@@ -6,44 +6,19 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "wire/base64.h"
 
 enum { SCRATCH_MAX = 4 << 20 };
 
-static int sextet(char c)
+/* NULL: it is none, or it is empty. */
+static char *decode(const char *text, size_t *len)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				     "0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
+	char *bytes = NULL;
 
-	return at ? (int)(at - digits) : -1;
-}
-
-/* Go's encoding of []byte: the standard alphabet, padded. NULL: it is none, or it is empty. */
-static char *base64_decode(const char *text, size_t *len)
-{
-	size_t n = text ? strlen(text) : 0, pad = 0, out = 0;
-	auto_free char *bytes = xmalloc(n / 4 * 3 + 1);
-
-	if (n == 0 || n % 4 != 0)
+	if (!text || !*text || base64_decode(span_of(text), &bytes) < 0)
 		return NULL;
-	while (pad < 2 && text[n - 1 - pad] == '=')
-		pad++;
-	for (size_t i = 0; i < n; i += 4) {
-		unsigned int bits = 0;
-
-		for (size_t k = i; k < i + 4; k++) {
-			int six = k < n - pad ? sextet(text[k]) : 0;
-
-			if (six < 0)
-				return NULL;
-			bits = bits << 6 | (unsigned int)six;
-		}
-		for (int shift = 16; shift >= 0; shift -= 8)
-			bytes[out++] = (char)(bits >> shift & 0xff);
-	}
-	*len = out - pad;
-	bytes[*len] = '\0';
-	return take(bytes);
+	*len = strlen(bytes);
+	return bytes;
 }
 
 struct raw_delegate {
@@ -75,7 +50,7 @@ static void read_delegate(struct json_doc *d, const struct json *v, struct multu
 	ret->ifname = dup_set(raw.ifname);
 	ret->device_id = dup_set(raw.device_id);
 	ret->keeper = dup_set(raw.keeper);
-	ret->conf = base64_decode(raw.bytes, &ret->conf_len);
+	ret->conf = decode(raw.bytes, &ret->conf_len);
 }
 
 int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e)
@@ -150,7 +125,7 @@ static int read_cached(struct libcni_cached *c, struct err *e)
 	c->ifname = raw.ifname;
 	c->runtime = raw.runtime;
 	c->result = raw.result;
-	c->conf = base64_decode(raw.config, &c->conf_len);
+	c->conf = decode(raw.config, &c->conf_len);
 	return 0;
 }
 

@@ -4,28 +4,9 @@
 
 #include "base/cleanup.h"
 #include "cni/multus_scratch.h"
+#include "wire/base64.h"
 
 enum { CONF_MAX = 4 << 20 };
-
-/* The caller frees it. */
-static char *base64_encode(struct span in)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				     "0123456789+/";
-	char *out = xmalloc((in.n + 2) / 3 * 4 + 1), *at = out;
-
-	for (size_t i = 0; i < in.n; i += 3) {
-		size_t have = in.n - i < 3 ? in.n - i : 3;
-		unsigned int bits = 0;
-
-		for (size_t k = 0; k < 3; k++)
-			bits = bits << 8 | (k < have ? (unsigned char)in.p[i + k] : 0U);
-		for (size_t k = 0; k < 4; k++)
-			*at++ = k <= have ? digits[bits >> (18 - 6 * k) & 63] : '=';
-	}
-	*at = '\0';
-	return out;
-}
 
 static void put_string(struct json_out *o, const struct json *v, const char *key)
 {

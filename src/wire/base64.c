@@ -25,3 +25,14 @@ int base64_decode(struct span s, char **ret)
 	*ret = take(text);
 	return 0;
 }
+
+char *base64_encode(struct span s)
+{
+	size_t size = (s.n + 2) / 3 * 4 + 1, len;
+	char *text = xmalloc(size);
+
+	/* It fails only for want of room. */
+	*text = '\0';
+	mbedtls_base64_encode((unsigned char *)text, size, &len, (const unsigned char *)s.p, s.n);
+	return text;
+}
