@@ -19,6 +19,7 @@ CNI(macvlan)
 CNI(ipvlan)
 CNI(vlan)
 CNI(host_device)
+CNI(sriov)
 CNI(coordinator)
 CNI(all_in_one)
 CNI(host_local)
@@ -48,6 +49,7 @@ const struct applet applets[] = {
 	 NULL},
 	{"vlan", "give a pod a VLAN interface on a rail's NIC", run_vlan, PLUGIN, NULL, NULL},
 	{"host-device", "move a NIC of the node into a pod", run_host_device, PLUGIN, NULL, NULL},
+	{"sriov", "move a virtual function of a NIC into a pod", run_sriov, PLUGIN, NULL, NULL},
 	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
 	 run_coordinator, PLUGIN, NULL, NULL},
 	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,

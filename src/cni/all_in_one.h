@@ -34,9 +34,10 @@
  *	binDir		Multus' own key: plugins are looked for there before CNI_PATH
  *
  * The first plugin of a network makes its interface; ifacer may stand before it. macvlan, ipvlan,
- * vlan and host-device ("ours") and coordinator are done here, for all networks together; tuning,
- * sbr, loopback and ifacer are done here, too, one by one; any other plugin is executed from
- * CNI_PATH as libcni would, with name, cniVersion and prevResult filled in. The order of an ADD:
+ * vlan, host-device and sriov ("ours") and coordinator are done here, for all networks together;
+ * tuning, sbr, loopback and ifacer are done here, too, one by one; any other plugin is executed
+ * from CNI_PATH as libcni would, with name, cniVersion and prevResult filled in. The order of an
+ * ADD:
  *
  *	1. checks that need no change
  *	2. what stands before first plugins (ifacer: it makes masters), then checks of the rails

@@ -4,8 +4,8 @@
 
 /*
  * Attaching rails: any number of networks of one pod at once, each a link of one of our kinds
- * (cni/rail.h). `macvlan`, `ipvlan`, `vlan` and `host-device` are this with one rail, `unirail-cni`
- * with all of them, so both leave the same kernel state.
+ * (cni/rail.h). `macvlan`, `ipvlan`, `vlan`, `host-device` and `sriov` are this with one rail,
+ * `unirail-cni` with all of them, so both leave the same kernel state.
  *
  *	facts      masters, devices, MTUs, names in the pod: every check, before any change
  *	addresses  one IPAM call for all rails

@@ -154,7 +154,7 @@ static int explain(const struct rail *rail, int code, struct err *e)
 static int put_links(struct attach *a, bool in_container, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
+	auto_free size_t *owner = NULL;
 	const struct rail *rail;
 	size_t n = 0;
 	int r;
@@ -163,7 +163,8 @@ static int put_links(struct attach *a, bool in_container, struct err *e)
 		if (a->rails[i].no_link || a->rails[i].conf.in_container != in_container)
 			continue;
 		put_link(a, &a->rails[i], b);
-		owner[n++] = i;
+		while (n < nl_batch_len(b))
+			VEC_PUSH(owner, n) = i;
 	}
 	if (!n)
 		return 0;

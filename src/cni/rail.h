@@ -4,9 +4,9 @@
 
 /*
  * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, vlan), or a
- * device of the node moved into the pod (host-device). A kind is a row of functions; the steps that
- * all rails go through (cni/attach.h) call them. Another kind is a file with its row, its name in
- * the table of rail_kind.c and its part of struct rail_conf.
+ * device of the node moved into the pod (host-device, sriov). A kind is a row of functions; the
+ * steps that all rails go through (cni/attach.h) call them. Another kind is a file with its row, its
+ * name in the table of rail_kind.c and its part of struct rail_conf.
  */
 
 #include "cni/cni.h"
@@ -69,6 +69,9 @@ struct rail_kind {
 	/* Behind another plugin, alone: what prevResult means. NULL: nothing. */
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
+	/* Alone, before anything else: where the log goes. NULL: to stderr. */
+	void (*start)(const struct cni_call *c);
+
 	/* --- a device that is moved; all NULL for a link that is made --- */
 	/* Before any look, once for all rails of the kind: nobody else works on their devices from
 	 * now on, and what a pod that is dead left on them is put right. NULL: nothing to do. */
@@ -95,7 +98,7 @@ struct rail_kind {
 	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
-extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind;
+extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind;
 
 /* By the plugin's name; NULL: none of ours. */
 const struct rail_kind *rail_kind_find(const char *type);

@@ -25,6 +25,8 @@ static int read_conf(const struct rail_kind *k, struct cni_call *c, struct rail_
 
 static struct rail rail_of(const struct rail_kind *k, const struct cni_call *c)
 {
+	if (k->start)
+		k->start(c);
 	return (struct rail){.kind = k, .ifname = c->ifname, .ipam = cni_ipam_call_of(c)};
 }
 

@@ -79,11 +79,11 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	find_netdev(r, &p);
 	find_pf(r, &p);
 	p.dpdk = !*p.netdev && pci_driver_is_dpdk(p.pci.driver);
-	if (w && *p.pf.name) {
+	/* -ENODEV: /sys is another namespace's than the wire. */
+	if (w && *p.pf.name)
 		code = link_get(w, p.pf.name, &p.pf, e);
-		if (code < 0)
-			return err_wrap(e, code, "PF of VF '%s'", bdf);
-	}
+	if (code < 0 && code != -ENODEV)
+		return err_wrap(e, code, "PF of VF '%s'", bdf);
 	*ret = p;
 	return 0;
 }

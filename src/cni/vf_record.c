@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -21,12 +23,14 @@ void vf_record_done(struct vf_record *r)
 	free(r->netns);
 	free(r->pod);
 	free(r->boot);
+	free(r->instance);
 	str_list_free(r->altnames, r->n_altnames);
 	*r = (struct vf_record){0};
 }
 
 struct raw {
-	const char *alias, *boot, *container, *ifname, *netns, *node_guid, *pod, *port_guid, *rdma;
+	const char *alias, *boot, *container, *ifname, *instance, *netns, *node_guid, *pod,
+		*port_guid, *rdma;
 	struct json_strs altnames;
 	bool dpdk, up, has_spoofchk, has_trust;
 	int64_t spoofchk, trust;
@@ -53,6 +57,7 @@ static const struct json_field fields[] = {
 	STR("container", container),
 	BOOL("dpdk", dpdk),
 	STR("ifname", ifname),
+	STR("instance", instance),
 	STR("netns", netns),
 	STR("nodeGUID", node_guid),
 	STR("pod", pod),
@@ -94,6 +99,7 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	put_str(o, "container", r->container);
 	jo_kbool(o, "dpdk", r->dpdk);
 	put_str(o, "ifname", r->ifname);
+	put_str(o, "instance", r->instance);
 	put_str(o, "netns", r->netns);
 	put_guids(o, &r->was);
 	put_str(o, "pod", r->pod);
@@ -159,6 +165,7 @@ int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r
 	r->netns = dup(raw.netns);
 	r->pod = dup(raw.pod);
 	r->boot = dup(raw.boot);
+	r->instance = dup(raw.instance);
 	str_copy(r->alias, sizeof(r->alias), raw.alias ? raw.alias : "");
 	str_copy(r->rdma, sizeof(r->rdma), raw.rdma ? raw.rdma : "");
 	for (size_t i = 0; i < raw.altnames.n; i++)
@@ -280,4 +287,14 @@ void vf_record_boot(const struct root *root, char ret[static 40])
 {
 	if (file_read_line(root, "/proc/sys/kernel/random/boot_id", ret, 40, NULL) < 0)
 		*ret = '\0';
+}
+
+void vf_record_instance(const struct root *root, const char *bdf, char ret[static 24])
+{
+	auto_free char *path = xasprintf("/sys/bus/pci/devices/%s", bdf);
+	struct stat st;
+
+	*ret = '\0';
+	if (file_lstat(root, path, &st, NULL) == 0)
+		snprintf(ret, 24, "%llu", (unsigned long long)st.st_ino);
 }

@@ -38,8 +38,9 @@ struct vf_record {
 	/* in our own records only */
 	bool ours;
 	char *container, *ifname, *netns;
-	char *pod;  /* "namespace/name"; NULL: not known */
-	char *boot; /* which boot of the kernel: VFs do not outlive it */
+	char *pod;	/* "namespace/name"; NULL: not known */
+	char *boot;	/* which boot of the kernel: VFs do not outlive it */
+	char *instance; /* which of the functions that had this address since then */
 	char alias[LINK_ALIAS_MAX];
 	char **altnames;
 	size_t n_altnames;
@@ -81,5 +82,8 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 char *vf_record_file(const char *container, const char *ifname);
 /* This boot of the kernel; "" when /proc does not tell. */
 void vf_record_boot(const struct root *root, char ret[static 40]);
+/* The number of the function's entry in sysfs, which a function that is made anew does not get
+ * again; "" when there is none. */
+void vf_record_instance(const struct root *root, const char *bdf, char ret[static 24]);
 
 #endif

@@ -33,6 +33,7 @@ static const struct {
 	{"tuning", netconf_tuning},
 	{"sbr", netconf_sbr},
 	{"ifacer", netconf_ifacer},
+	{"sriov", netconf_sriov},
 };
 
 static netconf_read *reads; /* of the plugin at hand */

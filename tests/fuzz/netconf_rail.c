@@ -28,6 +28,17 @@ static void check_kind(const struct rail_kind *k, const struct rail_conf *c)
 	must(s.vlan_id < 4095);
 }
 
+/* Attributes that a PF can be told. */
+static void check_sriov(const struct sriov_conf *c)
+{
+	const struct vf_info *to = &c->want.to;
+
+	must(!(c->want.set & ~(unsigned int)VF_ATTR_ALL));
+	must(to->vlans[0].id < 4095 && to->vlans[0].qos < 8);
+	must(!to->max_rate || to->min_rate <= to->max_rate);
+	must(to->link_state <= VF_LINK_DISABLE);
+}
+
 static int read_rail(const struct rail_kind *k, struct cni_call *c, struct cni_result *out,
 		     struct err *e)
 {
@@ -47,6 +58,8 @@ static int read_rail(const struct rail_kind *k, struct cni_call *c, struct cni_r
 	if (r < 0)
 		return r;
 	check_kind(k, &conf);
+	if (k == &sriov_kind)
+		check_sriov(&conf.sriov);
 	cni_result_iface(out, c->ifname, "02:00:00:00:00:01", c->netns);
 	if (k->fits)
 		r = k->fits(&conf, &master, e);
@@ -73,4 +86,9 @@ int netconf_vlan(struct cni_call *c, struct cni_result *out, struct err *e)
 int netconf_host_device(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	return read_rail(&host_device_kind, c, out, e);
+}
+
+int netconf_sriov(struct cni_call *c, struct cni_result *out, struct err *e)
+{
+	return read_rail(&sriov_kind, c, out, e);
 }

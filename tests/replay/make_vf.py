@@ -120,6 +120,61 @@ for i, s in enumerate(sets):
     t.answer(ack(s, -95 if i == 4 else 0))
 t.write("vf_set.nl")
 
+# ---- a pod's attributes of VF 3, through drivers of several minds ----
+FREE, PODS = bytes([2, 0, 0, 0, 0, 3]), bytes([2, 0, 0, 0, 7, 1])
+
+
+def set_vf(seq, what):
+    return message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, what)), seq)
+
+
+def set_mac(seq, mac):
+    return set_vf(seq, attr(1, struct.pack("<I", 3) + mac.ljust(32, b"\0")))
+
+
+def set_trust(seq, on):
+    return set_vf(seq, attr(9, struct.pack("<II", 3, on)))
+
+
+def sets_are(t, *pairs):
+    t.ask(*[m for m, _ in pairs])
+    for m, code in pairs:
+        t.answer(ack(m, code))
+
+
+def reads(t, mac, trust, vlan=0):
+    ask_vfs(t)
+    t.answer(pf_link(4, vf(3, attr(2, struct.pack("<III", 3, vlan, 0)), attr(9, struct.pack("<II", 3, trust)), mac=mac)))
+
+
+t = Talk("route", "MAC and trust: the driver is busy once, takes the MAC late")
+sets_are(t, (set_mac(0, PODS), -16), (set_trust(1, 1), 0))
+reads(t, FREE, 1)
+sets_are(t, (set_mac(0, PODS), 0))
+reads(t, FREE, 1)
+sets_are(t, (set_mac(0, PODS), 0))
+reads(t, PODS, 1)
+t.write("vf_apply_late.nl")
+
+t = Talk("route", "MAC and trust: the driver has no trust")
+sets_are(t, (set_mac(0, PODS), -16), (set_trust(1, 1), -95))
+t.write("vf_apply_cannot.nl")
+
+t = Talk("route", "no MAC, which the driver refuses: then the one the VF had")
+sets_are(t, (set_mac(0, bytes(6)), -22))
+reads(t, PODS, 0)
+sets_are(t, (set_mac(0, FREE), 0))
+reads(t, FREE, 0)
+t.write("vf_apply_zero.nl")
+
+t = Talk("route", "trust, which the driver takes and does not tell; it is busy for ever with the MAC")
+sets_are(t, (set_trust(0, 1), 0))
+reads(t, FREE, 0xffffffff)
+for _ in range(20):
+    sets_are(t, (set_mac(0, PODS), -16))
+    reads(t, FREE, 0xffffffff)
+t.write("vf_apply_busy.nl")
+
 t = Talk("route", "an IPoIB child with PKey 0x8005 is made and looked at")
 info = nest(18, text(1, "ipoib"), nest(2, u16(1, 0x8005), u16(2, 1), u16(3, 1)))
 make = message(NEWLINK, REQUEST | ACK | CREATE | EXCL, ifinfo(0, 0) + text(3, "net1") + u32(5, PF) + info)

@@ -199,6 +199,7 @@ static void fill_own(struct vf_record *r)
 	r->netns = xstrdup("/run/netns/p");
 	r->pod = xstrdup("team/p");
 	r->boot = xstrdup("b-1");
+	r->instance = xstrdup("18446744073709551615");
 	strcpy(r->alias, "uplink <1>");
 	VEC_PUSH(r->altnames, r->n_altnames) = xstrdup("enp59s0v2");
 	VEC_PUSH(r->altnames, r->n_altnames) = xstrdup("x");
@@ -225,6 +226,7 @@ static void ours_comes_back_as_it_was(void **state)
 	assert_string_equal(got.netns, "/run/netns/p");
 	assert_string_equal(got.pod, "team/p");
 	assert_string_equal(got.boot, "b-1");
+	assert_string_equal(got.instance, "18446744073709551615");
 	assert_string_equal(got.alias, "uplink <1>");
 	assert_int_equal(got.n_altnames, 2);
 	assert_string_equal(got.altnames[0], "enp59s0v2");

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_SRIOV_PRIVATE_H
+#define UNIRAIL_CNI_SRIOV_PRIVATE_H
+
+/* Between the sriov*.c files. */
+
+#include "cni/attach.h"
+#include "cni/vf_home.h"
+#include "cni/vf_rail.h"
+
+static inline bool is_sriov(const struct rail *rail)
+{
+	return rail->kind == &sriov_kind;
+}
+
+/* On failure only conf.ipam and the device are in *ret. */
+int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
+
+int sriov_prepare(struct attach *a, struct err *e);
+void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
+int sriov_settle(struct attach *a, struct err *e);
+
+/* The VF's lock is held: back as it was, then without files. 1: its netdev is not home yet, and
+ * the files stay. pod NULL: the record's namespace is tried. */
+int sriov_release(struct attach *a, const struct vf_record *r, bool up, struct err *e);
+/* The VF's lock is held: nobody has it, or what had it is dead and is put right. */
+int sriov_free_up(struct attach *a, const char *bdf, struct err *e);
+int sriov_del(struct attach *a, const struct rail *rail, struct err *e);
+int sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
+
+#endif

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sriov where there are no virtual functions: bad input, and the way of a netdev into the pod and home. A recorded /sys
+calls a veth end a VF, of a PF that is with vfio: nobody can set attributes, so only the move counts. tests/vm has the rest."""
+import json
+import os
+import signal
+
+import pytest
+from lab import addresses, ip, ip_json, link, link_names, ns_del, run, wait_for
+
+VF, PF, OTHER = "0000:5e:00.2", "0000:5e:00.0", "0000:5e:00.3"
+STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}]}
+RECORDS = "var/lib/cni/sriov"
+
+
+def conf(vf=VF, version="1.1.0", **more):
+    c = {"cniVersion": version, "name": "rail", "type": "sriov", "ipam": STATIC, **more}
+    return {**c, "deviceID": vf} if vf else c
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A PF with two VFs, whose netdevs are rail0 and rail1."""
+    top = tmp_path / "root"
+    devices, bus = top / "sys/devices/pci0000:5d", top / "sys/bus/pci/devices"
+    bus.mkdir(parents=True)
+    for name, driver in ((PF, "vfio-pci"), (VF, "mlx5_core"), (OTHER, "mlx5_core")):
+        (devices / name).mkdir(parents=True)
+        (bus / name).symlink_to(f"../../../devices/pci0000:5d/{name}")
+        (top / "sys/bus/pci/drivers" / driver).mkdir(parents=True, exist_ok=True)
+        (devices / name / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+    (devices / PF / "sriov_totalvfs").write_text("2\n")
+    (devices / PF / "sriov_numvfs").write_text("2\n")
+    for i, vf in enumerate((VF, OTHER)):
+        (devices / PF / f"virtfn{i}").symlink_to(f"../{vf}")
+        (devices / vf / "physfn").symlink_to(f"../{PF}")
+        (devices / vf / "net" / f"rail{i}").mkdir(parents=True)
+    return top
+
+
+@pytest.fixture
+def at(root):
+    return {"UNIRAIL_ROOT": str(root)}
+
+
+def files(root):
+    top = root / RECORDS
+    return sorted(str(f.relative_to(top)) for f in top.rglob("*") if f.is_file() and f.suffix != ".lock")
+
+
+def shape(lab, nic="rail0"):
+    [k] = ip_json(lab.node, "link", "show", nic)
+    return {**{key: k.get(key) for key in ("ifname", "address", "mtu", "ifalias")}, "altnames": sorted(k.get("altnames", []))}
+
+
+def record(root, pod):
+    return json.loads((root / RECORDS / f"{pod.id}-net1").read_text())
+
+
+def test_there_and_back(lab, root, at):
+    pod, c = lab.pod(), conf()
+    ip(lab.node, "link", "set", "rail0", "alias", "uplink one", "mtu", "8000")
+    ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
+    ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "enp94s0v0")
+    before = shape(lab)
+    result = lab.add({**c, "mtu": 1400}, pod, **at)
+    assert result["interfaces"] == [{"name": "net1", "mac": before["address"], "mtu": 1400, "sandbox": pod.netns}]
+    assert link(pod.ns, "net1")["ifalias"] == "rail0" and "rail0" not in link_names(lab.node)
+    assert [a["address"] for a in addresses(pod.ns) if a["dev"] == "net1"] == ["172.16.1.20/24"]
+    assert files(root) == [f"{pod.id}-net1", f"pci/{VF}"]
+    assert (root / RECORDS / "pci" / VF).read_text() == pod.netns
+    seen = record(root, pod)
+    assert seen["OrigVfState"]["HostIFName"] == "rail0" and seen["OrigVfState"]["MTU"] == 8000 and seen["MTU"] == 1400
+    assert seen["unirail"]["pod"] == "team/pod" and seen["name"] == "rail" and seen["ipam"] == {"type": "static"}
+    assert list(seen) == sorted(seen)
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, **at)
+    lab.delete(c, pod, **at)
+    assert shape(lab) == before and link_names(pod.ns) == ["lo"] and files(root) == []
+    lab.delete(c, pod, **at)
+    lab.add(c, pod, **at)
+
+
+def test_attributes_want_the_pf(lab, root, at):
+    before = shape(lab)
+    for more in ({"vlan": 7}, {"trust": "on"}, {"mac": "02:00:00:00:07:01"}, {"max_tx_rate": 1}):
+        lab.fail("ADD", conf(**more), lab.pod(), code=50, words=["PF network device not found", PF, "vfio-pci"], **at)
+    assert shape(lab) == before and files(root) == []
+
+
+@pytest.mark.parametrize("more,code,words", [
+    ({"deviceID": None}, 7, "VF pci addr is required"),
+    ({"deviceID": "rail0"}, 7, ["conf.deviceID is 'rail0'", "PCI address"]),
+    ({"deviceID": PF}, 7, ["is not a VF", PF]),
+    ({"deviceID": "0000:5e:00.7"}, 50, "0000:5e:00.7"),
+    ({"vlan": 4095}, 7, "vlan id 4095 invalid: value must be in the range 0-4094"),
+    ({"vlanQoS": 3}, 7, "vlan id must be configured"),
+    ({"min_tx_rate": 2, "max_tx_rate": 1}, 7, ["conf.min_tx_rate", "conf.max_tx_rate"]),
+    ({"link_state": "up"}, 7, "invalid link_state value: up"),
+    ({"mtu": 20}, 7, "conf.mtu is 20"),
+    ({"runtimeConfig": {"mac": "zz"}}, 7, "runtimeConfig.mac"),
+    ({"ipam": {"type": "nosuch-ipam"}}, None, "nosuch-ipam"),
+])
+def test_bad_input(lab, root, at, more, code, words):
+    before = shape(lab)
+    lab.fail("ADD", {**conf(), **more}, lab.pod(), code=code, words=words, **at)
+    assert shape(lab) == before and files(root) == []
+
+
+def test_no_driver(lab, root, at):
+    for f in (root / "sys/devices/pci0000:5d" / VF).glob("net/*"):
+        f.rmdir()
+    lab.fail("ADD", conf(), lab.pod(), code=50, words="does not have a interface name or a dpdk driver", **at)
+    (root / "sys/devices/pci0000:5d" / VF / "driver").unlink()
+    lab.fail("STATUS", conf(), lab.pod(), code=50, words="has no driver", **at)
+    lab.ok("STATUS", conf(None), lab.pod(), **at)
+    lab.fail("STATUS", conf(None), lab.pod(), code=50, words="the node has no VF", UNIRAIL_ROOT=str(root / "sys"))
+
+
+def test_dpdk(lab, root, at):
+    """Addresses, a result and the files; nothing moves. The original's DEL looks for a link and fails."""
+    folder = root / "sys/devices/pci0000:5d" / VF
+    (folder / "net/rail0").rmdir()
+    (folder / "driver").unlink()
+    (folder / "driver").symlink_to("../../../bus/pci/drivers/vfio-pci")
+    pod = lab.pod()
+    result = lab.add(conf(), pod, **at)
+    assert result["interfaces"] == [{"name": "net1", "sandbox": pod.netns}] and len(result["ips"]) == 1
+    assert files(root) == [f"{pod.id}-net1", f"pci/{VF}"] and link_names(pod.ns) == ["lo"]
+    lab.ok("CHECK", {**conf(), "prevResult": result}, pod, **at)
+    lab.fail("ADD", conf(), lab.pod("second"), code=11, words="is already allocated", **at)
+    lab.delete(conf(), pod, **at)
+    assert files(root) == []
+
+
+def test_in_use(lab, root, at):
+    first, second = lab.pod("first"), lab.pod("second")
+    lab.add(conf(), first, **at)
+    lab.fail("ADD", conf(), second, code=11, words=[f"pci address {VF} is already allocated", "team/first", first.id], **at)
+    lab.delete(conf(), second, **at)
+    assert link(first.ns, "net1") and files(root) == [f"{first.id}-net1", f"pci/{VF}"]
+
+
+def test_name_taken_at_home(lab, root, at):
+    """One clear line, and DEL works once the way is free."""
+    pod, before = lab.pod(), shape(lab)
+    lab.add(conf(), pod, **at)
+    ip(lab.node, "link", "add", "rail0", "type", "bridge")
+    lab.fail("DEL", conf(), pod, words=["failed to rename link net1 to host name rail0", "EEXIST"], **at)
+    assert link(pod.ns, "net1") and files(root)
+    ip(lab.node, "link", "del", "rail0")
+    lab.delete(conf(), pod, **at)
+    assert shape(lab) == before and files(root) == []
+
+
+def test_without_cni_netns(lab, root, at):
+    """The record knows the namespace: the original leaves the VF in there."""
+    pod, before = lab.pod(), shape(lab)
+    lab.add(conf(), pod, **at)
+    lab.delete(conf(), pod, netns="", **at)
+    assert shape(lab) == before and files(root) == []
+
+
+def test_gc(lab, root, at):
+    pod, before = lab.pod(), shape(lab)
+    lab.add(conf(), pod, **at)
+    keep = [{"containerID": pod.id, "ifname": "net1"}]
+    lab.ok("GC", {**conf(None), "cni.dev/valid-attachments": keep}, pod, **at)
+    lab.ok("GC", {**conf(None), "name": "another", "cni.dev/valid-attachments": []}, pod, **at)
+    lab.ok("GC", conf(None), pod, **at)
+    assert link(pod.ns, "net1")
+    lab.ok("GC", {**conf(None), "cni.dev/valid-attachments": []}, pod, **at)
+    assert shape(lab) == before and files(root) == []
+
+
+def test_rollback(lab, root, at):
+    """The address is wrong for the kernel: found out when the VF is in the pod already."""
+    pod, before = lab.pod(), shape(lab)
+    bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
+    lab.fail("ADD", bad, pod, words="192.0.2.1", **at)
+    assert shape(lab) == before and files(root) == [] and link_names(pod.ns) == ["lo"]
+    assert "UP" in link(lab.node, "rail0")["flags"]
+
+
+def rails(*vfs, **more):
+    return {"cniVersion": "1.1.0", "name": "rails", "type": "unirail-cni", "networks": [
+        {"name": f"rail{i}", "ifname": f"net{i}", "type": "sriov", "deviceID": vf,
+         "ipam": {"type": "static", "addresses": [{"address": f"172.16.{i}.20/24"}]}, **more} for i, vf in enumerate(vfs, 1)]}
+
+
+def test_two_rails_in_one_process(lab, root, at):
+    pod, before = lab.pod(), [shape(lab), shape(lab, "rail1")]
+    # the first has the second one's name for an alternative one
+    ip(lab.node, "link", "property", "add", "dev", "rail1", "altname", "net1")
+    lab.add(rails(VF, OTHER), pod, **at)
+    assert link_names(pod.ns) == ["lo", "net1", "net2"]
+    lab.ok("GC", {**rails(VF, OTHER), "cni.dev/valid-attachments": [{"containerID": pod.id, "ifname": "eth0"}]}, pod, **at)
+    assert link_names(pod.ns) == ["lo", "net1", "net2"]
+    lab.delete(rails(VF, OTHER), pod, **at)
+    assert shape(lab, "rail1")["altnames"] == ["net1"] and files(root) == []
+    ip(lab.node, "link", "property", "del", "dev", "rail1", "altname", "net1")
+    assert [shape(lab), shape(lab, "rail1")] == before
+    lab.fail("ADD", rails(VF, VF), pod, code=7, words=[VF, "another network of this pod"], **at)
+    lab.fail("ADD", rails(VF, "0000:5e:00.7"), pod, code=50, words="rail 'net2'", **at)
+    assert [shape(lab), shape(lab, "rail1")] == before and files(root) == []
+
+
+@pytest.mark.parametrize("n", range(5, 400, 13))
+def test_killed_then_del(lab, root, at, n):
+    """kill -9 at the n-th system call of an ADD: DEL leaves nothing, and the next ADD works."""
+    pod, before = lab.pod(), shape(lab)
+    env = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": pod.id, "CNI_NETNS": pod.netns, "CNI_IFNAME": "net1",
+           "CNI_PATH": str(lab.plugins), "PATH": os.environ["PATH"], "CNI_ARGS": pod.args, **at}
+    run(["strace", "-qq", "-o", "/dev/null", "-e", f"inject=all:signal={signal.SIGKILL.value}:when={n}", lab.plugins / "sriov"],
+        ns=lab.node, check=False, input=json.dumps(conf(mtu=1400)), env=env)
+    lab.delete(conf(), pod, **at)
+    assert shape(lab) == before and files(root) == [] and link_names(pod.ns) == ["lo"]
+    lab.add(conf(), pod, **at)
+
+
+def test_killed_then_next_pod(lab, root, at):
+    """The pod is dead, and nobody called DEL: its VF is put right before it is given away."""
+    pod, before = lab.pod(), shape(lab)
+    lab.add(conf(mtu=1400), pod, **at)
+    # a veth end would die with its namespace
+    ip(pod.ns, "link", "set", "net1", "netns", lab.node)
+    ns_del(pod.ns)
+    wait_for(lambda: not os.path.exists(pod.netns), "the namespace to go")
+    second = lab.pod("second")
+    lab.add(conf(), second, **at)
+    assert files(root) == [f"{second.id}-net1", f"pci/{VF}"]
+    assert record(root, second)["OrigVfState"]["HostIFName"] == "rail0"
+    assert link(second.ns, "net1")["mtu"] == before["mtu"]
+    lab.delete(conf(), pod, **at)
+    assert link(second.ns, "net1")
+    lab.delete(conf(), second, **at)
+    assert shape(lab) == before and files(root) == []

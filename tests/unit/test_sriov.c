@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sriov: its netconf, what STATUS says of a node, what CHECK says of a link. */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/attach.h"
+
+static struct err e;
+static struct json_doc *doc;
+
+static int read_text(const char *text, const char *args_mac, struct rail_conf *c)
+{
+	struct rail_source s = {.args_mac = args_mac};
+
+	json_cleanup(&doc);
+	err_clear(&e);
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	s.doc = doc;
+	s.conf = json_root(doc);
+	s.defaults = json_get(s.conf, "defaults");
+	*c = (struct rail_conf){0};
+	return sriov_kind.read(&s, c, &e);
+}
+
+static struct rail_conf conf(const char *text)
+{
+	struct rail_conf c;
+
+	if (read_text(text, NULL, &c) < 0)
+		fail_msg("%s", e.text);
+	return c;
+}
+
+static void nothing_asked_for(void **state)
+{
+	struct rail_conf c =
+		conf("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":null,\"spoofchk\":\"\"}");
+
+	(void)state;
+	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
+	assert_int_equal(c.sriov.want.set, 0);
+	assert_true(!c.mtu && !c.mac.len);
+	/* STATUS and GC have no device */
+	assert_null(conf("{}").sriov.device_id);
+}
+
+static void all_attributes(void **state)
+{
+	struct rail_conf c = conf(
+		"{\"DeviceId\":\"0000:3b:00.2\",\"VLAN\":103,\"vlanQoS\":5,\"vlanProto\":\"802.1AD\","
+		"\"mac\":\"02:00:00:00:00:03\",\"mtu\":4200,\"min_tx_rate\":100,\"max_tx_rate\":2000,"
+		"\"spoofchk\":\"off\",\"trust\":\"on\",\"link_state\":\"disable\"}");
+	const struct vf_info *to = &c.sriov.want.to;
+
+	(void)state;
+	assert_int_equal(c.sriov.want.set, VF_ATTR_ALL & ~VF_ATTR_GUID);
+	assert_true(to->vlans[0].id == 103 && to->vlans[0].qos == 5 &&
+		    to->vlans[0].proto == VF_VLAN_8021AD);
+	assert_true(to->min_rate == 100 && to->max_rate == 2000);
+	assert_true(to->spoofchk == 0 && to->trust == 1 && to->link_state == VF_LINK_DISABLE);
+	assert_true(mac_eq(&to->mac, &c.mac) && c.mac.b[5] == 3 && c.mtu == 4200);
+}
+
+/* VLAN 0 is asked for, other than none; of one limit alone the other becomes 0. */
+static void zero_is_a_value(void **state)
+{
+	struct rail_conf c = conf("{\"vlan\":0}");
+
+	(void)state;
+	assert_int_equal(c.sriov.want.set, VF_ATTR_VLAN);
+	assert_int_equal(c.sriov.want.to.vlans[0].proto, VF_VLAN_8021Q);
+	c = conf("{\"min_tx_rate\":10}");
+	assert_int_equal(c.sriov.want.set, VF_ATTR_RATE);
+	assert_true(c.sriov.has_min && !c.sriov.has_max && c.sriov.want.to.max_rate == 0);
+	/* what is neither on nor off is off, as in the original */
+	c = conf("{\"trust\":\"yes\"}");
+	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.sriov.want.to.trust == 0);
+}
+
+static void whose_word_counts(void **state)
+{
+	static const char text[] = "{\"mac\":\"02:00:00:00:00:01\",\"runtimeConfig\":{\"mac\":"
+				   "\"02:00:00:00:00:03\",\"deviceID\":\"0000:3b:00.3\"}}";
+	struct rail_conf c;
+
+	(void)state;
+	assert_int_equal(read_text(text, "02:00:00:00:00:02", &c), 0);
+	assert_int_equal(c.mac.b[5], 3);
+	assert_string_equal(c.sriov.device_id, "0000:3b:00.3");
+	assert_int_equal(read_text("{\"mac\":\"02:00:00:00:00:01\"}", "02:00:00:00:00:02", &c), 0);
+	assert_int_equal(c.mac.b[5], 2);
+	assert_int_equal(conf("{\"mac\":\"02:00:00:00:00:01\"}").mac.b[5], 1);
+	c = conf("{\"deviceID\":\"0000:3b:00.2\",\"runtimeConfig\":{\"deviceID\":\"x\"}}");
+	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
+	c = conf("{\"defaults\":{\"trust\":\"on\",\"mtu\":1400},\"mtu\":1300}");
+	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.mtu == 1300);
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} all[] = {
+		{"{\"vlan\":4095}",
+		 "LoadConf(): vlan id 4095 invalid: value must be in the range 0-4094"},
+		{"{\"vlan\":-1}", "vlan id -1 invalid"},
+		{"{\"vlan\":\"5\"}", "conf.vlan"},
+		{"{\"vlanQoS\":1}",
+		 "vlan id must be configured to set vlan QoS to a non-nil value"},
+		{"{\"vlanProto\":\"802.1q\"}", "vlan id must be configured to set vlan proto"},
+		{"{\"vlan\":1,\"vlanQoS\":8}",
+		 "vlan QoS PCP 8 invalid: value must be in the range 0-7"},
+		{"{\"vlan\":0,\"vlanQoS\":1}",
+		 "non-zero vlan id must be configured to set vlan QoS to a non-zero value"},
+		{"{\"vlan\":1,\"vlanProto\":\"x\"}",
+		 "vlan Proto x invalid: value must be '802.1Q' or '802.1ad'"},
+		{"{\"vlan\":0,\"vlanProto\":\"802.1ad\"}",
+		 "non-zero vlan id must be configured to set vlan proto 802.1ad"},
+		{"{\"min_tx_rate\":-1}", "conf.min_tx_rate is -1"},
+		{"{\"max_tx_rate\":4294967296}", "conf.max_tx_rate is 4294967296"},
+		{"{\"min_tx_rate\":20,\"max_tx_rate\":10}",
+		 "conf.min_tx_rate is 20, more than conf.max_tx_rate, which is 10"},
+		{"{\"link_state\":\"up\"}", "LoadConf(): invalid link_state value: up"},
+		{"{\"mac\":\"zz\"}", "failed to parse MAC address zz (conf.mac"},
+		{"{\"mac\":\"01:00:5e:00:00:01\"}", "failed to parse MAC address"},
+		{"{\"runtimeConfig\":{\"mac\":\"zz\"}}", "runtimeConfig.mac"},
+		{"{\"mtu\":67}", "conf.mtu is 67"},
+		{"{\"deviceID\":7}", "conf.deviceID"},
+	};
+	struct rail_conf c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		assert_true(read_text(all[i].text, NULL, &c) < 0);
+		assert_int_equal(e.kind, ERR_CONF);
+		if (!strstr(e.text, all[i].words) ||
+		    strncmp(e.text, "SRIOV-CNI failed to load netconf: ", 34) != 0)
+			fail_msg("'%s' is not in '%s'", all[i].words, e.text);
+	}
+}
+
+/* DEL of what ADD would refuse knows the device all the same. */
+static void what_is_left_of_a_bad_conf(void **state)
+{
+	struct rail_conf c;
+
+	(void)state;
+	assert_true(read_text("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":9999,\"ipam\":{}}", NULL,
+			      &c) < 0);
+	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
+	assert_non_null(c.ipam);
+	assert_int_equal(c.sriov.want.set, 0);
+}
+
+static void check_of_a_link(void **state)
+{
+	struct rail_conf c = conf("{\"deviceID\":\"0000:3b:00.2\"}");
+	struct link l = {.name = "net1", .device = "0000:3b:00.2"};
+
+	(void)state;
+	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
+	strcpy(l.device, "0000:3b:00.3");
+	assert_true(sriov_kind.check(&c, &l, &e) < 0);
+	assert_string_equal(e.text,
+			    "interface 'net1' is device '0000:3b:00.3', wants VF '0000:3b:00.2'");
+	/* a kernel that does not tell devices */
+	l.device[0] = '\0';
+	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
+}
+
+#define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
+
+static int status(struct host_lab *h, const char *text, bool *no_link)
+{
+	struct rail rail = {.kind = &sriov_kind, .conf = conf(text)};
+	int r = sriov_kind.status(&h->root, &rail, &e);
+
+	*no_link = rail.no_link;
+	return r;
+}
+
+static void status_says(struct host_lab *h, const char *text, const char *words)
+{
+	bool no_link;
+
+	assert_true(status(h, text, &no_link) < 0);
+	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	if (!strstr(e.text, words))
+		fail_msg("'%s' is not in '%s'", words, e.text);
+}
+
+static void status_of_a_node(void **state)
+{
+	struct host_lab h;
+	char path[PATH_MAX];
+	bool no_link;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(status(&h, "{}", &no_link), 0);
+	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.0\"}", &no_link), 0);
+	assert_false(no_link);
+	status_says(&h, "{\"deviceID\":\"0000:01:10.4\"}", "there is none of this address");
+	status_says(&h, "{\"deviceID\":\"0000:01:10.2\"}", "VF '0000:01:10.2' has no driver");
+	snprintf(path, sizeof(path), "%s" IGB "0000:01:10.2/driver", h.dir);
+	assert_int_equal(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
+	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
+	assert_true(no_link);
+	/* the PF with vfio as well: who asks for nothing needs no PF */
+	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
+			 0);
+	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
+	status_says(&h, "{\"deviceID\":\"0000:01:10.2\",\"vlan\":7}",
+		    "PF network device not found");
+	host_remove(&h);
+}
+
+static int done(void **state)
+{
+	(void)state;
+	json_cleanup(&doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_asked_for), cmocka_unit_test(all_attributes),
+		cmocka_unit_test(zero_is_a_value),   cmocka_unit_test(whose_word_counts),
+		cmocka_unit_test(refused),	     cmocka_unit_test(what_is_left_of_a_bad_conf),
+		cmocka_unit_test(check_of_a_link),   cmocka_unit_test(status_of_a_node),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, done);
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sriov: virtual functions of two igb ports into pods and back, as they were.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+# shellcheck source=tests/vm/lib_sriov.sh
+. /tests/lib_sriov.sh
+
+echo "--- nothing asked for"
+before=$(seen "$pf1" "$pci1" 0)
+add sriov pod net1 "$plain"
+same "address" "$(addresses pod net1)" 172.16.1.20/24
+same "device in the pod" "$(link pod net1 .parentdev)" "$a"
+same "MAC of the result" "$(echo "$result" | jq -r '.interfaces[0].mac')" "$(link pod net1 .address)"
+same "MTU of the result" "$(echo "$result" | jq -r '.interfaces[0].mtu')" 1500
+same "files" "$(files)" "./pci/$a ./vm-pod-0123456789ab-net1 "
+same "record" "$(jq -r '.OrigVfState.HostIFName' $records/vm-pod-0123456789ab-net1)" "$nic"
+same "owner" "$(cat "$records/pci/$a")" /run/netns/pod
+check sriov pod net1 "$plain"
+delete sriov pod net1 "$plain"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+nothing_left
+delete sriov pod net1 "$plain"
+
+echo "--- every attribute igb has, alias and alternative names"
+ip link set "$nic" alias "uplink one"
+ip link property add dev "$nic" altname net1
+ip link property add dev "$nic" altname enp1s0v0
+ip link set "$nic" mtu 1400
+before=$(seen "$pf1" "$pci1" 0)
+add sriov pod net1 "$full"
+of_vf "$pf1" 0 ''
+same "vlan" "$(of_vf "$pf1" 0 .vlan_list[0].vlan)" 7
+same "qos" "$(of_vf "$pf1" 0 .vlan_list[0].qos)" 3
+same "mac" "$(of_vf "$pf1" 0 .address)" 02:00:00:00:07:01
+same "rate" "$(of_vf "$pf1" 0 .rate.max_tx)" 100
+same "spoofchk" "$(of_vf "$pf1" 0 .spoofchk)" false
+same "trust" "$(of_vf "$pf1" 0 .trust)" true
+same "MAC in the pod" "$(link pod net1 .address)" 02:00:00:00:07:01
+same "MTU in the pod" "$(link pod net1 .mtu)" 1450
+check sriov pod net1 "$full"
+ip link set "$pf1" vf 0 vlan 8
+! said=$(cni CHECK sriov pod net1 "$whole") || fail "CHECK does not see another VLAN"
+echo "$said" | grep -q 'conf.vlan' || fail "$said"
+ip link set "$pf1" vf 0 vlan 7 qos 3
+delete sriov pod net1 "$full"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+nothing_left
+
+echo "--- an attribute igb has not: all goes back"
+refused 'SRIOV-CNI failed to configure VF' sriov pod net1 "$(conf "$a" '{"vlan": 9, "mac": "02:00:00:00:07:01", "trust": "on",
+	"link_state": "enable"}' 172.16.1.20/24)"
+refused 'invalid MTU 9000, must be [0, PF MTU(1500)]' sriov pod net1 "$(conf "$a" '{"mtu": 9000}' 172.16.1.20/24)"
+refused 'is not a VF' sriov pod net1 "$(conf "$pci1" '{}' 172.16.1.20/24)"
+refused 'there is none of this address' sriov pod net1 "$(conf 0000:7f:00.0 '{}' 172.16.1.20/24)"
+
+echo "--- taken twice"
+add sriov pod net1 "$full"
+! said=$(cni ADD sriov pod2 net1 "$full") || fail "a VF is in two pods"
+echo "$said" | grep -q "pci address $a is already allocated.*pod 'team/pod'" || fail "$said"
+same "code" "$(echo "$said" | jq .code)" 11
+delete sriov pod2 net1 "$full"
+same "MAC in the pod" "$(link pod net1 .address)" 02:00:00:00:07:01
+check sriov pod net1 "$full"
+delete sriov pod net1 "$full"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+
+echo "--- two pods at once"
+one=$(conf "$a" '{"vlan": 7}' 172.16.1.20/24)
+two=$(conf "$b" '{"vlan": 8}' 172.16.1.21/24)
+(cni ADD sriov pod net1 "$one" >/tmp/one) &
+(cni ADD sriov pod2 net1 "$two" >/tmp/two) &
+wait
+same "first" "$(link pod net1 .parentdev)" "$a"
+same "second" "$(link pod2 net1 .parentdev)" "$b"
+same "vlans" "$(of_vf "$pf1" 0 .vlan_list[0].vlan) $(of_vf "$pf1" 1 .vlan_list[0].vlan)" "7 8"
+(cni DEL sriov pod net1 "$one") &
+(cni DEL sriov pod2 net1 "$two") &
+wait
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+nothing_left
+
+echo "--- PF down"
+ip link set "$pf1" down
+add sriov pod net1 "$(conf "$a" '{"vlan": 7, "mac": "02:00:00:00:07:01"}' 172.16.1.20/24)"
+delete sriov pod net1 "$plain"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+ip link set "$pf1" up
+
+echo "--- chained: tuning changes what the VF has, coordinator its routes"
+add sriov pod net1 "$full"
+tuned=$(echo "$full" | jq -c --argjson prev "$result" '{cniVersion, name, type: "tuning", mac: "02:00:00:00:07:02", mtu: 1300,
+	prevResult: $prev}')
+add tuning pod net1 "$tuned"
+same "MTU in the pod" "$(link pod net1 .mtu)" 1300
+delete sriov pod net1 "$full"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+
+echo "--- four rails of two PFs in one process"
+all=$(jq -nc --arg a "$a" --arg b "$b" --arg c "$c" --arg d "$(vf "$pci2" 1)" '
+	def rail($i; $vf; $more): {name: "rail\($i)", ifname: "net\($i)", plugins: [{type: "sriov", deviceID: $vf,
+		ipam: {type: "static", addresses: [{address: "172.16.\($i).20/24"}]}} + $more, {type: "tuning", sysctl: {}}]};
+	{cniVersion: "1.1.0", name: "rails", type: "unirail-cni", networks: [
+		rail(1; $b; {vlan: 7}), rail(2; $a; {mac: "02:00:00:00:07:01"}), rail(3; $c; {trust: "on"}), rail(4; $d; {mtu: 1400})]}')
+before="$before $(seen "$pf1" "$pci1" 1) $(seen "$pf2" "$pci2" 0) $(seen "$pf2" "$pci2" 1)"
+now_all() {
+	echo "$(seen "$pf1" "$pci1" 0) $(seen "$pf1" "$pci1" 1) $(seen "$pf2" "$pci2" 0) $(seen "$pf2" "$pci2" 1)"
+}
+add unirail-cni pod net1 "$all"
+same "links" "$(links pod)" "lo net1 net2 net3 net4"
+for i in 1 2 3 4; do
+	same "address" "$(addresses pod net$i)" 172.16.$i.20/24
+done
+check unirail-cni pod net1 "$all"
+delete unirail-cni pod net1 "$all"
+same "all VFs" "$(now_all)" "$before"
+nothing_left
+echo "--- one of them cannot: all go back"
+! said=$(cni ADD unirail-cni pod net1 "$(echo "$all" | jq -c '.networks[3].plugins[0].link_state = "enable"')") || fail "ADD works"
+echo "$said" | grep -q "rail 'net4'" || fail "$said"
+same "all VFs" "$(now_all)" "$before"
+same "links" "$(links pod)" lo
+nothing_left
+
+echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
+echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"

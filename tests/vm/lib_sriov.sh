@@ -1,0 +1,77 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Virtual functions of two igb ports, for the sriov cases.
+# shellcheck disable=SC2034 # what is not used here is for them
+pci1=$(nth_igb 1)
+pci2=$(nth_igb 2)
+pf1=$(ls "/sys/bus/pci/devices/$pci1/net")
+pf2=$(ls "/sys/bus/pci/devices/$pci2/net")
+records=/var/lib/cni/sriov
+
+# vf PCI N: the address of the N-th virtual function
+vf() {
+	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
+}
+
+netdev() {
+	ls "/sys/bus/pci/devices/$1/net" 2>/dev/null
+}
+
+# make_vfs PCI N: and their netdevs
+make_vfs() {
+	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
+	for i in $(seq 0 $(($2 - 1))); do
+		until_true netdev "$(vf "$1" "$i")"
+	done
+}
+
+# seen PF PCI N: all that a pod could have changed, as text
+seen() {
+	ip -j link show "$1" | jq -Sc ".[0].vfinfo_list[$3]"
+	ip -j -d link show "$(netdev "$(vf "$2" "$3")")" | jq -Sc '.[0] | {ifname, address, mtu, ifalias,
+		altnames: (.altnames // [] | sort), up: (.flags | index("UP") != null)}'
+}
+
+# of_vf PF N FILTER
+of_vf() {
+	ip -j link show "$1" | jq -r ".[0].vfinfo_list[$2]$3"
+}
+
+# conf BDF MORE ADDRESS
+conf() {
+	jq -nc --arg vf "$1" --arg ip "$3" --argjson more "$2" '{cniVersion: "1.0.0", name: "rail0", type: "sriov",
+		deviceID: $vf, ipam: {type: "static", addresses: [{address: $ip}]}} + $more'
+}
+
+files() {
+	(cd $records 2>/dev/null && find . -type f ! -name '*.lock' | sort | tr '\n' ' ')
+}
+
+nothing_left() {
+	same "files" "$(files)" ""
+}
+
+# refused WORDS PLUGIN POD IFNAME CONF: ADD fails with these words, and nothing is changed
+refused() {
+	words=$1
+	shift
+	was=$(seen "$pf1" "$pci1" 0)
+	! said=$(cni ADD "$@") || fail "ADD works: $said"
+	echo "$said" | grep -qF -- "$words" || fail "'$words' is not in $said"
+	same "after a refused ADD" "$(seen "$pf1" "$pci1" 0)" "$was"
+	nothing_left
+}
+
+ip link set "$pf1" up
+ip link set "$pf2" up
+make_vfs "$pci1" 4
+make_vfs "$pci2" 2
+a=$(vf "$pci1" 0) b=$(vf "$pci1" 1) c=$(vf "$pci2" 0)
+nic=$(netdev "$a")
+ip netns add pod
+ip netns add pod2
+echo "PF $pf1 $pci1, $pf2 $pci2; VFs $a $b $c"
+
+plain=$(conf "$a" '{}' 172.16.1.20/24)
+full=$(conf "$a" '{"vlan": 7, "vlanQoS": 3, "mac": "02:00:00:00:07:01", "max_tx_rate": 100, "spoofchk": "off", "trust": "on",
+	"mtu": 1450}' 172.16.1.20/24)
