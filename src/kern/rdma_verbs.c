@@ -6,14 +6,12 @@
 #include "kern/rdma.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <infiniband/verbs.h>
-
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "kern/verbs_priv.h"
 
 #ifndef RDMA_STATIC_PROVIDERS
 #error "define RDMA_STATIC_PROVIDERS: libibverbs would find no device and say nothing"
@@ -35,20 +33,10 @@ static struct ibv_device *find(struct ibv_device **list, int n, const char *name
 	return NULL;
 }
 
-static uint32_t mtu_bytes(enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << mtu : 0;
-}
-
 static int count_gids(struct ibv_context *ctx, const struct ibv_port_attr *attr, uint32_t port)
 {
-	/* The table is the device's, all ports in one; libibverbs answers EINVAL to more room than its
-	 * 16-bit length can tell. */
-	size_t most = UINT16_MAX / sizeof(struct ibv_gid_entry);
-	size_t whole = RDMA_PORTS_MAX * (size_t)(attr->gid_tbl_len > 0 ? attr->gid_tbl_len : 1);
-	size_t room = whole < most ? whole : most;
-	auto_free struct ibv_gid_entry *all = xcalloc(room, sizeof(*all));
-	ssize_t n = ibv_query_gid_table(ctx, all, room, 0);
+	auto_free struct ibv_gid_entry *all = NULL;
+	ssize_t n = verbs_gid_table(ctx, attr->gid_tbl_len, &all);
 	int count = 0;
 
 	for (ssize_t i = 0; i < n; i++)
@@ -66,7 +54,7 @@ static void fill_port(struct ibv_context *ctx, struct rdma_port *p)
 		str_copy(p->link_layer, sizeof(p->link_layer), "Ethernet");
 	else if (attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		str_copy(p->link_layer, sizeof(p->link_layer), "InfiniBand");
-	p->active_mtu = mtu_bytes(attr.active_mtu);
+	p->active_mtu = verbs_mtu_bytes(attr.active_mtu);
 	p->gid_count = count_gids(ctx, &attr, p->port);
 }
 
@@ -76,8 +64,7 @@ static void fill(struct ibv_device *dev, struct rdma_dev *d)
 
 	d->in_verbs = true;
 	if (!ctx) {
-		snprintf(d->why, sizeof(d->why), "open /dev/infiniband/%s: %s", d->uverbs,
-			 errno_name(errno));
+		verbs_why_not_open(dev, -errno, d->why, sizeof(d->why));
 		return;
 	}
 	for (size_t i = 0; i < RDMA_PORTS_MAX; i++)
