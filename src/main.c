@@ -81,6 +81,18 @@ const struct applet applets[] = {
 	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,
 	 NULL},
 	{"kube", "ask the API server, as the agent would", kube_main, 0, kube_cmds, NULL},
+	{"verify", "test RDMA between two pods or hosts: data, latency, bandwidth", verify_main, 0,
+	 verify_cmds,
+	 "'unirail verify --listen' on one side, 'unirail verify HOST' on the other. The two talk "
+	 "over TCP and then, by a reliable connection of the RDMA device behind the address: write "
+	 "(send, read) a pattern and look at every byte of it on the receiving side; send messages "
+	 "to and fro, half of whose round trip is the latency; and measure the bandwidth, whose data "
+	 "are looked at as well.\n\n"
+	 "HOST is the peer's address on the rail to test: both sides then find device, port and GID "
+	 "by their own address of the connection. With --all any address of the peer will do.\n\n"
+	 "Who can reach the listening port can have tests run, and write into the memory made for "
+	 "them; let it listen only as long as it is needed. Exit status: 0 all well, 1 something is "
+	 "wrong, 2 a mistake in the words."},
 	{"install", "put the binary and its CNI links into a folder, or take them away",
 	 install_main, 0, install_cmds,
 	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "

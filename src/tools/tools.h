@@ -16,6 +16,8 @@ int device_main(int argc, char **argv);
 extern const struct cmd device_cmds[];
 int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];
+int verify_main(int argc, char **argv);
+extern const struct cmd verify_cmds[];
 int install_main(int argc, char **argv);
 extern const struct cmd install_cmds[];
 int version_main(int argc, char **argv);

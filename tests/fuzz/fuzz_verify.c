@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line of `unirail verify`'s exchange: what was read is written and read again, the same. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "fuzz.h"
+#include "tools/verify_tcp.h"
+
+static void check_words(const struct verify_msg *m)
+{
+	must(memchr(m->op, '\0', sizeof(m->op)) && memchr(m->device, '\0', sizeof(m->device)));
+	must(memchr(m->ifname, '\0', sizeof(m->ifname)) && memchr(m->step, '\0', sizeof(m->step)));
+	must(memchr(m->text, '\0', sizeof(m->text)) && m->verb < VERIFY_VERBS);
+	for (const char *p = m->text; *p; p++)
+		must(*p >= ' ' && *p <= '~');
+}
+
+static void check_line(struct span line)
+{
+	struct verify_msg m, again;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	memset(&m, 0x55, sizeof(m));
+	if (fuzz_refused(verify_msg_parse(line, &m, &e), &e))
+		return;
+	check_words(&m);
+	/* All fields and their names are longer than a line that had them all but one a time. */
+	buf_init(&b, 4 * VERIFY_LINE_MAX);
+	verify_msg_put(&m, &b);
+	must(!b.over && b.p[b.len - 1] == '\n');
+	if (b.len > VERIFY_LINE_MAX)
+		return;
+	must(verify_msg_parse((struct span){b.p, b.len - 1}, &again, NULL) == 0);
+	must(!memcmp(&m, &again, sizeof(m)));
+}
+
+static void check_place(struct span line)
+{
+	auto_free char *text = text_of(line);
+	struct verify_place p;
+	struct err e = ERR_INIT;
+
+	if (fuzz_refused(verify_place_parse(text, &p, &e), &e))
+		return;
+	must(p.port != 0 && memchr(p.host, '\0', sizeof(p.host)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct feed f = {data, size};
+
+	while (f.n > 0) {
+		struct span line = feed_line(&f);
+
+		check_line(line);
+		check_place(line);
+	}
+	return 0;
+}

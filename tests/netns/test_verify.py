@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail verify` towards a peer that is not what it should be, and without RDMA. What needs RDMA: tests/vm."""
+import contextlib
+import itertools
+import json
+import signal
+import socket
+import subprocess
+
+import pytest
+from lab import BINARY
+
+HELLO = (b"unirail-verify/1 hello op=write size=64 depth=4 ethernet=1 qpn=17 psn=1 mtu=1024 reads=1 rkey=1 addr=1 "
+         b"len=4096 gid=00000000000000000000ffff7f000001 at=127.0.0.9\n")
+
+
+@contextlib.contextmanager
+def server(*options):
+    """Listens on a port that the kernel found free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    p = subprocess.Popen([BINARY, "verify", "--listen", f"127.0.0.1:{port}", *options], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert p.stderr.readline() == f"listening on port {port}\n"
+        yield p, port
+    finally:
+        p.kill()
+        p.communicate()
+
+
+def say(port, data):
+    """What the server answers to these bytes, to the end."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        return s.makefile("rb").read().decode()
+
+
+@pytest.mark.parametrize("data, words", [
+    (b"GET / HTTP/1.1\r\n\r\n", "the peer is no 'unirail verify'"),
+    (b"\n", "the peer is no 'unirail verify'"),
+    (b"unirail-verify/2 hello\n", "version 2 of this exchange, this side 1: use the same unirail"),
+    (b"unirail-verify/1 step step=check\n", "the peer said 'step', wants 'hello'"),
+    (b"unirail-verify/1  hello\n", "said what this side does not know"),
+    (b"unirail-verify/1 hello size=x\n", "the peer's 'size' is 'x'"),
+    ((b"unirail-verify/1 hello " + b"k=v " * 1000)[:1024], "longer than 1024 bytes"),
+    (HELLO.replace(b"size=64", b"size=4294967295"), "4 messages of 4294967295 bytes is not done"),
+    (HELLO.replace(b"size=64 ", b""), "of 0 bytes is not done"),
+    (HELLO.replace(b"depth=4", b"depth=65"), "65 messages of 64 bytes is not done"),
+    (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
+    (HELLO, "RDMA"),
+], ids=itertools.count())
+def test_hostile_client(data, words):
+    with server() as (p, port):
+        for _ in range(2):
+            answer = say(port, data)
+            assert answer.startswith("unirail-verify/1 fail text=") and words in answer
+        p.send_signal(signal.SIGTERM)
+        _, err = p.communicate(timeout=10)
+        assert p.returncode == 0 and err.count(words) == 2 and err.count("\n") == 2
+
+
+def test_who_only_looks():
+    """A port scan is no error, and no test for --once."""
+    with server("--once") as (p, port):
+        assert say(port, b"") == ""
+        assert p.poll() is None
+        assert "fail" in say(port, HELLO)
+        out, err = p.communicate(timeout=10)
+        assert p.returncode == 1 and out == "" and err.startswith("unirail verify: 127.0.0.1: ")
+
+
+def test_rails_are_told():
+    with server() as (_, port):
+        assert say(port, b"unirail-verify/1 rails\n").endswith("unirail-verify/1 done\n")
+
+
+def client(*args):
+    return subprocess.run([BINARY, "verify", *args], capture_output=True, text=True, timeout=60)
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    p = client(f"127.0.0.1:{port}")
+    assert p.returncode == 1 and p.stdout == ""
+    assert p.stderr == (f"unirail verify: connect to '127.0.0.1' port {port} (is 'unirail verify --listen' running "
+                        "there?): ECONNREFUSED\n")
+
+
+def test_no_device_json():
+    with server() as (_, port):
+        p = client(f"127.0.0.1:{port}", "-o", "json")
+    said = json.loads(p.stdout)
+    assert p.returncode == 1 and p.stderr == ""
+    assert not said["ok"] and "RDMA" in said["rails"][0]["error"]
+
+
+@pytest.mark.parametrize("words, says", [
+    ([], "no peer given"),
+    (["--listen", "--send"], "is chosen on the other side"),
+    (["--once", "127.0.0.1"], "--once goes with --listen"),
+    (["--send", "--read", "127.0.0.1"], "exclude each other"),
+    (["--all", "-d", "mlx5_0", "127.0.0.1"], "--all finds devices"),
+    (["127.0.0.1:0"], "wants HOST, HOST:PORT or [IPV6]:PORT"),
+    (["-s", "0", "127.0.0.1"], "'0'"),
+    (["-s", "8388609", "127.0.0.1"], "'8388609'"),
+    (["a", "b"], "'b'"),
+])
+def test_mistakes(words, says):
+    p = client(*words)
+    assert p.returncode == 2 and p.stdout == "" and says in p.stderr and p.stderr.count("\n") == 1
+
+
+def test_listen_twice():
+    with server() as (_, port):
+        p = client("--listen", f"127.0.0.1:{port}")
+        assert p.returncode == 1 and p.stderr.endswith(f"listen on '127.0.0.1' port {port}: EADDRINUSE\n")

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which device stands behind an address, rails and their partners, the pattern, numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tools/verify.h"
+#include "wire/json.h"
+
+#define GID4(a, b, c, d)                                                                           \
+	{                                                                                          \
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d                               \
+	}
+#define IB_GID                                                                                     \
+	{                                                                                          \
+		0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0xa0, 0x88, 0xc2, 3, 0, 0xe0, 0, 1                   \
+	}
+
+/* A pod of a shared device: its own entries are 4 and 5, another pod has the same address. */
+static struct verbs_gid mlx5_0_gids[] = {
+	{0, 1, VERBS_GID_ROCE_V1, GID4(172, 16, 1, 1), 2},
+	{1, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 1, 1), 2},
+	{2, 1, VERBS_GID_ROCE_V1, GID4(172, 16, 1, 10), 9},
+	{3, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 1, 10), 9},
+	{4, 1, VERBS_GID_ROCE_V1, GID4(172, 16, 1, 10), 3},
+	{5, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 1, 10), 3},
+};
+static struct verbs_gid mlx5_1_gids[] = {
+	{0, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 2, 10), 4},
+	{1, 1, VERBS_GID_ROCE_V2, {0xfd, 0, [15] = 10}, 4},
+};
+static struct verbs_gid mlx5_2_gids[] = {{0, 1, VERBS_GID_IB, IB_GID, 0}};
+static struct verbs_port eth_port[] = {{1, true, 4, 0, 4096}};
+static struct verbs_port ib_port[] = {{1, false, 4, 7, 2048}};
+static struct verify_dev devs[] = {
+	{"mlx5_0", eth_port, 1, mlx5_0_gids, ARRAY_LEN(mlx5_0_gids)},
+	{"mlx5_1", eth_port, 1, mlx5_1_gids, ARRAY_LEN(mlx5_1_gids)},
+	{"mlx5_2", ib_port, 1, mlx5_2_gids, ARRAY_LEN(mlx5_2_gids)},
+};
+static struct link links[] = {
+	{.index = 1, .name = "lo", .mtu = 65536},
+	{.index = 3, .name = "net1", .mtu = 9000},
+	{.index = 4, .name = "net10", .mtu = 1500},
+	{.index = 5, .name = "net2", .mtu = 2044, .mac = {20, {0,    0, 1, 9,	 0xfe, 0x80, 0,
+							       0,    0, 0, 0,	 0,    0xa0, 0x88,
+							       0xc2, 3, 0, 0xe0, 0,    1}}},
+	{.index = 6, .name = "eth0", .mtu = 1500},
+};
+static struct addr addrs[] = {
+	{.index = 1, .net = {{4, {127, 0, 0, 1}}, 8}},
+	{.index = 3, .net = {{4, {172, 16, 1, 10}}, 24}},
+	{.index = 3, .net = {{6, {0xfe, 0x80, [15] = 1}}, 64}},
+	{.index = 4, .net = {{6, {0xfd, 0, [15] = 10}}, 64}},
+	{.index = 4, .net = {{4, {172, 16, 2, 10}}, 24}},
+	{.index = 5, .net = {{4, {172, 16, 3, 10}}, 24}},
+	{.index = 6, .net = {{4, {10, 0, 0, 5}}, 24}},
+};
+static char none[] = "";
+static const struct verify_facts facts = {
+	devs, ARRAY_LEN(devs), links, ARRAY_LEN(links), addrs, ARRAY_LEN(addrs), none, true,
+};
+static const struct verify_choice find_it = {NULL, 0, -1};
+
+static struct ipaddr ip(const char *text)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ip_parse(span_of(text), &a), 0);
+	return a;
+}
+
+static void rails(void **state)
+{
+	auto_free struct verify_rail *v = NULL;
+	size_t n;
+
+	(void)state;
+	verify_rails(&facts, &v, &n);
+	assert_int_equal(n, 4);
+	assert_string_equal(v[0].ifname, "net1");
+	assert_string_equal(v[0].dev->name, "mlx5_0");
+	assert_int_equal(v[0].gid_index, 5);
+	assert_int_equal(v[0].mtu, 4096);
+	assert_string_equal(v[1].ifname, "net2");
+	assert_string_equal(v[1].dev->name, "mlx5_2");
+	assert_int_equal(v[1].gid_index, -1);
+	assert_int_equal(v[1].mtu, 2048);
+	/* by number, not by letter; IPv4 first; MTU as small as the interface's */
+	assert_string_equal(v[2].ifname, "net10");
+	assert_int_equal(v[2].net.ip.family, 4);
+	assert_int_equal(v[2].gid_index, 0);
+	assert_int_equal(v[2].mtu, 1024);
+	assert_int_equal(v[3].gid_index, 1);
+}
+
+static void pick(void **state)
+{
+	const struct verify_choice forced = {"mlx5_0", 1, 1}, lid = {"mlx5_2", 0, -1};
+	struct ipaddr a = ip("172.16.1.10"), eth0 = ip("10.0.0.5");
+	struct verify_rail r;
+
+	(void)state;
+	assert_int_equal(verify_pick(&facts, &a, &find_it, &r, NULL), 0);
+	assert_int_equal(r.gid_index, 5);
+	assert_int_equal(verify_pick(&facts, &a, &forced, &r, NULL), 0);
+	assert_int_equal(r.gid_index, 1);
+	assert_int_equal(r.gid[15], 1);
+	/* InfiniBand needs no address of its own, nor a GID. */
+	assert_int_equal(verify_pick(&facts, &eth0, &lid, &r, NULL), 0);
+	assert_int_equal(r.gid_index, -1);
+	assert_int_equal(r.gid[0], 0xfe);
+	assert_string_equal(r.ifname, "");
+}
+
+static void pick_fails(const struct verify_facts *f, const char *local,
+		       const struct verify_choice *c, const char *says)
+{
+	struct ipaddr a = ip(local);
+	struct verify_rail r;
+	struct err e = ERR_INIT;
+
+	assert_true(verify_pick(f, &a, c, &r, &e) < 0);
+	if (!strstr(e.text, says))
+		fail_msg("'%s' has no '%s'", e.text, says);
+}
+
+static void pick_says_what_is_there(void **state)
+{
+	static char reason[] = "mlx4_0: no provider";
+	const struct verify_choice absent = {"mlx5_7", 0, -1}, port = {"mlx5_0", 2, -1},
+				   index = {"mlx5_1", 0, 9}, no_gid = {"mlx5_1", 0, -1};
+	struct verify_facts f = {.why = none};
+
+	(void)state;
+	pick_fails(&facts, "10.0.0.5", &find_it,
+		   "no RDMA device is behind the address 10.0.0.5; addresses with one: 172.16.1.10 "
+		   "(net1, mlx5_0), 172.16.3.10 (net2, mlx5_2)");
+	pick_fails(&facts, "10.0.0.5", &absent,
+		   "no RDMA device 'mlx5_7' here that can be used; there are: mlx5_0, mlx5_1");
+	pick_fails(&facts, "172.16.1.10", &port, "'mlx5_0' has no port 2; it has 1");
+	pick_fails(&facts, "10.0.0.5", &index,
+		   "'mlx5_1' has no GID with index 9 on port 1; it has: 0 172.16.2.10 (RoCE v2), 1 "
+		   "fd00::a (RoCE v2)");
+	pick_fails(&facts, "10.0.0.5", &no_gid,
+		   "'mlx5_1' has no RoCE v2 GID for 10.0.0.5 on port 1; it has: 0 172.16.2.10");
+	pick_fails(&f, "10.0.0.5", &find_it, "module ib_core is not loaded");
+	f.supported = true;
+	pick_fails(&f, "10.0.0.5", &find_it, "no RDMA devices in this network namespace");
+	f.why = reason;
+	pick_fails(&f, "10.0.0.5", &find_it, "no RDMA device can be used: mlx4_0: no provider");
+}
+
+/* A long list ends in "..." instead of an error without end. */
+static void long_list(void **state)
+{
+	struct verify_dev many[200] = {0};
+	struct verify_facts f = {.devs = many, .n_devs = 200, .why = none, .supported = true};
+	const struct verify_choice absent = {"mlx5_7", 0, -1};
+
+	(void)state;
+	for (size_t i = 0; i < 200; i++)
+		strcpy(many[i].name, "rocep23s0f0");
+	pick_fails(&f, "10.0.0.5", &absent, "...");
+}
+
+static void match(void **state)
+{
+	const struct verify_rail near[] = {
+		{.ifname = "net1", .net = {{4, {172, 16, 1, 10}}, 24}},
+		{.ifname = "net2", .net = {{4, {172, 16, 2, 10}}, 27}},
+		{.ifname = "net2", .net = {{6, {0xfd, 2, [15] = 10}}, 64}},
+		{.ifname = "net3", .net = {{4, {172, 16, 3, 10}}, 24}},
+	};
+	const struct verify_far far[] = {
+		{"net2", "mlx5_1", {{4, {172, 16, 2, 40}}, 27}},
+		{"net9", "mlx5_8", {{4, {172, 16, 1, 11}}, 24}},
+		{"net1", "mlx5_0", {{4, {172, 16, 9, 11}}, 24}},
+		{"net2", "mlx5_2", {{4, {172, 16, 2, 12}}, 27}},
+	};
+	int ret[4];
+
+	(void)state;
+	verify_match(near, 4, far, 4, ret);
+	assert_int_equal(ret[0], 1); /* the subnet counts more than the name */
+	assert_int_equal(ret[1], 3); /* both, more than the name alone */
+	verify_match(near, 4, far, 3, ret);
+	assert_int_equal(ret[1], 0); /* another subnet on every node: by name */
+	assert_int_equal(ret[2], -1);
+	assert_int_equal(ret[3], -1);
+}
+
+static void mtu(void **state)
+{
+	static const struct {
+		uint32_t link, rdma;
+	} all[] = {{9000, 4096}, {4192, 4096}, {4191, 2048}, {1500, 1024}, {1119, 512}, {68, 256}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		assert_int_equal(verify_roce_mtu(all[i].link), all[i].rdma);
+}
+
+/* Any byte that is not what it should be is found, at its place. */
+static void pattern(void **state)
+{
+	uint8_t buf[1003];
+	char says[64];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	verify_fill(buf, sizeof(buf), 42);
+	assert_int_equal(verify_compare(buf, sizeof(buf), 42, NULL), 0);
+	for (size_t i = 0; i < sizeof(buf); i++) {
+		buf[i] ^= 0x10;
+		assert_int_equal(verify_compare(buf, sizeof(buf), 42, &e), -EBADMSG);
+		snprintf(says, sizeof(says), "1 of 1003 bytes, the first at %zu (", i);
+		assert_non_null(strstr(e.text, says));
+		buf[i] ^= 0x10;
+	}
+	assert_int_equal(verify_compare(buf, sizeof(buf), 43, NULL), -EBADMSG);
+	/* a slot that got another slot's bytes */
+	memmove(buf + 512, buf, 256);
+	assert_int_equal(verify_compare(buf, sizeof(buf), 42, NULL), -EBADMSG);
+}
+
+static void places(void **state)
+{
+	struct verify_place p;
+	struct err e = ERR_INIT;
+	static const struct {
+		const char *text, *host;
+		uint16_t port;
+	} good[] = {
+		{"172.16.1.10", "172.16.1.10", VERIFY_PORT},
+		{"node2:9000", "node2", 9000},
+		{"fd00::1", "fd00::1", VERIFY_PORT},
+		{"[fd00::1]", "fd00::1", VERIFY_PORT},
+		{"[fd00::1]:9000", "fd00::1", 9000},
+		{":9000", "", 9000},
+		{"", "", VERIFY_PORT},
+	};
+	static const char *const bad[] = {
+		"a:0", "a:65536", "a:", "a:b", "[fd00::1]9000", "[fd00::1]:"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		assert_int_equal(verify_place_parse(good[i].text, &p, &e), 0);
+		assert_string_equal(p.host, good[i].host);
+		assert_int_equal(p.port, good[i].port);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(verify_place_parse(bad[i], &p, &e), -EINVAL);
+		assert_non_null(strstr(e.text, "wants HOST, HOST:PORT or [IPV6]:PORT"));
+	}
+}
+
+static void numbers(void **state)
+{
+	char s[VERIFY_NUMBER_MAX];
+
+	(void)state;
+	assert_string_equal(verify_rate_str(0, s), "0.00 b/s");
+	assert_string_equal(verify_rate_str(12500000000, s), "100 Gb/s");
+	assert_string_equal(verify_rate_str(12157500000, s), "97.3 Gb/s");
+	assert_string_equal(verify_rate_str(154321, s), "1.23 Mb/s");
+	assert_string_equal(verify_time_str(830, s), "0.83 us");
+	assert_string_equal(verify_time_str(12345, s), "12.3 us");
+	assert_string_equal(verify_time_str(4300000, s), "4.30 ms");
+	assert_string_equal(verify_time_str(61000000000, s), "61.0 s");
+	assert_string_equal(verify_size_str(8, s), "8 bytes");
+	assert_string_equal(verify_size_str(65536, s), "64.0 KiB");
+	assert_string_equal(verify_size_str((uint64_t)3 << 30, s), "3.00 GiB");
+}
+
+static const struct verify_result results[] = {
+	{.ifname = "net1",
+	 .device = "mlx5_0",
+	 .peer_ifname = "net1",
+	 .peer_device = "mlx5_0",
+	 .net = {{4, {172, 16, 1, 10}}, 24},
+	 .peer_net = {{4, {172, 16, 1, 11}}, 24},
+	 .port = 1,
+	 .peer_port = 1,
+	 .gid_index = 5,
+	 .peer_gid_index = 3,
+	 .ethernet = true,
+	 .size = 65536,
+	 .mtu = 4096,
+	 .checked = 20971520,
+	 .lat_min_ns = 1100,
+	 .lat_p50_ns = 1230,
+	 .lat_p99_ns = 2000,
+	 .bytes = 25000000000,
+	 .rate = 12157500000},
+	{.ifname = "net2",
+	 .device = "mlx5_1",
+	 .net = {{4, {172, 16, 2, 10}}, 24},
+	 .err = {.code = -ETIMEDOUT, .text = "no answer"}},
+};
+
+static void text(void **state)
+{
+	auto_free char *out = NULL;
+	size_t size;
+	FILE *f = open_memstream(&out, &size);
+
+	(void)state;
+	verify_show_one(&results[0], f);
+	verify_show_table(results, 2, f);
+	fclose(f);
+	assert_string_equal(
+		out,
+		"172.16.1.10 (net1, mlx5_0 port 1, GID 5) and 172.16.1.11 (net1, mlx5_0 port 1, GID 3)\n"
+		"RoCE, RDMA MTU 4096\n"
+		"  data       20.0 MiB by RDMA write, every byte right\n"
+		"  latency    1.23 us (least 1.10 us, 99 of 100 within 2.00 us)\n"
+		"  bandwidth  97.3 Gb/s (RDMA write, messages of 64.0 KiB, 23.3 GiB in all)\n"
+		"INTERFACE  ADDRESS      DEVICE  PEER         PEER'S  MTU   DATA   LATENCY  BANDWIDTH\n"
+		"net1       172.16.1.10  mlx5_0  172.16.1.11  mlx5_0  4096  right  1.23 us  97.3 Gb/s\n"
+		"net2       172.16.2.10  mlx5_1  -            -       -     -      -        -\n"
+		"net2 172.16.2.10: no answer\n"
+		"1 of 2 rails failed\n");
+}
+
+static void json(void **state)
+{
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf b;
+	const struct json *rail;
+	int64_t v;
+
+	(void)state;
+	buf_init(&b, 1 << 16);
+	verify_show_json(results, 2, &b);
+	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	assert_false(json_bool(json_get(json_root(d), "ok")));
+	rail = json_at(json_get(json_root(d), "rails"), 0);
+	assert_true(json_bool(json_get(rail, "ok")));
+	assert_int_equal(json_kind(json_get(rail, "error")), JSON_NULL);
+	assert_int_equal(json_int(json_get(json_get(rail, "here"), "gidIndex"), &v), 0);
+	assert_int_equal(v, 5);
+	assert_int_equal(json_int(json_get(rail, "bytesPerSecond"), &v), 0);
+	assert_int_equal(v, 12157500000);
+	rail = json_at(json_get(json_root(d), "rails"), 1);
+	assert_string_equal(json_string(json_get(rail, "error")), "no answer");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rails),     cmocka_unit_test(pick),
+		cmocka_unit_test(long_list), cmocka_unit_test(pick_says_what_is_there),
+		cmocka_unit_test(match),     cmocka_unit_test(mtu),
+		cmocka_unit_test(pattern),   cmocka_unit_test(places),
+		cmocka_unit_test(numbers),   cmocka_unit_test(text),
+		cmocka_unit_test(json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

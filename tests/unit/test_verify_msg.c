@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "tools/verify_msg.h"
+
+static int parse(const char *line, struct verify_msg *m, struct err *e)
+{
+	return verify_msg_parse(span_of(line), m, e);
+}
+
+/* Every field comes back as it was. */
+static void round_trip(void **state)
+{
+	struct verify_msg m = {
+		.verb = VERIFY_HELLO,
+		.qpn = 0xffffff,
+		.psn = 1,
+		.rkey = 0xdeadbeef,
+		.path_mtu = 4096,
+		.reads = 16,
+		.lid = 0xbfff,
+		.ethernet = 1,
+		.addr = 0x7fffdeadbeef0000,
+		.len = UINT64_MAX,
+		.op = "write",
+		.size = 65536,
+		.depth = 64,
+		.device = "mlx5_0",
+		.port = 2,
+		.gid_index = -1,
+		.ifname = "net1",
+		.step = "check",
+		.seed = 0x123456789abcdef0,
+		.count = 1000,
+		.lat_min = 1,
+		.lat_avg = 2,
+		.lat_p50 = 3,
+		.lat_p99 = 4,
+		.rate = 50000000000,
+		.bytes = 100000000000,
+		.text = "no way = to the peer",
+	};
+	struct verify_msg back;
+	auto_buf struct buf b;
+
+	(void)state;
+	memset(m.gid, 0, 10);
+	memcpy(m.gid + 10, "\xff\xff\xac\x10\x01\x0a", 6);
+	assert_int_equal(ip_parse(span_of("fd00::1"), &m.at), 0);
+	assert_int_equal(ipnet_parse(span_of("172.16.1.10/24"), &m.net), 0);
+	buf_init(&b, VERIFY_LINE_MAX);
+	verify_msg_put(&m, &b);
+	assert_false(b.over);
+	assert_int_equal(b.p[b.len - 1], '\n');
+	assert_int_equal(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
+	assert_memory_equal(&back, &m, sizeof(m));
+}
+
+/* The longest text of each field fits into a line, so nothing is ever cut. */
+static void longest(void **state)
+{
+	struct verify_msg m, back;
+	auto_buf struct buf b;
+
+	(void)state;
+	memset(&m, 0, sizeof(m));
+	m.verb = VERIFY_FAIL;
+	memset(m.text, 'x', sizeof(m.text) - 1);
+	memset(m.device, 'd', sizeof(m.device) - 1);
+	memset(m.ifname, 'i', sizeof(m.ifname) - 1);
+	buf_init(&b, VERIFY_LINE_MAX);
+	verify_msg_put(&m, &b);
+	assert_false(b.over);
+	assert_int_equal(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
+	assert_string_equal(back.text, m.text);
+}
+
+/* A text with a new line in it stays one line. */
+static void text_is_one_line(void **state)
+{
+	struct verify_msg m = {.verb = VERIFY_FAIL, .text = "a\nb\x1b[2J\xff"};
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, VERIFY_LINE_MAX);
+	verify_msg_put(&m, &b);
+	assert_string_equal(b.p, "unirail-verify/1 fail text=a?b?[2J?\n");
+}
+
+static void unknown_keys(void **state)
+{
+	struct verify_msg m;
+
+	(void)state;
+	assert_int_equal(parse("unirail-verify/1 ready of_tomorrow=1 qpn=5", &m, NULL), 0);
+	assert_int_equal(m.verb, VERIFY_READY);
+	assert_int_equal(m.qpn, 5);
+	assert_int_equal(m.psn, 0);
+}
+
+static void wrong(void **state)
+{
+	static const struct {
+		const char *line, *says;
+		int code;
+	} cases[] = {
+		{"", "no 'unirail verify'", -EBADMSG},
+		{"HTTP/1.1 400 Bad Request", "no 'unirail verify'", -EBADMSG},
+		{"unirail-verify/", "no 'unirail verify'", -EBADMSG},
+		{"unirail-verify/x hello", "no 'unirail verify'", -EBADMSG},
+		{"unirail-verify/2 hello", "version 2 of this exchange, this side 1",
+		 -EPROTONOSUPPORT},
+		{"unirail-verify/1", "said nothing", -EBADMSG},
+		{"unirail-verify/1 shutdown", "does not know", -EBADMSG},
+		{"unirail-verify/1 hello qpn", "'key=value'", -EBADMSG},
+		{"unirail-verify/1 hello qpn=", "'qpn' is ''", -EBADMSG},
+		{"unirail-verify/1 hello qpn=-1", "'qpn' is '-1'", -EBADMSG},
+		{"unirail-verify/1 hello qpn=4294967296", "'qpn' is '4294967296'", -EBADMSG},
+		{"unirail-verify/1 hello len=18446744073709551616", "'len'", -EBADMSG},
+		{"unirail-verify/1 hello rkey=1ffffffff", "'rkey'", -EBADMSG},
+		{"unirail-verify/1 hello gid=00", "'gid' is '00'", -EBADMSG},
+		{"unirail-verify/1 hello gid=0x000000000000000000000000000000", "'gid'", -EBADMSG},
+		{"unirail-verify/1 hello gid=g0000000000000000000000000000000", "'gid'", -EBADMSG},
+		{"unirail-verify/1 hello op=writewrite", "'op'", -EBADMSG},
+		{"unirail-verify/1 hello at=172.16.1.300", "'at'", -EBADMSG},
+		{"unirail-verify/1 rail net=172.16.1.1/33", "'net'", -EBADMSG},
+		{"unirail-verify/1 rail ifname=0123456789abcdef", "'ifname'", -EBADMSG},
+		{"unirail-verify/1 step step=\x1b[2J", "'step'", -EBADMSG},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct verify_msg m = {.qpn = 77};
+		struct err e = ERR_INIT;
+
+		assert_int_equal(parse(cases[i].line, &m, &e), cases[i].code);
+		if (!strstr(e.text, cases[i].says))
+			fail_msg("'%s': '%s' has no '%s'", cases[i].line, e.text, cases[i].says);
+		assert_int_equal(m.qpn, 77);
+	}
+}
+
+static void too_long(void **state)
+{
+	char line[VERIFY_LINE_MAX + 1];
+	struct verify_msg m;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(line, ' ', sizeof(line));
+	memcpy(line, "unirail-verify/1 bye", 20);
+	assert_int_equal(verify_msg_parse((struct span){line, sizeof(line)}, &m, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "longer than"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(longest),
+		cmocka_unit_test(text_is_one_line),
+		cmocka_unit_test(unknown_keys),
+		cmocka_unit_test(wrong),
+		cmocka_unit_test(too_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
