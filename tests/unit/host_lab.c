@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/tree.h"
 
 static void parent_of(struct host_lab *h, const char *path)
 {
@@ -15,16 +16,6 @@ static void parent_of(struct host_lab *h, const char *path)
 
 	*strrchr(dir, '/') = '\0';
 	assert_int_equal(dir_make(&h->root, dir, 0700, NULL), 0);
-}
-
-static void put_link(struct host_lab *h, const char *path, const char *target)
-{
-	char full[1024];
-
-	parent_of(h, path);
-	snprintf(full, sizeof(full), "%s%s", h->dir, path);
-	if (symlink(target, full) < 0)
-		fail_msg("cannot make the link %s", full);
 }
 
 void host_write(struct host_lab *h, const char *path, const char *text)
@@ -39,41 +30,29 @@ void host_write(struct host_lab *h, const char *path, const char *text)
 	assert_int_equal(dprintf(fd, "%s\n", text), (int)strlen(text) + 1);
 }
 
-static void put_line(struct host_lab *h, char *line)
+void host_empty(struct host_lab *h)
 {
-	char *link = strstr(line, " -> "), *file = strstr(line, " =");
-
-	if (!line[0] || line[0] == '#')
-		return;
-	if (link) {
-		*link = '\0';
-		put_link(h, line, link + strlen(" -> "));
-	} else if (file) {
-		*file = '\0';
-		file += strlen(" =");
-		host_write(h, line, file + (*file == ' '));
-	} else {
-		fail_msg("'%s': wants PATH = CONTENT or PATH -> TARGET", line);
-	}
+	strcpy(h->dir, "/tmp/test_host.XXXXXX");
+	assert_non_null(mkdtemp(h->dir));
+	assert_int_equal(root_open(&h->root, h->dir, NULL), 0);
 }
 
 void host_unpack(struct host_lab *h, const char *tree)
 {
-	char path[256], line[512];
-	FILE *f;
+	auto_buf struct buf b;
+	struct err e = ERR_INIT;
+	char path[256];
+	auto_fd int fd = -1;
 
-	strcpy(h->dir, "/tmp/test_host.XXXXXX");
-	assert_non_null(mkdtemp(h->dir));
-	assert_int_equal(root_open(&h->root, h->dir, NULL), 0);
+	host_empty(h);
 	snprintf(path, sizeof(path), TEST_DATA "hosts/%s", tree);
-	f = fopen(path, "re");
-	if (!f)
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		fail_msg("%s is missing", path);
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = '\0';
-		put_line(h, line);
-	}
-	fclose(f);
+	buf_init(&b, TREE_TEXT_MAX);
+	assert_int_equal(fd_read_all(fd, TREE_TEXT_MAX, &b, NULL), 0);
+	if (tree_unpack(&h->root, buf_span(&b), path, &e) < 0)
+		fail_msg("%s", e.text);
 }
 
 void host_remove(struct host_lab *h)

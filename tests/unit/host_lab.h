@@ -17,6 +17,7 @@ struct host_lab {
 	struct root root;
 };
 
+void host_empty(struct host_lab *h);
 void host_unpack(struct host_lab *h, const char *tree);
 void host_remove(struct host_lab *h);
 /* A file's first line. */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshots (host/tree.h). The input is unpacked as a tree, below a folder that holds nothing else;
+ * then it is a file's content, written as a tree and unpacked again: the same bytes.
+ */
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fuzz.h"
+#include "host/tree.h"
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st, (void)flag, (void)ftw;
+	return remove(path);
+}
+
+static char *make_inner(struct root *r)
+{
+	char *dir = xasprintf("%s/inner", fuzz_root_path());
+
+	must(mkdir(dir, 0700) == 0);
+	must(root_open(r, dir, NULL) == 0);
+	return dir;
+}
+
+static void remove_inner(struct root *r, const char *dir)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	root_close(r);
+	must(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+	/* nothing but it was there */
+	must(dir_list(fuzz_root(), "/", &names, &n, NULL) == 0 && n == 0);
+	str_list_free(names, n);
+}
+
+static void unpack(struct span text)
+{
+	struct err e = ERR_INIT;
+	struct root r;
+	auto_free char *dir = make_inner(&r);
+
+	fuzz_refused(tree_unpack(&r, text, "x", &e), &e);
+	remove_inner(&r, dir);
+}
+
+static void round_trip(struct span content)
+{
+	struct root r;
+	auto_free char *dir = make_inner(&r);
+	auto_buf struct buf b, back;
+
+	buf_init(&b, 1 << 22);
+	buf_init(&back, 1 << 20);
+	tree_put_file(&b, "/a b/\\c", content);
+	must(!b.over && tree_unpack(&r, buf_span(&b), "x", NULL) == 0);
+	must(file_read(&r, "/a b/\\c", 1 << 20, &back, NULL) == 0);
+	must(back.len == content.n && (!content.n || !memcmp(back.p, content.p, content.n)));
+	remove_inner(&r, dir);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct span text = {(const char *)data, size};
+
+	if (size > 1 << 16)
+		return 0;
+	unpack(text);
+	round_trip(text);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "host/redact.h"
+
+static void json(void **state)
+{
+	static const char text[] =
+		"{\"type\": \"x\", \"pkey\": \"0x8001\", \"apiToken\": \"hunter2\","
+		" \"kube\": {\"Password\": {\"a\": \"hunter2\"}, \"auth\": [\"hunter2\"]},"
+		" \"use_auth\": true, \"list\": [\"eyJhbGciOi\", \"-----BEGIN KEY-----\", 7]}";
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	assert_int_equal(redact_json(span_of(text), &b), 0);
+	assert_null(strstr(b.p, "hunter2"));
+	assert_null(strstr(b.p, "eyJ"));
+	assert_null(strstr(b.p, "BEGIN"));
+	assert_non_null(strstr(b.p, "\"pkey\": \"0x8001\""));
+	assert_non_null(strstr(b.p, "\"apiToken\": \"(left out)\""));
+	assert_non_null(strstr(b.p, "\"use_auth\": true"));
+	assert_non_null(strstr(b.p, "7"));
+	buf_reset(&b);
+	assert_int_equal(redact_json(span_of("{\"token\": \"hunter2\""), &b), -EINVAL);
+	assert_int_equal(b.len, 0);
+}
+
+static void lines(void **state)
+{
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	redact_lines(span_of("[pool a]\nsubnet = 172.16.1.0/24\nToken = hunter2 more\n"
+			     "client-key: hunter2\n-----BEGIN RSA PRIVATE KEY-----\nhunter2\n"
+			     "-----END RSA PRIVATE KEY-----\nend = 1\nwhat = Bearer hunter2"),
+		     &b);
+	assert_string_equal(b.p, "[pool a]\nsubnet = 172.16.1.0/24\nToken = (left out)\n"
+				 "client-key: (left out)\n(left out)\n(left out)\n(left out)\n"
+				 "end = 1\nwhat = (left out)");
+}
+
+static void words(void **state)
+{
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 4096);
+	redact_words(span_of("root=/dev/sda quiet join_token=hunter2 ib_core.netns_mode=0\n"), &b);
+	assert_string_equal(b.p,
+			    "root=/dev/sda quiet join_token=(left out) ib_core.netns_mode=0\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(json),
+		cmocka_unit_test(lines),
+		cmocka_unit_test(words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
