@@ -93,6 +93,15 @@ const struct applet applets[] = {
 	 "Who can reach the listening port can have tests run, and write into the memory made for "
 	 "them; let it listen only as long as it is needed. Exit status: 0 all well, 1 something is "
 	 "wrong, 2 a mistake in the words."},
+	{"doctor", "what is wrong with this host, and a snapshot of it for a bug report",
+	 doctor_main, 0, doctor_cmds,
+	 "Looks at RDMA devices, links, PFs and VFs, CNI's folders, pools and what is left of pods, "
+	 "and says in a line each what is wrong, where, and what to do. Changes nothing. Exit status: "
+	 "0 no problem (notes do not count), 1 problems, 2 a mistake in the words.\n\n"
+	 "--snapshot writes the parts of /sys, /proc, /etc, /dev and /var/lib that unirail reads and "
+	 "the kernel's answers to its questions into one text file. Tokens, keys, passwords and "
+	 "kubeconfigs are left out; host names, interface names and addresses are not. --root FILE "
+	 "looks at such a file as if it were this host."},
 	{"install", "put the binary and its CNI links into a folder, or take them away",
 	 install_main, 0, install_cmds,
 	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "

@@ -18,6 +18,8 @@ int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];
 int verify_main(int argc, char **argv);
 extern const struct cmd verify_cmds[];
+int doctor_main(int argc, char **argv);
+extern const struct cmd doctor_cmds[];
 int install_main(int argc, char **argv);
 extern const struct cmd install_cmds[];
 int version_main(int argc, char **argv);

@@ -10,6 +10,7 @@ on_exit() {
 	if [ "$status" != 0 ]; then
 		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
 		echo "--- state after the failure"
+		unirail doctor --snapshot "${case_log%.log}.tree" || true
 		ip -d address
 		rdma link
 		for ns in $(ip netns list | cut -d ' ' -f 1); do

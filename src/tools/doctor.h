@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TOOLS_DOCTOR_H
+#define UNIRAIL_TOOLS_DOCTOR_H
+
+/* What `unirail doctor` prints: the host in a line, a line a finding (problems first), a sum. */
+
+#include <stdio.h>
+
+#include "host/doctor.h"
+
+void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
+void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);
+
+#endif

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail doctor` as a process: exit status, snapshots, other roots. What it finds: tests/unit, tests/vm."""
+import json
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+from lab import BINARY
+
+HOSTS = pathlib.Path(__file__).resolve().parents[1] / "hosts"
+
+
+def doctor(*args):
+    return subprocess.run([BINARY, "doctor", *args], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Folders of its own: what this machine's have is none of a test's business."""
+    return ["--cni-bin", str(tmp_path / "bin"), "--cni-conf", str(tmp_path / "conf"), "--pool-dir",
+            str(tmp_path / "pools"), "--state-dir", str(tmp_path / "state")]
+
+
+def leftovers():
+    return [n for n in os.listdir("/tmp") if n.startswith("unirail-doctor.")]
+
+
+def test_recorded_host():
+    tree = str(HOSTS / "vm_ailing.tree")
+    p = doctor("--root", tree, "-o", "json")
+    said = json.loads(p.stdout)
+    assert p.returncode == 1 and p.stderr == "" and not said["ok"]
+    assert (said["kernel"], said["rdmaMode"], said["rdmaDevices"], said["pfs"], said["vfs"]) == (
+        "6.12.95+deb12-amd64", "shared", 3, 2, 2)
+    assert {f["check"] for f in said["findings"]} >= {"rdma-ports", "vf-pfs", "pools", "stray-links"}
+    text = doctor("--root", tree)
+    assert text.returncode == 1
+    for f in said["findings"]:
+        assert f"{f['level']:7}  {f['where']}: {f['what']}: {f['remedy']}\n" in text.stdout
+    assert leftovers() == []
+
+
+def test_unpacked(tmp_path):
+    tree = str(HOSTS / "vm_ailing.tree")
+    p = doctor("--root", tree, "--unpack", str(tmp_path / "host"))
+    assert p.returncode == 0, p.stderr
+    assert doctor("--root", str(tmp_path / "host")).stdout == doctor("--root", tree).stdout
+    assert (tmp_path / "host/proc/sys/kernel/osrelease").read_text() == "6.12.95+deb12-amd64\n"
+    again = doctor("--root", tree, "--unpack", str(tmp_path / "host"))
+    assert again.returncode == 1 and "EEXIST" in again.stderr
+
+
+def test_snapshot_of_this_host(tmp_path, paths):
+    file = tmp_path / "me.tree"
+    p = doctor("--snapshot", str(file))
+    assert p.returncode == 0 and p.stderr == "" and "secrets are left out" in p.stdout
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f"/proc/sys/kernel/osrelease = {os.uname().release}\n" in file.read_text()
+    here, there = (json.loads(doctor(*paths, "-o", "json", *more).stdout) for more in ([], ["--root", str(file)]))
+    assert here == there
+
+
+def test_no_secret(tmp_path):
+    """In a namespace whose /etc has nothing else."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "10-a.conflist").write_text('{"plugins": [{"type": "a", "apiToken": "hunter2"}]}')
+    (conf / "b.kubeconfig").write_text("token: hunter2\n")
+    (conf / "c.conf").write_text('{"password": "hunter2"')
+    (conf / "multus.d").mkdir()
+    (conf / "multus.d" / "x.conf").write_text('{"a": "hunter2"}')
+    script = (f"mount -t tmpfs etc /etc && mkdir /etc/cni && cp -r {conf} /etc/cni/net.d && "
+              f"{BINARY} doctor --snapshot {tmp_path}/x.tree")
+    subprocess.run(["unshare", "-m", "sh", "-c", script], check=True, timeout=60, capture_output=True)
+    text = (tmp_path / "x.tree").read_text()
+    assert "hunter2" not in text and "apiToken" in text
+    assert "# /etc/cni/net.d/c.conf: left out: no JSON\n" in text
+
+
+@pytest.mark.parametrize("words, status, says", [
+    (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot is of this host"),
+    (["--unpack", "x"], 2, "--unpack wants a snapshot's file in --root"),
+    (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': ENOENT"),
+    (["--snapshot", "/nonexistent/x"], 1, "write snapshot"),
+    (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
+    (["what"], 2, "'what'"),
+])
+def test_mistakes(words, status, says):
+    p = doctor(*words)
+    assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
+    assert leftovers() == []

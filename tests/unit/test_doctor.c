@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks on hosts of tests/hosts and on facts made up; a snapshot of a host is that host again. */
+#include "host_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "host/doctor.h"
+#include "host/snapshot.h"
+#include "host/tree.h"
+#include "tools/doctor.h"
+#include "wire/json.h"
+
+struct lab {
+	struct host_lab host;
+	struct host_facts f;
+	struct findings found;
+};
+
+static void run(struct lab *l)
+{
+	struct doctor d = {.f = &l->f,
+			   .cni_bin = "/opt/cni/bin",
+			   .cni_conf = "/etc/cni/net.d",
+			   .pool_dir = "/etc/unirail/pools",
+			   .state_dir = "/var/lib/unirail/ipam",
+			   .out = &l->found};
+
+	findings_done(&l->found);
+	doctor_run(&d);
+}
+
+/* A host of tests/hosts with its PCI functions; NULL: an empty one. */
+static void begin(struct lab *l, const char *tree)
+{
+	*l = (struct lab){0};
+	if (tree)
+		host_unpack(&l->host, tree);
+	else
+		host_empty(&l->host);
+	l->f.root = &l->host.root;
+	l->f.mode = RDMA_NETNS_SHARED;
+	if (tree)
+		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
+}
+
+static void end(struct lab *l)
+{
+	findings_done(&l->found);
+	free(l->f.pci);
+	host_remove(&l->host);
+}
+
+static const struct finding *find(const struct lab *l, const char *check, const char *where)
+{
+	for (size_t i = 0; i < l->found.n; i++)
+		if (!strcmp(l->found.v[i].check, check) && !strcmp(l->found.v[i].where, where))
+			return &l->found.v[i];
+	return NULL;
+}
+
+static void finds(const struct lab *l, const char *check, const char *where, const char *what,
+		  const char *remedy)
+{
+	const struct finding *f = find(l, check, where);
+
+	if (!f)
+		fail_msg("%s finds nothing at %s", check, where);
+	if (!strstr(f->what, what))
+		fail_msg("'%s' has no '%s'", f->what, what);
+	if (!strstr(f->remedy, remedy))
+		fail_msg("'%s' has no '%s'", f->remedy, remedy);
+}
+
+static size_t count(const struct lab *l, const char *check)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->found.n; i++)
+		n += !strcmp(l->found.v[i].check, check);
+	return n;
+}
+
+static void empty(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	run(&l);
+	assert_int_equal(l.found.n, 0);
+	end(&l);
+}
+
+/* --- RDMA and rails --- */
+
+static struct rdma_dev two[] = {
+	{.name = "mlx5_0",
+	 .ports = {{.port = 1,
+		    .netdev = "ens1",
+		    .state = 4,
+		    .phys_state = 5,
+		    .link_layer = "Ethernet"}}},
+	{.name = "mlx5_1",
+	 .ports = {{.port = 1,
+		    .netdev = "ens2",
+		    .state = 4,
+		    .phys_state = 5,
+		    .link_layer = "Ethernet"}}},
+};
+enum { UP = 0x1 };
+
+static void rails(void **state)
+{
+	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000, .flags = UP},
+			       {.index = 3, .name = "ens2", .mtu = 1500, .flags = UP}};
+	struct addr addrs[] = {{.index = 2, .net = {{4, {172, 16, 1, 1}}, 24}},
+			       {.index = 2, .net = {{6, {0xfe, 0x80, [15] = 1}}, 64}},
+			       {.index = 3, .net = {{4, {172, 16, 2, 1}}, 24}},
+			       {.index = 3, .net = {{6, {0xfe, 0x80, [15] = 2}}, 64}}};
+	struct rdma_dev devs[2];
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	memcpy(devs, two, sizeof(two));
+	host_write(&l.host, "/dev/infiniband/rdma_cm", "");
+	l.f.has_rdma = true;
+	l.f.rdma = devs;
+	l.f.n_rdma = 2;
+	l.f.links = links;
+	l.f.n_links = 2;
+	l.f.addrs = addrs;
+	l.f.n_addrs = 4;
+	run(&l);
+	assert_int_equal(l.found.n, 1);
+	finds(&l, "rail-mtu", "ens2", "MTU 1500 is less than the 4192", "mtu 9000");
+	assert_int_equal(findings_problems(&l.found), 0);
+
+	addrs[2].net.ip.b[2] = 1;
+	addrs[2].net.ip.b[3] = 2;
+	links[1].mtu = 4192;
+	run(&l);
+	assert_int_equal(l.found.n, 1);
+	finds(&l, "rail-subnets", "ens1", "in the same subnet as 'ens2'", "arp_ignore=1");
+	end(&l);
+}
+
+static void ports(void **state)
+{
+	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000},
+			       {.index = 3, .name = "ens2", .mtu = 9000, .flags = UP}};
+	struct rdma_dev devs[3];
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	memcpy(devs, two, sizeof(two));
+	devs[0].ports[0].state = devs[1].ports[0].state = 1;
+	devs[0].ports[0].phys_state = devs[1].ports[0].phys_state = 3;
+	devs[2] = (struct rdma_dev){
+		.name = "mlx5_2",
+		.ports = {{.port = 2, .state = 2, .phys_state = 5, .link_layer = "InfiniBand"}},
+		.why = "no provider"};
+	l.f.has_rdma = true;
+	l.f.rdma = devs;
+	l.f.n_rdma = 3;
+	l.f.links = links;
+	l.f.n_links = 2;
+	run(&l);
+	finds(&l, "rdma-ports", "mlx5_0 port 1", "DOWN (DISABLED), its interface 'ens1' is down",
+	      "'ip link set ens1 up'");
+	finds(&l, "rdma-ports", "mlx5_1 port 1", "its interface 'ens2' has no carrier", "cable");
+	finds(&l, "rdma-ports", "mlx5_2 port 2", "INIT: no subnet manager", "opensm");
+	finds(&l, "rdma-verbs", "mlx5_2", "libibverbs cannot use it: no provider", "");
+	finds(&l, "rdma-verbs", "/dev/infiniband/rdma_cm", "missing", "modprobe rdma_ucm");
+	assert_int_equal(count(&l, "rdma-verbs"), 2);
+	end(&l);
+}
+
+static void mode(void **state)
+{
+	static const char conf[] = "/etc/cni/net.d/10-net.conflist";
+	struct rdma_dev devs[2];
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	memcpy(devs, two, sizeof(two));
+	l.f.has_rdma = true;
+	l.f.rdma = devs;
+	l.f.n_rdma = 2;
+	host_write(&l.host, conf,
+		   "{\"plugins\": [{\"type\": \"unirail-cni\", \"networks\": [{\"plugins\": "
+		   "[{\"type\": \"macvlan\", \"runtime\": {\"type\": \"rdma\"}}]}]}]}");
+	run(&l);
+	assert_int_equal(count(&l, "rdma-mode"), 0);
+	l.f.mode = RDMA_NETNS_EXCLUSIVE;
+	run(&l);
+	finds(&l, "rdma-mode", conf, "rails by 'macvlan'", "netns_mode=1");
+	host_write(&l.host, conf, "{\"plugins\": [{\"type\": \"sriov\"}, {\"type\": \"rdma\"}]}");
+	run(&l);
+	assert_int_equal(count(&l, "rdma-mode"), 0);
+	l.f.mode = RDMA_NETNS_SHARED;
+	run(&l);
+	finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
+	      "netns_mode=0");
+	end(&l);
+}
+
+/* --- functions --- */
+
+static struct pci_dev *function(struct lab *l, const char *bdf)
+{
+	for (size_t i = 0; i < l->f.n_pci; i++)
+		if (!strcmp(l->f.pci[i].bdf, bdf))
+			return &l->f.pci[i];
+	fail_msg("no %s", bdf);
+	return NULL;
+}
+
+static void functions(void **state)
+{
+	struct link pf = {.index = 2, .name = "ens1f0np0", .mtu = 9000, .flags = UP};
+	struct lab l;
+
+	(void)state;
+	begin(&l, "mlx5_roce.tree");
+	l.f.has_rdma = true;
+	l.f.links = &pf;
+	l.f.n_links = 1;
+	run(&l);
+	for (size_t i = 0; i < l.found.n; i++)
+		fail_msg("%s %s: %s", l.found.v[i].check, l.found.v[i].where, l.found.v[i].what);
+	pf.flags = 0;
+	function(&l, "0000:3d:00.2")->driver[0] = '\0';
+	function(&l, "0000:3d:00.0")->num_vfs = 13;
+	strcpy(function(&l, "0000:3d:00.3")->physfn, "0000:99:00.0");
+	run(&l);
+	finds(&l, "vf-drivers", "0000:3d:00.2", "no driver is bound to this VF of '0000:3d:00.0'",
+	      "drivers_probe");
+	finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 are there", "sriov_numvfs");
+	finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' is not there", "lspci");
+	finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
+	assert_int_equal(l.found.n, 4);
+	end(&l);
+}
+
+/* igb's NICs have no RDMA and need none. */
+static void no_rdma_needed(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, "qemu_igb.tree");
+	run(&l);
+	assert_int_equal(count(&l, "rdma-kernel") + count(&l, "vf-rdma"), 0);
+	end(&l);
+}
+
+static void parted(void **state)
+{
+	struct lab l;
+	char cmd[256];
+
+	(void)state;
+	begin(&l, "mlx5_roce.tree");
+	l.f.has_rdma = true;
+	snprintf(cmd, sizeof(cmd), "rm -r %s/sys/devices/pci*/*/*/*/0000:3d:00.[12]/infiniband",
+		 l.host.dir);
+	assert_int_equal(system(cmd), 0);
+	run(&l);
+	finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device is not", "bind its driver anew");
+	finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device", "modprobe mlx5_ib");
+	/* it may be in a pod */
+	l.f.mode = RDMA_NETNS_EXCLUSIVE;
+	run(&l);
+	assert_int_equal(count(&l, "rdma-kernel"), 0);
+	end(&l);
+}
+
+/* --- folders --- */
+
+static void folders(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, "/opt/cni/bin/unirail", "");
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/macvlan", "unirail", NULL), 0);
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "gone", NULL), 0);
+	host_write(&l.host, "/etc/cni/net.d/10-a.conflist",
+		   "{\"plugins\": [{\"type\": \"macvlan\", \"ipam\": {\"type\": \"static\"}}, "
+		   "{\"type\": \"static\"}]}");
+	host_write(&l.host, "/etc/cni/net.d/20-b.conf", "{\"type\": \"unirail\"}");
+	host_write(&l.host, "/etc/cni/net.d/30-c.conf", "{");
+	host_write(&l.host, "/etc/cni/net.d/notes.txt", "{");
+	run(&l);
+	finds(&l, "cni-links", "/opt/cni/bin/ipvlan", "leads to 'gone'", "unirail install");
+	finds(&l, "cni-conf", "/etc/cni/net.d/10-a.conflist", "'static' is not in '/opt/cni/bin'",
+	      "unirail install");
+	finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "", "mend the file");
+	assert_int_equal(l.found.n, 3);
+	end(&l);
+}
+
+static void state_of_ours(void **state)
+{
+	struct link stray[] = {{.name = "net1", .kind = "macvlan", .group = LINK_GROUP},
+			       {.name = "eth0"}};
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, "/etc/unirail/pools/a.conf",
+		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.9.1");
+	l.f.links = stray;
+	l.f.n_links = 2;
+	run(&l);
+	finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
+	finds(&l, "stray-links", "net1", "this macvlan was made for a pod", "'ip link del net1'");
+	assert_int_equal(l.found.n, 2);
+	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
+	end(&l);
+}
+
+/* --- snapshot --- */
+
+/* The network functions that a root has; free() them. */
+static size_t network(const struct root *r, struct pci_dev **ret)
+{
+	size_t n, k = 0;
+
+	assert_int_equal(pci_list(r, ret, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++)
+		if ((*ret)[i].class >> 16 == 0x02)
+			(*ret)[k++] = (*ret)[i];
+	return k;
+}
+
+static void same_functions(const struct root *a, const struct root *b)
+{
+	auto_free struct pci_dev *x = NULL, *y = NULL;
+	size_t n = network(a, &x);
+
+	assert_int_equal(network(b, &y), n);
+	assert_true(n > 0);
+	assert_memory_equal(x, y, n * sizeof(*x));
+}
+
+static void snapshot(void **state)
+{
+	static const char *const trees[] = {"mlx5_roce.tree", "mlx5_ib.tree", "qemu_igb.tree"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(trees); i++) {
+		struct host_lab h, again;
+		auto_buf struct buf b;
+		struct snapshot s = {.root = &h.root, .out = &b};
+		struct err e = ERR_INIT;
+
+		buf_init(&b, SNAPSHOT_MAX);
+		host_unpack(&h, trees[i]);
+		host_write(&h, "/etc/cni/net.d/a.conf", "{\"token\": \"hunter2\"}");
+		host_write(&h, "/etc/cni/net.d/x.kubeconfig", "hunter2");
+		host_write(&h, "/proc/cmdline", "quiet token=hunter2");
+		host_write(&h, "/var/lib/unirail/ipam/secret.d/x", "hunter2");
+		snapshot_take(&s);
+		assert_false(b.over);
+		assert_null(strstr(b.p, "hunter2"));
+		host_empty(&again);
+		if (tree_unpack(&again.root, buf_span(&b), trees[i], &e) < 0)
+			fail_msg("%s", e.text);
+		same_functions(&h.root, &again.root);
+		host_remove(&h);
+		host_remove(&again);
+	}
+}
+
+static void too_large(void **state)
+{
+	struct host_lab h;
+	auto_buf struct buf b;
+	struct snapshot s = {.root = &h.root, .out = &b};
+	auto_free char *big = xcalloc(1, SNAPSHOT_FILE_MAX + 2);
+
+	(void)state;
+	buf_init(&b, SNAPSHOT_MAX);
+	memset(big, 'x', SNAPSHOT_FILE_MAX + 1);
+	host_empty(&h);
+	host_write(&h, "/proc/modules", big);
+	snapshot_take(&s);
+	assert_string_equal(b.p, "# /proc/modules: left out: too large\n");
+	assert_int_equal(s.n_left, 1);
+	host_remove(&h);
+}
+
+/*
+ * A node with something wrong of each kind, recorded by tests/vm/cases/doctor.sh: netlink answers
+ * out of the snapshot.
+ */
+static void recorded(void **state)
+{
+	struct lab l;
+	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	begin(&l, "vm_ailing.tree");
+	free(l.f.pci);
+	if (host_facts_read(&l.f, &src, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_true(l.f.has_rdma);
+	assert_int_equal(l.f.n_rdma, 3);
+	assert_string_equal(l.f.rdma[0].driver, "rxe");
+	run(&l);
+	finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it", "unirail rdma dev");
+	finds(&l, "rdma-ports", "rxeb port 1", "its interface 'rb' is down", "ip link set rb up");
+	finds(&l, "rail-subnets", "ra", "same subnet as 'rb'", "");
+	finds(&l, "vf-drivers", "0000:01:10.2", "no driver is bound", "drivers_probe");
+	finds(&l, "vf-pfs", "eth2", "the PF is down, so its 2 VFs have no link", "");
+	finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
+	finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
+	finds(&l, "stray-links", "net1", "this macvlan was made for a pod", "");
+	assert_int_equal(findings_problems(&l.found), 12);
+	findings_done(&l.found);
+	host_facts_done(&l.f);
+	host_remove(&l.host);
+}
+
+/* A recording that is cut short is an error that names the file, no crash. */
+static void recording_damaged(void **state)
+{
+	struct lab l;
+	struct host_source src = {.root = &l.host.root, .dir = l.host.dir};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	begin(&l, NULL);
+	assert_int_equal(host_facts_read(&l.f, &src, &e), -EPROTONOSUPPORT);
+	assert_non_null(strstr(e.text, "links.nl"));
+	host_write(&l.host, "/unirail/netlink/links.nl", "# protocol route\n> 00");
+	assert_true(host_facts_read(&l.f, &src, &e) < 0);
+	assert_non_null(strstr(e.text, "links.nl:2"));
+	end(&l);
+}
+
+/* --- what is printed --- */
+
+static void shown(void **state)
+{
+	auto_free char *out = NULL;
+	auto_buf struct buf b;
+	auto_json struct json_doc *d = NULL;
+	size_t size;
+	FILE *f = open_memstream(&out, &size);
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, "/proc/sys/kernel/osrelease", "6.12");
+	struct finding v[] = {{"rail-mtu", FINDING_NOTE, (char[]){"ens1"}, (char[]){"small"},
+			       (char[]){"enlarge"}},
+			      {"pools", FINDING_PROBLEM, (char[]){"p"}, (char[]){"bad"},
+			       (char[]){"mend"}}};
+	const struct findings found = {.v = v, .n = 2};
+
+	doctor_show_text(&l.f, &found, f);
+	fclose(f);
+	assert_string_equal(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
+				 "problem  p: bad: mend\n"
+				 "note     ens1: small: enlarge\n"
+				 "13 checks: 1 problems, 1 notes\n");
+	buf_init(&b, 1 << 16);
+	doctor_show_json(&l.f, &found, &b);
+	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	assert_false(json_bool(json_get(json_root(d), "ok")));
+	assert_int_equal(json_len(json_get(json_root(d), "findings")), 2);
+	end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(empty),
+		cmocka_unit_test(rails),
+		cmocka_unit_test(ports),
+		cmocka_unit_test(mode),
+		cmocka_unit_test(functions),
+		cmocka_unit_test(no_rdma_needed),
+		cmocka_unit_test(parted),
+		cmocka_unit_test(folders),
+		cmocka_unit_test(state_of_ours),
+		cmocka_unit_test(snapshot),
+		cmocka_unit_test(too_large),
+		cmocka_unit_test(recorded),
+		cmocka_unit_test(recording_damaged),
+		cmocka_unit_test(shown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail doctor` on a node with something wrong of each kind; its snapshot, looked at in another place, says the same.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+found=''
+# finds CHECK WHERE WORDS: is among the findings
+finds() {
+	echo "$found" | jq -e --arg c "$1" --arg w "$2" --arg t "$3" \
+		'.findings | any(.check == $c and .where == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||
+		fail "$1 does not say '$3' of $2"
+}
+problems() {
+	echo "$found" | jq '[.findings[] | select(.level == "problem")] | length'
+}
+
+found=$(unirail doctor -o json) || fail "something is wrong with an empty node: $found"
+same "problems of an empty node" "$(problems)" 0
+
+pf=$(nth_igb 1)
+nic=$(ls "/sys/bus/pci/devices/$pf/net")
+ip link add ra type veth peer name rb
+ip link set ra up
+ip link set rb up
+ip address add 172.16.1.1/24 dev ra
+ip address add 172.16.1.2/24 dev rb
+rdma link add rxea type rxe netdev ra
+rdma link add rxeb type rxe netdev rb
+ip link set rb down
+insmod /lib/fakeib.ko ib=1
+fake=$(rdma -j dev | jq -r '.[].ifname | select(startswith("fib"))')
+echo 2 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
+vf=$(basename "$(readlink "/sys/bus/pci/devices/$pf/virtfn1")")
+bound() {
+	[ -e "/sys/bus/pci/devices/$vf/driver" ]
+}
+until_true bound
+echo "$vf" >/sys/bus/pci/drivers/igbvf/unbind
+ip link add link ra name net1 type macvlan mode bridge
+ip link set net1 group 1918986604
+mkdir -p /opt/cni/bin /etc/cni/net.d /etc/unirail/pools
+ln -s unirail /opt/cni/bin/macvlan
+cat >/etc/cni/net.d/10-net.conflist <<END
+{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "ptp", "apiToken": "hunter2", "ipam": {"type": "static"}},
+	{"type": "rdma"}]}
+END
+echo '{' >/etc/cni/net.d/20-broken.conf
+printf 'apiVersion: v1\ntoken: hunter2\n' >/etc/cni/net.d/x.kubeconfig
+printf '[pool rail0]\nsubnet = 172.16.1.0/24\ngateway = 172.16.9.1\n' >/etc/unirail/pools/rails.conf
+ports_seen() {
+	rdma link show rxeb/1 | grep -q DOWN
+}
+until_true ports_seen
+
+! found=$(unirail doctor -o json) || fail "nothing is wrong"
+unirail doctor || true
+finds rdma-verbs "$fake" "libibverbs cannot use it"
+finds rdma-ports "rxeb port 1" "its interface 'rb' is down: 'ip link set rb up'"
+finds rdma-mode /etc/cni/net.d/10-net.conflist "its plugin 'rdma' gives RDMA devices to pods, but namespaces share them"
+finds rail-mtu ra "MTU 1500 is less than the 4192"
+finds rail-subnets ra "172.16.1.1/24 is in the same subnet as 'rb'"
+finds vf-drivers "$vf" "no driver is bound to this VF of '$pf'"
+finds vf-pfs "$nic" "the PF is down, so its 2 VFs have no link"
+finds cni-links /opt/cni/bin/macvlan "leads to 'unirail', which is not there"
+finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'ptp' is not in '/opt/cni/bin'"
+finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'static' is not in"
+finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: mend the file"
+finds pools /etc/unirail/pools "rails.conf:"
+finds stray-links net1 "'ip link del net1'"
+
+# It stays in the run's logs: tests/hosts/vm_ailing.tree is one.
+tree=${case_log%.log}.tree
+unirail doctor --snapshot "$tree"
+! grep -q hunter2 "$tree" || fail "a secret is in the snapshot"
+# As long as all is there, and once nothing is.
+! there=$(unirail doctor --root "$tree" -o json) || fail "nothing is wrong with the snapshot"
+# A file that could not be parsed is not in it: it might have had secrets.
+without='del(.findings[] | select(.where | endswith("20-broken.conf")))'
+same "the snapshot's findings" "$(echo "$there" | jq -c .)" "$(echo "$found" | jq -c "$without")"
+
+ip link del net1
+rmmod fakeib
+rdma link del rxea
+rdma link del rxeb
+ip link del ra
+echo 0 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
+rm -r /opt/cni /etc/cni /etc/unirail
+later=$(unirail doctor --root "$tree" -o json) || true
+same "the snapshot's findings, later" "$later" "$there"
+found=$(unirail doctor -o json) || fail "something is wrong after all is gone: $found"
