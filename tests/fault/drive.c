@@ -73,7 +73,7 @@ static void share(void)
 
 static bool is_chosen(const struct options *o, const struct scene *sc)
 {
-	return !o->rails && (!o->scene || strcmp(o->scene, sc->name) == 0);
+	return !o->rails && (o->scene ? strcmp(o->scene, sc->name) == 0 : !sc->vf);
 }
 
 /* --- processes: namespaces and mounts end with the one that made them --- */

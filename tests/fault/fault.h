@@ -58,6 +58,7 @@ struct lab {
 	int home;
 	struct ns node, fabric, pod, other;
 	size_t nics;
+	bool vfs; /* the node has a PF and a VF */
 	struct tree empty, files; /* as it was made; as each point begins */
 };
 /* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ... */
@@ -77,6 +78,13 @@ bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ
 /* For what the driver does to the lab. */
 struct nl_wire;
 struct nl_wire *lab_wire(const struct ns *s);
+
+/* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
+
+void vf_borrow(struct lab *l);
+void vf_return(struct lab *l);
+/* One line a VF: its attributes at the PF. */
+void vf_dump(const struct lab *l, struct buf *b);
 
 /* --- scenes.c --- */
 
@@ -100,6 +108,7 @@ struct scene {
 	bool no_gc;			  /* GC does not give back what the pod has */
 	bool other;			  /* another pod is attached all the time */
 	bool small;			  /* `--quick` kills at each call */
+	bool vf;			  /* only when it is named: tests/vm has what it needs */
 	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
 	void (*dismantle)(struct lab *l); /* what is no file */
 	/* Puts something in the way, before ADD and after: ADD fails, late, and takes all back. */

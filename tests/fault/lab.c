@@ -275,6 +275,7 @@ void lab_dump(const struct lab *l, struct buf *b)
 	ns_dump(&l->node, "node", b);
 	ns_dump(&l->pod, "pod", b);
 	ns_dump(&l->other, "other pod", b);
+	vf_dump(l, b);
 	tree_take(&t, l->dir, outside);
 	tree_dump(&t, b);
 	tree_done(&t);

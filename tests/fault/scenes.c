@@ -113,6 +113,12 @@ static void without_spare(struct lab *l)
 	nl_batch_commit(w, b, NULL);
 }
 
+static void with_vf(struct lab *l)
+{
+	with_pools(l);
+	vf_borrow(l);
+}
+
 static const char pools6[] =
 	"[pool eth0]\nsubnet=172.16.0.0/24\nips=172.16.0.10-172.16.0.20\ngateway=172.16.0.1\n"
 	"[pool rail0]\nsubnet=172.16.1.0/24\nips=172.16.1.10-172.16.1.20\ngateway=172.16.1.1\n"
@@ -229,6 +235,15 @@ const struct scene scenes[] = {
 	 .dismantle = without_spare,
 	 .no_gc = true, /* the NIC is in the pod */
 	 .small = true},
+	{.name = "host-device-vf",
+	 .steps = {{"host-device", "net1",
+		    NAMED("n") "\"type\":\"host-device\",\"device\":\"vf0\",\"ipam\":" SPIDERPOOL(
+			    "rail0", "") "}"}},
+	 .prepare = with_vf,
+	 .dismantle = vf_return,
+	 .no_gc = true, /* the VF is in the pod */
+	 .small = true,
+	 .vf = true},
 	{.name = "install", .argv = ARGV("install", "/opt/cni/bin"), .small = true},
 	{.name = "install-replace",
 	 .argv = ARGV("install", "--replace", "/opt/cni/bin"),

@@ -67,6 +67,25 @@ hcas_on() {
 	insmod /lib/fakeib.ko pci_ib=1 name=mlx5_%d
 }
 
+# pf_on N [COUNT]: virtual functions of the N-th NIC that can have some
+pf_on() {
+	echo "${2:-1}" >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
+}
+
+pf_off() {
+	echo 0 >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
+}
+
+# vf_of N I: the PCI address of its I-th virtual function
+vf_of() {
+	basename "$(readlink -f "/sys/bus/pci/devices/$(nth_igb "$1")/virtfn$2")"
+}
+
+# argument NAME: of the kernel's command line
+argument() {
+	sed -n "s/.* vm\.$1=\([^ ]*\).*/\1/p" /proc/cmdline
+}
+
 # soft-RoCE that carries pods' traffic, instead of Debian's own.
 pods_rxe() {
 	rmmod rdma_rxe

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A VF of a real driver: the first namespace's "pf0" and "vf0" (tests/vm names them so) are the node's for a while. */
+#include "fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "kern/link.h"
+#include "kern/netns.h"
+#include "kern/vf.h"
+
+enum { COMES_MS = 30000, OPER_UP = 6 };
+
+/* The kernel brings a function home a while after the end of the namespace that had it. */
+static int index_of(struct nl_wire *w, const char *name)
+{
+	struct link k;
+
+	for (int waited = 0; link_get(w, name, &k, NULL) < 0; waited += 10) {
+		if (waited > COMES_MS)
+			die("no '%s' here: tests/vm has a PF and a VF of these names", name);
+		usleep(10000);
+	}
+	return k.index;
+}
+
+static void change(struct nl_wire *w, const char *name, const struct link_change *c)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct err e = ERR_INIT;
+
+	link_set(b, index_of(w, name), name, c);
+	if (nl_batch_commit(w, b, &e) < 0)
+		die("%s", e.text);
+}
+
+static void move(const char *name, int from, int to)
+{
+	auto_nl struct nl_wire *w = NULL;
+	struct link_change c = {.set = LINK_SET_NETNS, .netns_fd = to};
+	struct err e = ERR_INIT;
+
+	if (nl_open(&w, NL_ROUTE, from, &e) < 0)
+		die("%s", e.text);
+	change(w, name, &c);
+}
+
+static int first_ns(void)
+{
+	struct err e = ERR_INIT;
+	int fd;
+
+	if (netns_open("/proc/1/ns/net", &fd, &e) < 0)
+		die("%s", e.text);
+	return fd;
+}
+
+static void wait_for_carrier(struct nl_wire *w, const char *name)
+{
+	struct link k = {0};
+
+	for (int waited = 0; k.operstate != OPER_UP; waited += 10) {
+		if (waited > COMES_MS || link_get(w, name, &k, NULL) < 0)
+			die("'%s' does not come up", name);
+		usleep(10000);
+	}
+}
+
+/* The first time, the VF's driver tells the PF its MAC; a link that moves forgets that it was up. */
+static void warm_up(struct nl_wire *w)
+{
+	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
+
+	change(w, "pf0", &up);
+	wait_for_carrier(w, "pf0");
+	change(w, "vf0", &up);
+	wait_for_carrier(w, "vf0");
+	change(w, "vf0", &down);
+}
+
+void vf_borrow(struct lab *l)
+{
+	auto_nl struct nl_wire *w = lab_wire(&l->node);
+	auto_fd int first = first_ns();
+
+	move("pf0", first, l->node.fd);
+	move("vf0", first, l->node.fd);
+	warm_up(w);
+	move("vf0", l->node.fd, first);
+	move("vf0", first, l->node.fd);
+	l->vfs = true;
+}
+
+void vf_return(struct lab *l)
+{
+	auto_fd int first = first_ns();
+
+	l->vfs = false;
+	move("vf0", l->node.fd, first);
+	move("pf0", l->node.fd, first);
+}
+
+static void dump_one(const struct vf_info *v, struct buf *b)
+{
+	char mac[MAC_TEXT_MAX];
+
+	buf_printf(b, "VF %u mac %s rate %u %u spoofchk %d trust %d state %u guid %llx %llx", v->vf,
+		   mac_str(&v->mac, mac), v->min_rate, v->max_rate, v->spoofchk, v->trust,
+		   v->link_state, (unsigned long long)v->node_guid,
+		   (unsigned long long)v->port_guid);
+	for (size_t i = 0; i < v->n_vlans; i++)
+		buf_printf(b, " vlan %u qos %u proto %x", v->vlans[i].id, v->vlans[i].qos,
+			   v->vlans[i].proto);
+	buf_char(b, '\n');
+}
+
+void vf_dump(const struct lab *l, struct buf *b)
+{
+	auto_nl struct nl_wire *w = NULL;
+	auto_free struct vf_info *v = NULL;
+	struct err e = ERR_INIT;
+	size_t n;
+
+	if (!l->vfs)
+		return;
+	w = lab_wire(&l->node);
+	if (vf_list(w, index_of(w, "pf0"), "pf0", &v, &n, &e) < 0)
+		die("%s", e.text);
+	for (size_t i = 0; i < n; i++)
+		dump_one(&v[i], b);
+}

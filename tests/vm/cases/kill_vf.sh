@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Killed, or failed, at its system calls with a virtual function in hand: after DEL nothing of it is left anywhere. A sample of
+# the points; all with EVERY=1.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+pf_on 1
+vf=$(vf_of 1 0)
+has_netdev() {
+	[ -n "$(ls "/sys/bus/pci/devices/$1/net" 2>/dev/null)" ]
+}
+until_true has_netdev "$vf"
+pf_nic=$(ls "/sys/bus/pci/devices/$(nth_igb 1)/net")
+vf_nic=$(ls "/sys/bus/pci/devices/$vf/net")
+ip link set "$pf_nic" name pf0
+ip link set "$vf_nic" name vf0
+
+# drive SCENE
+drive() {
+	fault-drive --binary /bin/unirail --scene "$1" -j 1 --every "$(argument every)" >/run/driven 2>&1 ||
+		fail "$1: $(cat /run/driven)"
+	cat /run/driven
+	say "$1: $(tail -n 1 /run/driven)"
+}
+drive host-device-vf
+
+home() {
+	[ -e /sys/class/net/pf0 ] && [ -e /sys/class/net/vf0 ]
+}
+until_true home
+ip link set pf0 down
+ip link set pf0 name "$pf_nic"
+pf_off 1
