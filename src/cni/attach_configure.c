@@ -44,12 +44,12 @@ static int sysctls_v6(const struct rail *rail, const struct root *root, struct e
 }
 
 /* What is nice to have. */
-static void try_sysctl(const struct root *root, const char *ifname, const char *what)
+static void try_sysctl(const struct root *root, int ip, const char *ifname, const char *what)
 {
 	struct err why = ERR_INIT;
 	char key[128];
 
-	snprintf(key, sizeof(key), "net/ipv6/conf/%s/%s", ifname, what);
+	snprintf(key, sizeof(key), "net/ipv%d/conf/%s/%s", ip, ifname, what);
 	if (sysctl_set(root, key, "1", &why) < 0)
 		log_debug("sysctl", LOG_S("rail", ifname), LOG_S("error", why.text));
 }
@@ -58,11 +58,13 @@ static int sysctls(const struct rail *rail, const struct root *root, struct err 
 {
 	/* Before the link is up: it tests its own address first. */
 	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
-		try_sysctl(root, rail->ifname, "optimistic_dad");
+		try_sysctl(root, 6, rail->ifname, "optimistic_dad");
+	if (rail->kind->flags & RAIL_PROXY_ARP)
+		try_sysctl(root, 4, rail->ifname, "proxy_arp");
 	if (!rail_has_addresses(rail))
 		return 0;
 	/* Its IPv4 twin, arp_notify, goes with the message that sets the link up. */
-	try_sysctl(root, rail->ifname, "ndisc_notify");
+	try_sysctl(root, 6, rail->ifname, "ndisc_notify");
 	return has_family(rail, 6) ? sysctls_v6(rail, root, e) : 0;
 }
 
@@ -140,10 +142,13 @@ static void put_addresses(const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change notify = {.set = LINK_SET_ARP_NOTIFY};
 	const struct link_change up = {.set = LINK_SET_UP};
+	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = rail->conf.mtu};
 
 	/* A message of its own before "up": the kernel then announces the addresses itself. */
 	if (rail->no_link)
 		return;
+	if (rail->conf.mtu && (rail->kind->flags & RAIL_LATE_MTU))
+		link_set(b, rail->index, rail->ifname, &mtu);
 	if (rail_has_addresses(rail))
 		link_set(b, rail->index, rail->ifname, &notify);
 	for (size_t i = 0; i < rail->got.n_ips; i++) {

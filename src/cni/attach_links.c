@@ -113,7 +113,7 @@ static void make_link(const struct attach *a, struct rail *rail, struct nl_batch
 	s.mac = rail->conf.mac;
 	s.mtu = rail->conf.mtu;
 	s.group = LINK_GROUP;
-	rail->kind->spec(&rail->conf, &s);
+	rail->kind->spec(&rail->conf, &rail->master, &s);
 	link_add(b, &s);
 }
 

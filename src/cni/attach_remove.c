@@ -95,6 +95,14 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 	}
 }
 
+/* Links that are made go together, but for those that outlive their namespace. */
+static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
+{
+	if (rail_kind_moves(rail->kind))
+		return rail->kind->del(a, rail, e);
+	return !a->pod && rail->kind->gc ? rail->kind->gc(a, rail, e) : 0;
+}
+
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_others, struct err *e)
 {
@@ -102,9 +110,7 @@ int attach_remove(struct attach *a, const struct rail *rails, size_t n, const ch
 	int first = 0, r;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!rail_kind_moves(rails[i].kind))
-			continue;
-		r = rails[i].kind->del(a, &rails[i], first < 0 ? NULL : e);
+		r = remove_one(a, &rails[i], first < 0 ? NULL : e);
 		if (r < 0 && first >= 0)
 			first = rail_err(&rails[i], r, e);
 	}

@@ -59,8 +59,9 @@ static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct 
 	return 0;
 }
 
-static void spec(const struct rail_conf *c, struct link_spec *s)
+static void spec(const struct rail_conf *c, const struct link *master, struct link_spec *s)
 {
+	(void)master;
 	s->ipvlan_mode = c->ipvlan.mode;
 }
 

@@ -3,7 +3,7 @@
 #define UNIRAIL_CNI_RAIL_H
 
 /*
- * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, vlan), or a
+ * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, ipoib), or a
  * device of the node moved into the pod (host-device, sriov). A kind is a row of functions; the
  * steps that all rails go through (cni/attach.h) call them. Another kind is a file with its row, its
  * name in the table of rail_kind.c and its part of struct rail_conf.
@@ -11,6 +11,7 @@
 
 #include "cni/cni.h"
 #include "cni/host_device.h"
+#include "cni/ipoib.h"
 #include "cni/ipvlan.h"
 #include "cni/macvlan.h"
 #include "cni/sriov.h"
@@ -31,6 +32,7 @@ struct rail_conf {
 		struct macvlan_conf macvlan;
 		struct ipvlan_conf ipvlan;
 		struct vlan_conf vlan;
+		struct ipoib_conf ipoib;
 		struct host_device_conf host_device;
 		struct sriov_conf sriov;
 	};
@@ -48,6 +50,8 @@ enum rail_kind_flags {
 	RAIL_READS_ARGS = 1 << 0,  /* CNI_ARGS must make sense to it */
 	RAIL_ASKS_KERNEL = 1 << 1, /* whether the kernel has this kind is asked before any change */
 	RAIL_OPTIMISTIC_DAD = 1 << 2, /* IPv6 addresses are used while they are being tested */
+	RAIL_PROXY_ARP = 1 << 3,      /* the pod answers ARP for what it routes */
+	RAIL_LATE_MTU = 1 << 4,	      /* the kernel ignores an MTU while it makes the link */
 };
 
 struct rail_kind {
@@ -61,7 +65,7 @@ struct rail_kind {
 	/* Whether it goes with the master; NULL: always. */
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
 	/* A link that is made: what only this kind has. NULL: a device that is moved. */
-	void (*spec)(const struct rail_conf *c, struct link_spec *s);
+	void (*spec)(const struct rail_conf *c, const struct link *master, struct link_spec *s);
 	/* CHECK: what only this kind has. */
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
 	/* What may be behind a failure to make or move it; NULL: nothing is known. */
@@ -89,7 +93,8 @@ struct rail_kind {
 	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
 	/* DEL. Without namespace, device or a good configuration it does what can be done. */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
-	/* What GC can mend on the node; a->pod is NULL. */
+	/* What GC, and a DEL without namespace, can mend on the node; a->pod is NULL. For a link
+	 * that is made as well. */
 	int (*gc)(struct attach *a, const struct rail *rail, struct err *e);
 	/* CHECK and STATUS: rail->no_link, as far as the node's files tell; an error is what keeps an
 	 * ADD from working. */
@@ -98,7 +103,8 @@ struct rail_kind {
 	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
-extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind;
+extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind,
+	ipoib_kind;
 
 /* By the plugin's name; NULL: none of ours. */
 const struct rail_kind *rail_kind_find(const char *type);

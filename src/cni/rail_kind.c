@@ -5,7 +5,7 @@
 #include "cni/rail.h"
 
 static const struct rail_kind *const kinds[] = {&macvlan_kind, &ipvlan_kind, &vlan_kind,
-						&host_device_kind, &sriov_kind};
+						&host_device_kind, &sriov_kind, &ipoib_kind};
 
 const struct rail_kind *rail_kind_find(const char *type)
 {

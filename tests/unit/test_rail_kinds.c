@@ -61,7 +61,7 @@ static void refused(const struct rail_kind *k, const char *text, enum err_kind k
 
 static void test_table_of_kinds(void **state)
 {
-	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "host-device", "sriov"};
+	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "host-device", "sriov", "ipoib"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
@@ -69,7 +69,7 @@ static void test_table_of_kinds(void **state)
 
 		assert_non_null(k);
 		assert_string_equal(k->type, types[i]);
-		assert_int_equal(rail_kind_moves(k), i >= 3);
+		assert_int_equal(rail_kind_moves(k), i >= 3 && k != &ipoib_kind);
 		assert_ptr_equal(rail_kind_at(i), k);
 	}
 	assert_null(rail_kind_find("coordinator"));
@@ -97,7 +97,7 @@ static void test_ipvlan_modes(void **state)
 
 		snprintf(text, sizeof(text), "{\"Mode\":\"%s\"}", all[i].text);
 		c = conf(&ipvlan_kind, text);
-		ipvlan_kind.spec(&c, &s);
+		ipvlan_kind.spec(&c, NULL, &s);
 		assert_int_equal(s.ipvlan_mode, all[i].mode);
 		assert_int_equal(c.no_arp, all[i].no_arp);
 		if (*all[i].text)
@@ -188,7 +188,7 @@ static void test_vlan_conf(void **state)
 	struct link_spec s = LINK_SPEC_INIT;
 
 	(void)state;
-	vlan_kind.spec(&c, &s);
+	vlan_kind.spec(&c, NULL, &s);
 	assert_int_equal(s.vlan_id, 4094);
 	assert_int_equal(vlan_kind.fits(&c, &master, &e), 0);
 	c.mtu = 1501;

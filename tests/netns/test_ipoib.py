@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ipoib on a kernel without InfiniBand: what users are told, and that nothing is left. What it does where there is some
+is in tests/vm/cases/ipoib.sh."""
+import pytest
+from lab import link_names, state
+
+STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}
+
+
+def conf(ipam=None, version="1.0.0", **more):
+    c = {"cniVersion": version, "name": "ib", "type": "ipoib", "master": "rail0", **more}
+    return {**c, "ipam": ipam or STATIC}
+
+
+@pytest.mark.parametrize("more,code,words", [
+    ({}, 50, ["create ipoib: EOPNOTSUPP", "load module ib_ipoib"]),
+    ({"master": ""}, 7, ["host master interface is missing"]),
+    ({"master": 7}, 7, ["master"]),
+    ({"pkey": "0x8000"}, 7, ['conf.pkey is ']),
+    ({"pkey": 65536}, 7, ["conf.pkey is 65536"]),
+    ({"mode": "x"}, 7, ["conf.mode is 'x', wants datagram or connected"]),
+    ({"mtu": -1}, 7, ["mtu"]),
+    ({"ipam": {"type": "dhcp"}}, 2, ["ipam dhcp type is not supported"]),
+])
+def test_refused(lab, more, code, words):
+    pod = lab.pod()
+    before = state(lab.node), pod.state()
+    lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
+    assert (state(lab.node), pod.state()) == before
+
+
+def test_status(lab):
+    lab.fail("STATUS", conf(version="1.1.0"), lab.pod(), code=50, words=["load module ib_ipoib"])
+
+
+@pytest.mark.parametrize("more", [{}, {"master": ""}, {"pkey": "x"}])
+def test_del_without_anything(lab, more):
+    pod = lab.pod()
+    lab.delete({**conf(), **more}, pod)
+    lab.delete({**conf(), **more}, pod)
+    assert link_names(pod.ns) == ["lo"]
+
+
+def test_del_without_namespace(lab):
+    """The original fails here: `failed to open netns ""`."""
+    pod = lab.pod()
+    pod.netns = ""
+    lab.delete(conf(), pod)

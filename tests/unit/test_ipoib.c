@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ipoib: netconfs, what the kernel is asked for, what it left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/attach.h"
+
+static struct err e;
+static struct json_doc *doc;
+
+static int read_text(const char *more, struct rail_conf *c)
+{
+	auto_free char *text = xasprintf("{\"master\":\"ib0\"%s%s}", *more ? "," : "", more);
+
+	json_cleanup(&doc);
+	err_clear(&e);
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	return ipoib_kind.read(&(struct rail_source){.doc = doc, .conf = json_root(doc)}, c, &e);
+}
+
+static struct rail_conf conf(const char *more)
+{
+	struct rail_conf c;
+
+	if (read_text(more, &c) < 0)
+		fail_msg("%s", e.text);
+	return c;
+}
+
+static void refused(const char *more, enum err_kind kind, const char *words)
+{
+	struct rail_conf c;
+
+	assert_true(read_text(more, &c) < 0);
+	assert_string_equal(e.text, words);
+	assert_int_equal(e.kind, kind);
+}
+
+static void partitions(void **state)
+{
+	static const struct {
+		const char *text;
+		uint16_t pkey;
+	} all[] = {
+		{"", 0},
+		{"\"pkey\":null", 0},
+		{"\"pkey\":\"\"", 0},
+		{"\"pkey\":\"0x8001\"", 0x8001},
+		{"\"pkey\":\"0x0001\"", 0x8001},
+		{"\"pkey\":\"0X7FFF\"", 0xffff},
+		{"\"PKey\":32769", 0x8001},
+		{"\"pkey\":1000", 0x83e8},
+		{"\"pkey\":\"1000\"", 0x83e8},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		assert_int_equal(conf(all[i].text).ipoib.pkey, all[i].pkey);
+}
+
+static void bad_partitions(void **state)
+{
+	static const char *const all[] = {"0",	   "\"0\"", "\"0x8000\"",  "32768",
+					  "65536", "-1",    "\"0x10000\"", "\"0x\"",
+					  "\"x\"", "true",  "\"0x0x1\"",   "1.5",
+					  "[1]"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		auto_free char *text = xasprintf("\"pkey\":%s", all[i]);
+		struct rail_conf c;
+
+		if (read_text(text, &c) >= 0)
+			fail_msg("taken: %s", text);
+		assert_int_equal(e.kind, ERR_CONF);
+		assert_non_null(strstr(e.text, "conf.pkey is "));
+		assert_non_null(strstr(e.text, "wants a partition key, 0x0001 to 0x7fff"));
+	}
+}
+
+static void refusals(void **state)
+{
+	struct rail_conf c;
+
+	(void)state;
+	refused("\"master\":\"\"", ERR_CONF, "host master interface is missing (conf.master)");
+	refused("\"mode\":\"ud\"", ERR_CONF, "conf.mode is 'ud', wants datagram or connected");
+	refused("\"ipam\":{\"type\":\"dhcp\"}", ERR_UNSUPPORTED,
+		"ipam dhcp type is not supported (conf.ipam.type)");
+	assert_true(read_text("\"mtu\":-1", &c) < 0);
+}
+
+static struct link device(const char *kind)
+{
+	struct link l = {
+		.index = 7, .mtu = 2044, .ipoib_pkey = 0xffff, .ipoib_mode = LINK_IPOIB_CONNECTED};
+
+	strcpy(l.name, "ib0");
+	strcpy(l.kind, kind);
+	return l;
+}
+
+static void masters(void **state)
+{
+	const struct link ib = device("ipoib"), veth = device("veth"), eth = device("");
+	struct rail_conf c = conf("\"mtu\":2044");
+
+	(void)state;
+	assert_int_equal(ipoib_kind.fits(&c, &ib, &e), 0);
+	assert_int_equal(ipoib_kind.fits(&c, &veth, &e), -EINVAL);
+	assert_string_equal(e.text,
+			    "master device is (veth) not of type ipoib (conf.master is 'ib0')");
+	assert_int_equal(ipoib_kind.fits(&c, &eth, &e), -EINVAL);
+	c = conf("\"mtu\":2045");
+	assert_int_equal(ipoib_kind.fits(&c, &ib, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "invalid MTU 2045, must be [0, master MTU(2044)]"));
+}
+
+static void asked_for(void **state)
+{
+	const struct link ib = device("ipoib");
+	struct link_spec s = LINK_SPEC_INIT;
+	struct rail_conf c = conf("");
+
+	(void)state;
+	ipoib_kind.spec(&c, &ib, &s);
+	assert_int_equal(s.ipoib_pkey, 0xffff);
+	assert_int_equal(s.ipoib_mode, LINK_IPOIB_CONNECTED);
+	assert_true(s.ipoib_umcast);
+	c = conf("\"pkey\":\"0x8001\",\"mode\":\"datagram\"");
+	ipoib_kind.spec(&c, &ib, &s);
+	assert_int_equal(s.ipoib_pkey, 0x8001);
+	assert_int_equal(s.ipoib_mode, LINK_IPOIB_DATAGRAM);
+}
+
+static void checks(void **state)
+{
+	struct link l = device("ipoib");
+	struct rail_conf c = conf("\"pkey\":\"0x8001\"");
+
+	(void)state;
+	assert_int_equal(ipoib_kind.check(&c, &l, &e), -EINVAL);
+	assert_string_equal(e.text, "container interface ib0 has partition key 0xffff, expected "
+				    "0x8001");
+	l.ipoib_pkey = 0x8001;
+	assert_int_equal(ipoib_kind.check(&c, &l, &e), 0);
+	l = device("vlan");
+	assert_int_equal(ipoib_kind.check(&c, &l, &e), -EINVAL);
+	assert_string_equal(e.text, "container interface ib0 not of type ipoib");
+}
+
+/* The kernel moves children of a dead namespace to the node. Nothing else there is ours. */
+static void strays(void **state)
+{
+	struct link l = device("ipoib");
+
+	(void)state;
+	l.group = LINK_GROUP;
+	assert_false(ipoib_is_stray(&l)); /* no child */
+	l.parent = 3;
+	assert_true(ipoib_is_stray(&l));
+	l.group = 0;
+	assert_false(ipoib_is_stray(&l)); /* an administrator's */
+	l = device("macvlan");
+	l.group = LINK_GROUP;
+	l.parent = 3;
+	assert_false(ipoib_is_stray(&l));
+}
+
+static int free_doc(void **state)
+{
+	(void)state;
+	json_cleanup(&doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(partitions), cmocka_unit_test(bad_partitions),
+		cmocka_unit_test(refusals),   cmocka_unit_test(masters),
+		cmocka_unit_test(asked_for),  cmocka_unit_test(checks),
+		cmocka_unit_test(strays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, free_doc);
+}
