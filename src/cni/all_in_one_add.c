@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cni/all_in_one_private.h"
 #include "cni/delegate.h"
+#include "cni/gids.h"
 
 struct undo_chain {
 	struct aio *x;
@@ -193,6 +194,17 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	return r < 0 ? r : aio_keep_results(x, e);
 }
 
+static void tell_rdma(struct aio *x, struct attach *a)
+{
+	const struct rail *rail = a->rails;
+
+	attach_gids(a);
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (x->nets[i].kind)
+			attach_put_rdma(rail++, &x->nets[i].result);
+	rails_write(a);
+}
+
 int aio_add(struct aio *x, struct cni_result *out, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
@@ -209,6 +221,7 @@ int aio_add(struct aio *x, struct cni_result *out, struct err *e)
 		return r;
 	}
 	attach_announce(&a);
+	tell_rdma(x, &a);
 	attach_done(&a);
 	for (size_t i = 0; i < x->n_nets; i++)
 		aio_merge(&x->nets[i].result, out);

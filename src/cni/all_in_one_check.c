@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "cni/all_in_one_private.h"
+#include "cni/gids.h"
 
 static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 {
@@ -156,6 +157,7 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 	call.valid = valid;
 	call.name = x->nets[i].name;
 	ipam.call = &call;
+	rails_gc(&call);
 	r = rail ? attach_gc(&call, rail, e) : 0;
 	if (r >= 0 && rail && ipam.conf)
 		r = cni_ipam_gc(&ipam, 1, e);

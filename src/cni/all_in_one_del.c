@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/all_in_one_private.h"
+#include "cni/gids.h"
 #include "cni/multus_del.h"
 
 struct deleting {
@@ -172,6 +173,15 @@ static void free_addresses(struct deleting *d)
 		note(d, cni_ipam_del(calls, n, &why), &why);
 }
 
+static void forget_rdma(const struct aio *x)
+{
+	auto_free const char **names = xcalloc(x->n_rails, sizeof(*names));
+
+	for (size_t i = 0; i < x->n_rails; i++)
+		names[i] = x->rails[i].ifname;
+	rails_forget(x->call, names, x->n_rails);
+}
+
 int aio_del(struct aio *x, struct err *e)
 {
 	struct deleting d = {.x = x, .a = ATTACH_INIT};
@@ -183,6 +193,7 @@ int aio_del(struct aio *x, struct err *e)
 	if (r < 0)
 		return r;
 	aio_read_rails(x);
+	forget_rdma(x);
 	run_chained(&d);
 	know_ips(&d);
 	delete_rules(&d);

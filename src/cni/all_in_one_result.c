@@ -18,6 +18,7 @@ static void copy_iface(const struct cni_iface *from, struct cni_result *into)
 	struct cni_iface *f = cni_result_iface(into, from->name, from->mac, from->sandbox);
 
 	f->mtu = from->mtu;
+	f->rdma = from->rdma;
 	f->socket_path = from->socket_path ? xstrdup(from->socket_path) : NULL;
 	f->pci_id = from->pci_id ? xstrdup(from->pci_id) : NULL;
 }

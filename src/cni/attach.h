@@ -55,6 +55,7 @@ struct rail {
 	struct mac mac;
 	uint32_t mtu; /* for the result; 0: not told there */
 	uint16_t arptype;
+	struct cni_rdma rdma; /* attach_gids() */
 };
 
 struct attach {

@@ -2,7 +2,7 @@
 /* One rail as a process of its own, by the functions that attach all of them. */
 #include <errno.h>
 
-#include "cni/attach.h"
+#include "cni/gids.h"
 #include "cni/ipam_plugins.h"
 
 /* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
@@ -60,6 +60,9 @@ int rail_run_add(const struct rail_kind *k, struct cni_call *c, struct cni_resul
 		return r;
 	}
 	attach_announce(&a);
+	attach_gids(&a);
+	attach_put_rdma(&rail, out);
+	rails_write(&a);
 	attach_done(&a);
 	return 0;
 }
@@ -72,6 +75,7 @@ int rail_run_del(const struct rail_kind *k, struct cni_call *c, struct err *e)
 	int r = attach_open(&a, c, true, e);
 
 	read_what_is_there(c, &rail);
+	rails_forget(c, &rail.ifname, 1);
 	if (r >= 0)
 		r = attach_remove(&a, &rail, 1, NULL, 0, e);
 	if (r >= 0 && rail_has_ipam(&rail))
@@ -113,6 +117,7 @@ int rail_run_gc(const struct rail_kind *k, struct cni_call *c, struct err *e)
 	int r;
 
 	read_what_is_there(c, &rail);
+	rails_gc(c);
 	r = attach_gc(c, &rail, e);
 	if (r >= 0 && rail_has_ipam(&rail))
 		r = cni_ipam_gc(&rail.ipam, 1, e);

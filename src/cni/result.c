@@ -102,6 +102,7 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 		to->socket_path = text_or_null(from->socket_path);
 		to->pci_id = text_or_null(from->pci_id);
 		to->mtu = from->mtu;
+		to->rdma = from->rdma;
 	}
 	for (size_t i = 0; i < src->n_ips; i++)
 		cni_result_ip(&r, &src->ips[i]);

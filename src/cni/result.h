@@ -24,10 +24,20 @@ enum cni_version {
 const char *cni_version_str(enum cni_version v);
 int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: not one of ours */
 
+/* Ours: what an interface is for RDMA, "rdma" in its object (cni/gids.h); other readers pass over
+ * it. device "": absent. */
+struct cni_rdma {
+	char device[64];
+	uint32_t port;
+	int gid_index;
+	char gid[IP_TEXT_MAX]; /* "::ffff:172.16.1.20" */
+};
+
 /* Strings are owned by the result. */
 struct cni_iface {
 	char *name, *mac, *sandbox, *socket_path, *pci_id; /* NULL: absent */
 	uint32_t mtu;					   /* 0: absent */
+	struct cni_rdma rdma;
 };
 
 struct cni_ip {

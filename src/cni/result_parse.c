@@ -32,15 +32,31 @@ static const struct json_field route_fields[] = {
 	{0}};
 static const struct json_table route_table = {route_fields, JSON_GO, sizeof(struct route)};
 
+struct rdma {
+	const char *device, *gid;
+	int64_t port, gid_index;
+};
+
+static const struct json_field rdma_fields[] = {FIELD(rdma, "device", J_STR, device),
+						FIELD(rdma, "gid", J_STR, gid),
+						FIELD(rdma, "gidIndex", J_INT, gid_index,
+						      .max = INT_MAX),
+						FIELD(rdma, "port", J_INT, port, UINT32),
+						{0}};
+static const struct json_table rdma_table = {rdma_fields, JSON_GO, sizeof(struct rdma)};
+
 struct iface {
 	const char *name, *mac, *sandbox, *socket_path, *pci_id;
 	int64_t mtu;
+	struct rdma rdma;
 };
 
-/* 0.x classes end after the third. */
+/* 0.x classes end after the third, and ours. */
 static const struct json_field iface0_fields[] = {FIELD(iface, "name", J_STR, name),
 						  FIELD(iface, "mac", J_STR, mac),
 						  FIELD(iface, "sandbox", J_STR, sandbox),
+						  FIELD(iface, "rdma", J_OBJ, rdma,
+							.sub = &rdma_table),
 						  {0}};
 static const struct json_field iface1_fields[] = {FIELD(iface, "name", J_STR, name),
 						  FIELD(iface, "mac", J_STR, mac),
@@ -48,6 +64,8 @@ static const struct json_field iface1_fields[] = {FIELD(iface, "name", J_STR, na
 						  FIELD(iface, "mtu", J_INT, mtu, UINT32),
 						  FIELD(iface, "socketPath", J_STR, socket_path),
 						  FIELD(iface, "pciID", J_STR, pci_id),
+						  FIELD(iface, "rdma", J_OBJ, rdma,
+							.sub = &rdma_table),
 						  {0}};
 static const struct json_table iface0_table = {iface0_fields, JSON_GO, sizeof(struct iface)};
 static const struct json_table iface1_table = {iface1_fields, JSON_GO, sizeof(struct iface)};
@@ -199,6 +217,17 @@ static char *text_or_null(const char *s)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
+static void add_rdma(struct cni_rdma *to, const struct rdma *r)
+{
+	if (!r->device || !str_copy(to->device, sizeof(to->device), r->device) ||
+	    !str_copy(to->gid, sizeof(to->gid), r->gid ? r->gid : "")) {
+		*to = (struct cni_rdma){.device = ""};
+		return;
+	}
+	to->port = (uint32_t)r->port;
+	to->gid_index = (int)r->gid_index;
+}
+
 static void add_iface(struct cni_result *r, const struct iface *i)
 {
 	struct cni_iface *to = cni_result_iface(r, i->name, i->mac, i->sandbox);
@@ -206,6 +235,7 @@ static void add_iface(struct cni_result *r, const struct iface *i)
 	to->socket_path = text_or_null(i->socket_path);
 	to->pci_id = text_or_null(i->pci_id);
 	to->mtu = (uint32_t)i->mtu;
+	add_rdma(&to->rdma, &i->rdma);
 }
 
 static void add_strs(char ***list, size_t *n, const struct json_strs *from)

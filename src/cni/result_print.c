@@ -74,11 +74,25 @@ static void put_dns_1(struct json_out *o, const struct cni_dns *d)
 	jo_end_obj(o);
 }
 
+static void put_rdma(struct json_out *o, const struct cni_rdma *r)
+{
+	if (!*r->device)
+		return;
+	jo_key(o, "rdma");
+	jo_obj(o);
+	jo_kstr(o, "device", r->device);
+	jo_kstr(o, "gid", r->gid);
+	jo_kint(o, "gidIndex", r->gid_index);
+	jo_kint(o, "port", r->port);
+	jo_end_obj(o);
+}
+
 static void put_iface_0(struct json_out *o, const struct cni_iface *i)
 {
 	jo_kstr(o, "name", i->name ? i->name : "");
 	put(o, "mac", i->mac);
 	put(o, "sandbox", i->sandbox);
+	put_rdma(o, &i->rdma);
 }
 
 static void put_iface_1(struct json_out *o, const struct cni_iface *i)
@@ -87,6 +101,7 @@ static void put_iface_1(struct json_out *o, const struct cni_iface *i)
 	put_uint(o, "mtu", i->mtu);
 	jo_kstr(o, "name", i->name ? i->name : "");
 	put(o, "pciID", i->pci_id);
+	put_rdma(o, &i->rdma);
 	put(o, "sandbox", i->sandbox);
 	put(o, "socketPath", i->socket_path);
 }
