@@ -34,6 +34,7 @@ static const struct {
 	{"sbr", netconf_sbr},
 	{"ifacer", netconf_ifacer},
 	{"sriov", netconf_sriov},
+	{"ipoib", netconf_ipoib},
 };
 
 static netconf_read *reads; /* of the plugin at hand */

@@ -15,17 +15,19 @@ void netconf_check_rail(const struct rail_conf *c)
 }
 
 /* Mode, VLAN and the like are numbers that the kernel knows. */
-static void check_kind(const struct rail_kind *k, const struct rail_conf *c)
+static void check_kind(const struct rail_kind *k, const struct rail_conf *c,
+		       const struct link *master)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 
 	netconf_check_rail(c);
 	if (!k->spec)
 		return;
-	k->spec(c, &s);
+	k->spec(c, master, &s);
 	must(k != &macvlan_kind || strcmp(macvlan_mode_name(s.macvlan_mode), "unknown") != 0);
 	must(k != &ipvlan_kind || strcmp(ipvlan_mode_name(s.ipvlan_mode), "unknown") != 0);
 	must(s.vlan_id < 4095);
+	must(!s.ipoib_pkey || s.ipoib_pkey & 0x7fff);
 }
 
 /* Attributes that a PF can be told. */
@@ -57,7 +59,7 @@ static int read_rail(const struct rail_kind *k, struct cni_call *c, struct cni_r
 		r = k->read(&s, &conf, e);
 	if (r < 0)
 		return r;
-	check_kind(k, &conf);
+	check_kind(k, &conf, &master);
 	if (k == &sriov_kind)
 		check_sriov(&conf.sriov);
 	cni_result_iface(out, c->ifname, "02:00:00:00:00:01", c->netns);
@@ -81,6 +83,11 @@ int netconf_ipvlan(struct cni_call *c, struct cni_result *out, struct err *e)
 int netconf_vlan(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	return read_rail(&vlan_kind, c, out, e);
+}
+
+int netconf_ipoib(struct cni_call *c, struct cni_result *out, struct err *e)
+{
+	return read_rail(&ipoib_kind, c, out, e);
 }
 
 int netconf_host_device(struct cni_call *c, struct cni_result *out, struct err *e)
