@@ -37,6 +37,11 @@ static bool only_reads(const struct kube_call *c)
 	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
 }
 
+static bool is_good(const struct kube_call *c)
+{
+	return c->status >= 200 && c->status <= 299;
+}
+
 /* --- the end --- */
 
 static void detach(struct kube_call *c)
@@ -151,10 +156,17 @@ static void on_head(void *arg, const struct h2_head *h)
 	kube_backoff_reset(&c->k->backoff);
 	c->status = h->status;
 	c->retry_after = h->retry_after;
-	if (c->verb != KUBE_WATCH)
+	if (c->verb == KUBE_WATCH && is_good(c)) {
+		loop_del_timer(c->deadline);
+		c->deadline = NULL;
+	}
+	if (!c->ops->open || !is_good(c))
 		return;
-	loop_del_timer(c->deadline);
-	c->deadline = NULL;
+	c->busy = true;
+	c->ops->open(c->arg);
+	c->busy = false;
+	if (c->ended)
+		call_free(c); /* cancelled from within */
 }
 
 static void on_data(void *arg, struct span bytes)
@@ -163,7 +175,7 @@ static void on_data(void *arg, struct span bytes)
 	struct err e = ERR_INIT;
 	int r;
 
-	if (c->status < 200 || c->status > 299) {
+	if (!is_good(c)) {
 		buf_add(&c->refusal, bytes.p, bytes.n);
 		return;
 	}
@@ -234,7 +246,7 @@ static void on_end(void *arg, const struct err *e, bool untouched)
 	c->stream = NULL;
 	if (e)
 		broken(c, e, untouched);
-	else if (c->status < 200 || c->status > 299)
+	else if (!is_good(c))
 		refused(c);
 	else
 		finish(c, NULL, NULL);

@@ -33,6 +33,7 @@ struct kube {
 /* --- requests whose answer is taken as it comes --- */
 
 struct kube_stream_ops {
+	void (*open)(void *arg); /* a good answer begins; may be NULL */
 	/* Of a good answer only. Negative ends the request with that error. */
 	int (*data)(void *arg, struct span bytes, struct err *e);
 	/* s is NULL unless the server refused. */

@@ -52,7 +52,7 @@ static int host_port(struct kube_conf *c, struct span where, const char *url, st
 		span_cut(&where, ':', &host);
 		port = where;
 	}
-	if (host.n == 0 || memchr(host.p, '@', host.n) ||
+	if (!host.p || host.n == 0 || memchr(host.p, '@', host.n) ||
 	    (port.p && num_u64(port, 1, 65535, &n) < 0))
 		return bad_url(url, e);
 	c->host = span_dup(host);

@@ -174,6 +174,8 @@ static int take_cluster(struct kube_conf *c, const struct cluster *k, const char
 	auto_free char *who = xasprintf("cluster '%s'", name);
 	int r;
 
+	if (!k->server)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: server is missing", who);
 	if (k->insecure)
 		return refuse(who, "insecure-skip-tls-verify",
 			      "give the server's CA (certificate-authority)", e);

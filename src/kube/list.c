@@ -16,6 +16,7 @@ struct kube_list {
 	struct kube *k;
 	const struct kube_kind *kind;
 	char *ns, *labels, *fields;
+	char *since; /* a version of the server's cache; "": etcd, in pages */
 	int page, pages;
 	const struct kube_list_ops *ops;
 	void *arg;
@@ -34,6 +35,7 @@ static void list_free(struct kube_list *l)
 	free(l->ns);
 	free(l->labels);
 	free(l->fields);
+	free(l->since);
 	free(l->next);
 	free(l->version);
 	free(l);
@@ -132,7 +134,7 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 
 static void start_page(struct kube_list *l)
 {
-	static const struct kube_stream_ops ops = {on_data, on_end, drop};
+	static const struct kube_stream_ops ops = {NULL, on_data, on_end, drop};
 	const struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = l->kind, .ns = l->ns}};
 	struct kube_request with_query = r;
 	auto_buf struct buf query;
@@ -140,7 +142,9 @@ static void start_page(struct kube_list *l)
 
 	buf_init(&query, KUBE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%d", l->page);
-	kube_path_query(&query, "limit", limit);
+	/* With a limit it would ask etcd. */
+	kube_path_query(&query, "limit", *l->since ? NULL : limit);
+	kube_path_query(&query, "resourceVersion", l->since);
 	kube_path_query(&query, "labelSelector", l->labels);
 	kube_path_query(&query, "fieldSelector", l->fields);
 	kube_path_query(&query, "continue", l->next);
@@ -152,9 +156,9 @@ static void start_page(struct kube_list *l)
 	l->call = kube_stream(l->k, &with_query, &ops, l);
 }
 
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
-			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
-			    void *arg)
+static struct kube_list *start(struct kube *k, const struct kube_kind *kind,
+			       const struct kube_select *s, const char *since, int page,
+			       const struct kube_list_ops *ops, void *arg)
 {
 	struct kube_list *l = xcalloc(1, sizeof(*l));
 
@@ -163,9 +167,24 @@ struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 				.ns = copy(s->ns),
 				.labels = copy(s->labels),
 				.fields = copy(s->fields),
+				.since = copy(since),
 				.page = page,
 				.ops = ops,
 				.arg = arg};
 	start_page(l);
 	return l;
+}
+
+struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
+			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
+			    void *arg)
+{
+	return start(k, kind, s, NULL, page, ops, arg);
+}
+
+struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
+				  const struct kube_select *s, const char *version,
+				  const struct kube_list_ops *ops, void *arg)
+{
+	return start(k, kind, s, version, 0, ops, arg);
 }

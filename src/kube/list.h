@@ -32,6 +32,10 @@ struct kube_list;
 struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
 			    void *arg);
+/* In one page from the server's cache, not older than `version`; "0": as it has it. */
+struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
+				  const struct kube_select *s, const char *version,
+				  const struct kube_list_ops *ops, void *arg);
 void kube_list_cancel(struct kube_list *l); /* NULL is fine */
 
 #endif

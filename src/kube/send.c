@@ -55,7 +55,7 @@ static void drop(void *arg)
 struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
 			    void *arg)
 {
-	static const struct kube_stream_ops ops = {on_data, on_end, drop};
+	static const struct kube_stream_ops ops = {NULL, on_data, on_end, drop};
 	struct send *s = xcalloc(1, sizeof(*s));
 
 	*s = (struct send){.fn = fn, .arg = arg};

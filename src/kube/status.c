@@ -79,7 +79,7 @@ static void take_reason(struct kube_status *s, const struct json *v)
 	const struct json *after = json_get(json_get(v, "details"), "retryAfterSeconds");
 	int64_t n;
 
-	str_copy(s->reason, sizeof(s->reason), reason ? reason : "");
+	one_line(reason ? reason : "", reason ? strlen(reason) : 0, s->reason, sizeof(s->reason));
 	if (json_int(after, &n) == 0 && n >= 0)
 		s->retry_after = n;
 }

@@ -24,6 +24,7 @@ void https_drop(struct https *c)
 	tls_free(c->tls);
 	c->tls = NULL;
 	cleanup_fd(&c->fd);
+	c->fd = -1;
 }
 
 static void stop(struct https *c)

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -121,6 +123,27 @@ class Cluster:
                 p.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def stop_etcd(self):
+        self.etcd.kill()
+        self.etcd.wait()
+
+    def etcd_call(self, what, **body):
+        c = http.client.HTTPConnection("127.0.0.1", self.etcd_port, timeout=30)
+        try:
+            c.request("POST", f"/v3/{what}", json.dumps(body))
+            r = c.getresponse()
+            answer = json.loads(r.read())
+        finally:
+            c.close()
+        assert r.status == 200, answer
+        return answer
+
+    def compact(self):
+        """etcd forgets everything but the present."""
+        key = base64.b64encode(b"x").decode()
+        revision = self.etcd_call("kv/range", key=key)["header"]["revision"]
+        self.etcd_call("kv/compaction", revision=revision, physical=True)
+
     # --- requests by another's hand: python's own HTTP and TLS ---
 
     def request(self, method, path, body=None, type="application/json", raw=False, token=None):
@@ -185,6 +208,9 @@ class Cluster:
         path.write_text("\n".join(lines) + "\n")
         return path
 
+    def through(self, proxy, path, user=None):
+        return self.kubeconfig(path, user, {"server": f"https://127.0.0.1:{proxy.port}"})
+
     def unirail(self, *args, kubeconfig=None, env=None, timeout=60):
         """The binary, as admin unless told otherwise."""
         if kubeconfig is None:
@@ -193,3 +219,106 @@ class Cluster:
                 self.kubeconfig(kubeconfig)
         return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                               env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **(env or {})})
+
+
+class Proxy:
+    """TCP in front of the API server, to be cut or stalled."""
+
+    def __init__(self, to):
+        self.to, self.pairs, self.stalled, self.delay = to, [], False, 0
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                a, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                b = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                a.close()
+                continue
+            self.connections += 1
+            self.pairs.append((a, b))
+            for x, y in ((a, b), (b, a)):
+                threading.Thread(target=self.copy, args=(x, y), daemon=True).start()
+
+    def copy(self, a, b):
+        try:
+            while True:
+                data = a.recv(65536)
+                while self.stalled:
+                    time.sleep(0.05)
+                time.sleep(self.delay)
+                if not data:
+                    break
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self):
+        """Breaks what is open and takes nothing new, until mend()."""
+        self.listener.shutdown(socket.SHUT_RDWR)  # close() alone leaves it open for who waits in accept()
+        self.listener.close()
+        for pair in self.pairs:
+            for s in pair:
+                try:
+                    s.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+        self.pairs = []
+
+    def mend(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def close(self):
+        if self.listener.fileno() >= 0:
+            self.cut()
+
+
+class Watch:
+    """`unirail kube get ... --watch`; its lines as they come."""
+
+    def __init__(self, kubeconfig, *args):
+        self.lines, self.log = [], []
+        self.p = subprocess.Popen([BINARY, "kube", "get", *map(str, args), "--watch", "--kubeconfig", kubeconfig],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=die_with_parent)
+        for pipe, into in ((self.p.stdout, self.lines), (self.p.stderr, self.log)):
+            threading.Thread(target=self.read, args=(pipe, into), daemon=True).start()
+
+    def read(self, pipe, into):
+        for line in pipe:
+            into.append(line.rstrip("\n"))
+
+    def changes(self):
+        """(change, name) without what the server writes of itself."""
+        return [(x.split()[0], x.split()[2].split("/")[-1]) for x in self.lines if not x.startswith("SYNCED")]
+
+    def synced(self, seconds=30):
+        wait(lambda: any(x.startswith("SYNCED") for x in self.lines), seconds)
+        return self
+
+    def wait(self, *want, seconds=30):
+        try:
+            wait(lambda: self.changes() == list(want), seconds)
+        except AssertionError:
+            raise AssertionError((self.changes(), want, self.log))
+
+    def memory(self, what="RssAnon"):
+        """KiB that are its own, not the program's file; VmHWM: all it ever had."""
+        return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{self.p.pid}/status").read_text()).group(1))
+
+    def close(self):
+        self.p.kill()
+        self.p.wait()

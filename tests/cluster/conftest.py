@@ -31,3 +31,32 @@ def cluster():
 def ns(cluster, request):
     name = request.node.name.split("[")[0].replace("_", "-")[:50] + f"-{abs(hash(request.node.nodeid)) % 10000}"
     return cluster.namespace(name)
+
+
+@pytest.fixture
+def closing():
+    """closing(thing) has it closed after the test."""
+    things = []
+
+    def add(thing):
+        things.append(thing)
+        return thing
+
+    yield add
+    for thing in reversed(things):
+        thing.close()
+
+
+@pytest.fixture
+def proxy(cluster, closing):
+    return closing(clusters.Proxy(cluster.port))
+
+
+@pytest.fixture
+def watch(cluster, closing, proxy, tmp_path):
+    """Starts a watch through the proxy, and waits until its first list is whole."""
+    def start(*args, user=None):
+        path = tmp_path / "watch.conf"
+        cluster.through(proxy, path, user)
+        return closing(clusters.Watch(path, *args)).synced()
+    return start

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/informer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "kube/backoff.h"
+#include "kube/watch.h"
+
+enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000, SAID_MAX = 256 };
+
+enum next { NEXT_LIST, NEXT_PROBE, NEXT_WATCH };
+
+struct kube_informer {
+	struct kube *k;
+	struct kube_informer_conf c;
+	char *ns, *labels, *fields;
+	struct kube_store store;
+	char *version;	    /* to go on from; NULL: list first */
+	unsigned int round; /* of listing: what a round did not see is gone */
+	bool synced;
+	struct kube_list *list;
+	struct kube_call *probe;
+	struct kube_watch *watch;
+	struct loop_timer *timer;
+	enum next next;
+	struct kube_backoff backoff;
+	int64_t watch_from, behind_from; /* loop's time; behind_from 0: watching */
+	char said[SAID_MAX];		 /* the failure that was logged last */
+};
+
+static void start(struct kube_informer *i);
+
+/* --- objects --- */
+
+static void object_free(struct kube_informer *i, struct kube_object *o)
+{
+	if (!o)
+		return;
+	if (i->c.drop)
+		i->c.drop(o->value);
+	free(o);
+}
+
+static void set_version(struct kube_informer *i, const char *version)
+{
+	char *copy = xstrdup(version);
+
+	free(i->version);
+	i->version = copy;
+}
+
+static void tell(struct kube_informer *i, struct kube_object *was, struct kube_object *is)
+{
+	if (was || is)
+		i->c.changed(i->c.arg, was, is);
+	object_free(i, was);
+}
+
+static void remove_object(struct kube_informer *i, const char *ns, const char *name)
+{
+	size_t at;
+
+	if (kube_store_find(&i->store, ns, name, &at))
+		tell(i, kube_store_take(&i->store, at), NULL);
+}
+
+static void not_decoded(struct kube_informer *i, const struct kube_object *o, const struct err *e)
+{
+	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
+
+	log_warn("kube: an object cannot be read; what was known of it stays",
+		 LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns), LOG_S("name", o->name),
+		 LOG_S("error", e->text));
+	if (known)
+		known->round = i->round;
+}
+
+static void put_object(struct kube_informer *i, struct kube_object *o)
+{
+	struct kube_object *was = kube_store_put(&i->store, o);
+
+	o->round = i->round;
+	/* Another one of the same name: the first is gone, whoever missed it. */
+	if (was && strcmp(was->uid, o->uid)) {
+		tell(i, was, NULL);
+		was = NULL;
+	}
+	tell(i, was, o);
+}
+
+static void take_object(struct kube_informer *i, const struct json *object)
+{
+	struct kube_object *o = kube_object_new(object, i->c.size), *known;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (!o)
+		return;
+	known = kube_store_get(&i->store, o->ns, o->name);
+	if (known && !strcmp(known->version, o->version) && !strcmp(known->uid, o->uid)) {
+		known->round = i->round;
+		free(o);
+		return;
+	}
+	r = i->c.decode(o->value, object, &e);
+	if (r == 0) {
+		put_object(i, o);
+		return;
+	}
+	if (r < 0)
+		not_decoded(i, o, &e);
+	else
+		remove_object(i, o->ns, o->name);
+	object_free(i, o);
+}
+
+/* --- what next --- */
+
+static void on_timer(void *arg)
+{
+	struct kube_informer *i = arg;
+
+	i->timer = NULL;
+	start(i);
+}
+
+static void later(struct kube_informer *i, enum next next, int64_t ms)
+{
+	i->next = next;
+	i->timer = loop_add_timer(kube_loop(i->k), ms, on_timer, i);
+}
+
+static void not_watching(struct kube_informer *i)
+{
+	if (!i->behind_from)
+		i->behind_from = loop_now_ms(kube_loop(i->k));
+}
+
+static void after_failure(struct kube_informer *i, enum next next, int64_t retry_after,
+			  const struct err *e)
+{
+	int64_t ms = kube_backoff_next(&i->backoff);
+
+	if (retry_after > 0)
+		ms += retry_after * 1000;
+	not_watching(i);
+	if (e && strncmp(i->said, e->text, SAID_MAX - 1)) {
+		str_copy(i->said, sizeof(i->said), e->text);
+		log_warn("kube: not watching for now", LOG_S("error", e->text), LOG_I("ms", ms));
+	}
+	later(i, next, ms);
+}
+
+/* --- list --- */
+
+static int on_item(void *arg, const struct json *object, struct err *e)
+{
+	(void)e;
+	take_object(arg, object);
+	return 0;
+}
+
+/* What was known and is not in this list. */
+static void sweep(struct kube_informer *i)
+{
+	for (size_t at = 0; at < i->store.n;) {
+		if (i->store.v[at]->round == i->round)
+			at++;
+		else
+			tell(i, kube_store_take(&i->store, at), NULL);
+	}
+}
+
+static void on_listed(void *arg, const char *version, const struct err *e)
+{
+	struct kube_informer *i = arg;
+
+	i->list = NULL;
+	if (e) {
+		/* A restored server never comes to the version that we know: take what it has. */
+		if (strstr(e->text, "Too large resource version")) {
+			free(i->version);
+			i->version = NULL;
+		}
+		after_failure(i, NEXT_LIST, -1, e);
+		return;
+	}
+	set_version(i, version);
+	sweep(i);
+	if (!i->synced) {
+		i->synced = true;
+		if (i->c.synced)
+			i->c.synced(i->c.arg);
+	}
+	later(i, NEXT_WATCH, 0);
+}
+
+static struct kube_select selection(const struct kube_informer *i)
+{
+	return (struct kube_select){i->ns, i->labels, i->fields};
+}
+
+static void start_list(struct kube_informer *i)
+{
+	static const struct kube_list_ops ops = {on_item, on_listed};
+	const struct kube_select s = selection(i);
+
+	i->round++;
+	if (i->c.cached)
+		i->list = kube_list_since(i->k, i->c.kind, &s, i->version ? i->version : "0", &ops,
+					  i);
+	else
+		i->list = kube_list(i->k, i->c.kind, &s, KUBE_PAGE, &ops, i);
+}
+
+/* --- is the server's data the same as before? --- */
+
+static bool is_older(const char *version, const char *than)
+{
+	uint64_t a, b;
+
+	return version && num_u64(span_of(version), 0, UINT64_MAX, &a) == 0 &&
+	       num_u64(span_of(than), 0, UINT64_MAX, &b) == 0 && a < b;
+}
+
+static void on_probe(void *arg, int status, const struct json *list, const struct err *e)
+{
+	struct kube_informer *i = arg;
+	const char *version = json_string(json_get(json_get(list, "metadata"), "resourceVersion"));
+
+	(void)status;
+	i->probe = NULL;
+	if (e) {
+		after_failure(i, NEXT_PROBE, -1, e);
+		return;
+	}
+	if (is_older(version, i->version)) {
+		log_warn("kube: the API server's data is from an earlier time: listing anew",
+			 LOG_S("kind", i->c.kind->plural), LOG_S("version", version),
+			 LOG_S("known", i->version));
+		free(i->version);
+		i->version = NULL;
+		later(i, NEXT_LIST, 0);
+		return;
+	}
+	later(i, NEXT_WATCH, 0);
+}
+
+static void start_probe(struct kube_informer *i)
+{
+	const struct kube_request r = {
+		.verb = KUBE_LIST, .on = {.kind = i->c.kind, .ns = i->ns}, .query = "?limit=1"};
+
+	i->probe = kube_send(i->k, &r, on_probe, i);
+}
+
+/* --- watch --- */
+
+static void on_opened(void *arg)
+{
+	struct kube_informer *i = arg;
+
+	if (i->said[0])
+		log_info("kube: watching again", LOG_S("kind", i->c.kind->plural));
+	i->said[0] = '\0';
+	i->behind_from = 0;
+}
+
+static void on_event(void *arg, enum kube_change change, const struct json *object)
+{
+	struct kube_informer *i = arg;
+	const struct json *meta = json_get(object, "metadata");
+	const char *version = json_string(json_get(meta, "resourceVersion"));
+	const char *ns = json_string(json_get(meta, "namespace"));
+	const char *name = json_string(json_get(meta, "name"));
+
+	if (!version)
+		return;
+	if (change == KUBE_DELETED && name)
+		remove_object(i, ns ? ns : "", name);
+	else if (change != KUBE_BOOKMARK)
+		take_object(i, object);
+	set_version(i, version);
+}
+
+static void on_watch_end(void *arg, int status, int64_t retry_after, const struct err *e)
+{
+	struct kube_informer *i = arg;
+	int64_t lasted = loop_now_ms(kube_loop(i->k)) - i->watch_from;
+
+	i->watch = NULL;
+	if (lasted >= SHORT_MS)
+		kube_backoff_reset(&i->backoff);
+	if (status == 410) {
+		log_info("kube: the server no longer knows the changes since: listing anew",
+			 LOG_S("kind", i->c.kind->plural), LOG_S("version", i->version));
+		not_watching(i);
+		/* For a cached list the version stays: no older than that. */
+		if (lasted < SHORT_MS)
+			after_failure(i, NEXT_LIST, -1, NULL);
+		else
+			later(i, NEXT_LIST, 0);
+	} else if (e) {
+		after_failure(i, NEXT_PROBE, retry_after, e);
+	} else if (lasted < SHORT_MS) {
+		after_failure(i, NEXT_WATCH, retry_after, NULL);
+	} else {
+		later(i, NEXT_WATCH, 0);
+	}
+}
+
+static void start_watch(struct kube_informer *i)
+{
+	static const struct kube_watch_ops ops = {on_opened, on_event, on_watch_end};
+	const struct kube_select s = selection(i);
+
+	i->watch_from = loop_now_ms(kube_loop(i->k));
+	i->watch = kube_watch(i->k, i->c.kind, &s, i->version, &ops, i);
+}
+
+static void start(struct kube_informer *i)
+{
+	if (i->next == NEXT_LIST || !i->version)
+		start_list(i);
+	else if (i->next == NEXT_PROBE)
+		start_probe(i);
+	else
+		start_watch(i);
+}
+
+/* --- from outside --- */
+
+static char *copy(const char *s)
+{
+	return xstrdup(s ? s : "");
+}
+
+struct kube_informer *kube_informer_new(struct kube *k, const struct kube_informer_conf *c)
+{
+	struct kube_informer *i = xcalloc(1, sizeof(*i));
+
+	*i = (struct kube_informer){.k = k,
+				    .c = *c,
+				    .ns = copy(c->select.ns),
+				    .labels = copy(c->select.labels),
+				    .fields = copy(c->select.fields),
+				    .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0}};
+	not_watching(i);
+	later(i, NEXT_LIST, 0);
+	return i;
+}
+
+void kube_informer_free(struct kube_informer *i)
+{
+	if (!i)
+		return;
+	kube_list_cancel(i->list);
+	kube_cancel(i->probe);
+	kube_watch_cancel(i->watch);
+	loop_del_timer(i->timer);
+	for (size_t at = 0; at < i->store.n; at++)
+		object_free(i, i->store.v[at]);
+	free(i->store.v);
+	free(i->version);
+	free(i->ns);
+	free(i->labels);
+	free(i->fields);
+	free(i);
+}
+
+bool kube_informer_synced(const struct kube_informer *i)
+{
+	return i->synced;
+}
+
+int64_t kube_informer_behind_ms(const struct kube_informer *i)
+{
+	return i->behind_from ? loop_now_ms(kube_loop(i->k)) - i->behind_from : 0;
+}
+
+const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
+					    const char *name)
+{
+	return kube_store_get(&i->store, ns, name);
+}
+
+size_t kube_informer_count(const struct kube_informer *i)
+{
+	return i->store.n;
+}
+
+const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t at)
+{
+	return i->store.v[at];
+}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches whose server makes mistakes, or has forgotten what was: `unirail kube get --watch` against scripted answers."""
+import json
+import subprocess
+import time
+
+import pytest
+
+import h2_server as h2
+import lab as labs
+
+KINDS = h2.answer(body={"groupVersion": "v1", "resources": [{"name": "things", "kind": "Thing", "namespaced": False}]})
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    p = h2.Pki(tmp_path_factory.mktemp("pki"))
+    p.server = p.leaf("server")
+    return p
+
+
+def thing(name, version, uid=None):
+    return {"metadata": {"name": name, "resourceVersion": str(version), "uid": uid or f"u-{name}"}}
+
+
+def listed(version, *things):
+    return h2.answer(body={"kind": "ThingList", "metadata": {"resourceVersion": str(version)}, "items": things})
+
+
+def event(kind, object):
+    return json.dumps({"type": kind, "object": object}).encode() + b"\n"
+
+
+def watched(*events, end=True):
+    return h2.answer(body=b"".join(events), end=end)
+
+
+GONE = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
+OPEN = watched(end=False)
+
+
+class Watch:
+    def __init__(self, tmp_path, pki, script, *more):
+        self.server = h2.Server(pki.server, [KINDS, *script])
+        path = tmp_path / "config"
+        path.write_text(json.dumps({
+            "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.server.port}",
+                                                   "certificate-authority": str(pki.ca)}}],
+            "users": [{"name": "u", "user": {"token": "t"}}]}))
+        self.out = open(tmp_path / "out", "w+")
+        self.err = open(tmp_path / "err", "w+")
+        self.p = subprocess.Popen([labs.BINARY, "kube", "get", "things", "--watch", "--kubeconfig", path, *more],
+                                  stdout=self.out, stderr=self.err)
+
+    def lines(self):
+        self.out.seek(0)
+        return self.out.read().splitlines()
+
+    def said(self):
+        self.err.seek(0)
+        return self.err.read()
+
+    def wait(self, *want, seconds=20):
+        end = time.monotonic() + seconds
+        while self.lines() != list(want):
+            assert self.p.poll() is None and time.monotonic() < end, (self.lines(), self.said())
+            time.sleep(0.02)
+
+    def asked(self, n, seconds=20):
+        end = time.monotonic() + seconds
+        while self.server.requests < n:
+            assert time.monotonic() < end, self.server.requests
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def watch(tmp_path, pki):
+    made = []
+
+    def start(*script, more=()):
+        made.append(Watch(tmp_path, pki, script, *more))
+        return made[-1]
+
+    yield start
+    for w in made:
+        w.p.kill()
+        w.p.wait()
+        w.server.close()
+
+
+def test_changes(watch):
+    w = watch(listed(5, thing("a", 3)),
+              watched(event("ADDED", thing("b", 6)), event("MODIFIED", thing("a", 7)), event("DELETED", thing("b", 8)),
+                      event("BOOKMARK", thing("", 9)), end=False))
+    w.wait("ADDED thing a 3", "SYNCED things 1", "ADDED thing b 6", "MODIFIED thing a 7", "DELETED thing b 6")
+
+
+def test_410_tells_the_difference(watch):
+    """What happened while nobody looked: one is gone, one is new, one has changed, one is another of the same name."""
+    w = watch(listed(5, thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4)), watched(GONE),
+              listed(20, thing("a", 1), thing("c", 15), thing("d", 16, "other"), thing("e", 17)), OPEN)
+    w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "ADDED thing d 4", "SYNCED things 4",
+           "MODIFIED thing c 15", "DELETED thing d 4", "ADDED thing d 16", "ADDED thing e 17", "DELETED thing b 2")
+
+
+def test_410_as_a_status(watch):
+    w = watch(listed(5, thing("a", 1)), h2.answer(410, {"kind": "Status", "code": 410}), listed(9), OPEN)
+    w.wait("ADDED thing a 1", "SYNCED things 1", "DELETED thing a 1")
+
+
+def test_it_goes_on_where_it_was(watch):
+    """The server ends the watch, or breaks it: nothing is listed again, nothing told twice."""
+    w = watch(listed(5, thing("a", 1)), watched(event("ADDED", thing("b", 6))),
+              watched(event("ADDED", thing("c", 7)), end=False), OPEN)
+    w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6", "ADDED thing c 7")
+    assert w.server.requests == 4
+
+
+def test_a_broken_watch_looks_at_the_version_first(watch):
+    w = watch(listed(5, thing("a", 1)), h2.close, listed(6), watched(event("ADDED", thing("b", 6)), end=False))
+    w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 6")
+
+
+def test_a_server_that_was_set_back(watch):
+    """Its version is below ours: a watch from ours would be silent for ever."""
+    w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
+              listed(30, thing("a", 1)), OPEN)
+    w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
+    assert "data is from an earlier time" in w.said()
+
+
+@pytest.mark.parametrize("bad", [b"garbage\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"a":}}\n',
+                                 b'[]', b'{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":'])
+def test_garbage_ends_a_watch_and_nothing_else(watch, bad):
+    w = watch(listed(5), watched(event("ADDED", thing("a", 6)), bad), listed(6),
+              watched(event("ADDED", thing("b", 7)), end=False))
+    w.wait("SYNCED things 0", "ADDED thing a 6", "ADDED thing b 7")
+
+
+def test_a_page_that_is_cut_short(watch):
+    half = h2.answer(body=b'{"kind":"L","metadata":{"resourceVersion":"5"},"items":[' +
+                     json.dumps(thing("a", 1)).encode() + b',{"metada')
+    w = watch(half, listed(5, thing("a", 1), thing("b", 2)), OPEN)
+    w.wait("ADDED thing a 1", "ADDED thing b 2", "SYNCED things 2")
+    assert "the answer is cut short" in w.said()
+
+
+def test_pages(watch):
+    def page(next, *things):
+        return h2.answer(body={"metadata": {"resourceVersion": "5", "continue": next}, "items": things})
+    w = watch(page("x/y=", thing("a", 1)), page("z", thing("b", 2)), page("", thing("c", 3)), OPEN)
+    w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "SYNCED things 3")
+
+
+def test_the_continue_token_grows_too_old(watch):
+    first = h2.answer(body={"metadata": {"resourceVersion": "5", "continue": "x"}, "items": [thing("a", 1)]})
+    w = watch(first, h2.answer(410, {"kind": "Status", "code": 410, "reason": "Expired"}),
+              listed(9, thing("b", 8)), OPEN)
+    w.wait("ADDED thing a 1", "ADDED thing b 8", "DELETED thing a 1", "SYNCED things 1")
+
+
+def test_a_server_that_ends_every_watch_at_once_is_not_hammered(watch):
+    w = watch(listed(5), watched())
+    w.asked(4)
+    before, began = w.server.requests, time.monotonic()
+    time.sleep(3)
+    assert (w.server.requests - before) / (time.monotonic() - began) < 2
+
+
+def test_forbidden_is_said_once(watch):
+    w = watch(h2.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}))
+    w.asked(4)
+    assert w.said().count("kube: list things: 403 Forbidden: no") == 1
+
+
+def test_429_from_a_watch_waits_as_long_as_told(watch):
+    """As API servers say for a second after a CRD was made."""
+    w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
+                                         "message": "storage is (re)initializing"}), listed(5), OPEN)
+    w.asked(3)
+    began = time.monotonic()
+    w.asked(5)
+    assert time.monotonic() - began > 1.5
+
+
+def test_json(watch):
+    w = watch(listed(5, thing("a", 1)), OPEN, more=("-o", "json"))
+    w.wait(json.dumps({"type": "ADDED", "object": thing("a", 1)}, separators=(",", ":")))
+
+
+def test_a_list_from_the_cache_begins_anew_when_the_server_was_set_back(watch):
+    w = watch(listed(50, thing("a", 1)), h2.close, listed(30), listed(30, thing("b", 2)), OPEN, more=("--cached",))
+    w.wait("ADDED thing a 1", "SYNCED things 1", "ADDED thing b 2", "DELETED thing a 1")
