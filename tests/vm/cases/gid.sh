@@ -11,21 +11,14 @@ rdma link add rxe0 type rxe netdev rail0
 ip netns add pod
 conf='{"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0", "mode": "bridge",
 	"ipam": {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}}'
-gid=0000:0000:0000:0000:0000:ffff:ac10:0114
-has_gid() {
-	cat /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null | grep -q $gid
-}
-has_no_gid() {
-	! has_gid
-}
-has_no_gid || fail "the GID is there before ADD"
+has_no_gid rxe0 172.16.1.20 || fail "the GID is there before ADD"
 add macvlan pod net1 "$conf"
-until_true has_gid
+until_true has_gid rxe0 172.16.1.20
 ip netns exec pod ibv_devinfo -d rxe0 -v | grep -i gid
 ip netns exec pod unirail rdma dev
 same "GIDs" "$(unirail rdma dev -o json | jq '.[0].ports[0].gids')" \
 	"$(ibv_devinfo -d rxe0 -v | grep -c 'GID\[')"
 delete macvlan pod net1 "$conf"
-until_true has_no_gid
+until_true has_no_gid rxe0 172.16.1.20
 rdma link del rxe0
 ip link del rail0
