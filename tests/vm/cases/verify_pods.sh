@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `unirail verify` between pods with macvlan rails in shared mode, as a user calls it: by the rail's address, and all rails.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+pods_rxe
+for i in 1 2; do
+	ip link add rail$i type veth peer name far$i
+	ip link set rail$i up
+	ip link set far$i up
+	rdma link add rxe$i type rxe netdev rail$i
+	rdma link add fxe$i type rxe netdev far$i
+done
+
+# conf NIC ADDRESS
+conf() {
+	jq -nc --arg nic "$1" --arg ip "$2/24" '{cniVersion: "1.0.0", name: "rail", type: "macvlan", master: $nic,
+		ipam: {type: "static", addresses: [{address: $ip}]}}'
+}
+# rails COMMAND: of pod a on one NIC of each rail, of pod b on the other
+rails() {
+	for i in 1 2; do
+		"$1" macvlan a net$i "$(conf rail$i 10.0.$i.1)"
+		"$1" macvlan b net$i "$(conf far$i 10.0.$i.2)"
+	done
+}
+ip netns add a
+ip netns add b
+rails add
+for i in 1 2; do
+	until_true has_gid rxe$i 10.0.$i.1
+	until_true has_gid fxe$i 10.0.$i.2
+done
+# Another pod on the same device: its GIDs are there too.
+ip netns add other
+ip link add link rail1 name net1 netns other type macvlan mode bridge
+ip -n other address add 10.0.1.9/24 dev net1
+ip -n other link set net1 up
+until_true has_gid rxe1 10.0.1.9
+
+ip netns exec b unirail verify --listen -o json >/run/served 2>/run/serving &
+server=$!
+until_true grep -q listening /run/serving
+for op in write send read; do
+	got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 --$op -o json) || fail "$op: $got"
+	same "$op" "$(echo "$got" | jq -c '.rails[0] | [.here.interface, .here.device, .here.gidIndex, .peer.device,
+		.peer.gidIndex, .checkedBytes, .bytes]')" \
+		"[\"net1\",\"rxe1\",$(gid_index rxe1 10.0.1.1),\"fxe1\",$(gid_index fxe1 10.0.1.2),1310720,409600]"
+	say "verify --$op between pods: $(echo "$got" | jq -r '.rails[0] |
+		"\(.latencyNs.median / 1000 | floor) us, \(.bytesPerSecond / 1000 | floor) kB/s"')"
+done
+
+ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
+cat /run/table
+same "rails that are right" "$(grep -c ' right ' /run/table)" 2
+# A rail that is cut: the other one is tested all the same.
+ip -n b link set net2 down
+! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "a rail is cut, all well"
+cat /run/table
+same "rails that are right" "$(grep -c ' right ' /run/table)" 1
+grep -q '^net2 10.0.2.1: ' /run/table || fail "net2 is not named"
+same "the sum" "$(tail -n 1 /run/table)" "1 of 2 rails failed"
+kill $server
+wait $server || fail "the server's exit status is $?: $(cat /run/serving)"
+
+ip -n b link set net2 up
+rails delete
+for i in 1 2; do
+	rdma link del rxe$i
+	rdma link del fxe$i
+done
+ip netns del other
+for i in 1 2; do
+	ip link del rail$i
+done
