@@ -15,7 +15,7 @@ install: $(BIN)
 
 ## dist: one reproducible archive: all of install, licences, what an LGPL relink needs, an SPDX list of parts
 dist: $(BIN) $(GEN)/vendor_versions.h
-	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' \
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' PACK='$(PACK)' \
 		tools/dist '$(BIN)' '$(LIBDIR)' '$(ARCH)' '$(OBJ)' '$(VENDOR_LIBS)'
 
 ## size: what each library and each folder of src costs in the binary; fails past 1.5 MiB
