@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void fuzz_fail(const char *file, int line, const char *what)
 {
@@ -64,48 +61,10 @@ char *feed_text(struct feed *f)
 	return text_of(feed_rest(f));
 }
 
-/* --- the folder --- */
-
-static char path[256];
-static struct root root;
-
-static int drop_one(const char *name, const struct stat *st, int flag, struct FTW *at)
-{
-	(void)st;
-	(void)flag;
-	(void)at;
-	return remove(name);
-}
-
-static void drop(void)
-{
-	nftw(path, drop_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static void make(void)
-{
-	const char *in = getenv("TMPDIR");
-	struct err e = ERR_INIT;
-
-	if (!in)
-		in = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-	snprintf(path, sizeof(path), "%s/unirail-fuzz.XXXXXX", in);
-	if (!mkdtemp(path) || root_open(&root, path, &e) < 0) {
-		fprintf(stderr, "folder '%s': %s %s\n", path, strerror(errno), e.text);
-		exit(2);
-	}
-	atexit(drop);
-}
-
 const struct root *fuzz_root(void)
 {
-	if (!*path)
-		make();
-	return &root;
-}
+	static struct root root;
 
-const char *fuzz_root_path(void)
-{
-	fuzz_root();
-	return path;
+	root_open(&root, "/", NULL);
+	return &root;
 }

@@ -5,7 +5,7 @@
 /*
  * What the fuzzers share. Each is one file with LLVMFuzzerTestOneInput(), linked either with
  * libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them touches the
- * kernel's state, starts a program or writes outside fuzz_root().
+ * kernel's state, starts a program or opens a file on a disk (files.h).
  */
 
 #include <stdbool.h>
@@ -41,8 +41,7 @@ struct span feed_rest(struct feed *f);
 char *feed_text(struct feed *f);
 char *text_of(struct span s);
 
-/* An empty folder in memory, this process's own, gone when it exits. */
+/* Where files.h's files are: nothing here has any others. */
 const struct root *fuzz_root(void);
-const char *fuzz_root_path(void);
 
 #endif

@@ -11,14 +11,13 @@
  * be repaired.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "files.h"
 #include "fuzz.h"
 #include "ipam/journal_priv.h"
 
@@ -56,14 +55,6 @@ static void make_file(struct feed f, struct buf *b)
 		b->len = at;
 	if (how == 'd' && at < b->len)
 		b->p[at] ^= (char)(1 + x % 7);
-}
-
-static void write_file(const struct buf *b)
-{
-	struct err e = ERR_INIT;
-	auto_fd int fd = file_open(fuzz_root(), JOURNAL, O_WRONLY | O_CREAT | O_TRUNC, 0600, &e);
-
-	must(fd >= 0 && fd_write_all(fd, b->p, b->len, &e) == 0);
 }
 
 static int open_file(struct journal *j, struct err *e)
@@ -219,10 +210,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_threshold = LOG_NONE;
 	buf_init(&b, FILE_MAX * 4);
 	make_file(f, &b);
-	write_file(&b);
+	files_put(JOURNAL, buf_span(&b));
 	if (fuzz_refused(open_file(&j, &e), &e))
 		repair(text);
 	else
 		go_on(&j, text, size % 4 == 0);
+	files_clear();
 	return 0;
 }

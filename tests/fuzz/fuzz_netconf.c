@@ -2,8 +2,7 @@
 /*
  * The CNI protocol and every plugin's configuration. Lines: "PLUGIN VERB", container id, interface,
  * CNI_ARGS; the rest is stdin. In place of each plugin's verbs stands what reads and judges its
- * configuration (netconf_*.c): nothing here reaches the kernel, a program or a file outside
- * fuzz_root().
+ * configuration (netconf_*.c): nothing here reaches the kernel, a program or a file.
  */
 #include "netconf.h"
 
@@ -13,8 +12,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/cni_call.h"
+#include "files.h"
 
-enum { OUT_MAX = 16 << 20, ENV = 9 };
+enum { OUT_MAX = 16 << 20, ENV = 8 };
 
 static const struct {
 	const char *name;
@@ -80,7 +80,6 @@ static void make_env(struct feed *f, struct span verb, char *env[static ENV])
 {
 	size_t n = 0;
 
-	env[n++] = var("UNIRAIL_ROOT", span_of(fuzz_root_path()));
 	env[n++] = var("CNI_COMMAND", verb);
 	env[n++] = var("CNI_CONTAINERID", feed_line(f));
 	env[n++] = var("CNI_IFNAME", feed_line(f));
@@ -133,5 +132,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	buf_done(&out);
 	for (size_t i = 0; env[i]; i++)
 		free(env[i]);
+	files_clear();
 	return 0;
 }

@@ -5,45 +5,16 @@
  * letter a usable address, in order: what is known of it. The rest is the file.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "files.h"
 #include "fuzz.h"
 #include "ipam/select.h"
 
 enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
-
-static int ini_fd, json_fd;
-
-static int make(const char *dir, const char *file)
-{
-	struct err e = ERR_INIT;
-	int fd;
-
-	must(dir_make(fuzz_root(), dir, 0755, &e) == 0);
-	fd = file_open(fuzz_root(), file, O_RDWR | O_CREAT, 0644, &e);
-	must(fd >= 0);
-	return fd;
-}
-
-static void once(void)
-{
-	if (ini_fd)
-		return;
-	log_threshold = LOG_NONE;
-	ini_fd = make("/ini", "/ini/a.conf");
-	json_fd = make("/json", "/json/a.json");
-}
-
-static void write_file(int fd, struct span text)
-{
-	must(ftruncate(fd, 0) == 0);
-	must(pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n);
-}
 
 /* --- what must hold of any set of pools --- */
 
@@ -248,11 +219,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct scene s = {0};
 	struct err e = ERR_INIT;
 
-	once();
-	write_file(json ? json_fd : ini_fd, feed_rest(&f));
+	log_threshold = LOG_NONE;
+	files_put(json ? "/pools/a.json" : "/pools/a.conf", feed_rest(&f));
 	make_asks(&s, names, kind.n > 3 ? kind.p[kind.n - 1] : 0);
 	check_wildcard(&s);
-	if (!fuzz_refused(pool_set_load(fuzz_root(), json ? "/json" : "/ini", &s.set, &e), &e)) {
+	if (!fuzz_refused(pool_set_load(fuzz_root(), "/pools", &s.set, &e), &e)) {
 		check_set(&s.set);
 		put_leases(&s, letters);
 		choose(&s);
@@ -260,5 +231,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pool_set_done(&s.set);
 	lease_table_done(&s.leases);
 	free(s.words);
+	files_clear();
 	return 0;
 }

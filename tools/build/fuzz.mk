@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzers: each tests/fuzz/fuzz_NAME.c is a program, with any NAME_*.c beside it and fuzz.c. With FLAVOUR=fuzz libFuzzer
-# is their main(), else replay.c, which runs the files of a folder.
+# Fuzzers: each tests/fuzz/fuzz_NAME.c is a program, with any NAME_*.c beside it, fuzz.c and files.c. With FLAVOUR=fuzz
+# libFuzzer is their main(), else replay.c, which runs the files of a folder.
 
 FUZZERS := $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
+# What files.c has in memory.
+FUZZ_WRAP := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
+	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
 # T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 
@@ -21,11 +24,12 @@ $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.c $(OBJ)/flags
 	$(call say,CC,$<) $(call compile,$<,,-Itests/fuzz)
 
 define fuzz_program
-$(OBJ)/fuzz/$(1): $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/fuzz_$(1).c tests/fuzz/$(1)_*.c tests/fuzz/fuzz.c)) \
+$(OBJ)/fuzz/$(1): $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/fuzz_$(1).c tests/fuzz/$(1)_*.c) tests/fuzz/fuzz.c \
+	tests/fuzz/files.c) \
 	$(filter %.o,$(FUZZ_MAIN)) $(LIB)
 endef
 $(foreach f,$(FUZZERS),$(eval $(call fuzz_program,$(f))))
 $(FUZZERS:%=$(OBJ)/fuzz/%):
 	$(call say,LD,$@) mkdir -p $(@D) && \
-		$(CC) $(CFLAGS) $(LDFLAGS) $(filter -%,$(FUZZ_MAIN)) $^ $(VENDOR_LIBS) $(into)
+		$(CC) $(CFLAGS) $(LDFLAGS) $(FUZZ_WRAP:%=-Wl,--wrap=%) $(filter -%,$(FUZZ_MAIN)) $^ $(VENDOR_LIBS) $(into)
 -include $(FUZZ_OBJS:=.d)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FUZZ_FILES_H
+#define UNIRAIL_TESTS_FUZZ_FILES_H
+
+/*
+ * Files in memory, in place of those of base/file.h: the linker's --wrap (tools/build/fuzz.mk)
+ * leads its functions, and the calls on descriptors, here. A system call costs as much as a
+ * parser's work on a short input. What a file is, a descriptor and a replacement mean is as on a
+ * disk: who has opened a file that is replaced has the old one. There are no links, and no modes.
+ */
+
+#include "base/file.h"
+
+/* A file as the input has it; folders need none. */
+void files_put(const char *path, struct span content);
+/* The content, valid until the file changes; false: there is no such file. */
+bool files_get(const char *path, struct span *content);
+/* All gone. Nothing may be open: that would be a leak. */
+void files_clear(void);
+
+#endif
