@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzers: each tests/fuzz/fuzz_NAME.c is a program, with any NAME_*.c beside it, fuzz.c and files.c. With FLAVOUR=fuzz
+# Fuzzers: each tests/fuzz/fuzz_NAME.c is a program, with any NAME_*.c beside it, fuzz.c, files.c. With FLAVOUR=fuzz
 # libFuzzer is their main(), else replay.c, which runs the files of a folder.
 
 FUZZERS := $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
-# What files.c has in memory.
+# What files.c and, for libFuzzer, arena.c stand in for.
 FUZZ_WRAP := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
-	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
+	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync \
+	$(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free LLVMFuzzerTestOneInput)
 # T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 
@@ -25,7 +26,7 @@ $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.c $(OBJ)/flags
 
 define fuzz_program
 $(OBJ)/fuzz/$(1): $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/fuzz_$(1).c tests/fuzz/$(1)_*.c) tests/fuzz/fuzz.c \
-	tests/fuzz/files.c) \
+	tests/fuzz/files.c $(if $(filter fuzz,$(FLAVOUR)),tests/fuzz/arena.c)) \
 	$(filter %.o,$(FUZZ_MAIN)) $(LIB)
 endef
 $(foreach f,$(FUZZERS),$(eval $(call fuzz_program,$(f))))

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of one execution, with FLAVOUR=fuzz only: the linker's --wrap leads malloc() and its like
+ * here. AddressSanitizer's own allocator is half of what a short input costs. This one never gives
+ * the same place twice in an execution, and what lies between and what was freed is poisoned: so
+ * every fault shows, as "use-after-poison". What is left at the end is a leak, and ends the run.
+ * `make check`'s programs (FLAVOUR=asan) tell who allocated and freed.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <sanitizer/asan_interface.h>
+
+#include "fuzz.h"
+
+#define RAW __attribute__((no_sanitize("address")))
+
+/* Of what is longer than ONE_MAX, or past the end, the real allocator takes care. */
+enum { SIZE = 64 << 20, ONE_MAX = 1 << 20, GAP = 16, FILL = 64, LIVE = 0x11fe, DEAD = 0xdead };
+
+/* In the gap before each piece. */
+struct head {
+	size_t n, state;
+};
+_Static_assert(sizeof(struct head) == GAP, "pieces are aligned to 16");
+
+#define WRAP(type, name, ...)                                                                      \
+	type __real_##name(__VA_ARGS__);                                                           \
+	type __wrap_##name(__VA_ARGS__)
+WRAP(void *, malloc, size_t n);
+WRAP(void *, calloc, size_t n, size_t size);
+WRAP(void *, realloc, void *p, size_t n);
+WRAP(void, free, void *p);
+WRAP(int, LLVMFuzzerTestOneInput, const uint8_t *data, size_t size);
+
+static char *start, *top;
+static size_t n_live;
+static bool on;
+
+static bool is_ours(const void *p)
+{
+	return start && (const char *)p >= start && (const char *)p < start + SIZE;
+}
+
+static RAW void *piece(size_t n)
+{
+	char *p;
+
+	if (!on || n > ONE_MAX || (size_t)(start + SIZE - top) < n + 4 * (size_t)GAP)
+		return NULL;
+	*(struct head *)top = (struct head){n, LIVE};
+	p = top + GAP;
+	top = p + (n + GAP - 1) / GAP * GAP + GAP;
+	__asan_unpoison_memory_region(p, n);
+	n_live++;
+	return p;
+}
+
+static RAW size_t size_of(const void *p)
+{
+	const struct head *h = (const struct head *)((const char *)p - GAP);
+
+	must(h->state == LIVE);
+	return h->n;
+}
+
+static RAW void drop(void *p)
+{
+	__asan_poison_memory_region(p, size_of(p));
+	((struct head *)((char *)p - GAP))->state = DEAD;
+	n_live--;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	void *p = piece(n);
+
+	if (!p)
+		return __real_malloc(n);
+	return memset(p, 0xbe, n < FILL ? n : FILL);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	void *p = size && n > ONE_MAX / size ? NULL : piece(n * size);
+
+	return p ? memset(p, 0, n * size) : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	size_t old;
+	void *new;
+
+	if (!p)
+		return __wrap_malloc(n);
+	if (!is_ours(p))
+		return __real_realloc(p, n);
+	old = size_of(p);
+	new = __wrap_malloc(n);
+	if (new) {
+		memcpy(new, p, old < n ? old : n);
+		drop(p);
+	}
+	return new;
+}
+
+void __wrap_free(void *p)
+{
+	if (is_ours(p))
+		drop(p);
+	else
+		__real_free(p);
+}
+
+static void map(void)
+{
+	start = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(start != MAP_FAILED);
+	__asan_poison_memory_region(start, SIZE);
+}
+
+int __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int r;
+
+	if (!start)
+		map();
+	top = start;
+	on = true;
+	r = __real_LLVMFuzzerTestOneInput(data, size);
+	on = false;
+	must(n_live == 0);
+	return r;
+}
