@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FUZZ_AGENT_H
+#define UNIRAIL_TESTS_FUZZ_AGENT_H
+
+#include "fuzz.h"
+
+/* Up to a NUL, or the end. */
+static inline struct span feed_part(struct feed *f)
+{
+	const uint8_t *p = f->p;
+
+	while (feed_byte(f))
+		;
+	return (struct span){(const char *)p, (size_t)(f->p - p) - (f->n > 0 && f->p > p)};
+}
+
+/* agent_replies.c: what a plugin hears when it asks an agent. */
+void agent_replies(struct feed f);
+
+#endif

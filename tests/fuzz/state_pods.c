@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a pod was given, by Multus or by our plugins. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/multus_private.h"
+#include "cni/rdma_plugin.h"
+#include "cni/sriov.h"
+#include "files.h"
+#include "state.h"
+
+#define MULTUS "/var/lib/cni/multus"
+
+enum { TEXT_MAX = 4 << 20 };
+
+static void check_networks(const struct multus *m)
+{
+	for (size_t i = 0; i < m->n_delegates; i++) {
+		const struct multus_delegate *d = &m->delegates[i];
+
+		must(d->name && (!d->conf || d->conf[d->conf_len] == '\0'));
+	}
+	must(m->n_nets >= m->n_delegates && m->n_nets <= m->n_delegates + m->n_files);
+	for (size_t i = 0; i < m->n_nets; i++) {
+		auto_json struct json_doc *d = NULL;
+
+		must(m->nets[i].ifname && m->nets[i].name);
+		must(multus_conf_name(m->nets[i].conf, &d));
+		for (size_t k = 0; k < i; k++)
+			must(!m->nets[i].file || m->nets[i].file != m->nets[k].file);
+	}
+}
+
+int state_multus(struct feed f, struct err *e)
+{
+	const struct cni_call c = {
+		.container_id = "c1", .ifname = "eth0", .netns = "", .root = *fuzz_root()};
+	auto_multus struct multus m = {.call = &c, .dir = MULTUS};
+
+	(void)e;
+	files_put(MULTUS "/c1", state_part(&f));
+	if (f.n > 0)
+		files_put(MULTUS "/results/rail0-c1-net1", state_part(&f));
+	if (f.n > 0)
+		files_put(MULTUS "/results/rail1-c1-net2", state_part(&f));
+	if (f.n > 0)
+		files_put(MULTUS "/results/other-c1-net1", state_part(&f));
+	multus_find(&m);
+	must(m.found);
+	check_networks(&m);
+	return 0;
+}
+
+static void check_record(const struct vf_record *r)
+{
+	must(pci_bdf_ok(r->device) && (!*r->name || link_name_ok(r->name)));
+	must(memchr(r->pf, '\0', sizeof(r->pf)) && r->network);
+	must(r->was.mac.len <= MAC_MAX && r->was.n_vlans <= VF_VLANS_MAX);
+	must(r->was.vlans[0].id < 4096 && r->was.vlans[0].qos < 8);
+	for (size_t i = 0; i < r->n_altnames; i++)
+		must(r->altnames[i]);
+}
+
+int state_sriov(struct feed f, struct err *e)
+{
+	const struct sriov_conf conf = {0};
+	const struct sriov_netconf n = {&conf, NULL, "1.0.0", ""};
+	auto_vf_record struct vf_record r = {0}, again = {0};
+	auto_buf struct buf b = {0};
+	int code = sriov_store.parse(state_part(&f), &r, e);
+
+	if (code < 0)
+		return code;
+	check_record(&r);
+	buf_init(&b, TEXT_MAX);
+	sriov_record_print(&r, &n, &b);
+	if (sriov_store.parse(buf_span(&b), &again, e) < 0)
+		fuzz_fail(b.p, 0, e->text);
+	must(!strcmp(r.device, again.device) && !strcmp(r.name, again.name));
+	must(mac_eq(&r.was.mac, &again.was.mac) && mac_eq(&r.mac, &again.mac));
+	must(r.was.vlans[0].id == again.was.vlans[0].id && r.was.vf == again.was.vf);
+	return 0;
+}
+
+int state_rdma(struct feed f, struct err *e)
+{
+	struct rdma_state s, again;
+	auto_buf struct buf b = {0};
+	int code = rdma_state_parse(state_part(&f), &s, e);
+
+	if (code < 0)
+		return code;
+	must(rdma_name_ok(s.home) && *s.in_pod);
+	buf_init(&b, TEXT_MAX);
+	rdma_state_print(&s, &b);
+	if (rdma_state_parse(buf_span(&b), &again, e) < 0)
+		fuzz_fail(b.p, 0, e->text);
+	must(!strcmp(s.device, again.device) && !strcmp(s.home, again.home));
+	must(!strcmp(s.in_pod, again.in_pod) && !strcmp(s.network, again.network));
+	return 0;
+}
