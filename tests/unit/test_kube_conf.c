@@ -110,6 +110,8 @@ static void test_refusals(void **state)
 	refused("a: 1", "no current-context is set: name a context");
 	refused("current-context: y", "there is no context 'y'");
 	refused(HEAD, "there is no cluster 'c', which the context names");
+	refused(HEAD "clusters:\n- name: c\nusers:\n- name: u\n  user: {}",
+		"cluster 'c': server is missing");
 	refused(HEAD CLUSTER, "there is no user 'u', whom the context names");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {username: a, password: b}",
 		"user 'u': 'username' is not supported: no API server takes passwords any more");
