@@ -45,13 +45,13 @@ static int forget(const struct root *root, const struct vf_record *r, struct err
 	return code;
 }
 
-int sriov_release(struct attach *a, const struct vf_record *r, bool up, struct err *e)
+int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e)
 {
 	auto_way struct way w;
 	int code;
 
 	way_to(a, r->netns, &w);
-	code = vf_home_bring(&w.home, r, up, e);
+	code = vf_home_bring(&w.home, r, flags, e);
 	return code ? code : forget(&a->call->root, r, e);
 }
 
@@ -69,7 +69,7 @@ static int not_home(const char *bdf, struct err *e)
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
-	int code = sriov_release(&node, r, false, e);
+	int code = sriov_release(&node, r, VF_HOME_STRICT, e);
 
 	if (code > 0)
 		return not_home(r->device, e);
@@ -136,13 +136,13 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 		return vf_record_remove(root, &sriov_store, r->file, e);
 	}
 	if (r->netns || !owner)
-		code = sriov_release(a, r, false, e);
+		code = sriov_release(a, r, 0, e);
 	else {
 		/* The original's record: the namespace stands in the other file. */
 		struct vf_record with = *r;
 
 		with.netns = owner;
-		code = sriov_release(a, &with, false, e);
+		code = sriov_release(a, &with, 0, e);
 	}
 	/* Nobody is helped by a DEL that fails for ever: GC, and the next pod that gets the VF,
 	 * find the record. */
@@ -186,7 +186,7 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	log_warn("no record tells what the VF was: it becomes what the device itself tells",
 		 LOG_S("vf", bdf));
 	r.asked = rail->conf.sriov.want.set;
-	code = sriov_release(a, &r, false, e);
+	code = sriov_release(a, &r, 0, e);
 	return code > 0 ? 0 : code;
 }
 

@@ -23,7 +23,7 @@ static int undo_all(void *arg, struct err *e)
 
 		if (!is_sriov(rail) || !rail->vf || !rail->vf->record.file)
 			continue;
-		r = sriov_release(a, &rail->vf->record, true, first < 0 ? NULL : e);
+		r = sriov_release(a, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
 		first = first < 0 ? first : r;
 	}
 	return first < 0 ? first : 0;

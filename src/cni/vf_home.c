@@ -196,7 +196,23 @@ static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
 	return nl_batch_commit(h->host, b, e);
 }
 
-int vf_home_bring(const struct vf_home *h, const struct vf_record *r, bool up, struct err *e)
+/* The netdev is home; what the driver refuses for good is somebody else's to look at. */
+static int come_again(const struct vf_record *r, unsigned int flags, int code,
+		      const struct err *why, struct err *e)
+{
+	if ((flags & VF_HOME_STRICT) || why->kind == ERR_AGAIN) {
+		if (e)
+			*e = *why;
+		return code;
+	}
+	log_error("attributes of the VF cannot be set back now: they will be before another pod "
+		  "gets it",
+		  LOG_S("vf", r->device), LOG_S("why", why->text));
+	return 1;
+}
+
+int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
+		  struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct vf_place p;
@@ -216,11 +232,6 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, bool up, s
 	/* Its MAC is the VF's own choice again only when the PF has let go of it. Whatever comes of
 	 * it, the netdev comes home. */
 	attrs = vf_home_attrs(h, &p, r, &why);
-	code = bring_netdev(h, r, &p, up, attrs < 0 ? NULL : e);
-	if (attrs < 0) {
-		if (e)
-			*e = why;
-		return attrs;
-	}
-	return code;
+	code = bring_netdev(h, r, &p, flags & VF_HOME_UP, e);
+	return code < 0 || attrs >= 0 ? code : come_again(r, flags, attrs, &why, e);
 }

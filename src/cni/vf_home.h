@@ -39,13 +39,20 @@ int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struc
 int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
 		   struct err *e);
 
+enum {
+	VF_HOME_UP = 1 << 0,	 /* the netdev goes up if it was */
+	VF_HOME_STRICT = 1 << 1, /* attributes that cannot be set back are an error */
+};
+
 /*
- * All of it. 1: the netdev is neither in the pod nor on the node, since something keeps the dead
- * pod's namespace: the rest is done, and somebody has to come again. A function that is gone (the
- * number of VFs was changed), or that a reboot has made anew, is success. up: the netdev goes up if
- * it was.
+ * All of it. 1: all that can be done is, and somebody has to come again, before the VF is given
+ * away: its netdev is neither in the pod nor on the node, since something keeps the dead pod's
+ * namespace; or the driver refuses attributes now (ixgbe and igb want a carrier for rates), which
+ * must not keep the pod from going. A function that is gone (the number of VFs was changed), or
+ * that was made anew, is success. What may pass by itself in seconds is an error, ERR_AGAIN.
  */
-int vf_home_bring(const struct vf_home *h, const struct vf_record *r, bool up, struct err *e);
+int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
+		  struct err *e);
 
 /* A record from what the device itself tells: name by the alias, MAC of the hardware (if that is
  * `pods`, the one that the pod asked for, a random one), attributes like those of a VF of the same

@@ -251,18 +251,18 @@ static void gone_or_anew(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	home = (struct vf_home){.root = &h.root};
 	strcpy(r.device, "0000:01:10.4");
-	OK(vf_home_bring(&home, &r, false, &e));
+	OK(vf_home_bring(&home, &r, 0, &e));
 	/* another kind of function has the address by now */
 	strcpy(r.device, "0000:01:00.0");
-	OK(vf_home_bring(&home, &r, false, &e));
+	OK(vf_home_bring(&home, &r, 0, &e));
 	strcpy(r.device, "0000:01:10.0");
 	r.instance = xstrdup("1");
-	OK(vf_home_bring(&home, &r, false, &e));
+	OK(vf_home_bring(&home, &r, 0, &e));
 	free(r.instance);
 	r.instance = NULL;
 	host_write(&h, "/proc/sys/kernel/random/boot_id", "b-2");
 	r.boot = xstrdup("b-1");
-	OK(vf_home_bring(&home, &r, false, &e));
+	OK(vf_home_bring(&home, &r, 0, &e));
 	free(r.boot);
 	host_remove(&h);
 }
