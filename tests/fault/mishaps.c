@@ -171,5 +171,6 @@ const struct mishap mishaps[] = {
 	{"conflict", somebody_has_it, nobody_has_it, .only = true, .detect = true,
 	 .words = {"conflict"}, .quarantines = true},
 	{"refused", .refuse = true, .words = {"EOPNOTSUPP"}, .instead = "EINVAL"},
+	{"del-refused", .refuse_del = true, .words = {"EOPNOTSUPP"}, .instead = "EINVAL"},
 	{0},
 };

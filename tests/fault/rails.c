@@ -106,11 +106,13 @@ static bool same(struct trial *t, const struct buf *wanted, const char *why)
 	return false;
 }
 
-/* A refused message may be of all rails (a list) or of the node: then there is none to name. */
+/* A refused question may be of all rails: then there is none to name. */
 static bool names_rail(const struct trial *t, const char *text)
 {
 	char ifname[LINK_NAME_MAX];
 
+	if (t->m->refuse_del)
+		return true;
 	rail_ifname(t->rail, ifname);
 	return t->m->refuse ? refused_named(&t->refusal, text) : strstr(text, ifname) != NULL;
 }
@@ -159,15 +161,18 @@ static void judge(struct trial *t)
 	}
 }
 
-static void detach(struct trial *t, const struct step *st)
+static void detach(struct trial *t, const struct step *st, const char *prev)
 {
-	bool fine = t->o.status == 0;
-	auto_free char *prev = fine ? span_dup(buf_span(&t->o.out)) : NULL;
-
 	call_plugin(t->l, st, V_DEL, &pod_here, prev, NULL, &t->o);
 	if (t->o.status != 0)
 		wrong(t, "DEL fails", NULL);
-	t->spoilt = !same(t, fine ? &t->base : &t->after, "left after DEL");
+	t->spoilt = !same(t, prev ? &t->base : &t->after, "left after DEL");
+}
+
+/* NULL: it failed. */
+static char *result_of(const struct trial *t)
+{
+	return t->o.status == 0 ? span_dup(buf_span(&t->o.out)) : NULL;
 }
 
 /* False: there is no n-th message. */
@@ -193,6 +198,52 @@ static bool add(struct trial *t, const struct step *st)
 	return !t->m->race || race.hit;
 }
 
+static void show(const struct trial *t)
+{
+	if (!t->show)
+		return;
+	printf("%.*s\n", (int)t->o.out.len, t->o.out.p);
+	fflush(stdout);
+}
+
+static bool try_add(struct trial *t, const struct step *st)
+{
+	bool hit = add(t, st);
+	auto_free char *prev = result_of(t);
+
+	show(t);
+	if (hit)
+		judge(t);
+	else if (end_of(&t->o, V_ADD, NULL) != END_FINE)
+		wrong(t, "failed by itself", NULL);
+	detach(t, st, prev);
+	return hit;
+}
+
+static bool try_del(struct trial *t, const struct step *st)
+{
+	auto_free char *prev = NULL;
+
+	call_plugin(t->l, st, V_ADD, &pod_here, NULL, NULL, &t->o);
+	prev = result_of(t);
+	if (!prev)
+		wrong(t, "ADD failed by itself", NULL);
+	refusal_init(&t->refusal, t->n);
+	call_plugin(t->l, st, V_DEL, &pod_here, prev, &t->refusal.shot, &t->o);
+	show(t);
+	if (t->refusal.hit)
+		count(&t->tally->points);
+	if (t->o.status == 0) {
+		same(t, &t->base, "DEL succeeded and left something");
+		count(&t->tally->survived);
+	} else {
+		check_words(t);
+		count(&t->tally->cleaned);
+	}
+	detach(t, st, prev);
+	return t->refusal.hit;
+}
+
 /* False: there is no n-th message. */
 static bool try_once(struct trial *t)
 {
@@ -202,16 +253,7 @@ static bool try_once(struct trial *t)
 
 	make_conf(t->m, t->rail, &conf);
 	st.conf = conf.p;
-	hit = add(t, &st);
-	if (t->show) {
-		printf("%.*s\n", (int)t->o.out.len, t->o.out.p);
-		fflush(stdout);
-	}
-	if (hit)
-		judge(t);
-	else if (end_of(&t->o, V_ADD, NULL) != END_FINE)
-		wrong(t, "failed by itself", NULL);
-	detach(t, &st);
+	hit = t->m->refuse_del ? try_del(t, &st) : try_add(t, &st);
 	lab_reset(t->l);
 	return hit;
 }
@@ -271,17 +313,19 @@ bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 	struct trial t;
 	bool more = true;
 	long stride = quick ? 7 : 1;
+	bool by_message;
 
 	if (quick && job % RAILS % 3 != 0)
 		return true;
 	trial_init(&t, l, tally, job);
+	by_message = t.m->refuse || t.m->refuse_del;
 	t.n = 1;
-	if (t.m->refuse) {
+	if (by_message) {
 		t.n += t.rail;
 		stride *= RAILS;
 	}
 	for (; more && !t.spoilt; t.n += stride)
-		more = try_once(&t) && (t.m->race || t.m->refuse);
+		more = try_once(&t) && (t.m->race || by_message);
 	trial_done(&t);
 	return !t.spoilt;
 }

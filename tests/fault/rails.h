@@ -21,6 +21,7 @@ struct mishap {
 	void (*end)(struct lab *l, int rail);
 	bool race;	      /* begin() comes between two of the ADD's messages to the kernel */
 	bool refuse;	      /* one message after another is refused */
+	bool refuse_del;      /* the same of DEL */
 	bool detect;	      /* rails ask their gateways, and whether addresses are taken */
 	bool only;	      /* that rail's pool has one address */
 	bool quarantines;     /* and that is in quarantine afterwards, on purpose */
