@@ -87,8 +87,11 @@ static int check_netns(const struct cni_call *c, struct err *e)
 
 	if (c->netns_override || !*c->netns || netns_open(c->netns, &pod, NULL) < 0)
 		return 0;
-	if (netns_current(&own, NULL) < 0)
-		return err_kind(e, ERR_NETNS, -EIO, "get plugin's netns failed");
+	r = netns_current(&own, e);
+	if (r < 0) {
+		err_default_kind(e, ERR_NETNS);
+		return err_wrap(e, r, "get plugin's netns failed");
+	}
 	r = netns_same(own, pod, e);
 	if (r <= 0)
 		return r;
