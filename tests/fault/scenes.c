@@ -244,7 +244,7 @@ const struct scene scenes[] = {
 	 .no_gc = true, /* the VF is in the pod */
 	 .small = true,
 	 .vf = true},
-	{.name = "install", .argv = ARGV("install", "/opt/cni/bin"), .small = true},
+	{.name = "install", .argv = ARGV("install", "/opt/cni/bin")},
 	{.name = "install-replace",
 	 .argv = ARGV("install", "--replace", "/opt/cni/bin"),
 	 .prepare = with_old_plugins},
