@@ -18,6 +18,7 @@ enum { OPS_MAX = 48 };
 struct op {
 	bool add;
 	struct ip_range r;
+	u128 first, last; /* the same, quick to compare */
 };
 
 struct model {
@@ -28,8 +29,10 @@ struct model {
 
 static bool model_has(const struct model *m, const struct ipaddr *a)
 {
+	u128 n = ip_num(a);
+
 	for (size_t i = m->n; i-- > 0;)
-		if (ip_cmp(&m->ops[i].r.first, a) <= 0 && ip_cmp(a, &m->ops[i].r.last) <= 0)
+		if (m->ops[i].first <= n && n <= m->ops[i].last)
 			return m->ops[i].add;
 	return false;
 }
@@ -138,7 +141,7 @@ static void take_range(struct model models[static 2], bool add, struct span text
 	if (fuzz_refused(ip_range_parse(text, six ? 6 : 4, &r, &e), &e) || m->n == OPS_MAX)
 		return;
 	op = &m->ops[m->n++];
-	*op = (struct op){add, r};
+	*op = (struct op){add, r, ip_num(&r.first), ip_num(&r.last)};
 	m->set.family = six ? 6 : 4;
 	if (add)
 		ip_set_add(&m->set, &r);
