@@ -9,6 +9,8 @@
  *	whereabouts	stdin, then the flat file
  *	host-local	addresses: "10.0.0.5" in a line, then its file; "last_reserved_ip.0" too
  *	log, block	a node's log of its blocks; a block's object
+ *	settings	the agent's; install: what an earlier one did
+ *	redact, verify	what leaves the host; what `unirail verify` hears from another
  *
  * What was understood is written and understood again.
  */
@@ -31,6 +33,10 @@ static const struct {
 	{"host-local", state_host_local},
 	{"log", state_log},
 	{"block", state_block},
+	{"settings", state_settings},
+	{"install", state_install},
+	{"redact", state_redact},
+	{"verify", state_verify},
 };
 
 struct span state_part(struct feed *f)

@@ -13,5 +13,7 @@ struct span state_part(struct feed *f);
 state_try state_multus, state_sriov, state_rdma;
 /* state_addresses.c */
 state_try state_whereabouts, state_host_local, state_log, state_block;
+/* state_node.c */
+state_try state_settings, state_install, state_redact, state_verify;
 
 #endif
