@@ -6,7 +6,7 @@
 const struct kube_kind kube_pods = {"", "v1", "pods", "pod", true};
 const struct kube_kind kube_nodes = {"", "v1", "nodes", "node", false};
 const struct kube_kind kube_namespaces = {"", "v1", "namespaces", "namespace", false};
-const struct kube_kind kube_events = {"", "v1", "events", "event", true};
+const struct kube_kind kube_events_kind = {"", "v1", "events", "event", true};
 const struct kube_kind kube_leases = {"coordination.k8s.io", "v1", "leases", "lease", true};
 const struct kube_kind kube_crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
 				    "customresourcedefinition", false};

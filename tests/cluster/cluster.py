@@ -25,6 +25,7 @@ sys.path.append(str(HERE.parent / "netns"))
 from h2_server import Pki  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", HERE.parent.parent / "build" / "unirail"))
+CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "build/obj/release/tests/cluster/client"))
 PREFIX = "unirail-cluster-"
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
 
@@ -211,12 +212,13 @@ class Cluster:
     def through(self, proxy, path, user=None):
         return self.kubeconfig(path, user, {"server": f"https://127.0.0.1:{proxy.port}"})
 
+    def admin_config(self):
+        path = self.folder / "admin.conf"
+        return path if path.exists() else self.kubeconfig(path)
+
     def unirail(self, *args, kubeconfig=None, env=None, timeout=60):
         """The binary, as admin unless told otherwise."""
-        if kubeconfig is None:
-            kubeconfig = self.folder / "admin.conf"
-            if not kubeconfig.exists():
-                self.kubeconfig(kubeconfig)
+        kubeconfig = kubeconfig or self.admin_config()
         return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                               env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **(env or {})})
 
@@ -226,7 +228,7 @@ class Proxy:
 
     def __init__(self, to):
         self.to, self.pairs, self.stalled, self.delay = to, [], False, 0
-        self.connections = 0
+        self.connections, self.cut_after, self.sent = 0, None, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -245,12 +247,15 @@ class Proxy:
             self.connections += 1
             self.pairs.append((a, b))
             for x, y in ((a, b), (b, a)):
-                threading.Thread(target=self.copy, args=(x, y), daemon=True).start()
+                threading.Thread(target=self.copy, args=(x, y, x is a), daemon=True).start()
 
-    def copy(self, a, b):
+    def copy(self, a, b, out):
         try:
             while True:
                 data = a.recv(65536)
+                self.sent += len(data) if out else 0
+                if self.cut_after and self.sent > self.cut_after:
+                    break
                 while self.stalled:
                     time.sleep(0.05)
                 time.sleep(self.delay)
@@ -286,20 +291,55 @@ class Proxy:
             self.cut()
 
 
-class Watch:
-    """`unirail kube get ... --watch`; its lines as they come."""
+class Process:
+    """One that says what it does; its lines as they come."""
 
-    def __init__(self, kubeconfig, *args):
+    def __init__(self, *args, **kw):
         self.lines, self.log = [], []
-        self.p = subprocess.Popen([BINARY, "kube", "get", *map(str, args), "--watch", "--kubeconfig", kubeconfig],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  preexec_fn=die_with_parent)
+        self.p = subprocess.Popen([*map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=die_with_parent, **kw)
         for pipe, into in ((self.p.stdout, self.lines), (self.p.stderr, self.log)):
             threading.Thread(target=self.read, args=(pipe, into), daemon=True).start()
 
     def read(self, pipe, into):
         for line in pipe:
             into.append(line.rstrip("\n"))
+
+    def close(self):
+        self.p.kill()
+        self.p.wait()
+
+
+class Candidate(Process):
+    """Wants the lease 'x' of a namespace."""
+
+    def __init__(self, kubeconfig, ns, name):
+        super().__init__(CLIENT, "lease", ns, "x", name, env={"KUBECONFIG": str(kubeconfig)})
+
+    def names(self):
+        return [x.split()[0] for x in self.lines]
+
+    def at(self, name):
+        """When it last said that: CLOCK_MONOTONIC, ms."""
+        return [int(x.split()[1]) for x in self.lines if x.startswith(name)][-1]
+
+    @staticmethod
+    def now():
+        return time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
+
+    def wait(self, name, seconds=20, times=1):
+        try:
+            wait(lambda: self.names().count(name) >= times, seconds)
+        except AssertionError:
+            raise AssertionError((self.lines, self.log))
+        return self
+
+
+class Watch(Process):
+    """`unirail kube get ... --watch`; its lines as they come."""
+
+    def __init__(self, kubeconfig, *args):
+        super().__init__(BINARY, "kube", "get", *args, "--watch", "--kubeconfig", kubeconfig)
 
     def changes(self):
         """(change, name) without what the server writes of itself."""
@@ -318,7 +358,3 @@ class Watch:
     def memory(self, what="RssAnon"):
         """KiB that are its own, not the program's file; VmHWM: all it ever had."""
         return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{self.p.pid}/status").read_text()).group(1))
-
-    def close(self):
-        self.p.kill()
-        self.p.wait()

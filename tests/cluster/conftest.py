@@ -2,6 +2,7 @@
 """Fixtures. A tier that cannot run fails: there is no skip."""
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -15,6 +16,8 @@ def pytest_sessionstart(session):
     if not clusters.BINARY.exists():
         problems.append(f"{clusters.BINARY} is missing (make, or UNIRAIL=path)")
     problems += [f"{tool} is missing" for tool in ("openssl", "unshare") if not shutil.which(tool)]
+    if not clusters.CLIENT.exists():
+        problems.append(f"{clusters.CLIENT} is missing (make test-cluster builds it)")
     if problems:
         pytest.exit("these tests cannot run: " + "; ".join(problems), 1)
 
@@ -59,4 +62,21 @@ def watch(cluster, closing, proxy, tmp_path):
         path = tmp_path / "watch.conf"
         cluster.through(proxy, path, user)
         return closing(clusters.Watch(path, *args)).synced()
+    return start
+
+
+@pytest.fixture
+def client(cluster):
+    """tests/cluster/client.c, run once, as admin unless told otherwise."""
+    def run(*args, kubeconfig=None, timeout=120):
+        return subprocess.run([clusters.CLIENT, *map(str, args)], capture_output=True, text=True, timeout=timeout,
+                              env={"KUBECONFIG": str(kubeconfig or cluster.admin_config())})
+    return run
+
+
+@pytest.fixture
+def candidate(cluster, closing):
+    """A process that wants to lead."""
+    def start(ns, name, kubeconfig=None):
+        return closing(clusters.Candidate(kubeconfig or cluster.admin_config(), ns, name))
     return start

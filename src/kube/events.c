@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sending: one after another, what can wait its turn. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/events_priv.h"
+#include "kube/time.h"
+
+enum { TRIES_MAX = 3, AGAIN_MS = 10000, SAY_MS = 60000, NAME_MAX_LEN = 230 };
+
+/* The object at the server, of what the filter remembers. */
+struct known {
+	char *ns, *name;
+	int64_t first_ms;
+};
+
+struct pending {
+	struct pending *next;
+	bool fresh;
+	int count, tries;
+	int64_t first_ms, at_ms;
+	char *ns, *name; /* of the event */
+	char *object;	 /* its involvedObject, JSON */
+	bool warning;
+	char *reason, *message;
+};
+
+struct kube_events {
+	struct kube *k;
+	char *component, *host;
+	struct kube_event_filter *filter;
+	struct known known[KUBE_EVENTS_SEEN];
+	struct pending *first, **last;
+	size_t n;
+	struct kube_call *call;
+	struct loop_timer *again;
+	bool said;
+	int64_t said_at;
+};
+
+static void send_first(struct kube_events *s);
+
+struct kube_events *kube_events_new(struct kube *k, const char *component, const char *host)
+{
+	struct kube_events *s = xcalloc(1, sizeof(*s));
+
+	s->k = k;
+	s->component = xstrdup(component);
+	s->host = xstrdup(host ? host : "");
+	s->filter = kube_event_filter_new();
+	s->last = &s->first;
+	return s;
+}
+
+static void drop_first(struct kube_events *s)
+{
+	struct pending *p = s->first;
+
+	s->first = p->next;
+	if (!s->first)
+		s->last = &s->first;
+	s->n--;
+	free(p->ns);
+	free(p->name);
+	free(p->object);
+	free(p->reason);
+	free(p->message);
+	free(p);
+}
+
+void kube_events_free(struct kube_events *s)
+{
+	if (!s)
+		return;
+	kube_cancel(s->call);
+	loop_del_timer(s->again);
+	while (s->first)
+		drop_first(s);
+	for (size_t i = 0; i < KUBE_EVENTS_SEEN; i++) {
+		free(s->known[i].ns);
+		free(s->known[i].name);
+	}
+	kube_event_filter_free(s->filter);
+	free(s->component);
+	free(s->host);
+	free(s);
+}
+
+size_t kube_events_waiting(const struct kube_events *s)
+{
+	return s->n;
+}
+
+/* --- bodies --- */
+
+static char *object_json(const struct kube_event *e)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, KUBE_BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", e->api_version);
+	jo_kstr(&o, "kind", e->kind);
+	if (e->ns && *e->ns)
+		jo_kstr(&o, "namespace", e->ns);
+	jo_kstr(&o, "name", e->name);
+	if (e->uid && *e->uid)
+		jo_kstr(&o, "uid", e->uid);
+	jo_end_obj(&o);
+	return buf_take(&b);
+}
+
+/* At most 1024 bytes, and no character cut in half. */
+static char *message_text(const char *text, bool combined)
+{
+	char *all = xasprintf("%s%s", combined ? "(combined from similar events): " : "", text);
+	size_t n = strlen(all);
+
+	if (n > KUBE_EVENT_MESSAGE_MAX) {
+		n = KUBE_EVENT_MESSAGE_MAX;
+		while (n > 0 && ((unsigned char)all[n] & 0xc0) == 0x80)
+			n--;
+		all[n] = '\0';
+	}
+	return all;
+}
+
+static void put_new(struct kube_events *s, const struct pending *p, struct json_out *o)
+{
+	char first[KUBE_TIME_MAX], last[KUBE_TIME_MAX];
+
+	kube_time_text(p->first_ms, first);
+	kube_time_text(p->at_ms, last);
+	jo_obj(o);
+	jo_kstr(o, "apiVersion", "v1");
+	jo_kstr(o, "kind", "Event");
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "name", p->name);
+	jo_kstr(o, "namespace", p->ns);
+	jo_end_obj(o);
+	jo_kstr(o, "type", p->warning ? "Warning" : "Normal");
+	jo_kstr(o, "reason", p->reason);
+	jo_kstr(o, "message", p->message);
+	jo_kint(o, "count", p->count);
+	jo_kstr(o, "firstTimestamp", first);
+	jo_kstr(o, "lastTimestamp", last);
+	jo_key(o, "source");
+	jo_obj(o);
+	jo_kstr(o, "component", s->component);
+	if (*s->host)
+		jo_kstr(o, "host", s->host);
+	jo_end_obj(o);
+	jo_kstr(o, "reportingComponent", s->component);
+	jo_kstr(o, "reportingInstance", s->host);
+}
+
+static void put_again(const struct pending *p, struct json_out *o)
+{
+	char last[KUBE_TIME_MAX];
+
+	kube_time_text(p->at_ms, last);
+	jo_obj(o);
+	jo_kint(o, "count", p->count);
+	jo_kstr(o, "lastTimestamp", last);
+	jo_kstr(o, "message", p->message);
+	jo_end_obj(o);
+}
+
+static void put_body(struct kube_events *s, const struct pending *p, struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	if (!p->fresh) {
+		put_again(p, &o);
+		return;
+	}
+	put_new(s, p, &o);
+	/* JSON already, and the last member. */
+	buf_printf(b, ",\"involvedObject\":%s}", p->object);
+}
+
+/* --- sending --- */
+
+static void note(struct kube_events *s, const struct err *e)
+{
+	int64_t now = loop_now_ms(kube_loop(s->k));
+
+	if (s->said && now - s->said_at < SAY_MS)
+		return;
+	s->said = true;
+	s->said_at = now;
+	log_warn("kube: an event was not written", LOG_S("error", e->text));
+}
+
+static void on_again(void *arg)
+{
+	struct kube_events *s = arg;
+
+	s->again = NULL;
+	send_first(s);
+}
+
+static void on_sent(void *arg, int status, const struct json *event, const struct err *e)
+{
+	struct kube_events *s = arg;
+	struct pending *p = s->first;
+
+	(void)event;
+	s->call = NULL;
+	/* The server keeps events for an hour. */
+	if (status == 404 && !p->fresh) {
+		p->fresh = true;
+		send_first(s);
+		return;
+	}
+	if (e && status != 409)
+		note(s, e);
+	if (e && e->kind == ERR_AGAIN && status != 409 && ++p->tries < TRIES_MAX) {
+		s->again = loop_add_timer(kube_loop(s->k), AGAIN_MS, on_again, s);
+		return;
+	}
+	drop_first(s);
+	if (s->first)
+		send_first(s);
+}
+
+static void send_first(struct kube_events *s)
+{
+	const struct pending *p = s->first;
+	struct kube_request r = {
+		.verb = p->fresh ? KUBE_CREATE : KUBE_MERGE_PATCH,
+		.on = {.kind = &kube_events_kind, .ns = p->ns, .name = p->name},
+	};
+	auto_buf struct buf body;
+
+	buf_init(&body, KUBE_BODY_MAX);
+	put_body(s, p, &body);
+	r.body = buf_span(&body);
+	s->call = kube_send(s->k, &r, on_sent, s);
+}
+
+/* --- in --- */
+
+/* As others name them: the object's name and the time in nanoseconds; the count keeps two of one
+ * millisecond apart. */
+static void name_event(struct known *k, const struct kube_event *e, int64_t now, unsigned int slot)
+{
+	free(k->ns);
+	free(k->name);
+	k->ns = xstrdup(e->ns && *e->ns ? e->ns : "default");
+	k->name = xasprintf("%.*s.%llx", NAME_MAX_LEN, e->name,
+			    (unsigned long long)now * 1000000 + slot);
+	k->first_ms = now;
+}
+
+void kube_events_add(struct kube_events *s, const struct kube_event *e)
+{
+	struct kube_event_plan plan =
+		kube_event_filter_add(s->filter, e, loop_now_ms(kube_loop(s->k)));
+	struct known *known = &s->known[plan.slot];
+	int64_t now = now_real_ms();
+	struct pending *p;
+
+	if (plan.fate == KUBE_EVENT_DROP)
+		return;
+	if (plan.fate == KUBE_EVENT_NEW)
+		name_event(known, e, now, plan.slot);
+	if (s->n == KUBE_EVENTS_WAITING)
+		return;
+	p = xcalloc(1, sizeof(*p));
+	*p = (struct pending){.fresh = plan.fate == KUBE_EVENT_NEW,
+			      .count = plan.count,
+			      .first_ms = known->first_ms,
+			      .at_ms = now,
+			      .ns = xstrdup(known->ns),
+			      .name = xstrdup(known->name),
+			      .object = object_json(e),
+			      .warning = e->warning,
+			      .reason = xstrdup(e->reason),
+			      .message = message_text(e->message, plan.combined)};
+	*s->last = p;
+	s->last = &p->next;
+	if (s->n++ == 0)
+		send_first(s);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/lease.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/backoff.h"
+#include "kube/time.h"
+
+enum { BODY_MAX = 8 << 10, SAID_MAX = 256 };
+
+struct kube_lease {
+	struct kube *k;
+	struct loop *loop;
+	struct kube_lease_conf c;
+	char *ns, *name, *id;
+	/* as it was last seen */
+	char *holder, *version;
+	int64_t transitions, seen_at;
+	bool known; /* version is worth a write */
+	/* as we have it */
+	bool held;
+	int64_t asked_at;
+	struct kube_call *call;
+	struct loop_timer *retry, *deadline;
+	void (*released)(void *arg);
+	void *released_arg;
+	char said[SAID_MAX];
+};
+
+static void try(struct kube_lease *l);
+
+static void on_retry(void *arg)
+{
+	struct kube_lease *l = arg;
+
+	l->retry = NULL;
+	try(l);
+}
+
+static void try_later(struct kube_lease *l)
+{
+	if (!l->retry)
+		l->retry = loop_add_timer(
+			l->loop, kube_jitter(l->c.retry_ms, l->c.retry_ms * 6 / 5), on_retry, l);
+}
+
+static void note(struct kube_lease *l, const struct err *e)
+{
+	if (strncmp(l->said, e->text, SAID_MAX - 1) == 0)
+		return;
+	str_copy(l->said, sizeof(l->said), e->text);
+	log_warn("kube: lease", LOG_S("error", e->text));
+}
+
+/* --- ours or not --- */
+
+static void on_deadline(void *arg)
+{
+	struct kube_lease *l = arg;
+	struct err e = ERR_INIT;
+
+	l->deadline = NULL;
+	l->held = false;
+	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "lease '%s/%s' could not be renewed for %d ms%s%s",
+		 l->ns, l->name, l->c.renew_ms, l->said[0] ? ": " : "", l->said);
+	l->c.lost(l->c.arg, &e);
+}
+
+static void renewed(struct kube_lease *l)
+{
+	int64_t left = l->asked_at + l->c.renew_ms - loop_now_ms(l->loop);
+
+	/* The answer came so late that it is worth nothing. */
+	if (left <= 0 && !l->held)
+		return;
+	l->said[0] = '\0';
+	loop_del_timer(l->deadline);
+	l->deadline = loop_add_timer(l->loop, left, on_deadline, l);
+	if (l->held)
+		return;
+	l->held = true;
+	l->c.gained(l->c.arg);
+}
+
+static void not_ours(struct kube_lease *l)
+{
+	struct err e = ERR_INIT;
+
+	if (!l->held)
+		return;
+	l->held = false;
+	loop_del_timer(l->deadline);
+	l->deadline = NULL;
+	err_set(&e, -ESTALE, "lease '%s/%s' was taken by '%s'", l->ns, l->name, l->holder);
+	l->c.lost(l->c.arg, &e);
+}
+
+/* --- what the server has --- */
+
+static void replace(char **to, const char *with)
+{
+	char *copy = xstrdup(with ? with : "");
+
+	free(*to);
+	*to = copy;
+}
+
+static void take_lease(struct kube_lease *l, const struct json *lease)
+{
+	const struct json *spec = json_get(lease, "spec");
+	const char *version = json_string(json_get(json_get(lease, "metadata"), "resourceVersion"));
+
+	if (json_int(json_get(spec, "leaseTransitions"), &l->transitions) < 0)
+		l->transitions = 0;
+	if (!l->version || !version || strcmp(l->version, version))
+		l->seen_at = loop_now_ms(l->loop);
+	replace(&l->version, version);
+	replace(&l->holder, json_string(json_get(spec, "holderIdentity")));
+	l->known = version;
+}
+
+/* --- writing --- */
+
+static void put_spec(struct kube_lease *l, struct json_out *o, bool taken)
+{
+	char now[KUBE_TIME_MAX];
+	bool changes = strcmp(l->holder, l->id) != 0;
+
+	kube_micro_time_text(now_real_ms(), now);
+	jo_key(o, "spec");
+	jo_obj(o);
+	jo_kstr(o, "holderIdentity", l->released ? "" : l->id);
+	jo_kint(o, "leaseDurationSeconds", l->released ? 1 : (l->c.lease_ms + 999) / 1000);
+	jo_kstr(o, "renewTime", now);
+	if (changes && !l->released) {
+		jo_kstr(o, "acquireTime", now);
+		jo_kint(o, "leaseTransitions", taken ? l->transitions + 1 : 0);
+	}
+	jo_end_obj(o);
+}
+
+/* A new one (taken false), or the one we know. */
+static void put_lease(struct kube_lease *l, struct buf *b, bool taken)
+{
+	struct json_out o;
+
+	buf_init(b, BODY_MAX);
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	if (!taken) {
+		jo_kstr(&o, "apiVersion", "coordination.k8s.io/v1");
+		jo_kstr(&o, "kind", "Lease");
+	}
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, taken ? "resourceVersion" : "name", taken ? l->version : l->name);
+	jo_end_obj(&o);
+	put_spec(l, &o, taken);
+	jo_end_obj(&o);
+}
+
+static void send(struct kube_lease *l, enum kube_verb verb, struct span body, kube_done_fn fn)
+{
+	const struct kube_request r = {
+		.verb = verb,
+		.on = {.kind = &kube_leases, .ns = l->ns, .name = l->name},
+		.body = body,
+		.timeout_ms = l->c.renew_ms / 2,
+	};
+
+	l->call = kube_send(l->k, &r, fn, l);
+}
+
+static void on_written(void *arg, int status, const struct json *lease, const struct err *e)
+{
+	struct kube_lease *l = arg;
+
+	l->call = NULL;
+	if (!e) {
+		take_lease(l, lease);
+		renewed(l);
+	} else {
+		/* Whoever was faster, or whatever was written: look first. */
+		l->known = false;
+		if (status != 409)
+			note(l, e);
+	}
+	try_later(l);
+}
+
+static void write_lease(struct kube_lease *l, bool exists)
+{
+	auto_buf struct buf body;
+
+	put_lease(l, &body, exists);
+	l->asked_at = loop_now_ms(l->loop);
+	send(l, exists ? KUBE_MERGE_PATCH : KUBE_CREATE, buf_span(&body), on_written);
+}
+
+/* --- reading --- */
+
+static bool is_free(const struct kube_lease *l)
+{
+	return !*l->holder || strcmp(l->holder, l->id) == 0 ||
+	       loop_now_ms(l->loop) - l->seen_at >= l->c.lease_ms;
+}
+
+static void on_read(void *arg, int status, const struct json *lease, const struct err *e)
+{
+	struct kube_lease *l = arg;
+
+	l->call = NULL;
+	if (status == 404) {
+		replace(&l->holder, "");
+		write_lease(l, false);
+		return;
+	}
+	if (e) {
+		note(l, e);
+		try_later(l);
+		return;
+	}
+	take_lease(l, lease);
+	if (is_free(l)) {
+		write_lease(l, true);
+		return;
+	}
+	not_ours(l);
+	try_later(l);
+}
+
+static void try(struct kube_lease *l)
+{
+	/* Its holder knows the version; another looks whether it changes. */
+	if (l->held && l->known)
+		write_lease(l, true);
+	else
+		send(l, KUBE_GET, (struct span){0}, on_read);
+}
+
+/* --- from outside --- */
+
+struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *c)
+{
+	struct kube_lease *l = xcalloc(1, sizeof(*l));
+
+	*l = (struct kube_lease){.k = k,
+				 .loop = kube_loop(k),
+				 .c = *c,
+				 .ns = xstrdup(c->ns),
+				 .name = xstrdup(c->name),
+				 .id = xstrdup(c->id),
+				 .holder = xstrdup("")};
+	if (!l->c.lease_ms)
+		l->c.lease_ms = KUBE_LEASE_MS;
+	if (!l->c.renew_ms)
+		l->c.renew_ms = KUBE_RENEW_MS;
+	if (!l->c.retry_ms)
+		l->c.retry_ms = KUBE_RETRY_MS;
+	l->retry = loop_add_timer(l->loop, 0, on_retry, l);
+	return l;
+}
+
+static void stop(struct kube_lease *l)
+{
+	kube_cancel(l->call);
+	loop_del_timer(l->retry);
+	loop_del_timer(l->deadline);
+	l->call = NULL;
+	l->retry = l->deadline = NULL;
+	l->held = false;
+}
+
+void kube_lease_free(struct kube_lease *l)
+{
+	if (!l)
+		return;
+	stop(l);
+	free(l->ns);
+	free(l->name);
+	free(l->id);
+	free(l->holder);
+	free(l->version);
+	free(l);
+}
+
+bool kube_lease_is_held(const struct kube_lease *l)
+{
+	return l->held;
+}
+
+const char *kube_lease_holder(const struct kube_lease *l)
+{
+	return l->holder;
+}
+
+static void on_released(void *arg, int status, const struct json *lease, const struct err *e)
+{
+	struct kube_lease *l = arg;
+
+	(void)status, (void)lease;
+	l->call = NULL;
+	if (e)
+		note(l, e);
+	l->released(l->released_arg);
+}
+
+static void nothing_to_release(void *arg)
+{
+	struct kube_lease *l = arg;
+
+	l->retry = NULL;
+	l->released(l->released_arg);
+}
+
+void kube_lease_release(struct kube_lease *l, void (*done)(void *arg), void *arg)
+{
+	bool held = l->held && l->known;
+	auto_buf struct buf body;
+
+	stop(l);
+	l->released = done;
+	l->released_arg = arg;
+	put_lease(l, &body, true);
+	if (held)
+		send(l, KUBE_MERGE_PATCH, buf_span(&body), on_released);
+	else
+		l->retry = loop_add_timer(l->loop, 0, nothing_to_release, l);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_PATCH_H
+#define UNIRAIL_KUBE_PATCH_H
+
+/*
+ * A JSON Patch (RFC 6902), the body of KUBE_JSON_PATCH. A "test" that does not hold refuses the
+ * whole patch (422), so it can say what the object must still be:
+ *
+ *	struct kube_patch p;
+ *
+ *	kube_patch_init(&p);
+ *	jo_str(kube_patch_add(&p, "test", "spec", "owner", NULL), "");
+ *	jo_str(kube_patch_add(&p, "replace", "spec", "owner", NULL), "n1");
+ *	request.body = kube_patch_end(&p);
+ *	...
+ *	kube_patch_done(&p);
+ *
+ * A merge patch is plain JSON; with "resourceVersion" in its metadata it is refused (409, -ESTALE)
+ * when the object is no longer that one.
+ */
+
+#include "wire/json.h"
+
+struct kube_patch {
+	struct buf b;
+	struct json_out o;
+	bool open; /* an operation's value is being written */
+};
+
+void kube_patch_init(struct kube_patch *p);
+void kube_patch_done(struct kube_patch *p);
+/* One operation on a path, whose parts are escaped here ("a/b" is one part) and end with NULL; the
+ * caller writes the value next, one, unless op is "remove". */
+struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
+	__attribute__((sentinel));
+struct span kube_patch_end(struct kube_patch *p);
+
+#endif

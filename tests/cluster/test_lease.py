@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who leads: two processes, one Lease, and a leader that is killed, cut off, or leaves."""
+import signal
+
+import cluster as clusters
+
+
+def lease(cluster, ns):
+    return cluster.ok("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/x")["spec"]
+
+
+def test_the_leader_is_killed(cluster, ns, candidate):
+    a = candidate(ns, "a").wait("gained")
+    b = candidate(ns, "b")
+    spec = lease(cluster, ns)
+    assert spec["holderIdentity"] == "a" and spec["leaseDurationSeconds"] == 15 and spec["leaseTransitions"] == 0
+    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > spec["renewTime"], 10)
+    a.p.kill()
+    killed = a.now()
+    b.wait("gained", 30)
+    waited = b.at("gained") - killed
+    assert 10000 < waited < 20000, waited
+    spec = lease(cluster, ns)
+    assert spec["holderIdentity"] == "b" and spec["leaseTransitions"] == 1
+    assert spec["acquireTime"] <= spec["renewTime"]
+
+
+def test_the_leader_leaves(cluster, ns, candidate):
+    a = candidate(ns, "a").wait("gained")
+    b = candidate(ns, "b")
+    clusters.wait(lambda: lease(cluster, ns)["holderIdentity"] == "a")
+    a.p.send_signal(signal.SIGTERM)
+    a.wait("released")
+    b.wait("gained", 10)
+    assert b.at("gained") - a.at("released") < 5000
+    assert "lost" not in a.names()
+
+
+def test_the_leader_is_cut_off(cluster, ns, candidate, proxy, tmp_path):
+    """It stops before another begins, and does not begin again while the other leads."""
+    a = candidate(ns, "a", cluster.through(proxy, tmp_path / "a.conf")).wait("gained")
+    b = candidate(ns, "b")
+    proxy.cut()
+    a.wait("lost", 15)
+    b.wait("gained", 30)
+    assert a.at("lost") < b.at("gained")
+    proxy.mend()
+    clusters.wait(lambda: proxy.connections > 1, 30)
+    assert a.names() == ["gained", "lost"]
+    b.p.send_signal(signal.SIGTERM)
+    b.wait("released")
+    a.wait("gained", 10, times=2)
+
+
+def test_the_api_server_restarts(cluster, ns, candidate):
+    """Faster than 10 s or not: the leader goes on, or stops and takes it again."""
+    a = candidate(ns, "a").wait("gained")
+    cluster.stop_apiserver()
+    cluster.start_apiserver()
+    before = lease(cluster, ns)["renewTime"]
+    clusters.wait(lambda: lease(cluster, ns)["renewTime"] > before, 30)
+    assert a.names()[-1] == "gained"
+    assert lease(cluster, ns)["holderIdentity"] == "a"
+
+
+def test_somebody_takes_it_by_force(cluster, ns, candidate):
+    a = candidate(ns, "a").wait("gained")
+    cluster.ok("PATCH", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/x",
+               {"spec": {"holderIdentity": "force"}}, type="application/merge-patch+json")
+    a.wait("lost", 15)
+
+
+def test_without_permission(cluster, ns, candidate, tmp_path):
+    a = candidate(ns, "a", cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")}))
+    clusters.wait(lambda: any("403 Forbidden" in x for x in a.log))
+    assert a.names() == []

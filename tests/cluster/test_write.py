@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes at a real API server: conflicts, preconditions, patches, too many at once, connections that break."""
+import json
+import re
+
+import pytest
+
+MAPS = "/api/v1/namespaces/{}/configmaps"
+WRITE = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+
+
+@pytest.fixture
+def do(client):
+    def run(*args, **kw):
+        """(status, object or error) of the only answer."""
+        r = client(*args, **kw)
+        assert r.returncode == 0 and r.stdout.count("\n") == 1, (r.stdout, r.stderr)
+        status, text = r.stdout.rstrip("\n").split(" ", 1)
+        return (int(status[:-1]), text) if status.endswith("!") else (int(status), json.loads(text))
+    return run
+
+
+def test_create(cluster, ns, do):
+    status, made = do("create", ns, "a", '{"metadata":{"name":"a"},"data":{"x":"y"}}')
+    assert status == 201 and made["data"] == {"x": "y"}
+    assert cluster.ok("GET", MAPS.format(ns) + "/a") == made
+    assert do("create", ns, "a", '{"metadata":{"name":"a"}}') == (
+        409, f"kube: create configmap '{ns}/a': 409 AlreadyExists: configmaps \"a\" already exists")
+    status, text = do("create", ns, "b", '{"metadata":{"name":"Not Valid"}}')
+    assert status == 422 and f"kube: create configmap '{ns}/b': 422 Invalid: " in text
+    status, text = do("create", "no-such-namespace", "b", '{"metadata":{"name":"b"}}')
+    assert status == 404 and "namespaces \"no-such-namespace\" not found" in text
+    assert do("create", ns, "c", '{"metadata":')[0] == 400
+
+
+def test_merge_patch(cluster, ns, do):
+    was = cluster.config_map(ns, "a", {"x": "1", "y": "2"})
+    version = was["metadata"]["resourceVersion"]
+    with_version = json.dumps({"metadata": {"resourceVersion": version}, "data": {"x": "3", "y": None}})
+    status, now = do("merge", ns, "a", with_version)
+    assert status == 200 and now["data"] == {"x": "3"}
+    status, text = do("merge", ns, "a", with_version)
+    assert status == 409 and f"kube: patch configmap '{ns}/a': 409 Conflict: " in text
+    assert do("merge", ns, "b", "{}")[0] == 404
+
+
+def test_json_patch(cluster, ns, do):
+    """A test that does not hold refuses all of it."""
+    cluster.config_map(ns, "a", {"owner": "", "x": "1"})
+    take = json.dumps([{"op": "test", "path": "/data/owner", "value": ""},
+                       {"op": "replace", "path": "/data/owner", "value": "n1"}, {"op": "remove", "path": "/data/x"}])
+    assert do("patch", ns, "a", take)[1]["data"] == {"owner": "n1"}
+    assert do("patch", ns, "a", take)[0] == 422
+    assert cluster.ok("GET", MAPS.format(ns) + "/a")["data"] == {"owner": "n1"}
+
+
+def test_replace(cluster, ns, do):
+    was = cluster.config_map(ns, "a", {"x": "1"})
+    was["data"] = {"x": "2"}
+    assert do("replace", ns, "a", json.dumps(was))[0] == 200
+    assert do("replace", ns, "a", json.dumps(was))[0] == 409
+
+
+def test_status_of_a_pod(cluster, ns, do):
+    cluster.ok("POST", f"/api/v1/namespaces/{ns}/pods", {
+        "metadata": {"name": "p"}, "spec": {"automountServiceAccountToken": False,
+                                            "containers": [{"name": "c", "image": "i"}]}})
+    status, pod = do("status", ns, "p", '{"status":{"message":"here"},"spec":{"nodeName":"n1"}}')
+    assert status == 200 and pod["status"]["message"] == "here" and "nodeName" not in pod["spec"]
+
+
+def test_delete_only_if(cluster, ns, do):
+    was = cluster.config_map(ns, "a")["metadata"]
+    status, text = do("delete", ns, "a", "another", "-")
+    assert status == 409 and f"kube: delete configmap '{ns}/a': 409 Conflict: " in text
+    assert do("delete", ns, "a", was["uid"], "1")[0] == 409
+    assert do("delete", ns, "a", was["uid"], was["resourceVersion"])[0] == 200
+    assert do("delete", ns, "a", "-", "-")[0] == 404
+    cluster.config_map(ns, "a")
+    assert do("delete", ns, "a", "-", "-")[0] == 200
+
+
+def test_many_at_once(cluster, ns, client, proxy, tmp_path):
+    """More than the server takes on one connection at a time: they wait their turn on it."""
+    path = cluster.through(proxy, tmp_path / "config")
+    r = client("many", ns, 600, kubeconfig=path)
+    assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 600
+    assert proxy.connections == 1
+
+
+def test_429(cluster, ns, client, tmp_path):
+    """A server that takes one change at a time and refuses the others: all are done in the end."""
+    token = cluster.account(ns, "writer", WRITE)
+    path = cluster.kubeconfig(tmp_path / "config", {"token": token})
+    cluster.stop_apiserver()
+    cluster.start_apiserver("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1")
+    try:
+        r = client("many", ns, 60, kubeconfig=path)
+        assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 60, r.stdout
+        metrics = cluster.request("GET", "/metrics", raw=True)[1].decode()
+        refused = re.findall(r'apiserver_dropped_requests_total\{request_kind="mutating"\} (\d+)', metrics)
+        assert refused and int(refused[0]) > 0
+    finally:
+        cluster.stop_apiserver()
+        cluster.start_apiserver()
+
+
+def test_a_write_whose_connection_broke(cluster, ns, do, proxy, tmp_path):
+    """Nobody knows whether it was done, so it is not tried again."""
+    path = cluster.through(proxy, tmp_path / "config")
+    proxy.cut_after = 30000
+    status, text = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 100000}}),
+                      kubeconfig=path)
+    assert status == 0
+    assert text.endswith("the server closed the connection: whether the server has done it is not known")
+    assert proxy.connections == 1

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which events are sent, and patches. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kube/events.h"
+#include "kube/patch.h"
+
+static struct kube_event event(const char *name, const char *reason, const char *message)
+{
+	return (struct kube_event){.kind = "Pod",
+				   .ns = "ns",
+				   .name = name,
+				   .uid = "u",
+				   .reason = reason,
+				   .message = message};
+}
+
+static struct kube_event_plan add(struct kube_event_filter *f, const char *name,
+				  const char *message, int64_t now)
+{
+	struct kube_event e = event(name, "Failed", message);
+
+	return kube_event_filter_add(f, &e, now);
+}
+
+static void test_the_same_again_is_counted(void **state)
+{
+	struct kube_event_filter *f = kube_event_filter_new();
+	struct kube_event_plan a = add(f, "a", "x", 0), b = add(f, "a", "x", 5), c;
+
+	(void)state;
+	assert_int_equal(a.fate, KUBE_EVENT_NEW);
+	assert_int_equal(b.fate, KUBE_EVENT_AGAIN);
+	assert_int_equal(a.slot, b.slot);
+	assert_int_equal(b.count, 2);
+	c = add(f, "b", "x", 5);
+	assert_int_equal(c.fate, KUBE_EVENT_NEW);
+	assert_int_not_equal(c.slot, a.slot);
+	assert_int_equal(add(f, "a", "y", 5).fate, KUBE_EVENT_NEW);
+	kube_event_filter_free(f);
+}
+
+static void test_many_messages_become_one(void **state)
+{
+	struct kube_event_filter *f = kube_event_filter_new();
+	struct kube_event_plan p = {0};
+	char text[16];
+
+	(void)state;
+	for (int i = 0; i < 12; i++) {
+		snprintf(text, sizeof(text), "m%d", i);
+		p = add(f, "a", text, i);
+		assert_int_equal(p.combined, i >= 10);
+		assert_int_equal(p.fate, i > 10 ? KUBE_EVENT_AGAIN : KUBE_EVENT_NEW);
+	}
+	assert_int_equal(p.count, 2);
+	/* One of the ten counts up as itself; after ten minutes all begins anew. */
+	assert_false(add(f, "a", "m3", 20).combined);
+	assert_false(add(f, "a", "m99", 600020).combined);
+	kube_event_filter_free(f);
+}
+
+static void test_a_loop_is_slowed_down(void **state)
+{
+	struct kube_event_filter *f = kube_event_filter_new();
+	int sent = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		sent += add(f, "a", "x", i).fate != KUBE_EVENT_DROP;
+	assert_int_equal(sent, 25);
+	/* Of another object it says nothing. */
+	assert_int_equal(add(f, "b", "x", 100).fate, KUBE_EVENT_NEW);
+	/* One each five minutes; what was not sent is counted all the same. */
+	assert_int_equal(add(f, "a", "x", 299999).fate, KUBE_EVENT_DROP);
+	assert_int_equal(add(f, "a", "x", 300000).fate, KUBE_EVENT_AGAIN);
+	assert_int_equal(add(f, "a", "x", 300001).fate, KUBE_EVENT_DROP);
+	assert_int_equal(add(f, "a", "x", 600000).count, 104);
+	/* New, but too much: it is new still when there is room again. */
+	assert_int_equal(add(f, "a", "y", 600001).fate, KUBE_EVENT_DROP);
+	assert_int_equal(add(f, "a", "y", 900000).fate, KUBE_EVENT_NEW);
+	kube_event_filter_free(f);
+}
+
+static void test_the_oldest_is_forgotten(void **state)
+{
+	struct kube_event_filter *f = kube_event_filter_new();
+	char name[16];
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		assert_int_equal(add(f, name, "x", i).fate, KUBE_EVENT_NEW);
+	}
+	assert_int_equal(add(f, "p299", "x", 300).fate, KUBE_EVENT_AGAIN);
+	assert_int_equal(add(f, "p0", "x", 300).fate, KUBE_EVENT_NEW);
+	kube_event_filter_free(f);
+}
+
+static void test_json_patch(void **state)
+{
+	struct kube_patch p;
+
+	(void)state;
+	kube_patch_init(&p);
+	jo_str(kube_patch_add(&p, "test", "spec", "owner", NULL), "n1");
+	jo_int(kube_patch_add(&p, "add", "metadata", "annotations", "a/b~c", NULL), 3);
+	kube_patch_add(&p, "remove", "spec", "x", NULL);
+	assert_string_equal(kube_patch_end(&p).p,
+			    "[{\"op\":\"test\",\"path\":\"/spec/owner\",\"value\":\"n1\"},"
+			    "{\"op\":\"add\",\"path\":\"/metadata/annotations/a~1b~0c\","
+			    "\"value\":3},{\"op\":\"remove\",\"path\":\"/spec/x\"}]");
+	kube_patch_done(&p);
+	kube_patch_init(&p);
+	assert_string_equal(kube_patch_end(&p).p, "[]");
+	kube_patch_done(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_same_again_is_counted),
+		cmocka_unit_test(test_many_messages_become_one),
+		cmocka_unit_test(test_a_loop_is_slowed_down),
+		cmocka_unit_test(test_the_oldest_is_forgotten),
+		cmocka_unit_test(test_json_patch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
