@@ -21,6 +21,7 @@ CNI(vlan)
 CNI(host_device)
 CNI(sriov)
 CNI(ipoib)
+CNI(ib_sriov)
 CNI(coordinator)
 CNI(all_in_one)
 CNI(host_local)
@@ -51,6 +52,8 @@ const struct applet applets[] = {
 	{"vlan", "give a pod a VLAN interface on a rail's NIC", run_vlan, PLUGIN, NULL, NULL},
 	{"host-device", "move a NIC of the node into a pod", run_host_device, PLUGIN, NULL, NULL},
 	{"sriov", "move a virtual function of a NIC into a pod", run_sriov, PLUGIN, NULL, NULL},
+	{"ib-sriov", "move a virtual function of an InfiniBand HCA into a pod", run_ib_sriov,
+	 PLUGIN, NULL, NULL},
 	{"ipoib", "give a pod an IPoIB interface on a rail's HCA", run_ipoib, PLUGIN, NULL, NULL},
 	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
 	 run_coordinator, PLUGIN, NULL, NULL},

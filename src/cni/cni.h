@@ -42,6 +42,10 @@ struct cni_call {
 
 /* GC: is (container, interface) among the valid ones? ifname NULL: any interface of it. */
 bool cni_is_valid(const struct cni_call *c, const char *container_id, const char *ifname);
+/* GC: whether a file that another program named "<container id>-<interface>" is of an attachment that
+ * is not valid; a name that does not begin with 64 hex digits, as containerd and CRI-O make them, tells
+ * nothing. */
+bool cni_file_is_stale(const struct cni_call *c, const char *name);
 
 /* What an ADD leaves in *out is printed; nothing is printed when it is left empty and the plugin
  * says prints_prev (then prevResult goes out unchanged). */
@@ -106,6 +110,6 @@ int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 
 extern const struct cni_plugin cni_macvlan, cni_coordinator, cni_host_local, cni_static,
 	cni_spiderpool, cni_all_in_one, cni_tuning, cni_sbr, cni_loopback, cni_ifacer, cni_ipvlan,
-	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib;
+	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov;
 
 #endif

@@ -248,6 +248,18 @@ int cni_conf_valid(struct cni_call *c, struct err *e)
 	return 0;
 }
 
+bool cni_file_is_stale(const struct cni_call *c, const char *name)
+{
+	enum { ID_HEX = 64 };
+	char id[ID_HEX + 1];
+
+	if (strspn(name, "0123456789abcdef") != ID_HEX || name[ID_HEX] != '-' || !name[ID_HEX + 1])
+		return false;
+	memcpy(id, name, ID_HEX);
+	id[ID_HEX] = '\0';
+	return !cni_is_valid(c, id, name + ID_HEX + 1);
+}
+
 bool cni_is_valid(const struct cni_call *c, const char *container_id, const char *ifname)
 {
 	for (size_t i = 0; i < c->n_valid; i++)

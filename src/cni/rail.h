@@ -4,13 +4,14 @@
 
 /*
  * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, ipoib), or a
- * device of the node moved into the pod (host-device, sriov). A kind is a row of functions; the
+ * device of the node moved into the pod (host-device, sriov, ib-sriov). A kind is a row of functions; the
  * steps that all rails go through (cni/attach.h) call them. Another kind is a file with its row, its
  * name in the table of rail_kind.c and its part of struct rail_conf.
  */
 
 #include "cni/cni.h"
 #include "cni/host_device.h"
+#include "cni/ib_sriov.h"
 #include "cni/ipoib.h"
 #include "cni/ipvlan.h"
 #include "cni/macvlan.h"
@@ -33,6 +34,7 @@ struct rail_conf {
 		struct ipvlan_conf ipvlan;
 		struct vlan_conf vlan;
 		struct ipoib_conf ipoib;
+		struct ib_sriov_conf ib_sriov;
 		struct host_device_conf host_device;
 		struct sriov_conf sriov;
 	};
@@ -104,7 +106,7 @@ struct rail_kind {
 };
 
 extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind,
-	ipoib_kind;
+	ipoib_kind, ib_sriov_kind;
 
 /* By the plugin's name; NULL: none of ours. */
 const struct rail_kind *rail_kind_find(const char *type);

@@ -4,8 +4,9 @@
 #include "base/cleanup.h"
 #include "cni/rail.h"
 
-static const struct rail_kind *const kinds[] = {&macvlan_kind, &ipvlan_kind, &vlan_kind,
-						&host_device_kind, &sriov_kind, &ipoib_kind};
+static const struct rail_kind *const kinds[] = {&macvlan_kind,	   &ipvlan_kind, &vlan_kind,
+						&host_device_kind, &sriov_kind,	 &ipoib_kind,
+						&ib_sriov_kind};
 
 const struct rail_kind *rail_kind_find(const char *type)
 {

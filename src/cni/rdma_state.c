@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "cni/rdma_plugin.h"
 
-enum { STATE_MAX = 64 << 10, STATE_MODE = 0600, STATE_DIR_MODE = 0700, ID_HEX = 64 };
+enum { STATE_MAX = 64 << 10, STATE_MODE = 0600, STATE_DIR_MODE = 0700 };
 
 struct raw {
 	const char *version, *device, *home, *in_pod, *network, *container, *ifname, *netns;
@@ -111,18 +111,6 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 	return err_wrap(e, code, "save the state of RDMA device '%s'", s->home);
 }
 
-/* "<64 hex digits>-<interface>": what containerd and CRI-O make. */
-static bool is_stale_name(const struct cni_call *c, const char *rest)
-{
-	char id[ID_HEX + 1];
-
-	if (strspn(rest, "0123456789abcdef") != ID_HEX || rest[ID_HEX] != '-' || !rest[ID_HEX + 1])
-		return false;
-	memcpy(id, rest, ID_HEX);
-	id[ID_HEX] = '\0';
-	return !cni_is_valid(c, id, rest + ID_HEX + 1);
-}
-
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s)
 {
 	size_t n = strlen(c->name);
@@ -130,5 +118,6 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 	if (s->network[0])
 		return strcmp(s->network, c->name) == 0 &&
 		       !cni_is_valid(c, s->container, s->ifname);
-	return strncmp(name, c->name, n) == 0 && name[n] == '-' && is_stale_name(c, name + n + 1);
+	return strncmp(name, c->name, n) == 0 && name[n] == '-' &&
+	       cni_file_is_stale(c, name + n + 1);
 }

@@ -61,7 +61,8 @@ static void refused(const struct rail_kind *k, const char *text, enum err_kind k
 
 static void test_table_of_kinds(void **state)
 {
-	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "host-device", "sriov", "ipoib"};
+	static const char *const types[] = {"macvlan", "ipvlan", "vlan",    "host-device",
+					    "sriov",   "ipoib",	 "ib-sriov"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ib-sriov: netconfs, GUIDs, the original's cache file both ways. */
+#include "host_lab.h"
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/attach.h"
+#include "cni/vf_plan.h"
+
+#define VF "0000:3d:00.2"
+
+static struct json_doc *doc;
+
+static int read_text(const char *more, struct rail_conf *c)
+{
+	auto_free char *text = xasprintf("{'deviceID':'" VF "'%s%s}", *more ? "," : "", more);
+
+	for (char *p = text; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	json_cleanup(&doc);
+	err_clear(&e);
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s", e.text);
+	*c = (struct rail_conf){0};
+	return ib_sriov_kind.read(&(struct rail_source){.doc = doc, .conf = json_root(doc)}, c, &e);
+}
+
+static struct ib_sriov_conf conf(const char *more)
+{
+	struct rail_conf c;
+
+	if (read_text(more, &c) < 0)
+		fail_msg("%s", e.text);
+	return c.ib_sriov;
+}
+
+static void refused(const char *more, enum err_kind kind, const char *part)
+{
+	struct rail_conf c;
+
+	assert_true(read_text(more, &c) < 0);
+	if (!strstr(e.text, part))
+		fail_msg("'%s' is not in '%s'", part, e.text);
+	assert_int_equal(e.kind, kind);
+}
+
+static void sources_of_guids(void **state)
+{
+	(void)state;
+	assert_true(conf("").guid == 0);
+	assert_true(conf("'runtimeConfig':{'infinibandGUID':'02:00:00:00:00:00:00:01'},"
+			 "'args':{'cni':{'guid':'02:00:00:00:00:00:00:02'}}")
+			    .guid == 0x0200000000000001);
+	assert_true(conf("'args':{'cni':{'guid':'0C:42:A1:03:00:16:05:1C'}}").guid ==
+		    0x0c42a1030016051c);
+	/* The original cannot read a bool among them. */
+	assert_true(conf("'args':{'cni':{'debug':true,'guid':'02:00:00:00:00:00:00:02'}}").guid ==
+		    0x0200000000000002);
+}
+
+static void bad_conf(void **state)
+{
+	struct rail_conf c;
+
+	(void)state;
+	refused("'args':{'cni':{'guid':'00:00:00:00:00:00:00:00'}}", ERR_CONF,
+		"invalid guid 00:00:00:00:00:00:00:00 (conf.args.cni.guid wants one");
+	refused("'runtimeConfig':{'infinibandGUID':'ff:ff:ff:ff:ff:ff:ff:ff'}", ERR_CONF,
+		"invalid guid ff:ff:ff:ff:ff:ff:ff:ff (conf.runtimeConfig.infinibandGUID");
+	refused("'args':{'cni':{'guid':'02:00'}}", ERR_CONF, "invalid guid 02:00");
+	refused("'link_state':'up'", ERR_CONF, "invalid link_state value: up");
+	refused("'ipam':{'type':'dhcp'}", ERR_UNSUPPORTED, "ipam type dhcp is not supported");
+	refused("'guidPool':'02:00:00:00:00:00:00:01'", ERR_CONF, "conf.guidPool is");
+	refused("'pkey':1000", ERR_CONF, "conf.pkey");
+	refused("'ibKubernetesEnabled':true", ERR_AGAIN, "is not \"configured\"");
+	refused("'ibKubernetesEnabled':true,'args':{'cni':{'mellanox.infiniband.app':'configured'}}",
+		ERR_CONF, "GUID must be provided by ib-kubernetes");
+	assert_true(conf("'ibKubernetesEnabled':true,'args':{'cni':{'mellanox.infiniband.app':"
+			 "'configured','guid':'02:00:00:00:00:00:00:02'}}")
+			    .guid != 0);
+	/* What DEL can still use. */
+	assert_true(read_text("'link_state':'up'", &c) < 0);
+	assert_string_equal(c.ib_sriov.device_id, VF);
+}
+
+static void pools(void **state)
+{
+	struct ib_guid_pool p;
+	uint64_t guid;
+
+	(void)state;
+	OK(ib_guid_pool_parse("02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", &p, &e));
+	OK(ib_guid_from_pool(&p, 255, &guid, &e));
+	assert_true(guid == 0x02000000000001ff);
+	assert_int_equal(ib_guid_from_pool(&p, 256, &guid, &e), -ERANGE);
+	assert_string_equal(e.text,
+			    "conf.guidPool has 256 GUIDs, and this is VF 256 of the node (counting "
+			    "those that its HCAs could have, from 0): make it larger");
+	assert_true(ib_guid_pool_parse("", &p, &e) < 0);
+	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:00-", &p, &e) < 0);
+	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:01-02:00:00:00:00:00:01:00", &p, &e) <
+		    0);
+}
+
+/* The bytes must never change: a subnet manager may know them. */
+static void derived(void **state)
+{
+	uint64_t a = ib_guid_derive("00:02:c9:03:c2:ec:49:11", 0);
+	uint64_t b = ib_guid_derive("00:02:c9:03:c2:ec:49:11", 1);
+	char text[VF_GUID_TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(vf_guid_str(a, text), "b6:5b:ba:d8:8c:57:f3:30");
+	assert_true(a != b);
+	assert_int_equal(a >> 56 & 3, 2);
+	assert_int_equal(b >> 56 & 3, 2);
+	assert_true(ib_guid_valid(a));
+	assert_false(ib_guid_valid(0));
+	assert_false(ib_guid_valid(UINT64_MAX));
+}
+
+static void of_links(void **state)
+{
+	struct mac ib = kern_mac("80:00:00:81:fe:80:00:00:00:00:00:00:00:02:c9:03:c2:ec:49:11");
+	struct mac eth = kern_mac("02:00:00:00:00:01");
+
+	(void)state;
+	assert_true(ib_guid_of_link(&ib) == 0x0002c903c2ec4911);
+	assert_true(ib_guid_of_link(&eth) == 0);
+}
+
+static void places(void **state)
+{
+	struct host_lab h;
+	uint64_t n = 0;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	OK(ib_guid_place(&h.root, "0000:3d:00.0", 3, &n, &e));
+	assert_int_equal(n, 3);
+	OK(ib_guid_place(&h.root, "0000:3d:00.1", 3, &n, &e));
+	assert_int_equal(n, 16 + 3);
+	assert_true(ib_guid_place(&h.root, "0000:ff:00.0", 3, &n, &e) < 0);
+	host_remove(&h);
+}
+
+/* --- the cache file --- */
+
+#define LEGACY                                                                                     \
+	"{\"ContIFNames\":\"net1\",\"HostIFGUID\":\"00:02:c9:03:c2:ec:49:11\","                    \
+	"\"HostIFNames\":\"ib2\",\"Master\":\"ib0\",\"RdmaNetState\":{\"version\":\"1.0\","        \
+	"\"deviceID\":\"" VF "\",\"sandboxRdmaDevName\":\"mlx5_2\",\"containerRdmaDevName\":"      \
+	"\"mlx5_2\"},\"VFID\":3,\"args\":{\"cni\":{\"guid\":\"02:00:00:00:00:00:00:02\"}},"        \
+	"\"cniVersion\":\"0.3.1\",\"deviceID\":\"" VF "\",\"ipam\":{\"type\":\"static\"},"         \
+	"\"link_state\":\"enable\",\"name\":\"rail0\",\"pkey\":\"0x8001\",\"rdmaIsolation\":true," \
+	"\"runtimeConfig\":{},\"type\":\"ib-sriov\""
+
+static int parse(const char *text, struct vf_record *r)
+{
+	return ib_sriov_store.parse(span_of(text), r, &e);
+}
+
+static void of_the_original(void **state)
+{
+	auto_vf_record struct vf_record r = {0};
+
+	(void)state;
+	OK(parse(LEGACY "}", &r));
+	assert_string_equal(r.device, VF);
+	assert_string_equal(r.name, "ib2");
+	assert_string_equal(r.pf, "ib0");
+	assert_string_equal(r.rdma, "mlx5_2");
+	assert_string_equal(r.network, "rail0");
+	assert_int_equal(r.was.vf, 3);
+	assert_true(r.was.has_guid);
+	assert_true(r.was.port_guid == 0x0002c903c2ec4911);
+	assert_int_equal(r.asked, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
+	assert_false(r.ours);
+}
+
+static void of_ours(void **state)
+{
+	struct ib_sriov_conf c = conf("'args':{'cni':{'guid':'02:00:00:00:00:00:00:02'}},'pkey':"
+				      "'0x8001','link_state':'enable','rdmaIsolation':true");
+	const struct ib_netconf n = {.c = &c,
+				     .version = "0.3.1",
+				     .ipam_type = "static",
+				     .host_guid = 0x0002c903c2ec4911,
+				     .sets_guid = true};
+	auto_vf_record struct vf_record r = {0}, back = {0};
+	auto_buf struct buf b;
+
+	(void)state;
+	OK(parse(LEGACY "}", &r));
+	r.ours = true;
+	r.container = xstrdup("c1");
+	r.netns = xstrdup("/ns");
+	r.was.node_guid = 0;
+	r.was.port_guid = 0;
+	r.up = true;
+	buf_init(&b, 1 << 16);
+	ib_record_print(&r, &n, &b);
+	assert_string_equal(buf_span(&b).p, LEGACY
+			    ",\"unirail\":{\"altnames\":[],\"container\":\"c1\",\"dpdk\":false,"
+			    "\"ifname\":\"net1\",\"netns\":\"/ns\",\"nodeGUID\":\"00:00:00:00:00:"
+			    "00:00:00\",\"portGUID\":\"00:00:00:00:00:00:00:00\",\"rdma\":"
+			    "\"mlx5_2\",\"spoofchk\":0,\"trust\":0,\"up\":true}}");
+	OK(parse(buf_span(&b).p, &back));
+	assert_true(back.ours);
+	assert_true(back.was.has_guid && back.was.port_guid == 0);
+	assert_string_equal(back.container, "c1");
+	assert_true(back.up);
+}
+
+static void of_nobody(void **state)
+{
+	static const char *const bad[] = {"",
+					  "[]",
+					  "{}",
+					  "{\"deviceID\":\"x\"}",
+					  "{\"deviceID\":\"" VF "\",\"HostIFGUID\":\"x\"}",
+					  "{\"deviceID\":\"" VF "\",\"HostIFNames\":\"a/b\"}"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct vf_record r = {0};
+
+		if (parse(bad[i], &r) >= 0)
+			fail_msg("taken: %s", bad[i]);
+		vf_record_done(&r);
+	}
+}
+
+static int free_doc(void **state)
+{
+	(void)state;
+	json_cleanup(&doc);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sources_of_guids),
+		cmocka_unit_test(bad_conf),
+		cmocka_unit_test(pools),
+		cmocka_unit_test(derived),
+		cmocka_unit_test(of_links),
+		cmocka_unit_test(places),
+		cmocka_unit_test(of_the_original),
+		cmocka_unit_test(of_ours),
+		cmocka_unit_test(of_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, free_doc);
+}

@@ -1,0 +1,173 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# ib-sriov: virtual functions of an HCA into two pods and back, with GUIDs, traffic, and whatever happened in between.
+# shellcheck source=tests/vm/lib.sh
+. /tests/lib.sh
+
+state_dir=/var/lib/cni/ib-sriov
+rdma system set netns exclusive
+hcas_on
+pf=$(for path in /sys/bus/pci/drivers/fakeib/0000:*; do echo "${path##*/}"; done | head -n 1)
+pf_nic=$(ls "/sys/bus/pci/devices/$pf/net")
+ip link set "$pf_nic" up
+echo 2 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
+vf=$(basename "$(readlink -f "/sys/bus/pci/devices/$pf/virtfn0")")
+vf2=$(basename "$(readlink -f "/sys/bus/pci/devices/$pf/virtfn1")")
+there() {
+	[ -n "$(ls "/sys/bus/pci/devices/$vf/net" 2>/dev/null)" ] && [ -n "$(ls "/sys/bus/pci/devices/$vf2/net" 2>/dev/null)" ]
+}
+until_true there
+nic=$(ls "/sys/bus/pci/devices/$vf/net")
+dev=$(ls "/sys/bus/pci/devices/$vf/infiniband")
+echo "PF $pf $pf_nic, VFs $vf $vf2, $nic $dev"
+all=$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')
+
+on_pf() {
+	ip -d link show "$pf_nic" | sed -n "s/.*vf $1 .*PORT_GUID \([0-9a-f:]*\),.*/\1/p"
+}
+state_of() {
+	ip -d link show "$pf_nic" | sed -n "s/.*vf $1 .*link-state \([a-z]*\),.*/\1/p"
+}
+
+# conf VF ADDRESS JSON
+conf() {
+	jq -nc --arg vf "$1" --arg address "$2" --argjson more "$3" '{cniVersion: "1.0.0", name: "ib", type: "ib-sriov",
+		deviceID: $vf, ipam: {type: "static", addresses: [{address: $address}]}} + $more'
+}
+
+# is_over GUID: everything is on the node, under its name
+is_over() {
+	same "RDMA devices on the node" "$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')" "$all"
+	same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"
+	same "RDMA device of the VF" "$(ls "/sys/bus/pci/devices/$vf/infiniband")" "$dev"
+	same "its GUID" "$(on_pf 0)" "$1"
+	same "its link state" "$(state_of 0)" auto
+	same "its alias" "$(ip -j link show "$nic" | jq -r '.[0].ifalias // ""')" ""
+	same "records" "$(ls $state_dir)" ""
+}
+none=ff:ff:ff:ff:ff:ff:ff:ff
+pings() {
+	ip netns exec "$1" ping -c 1 -W 1 "$2" >/dev/null
+}
+ip netns add pod
+ip netns add other
+
+echo "--- GUIDs given, isolation, traffic"
+mine=$(conf "$vf" 172.16.1.20/24 '{"rdmaIsolation": true, "link_state": "enable", "pkey": "0x8001",
+	"runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:00:01"}}')
+theirs=$(conf "$vf2" 172.16.1.21/24 '{"args": {"cni": {"guid": "02:00:00:00:00:00:00:02"}}}')
+add ib-sriov other net1 "$theirs"
+add ib-sriov pod net1 "$mine"
+echo "$result"
+cat $state_dir/*pod*
+same "GUID on the PF" "$(on_pf 0)" 02:00:00:00:00:00:00:01
+same "link state" "$(state_of 0)" enable
+link pod net1 .address | grep -q '02:00:00:00:00:00:00:01$' || fail "the link has another GUID"
+same "RDMA devices of the pod" "$(ip netns exec pod rdma -j dev | jq -r '[.[].ifname] | join(" ")')" "$dev"
+same "RDMA devices of the other" "$(ip netns exec other rdma -j dev | jq -r '[.[].ifname] | join(" ")')" ""
+same "result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
+until_true pings pod 172.16.1.21
+until_true pings other 172.16.1.20
+check ib-sriov pod net1 "$mine"
+cni ADD ib-sriov other net2 "$mine" | grep -q "already allocated.*'team/pod'" || fail "not told who has the VF"
+delete ib-sriov other net1 "$theirs"
+delete ib-sriov pod net1 "$mine"
+is_over $none
+delete ib-sriov pod net1 "$mine"
+same "links of the pod" "$(links pod)" lo
+
+echo "--- no GUID: derived, the same each time, and from a pool"
+plain=$(conf "$vf" 172.16.1.20/24 '{}')
+add ib-sriov pod net1 "$plain"
+first=$(on_pf 0)
+delete ib-sriov pod net1 "$plain"
+is_over $none
+add ib-sriov pod net1 "$plain"
+same "the GUID" "$(on_pf 0)" "$first"
+delete ib-sriov pod net1 "$plain"
+pool=$(conf "$vf" 172.16.1.20/24 '{"guidPool": "02:00:00:00:00:00:0a:00-02:00:00:00:00:00:0a:0f"}')
+add ib-sriov pod net1 "$pool"
+same "the GUID" "$(on_pf 0)" 02:00:00:00:00:00:0a:00
+delete ib-sriov pod net1 "$pool"
+is_over $none
+
+echo "--- the namespace goes first"
+add ib-sriov pod net1 "$mine"
+ip netns exec pod rdma dev set "$dev" name inside
+ip netns del pod
+delete ib-sriov pod net1 "$mine"
+is_over $none
+ip netns add pod
+
+echo "--- the runtime does not know the namespace any more"
+add ib-sriov pod net1 "$mine"
+printf '%s' "$mine" | env CNI_COMMAND=DEL CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS="" CNI_IFNAME=net1 CNI_PATH=/plugins \
+	/plugins/ib-sriov || fail "DEL without a namespace"
+is_over $none
+same "links of the pod" "$(links pod)" lo
+
+echo "--- no record; a record of the original"
+add ib-sriov pod net1 "$mine"
+cp $state_dir/vm-pod-0123456789ab-net1 /tmp/record
+rm $state_dir/*
+delete ib-sriov pod net1 "$mine"
+same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"
+same "RDMA device of the VF" "$(ls "/sys/bus/pci/devices/$vf/infiniband")" "$dev"
+jq -c 'del(.unirail)' /tmp/record >$state_dir/vm-pod-0123456789ab-net1
+delete ib-sriov pod net1 "$mine"
+is_over $none
+
+echo "--- a failed ADD takes everything back"
+! cni ADD ib-sriov pod net1 "$(echo "$mine" | jq -c '.ipam.addresses[0].address = "172.16.1.20/24" | .ipam.routes = [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]')" ||
+	fail "an unreachable gateway was taken"
+is_over $none
+same "links of the pod" "$(links pod)" lo
+
+echo "--- killed on the way, then ADD by another, DEL and GC"
+printf '%s' "$mine" >/tmp/conf
+for _ in 1 2; do
+	env CNI_COMMAND=ADD CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS=/run/netns/pod CNI_IFNAME=net1 \
+		CNI_PATH=/plugins /plugins/ib-sriov </tmp/conf >/dev/null &
+	while [ ! -e $state_dir/vm-pod-0123456789ab-net1 ]; do :; done
+	kill -9 $!
+	wait $! || true
+	echo "killed: GUID $(on_pf 0), node $(rdma -j dev | jq -c '[.[].ifname]'), pod $(links pod)"
+	delete ib-sriov pod net1 "$mine"
+	is_over $none
+done
+add ib-sriov pod net1 "$mine"
+ip netns del pod
+add ib-sriov other net1 "$(echo "$mine" | jq -c '.name = "later"')"
+same "records" "$(ls $state_dir)" vm-other-0123456789ab-net1
+printf '%s' "$mine" | jq -c '.name = "later" | .cniVersion = "1.1.0" | . + {"cni.dev/valid-attachments": []}' |
+	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/ib-sriov || fail GC
+is_over $none
+ip netns add pod
+
+echo "--- bad input"
+# refused WORDS JSON
+refused() {
+	said=$(cni ADD ib-sriov pod net1 "$(conf "$vf" 172.16.1.20/24 "$2")") && fail "not refused: $2"
+	echo "$said" | grep -q "$1" || fail "$said"
+	is_over $none
+}
+refused 'invalid guid 00:00:00:00:00:00:00:00' '{"args": {"cni": {"guid": "00:00:00:00:00:00:00:00"}}}'
+refused 'deviceID is required' '{"deviceID": ""}'
+refused "PF device $pf requires vfioPciMode" '{"deviceID": "'"$pf"'"}'
+refused 'not bound to vfio-pci' '{"vfioPciMode": true}'
+refused 'please check mellanox ib-kubernetes' '{"ibKubernetesEnabled": true}'
+ip netns del pod
+ip netns del other
+shared() {
+	rdma system set netns shared
+}
+until_true shared
+ip netns add pod
+refused 'rdma system set netns exclusive' '{"rdmaIsolation": true}'
+add ib-sriov pod net1 "$plain"
+same "result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
+delete ib-sriov pod net1 "$plain"
+is_over $none
+ip netns del pod
+echo 0 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
+hcas_off
