@@ -35,6 +35,7 @@ static const struct {
 	{"ifacer", netconf_ifacer},
 	{"sriov", netconf_sriov},
 	{"ipoib", netconf_ipoib},
+	{"ib-sriov", netconf_ib_sriov},
 };
 
 static netconf_read *reads; /* of the plugin at hand */

@@ -15,8 +15,8 @@ netconf_read netconf_host_local, netconf_static, netconf_spiderpool, netconf_whe
 int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 
 /* netconf_rail.c */
-netconf_read netconf_macvlan, netconf_ipvlan, netconf_vlan, netconf_ipoib, netconf_host_device,
-	netconf_sriov;
+netconf_read netconf_macvlan, netconf_ipvlan, netconf_vlan, netconf_ipoib, netconf_ib_sriov,
+	netconf_host_device, netconf_sriov;
 void netconf_check_rail(const struct rail_conf *c);
 
 /* netconf_meta.c */

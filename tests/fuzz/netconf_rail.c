@@ -90,6 +90,11 @@ int netconf_ipoib(struct cni_call *c, struct cni_result *out, struct err *e)
 	return read_rail(&ipoib_kind, c, out, e);
 }
 
+int netconf_ib_sriov(struct cni_call *c, struct cni_result *out, struct err *e)
+{
+	return read_rail(&ib_sriov_kind, c, out, e);
+}
+
 int netconf_host_device(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	return read_rail(&host_device_kind, c, out, e);
