@@ -175,6 +175,20 @@ for _ in range(20):
     reads(t, FREE, 0xffffffff)
 t.write("vf_apply_busy.nl")
 
+t = Talk("route", "a rate that the driver does not take back without a carrier, twice; then it does")
+rate = message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, attr(6, struct.pack("<III", 0, 0, 0)))))
+for code in (-22, -22, 0):
+    t.ask(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "eth1")))
+    t.answer(message(NEWLINK, 0, ifinfo(PF) + text(3, "eth1") + attr(1, FREE)))
+    for limit in (100, 0)[:1 if code else 2]:
+        if limit == 0:
+            sets_are(t, (rate, code))
+        ask_vfs(t)
+        t.answer(pf_link(2, vf(0, attr(6, struct.pack("<III", 0, 0, limit)), mac=FREE), mac=FREE))
+    if code:
+        sets_are(t, (rate, code))
+t.write("vf_home_rate.nl")
+
 t = Talk("route", "an IPoIB child with PKey 0x8005 is made and looked at")
 info = nest(18, text(1, "ipoib"), nest(2, u16(1, 0x8005), u16(2, 1), u16(3, 1)))
 make = message(NEWLINK, REQUEST | ACK | CREATE | EXCL, ifinfo(0, 0) + text(3, "net1") + u32(5, PF) + info)

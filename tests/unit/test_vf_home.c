@@ -267,6 +267,26 @@ static void gone_or_anew(void **state)
 	host_remove(&h);
 }
 
+/* What a driver refuses for good does not keep the pod from going, and the VF is not given away. */
+static void refused_for_now(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
+	struct vf_record r = {.dpdk = true, .was = {.spoofchk = -1, .trust = -1}};
+	struct vf_home home;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	home = (struct vf_home){.root = &h.root, .host = w};
+	strcpy(r.device, "0000:01:10.0");
+	assert_int_equal(vf_home_bring(&home, &r, 0, &e), 1);
+	FAILS(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), -EINVAL,
+	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: EINVAL");
+	assert_int_equal(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), 0);
+	OK(nl_replay_finished(w, &e));
+	host_remove(&h);
+}
+
 static void names_of_the_kernel(void **state)
 {
 	(void)state;
@@ -289,6 +309,7 @@ int main(void)
 		cmocka_unit_test(untouched),
 		cmocka_unit_test(name_is_taken),
 		cmocka_unit_test(gone_or_anew),
+		cmocka_unit_test(refused_for_now),
 		cmocka_unit_test(names_of_the_kernel),
 	};
 

@@ -86,14 +86,40 @@ add sriov pod net1 "$(conf "$a" '{"vlan": 7, "mac": "02:00:00:00:07:01"}' 172.16
 delete sriov pod net1 "$plain"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 ip link set "$pf1" up
+until_true grep -q 1 "/sys/class/net/$pf1/carrier"
 
-echo "--- chained: tuning changes what the VF has, coordinator its routes"
+echo "--- chained: tuning changes what the VF has"
 add sriov pod net1 "$full"
-tuned=$(echo "$full" | jq -c --argjson prev "$result" '{cniVersion, name, type: "tuning", mac: "02:00:00:00:07:02", mtu: 1300,
-	prevResult: $prev}')
-add tuning pod net1 "$tuned"
+chained() {
+	echo "$full" | jq -c --argjson prev "$result" --argjson more "$1" '{cniVersion, name, prevResult: $prev} + $more'
+}
+add tuning pod net1 "$(chained '{"type": "tuning", "mac": "02:00:00:00:07:02", "mtu": 1300}')"
 same "MTU in the pod" "$(link pod net1 .mtu)" 1300
 delete sriov pod net1 "$full"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+
+echo "--- pools by the PF's addresses"
+mkdir -p /etc/unirail/pools
+printf '[pool p]\nsubnet = 172.16.9.0/24\nips = 172.16.9.10-172.16.9.20\n' >/etc/unirail/pools/p.conf
+pooled=$(conf "$a" '{"ipam": {"type": "spiderpool", "default_ipv4_ippool": ["p"], "match_master_subnet": true,
+	"enable_gateway_detection": false, "enable_ip_conflict_detection": false}}' 172.16.1.20/24)
+! said=$(cni ADD sriov pod net1 "$pooled") || fail "ADD works"
+echo "$said" | grep -q "master .*$pf1.*no address" || fail "$said"
+same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
+ip address add 172.16.9.1/24 dev "$pf1"
+add sriov pod net1 "$pooled"
+same "address" "$(addresses pod net1)" 172.16.9.10/24
+delete sriov pod net1 "$pooled"
+ip address del 172.16.9.1/24 dev "$pf1"
+
+echo "--- host-device by the VF's deviceID"
+moved=$(jq -nc --arg vf "$a" '{cniVersion: "1.0.0", name: "hd", type: "host-device", runtimeConfig: {deviceID: $vf}}')
+add host-device pod net5 "$moved"
+same "device in the pod" "$(link pod net5 .parentdev)" "$a"
+delete host-device pod net5 "$moved"
+nothing_left
+# the original loses the alias
+ip link set "$nic" alias "uplink one"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 
 echo "--- four rails of two PFs in one process"
@@ -122,5 +148,14 @@ same "all VFs" "$(now_all)" "$before"
 same "links" "$(links pod)" lo
 nothing_left
 
+echo "--- chained: coordinator on a VF that is the pod's first interface"
+add sriov pod eth0 "$full"
+co=$(chained '{"type": "coordinator", "mode": "underlay", "hijackCIDR": ["10.96.0.0/12"]}')
+add coordinator pod eth0 "$co"
+same "links" "$(links pod)" "eth0 lo veth0"
+delete coordinator pod eth0 "$co"
+delete sriov pod eth0 "$full"
+same "all VFs" "$(now_all)" "$before"
+nothing_left
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
