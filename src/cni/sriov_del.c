@@ -178,6 +178,11 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	if (!is_ours(a, bdf, owner, rail->ifname))
 		return 0;
 	code = vf_home_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", bdf);
+	}
 	if (code < 0) {
 		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", bdf),
 			 LOG_S("why", why.text));

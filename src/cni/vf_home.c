@@ -224,6 +224,11 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned i
 		return 0;
 	}
 	code = vf_place_read(h->root, h->host, r->device, &p, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", r->device);
+	}
 	if (code < 0) {
 		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
 			 LOG_S("why", why.text));

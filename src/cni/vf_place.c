@@ -68,6 +68,11 @@ static int find_function(const struct root *r, const char *bdf, struct vf_place 
 	return 0;
 }
 
+bool vf_place_is_gone(int code)
+{
+	return code == -ENODEV || code == -ENOENT || code == -EINVAL;
+}
+
 int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, struct vf_place *ret,
 		  struct err *e)
 {

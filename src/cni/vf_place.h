@@ -26,6 +26,8 @@ struct vf_place {
  */
 int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, struct vf_place *ret,
 		  struct err *e);
+/* Of what vf_place_read() said: there is no such VF (any more), and not only no answer. */
+bool vf_place_is_gone(int code);
 /* "PF network device not found ..." with what may be the reason; -ENODEV, for who needs the PF. */
 int vf_place_no_pf(const struct vf_place *p, struct err *e);
 /* The PF's name in the words of messages: its netdev's, else its address. */

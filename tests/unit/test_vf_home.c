@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cni/vf_apply.h"
@@ -287,6 +288,26 @@ static void refused_for_now(void **state)
 	host_remove(&h);
 }
 
+/* No answer is not that there is none: the PF's folder cannot be read. */
+static void unknown(void **state)
+{
+	struct vf_record r = {.ours = true};
+	auto_free char *pf = NULL;
+	struct vf_home home;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	home = (struct vf_home){.root = &h.root};
+	pf = xasprintf("%s/sys/bus/pci/devices/0000:01:00.0", h.dir);
+	assert_int_equal(unlink(pf), 0);
+	assert_int_equal(symlink("0000:01:00.0", pf), 0);
+	strcpy(r.device, "0000:01:10.0");
+	assert_int_equal(vf_home_bring(&home, &r, 0, &e), -ELOOP);
+	assert_non_null(strstr(e.text, "find VF '0000:01:10.0'"));
+	host_remove(&h);
+}
+
 static void names_of_the_kernel(void **state)
 {
 	(void)state;
@@ -310,6 +331,7 @@ int main(void)
 		cmocka_unit_test(name_is_taken),
 		cmocka_unit_test(gone_or_anew),
 		cmocka_unit_test(refused_for_now),
+		cmocka_unit_test(unknown),
 		cmocka_unit_test(names_of_the_kernel),
 	};
 
