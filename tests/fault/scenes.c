@@ -113,6 +113,9 @@ static void without_spare(struct lab *l)
 	nl_batch_commit(w, b, NULL);
 }
 
+/* The first VF of the first of QEMU's igb ports behind a root port. */
+#define VF0 "0000:01:10.0"
+
 static void with_vf(struct lab *l)
 {
 	with_pools(l);
@@ -242,6 +245,18 @@ const struct scene scenes[] = {
 	 .prepare = with_vf,
 	 .dismantle = vf_return,
 	 .no_gc = true, /* the VF is in the pod */
+	 .small = true,
+	 .vf = true},
+	{.name = "sriov",
+	 .steps =
+		 {{"sriov", "net1",
+		   NAMED("n") "\"type\":\"sriov\",\"deviceID\":\"" VF0
+			      "\",\"vlan\":7,\"vlanQoS\":3,\"mac\":\"02:00:00:00:07:01\",\"mtu\":1400,"
+			      "\"max_tx_rate\":100,\"spoofchk\":\"off\",\"trust\":\"on\",\"ipam\":" SPIDERPOOL(
+				      "rail0", "") "}"}},
+	 .prepare = with_vf,
+	 .dismantle = vf_return,
+	 .lenient = true, /* what the driver refuses stays on record, for GC and the next pod */
 	 .small = true,
 	 .vf = true},
 	{.name = "install", .argv = ARGV("install", "/opt/cni/bin")},

@@ -227,9 +227,11 @@ static const char *base_of(const char *path)
 static bool is_furniture(const struct tree_file *f)
 {
 	const char *base = base_of(f->path);
+	size_t n = strlen(base);
 
 	return S_ISDIR(f->mode) || strcmp(base, "lock") == 0 ||
-	       strcmp(base, "coordinator.lock") == 0 || strncmp(base, "last_reserved_ip.", 17) == 0;
+	       (n > 5 && strcmp(base + n - 5, ".lock") == 0) ||
+	       strncmp(base, "last_reserved_ip.", 17) == 0;
 }
 
 static void put_file(const struct tree_file *f, struct buf *b)

@@ -23,7 +23,9 @@ drive() {
 	cat /run/driven
 	say "$1: $(tail -n 1 /run/driven)"
 }
+same "the VF that the scene names" "$vf" 0000:01:10.0
 drive host-device-vf
+drive sriov
 
 home() {
 	[ -e /sys/class/net/pf0 ] && [ -e /sys/class/net/vf0 ]
