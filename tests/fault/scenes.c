@@ -9,6 +9,8 @@
 #include "kern/addr.h"
 #include "kern/link.h"
 
+enum { COMES_MS = 30000 };
+
 #define NAMED(name) "{\"cniVersion\":\"1.1.0\",\"name\":\"" name "\","
 
 #define HOST_LOCAL(subnet)                                                                         \
@@ -170,8 +172,11 @@ static void with_ipv6(struct lab *l)
 
 	lab_file(l, "/etc/unirail/pools/rails.conf", pools6);
 	change_ipv6(l, true);
-	while (is_tentative(w))
+	for (int waited = 0; is_tentative(w); waited += 10) {
+		if (waited > COMES_MS)
+			die("the node's IPv6 addresses stay tentative");
 		usleep(10000);
+	}
 }
 
 static void without_ipv6(struct lab *l)
