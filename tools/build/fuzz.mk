@@ -5,10 +5,12 @@
 FUZZERS := $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
-# What files.c and, for libFuzzer, arena.c stand in for.
-FUZZ_WRAP := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
-	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync \
-	$(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free LLVMFuzzerTestOneInput)
+# What files.c and, for libFuzzer, arena.c stand in for; some fuzzers are about a disk.
+FUZZ_ON_DISK := tree
+FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
+	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
+FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free LLVMFuzzerTestOneInput)
+fuzz_wrap = $(FUZZ_MEMORY) $(if $(filter $(1),$(FUZZ_ON_DISK)),,$(FUZZ_FILES))
 # T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 
@@ -26,11 +28,11 @@ $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.c $(OBJ)/flags
 
 define fuzz_program
 $(OBJ)/fuzz/$(1): $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/fuzz_$(1).c tests/fuzz/$(1)_*.c) tests/fuzz/fuzz.c \
-	tests/fuzz/files.c $(if $(filter fuzz,$(FLAVOUR)),tests/fuzz/arena.c)) \
+	$(if $(filter $(1),$(FUZZ_ON_DISK)),,tests/fuzz/files.c) $(if $(filter fuzz,$(FLAVOUR)),tests/fuzz/arena.c)) \
 	$(filter %.o,$(FUZZ_MAIN)) $(LIB)
 endef
 $(foreach f,$(FUZZERS),$(eval $(call fuzz_program,$(f))))
 $(FUZZERS:%=$(OBJ)/fuzz/%):
 	$(call say,LD,$@) mkdir -p $(@D) && \
-		$(CC) $(CFLAGS) $(LDFLAGS) $(FUZZ_WRAP:%=-Wl,--wrap=%) $(filter -%,$(FUZZ_MAIN)) $^ $(VENDOR_LIBS) $(into)
+		$(CC) $(CFLAGS) $(LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,$(call fuzz_wrap,$(@F))) $(filter -%,$(FUZZ_MAIN)) $^ $(VENDOR_LIBS) $(into)
 -include $(FUZZ_OBJS:=.d)
