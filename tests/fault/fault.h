@@ -58,7 +58,7 @@ struct lab {
 	int home;
 	struct ns node, fabric, pod, other;
 	size_t nics;
-	bool vfs; /* the node has a PF and a VF */
+	bool vfs;		  /* the node has a PF and a VF */
 	struct tree empty, files; /* as it was made; as each point begins */
 };
 /* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ... */
