@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_POD_H
+#define UNIRAIL_IPAM_POD_H
+
+/*
+ * What is known of a pod in a cluster, and of where it is: as little as counts for its networks and
+ * addresses, so that thousands of them are small. Plain structs; whoever has the object (an
+ * informer, a GET) fills them, the deciding functions borrow them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct json;
+
+struct label {
+	char *key, *value;
+};
+
+struct labels {
+	struct label *v; /* sorted by key (strcmp) */
+	size_t n;
+};
+
+/* NULL l is no labels; NULL: no such key. */
+const char *labels_get(const struct labels *l, const char *key);
+/* Replaces what there is of the key; strings are copied. */
+void labels_put(struct labels *l, const char *key, const char *value);
+void labels_done(struct labels *l);
+/* An object of strings, as metadata.labels; null or absent: none. `place` is for errors (kind
+ * ERR_DECODE). keep: which keys are kept, NULL: all. *ret is overwritten on success. */
+int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
+		struct labels *ret, struct err *e);
+/* The annotations that anything of ours looks at: of the groups ipam.spidernet.io,
+ * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io (and below). */
+bool pod_annotation_counts(const char *key);
+
+struct pod_facts {
+	char *ns, *name, *uid;		   /* never NULL */
+	char *node;			   /* "": not scheduled yet */
+	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
+	char *owner_api, *owner_kind, *owner_name, *owner_uid; /* the controller's reference; NULL:
+								* none */
+	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
+};
+
+void pod_facts_done(struct pod_facts *p);
+/* From a Pod object (as the API server has it). Kind ERR_DECODE names the field; a pod without
+ * namespace, name or UID is an error. *ret is left alone on failure. */
+int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e);
+
+/* Where a pod is; what is NULL is not known. */
+struct place_facts {
+	const struct labels *node_labels, *ns_labels, *ns_annotations;
+	const char *network; /* "ns/name" of the NetworkAttachmentDefinition of the interface */
+};
+
+#endif

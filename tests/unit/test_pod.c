@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/pod.h"
+#include "wire/json.h"
+
+static int read_text(const char *text, struct pod_facts *ret, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	return pod_facts_read(json_root(doc), ret, e);
+}
+
+static void whole_pod(void **state)
+{
+	static const char text[] =
+		"{\"kind\":\"Pod\",\"metadata\":{\"namespace\":\"train\",\"name\":\"job-0\","
+		"\"uid\":\"6f0f\",\"deletionTimestamp\":\"2026-11-21T10:00:00Z\","
+		"\"labels\":{\"tier\":\"gpu\",\"app\":\"job\",\"app-x\":\"\"},"
+		"\"annotations\":{\"kubectl.kubernetes.io/last-applied-configuration\":\"{}\","
+		"\"ipam.spidernet.io/ippool\":\"{}\",\"cni.spidernet.io/rdma\":\"x\","
+		"\"k8s.v1.cni.cncf.io/networks\":\"a\",\"v1.multus-cni.io/default-network\":\"b\","
+		"\"unirail.io/x\":\"c\",\"kubevirt.io/domain\":\"vm1\","
+		"\"vm.kubevirt.io/name\":\"vm1\",\"notkubevirt.io/name\":\"no\",\"bare\":\"no\"},"
+		"\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"X\",\"name\":\"x\"},"
+		"{\"apiVersion\":\"apps/v1\",\"kind\":\"StatefulSet\",\"name\":\"job\","
+		"\"uid\":\"77\",\"controller\":true}]},"
+		"\"spec\":{\"nodeName\":\"n1\",\"hostNetwork\":true},"
+		"\"status\":{\"phase\":\"Failed\"}}";
+	struct pod_facts p;
+
+	(void)state;
+	assert_int_equal(read_text(text, &p, NULL), 0);
+	assert_string_equal(p.ns, "train");
+	assert_string_equal(p.name, "job-0");
+	assert_string_equal(p.uid, "6f0f");
+	assert_string_equal(p.node, "n1");
+	assert_int_equal(p.labels.n, 3);
+	assert_string_equal(p.labels.v[0].key, "app");
+	assert_string_equal(p.labels.v[2].key, "tier");
+	assert_string_equal(labels_get(&p.labels, "tier"), "gpu");
+	assert_string_equal(labels_get(&p.labels, "app-x"), "");
+	assert_null(labels_get(&p.labels, "ti"));
+	assert_int_equal(p.annotations.n, 7);
+	assert_null(labels_get(&p.annotations, "notkubevirt.io/name"));
+	assert_string_equal(labels_get(&p.annotations, "vm.kubevirt.io/name"), "vm1");
+	assert_string_equal(p.owner_api, "apps/v1");
+	assert_string_equal(p.owner_kind, "StatefulSet");
+	assert_string_equal(p.owner_name, "job");
+	assert_string_equal(p.owner_uid, "77");
+	assert_true(p.host_network && p.finished && p.deleting);
+	pod_facts_done(&p);
+}
+
+static void bare_pod(void **state)
+{
+	struct pod_facts p;
+
+	(void)state;
+	assert_int_equal(
+		read_text("{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\","
+			  "\"deletionTimestamp\":null,\"labels\":null},"
+			  "\"status\":{\"phase\":\"Running\"}}",
+			  &p, NULL),
+		0);
+	assert_string_equal(p.node, "");
+	assert_null(p.owner_kind);
+	assert_int_equal(p.labels.n, 0);
+	assert_false(p.host_network || p.finished || p.deleting);
+	pod_facts_done(&p);
+}
+
+static void bad_pods(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} v[] = {
+		{"{}", "pod: metadata.namespace is null, wants a string"},
+		{"[]", "pod: metadata.namespace is null, wants a string"},
+		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\"}}",
+		 "pod 'a/b': metadata.uid is null, wants a string"},
+		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"\"}}",
+		 "pod 'a/b': metadata.uid is empty"},
+		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\",\"labels\":[]}}",
+		 "pod 'a/b': metadata.labels is array, wants an object"},
+		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\","
+		 "\"labels\":{\"x\":1}}}",
+		 "pod 'a/b': metadata.labels['x'] is number, wants a string"},
+		{"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\"},"
+		 "\"spec\":{\"nodeName\":7}}",
+		 "pod 'a/b': spec.nodeName is number, wants a string"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct pod_facts p = {0};
+		struct err e = ERR_INIT;
+
+		assert_int_equal(read_text(v[i].text, &p, &e), -EINVAL);
+		assert_string_equal(e.text, v[i].words);
+		assert_int_equal(e.kind, ERR_DECODE);
+		assert_null(p.name);
+	}
+}
+
+static void labels_by_hand(void **state)
+{
+	struct labels l = {0};
+
+	(void)state;
+	labels_put(&l, "b", "1");
+	labels_put(&l, "a", "2");
+	labels_put(&l, "c", "3");
+	labels_put(&l, "b", "4");
+	assert_int_equal(l.n, 3);
+	assert_string_equal(labels_get(&l, "a"), "2");
+	assert_string_equal(labels_get(&l, "b"), "4");
+	assert_string_equal(labels_get(&l, "c"), "3");
+	assert_null(labels_get(NULL, "a"));
+	labels_done(&l);
+	assert_null(labels_get(&l, "a"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole_pod),
+		cmocka_unit_test(bare_pod),
+		cmocka_unit_test(bad_pods),
+		cmocka_unit_test(labels_by_hand),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
