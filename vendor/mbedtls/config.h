@@ -21,6 +21,7 @@
 #define MBEDTLS_PSA_CRYPTO_C
 /* symmetric */
 #define MBEDTLS_AES_C
+#define MBEDTLS_AES_FEWER_TABLES        /* 6 KB less; processors with AES instructions use none of them */
 #define MBEDTLS_AESNI_C
 #define MBEDTLS_AESCE_C
 #define MBEDTLS_GCM_C
@@ -49,6 +50,7 @@
 #define MBEDTLS_ECP_DP_SECP521R1_ENABLED
 #define MBEDTLS_ECP_DP_CURVE25519_ENABLED
 #define MBEDTLS_ECP_NIST_OPTIM
+#define MBEDTLS_ECP_FIXED_POINT_OPTIM 0 /* 10 KB of tables less: a handshake takes a millisecond more */
 #define MBEDTLS_PK_C
 #define MBEDTLS_PK_PARSE_C
 /* X.509 */
