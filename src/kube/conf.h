@@ -12,6 +12,7 @@
  * current-context. Relative paths count from its folder. A server must be https. What would change
  * whom we are or whom we trust and is not done is refused, never passed over: auth-provider,
  * username, as, proxy-url, insecure-skip-tls-verify. One file: lists in $KUBECONFIG are refused.
+ * Proxies (HTTPS_PROXY) are not used.
  */
 
 #include <stdint.h>

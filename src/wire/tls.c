@@ -102,7 +102,7 @@ static int fail(struct tls *t, int r, const char *doing, struct err *e)
 		return -EAGAIN;
 	/* The usage of a key is judged after the callback; all ones: nothing was judged. */
 	if (flags != UINT32_MAX)
-		t->check.flags |= flags;
+		t->check.flags |= flags & ~(uint32_t)MBEDTLS_X509_BADCERT_SKIP_VERIFY;
 	/* No call tells which alert it was; its two bytes are still there. */
 	if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && t->ssl.MBEDTLS_PRIVATE(in_msg))
 		alert = t->ssl.MBEDTLS_PRIVATE(in_msg)[1];
@@ -146,7 +146,8 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
 		} while (again(t, r));
 	if (r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
 		return 0;
-	return r < 0 ? fail(t, r, "read", e) : r;
+	/* 0: the connection ended without a goodbye; somebody may have cut it. */
+	return r <= 0 ? fail(t, r ? r : MBEDTLS_ERR_SSL_CONN_EOF, "read", e) : r;
 }
 
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e)

@@ -112,6 +112,9 @@ int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
 				"%s certificate is for %s, not for '%s'", who,
 				c->names.len ? c->names.p : "no name at all", c->name);
+	if (c->flags & MBEDTLS_X509_BADCERT_MISSING)
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is missing",
+				who);
 	if (c->flags & (MBEDTLS_X509_BADCERT_BAD_KEY | MBEDTLS_X509_BADCERT_BAD_MD |
 			MBEDTLS_X509_BADCERT_BAD_PK))
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,

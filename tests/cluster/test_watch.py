@@ -172,3 +172,28 @@ def test_permission_taken_and_given_back(cluster, ns, watch, proxy):
     cluster.ok("POST", binding.rsplit("/", 1)[0], was)
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"), seconds=60)
+
+
+def test_a_new_ca(cluster, ns, closing, tmp_path):
+    """The server's certificate comes from a new CA, and the file that names the CA is replaced a little later."""
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(cluster.pki.ca.read_bytes())
+    path = cluster.kubeconfig(tmp_path / "config")
+    path.write_text("".join(f"    certificate-authority: {ca}\n" if "authority-data" in x else x
+                            for x in path.read_text().splitlines(keepends=True)))
+    w = closing(clusters.Watch(path, "cm", "-n", ns)).synced()
+    new = clusters.Pki(tmp_path / "new")
+    cert, key = new.leaf("server", clusters.NAMES)
+    cluster.stop_apiserver()
+    try:
+        cluster.start_apiserver(f"--tls-cert-file={cert}", f"--tls-private-key-file={key}", ready=False)
+        clusters.wait(lambda: any("not signed by the CA that was given" in x for x in w.log), 60)
+        ca.write_bytes(new.ca.read_bytes())
+        clusters.wait(lambda: any("watching again" in x for x in w.log), 60)
+    finally:
+        cluster.stop_apiserver()
+        cluster.start_apiserver()
+    # Back again: the old one is not taken any more, until the file has it.
+    ca.write_bytes(cluster.pki.ca.read_bytes())
+    cluster.config_map(ns, "a")
+    w.wait(("ADDED", "a"), seconds=60)

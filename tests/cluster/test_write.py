@@ -33,6 +33,13 @@ def test_create(cluster, ns, do):
     assert do("create", ns, "c", '{"metadata":')[0] == 400
 
 
+def test_a_large_body(cluster, ns, do):
+    """More than the server's window: it goes as the server takes it."""
+    status, made = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 110000,
+                                                                                       "z": "\u00e9"}}))
+    assert status == 201 and made["data"] == {"x": "y" * 110000, "z": "é"}
+
+
 def test_merge_patch(cluster, ns, do):
     was = cluster.config_map(ns, "a", {"x": "1", "y": "2"})
     version = was["metadata"]["resourceVersion"]
