@@ -41,7 +41,7 @@ layering:
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it).
 CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
-F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/fault/*.[ch]))
+F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/fault/*.[ch] tests/cluster/*.c))
 .PHONY: format-check
 ## format: rewrite C files as .clang-format says (some only: F="src/base/err.c ...")
 format:
