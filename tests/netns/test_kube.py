@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -154,16 +155,13 @@ def test_no_http2(pki, serve, tmp_path):
 
 def test_not_tls(pki, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        child = os.fork()
-        if child == 0:
+        def greet():
             c, _ = listener.accept()
             c.sendall(b"SSH-2.0-OpenSSH\r\n")
-            c.recv(10)
-            time.sleep(5)
-            os._exit(0)
+            held.append(c)
+        held = []
+        threading.Thread(target=greet, daemon=True).start()
         failed(config(tmp_path, pki, listener.getsockname()[1]), "the server does not speak TLS")
-        os.kill(child, 9)
-        os.waitpid(child, 0)
 
 
 def test_nobody_there(pki, tmp_path):
