@@ -164,8 +164,10 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 	struct route *list = NULL;
 	size_t n = rail->no_link ? 0 : attach_routes(&rail->got, rail->index, &list);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		list[i].dev = rail->ifname;
 		route_add(b, &list[i], ROUTE_CREATE);
+	}
 	free(list);
 }
 

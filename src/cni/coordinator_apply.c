@@ -21,9 +21,18 @@ void co_plan_free(struct co_plan *p)
 	free(p);
 }
 
+static struct route route_of(const struct co_step *s)
+{
+	struct route r = s->route;
+
+	r.dev = *s->ifname ? s->ifname : NULL;
+	return r;
+}
+
 static void emit_step(const struct co_step *s, struct nl_batch *b)
 {
 	struct link_change c = {0};
+	struct route r;
 
 	switch (s->what) {
 	case CO_LINK_UP:
@@ -43,8 +52,14 @@ static void emit_step(const struct co_step *s, struct nl_batch *b)
 	case CO_ADDR_ADD: addr_add(b, s->index, s->ifname, &s->net, 0); break;
 	case CO_NEIGH_DEL: neigh_del(b, s->index, s->ifname, &s->net.ip); break;
 	case CO_NEIGH_ADD: neigh_add(b, s->index, s->ifname, &s->net.ip, &s->mac, true); break;
-	case CO_ROUTE_ADD: route_add(b, &s->route, ROUTE_EXCL_OK); break;
-	case CO_ROUTE_DEL: route_del(b, &s->route); break;
+	case CO_ROUTE_ADD:
+		r = route_of(s);
+		route_add(b, &r, ROUTE_EXCL_OK);
+		break;
+	case CO_ROUTE_DEL:
+		r = route_of(s);
+		route_del(b, &r);
+		break;
 	case CO_RULE_ADD:
 		/* The host's rule is every pod's; the pod's may be there from an earlier NIC. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
@@ -58,6 +73,7 @@ static void emit_step(const struct co_step *s, struct nl_batch *b)
 static bool emit_reverse(const struct co_step *s, struct nl_batch *b)
 {
 	struct co_step back = *s;
+	struct route r;
 
 	switch (s->what) {
 	case CO_LINK_MAC:
@@ -70,10 +86,14 @@ static bool emit_reverse(const struct co_step *s, struct nl_batch *b)
 		return true;
 	case CO_ADDR_ADD: addr_del(b, s->index, s->ifname, &s->net); return true;
 	case CO_NEIGH_ADD: neigh_del(b, s->index, s->ifname, &s->net.ip); return true;
-	case CO_ROUTE_ADD: route_del(b, &s->route); return true;
+	case CO_ROUTE_ADD:
+		r = route_of(s);
+		route_del(b, &r);
+		return true;
 	case CO_ROUTE_DEL:
 		/* Not exclusive: in IPv6, another link's route of this prefix would shut it out. */
-		route_add(b, &s->route, ROUTE_CREATE);
+		r = route_of(s);
+		route_add(b, &r, ROUTE_CREATE);
 		return true;
 	case CO_RULE_ADD:
 		/* The host's is every pod's: release_rules(). */

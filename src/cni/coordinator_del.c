@@ -43,6 +43,7 @@ static void delete_from_link(struct nl_batch *b, const struct co_conf *c, const 
 	const struct route r = {.dst = ipnet_host(ip),
 				.family = ip->family,
 				.index = l->index,
+				.dev = l->name,
 				.table = c->host_table,
 				.scope = ip->family == 4 ? SCOPE_LINK : SCOPE_UNIVERSE};
 

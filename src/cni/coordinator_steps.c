@@ -55,6 +55,25 @@ static struct route *list_of(struct planning *pl, enum co_side side, size_t **n)
 	return side == CO_POD ? pl->f->routes : pl->f->host_routes;
 }
 
+/* "": not known. */
+static const char *name_of(const struct planning *pl, enum co_side side, int index)
+{
+	const struct link *veth = &pl->f->host_veth;
+
+	if (side == CO_HOST)
+		return veth->index == index ? veth->name : "";
+	for (size_t i = 0; i < pl->f->n_links; i++)
+		if (pl->f->links[i].index == index)
+			return pl->f->links[i].name;
+	return "";
+}
+
+static void emit_route(struct planning *pl, enum co_side side, enum co_do what,
+		       const struct route *r)
+{
+	co_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
+}
+
 void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
 {
 	size_t *n;
@@ -63,7 +82,7 @@ void co_emit_route(struct planning *pl, enum co_side side, const struct route *r
 	for (size_t i = 0; i < *n; i++)
 		if (in_the_way(&list[i], r))
 			return;
-	co_emit(pl, side, CO_ROUTE_ADD, "", r->index)->route = *r;
+	emit_route(pl, side, CO_ROUTE_ADD, r);
 	now = side == CO_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
 			     : &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
 	*now = *r;
@@ -113,7 +132,7 @@ void co_emit_route_del(struct planning *pl, enum co_side side, const struct rout
 
 	gone.hops = NULL;
 	gone.n_hops = 0;
-	co_emit(pl, side, CO_ROUTE_DEL, "", gone.index)->route = gone;
+	emit_route(pl, side, CO_ROUTE_DEL, &gone);
 	for (size_t i = 0; i < *n; i++)
 		if (drop(list, n, i, &gone))
 			return;

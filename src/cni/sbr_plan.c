@@ -213,6 +213,9 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
 	ret->n_adds = ret->n;
 	plan_leave(c, f, true, ret);
 	plan_leave(c, f, false, ret);
+	/* Every route is the interface's; one that stood in the way may be another's. */
+	for (size_t i = 0; i < ret->n; i++)
+		ret->steps[i].route.dev = f->ifname;
 }
 
 static bool is_from(const struct rule *r, const struct ipaddr *ip)

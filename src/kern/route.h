@@ -20,6 +20,7 @@ struct route {
 	struct ipnet dst;      /* default: len 0, with its family */
 	struct ipaddr gw, src; /* family 0: none */
 	int index;	       /* output link; 0 when multipath */
+	const char *dev;       /* its name, or that of all hops; NULL: the index is told */
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: none */
 	uint8_t scope, protocol, type, family;

@@ -111,7 +111,15 @@ static struct nl_msg *message(int type, int flags, const struct route *r)
 	return m;
 }
 
-/* "10.0.0.0/8 via 10.1.0.1 dev 3 table 100" */
+static void put_dev(struct buf *b, const struct route *r, int index)
+{
+	if (r->dev)
+		buf_printf(b, " dev %s", r->dev);
+	else
+		buf_printf(b, " dev %d", index);
+}
+
+/* "10.0.0.0/8 via 10.1.0.1 dev net1 table 100" */
 static char *words(const struct route *r)
 {
 	char text[IP_TEXT_MAX];
@@ -122,12 +130,12 @@ static char *words(const struct route *r)
 	if (r->gw.family)
 		buf_printf(&b, " via %s", ip_str(&r->gw, text));
 	if (r->index && !r->n_hops)
-		buf_printf(&b, " dev %d", r->index);
+		put_dev(&b, r, r->index);
 	for (size_t i = 0; i < r->n_hops; i++) {
 		buf_str(&b, " nexthop");
 		if (r->hops[i].gw.family)
 			buf_printf(&b, " via %s", ip_str(&r->hops[i].gw, text));
-		buf_printf(&b, " dev %d", r->hops[i].index);
+		put_dev(&b, r, r->hops[i].index);
 	}
 	buf_printf(&b, " table %u", table_of(r));
 	return buf_take(&b);

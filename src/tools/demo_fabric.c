@@ -124,8 +124,10 @@ static int set_up_masters(struct demo *d, struct nl_wire *w, struct err *e)
 			return err_set(e, -ENODEV, "find '%s' on the node", nic->name);
 		link_set(b, l->index, l->name, &c);
 		addr_add(b, l->index, l->name, &nic->node, 0);
-		if (i == 0)
-			def.index = l->index;
+		if (i > 0)
+			continue;
+		def.index = l->index;
+		def.dev = nic->name;
 	}
 	def.gw = d->nics[0].gateway;
 	route_add(b, &def, ROUTE_CREATE);

@@ -232,6 +232,15 @@ def test_policy_routes(lab):
     assert "10.60.0.0/16 via 172.16.1.99 dev net1" in routes(s.pod.ns, 101)
 
 
+def test_a_route_that_fails_names_its_device(lab):
+    """Its index tells a reader nothing once the pod is gone."""
+    s = Stack(lab)
+    main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
+    prev = lab.chain("ADD", [main], s.pod, ifname="eth0")
+    lab.fail("ADD", {**coordinator, "cniVersion": "1.0.0", "name": "net", "prevResult": prev}, s.pod, ifname="eth0",
+             words="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': ENETUNREACH")
+
+
 def test_mac_prefix(lab):
     s = Stack(lab, host=33)
     result = s.add(0, "eth0", mode="underlay", podMACPrefix="0a:1b")

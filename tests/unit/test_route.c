@@ -288,6 +288,11 @@ static void words_of_failures(void **state)
 	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
 	      "failed to add route '10.9.0.0/16 dev 4711 table 101': ENODEV");
 	nl_batch_reset(r->b);
+	in.dev = "net1";
+	route_add(r->b, &in, ROUTE_CREATE);
+	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
+	      "failed to add route '10.9.0.0/16 dev net1 table 101': ENODEV");
+	nl_batch_reset(r->b);
 	in = simple("0.0.0.0/0", "10.77.0.1", r->one, 0);
 	route_add(r->b, &in, ROUTE_CREATE);
 	snprintf(words, sizeof(words),
