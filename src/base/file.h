@@ -4,8 +4,8 @@
 
 /*
  * Files under a root.  Every absolute path the program opens is resolved below `root` (an
- * O_PATH descriptor of "/" or of the directory given by --root), so that a recorded /sys, /proc,
- * /etc can stand in for the host's. Below a root that is not "/", neither ".." nor a symbolic link
+ * O_PATH descriptor of "/" or of another folder), so that a recorded /sys, /proc, /etc can stand in
+ * for the host's. Below a root that is not "/", neither ".." nor a symbolic link
  * leads out of it (openat2 RESOLVE_IN_ROOT, Linux 5.6).
  *
  * Split over file.c (content), dir.c (folders and links) and lock.c.

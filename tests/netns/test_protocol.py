@@ -34,6 +34,14 @@ def error(p, code, msg, details=None):
     assert p.stdout == json.dumps(want, indent=4), p.stdout
 
 
+def test_every_plugin_is_here():
+    """What the binary calls a plugin goes through this file."""
+    text = run([BINARY, "help"]).stdout
+    named = [line.split()[0] for part in text.split("\n\n") if part.startswith(("CNI plugins", "IPAM plugins"))
+             for line in part.splitlines()[1:]]
+    assert sorted(named) == sorted(PLUGINS)
+
+
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_version(plugins, plugin):
     p = call(plugins, plugin, "VERSION", "")
@@ -70,8 +78,9 @@ def test_about_without_command(plugins, plugin):
     assert lines[1].startswith("CNI protocol versions supported: ") and "1.1.0" in lines[1]
 
 
-def test_missing_variables_are_all_named(plugins):
-    error(call(plugins, "static", "ADD", conf(), drop=ENV), 4,
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_missing_variables_are_all_named(plugins, plugin):
+    error(call(plugins, plugin, "ADD", conf(kind=plugin), drop=ENV), 4,
           "required env variables [CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing")
 
 
@@ -86,22 +95,26 @@ def test_bad_variables(plugins, env, msg, details):
     error(call(plugins, "static", "ADD", conf(), **env), 4, msg, details)
 
 
-def test_unknown_command(plugins):
-    error(call(plugins, "static", "FOO", conf()), 4, "unknown CNI_COMMAND: FOO")
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_unknown_command(plugins, plugin):
+    error(call(plugins, plugin, "FOO", conf(kind=plugin)), 4, "unknown CNI_COMMAND: FOO")
 
 
-def test_unknown_version(plugins):
-    p = call(plugins, "static", "ADD", conf("9.0.0"))
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_unknown_version(plugins, plugin):
+    p = call(plugins, plugin, "ADD", conf("9.0.0", plugin))
     assert p.returncode == 1
     e = json.loads(p.stdout)
     assert (e["code"], e["msg"]) == (1, "incompatible CNI versions")
-    assert e["details"].startswith('config is "9.0.0", plugin supports ["0.1.0" "0.2.0"')
+    supported = json.loads(call(plugins, plugin, "VERSION", "").stdout)["supportedVersions"]
+    assert e["details"] == 'config is "9.0.0", plugin supports [' + " ".join(f'"{v}"' for v in supported) + "]"
 
 
 @pytest.mark.parametrize("command,version", [
     ("CHECK", "0.3.1"), ("GC", "1.0.0"), ("STATUS", "1.0.0")])
-def test_command_needs_version(plugins, command, version):
-    error(call(plugins, "static", command, conf(version)), 1,
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_command_needs_version(plugins, plugin, command, version):
+    error(call(plugins, plugin, command, conf(version, plugin)), 1,
           f"config version does not allow {command}")
 
 
@@ -111,8 +124,9 @@ def test_command_needs_version(plugins, command, version):
     ('{"cniVersion":"1.0.0","name":"a b"}', 7, "invalid characters found in network name"),
     ("[" * 200000, 6, ""), ('{"name":"n\\u0000"}', None, ""),
 ])
-def test_bad_stdin(plugins, text, code, words):
-    p = call(plugins, "static", "ADD", text)
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_bad_stdin(plugins, plugin, text, code, words):
+    p = call(plugins, plugin, "ADD", text)
     assert p.returncode == 1 and p.stderr.count("\n") <= 1, p
     e = json.loads(p.stdout)
     assert words in e["msg"] and "\n" not in e["msg"]

@@ -12,7 +12,7 @@ from lab import (BINARY, PLUGINS, THEIRS, VERSIONS, counter, has_address, ip, li
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugins")
-    for name in PLUGINS + ["whereabouts"]:
+    for name in PLUGINS:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(BINARY)
     return folder
