@@ -114,15 +114,15 @@ void rdma_why_no_verbs(const struct root *r, struct rdma_dev *d)
 	if (!d->uverbs[0])
 		str_copy(d->why, sizeof(d->why),
 			 "it has no verbs device: is module ib_uverbs loaded?");
+	else if (d->driver[0] && !is_linked(d->driver))
+		snprintf(d->why, sizeof(d->why),
+			 "its provider '%s' is not linked into this binary, which loads none (%s "
+			 "are): build it with PROVIDERS=\"... %s\"",
+			 d->driver, rdma_providers(), d->driver);
 	else if (!file_exists(r, node))
 		snprintf(d->why, sizeof(d->why),
 			 "%s is missing: a device plugin or a privileged container brings it",
 			 node);
-	else if (d->driver[0] && !is_linked(d->driver))
-		snprintf(d->why, sizeof(d->why),
-			 "no provider for '%s' is linked into this binary (%s are): build with "
-			 "PROVIDERS=",
-			 d->driver, rdma_providers());
 	else
 		snprintf(d->why, sizeof(d->why),
 			 "libibverbs does not list it (linked providers: %s; is %s readable?)",

@@ -9,7 +9,7 @@
 #include "base/ip.h"
 #include "kern/nl.h"
 
-enum { RDMA_NAME_MAX = 64, RDMA_PORTS_MAX = 8, RDMA_WHY_MAX = 192 };
+enum { RDMA_NAME_MAX = 64, RDMA_PORTS_MAX = 8, RDMA_WHY_MAX = 256 };
 
 struct rdma_port {
 	uint32_t port;

@@ -30,7 +30,7 @@ static void add_row(struct columns *c, const struct rdma_dev *d, const struct rd
 	columns_add(c, d->driver);
 	columns_add(c, d->fw);
 	if (d->why[0])
-		columns_addf(c, "not usable by verbs: %s", d->why);
+		columns_addf(c, "no: %s", d->why);
 	else
 		columns_add(c, "yes");
 }

@@ -48,9 +48,9 @@ static void text(void **state)
 		"DEVICE  PORT  STATE   LINK      NETDEV  MTU   GIDS  DRIVER  FIRMWARE    VERBS\n"
 		"mlx5_0  1     ACTIVE  Ethernet  ens1    4096  6     mlx5    28.39.3560  yes\n"
 		"mlx4_0  1     DOWN    ib        -       -     -     mlx4    -           "
-		"not usable by verbs: no reason\n"
+		"no: no reason\n"
 		"mlx4_0  2     ACTIVE  ib        -       -     -     mlx4    -           "
-		"not usable by verbs: no reason\n"
+		"no: no reason\n"
 		"1 of 2 devices are not usable by verbs\n");
 }
 
