@@ -131,7 +131,8 @@ static int gc(const struct cni_plugin *p, struct cni_call *c, struct err *e)
 {
 	int r = cni_conf_valid(c, e);
 
-	return r < 0 || !p->gc ? r : p->gc(c, e);
+	/* Without a list nobody is said to be gone: it is not an empty one. */
+	return r < 0 || !p->gc || !c->has_valid ? r : p->gc(c, e);
 }
 
 static bool is(const struct cni_call *c, const char *verb)

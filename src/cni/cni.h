@@ -34,7 +34,8 @@ struct cni_call {
 	enum cni_version version;
 	bool has_prev;
 	struct cni_result prev;
-	/* GC: a caller that sends no list at all (has_valid false) wants nothing freed. */
+	/* GC: a caller that sends no list at all (has_valid false) wants nothing freed, and gc() of a
+	 * plugin is not called. */
 	bool has_valid;
 	struct cni_attachment *valid;
 	size_t n_valid;

@@ -231,7 +231,10 @@ static void versions_of_the_plugin(void **state)
 static void verbs_reach_the_plugin(void **state)
 {
 	static const char *const verbs[] = {"ADD", "CHECK", "DEL", "GC", "STATUS"};
-	struct invocation v = {.plugin = &macvlan, .args = "A=1", .conf = OK("1.1.0")};
+	struct invocation v = {.plugin = &macvlan,
+			       .args = "A=1",
+			       .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"type\":\"t\","
+				       "\"cni.dev/valid-attachments\":[]}"};
 
 	(void)state;
 	reset();
@@ -420,8 +423,11 @@ static void gc_list(void **state)
 		reset();
 		v.conf = conf;
 		expect(&v, 0, "");
-		assert_int_equal(calls, 1);
-		assert_int_equal(last.has_valid, cases[i].has);
+		/* Nobody is said to be gone: that is not for a plugin to make sense of. */
+		assert_int_equal(calls, cases[i].has);
+		if (!cases[i].has)
+			continue;
+		assert_true(last.has_valid);
 		assert_int_equal(last.n_valid, cases[i].n);
 	}
 	reset();
