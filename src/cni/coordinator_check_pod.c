@@ -173,9 +173,20 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	return check_way_to_node(k, r->table, r->family, e);
 }
 
+/* A table of ours always has the node in it; sbr's has its own interface's routes only. */
+static bool is_our_table(const struct checking *k, uint32_t table)
+{
+	for (size_t i = 0; i < k->f->n_routes; i++)
+		if (k->f->routes[i].table == table && k->f->routes[i].index == k->exit->index)
+			return true;
+	return table == CO_FIRST_NIC_TABLE;
+}
+
 /* 1: a rule for the address leads where ADD meant it to; 0: there is no rule at all. sbr behind the
- * coordinator adds rules of its own for the same address, with tables that are its own, too. */
-static int check_rules(const struct checking *k, const struct ipaddr *ip, struct err *e)
+ * coordinator adds rules of its own for the same address, with tables that are its own, too: a NIC
+ * that wants none of ours may have those alone. */
+static int check_rules(const struct checking *k, const struct ipaddr *ip, bool wanted,
+		       struct err *e)
 {
 	struct ipnet src = ipnet_host(ip);
 	char text[IP_TEXT_MAX];
@@ -185,7 +196,8 @@ static int check_rules(const struct checking *k, const struct ipaddr *ip, struct
 	for (size_t i = 0; i < k->n_pod_rules; i++) {
 		const struct rule *rule = &k->pod_rules[i];
 
-		if (!rule->src.ip.family || !ipnet_eq(&rule->src, &src))
+		if (!rule->src.ip.family || !ipnet_eq(&rule->src, &src) ||
+		    (!wanted && !is_our_table(k, rule->table)))
 			continue;
 		r = check_table(k, rule, text, ret < 0 ? NULL : e);
 		if (r >= 0)
@@ -201,9 +213,10 @@ static int check_tables(const struct checking *k, struct err *e)
 
 	for (size_t i = 0; i < k->n_ips; i++) {
 		int family = k->ips[i].family;
-		int r = check_rules(k, &k->ips[i], e);
+		bool wanted = wants_rule(k, family);
+		int r = check_rules(k, &k->ips[i], wanted, e);
 
-		if (r == 0 && wants_rule(k, family))
+		if (r == 0 && wanted)
 			return err_set(e, -ENOENT, "the pod has no rule 'from %s'",
 				       ip_str(&k->ips[i], ip));
 		if (r >= 0 && k->first)
