@@ -230,6 +230,13 @@ static int status_ipam(const struct aio *x, size_t i, struct err *e)
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
 }
 
+static int status_coordinator(const struct aio *x, size_t i, struct nl_wire *w, struct err *e)
+{
+	int r = x->nets[i].co ? co_status(w, &x->nets[i].co_conf, e) : 0;
+
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+}
+
 int aio_status(struct aio *x, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -237,6 +244,8 @@ int aio_status(struct aio *x, struct err *e)
 
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = attach_status(w, &x->call->root, &x->rails[i], e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = status_coordinator(x, i, w, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = status_ipam(x, i, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)

@@ -108,13 +108,14 @@ static int check_connected(const struct attach_seen *s, int index, const char *i
 {
 	const struct ipaddr none = {0};
 	struct ipnet net = ipnet_network(&ip->address);
-	char text[IP_TEXT_MAX];
+	char text[IP_TEXT_MAX], subnet[IP_TEXT_MAX];
 
 	/* A host address has no connected route of its own. */
 	if (ip->address.len == ip_bits(&ip->address.ip) || has_route(s, index, &net, &none))
 		return 0;
-	return err_set(e, -ENOENT, "Failed to find Gateway %s for interface %s",
-		       ip_str(ip->gateway.family ? &ip->gateway : &ip->address.ip, text), ifname);
+	return err_set(e, -ENOENT, "Failed to find Gateway %s for interface %s: no route to %s",
+		       ip_str(ip->gateway.family ? &ip->gateway : &ip->address.ip, text), ifname,
+		       ipnet_str(&net, subnet));
 }
 
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "kern/nft.h"
 
 /* prevResult with the MAC that podMACPrefix gave. */
 static void patch_mac(const struct cni_call *c, const struct mac *mac, struct cni_result *out)
@@ -149,14 +150,40 @@ static int gc(struct cni_call *c, struct err *e)
 	return co_gc(&net, 1, c, e);
 }
 
-/* Needs nothing but netlink; a configuration that ADD would refuse shows here. */
+int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e)
+{
+	auto_nl struct nl_wire *w = NULL;
+	int r;
+
+	/* What "auto" will be is known with the pod. */
+	if (c->mode != CO_UNDERLAY)
+		return 0;
+	r = link_kind_known(host, "veth", e);
+	if (r == 0)
+		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+				"create veth: EOPNOTSUPP: the kernel lacks veth: load module veth");
+	if (r > 0)
+		r = nl_open(&w, NL_NETFILTER, -1, e);
+	if (r >= 0)
+		r = nft_status(w, e);
+	if (r < 0)
+		err_default_kind(e, ERR_UNAVAILABLE);
+	return r;
+}
+
+/* A configuration that ADD would refuse shows here, too. */
 static int status(struct cni_call *c, struct err *e)
 {
+	auto_nl struct nl_wire *w = NULL;
 	struct co_conf conf;
 	int r = co_conf_read(c->doc, c->conf, &conf, e);
 
+	if (r < 0)
+		return r;
+	r = nl_open(&w, NL_ROUTE, -1, e);
 	if (r >= 0)
-		co_conf_done(&conf);
+		r = co_status(w, &conf, e);
+	co_conf_done(&conf);
 	return r;
 }
 

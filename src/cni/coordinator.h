@@ -212,6 +212,10 @@ int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, stru
 bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
 		    size_t n); /* pure */
 
+/* --- STATUS --- */
+/* Whether the kernel has what underlay mode is made of. */
+int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e);
+
 /* --- CHECK --- */
 int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e);
 

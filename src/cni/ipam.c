@@ -107,7 +107,7 @@ static const struct ipam_type types[] = {
 	{"spiderpool", sp_add, sp_del, spiderpool_check, spiderpool_gc, spiderpool_status},
 	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,
 	 host_local_status},
-	{"static", static_add, nothing, static_check, nothing, nothing},
+	{"static", static_add, nothing, static_check, nothing, static_status},
 	{"whereabouts", whereabouts_add, whereabouts_del, whereabouts_check, whereabouts_gc,
 	 whereabouts_status},
 };

@@ -24,6 +24,7 @@ int host_local_status(const struct cni_ipam_call *call, struct err *e);
 
 int static_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 int static_check(const struct cni_ipam_call *call, struct err *e);
+int static_status(const struct cni_ipam_call *call, struct err *e); /* the configuration, judged */
 
 int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 /* Needs the store only, and no configuration that is still right. */

@@ -199,6 +199,13 @@ int static_check(const struct cni_ipam_call *call, struct err *e)
 	return 0;
 }
 
+int static_status(const struct cni_ipam_call *call, struct err *e)
+{
+	auto_result struct cni_result r = {0};
+
+	return load(call, &r, e);
+}
+
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	struct cni_ipam_call call = cni_ipam_call_of(c);
@@ -213,9 +220,17 @@ static int check(struct cni_call *c, struct err *e)
 	return static_check(&call, e);
 }
 
+static int status(struct cni_call *c, struct err *e)
+{
+	struct cni_ipam_call call = cni_ipam_call_of(c);
+
+	return static_status(&call, e);
+}
+
 const struct cni_plugin cni_static = {
 	.name = "static",
 	.about = "CNI static plugin unirail",
 	.add = add,
 	.check = check,
+	.status = status,
 };

@@ -24,4 +24,8 @@ int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e); /* absent is 
 int nft_reply_marks_check(struct nl_wire *netfilter, const char *iface, uint32_t mark,
 			  struct err *e);
 
+/* Whether this kernel has nf_tables (it loads the module for the question); -EOPNOTSUPP, of kind
+ * ERR_UNAVAILABLE, says what is missing. */
+int nft_status(struct nl_wire *netfilter, struct err *e);
+
 #endif

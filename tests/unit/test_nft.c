@@ -191,6 +191,19 @@ static void recorded_without_ipv6(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
+static void status(void **state)
+{
+	auto_nl struct nl_wire *without = kern_replay("nft_none.nl");
+	struct nft_lab *l = *state;
+
+	OK(nft_status(l->w, &e));
+	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
+	OK(nft_status(l->w, &e));
+	FAILS(nft_status(without, &e), -EOPNOTSUPP,
+	      "mark replies: EOPNOTSUPP: the kernel lacks nf_tables: load module nf_tables");
+	OK(nl_replay_finished(without, &e));
+}
+
 /* A transaction that fails leaves what was there: all or nothing. */
 static void all_or_nothing(void **state)
 {
@@ -339,6 +352,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(split_layout, setup, teardown),
 		cmocka_unit_test_setup_teardown(ipv4_layout, setup, teardown),
 		cmocka_unit_test(recorded_without_ipv6),
+		cmocka_unit_test_setup_teardown(status, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_or_nothing, setup, teardown),
 		cmocka_unit_test(recorded_marks),
 		cmocka_unit_test(hostile_rules),

@@ -154,13 +154,22 @@ static void other_verbs(void **state)
 {
 	struct invocation v = {.plugin = &cni_static,
 			       .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\"}"};
-	static const char *const verbs[] = {"DEL", "GC", "STATUS"};
+	static const char *const verbs[] = {"DEL", "GC"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		v.command = verbs[i];
 		expect(&v, 0, "");
 	}
+	/* Nothing can be missing but sense. */
+	v.command = "STATUS";
+	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"ipam\":{\"type\":\"static\"}}";
+	expect(&v, 0, "");
+	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"ipam\":{\"type\":\"static\","
+		 "\"addresses\":[{\"address\":\"10.0.0\"}]}}";
+	expect(&v, 1,
+	       "{\"code\":7,\"msg\":\"the 'address' field is expected to be in CIDR notation, got: "
+	       "'10.0.0'\"}");
 }
 
 int main(void)

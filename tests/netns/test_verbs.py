@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CHECK, GC and STATUS of every plugin, alone, before sbr, tuning and the coordinator, and in one process: what
+was taken away afterwards is named; what the runtime no longer lists is freed; what is missing is said."""
+import pytest
+from lab import ip, ns_del, routes, rules, state, wait_for
+
+ADDRESS, NET = "172.16.1.10", "172.16.1.0/24"
+
+
+def static(*more):
+    return {"type": "static", "addresses": [{"address": f"{ADDRESS}/24", "gateway": "172.16.1.1"}],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "10.7.0.0/16", "gw": "172.16.1.1"}, *more]}
+
+
+MACVLAN = {"type": "macvlan", "master": "rail0", "mode": "bridge", "ipam": static()}
+HOST_DEVICE = {"type": "host-device", "device": "rail0", "ipam": static()}
+TUNING = {"type": "tuning", "mtu": 1400}
+SBR = {"type": "sbr"}
+COORDINATOR = {"type": "coordinator", "mode": "underlay"}
+
+CHAINS = {
+    "macvlan": [MACVLAN], "macvlan-sbr": [MACVLAN, SBR], "macvlan-tuning-sbr": [MACVLAN, TUNING, SBR],
+    "macvlan-coordinator": [MACVLAN, COORDINATOR], "macvlan-coordinator-sbr": [MACVLAN, COORDINATOR, SBR],
+    "host-device": [HOST_DEVICE], "host-device-sbr": [HOST_DEVICE, SBR],
+}
+
+
+class Attached:
+    """A pod with one network, by a chain of plugins as libcni calls it or by unirail-cni."""
+
+    def __init__(self, lab, plugins, at_once):
+        self.lab, self.pod, self.at_once, self.result = lab, lab.pod(), at_once, None
+        self.plugins = [self.here(p) for p in plugins]
+
+    def here(self, p):
+        return {**p, "dataDir": str(self.lab.tmp / "tuning")} if p["type"] == "tuning" else p
+
+    def confs(self, **more):
+        if self.at_once:
+            return [self.lab.rails([{"name": "net", "ifname": "eth0", "plugins": self.plugins}], **more)]
+        return [{**p, "cniVersion": "1.1.0", "name": "net", **more} for p in self.plugins]
+
+    def add(self):
+        for conf in self.confs():
+            prev = {"prevResult": self.result} if self.result else {}
+            self.result = self.lab.add({**conf, **prev}, self.pod, ifname="eth0")
+
+    def call(self, verb, **more):
+        """The first plugin that fails ends CHECK and STATUS, as in libcni; the message, None: none did."""
+        prev = {} if verb in ("GC", "STATUS") else {"prevResult": self.result}
+        for conf in self.confs(**prev, **more):
+            c = self.lab.cni(verb, conf, self.pod, ifname="eth0")
+            if c.status:
+                return c.json["msg"] + " " + c.json.get("details", "")
+        return None
+
+    def delete(self, **kw):
+        for conf in reversed(self.confs(prevResult=self.result)):
+            self.lab.delete(conf, self.pod, ifname="eth0", **kw)
+
+
+def tables(ns):
+    """Of eth0: {table: routes}."""
+    found = {}
+    for table in ["main", *{r[3] for r in rules(ns)}]:
+        if table not in ("local", "default"):
+            found[table] = [r for r in routes(ns, table) if "dev eth0" in r]
+    return found
+
+
+def remove_route(ns, start):
+    hit = [(t, r) for t, rs in tables(ns).items() for r in rs if r.startswith(start)]
+    assert hit, tables(ns)
+    for table, route in hit:
+        ip(ns, "route", "del", *route.split(), "table", table)
+
+
+DAMAGE = {
+    "address": (lambda ns: ip(ns, "addr", "del", f"{ADDRESS}/24", "dev", "eth0"), ADDRESS),
+    "default-route": (lambda ns: remove_route(ns, "default"), "0.0.0.0/0"),
+    "route": (lambda ns: remove_route(ns, "10.7.0.0/16"), "10.7.0.0/16"),
+    "subnet": (lambda ns: remove_route(ns, NET), "no route to 172.16.1.0/24"),
+    "mac": (lambda ns: ip(ns, "link", "set", "eth0", "address", "02:00:00:00:00:77"), "02:00:00:00:00:77"),
+    "interface": (lambda ns: ip(ns, "link", "set", "eth0", "name", "gone"), "eth0"),
+}
+
+
+# Only where the plugin is in the chain.
+MORE = {
+    "sbr": ("sbr-rule", lambda ns: ip(ns, "rule", "del", "from", ADDRESS, "lookup", sbr_table(ns)), f"rule 'from {ADDRESS}'"),
+    "tuning": ("mtu", lambda ns: ip(ns, "link", "set", "eth0", "mtu", "1300"), "1400"),
+    "coordinator": ("mark-rule", lambda ns: ip(ns, "rule", "del", "fwmark", "1", "lookup", "100"), "fwmark 0x1 lookup 100"),
+}
+
+
+def sbr_table(ns):
+    """Of the rules for the address, the one whose table has nothing of the way to the node."""
+    found = [r[3] for r in rules(ns) if r[1] == ADDRESS and not any("veth0" in x for x in routes(ns, r[3]))]
+    assert len(found) == 1, rules(ns)
+    return found[0]
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_check(lab, chain, at_once):
+    damage = [(name, *how) for name, how in DAMAGE.items()]
+    damage += [MORE[p["type"]] for p in CHAINS[chain] if p["type"] in MORE]
+    for name, do, word in damage:
+        a = Attached(lab, CHAINS[chain], at_once)
+        a.add()
+        assert a.call("CHECK") is None, name
+        if name == "interface":
+            ip(a.pod.ns, "link", "set", "eth0", "down")
+        do(a.pod.ns)
+        said = a.call("CHECK")
+        assert said and word in said and "\n" not in said, (name, said)
+        if name == "interface":
+            ip(a.pod.ns, "link", "set", "gone", "name", "eth0")
+        a.delete()
+
+
+# --- GC ---
+
+
+def host_local(lab):
+    return {"type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": NET}]]}
+
+
+def held(lab):
+    return sorted(p.name for p in (lab.tmp / "networks").glob("*/172.*"))
+
+
+GC = {
+    "macvlan-host-local": lambda lab: [{**MACVLAN, "ipam": host_local(lab)}],
+    "macvlan-spiderpool": lambda lab: [{**MACVLAN, "ipam": lab.ipam("rail0")}],
+    "macvlan-host-local-sbr": lambda lab: [{**MACVLAN, "ipam": host_local(lab)}, SBR],
+    "macvlan-spiderpool-coordinator": lambda lab: [{**MACVLAN, "ipam": lab.ipam("rail0")}, COORDINATOR],
+}
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
+@pytest.mark.parametrize("what", GC)
+def test_gc(lab, what, at_once):
+    """A pod whose DEL never came, its namespace gone: what the node keeps of it goes, the other pod's stays."""
+    lab.rail_pools(rest="0s")
+    before = state(lab.node)
+    plugins = GC[what](lab)
+    kept = Attached(lab, plugins, at_once)
+    kept.add()
+    with_one = state(lab.node)
+    lost = Attached(lab, plugins, at_once)
+    lost.add()
+    ns_del(lost.pod.ns)
+    given = lambda: len(lab.used()) + len(held(lab))  # noqa: E731
+    assert given() == 2
+    valid = {"cni.dev/valid-attachments": [{"containerID": kept.pod.id, "ifname": "eth0"}]}
+    assert kept.call("GC") is None  # no list: no wish
+    assert given() == 2
+    assert kept.call("GC", **valid) is None
+    assert given() == 1 and kept.call("CHECK") is None
+    wait_for(lambda: settled(state(lab.node)) == settled(with_one), "the lost pod's part of the node to go")
+    assert kept.call("GC", **valid) is None
+    kept.delete()
+    assert given() == 0
+    wait_for(lambda: settled(state(lab.node)) == settled(before), "the node as before", 10)
+
+
+def settled(st):
+    """The rule of table 500 stays while pods come and go."""
+    return {**st, "rules": [r for r in st["rules"] if r["priority"] != 1000], "neighbours": sorted(map(str, st["neighbours"]))}
+
+
+# --- STATUS ---
+
+STATUS = {
+    "master": ([{**MACVLAN, "master": "none"}], 50, ["none", "Link not found"]),
+    "device": ([{"type": "host-device", "pciBusID": "0000:99:00.0"}], 50, ["0000:99:00.0"]),
+    "ipam-executable": ([{**MACVLAN, "ipam": {"type": "nosuch"}}], 50, ["nosuch"]),
+    "static": ([{**MACVLAN, "ipam": {"type": "static", "addresses": [{"address": "172.16.1"}]}}], 7, ["172.16.1"]),
+    "pool": ([{**MACVLAN, "ipam": {"type": "spiderpool", "default_ipv4_ippool": ["nope"]}}], 50, ["nope"]),
+    "sbr": ([MACVLAN, {**SBR, "table": "x"}], 7, ["table"]),
+    "tuning": ([MACVLAN, {**TUNING, "mtu": "x"}], 7, ["mtu"]),
+    "coordinator": ([MACVLAN, {**COORDINATOR, "mode": "sideways"}], 7, ["sideways"]),
+}
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
+@pytest.mark.parametrize("what", STATUS)
+def test_status(lab, what, at_once):
+    """Well when it is; else the code for a bad configuration or for what is not there, and which rail's it is."""
+    lab.rail_pools()
+    plugins, code, words = STATUS[what]
+    for p in plugins:
+        if p.get("ipam", {}).get("type") == "spiderpool":
+            p["ipam"] = {**lab.ipam("rail0"), **p["ipam"]}
+    whole = [MACVLAN if p["type"] == "macvlan" else HOST_DEVICE if p["type"] == "host-device" else
+             {"tuning": TUNING, "sbr": SBR, "coordinator": COORDINATOR}[p["type"]] for p in plugins]
+    assert Attached(lab, whole, at_once).call("STATUS") is None
+    broken = Attached(lab, plugins, at_once)
+    for conf in broken.confs():
+        c = lab.cni("STATUS", conf, broken.pod, ifname="eth0")
+        if c.status:
+            break
+    said = c.json["msg"] + " " + c.json.get("details", "")
+    assert c.status == 1 and c.json["code"] == code and all(w in said for w in words), c
+    assert not at_once or "rail 'eth0' (net)" in said or "conf.networks[0]" in said, said
