@@ -19,7 +19,7 @@ static void check_line(struct span line)
 {
 	struct verify_msg m, again;
 	struct err e = ERR_INIT;
-	auto_buf struct buf b;
+	auto_buf struct buf b = {0};
 
 	memset(&m, 0x55, sizeof(m));
 	if (fuzz_refused(verify_msg_parse(line, &m, &e), &e))
