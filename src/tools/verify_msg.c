@@ -150,7 +150,7 @@ static int get_word(struct span s, char *ret, size_t size)
 		if (s.p[i] < ' ' || s.p[i] > '~')
 			return -EINVAL;
 	memcpy(ret, s.p, s.n);
-	ret[s.n] = '\0';
+	memset(ret + s.n, 0, size - s.n); /* of the same key before */
 	return 0;
 }
 

@@ -106,6 +106,19 @@ static void unknown_keys(void **state)
 	assert_int_equal(m.psn, 0);
 }
 
+/* The last counts, and nothing of the one before is left. */
+static void key_twice(void **state)
+{
+	struct verify_msg m;
+	auto_buf struct buf b;
+
+	(void)state;
+	assert_int_equal(parse("unirail-verify/1 hello op=write op=", &m, NULL), 0);
+	buf_init(&b, VERIFY_LINE_MAX);
+	verify_msg_put(&m, &b);
+	assert_string_equal(b.p, "unirail-verify/1 hello\n");
+}
+
 static void wrong(void **state)
 {
 	static const struct {
@@ -164,11 +177,9 @@ static void too_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(round_trip),
-		cmocka_unit_test(longest),
-		cmocka_unit_test(text_is_one_line),
-		cmocka_unit_test(unknown_keys),
-		cmocka_unit_test(wrong),
+		cmocka_unit_test(round_trip),	    cmocka_unit_test(longest),
+		cmocka_unit_test(text_is_one_line), cmocka_unit_test(unknown_keys),
+		cmocka_unit_test(key_twice),	    cmocka_unit_test(wrong),
 		cmocka_unit_test(too_long),
 	};
 
