@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_BLOCKS_H
+#define UNIRAIL_AGENT_BLOCKS_H
+
+/*
+ * This node's part of the pools: carries out at the API server what ipam/block_plan.h asks for, and
+ * says which addresses may be handed out now. Everything is on the loop; nothing here waits. While
+ * the API server is away, what is ours stays ours.
+ *
+ *	blocks_new(&b, &conf, e);
+ *	blocks_pools(b, &set);		 when pools are known, and whenever they change
+ *	blocks_leases(b, leases);	 once what pods have is known, and after each batch
+ *
+ * and at each batch, with `usable` cut to blocks_mine(); an ask that finds nothing:
+ *
+ *	blocks_want(b, "rail0", 3);	 asks for three addresses wait in this pool
+ *	...changed(arg, "rail0")...	 tried again
+ *	blocks_want(b, "rail0", 0);
+ *
+ * Nothing is claimed, ceded or given back before the first blocks_leases(): nobody knows yet what
+ * is idle. A pool has a reserve here, claimed ahead of need, while pods here have addresses of it,
+ * and for `idle_ms` after it was last wanted or expected. A block without pods that the reserve
+ * does not need goes back after the same time.
+ *
+ * blocks.json (ipam/block_log.h) lies in the state folder, which one agent at a time may use: a
+ * lock beside it says so. A second agent under the same node's name but with a folder of its own
+ * does no harm: each has blocks of its own. Blocks of this node that another log claimed (the disk
+ * was lost, or there are two agents) are foreign: said, and left alone until they are adopted.
+ *
+ * A log that cannot be written (disk full): nothing is handed out or given up that is not durable;
+ * said once, tried again.
+ */
+
+#include "base/loop.h"
+#include "ipam/block_table.h"
+#include "ipam/lease.h"
+#include "ipam/pool.h"
+#include "kube/client.h"
+
+enum { BLOCKS_RESERVE = 4, BLOCKS_IDLE_MS = 300 * 1000 };
+
+struct blocks_conf {
+	struct kube *kube; /* borrowed, as root */
+	const struct root *root;
+	const char *state_dir; /* of the journal */
+	const char *node, *node_uid;
+	uint32_t reserve; /* free addresses of a pool that are held ready; 0: BLOCKS_RESERVE */
+	int64_t idle_ms;  /* 0: BLOCKS_IDLE_MS */
+	uint64_t seed;	  /* 0: a random one */
+	int64_t (*now_ms)(void); /* since the epoch, for leases; NULL: the real clock */
+	/* blocks_mine() of the pool may say something else now. From the loop, never from within
+	 * one of the functions below. */
+	void (*changed)(void *arg, const char *pool);
+	void *arg;
+};
+
+struct blocks;
+
+/* -EWOULDBLOCK, kind ERR_AGAIN: another agent runs with this state folder; or as block_log_open().
+ * Strings are copied. */
+int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e);
+/* Before kube_free(); what is under way is found and finished by the next one. NULL is fine. */
+void blocks_free(struct blocks *b);
+
+/* What counts of them is copied. A pool that is not there any more loses its blocks as they become
+ * idle. */
+void blocks_pools(struct blocks *b, const struct pool_set *set);
+/* Copied. */
+void blocks_leases(struct blocks *b, const struct lease_table *t);
+/*
+ * So many addresses of the pool are waited for beyond those that are free here; 0: none any more.
+ * They are claimed, taken back, borrowed or wished for, whatever it takes.
+ */
+void blocks_want(struct blocks *b, const char *pool, uint32_t count);
+/* Pods of this node will likely use the pool (a network of theirs names it): a reserve is claimed. */
+void blocks_expect(struct blocks *b, const char *pool);
+
+/* The pool's addresses that may be handed out now, onto ret; `usable` as the pool has it. To be
+ * asked at each batch: a request that gives addresses up takes them away before it is sent. */
+void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *usable,
+		 struct ip_set *ret);
+/* The own blocks were listed once; or the log says what is ours, and the API server did not answer
+ * for some seconds. */
+bool blocks_ready(const struct blocks *b);
+/* What was tried to get addresses, for an error, onto w: "all 25 blocks of the pool are claimed, by
+ * 20 nodes; 3 addresses were asked of 6 of them, none was ceded". */
+void blocks_words(const struct blocks *b, const char *pool, struct buf *w);
+
+/* --- foreign blocks --- */
+
+size_t blocks_foreign_count(const struct blocks *b);
+const struct block_object *blocks_foreign_at(const struct blocks *b, size_t i);
+/* Whether another agent of this node's name was seen at work: a foreign block was made, changed or
+ * taken while we looked. Then nothing may be adopted; its operator must end one of the two. */
+bool blocks_foreign_alive(const struct blocks *b);
+/*
+ * To be called when every pod of this node is accounted for: its addresses are leases, or none of
+ * the block. From then on the block is ours. -ENOENT: it is not foreign (any more).
+ */
+int blocks_adopt(struct blocks *b, const char *name, struct err *e);
+
+/* --- what it does, for metrics --- */
+
+struct blocks_stats {
+	uint64_t requests, refused, unanswered; /* refused: somebody else was first */
+	uint64_t claimed, left, ceded, borrowed, returned, listed;
+	size_t claims, loans, under_way;
+};
+struct blocks_stats blocks_stats(const struct blocks *b);
+
+#endif
