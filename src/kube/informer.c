@@ -141,6 +141,14 @@ static void not_watching(struct kube_informer *i)
 		i->behind_from = loop_now_ms(kube_loop(i->k));
 }
 
+static void say(struct kube_informer *i, const struct err *e, int64_t ms)
+{
+	if (i->c.trouble)
+		i->c.trouble(i->c.arg, e);
+	else
+		log_warn("kube: not watching for now", LOG_S("error", e->text), LOG_I("ms", ms));
+}
+
 static void after_failure(struct kube_informer *i, enum next next, int64_t retry_after,
 			  const struct err *e)
 {
@@ -151,7 +159,7 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 	not_watching(i);
 	if (e && strncmp(i->said, e->text, SAID_MAX - 1)) {
 		str_copy(i->said, sizeof(i->said), e->text);
-		log_warn("kube: not watching for now", LOG_S("error", e->text), LOG_I("ms", ms));
+		say(i, e, ms);
 	}
 	later(i, next, ms);
 }
@@ -265,7 +273,9 @@ static void on_opened(void *arg)
 {
 	struct kube_informer *i = arg;
 
-	if (i->said[0])
+	if (i->said[0] && i->c.trouble)
+		i->c.trouble(i->c.arg, NULL);
+	else if (i->said[0])
 		log_info("kube: watching again", LOG_S("kind", i->c.kind->plural));
 	i->said[0] = '\0';
 	i->behind_from = 0;
