@@ -91,19 +91,27 @@ static int check_pair(const struct pool *a, const struct pool *b, struct err *e)
 	return 0;
 }
 
-static int check_pairs(const struct pool_set *s, struct err *e)
+int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e)
 {
-	for (size_t i = 1; i < s->n; i++)
-		for (size_t j = 0; j < i; j++) {
-			int n = check_pair(&s->v[j], &s->v[i], e);
+	for (size_t i = 0; i < n; i++) {
+		int r = check_pair(&s->v[i], p, e);
 
-			if (n < 0)
-				return n;
-		}
+		if (r < 0)
+			return r;
+	}
 	return 0;
 }
 
-static void take_out_reserved(struct pool_set *s)
+static int check_pairs(const struct pool_set *s, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 1; i < s->n && r == 0; i++)
+		r = pool_set_fits(s, i, &s->v[i], e);
+	return r;
+}
+
+void pool_set_take_out_reserved(struct pool_set *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct pool *p = &s->v[i];
@@ -176,7 +184,7 @@ int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, s
 		err_default_kind(e, ERR_IO);
 		return err_wrap(e, n, "pool folder '%s'", dir);
 	}
-	take_out_reserved(&s);
+	pool_set_take_out_reserved(&s);
 	*ret = s;
 	return 0;
 }

@@ -37,6 +37,10 @@ int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
 /* Adds the pool the draft describes to the set, and empties the draft. */
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
+/* Whether a pool goes together with the first n of the set. */
+int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
+/* Once, at the end: makes `usable` of each. */
+void pool_set_take_out_reserved(struct pool_set *s);
 /* SpiderReservedIP's addresses, of both families. */
 int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
