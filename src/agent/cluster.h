@@ -17,11 +17,9 @@
  */
 
 #include "agent/coordinator_settings.h"
+#include "ipam/pod.h"
 #include "ipam/pool.h"
 #include "kube/client.h"
-
-struct labels; /* ipam/pod.h */
-struct pod_facts;
 
 enum cluster_kind {
 	CLUSTER_PODS,

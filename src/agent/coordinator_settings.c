@@ -208,6 +208,14 @@ static int unknown(struct reading *p, const char *key)
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
+			     struct err *e)
+{
+	struct reading p = {.s = s, .at = find(key), .e = e};
+
+	return p.at ? p.at->read(&p, (char *)s + p.at->offset, value) : -ENOENT;
+}
+
 /* inih's: 0 stops. */
 static int handle(void *arg, const char *section, const char *name, const char *value)
 {
@@ -245,24 +253,25 @@ static int parse(const char *path, const char *text, struct coordinator_settings
 	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
 }
 
-static struct coordinator_settings defaults(void)
+void coordinator_settings_init(struct coordinator_settings *s)
 {
-	return (struct coordinator_settings){.mode = xstrdup("auto"),
-					     .mac_prefix = xstrdup(""),
-					     .default_nic = xstrdup(""),
-					     .veth_address = xstrdup(""),
-					     .tune = true,
-					     .rule_table = 500,
-					     .veth_mtu = 1500};
+	*s = (struct coordinator_settings){.mode = xstrdup("auto"),
+					   .mac_prefix = xstrdup(""),
+					   .default_nic = xstrdup(""),
+					   .veth_address = xstrdup(""),
+					   .tune = true,
+					   .rule_table = 500,
+					   .veth_mtu = 1500};
 }
 
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e)
 {
-	struct coordinator_settings s = defaults();
+	struct coordinator_settings s;
 	auto_buf struct buf b;
 	int n;
 
+	coordinator_settings_init(&s);
 	buf_init(&b, FILE_MAX);
 	n = file_read(r, path, FILE_MAX, &b, e);
 	if (n == -ENOENT) {

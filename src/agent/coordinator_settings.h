@@ -45,8 +45,21 @@ struct coordinator_settings {
 /* Defaults where there is no file. Kind ERR_CONF, "agent.conf:3: ..."; *ret is left alone then. */
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e);
+/*
+ * The same from a SpiderCoordinator object, its status included. Kind ERR_CONF, "spec.mode is ...";
+ * *ret is left alone then.
+ */
+int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,
+				struct err *e);
 void coordinator_settings_done(struct coordinator_settings *s);
 /* Spiderpool's CoordinatorConfig. */
 void coordinator_settings_json(const struct coordinator_settings *s, struct json_out *o);
+
+/* --- its parts --- */
+
+void coordinator_settings_init(struct coordinator_settings *s); /* the defaults */
+/* One key, as in the file; lists grow. -ENOENT: no such key, e is left alone. */
+int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
+			     struct err *e);
 
 #endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_CLUSTER_PRIV_H
+#define UNIRAIL_AGENT_CLUSTER_PRIV_H
+
+/* Between cluster.c (watches), cluster_kinds.c (objects), cluster_pools.c and cluster_fetch.c. */
+
+#include "agent/cluster.h"
+#include "ipam/pod.h"
+#include "kube/informer.h"
+
+struct cluster_watch {
+	struct cluster *c;
+	enum cluster_kind kind;
+	struct kube_informer *i;
+	struct err why; /* code 0: nothing is wrong */
+};
+
+struct cluster {
+	struct cluster_conf conf;
+	struct cluster_watch watch[CLUSTER_KINDS];
+	struct cluster_fetch *fetches;
+	/* pools */
+	struct pool_set pools;
+	bool have_pools, pools_are_old;
+	struct loop_timer *rebuild, *save;
+	char *pools_path, *pools_text; /* the file, and what it should have */
+	char *complaint;	       /* about pools that do not go together, as logged */
+};
+
+/* --- objects: what informers keep --- */
+
+struct cluster_ns {
+	struct labels labels, annotations;
+};
+
+/* A pool or reserved addresses: its name and spec as JSON, to build the set from and for the file. */
+struct cluster_spec {
+	char *text;
+};
+enum { CLUSTER_SPEC_MAX = 1 << 20 };
+
+struct cluster_decoder {
+	const struct kube_kind *kind;
+	size_t size;
+	int (*decode)(void *value, const struct json *object, struct err *e);
+	void (*drop)(void *value);
+	bool cached;
+	bool ours; /* a definition that is installed with unirail */
+};
+extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
+
+/* --- pools --- */
+
+void cluster_pools_open(struct cluster *c);
+void cluster_pools_close(struct cluster *c);
+/* Something changed: the set is built anew at the loop's next turn. */
+void cluster_pools_changed(struct cluster *c);
+/* Whether the text is a pool, or reserved addresses, that can be had. */
+int cluster_pool_check(const char *text, struct err *e);
+
+/* --- fetches --- */
+
+void cluster_fetch_drop_all(struct cluster *c);
+
+#endif

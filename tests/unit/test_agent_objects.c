@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects of the API server as the agent takes them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cluster_priv.h"
+#include "agent/coordinator_settings.h"
+#include "base/log.h"
+
+static int take(enum cluster_kind kind, const char *text, void *value, struct err *e)
+{
+	struct json_doc *doc = NULL;
+	int r;
+
+	log_threshold = LOG_NONE;
+	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	memset(value, 0, cluster_decoders[kind].size);
+	r = cluster_decoders[kind].decode(value, json_root(doc), e);
+	json_free(doc);
+	return r;
+}
+
+/* --- the coordinator --- */
+
+static char *answer_of(const char *object)
+{
+	struct coordinator_settings s;
+	struct json_out o;
+	struct buf b;
+
+	assert_int_equal(take(CLUSTER_COORDINATORS, object, &s, NULL), 0);
+	buf_init(&b, 1 << 16);
+	jo_init(&o, &b, 0);
+	coordinator_settings_json(&s, &o);
+	coordinator_settings_done(&s);
+	return buf_take(&b);
+}
+
+static void test_coordinator(void **state)
+{
+	static const char want[] =
+		"{\"hijackCIDR\":[\"169.254.1.1/32\"],\"hostRuleTable\":501,\"mode\":\"underlay\","
+		"\"overlayPodCIDR\":[\"10.244.0.0/16\",\"fd00::/56\"],\"podDefaultRouteNIC\":\"net1\","
+		"\"podMACPrefix\":\"0a:1b\",\"podRPFilter\":-1,"
+		"\"policyRoutes\":[{\"dst\":\"10.1.0.0/16\",\"gw\":\"10.0.0.1\"}],"
+		"\"serviceCIDR\":[\"10.96.0.0/12\"],\"tunePodRoutes\":false,\"txQueueLen\":2000,"
+		"\"vethLinkAddress\":\"169.254.100.1\",\"vethMTU\":9000}";
+	char *text = answer_of(
+		"{\"metadata\":{\"name\":\"default\"},\"spec\":{\"mode\":\"underlay\","
+		"\"podCIDRType\":\"cluster\",\"hijackCIDR\":[\"169.254.1.1\"],\"policyRoutes\":["
+		"{\"dst\":\"10.1.0.0/16\",\"gw\":\"10.0.0.1\"}],\"podMACPrefix\":\"0a:1b\","
+		"\"tunePodRoutes\":false,\"podDefaultRouteNIC\":\"net1\",\"hostRuleTable\":501,"
+		"\"podRPFilter\":-7,\"txQueueLen\":2000,\"vethLinkAddress\":\"169.254.100.1\","
+		"\"vethMTU\":9000},\"status\":{\"phase\":\"Synced\",\"reason\":\"\","
+		"\"overlayPodCIDR\":[\"10.244.0.0/16\",\"fd00::/56\"],\"serviceCIDR\":["
+		"\"10.96.0.0/12\"]}}");
+
+	(void)state;
+	assert_string_equal(text, want);
+	free(text);
+}
+
+/* The original panics without these, and forgets the one list when the other is not there. */
+static void test_coordinator_that_says_little(void **state)
+{
+	char *text =
+		answer_of("{\"spec\":{\"hostRuleTable\":null},\"status\":{\"phase\":\"NotReady\","
+			  "\"overlayPodCIDR\":[\"10.244.0.0/16\"]}}");
+
+	(void)state;
+	assert_string_equal(text, "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"auto\","
+				  "\"overlayPodCIDR\":[\"10.244.0.0/16\"],\"policyRoutes\":[],"
+				  "\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}");
+	free(text);
+}
+
+static void test_coordinator_that_is_wrong(void **state)
+{
+	static const struct {
+		const char *object, *words;
+	} v[] = {
+		{"{\"spec\":{\"mode\":\"x\"}}",
+		 "spec: mode is 'x', wants auto, underlay, overlay or disabled"},
+		{"{\"spec\":{\"hijackCIDR\":[\"a\"]}}", "spec: hijackCIDR is 'a', wants CIDRs"},
+		{"{\"spec\":{\"vethMTU\":1}}", "spec: vethMTU is '1', wants 68 to 65535"},
+		{"{\"status\":{\"serviceCIDR\":[[]]}}",
+		 "status: status.serviceCIDR is an array, wants a string, a number or true or "
+		 "false"},
+		{"{\"spec\":{\"policyRoutes\":[{\"dst\":\"10.0.0.0/8\"}]}}",
+		 "spec: spec.policyRoutes is an object, wants the strings 'dst' and 'gw'"},
+	};
+	struct coordinator_settings s;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct err e = ERR_INIT;
+
+		assert_true(take(CLUSTER_COORDINATORS, v[i].object, &s, &e) < 0);
+		assert_string_equal(e.text, v[i].words);
+	}
+}
+
+/* --- networks, pools --- */
+
+static void test_nad(void **state)
+{
+	struct cluster_nad n;
+
+	(void)state;
+	assert_int_equal(take(CLUSTER_NADS,
+			      "{\"metadata\":{\"annotations\":{\"k8s.v1.cni.cncf.io/resourceName\":"
+			      "\"rdma/hca\"}},\"spec\":{\"config\":\"{ not looked at here\"}}",
+			      &n, NULL),
+			 0);
+	assert_string_equal(n.config, "{ not looked at here");
+	assert_string_equal(n.resource, "rdma/hca");
+	cluster_decoders[CLUSTER_NADS].drop(&n);
+	assert_int_equal(take(CLUSTER_NADS, "{\"metadata\":{}}", &n, NULL), 0);
+	assert_null(n.config);
+	assert_null(n.resource);
+}
+
+#define POOL(more, spec) "{\"metadata\":{\"name\":\"rail0\"" more "},\"spec\":{" spec "}}"
+#define SPEC		 "\"subnet\":\"172.16.1.0/24\",\"ips\":[\"172.16.1.10-172.16.1.20\"]"
+
+/* What allocation writes, and what anybody may note on it, is no other pool. */
+static void test_pool_is_its_spec(void **state)
+{
+	struct cluster_spec a, b, c;
+
+	(void)state;
+	assert_int_equal(take(CLUSTER_POOLS, POOL(",\"resourceVersion\":\"1\"", SPEC), &a, NULL),
+			 0);
+	assert_int_equal(
+		take(CLUSTER_POOLS,
+		     POOL(",\"resourceVersion\":\"2\",\"annotations\":{\"x/y\":\"z\"}", SPEC), &b,
+		     NULL),
+		0);
+	assert_int_equal(take(CLUSTER_POOLS,
+			      POOL(",\"annotations\":{\"unirail.io/block\":\"28\"}", SPEC), &c,
+			      NULL),
+			 0);
+	assert_string_equal(a.text, b.text);
+	assert_string_not_equal(a.text, c.text);
+	free(a.text);
+	free(b.text);
+	free(c.text);
+}
+
+static void test_pool_that_is_wrong(void **state)
+{
+	struct cluster_spec s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_true(take(CLUSTER_POOLS,
+			 POOL("", "\"subnet\":\"172.16.1.0/24\",\"ips\":[\"10.0.0.1\"]"), &s,
+			 &e) < 0);
+	assert_string_equal(e.text,
+			    "API server: 'rail0': spec.ips[0]: '10.0.0.1' reaches outside the "
+			    "subnet 172.16.1.0/24");
+	free(s.text);
+	assert_true(take(CLUSTER_RESERVED, POOL("", "\"ips\":[\"x\"]"), &s, &e) < 0);
+	assert_non_null(strstr(e.text, "API server: 'rail0': spec.ips[0]: "));
+	free(s.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_coordinator),
+		cmocka_unit_test(test_coordinator_that_says_little),
+		cmocka_unit_test(test_coordinator_that_is_wrong),
+		cmocka_unit_test(test_nad),
+		cmocka_unit_test(test_pool_is_its_spec),
+		cmocka_unit_test(test_pool_that_is_wrong),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
