@@ -70,10 +70,13 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_end_obj(o);
 }
 
-static int write_all(const struct block_log *l, const struct block_table *t, struct err *e)
+static int write_all(struct block_log *l, const struct block_table *t, struct err *e)
 {
 	auto_buf struct buf b;
 	struct json_out o;
+	int r;
+
+	l->behind = true;
 
 	buf_init(&b, BLOCK_LOG_MAX);
 	jo_init(&o, &b, 0);
@@ -82,7 +85,9 @@ static int write_all(const struct block_log *l, const struct block_table *t, str
 	if (b.over)
 		return err_set(e, -EFBIG, "'%s' would be longer than %d MiB", l->path,
 			       BLOCK_LOG_MAX >> 20);
-	return file_replace(l->root, l->path, buf_span(&b), 0600, e);
+	r = file_replace(l->root, l->path, buf_span(&b), 0600, e);
+	l->behind = r < 0;
+	return r;
 }
 
 /* --- reading --- */
@@ -338,6 +343,11 @@ int block_log_loan(struct block_log *l, struct block_table *t, const struct bloc
 	free(old.block);
 	free(old.pool);
 	return r;
+}
+
+int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e)
+{
+	return l->behind ? write_all(l, t, e) : 0;
 }
 
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX])

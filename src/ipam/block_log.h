@@ -26,6 +26,7 @@ struct block_log {
 	char *path;
 	char id[BLOCK_ID_MAX];
 	uint64_t tokens; /* how many were made */
+	bool behind;	 /* a write failed: the file does not say what the table does */
 };
 
 /*
@@ -42,6 +43,11 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 		    struct err *e);
 int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
 		   struct err *e);
+/*
+ * What is given up counts in memory even when it could not be written; this writes it. Nothing may be
+ * told to the API server before: after a crash we would think that we have it still.
+ */
+int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
 /* One that was never used: "<id>-<number>", durable with the next change. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);
 /* Whether a token is of this log. */

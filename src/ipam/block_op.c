@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 
+enum { WISH_FORGET_MS = 60 * 1000 };
+
 void block_op_done(struct block_op *op)
 {
 	free(op->ips);
@@ -81,6 +83,10 @@ static int put_loan(struct block_log *l, struct block_table *t, const struct blo
 
 int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e)
 {
+	int r = block_log_sync(l, t, e);
+
+	if (r < 0)
+		return r;
 	switch (op->kind) {
 	case OP_CREATE:
 	case OP_TAKE_OVER: block_log_token(l, op->token); return 0;
@@ -284,6 +290,15 @@ static void forget(struct block_table *t, const char *name)
 	block_object_remove(t, name);
 }
 
+/* A new search begins where the last one was long ago. */
+static void wished(struct block_view *v, int64_t now_ms)
+{
+	if (now_ms - v->wished_ms >= WISH_FORGET_MS)
+		v->wished = 0;
+	v->wished++;
+	v->wished_ms = now_ms;
+}
+
 int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
 		 enum block_outcome r, struct block_object *o, int64_t now_ms, struct err *e)
 {
@@ -291,7 +306,7 @@ int block_op_end(struct block_log *l, struct block_table *t, const struct block_
 	int n = 0;
 
 	if (v && op->kind == OP_WISH)
-		v->wished_ms = now_ms;
+		wished(v, now_ms);
 	if (op->kind == OP_LIST || op->kind == OP_WISH)
 		return 0;
 	if (r == BLOCK_OK)

@@ -16,9 +16,9 @@ bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 	if (!l)
 		return false;
 	if (l->state == LEASE_FREE)
-		return lease_lasts(l, f->now_ms, f->rest_ms);
+		return lease_lasts(l, f->real_ms, f->rest_ms);
 	if (l->state == LEASE_QUARANTINED)
-		return lease_lasts(l, f->now_ms, f->quarantine_ms);
+		return lease_lasts(l, f->real_ms, f->quarantine_ms);
 	return true;
 }
 
@@ -322,7 +322,7 @@ void block_plan(const struct block_facts *f, struct block_plan *ret)
 	for (size_t i = 0; i < t->n_loans; i++)
 		plan_loan(&p, &t->loans[i]);
 	for (size_t i = 0; i < f->n_needs; i++)
-		if (f->needs[i].want)
+		if (!f->needs[i].under_way)
 			plan_want(&p, &f->needs[i]);
 	for (size_t i = 0; i < t->n_claims; i++)
 		plan_leave(&p, &t->claims[i]);

@@ -15,8 +15,12 @@ struct block_need {
 	const char *pool;
 	struct block_cut cut;
 	const struct ip_set *usable; /* the pool's addresses */
-	uint32_t want;		     /* more than there are, to serve asks and a reserve; 0: none */
-	uint32_t spare;		     /* free ones beyond what the reserve asks for */
+	/* More than there are, for asks that wait: by whatever means, others' addresses too. */
+	uint32_t want;
+	/* More than there are, for a reserve: of blocks that nobody has, never from others. */
+	uint32_t ahead;
+	uint32_t spare; /* free ones beyond what the reserve asks for */
+	bool under_way; /* requests for more are: no further ones */
 };
 
 struct block_facts {
@@ -25,9 +29,12 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	uint64_t seed; /* different on each node, and each time */
-	int64_t now_ms, rest_ms, quarantine_ms;
-	int64_t view_ms; /* how long a list of a pool's blocks serves */
+	uint64_t seed;	 /* different on each node, and each time */
+	int64_t now_ms;	 /* the loop's, for views and wishes */
+	int64_t real_ms; /* since the epoch, for leases */
+	int64_t rest_ms, quarantine_ms;
+	int64_t view_ms;  /* how long a list of a pool's blocks serves an ask */
+	int64_t ahead_ms; /* how long one that shows no room keeps a reserve from asking again */
 };
 
 struct block_plan {

@@ -6,8 +6,14 @@
 
 #include "base/cleanup.h"
 #include "ipam/block_plan_priv.h"
+#include "ipam/journal_line.h"
 
-enum { WISH_TO = 3, WISH_AGAIN_MS = 5000 };
+/*
+ * Wishes go out in rounds, to 3 blocks first and to more each time, as long as nothing is ceded: in a
+ * pool with room somewhere the first round mostly finds it, and one that is full to the last address
+ * is not written to by every node that waits.
+ */
+enum { WISH_FIRST = 3, WISH_MOST = 32, WISH_AGAIN_MS = 500, WISH_AGAIN_MOST = 8 };
 
 static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
 {
@@ -82,10 +88,29 @@ static bool borrow(struct planner *p, const struct block_need *need, const struc
 	return asked > 0;
 }
 
+static size_t wish_round(const struct block_view *v)
+{
+	size_t n = v->wished < WISH_FIRST ? WISH_FIRST : v->wished;
+
+	return n < WISH_MOST ? n : WISH_MOST;
+}
+
+static bool may_wish(const struct planner *p, const struct block_view *v)
+{
+	size_t rounds = v->wished / WISH_FIRST;
+
+	if (rounds > WISH_AGAIN_MOST)
+		rounds = WISH_AGAIN_MOST;
+	return !v->wished_ms || p->f->now_ms - v->wished_ms >= WISH_AGAIN_MS * (int64_t)rounds;
+}
+
+/* One after the other, from a place of this node's own. */
 static void wish(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
-	for (size_t i = 0; i < v->n_others && i < WISH_TO; i++) {
-		const char *name = v->others[(i + p->f->seed) % v->n_others];
+	size_t n = wish_round(v), from = xxh64(p->f->table->node, strlen(p->f->table->node));
+
+	for (size_t i = 0; i < v->n_others && i < n; i++) {
+		const char *name = v->others[(from + v->wished + i) % v->n_others];
 		struct block_op *op = plan_add(p, OP_WISH, need->pool, name);
 
 		if (op)
@@ -101,8 +126,22 @@ static void plan_list(struct planner *p, const struct block_need *need)
 	str_copy(op->pool, sizeof(op->pool), need->pool);
 }
 
+/* A list that shows room serves for long: others may have been faster, which the claim then says. */
+static void plan_ahead(struct planner *p, const struct block_need *need)
+{
+	const struct block_view *v = block_view_find(p->f->table, need->pool);
+	u128 index;
+
+	if ((!v || !v->stale) && pick(p, need, v, &index))
+		claim(p, need, index);
+	else if (v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
+		plan_list(p, need);
+	else if (v->n_orphans)
+		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);
+}
+
 /* The first claim is a guess: in a pool with room it mostly hits, and saves the list. */
-void plan_want(struct planner *p, const struct block_need *need)
+static void plan_asks(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
 	bool fresh = v && !v->stale && p->f->now_ms - v->at_ms < p->f->view_ms;
@@ -118,7 +157,14 @@ void plan_want(struct planner *p, const struct block_need *need)
 	}
 	if (v->n_orphans)
 		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);
-	else if (!borrow(p, need, v) &&
-		 (!v->wished_ms || p->f->now_ms - v->wished_ms >= WISH_AGAIN_MS))
+	else if (!borrow(p, need, v) && may_wish(p, v))
 		wish(p, need, v);
+}
+
+void plan_want(struct planner *p, const struct block_need *need)
+{
+	if (need->want)
+		plan_asks(p, need);
+	else if (need->ahead)
+		plan_ahead(p, need);
 }

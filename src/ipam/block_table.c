@@ -229,7 +229,8 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 	new.taken = xcalloc(n + 1, sizeof(*new.taken));
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(v[i].pool, pool) != 0 ||
-		    !block_index(c, &v[i].net.ip, &new.taken[new.n_taken]))
+		    (!block_index(c, &v[i].net.ip, &new.taken[new.n_taken]) &&
+		     !block_name_parse(v[i].name, pool, &new.taken[new.n_taken])))
 			continue;
 		new.n_taken++;
 		view_add(&new, &v[i], t->node);
@@ -237,6 +238,7 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 	qsort(new.taken, new.n_taken, sizeof(*new.taken), by_index);
 	if (x) {
 		new.wished_ms = x->wished_ms;
+		new.wished = x->wished;
 		view_done(x);
 	} else {
 		x = &VEC_PUSH(t->views, t->n_views);

@@ -96,6 +96,7 @@ struct block_view {
 	int64_t at_ms;
 	bool stale;	   /* a claim or loan failed since */
 	int64_t wished_ms; /* when others were asked; 0: not yet */
+	size_t wished;	   /* of how many blocks, one after the other */
 };
 
 struct block_table {

@@ -242,8 +242,8 @@ void block_request_done(struct block_request *q)
 }
 
 /*
- * 409: it exists, or a precondition or version does not hold; 422: a patch's test does not. Other
- * refusals (401, 403, 429, 400) did nothing for certain, but say nothing of the object either: like no
+ * 409: it exists, or a precondition or version does not hold; 422: a patch's test does not, or an
+ * object to be made is not valid, which says nothing of what there is. Other refusals (401, 403, 429, 400) did nothing for certain, but say nothing of the object either: like no
  * answer, they are asked again.
  */
 enum block_outcome block_outcome_of(enum block_op_kind kind, int status)
@@ -252,5 +252,7 @@ enum block_outcome block_outcome_of(enum block_op_kind kind, int status)
 		return BLOCK_OK;
 	if (status == 404 && kind != OP_CREATE)
 		return BLOCK_ABSENT;
-	return status == 409 || status == 422 ? BLOCK_REFUSED : BLOCK_UNKNOWN;
+	if (status == 422)
+		return kind == OP_CREATE ? BLOCK_UNKNOWN : BLOCK_REFUSED;
+	return status == 409 ? BLOCK_REFUSED : BLOCK_UNKNOWN;
 }

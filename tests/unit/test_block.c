@@ -7,8 +7,10 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "ipam/block_log.h"
+#include "base/cleanup.h"
+#include "ipam/block_op.h"
 #include "ipam_lab.h"
 
 static struct block_cut cut_of(const char *subnet, uint8_t asked, bool one_node)
@@ -267,6 +269,30 @@ static void test_log_fails(void **state)
 	drop(&x);
 }
 
+/* What was given up and could not be written is written before the API server hears of it. */
+static void test_log_is_ahead(void **state)
+{
+	struct lab x;
+	struct block_claim c = a_claim();
+	struct block_op op = {.kind = OP_DELETE, .name = "p-1", .pool = "p"};
+	auto_free char *path = NULL;
+
+	(void)state;
+	make(&x);
+	path = il_path(&x.l, "/state/blocks.json");
+	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
+	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json", 0700, NULL), 0);
+	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
+	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
+	drop(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +300,7 @@ int main(void)
 		cmocka_unit_test(test_name),	      cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_addresses),     cmocka_unit_test(test_log),
 		cmocka_unit_test(test_log_of_others), cmocka_unit_test(test_log_fails),
+		cmocka_unit_test(test_log_is_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,7 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.leases = &x->leases,
 		.seed = bl_roll(1 << 16),
 		.now_ms = now,
+		.real_ms = now,
 		.rest_ms = REST_MS,
 		.quarantine_ms = REST_MS,
 		.view_ms = VIEW_MS,

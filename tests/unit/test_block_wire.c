@@ -208,6 +208,8 @@ static void test_outcome(void **state)
 	(void)state;
 	assert_int_equal(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
 	assert_int_equal(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
+	/* Not valid: whether it exists is not said. */
+	assert_int_equal(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
 	assert_int_equal(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
 	assert_int_equal(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
 	/* The kind is not there: nothing is known of the block. */
