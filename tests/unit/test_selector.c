@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/selector.h"
+#include "wire/json.h"
+
+static int read_text(const char *text, struct selector *ret, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	return selector_read(json_root(doc), "spec.podAffinity", ret, e);
+}
+
+#define EXPR(key, op, values)                                                                      \
+	"{\"matchExpressions\":[{\"key\":\"" key "\",\"operator\":\"" op "\",\"values\":" values   \
+	"}]}"
+
+static void matches(void **state)
+{
+	static const struct {
+		const char *text, *words;
+		bool match;
+	} v[] = {
+		{"null", "", true},
+		{"{}", "", true},
+		{"{\"matchLabels\":{}}", "", true},
+		{"{\"matchLabels\":{\"app\":\"job\"}}", "app=job", true},
+		{"{\"matchLabels\":{\"app\":\"jo\"}}", "app=jo", false},
+		{"{\"matchLabels\":{\"empty\":\"\"}}", "empty=", true},
+		{"{\"matchLabels\":{\"gone\":\"\"}}", "gone=", false},
+		{"{\"matchLabels\":{\"tier\":\"gpu\",\"app\":\"job\"}}", "app=job,tier=gpu", true},
+		{"{\"matchLabels\":{\"tier\":\"gpu\",\"app\":\"x\"}}", "app=x,tier=gpu", false},
+		{EXPR("app", "In", "[\"a\",\"job\"]"), "app in (a,job)", true},
+		{EXPR("app", "In", "[\"a\",\"b\"]"), "app in (a,b)", false},
+		{EXPR("gone", "In", "[\"a\"]"), "gone=a", false},
+		{EXPR("app", "NotIn", "[\"a\"]"), "app notin (a)", true},
+		{EXPR("app", "NotIn", "[\"job\"]"), "app notin (job)", false},
+		{EXPR("gone", "NotIn", "[\"a\"]"), "gone notin (a)", true},
+		{EXPR("app", "Exists", "null"), "app", true},
+		{EXPR("empty", "Exists", "[]"), "empty", true},
+		{EXPR("gone", "Exists", "[]"), "gone", false},
+		{EXPR("gone", "DoesNotExist", "[]"), "!gone", true},
+		{EXPR("app", "DoesNotExist", "[]"), "!app", false},
+		{"{\"matchLabels\":{\"app\":\"job\"},\"matchExpressions\":[{\"key\":\"tier\","
+		 "\"operator\":\"DoesNotExist\"}]}",
+		 "app=job,!tier", false},
+	};
+	struct labels l = {0};
+
+	(void)state;
+	labels_put(&l, "app", "job");
+	labels_put(&l, "tier", "gpu");
+	labels_put(&l, "empty", "");
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		struct selector s;
+		struct err e = ERR_INIT;
+		auto_buf struct buf b;
+
+		if (read_text(v[i].text, &s, &e) < 0)
+			fail_msg("%s: %s", v[i].text, e.text);
+		buf_init(&b, 200);
+		selector_str(&s, &b);
+		if (selector_matches(&s, &l) != v[i].match)
+			fail_msg("%s: %s", v[i].text, v[i].match ? "no match" : "match");
+		assert_string_equal(b.len ? b.p : "", v[i].words);
+		assert_int_equal(s.given, i > 0);
+		selector_done(&s);
+	}
+	labels_done(&l);
+}
+
+static void refused(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} v[] = {
+		{"[]", "spec.podAffinity is array, wants a label selector"},
+		{"{\"matchLabels\":[]}", "spec.podAffinity.matchLabels is array, wants an object"},
+		{"{\"matchLabels\":{\"a\":true}}",
+		 "spec.podAffinity.matchLabels['a'] is bool, wants a string"},
+		{"{\"matchLabels\":{\"a b\":\"c\"}}",
+		 "spec.podAffinity.matchLabels: 'a b' is no name of a label"},
+		{"{\"matchLabels\":{\"Ex.io/a\":\"c\"}}",
+		 "spec.podAffinity.matchLabels: 'Ex.io/a' is no name of a label"},
+		{"{\"matchLabels\":{\"ex..io/a\":\"c\"}}", "'ex..io/a' is no name of a label"},
+		{"{\"matchLabels\":{\"ex.io/\":\"c\"}}", "'ex.io/' is no name of a label"},
+		{"{\"matchLabels\":{\"\":\"c\"}}", "'' is no name of a label"},
+		{"{\"matchLabels\":{\"a\":\"-c\"}}", "'-c' is no value of a label"},
+		{"{\"matchExpressions\":{}}",
+		 "spec.podAffinity.matchExpressions is object, wants a list"},
+		{"{\"matchExpressions\":[{\"operator\":\"In\"}]}",
+		 "spec.podAffinity.matchExpressions[0].key is null, wants a string"},
+		{EXPR("a", "in", "[\"x\"]"), "matchExpressions[0].operator 'in' is not known; did "
+					     "you mean 'In'?"},
+		{EXPR("a", "Gt", "[\"1\"]"),
+		 "operator 'Gt' is not In, NotIn, Exists or DoesNotExist"},
+		{EXPR("a", "In", "[]"), "spec.podAffinity.matchExpressions[0]: In wants values"},
+		{EXPR("a", "NotIn", "null"), "NotIn wants values"},
+		{EXPR("a", "Exists", "[\"x\"]"), "Exists wants no values"},
+		{EXPR("a", "In", "\"x\""), "values is string, wants a list of strings"},
+		{EXPR("a", "In", "[1]"), "values has number, wants strings"},
+		{EXPR("a", "In", "[\"x y\"]"), "'x y' is no value of a label"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		struct selector s = {0};
+		struct err e = ERR_INIT;
+
+		assert_int_equal(read_text(v[i].text, &s, &e), -EINVAL);
+		if (!strstr(e.text, v[i].words))
+			fail_msg("%s: '%s' has no '%s'", v[i].text, e.text, v[i].words);
+		assert_int_equal(e.kind, ERR_CONF);
+		assert_null(s.v);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(matches),
+		cmocka_unit_test(refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
