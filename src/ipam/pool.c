@@ -20,8 +20,16 @@ void pool_done(struct pool *p)
 	free(p->routes);
 	ip_set_done(&p->ips);
 	ip_set_done(&p->usable);
+	ip_set_done(&p->open);
+	ip_set_done(&p->adopted);
+	ip_set_done(&p->adopted_here);
+	free(p->records);
 	str_list_free(p->nodes, p->n_nodes);
 	str_list_free(p->namespaces, p->n_namespaces);
+	str_list_free(p->networks, p->n_networks);
+	selector_done(&p->node_affinity);
+	selector_done(&p->namespace_affinity);
+	selector_done(&p->pod_affinity);
 	*p = (struct pool){0};
 }
 
@@ -30,6 +38,11 @@ void pool_set_done(struct pool_set *s)
 	for (size_t i = 0; i < s->n; i++)
 		pool_done(&s->v[i]);
 	free(s->v);
+	for (size_t i = 0; i < s->n_out; i++) {
+		free(s->out[i].name);
+		free(s->out[i].why);
+	}
+	free(s->out);
 	ip_set_done(&s->reserved4);
 	ip_set_done(&s->reserved6);
 	*s = (struct pool_set){0};
@@ -40,6 +53,14 @@ const struct pool *pool_find(const struct pool_set *s, const char *name)
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->v[i].name, name) == 0)
 			return &s->v[i];
+	return NULL;
+}
+
+const char *pool_why_out(const struct pool_set *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_out; i++)
+		if (strcmp(s->out[i].name, name) == 0)
+			return s->out[i].why;
 	return NULL;
 }
 

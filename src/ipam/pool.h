@@ -43,7 +43,9 @@
  */
 
 #include "base/file.h"
+#include "ipam/block.h"
 #include "ipam/range.h"
+#include "ipam/selector.h"
 
 enum { POOL_REST_MAX_MS = 3600 * 1000, POOL_NAME_MAX = 253 };
 #define POOL_QUARANTINE_MAX_MS ((int64_t)720 * 3600 * 1000)
@@ -67,11 +69,45 @@ struct pool {
 	size_t n_nodes, n_namespaces;
 	bool is_default, disabled;
 	int64_t rest_ms; /* -1: the settings' */
+
+	/* --- of a cluster (pool_kube.h); a local folder's pools have none of it --- */
+	struct selector node_affinity, namespace_affinity, pod_affinity;
+	char **networks; /* multusName, each "namespace/name" */
+	size_t n_networks;
+	bool terminating;
+	bool shared; /* cut into blocks that nodes own: what follows counts */
+	struct block_cut cut;
+	bool cut_is_written; /* on the object; else that is to be done before the first block */
+	/*
+	 * What nodes may hand out: ips without the reserved, the adopted ones, and those that the
+	 * records of other pools have. `usable` is this, cut to what this node has of it.
+	 */
+	struct ip_set open;
+	/* Taken since before unirail: never handed out to others than those who have them; in the
+	 * order of addresses. adopted_here: those of them that lie in this node's blocks. */
+	struct pool_record *records;
+	size_t n_records;
+	struct ip_set adopted, adopted_here;
+};
+
+/* An entry of Spiderpool's allocatedIPs. */
+struct pool_record {
+	struct ipaddr ip;
+	uint64_t pod, uid; /* pool_record_key() of "namespace/name" and of the pod's UID */
+};
+uint64_t pool_record_key(const char *text);
+
+/* A pool that cannot be used, and why. */
+struct pool_out {
+	char *name, *why;
 };
 
 struct pool_set {
 	struct pool *v; /* in file-name order, then order in the file */
 	size_t n;
+	/* Left out: no pool of v. Nobody may conclude that their addresses are free. */
+	struct pool_out *out;
+	size_t n_out;
 	struct ip_set reserved4, reserved6;
 	int64_t rest_ms, quarantine_ms;		    /* 60 s, 10 min */
 	bool conflict_detection, gateway_detection; /* [settings], default no, as the originals */
@@ -82,6 +118,8 @@ int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, s
 void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
 const struct pool *pool_find(const struct pool_set *s, const char *name);
+/* Why the pool of that name was left out; NULL: it was not. */
+const char *pool_why_out(const struct pool_set *s, const char *name);
 /* The pool whose addresses (reserved or not) hold *a, or NULL. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
 /* The name of a pool that `name` most likely meant, or NULL. */

@@ -240,6 +240,7 @@ int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
 	}
 	build_names(&d->nodes, &p.nodes, &p.n_nodes);
 	build_names(&d->namespaces, &p.namespaces, &p.n_namespaces);
+	build_names(&d->networks, &p.networks, &p.n_networks);
 	p.name = xstrdup(d->name);
 	p.where = xstrdup(d->where);
 	*ret = p;

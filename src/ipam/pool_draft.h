@@ -24,6 +24,8 @@ struct pool_draft {
 	struct pool_text subnet, gateway, is_default, disable, rest, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
 	bool ips_optional; /* no ips: all usable ones (INI), else none */
+	struct selector node_affinity, namespace_affinity, pod_affinity;
+	struct pool_texts networks;
 };
 
 void pool_draft_done(struct pool_draft *d);
@@ -41,7 +43,7 @@ int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
 int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
 /* Once, at the end: makes `usable` of each. */
 void pool_set_take_out_reserved(struct pool_set *s);
-/* SpiderReservedIP's addresses, of both families. */
+/* SpiderReservedIP's addresses, of both families: all that can be read, also when one cannot. */
 int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
 int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e);

@@ -126,14 +126,30 @@ static bool joins(const struct ip_range *a, const struct ip_range *b)
 	return ip_add(&a->last, 1, &next) && ip_eq(&next, &b->first);
 }
 
+/* The first interval that ends at *a or after; s->n when there is none. */
+static size_t at_or_after(const struct ip_set *s, const struct ipaddr *a)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&s->v[mid].last, a) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 void ip_set_add(struct ip_set *s, const struct ip_range *r)
 {
 	struct ip_range merged = *r;
-	size_t from = 0, to;
+	size_t from = at_or_after(s, &r->first), to;
 
 	s->family = r->first.family;
-	while (from < s->n && !joins(&s->v[from], &merged))
-		from++;
+	if (from > 0 && joins(&s->v[from - 1], &merged))
+		from--;
 	for (to = from; to < s->n && joins(&merged, &s->v[to]); to++) {
 		if (ip_cmp(&s->v[to].first, &merged.first) < 0)
 			merged.first = s->v[to].first;
@@ -178,20 +194,32 @@ void ip_set_subtract(struct ip_set *s, const struct ip_range *r)
 	free(old);
 }
 
-/* The first interval that ends at *a or after; s->n when there is none. */
-static size_t at_or_after(const struct ip_set *s, const struct ipaddr *a)
+void ip_set_minus(struct ip_set *s, const struct ip_set *out)
 {
-	size_t low = 0, high = s->n;
+	struct ip_set left = {.family = s->family};
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
+	for (size_t i = 0, j = 0; i < s->n; i++) {
+		struct ip_range r = s->v[i];
+		bool more = true;
 
-		if (ip_cmp(&s->v[mid].last, a) < 0)
-			low = mid + 1;
-		else
-			high = mid;
+		while (j < out->n && ip_cmp(&out->v[j].last, &r.first) < 0)
+			j++;
+		for (size_t k = j; more && k < out->n && ip_cmp(&out->v[k].first, &r.last) <= 0;
+		     k++) {
+			const struct ip_range *o = &out->v[k];
+
+			if (ip_cmp(&r.first, &o->first) < 0)
+				VEC_PUSH(left.v, left.n) =
+					(struct ip_range){r.first, step(&o->first, -1)};
+			more = ip_cmp(&o->last, &r.last) < 0;
+			if (more)
+				r.first = step(&o->last, 1);
+		}
+		if (more)
+			VEC_PUSH(left.v, left.n) = r;
 	}
-	return low;
+	ip_set_done(s);
+	*s = left;
 }
 
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a)

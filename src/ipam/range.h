@@ -25,6 +25,7 @@ struct ip_set {
 int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e);
 void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
+void ip_set_minus(struct ip_set *s, const struct ip_set *out);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* First address two sets share, if any. */
 bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipam/range.h"
@@ -164,12 +165,63 @@ static void test_has_meets_next(void **state)
 	ip_set_done(&b);
 }
 
+/* Against a plain table of 256 addresses, the first and the last there are among them. */
+static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
+{
+	for (int k = 0; k < 12; k++) {
+		unsigned int a = (unsigned int)rand_r(seed) % 256,
+			     b = a + (unsigned int)rand_r(seed) % 9;
+		uint32_t base = top ? 0xffffff00 : 0;
+		struct ip_range r;
+
+		b = b > 255 ? 255 : b;
+		r = (struct ip_range){ip_from_num(4, base + a), ip_from_num(4, base + b)};
+		ip_set_add(s, &r);
+		for (; a <= b; a++)
+			has[a] = true;
+	}
+}
+
+static void assert_same(const struct ip_set *s, const bool *has, bool top)
+{
+	for (unsigned int k = 0; k < 256; k++) {
+		struct ipaddr a = ip_from_num(4, (top ? 0xffffff00 : 0) + k);
+
+		assert_int_equal(ip_set_has(s, &a), has[k]);
+	}
+	for (size_t i = 1; i < s->n; i++)
+		assert_true(ip_num(&s->v[i - 1].last) + 1 < ip_num(&s->v[i].first));
+}
+
+static void test_minus_as_a_table(void **state)
+{
+	unsigned int seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		bool has[256] = {false}, out[256] = {false}, top = round % 2;
+		struct ip_set s = {0}, o = {0};
+
+		random_ranges(&s, has, &seed, top);
+		assert_same(&s, has, top);
+		if (round % 7)
+			random_ranges(&o, out, &seed, top);
+		for (int k = 0; k < 256; k++)
+			has[k] = has[k] && !out[k];
+		ip_set_minus(&s, &o);
+		assert_same(&s, has, top);
+		assert_int_equal(s.family, 4);
+		ip_set_done(&s);
+		ip_set_done(&o);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_refuses),	cmocka_unit_test(test_add_merges),
 		cmocka_unit_test(test_subtract_splits), cmocka_unit_test(test_wide_ipv6),
-		cmocka_unit_test(test_has_meets_next),
+		cmocka_unit_test(test_has_meets_next),	cmocka_unit_test(test_minus_as_a_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

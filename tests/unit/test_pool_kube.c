@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/pool_kube.h"
+#include "ipam_lab.h"
+#include "wire/json.h"
+
+enum { LINES_MAX = 16 };
+
+static char *lines[LINES_MAX];
+static size_t n_lines;
+static struct pool_set set;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (; n_lines > 0; n_lines--)
+		free(lines[n_lines - 1]);
+	pool_set_done(&set);
+	return 0;
+}
+
+static char *line_of(const char *text, const char *kind)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+	char *line;
+
+	if (json_parse(&doc, span_of(text), 1 << 20, &e) < 0)
+		fail_msg("%s: %s", text, e.text);
+	if (pool_kube_text(json_root(doc), kind, &line, &e) < 0)
+		fail_msg("%s: %s", text, e.text);
+	return line;
+}
+
+/* more: further members of the object. */
+static void pool_at(const char *name, const char *meta, const char *spec, const char *more)
+{
+	auto_free char *text = xasprintf("{\"metadata\":{\"name\":\"%s\"%s},\"spec\":{%s}%s}", name,
+					 meta, spec, more);
+
+	lines[n_lines++] = line_of(text, "SpiderIPPool");
+}
+
+static void pool(const char *name, const char *spec)
+{
+	pool_at(name, ",\"generation\":1", spec, "");
+}
+
+static void reserved(const char *name, const char *meta, const char *ips)
+{
+	auto_free char *text = xasprintf(
+		"{\"metadata\":{\"name\":\"%s\"%s},\"spec\":{\"ips\":[%s]}}", name, meta, ips);
+
+	lines[n_lines++] = line_of(text, "SpiderReservedIP");
+}
+
+static void build(void)
+{
+	pool_set_done(&set);
+	pool_kube_set((const char *const *)lines, n_lines, "kube-system", &set);
+}
+
+static const struct pool *get(const char *name)
+{
+	const struct pool *p = pool_find(&set, name);
+
+	if (!p)
+		fail_msg("no pool '%s': %s", name,
+			 pool_why_out(&set, name) ? pool_why_out(&set, name) : "");
+	return p;
+}
+
+static void assert_ips(const struct ip_set *s, const char *want)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 1000);
+	ip_set_str(s, &b);
+	assert_string_equal(b.len ? b.p : "", want);
+}
+
+static void assert_out(const char *name, const char *words)
+{
+	assert_null(pool_find(&set, name));
+	assert_non_null(pool_why_out(&set, name));
+	assert_has(pool_why_out(&set, name), words);
+}
+
+#define NET    "\"subnet\":\"10.6.0.0/24\""
+#define IPS(x) NET ",\"ips\":[\"" x "\"]"
+
+/* --- */
+
+static void test_fields(void **state)
+{
+	const struct pool *p;
+
+	(void)state;
+	pool("p",
+	     NET ",\"ipVersion\":4,\"ips\":[\"10.6.0.8-10.6.0.20\"],\"excludeIPs\":[\"10.6.0.9\"],"
+		 "\"gateway\":\"10.6.0.1\",\"routes\":[{\"dst\":\"10.9.0.0/16\",\"gw\":"
+		 "\"10.6.0.2\"}],\"nodeName\":[\"n1\"],\"namespaceName\":[\"a\",\"b\"],"
+		 "\"multusName\":[\"rail0\",\"team/rail1\"],\"default\":true,\"disable\":true,"
+		 "\"podAffinity\":{\"matchLabels\":{\"app\":\"x\"}},\"nodeAffinity\":{},"
+		 "\"namespaceAffinity\":null,\"vlan\":0");
+	build();
+	p = get("p");
+	assert_int_equal(set.n_out, 0);
+	assert_ips(&p->ips, "10.6.0.8, 10.6.0.10-10.6.0.20");
+	assert_ips(&p->open, "10.6.0.8, 10.6.0.10-10.6.0.20");
+	assert_ips(&p->usable, "10.6.0.8, 10.6.0.10-10.6.0.20");
+	assert_int_equal(p->n_routes, 1);
+	assert_int_equal(p->n_nodes, 1);
+	assert_int_equal(p->n_namespaces, 2);
+	assert_int_equal(p->n_networks, 2);
+	assert_string_equal(p->networks[0], "kube-system/rail0");
+	assert_string_equal(p->networks[1], "team/rail1");
+	assert_true(p->is_default && p->disabled && p->shared);
+	assert_true(p->pod_affinity.given && p->node_affinity.given);
+	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
+	assert_int_equal(p->cut.prefix, 24); /* of one node: one block */
+}
+
+static void test_natural_order(void **state)
+{
+	static const char *const want[] = {"Rail", "rail", "rail1", "rail2", "rail10", "raila"};
+	char spec[64];
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		snprintf(spec, sizeof(spec), "\"subnet\":\"10.%d.0.0/24\"", i);
+		pool(want[(i * 5 + 2) % 6], spec);
+	}
+	build();
+	for (size_t i = 0; i < 6; i++)
+		assert_string_equal(set.v[i].name, want[i]);
+}
+
+static void test_bad_pools_leave_the_others(void **state)
+{
+	static const struct {
+		const char *name, *spec, *words;
+	} v[] = {
+		{"b0", "\"ips\":[]", "SpiderIPPool 'b0': no subnet"},
+		{"b1", IPS("10.6.1.1"),
+		 "SpiderIPPool 'b1': spec.ips[0]: '10.6.1.1' reaches outside"},
+		{"b2", IPS("10.6.0.200") ",\"gateway\":\"10.7.0.1\"",
+		 "spec.gateway: '10.7.0.1' is not in"},
+		{"b3",
+		 IPS("10.6.0.201") ",\"nodeAffinity\":{\"matchExpressions\":[{\"key\":\"a\","
+				   "\"operator\":\"Gt\"}]}",
+		 "SpiderIPPool 'b3': spec.nodeAffinity.matchExpressions[0].operator 'Gt'"},
+		{"b4", IPS("10.6.0.202") ",\"multusName\":[\"a/b/c\"]",
+		 "spec.multusName[0]: 'a/b/c' is not 'NAME' or 'NAMESPACE/NAME'"},
+		{"b5", IPS("10.6.0.203") ",\"multusName\":[\"/c\"]", "'/c' is not"},
+		{"b6", IPS("10.6.0.9-10.6.0.8"), "is reversed"},
+		{"b7", NET ",\"ips\":\"x\"", "spec.ips is string, wants a list"},
+		{"b8", IPS("10.6.0.204") ",\"ipVersion\":6", "is 6, but the subnet"},
+		{"b9", IPS("10.6.0.256"), "did you mean"},
+	};
+
+	(void)state;
+	pool("good", IPS("10.6.0.10-10.6.0.19"));
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		pool(v[i].name, v[i].spec);
+	lines[n_lines++] = xstrdup("{\"kind\":");
+	build();
+	assert_int_equal(set.n, 1);
+	assert_int_equal(set.n_out, ARRAY_LEN(v) + 1);
+	assert_ips(&get("good")->usable, "10.6.0.10-10.6.0.19");
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		assert_out(v[i].name, v[i].words);
+	assert_null(pool_why_out(&set, "good"));
+}
+
+/* The older one stays, whatever the order of names or lines. */
+static void test_overlap(void **state)
+{
+	(void)state;
+	pool_at("a", ",\"generation\":1,\"creationTimestamp\":\"2026-01-02T00:00:00Z\"",
+		IPS("10.6.0.15-10.6.0.30"), "");
+	pool_at("z", ",\"generation\":1,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
+		IPS("10.6.0.10-10.6.0.19"), "");
+	pool_at("c", ",\"generation\":1,\"creationTimestamp\":\"2026-01-03T00:00:00Z\"",
+		"\"subnet\":\"10.6.0.0/16\"", "");
+	build();
+	assert_out("a", "address 10.6.0.15 is also in pool 'z'");
+	assert_out("c", "subnet 10.6.0.0/16 overlaps subnet 10.6.0.0/24 of pool 'z'");
+	assert_ips(&get("z")->usable, "10.6.0.10-10.6.0.19");
+}
+
+/* The old one may have come into the young one's way: what both claim is nobody's. */
+static void test_overlap_by_a_change(void **state)
+{
+	(void)state;
+	pool_at("old", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
+		IPS("10.6.0.10-10.6.0.19"), "");
+	pool_at("young", ",\"generation\":1,\"creationTimestamp\":\"2026-01-02T00:00:00Z\"",
+		IPS("10.6.0.15-10.6.0.30"), "");
+	build();
+	assert_out("young", "address 10.6.0.15 is also in pool 'old'");
+	assert_ips(&get("old")->usable, "10.6.0.10-10.6.0.14");
+}
+
+/* A pool that is left out for its affinity has its addresses still. */
+static void test_overlap_with_a_bad_one(void **state)
+{
+	(void)state;
+	pool_at("bad", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
+		IPS("10.6.0.10-10.6.0.19") ",\"podAffinity\":{\"matchLabels\":{\"\":\"\"}}", "");
+	pool_at("young", ",\"generation\":1,\"creationTimestamp\":\"2026-01-02T00:00:00Z\"",
+		IPS("10.6.0.15-10.6.0.30"), "");
+	build();
+	assert_out("bad", "spec.podAffinity.matchLabels: '' is no name of a label");
+	assert_out("young", "address 10.6.0.15 is also in pool 'bad'");
+}
+
+static void test_reserved(void **state)
+{
+	(void)state;
+	pool("p", IPS("10.6.0.10-10.6.0.19"));
+	reserved("r1", "", "\"10.6.0.12\",\"10.6.0.300\",\"10.6.0.14-10.6.0.15\"");
+	reserved("r2", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", "\"10.6.0.18\"");
+	reserved("r3", "", "\"fd00::1\"");
+	build();
+	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13, 10.6.0.16-10.6.0.19");
+	assert_ips(&set.reserved6, "fd00::1");
+	assert_int_equal(set.n_out, 1);
+	assert_has(pool_why_out(&set, "SpiderReservedIP/r1"),
+		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet past 255");
+}
+
+static void test_terminating(void **state)
+{
+	(void)state;
+	pool_at("p", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", IPS("10.6.0.10"), "");
+	build();
+	assert_true(get("p")->terminating);
+}
+
+/* --- records --- */
+
+#define STATUS(x) ",\"status\":{\"allocatedIPs\":\"" x "\",\"allocatedIPCount\":1}"
+#define REC(ip, pod, uid)                                                                          \
+	"\\\"" ip "\\\":{\\\"pod\\\":\\\"" pod "\\\",\\\"podUid\\\":\\\"" uid "\\\"}"
+
+static void test_adopted(void **state)
+{
+	struct ipaddr a = il_ip("10.6.0.12"), b = il_ip("10.6.0.11");
+	const struct pool_record *r;
+
+	(void)state;
+	pool_at("p", ",\"generation\":1", IPS("10.6.0.10-10.6.0.19"),
+		STATUS("{" REC("10.6.0.12", "default/web-0",
+			       "u1") "," REC("10.6.0.10", "default/x",
+					     "u2") "," REC("10.6.0.50", "default/y", "u3") "}"));
+	pool_at("q", ",\"generation\":1", IPS("10.6.0.40-10.6.0.51"), "");
+	build();
+	assert_ips(&get("p")->usable, "10.6.0.11, 10.6.0.13-10.6.0.19");
+	assert_ips(&get("p")->adopted, "10.6.0.10, 10.6.0.12");
+	assert_ips(&get("q")->usable, "10.6.0.40-10.6.0.49, 10.6.0.51");
+	r = pool_record_find(get("p"), &a);
+	assert_non_null(r);
+	assert_true(r->pod == pool_record_key("default/web-0") && r->uid == pool_record_key("u1"));
+	assert_null(pool_record_find(get("p"), &b));
+	assert_null(pool_record_find(get("q"), &b));
+}
+
+/* Records of another release have more members; none, null and an empty text are no records. */
+static void test_adopted_texts(void **state)
+{
+	(void)state;
+	pool_at("a", "", "\"subnet\":\"10.1.0.0/24\",\"ips\":[\"10.1.0.1-10.1.0.2\"]",
+		STATUS("{\\\"10.1.0.1\\\":{\\\"interface\\\":\\\"eth0\\\",\\\"pod\\\":\\\"a/b\\\"}}"));
+	pool_at("b", "", "\"subnet\":\"10.2.0.0/24\",\"ips\":[\"10.2.0.1\"]", STATUS(""));
+	pool_at("c", "", "\"subnet\":\"10.3.0.0/24\",\"ips\":[\"10.3.0.1\"]", STATUS("null"));
+	pool_at("d", "", "\"subnet\":\"10.4.0.0/24\",\"ips\":[\"10.4.0.1\"]", STATUS("{}"));
+	pool_at("e", "", "\"subnet\":\"10.5.0.0/24\",\"ips\":[\"10.5.0.1\"]", STATUS("{\\\"10.5"));
+	pool_at("f", "", "\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"]", STATUS("[]"));
+	pool_at("g", "", "\"subnet\":\"10.7.0.0/24\",\"ips\":[\"10.7.0.1\"]",
+		STATUS("{\\\"x\\\":{}}"));
+	build();
+	assert_ips(&get("a")->usable, "10.1.0.2");
+	assert_ips(&get("b")->usable, "10.2.0.1");
+	assert_ips(&get("c")->usable, "10.3.0.1");
+	assert_ips(&get("d")->usable, "10.4.0.1");
+	assert_out("e", "SpiderIPPool 'e': status.allocatedIPs (or annotation unirail.io/adopted) "
+			"does not tell which addresses are in use");
+	assert_out("f", "the text is an array, wants an object");
+	assert_out("g", "'x' is not an address");
+}
+
+/* With the annotation status is ours, but for what the pool does not have any more. */
+static void test_adopted_by_annotation(void **state)
+{
+	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
+		"10.6.0.12", "default/web-0", "u1") "}\"}";
+	char *before;
+
+	(void)state;
+	pool_at("p", noted, IPS("10.6.0.10-10.6.0.19"),
+		STATUS("{" REC("10.6.0.10", "a/b", "u") "," REC("10.6.0.30", "a/c", "v") "}"));
+	pool_at("q", "", IPS("10.6.0.30-10.6.0.31"), "");
+	build();
+	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13-10.6.0.19");
+	assert_ips(&get("p")->adopted, "10.6.0.12");
+	assert_ips(&get("q")->usable, "10.6.0.31");
+	/* What is handed out does not change the line. */
+	before = xstrdup(lines[0]);
+	pool_at("p", noted, IPS("10.6.0.10-10.6.0.19"),
+		STATUS("{" REC("10.6.0.11", "a/b", "u") "," REC("10.6.0.30", "a/c", "v") "}"));
+	assert_string_equal(lines[2], before);
+	free(before);
+	pool_at("r", ",\"annotations\":{\"unirail.io/adopted\":\"\"}", IPS("10.6.0.60"),
+		STATUS("{" REC("10.6.0.60", "a/b", "u") "}"));
+	assert_null(strstr(lines[3], "records"));
+	pool_at("s", ",\"annotations\":{\"unirail.io/adopted\":\"{\"}", IPS("10.6.0.61"),
+		STATUS("{}"));
+	free(lines[2]);
+	lines[2] = lines[4];
+	n_lines = 4;
+	build();
+	assert_out("s", "does not tell which addresses are in use");
+}
+
+/* The records of a pool that is left out are in use all the same. */
+static void test_records_of_a_bad_pool(void **state)
+{
+	(void)state;
+	pool_at("bad", "", "\"subnet\":\"10.6.0.0/99\"",
+		STATUS("{" REC("10.6.0.11", "a/b", "u") "}"));
+	pool_at("good", "", IPS("10.6.0.10-10.6.0.12"), "");
+	build();
+	assert_ips(&get("good")->usable, "10.6.0.10, 10.6.0.12");
+	assert_out("bad", "'10.6.0.0/99' is not a subnet");
+}
+
+/* --- blocks --- */
+
+static void cut(const char *name, const char *net, const char *prefix, const char *more)
+{
+	auto_free char *meta =
+		prefix ? xasprintf(",\"annotations\":{\"unirail.io/block-prefix\":\"%s\"}", prefix)
+		       : xstrdup("");
+	auto_free char *spec = xasprintf("\"subnet\":\"%s\"%s", net, more);
+
+	pool_at(name, meta, spec, "");
+}
+
+static void test_cut(void **state)
+{
+	(void)state;
+	cut("a", "10.1.0.0/24", NULL, "");
+	cut("b", "10.2.0.0/24", "26", "");
+	cut("c", "10.3.0.0/24", "23", "");
+	cut("d", "10.4.0.0/24", "x", "");
+	cut("e", "10.5.0.0/24", "0", "");
+	cut("f", "fd00::/64", NULL, "");
+	cut("g", "10.7.0.0/16", NULL, ",\"nodeName\":[\"n1\"]");
+	cut("h", "10.8.0.0/16", NULL, ",\"nodeName\":[\"n1\",\"n2\"]");
+	build();
+	assert_int_equal(get("a")->cut.prefix, 28);
+	assert_false(get("a")->cut_is_written);
+	assert_int_equal(get("b")->cut.prefix, 26);
+	assert_true(get("b")->cut_is_written);
+	assert_out("c", "SpiderIPPool 'c': annotation unirail.io/block-prefix: blocks of prefix "
+			"length 23 do not fit");
+	assert_out("d", "'x' is no prefix length");
+	assert_out("e", "'0' is no prefix length");
+	assert_int_equal(get("f")->cut.prefix, 124);
+	assert_int_equal(get("g")->cut.prefix, 16);
+	assert_int_equal(get("h")->cut.prefix, 28);
+}
+
+static void test_cut_to_a_node(void **state)
+{
+	struct ip_range r = {il_ip("10.6.0.11"), il_ip("10.6.0.12")};
+	struct ip_set mine = {0}, adopted = {0};
+
+	(void)state;
+	pool("p", IPS("10.6.0.10-10.6.0.19"));
+	build();
+	ip_set_add(&mine, &r);
+	pool_kube_cut(&set.v[0], &mine, &adopted);
+	assert_ips(&get("p")->usable, "10.6.0.11-10.6.0.12");
+	assert_ips(&get("p")->open, "10.6.0.10-10.6.0.19");
+	assert_int_equal(mine.n, 0);
+}
+
+static void test_objects_without_a_name(void **state)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+	char *line;
+
+	(void)state;
+	assert_int_equal(json_parse(&doc, span_of("{\"metadata\":{}}"), 100, NULL), 0);
+	assert_int_equal(pool_kube_text(json_root(doc), "SpiderIPPool", &line, &e), -EINVAL);
+	assert_string_equal(e.text, "a SpiderIPPool without metadata.name");
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_fields),
+		TEST(test_natural_order),
+		TEST(test_bad_pools_leave_the_others),
+		TEST(test_overlap),
+		TEST(test_overlap_by_a_change),
+		TEST(test_overlap_with_a_bad_one),
+		TEST(test_reserved),
+		TEST(test_terminating),
+		TEST(test_adopted),
+		TEST(test_adopted_texts),
+		TEST(test_adopted_by_annotation),
+		TEST(test_records_of_a_bad_pool),
+		TEST(test_cut),
+		TEST(test_cut_to_a_node),
+		TEST(test_objects_without_a_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
