@@ -50,6 +50,7 @@ int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct
 static void rail_done(struct rail *r)
 {
 	vf_rail_free(r->vf);
+	str_list_free(r->altnames, r->n_altnames);
 	free(r->nets);
 	free(r->quiet);
 	cni_result_done(&r->got);

@@ -43,6 +43,8 @@ struct rail {
 	struct ipnet *nets;	   /* those, when the IPAM may want them */
 	size_t n_nets;
 	struct vf_rail *vf; /* cni/vf_rail.h; NULL: no VF */
+	char **altnames;    /* alternative names of a device that is moved, and no VF's */
+	size_t n_altnames;
 
 	/* came about */
 	struct cni_result got; /* what the IPAM gave */
@@ -129,6 +131,9 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 		       struct err *e);
 /* Devices looked up: one that is moved serves nobody else, a VLAN of a device is there once. */
 int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
+/* Whether a link in the pod has or will have this name. Alternative names take part in whether a
+ * name is free, so a device that is moved may not have one such. */
+bool attach_name_taken(const struct attach *a, const char *name);
 /* The routes a result asks for on a link: gateways filled in from the addresses'. Returns the
  * number; free(*ret). */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);

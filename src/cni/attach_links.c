@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "cni/attach_private.h"
@@ -31,6 +32,14 @@ int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const
 		return 0;
 	rail = culprit(a, b, owner);
 	return rail ? rail_err(rail, r, e) : r;
+}
+
+bool attach_name_taken(const struct attach *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_rails; i++)
+		if (strcmp(a->rails[i].ifname, name) == 0)
+			return true;
+	return link_find(a->pod_links, a->n_pod_links, name);
 }
 
 static const char *made_name(const struct rail *rail)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host-device: into the pod and home again. */
+/* host-device: into the pod. */
 #include "cni/host_device.h"
 
 #include <errno.h>
@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "cni/attach.h"
-#include "kern/netns.h"
+#include "kern/altname.h"
 
 struct runtime_conf {
 	const char *id;
@@ -139,6 +138,9 @@ static int look(struct attach *a, struct rail *rail, struct err *e)
 	if (f.dpdk)
 		return 0;
 	r = find(a->host, c, &f, &rail->master, e);
+	if (r >= 0)
+		r = altname_list(a->host, rail->master.index, &rail->altnames, &rail->n_altnames,
+				 e);
 	if (r < 0)
 		return r;
 	if (link_is_loopback(&rail->master))
@@ -158,134 +160,15 @@ static void put(const struct attach *a, const struct rail *rail, struct nl_batch
 		.alias = rail->master.name,
 	};
 
+	for (size_t i = 0; i < rail->n_altnames; i++)
+		if (attach_name_taken(a, rail->altnames[i]))
+			host_device_put_aside(&rail->master, rail->altnames[i], b);
 	link_set(b, rail->master.index, rail->master.name, &c);
 }
 
 static const char *hint(int code)
 {
 	return code == -EINVAL ? "bridges, bonds and the like cannot leave their namespace" : NULL;
-}
-
-/* From the pod to the node: l is a link of the pod. */
-static int move_home(struct attach *a, const struct link *l, const char *name, const char *alias,
-		     struct err *e)
-{
-	auto_batch struct nl_batch *b = nl_batch_new();
-	struct link_change c = {
-		.set = LINK_SET_NETNS | LINK_SET_NAME | LINK_SET_ALIAS,
-		.name = name,
-		.alias = alias,
-	};
-	auto_fd int home = -1;
-	int r = netns_current(&home, e);
-
-	if (r < 0)
-		return r;
-	c.netns_fd = home;
-	link_set(b, l->index, l->name, &c);
-	return nl_batch_commit(a->pod, b, e);
-}
-
-/* Whatever the message got done before it failed. */
-static const struct link *in_pod(const struct attach *a, const struct rail *rail)
-{
-	for (size_t i = 0; i < a->n_pod_links; i++) {
-		const struct link *l = &a->pod_links[i];
-
-		if (strcmp(l->name, rail->ifname) == 0 && strcmp(l->alias, rail->master.name) == 0)
-			return l;
-		if (strcmp(l->name, rail->master.name) == 0 && mac_eq(&l->mac, &rail->master.mac))
-			return l;
-	}
-	return NULL;
-}
-
-static int undo(struct attach *a, const struct rail *rail, struct err *e)
-{
-	const struct link_change up = {.set = LINK_SET_UP};
-	auto_batch struct nl_batch *b = nl_batch_new();
-	const struct link *l;
-	int r = attach_list_pod(a, e);
-
-	if (r < 0)
-		return r;
-	l = in_pod(a, rail);
-	if (!l)
-		return 0;
-	r = move_home(a, l, rail->master.name, rail->master.alias, e);
-	if (r < 0 || !link_is_up(&rail->master))
-		return r;
-	link_set(b, 0, rail->master.name, &up);
-	return nl_batch_commit(a->host, b, e);
-}
-
-/* Half a way home, under the pod's name, would leave nobody who finds it. */
-static int name_is_free(struct attach *a, const struct link *l, struct err *e)
-{
-	struct link other;
-
-	if (link_get(a->host, l->alias, &other, NULL) < 0)
-		return 0;
-	return err_set(e, -EEXIST,
-		       "bring '%s' home as '%s': EEXIST: the node has another link of that name "
-		       "(rename that one, and this is tried again)",
-		       l->name, l->alias);
-}
-
-/* A name that needs the link to be down (before Linux 6.2). */
-static int rename_home(struct attach *a, const struct link *l, struct err *e)
-{
-	const struct link_change down = {.set = LINK_SET_DOWN};
-	const struct link_change name = {
-		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = l->alias, .alias = ""};
-	auto_batch struct nl_batch *b = nl_batch_new();
-
-	if (link_is_up(l))
-		link_set(b, l->index, l->name, &down);
-	link_set(b, l->index, l->name, &name);
-	return nl_batch_commit(a->host, b, e);
-}
-
-/* The pod's namespace went first, and the kernel saved the device from it. */
-static int gc(struct attach *a, const struct rail *rail, struct err *e)
-{
-	const struct host_device_conf *c = &rail->conf.host_device;
-	auto_host_device struct host_device_files f = {0};
-	auto_free struct link *links = NULL;
-	const struct link *l;
-	size_t n;
-	int r;
-
-	/* What is not there now cannot be mended. */
-	if (host_device_read(&a->call->root, c, &f, NULL) < 0)
-		return 0;
-	r = link_list(a->host, &links, &n, e);
-	if (r < 0)
-		return r;
-	l = host_device_stranded(c, &f, *rail->ifname ? rail->ifname : NULL, links, n);
-	return l ? rename_home(a, l, e) : 0;
-}
-
-static int del(struct attach *a, const struct rail *rail, struct err *e)
-{
-	const struct link *l = NULL;
-	int r = a->pod ? attach_list_pod(a, e) : 0;
-
-	if (r < 0)
-		return r;
-	if (a->pod)
-		l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
-	if (!l)
-		return gc(a, rail, e);
-	if (!host_device_is_moved(l)) {
-		/* The original fails here, and so does every DEL after an ADD that found the name
-		 * taken. */
-		log_warn("left alone: alias is not set, so it is no device of the node",
-			 LOG_S("link", l->name));
-		return 0;
-	}
-	r = name_is_free(a, l, e);
-	return r < 0 ? r : move_home(a, l, l->alias, "", e);
 }
 
 /* Any kind of link can be a device; who it is, is known by its MAC. */
@@ -314,9 +197,9 @@ const struct rail_kind host_device_kind = {
 	.hint = hint,
 	.look = look,
 	.put = put,
-	.undo = undo,
-	.del = del,
-	.gc = gc,
+	.undo = host_device_undo,
+	.del = host_device_del,
+	.gc = host_device_gc,
 	.status = status,
 };
 

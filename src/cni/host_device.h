@@ -20,6 +20,9 @@
  * (addresses, routes, an alias) is lost, as with the original. When the pod's namespace is gone the
  * kernel has put a physical device back under its name in the pod, or dev<index>; DEL and GC find
  * it by the alias. The device's group is left alone, so no deletion by group can reach it.
+ *
+ * An alternative name of the device that is a link's name in the pod is in the way there. It becomes
+ * "<name on the node>.altname.<it>", and what it was when the device is home.
  */
 
 #include "base/file.h"
@@ -46,6 +49,15 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 		     struct host_device_files *ret, struct err *e);
 void host_device_files_done(struct host_device_files *f);
 #define auto_host_device __attribute__((cleanup(host_device_files_done)))
+
+/* --- home again: host_device_home.c --- */
+struct attach;
+struct rail;
+struct nl_batch;
+void host_device_put_aside(const struct link *l, const char *altname, struct nl_batch *b);
+int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
+int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
+int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);
 
 /* --- pure --- */
 /* Which of the node's links is meant; NULL: none. */

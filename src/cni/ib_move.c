@@ -166,8 +166,7 @@ void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_bat
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)
-			if (strcmp(rec->altnames[i], rail->ifname) == 0 ||
-			    link_find(a->pod_links, a->n_pod_links, rec->altnames[i]))
+			if (attach_name_taken(a, rec->altnames[i]))
 				altname_del(b, rail->master.index, rail->master.name,
 					    rec->altnames[i]);
 	link_set(b, rail->master.index, rail->master.name, &c);

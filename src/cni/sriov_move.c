@@ -117,21 +117,12 @@ int sriov_prepare(struct attach *a, struct err *e)
 	return r < 0 ? configured(&a->rails[owner[bad]], r, e) : 0;
 }
 
-static bool is_taken(const struct attach *a, const char *name)
-{
-	for (size_t i = 0; i < a->n_rails; i++)
-		if (strcmp(a->rails[i].ifname, name) == 0)
-			return true;
-	return link_find(a->pod_links, a->n_pod_links, name);
-}
-
-/* Alternative names take part in whether a name is free. */
 static void drop_altnames(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct vf_record *rec = &rail->vf->record;
 
 	for (size_t i = 0; i < rec->n_altnames; i++)
-		if (is_taken(a, rec->altnames[i]))
+		if (attach_name_taken(a, rec->altnames[i]))
 			altname_del(b, rail->master.index, rail->master.name, rec->altnames[i]);
 }
 

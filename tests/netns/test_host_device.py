@@ -141,6 +141,26 @@ def test_group_of_a_device_is_left_alone(lab):
     assert at_home(lab)["group"] == "77"
 
 
+def altnames(ns, nic):
+    return sorted(link(ns, nic).get("altnames", []))
+
+
+@pytest.mark.parametrize("ifname", ["net1", "nic-0"])
+def test_altname_that_is_a_name_in_the_pod(lab, ifname):
+    """The original fails, and so would the kernel: EEXIST. It is back afterwards; the others stay."""
+    pod = lab.pod()
+    bare(lab)
+    ip(pod.ns, "link", "add", "other", "type", "veth", "peer", "name", "x")
+    for name in ("net1", "nic-0", "other"):
+        ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", name)
+    for c in (conf(STATIC4), conf(STATIC4, device="net1")):
+        lab.add(c, pod, ifname=ifname)
+        assert set(altnames(pod.ns, ifname)) > {"net1", "nic-0"} - {ifname}
+        lab.delete(c, pod, ifname=ifname)
+        at_home(lab)
+        assert altnames(lab.node, "rail0") == ["net1", "nic-0", "other"]
+
+
 # --- DEL ---
 
 
@@ -253,6 +273,7 @@ def test_failure_at_any_request_leaves_nothing(lab, tmp_path, call):
     """Not sent, or done and the answer lost."""
     c, pod = conf(host_local(lab)), lab.pod()
     bare(lab)
+    ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
     before = state(lab.node), pod.state()
     for n in range(1, 40):
         said = lab.cni("ADD", c, pod, plugins=injected(lab, tmp_path, f"{call}:error=EIO", n))
@@ -269,6 +290,7 @@ def test_killed_anywhere(lab, tmp_path, verb):
     """After any request to the kernel the next DEL brings the device home."""
     c = conf(host_local(lab))
     bare(lab)
+    ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
     for n in range(1, 40):
         pod = lab.pod()
         if verb == "DEL":
@@ -278,6 +300,7 @@ def test_killed_anywhere(lab, tmp_path, verb):
         lab.delete(c, pod)
         assert link_names(pod.ns) == ["lo"] and files(lab) == []
         at_home(lab)
+        assert altnames(lab.node, "rail0") == ["net1"]
         if p.returncode == 0:
             break
     assert 3 < n < 39

@@ -31,4 +31,23 @@ for by in '{"device": "'$nic'"}' '{"pciBusID": "'$vf'"}' '{"hwaddr": "'$mac'"}';
 	same "links after DEL" "$(links pod)" lo
 	same "MAC at home" "$(cat "/sys/class/net/$nic/address")" "$mac"
 done
+
+echo "--- an alternative name that is the interface's name in the pod, and the namespace goes first"
+# altnames: those of the VF on the node that are ours
+altnames() {
+	ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(test("net1"))] | join(" ")'
+}
+ip link property add dev "$nic" altname net1
+add host-device pod net1 "$conf"
+delete host-device pod net1 "$conf"
+same "alternative names" "$(altnames)" net1
+conf=$(jq -nc --arg vf "$vf" '{cniVersion: "1.0.0", name: "hd", type: "host-device", runtimeConfig: {deviceID: $vf}}')
+add host-device pod net1 "$conf"
+ip netns del pod
+came_home() {
+	[ -n "$(ls "/sys/bus/pci/devices/$vf/net" 2>/dev/null)" ]
+}
+until_true came_home
+delete host-device pod net1 "$conf"
+same "alternative names" "$(altnames)" net1
 echo 0 >"/sys/bus/pci/devices/$pci/sriov_numvfs"
