@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "cni/attach.h"
+#include "cni/vf_claim.h"
 #include "kern/altname.h"
 
 struct runtime_conf {
@@ -126,12 +127,25 @@ static int find(struct nl_wire *w, const struct host_device_conf *c,
 	return 0;
 }
 
+/* A VF that sriov or ib-sriov gave to a pod that lives. */
+static int check_holder(const struct root *root, const struct host_device_conf *c, struct err *e)
+{
+	const char *id = c->device || c->hwaddr.len || c->kernelpath ? NULL
+			 : c->id				     ? c->id
+								     : c->pci;
+	auto_free char *netns = id ? vf_holder(root, id) : NULL;
+
+	return netns ? vf_in_use(root, id, netns, e) : 0;
+}
+
 static int look(struct attach *a, struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
 	auto_host_device struct host_device_files f = {0};
 	int r = host_device_read(&a->call->root, c, &f, e);
 
+	if (r >= 0)
+		r = check_holder(&a->call->root, c, e);
 	if (r < 0)
 		return err_wrap(e, r, "failed to find host device");
 	rail->no_link = f.dpdk;

@@ -10,8 +10,8 @@
 #include "base/loop.h"
 #include "cni/attach.h"
 #include "cni/rdma_move.h"
-#include "cni/vf_place.h"
-#include "kern/altname.h"
+#include "cni/vf_apply.h"
+#include "cni/vf_home.h"
 #include "kern/netns.h"
 #include "kern/uevent.h"
 
@@ -179,28 +179,22 @@ static int bring_netdev(struct attach *a, int pod, const struct vf_record *r, st
 	return 0;
 }
 
-static void restore_altnames(struct attach *a, const struct link *l, const struct vf_record *r)
+static void restore_mtu(struct attach *a, const struct link *l, const struct vf_record *r)
 {
+	const struct link_change c = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
 	auto_batch struct nl_batch *b = nl_batch_new();
-	char **names = NULL;
-	size_t n = 0;
-	bool has;
+	struct err why = ERR_INIT;
 
-	if (altname_list(a->host, l->index, &names, &n, NULL) < 0)
+	if (!r->link_mtu || l->mtu == r->link_mtu)
 		return;
-	for (size_t i = 0; i < r->n_altnames; i++) {
-		has = false;
-		for (size_t k = 0; k < n; k++)
-			has |= strcmp(names[k], r->altnames[i]) == 0;
-		if (!has)
-			altname_add(b, l->index, l->name, r->altnames[i]);
-	}
-	str_list_free(names, n);
-	if (nl_batch_len(b))
-		(void)nl_batch_commit(a->host, b, NULL);
+	link_set(b, l->index, l->name, &c);
+	if (nl_batch_commit(a->host, b, &why) < 0)
+		log_warn("MTU of the VF is left as it is", LOG_S("vf", r->device),
+			 LOG_S("why", why.text));
 }
 
-/* A netdev that was made anew has any name. What else of the same name came meanwhile keeps it. */
+/* A netdev that was made anew has any name. What else of the same name came meanwhile keeps it. The
+ * MTU may be another by now, and what a PF no longer allows is left as it is. */
 static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, struct err *e)
 {
 	struct link_change c = {.set = LINK_SET_ALIAS | LINK_SET_DOWN, .alias = r->alias};
@@ -228,7 +222,9 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 	link_set(b, l.index, l.name, &c);
 	code = nl_batch_commit(a->host, b, e);
 	if (code >= 0)
-		restore_altnames(a, &l, r);
+		code = vf_home_altnames(a->host, &l, r, e);
+	if (code >= 0)
+		restore_mtu(a, &l, r);
 	return code < 0 ? err_wrap(e, code, "restore the name of VF '%s'", r->device) : 0;
 }
 
@@ -259,10 +255,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 static int restore_attrs(struct attach *a, const struct vf_place *p, const struct vf_record *r,
 			 bool *rebind, struct err *e)
 {
-	const struct vf_ref ref = {p->pf.index, p->pf.name, p->number};
-	auto_batch struct nl_batch *b = nl_batch_new();
-	unsigned int attrs[VF_ATTRS_MAX];
-	struct vf_attrs want;
+	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}};
 	struct vf_info now;
 	int code;
 
@@ -274,22 +267,12 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, e);
 	if (code < 0)
 		return code;
-	want = to_restore(r, &now);
-	*rebind = want.set & VF_ATTR_GUID;
-	if (!vf_plan_batch(&want, &ref, b, attrs))
-		return 0;
-	return nl_batch_commit(a->host, b, e);
+	job.want = to_restore(r, &now);
+	*rebind = job.want.set & VF_ATTR_GUID;
+	return vf_apply(a->host, &job, 1, NULL, e);
 }
 
 /* --- all of it --- */
-
-static bool of_another_boot(const struct root *root, const struct vf_record *r)
-{
-	char boot[40];
-
-	vf_record_boot(root, boot);
-	return r->boot && *boot && strcmp(r->boot, boot) != 0;
-}
 
 /* The kill may have come between unbinding and binding. */
 static int bind_again(const struct root *root, const struct vf_record *r, struct vf_place *p,
@@ -314,30 +297,59 @@ static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
 	return code < 0 ? code : bring_netdev(a, pod, r, e);
 }
 
-int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, bool up, struct err *e)
+static int bring_again(struct attach *a, const struct vf_record *r, const struct vf_place *p,
+		       struct err *e)
 {
-	const struct root *root = &a->call->root;
+	int code = ib_home_rebind(&a->call->root, r->device, p->pci.driver, *r->name, *r->rdma, e);
+
+	return code >= 0 && *r->rdma ? bring_rdma(&a->call->root, -1, r, e) : code;
+}
+
+/* Devices and name come home whatever comes of the attributes. */
+static int bring_all(struct attach *a, int pod, const struct vf_record *r, struct vf_place *p,
+		     unsigned int flags, struct err *e)
+{
+	struct err why = ERR_INIT;
 	bool rebind = false, driven;
+	int attrs, code = bind_again(&a->call->root, r, p, e);
+
+	if (code >= 0)
+		code = bring_devices(a, pod, r, p, e);
+	if (code < 0)
+		return code;
+	attrs = restore_attrs(a, p, r, &rebind, &why);
+	driven = *p->pci.driver && !pci_driver_is_dpdk(p->pci.driver) && !r->dpdk;
+	if (attrs >= 0 && rebind && driven)
+		code = bring_again(a, r, p, e);
+	if (code >= 0 && driven)
+		code = rename_netdev(a, r, flags & VF_HOME_UP, e);
+	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
+}
+
+int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+		  struct err *e)
+{
 	struct err why = ERR_INIT;
 	struct vf_place p;
 	int code;
 
-	if (of_another_boot(root, r) || !*r->device)
+	if (!*r->device)
 		return 0;
-	if (vf_place_read(root, a->host, r->device, &p, &why) < 0) {
+	if (vf_record_is_past(&a->call->root, r)) {
+		log_warn("the VF was made anew meanwhile, nothing is left to restore",
+			 LOG_S("vf", r->device));
+		return 0;
+	}
+	code = vf_place_read(&a->call->root, a->host, r->device, &p, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", r->device);
+	}
+	if (code < 0) {
 		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
 			 LOG_S("why", why.text));
 		return 0;
 	}
-	code = bind_again(root, r, &p, e);
-	if (code >= 0)
-		code = bring_devices(a, pod, r, &p, e);
-	if (code >= 0)
-		code = restore_attrs(a, &p, r, &rebind, e);
-	driven = *p.pci.driver && !pci_driver_is_dpdk(p.pci.driver) && !r->dpdk;
-	if (code >= 0 && rebind && driven)
-		code = ib_home_rebind(root, r->device, p.pci.driver, *r->name, *r->rdma, e);
-	if (code >= 0 && driven && *r->rdma && rebind)
-		code = bring_rdma(root, -1, r, e);
-	return code < 0 || !driven ? code : rename_netdev(a, r, up, e);
+	return bring_all(a, pod, r, &p, flags, e);
 }

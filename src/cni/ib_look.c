@@ -91,46 +91,6 @@ static void want_link_state(const struct ib_sriov_conf *c, struct vf_attrs *want
 		}
 }
 
-static char *pod_name(const char *args_text)
-{
-	struct cni_args args = {0};
-	auto_buf struct buf keep;
-
-	buf_init(&keep, 1 << 16);
-	if (cni_args_parse(args_text, &args, &keep, NULL) < 0 || !args.pod_name)
-		return NULL;
-	return xasprintf("%s/%s", args.pod_namespace ? args.pod_namespace : "", args.pod_name);
-}
-
-static void fill_record(const struct attach *a, const struct rail *rail, unsigned int asked)
-{
-	struct vf_rail *v = rail->vf;
-	struct vf_record *rec = &v->record;
-	char boot[40];
-
-	vf_record_boot(&a->call->root, boot);
-	rec->ours = true;
-	rec->container = xstrdup(a->call->container_id);
-	rec->ifname = xstrdup(rail->ifname);
-	rec->netns = xstrdup(a->call->netns);
-	rec->pod = pod_name(a->call->args_text);
-	rec->boot = xstrdup(boot);
-	rec->network = xstrdup(rail->ipam.name ? rail->ipam.name : "");
-	str_copy(rec->device, sizeof(rec->device), v->place.pci.bdf);
-	str_copy(rec->pf, sizeof(rec->pf), v->place.pf.name);
-	rec->was = v->now;
-	rec->was.vf = v->place.number;
-	rec->asked = asked;
-	rec->dpdk = v->place.dpdk;
-	if (rec->dpdk)
-		return;
-	str_copy(rec->name, sizeof(rec->name), rail->master.name);
-	str_copy(rec->alias, sizeof(rec->alias), rail->master.alias);
-	rec->mac = rail->master.mac;
-	rec->link_mtu = rail->master.mtu;
-	rec->up = link_is_up(&rail->master);
-}
-
 static int look_rdma(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct vf_record *rec = &rail->vf->record;
@@ -170,7 +130,7 @@ static int look_vf(struct attach *a, struct rail *rail, struct err *e)
 	/* Set on the PF, and never taken on by the VF: bound again, it is. */
 	if (guid && !v->place.dpdk && ib_guid_of_link(&rail->master.mac) != guid)
 		want.set |= VF_ATTR_GUID;
-	fill_record(a, rail, want.set);
+	vf_rail_record(a, rail, want.set);
 	rail->conf.ib_sriov.want = want;
 	return 0;
 }

@@ -7,6 +7,8 @@
 #include "base/loop.h"
 #include "cni/attach.h"
 #include "cni/rdma_move.h"
+#include "cni/vf_apply.h"
+#include "cni/vf_home.h"
 #include "cni/vf_rail.h"
 #include "kern/altname.h"
 #include "kern/uevent.h"
@@ -24,8 +26,8 @@ static int undo_all(void *arg, struct err *e)
 
 		if (!ib_is_ours(rail) || !rail->vf || !rail->vf->record.file)
 			continue;
-		r = ib_home_bring(a, a->netns, &rail->vf->record, true, first < 0 ? NULL : e);
-		if (r >= 0)
+		r = ib_home_bring(a, a->netns, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
+		if (r == 0)
 			r = vf_record_remove(&a->call->root, &ib_sriov_store, rail->vf->record.file,
 					     first < 0 ? NULL : e);
 		first = first < 0 ? first : r;
@@ -58,13 +60,10 @@ static int write_record(const struct attach *a, const struct rail *rail, struct 
 static int set_attrs(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct vf_place *p = &rail->vf->place;
-	const struct vf_ref ref = {p->pf.index, p->pf.name, p->number};
-	auto_batch struct nl_batch *b = nl_batch_new();
-	unsigned int attrs[VF_ATTRS_MAX];
+	const struct vf_job job = {
+		{p->pf.index, p->pf.name, p->number}, rail->conf.ib_sriov.want, {0}};
 
-	if (!vf_plan_batch(&rail->conf.ib_sriov.want, &ref, b, attrs))
-		return 0;
-	return nl_batch_commit(a->host, b, e);
+	return vf_apply(a->host, &job, 1, NULL, e);
 }
 
 /* After a rebind or a move of the RDMA device the netdev is another one. */

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "cni/attach.h"
 #include "cni/rdma_move.h"
+#include "cni/sriov.h"
 #include "cni/vf_place.h"
 #include "cni/vf_rail.h"
 
@@ -18,46 +19,48 @@ bool ib_is_ours(const struct rail *rail)
 
 /* --- who works on VFs --- */
 
-static int check_id(const struct attach *a, size_t i, struct err *e)
+static const char *id_of(const struct rail *rail)
 {
-	const char *id = a->rails[i].conf.ib_sriov.device_id;
-
-	if (!id)
-		return err_kind(e, ERR_CONF, -EINVAL, "deviceID is required (conf.deviceID)");
-	for (size_t k = 0; k < i; k++)
-		if (ib_is_ours(&a->rails[k]) &&
-		    strcmp(a->rails[k].conf.ib_sriov.device_id, id) == 0)
-			return err_kind(e, ERR_CONF, -EEXIST,
-					"conf.deviceID '%s' is that of another network of this pod "
-					"too: a VF serves one",
-					id);
-	return 0;
+	return rail->conf.ib_sriov.device_id;
 }
 
-/* One lock for all VFs of the node: the first rail keeps it. */
+static int check_id(const struct rail *rail, struct err *e)
+{
+	if (id_of(rail))
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "deviceID is required (conf.deviceID)");
+}
+
+/* Its own pods first: they may be dead, and in the way of what sriov's record wants back. */
+static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
+{
+	int r = ib_home_free_up(a, id_of(rail), rail->ifname, e);
+
+	return r < 0 ? r : sriov_free_up(a, id_of(rail), e);
+}
+
+/* One lock for all VFs of the node: the first rail keeps it. sriov, which comes before this kind,
+ * takes it for a moment while it has VFs' locks: so it is taken after those. */
 static int claim(struct attach *a, struct err *e)
 {
-	bool held = false;
-	int fd = -1, r = 0;
+	struct rail *first = NULL;
+	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
-		struct rail *rail = &a->rails[i];
-
-		if (!ib_is_ours(rail))
-			continue;
-		r = check_id(a, i, e);
-		if (r >= 0 && !held)
-			r = ib_home_lock(&a->call->root, &fd, e);
+	for (size_t i = 0; i < a->n_rails; i++) {
+		r = ib_is_ours(&a->rails[i]) ? check_id(&a->rails[i], e) : 0;
 		if (r < 0)
-			return rail_err(rail, r, e);
-		held = true;
-		rail->vf = vf_rail_new();
-		rail->vf->lock = take_fd(&fd);
-		r = ib_home_free_up(a, rail->conf.ib_sriov.device_id, rail->ifname, e);
-		if (r < 0)
-			return rail_err(rail, r, e);
+			return rail_err(&a->rails[i], r, e);
 	}
-	return r;
+	r = vf_rail_lock(a, &ib_sriov_kind, id_of, e);
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
+		if (!ib_is_ours(&a->rails[i]))
+			continue;
+		first = first ? first : &a->rails[i];
+		r = claim_one(a, &a->rails[i], e);
+		if (r < 0)
+			return rail_err(&a->rails[i], r, e);
+	}
+	return r < 0 ? r : ib_home_lock(&a->call->root, &first->vf->node_lock, e);
 }
 
 /* --- CHECK and STATUS --- */

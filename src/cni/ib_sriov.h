@@ -22,7 +22,8 @@
  *
  * A VF takes a new GUID when its driver is bound again, which makes netdev and RDMA device anew;
  * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
- * device gets the name again that a device plugin has told. The RDMA device is moved first, since
+ * device gets the name again that a device plugin has told. Before that lock the VF's own is taken
+ * (cni/vf_claim.h), since sriov could have it as well. The RDMA device is moved first, since
  * that makes the IPoIB netdev anew; the netdev follows under its final name in one message.
  *
  * What the VF was stands in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's form,
@@ -101,14 +102,18 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 /* Nobody else works on InfiniBand VFs of the node while this is held. */
 int ib_home_lock(const struct root *root, int *fd, struct err *e);
 /* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
- * -1: it is gone. up: the netdev goes up if it was. A VF that is gone, or of another boot, is done. */
-int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, bool up, struct err *e);
+ * -1: it is gone. flags: VF_HOME_* (cni/vf_home.h). A VF that is gone, or that was made anew, is done.
+ * 1: the devices are home, and the PF refuses the attributes. */
+int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+		  struct err *e);
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
 int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		   bool has_rdma, struct err *e);
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
-/* A VF that the record of a pod that is dead still has comes home; a living pod's is -EBUSY. */
+/* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
+ * and is put right. Takes the lock of all InfiniBand VFs where there is something to do. ifname: an
+ * attachment of this call that may come again without a DEL; NULL: none. */
 int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

@@ -48,41 +48,30 @@ static int check_id(const struct rail *rail, struct err *e)
 	return 0;
 }
 
-/* All the pod's VFs at once: their locks have an order. */
-static int lock_all(struct attach *a, struct err *e)
+static const char *id_of(const struct rail *rail)
 {
-	auto_free const char **bdfs = xcalloc(a->n_rails, sizeof(*bdfs));
-	auto_free int *fds = xcalloc(a->n_rails, sizeof(*fds));
-	size_t n = 0;
-	int r;
+	return rail->conf.sriov.device_id;
+}
 
-	for (size_t i = 0; i < a->n_rails; i++) {
-		if (!is_sriov(&a->rails[i]))
-			continue;
-		r = check_id(&a->rails[i], e);
-		if (r < 0)
-			return rail_err(&a->rails[i], r, e);
-		bdfs[n++] = a->rails[i].conf.sriov.device_id;
-	}
-	r = vf_lock(&a->call->root, bdfs, n, fds, e);
-	if (r < 0)
-		return r;
-	for (size_t i = 0, k = 0; i < a->n_rails; i++)
-		if (is_sriov(&a->rails[i])) {
-			a->rails[i].vf = vf_rail_new();
-			a->rails[i].vf->lock = fds[k++];
-		}
-	return 0;
+static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
+{
+	int r = sriov_free_up(a, id_of(rail), e);
+
+	return r < 0 ? r : ib_home_free_up(a, id_of(rail), NULL, e);
 }
 
 static int claim(struct attach *a, struct err *e)
 {
-	int r = lock_all(a, e);
+	int r = 0;
 
+	for (size_t i = 0; i < a->n_rails; i++) {
+		r = is_sriov(&a->rails[i]) ? check_id(&a->rails[i], e) : 0;
+		if (r < 0)
+			return rail_err(&a->rails[i], r, e);
+	}
+	r = vf_rail_lock(a, &sriov_kind, id_of, e);
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
-		if (!is_sriov(&a->rails[i]))
-			continue;
-		r = sriov_free_up(a, a->rails[i].conf.sriov.device_id, e);
+		r = is_sriov(&a->rails[i]) ? claim_one(a, &a->rails[i], e) : 0;
 		if (r < 0)
 			return rail_err(&a->rails[i], r, e);
 	}
@@ -145,48 +134,14 @@ static int check_mtu(const struct rail *rail, struct err *e)
 			rail->conf.mtu, pf->mtu, pf->name);
 }
 
-static char *pod_name(const char *args_text)
-{
-	struct cni_args args = {0};
-	auto_buf struct buf keep;
-
-	buf_init(&keep, 1 << 16);
-	if (cni_args_parse(args_text, &args, &keep, NULL) < 0 || !args.pod_name)
-		return NULL;
-	return xasprintf("%s/%s", args.pod_namespace ? args.pod_namespace : "", args.pod_name);
-}
-
 static void fill_record(const struct attach *a, const struct rail *rail)
 {
-	struct vf_rail *v = rail->vf;
-	struct vf_record *rec = &v->record;
-	char boot[40], instance[24];
+	struct vf_record *rec = &rail->vf->record;
 
-	vf_record_boot(&a->call->root, boot);
-	vf_record_instance(&a->call->root, v->place.pci.bdf, instance);
-	rec->ours = true;
-	rec->container = xstrdup(a->call->container_id);
-	rec->ifname = xstrdup(rail->ifname);
-	rec->netns = xstrdup(a->call->netns);
-	rec->pod = pod_name(a->call->args_text);
-	rec->boot = xstrdup(boot);
-	rec->instance = xstrdup(instance);
-	rec->network = xstrdup(rail->ipam.name ? rail->ipam.name : "");
-	str_copy(rec->device, sizeof(rec->device), v->place.pci.bdf);
-	str_copy(rec->pf, sizeof(rec->pf), v->place.pf.name);
-	rec->was = v->now;
-	rec->was.vf = v->place.number;
-	rec->asked = rail->conf.sriov.want.set;
+	vf_rail_record(a, rail, rail->conf.sriov.want.set);
 	rec->pod_mac = rail->conf.mac;
-	rec->dpdk = v->place.dpdk;
-	if (rec->dpdk)
-		return;
-	str_copy(rec->name, sizeof(rec->name), rail->master.name);
-	str_copy(rec->alias, sizeof(rec->alias), rail->master.alias);
-	rec->mac = rail->master.mac;
-	rec->link_mtu = rail->master.mtu;
-	rec->mtu = rail->conf.mtu ? rail->conf.mtu : rail->master.mtu;
-	rec->up = link_is_up(&rail->master);
+	if (!rec->dpdk)
+		rec->mtu = rail->conf.mtu ? rail->conf.mtu : rail->master.mtu;
 }
 
 static int look(struct attach *a, struct rail *rail, struct err *e)

@@ -30,6 +30,8 @@
 
 #include "cni/vf_plan.h"
 
+struct attach;
+
 struct sriov_conf {
 	const char *device_id; /* NULL: none */
 	struct vf_attrs want;  /* of the VF, through the PF */
@@ -46,6 +48,9 @@ struct sriov_netconf {
 	const struct json *conf; /* dns, capabilities and prevResult are kept; may be NULL */
 	const char *version, *ipam_type; /* "" none */
 };
+/* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
+ * and is put right. */
+int sriov_free_up(struct attach *a, const char *bdf, struct err *e);
 void sriov_record_print(const struct vf_record *r, const struct sriov_netconf *n, struct buf *b);
 
 #endif

@@ -10,8 +10,6 @@
 #include "cni/vf_claim.h"
 #include "kern/netns.h"
 
-static const struct vf_store *const stores[] = {&sriov_store};
-
 /* The pod's, or that of which the record says that it was the pod's. */
 struct way {
 	struct vf_home home;
@@ -104,9 +102,9 @@ int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
 		return code;
 	err_clear(e);
 	if (owned && vf_owner_lives(netns))
-		return vf_in_use(root, stores, ARRAY_LEN(stores), bdf, netns, e);
+		return vf_in_use(root, bdf, netns, e);
 	code = 0;
-	while (code >= 0 && vf_record_of(root, stores, ARRAY_LEN(stores), bdf, netns, &r, NULL)) {
+	while (code >= 0 && vf_record_of(root, &sriov_store, bdf, netns, &r)) {
 		code = put_right(a, &r, e);
 		owned = false;
 		vf_record_done(&r);
@@ -174,6 +172,9 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	struct err why = ERR_INIT;
 	int code;
 
+	/* After an ADD that was refused for that, for instance. */
+	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
+		return 0;
 	(void)vf_owner_read(root, bdf, &owner, NULL);
 	if (!is_ours(a, bdf, owner, rail->ifname))
 		return 0;

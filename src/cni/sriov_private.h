@@ -23,8 +23,6 @@ int sriov_settle(struct attach *a, struct err *e);
 /* The VF's lock is held: back as it was, then without files. 1: not all of it is (vf_home_bring()),
  * and the files stay. pod NULL: the record's namespace is tried. flags: VF_HOME_*. */
 int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e);
-/* The VF's lock is held: nobody has it, or what had it is dead and is put right. */
-int sriov_free_up(struct attach *a, const char *bdf, struct err *e);
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cni/ib_sriov.h"
+#include "cni/sriov.h"
 #include "kern/netns.h"
 
 #define PCI_DIR	 "/var/lib/cni/sriov/pci"
@@ -130,6 +132,18 @@ bool vf_owner_lives(const char *netns)
 	return r >= 0 || (r != -ENOENT && r != -ENOTDIR && r != -EINVAL);
 }
 
+/* --- records --- */
+
+static const struct vf_store *const stores[] = {&sriov_store, &ib_sriov_store};
+
+static void each_record(const struct root *root, const struct vf_store *only, vf_record_fn fn,
+			void *arg)
+{
+	for (size_t i = 0; i < ARRAY_LEN(stores); i++)
+		if (!only || only == stores[i])
+			vf_record_each(root, stores[i], fn, arg, NULL);
+}
+
 struct search {
 	const char *bdf, *netns;
 	struct vf_record *ret;
@@ -142,7 +156,7 @@ static int look(void *arg, struct vf_record *r, struct err *e)
 	bool sure = r->netns && s->netns && strcmp(r->netns, s->netns) == 0;
 
 	(void)e;
-	if (strcmp(r->device, s->bdf) != 0 || (s->found && !sure))
+	if (strcmp(r->device, s->bdf) != 0 || (s->found && (s->sure || !sure)))
 		return 0;
 	vf_record_done(s->ret);
 	*s->ret = *r;
@@ -152,31 +166,74 @@ static int look(void *arg, struct vf_record *r, struct err *e)
 	return 0;
 }
 
-bool vf_record_of(const struct root *root, const struct vf_store *const *stores, size_t n,
-		  const char *bdf, const char *netns, struct vf_record *ret,
-		  const struct vf_store **which)
+bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
+		  const char *netns, struct vf_record *ret)
 {
 	struct search s = {.bdf = bdf, .netns = netns, .ret = ret};
 
 	*ret = (struct vf_record){0};
-	for (size_t i = 0; i < n && !s.sure; i++) {
-		bool before = s.found, sure = s.sure;
-
-		vf_record_each(root, stores[i], look, &s, NULL);
-		if (which && (s.found != before || s.sure != sure))
-			*which = stores[i];
-	}
+	each_record(root, store, look, &s);
 	return s.found;
 }
 
-int vf_in_use(const struct root *root, const struct vf_store *const *stores, size_t n,
-	      const char *bdf, const char *netns, struct err *e)
+struct others {
+	const char *bdf;
+	const char *file; /* of the attachment that is not another */
+	bool found;
+};
+
+static int look_for_others(void *arg, struct vf_record *r, struct err *e)
+{
+	struct others *o = arg;
+
+	(void)e;
+	o->found |= strcmp(r->device, o->bdf) == 0 && strcmp(r->file, o->file) != 0;
+	return 0;
+}
+
+bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
+			 const char *ifname)
+{
+	auto_free char *file = vf_record_file(container, ifname);
+	struct others o = {.bdf = bdf, .file = file};
+
+	each_record(root, NULL, look_for_others, &o);
+	return o.found;
+}
+
+static int look_for_living(void *arg, struct vf_record *r, struct err *e)
+{
+	struct search *s = arg;
+
+	(void)e;
+	if (strcmp(r->device, s->bdf) != 0 || s->found || !r->netns || !vf_owner_lives(r->netns))
+		return 0;
+	*s->ret = *r;
+	*r = (struct vf_record){0};
+	s->found = true;
+	return 0;
+}
+
+char *vf_holder(const struct root *root, const char *bdf)
+{
+	auto_vf_record struct vf_record r = {0};
+	struct search s = {.bdf = bdf, .ret = &r};
+	char *netns = NULL;
+
+	if (vf_owner_read(root, bdf, &netns, NULL) >= 0 && vf_owner_lives(netns))
+		return netns;
+	free(netns);
+	each_record(root, NULL, look_for_living, &s);
+	return s.found ? xstrdup(r.netns) : NULL;
+}
+
+int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e)
 {
 	auto_vf_record struct vf_record r = {0};
 	auto_buf struct buf who;
 
 	buf_init(&who, ERR_TEXT_MAX / 2);
-	if (!vf_record_of(root, stores, n, bdf, netns, &r, NULL))
+	if (!vf_record_of(root, NULL, bdf, netns, &r))
 		buf_str(&who, "no record tells which pod that is; ");
 	else if (r.pod)
 		buf_printf(&who, "pod '%s', container '%s', interface '%s'; ", r.pod, r.container,

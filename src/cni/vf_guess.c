@@ -12,9 +12,11 @@
 
 static bool is_free(const struct root *root, const char *bdf)
 {
+	auto_vf_record struct vf_record r = {0};
 	auto_free char *netns = NULL;
 
-	return vf_owner_read(root, bdf, &netns, NULL) == -ENOENT;
+	return vf_owner_read(root, bdf, &netns, NULL) == -ENOENT &&
+	       !vf_record_of(root, NULL, bdf, NULL, &r);
 }
 
 /* A VF of the same PF that nobody has. */

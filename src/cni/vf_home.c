@@ -159,17 +159,6 @@ int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struc
 
 /* --- netdev and all --- */
 
-/* Made anew, by a reboot or a change of the number of VFs: what the pod had is no more. */
-static bool is_another(const struct vf_home *h, const struct vf_record *r)
-{
-	char boot[40], instance[24];
-
-	vf_record_boot(h->root, boot);
-	vf_record_instance(h->root, r->device, instance);
-	return (r->boot && *boot && strcmp(r->boot, boot) != 0) ||
-	       (r->instance && *instance && strcmp(r->instance, instance) != 0);
-}
-
 static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
 			const struct vf_place *p, bool up, struct err *e)
 {
@@ -197,8 +186,8 @@ static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
 }
 
 /* The netdev is home; what the driver refuses for good is somebody else's to look at. */
-static int come_again(const struct vf_record *r, unsigned int flags, int code,
-		      const struct err *why, struct err *e)
+int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
+		       const struct err *why, struct err *e)
 {
 	if ((flags & VF_HOME_STRICT) || why->kind == ERR_AGAIN) {
 		if (e)
@@ -218,7 +207,7 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned i
 	struct vf_place p;
 	int code, attrs;
 
-	if (is_another(h, r)) {
+	if (vf_record_is_past(h->root, r)) {
 		log_warn("the VF was made anew meanwhile, nothing is left to restore",
 			 LOG_S("vf", r->device));
 		return 0;
@@ -238,5 +227,5 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned i
 	 * it, the netdev comes home. */
 	attrs = vf_home_attrs(h, &p, r, &why);
 	code = bring_netdev(h, r, &p, flags & VF_HOME_UP, e);
-	return code < 0 || attrs >= 0 ? code : come_again(r, flags, attrs, &why, e);
+	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
 }

@@ -54,6 +54,13 @@ enum {
 int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
 		  struct err *e);
 
+/* Steps of it that ib-sriov has, too: what an attribute's failure `why` means for the caller; and the
+ * alternative names (what somebody else has by now is lost). */
+int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
+		       const struct err *why, struct err *e);
+int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
+		     struct err *e);
+
 /* A record from what the device itself tells: name by the alias, MAC of the hardware (if that is
  * `pods`, the one that the pod asked for, a random one), attributes like those of a VF of the same
  * PF that nobody has. */

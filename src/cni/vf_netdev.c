@@ -35,13 +35,21 @@ static bool has(char *const *names, size_t n, const char *name)
 	return false;
 }
 
-/* Down, with the MTU of before, and without the alternative name that would be in the way. */
-static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct link *l,
+/* In the way at home, or given by the pod. */
+static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
+{
+	return strcmp(altname, r->name) == 0 ||
+	       (in_pod && r->ours && !has(r->altnames, r->n_altnames, altname));
+}
+
+/* Down, with the MTU of before, and without the alternative names that may not stay. */
+static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct vf_found *f,
 		      struct err *e)
 {
 	const struct link_change down = {.set = LINK_SET_DOWN};
 	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
 	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct link *l = &f->link;
 	struct err why = ERR_INIT;
 	char **names = NULL;
 	size_t n = 0, last;
@@ -50,8 +58,9 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 	if (code < 0)
 		return code;
 	link_set(b, l->index, l->name, &down);
-	if (has(names, n, r->name))
-		altname_del(b, l->index, l->name, r->name);
+	for (size_t i = 0; i < n; i++)
+		if (may_not_stay(r, names[i], f->where == VF_IN_POD))
+			altname_del(b, l->index, l->name, names[i]);
 	str_list_free(names, n);
 	last = nl_batch_len(b);
 	if (r->link_mtu && r->link_mtu != l->mtu)
@@ -96,28 +105,38 @@ static int move_home(const struct vf_home *h, const struct vf_record *r, const s
 			: 0;
 }
 
-/* An alternative name that somebody else has got by now is lost. */
-static int finish(const struct vf_home *h, const struct vf_record *r, struct err *e)
+int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
+		     struct err *e)
 {
-	const struct link_change alias = {.set = LINK_SET_ALIAS, .alias = r->alias};
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct err why = ERR_INIT;
 	char **names = NULL;
-	struct link l;
 	size_t n = 0;
-	int code = link_get(h->host, r->name, &l, e);
+	int code = altname_list(host, l->index, &names, &n, e);
 
-	if (code >= 0)
-		code = altname_list(h->host, l.index, &names, &n, e);
 	if (code < 0)
 		return code;
 	for (size_t i = 0; i < r->n_altnames; i++)
 		if (!has(names, n, r->altnames[i]))
-			altname_add(b, l.index, l.name, r->altnames[i]);
+			altname_add(b, l->index, l->name, r->altnames[i]);
 	str_list_free(names, n);
-	if (nl_batch_len(b) && nl_batch_commit(h->host, b, &why) < 0)
-		log_warn("alternative name is lost", LOG_S("link", l.name), LOG_S("why", why.text));
-	nl_batch_reset(b);
+	if (nl_batch_len(b) && nl_batch_commit(host, b, &why) < 0)
+		log_warn("alternative name is lost", LOG_S("link", l->name),
+			 LOG_S("why", why.text));
+	return 0;
+}
+
+static int finish(const struct vf_home *h, const struct vf_record *r, struct err *e)
+{
+	const struct link_change alias = {.set = LINK_SET_ALIAS, .alias = r->alias};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link l;
+	int code = link_get(h->host, r->name, &l, e);
+
+	if (code >= 0)
+		code = vf_home_altnames(h->host, &l, r, e);
+	if (code < 0)
+		return code;
 	link_set(b, l.index, l.name, &alias);
 	return nl_batch_commit(h->host, b, e);
 }
@@ -153,7 +172,7 @@ int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const str
 	/* At home already, and as it was. */
 	if (f->where == VF_ON_NODE && !f->stray)
 		return 0;
-	code = make_ready(w, r, &f->link, e);
+	code = make_ready(w, r, f, e);
 	if (code < 0)
 		return code;
 	mac = restore_mac(w, r, f->link.index, &why);

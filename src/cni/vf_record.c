@@ -33,7 +33,7 @@ struct raw {
 		*port_guid, *rdma;
 	struct json_strs altnames;
 	bool dpdk, up, has_spoofchk, has_trust;
-	int64_t spoofchk, trust;
+	int64_t mtu, spoofchk, trust;
 };
 
 #define STR(key, member)                                                                           \
@@ -58,6 +58,7 @@ static const struct json_field fields[] = {
 	BOOL("dpdk", dpdk),
 	STR("ifname", ifname),
 	STR("instance", instance),
+	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw, mtu), .max = INT32_MAX},
 	STR("netns", netns),
 	STR("nodeGUID", node_guid),
 	STR("pod", pod),
@@ -100,6 +101,8 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	jo_kbool(o, "dpdk", r->dpdk);
 	put_str(o, "ifname", r->ifname);
 	put_str(o, "instance", r->instance);
+	if (r->link_mtu)
+		jo_kint(o, "mtu", r->link_mtu);
 	put_str(o, "netns", r->netns);
 	put_guids(o, &r->was);
 	put_str(o, "pod", r->pod);
@@ -170,6 +173,8 @@ int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r
 	str_copy(r->rdma, sizeof(r->rdma), raw.rdma ? raw.rdma : "");
 	for (size_t i = 0; i < raw.altnames.n; i++)
 		VEC_PUSH(r->altnames, r->n_altnames) = xstrdup(raw.altnames.v[i]);
+	if (raw.mtu)
+		r->link_mtu = (uint32_t)raw.mtu;
 	r->up = raw.up;
 	r->dpdk = raw.dpdk;
 	take_switches(&raw, &r->was);
@@ -297,4 +302,14 @@ void vf_record_instance(const struct root *root, const char *bdf, char ret[stati
 	*ret = '\0';
 	if (file_lstat(root, path, &st, NULL) == 0)
 		snprintf(ret, 24, "%llu", (unsigned long long)st.st_ino);
+}
+
+bool vf_record_is_past(const struct root *root, const struct vf_record *r)
+{
+	char boot[40], instance[24];
+
+	vf_record_boot(root, boot);
+	vf_record_instance(root, r->device, instance);
+	return (r->boot && *boot && strcmp(r->boot, boot) != 0) ||
+	       (r->instance && *instance && strcmp(r->instance, instance) != 0);
 }

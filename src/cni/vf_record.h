@@ -86,4 +86,8 @@ void vf_record_boot(const struct root *root, char ret[static 40]);
  * again; "" when there is none. */
 void vf_record_instance(const struct root *root, const char *bdf, char ret[static 24]);
 
+/* The function was made anew since, by a reboot or a change of the number of VFs: what the pod had
+ * is no more. */
+bool vf_record_is_past(const struct root *root, const struct vf_record *r);
+
 #endif

@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cni/ib_sriov.h"
 #include "cni/sriov.h"
 #include "cni/vf_claim.h"
-
-static const struct vf_store *const stores[] = {&sriov_store};
 
 /* What the original keeps of a VF that was in a VLAN, for a pod that asked for nothing. */
 static const char theirs[] =
@@ -144,7 +143,7 @@ static void writes_the_original_s(void **state)
 	(void)state;
 	print(&r, &c, "{}", &b);
 	want = xasprintf(
-		"%.*s,\"unirail\":{\"altnames\":[],\"dpdk\":false,\"spoofchk\":1,\"trust\":0,"
+		"%.*s,\"unirail\":{\"altnames\":[],\"dpdk\":false,\"mtu\":9000,\"spoofchk\":1,\"trust\":0,"
 		"\"up\":false},%s",
 		(int)(strstr(theirs, ",\"vlan\":") - theirs), theirs, strstr(theirs, "\"vlan\":"));
 	assert_string_equal(b.p, want);
@@ -343,16 +342,15 @@ static void owners(void **state)
 static void in_use_by_whom(void **state)
 {
 	auto_vf_record struct vf_record r = sample(), other = sample(), got = {0};
-	const struct vf_store *which = NULL;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (no record "
 	      "tells which pod that is; network namespace '/run/netns/p')");
 	host_write(&h, "/var/lib/cni/sriov/0-net1", theirs);
-	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (record "
 	      "'0-net1'; network namespace '/run/netns/p')");
 	fill_own(&r);
@@ -362,15 +360,46 @@ static void in_use_by_whom(void **state)
 	strcpy(other.netns, "/run/netns/q");
 	write_record(&h, &other);
 	/* the one that says the namespace counts more than any other */
-	assert_true(vf_record_of(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/q", &got, &which));
+	assert_true(vf_record_of(&h.root, NULL, "0000:3b:00.2", "/run/netns/q", &got));
 	assert_string_equal(got.container, "c2");
-	assert_ptr_equal(which, &sriov_store);
-	FAILS(vf_in_use(&h.root, stores, 1, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
+	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c2", "net1"));
+	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c1", "net2"));
+	assert_false(vf_record_is_others(&h.root, "0000:3b:00.3", "c2", "net1"));
+	assert_null(vf_holder(&h.root, "0000:3b:00.2"));
+	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
 	      "'team/p', container 'c1', interface 'net1'; network namespace '/run/netns/p')");
 	assert_int_equal(e.kind, ERR_AGAIN);
 	vf_record_done(&got);
-	assert_false(vf_record_of(&h.root, stores, 1, "0000:3b:00.3", NULL, &got, NULL));
+	assert_false(vf_record_of(&h.root, NULL, "0000:3b:00.3", NULL, &got));
+	host_remove(&h);
+}
+
+/* ib-sriov's pods count as sriov's do. */
+static void in_use_by_either(void **state)
+{
+	static const char ib[] =
+		"{\"deviceID\":\"0000:3b:00.2\",\"name\":\"ib\",\"unirail\":{\"container\":\"c9\","
+		"\"ifname\":\"ib0\",\"netns\":\"/proc/self/ns/net\",\"pod\":\"team/ib\"}}";
+	auto_vf_record struct vf_record got = {0};
+	auto_free char *netns = NULL;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_ib.tree");
+	assert_null(vf_holder(&h.root, "0000:3b:00.2"));
+	host_write(&h, "/var/lib/cni/ib-sriov/c9-ib0", ib);
+	netns = vf_holder(&h.root, "0000:3b:00.2");
+	assert_non_null(netns);
+	FAILS(vf_in_use(&h.root, "0000:3b:00.2", netns, &e), -EBUSY,
+	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
+	      "'team/ib', container 'c9', interface 'ib0'; network namespace "
+	      "'/proc/self/ns/net')");
+	assert_true(vf_record_of(&h.root, &ib_sriov_store, "0000:3b:00.2", NULL, &got));
+	vf_record_done(&got);
+	assert_false(vf_record_of(&h.root, &sriov_store, "0000:3b:00.2", NULL, &got));
+	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c1", "net1"));
+	assert_false(vf_record_is_others(&h.root, "0000:3b:00.2", "c9", "ib0"));
 	host_remove(&h);
 }
 
@@ -438,6 +467,7 @@ int main(void)
 		cmocka_unit_test(file_of_the_original),
 		cmocka_unit_test(owners),
 		cmocka_unit_test(in_use_by_whom),
+		cmocka_unit_test(in_use_by_either),
 		cmocka_unit_test(locks),
 		cmocka_unit_test(no_deadlock),
 	};

@@ -17,9 +17,14 @@ netdev() {
 	ls "/sys/bus/pci/devices/$1/net" 2>/dev/null
 }
 
-# make_vfs PCI N: and their netdevs
+has_carrier() {
+	grep -q 1 "/sys/class/net/$1/carrier"
+}
+
+# make_vfs PCI N: and their netdevs. The PF, which is up, starts anew for that, and igb refuses rates without a carrier.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
+	until_true has_carrier "$(netdev "$1")"
 	for i in $(seq 0 $(($2 - 1))); do
 		until_true netdev "$(vf "$1" "$i")"
 	done

@@ -144,6 +144,48 @@ printf '%s' "$mine" | jq -c '.name = "later" | .cniVersion = "1.1.0" | . + {"cni
 is_over $none
 ip netns add pod
 
+echo "--- the same VF by ib-sriov and by sriov"
+ether=$(echo "$plain" | jq -c '.type = "sriov"')
+add ib-sriov pod net1 "$mine"
+cni ADD sriov other net1 "$ether" | grep -q "already allocated.*'team/pod'" || fail "sriov is not told who has the VF"
+cni ADD host-device other net1 "$(echo "$plain" | jq -c '.type = "host-device" | .runtimeConfig = {deviceID}')" |
+	grep -q "already allocated.*'team/pod'" || fail "host-device is not told who has the VF"
+delete sriov other net1 "$ether"
+delete sriov pod net2 "$ether"
+check ib-sriov pod net1 "$mine"
+delete ib-sriov pod net1 "$mine"
+is_over $none
+add sriov pod net1 "$ether"
+cni ADD ib-sriov other net1 "$mine" | grep -q "already allocated.*'team/pod'" || fail "ib-sriov is not told who has the VF"
+delete ib-sriov other net1 "$mine"
+delete ib-sriov pod net2 "$mine"
+check sriov pod net1 "$ether"
+delete sriov pod net1 "$ether"
+is_over $none
+echo "--- a dead pod's, of the one or the other"
+add ib-sriov pod net1 "$mine"
+ip netns del pod
+add sriov other net1 "$ether"
+same "GUID of the dead pod" "$(on_pf 0)" $none
+same "records" "$(ls $state_dir)" ""
+ip netns del other
+ip netns add pod
+add ib-sriov pod net1 "$mine"
+same "records of sriov" "$(find /var/lib/cni/sriov -type f ! -name '*.lock')" ""
+delete ib-sriov pod net1 "$mine"
+is_over $none
+ip netns add other
+
+echo "--- MTU and alternative names are not the pod's afterwards"
+add ib-sriov pod net1 "$plain"
+ip -n pod link set net1 mtu 1900
+ip -n pod link property add dev net1 altname of-the-pod
+delete ib-sriov pod net1 "$plain"
+is_over $none
+# The fabric's, once the link was in its broadcast group.
+[ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the pod's MTU is left"
+same "alternative names" "$(ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(. == "of-the-pod")] | length')" 0
+
 echo "--- bad input"
 # refused WORDS JSON
 refused() {

@@ -86,7 +86,7 @@ add sriov pod net1 "$(conf "$a" '{"vlan": 7, "mac": "02:00:00:00:07:01"}' 172.16
 delete sriov pod net1 "$plain"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 ip link set "$pf1" up
-until_true grep -q 1 "/sys/class/net/$pf1/carrier"
+until_true has_carrier "$pf1"
 
 echo "--- chained: tuning changes what the VF has"
 add sriov pod net1 "$full"
