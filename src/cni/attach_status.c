@@ -2,7 +2,7 @@
 /* Whether the node has what a rail stands on. */
 #include <errno.h>
 
-#include "cni/attach.h"
+#include "cni/gids.h"
 
 int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e)
 {
@@ -17,24 +17,25 @@ int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *
 			k->type, k->module);
 }
 
-static int status_made(struct nl_wire *w, const struct rail *rail, struct err *e)
+static int status_made(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e)
 {
-	struct link master;
 	int r = attach_kind_known(w, rail->kind, e);
 
 	/* The pod's links are the pod's matter. */
 	if (r < 0 || rail->conf.in_container)
 		return r;
-	r = attach_master(w, &rail->conf, &master, e);
+	r = attach_master(w, &rail->conf, &rail->master, e);
 	if (r >= 0 && rail->kind->fits)
-		r = rail->kind->fits(&rail->conf, &master, e);
+		r = rail->kind->fits(&rail->conf, &rail->master, e);
+	if (r >= 0)
+		attach_gids_status(w, root, rail);
 	return r;
 }
 
 int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e)
 {
 	int r = rail_kind_moves(rail->kind) ? rail->kind->status(root, rail, e)
-					    : status_made(w, rail, e);
+					    : status_made(w, root, rail, e);
 
 	if (r >= 0)
 		return 0;

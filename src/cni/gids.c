@@ -180,15 +180,25 @@ static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 }
 
 /* A device that stays on the node is no use in the pod when namespaces do not share. */
-static bool is_shared(void)
+static bool is_shared(struct err *e)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
 
-	return rdma_netns_mode_get(&mode, NULL) < 0 || mode == RDMA_NETNS_SHARED;
+	return rdma_netns_mode_get(&mode, NULL) < 0 ||
+	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA by this rail", e) >= 0;
+}
+
+/* No key of a netconf says whether RDMA is wanted, so it is no error. */
+static void warn_not_shared(const struct rail *rail, const char *device, const struct err *why)
+{
+	log_warn("no RDMA for the pod: nothing moves its master's RDMA device there",
+		 LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
+		 LOG_S("why", why->text));
 }
 
 static size_t choose(struct finder *f, struct wanted *list)
 {
+	struct err why = ERR_INIT;
 	int shared = -1;
 	size_t n = 0;
 
@@ -200,9 +210,11 @@ static size_t choose(struct finder *f, struct wanted *list)
 		    !(moves ? moved_device(f, &w) : made_device(f, &w)))
 			continue;
 		if (!moves && shared < 0)
-			shared = is_shared();
+			shared = is_shared(&why);
 		if (moves || shared > 0)
 			list[n++] = w;
+		else
+			warn_not_shared(w.rail, w.device, &why);
 	}
 	return n;
 }
@@ -271,6 +283,18 @@ void attach_gids(struct attach *a)
 				 LOG_S("rail", list[i].rail->ifname),
 				 LOG_S("device", list[i].device),
 				 LOG_S("address", ip_str(&list[i].address, text)));
+}
+
+void attach_gids_status(struct nl_wire *host, const struct root *root, struct rail *rail)
+{
+	const struct cni_call call = {.root = *root};
+	struct attach a = {.call = &call, .netns = -1, .host = host};
+	__attribute__((cleanup(finder_done))) struct finder f = {.a = &a, .pod.fd = -1};
+	struct wanted w = {.rail = rail};
+	struct err why = ERR_INIT;
+
+	if (file_exists(root, CLASS) && made_device(&f, &w) && !is_shared(&why))
+		warn_not_shared(rail, w.device, &why);
 }
 
 void attach_put_rdma(const struct rail *rail, struct cni_result *r)

@@ -20,9 +20,13 @@ enum { GIDS_LIMIT_MS = 300 };
 /*
  * Sets rail->rdma of all rails, when their addresses are there. The kernel adds GIDs a little later
  * than addresses: one wait for all of them, GIDS_LIMIT_MS at most. What is not found by then is
- * logged: RDMA on that rail needs it, everything else works.
+ * logged: RDMA on that rail needs it, everything else works. So is an RDMA device below a macvlan or
+ * ipvlan that pods do not share, with how to set that.
  */
 void attach_gids(struct attach *a);
+/* STATUS of a rail that is made on rail->master: a warning when the master has an RDMA device that
+ * no pod can use, since the subsystem is in exclusive mode. */
+void attach_gids_status(struct nl_wire *host, const struct root *root, struct rail *rail);
 /* Into a result that has the rail's interface. */
 void attach_put_rdma(const struct rail *rail, struct cni_result *r);
 

@@ -70,6 +70,10 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 		return err_kind(e, ERR_UNSUPPORTED, code,
 				"%s (the PF's driver cannot: leave conf.%s out)", e ? e->text : "",
 				vf_attr_name(attr));
+	/* igb and ixgbe know no limit without a carrier. */
+	if (code == -EINVAL && attr == VF_ATTR_RATE && e)
+		err_kind(e, e->kind, code, "%s (more than the link has, or PF '%s' has no carrier)",
+			 e->text, w->job.ref.pf);
 	return code;
 }
 

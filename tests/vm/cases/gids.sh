@@ -120,12 +120,35 @@ same "GID" "$(echo "$result" | jq -r '.interfaces[0].rdma.gid')" "::ffff:172.16.
 same "device" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
 [ -z "$(ls "/sys/bus/pci/devices/$vf/infiniband" 2>/dev/null)" ] || fail "the RDMA device is still on the node"
 delete unirail-cni pod net1 "$conf"
+
+echo "--- nothing moves the RDMA device, and pods do not share it"
+pf_nic=$(ls "/sys/bus/pci/devices/$pf/net")
+conf=$(jq -nc --arg nic "$pf_nic" '{cniVersion: "1.1.0", name: "m", type: "macvlan", master: $nic,
+	ipam: {type: "static", addresses: [{address: "172.16.5.20/24"}]}}')
+warned() {
+	grep "no RDMA for the pod: nothing moves" /tmp/said | grep -q 'rdma system set netns shared' || fail "$1: $(cat /tmp/said)"
+}
+add macvlan pod net1 "$conf" 2>/tmp/said
+warned ADD
+same "what the result tells of RDMA" "$(echo "$result" | jq -c '.interfaces[0].rdma')" null
+delete macvlan pod net1 "$conf"
+cni STATUS macvlan pod net1 "$conf" 2>/tmp/said || fail STATUS
+warned STATUS
+mkdir -p /etc/cni/net.d
+echo "$conf" >/etc/cni/net.d/10-m.conf
+unirail doctor | grep -q 'which exclusive mode hides from pods' || fail doctor
+rm -r /etc/cni/net.d
 ip netns del pod
 shared() {
 	rdma system set netns shared
 }
 until_true shared
 until_true has_rdma
+ip netns add pod
+add macvlan pod net1 "$conf" 2>/tmp/said
+! grep "no RDMA" /tmp/said || fail "warned in shared mode"
+delete macvlan pod net1 "$conf"
+ip netns del pod
 rmmod fakeib
 echo 0 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
 ip link set "$(ls "/sys/bus/pci/devices/$pf/net")" down

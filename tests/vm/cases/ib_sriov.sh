@@ -197,6 +197,15 @@ refused 'invalid guid 00:00:00:00:00:00:00:00' '{"args": {"cni": {"guid": "00:00
 refused 'deviceID is required' '{"deviceID": ""}'
 refused "PF device $pf requires vfioPciMode" '{"deviceID": "'"$pf"'"}'
 refused 'not bound to vfio-pci' '{"vfioPciMode": true}'
+pools='{"ipam": {"type": "spiderpool", "default_ipv4_ippool": ["p"], "match_master_subnet": true}}'
+mkdir -p /etc/unirail/pools
+printf '[pool p]\nsubnet = 172.16.9.0/24\nips = 172.16.9.10-172.16.9.20\n' >/etc/unirail/pools/p.conf
+refused "master .*$pf_nic.*no address" "$pools"
+echo "$vf" >/sys/bus/pci/drivers/fakeib/unbind
+cni ADD ib-sriov pod net1 "$plain" | grep -q "has no IPoIB interface (its driver is 'none'" || fail "a VF without a driver"
+echo "$vf" >/sys/bus/pci/drivers/fakeib/bind
+until_true there
+ip link set "$(ls "/sys/bus/pci/devices/$vf/net")" name "$nic" || true
 refused 'please check mellanox ib-kubernetes' '{"ibKubernetesEnabled": true}'
 ip netns del pod
 ip netns del other
