@@ -68,8 +68,8 @@ void blocks_pools(struct blocks *b, const struct pool_set *set);
 /* Copied. */
 void blocks_leases(struct blocks *b, const struct lease_table *t);
 /*
- * So many addresses of the pool are waited for beyond those that are free here; 0: none any more.
- * They are claimed, taken back, borrowed or wished for, whatever it takes.
+ * Asks wait for so many addresses of the pool; 0: none any more. What is free here counts for them,
+ * the rest is claimed, taken back, borrowed or wished for, whatever it takes.
  */
 void blocks_want(struct blocks *b, const char *pool, uint32_t count);
 /* Pods of this node will likely use the pool (a network of theirs names it): a reserve is claimed. */

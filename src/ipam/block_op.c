@@ -89,6 +89,7 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 		return r;
 	switch (op->kind) {
 	case OP_CREATE:
+	case OP_ADOPT:
 	case OP_TAKE_OVER: block_log_token(l, op->token); return 0;
 	case OP_DELETE:
 	case OP_DISOWN: return begin_leave(l, t, op, e);
@@ -253,7 +254,9 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 		block_view_stale(t, op->pool);
 	if (op->kind == OP_RETURN)
 		return put_loan(l, t, op, LOAN_GONE, e);
-	block_object_remove(t, op->name);
+	/* That there is one is no news of it. */
+	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
+		block_object_remove(t, op->name);
 	return 0;
 }
 

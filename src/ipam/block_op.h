@@ -19,6 +19,7 @@
 enum block_op_kind {
 	OP_CREATE,    /* POST: name, pool, net, our node, token; `ceded` of the claim as "?" */
 	OP_TAKE_OVER, /* a block that is nobody's: node and claim, if version is the object's */
+	OP_ADOPT,     /* of another log of this node: claim, if version is the object's */
 	OP_DELETE,    /* if uid and version are the object's */
 	OP_DISOWN,    /* node and claim "", if version is the object's */
 	OP_CEDE,      /* adds the entries ips -> to; drops wish_of, if version is the object's */

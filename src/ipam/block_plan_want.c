@@ -19,7 +19,8 @@ static bool claims_index(const struct block_table *t, const struct block_need *n
 {
 	char name[BLOCK_NAME_MAX + 1];
 
-	return block_name(need->pool, index, name) < 0 || block_claim_find(t, name);
+	return block_name(need->pool, index, name) < 0 || block_claim_find(t, name) ||
+	       block_object_find(t, name);
 }
 
 /* A block that nobody has, as far as is known. */

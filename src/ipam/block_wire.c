@@ -148,7 +148,8 @@ static void put_wish(struct json_out *o, const char *node, uint32_t count)
 
 static bool is_bound(enum block_op_kind k)
 {
-	return k == OP_TAKE_OVER || k == OP_DISOWN || k == OP_CEDE || k == OP_TOUCH;
+	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_DISOWN || k == OP_CEDE ||
+	       k == OP_TOUCH;
 }
 
 static void put_patch(struct json_out *o, const struct block_op *op, const char *node,
@@ -163,6 +164,8 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 		put_step(o, "test", entry_path(&op->ip, path), op->from, 0);
 	if (op->kind == OP_TAKE_OVER) {
 		put_step(o, "test", "/spec/node", NOBODY, 0);
+		put_owner(o, node, node_uid, op->token);
+	} else if (op->kind == OP_ADOPT) {
 		put_owner(o, node, node_uid, op->token);
 	} else if (op->kind == OP_DISOWN) {
 		put_owner(o, NOBODY, NOBODY, NOBODY);

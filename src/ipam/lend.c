@@ -52,6 +52,11 @@ bool ipam_holds_sticky(const struct ipam *i, const char *container_id)
 	return false;
 }
 
+const struct lease_table *ipam_leases(const struct ipam *i)
+{
+	return &i->j.leases;
+}
+
 const char *ipam_node(const struct ipam *i)
 {
 	return i->node;

@@ -31,6 +31,8 @@ void ipam_take_back(struct ipam *i, struct ipam_pools *p);
 
 /* Whether the container holds an address that is kept for its pod. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
+/* What is known of addresses; valid while the store is open and unchanged. */
+const struct lease_table *ipam_leases(const struct ipam *i);
 /* This node's name, which the pools' `node` is compared with. */
 const char *ipam_node(const struct ipam *i);
 

@@ -135,8 +135,8 @@ static enum block_outcome do_entry(struct block_object *o, const struct block_op
 
 static bool is_bound(enum block_op_kind k)
 {
-	return k == OP_TAKE_OVER || k == OP_DELETE || k == OP_DISOWN || k == OP_CEDE ||
-	       k == OP_TOUCH;
+	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_DELETE || k == OP_DISOWN ||
+	       k == OP_CEDE || k == OP_TOUCH;
 }
 
 static enum block_outcome change(struct block_object *o, int node, const struct block_op *op)
@@ -151,6 +151,7 @@ static enum block_outcome change(struct block_object *o, int node, const struct 
 		set_text(&o->node, name);
 		set_text(&o->claim, op->token);
 		return BLOCK_OK;
+	case OP_ADOPT: set_text(&o->claim, op->token); return BLOCK_OK;
 	case OP_DISOWN:
 		set_text(&o->node, "");
 		set_text(&o->claim, "");

@@ -8,11 +8,19 @@ $(CLIENT): $(CLIENT).o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(CLIENT).o.d
 
+FLEET := $(OBJ)/tests/bench/fleet
+FLEET_OBJS := $(addprefix $(OBJ)/tests/bench/,fleet.o fleet_node.o fleet_shared.o)
+$(OBJ)/tests/bench/%.o: tests/bench/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<)
+$(FLEET): $(FLEET_OBJS) $(LIB)
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
+-include $(FLEET_OBJS:=.d)
+
 .PHONY: test-cluster bench-cluster
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes; the first time ten more; some with K=lease)
-test-cluster: $(BIN) $(CLIENT)
+test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
-	@UNIRAIL_CLIENT=$(CLIENT) tools/pytest tests/cluster $(if $(K),-k '$(K)')
+	@UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster $(if $(K),-k '$(K)')
 
 ## bench-cluster: what a process holds that watches 1,000 nodes, 5,000 pods, 500 pools
 bench-cluster: $(BIN)

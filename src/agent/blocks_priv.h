@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_BLOCKS_PRIV_H
+#define UNIRAIL_AGENT_BLOCKS_PRIV_H
+
+/* Between the blocks*.c files. */
+
+#include "agent/blocks.h"
+#include "ipam/block_plan.h"
+#include "kube/backoff.h"
+#include "kube/informer.h"
+#include "kube/list.h"
+
+enum { BLOCKS_SPARE_PARTS = 4, BLOCKS_SAID_MAX = 256, BLOCKS_REQUEST_MS = 15000 };
+
+struct blocks_pool {
+	struct blocks *b;
+	char *name;
+	bool known; /* there is such a pool */
+	bool one_node;
+	struct ipnet subnet;
+	struct ip_set usable;
+	struct block_cut cut;
+	bool is_cut;
+	struct kube_call *cutting;
+	uint32_t want;
+	int64_t used_ms; /* when it was last of use here; 0: never */
+	/* The least that was to spare, by quarters of idle_ms: what counts is the least of all. */
+	uint32_t spare[BLOCKS_SPARE_PARTS];
+	int64_t spare_part;
+	uint32_t idle;		    /* as last counted */
+	char said[BLOCKS_SAID_MAX]; /* what went wrong last */
+};
+
+/* A request that is under way. */
+struct blocks_flight {
+	struct blocks *b;
+	struct block_op op;
+	struct kube_call *call;
+	struct kube_list *list;
+	struct block_object *listed;
+	size_t n_listed;
+};
+
+/* What is to be left alone for a while: a block, or a pool's search. */
+struct blocks_rest {
+	char *key;
+	struct kube_backoff backoff;
+	int64_t until_ms;
+};
+
+struct blocks {
+	struct blocks_conf c;
+	char *node, *node_uid;
+	struct loop *loop;
+	int lock;
+	struct block_log log;
+	struct block_table t;
+	struct blocks_pool **pools;
+	size_t n_pools;
+	bool pools_known, leases_known, trusted, other_alive;
+	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
+	struct lease_table leases;
+	struct kube_informer *informer;
+	struct loop_timer *tick, *trust, *look;
+	int64_t tick_ms; /* when it is due */
+	struct blocks_flight **flights;
+	size_t n_flights;
+	struct blocks_rest *rests;
+	size_t n_rests;
+	uint64_t seed;
+	bool log_fails; /* said */
+	struct blocks_stats stats;
+};
+
+extern const struct kube_kind blocks_kind;
+
+static inline int64_t blocks_now(const struct blocks *b)
+{
+	return loop_now_ms(b->loop);
+}
+
+/* blocks.c */
+struct blocks_pool *blocks_pool_find(const struct blocks *b, const char *name);
+struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name); /* made if need be */
+void blocks_soon(struct blocks *b, int64_t ms); /* looks what there is to do, at most then */
+void blocks_tell(struct blocks *b, const char *pool);
+void blocks_tell_all(struct blocks *b);
+int64_t blocks_real_ms(const struct blocks *b);
+
+/* blocks_need.c: how each pool stands; needs[] has a place for each. Returns how many. */
+size_t blocks_needs(struct blocks *b, struct block_need *needs);
+struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n);
+
+/* blocks_run.c */
+void blocks_work(struct blocks *b);
+bool blocks_is_under_way(const struct blocks *b, const char *name);
+/* Takes what op has. False: it could not be begun. */
+bool blocks_start(struct blocks *b, struct block_op *op);
+void blocks_drop_flights(struct blocks *b);
+/* How a search ended, or a request about one block, or the log. */
+void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
+void blocks_rested(struct blocks *b, const char *key);
+int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: it does not */
+/* What went wrong, to be told once and in errors. */
+void blocks_said(struct blocks *b, const char *pool, const struct err *e);
+
+/* blocks_watch.c */
+void blocks_watch(struct blocks *b);
+void blocks_look_at_loans(struct blocks *b);
+
+/* blocks_cut.c: finds out how the pool is cut, or cuts it. */
+void blocks_cut(struct blocks *b, struct blocks_pool *p);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The objects as they are at the API server: this node's by a watch, lenders' by looking now and
+ * then. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/block_wire.h"
+
+enum { TRUST_MS = 5000, LOOK_MS = 60 * 1000 };
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	return block_object_read(object, value, e);
+}
+
+static void drop(void *value)
+{
+	block_object_done(value);
+}
+
+static bool is_foreign(const struct blocks *b, const struct block_object *o)
+{
+	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+}
+
+static void say_foreign(const struct block_object *o)
+{
+	char net[IP_TEXT_MAX];
+
+	log_warn("blocks: a block of this node was claimed by another log (the state folder was "
+		 "lost, or a second agent runs under this node's name): none of its addresses is "
+		 "handed out; it is taken over when every pod of the node is accounted for",
+		 LOG_S("block", o->name), LOG_S("net", ipnet_str(&o->net, net)),
+		 LOG_S("claim", o->claim));
+}
+
+/* Others only wish: whoever writes anything else of it has its log. */
+static void look_for_another(struct blocks *b, const struct block_object *was,
+			     const struct block_object *is)
+{
+	if (!b->t.synced || b->other_alive ||
+	    (was && strcmp(was->claim, is->claim) == 0 && was->n_ceded <= is->n_ceded))
+		return;
+	b->other_alive = true;
+	log_error("blocks: another agent claims blocks under this node's name: end one of the two "
+		  "(both go on with blocks of their own)",
+		  LOG_S("node", b->node), LOG_S("block", is->name));
+}
+
+static void put(struct blocks *b, struct block_object *o)
+{
+	const struct block_object *was = block_object_find(&b->t, o->name);
+	auto_free char *pool = xstrdup(o->pool);
+
+	if (is_foreign(b, o)) {
+		if (!was || !is_foreign(b, was))
+			say_foreign(o);
+		look_for_another(b, was, o);
+	}
+	block_object_put(&b->t, o);
+	blocks_tell(b, pool);
+}
+
+static void changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct blocks *b = arg;
+	const struct block_object *known;
+	auto_free char *pool = NULL;
+
+	blocks_soon(b, 0);
+	/* The table has it from now on; the informer keeps its name and version. */
+	if (is) {
+		put(b, is->value);
+		return;
+	}
+	known = block_object_find(&b->t, was->name);
+	if (!known || strcmp(known->uid, was->uid) != 0)
+		return;
+	pool = xstrdup(known->pool);
+	block_object_remove(&b->t, was->name);
+	blocks_tell(b, pool);
+}
+
+/* --- without the API server --- */
+
+/* The log alone says that it is ours: nobody is told of a giving up that it does not have. */
+static void trust_claim(struct blocks *b, const struct block_claim *c)
+{
+	struct block_object o = {.name = xstrdup(c->name),
+				 .pool = xstrdup(c->pool),
+				 .uid = xstrdup(c->uid),
+				 .version = xstrdup(""),
+				 .net = c->net,
+				 .node = xstrdup(b->node),
+				 .claim = xstrdup(c->token)};
+
+	block_object_put(&b->t, &o);
+}
+
+static void trust_loan(struct blocks *b, const struct block_loan *l)
+{
+	struct block_object *o = block_object_find(&b->t, l->block);
+	struct block_object new = {.name = xstrdup(l->block),
+				   .pool = xstrdup(l->pool),
+				   .uid = xstrdup(""),
+				   .version = xstrdup(""),
+				   .node = xstrdup(""),
+				   .claim = xstrdup("")};
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (o) {
+		block_object_done(&new);
+	} else {
+		block_object_put(&b->t, &new);
+		o = block_object_find(&b->t, l->block);
+	}
+	VEC_PUSH(o->ceded, o->n_ceded) =
+		(struct block_entry){l->ip, xstrdup(block_entry_ours(b->node, l->token, ours))};
+}
+
+static void on_trust(void *arg)
+{
+	struct blocks *b = arg;
+
+	b->trust = NULL;
+	if (b->t.synced)
+		return;
+	log_warn("blocks: the API server does not answer: what the log says is ours is handed out",
+		 LOG_I("blocks", (int64_t)b->t.n_claims), LOG_I("loans", (int64_t)b->t.n_loans));
+	b->trusted = true;
+	for (size_t i = 0; i < b->t.n_claims; i++)
+		trust_claim(b, &b->t.claims[i]);
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD)
+			trust_loan(b, &b->t.loans[i]);
+	blocks_tell_all(b);
+}
+
+/* Now the objects count. Lenders' are read when the plan asks for them. */
+static void synced(void *arg)
+{
+	struct blocks *b = arg;
+
+	for (size_t i = b->t.n_objects; i-- > 0;)
+		if (!*b->t.objects[i].version)
+			block_object_remove(&b->t, b->t.objects[i].name);
+	b->t.synced = true;
+	blocks_tell_all(b);
+	blocks_soon(b, 0);
+}
+
+/* --- lenders' objects --- */
+
+static void look(struct blocks *b, const struct block_loan *l)
+{
+	struct block_op op = {.kind = OP_READ};
+
+	if (blocks_is_under_way(b, l->block) || blocks_rests_until(b, l->block))
+		return;
+	str_copy(op.name, sizeof(op.name), l->block);
+	str_copy(op.pool, sizeof(op.pool), l->pool);
+	blocks_start(b, &op);
+}
+
+static void on_look(void *arg)
+{
+	struct blocks *b = arg;
+
+	b->look = loop_add_timer(b->loop, kube_jitter(LOOK_MS / 2, LOOK_MS), on_look, b);
+	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
+		return;
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD)
+			look(b, &b->t.loans[i]);
+}
+
+void blocks_watch(struct blocks *b)
+{
+	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_NODE_LABEL) + 1 + BLOCK_LABEL_MAX];
+	const struct kube_informer_conf c = {.kind = &blocks_kind,
+					     .select = {.labels = select},
+					     .size = sizeof(struct block_object),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = changed,
+					     .synced = synced,
+					     .arg = b};
+
+	strcpy(select, BLOCK_NODE_LABEL "=");
+	strcat(select, block_label(b->node, label));
+	b->informer = kube_informer_new(b->c.kube, &c);
+	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
+	b->look = loop_add_timer(b->loop, kube_jitter(LOOK_MS / 2, LOOK_MS), on_look, b);
+}

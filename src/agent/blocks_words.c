@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be told: of a pool that has no address, of foreign blocks, for metrics. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks_priv.h"
+#include "base/cleanup.h"
+
+/* --- a pool --- */
+
+static void say_view(const struct block_view *v, const struct blocks_pool *p, struct buf *w)
+{
+	buf_printf(w, "%zu blocks of the pool are claimed", v->n_taken);
+	if (v->wished_ms)
+		buf_printf(w, "; of %zu of them addresses were asked for, %s",
+			   v->wished < v->n_others ? v->wished : v->n_others,
+			   v->n_offers ? "some are on offer" : "none is given up yet");
+	else if (v->n_taken == block_count(&p->cut))
+		buf_str(w, ", that is all");
+}
+
+void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
+{
+	const struct blocks_pool *p = blocks_pool_find(b, pool);
+	const struct block_view *v = block_view_find(&b->t, pool);
+
+	if (!blocks_ready(b))
+		buf_str(w, "the API server has not told which blocks this node has");
+	else if (b->log_fails)
+		buf_printf(w, "'%s' cannot be written, so nothing can be claimed", b->log.path);
+	else if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
+		buf_str(w, "the API server does not answer, so no more addresses can be claimed");
+	else if (p && !p->is_cut)
+		buf_printf(w, "the pool is not cut into blocks yet%s%s", *p->said ? ": " : "",
+			   p->said);
+	else if (v && v->n_taken)
+		say_view(v, p, w);
+	else
+		buf_str(w, "a block is being claimed");
+	if (p && p->is_cut && *p->said)
+		buf_printf(w, "; %s", p->said);
+}
+
+/* --- foreign blocks --- */
+
+static bool is_foreign(const struct blocks *b, const struct block_object *o)
+{
+	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+}
+
+size_t blocks_foreign_count(const struct blocks *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		n += is_foreign(b, &b->t.objects[i]);
+	return n;
+}
+
+const struct block_object *blocks_foreign_at(const struct blocks *b, size_t at)
+{
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		if (is_foreign(b, &b->t.objects[i]) && at-- == 0)
+			return &b->t.objects[i];
+	return NULL;
+}
+
+bool blocks_foreign_alive(const struct blocks *b)
+{
+	return b->other_alive;
+}
+
+int blocks_adopt(struct blocks *b, const char *name, struct err *e)
+{
+	const struct block_object *o = block_object_find(&b->t, name);
+	struct block_op op = {.kind = OP_ADOPT};
+
+	if (!o || !is_foreign(b, o))
+		return err_set(e, -ENOENT, "adopt block '%s': it is not a foreign one", name);
+	if (b->other_alive)
+		return err_kind(e, ERR_CONF, -EBUSY,
+				"adopt block '%s': another agent of node '%s' has it: end that one",
+				name, b->node);
+	if (blocks_is_under_way(b, name) || blocks_rests_until(b, name))
+		return 0;
+	str_copy(op.name, sizeof(op.name), o->name);
+	str_copy(op.pool, sizeof(op.pool), o->pool);
+	str_copy(op.version, sizeof(op.version), o->version);
+	op.net = o->net;
+	blocks_start(b, &op);
+	return 0;
+}
+
+struct blocks_stats blocks_stats(const struct blocks *b)
+{
+	struct blocks_stats s = b->stats;
+
+	s.claims = b->t.n_claims;
+	s.loans = b->t.n_loans;
+	s.under_way = b->n_flights;
+	return s;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_FLEET_H
+#define UNIRAIL_TESTS_FLEET_H
+
+/*
+ * Nodes of a cluster in one process: each with a connection, a state folder, a journal and a share
+ * of the pools of its own, the way an agent has them; only the pods are made up. A pod is one ask for
+ * an address of every pool.
+ */
+
+#include <stdio.h>
+
+#include "agent/blocks.h"
+#include "ipam/lend.h"
+
+struct fleet_pod {
+	uint64_t id;
+	int64_t asked_us;
+	bool there;
+};
+
+/* One-object-per-pool: how far a pod's rails are (fleet_shared.c). */
+struct fleet_shared;
+
+struct fleet_node {
+	char name[16], dir[256];
+	struct kube *kube;
+	struct blocks *blocks;
+	struct ipam_pools pools; /* usable: what is ours */
+	struct ipam_pools whole;
+	struct fleet_pod *pods; /* in the order they came */
+	size_t n_pods, waiting;
+	uint64_t next;
+	struct loop_timer *retry;
+	struct fleet_shared *shared; /* NULL: blocks */
+	bool down;
+};
+
+struct fleet {
+	struct loop *loop;
+	const struct root *root;
+	const struct kube_conf *conf;
+	const char *dir, *pool_dir;
+	int64_t idle_ms;
+	bool shared;
+	struct fleet_node *nodes;
+	size_t n_nodes;
+	int64_t *took_us; /* of each ask that ended */
+	size_t n_took;
+	uint64_t at_once;		    /* asks that needed no request */
+	uint64_t requests, refused, failed; /* fleet_shared.c */
+	char trouble[512];		    /* the last error */
+};
+extern struct fleet fleet;
+
+void fleet_took(struct fleet_pod *p);
+void fleet_die(const char *what, const struct err *e) __attribute__((noreturn));
+
+/* fleet_node.c */
+void fleet_node_up(struct fleet_node *n);
+void fleet_node_down(struct fleet_node *n); /* as if killed; its pods stay */
+void fleet_node_add(struct fleet_node *n);
+void fleet_node_del(struct fleet_node *n); /* the oldest pod */
+void fleet_node_print(struct fleet_node *n, FILE *out);
+
+/* fleet_shared.c: the same asks with one object for each pool that all nodes rewrite. */
+void fleet_shared_add(struct fleet_node *n, struct fleet_pod *p);
+
+#endif

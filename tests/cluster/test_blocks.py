@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that share pools through a real API server: tests/bench/fleet.c runs several agents' share of the pools in one
+process. Whatever happens: no two pods with one address, and none is lost."""
+import collections
+import json
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from cluster import Process, wait
+from test_kinds import BLOCKS, SPIDER, kinds  # noqa: F401
+
+FLEET = pathlib.Path(os.environ.get("UNIRAIL_FLEET", pathlib.Path(__file__).resolve().parents[2]
+                                    / "build/obj/release/tests/bench/fleet"))
+
+
+class Fleet(Process):
+    def __init__(self, kubeconfig, folder, pools, first, count, *more):
+        self.said = 0
+        super().__init__(FLEET, folder, pools, first, count, *more, stdin=-1,
+                         env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1"})
+
+    def tell(self, *words):
+        """The answer's line."""
+        at = self.said
+        self.p.stdin.write(" ".join(map(str, words)) + "\n")
+        self.p.stdin.flush()
+        self.said += 1
+        wait(lambda: len(self.lines) > at or self.p.poll() is not None)
+        assert self.p.poll() is None, self.log[-5:]
+        return self.lines[at]
+
+    def stat(self):
+        return json.loads(self.tell("stat"))
+
+    def addresses(self):
+        """(node, address) of every pod's address."""
+        at = self.said
+        self.p.stdin.write("print\n")
+        self.p.stdin.flush()
+        wait(lambda: len(self.lines) > at and self.lines[-1] == ".")
+        self.said = len(self.lines)
+        return [tuple(x.split()) for x in self.lines[at:-1]]
+
+    def settled(self, seconds=60, waiting=0):
+        """Nothing is left to do, and so many pods are without addresses."""
+        last = {}
+
+        def look():
+            last.update(self.stat())
+            return last["jobs"] == 0 and last["waiting"] == waiting
+        try:
+            wait(look, seconds, 0.1)
+        except AssertionError:
+            raise AssertionError((last, self.log[-20:]))
+        return last
+
+    def wait_stat(self, what, seconds=60):
+        last = {}
+
+        def look():
+            last.update(self.stat())
+            return what(last)
+        try:
+            wait(look, seconds, 0.1)
+        except AssertionError:
+            raise AssertionError((last, self.log[-20:]))
+        return last
+
+
+@pytest.fixture
+def pools(cluster, kinds, tmp_path):
+    """pools(name=("10.1.0.0/24", "10.1.0.1-10.1.0.48")): objects, and the same as files."""
+    made = []
+
+    def make(**them):
+        folder = tmp_path / "pools"
+        folder.mkdir(exist_ok=True)
+        text = "[settings]\nrest = 0s\n"
+        for name, (subnet, ips) in them.items():
+            cluster.ok("POST", f"{SPIDER}/spiderippools", {
+                "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
+                "spec": {"ipVersion": 4, "subnet": subnet, "ips": ips.split(", ")}})
+            made.append(name)
+            text += f"[pool {name}]\nsubnet = {subnet}\nips = {ips}\n"
+        (folder / "p.conf").write_text(text)
+        return folder
+    yield make
+    for name in made:
+        cluster.request("DELETE", f"{SPIDER}/spiderippools/{name}")
+    cluster.request("DELETE", BLOCKS)
+
+
+@pytest.fixture
+def fleet(cluster, closing, tmp_path):
+    def start(pools, first, count, *more, kubeconfig=None, folder="state"):
+        return closing(Fleet(kubeconfig or cluster.admin_config(), tmp_path / folder, pools, first, count, *more))
+    return start
+
+
+def alone(*fleets):
+    """Each address is of one pod; how many."""
+    have = [x for f in fleets for x in f.addresses()]
+    twice = [a for a, n in collections.Counter(a for _, a in have).items() if n > 1]
+    assert not twice, [x for x in have if x[1] in twice]
+    return len(have)
+
+
+def blocks(cluster, pool):
+    return [x for x in cluster.ok("GET", f"{BLOCKS}?limit=1000")["items"] if x["spec"]["pool"] == pool]
+
+
+def test_first_come(cluster, pools, fleet):
+    f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.200"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.200")), 0, 3)
+    f.tell("add", "*", 8)
+    s = f.settled()
+    assert alone(f) == 3 * 8 * 2
+    assert s["claimed"] == 6 and s["borrowed"] == 0
+    # Everybody agrees how the pool is cut.
+    pool = cluster.ok("GET", f"{SPIDER}/spiderippools/a")
+    assert pool["metadata"]["annotations"]["unirail.io/block-prefix"] == "28"
+    assert all(x["spec"]["cidr"].endswith("/28") for x in blocks(cluster, "a"))
+    # The reserve is claimed before the last address is gone, so the next pods ask nobody.
+    f.tell("add", "*", 6)
+    f.settled()
+    f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0)
+    before = f.stat()["at_once"]
+    f.tell("add", "*", 5)
+    assert f.settled()["at_once"] == before + 15
+
+
+def test_to_the_last(cluster, pools, fleet):
+    """As many addresses as pods: nodes that came late get what the early ones do not need."""
+    f = fleet(pools(last=("10.3.0.0/26", "10.3.0.1-10.3.0.45")), 0, 5)
+    f.tell("add", "*", 9)
+    s = f.settled(90)
+    assert alone(f) == 45 and s["borrowed"] > 0, s
+    # One more finds nothing, and is told what was tried.
+    f.tell("add", 0, 1)
+    f.wait_stat(lambda s: s["waiting"] == 1)
+    wait(lambda: "blocks of the pool are claimed" in f.tell("words", 0, "last"))
+    # Somebody else's pod goes: its address comes over.
+    f.tell("del", 3, 1)
+    f.settled(90)
+    assert alone(f) == 45
+
+
+def test_idle_blocks_go_back(cluster, pools, fleet):
+    f = fleet(pools(idle=("10.4.0.0/24", "10.4.0.1-10.4.0.250")), 0, 2, "idle=2000")
+    f.tell("add", "*", 30)
+    f.settled()
+    assert len(blocks(cluster, "idle")) >= 4
+    f.tell("del", "*", 30)
+    wait(lambda: not blocks(cluster, "idle"), 60)
+    assert f.stat()["claims"] == 0
+
+
+def test_api_server_restarts(cluster, pools, fleet):
+    f = fleet(pools(r=("10.5.0.0/24", "10.5.0.1-10.5.0.120")), 0, 4)
+    f.tell("add", "*", 10)
+    f.settled()
+    cluster.stop_apiserver()
+    # What there is of addresses is handed out meanwhile.
+    f.tell("add", "*", 6)
+    wait(lambda: f.stat()["at_once"] >= 16, 20)
+    f.tell("add", "*", 10)
+    f.tell("del", "*", 2)
+    cluster.start_apiserver()
+    f.settled(120)
+    assert alone(f) == 4 * 24
+
+
+def test_restart_without_api_server(cluster, pools, fleet):
+    """An agent that comes up while the API server is away goes on with what its log says."""
+    f = fleet(pools(w=("10.6.0.0/24", "10.6.0.1-10.6.0.120")), 0, 2)
+    f.tell("add", "*", 3)
+    f.settled()
+    cluster.stop_apiserver()
+    try:
+        f.tell("down", 0)
+        f.tell("up", 0)
+        f.tell("add", 0, 4)
+        f.settled(30)
+        assert alone(f) == 10
+    finally:
+        cluster.start_apiserver()
+    f.wait_stat(lambda s: s["under_way"] == 0 and s["ready"] == 2)
+    f.tell("add", "*", 20)
+    f.settled(60)
+    assert alone(f) == 50
+
+
+def test_compaction(cluster, pools, fleet):
+    """410: what happened meanwhile is not lost."""
+    f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
+    f.tell("add", "*", 6)
+    f.settled()
+    for i in range(5):
+        cluster.config_map("default", f"noise-{i}")
+    cluster.stop_apiserver()
+    cluster.compact()
+    cluster.start_apiserver()
+    f.tell("add", 0, 14)
+    f.settled(90)
+    assert alone(f) == 26
+
+
+def test_killed_at_any_time(cluster, pools, fleet):
+    """Processes that are killed in the middle of it, again and again; one that is always there needs the rest."""
+    p = pools(k=("10.8.0.0/25", "10.8.0.1-10.8.0.100"))
+    rest = fleet(p, 10, 2, folder="rest")
+    for i in range(8):
+        f = fleet(p, 0, 4, "idle=300")
+        f.tell("add", "*", 3)
+        rest.tell("add" if i % 2 else "del", "*", 4)
+        wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, 10)
+        wait(lambda: f.stat()["asks"] >= 1 + i % 3, 30)
+        assert alone(f, rest)
+        f.close()
+    f = fleet(p, 0, 4)
+    rest.settled(60)
+    have = alone(f, rest)
+    # Nothing is lost: all that is left can be had.
+    rest.tell("add", 0, 100 - have)
+    rest.settled(120)
+    assert alone(f, rest) == 100
+
+
+def test_two_agents_of_one_name(cluster, pools, fleet):
+    p = pools(t=("10.9.0.0/25", "10.9.0.1-10.9.0.100"))
+    one = fleet(p, 0, 1, folder="one")
+    one.tell("add", 0, 5)
+    one.settled()
+    two = fleet(p, 0, 1, folder="two")
+    two.tell("add", 0, 5)
+    two.settled()
+    one.tell("add", 0, 20)
+    two.tell("add", 0, 20)
+    one.settled()
+    two.settled()
+    assert alone(one, two) == 50
+    assert any("claimed by another log" in x for x in two.log)
+    wait(lambda: any("another agent claims blocks" in x for x in one.log))
+    # With one state folder there is no second one at all.
+    three = fleet(p, 0, 1, folder="one")
+    wait(lambda: three.p.poll() is not None)
+    assert any("another agent runs with the state folder" in x for x in three.log), three.log
+
+
+def test_deleted_under_us(cluster, pools, fleet):
+    f = fleet(pools(d=("10.10.0.0/26", "10.10.0.1-10.10.0.60")), 0, 2)
+    f.tell("add", "*", 5)
+    f.settled()
+    mine = blocks(cluster, "d")
+    assert len(mine) == 2
+    for x in mine:
+        cluster.ok("DELETE", f"{BLOCKS}/{x['metadata']['name']}")
+    owners = lambda them: {x["spec"]["cidr"]: x["spec"]["node"] for x in them}
+    wait(lambda: owners(mine).items() <= owners(blocks(cluster, "d")).items())
+    f.tell("add", "*", 25)
+    f.settled(90)
+    assert alone(f) == 60
+
+
+def test_lost_state_folder(cluster, pools, fleet, tmp_path):
+    """Nothing of a block whose log is lost is handed out: nobody knows which of its addresses pods have."""
+    p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
+    f = fleet(p, 0, 1)
+    f.tell("add", 0, 10)
+    f.settled()
+    before = {a for _, a in f.addresses()}
+    f.close()
+    shutil.rmtree(tmp_path / "state")
+    f = fleet(p, 0, 1)
+    f.tell("add", 0, 10)
+    f.settled()
+    f.wait_stat(lambda s: s["foreign"] == 1)
+    assert not before & {a for _, a in f.addresses()}
