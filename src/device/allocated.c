@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/allocated.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "device/podres.h"
+#include "wire/json.h"
+
+enum { CHECKPOINT_MAX = 16 << 20, PATH_BYTES = 128 };
+
+void allocated_done(struct allocated *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		for (size_t k = 0; k < a->v[i].n; k++)
+			free(a->v[i].ids[k]);
+		free(a->v[i].ids);
+		free(a->v[i].resource);
+	}
+	free(a->v);
+	*a = (struct allocated){0};
+}
+
+static struct allocated_ids *find(struct allocated *a, struct span resource)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (span_eq(resource, a->v[i].resource))
+			return &a->v[i];
+	return NULL;
+}
+
+void allocated_add(struct allocated *a, struct span resource, struct span id)
+{
+	struct allocated_ids *l = find(a, resource);
+
+	if (!l) {
+		l = &VEC_PUSH(a->v, a->n);
+		l->resource = span_dup(resource);
+	}
+	for (size_t i = 0; i < l->n; i++)
+		if (span_eq(id, l->ids[i]))
+			return;
+	VEC_PUSH(l->ids, l->n) = span_dup(id);
+}
+
+/* --- order --- */
+
+/* "0000:3b:02.1" as a number; false: it is none. */
+static bool is_pci(const char *id, uint64_t *ret)
+{
+	unsigned int domain, bus, slot, function;
+	int n = 0;
+
+	if (sscanf(id, "%x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) != 4 || id[n])
+		return false;
+	*ret = (uint64_t)domain << 24 | bus << 16 | slot << 8 | function;
+	return true;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* A run of digits at *s, and past it: its digits without zeros in front. */
+static struct span digits(const char **s)
+{
+	struct span run;
+
+	while (**s == '0' && is_digit((*s)[1]))
+		(*s)++;
+	run = (struct span){*s, 0};
+	while (is_digit(**s)) {
+		(*s)++;
+		run.n++;
+	}
+	return run;
+}
+
+static int by_number(const char **a, const char **b)
+{
+	struct span x = digits(a), y = digits(b);
+
+	if (x.n != y.n)
+		return x.n < y.n ? -1 : 1;
+	return memcmp(x.p, y.p, x.n);
+}
+
+static int natural(const char *a, const char *b)
+{
+	const char *x = a, *y = b;
+
+	while (*x && *y) {
+		int d = is_digit(*x) && is_digit(*y) ? by_number(&x, &y)
+						     : (unsigned char)*x++ - (unsigned char)*y++;
+
+		if (d)
+			return d;
+	}
+	if (*x || *y)
+		return *x ? 1 : -1;
+	return strcmp(a, b); /* they differ in zeros */
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+	uint64_t nx = 0, ny = 0;
+	bool px = is_pci(x, &nx), py = is_pci(y, &ny);
+
+	if (px != py)
+		return px ? -1 : 1;
+	if (px && nx != ny)
+		return nx < ny ? -1 : 1;
+	return natural(x, y);
+}
+
+void allocated_sort(struct allocated *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		qsort(a->v[i].ids, a->v[i].n, sizeof(char *), by_id);
+}
+
+const char *allocated_take(struct allocated *a, const char *resource)
+{
+	struct allocated_ids *l = find(a, span_of(resource));
+
+	return l && l->taken < l->n ? l->ids[l->taken++] : NULL;
+}
+
+/* --- the kubelet's answer --- */
+
+void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
+		      const char *name)
+{
+	for (size_t i = 0; i < l->n_pods; i++) {
+		const struct podres_pod *p = &l->pods[i];
+
+		if (strcmp(p->ns, ns) || strcmp(p->name, name))
+			continue;
+		for (size_t c = 0; c < p->n_containers; c++)
+			for (size_t d = 0; d < p->containers[c].n_devices; d++) {
+				const struct podres_devices *v = &p->containers[c].devices[d];
+
+				for (size_t k = 0; k < v->n_ids; k++)
+					allocated_add(a, span_of(v->resource), span_of(v->ids[k]));
+			}
+	}
+	allocated_sort(a);
+}
+
+/* --- its checkpoint --- */
+
+static void add_ids(struct allocated *a, const char *resource, const struct json *list)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v))
+			allocated_add(a, span_of(resource), span_of(json_string(v)));
+		else
+			add_ids(a, resource, v); /* of a NUMA node */
+}
+
+int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	int r = json_parse(&d, text, CHECKPOINT_MAX, e);
+	const struct json *entries, *v;
+	struct json_walk w;
+
+	if (r < 0)
+		return r;
+	entries = json_get(json_get(json_root(d), "Data"), "PodDeviceEntries");
+	if (json_kind(entries) != JSON_ARRAY && json_kind(entries) != JSON_NULL)
+		return json_wants(entries, "Data.PodDeviceEntries", "an array", e);
+	w = json_walk_start(entries);
+	while ((v = json_walk_next(&w, NULL))) {
+		const char *its = json_string(json_get(v, "PodUID"));
+		const char *resource = json_string(json_get(v, "ResourceName"));
+
+		if (its && resource && strcmp(its, uid) == 0)
+			add_ids(a, resource, json_get(v, "DeviceIDs"));
+	}
+	allocated_sort(a);
+	return 0;
+}
+
+static int read_checkpoint(struct allocated *a, const struct root *root, const char *uid,
+			   struct err *e)
+{
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, CHECKPOINT_MAX);
+	r = file_read(root, KUBELET_CHECKPOINT, CHECKPOINT_MAX, &text, e);
+	if (r == -ENOENT) {
+		err_clear(e);
+		return 0;
+	}
+	if (r >= 0)
+		r = allocated_checkpoint(a, buf_span(&text), uid, e);
+	return r < 0 ? err_wrap(e, r, "the kubelet's file '%s'", KUBELET_CHECKPOINT) : 0;
+}
+
+int allocated_read(struct allocated *a, const struct root *root, const char *ns, const char *name,
+		   const char *uid, struct err *e)
+{
+	auto_podres struct podres_list l = {0};
+	char path[PATH_BYTES];
+	int r;
+
+	if (!file_exists(root, PODRES_SOCKET))
+		return read_checkpoint(a, root, uid, e);
+	if (root->host)
+		str_copy(path, sizeof(path), PODRES_SOCKET);
+	else
+		snprintf(path, sizeof(path), "/proc/self/fd/%d%s", root->fd, PODRES_SOCKET);
+	r = podres_get(path, PODRES_TIMEOUT_MS, &l, e);
+	if (r < 0)
+		return r;
+	allocated_podres(a, &l, ns, name);
+	return 0;
+}
+
+/* --- lines --- */
+
+void allocated_print(const struct allocated *a, struct buf *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t k = 0; k < a->v[i].n; k++)
+			buf_printf(b, "%s\t%s\n", a->v[i].resource, a->v[i].ids[k]);
+}
+
+void allocated_parse(struct allocated *a, struct span text)
+{
+	struct span line, resource;
+
+	while (span_cut(&text, '\n', &line))
+		if (span_cut(&line, '\t', &resource) && line.p)
+			allocated_add(a, resource, line);
+	allocated_sort(a);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_ALLOCATED_H
+#define UNIRAIL_DEVICE_ALLOCATED_H
+
+/*
+ * The devices that the kubelet gave one pod, by resource, to be handed to its networks one after
+ * another. The kubelet tells them in no order that means anything; here they are in one: PCI
+ * addresses by number, other ids as people count ("vf-2" before "vf-10"), all containers together. So
+ * the n-th network of a resource has the same device whatever the source, and each time it is asked.
+ */
+
+#include "base/file.h"
+#include "wire/podres_pb.h"
+
+#define KUBELET_CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+
+struct allocated_ids {
+	char *resource, **ids;
+	size_t n, taken;
+};
+
+struct allocated {
+	struct allocated_ids *v;
+	size_t n;
+};
+
+void allocated_done(struct allocated *a);
+#define auto_allocated __attribute__((cleanup(allocated_done)))
+
+/* Appends; an id that is there already is passed over. */
+void allocated_add(struct allocated *a, struct span resource, struct span id);
+void allocated_sort(struct allocated *a);
+/* The next one; NULL: none is left. Borrowed. */
+const char *allocated_take(struct allocated *a, const char *resource);
+
+/* --- sources; each appends, and sorts --- */
+void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,
+		      const char *name);
+/* The kubelet's checkpoint: DeviceIDs as a list, or a list a NUMA node. The pod by its UID. */
+int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e);
+
+/*
+ * From the kubelet's socket below the root, or, where it has none, from its checkpoint; neither: the
+ * pod has no devices. Waits for the kubelet, PODRES_TIMEOUT_MS at most.
+ */
+int allocated_read(struct allocated *a, const struct root *root, const char *ns, const char *name,
+		   const char *uid, struct err *e);
+
+/* As lines, "resource<tab>id", and back; so that a child process can tell its parent. */
+void allocated_print(const struct allocated *a, struct buf *b);
+void allocated_parse(struct allocated *a, struct span text);
+
+#endif
