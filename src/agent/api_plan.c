@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 struct plan_rail {
-	const char *ifname, *network, *master;
+	const char *ifname, *network, *nad, *master;
 	struct json_strs pools4, pools6, addresses, nets;
 	bool clean_gateway, match_subnet, sticky;
 	/* parsed */
@@ -30,6 +30,7 @@ struct plan_rail {
 
 static const struct json_field rail_fields[] = {RAIL("ifName", J_STR, ifname),
 						RAIL("network", J_STR, network),
+						RAIL("nad", J_STR, nad),
 						RAIL("defaultIPv4IPPool", J_STRS, pools4),
 						RAIL("defaultIPv6IPPool", J_STRS, pools6),
 						RAIL("cleanGateway", J_BOOL, clean_gateway),

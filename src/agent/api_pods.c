@@ -3,11 +3,12 @@
  * Our routes: a pod's rails together.
  *
  * plan     {"containerID", "netNamespace", "podNamespace", "podName", "podUID", "dryRun",
- *           "rails": [{"ifName", "network", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
+ *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
  *                      "cleanGateway", "matchMasterSubnet", "master", "masterAddresses": [],
  *                      "sticky", "addresses": []}]}
  *          {"rails": [{"ifName", "ips": [...], "routes": [...], "fresh",
  *                      "enableIPConflictDetection", "enableGatewayDetection"}]}
+ *          nad: the NetworkAttachmentDefinition, "ns/name", that the network comes from;
  *          ips and routes as in IpamAddResponse; fresh: not all of it was there before.
  *          dryRun: {"rails": []} when all could be given.
  * done     {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}

@@ -25,6 +25,7 @@ struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size
 	struct meta_call m = meta_call_of(a, x->call->doc, p->conf, x->nets[i].ifname);
 
 	m.call = aio_call(x, i);
+	m.version = m.call->version;
 	m.network = x->nets[i].name;
 	m.has_prev = has_prev;
 	m.runtime = i == 0 ? json_get_go(x->call->conf, "runtimeConfig") : NULL;

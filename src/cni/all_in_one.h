@@ -21,6 +21,11 @@
  *
  *	networks	each a conflist ("plugins") or one plugin's object ("type"). Names differ.
  *			`ifname`: by default CNI_IFNAME for the first, net<i> for the i-th (from 1).
+ *			Each may have, besides: `cniArgs`, put behind CNI_ARGS; `defaultRoute`,
+ *			gateways: the pod's default routes of their families go by this network,
+ *			and no other; `deviceID`, for notes; `nad`, what it is called outside
+ *			("team/rail0"): the name of such a one need not differ from others', and its
+ *			`cniVersion` counts.
  *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
  *	coordinator	for each network of ours that has none of its own
  *	timeoutMs	total limit of conflict and gateway detection, from carrier on; default: the
@@ -67,6 +72,13 @@ struct aio_plugin {
 struct aio_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
+	const char *nad;      /* what it is called outside, "team/rail0"; NULL: it is not */
+	const char *device;   /* what was allocated for it; NULL: nothing */
+	struct cni_call call; /* what its plugins see */
+	char *args;	      /* call.args_text, when it is its own */
+	bool own_args;
+	struct ipaddr *gateways; /* defaultRoute */
+	size_t n_gateways;
 	bool named;		/* the interface's name is the configuration's, not CNI_IFNAME */
 	struct aio_plugin main; /* the plugin that makes the interface */
 	const struct rail_kind *kind; /* it is one of ours; NULL: it is not */
@@ -77,12 +89,12 @@ struct aio_net {
 
 	struct co_conf co_conf;	  /* read by aio_read_plugins() */
 	struct cni_result result; /* what its chain has so far */
+	struct cni_result told;	  /* before defaultRoute changed it; empty: it did not */
 };
 
 struct aio {
 	struct cni_call *call;
-	struct cni_call later; /* for the second network and those after it */
-	char *later_args;      /* CNI_ARGS without what is the first one's */
+	char *later_args; /* CNI_ARGS without what is the first one's */
 	struct aio_net *nets;
 	size_t n_nets;
 	const struct json *defaults;
@@ -105,6 +117,8 @@ void aio_done(struct aio *x);
 
 /* The call that network i sees. */
 const struct cni_call *aio_call(const struct aio *x, size_t i);
+/* One default route a family: the kernel would share packets out among several. Pure. */
+int aio_check_gateways(const struct aio *x, struct err *e);
 /* The IPAM call of a network of ours; conf NULL: it has no IPAM. */
 struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i);
 /* CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. Pure. */

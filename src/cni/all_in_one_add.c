@@ -191,6 +191,8 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 		return r;
 	take_macs(x, a);
 	r = run_after(x, a, e);
+	if (r >= 0)
+		r = aio_default_routes(x, a, e);
 	return r < 0 ? r : aio_keep_results(x, e);
 }
 

@@ -31,8 +31,9 @@ static const struct json_field fields[] = {
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
 struct raw_net {
-	const char *name, *ifname, *type;
+	const char *name, *ifname, *type, *nad, *device, *args, *version;
 	const struct json *plugins;
+	struct json_strs gateways;
 };
 
 static const struct json_field net_fields[] = {
@@ -40,6 +41,11 @@ static const struct json_field net_fields[] = {
 	{.name = "ifname", .type = J_STR, .offset = offsetof(struct raw_net, ifname)},
 	{.name = "type", .type = J_STR, .offset = offsetof(struct raw_net, type)},
 	{.name = "plugins", .type = J_VAL, .offset = offsetof(struct raw_net, plugins)},
+	{.name = "nad", .type = J_STR, .offset = offsetof(struct raw_net, nad)},
+	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct raw_net, device)},
+	{.name = "cniArgs", .type = J_STR, .offset = offsetof(struct raw_net, args)},
+	{.name = "cniVersion", .type = J_STR, .offset = offsetof(struct raw_net, version)},
+	{.name = "defaultRoute", .type = J_STRS, .offset = offsetof(struct raw_net, gateways)},
 	{0},
 };
 static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
@@ -156,7 +162,8 @@ static int check_unique(const struct aio *x, const char *place, struct err *e)
 	const struct aio_net *net = &x->nets[x->n_nets - 1];
 
 	for (size_t i = 0; i + 1 < x->n_nets; i++) {
-		if (strcmp(x->nets[i].name, net->name) == 0)
+		/* The same definition may be there twice, each with an interface of its own. */
+		if (strcmp(x->nets[i].name, net->name) == 0 && !(net->nad && x->nets[i].nad))
 			return err_kind(e, ERR_CONF, -EEXIST,
 					"%s.name is '%s', which conf.networks[%zu] has too", place,
 					net->name, i);
@@ -176,6 +183,45 @@ static char *ifname_of(const struct aio *x, const struct raw_net *raw, size_t i)
 	if (i > 0)
 		return xasprintf("net%zu", i);
 	return xstrdup(*x->call->ifname ? x->call->ifname : "eth0");
+}
+
+static const char *if_set(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+/* The environment of its plugins: the pod's, and what was asked for this network alone. */
+static int take_call(const struct aio *x, struct aio_net *net, size_t i, const struct raw_net *raw,
+		     const char *place, struct err *e)
+{
+	const char *args = i ? x->later_args : x->call->args_text;
+
+	net->nad = if_set(raw->nad);
+	net->device = if_set(raw->device);
+	net->call = *x->call;
+	net->call.args_text = args;
+	net->own_args = if_set(raw->args) != NULL;
+	if (net->own_args) {
+		net->args = xasprintf("%s%s%s", args, *args ? ";" : "", raw->args);
+		net->call.args_text = net->args;
+	}
+	if (net->nad && if_set(raw->version) &&
+	    cni_version_parse(raw->version, &net->call.version) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s.cniVersion is '%s', wants one of 0.1.0 to 1.1.0", place,
+				raw->version);
+	return 0;
+}
+
+static int take_gateways(struct aio_net *net, const struct json_strs *list, const char *place,
+			 struct err *e)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (ip_parse(span_of(list->v[i]), &VEC_PUSH(net->gateways, net->n_gateways)) < 0)
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s.defaultRoute[%zu] is '%s', wants a gateway's address",
+					place, i, list->v[i]);
+	return 0;
 }
 
 static int take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
@@ -205,7 +251,11 @@ static int take_net(struct aio *x, const struct json *self, size_t i, struct err
 				"%s.ifname is '%s', wants 1 to 15 bytes without '/', ':' or white "
 				"space",
 				place, net->ifname);
-	r = take_plugins(net, self, &raw, place, e);
+	r = take_call(x, net, i, &raw, place, e);
+	if (r >= 0)
+		r = take_gateways(net, &raw.gateways, place, e);
+	if (r >= 0)
+		r = take_plugins(net, self, &raw, place, e);
 	return r < 0 ? r : check_unique(x, place, e);
 }
 
@@ -269,14 +319,12 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 	x->keep_dir = raw.cni_dir && *raw.cni_dir ? raw.cni_dir : NULL;
 	x->defaults = raw.defaults;
 	x->later_args = aio_later_args(c->args_text);
-	x->later = *c;
-	x->later.args_text = x->later_args;
 	x->timeout_ms = (int)raw.timeout_ms;
 	for (size_t i = 0; r >= 0 && i < json_len(raw.networks); i++)
 		r = take_net(x, json_at(raw.networks, i), i, e);
 	if (r >= 0 && raw.coordinator)
 		share_coordinator(x, raw.coordinator);
-	return r;
+	return r < 0 ? r : aio_check_gateways(x, e);
 }
 
 int aio_read(struct cni_call *c, struct aio *ret, struct err *e)
@@ -296,11 +344,14 @@ static void net_done(struct aio_net *net)
 {
 	free(net->label);
 	free(net->ifname);
+	free(net->args);
+	free(net->gateways);
 	free(net->ahead);
 	free(net->before);
 	free(net->after);
 	co_conf_done(&net->co_conf);
 	cni_result_done(&net->result);
+	cni_result_done(&net->told);
 }
 
 void aio_done(struct aio *x)

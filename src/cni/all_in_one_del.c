@@ -34,7 +34,8 @@ static void note(struct deleting *d, int r, const struct err *why)
 static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
 		      const struct cni_result *prev, struct err *e)
 {
-	bool has_prev = d->x->call->has_prev;
+	/* Earlier versions of DEL have none. */
+	bool has_prev = d->x->call->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
 	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
 	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
 

@@ -18,9 +18,9 @@
 
 enum { TEXT_MAX = 4 << 20 };
 
-static enum cni_version version_for_multus(const struct aio *x)
+static enum cni_version version_for_multus(const struct aio_net *net)
 {
-	return x->call->version < CNI_1_0_0 ? x->call->version : CNI_1_0_0;
+	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
 /* --- a network as a list of plugins --- */
@@ -28,7 +28,9 @@ static enum cni_version version_for_multus(const struct aio *x)
 /* What is the list's, or of the network's own object when it is its plugin as well. */
 static bool is_lists(const char *key)
 {
-	static const char *const keys[] = {"cniVersion", "name", "ifname", "type", "plugins"};
+	static const char *const keys[] = {"cniVersion", "name",    "ifname",
+					   "type",	 "plugins", "nad",
+					   "deviceID",	 "cniArgs", "defaultRoute"};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		if (strcasecmp(key, keys[i]) == 0)
@@ -72,7 +74,7 @@ static void put_network(const struct aio *x, const struct aio_net *net, struct b
 
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	jo_kstr(&o, "cniVersion", cni_version_str(version_for_multus(x)));
+	jo_kstr(&o, "cniVersion", cni_version_str(version_for_multus(net)));
 	jo_kstr(&o, "name", net->name);
 	jo_key(&o, "plugins");
 	jo_arr(&o);
@@ -168,7 +170,7 @@ static int keep_result(const struct aio *x, const struct aio_net *net, const cha
 	buf_init(&result, TEXT_MAX);
 	buf_init(&text, TEXT_MAX);
 	put_network(x, net, &conf);
-	r = cni_result_print(&net->result, version_for_multus(x), &result, e);
+	r = cni_result_print(&net->result, version_for_multus(net), &result, e);
 	if (r < 0)
 		return r;
 	jo_init(&o, &text, 0);

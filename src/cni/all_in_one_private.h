@@ -19,6 +19,9 @@ struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size
 typedef int (*aio_plugin_fn)(void *arg, size_t net, const struct aio_plugin *p, struct err *e);
 int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e);
 
+/* After everything else: who has a defaultRoute has the pod's, and no other network does. */
+int aio_default_routes(struct aio *x, struct attach *a, struct err *e);
+
 /* --- for the way back to Multus (all_in_one_keep.c); nothing where conf.cniDir is not named --- */
 
 /* Before anything is made, so that what a crash leaves can be deleted. */

@@ -5,6 +5,8 @@
 #include "base/cleanup.h"
 #include "cni/all_in_one.h"
 
+enum { ARGS_MAX = 1 << 16 };
+
 char *aio_later_args(const char *text)
 {
 	static const char *const first_only[] = {"MAC=", "IP=", "GATEWAY="};
@@ -28,7 +30,7 @@ char *aio_later_args(const char *text)
 
 const struct cni_call *aio_call(const struct aio *x, size_t i)
 {
-	return i ? &x->later : x->call;
+	return &x->nets[i].call;
 }
 
 /* Whose "ipam" it is: the plugin's own, or the defaults'. */
@@ -45,7 +47,9 @@ struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
 		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
 		.name = net->name,
 		.ifname = net->ifname,
-		.version = x->call->version,
+		.version = net->call.version,
+		.nad = net->nad && strchr(net->nad, '/') ? net->nad : NULL,
+		.own_args = net->own_args,
 	};
 }
 
@@ -79,16 +83,24 @@ void aio_read_rails(struct aio *x)
 	}
 }
 
-static int read_rail(struct aio *x, size_t i, const char *args_mac, struct err *e)
+/* CNI_ARGS is the first network's, or its own. */
+static int read_rail(struct aio *x, size_t i, struct err *e)
 {
 	struct rail_source s = source_of(x, &x->nets[i]);
 	struct rail *rail = add_rail(x, i);
+	struct cni_args args = {0};
+	auto_buf struct buf keep;
+	int r;
 
-	s.args_mac = i ? NULL : args_mac;
+	buf_init(&keep, ARGS_MAX);
+	r = cni_args_parse(x->nets[i].call.args_text, &args, &keep, e);
+	if (r < 0)
+		return r;
+	s.args_mac = args.mac;
 	return rail->kind->read(&s, &rail->conf, e);
 }
 
-static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e)
+static int read_net(struct aio *x, size_t i, struct err *e)
 {
 	struct aio_net *net = &x->nets[i];
 	struct co_nic *nic = &x->nics[i];
@@ -96,7 +108,7 @@ static int read_net(struct aio *x, size_t i, const char *args_mac, struct err *e
 
 	*nic = (struct co_nic){.ifname = net->ifname, .network = net->name, .label = net->label};
 	if (net->kind)
-		r = read_rail(x, i, args_mac, e);
+		r = read_rail(x, i, e);
 	if (r >= 0 && net->co) {
 		r = co_conf_read(x->call->doc, net->co, &net->co_conf, e);
 		nic->conf = &net->co_conf;
@@ -111,13 +123,13 @@ int aio_read_plugins(struct aio *x, struct err *e)
 	struct cni_args args = {0};
 	int r;
 
-	buf_init(&keep, 1 << 16);
+	buf_init(&keep, ARGS_MAX);
 	r = cni_args_parse(x->call->args_text, &args, &keep, e);
 	if (r < 0)
 		return r;
 	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
 	x->nics = xcalloc(x->n_nets, sizeof(*x->nics));
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		r = read_net(x, i, args.mac, e);
+		r = read_net(x, i, e);
 	return r;
 }

@@ -87,6 +87,8 @@ struct cni_ipam_call {
 	struct json_doc *doc;
 	const struct json *conf;
 	const char *name;   /* network name */
+	const char *nad;    /* "team/rail0", the definition that it comes from; NULL: none */
+	bool own_args;	    /* CNI_ARGS are this rail's alone */
 	const char *ifname; /* of this rail */
 	enum cni_version version;
 	const char *master;	  /* for matchMasterSubnet; NULL: none */

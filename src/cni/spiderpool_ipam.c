@@ -38,6 +38,22 @@ static int add_want(struct rail_ask *r, const char *where, const char *text, str
 	return 0;
 }
 
+/* An address, or what Multus makes of several: "a,b". */
+static int add_args_wants(struct rail_ask *r, const char *text, struct err *e)
+{
+	struct span rest = span_of(text), one;
+	int n = 0;
+
+	while (n == 0 && span_cut(&rest, ',', &one)) {
+		auto_free char *ip = span_dup(one);
+
+		n = add_want(r, "CNI_ARGS", ip, e);
+	}
+	if (n < 0 && e)
+		e->kind = ERR_ENV;
+	return n;
+}
+
 static int read_wants(struct rail_ask *r, size_t n_rails, struct err *e)
 {
 	const struct ipam_request *q = &r->request;
@@ -49,15 +65,12 @@ static int read_wants(struct rail_ask *r, size_t n_rails, struct err *e)
 		n = add_want(r, "conf.args.cni.ips", q->args_ips.v[i], e);
 	if (n < 0 || !q->args.ip || !*q->args.ip)
 		return n;
-	if (n_rails > 1)
+	if (n_rails > 1 && !r->call->own_args)
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"CNI_ARGS asks for address %s on %zu rails: ask with "
 				"runtimeConfig.ips of one network",
 				q->args.ip, n_rails);
-	n = add_want(r, "CNI_ARGS", q->args.ip, e);
-	if (n < 0 && e)
-		e->kind = ERR_ENV;
-	return n;
+	return add_args_wants(r, q->args.ip, e);
 }
 
 static int read_rail(struct rail_ask *r, const struct cni_ipam_call *call, size_t n_rails,

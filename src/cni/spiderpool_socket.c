@@ -51,6 +51,8 @@ static void put_rail(struct json_out *o, const struct socket_rail *v)
 	jo_obj(o);
 	jo_kstr(o, "ifName", v->call->ifname);
 	jo_kstr(o, "network", v->call->name);
+	if (v->call->nad)
+		jo_kstr(o, "nad", v->call->nad);
 	agent_put_pools(o, v->conf);
 	if (v->conf->match_subnet)
 		put_master(o, v->call);

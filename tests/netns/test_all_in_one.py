@@ -329,3 +329,37 @@ def test_example_configs(make_lab):
             assert ping(pod.ns, f"net{i}", f"172.16.{i}.1"), (plan, i)
         lab.delete(plugin, pod, ifname="eth0")
         assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
+def test_default_route_goes_by_the_network_that_asks(make_lab, v6):
+    """Multus' default-route: one network has the pod's default route, and no other; the other family keeps its
+    own. A failed ADD, a CHECK and a DEL know of it."""
+    lab = make_lab(rails=2, v6=v6)
+    lab.rail_pools(v6=v6)
+    nets = lab.all_networks(ipam=None)
+    for i, net in enumerate(nets):
+        net["plugins"][0]["ipam"] = lab.ipam(lab.nics[i], v6=[lab.nics[i] + "-v6"] if v6 else ())
+    plain, asked = lab.pod("plain"), lab.pod("asked")
+    lab.add(lab.rails(nets), plain, ifname="eth0")
+    before = routes(plain.ns, "main", "-6")
+    nets[2]["defaultRoute"] = ["172.16.2.1"]
+    conf = lab.rails(nets)
+    result = lab.add(conf, asked, ifname="eth0")
+    assert [r for r in routes(asked.ns, "main") if r.startswith("default")] == ["default via 172.16.2.1 dev net2"]
+    assert [r for r in routes(plain.ns, "main") if r.startswith("default")] != []
+    defaults = lambda words: [r.split()[2:5] for r in words if r.startswith("default")]
+    assert defaults(routes(asked.ns, "main", "-6")) == defaults(before)
+    assert [r["gw"] for r in result["routes"] if r["dst"] == "0.0.0.0/0"] == ["172.16.2.1"]
+    lab.ok("CHECK", lab.rails(nets, prevResult=result), asked, ifname="eth0")
+    lab.delete(lab.rails(nets, prevResult=result), asked, ifname="eth0")
+    assert link_names(asked.ns) == ["lo"]
+
+
+def test_default_route_that_cannot_be_is_told_and_undone(lab):
+    lab.rail_pools()
+    nets = lab.all_networks()
+    nets[1]["defaultRoute"] = ["192.0.2.1"]
+    pod = lab.pod()
+    lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", words=["default-route", "net1"])
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {}

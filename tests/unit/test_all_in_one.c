@@ -90,6 +90,33 @@ static void test_networks(void **state)
 	assert_int_equal(x.nics[2].conf->host_table, 700);
 }
 
+/* What stands in a network alone: its definition, version, words of CNI_ARGS, default routes. */
+static void test_own_keys(void **state)
+{
+	(void)state;
+	read_good(
+		"{\"networks\":[{\"name\":\"p\",\"type\":\"ptp\"},"
+		"{\"name\":\"a\",\"nad\":\"team/a\",\"type\":\"macvlan\",\"cniVersion\":\"0.3.1\","
+		"\"cniArgs\":\"MAC=02:00:00:00:00:07;IP=10.0.0.7,fd00::7\",\"deviceID\":\"d\","
+		"\"ipam\":{\"type\":\"spiderpool\"}},"
+		"{\"name\":\"a\",\"nad\":\"team/a\",\"type\":\"macvlan\",\"defaultRoute\":"
+		"[\"10.0.0.1\",\"fd00::1\"]}]}");
+	assert_int_equal(x.nets[0].call.version, CNI_1_0_0);
+	assert_int_equal(x.nets[1].call.version, CNI_0_3_1);
+	assert_string_equal(x.nets[1].nad, "team/a");
+	assert_string_equal(x.nets[1].device, "d");
+	assert_string_equal(aio_call(&x, 1)->args_text,
+			    "MAC=02:00:00:00:00:07;IP=10.0.0.7,fd00::7");
+	assert_string_equal(aio_call(&x, 2)->args_text, "");
+	assert_true(aio_ipam_call(&x, 1).own_args && !aio_ipam_call(&x, 2).own_args);
+	assert_string_equal(aio_ipam_call(&x, 1).nad, "team/a");
+	assert_int_equal(aio_ipam_call(&x, 1).version, CNI_0_3_1);
+	assert_int_equal(x.nets[2].n_gateways, 2);
+	assert_int_equal(aio_read_plugins(&x, &e), 0);
+	assert_int_equal(x.rails[0].conf.mac.b[5], 7);
+	assert_int_equal(x.rails[1].conf.mac.len, 0);
+}
+
 static void test_whose_ipam(void **state)
 {
 	struct cni_ipam_call c;
@@ -137,6 +164,16 @@ static void test_refused(void **state)
 		 "conf.networks[1].ifname is 'net1'"},
 		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"ifname\":\"a b\"}]}",
 		 "'a b'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"nad\":\"t/a\"},"
+		 "{\"name\":\"a\",\"type\":\"macvlan\"}]}",
+		 "conf.networks[1].name is 'a'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"nad\":\"t/a\",\"cniVersion\":\"2\"}]}",
+		 "conf.networks[0].cniVersion is '2'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"defaultRoute\":[\"x\"]}]}",
+		 "conf.networks[0].defaultRoute[0] is 'x'"},
+		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"defaultRoute\":[\"10.0.0.1\"]},"
+		 "{\"name\":\"b\",\"type\":\"macvlan\",\"defaultRoute\":[\"fd00::1\",\"10.0.1.1\"]}]}",
+		 "multus does not support ECMP"},
 		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}],\"defaults\":[]}",
 		 "conf.defaults"},
 		{"{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}],\"timeoutMs\":0}",
@@ -327,6 +364,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_networks),
+		cmocka_unit_test(test_own_keys),
 		cmocka_unit_test(test_whose_ipam),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_args_of_later_networks),
