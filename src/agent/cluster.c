@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+enum { SAY_MS = 200 };
+
 static const char *plural(enum cluster_kind kind)
 {
 	return cluster_decoders[kind].kind->plural;
@@ -21,43 +23,77 @@ static bool is_told(const struct err *why)
 	return why->kind == ERR_AGAIN;
 }
 
-static void say_trouble(enum cluster_kind kind, const struct err *why)
+static bool is_not_installed(const struct cluster_watch *w)
 {
-	const struct kube_kind *k = cluster_decoders[kind].kind;
+	return w->why.code == -ENOENT && cluster_decoders[w->kind].ours;
+}
+
+/* All of them in one line: mostly none is installed. */
+static void say_not_installed(void *arg)
+{
+	struct cluster *c = arg;
+	auto_buf struct buf b;
+
+	c->say = NULL;
+	buf_init(&b, 1024);
+	for (int k = 0; k < CLUSTER_KINDS; k++)
+		if (is_not_installed(&c->watch[k]))
+			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", plural(k),
+				   cluster_decoders[k].kind->group);
+	if (b.len)
+		log_error("the API server does not know some kinds: install their definitions "
+			  "(kubectl apply -f deploy/crds); they are asked for again",
+			  LOG_S("kinds", b.p));
+}
+
+static void say_trouble(const struct cluster_watch *w)
+{
+	const struct kube_kind *k = cluster_decoders[w->kind].kind;
 	auto_free char *what = NULL;
 
-	if (why->code == -ENOENT && cluster_decoders[kind].ours)
-		what = xasprintf("the API server does not know %s.%s: install the definitions "
-				 "(kubectl apply -f deploy/crds); it is asked again",
-				 k->plural, k->group);
-	else if (why->code == -ENOENT)
-		what = xasprintf("the API server does not know %s.%s; it is asked again", k->plural,
-				 k->group);
-	else if (why->code == -EPERM)
-		what = xasprintf("the agent may not read %s: allow 'get', 'list' and 'watch' of "
-				 "%s%s%s (deploy/agent.yaml has the rules)",
+	if (w->why.code == -EPERM)
+		what = xasprintf("the agent may not read %s: allow it to 'list' and 'watch' %s%s%s",
 				 k->plural, k->plural, *k->group ? "." : "", k->group);
 	else
 		what = xasprintf("%s are not followed for now", k->plural);
-	log_error(what, LOG_S("error", why->text));
+	log_error(what, LOG_S("error", w->why.text));
 }
 
 static void on_trouble(void *arg, const struct err *why)
 {
 	struct cluster_watch *w = arg;
+	struct cluster *c = w->c;
 
-	if (why) {
-		w->why = *why;
-		if (!is_told(why))
-			say_trouble(w->kind, why);
+	if (!why) {
+		if (!is_told(&w->why))
+			log_info("followed now", LOG_S("kind", plural(w->kind)));
+		err_clear(&w->why);
 		return;
 	}
-	if (!is_told(&w->why))
-		log_info("followed now", LOG_S("kind", plural(w->kind)));
-	err_clear(&w->why);
+	w->why = *why;
+	if (is_told(why))
+		return;
+	if (!is_not_installed(w))
+		say_trouble(w);
+	else if (!c->say)
+		c->say = loop_add_timer(kube_loop(c->conf.kube), SAY_MS, say_not_installed, c);
+	/* None is reserved where there is no such kind. */
+	if (w->kind == CLUSTER_RESERVED)
+		cluster_pools_changed(c);
 }
 
 /* --- changes --- */
+
+static void know_node(struct cluster *c, const char *uid)
+{
+	if (c->node_uid && strcmp(c->node_uid, uid) == 0)
+		return;
+	free(c->node_uid);
+	c->node_uid = xstrdup(uid);
+	cluster_save_soon(c);
+	if (c->conf.node_changed)
+		c->conf.node_changed(c->conf.arg, uid);
+}
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
@@ -66,13 +102,15 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 
 	if (w->kind == CLUSTER_PODS && c->conf.pod_changed)
 		c->conf.pod_changed(c->conf.arg, was ? was->value : NULL, is ? is->value : NULL);
+	if (w->kind == CLUSTER_NODE && is)
+		know_node(c, is->uid);
 	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
 		return;
-	/* What allocation writes into a pool's status is none of our business. */
+	/* The lines have what counts. */
 	if (was && is) {
-		const struct cluster_spec *a = was->value, *b = is->value;
+		const char *const *a = was->value, *const *b = is->value;
 
-		if (strcmp(a->text, b->text) == 0)
+		if (strcmp(*a, *b) == 0)
 			return;
 	}
 	cluster_pools_changed(c);
@@ -135,9 +173,10 @@ void cluster_free(struct cluster *c)
 	if (!c)
 		return;
 	cluster_fetch_drop_all(c);
+	loop_del_timer(c->say);
+	cluster_pools_close(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
-	cluster_pools_close(c);
 	free(c);
 }
 

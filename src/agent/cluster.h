@@ -36,11 +36,14 @@ struct cluster_conf {
 	struct kube *kube;
 	const struct root *root;
 	const char *node;      /* this node's name, as the API server has it */
+	const char *ns;	       /* the agent's: of a network that a pool names without one */
 	const char *state_dir; /* of the pools' file */
 	/* was NULL: new; is NULL: gone. */
 	void (*pod_changed)(void *arg, const struct pod_facts *was, const struct pod_facts *is);
 	void (*pools_changed)(void *arg); /* pools or reserved addresses: see cluster_pools() */
-	/* A kind was listed for the first time. Any of the three may be NULL. */
+	/* This node's UID is known, or another one: its object was made anew. */
+	void (*node_changed)(void *arg, const char *uid);
+	/* A kind was listed for the first time. Any of these may be NULL. */
 	void (*synced)(void *arg, enum cluster_kind kind);
 	void *arg;
 };
@@ -82,7 +85,8 @@ const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
 /* Those of the groups that pod_facts has, too. */
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns);
 const struct labels *cluster_node_labels(const struct cluster *c); /* NULL: not known */
-const char *cluster_node_uid(const struct cluster *c);		   /* NULL: not known */
+/* As last seen, also before a restart; NULL: never. */
+const char *cluster_node_uid(const struct cluster *c);
 
 /* --- networks --- */
 
@@ -98,11 +102,10 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 /* --- pools --- */
 
 /*
- * From SpiderIPPool and SpiderReservedIP objects, by name. An object that is not valid is left out,
- * and what it said before counts as long as we run; the log names object, field and remedy. NULL:
- * none were ever seen.
+ * By ipam/pool_kube.h; what is left out of them is in the log. NULL: none were ever seen. Whoever
+ * lends them may cut them (pool_kube_cut()); at each change there is a new set.
  */
-const struct pool_set *cluster_pools(const struct cluster *c);
+struct pool_set *cluster_pools(struct cluster *c);
 /* True: they are from the file, the API server has not told yet. */
 bool cluster_pools_are_old(const struct cluster *c);
 

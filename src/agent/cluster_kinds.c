@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of each kind of object. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/cluster_priv.h"
+#include "ipam/pool_kube.h"
 
 static const struct kube_kind ippools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
 					 "spiderippool", false};
@@ -99,66 +99,23 @@ static void drop_coordinator(void *value)
 	coordinator_settings_done(value);
 }
 
-/* --- pools, reserved addresses --- */
-
-/* The object again, with no more than counts; `kind` is not in those of a list. */
-static char *spec_text(const struct json *object, const char *kind)
-{
-	struct labels notes = {0};
-	struct json_out o;
-	struct buf b;
-
-	if (labels_read(meta(object, "annotations"), "", pod_annotation_counts, &notes, NULL) < 0)
-		notes = (struct labels){0};
-	buf_init(&b, CLUSTER_SPEC_MAX);
-	jo_init(&o, &b, 0);
-	jo_obj(&o);
-	jo_kstr(&o, "kind", kind);
-	jo_key(&o, "metadata");
-	jo_obj(&o);
-	jo_kstr(&o, "name", json_string(meta(object, "name")));
-	jo_kstr(&o, "uid", json_string(meta(object, "uid")));
-	if (json_string(meta(object, "deletionTimestamp")))
-		jo_kstr(&o, "deletionTimestamp", json_string(meta(object, "deletionTimestamp")));
-	jo_key(&o, "annotations");
-	jo_obj(&o);
-	for (size_t i = 0; i < notes.n; i++)
-		jo_kstr(&o, notes.v[i].key, notes.v[i].value);
-	jo_end_obj(&o);
-	jo_end_obj(&o);
-	jo_key(&o, "spec");
-	jo_val(&o, json_get(object, "spec"), false);
-	jo_end_obj(&o);
-	labels_done(&notes);
-	if (!b.over)
-		return buf_take(&b);
-	buf_done(&b);
-	return NULL;
-}
-
-static int read_spec(struct cluster_spec *s, const struct json *object, const char *kind,
-		     struct err *e)
-{
-	s->text = spec_text(object, kind);
-	return s->text ? cluster_pool_check(s->text, e)
-		       : err_set(e, -EFBIG, "the object is longer than %d bytes", CLUSTER_SPEC_MAX);
-}
+/* --- pools, reserved addresses: a line of JSON each (ipam/pool_kube.h) --- */
 
 static int read_pool(void *value, const struct json *object, struct err *e)
 {
-	return read_spec(value, object, "SpiderIPPool", e);
+	return pool_kube_text(object, "SpiderIPPool", value, e);
 }
 
 static int read_reserved(void *value, const struct json *object, struct err *e)
 {
-	return read_spec(value, object, "SpiderReservedIP", e);
+	return pool_kube_text(object, "SpiderReservedIP", value, e);
 }
 
-static void drop_spec(void *value)
+static void drop_line(void *value)
 {
-	struct cluster_spec *s = value;
+	char **line = value;
 
-	free(s->text);
+	free(*line);
 }
 
 const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
@@ -166,9 +123,8 @@ const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
 	[CLUSTER_NODE] = {&kube_nodes, sizeof(struct labels), read_node, drop_node, true, false},
 	[CLUSTER_NAMESPACES] = {&kube_namespaces, sizeof(struct cluster_ns), read_ns, drop_ns, true,
 				false},
-	[CLUSTER_POOLS] = {&ippools, sizeof(struct cluster_spec), read_pool, drop_spec, true, true},
-	[CLUSTER_RESERVED] = {&reservedips, sizeof(struct cluster_spec), read_reserved, drop_spec,
-			      true, true},
+	[CLUSTER_POOLS] = {&ippools, sizeof(char *), read_pool, drop_line, true, true},
+	[CLUSTER_RESERVED] = {&reservedips, sizeof(char *), read_reserved, drop_line, true, true},
 	[CLUSTER_NADS] = {&nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true},
 	[CLUSTER_COORDINATORS] = {&coordinators, sizeof(struct coordinator_settings),
 				  read_coordinator, drop_coordinator, true, true},

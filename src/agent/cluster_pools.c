@@ -7,108 +7,114 @@
 #include "agent/cluster_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/pool_draft.h"
+#include "ipam/pool_kube.h"
 
 enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
-static const struct pool_set nothing = {.rest_ms = 60 * 1000, .quarantine_ms = 600 * 1000};
+/* --- from lines to a set --- */
 
-/* --- from texts to a set --- */
-
-static bool is_going(const char *text)
+/* Each reason once, not at each change of any pool. */
+static void complain(struct cluster *c)
 {
-	auto_json struct json_doc *doc = NULL;
+	const struct pool_set *s = &c->pools;
+	struct buf b;
 
-	return json_parse(&doc, span_of(text), CLUSTER_SPEC_MAX, NULL) == 0 &&
-	       json_get(json_get(json_root(doc), "metadata"), "deletionTimestamp");
-}
-
-/* Adds what the text says to the set, if it goes together with what there is. */
-static int add(struct pool_set *s, const char *text, struct err *e)
-{
-	size_t n = s->n;
-	int r = pool_read_json(s, "API server", span_of(text), e);
-
-	if (r < 0 || s->n == n)
-		return r;
-	r = pool_set_fits(s, n, &s->v[n], e);
-	if (r < 0)
-		pool_done(&s->v[--s->n]);
-	else if (is_going(text))
-		s->v[n].disabled = true;
-	return r;
-}
-
-int cluster_pool_check(const char *text, struct err *e)
-{
-	struct pool_set s = nothing;
-	int r = add(&s, text, e);
-
-	pool_set_done(&s);
-	return r;
-}
-
-static void build(struct cluster *c, const char *const *texts, size_t n, struct pool_set *ret)
-{
-	auto_buf struct buf complaint;
-
-	buf_init(&complaint, COMPLAINT_MAX);
-	*ret = nothing;
-	for (size_t i = 0; i < n; i++) {
-		struct err e = ERR_INIT;
-
-		if (add(ret, texts[i], &e) < 0)
-			buf_printf(&complaint, "%s%s", complaint.len ? "; " : "", e.text);
-	}
-	pool_set_take_out_reserved(ret);
-	if (strcmp(c->complaint, complaint.len ? complaint.p : "") == 0)
+	buf_init(&b, COMPLAINT_MAX);
+	for (size_t i = 0; i < s->n_out; i++)
+		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].why);
+	buf_str(&b, "");
+	if (strcmp(b.p ? b.p : "", c->complaint) == 0) {
+		buf_done(&b);
 		return;
+	}
 	free(c->complaint);
-	c->complaint = xstrdup(complaint.len ? complaint.p : "");
-	if (complaint.len)
+	c->complaint = buf_take(&b);
+	if (*c->complaint)
 		log_error("pools are left out", LOG_S("error", c->complaint));
+	else
+		log_info("all pools can be used");
 }
 
 static void replace(struct cluster *c, const char *const *texts, size_t n, bool old)
 {
 	if (c->have_pools)
 		pool_set_done(&c->pools);
-	build(c, texts, n, &c->pools);
+	pool_kube_set(texts, n, c->conf.ns, &c->pools);
 	c->have_pools = true;
 	c->pools_are_old = old;
+	complain(c);
 }
 
 /* --- the file --- */
 
-static void save(void *arg)
+/* What must not be handed out has to be known, too; where the kind is not installed there is none. */
+static bool is_known(const struct cluster *c)
 {
-	struct cluster *c = arg;
-	struct err e = ERR_INIT;
-
-	c->save = NULL;
-	if (file_replace(c->conf.root, c->pools_path, span_of(c->pools_text), 0600, &e) < 0)
-		log_error("pools are not saved: a restart while the API server is away would know "
-			  "none",
-			  LOG_S("error", e.text));
+	return cluster_synced(c, CLUSTER_POOLS) && (cluster_synced(c, CLUSTER_RESERVED) ||
+						    c->watch[CLUSTER_RESERVED].why.code == -ENOENT);
 }
 
-static void save_soon(struct cluster *c, const char *const *texts, size_t n)
+static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)
 {
-	struct buf b;
+	const struct kube_informer *i = c->watch[kind].i;
 
+	for (size_t at = 0; at < kube_informer_count(i); at++) {
+		char *const *line = kube_informer_at(i, at)->value;
+
+		VEC_PUSH(*texts, *n) = *line;
+	}
+}
+
+static void collect_all(const struct cluster *c, const char ***texts, size_t *n)
+{
+	collect(c, CLUSTER_RESERVED, texts, n);
+	collect(c, CLUSTER_POOLS, texts, n);
+}
+
+static char *file_text(const struct cluster *c)
+{
+	auto_free const char **texts = NULL;
+	struct json_out o;
+	struct buf b;
+	size_t n = 0;
+
+	collect_all(c, &texts, &n);
 	buf_init(&b, FILE_MAX);
-	buf_printf(&b, "{\"version\":%d,\"items\":[", FORMAT);
+	buf_printf(&b, "{\"version\":%d,\"nodeUID\":", FORMAT);
+	jo_init(&o, &b, 0);
+	jo_str(&o, c->node_uid ? c->node_uid : "");
+	buf_str(&b, ",\"items\":[");
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&b, "%s\n%s", i ? "," : "", texts[i]);
 	buf_str(&b, "\n]}\n");
-	if (b.over || (c->pools_text && strcmp(c->pools_text, b.p) == 0)) {
-		if (b.over)
-			log_error("pools are too many to be saved");
-		buf_done(&b);
+	if (!b.over)
+		return buf_take(&b);
+	log_error("pools are too many to be saved", LOG_I("pools", (int64_t)n));
+	buf_done(&b);
+	return NULL;
+}
+
+static void save(void *arg)
+{
+	struct cluster *c = arg;
+	auto_free char *text = is_known(c) ? file_text(c) : NULL;
+	struct err e = ERR_INIT;
+
+	c->save = NULL;
+	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
+		return;
+	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
+		log_error("pools are not saved: a restart while the API server is away would know "
+			  "none",
+			  LOG_S("error", e.text));
 		return;
 	}
 	free(c->pools_text);
-	c->pools_text = buf_take(&b);
+	c->pools_text = take(text);
+}
+
+void cluster_save_soon(struct cluster *c)
+{
 	if (!c->save)
 		c->save = loop_add_timer(kube_loop(c->conf.kube), SAVE_MS, save, c);
 }
@@ -118,7 +124,7 @@ static char *text_of(const struct json *v)
 	struct json_out o;
 	struct buf b;
 
-	buf_init(&b, CLUSTER_SPEC_MAX);
+	buf_init(&b, POOL_KUBE_TEXT_MAX);
 	jo_init(&o, &b, 0);
 	jo_val(&o, v, false);
 	return buf_take(&b);
@@ -126,6 +132,7 @@ static char *text_of(const struct json *v)
 
 static int take_file(struct cluster *c, const struct json *root, struct err *e)
 {
+	const char *uid = json_string(json_get(root, "nodeUID"));
 	const struct json *items = json_get(root, "items"), *v;
 	struct json_walk w = json_walk_start(items);
 	char **texts = NULL;
@@ -137,6 +144,8 @@ static int take_file(struct cluster *c, const struct json *root, struct err *e)
 	while ((v = json_walk_next(&w, NULL)))
 		VEC_PUSH(texts, n) = text_of(v);
 	replace(c, (const char *const *)texts, n, true);
+	if (uid && *uid)
+		c->node_uid = xstrdup(uid);
 	log_info("pools as last seen, until the API server tells",
 		 LOG_I("pools", (int64_t)c->pools.n), LOG_S("path", c->pools_path));
 	str_list_free(texts, n);
@@ -166,24 +175,6 @@ static void read_file(struct cluster *c)
 
 /* --- from watches --- */
 
-/* What must not be handed out has to be known, too; where the kind is not installed there is none. */
-static bool is_known(const struct cluster *c)
-{
-	return cluster_synced(c, CLUSTER_POOLS) && (cluster_synced(c, CLUSTER_RESERVED) ||
-						    c->watch[CLUSTER_RESERVED].why.code == -ENOENT);
-}
-
-static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)
-{
-	const struct kube_informer *i = c->watch[kind].i;
-
-	for (size_t at = 0; at < kube_informer_count(i); at++) {
-		const struct cluster_spec *s = kube_informer_at(i, at)->value;
-
-		VEC_PUSH(*texts, *n) = s->text;
-	}
-}
-
 static void rebuild(void *arg)
 {
 	auto_free const char **texts = NULL;
@@ -193,10 +184,9 @@ static void rebuild(void *arg)
 	c->rebuild = NULL;
 	if (!is_known(c))
 		return;
-	collect(c, CLUSTER_RESERVED, &texts, &n);
-	collect(c, CLUSTER_POOLS, &texts, &n);
+	collect_all(c, &texts, &n);
 	replace(c, texts, n, false);
-	save_soon(c, texts, n);
+	cluster_save_soon(c);
 	if (c->conf.pools_changed)
 		c->conf.pools_changed(c->conf.arg);
 }
@@ -221,6 +211,7 @@ void cluster_pools_close(struct cluster *c)
 		loop_del_timer(c->save);
 		save(c);
 	}
+	free(c->node_uid);
 	if (c->have_pools)
 		pool_set_done(&c->pools);
 	free(c->pools_text);
@@ -228,7 +219,7 @@ void cluster_pools_close(struct cluster *c)
 	free(c->complaint);
 }
 
-const struct pool_set *cluster_pools(const struct cluster *c)
+struct pool_set *cluster_pools(struct cluster *c)
 {
 	return c->have_pools ? &c->pools : NULL;
 }

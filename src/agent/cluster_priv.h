@@ -19,11 +19,13 @@ struct cluster {
 	struct cluster_conf conf;
 	struct cluster_watch watch[CLUSTER_KINDS];
 	struct cluster_fetch *fetches;
+	struct loop_timer *say; /* which definitions are not installed */
 	/* pools */
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
 	struct loop_timer *rebuild, *save;
 	char *pools_path, *pools_text; /* the file, and what it should have */
+	char *node_uid;		       /* as last seen, in the file as well; NULL: never */
 	char *complaint;	       /* about pools that do not go together, as logged */
 };
 
@@ -32,12 +34,6 @@ struct cluster {
 struct cluster_ns {
 	struct labels labels, annotations;
 };
-
-/* A pool or reserved addresses: its name and spec as JSON, to build the set from and for the file. */
-struct cluster_spec {
-	char *text;
-};
-enum { CLUSTER_SPEC_MAX = 1 << 20 };
 
 struct cluster_decoder {
 	const struct kube_kind *kind;
@@ -55,8 +51,7 @@ void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
 /* Something changed: the set is built anew at the loop's next turn. */
 void cluster_pools_changed(struct cluster *c);
-/* Whether the text is a pool, or reserved addresses, that can be had. */
-int cluster_pool_check(const char *text, struct err *e);
+void cluster_save_soon(struct cluster *c);
 
 /* --- fetches --- */
 

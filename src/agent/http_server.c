@@ -85,7 +85,7 @@ static void take_in(struct http_server *s, int fd)
 {
 	struct ucred peer;
 
-	if (!may(fd, &peer)) {
+	if (!s->limits.anyone && !may(fd, &peer)) {
 		log_warn("connection refused", LOG_I("uid", peer.uid), LOG_I("pid", peer.pid));
 		refuse(s, fd, 403, "only root and the user that runs this server may ask");
 	} else if (is_full(s) && !make_room(s, false)) {

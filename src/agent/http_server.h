@@ -3,12 +3,12 @@
 #define UNIRAIL_AGENT_HTTP_SERVER_H
 
 /*
- * HTTP/1.1 on a listening UNIX socket, on the loop. A request is handed to the handler whole, and
+ * HTTP/1.1 on a listening socket, on the loop. A request is handed to the handler whole, and
  * answered once, then or later; the next one of its connection waits until then.
  *
  * What it survives, and how:
  *
- *   a peer that is not root nor this server's own user    403, closed
+ *   a peer that is not root nor this server's own user    403, closed; unless `anyone` may ask
  *   a head or a body that does not come to its end        408 after a while (struct http_limits)
  *   an answer that is not read                            closed after a while
  *   a connection without requests                         closed after a while
@@ -33,6 +33,7 @@ struct http_limits {
 	int body_ms; /* from the end of the head to the end of the body */
 	int idle_ms; /* between two requests */
 	int send_ms; /* for an answer to be taken */
+	bool anyone; /* no look at who the peer is: for TCP */
 };
 #define HTTP_LIMITS_INIT                                                                           \
 	{                                                                                          \

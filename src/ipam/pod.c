@@ -128,6 +128,40 @@ void pod_facts_done(struct pod_facts *p)
 	*p = (struct pod_facts){0};
 }
 
+static char *copy(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+static struct labels copy_labels(const struct labels *l)
+{
+	struct labels ret = {0};
+
+	for (size_t i = 0; i < l->n; i++)
+		VEC_PUSH(ret.v, ret.n) =
+			(struct label){xstrdup(l->v[i].key), xstrdup(l->v[i].value)};
+	return ret;
+}
+
+void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret)
+{
+	*ret = (struct pod_facts){
+		.ns = copy(p->ns),
+		.name = copy(p->name),
+		.uid = copy(p->uid),
+		.node = copy(p->node),
+		.labels = copy_labels(&p->labels),
+		.annotations = copy_labels(&p->annotations),
+		.owner_api = copy(p->owner_api),
+		.owner_kind = copy(p->owner_kind),
+		.owner_name = copy(p->owner_name),
+		.owner_uid = copy(p->owner_uid),
+		.host_network = p->host_network,
+		.finished = p->finished,
+		.deleting = p->deleting,
+	};
+}
+
 static int get_text(const struct json *obj, const char *key, const char *place, bool required,
 		    char **ret, struct err *e)
 {

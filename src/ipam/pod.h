@@ -47,6 +47,7 @@ struct pod_facts {
 };
 
 void pod_facts_done(struct pod_facts *p);
+void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);
 /* From a Pod object (as the API server has it). Kind ERR_DECODE names the field; a pod without
  * namespace, name or UID is an error. *ret is left alone on failure. */
 int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e);

@@ -106,7 +106,7 @@ static void test_coordinator_that_is_wrong(void **state)
 	}
 }
 
-/* --- networks, pools --- */
+/* --- networks --- */
 
 static void test_nad(void **state)
 {
@@ -126,51 +126,6 @@ static void test_nad(void **state)
 	assert_null(n.resource);
 }
 
-#define POOL(more, spec) "{\"metadata\":{\"name\":\"rail0\"" more "},\"spec\":{" spec "}}"
-#define SPEC		 "\"subnet\":\"172.16.1.0/24\",\"ips\":[\"172.16.1.10-172.16.1.20\"]"
-
-/* What allocation writes, and what anybody may note on it, is no other pool. */
-static void test_pool_is_its_spec(void **state)
-{
-	struct cluster_spec a, b, c;
-
-	(void)state;
-	assert_int_equal(take(CLUSTER_POOLS, POOL(",\"resourceVersion\":\"1\"", SPEC), &a, NULL),
-			 0);
-	assert_int_equal(
-		take(CLUSTER_POOLS,
-		     POOL(",\"resourceVersion\":\"2\",\"annotations\":{\"x/y\":\"z\"}", SPEC), &b,
-		     NULL),
-		0);
-	assert_int_equal(take(CLUSTER_POOLS,
-			      POOL(",\"annotations\":{\"unirail.io/block\":\"28\"}", SPEC), &c,
-			      NULL),
-			 0);
-	assert_string_equal(a.text, b.text);
-	assert_string_not_equal(a.text, c.text);
-	free(a.text);
-	free(b.text);
-	free(c.text);
-}
-
-static void test_pool_that_is_wrong(void **state)
-{
-	struct cluster_spec s;
-	struct err e = ERR_INIT;
-
-	(void)state;
-	assert_true(take(CLUSTER_POOLS,
-			 POOL("", "\"subnet\":\"172.16.1.0/24\",\"ips\":[\"10.0.0.1\"]"), &s,
-			 &e) < 0);
-	assert_string_equal(e.text,
-			    "API server: 'rail0': spec.ips[0]: '10.0.0.1' reaches outside the "
-			    "subnet 172.16.1.0/24");
-	free(s.text);
-	assert_true(take(CLUSTER_RESERVED, POOL("", "\"ips\":[\"x\"]"), &s, &e) < 0);
-	assert_non_null(strstr(e.text, "API server: 'rail0': spec.ips[0]: "));
-	free(s.text);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,8 +133,6 @@ int main(void)
 		cmocka_unit_test(test_coordinator_that_says_little),
 		cmocka_unit_test(test_coordinator_that_is_wrong),
 		cmocka_unit_test(test_nad),
-		cmocka_unit_test(test_pool_is_its_spec),
-		cmocka_unit_test(test_pool_that_is_wrong),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_PORTS_H
+#define UNIRAIL_AGENT_PORTS_H
+
+/*
+ * The agent's TCP ports: for a kubelet's probes and for Prometheus. Anybody may ask, and gets a word
+ * or numbers.
+ *
+ *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
+ *	/readyz, /v1/runtime/readiness				503 and why, when no address can be had
+ *	/metrics						when it is served: see agent/metrics.h
+ */
+
+#include "base/err.h"
+#include "base/loop.h"
+#include "base/buf.h"
+
+struct ports;
+
+struct ports_conf {
+	struct loop *loop;
+	const char *listen;  /* NULL: every address of the host */
+	int health, metrics; /* 0: none */
+	int (*ready)(void *arg, struct err *e);
+	/* To be answered by ports_metrics(), now or later. */
+	void (*scrape)(void *arg);
+	void *arg;
+};
+
+/* Listens; what is asked is answered from the loop. */
+int ports_new(struct ports **ret, const struct ports_conf *c, struct err *e);
+void ports_free(struct ports *p); /* NULL is fine */
+/* Answers all that have asked so far. */
+void ports_metrics(struct ports *p, struct span text);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/need.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ipam/store.h"
+
+void needs_done(struct needs *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		free(n->v[i].pool);
+	free(n->v);
+	*n = (struct needs){0};
+}
+
+static struct need *find(const struct needs *n, const char *pool)
+{
+	for (size_t i = 0; i < n->n; i++)
+		if (strcmp(n->v[i].pool, pool) == 0)
+			return &n->v[i];
+	return NULL;
+}
+
+const struct need *needs_find(const struct needs *n, const char *pool)
+{
+	return find(n, pool);
+}
+
+static struct need *get(struct needs *n, const char *pool)
+{
+	struct need *x = find(n, pool);
+
+	if (x)
+		return x;
+	x = &VEC_PUSH(n->v, n->n);
+	x->pool = xstrdup(pool);
+	return x;
+}
+
+void needs_add(struct needs *n, const char *pool, uint32_t count)
+{
+	get(n, pool)->count += count;
+}
+
+/* What could be handed out of the pool, counted no further than to `enough`. */
+static uint32_t here(const struct select_facts *f, const struct pool *p, uint32_t enough)
+{
+	struct ipaddr a;
+	bool more = ip_set_next(&p->usable, NULL, &a);
+	uint32_t n = 0;
+
+	while (more && n < enough) {
+		n += select_state(f, p, &a) != SEL_TAKEN;
+		more = ip_add(&a, 1, &a) && ip_set_next(&p->usable, &a, &a);
+	}
+	return n;
+}
+
+static uint32_t count_of(const struct needs *n, const char *pool)
+{
+	const struct need *x = n ? find(n, pool) : NULL;
+
+	return x ? x->count : 0;
+}
+
+static bool is_left(const struct select_facts *f, const struct pool *p,
+		    const struct needs *promised, const struct needs *own)
+{
+	uint32_t gone = count_of(promised, p->name) + count_of(own, p->name);
+
+	return here(f, p, gone + 1) > gone;
+}
+
+static bool has_one(const struct ipam *i, const struct ipam_ask *a, uint8_t family)
+{
+	for (size_t k = 0; k < i->j.leases.n; k++) {
+		const struct lease *l = &i->j.leases.v[k];
+
+		if (l->address.ip.family != family)
+			continue;
+		if (l->state == LEASE_USED && lease_is(l, a->who.container_id, a->who.ifname))
+			return true;
+		if (a->sticky && l->state == LEASE_KEPT && a->who.pod_name &&
+		    strcmp(l->pod_name, a->who.pod_name) == 0 &&
+		    strcmp(l->pod_namespace, a->who.pod_namespace ? a->who.pod_namespace : "") ==
+			    0 &&
+		    strcmp(l->ifname, a->who.ifname) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct work {
+	struct ipam *i;
+	struct select_facts f;
+	const struct needs *promised;
+	bool (*is_dry)(void *arg, const char *pool);
+	void *arg;
+	struct needs *ret;
+};
+
+static void choose(struct work *w, const struct pool_list *l)
+{
+	const struct pool *p = l->v[0];
+	bool left = false;
+	struct need *x;
+
+	for (size_t k = 0; k < l->n; k++) {
+		left = is_left(&w->f, l->v[k], w->promised, w->ret);
+		if (!left && w->is_dry(w->arg, l->v[k]->name))
+			continue;
+		p = l->v[k];
+		break;
+	}
+	x = get(w->ret, p->name);
+	x->count++;
+	x->missing += !left;
+}
+
+static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, struct err *e)
+{
+	struct pool_list l = {0};
+	int r;
+
+	if (a->n_want > 0 || has_one(w->i, a, family))
+		return 0;
+	r = select_pools(&w->f, a, family, &l, e);
+	if (r == 0 && l.n > 0)
+		choose(w, &l);
+	free(l.v);
+	return r;
+}
+
+int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
+	       bool (*is_dry)(void *arg, const char *pool), void *arg, struct needs *ret,
+	       struct err *e)
+{
+	struct work w = {.i = i, .promised = promised, .is_dry = is_dry, .arg = arg, .ret = ret};
+	int r = ipam_load_pools(i, e), missing = 0;
+
+	if (r == 0)
+		r = store_adopt(i, e);
+	if (r < 0)
+		return r;
+	w.f = store_facts(i);
+	for (size_t k = 0; k < n && r == 0; k++) {
+		r = need_of(&w, &asks[k], 4, e);
+		if (r == 0)
+			r = need_of(&w, &asks[k], 6, e);
+	}
+	for (size_t k = 0; k < ret->n; k++)
+		missing += (int)ret->v[k].missing;
+	return r < 0 ? r : missing;
+}

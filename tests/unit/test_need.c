@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pools' addresses an ask needs, and how many of them are not here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ipam/need.h"
+#include "ipam_lab.h"
+
+static struct ipam_lab lab;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	il_pools(&lab, "[pool a]\nsubnet = 10.0.1.0/24\nips = 10.0.1.10-10.0.1.12\n"
+		       "[pool b]\nsubnet = 10.0.2.0/24\nips = 10.0.2.10\n"
+		       "[pool none]\nsubnet = 10.0.3.0/24\nips = 10.0.3.10\n"
+		       "[reserved]\nips = 10.0.3.10\n");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+static bool is_in(void *arg, const char *pool)
+{
+	return arg && strstr(arg, pool);
+}
+
+/* What `n` rails of one container need of the pools; "a=2/1 b=1/0": count and missing. */
+static int need(const char *const *pools, size_t n_pools, size_t n, const struct needs *promised,
+		const char *dry, char *ret)
+{
+	static const char *const names[] = {"net1", "net2", "net3", "net4"};
+	struct ipam *i = il_open(&lab);
+	struct ipam_ask asks[4];
+	struct needs got = {0};
+	int r;
+
+	for (size_t k = 0; k < n; k++)
+		asks[k] = (struct ipam_ask){.who = {.container_id = "c", .ifname = names[k]},
+					    .pools4 = pools,
+					    .n_pools4 = n_pools};
+	r = ipam_needs(i, asks, n, promised, is_in, (void *)dry, &got, NULL);
+	*ret = '\0';
+	for (size_t k = 0; k < got.n; k++)
+		sprintf(ret + strlen(ret), "%s%s=%u/%u", k ? " " : "", got.v[k].pool,
+			got.v[k].count, got.v[k].missing);
+	needs_done(&got);
+	ipam_close(i);
+	return r;
+}
+
+static void test_what_is_here_is_not_missing(void **state)
+{
+	static const char *const a[] = {"a"};
+	char text[200];
+
+	(void)state;
+	assert_int_equal(need(a, 1, 3, NULL, NULL, text), 0);
+	assert_string_equal(text, "a=3/0");
+	assert_int_equal(need(a, 1, 4, NULL, NULL, text), 1);
+	assert_string_equal(text, "a=4/1");
+	il_take(&lab, "x", "eth0", "a");
+	assert_int_equal(need(a, 1, 3, NULL, NULL, text), 1);
+	assert_string_equal(text, "a=3/1");
+}
+
+/* The one that came first gets it. */
+static void test_what_is_promised_is_missing(void **state)
+{
+	static const char *const a[] = {"a"};
+	struct needs promised = {0};
+	char text[200];
+
+	(void)state;
+	needs_add(&promised, "a", 1);
+	needs_add(&promised, "a", 1);
+	assert_int_equal(need(a, 1, 1, &promised, NULL, text), 0);
+	assert_int_equal(need(a, 1, 2, &promised, NULL, text), 1);
+	assert_string_equal(text, "a=2/1");
+	needs_done(&promised);
+}
+
+/* A backup is for when the first cannot be had, not for when this node has none of it yet. */
+static void test_backups_come_after_waiting(void **state)
+{
+	static const char *const list[] = {"none", "b"};
+	char text[200];
+
+	(void)state;
+	assert_int_equal(need(list, 2, 1, NULL, NULL, text), 1);
+	assert_string_equal(text, "none=1/1");
+	assert_int_equal(need(list, 2, 1, NULL, "none", text), 0);
+	assert_string_equal(text, "b=1/0");
+	assert_int_equal(need(list, 2, 2, NULL, "none", text), 1);
+	assert_string_equal(text, "b=2/1");
+	assert_int_equal(need(list, 2, 2, NULL, "none b", text), 1);
+	assert_string_equal(text, "b=1/0 none=1/1");
+}
+
+static void test_who_has_one_needs_none(void **state)
+{
+	static const char *const b[] = {"b"};
+	char text[200];
+
+	(void)state;
+	il_take(&lab, "c", "net1", "b");
+	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(need(b, 1, 2, NULL, NULL, text), 1);
+	assert_string_equal(text, "b=1/1");
+}
+
+static void test_a_rest_is_no_reason_to_wait(void **state)
+{
+	static const char *const b[] = {"b"};
+	char text[200];
+
+	(void)state;
+	il_take(&lab, "x", "eth0", "b");
+	assert_int_equal(il_free(&lab, "x", "eth0"), 1);
+	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
+}
+
+static void test_no_such_pool(void **state)
+{
+	static const char *const x[] = {"x"};
+	char text[200];
+
+	(void)state;
+	assert_int_equal(need(x, 1, 1, NULL, NULL, text), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_is_here_is_not_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_promised_is_missing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_backups_come_after_waiting, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_who_has_one_needs_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_rest_is_no_reason_to_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_such_pool, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
