@@ -16,7 +16,7 @@ enum {
 	LOST_MS = 200, /* after a request that was not answered */
 	LOST_MOST_MS = 15000,
 	RIVAL_MS = 10, /* after one that somebody else was faster with */
-	RIVAL_MOST_MS = 1000,
+	RIVAL_MOST_MS = 250,
 	DISK_MS = 1000,
 	DISK_MOST_MS = 10000,
 };

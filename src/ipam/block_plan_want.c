@@ -69,15 +69,28 @@ static void take_over(struct planner *p, const struct block_need *need,
 	str_copy(op->version, sizeof(op->version), x->version);
 }
 
-static bool borrow(struct planner *p, const struct block_need *need, const struct block_view *v)
+/* Where this node's wishes begin in a list of others' blocks. */
+static size_t wish_start(const struct planner *p)
 {
-	struct block_op *op;
-	size_t asked = 0;
+	return (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
+}
 
+static bool has_wished(const struct planner *p, const struct block_view *v, const char *block)
+{
+	for (size_t i = 0; i < v->wished && i < v->n_others; i++)
+		if (strcmp(v->others[(wish_start(p) + i) % v->n_others], block) == 0)
+			return true;
+	return false;
+}
+
+static size_t borrow_some(struct planner *p, const struct block_need *need,
+			  const struct block_view *v, bool wished, size_t asked)
+{
 	for (size_t i = 0; i < v->n_offers && asked < need->want; i++) {
 		const struct block_offer *x = &v->offers[(i + p->f->seed) % v->n_offers];
+		struct block_op *op;
 
-		if (block_loan_find(p->f->table, &x->ip))
+		if (block_loan_find(p->f->table, &x->ip) || has_wished(p, v, x->block) != wished)
 			continue;
 		op = plan_add(p, OP_BORROW, need->pool, x->block);
 		if (!op)
@@ -86,7 +99,15 @@ static bool borrow(struct planner *p, const struct block_need *need, const struc
 		str_copy(op->from, sizeof(op->from), x->to);
 		asked++;
 	}
-	return asked > 0;
+	return asked;
+}
+
+/* What was likely given up for us first: others go for theirs. */
+static bool borrow(struct planner *p, const struct block_need *need, const struct block_view *v)
+{
+	size_t asked = borrow_some(p, need, v, true, 0);
+
+	return asked || borrow_some(p, need, v, false, 0);
 }
 
 static size_t wish_round(const struct block_view *v)
@@ -108,7 +129,7 @@ static bool may_wish(const struct planner *p, const struct block_view *v)
 /* One after the other, from a place of this node's own. */
 static void wish(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
-	size_t n = wish_round(v), from = xxh64(p->f->table->node, strlen(p->f->table->node));
+	size_t n = wish_round(v), from = wish_start(p);
 
 	for (size_t i = 0; i < v->n_others && i < n; i++) {
 		const char *name = v->others[(from + v->wished + i) % v->n_others];

@@ -10,6 +10,7 @@
  *	del NODE PODS	   the oldest pods go
  *	down NODE, up NODE as if killed; started again
  *	stat		   a line of JSON
+ *	times		   of each ask that ended, in microseconds
  *	forget		   the times that were taken until now
  *	words NODE POOL	   what is said of a pool that has nothing
  *	print		   "NODE ADDRESS" of every address that a pod has, then "."
@@ -197,6 +198,14 @@ static void stat_line(void)
 	buf_done(&b);
 }
 
+/* How long each ask took, in microseconds. */
+static void times(void)
+{
+	for (size_t i = 0; i < fleet.n_took; i++)
+		printf("%s%lld", i ? "," : "[", (long long)fleet.took_us[i]);
+	puts(fleet.n_took ? "]" : "[]");
+}
+
 /* One pod's trouble, as a person would be told. */
 static void words(const char *node, const char *pool)
 {
@@ -225,6 +234,10 @@ static void command(char *line)
 		return;
 	if (strcmp(w[0], "stat") == 0) {
 		stat_line();
+		return;
+	}
+	if (strcmp(w[0], "times") == 0) {
+		times();
 		return;
 	}
 	if (strcmp(w[0], "words") == 0) {

@@ -16,7 +16,7 @@ $(FLEET): $(FLEET_OBJS) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(FLEET_OBJS:=.d)
 
-.PHONY: test-cluster bench-cluster
+.PHONY: test-cluster bench-cluster bench-fleet
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes; the first time ten more; some with K=lease)
 test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
@@ -26,3 +26,8 @@ test-cluster: $(BIN) $(CLIENT) $(FLEET)
 bench-cluster: $(BIN)
 	@tools/need test cluster
 	@tests/bench/informers
+
+## bench-fleet: N nodes (200) that share a pool a rail, against one object a pool that all rewrite
+bench-fleet: $(BIN) $(FLEET)
+	@tools/need test cluster
+	@UNIRAIL_FLEET=$(FLEET) tests/bench/fleet $(if $(N),--nodes $(N))
