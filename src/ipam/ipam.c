@@ -50,6 +50,12 @@ static struct ipam_grant *grants_of(const struct decision *d, const struct ipam_
 
 static int no_pools(const struct ipam *i, struct err *e)
 {
+	if (i->pools.of_cluster)
+		return err_kind(e, ERR_CONF, -ENOENT,
+				"no SpiderIPPool that can be used: make one, such as spec {subnet: "
+				"172.16.1.0/24, ips: [172.16.1.10-172.16.1.99], default: true}%s%s",
+				i->pools.n_out ? "; one that cannot: " : "",
+				i->pools.n_out ? i->pools.out[0].why : "");
 	return err_kind(
 		e, ERR_CONF, -ENOENT,
 		"no pool in '%s': put a file there, such as rails.conf with '[pool rail0]', "

@@ -13,6 +13,7 @@
  * "adopted", until DEL of their owner comes.
  */
 
+#include "ipam/pod.h"
 #include "ipam/pool.h"
 
 #define IPAM_POOL_DIR	   "/etc/unirail/pools"
@@ -52,7 +53,12 @@ struct ipam_ask {
 	const char *const *pools4; /* names or wildcards in order of preference */
 	size_t n_pools4;
 	const char *const *pools6;
-	size_t n_pools6;   /* both lists empty: the default pools of each family */
+	size_t n_pools6; /* both lists empty: the default pools of each family */
+	bool no4, no6;	 /* the family is not asked for, whatever is listed or default */
+	/* What a pool's affinities and networks are held against; NULL: not known, and a pool that
+	 * has any is not for this ask. */
+	const struct pod_facts *pod;
+	const struct place_facts *place;
 	bool match_subnet; /* only pools whose subnet holds one of `nets` (matchMasterSubnet) */
 	const struct ipnet *nets; /* the master's (or PF's) addresses */
 	size_t n_nets;

@@ -13,6 +13,18 @@ static void subject(const struct lease *l, struct buf *b)
 	buf_str(b, ") ");
 }
 
+static bool is_reserved(const struct pool *p, const struct ipaddr *a)
+{
+	if (!p->shared)
+		return !ip_set_has(&p->usable, a);
+	return !ip_set_has(&p->open, a) && !ip_set_has(&p->adopted, a);
+}
+
+static bool is_away(const struct pool *p, const struct ipaddr *a)
+{
+	return p->shared && !ip_set_has(&p->usable, a) && !ip_set_has(&p->adopted_here, a);
+}
+
 static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b)
 {
 	const struct pool *p = pool_of(&i->pools, &l->address.ip);
@@ -26,9 +38,16 @@ static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b
 			   l->pool);
 		return 1;
 	}
-	if (!ip_set_has(&p->usable, &l->address.ip)) {
+	if (is_reserved(p, &l->address.ip)) {
 		subject(l, b);
 		buf_str(b, "is reserved now: it stays with its owner\n");
+		return 1;
+	}
+	if (is_away(p, &l->address.ip)) {
+		subject(l, b);
+		buf_printf(b,
+			   "is in no block of this node now: another node may hand it out; if that "
+			   "lasts, delete the pod\n");
 		return 1;
 	}
 	return 0;

@@ -105,6 +105,7 @@ struct pool_out {
 struct pool_set {
 	struct pool *v; /* in file-name order, then order in the file */
 	size_t n;
+	bool of_cluster; /* of the API's objects, not of a folder */
 	/* Left out: no pool of v. Nobody may conclude that their addresses are free. */
 	struct pool_out *out;
 	size_t n_out;

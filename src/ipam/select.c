@@ -21,8 +21,11 @@ static void add_once(struct pool_list *l, const struct pool *p)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp((*(const struct pool *const *)a)->name,
-		      (*(const struct pool *const *)b)->name);
+	const char *x = (*(const struct pool *const *)a)->name;
+	const char *y = (*(const struct pool *const *)b)->name;
+	int r = strverscmp(x, y); /* rail2 before rail10 */
+
+	return r ? r : strcmp(x, y);
 }
 
 static int add_matches(const struct select_facts *f, const char *pattern, uint8_t family,
@@ -56,8 +59,10 @@ static int add_matches(const struct select_facts *f, const char *pattern, uint8_
 
 static int no_such_pool(const struct select_facts *f, const char *name, struct err *e)
 {
-	const char *near = pool_nearest(f->pools, name);
+	const char *near = pool_nearest(f->pools, name), *why = pool_why_out(f->pools, name);
 
+	if (why)
+		return err_kind(e, ERR_CONF, -EINVAL, "pool '%s' cannot be used: %s", name, why);
 	if (near)
 		return err_kind(e, ERR_CONF, -ENOENT, "no pool '%s'; did you mean '%s'?", name,
 				near);
@@ -129,26 +134,100 @@ static void words_master(const struct ipam_ask *a, const struct pool *p, struct 
 		buf_str(why, "no address");
 }
 
-/* The original's filters that need no API server, in its order and words. */
+static void words_networks(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	const char *network = a->place ? a->place->network : NULL;
+
+	buf_printf(why, "the spec.multusName ");
+	select_words_names((const char *const *)p->networks, p->n_networks, why);
+	buf_printf(why, " in the IPPool %s used by the Pod interface %s is not matched with ",
+		   p->name, a->who.ifname);
+	if (network)
+		buf_printf(why, "the multusCR %s specified by the Pod", network);
+	else
+		buf_str(why, "the network of the interface, which is not known");
+}
+
+static void words_affinity(const struct selector *s, bool known, const char *what,
+			   const struct pool *p, struct buf *why)
+{
+	auto_buf struct buf words;
+
+	buf_init(&words, 200);
+	selector_str(s, &words);
+	buf_printf(why, "unmatched %s affinity of IPPool %s (%s%s)", what, p->name,
+		   words.len ? words.p : "", known ? "" : ": the labels are not known");
+}
+
+/* A selector against labels, which may not be known; says why not. */
+static bool agrees(const struct selector *s, const struct labels *l, const char *what,
+		   const struct pool *p, struct buf *why)
+{
+	if (!s->given || (l && selector_matches(s, l)))
+		return true;
+	words_affinity(s, l != NULL, what, p, why);
+	return false;
+}
+
+/* Names count before labels: with nodeName, nodeAffinity is not looked at. */
+static bool of_node(const struct select_facts *f, const struct ipam_ask *a, const struct pool *p,
+		    struct buf *why)
+{
+	if (p->n_nodes == 0)
+		return agrees(&p->node_affinity, a->place ? a->place->node_labels : NULL, "Node", p,
+			      why);
+	if (has_name(p->nodes, p->n_nodes, f->node))
+		return true;
+	buf_printf(why, "unmatched Node name of IPPool %s (this node is '%s')", p->name,
+		   f->node ? f->node : "");
+	return false;
+}
+
+static bool of_namespace(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	if (p->n_namespaces == 0)
+		return agrees(&p->namespace_affinity, a->place ? a->place->ns_labels : NULL,
+			      "Namespace", p, why);
+	if (has_name(p->namespaces, p->n_namespaces, a->who.pod_namespace))
+		return true;
+	buf_printf(why, "unmatched Namespace name of IPPool %s", p->name);
+	return false;
+}
+
+/* A pool of this very network is not asked about its subnet, too. */
+static bool of_network(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	const char *network = a->place ? a->place->network : NULL;
+
+	if (p->n_networks > 0) {
+		if (network && has_name(p->networks, p->n_networks, network))
+			return true;
+		words_networks(a, p, why);
+		return false;
+	}
+	if (!a->match_subnet || holds_any(p, a->nets, a->n_nets))
+		return true;
+	words_master(a, p, why);
+	return false;
+}
+
+/* The original's filters, in its order and words. */
 static bool passes(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
 		   const struct pool *p, struct buf *why)
 {
 	if (why->len > 0)
 		buf_str(why, ", ");
-	if (p->disabled)
+	if (p->terminating)
+		buf_printf(why, "terminating IPPool %s", p->name);
+	else if (p->disabled)
 		buf_printf(why, "disabled IPPool %s", p->name);
 	else if (p->family != family)
 		buf_printf(why, "expect an IPv%u IPPool, but the version of the IPPool %s is IPv%u",
 			   family, p->name, p->family);
-	else if (!has_name(p->nodes, p->n_nodes, f->node))
-		buf_printf(why, "unmatched Node name of IPPool %s (this node is '%s')", p->name,
-			   f->node ? f->node : "");
-	else if (!has_name(p->namespaces, p->n_namespaces, a->who.pod_namespace))
-		buf_printf(why, "unmatched Namespace name of IPPool %s", p->name);
-	else if (a->match_subnet && !holds_any(p, a->nets, a->n_nets))
-		words_master(a, p, why);
 	else
-		return true;
+		return of_node(f, a, p, why) && of_namespace(a, p, why) &&
+		       agrees(&p->pod_affinity, a->pod ? &a->pod->labels : NULL, "Pod", p, why) &&
+		       of_network(a, p, why);
 	return false;
 }
 
@@ -179,9 +258,11 @@ static int filter(const struct select_facts *f, const struct ipam_ask *a, uint8_
 	return 0;
 }
 
+/* Whether it is bound so at all, not how narrowly. */
 static int priority(const struct pool *p)
 {
-	return (p->n_nodes > 0 ? 2 : 0) + (p->n_namespaces > 0 ? 1 : 0);
+	return p->pod_affinity.given << 5 | (p->n_nodes > 0) << 4 | p->node_affinity.given << 3 |
+	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
 }
 
 /* Insertion keeps equals as they were. */
@@ -205,6 +286,10 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 	struct pool_list l = {0};
 	int r = 0;
 
+	if (family == 4 ? a->no4 : a->no6) {
+		*ret = l;
+		return 0;
+	}
 	if (a->n_pools4 + a->n_pools6 == 0)
 		defaults(f, family, &l);
 	else

@@ -5,9 +5,10 @@
 /*
  * From facts (pools, leases, asks) to a decision, without a file or a clock.
  *
- * Order of pools: those bound to nodes, then those bound to namespaces, then the others
- * (Spiderpool's priority); equals as listed, a wildcard's matches by name; each once. A pool
- * with nothing left falls through to the next. Within a pool: the lowest address that is free;
+ * Order of pools: those with podAffinity, then nodeName, nodeAffinity, namespaceName,
+ * namespaceAffinity, multusName, then the others (Spiderpool's priority); equals as listed, a
+ * wildcard's matches in the natural order of their names; each once. A pool with nothing left falls
+ * through to the next. Within a pool: the lowest address that is free;
  * when there is none, the one that has rested longest (before any backup pool: a job that
  * restarts stays in its subnet).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which address: held already, asked for by name, kept for the pod (select_owner.c), or the lowest
- * free one. */
+/* Which address: held already, asked for by name, kept for the pod or had by it since before
+ * (select_owner.c), or the lowest free one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,10 +145,26 @@ static int choose_family(struct choice *c, const struct ipam_ask *a, size_t ask,
 	r = select_pools(c->f, a, family, &l, e);
 	if (r == 0 && wants_family(a, family))
 		r = choose_wanted(c, a, ask, family, &l, e);
-	else if (r == 0 && l.n > 0 && !choose_kept(c, a, ask, family, &l))
+	else if (r == 0 && l.n > 0 && !choose_kept(c, a, ask, family, &l) &&
+		 !choose_adopted(c, a, ask, &l))
 		r = choose_new(c, a, ask, family, &l, e);
 	free(l.v);
 	return r;
+}
+
+static int no_defaults(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
+{
+	const char *family = a->no4 ? "IPv6 " : a->no6 ? "IPv4 " : "";
+	auto_buf struct buf out;
+
+	buf_init(&out, 400);
+	if (f->pools->n_out > 0)
+		buf_printf(&out, "; %zu cannot be used: %s", f->pools->n_out, f->pools->out[0].why);
+	return err_kind(
+		e, ERR_CONF, -ENOENT,
+		"no IPPool available, no pool selection rules of any type are specified: name "
+		"pools for NIC %s, or make one of the %zu %spools default%s",
+		a->who.ifname, f->pools->n, family, out.len ? out.p : "");
 }
 
 static int nothing_asked(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
@@ -156,12 +172,11 @@ static int nothing_asked(const struct select_facts *f, const struct ipam_ask *a,
 	auto_buf struct buf names;
 
 	buf_init(&names, 300);
+	if (a->no4 && a->no6)
+		return err_kind(e, ERR_CONF, -ENOENT, "NIC %s asks for no family of addresses",
+				a->who.ifname);
 	if (a->n_pools4 + a->n_pools6 == 0)
-		return err_kind(e, ERR_CONF, -ENOENT,
-				"no IPPool available, no pool selection rules of any type are "
-				"specified: name pools for NIC %s, or make one of the %zu pools "
-				"default",
-				a->who.ifname, f->pools->n);
+		return no_defaults(f, a, e);
 	select_words_names(a->pools4, a->n_pools4, &names);
 	select_words_names(a->pools6, a->n_pools6, &names);
 	return err_kind(e, ERR_CONF, -ENOENT,

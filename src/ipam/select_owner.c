@@ -14,6 +14,17 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
+/* An adopted address that the pod got of us stays its own, although it is nobody else's. */
+static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
+{
+	const struct pool *p = pool_with(l, a);
+
+	for (size_t i = 0; i < l->n && !p; i++)
+		if (ip_set_has(&l->v[i]->adopted_here, a))
+			p = l->v[i];
+	return p;
+}
+
 /* Whether a lease is, or was, the sticky one of the ask's pod and interface. */
 static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
 {
@@ -31,6 +42,16 @@ static void give_back(struct choice *c, const struct lease *l)
 	n.state = LEASE_FREE;
 	n.at_ms = c->f->now_ms;
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
+}
+
+/* Of a pool that nodes share, but not in what this node has of it now: it may be so again. */
+static bool is_away(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i]->shared &&
+		    (ip_set_has(&l->v[i]->open, a) || ip_set_has(&l->v[i]->adopted, a)))
+			return true;
+	return false;
 }
 
 /*
@@ -51,15 +72,53 @@ bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t
 
 		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
 			continue;
-		p = a->sticky && !found ? pool_with(l, &s->address.ip) : NULL;
+		p = a->sticky && !found ? pool_keeping(l, &s->address.ip) : NULL;
 		if (p && !choice_has(c, &s->address.ip)) {
 			choice_grant(c, a, ask, p, &s->address.ip);
 			found = true;
-		} else if (s->state == LEASE_KEPT) {
+		} else if (s->state == LEASE_KEPT &&
+			   !(a->sticky && !found && is_away(l, &s->address.ip))) {
 			give_back(c, s);
 		}
 	}
 	return found;
+}
+
+/*
+ * By its UID it is the very pod; another pod of the name is that one's follower, and has its address
+ * if that is sticky. Records do not tell interfaces: two of a pod in one pool take what there is in
+ * turn.
+ */
+static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a, uint64_t pod,
+			  uint64_t uid)
+{
+	return r->pod == pod && (a->sticky || (*select_text(a->who.pod_uid) && r->uid == uid));
+}
+
+static bool is_to_be_had(const struct choice *c, const struct pool *p, const struct ipaddr *ip)
+{
+	return ip_set_has(&p->adopted_here, ip) && !choice_has(c, ip) &&
+	       select_state(c->f, p, ip) != SEL_TAKEN;
+}
+
+bool choose_adopted(struct choice *c, const struct ipam_ask *a, size_t ask,
+		    const struct pool_list *l)
+{
+	uint64_t uid = pool_record_key(select_text(a->who.pod_uid)), pod;
+	auto_free char *name =
+		xasprintf("%s/%s", select_text(a->who.pod_namespace), select_text(a->who.pod_name));
+
+	pod = pool_record_key(name);
+	for (size_t i = 0; i < l->n && *select_text(a->who.pod_name); i++)
+		for (size_t k = 0; k < l->v[i]->n_records; k++) {
+			const struct pool_record *r = &l->v[i]->records[k];
+
+			if (!is_adopted_by(r, a, pod, uid) || !is_to_be_had(c, l->v[i], &r->ip))
+				continue;
+			choice_grant(c, a, ask, l->v[i], &r->ip);
+			return true;
+		}
+	return false;
 }
 
 /* What is held must be what is asked for: no name, or the very addresses. */

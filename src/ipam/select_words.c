@@ -61,7 +61,7 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 		       struct buf *b)
 {
 	uint64_t total = (uint64_t)ip_set_count(&p->ips);
-	uint64_t usable = (uint64_t)ip_set_count(&p->usable);
+	uint64_t usable = (uint64_t)ip_set_count(&p->usable), open, adopted;
 	struct tally t = {0};
 	auto_buf struct buf who;
 
@@ -87,5 +87,14 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 	add_part(b, t.kept, "kept for sticky pods");
 	add_part(b, t.quarantined, "in quarantine after a conflict");
 	add_part(b, t.resting, "resting");
-	add_part(b, total - usable, "reserved");
+	if (!p->shared) {
+		add_part(b, total - usable, "reserved");
+		return;
+	}
+	/* What others have of it is the blocks' to tell. */
+	open = (uint64_t)ip_set_count(&p->open);
+	adopted = (uint64_t)ip_set_count(&p->adopted);
+	add_part(b, adopted, "with pods of before");
+	add_part(b, total - open - adopted, "reserved");
+	buf_printf(b, ", %" PRIu64 " are this node's to hand out", usable);
 }

@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "ipam/store.h"
+#include "ipam/lend.h"
+#include "ipam/pool_kube.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;
@@ -460,6 +462,51 @@ static void test_free_list(void **state)
 	ipam_close(i);
 }
 
+/* Pools of a cluster, lent: what this node has of them, and an empty cluster. */
+static void test_lent_pools_of_a_cluster(void **state)
+{
+	static const char *const line =
+		"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":"
+		"\"10.0.0.0/24\",\"ips\":[\"10.0.0.10-10.0.0.19\"],\"default\":true}}";
+	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"}};
+	struct ip_range r = {il_ip("10.0.0.12"), il_ip("10.0.0.13")};
+	struct ip_set mine = {0}, adopted = {0};
+	struct ipam_pools pools = {0};
+	struct err e = ERR_INIT;
+	struct ipam_grant *g;
+	struct ipam *i;
+	struct buf b;
+	size_t n;
+
+	(void)state;
+	buf_init(&b, 4096);
+	pool_kube_set(&line, 0, "ns", &pools.set);
+	i = il_open(&lab);
+	ipam_lend(i, &pools);
+	assert_true(ipam_allocate(i, &a, 1, &g, &n, &e) < 0);
+	assert_has(e.text, "no SpiderIPPool that can be used: make one");
+	ipam_take_back(i, &pools);
+	ipam_pools_done(&pools);
+	pool_kube_set(&line, 1, "ns", &pools.set);
+	ip_set_add(&mine, &r);
+	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
+	ipam_lend(i, &pools);
+	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	il_assert_ip(&g[0].address.ip, "10.0.0.12");
+	ipam_grants_free(g, n);
+	assert_int_equal(ipam_check(i, &b, &e), 0);
+	/* Its block is lost. */
+	ipam_take_back(i, &pools);
+	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
+	ipam_lend(i, &pools);
+	assert_int_equal(ipam_check(i, &b, &e), 1);
+	assert_has(b.p, "10.0.0.12 (container c net1) is in no block of this node now");
+	ipam_take_back(i, &pools);
+	ipam_pools_done(&pools);
+	ipam_close(i);
+	buf_done(&b);
+}
+
 static int check(struct buf *b)
 {
 	auto_ipam struct ipam *i = il_open(&lab);
@@ -683,6 +730,7 @@ int main(void)
 		CASE(test_adopted_survives_compaction),
 		CASE(test_release_ip),
 		CASE(test_free_list),
+		CASE(test_lent_pools_of_a_cluster),
 		CASE(test_check),
 		CASE(test_many_processes),
 		CASE(test_killed_writers),

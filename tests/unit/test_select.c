@@ -462,6 +462,123 @@ static void test_wanted(void **state)
 	assert_refused(&a, 1, ERR_CONF, "asks for 10.0.1.5, which none of its pools [a] can give");
 }
 
+/* --- pools that nodes share --- */
+
+static void range_of(struct ip_set *s, const char *first, const char *last)
+{
+	struct ip_range r = {il_ip(first), il_ip(last)};
+
+	ip_set_add(s, &r);
+}
+
+/* .1 to .9 are open but for .8 (reserved) and .6, .7 (adopted), .1 to .3 and .6 are this node's. */
+static struct pool *shared_pool(void)
+{
+	struct pool *p = pool("s", "10.0.0.0/24", NULL, NULL);
+
+	p->shared = true;
+	range_of(&p->ips, "10.0.0.1", "10.0.0.9");
+	range_of(&p->open, "10.0.0.1", "10.0.0.5");
+	range_of(&p->open, "10.0.0.9", "10.0.0.9");
+	range_of(&p->usable, "10.0.0.1", "10.0.0.3");
+	range_of(&p->adopted, "10.0.0.6", "10.0.0.7");
+	range_of(&p->adopted_here, "10.0.0.6", "10.0.0.6");
+	p->records = xcalloc(2, sizeof(*p->records));
+	p->n_records = 2;
+	for (int i = 0; i < 2; i++) {
+		p->records[i].ip = il_ip(i ? "10.0.0.7" : "10.0.0.6");
+		p->records[i].pod = pool_record_key(i ? "ns/web-1" : "ns/web-0");
+		p->records[i].uid = pool_record_key(i ? "uid-1" : "uid-0");
+	}
+	return p;
+}
+
+static void test_shared_pool_is_full(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+
+	(void)state;
+	shared_pool();
+	for (int i = 1; i <= 3; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "10.0.0.%d", i);
+		assert_pick(&a, text);
+		lease(text, LEASE_USED, NOW, "other", "net1");
+	}
+	assert_refused(
+		&a, 1, ERR_AGAIN,
+		"pool 's' has 9 addresses: 3 in use (container other net1 10.0.0.1, container "
+		"other net1 10.0.0.2, container other net1 10.0.0.3), 2 with pods of before, 1 "
+		"reserved, 3 are this node's to hand out");
+}
+
+/* What was handed out before goes to who has it, and to nobody else. */
+static void test_adopted(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("s")), two[2];
+	struct decision d;
+
+	(void)state;
+	shared_pool();
+	a.who.pod_namespace = "ns";
+	a.who.pod_name = "web-0";
+	a.who.pod_uid = "uid-0";
+	assert_pick(&a, "10.0.0.6");
+	/* Another pod of the name: only if addresses stay with the name. */
+	a.who.pod_uid = "uid-9";
+	assert_pick(&a, "10.0.0.1");
+	a.sticky = true;
+	assert_pick(&a, "10.0.0.6");
+	a.who.pod_uid = NULL;
+	assert_pick(&a, "10.0.0.6");
+	a.who.pod_namespace = "other";
+	assert_pick(&a, "10.0.0.1");
+	/* Not in this node's blocks. */
+	a.who = (struct ipam_owner){.container_id = "c",
+				    .ifname = "net1",
+				    .pod_namespace = "ns",
+				    .pod_name = "web-1",
+				    .pod_uid = "uid-1"};
+	assert_pick(&a, "10.0.0.1");
+	/* A second interface of the pod has another. */
+	a.who.pod_name = "web-0";
+	two[0] = two[1] = a;
+	two[1].who.ifname = "net2";
+	d = decide(two, 2);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.0.6");
+	il_assert_ip(&d.picks[1].address.ip, "10.0.0.1");
+	decision_done(&d);
+	sticky_lease("10.0.0.6", LEASE_USED, "x", "web-3");
+	assert_pick(&a, "10.0.0.1");
+	/* Kept after we handed it out, it is the pod's still. */
+	sticky_lease("10.0.0.6", LEASE_KEPT, "", "web-0");
+	assert_pick(&a, "10.0.0.6");
+}
+
+/* A kept address in what this node does not have now is not given up. */
+static void test_kept_but_away(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+	struct decision d;
+
+	(void)state;
+	shared_pool();
+	a.sticky = true;
+	a.who.pod_namespace = "ns";
+	a.who.pod_name = "db-0";
+	sticky_lease("10.0.0.5", LEASE_KEPT, "", "db-0");
+	d = decide(&a, 1);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.0.1");
+	assert_int_equal(d.n_changes, 1);
+	decision_done(&d);
+	/* Reserved meanwhile: that is for good. */
+	sticky_lease("10.0.0.8", LEASE_KEPT, "", "db-0");
+	d = decide(&a, 1);
+	assert_int_equal(d.n_changes, 2);
+	decision_done(&d);
+}
+
 static void test_asked_twice(void **state)
 {
 	struct ipam_ask a[2] = {ask("c", "net1", NAMES("a")), ask("c", "net1", NAMES("a"))};
@@ -525,6 +642,9 @@ int main(void)
 		CASE(test_new_container_is_a_new_owner),
 		CASE(test_sticky),
 		CASE(test_wanted),
+		CASE(test_shared_pool_is_full),
+		CASE(test_adopted),
+		CASE(test_kept_but_away),
 		CASE(test_asked_twice),
 		CASE(test_all_or_nothing),
 		CASE(test_lease_table),

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From annotations, lists and a pod to the pools of an interface, in order, or to words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "ipam/pod_pools.h"
+#include "ipam/pool_kube.h"
+#include "ipam/select.h"
+#include "ipam_lab.h"
+#include "wire/json.h"
+
+#define POOL(name, net, more)                                                                      \
+	"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"" name                                \
+	"\"},\"spec\":{\"subnet\":\"" net "\"" more "}}"
+#define LABELS(kind, key, value) ",\"" kind "\":{\"matchLabels\":{\"" key "\":\"" value "\"}}"
+
+/* The pod is a/p with the label app=gpu, on node n1 in zone a, its namespace has env=prod. */
+static const char *const lines[] = {
+	POOL("rail0", "10.0.0.0/24", ""),
+	POOL("rail1", "10.0.1.0/24", ""),
+	POOL("rail10", "10.0.10.0/24", ""),
+	POOL("rail2", "10.0.2.0/24", ""),
+	POOL("rail6", "fd00:6::/64", ""),
+	POOL("rail7", "fd00:7::/64", ""),
+	POOL("def", "10.1.0.0/24", ",\"default\":true"),
+	POOL("def2", "10.1.2.0/24", ",\"default\":true" LABELS("podAffinity", "app", "cpu")),
+	POOL("def6", "fd00:1::/64", ",\"default\":true"),
+	POOL("gpu", "10.2.0.0/24", LABELS("podAffinity", "app", "gpu")),
+	POOL("cpu", "10.2.1.0/24", LABELS("podAffinity", "app", "cpu")),
+	POOL("any", "10.2.2.0/24", ",\"podAffinity\":{}"),
+	POOL("n1", "10.3.1.0/24", ",\"nodeName\":[\"n0\",\"n1\"]"),
+	POOL("n2", "10.3.2.0/24", ",\"nodeName\":[\"n2\"]"),
+	POOL("n1b", "10.3.3.0/24", ",\"nodeName\":[\"n1\"]" LABELS("nodeAffinity", "zone", "b")),
+	POOL("za", "10.3.4.0/24", LABELS("nodeAffinity", "zone", "a")),
+	POOL("zb", "10.3.5.0/24", LABELS("nodeAffinity", "zone", "b")),
+	POOL("nsa", "10.4.0.0/24", ",\"namespaceName\":[\"a\"]"),
+	POOL("nsb", "10.4.1.0/24", ",\"namespaceName\":[\"b\"]"),
+	POOL("nsab", "10.4.2.0/24",
+	     ",\"namespaceName\":[\"a\"]" LABELS("namespaceAffinity", "env", "test")),
+	POOL("prod", "10.4.3.0/24", LABELS("namespaceAffinity", "env", "prod")),
+	POOL("test", "10.4.4.0/24", LABELS("namespaceAffinity", "env", "test")),
+	POOL("neta", "10.5.0.0/24", ",\"multusName\":[\"rail-a\"]"),
+	POOL("netb", "10.5.1.0/24", ",\"multusName\":[\"team/rail-b\",\"team/rail-c\"]"),
+	POOL("off", "10.6.0.0/24", ",\"disable\":true"),
+	"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"going\",\"deletionTimestamp\":\"2026-01-01"
+	"T00:00:00Z\"},\"spec\":{\"subnet\":\"10.6.1.0/24\"}}",
+	POOL("broken", "10.6.2.0/24", ",\"ips\":[\"10.6.3.1\"]"),
+};
+
+static struct pool_set set;
+static struct labels node_labels, ns_labels;
+static const char *const net123[] = {"net1", "net2", "net3"};
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	pool_kube_set(lines, ARRAY_LEN(lines), "kube-system", &set);
+	labels_put(&node_labels, "zone", "a");
+	labels_put(&ns_labels, "env", "prod");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	pool_set_done(&set);
+	labels_done(&node_labels);
+	labels_done(&ns_labels);
+	return 0;
+}
+
+enum {
+	NO4 = 1,
+	NO6 = 2,
+	NO_PLACE = 4,
+	NO_POD = 8,
+	NO_NS = 16,
+	SUBNETS = 32,
+	AUTO = 64,
+	MATCH = 128
+};
+
+struct row {
+	const char *ippools, *ippool, *ns4, *ns6, *subnet; /* annotations */
+	const char *conf4, *conf6;			   /* with commas */
+	const char *ifname, *network;			   /* NULL: net1; not known */
+	int at;						   /* position + 1; 0: not known */
+	unsigned int flags;
+	/* "rail1 rail0|rail6", in order; a "!" first: what the error has. */
+	const char *want;
+};
+
+static void cut(const char *text, const char *ret[8], size_t *n)
+{
+	static char buf[2][200];
+	static int turn;
+	char *p = buf[turn = !turn];
+
+	snprintf(p, sizeof(buf[0]), "%s", text ? text : "");
+	for (char *word = strtok(p, ","); word; word = strtok(NULL, ","))
+		ret[(*n)++] = word;
+}
+
+static void note(struct labels *l, const char *key, const char *value)
+{
+	if (value)
+		labels_put(l, key, value);
+}
+
+static int pools_of(const struct ipam_ask *a, struct buf *b, struct err *e)
+{
+	struct select_facts facts = {.pools = &set, .node = "n1"};
+	struct pool_list l = {0};
+
+	for (int family = 4; family <= 6; family += 2) {
+		int r = select_pools(&facts, a, (uint8_t)family, &l, e);
+
+		if (r < 0)
+			return r;
+		if (family == 6 && l.n > 0)
+			buf_char(b, '|');
+		for (size_t i = 0; i < l.n; i++)
+			buf_printf(b, "%s%s", i ? " " : "", l.v[i]->name);
+		free(l.v);
+		l = (struct pool_list){0};
+	}
+	return 0;
+}
+
+static int answer(const struct row *r, const struct pod_facts *pod, const struct labels *ns_notes,
+		  struct buf *b, struct err *e)
+{
+	const char *conf4[8], *conf6[8];
+	struct ipnet master = il_net("10.0.1.200/24");
+	struct pod_nic nic = {.ifname = r->ifname ? r->ifname : "net1",
+			      .position = r->at - 1,
+			      .conf4 = conf4,
+			      .conf6 = conf6};
+	struct pod_pools_facts f = {.pod = pod,
+				    .ns_annotations = r->flags & NO_NS ? NULL : ns_notes,
+				    .conf = {.no4 = r->flags & NO4,
+					     .no6 = r->flags & NO6,
+					     .subnets = r->flags & SUBNETS,
+					     .auto_pools = r->flags & AUTO}};
+	struct place_facts place = {&node_labels, &ns_labels, ns_notes, r->network};
+	struct pod_wish w;
+	struct ipam_ask a = {.who = {.container_id = "c",
+				     .ifname = nic.ifname,
+				     .pod_namespace = pod->ns,
+				     .pod_name = pod->name},
+			     .pod = r->flags & NO_POD ? NULL : pod,
+			     .place = r->flags & NO_PLACE ? NULL : &place,
+			     .match_subnet = r->flags & MATCH,
+			     .nets = &master,
+			     .n_nets = 1,
+			     .master = "eth1"};
+	int n;
+
+	cut(r->conf4, conf4, &nic.n_conf4);
+	cut(r->conf6, conf6, &nic.n_conf6);
+	n = pod_pools_ask(&f, &nic, 1, &w, e);
+	if (n < 0)
+		return n;
+	pod_wish_put(&w, &a);
+	n = pools_of(&a, b, e);
+	pod_wish_done(&w);
+	return n;
+}
+
+static void check_row(const struct row *r, size_t i)
+{
+	struct pod_facts pod = {.ns = xstrdup("a"), .name = xstrdup("p"), .uid = xstrdup("u")};
+	struct labels ns_notes = {0};
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	buf_init(&b, 1000);
+	labels_put(&pod.labels, "app", "gpu");
+	note(&pod.annotations, "ipam.spidernet.io/ippools", r->ippools);
+	note(&pod.annotations, "ipam.spidernet.io/ippool", r->ippool);
+	note(&pod.annotations, "ipam.spidernet.io/subnet", r->subnet);
+	note(&ns_notes, "ipam.spidernet.io/default-ipv4-ippool", r->ns4);
+	note(&ns_notes, "ipam.spidernet.io/default-ipv6-ippool", r->ns6);
+	if (answer(r, &pod, &ns_notes, &b, &e) < 0) {
+		if (*r->want != '!')
+			fail_msg("row %zu wants '%s': %s", i, r->want, e.text);
+		if (!strstr(e.text, r->want + 1))
+			fail_msg("row %zu: '%s' has no '%s'", i, e.text, r->want + 1);
+	} else if (strcmp(b.len ? b.p : "", r->want) != 0) {
+		fail_msg("row %zu wants '%s', has '%s'", i, r->want, b.len ? b.p : "");
+	}
+	labels_done(&ns_notes);
+	pod_facts_done(&pod);
+}
+
+static void check_rows(const struct row *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		check_row(&v[i], i);
+}
+
+/* --- which source --- */
+
+static void test_precedence(void **state)
+{
+	static const struct row v[] = {
+		{.want = "def|def6"},
+		{.flags = NO6, .want = "def"},
+		{.flags = NO4, .want = "|def6"},
+		{.conf4 = "rail0", .want = "rail0"},
+		{.conf6 = "rail6", .want = "|rail6"},
+		{.conf4 = "rail2,rail0,rail2", .conf6 = "rail6", .want = "rail2 rail0|rail6"},
+		/* One family of the namespace's: the other is not asked for, whatever comes after. */
+		{.ns4 = "[\"rail1\"]", .conf4 = "rail0", .conf6 = "rail6", .want = "rail1"},
+		{.ns6 = "[\"rail6\"]", .conf4 = "rail0", .want = "|rail6"},
+		{.ns4 = "[]", .ns6 = "", .conf4 = "rail0", .want = "rail0"},
+		{.ns4 = "rail1", .want = "rail1"},
+		{.ns4 = "\"rail1\"", .want = "rail1"},
+		{.ns4 = "[\"rail2\",\"rail1\",\"rail2\"]", .want = "rail2 rail1"},
+		{.ippool = "{\"ipv4\":[\"rail2\"]}",
+		 .ns4 = "[\"rail1\"]",
+		 .conf4 = "rail0",
+		 .want = "rail2"},
+		{.ippool = "{\"IPv4\":[\"rail2\"],\"ipv6\":[\"rail6\"],\"color\":1}",
+		 .want = "rail2|rail6"},
+		{.ippools = "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]",
+		 .ippool = "{\"ipv4\":[\"rail2\"]}",
+		 .want = "rail0"},
+		/* The namespace does not matter where the pod says it. */
+		{.ippool = "{\"ipv4\":[\"rail2\"]}", .flags = NO_NS, .want = "rail2"},
+		{.conf4 = "rail0",
+		 .flags = NO_NS,
+		 .want = "!pod 'a/p': its namespace is not known yet"},
+		/* A family that is off. */
+		{.ippool = "{\"ipv4\":[\"rail2\"],\"ipv6\":[\"rail6\"]}",
+		 .flags = NO6,
+		 .want = "rail2"},
+		{.conf4 = "rail2", .conf6 = "rail6", .flags = NO4, .want = "|rail6"},
+		{.ippool = "{\"ipv6\":[\"rail6\"]}",
+		 .flags = NO6,
+		 .want = "!pod 'a/p': interface net1: annotation ipam.spidernet.io/ippool names pools "
+			 "of IPv6 only, which is off in this cluster"},
+		{.conf4 = "rail0",
+		 .flags = NO4,
+		 .want = "!the network's configuration names pools of "
+			 "IPv4 only"},
+		/* SpiderSubnet. */
+		{.subnet = "{\"ipv4\":[\"s\"]}", .conf4 = "rail0", .want = "rail0"},
+		{.subnet = "{\"ipv4\":[\"s\"]}",
+		 .conf4 = "rail0",
+		 .flags = SUBNETS,
+		 .want = "!when Auto-Pool feature is disabled"},
+		{.subnet = "{\"ipv4\":[\"s\"]}",
+		 .conf4 = "rail0",
+		 .flags = SUBNETS | AUTO,
+		 .want = "!annotation 'ipam.spidernet.io/subnet' wants a pool made from a SpiderSubnet, "
+			 "which unirail does not do: make a SpiderIPPool"},
+		{.conf4 = "rail0", .flags = SUBNETS | AUTO, .want = "rail0"},
+	};
+
+	(void)state;
+	check_rows(v, ARRAY_LEN(v));
+}
+
+#define UNNAMED "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]},{\"ipv4\":[\"rail0\"]}]"
+#define NAMED                                                                                          \
+	"[{\"interface\":\"eth0\",\"ipv4\":[\"rail0\"]},{\"interface\":\"net1\",\"ipv4\":[\"rail1\"]," \
+	"\"ipv6\":[\"rail6\"]}]"
+
+static void test_ippools(void **state)
+{
+	static const struct row v[] = {
+		{.ippools = NAMED, .ifname = "eth0", .want = "rail0"},
+		{.ippools = NAMED, .ifname = "net1", .want = "rail1|rail6"},
+		/* Position does not matter to what is named. */
+		{.ippools = NAMED, .ifname = "net1", .at = 1, .want = "rail1|rail6"},
+		{.ippools = NAMED,
+		 .ifname = "net7",
+		 .want = "!pod 'a/p': wrong input, invalid format of Pod annotation "
+			 "'ipam.spidernet.io/ippools': interface net7 must be specified: is 'net1' "
+			 "meant for it?"},
+		{.ippools = NAMED,
+		 .ifname = "storage0",
+		 .want = "!interface storage0 must be specified: add an entry for it"},
+		/* Not named: by position, whatever the first interface is called. */
+		{.ippools = UNNAMED, .ifname = "net1", .at = 1, .want = "rail0"},
+		{.ippools = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
+		{.ippools = UNNAMED, .ifname = "net3", .at = 3, .want = "rail0"},
+		{.ippools = UNNAMED,
+		 .ifname = "net4",
+		 .at = 4,
+		 .want = "!it has 3 entries, and interface net4 is the pod's number 4 that gets "
+			 "addresses: add an entry for it"},
+		{.ippools = UNNAMED,
+		 .ifname = "net2",
+		 .want = "!which of its 3 entries is for interface net2 cannot be told: give each entry "
+			 "its \"interface\""},
+		{.ippools = "[{\"ipv4\":[\"rail0\"]}]", .ifname = "net5", .want = "rail0"},
+		{.ippools = "[{\"interface\":\"\",\"ipv4\":[\"rail0\"]}]", .at = 1, .want = "rail0"},
+		/* As meant. */
+		{.ippools = "{\"ipv4\":[\"rail0\"]}", .ifname = "net5", .at = 6, .want = "rail0"},
+		{.ippools = "{\"interface\":\"net1\",\"ipv4\":\"rail0\"}", .want = "rail0"},
+		{.ippool = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
+		{.ippool = NAMED, .ifname = "net1", .want = "rail1|rail6"},
+		{.ippool = "{\"ipv4\":\"rail0\"}", .want = "rail0"},
+		/* Bad. */
+		{.ippools = "[]", .want = "!value requires at least one item"},
+		{.ippools =
+			 "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]",
+		 .want = "!NIC should be either all specified or all unspecified: [1] names no interface"},
+		{.ippools =
+			 "[{\"ipv4\":[\"rail0\"]},{\"interface\":\"net1\",\"ipv4\":[\"rail1\"]}]",
+		 .want = "![1] names its interface"},
+		{.ippools =
+			 "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]},{\"interface\":\"net1\","
+			 "\"ipv4\":[\"rail1\"]}]",
+		 .want = "!duplicate interface net1: [0] and [1] name it"},
+		{.ippools = "[{\"interface\":\"net1\"}]",
+		 .want = "![0] names no pool: give \"ipv4\""},
+		{.ippools = "[{\"interface\":1,\"ipv4\":[\"rail0\"]}]",
+		 .want = "![0].interface is number, wants a string"},
+		{.ippools =
+			 "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"],\"cleangateway\":\"yes\"}]",
+		 .want = "![0].cleangateway is string, wants true or false"},
+		{.ippools = "[\"rail0\"]", .want = "![0] is string, wants an object"},
+		{.ippools = "[{\"ipv4\":[\"rail0\",7]}]",
+		 .want = "![0].ipv4[1] is number, wants the name"},
+		{.ippools = "[{\"ipv4\":[\"\"]}]", .want = "![0].ipv4[0] is empty, wants the name"},
+		{.ippools = "[{\"ipv4\":{}}]",
+		 .want = "![0].ipv4 is object, wants a list of pool names"},
+		{.ippools = "[{\"ipv4\":[\"rail0\"]}",
+		 .want = "!annotation 'ipam.spidernet.io/ippools': "},
+		{.ippools = "rail0", .want = "!annotation 'ipam.spidernet.io/ippools': "},
+		{.ippools = "7", .want = "!it is number, wants [{"},
+		{.ippool = "\"rail0\"", .want = "!it is string, wants {\"ipv4\":[\"rail0\"]}"},
+		{.ippool = "{}",
+		 .want = "!annotation 'ipam.spidernet.io/ippool': it names no pool"},
+		{.ippool = "{\"ipv4\":[]}", .want = "!it names no pool"},
+		{.ippool = "", .want = "!annotation 'ipam.spidernet.io/ippool': "},
+		{.ns4 = "[\"rail0\"",
+		 .want = "!namespace 'a': wrong input, invalid format of Namespace "
+			 "annotation 'ipam.spidernet.io/default-ipv4-ippool': "},
+		{.ns6 = "{}",
+		 .want = "!'ipam.spidernet.io/default-ipv6-ippool': it is object, wants a "
+			 "list"},
+	};
+
+	(void)state;
+	check_rows(v, ARRAY_LEN(v));
+}
+
+/* --- which pools of those --- */
+
+static void test_wildcards(void **state)
+{
+	static const struct row v[] = {
+		{.conf4 = "rail*", .want = "rail0 rail1 rail2 rail10"},
+		{.conf6 = "rail*", .want = "|rail6 rail7"},
+		{.conf4 = "rail1*,rail*", .want = "rail1 rail10 rail0 rail2"},
+		{.conf4 = "rail2,rail?,rail2", .want = "rail2 rail0 rail1"},
+		{.conf4 = "rail[^01]", .want = "rail2"},
+		{.conf4 = "x*,rail1", .want = "rail1"},
+		{.conf4 = "x*", .want = ""},
+		{.conf4 = "x*", .conf6 = "rail6", .want = "|rail6"},
+		{.conf4 = "rail[-", .want = "!no pool 'rail[-'"},
+		{.conf4 = "[]x]",
+		 .want = "!failed to match wildcard: IPv4 PoolName pattern '[]x]'"},
+		{.conf4 = "rial0", .want = "!no pool 'rial0'; did you mean 'rail0'?"},
+		{.conf4 = "rail0,gone-pool-77", .want = "!no pool 'gone-pool-77'"},
+		{.conf4 = "rail6",
+		 .want = "!expect an IPv4 IPPool, but the version of the IPPool rail6 is "
+			 "IPv6"},
+		{.conf6 = "rail0", .want = "!all IPv6 IPPools [rail0] of net1 filtered out"},
+	};
+
+	(void)state;
+	check_rows(v, ARRAY_LEN(v));
+}
+
+static void test_filters(void **state)
+{
+	static const struct row v[] = {
+		{.conf4 = "going", .want = "![terminating IPPool going]"},
+		{.conf4 = "off", .want = "![disabled IPPool off]"},
+		{.conf4 = "off,rail0", .want = "rail0"},
+		{.conf4 = "broken",
+		 .want = "!pool 'broken' cannot be used: SpiderIPPool 'broken': "
+			 "spec.ips[0]: '10.6.3.1' reaches outside the subnet"},
+		{.conf4 = "n1", .want = "n1"},
+		{.conf4 = "n2", .want = "!unmatched Node name of IPPool n2 (this node is 'n1')"},
+		/* With nodeName, nodeAffinity is not looked at. */
+		{.conf4 = "n1b", .want = "n1b"},
+		{.conf4 = "za", .want = "za"},
+		{.conf4 = "zb", .want = "!unmatched Node affinity of IPPool zb (zone=b)"},
+		{.conf4 = "za",
+		 .flags = NO_PLACE,
+		 .want = "!unmatched Node affinity of IPPool za (zone=a: the labels are not known)"},
+		{.conf4 = "nsa", .want = "nsa"},
+		{.conf4 = "nsb", .want = "!unmatched Namespace name of IPPool nsb"},
+		{.conf4 = "nsab", .want = "nsab"},
+		{.conf4 = "prod", .want = "prod"},
+		{.conf4 = "test",
+		 .want = "!unmatched Namespace affinity of IPPool test (env=test)"},
+		{.conf4 = "prod", .flags = NO_PLACE, .want = "!env=prod: the labels are not known"},
+		{.conf4 = "gpu", .want = "gpu"},
+		{.conf4 = "cpu", .want = "!unmatched Pod affinity of IPPool cpu (app=cpu)"},
+		{.conf4 = "gpu",
+		 .flags = NO_POD,
+		 .want = "!unmatched Pod affinity of IPPool gpu (app=gpu: the labels are not known)"},
+		{.conf4 = "any", .want = "any"},
+		{.conf4 = "any", .flags = NO_POD, .want = "!unmatched Pod affinity of IPPool any"},
+		/* multusName: a name alone is in the agent's namespace. */
+		{.conf4 = "neta", .network = "kube-system/rail-a", .want = "neta"},
+		{.conf4 = "neta",
+		 .network = "a/rail-a",
+		 .want = "!the spec.multusName [kube-system/rail-a] in the IPPool neta used by the Pod "
+			 "interface net1 is not matched with the multusCR a/rail-a specified by the Pod"},
+		{.conf4 = "netb", .network = "team/rail-c", .want = "netb"},
+		{.conf4 = "netb", .want = "!the network of the interface, which is not known"},
+		{.conf4 = "netb", .flags = NO_PLACE, .want = "!which is not known"},
+		/* No network is known, and no pool asks for one: nothing is missing. */
+		{.conf4 = "rail0", .want = "rail0"},
+		/* Its subnet is asked about unless it is of this very network. */
+		{.conf4 = "rail0,rail1", .flags = MATCH, .want = "rail1"},
+		{.conf4 = "rail0",
+		 .flags = MATCH,
+		 .want = "!the ippool's subnet \"10.0.0.0/24\" of rail0 not found on master \"eth1\""},
+		{.conf4 = "neta", .network = "kube-system/rail-a", .flags = MATCH, .want = "neta"},
+		/* All reasons, in order. */
+		{.conf4 = "off,cpu,n2",
+		 .want = "!no IPPool available, all IPv4 IPPools [off cpu n2] of net1 filtered out: "
+			 "[disabled IPPool off, unmatched Pod affinity of IPPool cpu (app=cpu), unmatched "
+			 "Node name of IPPool n2 (this node is 'n1')]"},
+	};
+
+	(void)state;
+	check_rows(v, ARRAY_LEN(v));
+}
+
+static void test_order(void **state)
+{
+	static const struct row v[] = {
+		{.conf4 = "rail0,neta,prod,nsa,za,n1,gpu",
+		 .network = "kube-system/rail-a",
+		 .want = "gpu n1 za nsa prod neta rail0"},
+		{.conf4 = "n1,rail1,n1b,rail0", .want = "n1b n1 rail1 rail0"},
+		{.conf4 = "rail1,any,rail0,gpu", .want = "any gpu rail1 rail0"},
+		{.conf4 = "prod,nsab,nsa", .want = "nsab nsa prod"},
+	};
+
+	(void)state;
+	/* The original's order changes from run to run. */
+	for (int i = 0; i < 20; i++)
+		check_rows(v, ARRAY_LEN(v));
+}
+
+/* --- all rails at once --- */
+
+static void test_all_rails_at_once(void **state)
+{
+	static const char *const want[] = {"rail0", "rail1", "rail0"};
+	struct pod_facts pod = {.ns = xstrdup("a"), .name = xstrdup("p"), .uid = xstrdup("u")};
+	struct pod_pools_facts f = {.pod = &pod, .names = net123, .n_names = 3};
+	struct pod_nic nics[3] = {{.ifname = "net1", .position = -1, .conf_clean = true},
+				  {.ifname = "net2", .position = -1},
+				  {.ifname = "net3", .position = -1}};
+	struct pod_wish w[3];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
+		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"],\"cleangateway\":true},"
+		   "{\"ipv4\":[\"rail0\"]}]");
+	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(w[i].n_pools4, 1);
+		assert_string_equal(w[i].pools4[0], want[i]);
+		/* Each entry's own; the configuration's does not count here. */
+		assert_int_equal(w[i].clean_gateway, i == 1);
+		pod_wish_done(&w[i]);
+	}
+	/* One alone has the same answer. */
+	assert_int_equal(pod_pools_ask(&f, &nics[1], 1, w, &e), 0);
+	assert_string_equal(w[0].pools4[0], "rail1");
+	pod_wish_done(&w[0]);
+	/* One bad, none is answered. */
+	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
+		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
+	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), -EINVAL);
+	assert_has(e.text, "interface net3 is the pod's number 3");
+	/* The configuration's clean_gateway counts where `ippools` is not there. */
+	labels_done(&pod.annotations);
+	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");
+	assert_int_equal(pod_pools_ask(&f, nics, 3, w, &e), 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(w[i].clean_gateway, i == 0);
+		pod_wish_done(&w[i]);
+	}
+	pod_facts_done(&pod);
+}
+
+static void test_position(void **state)
+{
+	(void)state;
+	assert_int_equal(pod_nic_position(net123, 3, "net2"), 1);
+	assert_int_equal(pod_nic_position(net123, 3, "net9"), 3);
+	assert_int_equal(pod_nic_position(NULL, 0, "net2"), 0);
+}
+
+static void test_alive(void **state)
+{
+	struct pod_facts pod = {.ns = (char[]){"a"}, .name = (char[]){"p"}};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(pod_check_alive(&pod, &e), 0);
+	pod.deleting = true;
+	assert_int_equal(pod_check_alive(&pod, &e), -ESHUTDOWN);
+	assert_string_equal(e.text,
+			    "dead Pod a/p, we cannot allocate IP addresees to it: it is being "
+			    "deleted");
+	assert_int_equal(e.kind, ERR_AGAIN);
+	pod = (struct pod_facts){.ns = pod.ns, .name = pod.name, .finished = true};
+	assert_int_equal(pod_check_alive(&pod, &e), -ESHUTDOWN);
+	assert_has(e.text, "it is finished");
+}
+
+/* --- routes --- */
+
+static int routes(const char *text, struct pool_route **v, size_t *n, struct err *e)
+{
+	struct pod_facts pod = {.ns = (char[]){"a"}, .name = (char[]){"p"}};
+	int r;
+
+	if (text)
+		labels_put(&pod.annotations, "ipam.spidernet.io/routes", text);
+	r = pod_routes_read(&pod, v, n, e);
+	labels_done(&pod.annotations);
+	return r;
+}
+
+static void test_routes_read(void **state)
+{
+	static const char *const same[] = {
+		"[{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.1\"}]",
+		"[{\"dst\":\"10.9.3.4/16\",\"gw\":\"10.0.0.1\",\"x\":1}]",
+		"[{\"to\":\"10.9.0.0/16\",\"via\":\"10.0.0.1\"}]",
+		"{\"Dst\":\"10.9.0.0/16\",\"GW\":\"10.0.0.1\"}",
+	};
+	static const struct {
+		const char *text, *words;
+	} bad[] = {
+		{"[{\"dst\":\"10.9.0.0\",\"gw\":\"10.0.0.1\"}]",
+		 "pod 'a/p': wrong input, invalid format of Pod annotation 'ipam.spidernet.io/routes': "
+		 "invalid route format 'dst: 10.9.0.0, gw: 10.0.0.1'"},
+		{"[{\"dst\":\"10.9.0.0/16\"}]", "invalid route format 'dst: 10.9.0.0/16, gw: '"},
+		{"[{\"dst\":\"10.9.0.0/16\",\"gw\":\"fd00::1\"}]", "gw: fd00::1"},
+		{"[7]", "invalid route format 'dst: , gw: '"},
+		{"7", "it is number, wants a list"},
+		{"[", "annotation 'ipam.spidernet.io/routes': "},
+	};
+	struct pool_route *v;
+	size_t n;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		struct ipnet want = il_net("10.9.0.0/16");
+
+		assert_int_equal(routes(same[i], &v, &n, NULL), 0);
+		assert_int_equal(n, 1);
+		assert_true(ipnet_eq(&v[0].dst, &want));
+		il_assert_ip(&v[0].gw, "10.0.0.1");
+		free(v);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err e = ERR_INIT;
+
+		assert_int_equal(routes(bad[i].text, &v, &n, &e), -EINVAL);
+		assert_has(e.text, bad[i].words);
+	}
+	assert_int_equal(routes(NULL, &v, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	free(v);
+}
+
+static void add_default(struct ipam_grant *g, const char *gw)
+{
+	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){il_net("0.0.0.0/0"), il_ip(gw)};
+}
+
+static void test_routes_given(void **state)
+{
+	struct ipam_grant *g = xcalloc(3, sizeof(*g));
+	struct ipnet had[] = {il_net("10.0.5.9/24")};
+	struct pool_route v[] = {
+		{il_net("10.9.0.0/16"), il_ip("10.0.1.1")},
+		{il_net("10.8.0.0/16"), il_ip("10.0.0.1")},
+		{il_net("fd09::/32"), il_ip("fd00::1")},
+		{il_net("10.7.0.0/16"), il_ip("10.99.0.1")},
+		{il_net("10.6.0.0/16"), il_ip("10.0.5.1")},
+		{il_net("10.9.0.0/16"), il_ip("10.0.1.2")},
+	};
+	struct ipnet eight = il_net("10.8.0.0/16");
+
+	(void)state;
+	g[0].address = il_net("10.0.0.10/24");
+	add_default(&g[0], "10.0.0.1");
+	g[1].address = il_net("10.0.1.10/24");
+	g[2].address = il_net("10.0.1.11/24"); /* the same subnet: the first has the route */
+	/* One has no interface, one is with an interface of before. */
+	assert_int_equal(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
+	assert_int_equal(g[0].n_routes, 2);
+	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */
+	assert_true(ipnet_is_default(&g[0].routes[1].dst));
+	assert_int_equal(g[1].n_routes, 1);
+	il_assert_ip(&g[1].routes[0].gw, "10.0.1.1");
+	assert_int_equal(g[2].n_routes, 0);
+	ipam_grants_free(g, 3);
+}
+
+/* --- what is left out is said where nothing is named --- */
+
+static void test_defaults_that_are_broken(void **state)
+{
+	static const char *const one[] = {
+		POOL("d", "10.1.0.0/24", ",\"default\":true,\"ips\":[\"10.2.0.1\"]")};
+	struct pool_set bad;
+	struct lease_table leases = {0};
+	struct select_facts facts = {.pools = &bad, .leases = &leases, .node = "n1"};
+	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"}};
+	struct decision d;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	pool_kube_set(one, 1, "kube-system", &bad);
+	assert_true(select_addresses(&facts, &a, 1, &d, &e) < 0);
+	assert_has(e.text, "make one of the 0 pools default; 1 cannot be used: SpiderIPPool 'd': "
+			   "spec.ips[0]: '10.2.0.1' reaches outside");
+	pool_set_done(&bad);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_precedence),
+		cmocka_unit_test(test_ippools),
+		cmocka_unit_test(test_wildcards),
+		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_all_rails_at_once),
+		cmocka_unit_test(test_position),
+		cmocka_unit_test(test_alive),
+		cmocka_unit_test(test_routes_read),
+		cmocka_unit_test(test_routes_given),
+		cmocka_unit_test(test_defaults_that_are_broken),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
