@@ -123,7 +123,7 @@ static void count(struct blocks *b, const struct block_op *op, enum block_outcom
 	s->claimed += op->kind == OP_CREATE || op->kind == OP_TAKE_OVER;
 	s->left += op->kind == OP_DELETE || op->kind == OP_DISOWN;
 	s->ceded += op->kind == OP_CEDE ? op->n_ips : 0;
-	s->borrowed += op->kind == OP_BORROW;
+	s->borrowed += op->kind == OP_BORROW ? op->n_ips : 0;
 	s->returned += op->kind == OP_RETURN;
 	s->listed += op->kind == OP_LIST;
 }
@@ -266,7 +266,8 @@ static void send(struct blocks_flight *f)
 	struct blocks *b = f->b;
 	struct block_request q;
 	struct kube_request r = {.on = {.kind = &blocks_kind, .name = f->op.name},
-				 .timeout_ms = BLOCKS_REQUEST_MS};
+				 .timeout_ms = BLOCKS_REQUEST_MS,
+				 .once = true};
 
 	block_request(&f->op, b->node, b->node_uid, &q);
 	r.verb = verb_of(&q);

@@ -325,24 +325,43 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 	return r;
 }
 
+static struct block_loan copy_loan(const struct block_loan *l)
+{
+	struct block_loan n = *l;
+
+	n.block = xstrdup(l->block);
+	n.pool = xstrdup(l->pool);
+	return n;
+}
+
+int block_log_loans(struct block_log *l, struct block_table *t, const struct block_loan *v,
+		    size_t n, struct err *e)
+{
+	auto_free struct block_loan *old = xcalloc(n + 1, sizeof(*old));
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct block_loan *was = block_loan_find(t, &v[i].ip);
+
+		old[i] = copy_loan(was ? was : &v[i]);
+		if (!was)
+			old[i].state = LOAN_GONE;
+		block_loan_put(t, &v[i]);
+	}
+	r = write_all(l, t, e);
+	for (size_t i = 0; i < n; i++) {
+		if (r < 0 && (v[i].state == LOAN_HELD || old[i].state == LOAN_GONE))
+			block_loan_put(t, &old[i]);
+		free(old[i].block);
+		free(old[i].pool);
+	}
+	return r;
+}
+
 int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
 		   struct err *e)
 {
-	const struct block_loan *was = block_loan_find(t, &n->ip);
-	struct block_loan old = was ? *was : *n;
-	int r;
-
-	old.block = xstrdup(old.block);
-	old.pool = xstrdup(old.pool);
-	if (!was)
-		old.state = LOAN_GONE;
-	block_loan_put(t, n);
-	r = write_all(l, t, e);
-	if (r < 0 && (n->state == LOAN_HELD || !was))
-		block_loan_put(t, &old);
-	free(old.block);
-	free(old.pool);
-	return r;
+	return block_log_loans(l, t, n, 1, e);
 }
 
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e)

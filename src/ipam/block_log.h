@@ -43,6 +43,9 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 		    struct err *e);
 int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
 		   struct err *e);
+/* Several with one write; no address twice. */
+int block_log_loans(struct block_log *l, struct block_table *t, const struct block_loan *v,
+		    size_t n, struct err *e);
 /*
  * What is given up counts in memory even when it could not be written; this writes it. Nothing may be
  * told to the API server before: after a crash we would think that we have it still.

@@ -81,6 +81,29 @@ static int put_loan(struct block_log *l, struct block_table *t, const struct blo
 	return block_log_loan(l, t, &n, e);
 }
 
+/* With one token: they were asked for together. */
+static int begin_borrow(struct block_log *l, struct block_table *t, struct block_op *op,
+			struct err *e)
+{
+	auto_free struct block_loan *v = xcalloc(op->n_ips + 1, sizeof(*v));
+	size_t n = 0;
+
+	op->first = !*op->token;
+	if (op->first)
+		block_log_token(l, op->token);
+	block_entry_ours(t->node, op->token, op->to);
+	for (size_t i = 0; i < op->n_ips; i++) {
+		if (block_loan_find(t, &op->ips[i]))
+			continue;
+		v[n].block = op->name;
+		v[n].pool = op->pool;
+		v[n].ip = op->ips[i];
+		v[n].state = LOAN_ASKING;
+		str_copy(v[n++].token, sizeof(v->token), op->token);
+	}
+	return n ? block_log_loans(l, t, v, n, e) : 0;
+}
+
 int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *op, struct err *e)
 {
 	int r = block_log_sync(l, t, e);
@@ -94,11 +117,7 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	case OP_DELETE:
 	case OP_DISOWN: return begin_leave(l, t, op, e);
 	case OP_CEDE: return begin_cede(l, t, op, e);
-	case OP_BORROW:
-		if (!*op->token)
-			block_log_token(l, op->token);
-		block_entry_ours(t->node, op->token, op->to);
-		return put_loan(l, t, op, LOAN_ASKING, e);
+	case OP_BORROW: return begin_borrow(l, t, op, e);
 	case OP_RETURN: return put_loan(l, t, op, LOAN_RETURNING, e);
 	default: return 0;
 	}
@@ -154,40 +173,78 @@ static int lost(struct block_log *l, struct block_table *t, const struct block_o
 	return block_log_claim(l, t, &n, e);
 }
 
-static int put_loan_state(struct block_log *l, struct block_table *t, const struct block_loan *x,
-			  enum loan_state state, struct err *e)
-{
-	struct block_loan n = *x;
-
-	n.state = state;
-	return block_log_loan(l, t, &n, e);
-}
-
 /* What a fresh look says about a loan. */
-static int settle_loan(struct block_log *l, struct block_table *t, const struct block_loan *x,
-		       const struct block_object *o, struct err *e)
+static enum loan_state loan_of(const struct block_table *t, const struct block_loan *x,
+			       const struct block_object *o)
 {
 	const struct block_entry *entry = block_entry_find(o, &x->ip);
 	char ours[BLOCK_ENTRY_MAX];
 
 	if (entry && strcmp(entry->to, block_entry_ours(t->node, x->token, ours)) == 0)
-		return x->state == LOAN_HELD ? 0 : put_loan_state(l, t, x, LOAN_HELD, e);
+		return LOAN_HELD;
 	if (entry && x->state == LOAN_ASKING && block_entry_free_for(entry, t->node))
-		return 0;
+		return LOAN_ASKING;
 	if (entry && x->state == LOAN_HELD && strcmp(entry->to, "?") == 0)
-		return 0;
-	return put_loan_state(l, t, x, LOAN_GONE, e);
+		return LOAN_HELD;
+	return LOAN_GONE;
+}
+
+static int put_loans(struct block_log *l, struct block_table *t, struct block_loan *v, size_t n,
+		     struct err *e)
+{
+	int r = 0;
+
+	/* Strings of their own: the table's go away under it. */
+	for (size_t i = 0; i < n; i++) {
+		v[i].block = xstrdup(v[i].block);
+		v[i].pool = xstrdup(v[i].pool);
+	}
+	if (n)
+		r = block_log_loans(l, t, v, n, e);
+	for (size_t i = 0; i < n; i++) {
+		free(v[i].block);
+		free(v[i].pool);
+	}
+	return r;
 }
 
 static int settle_loans(struct block_log *l, struct block_table *t, const struct block_object *o,
 			struct err *e)
 {
-	int r = 0;
+	auto_free struct block_loan *v = xcalloc(t->n_loans + 1, sizeof(*v));
+	size_t n = 0;
 
-	for (size_t i = t->n_loans; r >= 0 && i-- > 0;)
-		if (t->loans[i].state != LOAN_RETURNING && strcmp(t->loans[i].block, o->name) == 0)
-			r = settle_loan(l, t, &t->loans[i], o, e);
-	return r;
+	for (size_t i = 0; i < t->n_loans; i++) {
+		const struct block_loan *x = &t->loans[i];
+		enum loan_state state = x->state;
+
+		if (state != LOAN_RETURNING && strcmp(x->block, o->name) == 0)
+			state = loan_of(t, x, o);
+		if (state == x->state)
+			continue;
+		v[n] = *x;
+		v[n++].state = state;
+	}
+	return put_loans(l, t, v, n, e);
+}
+
+/* Those of a block that are not ours by an answer: it was refused, or there is no such block. */
+static int drop_loans(struct block_log *l, struct block_table *t, const char *block,
+		      const char *token, struct err *e)
+{
+	auto_free struct block_loan *v = xcalloc(t->n_loans + 1, sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_loans; i++) {
+		const struct block_loan *x = &t->loans[i];
+
+		if (x->state == LOAN_HELD || strcmp(x->block, block) != 0 ||
+		    (token && strcmp(x->token, token) != 0))
+			continue;
+		v[n] = *x;
+		v[n++].state = LOAN_GONE;
+	}
+	return put_loans(l, t, v, n, e);
 }
 
 /* A fresh look at an object. */
@@ -254,6 +311,8 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 		block_view_stale(t, op->pool);
 	if (op->kind == OP_RETURN)
 		return put_loan(l, t, op, LOAN_GONE, e);
+	if (op->kind == OP_BORROW && op->first)
+		return drop_loans(l, t, op->name, op->token, e);
 	/* That there is one is no news of it. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
@@ -264,20 +323,13 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 		  struct err *e)
 {
 	struct block_claim *c = block_claim_find(t, op->name);
-	int r = 0;
 
 	block_object_remove(t, op->name);
 	if (c && c->state == CLAIM_LEAVING)
 		return claim_gone(l, t, op->name, e);
 	if (c)
 		c->absent = true;
-	for (size_t i = t->n_loans; r >= 0 && i-- > 0;) {
-		const struct block_loan *x = &t->loans[i];
-
-		if (x->state != LOAN_HELD && strcmp(x->block, op->name) == 0)
-			r = put_loan_state(l, t, x, LOAN_GONE, e);
-	}
-	return r;
+	return drop_loans(l, t, op->name, NULL, e);
 }
 
 /* Others' blocks are of interest as long as there are loans of them. */

@@ -26,7 +26,7 @@ enum block_op_kind {
 	OP_UNCEDE,    /* removes the entry of ip, if it reads `from` */
 	OP_TOUCH,  /* claim from token to token again, if version is the object's: any write, which
 		       * ends all that may still be under way with an older version */
-	OP_BORROW, /* sets the entry of ip to `to`, if it reads `from` */
+	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip, if it reads `from` */
 	OP_WISH,   /* wanted[our node] = count; 0 removes it */
 	OP_READ,   /* GET */
@@ -39,12 +39,13 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* OP_CEDE; else one in ip */
+	struct ipaddr *ips; /* OP_CEDE, OP_BORROW; else one in ip */
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
 	char wish_of[BLOCK_NAME_MAX + 1]; /* "": nobody's */
 	uint32_t count;
+	bool first; /* OP_BORROW: no earlier request for these may be under way */
 };
 void block_op_done(struct block_op *op);
 

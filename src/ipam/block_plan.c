@@ -250,21 +250,26 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 
 /* --- loans --- */
 
+static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
+{
+	struct block_op *op = plan_add(p, OP_BORROW, l->pool, l->block);
+
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->from, sizeof(op->from), from);
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
 static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
 {
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
-	struct block_op *op;
 
 	if (!x || !block_entry_free_for(x, p->f->table->node)) {
 		plan_add(p, OP_READ, l->pool, l->block);
 		return;
 	}
-	op = plan_add(p, OP_BORROW, l->pool, l->block);
-	if (!op)
-		return;
-	op->ip = l->ip;
-	str_copy(op->from, sizeof(op->from), x->to);
-	str_copy(op->token, sizeof(op->token), l->token);
+	plan_again(p, l, x->to);
 }
 
 static void plan_borrowed(struct planner *p, const struct block_loan *l,
@@ -273,18 +278,12 @@ static void plan_borrowed(struct planner *p, const struct block_loan *l,
 	const struct block_need *need = need_of(p->f, l->pool);
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
 	char ours[BLOCK_ENTRY_MAX];
-	struct block_op *op;
 
 	block_entry_ours(p->f->table->node, l->token, ours);
 	if (!x || (strcmp(x->to, ours) != 0 && strcmp(x->to, "?") != 0)) {
 		plan_add(p, OP_READ, l->pool, l->block);
 	} else if (strcmp(x->to, "?") == 0) {
-		op = plan_add(p, OP_BORROW, l->pool, l->block);
-		if (!op)
-			return;
-		op->ip = l->ip;
-		str_copy(op->from, sizeof(op->from), "?");
-		str_copy(op->token, sizeof(op->token), l->token);
+		plan_again(p, l, "?");
 	} else if ((!need || !need->want) && !block_is_busy(p->f, &l->ip)) {
 		/* No reserve of others' addresses: nobody could wish for them. */
 		add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);

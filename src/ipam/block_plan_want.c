@@ -13,7 +13,7 @@
  * pool with room somewhere the first round mostly finds it, and one that is full to the last address
  * is not written to by every node that waits.
  */
-enum { WISH_FIRST = 3, WISH_MOST = 32, WISH_AGAIN_MS = 500, WISH_AGAIN_MOST = 8 };
+enum { BORROW_MOST = 64, WISH_FIRST = 3, WISH_MOST = 32, WISH_AGAIN_MS = 500, WISH_AGAIN_MOST = 8 };
 
 static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
 {
@@ -83,21 +83,32 @@ static bool has_wished(const struct planner *p, const struct block_view *v, cons
 	return false;
 }
 
+/* Those of one block go into one request, as long as their entries read the same. */
+static bool add_offer(struct planner *p, const struct block_need *need, const struct block_offer *x)
+{
+	struct block_op *op = NULL;
+
+	for (size_t i = 0; i < p->ret->n; i++)
+		if (p->ret->v[i].kind == OP_BORROW && !*p->ret->v[i].token &&
+		    strcmp(p->ret->v[i].name, x->block) == 0)
+			op = &p->ret->v[i];
+	if (!op)
+		op = plan_add(p, OP_BORROW, need->pool, x->block);
+	if (!op || (op->n_ips && strcmp(op->from, x->to) != 0) || op->n_ips >= BORROW_MOST)
+		return false;
+	VEC_PUSH(op->ips, op->n_ips) = x->ip;
+	str_copy(op->from, sizeof(op->from), x->to);
+	return true;
+}
+
 static size_t borrow_some(struct planner *p, const struct block_need *need,
 			  const struct block_view *v, bool wished, size_t asked)
 {
 	for (size_t i = 0; i < v->n_offers && asked < need->want; i++) {
 		const struct block_offer *x = &v->offers[(i + p->f->seed) % v->n_offers];
-		struct block_op *op;
 
-		if (block_loan_find(p->f->table, &x->ip) || has_wished(p, v, x->block) != wished)
-			continue;
-		op = plan_add(p, OP_BORROW, need->pool, x->block);
-		if (!op)
-			continue;
-		op->ip = x->ip;
-		str_copy(op->from, sizeof(op->from), x->to);
-		asked++;
+		if (!block_loan_find(p->f->table, &x->ip) && has_wished(p, v, x->block) == wished)
+			asked += add_offer(p, need, x);
 	}
 	return asked;
 }

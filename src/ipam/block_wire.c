@@ -137,6 +137,16 @@ static void put_cede(struct json_out *o, const struct block_op *op)
 	put_step(o, "remove", wish.p, NULL, 0);
 }
 
+static void put_borrow(struct json_out *o, const struct block_op *op)
+{
+	char path[128];
+
+	for (size_t i = 0; i < op->n_ips; i++)
+		put_step(o, "test", entry_path(&op->ips[i], path), op->from, 0);
+	for (size_t i = 0; i < op->n_ips; i++)
+		put_step(o, "replace", entry_path(&op->ips[i], path), op->to, 0);
+}
+
 static void put_wish(struct json_out *o, const char *node, uint32_t count)
 {
 	auto_buf struct buf wish;
@@ -160,7 +170,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	jo_arr(o);
 	if (is_bound(op->kind))
 		put_step(o, "test", "/metadata/resourceVersion", op->version, 0);
-	if (op->kind == OP_UNCEDE || op->kind == OP_BORROW || op->kind == OP_RETURN)
+	if (op->kind == OP_UNCEDE || op->kind == OP_RETURN)
 		put_step(o, "test", entry_path(&op->ip, path), op->from, 0);
 	if (op->kind == OP_TAKE_OVER) {
 		put_step(o, "test", "/spec/node", NOBODY, 0);
@@ -172,7 +182,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	} else if (op->kind == OP_CEDE) {
 		put_cede(o, op);
 	} else if (op->kind == OP_BORROW) {
-		put_step(o, "replace", path, op->to, 0);
+		put_borrow(o, op);
 	} else if (op->kind == OP_UNCEDE || op->kind == OP_RETURN) {
 		put_step(o, "remove", path, NULL, 0);
 	} else if (op->kind == OP_WISH) {

@@ -210,7 +210,7 @@ static bool is_passing(const struct kube_call *c, int64_t after)
 {
 	if (c->status == 429)
 		return true;
-	if (c->status < 500)
+	if (c->status < 500 || c->once)
 		return false;
 	return after >= 0 ||
 	       (only_reads(c) && c->status <= 504 && c->status != 501 && c->tries < 3);
@@ -389,6 +389,7 @@ struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 	buf_add(&c->body, r->body.p, r->body.n);
 	if (r->verb == KUBE_DELETE && (r->uid || r->resource_version))
 		put_preconditions(&c->body, r);
+	c->once = r->once && !only_reads(c);
 	c->timeout_ms = r->timeout_ms		? r->timeout_ms
 			: r->verb == KUBE_WATCH ? HEAD_MS
 						: k->set.timeout_ms;

@@ -24,6 +24,7 @@ struct kube_call {
 	int timeout_ms, status;
 	int64_t retry_after;
 	unsigned int tries;
+	bool once;
 	bool rejected;		  /* by 401, once */
 	bool doomed;		  /* there is no connection, and nobody waits for one */
 	bool busy, ended;	  /* busy: one of its callbacks runs */

@@ -57,6 +57,9 @@ struct kube_request {
 	struct span body;		    /* JSON; copied */
 	const char *uid, *resource_version; /* KUBE_DELETE: only if these are its; may be NULL */
 	int timeout_ms;			    /* 0: the client's */
+	/* A write that failed with 5xx is not tried again, whatever the server says: it may have
+	 * been carried out, and the second try would be refused by its own first. */
+	bool once;
 };
 
 /* The end of a request: status 0 when no answer came, object (valid during the call) and e NULL or

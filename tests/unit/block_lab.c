@@ -120,16 +120,26 @@ static enum block_outcome do_wish(struct block_object *o, int node, const struct
 	return BLOCK_OK;
 }
 
+static enum block_outcome do_borrow(struct block_object *o, const struct block_op *op)
+{
+	for (size_t i = 0; i < op->n_ips; i++) {
+		const struct block_entry *x = entry_of(o, &op->ips[i]);
+
+		if (!x || strcmp(x->to, op->from) != 0)
+			return BLOCK_REFUSED;
+	}
+	for (size_t i = 0; i < op->n_ips; i++)
+		set_text(&entry_of(o, &op->ips[i])->to, op->to);
+	return BLOCK_OK;
+}
+
 static enum block_outcome do_entry(struct block_object *o, const struct block_op *op)
 {
 	struct block_entry *x = entry_of(o, &op->ip);
 
 	if (!x || strcmp(x->to, op->from) != 0)
 		return BLOCK_REFUSED;
-	if (op->kind == OP_BORROW)
-		set_text(&x->to, op->to);
-	else
-		drop_entry(o, x);
+	drop_entry(o, x);
 	return BLOCK_OK;
 }
 
@@ -158,8 +168,8 @@ static enum block_outcome change(struct block_object *o, int node, const struct 
 		return BLOCK_OK;
 	case OP_CEDE: return do_cede(o, op);
 	case OP_WISH: return do_wish(o, node, op);
+	case OP_BORROW: return do_borrow(o, op);
 	case OP_UNCEDE:
-	case OP_BORROW:
 	case OP_RETURN: return do_entry(o, op);
 	default: return BLOCK_OK;
 	}

@@ -182,14 +182,19 @@ static void test_bound(void **state)
 static void test_entries(void **state)
 {
 	struct block_op op = an_op(OP_BORROW);
+	struct ipaddr two[] = {il_ip("10.0.0.17"), il_ip("10.0.0.20")};
 
 	(void)state;
+	op.ips = two;
+	op.n_ips = 2;
 	strcpy(op.from, "*");
 	strcpy(op.to, "n1/c-1");
 	assert_request(
 		&op, "PATCH", ONE,
 		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"*\"},"
-		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"}]");
+		"{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"n1/c-1\"}]");
 	op = an_op(OP_RETURN);
 	strcpy(op.from, "n1/c-1");
 	assert_request(&op, "PATCH", ONE,
