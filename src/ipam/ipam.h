@@ -67,6 +67,10 @@ struct ipam_ask {
 	bool clean_gateway;	   /* no default route from the pool's gateway */
 	const struct ipaddr *want; /* addresses asked for by name; must be free and in a pool */
 	size_t n_want;
+	/* Those that the pod's name had before, somewhere else (ipam/handover.h): taken if they are
+	 * to be had, else any other. */
+	const struct ipaddr *had;
+	size_t n_had;
 };
 
 /* One address of one rail. */

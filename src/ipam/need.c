@@ -121,12 +121,13 @@ static void choose(struct work *w, const struct pool_list *l)
 static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
+	struct ipaddr own;
 	int r;
 
 	if (a->n_want > 0 || has_one(w->i, a, family))
 		return 0;
 	r = select_pools(&w->f, a, family, &l, e);
-	if (r == 0 && l.n > 0)
+	if (r == 0 && l.n > 0 && !select_own(&w->f, a, &l, &own))
 		choose(w, &l);
 	free(l.v);
 	return r;

@@ -28,7 +28,8 @@ void needs_add(struct needs *n, const char *pool, uint32_t count);
 /*
  * Onto ret, which is empty: for each ask and family the first pool in its order that has an address
  * left over or is not known to be dry; when all are dry, the first. `promised`: those that came
- * before. An ask that holds addresses already, or whose pod has one kept, needs none. Returns how
+ * before. An ask that holds addresses already, or whose pod has one kept or had
+ * one before that is here, needs none. Returns how
  * many addresses are missing, or an error as ipam_allocate() would have it.
  */
 int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,

@@ -146,7 +146,7 @@ static int choose_family(struct choice *c, const struct ipam_ask *a, size_t ask,
 	if (r == 0 && wants_family(a, family))
 		r = choose_wanted(c, a, ask, family, &l, e);
 	else if (r == 0 && l.n > 0 && !choose_kept(c, a, ask, family, &l) &&
-		 !choose_adopted(c, a, ask, &l))
+		 !choose_own(c, a, ask, &l))
 		r = choose_new(c, a, ask, family, &l, e);
 	free(l.v);
 	return r;

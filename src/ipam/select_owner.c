@@ -95,14 +95,17 @@ static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a,
 	return r->pod == pod && (a->sticky || (*select_text(a->who.pod_uid) && r->uid == uid));
 }
 
-static bool is_to_be_had(const struct choice *c, const struct pool *p, const struct ipaddr *ip)
+/* c: NULL, of no call. */
+static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
+			 const struct ip_set *s, const struct ipaddr *ip)
 {
-	return ip_set_has(&p->adopted_here, ip) && !choice_has(c, ip) &&
-	       select_state(c->f, p, ip) != SEL_TAKEN;
+	return ip_set_has(s, ip) && !(c && choice_has(c, ip)) &&
+	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-bool choose_adopted(struct choice *c, const struct ipam_ask *a, size_t ask,
-		    const struct pool_list *l)
+static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
+				     const struct ipam_ask *a, const struct pool_list *l,
+				     struct ipaddr *ret)
 {
 	uint64_t uid = pool_record_key(select_text(a->who.pod_uid)), pod;
 	auto_free char *name =
@@ -113,12 +116,49 @@ bool choose_adopted(struct choice *c, const struct ipam_ask *a, size_t ask,
 		for (size_t k = 0; k < l->v[i]->n_records; k++) {
 			const struct pool_record *r = &l->v[i]->records[k];
 
-			if (!is_adopted_by(r, a, pod, uid) || !is_to_be_had(c, l->v[i], &r->ip))
+			if (!is_adopted_by(r, a, pod, uid) ||
+			    !is_to_be_had(f, c, l->v[i], &l->v[i]->adopted_here, &r->ip))
 				continue;
-			choice_grant(c, a, ask, l->v[i], &r->ip);
-			return true;
+			*ret = r->ip;
+			return l->v[i];
 		}
-	return false;
+	return NULL;
+}
+
+static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
+				 const struct ipam_ask *a, const struct pool_list *l,
+				 struct ipaddr *ret)
+{
+	for (size_t k = 0; k < a->n_had; k++)
+		for (size_t i = 0; i < l->n; i++) {
+			const struct pool *p = l->v[i];
+
+			if (!is_to_be_had(f, c, p, &p->usable, &a->had[k]))
+				continue;
+			*ret = a->had[k];
+			return p;
+		}
+	return NULL;
+}
+
+const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
+			      const struct pool_list *l, struct ipaddr *ret)
+{
+	const struct pool *p = had_by(f, NULL, a, l, ret);
+
+	return p ? p : adopted_of(f, NULL, a, l, ret);
+}
+
+bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l)
+{
+	struct ipaddr ip;
+	const struct pool *p = had_by(c->f, c, a, l, &ip);
+
+	if (!p)
+		p = adopted_of(c->f, c, a, l, &ip);
+	if (p)
+		choice_grant(c, a, ask, p, &ip);
+	return p != NULL;
 }
 
 /* What is held must be what is asked for: no name, or the very addresses. */

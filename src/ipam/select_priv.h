@@ -29,9 +29,8 @@ int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t 
 		struct err *e);
 bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
 		 const struct pool_list *l);
-/* The address that the pod had before unirail came, by the pool's records. */
-bool choose_adopted(struct choice *c, const struct ipam_ask *a, size_t ask,
-		    const struct pool_list *l);
+/* The address that the pod had before: `had`, or by the pool's records. */
+bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l);
 bool wants_family(const struct ipam_ask *a, uint8_t family);
 int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
 		  const struct pool_list *l, struct err *e);

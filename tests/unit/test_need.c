@@ -136,6 +136,30 @@ static void test_a_rest_is_no_reason_to_wait(void **state)
 	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
 }
 
+/* What it had before and is here is its own: the others' count does not take it. */
+static void test_own_addresses_are_not_needed(void **state)
+{
+	static const char *const b[] = {"b"};
+	struct ipaddr had = il_ip("10.0.2.10");
+	struct ipam_ask a = {.who = {.container_id = "c", .ifname = "net1"},
+			     .pools4 = b,
+			     .n_pools4 = 1,
+			     .had = &had,
+			     .n_had = 1};
+	struct needs promised = {0}, got = {0};
+	struct ipam *i = il_open(&lab);
+
+	(void)state;
+	needs_add(&promised, "b", 1);
+	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, &got, NULL), 0);
+	assert_int_equal(got.n, 0);
+	a.n_had = 0;
+	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, &got, NULL), 1);
+	needs_done(&promised);
+	needs_done(&got);
+	ipam_close(i);
+}
+
 static void test_no_such_pool(void **state)
 {
 	static const char *const x[] = {"x"};
@@ -153,6 +177,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_backups_come_after_waiting, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_one_needs_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_rest_is_no_reason_to_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_addresses_are_not_needed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_such_pool, setup, teardown),
 	};
 

@@ -556,6 +556,28 @@ static void test_adopted(void **state)
 	assert_pick(&a, "10.0.0.6");
 }
 
+/* What the pod's name had on another node, if it is here now. */
+static void test_had_elsewhere(void **state)
+{
+	struct ipaddr had[] = {il_ip("10.0.0.5"), il_ip("fd00::1"), il_ip("10.0.0.3")};
+	struct ipam_ask a = ask("c", "net1", NAMES("s")), two[2];
+	struct decision d;
+
+	(void)state;
+	shared_pool();
+	a.had = had;
+	a.n_had = 3;
+	assert_pick(&a, "10.0.0.3"); /* .5 is not this node's */
+	two[0] = two[1] = a;
+	two[1].who.ifname = "net2";
+	d = decide(two, 2);
+	il_assert_ip(&d.picks[0].address.ip, "10.0.0.3");
+	il_assert_ip(&d.picks[1].address.ip, "10.0.0.1");
+	decision_done(&d);
+	lease("10.0.0.3", LEASE_USED, NOW, "other", "net1");
+	assert_pick(&a, "10.0.0.1");
+}
+
 /* A kept address in what this node does not have now is not given up. */
 static void test_kept_but_away(void **state)
 {
@@ -644,6 +666,7 @@ int main(void)
 		CASE(test_wanted),
 		CASE(test_shared_pool_is_full),
 		CASE(test_adopted),
+		CASE(test_had_elsewhere),
 		CASE(test_kept_but_away),
 		CASE(test_asked_twice),
 		CASE(test_all_or_nothing),

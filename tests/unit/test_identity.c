@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/identity.h"
+
+static const struct identity_conf both = {true, true}, none = {false, false};
+
+struct who {
+	const char *name, *api, *kind, *owner; /* of the pod, and its controller */
+	const char *label, *vm, *domain, *job; /* what KubeVirt notes */
+};
+
+#define OWNED(n, a, k, o, ...)                                                                     \
+	{                                                                                          \
+		.name = n, .api = a, .kind = k, .owner = o, ##__VA_ARGS__                          \
+	}
+#define VMI(api, ...)                                                                              \
+	OWNED("x", api, "VirtualMachineInstance", "vm1", .label = "virt-launcher", ##__VA_ARGS__)
+
+static void check(const struct who *w, const struct identity_conf *c, enum identity_kind kind,
+		  const char *name, bool migrating)
+{
+	struct pod_facts p = {.ns = (char *)"a",
+			      .name = (char *)w->name,
+			      .owner_api = (char *)w->api,
+			      .owner_kind = (char *)w->kind,
+			      .owner_name = (char *)w->owner};
+	struct identity i;
+
+	if (w->label)
+		labels_put(&p.labels, "kubevirt.io", w->label);
+	if (w->vm)
+		labels_put(&p.labels, "vm.kubevirt.io/name", w->vm);
+	if (w->domain)
+		labels_put(&p.annotations, "kubevirt.io/domain", w->domain);
+	if (w->job)
+		labels_put(&p.annotations, "kubevirt.io/migrationJobName", w->job);
+	identity_of(&p, c, &i);
+	assert_int_equal(i.kind, kind);
+	assert_string_equal(i.name, name);
+	assert_string_equal(i.pod, w->name);
+	assert_string_equal(i.ns, "a");
+	assert_int_equal(i.migrating, migrating);
+	assert_int_equal(identity_is_sticky(&i), kind != IDENTITY_POD);
+	labels_done(&p.labels);
+	labels_done(&p.annotations);
+}
+
+static void who_keeps_addresses(void **state)
+{
+	static const struct who plain = {.name = "web-0"},
+				job = OWNED("job-0", "batch/v1", "Job", "job"),
+				set = OWNED("web-0", "apps/v1", "StatefulSet", "web"),
+				kruise = OWNED("web-0", "apps.kruise.io/v1beta1", "StatefulSet",
+					       "web"),
+				odd = OWNED("web-x", "apps/v1", "StatefulSet", "web"),
+				rs = OWNED("web-5-0", "apps/v1", "ReplicaSet", "web-5");
+
+	(void)state;
+	check(&plain, &both, IDENTITY_POD, "web-0", false);
+	check(&job, &both, IDENTITY_POD, "job-0", false);
+	check(&rs, &both, IDENTITY_POD, "web-5-0", false);
+	check(&kruise, &both, IDENTITY_POD, "web-0", false);
+	check(&odd, &both, IDENTITY_POD, "web-x", false);
+	check(&set, &both, IDENTITY_STATEFULSET, "web-0", false);
+	check(&set, &none, IDENTITY_POD, "web-0", false);
+}
+
+static void machines(void **state)
+{
+	static const struct who vmi = VMI("kubevirt.io/v1"), old = VMI("kubevirt.io/v1alpha3"),
+				moving = VMI("kubevirt.io/v1", .job = "evacuation-1"),
+				other = VMI("example.org/v1"),
+				domain = {.name = "x",
+					  .label = "virt-launcher",
+					  .vm = "other",
+					  .domain = "vm1"},
+				label = {.name = "x", .label = "virt-launcher", .vm = "vm1"},
+				/* Notes alone make no machine: anybody can write them. */
+		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
+			       .domain = "vm1"),
+				noted = {.name = "x", .vm = "vm1", .domain = "vm1"},
+				job = {.name = "x", .job = "evacuation-1"};
+
+	(void)state;
+	check(&vmi, &both, IDENTITY_MACHINE, "vm1", false);
+	check(&old, &both, IDENTITY_MACHINE, "vm1", false);
+	check(&moving, &both, IDENTITY_MACHINE, "vm1", true);
+	check(&domain, &both, IDENTITY_MACHINE, "vm1", false);
+	check(&label, &both, IDENTITY_MACHINE, "vm1", false);
+	check(&claims, &both, IDENTITY_POD, "x", false);
+	check(&noted, &both, IDENTITY_POD, "x", false);
+	check(&other, &both, IDENTITY_POD, "x", false);
+	check(&job, &both, IDENTITY_POD, "x", false);
+	check(&moving, &none, IDENTITY_POD, "x", false);
+}
+
+static void ordinals(void **state)
+{
+	static const struct {
+		const char *pod, *set;
+		uint64_t ordinal;
+	} v[] = {{"web-0", "web", 0}, {"a-b-12", "a-b", 12}, {"web-007", "web", 7}};
+	static const char *const bad[] = {"web",    "web-",  "-1", "web-x",
+					  "web-1x", "web--", "",   "web-99999999999999999999"};
+	uint64_t ordinal;
+	char set[254];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		assert_true(identity_ordinal(v[i].pod, set, &ordinal));
+		assert_string_equal(set, v[i].set);
+		assert_int_equal(ordinal, v[i].ordinal);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(identity_ordinal(bad[i], set, &ordinal));
+}
+
+static void when_it_is_over(void **state)
+{
+	static const struct identity_set unasked,
+		three = {true, true, 0, 3}, from5 = {true, true, 5, 2}, zero = {true, true, 0, 0},
+		gone = {true, false, 0, 0};
+	static const struct identity_machine not_asked,
+		no_vm = {.known = true}, lives = {.known = true, .vmi_exists = true},
+		ending = {.known = true, .vmi_exists = true, .vmi_deleting = true},
+		stopped = {.known = true, .vm_exists = true},
+		restarting = {.known = true,
+			      .vmi_exists = true,
+			      .vmi_deleting = true,
+			      .vm_exists = true},
+		removed = {.known = true, .vm_exists = true, .vm_deleting = true};
+	static const struct identity_conf only_sets = {.statefulset = true},
+					  only_machines = {.kubevirt = true};
+	static const struct {
+		const char *name;
+		const struct identity_conf *c;
+		const struct identity_set *set;
+		const struct identity_machine *machine;
+		bool over;
+	} v[] = {
+		{"web-2", &both, &three, &no_vm, false},
+		{"web-3", &both, &three, &no_vm, true},
+		{"web-4", &both, &from5, &no_vm, true},
+		{"web-5", &both, &from5, &no_vm, false},
+		{"web-6", &both, &from5, &no_vm, false},
+		{"web-7", &both, &from5, &no_vm, true},
+		{"web-0", &both, &zero, &no_vm, true},
+		{"web-0", &both, &gone, &no_vm, true},
+		/* Not known is no reason. */
+		{"web-0", &both, &unasked, &no_vm, false},
+		{"web-9", &both, &gone, &not_asked, false},
+		{"vm", &both, &unasked, &not_asked, false},
+		/* A machine's name may look like an ordinal. */
+		{"vm-1", &both, &gone, &lives, false},
+		{"vm", &both, &unasked, &lives, false},
+		{"vm", &both, &unasked, &no_vm, true},
+		{"vm", &both, &unasked, &ending, true},
+		{"vm", &both, &unasked, &stopped, false},
+		{"vm", &both, &unasked, &restarting, false},
+		{"vm", &both, &unasked, &removed, true},
+		/* What is off keeps nothing, and is not asked about. */
+		{"web-0", &none, &three, &lives, true},
+		{"web-9", &only_sets, &three, &not_asked, true},
+		{"web-0", &only_sets, &three, &not_asked, false},
+		{"vm-0", &only_machines, &unasked, &no_vm, true},
+		{"vm-0", &only_machines, &unasked, &stopped, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		if (identity_is_over(v[i].name, v[i].c, v[i].set, v[i].machine) != v[i].over)
+			fail_msg("row %zu: '%s'", i, v[i].name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_keeps_addresses),
+		cmocka_unit_test(machines),
+		cmocka_unit_test(ordinals),
+		cmocka_unit_test(when_it_is_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
