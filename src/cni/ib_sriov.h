@@ -109,6 +109,14 @@ int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
 int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		   bool has_rdma, struct err *e);
+/* --- the devices: ib_home_devices.c --- */
+/* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
+bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
+bool ib_home_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
+/* Out of the pod (-1: it is gone), or waited for. -EBUSY (ERR_AGAIN): it is nowhere. */
+int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
+int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
+
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead

@@ -148,11 +148,9 @@ int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struc
 	code = vf_get(h->host, p->pf.index, p->pf.name, p->number, &now, &why);
 	if (code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV)
 		return no_way(r, why.text);
-	if (code < 0) {
-		if (e)
-			*e = why;
-		return code;
-	}
+	/* Not the driver's refusal: the next time there is an answer. */
+	if (code < 0)
+		return err_kind(e, ERR_AGAIN, code, "%s", why.text);
 	job.want = vf_plan_restore(&r->was, &now, r->asked);
 	return vf_apply(h->host, &job, 1, NULL, e);
 }

@@ -80,6 +80,11 @@ static bool is_chosen(const struct options *o, const struct scene *sc)
 
 typedef int (*work_fn)(const struct options *o);
 
+static size_t nics_of(const struct options *o)
+{
+	return o->scene && scene_find(o->scene)->first ? 0 : NICS;
+}
+
 static pid_t start(const struct options *o, work_fn fn)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -96,7 +101,7 @@ static int count_calls(const struct options *o)
 {
 	struct lab l;
 
-	lab_open(&l, o->binary, NICS);
+	lab_open(&l, o->binary, nics_of(o));
 	for (size_t i = 0; scenes[i].name; i++) {
 		struct stage s;
 
@@ -122,7 +127,7 @@ static int do_points(const struct options *o)
 	struct lab l;
 	long open = -1, j;
 
-	lab_open(&l, o->binary, NICS);
+	lab_open(&l, o->binary, nics_of(o));
 	while (job_find(shared->counts, j = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED),
 			&job)) {
 		if (!is_wanted(o, j, &job))
@@ -270,7 +275,7 @@ static int do_one(const struct options *o)
 	struct stage s;
 	struct lab l;
 
-	lab_open(&l, o->binary, NICS);
+	lab_open(&l, o->binary, nics_of(o));
 	stage_open(&s, &l, sc, &shared->tallies[sc - scenes]);
 	s.tell_unnamed = true;
 	job_do_one(&s, one.verb, &one.shot);

@@ -22,6 +22,9 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <rdma/rdma_netlink.h>
 
 #include "base/cleanup.h"
 #include "base/ip.h"
@@ -39,6 +42,10 @@ static int socket_in(int ns, int proto)
 	if (netns_enter(ns, &v, &e) < 0)
 		die("%s", e.text);
 	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, proto);
+	if (fd < 0 && errno == EPROTONOSUPPORT && proto == NETLINK_RDMA) {
+		netns_leave(&v);
+		return -1;
+	}
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		die("netlink socket: %s", errno_name(errno));
 	netns_leave(&v);
@@ -47,14 +54,18 @@ static int socket_in(int ns, int proto)
 
 void ns_open(struct ns *s, int fd, bool strict)
 {
-	*s = (struct ns){fd, socket_in(fd, NETLINK_ROUTE), socket_in(fd, NETLINK_NETFILTER),
-			 strict};
+	*s = (struct ns){.fd = fd,
+			 .route = socket_in(fd, NETLINK_ROUTE),
+			 .netfilter = socket_in(fd, NETLINK_NETFILTER),
+			 .rdma = socket_in(fd, NETLINK_RDMA),
+			 .strict = strict};
 }
 
 void ns_close(struct ns *s)
 {
 	cleanup_fd(&s->route);
 	cleanup_fd(&s->netfilter);
+	cleanup_fd(&s->rdma);
 	cleanup_fd(&s->fd);
 }
 
@@ -180,6 +191,14 @@ static const char *table_words(const struct nlmsghdr *h, char *text, size_t size
 	return text;
 }
 
+static const char *rdma_words(const struct nlmsghdr *h, char *text, size_t size)
+{
+	const struct nlattr *a = attr(h, 0, RDMA_NLDEV_ATTR_DEV_NAME);
+
+	snprintf(text, size, "%s", a ? (const char *)a + NLA_HDRLEN : "?");
+	return text;
+}
+
 #define NFT(what) NFNL_SUBSYS_NFTABLES << 8 | (what)
 static const struct kind kinds[] = {
 	{"link", RTM_GETLINK, sizeof(struct ifinfomsg),
@@ -198,6 +217,12 @@ static const struct kind nft_kinds[] = {
 	{"nft chain", NFT(NFT_MSG_GETCHAIN), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
 	{"nft rule", NFT(NFT_MSG_GETRULE), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
 };
+
+/* An InfiniBand function that is bound again has another index and node GUID: its name counts. */
+static const struct kind rdma_kind = {"rdma", RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
+				      0,      ~BIT(RDMA_NLDEV_ATTR_DEV_NAME),
+				      0,      rdma_words,
+				      NULL};
 
 /* Settings of IPv6 come with counters and times. */
 static bool is_inet6_part(const struct kind *k, const struct nlattr *a)
@@ -226,6 +251,29 @@ static void put_spec(struct buf *b, const struct nlattr *spec)
 			put_hex(b, a, a->nla_len);
 		p += NLMSG_ALIGN(a->nla_len);
 	}
+}
+
+static bool is_ipoib(const struct kind *k, const struct nlmsghdr *h)
+{
+	return k->get == RTM_GETLINK &&
+	       ((const struct ifinfomsg *)NLMSG_DATA(h))->ifi_type == ARPHRD_INFINIBAND;
+}
+
+/* An IPoIB link is another one after each move of its device, with a queue pair of another number in
+ * its address: name, alias, GUID and whether it is up are what lasts. */
+static void put_ipoib(const struct nlmsghdr *h, const char *label, struct buf *b)
+{
+	const struct ifinfomsg *m = NLMSG_DATA(h);
+	const struct nlattr *alias = attr(h, sizeof(*m), IFLA_IFALIAS),
+			    *mac = attr(h, sizeof(*m), IFLA_ADDRESS);
+	char words[128];
+
+	buf_printf(b, "%s link %s up %d alias '%s' GUID ", label,
+		   link_words(h, words, sizeof(words)), !!(m->ifi_flags & IFF_UP),
+		   alias ? (const char *)alias + NLA_HDRLEN : "");
+	if (mac && mac->nla_len == NLA_HDRLEN + 20)
+		put_hex(b, (const char *)mac + NLA_HDRLEN + 12, 8);
+	buf_char(b, '\n');
 }
 
 static void put_thing(const struct kind *k, const struct nlmsghdr *h, uint64_t skip,
@@ -277,7 +325,9 @@ static bool put_answer(const struct kind *k, const char *p, ssize_t n, uint64_t 
 			return false;
 		if (h->nlmsg_type == NLMSG_ERROR)
 			die("dump of %ss was refused", k->name);
-		if (!k->wanted || k->wanted(h))
+		if (is_ipoib(k, h))
+			put_ipoib(h, label, b);
+		else if (!k->wanted || k->wanted(h))
 			put_thing(k, h, skip, label, b);
 	}
 	return true;
@@ -303,4 +353,6 @@ void ns_dump(const struct ns *s, const char *label, struct buf *b)
 		dump_kind(s->route, &kinds[i], s->strict, label, b);
 	for (size_t i = 0; i < ARRAY_LEN(nft_kinds); i++)
 		dump_kind(s->netfilter, &nft_kinds[i], s->strict, label, b);
+	if (s->rdma >= 0)
+		dump_kind(s->rdma, &rdma_kind, s->strict, label, b);
 }

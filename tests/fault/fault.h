@@ -13,13 +13,13 @@
 /* --- dump.c: what the kernel has --- */
 
 struct ns {
-	int fd;		      /* the namespace */
-	int route, netfilter; /* sockets in it */
-	bool strict;	      /* the node: settings of links count as well */
+	int fd;			    /* the namespace */
+	int route, netfilter, rdma; /* sockets in it; rdma -1: the kernel has none */
+	bool strict;		    /* the node: settings of links count as well */
 };
 void ns_open(struct ns *s, int fd, bool strict);
 void ns_close(struct ns *s);
-/* One line a thing: links, addresses, routes, rules, permanent neighbours, nf_tables. */
+/* One line a thing: links, addresses, routes, rules, permanent neighbours, nf_tables, RDMA devices. */
 void ns_dump(const struct ns *s, const char *label, struct buf *b);
 
 /* --- tree.c: files --- */
@@ -58,10 +58,12 @@ struct lab {
 	int home;
 	struct ns node, fabric, pod, other;
 	size_t nics;
+	bool first;		  /* the node is the first namespace, as it is */
 	bool vfs;		  /* the node has a PF and a VF */
 	struct tree empty, files; /* as it was made; as each point begins */
 };
-/* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ... */
+/* Forked off: leaves the caller's namespaces for good. nics: eth0, rail0 ...; 0: the node is the
+ * caller's network namespace (the first, for what a driver makes appears there), with what it has. */
 void lab_open(struct lab *l, const char *binary, size_t nics);
 void lab_file(struct lab *l, const char *path, const char *text);
 /* From now on this is how a point begins. */
@@ -81,7 +83,7 @@ struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l);
+void vf_borrow(struct lab *l); /* where the node is the first namespace, they are there already */
 void vf_return(struct lab *l);
 /* One line a VF: its attributes at the PF. */
 void vf_dump(const struct lab *l, struct buf *b);
@@ -109,6 +111,7 @@ struct scene {
 	bool other;			  /* another pod is attached all the time */
 	bool small;			  /* `--quick` kills at each call */
 	bool vf;			  /* only when it is named: tests/vm has what it needs */
+	bool first;			  /* the node is the first namespace */
 	void (*prepare)(struct lab *l);	  /* files, and what else it begins with */
 	void (*dismantle)(struct lab *l); /* what is no file */
 	/* Puts something in the way, before ADD and after: ADD fails, late, and takes all back. */

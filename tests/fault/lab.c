@@ -90,7 +90,7 @@ static void make_root(struct lab *l, const char *binary)
 	root_close(&r);
 	copy_binary(l, from);
 	MUST(mount("/proc", "/tmp/root/proc", NULL, MS_BIND | MS_REC, NULL));
-	MUST(mount("sysfs", "/tmp/root/sys", "sysfs", MS_RDONLY, NULL));
+	MUST(mount("sysfs", "/tmp/root/sys", "sysfs", l->first ? 0 : MS_RDONLY, NULL));
 }
 
 void lab_keep(struct lab *l)
@@ -251,18 +251,21 @@ void lab_open(struct lab *l, const char *binary, size_t nics)
 {
 	int fd;
 
-	*l = (struct lab){.nics = nics};
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET) < 0)
+	*l = (struct lab){.nics = nics, .first = !nics};
+	if (unshare(CLONE_NEWNS | (l->first ? 0 : CLONE_NEWNET)) < 0)
 		die("unshare: %s: run as root", errno_name(errno));
 	make_root(l, binary);
 	MUST(netns_current(&fd, e));
-	quiet_ipv6(fd);
+	if (!l->first)
+		quiet_ipv6(fd);
 	ns_open(&l->node, fd, true);
 	new_ns(l, &l->fabric, "fabric", false);
 	new_ns(l, &l->pod, "pod", false);
 	new_ns(l, &l->other, "other", false);
-	make_nics(l);
-	settle(l);
+	if (!l->first) {
+		make_nics(l);
+		settle(l);
+	}
 	tree_take(&l->empty, l->dir, outside);
 	lab_keep(l);
 }

@@ -194,7 +194,7 @@ void stage_gc(struct stage *s, struct shot *gc)
 	stage_each(s, V_GC, gc, &end);
 	if (reached(s, end))
 		judge(s, end, NULL);
-	if (end != END_FINE)
+	if (end != END_FINE || s->sc->lenient)
 		collect(s);
 	stage_is_collected(s, "left after GC");
 	clean_up(s, "left after GC and DEL");

@@ -264,6 +264,29 @@ const struct scene scenes[] = {
 	 .lenient = true, /* what the driver refuses stays on record, for GC and the next pod */
 	 .small = true,
 	 .vf = true},
+	{.name = "sriov-rdma",
+	 .steps = {{"sriov", "net1",
+		    NAMED("n") "\"type\":\"sriov\",\"deviceID\":\"" VF0
+			       "\",\"ipam\":" SPIDERPOOL("rail0", SILENT) "}"},
+		   {"rdma", "net1", NAMED("n") "\"type\":\"rdma\",\"deviceID\":\"" VF0 "\"}"}},
+	 .prepare = with_vf,
+	 .dismantle = vf_return,
+	 .lenient = true,
+	 .small = true,
+	 .vf = true,
+	 .first = true},
+	{.name = "ib-sriov",
+	 .steps = {{"ib-sriov", "net1",
+		    NAMED("n") "\"type\":\"ib-sriov\",\"deviceID\":\"" VF0
+			       "\",\"rdmaIsolation\":true,\"link_state\":\"enable\","
+			       "\"runtimeConfig\":{\"infinibandGUID\":\"02:00:00:00:00:00:00:01\"},"
+			       "\"ipam\":" SPIDERPOOL("rail0", SILENT) "}"}},
+	 .prepare = with_vf,
+	 .dismantle = vf_return,
+	 .lenient = true,
+	 .small = true,
+	 .vf = true,
+	 .first = true},
 	{.name = "install", .argv = ARGV("install", "/opt/cni/bin")},
 	{.name = "install-replace",
 	 .argv = ARGV("install", "--replace", "/opt/cni/bin"),

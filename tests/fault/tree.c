@@ -230,7 +230,7 @@ static bool is_furniture(const struct tree_file *f)
 	size_t n = strlen(base);
 
 	return S_ISDIR(f->mode) || strcmp(base, "lock") == 0 ||
-	       (n > 5 && strcmp(base + n - 5, ".lock") == 0) ||
+	       (n >= 5 && strcmp(base + n - 5, ".lock") == 0) ||
 	       strncmp(base, "last_reserved_ip.", 17) == 0;
 }
 

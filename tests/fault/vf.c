@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A VF of a real driver: the first namespace's "pf0" and "vf0" (tests/vm names them so) are the node's for a while. */
+/* A VF of a real driver: the first namespace's "pf0" and "vf0" (tests/vm names them so) are the node's for a while, or the
+ * node is that namespace. */
 #include "fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if_arp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -81,17 +83,32 @@ static void warm_up(struct nl_wire *w)
 	change(w, "vf0", &down);
 }
 
+static bool is_ethernet(struct nl_wire *w)
+{
+	struct link k;
+
+	return link_get_index(w, index_of(w, "vf0"), &k, NULL) >= 0 && k.arptype == ARPHRD_ETHER;
+}
+
 void vf_borrow(struct lab *l)
 {
 	auto_nl struct nl_wire *w = lab_wire(&l->node);
 	auto_fd int first = first_ns();
 
+	l->vfs = true;
+	if (l->first) {
+		if (!is_ethernet(w))
+			return;
+		warm_up(w);
+		move("vf0", l->node.fd, l->fabric.fd);
+		move("vf0", l->fabric.fd, l->node.fd);
+		return;
+	}
 	move("pf0", first, l->node.fd);
 	move("vf0", first, l->node.fd);
 	warm_up(w);
 	move("vf0", l->node.fd, first);
 	move("vf0", first, l->node.fd);
-	l->vfs = true;
 }
 
 void vf_return(struct lab *l)
@@ -99,6 +116,8 @@ void vf_return(struct lab *l)
 	auto_fd int first = first_ns();
 
 	l->vfs = false;
+	if (l->first)
+		return;
 	move("vf0", l->node.fd, first);
 	move("pf0", l->node.fd, first);
 }

@@ -60,11 +60,19 @@ nth_igb() {
 	done | sed -n "$1p"
 }
 
-# The NICs with virtual functions, as InfiniBand HCAs instead: ib0 and ib1, mlx5_0 and mlx5_1.
+# hcas_on DRIVER: the NICs with virtual functions, as InfiniBand HCAs instead: ib0 and ib1, mlx5_0 and mlx5_1; by which
+# number libibverbs looks for a provider (0: none has it).
 hcas_on() {
 	rmmod igbvf
 	rmmod igb
-	insmod /lib/fakeib.ko pci_ib=1 name=mlx5_%d
+	insmod /lib/fakeib.ko pci_ib=1 vfio=1 name=mlx5_%d driver_id="$1"
+}
+
+# rebind BDF [DRIVER]: to that driver only; without, to the kernel's choice
+rebind() {
+	echo "${2:-}" >"/sys/bus/pci/devices/$1/driver_override"
+	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || echo "$1" >"/sys/bus/pci/devices/$1/driver/unbind"
+	echo "$1" >/sys/bus/pci/drivers_probe
 }
 
 # pf_on N [COUNT]: virtual functions of the N-th NIC that can have some
@@ -96,6 +104,16 @@ hcas_off() {
 	rmmod fakeib
 	insmod /lib/modules/igb.ko
 	insmod /lib/modules/igbvf.ko
+}
+
+# faults SCENE [FEWER]: tests/fault's driver, a sample of the points or a FEWER-th of it, all of them with EVERY=1
+faults() {
+	every=$(argument every)
+	[ "$every" = 1 ] || every=$((every * ${2:-1}))
+	fault-drive --binary /bin/unirail --scene "$1" -j 1 --every "$every" >/run/driven 2>&1 ||
+		fail "$1: $(cat /run/driven)"
+	cat /run/driven
+	say "$1: $(tail -n 1 /run/driven)"
 }
 
 now() {

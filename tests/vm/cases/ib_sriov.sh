@@ -6,7 +6,7 @@
 
 state_dir=/var/lib/cni/ib-sriov
 rdma system set netns exclusive
-hcas_on
+hcas_on 0
 pf=$(for path in /sys/bus/pci/drivers/fakeib/0000:*; do echo "${path##*/}"; done | head -n 1)
 pf_nic=$(ls "/sys/bus/pci/devices/$pf/net")
 ip link set "$pf_nic" up
@@ -185,6 +185,25 @@ is_over $none
 # The fabric's, once the link was in its broadcast group.
 [ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the pod's MTU is left"
 same "alternative names" "$(ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(. == "of-the-pod")] | length')" 0
+
+echo "--- with vfio-pci: the GUID is the PF's to set and to take back"
+ip link set "$pf_nic" vf 1 node_guid 02:00:00:00:00:00:00:66
+ip link set "$pf_nic" vf 1 port_guid 02:00:00:00:00:00:00:66
+rebind "$vf2" vfio-pci
+dpdk=$(conf "$vf2" 172.16.1.21/24 '{"runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:00:07"}, "link_state": "disable"}')
+add ib-sriov other net1 "$dpdk"
+same "GUID on the PF" "$(on_pf 1)" 02:00:00:00:00:00:00:07
+same "link state" "$(state_of 1)" disable
+same "links" "$(links other)" lo
+same "address" "$(echo "$result" | jq -r '.ips[0].address')" 172.16.1.21/24
+check ib-sriov other net1 "$dpdk"
+cni ADD ib-sriov pod net1 "$dpdk" | grep -q "already allocated.*'team/other'" || fail "given twice"
+delete ib-sriov other net1 "$dpdk"
+same "GUID on the PF" "$(on_pf 1)" 02:00:00:00:00:00:00:66
+same "link state" "$(state_of 1)" auto
+rebind "$vf2"
+until_true there
+is_over $none
 
 echo "--- bad input"
 # refused WORDS JSON

@@ -16,16 +16,9 @@ vf_nic=$(ls "/sys/bus/pci/devices/$vf/net")
 ip link set "$pf_nic" name pf0
 ip link set "$vf_nic" name vf0
 
-# drive SCENE
-drive() {
-	fault-drive --binary /bin/unirail --scene "$1" -j 1 --every "$(argument every)" >/run/driven 2>&1 ||
-		fail "$1: $(cat /run/driven)"
-	cat /run/driven
-	say "$1: $(tail -n 1 /run/driven)"
-}
 same "the VF that the scene names" "$vf" 0000:01:10.0
-drive host-device-vf
-drive sriov
+faults host-device-vf
+faults sriov
 
 home() {
 	[ -e /sys/class/net/pf0 ] && [ -e /sys/class/net/vf0 ]

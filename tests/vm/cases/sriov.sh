@@ -61,6 +61,28 @@ refused "its driver is 'none'" sriov pod net1 "$(conf "$b" '{}' 172.16.1.20/24)"
 echo "$b" >"/sys/bus/pci/drivers/$driven/bind"
 until_true netdev "$b"
 
+echo "--- with vfio-pci: attributes, addresses and a result"
+insmod /lib/fakeib.ko vfio=1
+rebind "$b" vfio-pci
+same "driver" "$(basename "$(readlink -f "/sys/bus/pci/devices/$b/driver")")" vfio-pci
+was=$(of_vf "$pf1" 1 '')
+dpdk=$(conf "$b" '{"vlan": 9, "vlanQoS": 2, "mac": "02:00:00:00:07:05", "max_tx_rate": 100, "spoofchk": "off", "trust": "on"}' 172.16.1.20/24)
+add sriov pod net1 "$dpdk"
+same "links" "$(links pod)" lo
+same "result" "$(echo "$result" | jq -c '[.interfaces[0].mac, .ips[0].address]')" '["02:00:00:00:07:05","172.16.1.20/24"]'
+same "attributes" "$(of_vf "$pf1" 1 '' | jq -c '[.vlan_list[0].vlan, .address, .rate.max_tx, .spoofchk, .trust]')" \
+	'[9,"02:00:00:00:07:05",100,false,true]'
+check sriov pod net1 "$dpdk"
+cni ADD sriov pod2 net1 "$dpdk" | grep -q "already allocated.*'team/pod'" || fail "given twice"
+delete sriov pod net1 "$dpdk"
+# What PF and VF know of a MAC that nobody chose is the driver's when it is bound the next time.
+same "attributes" "$(of_vf "$pf1" 1 '' | jq -c 'del(.address)')" "$(echo "$was" | jq -c 'del(.address)')"
+[ "$(of_vf "$pf1" 1 .address)" != 02:00:00:00:07:05 ] || fail "the VF has the pod's MAC"
+nothing_left
+rebind "$b"
+until_true netdev "$b"
+rmmod fakeib
+
 echo "--- taken twice"
 add sriov pod net1 "$full"
 ! said=$(cni ADD sriov pod2 net1 "$full") || fail "a VF is in two pods"
