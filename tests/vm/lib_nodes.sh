@@ -136,6 +136,41 @@ rdma_write() {
 	done
 }
 
+# verify_rails: `unirail verify` from the second node's pod to the first's, all rails: what is written is looked at there
+verify_rails() {
+	if [ "$node" = 1 ]; then
+		ip netns exec pod unirail verify --listen -o json >/run/served 2>/run/serving &
+		server=$!
+		until_true grep -q listening /run/serving
+		tell verify listens
+		hear verified
+		kill "$server"
+		wait "$server" || fail "the server of verify: exit status $?: $(cat /run/serving)"
+		same "rails that were served" "$(grep -c checkedBytes /run/served)" 2
+		return
+	fi
+	hear verify
+	sent="$(sent_packets rxe0) $(sent_packets rxe1)"
+	# shellcheck disable=SC2086
+	got=$(ip netns exec pod unirail verify "$(nth 2 $theirs)" --all --write --size 4096 --count 20 -o json) ||
+		fail "verify: $got"
+	for i in 0 1; do
+		# shellcheck disable=SC2086
+		from=$(nth $((i + 2)) $mine) to=$(nth $((i + 2)) $theirs)
+		rail=$(echo "$got" | jq -c ".rails[$i]")
+		same "rail $i" "$(echo "$rail" | jq -c '[.here.interface, .here.device, .here.gidIndex, .peer.device]')" \
+			"[\"net$((i + 1))\",\"rxe$i\",$(gid_index rxe$i "$from"),\"rxe$i\"]"
+		same "addresses of rail $i" "$(echo "$rail" | jq -r '.here.address + " " + .peer.address' | sed 's,/[0-9]*,,g')" \
+			"$from $to"
+		[ "$(echo "$rail" | jq .checkedBytes)" -gt 0 ] || fail "rail $i: nothing was looked at: $rail"
+		# shellcheck disable=SC2086
+		[ $(($(sent_packets rxe$i) - $(nth $((i + 1)) $sent))) -ge 20 ] || fail "rxe$i did not carry it"
+	done
+	say "verify --all --write across nodes: $(echo "$got" | jq -r '[.rails[] | "\(.latencyNs.median / 1000 | floor) us, \(
+		.bytesPerSecond / 1000 | floor) kB/s"] | join("; ")')"
+	tell verified x
+}
+
 # cm_ping: from the first node's pod to the second's, by the connection manager
 cm_ping() {
 	# shellcheck disable=SC2086

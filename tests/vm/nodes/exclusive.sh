@@ -19,6 +19,7 @@ case $(nth 2 $mine) in
 esac
 ping_all
 rdma_write
+verify_rails
 cm_ping
 detach
 rails_off

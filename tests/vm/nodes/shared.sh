@@ -13,6 +13,7 @@ both ready
 attach shared
 ping_all
 rdma_write
+verify_rails
 cm_ping
 detach
 rails_off
