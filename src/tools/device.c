@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail device`: which pod of this node holds which device. */
+/* `unirail device`: which devices this node has, and which pod holds which. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,23 @@
 #include "base/cleanup.h"
 #include "device/podres.h"
 #include "tools/columns.h"
+#include "tools/device_show.h"
 #include "tools/tools.h"
 #include "wire/json.h"
 
 enum { OUT_MAX = 64 << 20, CELL_MAX = 64 << 10 };
 
 struct device_opts {
-	const char *socket, *output;
+	const char *socket, *output, *root;
 	int64_t timeout_ms;
+};
+
+static const struct opt list_opts[] = {
+	{"root", 0, OPT_STR, "DIR", "of a host in a folder ('unirail doctor --unpack')",
+	 offsetof(struct device_opts, root), 0, 0},
+	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	 offsetof(struct device_opts, output), 0, 0},
+	{0},
 };
 
 static const struct opt pods_opts[] = {
@@ -28,6 +37,8 @@ static const struct opt pods_opts[] = {
 };
 
 const struct cmd device_cmds[] = {
+	{"list", NULL, "PFs and VFs: netdevs, RDMA devices, GIDs, settings, and the pod of a VF",
+	 list_opts, 0, 0},
 	{"pods", NULL, "which pod holds which device, as the kubelet knows it", pods_opts, 0, 0},
 	{0},
 };
@@ -53,7 +64,7 @@ static void add_rows(struct columns *c, const struct podres_pod *p,
 	}
 }
 
-static int print_text(const struct podres_list *l)
+static int pods_text(const struct podres_list *l)
 {
 	auto_columns struct columns c;
 
@@ -93,7 +104,7 @@ static void json_row(struct json_out *o, const struct podres_pod *p,
 	jo_end_obj(o);
 }
 
-static int print_json(const struct podres_list *l)
+static int pods_json(const struct podres_list *l)
 {
 	auto_buf struct buf b;
 	struct json_out o;
@@ -113,23 +124,36 @@ static int print_json(const struct podres_list *l)
 	return help_put(&b);
 }
 
+static int show_pods(const struct device_opts *o, bool json, struct err *e)
+{
+	auto_podres struct podres_list list = {0};
+	int r = podres_get(o->socket, (int)o->timeout_ms, &list, e);
+
+	if (r < 0)
+		return r;
+	return json ? pods_json(&list) : pods_text(&list);
+}
+
 int device_main(int argc, char **argv)
 {
 	struct device_opts o = {
 		.socket = PODRES_SOCKET, .output = "text", .timeout_ms = PODRES_TIMEOUT_MS};
-	auto_podres struct podres_list list = {0};
-	const struct cmd *c;
+	const struct cmd *c = NULL;
 	struct err e = ERR_INIT;
+	bool pods, json;
 	int words, r = cmd_pick("unirail device", device_cmds, argc, argv, &c, &words, &e);
 
+	pods = c && strcmp(c->name, "pods") == 0;
 	if (r == 0)
-		r = opt_parse(c, "unirail device pods", argc - 1 - words, argv + 1 + words, &o, &e);
+		r = opt_parse(c, pods ? "unirail device pods" : "unirail device list",
+			      argc - 1 - words, argv + 1 + words, &o, &e);
 	if (r < 0)
 		return opt_exit("unirail device", r, &e);
-	r = podres_get(o.socket, (int)o.timeout_ms, &list, &e);
+	json = strcmp(o.output, "json") == 0;
+	r = pods ? show_pods(&o, json, &e) : device_list(o.root, json, &e);
 	if (r < 0) {
 		fprintf(stderr, "unirail device: %s\n", e.text);
 		return 1;
 	}
-	return strcmp(o.output, "json") ? print_text(&list) : print_json(&list);
+	return r;
 }

@@ -32,7 +32,9 @@ class Host:
             self.link(f"{at}/iommu_group", f"/sys/kernel/iommu_groups/{group}")
         return at
 
-    def netdev(self, at, name):
+    def netdev(self, at, name, **attributes):
+        for key, value in attributes.items():
+            self.file(f"{at}/net/{name}/{key}", value)
         self.link(f"{at}/net/{name}/device", "../../../" + at.rsplit('/', 1)[1])
         self.link(f"/sys/class/net/{name}", f"../..{at[4:]}/net/{name}")
 
@@ -44,6 +46,17 @@ class Host:
         self.link(f"/sys/class/infiniband_verbs/{uverbs}", f"../..{at[4:]}/infiniband_verbs/{uverbs}")
         if umad:
             self.file(f"{at}/infiniband_mad/{umad}/ibdev", name)
+
+    def port(self, at, name, state, rate, *gids):
+        """gids: (index, GID, type, netdev)"""
+        port = f"{at}/infiniband/{name}/ports/1"
+        self.file(f"{port}/state", state)
+        self.file(f"{port}/rate", rate)
+        for index, gid, kind, netdev in gids:
+            self.file(f"{port}/gids/{index}", gid)
+            if kind:
+                self.file(f"{port}/gid_attrs/types/{index}", kind)
+                self.file(f"{port}/gid_attrs/ndevs/{index}", netdev)
 
     def pf(self, at, total, vfs):
         self.file(f"{at}/sriov_totalvfs", total)
@@ -117,3 +130,63 @@ for i, vf in enumerate(("0000:01:10.0", "0000:01:10.2")):
     if i == 0:
         h.netdev(at, "eth2")
 h.write("qemu_igb.tree")
+
+# switchdev mode (Documentation/networking/representors.rst): the PF's folder lists the ports of its switch, p0 itself among
+# them, and some sort before it; the VFs' own netdevs stand in their folders. One VF is with vfio-pci, one in a pod.
+h = Host("ConnectX-6 Dx in switchdev mode")
+h.bus("mlx5_core", "vfio-pci")
+bridge = "pci0000:80/0000:80:02.0"
+pf = h.function(f"{bridge}/0000:81:00.0", "mlx5_core", (MLX, 0x101D, MLX, 0x0016), 0x020000, 0, 70)
+vfs = [f"0000:81:00.{i}" for i in (2, 3, 4, 5)]
+h.pf(pf, 8, vfs)
+switch_id = {"phys_switch_id": "08c0eb0300a1c3b4"}
+h.netdev(pf, "ens2f0np0", address="b8:ce:f6:a1:c3:b4", mtu=9000, flags="0x1003", operstate="up", ifalias="", phys_port_name="p0", **switch_id)
+for i in range(4):
+    h.netdev(pf, f"ens2f0{'_' if i else 'a'}{i}", address=f"02:00:00:00:00:1{i}", mtu=1500, flags="0x1002", operstate="down",
+             phys_port_name=f"pf0vf{i}", **switch_id)
+h.rdma(pf, "mlx5_0", "uverbs0", "umad0")
+h.file(f"{pf}/infiniband/mlx5_0/node_guid", "b8ce:f603:00a1:c3b4")
+mapped, local = "0000:0000:0000:0000:0000:ffff:ac10:0102", "fe80:0000:0000:0000:bace:f6ff:fea1:c3b4"
+h.port(pf, "mlx5_0", "4: ACTIVE", "100 Gb/sec (4X EDR)", (0, local, "IB/RoCE v1", "ens2f0np0"), (1, local, "RoCE v2", "ens2f0np0"),
+       (2, mapped, "IB/RoCE v1", "ens2f0np0"), (10, mapped, "RoCE v2", "ens2f0np0"),
+       (3, "0000:0000:0000:0000:0000:0000:0000:0000", None, None), (4, "fe80:0000:0000:0000:0000:0000:0000:0000", None, None))
+for i, vf in enumerate(vfs):
+    at = h.function(f"{bridge}/{vf}", "vfio-pci" if i == 2 else "mlx5_core", (MLX, 0x101E, MLX, 0x0016), 0x020000, 0, 71 + i)
+    h.link(f"{at}/physfn", "../0000:81:00.0")
+    if i < 2:
+        h.netdev(at, f"ens2f0v{i}", address=f"02:00:00:00:00:2{i}", mtu=1500, flags="0x1003", operstate="up", phys_switch_id="")
+        h.rdma(at, f"mlx5_{1 + i}", f"uverbs{1 + i}")
+        h.port(at, f"mlx5_{1 + i}", "4: ACTIVE", "100 Gb/sec (4X EDR)")
+h.write("mlx5_switchdev.tree")
+
+# The PF itself is handed to user space: it has neither netdev nor RDMA device, and its VFs keep their numbers.
+h = Host("ConnectX-6 Dx whose PF is with vfio-pci")
+h.bus("mlx5_core", "vfio-pci")
+pf = h.function("pci0000:c0/0000:c0:01.0/0000:c1:00.0", "vfio-pci", (MLX, 0x101D, MLX, 0x0016), 0x020000, 1, 80)
+h.pf(pf, 8, ["0000:c1:00.2", "0000:c1:00.3"])
+for i, driver in enumerate(("mlx5_core", "vfio-pci")):
+    at = h.function(f"pci0000:c0/0000:c0:01.0/0000:c1:00.{2 + i}", driver, (MLX, 0x101E, MLX, 0x0016), 0x020000, 1, 81 + i)
+    h.link(f"{at}/physfn", "../0000:c1:00.0")
+    if i == 0:
+        h.netdev(at, "rail0", address="02:00:00:00:00:30", mtu=9000, flags="0x1003", operstate="up")
+        h.rdma(at, "mlx5_0", "uverbs0")
+h.write("mlx5_vfio.tree")
+
+# InfiniBand again, with two VFs of which one is with vfio-pci; what the PF tells of their GUIDs is tests/replay/vf_ib.nl.
+h = Host("ConnectX-7 with InfiniBand, a VF of it with vfio-pci")
+h.bus("mlx5_core", "vfio-pci")
+pf = h.function("pci0000:17/0000:17:00.0/0000:19:00.0", "mlx5_core", (MLX, CX7, MLX, 0x0020), 0x020700, 0)
+h.pf(pf, 4, ["0000:19:00.1", "0000:19:00.2"])
+h.netdev(pf, "ibs2", address="00:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:16:05:1c", mtu=4092, flags="0x1003", operstate="up")
+h.rdma(pf, "mlx5_0", "uverbs0", "umad0", "InfiniBand")
+h.file(f"{pf}/infiniband/mlx5_0/node_guid", "0c42:a103:0016:051c")
+h.port(pf, "mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)", (0, "fe80:0000:0000:0000:0c42:a103:0016:051c", None, None))
+for i, driver in enumerate(("mlx5_core", "vfio-pci")):
+    at = h.function(f"pci0000:17/0000:17:00.0/0000:19:00.{1 + i}", driver, (MLX, CX7_VF, MLX, 0x0020), 0x020700, 0)
+    h.link(f"{at}/physfn", "../0000:19:00.0")
+    if i == 0:
+        h.netdev(at, "ibs2v0", address="00:00:10:30:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:16:05:1d", mtu=2044, flags="0x1002",
+                 operstate="down")
+        h.rdma(at, "mlx5_1", "uverbs1", "umad1", "InfiniBand")
+        h.port(at, "mlx5_1", "1: DOWN", "10 Gb/sec (4X SDR)", (0, "fe80:0000:0000:0000:0c42:a103:0016:051d", None, None))
+h.write("mlx5_ib_vfio.tree")

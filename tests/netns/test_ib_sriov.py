@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ib-sriov on a node without InfiniBand: one clear line, nothing changed; DEL succeeds. What it does where there is some is
 in tests/vm/cases/ib_sriov.sh."""
+import subprocess
+
 import pytest
 from lab import link_names, state
 
@@ -30,6 +32,41 @@ def test_refused(lab, more, code, words):
     before = state(lab.node), pod.state()
     lab.fail("ADD", {**conf(), **more}, pod, code=code, words=words)
     assert (state(lab.node), pod.state()) == before
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """unpack(NAME): a recorded host of tests/hosts as the environment that a call is made in"""
+    def unpack(name):
+        top = tmp_path / name
+        subprocess.run(["build/unirail", "doctor", "--root", f"tests/hosts/{name}.tree", "--unpack", top], check=True,
+                       capture_output=True)
+        return {"UNIRAIL_ROOT": str(top)}
+    return unpack
+
+
+def test_whole_pf_with_vfio(lab, recorded):
+    """For a virtual machine: nothing is set, nothing moves; addresses and a result."""
+    pod, at, c = lab.pod(), recorded("mlx5_vfio"), conf(deviceID="0000:c1:00.0")
+    before = state(lab.node)
+    for more in ({}, {"vfioPciMode": True}):
+        result = lab.add({**c, **more}, pod, **at)
+        assert result["interfaces"] == [{"name": "net1", "sandbox": pod.netns}]
+        assert [i["address"] for i in result["ips"]] == ["172.16.1.20/24"]
+        lab.ok("CHECK", {**c, **more, "prevResult": result}, pod, **at)
+        lab.delete({**c, **more}, pod, **at)
+    assert state(lab.node) == before and link_names(pod.ns) == ["lo"]
+    lab.ok("STATUS", conf("1.1.0", deviceID="0000:c1:00.0"), pod, **at)
+    lab.fail("ADD", conf(deviceID="0000:81:00.0"), pod, code=7, words=["PF device 0000:81:00.0 requires vfioPciMode"],
+             **recorded("mlx5_switchdev"))
+
+
+def test_vf_with_vfio(lab, recorded):
+    """Its GUID is the PF's to set, and the PF is not there."""
+    pod = lab.pod()
+    lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, words=["PF network device not found", "0000:c1:00.0"],
+             **recorded("mlx5_vfio"))
+    lab.ok("STATUS", conf("1.1.0", deviceID="0000:19:00.2"), pod, **recorded("mlx5_ib_vfio"))
 
 
 def test_status_with_isolation(lab):

@@ -132,6 +132,25 @@ def test_dpdk(lab, root, at):
     assert files(root) == []
 
 
+def test_recorded_host_with_vfio(lab, tmp_path):
+    """Both with vfio-pci, VF and PF: ADD and DEL, and one whose driver is the kernel's, of the same PF."""
+    top = tmp_path / "host"
+    run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])
+    at, pod, before = {"UNIRAIL_ROOT": str(top)}, lab.pod(), shape(lab)
+    c = conf("0000:c1:00.3")
+    result = lab.add(c, pod, **at)
+    assert result["interfaces"] == [{"name": "net1", "sandbox": pod.netns}] and len(result["ips"]) == 1
+    assert record(top, pod)["unirail"]["dpdk"] is True
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, **at)
+    lab.delete(c, pod, **at)
+    assert files(top) == []
+    lab.fail("ADD", {**c, "vlan": 7}, pod, code=50, words=["PF network device not found", "0000:c1:00.0"], **at)
+    lab.add(conf("0000:c1:00.2"), pod, **at)
+    assert "net1" in link_names(pod.ns)
+    lab.delete(conf("0000:c1:00.2"), pod, **at)
+    assert files(top) == [] and shape(lab) == before
+
+
 def test_in_use(lab, root, at):
     first, second = lab.pod("first"), lab.pod("second")
     lab.add(conf(), first, **at)

@@ -292,6 +292,35 @@ static void representors(void **state)
 	host_remove(&h);
 }
 
+/* A whole host in switchdev mode, one with the PF in user space, and InfiniBand with vfio. */
+static void recorded_hosts(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_switchdev.tree");
+	OK(vf_place_read(&h.root, NULL, "0000:81:00.3", &p, &e));
+	assert_string_equal(p.pf.name, "ens2f0np0");
+	assert_string_equal(p.netdev, "ens2f0v1");
+	assert_true(p.number == 1 && !p.dpdk);
+	OK(vf_place_read(&h.root, NULL, "0000:81:00.4", &p, &e));
+	assert_true(p.number == 2 && p.dpdk);
+	/* in a pod */
+	OK(vf_place_read(&h.root, NULL, "0000:81:00.5", &p, &e));
+	assert_true(p.number == 3 && !p.dpdk && !*p.netdev);
+	host_remove(&h);
+	host_unpack(&h, "mlx5_vfio.tree");
+	OK(vf_place_read(&h.root, NULL, "0000:c1:00.3", &p, &e));
+	assert_true(p.number == 1 && p.dpdk && !*p.pf.name);
+	host_remove(&h);
+	host_unpack(&h, "mlx5_ib_vfio.tree");
+	OK(vf_place_read(&h.root, NULL, "0000:19:00.2", &p, &e));
+	assert_true(p.number == 1 && p.dpdk);
+	assert_string_equal(p.pf.name, "ibs2");
+	host_remove(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +334,7 @@ int main(void)
 		cmocka_unit_test(bad_places),
 		cmocka_unit_test(userspace_drivers),
 		cmocka_unit_test(representors),
+		cmocka_unit_test(recorded_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

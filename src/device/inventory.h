@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_INVENTORY_H
+#define UNIRAIL_DEVICE_INVENTORY_H
+
+/*
+ * The node's network functions on PCI: PFs, their VFs with numbers, representors and attributes, and
+ * the netdevs and RDMA devices of each with ports and GIDs. Everything but VF attributes and the
+ * eswitch comes from sysfs under a root (Documentation/ABI/testing/sysfs-class-net and
+ * sysfs-class-infiniband), in sysfs' own words, so a recorded host does as well.
+ *
+ * Netdevs and RDMA devices are those of the namespace that /sys was mounted in: a VF that is in a
+ * pod has none here.
+ */
+
+#include "kern/devlink.h"
+#include "kern/pci.h"
+#include "kern/vf.h"
+
+enum { INVENTORY_WORD_MAX = 64 };
+
+struct inventory_netdev {
+	char name[LINK_NAME_MAX], mac[MAC_TEXT_MAX];
+	char operstate[16]; /* "up", "down" ...; "" not told */
+	char alias[LINK_ALIAS_MAX];
+	uint32_t mtu;
+	bool up; /* as an administrator set it */
+};
+
+struct inventory_gid {
+	int index;
+	char gid[INVENTORY_WORD_MAX];  /* "fe80:0000:..." */
+	char type[INVENTORY_WORD_MAX]; /* "RoCE v2", "IB/RoCE v1"; "" not told */
+	char netdev[LINK_NAME_MAX];
+};
+
+struct inventory_port {
+	uint32_t port;
+	char state[INVENTORY_WORD_MAX], link_layer[INVENTORY_WORD_MAX]; /* "ACTIVE", "Ethernet" */
+	char rate[INVENTORY_WORD_MAX];					/* "100 Gb/sec (4X EDR)" */
+	struct inventory_gid *gids;					/* those in use */
+	size_t n_gids;
+};
+
+struct inventory_rdma {
+	char name[PCI_NAME_MAX];
+	char node_guid[INVENTORY_WORD_MAX]; /* "0c42:a103:0016:051c" */
+	struct inventory_port *ports;
+	size_t n_ports;
+};
+
+struct inventory_function {
+	struct pci_dev pci;		  /* physfn is a VF's PF */
+	int64_t vf;			  /* its number there; -1: no VF */
+	struct inventory_netdev *netdevs; /* without representors */
+	size_t n_netdevs;
+	struct inventory_rdma *rdma;
+	size_t n_rdma;
+	char representor[LINK_NAME_MAX]; /* a VF's, in switchdev mode; "" none here */
+	bool has_eswitch;
+	enum eswitch_mode eswitch; /* of a PF */
+	bool has_attrs;
+	struct vf_info attrs; /* of a VF, as its PF tells */
+};
+
+struct inventory {
+	struct inventory_function *v;
+	size_t n;
+};
+
+/* By address; other functions than network controllers (class 2) are left out. route, generic: wires
+ * of the node, NULL: VF attributes and eswitch modes are not asked for; a PF whose driver does not
+ * tell them has none. No PCI is no error. */
+int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
+		   struct inventory *ret, struct err *e);
+void inventory_done(struct inventory *inv);
+#define auto_inventory __attribute__((cleanup(inventory_done)))
+
+/* A VF bound to a kernel driver that has neither netdev nor RDMA device here: it is in a pod, or in
+ * another namespace. */
+bool inventory_is_away(const struct inventory_function *f);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host_lab.h"
+#include "kern_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "device/inventory.h"
+#include "tools/device_show.h"
+
+static struct err e;
+
+static const struct inventory_function *function(const struct inventory *inv, const char *bdf)
+{
+	for (size_t i = 0; i < inv->n; i++)
+		if (strcmp(inv->v[i].pci.bdf, bdf) == 0)
+			return &inv->v[i];
+	fail_msg("no function %s", bdf);
+	return NULL;
+}
+
+/* Representors are the switch's, not the PF's; numbers are the PF's, not an order of names. */
+static void switchdev(void **state)
+{
+	auto_inventory struct inventory inv = {0};
+	const struct inventory_function *f;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_switchdev.tree");
+	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
+	assert_int_equal(inv.n, 5);
+	f = function(&inv, "0000:81:00.0");
+	assert_true(f->pci.is_pf && f->vf == -1 && !f->has_eswitch);
+	assert_int_equal(f->n_netdevs, 1);
+	assert_string_equal(f->netdevs[0].name, "ens2f0np0");
+	assert_string_equal(f->netdevs[0].mac, "b8:ce:f6:a1:c3:b4");
+	assert_true(f->netdevs[0].mtu == 9000 && f->netdevs[0].up);
+	assert_string_equal(f->netdevs[0].operstate, "up");
+	f = function(&inv, "0000:81:00.3");
+	assert_int_equal(f->vf, 1);
+	assert_string_equal(f->representor, "ens2f0_1");
+	assert_string_equal(f->rdma[0].name, "mlx5_2");
+	assert_false(inventory_is_away(f));
+	/* with vfio-pci, and in a pod */
+	f = function(&inv, "0000:81:00.4");
+	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_away(f));
+	assert_string_equal(f->representor, "ens2f0_2");
+	f = function(&inv, "0000:81:00.5");
+	assert_true(inventory_is_away(f));
+	host_remove(&h);
+}
+
+/* In the order of their indexes, without those that nobody uses. */
+static void gids(void **state)
+{
+	static const int indexes[] = {0, 1, 2, 10};
+	auto_inventory struct inventory inv = {0};
+	const struct inventory_port *p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_switchdev.tree");
+	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
+	p = &function(&inv, "0000:81:00.0")->rdma[0].ports[0];
+	assert_int_equal(p->port, 1);
+	assert_string_equal(p->state, "ACTIVE");
+	assert_string_equal(p->link_layer, "Ethernet");
+	assert_string_equal(p->rate, "100 Gb/sec (4X EDR)");
+	assert_int_equal(p->n_gids, ARRAY_LEN(indexes));
+	for (size_t i = 0; i < p->n_gids; i++)
+		assert_int_equal(p->gids[i].index, indexes[i]);
+	assert_string_equal(p->gids[3].gid, "0000:0000:0000:0000:0000:ffff:ac10:0102");
+	assert_string_equal(p->gids[3].type, "RoCE v2");
+	assert_string_equal(p->gids[3].netdev, "ens2f0np0");
+	host_remove(&h);
+}
+
+static void pf_with_vfio(void **state)
+{
+	auto_inventory struct inventory inv = {0};
+	const struct inventory_function *f;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_vfio.tree");
+	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
+	f = function(&inv, "0000:c1:00.0");
+	assert_true(f->pci.is_pf && !f->n_netdevs && !f->n_rdma && !inventory_is_away(f));
+	assert_int_equal(function(&inv, "0000:c1:00.3")->vf, 1);
+	assert_int_equal(function(&inv, "0000:c1:00.2")->n_rdma, 1);
+	host_remove(&h);
+}
+
+/* GPU and disk of that host are no network functions; virtfn10 sorts before virtfn2. */
+static void many_vfs(void **state)
+{
+	auto_inventory struct inventory inv = {0};
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "mlx5_roce.tree");
+	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
+	assert_int_equal(inv.n, 14);
+	assert_int_equal(function(&inv, "0000:3d:00.4")->vf, 2);
+	assert_int_equal(function(&inv, "0000:3d:01.4")->vf, 10);
+	host_remove(&h);
+}
+
+static void no_pci(void **state)
+{
+	auto_inventory struct inventory inv = {0};
+	struct host_lab h;
+
+	(void)state;
+	host_empty(&h);
+	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
+	assert_int_equal(inv.n, 0);
+	host_remove(&h);
+}
+
+/* --- what is shown --- */
+
+static struct inventory_function shown(void)
+{
+	struct inventory_function f = {
+		.pci = {.bdf = "0000:3b:00.2",
+			.driver = "mlx5_core",
+			.physfn = "0000:3b:00.0",
+			.numa = 1,
+			.iommu_group = -1,
+			.vendor = 0x15b3,
+			.device = 0x101e},
+		.has_attrs = true,
+		.attrs = {.mac = {.len = 6},
+			  .vlans = {{7, 3, VF_VLAN_8021Q}},
+			  .n_vlans = 1,
+			  .max_rate = 100,
+			  .spoofchk = 0,
+			  .trust = -1,
+			  .link_state = VF_LINK_ENABLE,
+			  .has_guid = true,
+			  .port_guid = 0x0200000000000001},
+	};
+
+	return f;
+}
+
+static void as_text(void **state)
+{
+	struct inventory_function f = shown();
+	struct device_row row = {&f, (char *)(uintptr_t) "team/p", NULL};
+	char text[1024] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	(void)state;
+	device_show_text(&row, 1, out);
+	fclose(out);
+	assert_non_null(strstr(
+		text,
+		"\n0000:3b:00.2  VF 0  mlx5_core  1     -       -    -     -     vlan 7 qos 3 rate "
+		"0-100 spoofchk off link enable guid 02:00:00:00:00:00:00:01  team/p\n"));
+}
+
+static void as_json(void **state)
+{
+	struct inventory_function f = shown();
+	struct device_row row = {&f, NULL, (char *)(uintptr_t) "/run/netns/p"};
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 1 << 16);
+	device_show_json(&row, 1, &b);
+	assert_non_null(strstr(b.p, "\"role\": \"vf\""));
+	assert_non_null(strstr(b.p, "\"device\": \"101e\""));
+	assert_non_null(strstr(b.p, "\"mac\": null"));
+	assert_non_null(strstr(b.p, "\"spoofchk\": false"));
+	assert_non_null(strstr(b.p, "\"trust\": null"));
+	assert_non_null(strstr(b.p, "\"linkState\": \"enable\""));
+	assert_non_null(strstr(b.p, "\"portGuid\": \"02:00:00:00:00:00:00:01\""));
+	assert_non_null(strstr(b.p, "\"pod\": null"));
+	assert_non_null(strstr(b.p, "\"netns\": \"/run/netns/p\""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(switchdev),	cmocka_unit_test(gids),
+		cmocka_unit_test(pf_with_vfio), cmocka_unit_test(many_vfs),
+		cmocka_unit_test(no_pci),	cmocka_unit_test(as_text),
+		cmocka_unit_test(as_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
