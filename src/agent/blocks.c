@@ -55,7 +55,8 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	p->known = true;
 	p->subnet = subnet;
 	p->one_node = x->n_nodes == 1;
-	set_usable(p, &x->usable);
+	/* The set may be cut to what is ours already. */
+	set_usable(p, x->open.n ? &x->open : &x->usable);
 }
 
 void blocks_pools(struct blocks *b, const struct pool_set *set)

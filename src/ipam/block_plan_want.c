@@ -167,7 +167,7 @@ static void plan_ahead(struct planner *p, const struct block_need *need)
 
 	if ((!v || !v->stale) && pick(p, need, v, &index))
 		claim(p, need, index);
-	else if (v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
+	else if (!v || v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
 		plan_list(p, need);
 	else if (v->n_orphans)
 		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);

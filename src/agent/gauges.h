@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_GAUGES_H
+#define UNIRAIL_AGENT_GAUGES_H
+
+/*
+ * How the pools stand on this node, and what it is doing in the cluster, as text for Prometheus.
+ * Pools that this node has nothing of are left out; beyond METRICS_POOLS_MAX, too, and counted.
+ */
+
+#include "agent/lender.h"
+#include "agent/metrics.h"
+
+/* Within a batch: pools are lent. */
+void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l);
+
+#endif

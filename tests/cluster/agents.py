@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail agent` as a process, what a kubelet's runtime asks of it, and the objects around it."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+import yaml
+
+from cluster import BINARY, die_with_parent, free_port, wait
+
+CRDS = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "crds"
+SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
+BLOCKS = "/apis/unirail.io/v1/spideripblocks"
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+
+
+def install_crds(cluster, only=lambda name: True):
+    for f in sorted(CRDS.glob("*.yaml")):
+        crd = yaml.safe_load(f.read_text())
+        if only(crd["metadata"]["name"]):
+            cluster.request("POST", CRD_PATH, crd)
+    for f in sorted(CRDS.glob("*.yaml")):
+        crd = yaml.safe_load(f.read_text())
+        spec = crd["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        if only(crd["metadata"]["name"]):
+            wait(lambda: cluster.request("GET", path)[0] == 200)
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=60):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+class Agent:
+    """One on a node of its own name; everything it has is in one folder."""
+
+    def __init__(self, folder, kubeconfig, node, **env):
+        self.folder, self.kubeconfig, self.node, self.env = pathlib.Path(folder), kubeconfig, node, env
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.socket, self.state, self.log = self.folder / "sock", self.folder / "state", self.folder / "log"
+        self.health, self.metrics_port = free_port(), free_port()
+        self.process = None
+
+    def start(self, *more, ready=True):
+        args = [BINARY, "agent", "--config", self.folder / "agent.conf", "--socket", self.socket,
+                "--state-dir", self.state, "--hostlocal-dir", self.folder / "networks", "--log-format", "json",
+                "--listen", "127.0.0.1", "--health-port", self.health, "--metrics-port", self.metrics_port,
+                "--kubeconfig", self.kubeconfig, *more]
+        (self.folder / "agent.conf").touch()
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log,
+                                            env={"PATH": os.environ["PATH"], "NODE_NAME": self.node, **self.env},
+                                            preexec_fn=die_with_parent)
+        wait(lambda: self.answers() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log.read_text()
+        if ready:
+            self.ready()
+        return self
+
+    def ready(self, seconds=30):
+        try:
+            wait(lambda: self.get(self.health, "/readyz")[0] == 200, seconds)
+        except AssertionError as e:
+            raise AssertionError(self.get(self.health, "/readyz"), self.log.read_text()[-4000:]) from e
+        return self
+
+    def answers(self):
+        with contextlib.suppress(OSError):
+            return self.ask("GET", "/v1/ipam/healthy")[0] == 200
+        return False
+
+    def stop(self, sig=signal.SIGTERM, timeout=20):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+        status = self.process.wait(timeout) if self.process else 0
+        self.process = None
+        return status
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+    def close(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+    def ask(self, method, target, body=None, timeout=60):
+        c = Connection(self.socket, timeout)
+        try:
+            headers = {} if body is None else {"Content-Type": "application/json"}
+            c.request(method, target, None if body is None else json.dumps(body), headers)
+            r = c.getresponse()
+            text = r.read()
+            return r.status, json.loads(text) if text else None
+        finally:
+            c.close()
+
+    def ok(self, *args, **kw):
+        status, answer = self.ask(*args, **kw)
+        assert status == 200, (status, answer, self.log.read_text()[-3000:])
+        return answer
+
+    @staticmethod
+    def get(port, path):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            c.request("GET", path)
+            r = c.getresponse()
+            return r.status, r.read().decode()
+        finally:
+            c.close()
+
+    def metrics(self):
+        """{name with labels: value}"""
+        status, text = self.get(self.metrics_port, "/metrics")
+        assert status == 200
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+                for line in text.splitlines() if not line.startswith("#")}
+
+    def lines(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, words):
+        return [x for x in self.lines() if words in x["msg"] + " " + x.get("error", "")]
+
+    # --- as a runtime ---
+
+    def add(self, pod, ifname="eth0", container=None, timeout=60, **more):
+        """Spiderpool's own request."""
+        meta = pod["metadata"]
+        return self.ask("POST", "/v1/ipam/ip", {
+            "containerID": container or meta["uid"][:12], "ifName": ifname, "netNamespace": "/var/run/netns/x",
+            "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"], **more},
+            timeout=timeout)
+
+    def delete(self, pod, ifname="eth0", container=None):
+        meta = pod["metadata"]
+        return self.ok("DELETE", "/v1/ipam/ip", {
+            "containerID": container or meta["uid"][:12], "ifName": ifname, "netNamespace": "",
+            "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"]})
+
+    def plan(self, pod, *pools, container=None, timeout=60, **more):
+        """Ours, for all rails."""
+        meta = pod["metadata"]
+        return self.ask("POST", "/v1/unirail/pods/plan", {
+            "containerID": container or meta["uid"][:12], "netNamespace": "/var/run/netns/x",
+            "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"],
+            "rails": [{"ifName": f"net{i + 1}", "defaultIPv4IPPool": [p] if isinstance(p, str) else p}
+                      for i, p in enumerate(pools)], **more}, timeout=timeout)
+
+    def release(self, pod, container=None):
+        return self.ok("POST", "/v1/unirail/pods/release",
+                       {"containerID": container or pod["metadata"]["uid"][:12]})["released"]
+
+
+def addresses(answer):
+    """Of a plan: {interface: address}; of an ADD: [address]."""
+    if "rails" in answer:
+        return {r["ifName"]: r["ips"][0]["address"].split("/")[0] for r in answer["rails"]}
+    return [x["address"].split("/")[0] for x in answer["ips"]]
+
+
+class Nodes:
+    """Objects of one test module: nodes, pods, pools."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def node(self, name, **labels):
+        self.cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
+        return self.cluster.ok("GET", f"/api/v1/nodes/{name}")
+
+    def pod(self, ns, node, name=None, owner=None, annotations=None, labels=None):
+        name = name or f"pod-{uuid.uuid4().hex[:8]}"
+        meta = {"name": name, "annotations": annotations or {}, "labels": labels or {}}
+        if owner:
+            meta["ownerReferences"] = [{"apiVersion": "apps/v1", "uid": str(uuid.uuid4()), "controller": True,
+                                        **owner}]
+        return self.cluster.ok("POST", f"/api/v1/namespaces/{ns}/pods", {
+            "metadata": meta, "spec": {"nodeName": node, "automountServiceAccountToken": False,
+                                       "terminationGracePeriodSeconds": 0,
+                                       "containers": [{"name": "c", "image": "i"}]}})
+
+    def remove_pod(self, pod):
+        meta = pod["metadata"]
+        self.cluster.request("DELETE", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}",
+                             {"gracePeriodSeconds": 0})
+
+    def pool(self, name, subnet, ips=None, **spec):
+        path = f"{SPIDER}/spiderippools"
+        base = subnet.rsplit(".", 1)[0]
+        self.cluster.request("DELETE", f"{path}/{name}")
+        return self.cluster.ok("POST", path, {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
+            "spec": {"subnet": subnet, "ips": ips or [f"{base}.10-{base}.250"], "gateway": f"{base}.1", **spec}})
+
+    def blocks(self, pool=None):
+        items = self.cluster.ok("GET", BLOCKS)["items"]
+        return [b for b in items if pool in (None, b["spec"]["pool"])]
+
+    def endpoint(self, ns, name):
+        status, answer = self.cluster.request("GET", f"{SPIDER}/namespaces/{ns}/spiderendpoints/{name}")
+        return answer if status == 200 else None
+
+
+def elapsed(what):
+    began = time.monotonic()
+    got = what()
+    return time.monotonic() - began, got

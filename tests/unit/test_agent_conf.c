@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's settings: where they come from, what is wrong with them, and that they are written down. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_conf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+
+static struct ipam_lab lab;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+/* "NAME=value" each; ended by NULL. */
+static const char *from_list(void *arg, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *const *v = arg; *v; v++)
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	return NULL;
+}
+
+static int read_conf(struct agent_conf *c, const char *file, const char *const *vars,
+		     const char *const *flags, struct err *e)
+{
+	static const char *const none[] = {NULL};
+	const struct agent_env env = {from_list, (void *)(vars ? vars : none)};
+	char *argv[16] = {(char *)"--config", (char *)"/etc/agent.conf"};
+	int argc = 2;
+
+	il_write(&lab, "/etc/agent.conf", file ? file : "");
+	for (; flags && *flags; flags++)
+		argv[argc++] = (char *)*flags;
+	return agent_conf_read(c, &lab.root, &env, argc, argv, e);
+}
+
+static void test_defaults(void **state)
+{
+	struct agent_conf c;
+
+	(void)state;
+	assert_int_equal(read_conf(&c, NULL, NULL, NULL, NULL), 0);
+	assert_string_equal(c.socket, "/var/run/spidernet/spiderpool.sock");
+	assert_string_equal(c.state_dir, "/var/lib/unirail/ipam");
+	assert_int_equal(c.health_port, 5710);
+	assert_int_equal(c.metrics_port, 5711);
+	assert_int_equal(c.rest_ms, 60000);
+	assert_int_equal(c.quarantine_ms, 600000);
+	assert_int_equal(c.wait_ms, 15000);
+	assert_null(c.node);
+	assert_null(c.listen);
+	assert_true(agent_conf_is(c.metrics));
+	assert_false(agent_conf_is(c.gateway_detection));
+	assert_string_equal(c.coordinator.mode, "auto");
+	agent_conf_done(&c);
+}
+
+static void test_precedence(void **state)
+{
+	static const char file[] = "[agent]\nnode = f\nrest = 1s\nlog-level = debug\nreserve = 9\n"
+				   "[coordinator]\nmode = underlay\n";
+	static const char *const vars[] = {"NODE_NAME=e",
+					   "UNIRAIL_REST=2s",
+					   "UNIRAIL_WAIT=",
+					   "SPIDERPOOL_LOG_LEVEL=warning",
+					   "SPIDERPOOL_ENABLED_METRIC=False",
+					   NULL};
+	static const char *const flags[] = {"--node=g", "--log-level", "error", NULL};
+	struct agent_conf c;
+
+	(void)state;
+	assert_int_equal(read_conf(&c, file, NULL, NULL, NULL), 0);
+	assert_string_equal(c.node, "f");
+	assert_string_equal(c.log_level, "debug");
+	agent_conf_done(&c);
+	assert_int_equal(read_conf(&c, file, vars, NULL, NULL), 0);
+	assert_string_equal(c.node, "e");
+	assert_int_equal(c.rest_ms, 2000);
+	assert_int_equal(c.wait_ms, 15000);
+	assert_string_equal(c.log_level, "warn");
+	assert_false(agent_conf_is(c.metrics));
+	assert_int_equal(c.reserve, 9);
+	agent_conf_done(&c);
+	assert_int_equal(read_conf(&c, file, vars, flags, NULL), 0);
+	assert_string_equal(c.node, "g");
+	assert_string_equal(c.log_level, "error");
+	assert_int_equal(c.rest_ms, 2000);
+	assert_string_equal(c.coordinator.mode, "underlay");
+	agent_conf_done(&c);
+}
+
+/* Ours comes before Spiderpool's, and both of its spellings are known. */
+static void test_variables_of_two_names(void **state)
+{
+	static const char *const both[] = {"SPIDERPOOL_LOG_LEVEL=error", "UNIRAIL_LOG_LEVEL=debug",
+					   "SPIDERPOOL_NODENAME=n", NULL};
+	struct agent_conf c;
+
+	(void)state;
+	assert_int_equal(read_conf(&c, NULL, both, NULL, NULL), 0);
+	assert_string_equal(c.log_level, "debug");
+	assert_string_equal(c.node, "n");
+	agent_conf_done(&c);
+}
+
+static void test_mistakes(void **state)
+{
+	static const struct {
+		const char *file, *var, *flag, *words;
+	} v[] = {
+		{"[agent]\nrset = 1s\n", NULL, NULL,
+		 "agent.conf:2: key 'rset' is not known here; did you mean 'rest'?"},
+		{"[agent]\nlog-level = info\nhealth-port = 99999\n", NULL, NULL,
+		 "agent.conf:3: health-port is '99999', wants 0 to 65535"},
+		{"[agent]\nmetrics = perhaps\n", NULL, NULL,
+		 "agent.conf:2: metrics is 'perhaps', wants one of yes|no"},
+		{"[agents]\na = b\n", NULL, NULL,
+		 "agent.conf:2: section 'agents' is not known, wants 'agent' or 'coordinator'"},
+		{"[agent]\nnonsense\n", NULL, NULL,
+		 "agent.conf:2: is neither 'key = value' nor a section nor a comment"},
+		{"[agent]\nconfig = /x\n", NULL, NULL,
+		 "agent.conf:2: config is this file: name it by --config"},
+		{"[agent]\nsocket = x\n", NULL, NULL, "socket 'x' wants an absolute path"},
+		{"[coordinator]\nmode = x\n", NULL, NULL,
+		 "agent.conf:2: mode is 'x', wants auto, underlay, overlay or disabled"},
+		{NULL, "SPIDERPOOL_HEALTH_PORT=x", NULL,
+		 "variable SPIDERPOOL_HEALTH_PORT: health-port is 'x', wants 0 to 65535"},
+		{NULL, "UNIRAIL_BLOCK_IDLE=1ms", NULL,
+		 "variable UNIRAIL_BLOCK_IDLE: block-idle is '1ms', wants a time from 1000ms to "
+		 "86400000ms (60s, 500ms, 10m)"},
+		{NULL, NULL, "--rset=1", "unknown option '--rset=1'; did you mean '--rest'?"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		const char *vars[] = {v[i].var, NULL}, *flags[] = {v[i].flag, NULL};
+		struct err e = ERR_INIT;
+		struct agent_conf c;
+
+		assert_true(read_conf(&c, v[i].file, vars, flags, &e) < 0);
+		assert_string_equal(e.text, v[i].words);
+	}
+}
+
+static void test_a_file_that_was_named_must_be_there(void **state)
+{
+	char *argv[] = {(char *)"--config", (char *)"/etc/none.conf"};
+	struct err e = ERR_INIT;
+	struct agent_conf c;
+
+	(void)state;
+	assert_int_equal(agent_conf_read(&c, &lab.root, NULL, 2, argv, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "/etc/none.conf"));
+}
+
+static void test_what_needs_a_restart(void **state)
+{
+	struct agent_conf a, b;
+
+	(void)state;
+	assert_int_equal(read_conf(&a, "[agent]\nrest = 1s\n", NULL, NULL, NULL), 0);
+	assert_int_equal(read_conf(&b, "[agent]\nrest = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
+	assert_null(agent_conf_needs_restart(&a, &b));
+	agent_conf_done(&b);
+	assert_int_equal(read_conf(&b, "[agent]\nsocket = /x\n", NULL, NULL, NULL), 0);
+	assert_string_equal(agent_conf_needs_restart(&a, &b), "socket");
+	agent_conf_done(&a);
+	agent_conf_done(&b);
+}
+
+/* --- documents --- */
+
+static char *text_of(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = xcalloc(1, 1 << 16);
+
+	assert_non_null(f);
+	assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
+	fclose(f);
+	return text;
+}
+
+/* configs/agent.conf has each key with its default, and can be read as it is. */
+static void test_the_sample_is_whole(void **state)
+{
+	auto_free char *sample = text_of("configs/agent.conf");
+	struct agent_conf c, d;
+	struct agent_key k;
+
+	(void)state;
+	for (size_t i = 0; agent_conf_key(i, &k); i++) {
+		auto_free char *line =
+			xasprintf("\n; %-20s =%s%s", k.name, *k.fallback ? " " : "", k.fallback);
+		bool apart = strcmp(k.name, "config") == 0;
+
+		if (!apart && !strstr(sample, line))
+			fail_msg("configs/agent.conf has no line '%s'", line + 1);
+	}
+	assert_int_equal(read_conf(&c, sample, NULL, NULL, NULL), 0);
+	assert_int_equal(read_conf(&d, "", NULL, NULL, NULL), 0);
+	assert_null(agent_conf_needs_restart(&c, &d));
+	agent_conf_done(&c);
+	agent_conf_done(&d);
+}
+
+static void test_the_readme_has_each_key(void **state)
+{
+	auto_free char *readme = text_of("src/agent/README.md");
+	struct agent_key k;
+
+	(void)state;
+	for (size_t i = 0; agent_conf_key(i, &k); i++) {
+		auto_free char *cell = xasprintf("| `%s` | ", k.name);
+		struct span rest = span_of(k.env), one;
+		const char *row = strstr(readme, cell), *end = row ? strchr(row, '\n') : NULL;
+
+		if (!row)
+			fail_msg("src/agent/README.md has no row of '%s'", k.name);
+		while (span_cut(&rest, ' ', &one)) {
+			auto_free char *name = span_dup(one);
+			const char *at = strstr(row, name);
+
+			if (!at || at > end)
+				fail_msg("src/agent/README.md: '%s' without %s", k.name, name);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_defaults, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_variables_of_two_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_that_was_named_must_be_there, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_what_needs_a_restart, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_sample_is_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_readme_has_each_key, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
