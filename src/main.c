@@ -77,6 +77,15 @@ const struct applet applets[] = {
 	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
 	 demo_cmds, NULL},
 	{"pool", "look at address pools and change them", pool_main, 0, pool_cmds, NULL},
+	{"agent", "addresses on a node of a cluster: pools from the API server", agent_main, 0,
+	 agent_cmds,
+	 "A node's agent. Pools, pods and networks come from the Kubernetes API server; addresses are "
+	 "given out by Spiderpool's agent API and unirail's own on a UNIX socket, from this node's "
+	 "part of each pool, without a request to the API server. Pods come and go while it is away.\n\n"
+	 "Each setting is an option, a key of the same name in section [agent] of the file, and mostly "
+	 "an environment variable; the first that is given counts. A file that changes is read anew; "
+	 "what is not valid stays as it was, and the log says where.\n\n"
+	 "Signals: HUP reads the settings anew, TERM answers what has been asked and ends."},
 	{"ipam", "give out addresses to whoever asks on a UNIX socket", ipam_main, 0, ipam_cmds,
 	 "A node's IPAM server: Spiderpool's agent API on the socket its plugins expect, over the "
 	 "pools and the journal that unirail's own plugins use without it. Both may run side by "

@@ -8,5 +8,7 @@
 
 int ipam_main(int argc, char **argv);
 extern const struct cmd ipam_cmds[];
+int agent_main(int argc, char **argv);
+extern const struct cmd agent_cmds[];
 
 #endif

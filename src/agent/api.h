@@ -6,9 +6,13 @@
 
 #include "agent/ipam_api.h"
 #include "ipam/lend.h"
+#include "ipam/need.h"
+#include "ipam/pod.h"
 #include "wire/json.h"
 
 struct api_call;
+
+struct api_pod;
 
 struct api_route {
 	const char *method, *path;
@@ -21,6 +25,20 @@ struct api_route {
 	/* Answers when the store cannot be had. */
 	void (*fail)(struct api_call *c, const struct err *e);
 	bool for_caller; /* means nothing when the caller is gone: allocations */
+	/* Which pod it is about, for one that allocates; false: none. NULL: it does not allocate. */
+	bool (*pod)(const struct api_call *c, struct api_pod *ret);
+	struct metrics_ipam *(*count)(struct metrics *m); /* as what it counts; may be NULL */
+};
+
+/* As the request has it; may be "". */
+struct api_pod {
+	const char *ns, *name, *uid;
+};
+
+/* A pool that could not be had a moment ago: asks go on to their next one. */
+struct api_dry {
+	char *pool;
+	int64_t until_ms;
 };
 
 struct ipam_api {
@@ -31,6 +49,16 @@ struct ipam_api {
 	struct loop_timer *timer;
 	int64_t turn_end; /* when we last let go of the store */
 	int64_t gap_at;	  /* when others last had it, or had the time to */
+	bool touched;	  /* a batch is wanted though nobody asks */
+
+	/* --- of a cluster --- */
+	uint64_t seq;
+	struct api_call *fetching; /* waiting for their pod */
+	struct api_call *parked;   /* waiting for addresses, in order */
+	struct loop_timer *park_timer;
+	struct needs wanted; /* as the lender was told */
+	struct api_dry *dry;
+	size_t n_dry;
 };
 
 struct api_call {
@@ -42,6 +70,17 @@ struct api_call {
 	void *args; /* of args_size bytes, zeroed before read() */
 	int64_t since;
 	struct api_call *next;
+	bool failed; /* it was answered with a failure */
+	int64_t begin_us, queue_us;
+
+	/* --- of a cluster --- */
+	uint64_t seq; /* the order of arrival */
+	struct pod_facts pod;
+	bool has_pod;
+	struct cluster_fetch *fetch;
+	bool parked, waited, late;	  /* late: others may have come to the queue since */
+	int64_t park_us, deadline, stage; /* loop's time, ms */
+	struct needs needs;
 };
 
 extern const struct api_route api_routes[]; /* ended by {0}; api_routes.c */
@@ -71,6 +110,24 @@ void api_fail_object(struct api_call *c, const struct err *e); /* 500 */
 void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* --- addresses --- */
+
+/*
+ * ipam_allocate(), or on a node of a cluster what comes before it. API_PARKED: the call is not to be
+ * answered now, its run() comes again.
+ */
+enum { API_PARKED = 1 };
+int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		 struct ipam_grant **ret, size_t *n_ret, struct err *e);
+/* Before the queue: true when the call goes on by itself, now or later. */
+bool api_gather(struct api_call *c);
+/* Into the queue, by order of arrival. */
+void api_enqueue(struct api_call *c);
+void api_call_free(struct api_call *c);
+void api_park_free(struct ipam_api *a);
+/* Answers with the route's failure. */
+void api_call_fail(struct api_call *c, const struct err *e);
+
 /* --- routes --- */
 
 enum { API_ANSWER_MAX = 4 << 20 };
@@ -81,6 +138,7 @@ struct api_pod_args {
 	struct json_strs pools4, pools6;
 	bool clean_gateway, match_subnet, conflict;
 };
+bool api_pod_of_add(const struct api_call *c, struct api_pod *ret);
 int api_read_add(struct api_call *c);
 int api_read_del(struct api_call *c);
 int api_read_batch_del(struct api_call *c);
@@ -107,6 +165,7 @@ struct api_plan_args {
 	struct json_list rails;
 	bool dry_run;
 };
+bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret);
 int api_read_plan(struct api_call *c);
 void api_plan(struct api_call *c, struct ipam *store);
 

@@ -81,6 +81,10 @@ static void rails_free(struct json_list *l)
 	for (size_t i = 0; i < l->n; i++) {
 		free(v[i].want);
 		free(v[i].master_nets);
+		/* It may be run again. */
+		v[i].want = NULL;
+		v[i].master_nets = NULL;
+		v[i].n_want = v[i].n_master_nets = 0;
 	}
 }
 
@@ -114,14 +118,25 @@ int api_read_plan(struct api_call *c)
 	return r < 0 ? r : check_names(c, p->rails.v, p->rails.n);
 }
 
-static struct ipam_ask ask_of(const struct api_plan_args *p, const struct plan_rail *r)
+/* To see whether addresses could be given there need be no pod. */
+bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret)
 {
+	const struct api_plan_args *p = c->args;
+
+	*ret = (struct api_pod){p->pod_namespace, p->pod_name, p->pod_uid};
+	return !p->dry_run || p->pod_name;
+}
+
+static struct ipam_ask ask_of(const struct api_call *c, const struct plan_rail *r)
+{
+	const struct api_plan_args *p = c->args;
+
 	return (struct ipam_ask){
 		.who = {.container_id = p->container_id,
 			.ifname = r->ifname,
 			.pod_namespace = p->pod_namespace,
 			.pod_name = p->pod_name,
-			.pod_uid = p->pod_uid,
+			.pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
 			.netns = p->netns,
 			.network = r->network},
 		.pools4 = r->pools4.v,
@@ -180,10 +195,10 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 	int r;
 
 	for (size_t i = 0; i < p->rails.n; i++)
-		asks[i] = ask_of(p, &rails[i]);
+		asks[i] = ask_of(c, &rails[i]);
 	r = p->dry_run ? ipam_try(store, asks, p->rails.n, e)
-		       : ipam_allocate(store, asks, p->rails.n, &g, &n, e);
-	if (r < 0)
+		       : api_allocate(c, store, asks, p->rails.n, &g, &n, e);
+	if (r != 0)
 		return r;
 	log_grants(p, g, n);
 	jo_init(&o, b, 0);
@@ -212,12 +227,12 @@ void api_plan(struct api_call *c, struct ipam *store)
 	if (parsed == 0)
 		r = plan(c, store, &b, &e);
 	rails_free(&p->rails);
-	if (parsed < 0)
+	if (parsed < 0 || r == API_PARKED)
 		return;
 	if (r < 0) {
 		log_warn("no addresses given", LOG_S("container_id", p->container_id),
 			 LOG_S("error", e.text));
-		api_fail_object(c, &e);
+		api_call_fail(c, &e);
 		return;
 	}
 	api_json(c, &b);

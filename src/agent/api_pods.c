@@ -148,7 +148,7 @@ void api_release(struct api_call *c, struct ipam *store)
 	if (r < 0) {
 		log_warn("nothing given back", LOG_S("container_id", p->container_id),
 			 LOG_S("error", e.text));
-		api_fail_object(c, &e);
+		api_call_fail(c, &e);
 		return;
 	}
 	put_count(c, "released", r);

@@ -135,25 +135,41 @@ int api_not_empty(struct api_call *c, const char *field, const char *value)
 void api_ready(struct api_call *c)
 {
 	const struct ipam_pools *p = &c->api->pools;
+	struct err e = ERR_INIT;
 
-	if (p->r < 0)
+	if (c->api->conf.lender && lender_ready(c->api->conf.lender, &e) < 0)
+		api_fail_string(c, &e);
+	else if (p->r < 0)
 		api_fail_string(c, &p->why);
 	else
 		api_ok(c);
 }
 
-#define V1	 "/v1/"
-#define OURS	 "/v1/unirail/"
-#define STRING	 .fail = api_fail_string
-#define OBJECT	 .fail = api_fail_object
-#define ARGS(of) .args_size = sizeof(struct api_##of##_args)
+static struct metrics_ipam *as_allocation(struct metrics *m)
+{
+	return &m->allocation;
+}
+
+static struct metrics_ipam *as_release(struct metrics *m)
+{
+	return &m->release;
+}
+
+#define V1	  "/v1/"
+#define OURS	  "/v1/unirail/"
+#define STRING	  .fail = api_fail_string
+#define OBJECT	  .fail = api_fail_object
+#define ARGS(of)  .args_size = sizeof(struct api_##of##_args)
+#define GIVES(of) .for_caller = true, .pod = api_pod_of_##of, .count = as_allocation
+#define TAKES	  .count = as_release
 
 const struct api_route api_routes[] = {
 	{"GET", V1 "ipam/healthy", .now = api_ok},
-	{"POST", V1 "ipam/ip", ARGS(pod), api_read_add, .run = api_add, STRING, .for_caller = true},
-	{"DELETE", V1 "ipam/ip", ARGS(pod), api_read_del, .run = api_del, STRING},
+	{"POST", V1 "ipam/ip", ARGS(pod), api_read_add, .run = api_add, STRING, GIVES(add)},
+	{"DELETE", V1 "ipam/ip", ARGS(pod), api_read_del, .run = api_del, STRING, TAKES},
 	{"POST", V1 "ipam/ips", .now = api_ok},
-	{"DELETE", V1 "ipam/ips", ARGS(pod), api_read_batch_del, .run = api_batch_del, STRING},
+	{"DELETE", V1 "ipam/ips", ARGS(pod), api_read_batch_del, .run = api_batch_del, STRING,
+	 TAKES},
 	{"GET", V1 "workloadendpoint", ARGS(endpoint), api_read_endpoint, .run = api_endpoint,
 	 STRING, .for_caller = true},
 	{"GET", V1 "coordinator/config", ARGS(coordinator), api_read_coordinator,
@@ -162,12 +178,12 @@ const struct api_route api_routes[] = {
 	{"GET", V1 "runtime/readiness", .now = api_ready},
 	{"GET", V1 "runtime/liveness", .now = api_ok},
 
-	{"POST", OURS "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT,
-	 .for_caller = true},
+	{"POST", OURS "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT, GIVES(plan)},
 	{"POST", OURS "pods/done", ARGS(done), api_read_done, .run = api_done, OBJECT},
 	{"POST", OURS "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,
 	 .for_caller = true},
-	{"POST", OURS "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT},
+	{"POST", OURS "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT,
+	 TAKES},
 	{"POST", OURS "networks/gc", ARGS(gc), api_read_gc, .run = api_gc, OBJECT},
 	{0},
 };

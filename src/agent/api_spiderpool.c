@@ -48,6 +48,14 @@ static int read_pod(struct api_call *c, const char *name, bool wants_ifname, boo
 	return r;
 }
 
+bool api_pod_of_add(const struct api_call *c, struct api_pod *ret)
+{
+	const struct api_pod_args *p = c->args;
+
+	*ret = (struct api_pod){p->pod_namespace, p->pod_name, p->pod_uid};
+	return true;
+}
+
 int api_read_add(struct api_call *c)
 {
 	return read_pod(c, "ipam-add-args", true, true);
@@ -142,7 +150,7 @@ void api_add(struct api_call *c, struct ipam *store)
 			.ifname = p->ifname,
 			.pod_namespace = p->pod_namespace,
 			.pod_name = p->pod_name,
-			.pod_uid = p->pod_uid,
+			.pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
 			.netns = p->netns},
 		.pools4 = p->pools4.v,
 		.n_pools4 = p->pools4.n,
@@ -159,10 +167,12 @@ void api_add(struct api_call *c, struct ipam *store)
 
 	buf_init(&b, API_ANSWER_MAX);
 	if (r == 0)
-		r = ipam_allocate(store, &ask, 1, &g, &n, &e);
+		r = api_allocate(c, store, &ask, 1, &g, &n, &e);
+	if (r == API_PARKED)
+		return;
 	if (r < 0) {
 		log_failure(p, "no address given", &e);
-		api_fail_string(c, &e);
+		api_call_fail(c, &e);
 		return;
 	}
 	jo_init(&o, &b, 0);
@@ -181,7 +191,7 @@ static void release(struct api_call *c, struct ipam *store, const char *ifname)
 
 	if (ipam_release(store, p->container_id, ifname, &e) < 0) {
 		log_failure(p, "nothing given back", &e);
-		api_fail_string(c, &e);
+		api_call_fail(c, &e);
 		return;
 	}
 	api_ok(c);
@@ -217,14 +227,43 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
+/* The object's, then the file's; networks that nobody found for the object are the file's too. What
+ * it points to is borrowed. */
+static struct coordinator_settings settings_for(const struct api_call *c)
+{
+	const struct api_coordinator_args *p = c->args;
+	const struct coordinator_settings *file = &c->api->settings, *o = NULL;
+	struct cluster *cluster = c->api->conf.cluster;
+	const struct pod_facts *pod = NULL;
+	struct coordinator_settings s;
+	const char *nic;
+
+	if (cluster) {
+		o = cluster_coordinator(cluster);
+		pod = p->pod_namespace && p->pod_name
+			      ? cluster_pod(cluster, p->pod_namespace, p->pod_name)
+			      : NULL;
+	}
+	s = o ? *o : *file;
+	if (s.overlay.n == 0)
+		s.overlay = file->overlay;
+	if (s.service.n == 0)
+		s.service = file->service;
+	nic = pod ? labels_get(&pod->annotations, "ipam.spidernet.io/default-route-nic") : NULL;
+	if (nic)
+		s.default_nic = (char *)nic;
+	return s;
+}
+
 void api_coordinator(struct api_call *c)
 {
+	struct coordinator_settings s = settings_for(c);
 	auto_buf struct buf b;
 	struct json_out o;
 
 	buf_init(&b, API_ANSWER_MAX);
 	jo_init(&o, &b, 0);
-	coordinator_settings_json(&c->api->settings, &o);
+	coordinator_settings_json(&s, &o);
 	buf_char(&b, '\n');
 	api_json(c, &b);
 }

@@ -249,9 +249,7 @@ const struct labels *cluster_node_labels(const struct cluster *c)
 
 const char *cluster_node_uid(const struct cluster *c)
 {
-	const struct kube_object *o = kube_informer_get(c->watch[CLUSTER_NODE].i, "", c->conf.node);
-
-	return o ? o->uid : NULL;
+	return c->node_uid;
 }
 
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name)

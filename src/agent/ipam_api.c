@@ -36,14 +36,32 @@ struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 	if (!a->conf.settings)
 		a->conf.settings = AGENT_CONF;
 	a->end = &a->first;
-	ipam_api_reload(a);
+	if (a->conf.lender)
+		coordinator_settings_init(&a->settings);
+	else
+		ipam_api_reload(a);
 	return a;
 }
 
-static void call_free(struct api_call *c)
+static void count(struct api_call *c)
 {
+	struct metrics *m = c->api->conf.metrics;
+	struct metrics_ipam *i = m && c->route->count ? c->route->count(m) : NULL;
+
+	if (!i || !c->begin_us)
+		return;
+	i->done += !c->failed;
+	metrics_time(&i->all, now_mono_us() - c->begin_us);
+	metrics_time(&i->queued, c->queue_us);
+}
+
+void api_call_free(struct api_call *c)
+{
+	count(c);
 	json_free(c->doc);
 	free(c->args);
+	pod_facts_done(&c->pod);
+	needs_done(&c->needs);
 	free(c);
 }
 
@@ -55,8 +73,9 @@ void ipam_api_free(struct ipam_api *a)
 		struct api_call *c = a->first;
 
 		a->first = c->next;
-		call_free(c);
+		api_call_free(c);
 	}
+	api_park_free(a);
 	loop_del_timer(a->timer);
 	ipam_pools_done(&a->pools);
 	coordinator_settings_done(&a->settings);
@@ -92,6 +111,16 @@ static void reload_settings(struct ipam_api *a)
 		  LOG_S("error", e.text));
 }
 
+void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
+		       struct coordinator_settings *s)
+{
+	a->conf.wait_ms = c->wait_ms;
+	a->conf.no_release_conflict_ips = c->no_release_conflict_ips;
+	coordinator_settings_done(&a->settings);
+	a->settings = *s;
+	*s = (struct coordinator_settings){0};
+}
+
 void ipam_api_reload(struct ipam_api *a)
 {
 	reload_pools(a);
@@ -106,13 +135,26 @@ static void schedule(struct ipam_api *a, int64_t ms)
 		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
 }
 
-static void enqueue(struct api_call *c)
+/* Mostly the last; one that waited for something comes before those that came after it. */
+void api_enqueue(struct api_call *c)
 {
 	struct ipam_api *a = c->api;
+	struct api_call **at = c->late ? &a->first : a->end;
 
+	while (*at && (*at)->seq < c->seq)
+		at = &(*at)->next;
 	c->since = loop_now_ms(a->conf.loop);
-	*a->end = c;
-	a->end = &c->next;
+	c->queue_us -= now_mono_us();
+	c->next = *at;
+	*at = c;
+	if (!c->next)
+		a->end = &c->next;
+	schedule(a, 0);
+}
+
+void ipam_api_touch(struct ipam_api *a)
+{
+	a->touched = true;
 	schedule(a, 0);
 }
 
@@ -124,20 +166,34 @@ static struct api_call *dequeue(struct ipam_api *a)
 	if (!a->first)
 		a->end = &a->first;
 	c->next = NULL;
+	c->queue_us += now_mono_us();
 	return c;
 }
 
 static void drop(struct api_call *c)
 {
 	http_answer_error(c->q, 503, 503, "the caller is gone");
-	call_free(c);
+	api_call_free(c);
+}
+
+void api_call_fail(struct api_call *c, const struct err *e)
+{
+	struct metrics *m = c->api->conf.metrics;
+	const struct ipam_api_hooks *h = &c->api->conf.hooks;
+
+	c->failed = true;
+	if (m && c->route->count)
+		metrics_failure(c->route->count(m), e, c->waited);
+	if (h->failed && c->has_pod && c->route->pod)
+		h->failed(h->arg, &c->pod, e);
+	c->route->fail(c, e);
 }
 
 static void fail(struct api_call *c, const struct err *e)
 {
 	log_error("store", LOG_S("path", c->route->path), LOG_S("error", e->text));
-	c->route->fail(c, e);
-	call_free(c);
+	api_call_fail(c, e);
+	api_call_free(c);
 }
 
 /* Others may have the store for as long as a caller would wait for it; what else is wrong with it
@@ -150,6 +206,8 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 		fail(dequeue(a), e);
 	if (a->first)
 		schedule(a, RETRY_MS);
+	else if (a->touched)
+		schedule(a, r == -EWOULDBLOCK ? RETRY_MS : STINT_MS);
 	a->gap_at = now;
 }
 
@@ -170,19 +228,38 @@ static void run_one(struct api_call *c, struct ipam *store)
 		return;
 	}
 	c->route->run(c, store);
-	call_free(c);
+	if (!c->parked)
+		api_call_free(c);
+}
+
+/* The folder's, or the cluster's as far as they are this node's. */
+static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+{
+	if (a->conf.lender)
+		lender_take(a->conf.lender, p);
+	ipam_lend(store, a->conf.lender ? p : &a->pools);
+}
+
+static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+{
+	if (a->conf.hooks.batch)
+		a->conf.hooks.batch(a->conf.hooks.arg, store);
+	ipam_take_back(store, a->conf.lender ? p : &a->pools);
+	if (a->conf.lender)
+		lender_give_back(a->conf.lender, p);
 }
 
 static void on_turn(void *arg)
 {
 	struct ipam_api *a = arg;
 	int64_t end = now_mono_ms() + TURN_MS, wait;
+	struct ipam_pools pools;
 	struct err e = ERR_INIT;
 	struct ipam *store;
 	int r;
 
 	a->timer = NULL;
-	if (!a->first)
+	if (!a->first && !a->touched)
 		return;
 	wait = others_turn(a);
 	if (wait > 0) {
@@ -194,10 +271,11 @@ static void on_turn(void *arg)
 		not_now(a, r, &e);
 		return;
 	}
-	ipam_lend(store, &a->pools);
+	a->touched = false;
+	lend(a, store, &pools);
 	while (a->first && now_mono_ms() < end)
 		run_one(dequeue(a), store);
-	ipam_take_back(store, &a->pools);
+	take_back(a, store, &pools);
 	ipam_close(store);
 	a->turn_end = loop_now_ms(a->conf.loop);
 	if (a->first)
@@ -263,13 +341,16 @@ void ipam_api_handle(void *arg, struct http_request *q)
 		return;
 	c = xcalloc(1, sizeof(*c));
 	*c = (struct api_call){.api = arg, .q = q, .route = route, .query = query};
+	c->seq = ++c->api->seq;
 	c->args = xcalloc(1, route->args_size);
 	if (route->read && route->read(c) < 0) {
-		call_free(c);
+		api_call_free(c);
 	} else if (route->now) {
 		route->now(c);
-		call_free(c);
+		api_call_free(c);
 	} else {
-		enqueue(c);
+		c->begin_us = now_mono_us();
+		if (!api_gather(c))
+			api_enqueue(c);
 	}
 }

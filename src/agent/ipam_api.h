@@ -27,6 +27,12 @@
  * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
  * another path. api_pods.c has the bodies.
  *
+ * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
+ * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
+ * that finds this node's part of a pool empty waits until there is more (agent/blocks.h), in the
+ * order of arrival by pool, without holding up others. A request whose first pool cannot be had
+ * for a third of its time goes on to the next one of its list. Giving back waits for nothing.
+ *
  * The store is opened for a batch of requests and closed after it, never held: CNI processes that
  * use it directly wait no longer than for each other. Where such a one has it, requests wait their
  * turn while the loop goes on. An answer is given when what it says is durable.
@@ -34,9 +40,22 @@
 
 #include "agent/coordinator_settings.h"
 #include "agent/http_server.h"
+#include "agent/lender.h"
+#include "agent/metrics.h"
 #include "ipam/ipam.h"
 
 struct ipam_api;
+
+enum { IPAM_API_WAIT_MS = 15 * 1000 };
+
+/* What else is to be done about what happens to pods; each may be NULL. */
+struct ipam_api_hooks {
+	/* A batch is over; the store is still open. */
+	void (*batch)(void *arg, struct ipam *store);
+	/* A pod got no addresses. */
+	void (*failed)(void *arg, const struct pod_facts *pod, const struct err *e);
+	void *arg;
+};
 
 struct ipam_api_conf {
 	struct loop *loop;
@@ -45,11 +64,27 @@ struct ipam_api_conf {
 	const char *settings; /* file of the coordinator's settings; NULL: AGENT_CONF */
 	/* SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS */
 	bool no_release_conflict_ips;
+	struct metrics *metrics; /* counted here; may be NULL */
+
+	/* --- of a cluster --- */
+	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
+	struct lender *lender;
+	int64_t wait_ms; /* for pods and addresses */
+	struct ipam_api_hooks hooks;
 };
 
 /* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
+/* More may be had now of a pool, or of any (NULL); for lender_conf.changed. */
+void ipam_api_changed(struct ipam_api *a, const char *pool);
+/* Runs the batch's hook soon, as after a request. */
+void ipam_api_touch(struct ipam_api *a);
+/* The end is near: nobody waits any more. */
+void ipam_api_hurry(struct ipam_api *a);
+/* Other settings: wait_ms, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
+void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
+		       struct coordinator_settings *s);
 /* Reads pools and settings anew; what cannot be read stays as it was, and the log says so. */
 void ipam_api_reload(struct ipam_api *a);
 /* An http_handler; arg is the struct ipam_api. */

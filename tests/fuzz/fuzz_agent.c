@@ -3,7 +3,7 @@
  * The agent's API. A first byte 'r': what a plugin hears when it asks (agent_replies.c). Any other:
  * requests to the agent, a NUL between them: "METHOD TARGET" and perhaps the body's type in a line,
  * the rest of it the body. They meet one store, which is kept in memory. This file stands in for the
- * agent's server (agent/http_answer.c) and loop: a request is answered once, by what is JSON.
+ * agent's server (agent/http_answer.c): a request is answered once, by what is JSON.
  */
 #include "agent.h"
 
@@ -23,7 +23,7 @@
 	"[pool b]\nsubnet = 10.0.1.0/24\nips = 10.0.1.10-10.0.1.20\n"                              \
 	"[pool v6]\nsubnet = fd00::/64\nips = fd00::10-fd00::20\ngateway = fd00::1\n"
 
-enum { REQUESTS_MAX = 8, TURNS_MAX = 1000, ANSWER_MAX = 8 << 20 };
+enum { REQUESTS_MAX = 8, ANSWER_MAX = 8 << 20 };
 
 /* --- the server's part --- */
 
@@ -72,47 +72,9 @@ void http_answer_wrong_method(struct http_request *q, const char *allow, const c
 	must(*allow && *message);
 }
 
-/* --- the loop's part --- */
+/* --- the loop: its time jumps to the next timer --- */
 
-struct loop_timer {
-	loop_timer_fn fn;
-	void *arg;
-};
-
-static struct loop_timer timer;
-
-/* The store is never somebody else's for long. */
-int64_t loop_now_ms(const struct loop *l)
-{
-	static int64_t now;
-
-	(void)l;
-	return now += 1000;
-}
-
-struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg)
-{
-	(void)l;
-	must(ms >= 0 && !timer.fn);
-	timer = (struct loop_timer){fn, arg};
-	return &timer;
-}
-
-void loop_del_timer(struct loop_timer *t)
-{
-	if (t)
-		t->fn = NULL;
-}
-
-static void run_timer(void)
-{
-	for (int i = 0; timer.fn && i < TURNS_MAX; i++) {
-		struct loop_timer t = timer;
-
-		timer.fn = NULL;
-		t.fn(t.arg);
-	}
-}
+static struct loop *loop;
 
 /* --- requests --- */
 
@@ -124,6 +86,7 @@ static int64_t now_ms(void)
 static struct ipam_api_conf conf(void)
 {
 	return (struct ipam_api_conf){
+		.loop = loop,
 		.root = fuzz_root(),
 		.paths = {.pool_dir = POOLS_DIR, .node = "node1", .now_ms = now_ms}};
 }
@@ -133,8 +96,11 @@ static struct ipam_api *api;
 
 static void __attribute__((constructor)) make_api(void)
 {
-	struct ipam_api_conf c = conf();
+	struct ipam_api_conf c;
 
+	must(loop_new(&loop, NULL) == 0);
+	loop_set_now(loop, 1000000);
+	c = conf();
 	log_threshold = LOG_NONE;
 	files_put(POOLS_DIR "/a.conf", span_of(POOLS));
 	api = ipam_api_new(&c);
@@ -157,7 +123,7 @@ static void request(struct span text)
 		q.msg.n_fields = 1;
 	}
 	ipam_api_handle(api, &q);
-	run_timer();
+	loop_run(loop);
 	must(q.status);
 }
 
