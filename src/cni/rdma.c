@@ -114,6 +114,7 @@ static int no_prev(struct err *e)
 
 static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
+	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
 	struct rdma_state s = {.device = ""};
 	int r = read_debug(m, e);
 
@@ -126,7 +127,7 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 	if (r >= 0)
 		r = rdma_move_find(&m->call->root, s.device, s.home, e);
 	if (r < 0)
-		return r;
+		return r == -EBUSY ? rdma_state_held(&m->call->root, s.device, path, e) : r;
 	str_copy(s.in_pod, sizeof(s.in_pod), s.home);
 	whose(m, &s);
 	debug_step("into the pod", &s);

@@ -49,6 +49,9 @@ char *rdma_state_path(const char *network, const char *container, const char *if
 int rdma_state_load(const struct root *r, const char *path, struct rdma_state *ret, struct err *e);
 int rdma_state_save(const struct root *r, const char *path, const struct rdma_state *s,
 		    struct err *e);
+/* e says that the device is in another namespace: adds whose it is, by the state of another attachment
+ * than that of the file `but`. -EBUSY. */
+int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Whether a file of this name belongs to an attachment of the network that is not valid any more.
  * An original's file tells only by its name, "<network>-<64 hex digits>-<interface>"; one that does

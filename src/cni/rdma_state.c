@@ -111,6 +111,39 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 	return err_wrap(e, code, "save the state of RDMA device '%s'", s->home);
 }
 
+static bool find(const struct root *r, const char *device, const char *but, struct rdma_state *ret)
+{
+	char **names = NULL;
+	bool found = false;
+	size_t n = 0;
+
+	if (dir_list(r, RDMA_STATE_DIR, &names, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++) {
+		auto_free char *path = xasprintf(RDMA_STATE_DIR "/%s", names[i]);
+		struct rdma_state s;
+
+		if (names[i][0] == '.' || strcmp(path, but) == 0 ||
+		    rdma_state_load(r, path, &s, NULL) < 0 || strcmp(s.device, device) != 0)
+			continue;
+		*ret = s;
+		found = true;
+	}
+	str_list_free(names, n);
+	return found;
+}
+
+int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e)
+{
+	struct rdma_state s;
+
+	if (e && find(r, device, but, &s) && s.container[0])
+		err_kind(e, e->kind, -EBUSY,
+			 "%s (given to container '%s', interface '%s', network namespace '%s')",
+			 e->text, s.container, s.ifname, s.netns);
+	return -EBUSY;
+}
+
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s)
 {
 	size_t n = strlen(c->name);

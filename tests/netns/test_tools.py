@@ -264,3 +264,25 @@ def test_pool_check(two):
 def test_pool_mistakes(two):
     p = two.pool("show", "nope", check=False)
     assert p.returncode != 0 and "nope" in p.stderr and p.stderr.count("\n") == 1
+
+
+# --- device list ---
+
+
+def test_device_list_of_a_recorded_host(tmp_path):
+    top = tmp_path / "host"
+    assert unirail("doctor", "--root", "tests/hosts/mlx5_switchdev.tree", "--unpack", top).returncode == 0
+    records = top / "var/lib/cni/ib-sriov"
+    records.mkdir(parents=True)
+    (records / "c1-net1").write_text(json.dumps({"deviceID": "0000:81:00.5", "name": "n", "unirail": {
+        "container": "c1", "ifname": "net1", "netns": "/proc/self/ns/net", "pod": "team/p"}}))
+    listed = {f["address"]: f for f in json.loads(unirail("device", "list", "--root", top, "-o", "json").stdout)}
+    pf, vf = listed["0000:81:00.0"], listed["0000:81:00.5"]
+    assert (pf["role"], pf["numVfs"], pf["totalVfs"], [d["name"] for d in pf["netdevs"]]) == ("pf", 4, 8, ["ens2f0np0"])
+    assert pf["rdma"][0]["ports"][0]["gids"][-1] == {
+        "index": 10, "gid": "0000:0000:0000:0000:0000:ffff:ac10:0102", "type": "RoCE v2", "netdev": "ens2f0np0"}
+    assert (vf["pf"], vf["vf"], vf["representor"], vf["away"], vf["pod"]) == ("0000:81:00.0", 3, "ens2f0_3", True, "team/p")
+    assert any(line.split()[:3] == ["0000:81:00.5", "VF", "3"] and line.endswith("team/p")
+               for line in unirail("device", "list", "--root", top).stdout.splitlines())
+    gone = unirail("device", "list", "--root", tmp_path / "none")
+    assert gone.returncode == 1 and "ENOENT" in gone.stderr and gone.stdout == ""

@@ -52,6 +52,36 @@ static void state_bytes(void **state)
 			    "\"netns\":\"/run/netns/x\"}");
 }
 
+static void held_by_whom(void **state)
+{
+	struct rdma_state s = original;
+	struct host_lab h;
+
+	(void)state;
+	host_empty(&h);
+	err_set(&e, -EBUSY, "it is away");
+	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	assert_string_equal(e.text, "it is away");
+	/* the original's does not tell whose it is */
+	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
+	err_set(&e, -EBUSY, "it is away");
+	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	assert_string_equal(e.text, "it is away");
+	strcpy(s.network, "a");
+	strcpy(s.container, "c1");
+	strcpy(s.ifname, "net1");
+	strcpy(s.netns, "/run/netns/x");
+	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
+	/* one's own */
+	err_set(&e, -EBUSY, "it is away");
+	assert_int_equal(rdma_state_held(&h.root, VF, RDMA_STATE_DIR "/a-c1-net1", &e), -EBUSY);
+	assert_string_equal(e.text, "it is away");
+	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	assert_string_equal(e.text, "it is away (given to container 'c1', interface 'net1', "
+				    "network namespace '/run/netns/x')");
+	host_remove(&h);
+}
+
 static void state_of_others(void **state)
 {
 	static const char *const bad[] = {
@@ -325,13 +355,14 @@ static void debug(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(state_bytes),	  cmocka_unit_test(state_of_others),
-		cmocka_unit_test(whose_state),	  cmocka_unit_test(state_in_files),
-		cmocka_unit_test(find),		  cmocka_unit_test(find_elsewhere),
-		cmocka_unit_test(device_of_conf), cmocka_unit_test(device_of_prev),
-		cmocka_unit_test(iface_of_prev),  cmocka_unit_test(modes),
-		cmocka_unit_test(held),		  cmocka_unit_test(holders),
-		cmocka_unit_test(chained_only),	  cmocka_unit_test(debug),
+		cmocka_unit_test(state_bytes),	   cmocka_unit_test(held_by_whom),
+		cmocka_unit_test(state_of_others), cmocka_unit_test(whose_state),
+		cmocka_unit_test(state_in_files),  cmocka_unit_test(find),
+		cmocka_unit_test(find_elsewhere),  cmocka_unit_test(device_of_conf),
+		cmocka_unit_test(device_of_prev),  cmocka_unit_test(iface_of_prev),
+		cmocka_unit_test(modes),	   cmocka_unit_test(held),
+		cmocka_unit_test(holders),	   cmocka_unit_test(chained_only),
+		cmocka_unit_test(debug),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ same "the state" "$(jq -c '[.version, .deviceID, .sandboxRdmaDevName, .container
 same "its mode" "$(stat -c %a $state_dir/net-vm-pod-0123456789ab-net1)" 600
 check rdma pod net1 "$plain"
 ! cni ADD rdma pod net2 "$plain" || fail "a device was given twice"
-cni ADD rdma pod net2 "$plain" | grep -q "'$dev' is in another network namespace" || fail "not told who has it"
+cni ADD rdma pod net2 "$plain" | grep -q "'$dev' is in another network namespace.*container 'vm-pod-0123456789ab', interface 'net1'" || fail "not told who has it"
 delete rdma pod net1 "$plain"
 is_over
 delete rdma pod net1 "$plain"
