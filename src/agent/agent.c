@@ -294,6 +294,9 @@ static struct ipam_api_conf api_conf(struct agent *a)
 		.cluster = a->cluster,
 		.lender = a->lender,
 		.wait_ms = a->conf.wait_ms,
+		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
+		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
+			     .kubevirt = agent_conf_is(a->conf.kubevirt)},
 		.hooks = {.batch = on_batch, .arg = a},
 	};
 }

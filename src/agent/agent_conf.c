@@ -73,6 +73,14 @@ enum { CONF_MAX = 64 << 10, DAY_MS = 24 * 3600 * 1000 };
 	X("release-conflict-ips", OPT_CHOICE, YES_NO,                                              \
 	  "let a plugin give addresses in conflict back", release_conflict, 0, 0, "yes",           \
 	  "SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS", 1)                                            \
+	X("enable-ipv4", OPT_CHOICE, YES_NO, "give out addresses of IPv4 pools", ipv4, 0, 0,       \
+	  "yes", "UNIRAIL_ENABLE_IPV4", 1)                                                         \
+	X("enable-ipv6", OPT_CHOICE, YES_NO, "and of IPv6 pools", ipv6, 0, 0, "yes",               \
+	  "UNIRAIL_ENABLE_IPV6", 1)                                                                \
+	X("enable-statefulset", OPT_CHOICE, YES_NO, "pods of a StatefulSet keep their addresses",  \
+	  statefulset, 0, 0, "yes", "UNIRAIL_ENABLE_STATEFULSET", 1)                               \
+	X("enable-kubevirt-static-ip", OPT_CHOICE, YES_NO, "and KubeVirt machines", kubevirt, 0,   \
+	  0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 1)                                        \
 	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
 	  "", "UNIRAIL_PID_FILE", 0)
 

@@ -7,7 +7,7 @@
 #include "agent/ipam_api.h"
 #include "ipam/lend.h"
 #include "ipam/need.h"
-#include "ipam/pod.h"
+#include "ipam/pod_pools.h"
 #include "wire/json.h"
 
 struct api_call;
@@ -76,7 +76,7 @@ struct api_call {
 	/* --- of a cluster --- */
 	uint64_t seq; /* the order of arrival */
 	struct pod_facts pod;
-	bool has_pod;
+	bool has_pod, pod_is_asked; /* asked: as the request has it, no API server was there */
 	struct cluster_fetch *fetch;
 	bool parked, waited, late;	  /* late: others may have come to the queue since */
 	int64_t park_us, deadline, stage; /* loop's time, ms */
@@ -114,11 +114,30 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 
 /*
  * ipam_allocate(), or on a node of a cluster what comes before it. API_PARKED: the call is not to be
- * answered now, its run() comes again.
+ * answered now, its run() comes again. whole: these are all interfaces of the pod, in their order.
  */
 enum { API_PARKED = 1 };
 int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		 struct ipam_grant **ret, size_t *n_ret, struct err *e);
+		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e);
+
+/* Asks with what the pod's annotations say instead of the network's configuration. */
+struct api_asks {
+	struct ipam_ask *v;
+	struct pod_wish *wishes;
+	struct place_facts *places;
+	char **networks;
+	size_t n;
+	bool wished;
+	struct pool_route *routes; /* of its own annotation */
+	size_t n_routes;
+};
+/* Of a call that has its pod. To be ended in any case. */
+int api_asks_make(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		  bool whole, struct api_asks *ret, struct err *e);
+void api_asks_done(struct api_asks *a);
+/* Adds the routes of the pod's annotation to the grants. */
+void api_asks_routes(struct api_call *c, struct ipam *store, const struct api_asks *a,
+		     struct ipam_grant *g, size_t n);
 /* Before the queue: true when the call goes on by itself, now or later. */
 bool api_gather(struct api_call *c);
 /* Into the queue, by order of arrival. */

@@ -254,22 +254,22 @@ static int take_now(struct api_call *c, struct ipam *store, const struct ipam_as
 	return r;
 }
 
-int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
-		 struct ipam_grant **ret, size_t *n_ret, struct err *e)
+/* Pods and pools are read within moments of the start. */
+static int is_ready(const struct ipam_api *a, struct err *e)
 {
-	struct ipam_api *a = c->api;
-	int r;
+	int r = lender_ready(a->conf.lender, e);
 
-	if (!a->conf.lender)
-		return take_now(c, store, asks, n, ret, n_ret, e);
-	r = lender_ready(a->conf.lender, e);
-	if (r < 0 && may_wait(c)) {
-		needs_done(&c->needs);
-		park(c);
-		return API_PARKED;
-	}
-	if (r == 0)
-		r = look(c, store, asks, n, e);
+	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
+	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
+		r = cluster_trouble(a->conf.cluster, CLUSTER_NAMESPACES, e);
+	return r;
+}
+
+static int allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
+{
+	int r = look(c, store, asks, n, e);
+
 	if (r > 0 && may_wait(c)) {
 		park(c);
 		return API_PARKED;
@@ -278,5 +278,33 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *
 		r = take_now(c, store, asks, n, ret, n_ret, e);
 	if (r == -ENOSPC)
 		add_words(c, e);
+	return r;
+}
+
+int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e)
+{
+	struct ipam_api *a = c->api;
+	struct api_asks wished;
+	int r;
+
+	if (!a->conf.lender)
+		return take_now(c, store, asks, n, ret, n_ret, e);
+	r = is_ready(a, e);
+	if (r < 0 && may_wait(c)) {
+		needs_done(&c->needs);
+		park(c);
+		return API_PARKED;
+	}
+	if (r < 0)
+		return r;
+	if (!c->has_pod)
+		return allocate(c, store, asks, n, ret, n_ret, e);
+	r = api_asks_make(c, store, asks, n, whole, &wished, e);
+	if (r == 0)
+		r = allocate(c, store, wished.v, n, ret, n_ret, e);
+	if (r == 0)
+		api_asks_routes(c, store, &wished, *ret, *n_ret);
+	api_asks_done(&wished);
 	return r;
 }

@@ -197,7 +197,7 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 	for (size_t i = 0; i < p->rails.n; i++)
 		asks[i] = ask_of(c, &rails[i]);
 	r = p->dry_run ? ipam_try(store, asks, p->rails.n, e)
-		       : api_allocate(c, store, asks, p->rails.n, &g, &n, e);
+		       : api_allocate(c, store, asks, p->rails.n, true, &g, &n, e);
 	if (r != 0)
 		return r;
 	log_grants(p, g, n);

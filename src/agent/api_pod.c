@@ -27,12 +27,7 @@ static int judge(const struct pod_facts *p, const struct api_pod *asked, struct 
 				"pod '%s/%s' has UID %s at the API server, the runtime asks for "
 				"%.64s: another pod of that name took its place",
 				p->ns, p->name, p->uid, asked->uid);
-	/* The original's words, which users look for. */
-	if (p->finished || p->deleting)
-		return err_kind(e, ERR_CONF, -ESHUTDOWN,
-				"dead Pod %s/%s, we cannot allocate IP addresees to it", p->ns,
-				p->name);
-	return 0;
+	return pod_check_alive(p, e);
 }
 
 /* Of a pod that nobody can be asked about, there is what the runtime says. */
@@ -46,7 +41,7 @@ static void take_asked(struct api_call *c, const struct api_pod *asked, const st
 				    .name = xstrdup(asked->name),
 				    .uid = xstrdup(asked->uid),
 				    .node = xstrdup("")};
-	c->has_pod = true;
+	c->has_pod = c->pod_is_asked = true;
 }
 
 static void unlink_fetching(struct api_call *c)

@@ -167,7 +167,7 @@ void api_add(struct api_call *c, struct ipam *store)
 
 	buf_init(&b, API_ANSWER_MAX);
 	if (r == 0)
-		r = api_allocate(c, store, &ask, 1, &g, &n, &e);
+		r = api_allocate(c, store, &ask, 1, false, &g, &n, &e);
 	if (r == API_PARKED)
 		return;
 	if (r < 0) {

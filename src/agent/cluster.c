@@ -90,7 +90,6 @@ static void know_node(struct cluster *c, const char *uid)
 		return;
 	free(c->node_uid);
 	c->node_uid = xstrdup(uid);
-	cluster_save_soon(c);
 	if (c->conf.node_changed)
 		c->conf.node_changed(c->conf.arg, uid);
 }
@@ -102,8 +101,10 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 
 	if (w->kind == CLUSTER_PODS && c->conf.pod_changed)
 		c->conf.pod_changed(c->conf.arg, was ? was->value : NULL, is ? is->value : NULL);
-	if (w->kind == CLUSTER_NODE && is)
+	if (w->kind == CLUSTER_NODE && is) {
 		know_node(c, is->uid);
+		cluster_save_soon(c);
+	}
 	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
 		return;
 	/* The lines have what counts. */
@@ -242,9 +243,16 @@ const struct labels *cluster_ns_annotations(const struct cluster *c, const char 
 	return v ? &v->annotations : NULL;
 }
 
+const char *cluster_ns(const struct cluster *c)
+{
+	return c->conf.ns;
+}
+
 const struct labels *cluster_node_labels(const struct cluster *c)
 {
-	return value_of(c, CLUSTER_NODE, "", c->conf.node);
+	const struct labels *l = value_of(c, CLUSTER_NODE, "", c->conf.node);
+
+	return l || !c->node_uid ? l : &c->node_labels;
 }
 
 const char *cluster_node_uid(const struct cluster *c)

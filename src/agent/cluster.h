@@ -80,6 +80,8 @@ void cluster_fetch_cancel(struct cluster_fetch *f); /* before it answered; NULL 
 
 /* --- namespaces, node --- */
 
+const char *cluster_ns(const struct cluster *c); /* the agent's own */
+
 /* NULL: the namespace is not known. */
 const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
 /* Those of the groups that pod_facts has, too. */

@@ -71,18 +71,32 @@ static void collect_all(const struct cluster *c, const char ***texts, size_t *n)
 	collect(c, CLUSTER_POOLS, texts, n);
 }
 
+static void put_node(struct buf *b, const struct cluster *c)
+{
+	const struct labels *l = cluster_node_labels(c);
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "uid", c->node_uid ? c->node_uid : "");
+	jo_key(&o, "labels");
+	jo_obj(&o);
+	for (size_t i = 0; l && i < l->n; i++)
+		jo_kstr(&o, l->v[i].key, l->v[i].value);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
 static char *file_text(const struct cluster *c)
 {
 	auto_free const char **texts = NULL;
-	struct json_out o;
 	struct buf b;
 	size_t n = 0;
 
 	collect_all(c, &texts, &n);
 	buf_init(&b, FILE_MAX);
-	buf_printf(&b, "{\"version\":%d,\"nodeUID\":", FORMAT);
-	jo_init(&o, &b, 0);
-	jo_str(&o, c->node_uid ? c->node_uid : "");
+	buf_printf(&b, "{\"version\":%d,\"node\":", FORMAT);
+	put_node(&b, c);
 	buf_str(&b, ",\"items\":[");
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&b, "%s\n%s", i ? "," : "", texts[i]);
@@ -132,7 +146,8 @@ static char *text_of(const struct json *v)
 
 static int take_file(struct cluster *c, const struct json *root, struct err *e)
 {
-	const char *uid = json_string(json_get(root, "nodeUID"));
+	const struct json *node = json_get(root, "node");
+	const char *uid = json_string(json_get(node, "uid"));
 	const struct json *items = json_get(root, "items"), *v;
 	struct json_walk w = json_walk_start(items);
 	char **texts = NULL;
@@ -144,7 +159,7 @@ static int take_file(struct cluster *c, const struct json *root, struct err *e)
 	while ((v = json_walk_next(&w, NULL)))
 		VEC_PUSH(texts, n) = text_of(v);
 	replace(c, (const char *const *)texts, n, true);
-	if (uid && *uid)
+	if (uid && *uid && labels_read(json_get(node, "labels"), "", NULL, &c->node_labels, e) == 0)
 		c->node_uid = xstrdup(uid);
 	log_info("pools as last seen, until the API server tells",
 		 LOG_I("pools", (int64_t)c->pools.n), LOG_S("path", c->pools_path));
@@ -212,6 +227,7 @@ void cluster_pools_close(struct cluster *c)
 		save(c);
 	}
 	free(c->node_uid);
+	labels_done(&c->node_labels);
 	if (c->have_pools)
 		pool_set_done(&c->pools);
 	free(c->pools_text);

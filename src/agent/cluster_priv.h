@@ -26,6 +26,7 @@ struct cluster {
 	struct loop_timer *rebuild, *save;
 	char *pools_path, *pools_text; /* the file, and what it should have */
 	char *node_uid;		       /* as last seen, in the file as well; NULL: never */
+	struct labels node_labels;     /* of the file */
 	char *complaint;	       /* about pools that do not go together, as logged */
 };
 

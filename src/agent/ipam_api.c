@@ -115,6 +115,8 @@ void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s)
 {
 	a->conf.wait_ms = c->wait_ms;
+	a->conf.pools = c->pools;
+	a->conf.identity = c->identity;
 	a->conf.no_release_conflict_ips = c->no_release_conflict_ips;
 	coordinator_settings_done(&a->settings);
 	a->settings = *s;

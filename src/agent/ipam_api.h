@@ -42,7 +42,9 @@
 #include "agent/http_server.h"
 #include "agent/lender.h"
 #include "agent/metrics.h"
+#include "ipam/identity.h"
 #include "ipam/ipam.h"
+#include "ipam/pod_pools.h"
 
 struct ipam_api;
 
@@ -70,6 +72,8 @@ struct ipam_api_conf {
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
 	struct lender *lender;
 	int64_t wait_ms; /* for pods and addresses */
+	struct pod_pools_conf pools;
+	struct identity_conf identity;
 	struct ipam_api_hooks hooks;
 };
 
@@ -82,7 +86,7 @@ void ipam_api_changed(struct ipam_api *a, const char *pool);
 void ipam_api_touch(struct ipam_api *a);
 /* The end is near: nobody waits any more. */
 void ipam_api_hurry(struct ipam_api *a);
-/* Other settings: wait_ms, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
+/* Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);
 /* Reads pools and settings anew; what cannot be read stays as it was, and the log says so. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`unirail agent` on a real API server, asked as Spiderpool's plugin and ours ask it."""
 import concurrent.futures
+import json
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ import uuid
 import pytest
 
 import cluster as clusters
-from agents import SPIDER, Agent, Nodes, addresses, elapsed, install_crds
+from agents import MERGE, SPIDER, Agent, Nodes, addresses, elapsed, install_crds
 from cluster import BINARY, wait
 
 RAILS = [f"rail{i}" for i in range(1, 9)]
@@ -154,7 +155,7 @@ def test_pods_that_cannot_be(mine, nodes, agent, rails):
     found = one.ok("GET", f"/v1/workloadendpoint?podNamespace=t&podName={pod['metadata']['name']}")
     assert found["podUID"] == pod["metadata"]["uid"]
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"}},
-            type="application/merge-patch+json")
+            type=MERGE)
     wait(lambda: "dead Pod t/" in refused(pod, uid=pod["metadata"]["uid"]))
     nodes.remove_pod(pod)
 
@@ -223,6 +224,67 @@ def test_first_choice_before_backup(nodes, agent, pools):
     assert one.plan(nodes.pod("t", "n1"), "backup")[0] == 200
     answer = one.plan(nodes.pod("t", "n1"), ["first", "backup"])[1]
     assert answer["rails"][0]["ips"][0]["ipPool"] == "first"
+
+
+def pool_names(answer):
+    return [r["ips"][0]["ipPool"] for r in answer["rails"]]
+
+
+def test_what_annotations_ask_for(mine, nodes, agent, rails):
+    """They come before the network's configuration, and mistakes are told with their place."""
+    one = agent()
+    both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
+    pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": both})
+    assert pool_names(one.plan(pod, "rail1", "rail2")[1]) == ["rail3", "rail4"]
+    # One after the other, by their order.
+    unnamed = json.dumps([{"ipv4": ["rail5"]}, {"ipv4": ["rail6"]}])
+    pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": unnamed})
+    got = [one.add(pod, i, defaultIPv4IPPool=["rail1"])[1]["ips"][0]["ipPool"] for i in ("eth0", "net1")]
+    assert got == ["rail5", "rail6"]
+    routes = json.dumps([{"dst": "10.99.0.0/16", "gw": "172.16.2.254"}])
+    pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/routes": routes})
+    answer = one.plan(pod, "rail1", "rail2")[1]
+    assert [r["routes"][0]["dst"] for r in answer["rails"]] == ["0.0.0.0/0", "10.99.0.0/16"]
+    pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippool": "{"})
+    status, answer = one.plan(pod, "rail1")
+    assert status == 500 and answer["code"] == 7, answer
+    assert pod["metadata"]["name"] in answer["message"] and "ipam.spidernet.io/ippool" in answer["message"]
+    mine.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "team", "annotations": {
+        "ipam.spidernet.io/default-ipv4-ippool": '["rail7"]'}}})
+    wait(lambda: pool_names(one.plan(nodes.pod("team", "n1"), "rail1")[1]) == ["rail7"])
+
+
+def test_pools_that_are_not_for_everybody(mine, nodes, agent, pools):
+    """Affinities and networks of pools, held against pod, namespace, node and network."""
+    mine.ok("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"zone": "a"}}}, type=MERGE)
+    pools("zone-b", "10.8.0.0/24", nodeAffinity={"matchLabels": {"zone": "b"}})
+    pools("zone-a", "10.9.0.0/24", nodeAffinity={"matchLabels": {"zone": "a"}})
+    pools("app", "10.10.0.0/24", podAffinity={"matchLabels": {"app": "x"}})
+    pools("net", "10.11.0.0/24", multusName=["t/rail9"])
+    one = agent()
+    assert pool_names(one.plan(nodes.pod("t", "n1"), ["zone-b", "zone-a"])[1]) == ["zone-a"]
+    status, answer = one.plan(nodes.pod("t", "n1"), "app")
+    assert status == 500 and answer["code"] == 7 and "app" in answer["message"]
+    assert one.plan(nodes.pod("t", "n1", labels={"app": "x"}), "app")[0] == 200
+    assert one.plan(nodes.pod("t", "n1"), "net")[0] == 500
+    pod = nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "t/rail8,rail9"})
+    assert pool_names(one.plan(pod, "zone-a", "net")[1]) == ["zone-a", "net"]
+
+
+def test_statefulset(nodes, agent, rails):
+    """Its pods keep their addresses under their names."""
+    one = agent()
+    owner = {"kind": "StatefulSet", "name": "web"}
+    pod = nodes.pod("t", "n1", "web-0", owner)
+    first = addresses(one.plan(pod, *rails)[1])
+    assert one.release(pod) == 8
+    others = [addresses(one.plan(nodes.pod("t", "n1"), *rails)[1]) for _ in range(2)]
+    nodes.remove_pod(pod)
+    again = wait(lambda: nodes.pod("t", "n1", "web-0", owner))
+    assert again["metadata"]["uid"] != pod["metadata"]["uid"]
+    assert addresses(one.plan(again, *rails)[1]) == first
+    assert not any(set(o.values()) & set(first.values()) for o in others)
+    nodes.remove_pod(again)
 
 
 def test_killed_anywhere(nodes, agent, rails):
@@ -376,7 +438,7 @@ def test_coordinator(mine, nodes, agent, rails):
         assert ask()["hijackCIDR"] == ["169.254.25.10/32"] and ask()["serviceCIDR"] == []
         mine.ok("PATCH", f"{path}/default/status", {"status": {
             "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}},
-            type="application/merge-patch+json")
+            type=MERGE)
         wait(lambda: ask()["serviceCIDR"] == ["10.96.0.0/12"])
         pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/default-route-nic": "net1"})
         wait(lambda: one.ok("GET", "/v1/coordinator/config", {
