@@ -23,14 +23,14 @@ enum block_op_kind {
 	OP_DELETE,    /* if uid and version are the object's */
 	OP_DISOWN,    /* node and claim "", if version is the object's */
 	OP_CEDE,      /* adds the entries ips -> to; drops wish_of, if version is the object's */
-	OP_UNCEDE,    /* removes the entry of ip, if it reads `from` */
+	OP_UNCEDE, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
 	OP_TOUCH,  /* claim from token to token again, if version is the object's: any write, which
 		       * ends all that may still be under way with an older version */
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
-	OP_RETURN, /* removes the entry of ip, if it reads `from` */
-	OP_WISH,   /* wanted[our node] = count; 0 removes it */
-	OP_READ,   /* GET */
-	OP_LIST,   /* the pool's blocks; block_view_put() is its end */
+	OP_RETURN, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
+	OP_WISH, /* wanted[our node] = count; 0 removes it */
+	OP_READ, /* GET */
+	OP_LIST, /* the pool's blocks; block_view_put() is its end */
 };
 
 struct block_op {

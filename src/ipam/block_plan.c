@@ -13,6 +13,9 @@ bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 {
 	const struct lease *l = lease_find(f->leases, a);
 
+	for (size_t i = 0; i < f->n_pins; i++)
+		if (ip_eq(&f->pins[i], a))
+			return true;
 	if (!l)
 		return false;
 	if (l->state == LEASE_FREE)
@@ -30,6 +33,9 @@ bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
 		if (ipnet_contains(net, a) && block_is_busy(f, a))
 			return true;
 	}
+	for (size_t i = 0; i < f->n_pins; i++)
+		if (ipnet_contains(net, &f->pins[i]))
+			return true;
 	return false;
 }
 
@@ -99,11 +105,11 @@ static void add_entry(struct planner *p, enum block_op_kind kind, const char *po
 
 /* --- claims --- */
 
-/* Whether a node has addresses of it that only that node can give back. */
+/* Whether a node has addresses of it that only that node can give back, or one was promised some. */
 static bool has_borrowers(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (strchr(o->ceded[i].to, '/') || strcmp(o->ceded[i].to, "?") == 0)
+		if (strchr(o->ceded[i].to, '/') || strchr("?@", o->ceded[i].to[0]))
 			return true;
 	return false;
 }

@@ -214,8 +214,9 @@ static void view_add(struct block_view *v, const struct block_object *o, const c
 		VEC_PUSH(v->orphans, v->n_orphans) =
 			(struct block_orphan){xstrdup(o->name), xstrdup(o->version), o->net};
 	VEC_PUSH(v->others, v->n_others) = xstrdup(o->name);
+	/* What is for this node is for one pod of it (handover.h). */
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_free_for(&o->ceded[i], node))
+		if (block_entry_open(&o->ceded[i]))
 			VEC_PUSH(v->offers, v->n_offers) = (struct block_offer){
 				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
 }

@@ -183,6 +183,8 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 		put_cede(o, op);
 	} else if (op->kind == OP_BORROW) {
 		put_borrow(o, op);
+	} else if ((op->kind == OP_UNCEDE || op->kind == OP_RETURN) && *op->to) {
+		put_step(o, "replace", path, op->to, 0);
 	} else if (op->kind == OP_UNCEDE || op->kind == OP_RETURN) {
 		put_step(o, "remove", path, NULL, 0);
 	} else if (op->kind == OP_WISH) {

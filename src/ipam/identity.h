@@ -27,8 +27,8 @@ struct identity {
 	enum identity_kind kind; /* IDENTITY_POD: addresses are not kept */
 	const char *ns, *name;	 /* the pod's, or the machine's */
 	const char *pod;	 /* the pod's own name */
-	/* A machine is on its way from one pod to another: for that time both have its addresses, and
-	 * nobody is to look whether the other has them. */
+	/* A machine on its way from one pod to another: for a while both live, so this one does not
+	 * wait for the other's addresses; it gets others where it cannot have them. */
 	bool migrating;
 };
 

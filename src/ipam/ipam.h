@@ -107,6 +107,10 @@ struct ipam_valid {
 	const char *container_id, *ifname;
 };
 int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, struct err *e);
+/* Keeps an address for a pod's name before the pod asks, as a release of a sticky one does: it came from
+ * another node (ipam/handover.h). -EADDRINUSE: it is in use, or kept for somebody else. */
+int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
+	      struct err *e);
 /* Takes an address in conflict out of use for the quarantine time, and from its owner. */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
 /* Frees everything of `network` whose (container, interface) is not among the valid ones;

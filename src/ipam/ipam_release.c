@@ -108,6 +108,36 @@ int ipam_release(struct ipam *i, const char *container_id, const char *ifname, s
 	return ipam_release_many(i, &v, 1, e);
 }
 
+static bool is_kept_as(const struct lease *l, const struct ipam_owner *who)
+{
+	return l->state == LEASE_KEPT && strcmp(l->pod_namespace, who->pod_namespace) == 0 &&
+	       strcmp(l->pod_name, who->pod_name) == 0 && strcmp(l->ifname, who->ifname) == 0;
+}
+
+int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
+	      struct err *e)
+{
+	const struct lease *l = lease_find(&i->j.leases, &a->ip);
+	struct lease n = LEASE_INIT;
+	char text[IP_TEXT_MAX];
+
+	if (l && is_kept_as(l, who))
+		return 0;
+	if (l && l->state != LEASE_FREE)
+		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+				"%s is not to be kept for '%s/%s': somebody else has it",
+				ip_str(&a->ip, text), who->pod_namespace, who->pod_name);
+	n.address = *a;
+	n.state = LEASE_KEPT;
+	n.sticky = true;
+	n.at_ms = i->now_ms();
+	n.pod_namespace = who->pod_namespace;
+	n.pod_name = who->pod_name;
+	n.ifname = who->ifname;
+	n.pool = pool;
+	return store_commit(i, &n, 1, e);
+}
+
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e)
 {
 	const struct lease *l = lease_find(&i->j.leases, a);

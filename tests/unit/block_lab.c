@@ -139,7 +139,10 @@ static enum block_outcome do_entry(struct block_object *o, const struct block_op
 
 	if (!x || strcmp(x->to, op->from) != 0)
 		return BLOCK_REFUSED;
-	drop_entry(o, x);
+	if (*op->to)
+		set_text(&x->to, op->to);
+	else
+		drop_entry(o, x);
 	return BLOCK_OK;
 }
 

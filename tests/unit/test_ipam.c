@@ -462,6 +462,42 @@ static void test_free_list(void **state)
 	ipam_close(i);
 }
 
+/* What came from another node waits for its pod, also in the next process. */
+static void test_keep(void **state)
+{
+	struct ipam_owner web = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-0"};
+	struct ipam_owner other = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-1"};
+	static const char *const names[] = {"rail0"};
+	struct ipam_ask a = {.who = {.container_id = "c",
+				     .ifname = "net1",
+				     .pod_namespace = "a",
+				     .pod_name = "web-0"},
+			     .pools4 = names,
+			     .n_pools4 = 1,
+			     .sticky = true};
+	struct ipnet ip = il_net("10.0.0.12/24"), used = il_net("10.0.0.10/24");
+	struct err e = ERR_INIT;
+	struct ipam_grant *g;
+	struct ipam *i;
+	size_t n;
+
+	(void)state;
+	il_pools(&lab, POOL_10);
+	assert_take("x", "net1", "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
+	assert_has(e.text, "10.0.0.10 is not to be kept for 'a/web-0': somebody else has it");
+	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
+	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
+	assert_int_equal(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
+	ipam_close(i);
+	i = il_open(&lab);
+	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	il_assert_ip(&g[0].address.ip, "10.0.0.12");
+	ipam_grants_free(g, n);
+	ipam_close(i);
+}
+
 /* Pools of a cluster, lent: what this node has of them, and an empty cluster. */
 static void test_lent_pools_of_a_cluster(void **state)
 {
@@ -730,6 +766,7 @@ int main(void)
 		CASE(test_adopted_survives_compaction),
 		CASE(test_release_ip),
 		CASE(test_free_list),
+		CASE(test_keep),
 		CASE(test_lent_pools_of_a_cluster),
 		CASE(test_check),
 		CASE(test_many_processes),
