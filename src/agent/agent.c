@@ -13,6 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_conf.h"
+#include "agent/endpoints.h"
 #include "agent/gauges.h"
 #include "agent/ipam_api.h"
 #include "agent/listener.h"
@@ -21,6 +22,7 @@
 #include "base/log.h"
 #include "kern/caps.h"
 #include "kube/conf.h"
+#include "kube/events.h"
 
 /* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
 enum { DRAIN_MS = 10 * 1000, LOOK_MS = 5 * 1000, FD_RESERVE = 64 };
@@ -48,6 +50,8 @@ struct agent {
 	struct kube *kube;
 	struct cluster *cluster;
 	struct lender *lender;
+	struct endpoints *endpoints;
+	struct kube_events *events;
 	struct ipam_api *api;
 	struct listener listener;
 	struct http_server *http;
@@ -215,6 +219,15 @@ static void on_node(void *arg, const char *uid)
 	ipam_api_touch(a->api);
 }
 
+static void on_pod(void *arg, const struct pod_facts *was, const struct pod_facts *is)
+{
+	struct agent *a = arg;
+
+	(void)was, (void)is;
+	if (a->endpoints)
+		endpoints_pod_changed(a->endpoints);
+}
+
 static void on_more(void *arg, const char *pool)
 {
 	struct agent *a = arg;
@@ -241,8 +254,23 @@ static void on_batch(void *arg, struct ipam *store)
 	struct agent *a = arg;
 
 	lender_leases(a->lender, ipam_leases(store));
+	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
 		answer_scrape(a, store);
+}
+
+static void on_failed(void *arg, const struct pod_facts *pod, const struct err *why)
+{
+	struct agent *a = arg;
+
+	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
+							.kind = "Pod",
+							.ns = pod->ns,
+							.name = pod->name,
+							.uid = pod->uid,
+							.warning = true,
+							.reason = "FailedAllocateIPs",
+							.message = why->text});
 }
 
 static void on_scrape(void *arg)
@@ -297,7 +325,7 @@ static struct ipam_api_conf api_conf(struct agent *a)
 		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
 		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
 			     .kubevirt = agent_conf_is(a->conf.kubevirt)},
-		.hooks = {.batch = on_batch, .arg = a},
+		.hooks = {.batch = on_batch, .failed = on_failed, .arg = a},
 	};
 }
 
@@ -374,6 +402,7 @@ static int know_cluster(struct agent *a, struct err *e)
 		      : a->kube_conf.ns ? a->kube_conf.ns
 					: "default",
 		.state_dir = a->conf.state_dir,
+		.pod_changed = on_pod,
 		.pools_changed = on_pools,
 		.node_changed = on_node,
 		.arg = a,
@@ -393,6 +422,11 @@ static int serve(struct agent *a, struct err *e)
 	if (r < 0)
 		return r;
 	limits.max_conns = r;
+	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
+	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,
+							      .cluster = a->cluster,
+							      .node = a->conf.node,
+							      .metrics = &a->metrics});
 	api = api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -443,6 +477,8 @@ static void stop(struct agent *a)
 	ports_free(a->ports);
 	http_server_free(a->http);
 	ipam_api_free(a->api);
+	endpoints_free(a->endpoints);
+	kube_events_free(a->events);
 	lender_free(a->lender);
 	cluster_free(a->cluster);
 	kube_free(a->kube);
