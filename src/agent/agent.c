@@ -15,6 +15,7 @@
 #include "agent/agent_conf.h"
 #include "agent/endpoints.h"
 #include "agent/gauges.h"
+#include "agent/gc.h"
 #include "agent/ipam_api.h"
 #include "agent/listener.h"
 #include "agent/ports.h"
@@ -51,6 +52,7 @@ struct agent {
 	struct cluster *cluster;
 	struct lender *lender;
 	struct endpoints *endpoints;
+	struct gc *gc;
 	struct kube_events *events;
 	struct ipam_api *api;
 	struct listener listener;
@@ -105,6 +107,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	set_log(&a->conf, NULL);
 	lender = lender_conf(a);
 	lender_settings(a->lender, &lender);
+	gc_settings(a->gc, !agent_conf_is(a->conf.gc), a->conf.gc_grace_ms);
 	api = api_conf(a);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
 }
@@ -253,6 +256,7 @@ static void on_batch(void *arg, struct ipam *store)
 {
 	struct agent *a = arg;
 
+	gc_batch(a->gc, store);
 	lender_leases(a->lender, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
@@ -278,6 +282,13 @@ static void on_scrape(void *arg)
 	struct agent *a = arg;
 
 	a->scraped = true;
+	ipam_api_touch(a->api);
+}
+
+static void on_due(void *arg)
+{
+	struct agent *a = arg;
+
 	ipam_api_touch(a->api);
 }
 
@@ -427,6 +438,14 @@ static int serve(struct agent *a, struct err *e)
 							      .cluster = a->cluster,
 							      .node = a->conf.node,
 							      .metrics = &a->metrics});
+	a->gc = gc_new(&(struct gc_conf){.loop = a->loop,
+					 .root = &a->root,
+					 .cluster = a->cluster,
+					 .metrics = &a->metrics,
+					 .off = !agent_conf_is(a->conf.gc),
+					 .grace_ms = a->conf.gc_grace_ms,
+					 .touch = on_due,
+					 .arg = a});
 	api = api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -477,6 +496,7 @@ static void stop(struct agent *a)
 	ports_free(a->ports);
 	http_server_free(a->http);
 	ipam_api_free(a->api);
+	gc_free(a->gc);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);
 	lender_free(a->lender);

@@ -81,6 +81,10 @@ enum { CONF_MAX = 64 << 10, DAY_MS = 24 * 3600 * 1000 };
 	  statefulset, 0, 0, "yes", "UNIRAIL_ENABLE_STATEFULSET", 1)                               \
 	X("enable-kubevirt-static-ip", OPT_CHOICE, YES_NO, "and KubeVirt machines", kubevirt, 0,   \
 	  0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 1)                                        \
+	X("gc", OPT_CHOICE, YES_NO, "free addresses of pods that are gone without a DEL", gc, 0,   \
+	  0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 1)                                      \
+	X("gc-grace", OPT_DUR, "TIME", "how long such a pod has been gone by then", gc_grace_ms,   \
+	  1000, DAY_MS, "60s", "UNIRAIL_GC_GRACE", 1)                                              \
 	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
 	  "", "UNIRAIL_PID_FILE", 0)
 

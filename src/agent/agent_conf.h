@@ -22,9 +22,10 @@
 struct agent_conf {
 	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir;
 	const char *listen, *log_level, *log_format, *pid_file;
-	const char *metrics, *conflict_detection, *gateway_detection, *release_conflict;
+	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;
 	const char *ipv4, *ipv6, *statefulset, *kubevirt;
-	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, rest_ms, quarantine_ms;
+	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
+		quarantine_ms;
 	struct coordinator_settings coordinator;
 	char **own; /* what the texts above point to, but for argv's */
 	size_t n_own;

@@ -15,7 +15,7 @@
 enum {
 	GONE_MS = 5 * 1000,
 	AGAIN_MS = 1000,
-	AGAIN_MOST_MS = 60 * 1000,
+	AGAIN_MOST_MS = 15 * 1000,
 	SHOWN_MS = 10 * 1000,
 	REFUSED_MS = 60 * 1000
 };
@@ -52,6 +52,7 @@ struct endpoints {
 	struct settled *settled;
 	size_t n_settled;
 	struct loop_timer *timer;
+	int64_t at; /* when it fires */
 	struct kube_backoff backoff;
 	/* One that exists but is not (seen as) ours: patched instead of created. */
 	char *taken;
@@ -313,9 +314,10 @@ static void work(void *arg)
 /* While a request is under way, or waits to be tried again, that one decides. */
 static void soon(struct endpoints *e, int64_t ms)
 {
-	if (e->call || (e->timer && ms == 0 && e->backoff.failures))
+	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
 		return;
 	loop_del_timer(e->timer);
+	e->at = now(e) + ms;
 	e->timer = loop_add_timer(kube_loop(e->conf.kube), ms, work, e);
 }
 

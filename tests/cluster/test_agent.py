@@ -354,6 +354,35 @@ def test_failures_are_events(mine, nodes, agent, rails):
     assert "no pool 'no-such-pool'" in found["message"] and found["source"]["component"] == "unirail-agent"
 
 
+def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
+    """Whose DEL never came: theirs go back, after a while; nobody else's does, nor anything while the API is away."""
+    one = agent(UNIRAIL_GC_GRACE="1s")
+    pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held")}
+    for what, pod in pods.items():
+        netns = tmp_path / what
+        if what == "held":
+            netns.touch()
+        assert one.plan(pod, "rail1", "rail2", netNamespace=str(netns))[0] == 200
+    replaced = nodes.pod("t", "n1", "r-0")
+    assert one.plan(replaced, "rail1", "rail2")[0] == 200
+    used = lambda: one.metrics().get('unirail_ippool_used_ips{pool="rail1"}')  # noqa: E731
+    assert used() == 5
+    for pod in (pods["gone"], pods["held"], replaced):
+        nodes.remove_pod(pod)
+    mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
+            {"status": {"phase": "Succeeded"}}, type=MERGE)
+    wait(lambda: nodes.pod("t", "n1", "r-0"))
+    wait(lambda: used() == 2, 60)
+    freed = {x["pod"]: x["why"] for x in one.said("addresses freed of a pod that is gone")}
+    assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
+                     pods["finished"]["metadata"]["name"]: "the pod has finished",
+                     "r-0": "another pod of that name took its place"}
+    assert one.metrics()["spiderpool_ip_gc_counts_total"] == 6
+    (tmp_path / "held").unlink()
+    wait(lambda: used() == 1, 60)
+    assert one.release(pods["lives"]) == 2
+
+
 def test_killed_anywhere(nodes, agent, rails):
     """What was answered is remembered, and what was not is not lost."""
     one = agent()
