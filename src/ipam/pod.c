@@ -103,6 +103,15 @@ static bool in_group(const char *key, size_t len, const char *group)
 	       (len == n || key[len - n - 1] == '.');
 }
 
+#define SOURCE "kubernetes.io/config.source"
+
+bool pod_is_static(const struct pod_facts *p)
+{
+	const char *source = labels_get(&p->annotations, SOURCE);
+
+	return source && strcmp(source, "api") != 0;
+}
+
 bool pod_annotation_counts(const char *key)
 {
 	static const char *const groups[] = {"ipam.spidernet.io",  "cni.spidernet.io",
@@ -110,6 +119,8 @@ bool pod_annotation_counts(const char *key)
 					     "unirail.io",	   "kubevirt.io"};
 	const char *slash = strchr(key, '/');
 
+	if (strcmp(key, SOURCE) == 0)
+		return true;
 	for (size_t i = 0; slash && i < sizeof(groups) / sizeof(groups[0]); i++)
 		if (in_group(key, (size_t)(slash - key), groups[i]))
 			return true;

@@ -34,7 +34,8 @@ void labels_done(struct labels *l);
 int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
 		struct labels *ret, struct err *e);
 /* The annotations that anything of ours looks at: of the groups ipam.spidernet.io,
- * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io (and below). */
+ * cni.spidernet.io, k8s.v1.cni.cncf.io, v1.multus-cni.io, unirail.io, kubevirt.io (and below), and
+ * where the pod comes from. */
 bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
@@ -46,6 +47,8 @@ struct pod_facts {
 	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
 };
 
+/* The kubelet's own, from a file: the UID that the runtime has is not the API server's. */
+bool pod_is_static(const struct pod_facts *p);
 void pod_facts_done(struct pod_facts *p);
 void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);
 /* From a Pod object (as the API server has it). Kind ERR_DECODE names the field; a pod without
