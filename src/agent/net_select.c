@@ -282,7 +282,8 @@ int net_select_parse(const char *text, const char *pod_ns, struct net_select *re
 	if (r == 0 && s.n > NET_SELECT_MAX)
 		r = err_kind(e, ERR_CONF, -E2BIG, "more than %d networks", NET_SELECT_MAX);
 	if (r < 0) {
-		err_default_kind(e, ERR_CONF);
+		if (e)
+			e->kind = ERR_CONF;
 		net_select_done(&s);
 		return r;
 	}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which networks a pod gets, in order, with which interfaces and devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/net_plan.h"
+#include "base/cleanup.h"
+
+static const struct {
+	const char *ns, *name;
+	struct net_nad nad;
+} nads[] = {
+	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL}},
+	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL}},
+	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf"}},
+	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other"}},
+	{"pod", "empty", {NULL, NULL}},
+	{"pod", "blank", {" \n", NULL}},
+	{"pod", "broken", {"{\"type\":", NULL}},
+	{"pod", "list", {"[]", NULL}},
+	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL}},
+	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL}},
+	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL}},
+	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL}},
+};
+
+static bool find(void *arg, const char *ns, const char *name, struct net_nad *ret)
+{
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_LEN(nads); i++)
+		if (strcmp(nads[i].ns, ns) == 0 && strcmp(nads[i].name, name) == 0) {
+			*ret = nads[i].nad;
+			return true;
+		}
+	return false;
+}
+
+static const struct net_lookup lookup = {find, NULL};
+
+struct given {
+	const char *nets, *first, *cluster, *defaults, *ns, *uid, *source;
+	int own;
+	bool isolation;
+};
+
+static int make(const struct given *g, struct net_plan *p, struct err *e)
+{
+	static const char *const system[] = {"kube-system"};
+	const char *defaults[] = {g->defaults};
+	struct net_wish w = {.ifname = "eth0",
+			     .pod_uid = g->uid ? g->uid : "u1",
+			     .own = g->own,
+			     .cluster_network = g->cluster,
+			     .multus_ns = "kube-system",
+			     .global_ns = "default , infra",
+			     .defaults = {defaults, g->defaults != NULL},
+			     .system_ns = {(const char **)system, 1},
+			     .isolation = g->isolation};
+	struct pod_facts pod = {.ns = xstrdup(g->ns ? g->ns : "pod"),
+				.name = xstrdup("p"),
+				.uid = xstrdup("u1"),
+				.node = xstrdup("n")};
+	int r;
+
+	if (g->nets)
+		labels_put(&pod.annotations, NET_ANNOTATION, g->nets);
+	if (g->first)
+		labels_put(&pod.annotations, NET_FIRST, g->first);
+	if (g->source)
+		labels_put(&pod.annotations, "kubernetes.io/config.source", g->source);
+	r = net_plan_make(&w, &pod, &lookup, p, e);
+	pod_facts_done(&pod);
+	return r;
+}
+
+/* "ns/name@if" each; '+' before them: in the netconf's first's place; '!': a file's. */
+static void is(const struct given *g, const char *words)
+{
+	auto_net_plan struct net_plan p = {0};
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	buf_init(&b, 4096);
+	if (make(g, &p, &e) < 0)
+		fail_msg("%s: %s", words, e.text);
+	buf_str(&b, p.replaces_first ? "+" : "");
+	for (size_t i = 0; i < p.n; i++)
+		buf_printf(&b, "%s%s%s%s%s%s%s", i ? " " : "", p.v[i].config ? "" : "!",
+			   p.v[i].ns ? p.v[i].ns : "", p.v[i].ns ? "/" : "", p.v[i].name,
+			   p.v[i].ifname ? "@" : "", p.v[i].ifname ? p.v[i].ifname : "");
+	assert_string_equal(b.p ? b.p : "", words);
+}
+
+static void refused(const struct given *g, const char *word, bool lacks)
+{
+	auto_net_plan struct net_plan p = {0};
+	struct err e = ERR_INIT;
+
+	if (make(g, &p, &e) == 0)
+		fail_msg("no '%s'", word);
+	if (!strstr(e.text, word) || !strstr(e.text, "pod '"))
+		fail_msg("'%s' has no '%s'", e.text, word);
+	assert_int_equal(p.lacks_nad, lacks);
+}
+
+#define IS(words, ...)	   is(&(struct given){__VA_ARGS__}, words)
+#define REFUSED(word, ...) refused(&(struct given){__VA_ARGS__}, word, false)
+#define LACKS(word, ...)   refused(&(struct given){__VA_ARGS__}, word, true)
+
+static void test_order(void **state)
+{
+	(void)state;
+	IS("", .own = 1);
+	IS("pod/rail0@net1 pod/rail1@net2", .own = 1, .nets = "rail0,rail1");
+	IS("pod/rail0@net3", .own = 3, .nets = "rail0");
+	IS("pod/rail0@net1 pod/rail0@net2", .own = 1, .nets = "rail0,rail0");
+	IS("pod/rail1@b0 pod/rail0@net2", .own = 1, .nets = "rail1@b0,rail0");
+	IS("kube-system/cluster pod/rail0@net1", .cluster = "cluster", .nets = "rail0");
+	IS("!calico pod/rail0@net1", .cluster = "calico", .nets = "rail0");
+	IS("!/etc/cni/net.d", .cluster = "/etc/cni/net.d");
+	IS("kube-system/cluster kube-system/more@net1 pod/rail0@net2", .cluster = "cluster",
+	   .defaults = "more", .nets = "rail0");
+	IS("!file@net1", .own = 1, .defaults = "file");
+	IS("kube-system/cluster", .cluster = "cluster", .defaults = "more", .ns = "kube-system");
+	IS("!pod/empty@net1 !pod/blank@net2", .own = 1, .nets = "empty,blank");
+}
+
+static void test_first(void **state)
+{
+	(void)state;
+	IS("kube-system/more", .cluster = "cluster", .first = "more");
+	IS("+kube-system/more", .own = 1, .first = "more");
+	IS("+team/rail0@eth9 pod/rail0@net2", .own = 2, .first = "team/rail0@eth9",
+	   .nets = "rail0");
+	IS("kube-system/cluster", .cluster = "cluster", .first = "");
+	REFUSED("more than one default network is specified", .own = 1, .first = "more,cluster");
+	LACKS("network 'kube-system/none' (annotation v1.multus-cni.io/default-network)", .own = 1,
+	      .first = "none");
+	REFUSED("v1.multus-cni.io/default-network: parsePodNetworkObjectName", .own = 1,
+		.first = "A");
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	LACKS("pod 'pod/p': network 'pod/none' (annotation k8s.v1.cni.cncf.io/networks): cannot find "
+	      "a network-attachment-definition (none) in namespace (pod)",
+	      .own = 1, .nets = "rail0,none");
+	REFUSED("network 'pod/broken' (annotation k8s.v1.cni.cncf.io/networks): spec.config of the "
+		"network-attachment-definition is not JSON",
+		.own = 1, .nets = "broken");
+	REFUSED("network 'pod/list'", .own = 1, .nets = "list");
+	REFUSED("interface 'net2' is used twice, for network 'pod/rail0' and for network 'pod/rail1'",
+		.own = 1, .nets = "rail0@net2,rail1");
+	REFUSED("'eth0'", .own = 1, .nets = "rail0@eth0");
+	REFUSED("interface 'eth0' is used twice", .cluster = "cluster", .nets = "rail0@eth0");
+	REFUSED("annotation k8s.v1.cni.cncf.io/networks: parsePod", .own = 1, .nets = "a/b/c");
+}
+
+static void test_isolation(void **state)
+{
+	(void)state;
+	IS("team/rail0@net1", .own = 1, .nets = "team/rail0");
+	IS("pod/rail0@net1 default/shared@net2", .own = 1, .nets = "rail0,default/shared",
+	   .isolation = true);
+	LACKS("(none) in namespace (infra)", .own = 1, .nets = "infra/none", .isolation = true);
+	REFUSED("namespace isolation enabled, annotation violates permission, pod is in namespace pod "
+		"but refers to target namespace team",
+		.own = 1, .nets = "team/rail0", .isolation = true);
+	IS("kube-system/cluster", .cluster = "cluster", .isolation = true);
+}
+
+static void test_uid(void **state)
+{
+	(void)state;
+	IS("", .own = 1, .uid = "");
+	REFUSED("expected pod UID \"u2\" but got \"u1\" from Kube API", .own = 1, .uid = "u2");
+	REFUSED("expected pod UID", .own = 1, .uid = "u2", .source = "api");
+	IS("", .own = 1, .uid = "u2", .source = "file");
+}
+
+static void add(struct allocated *a, const char *resource, const char *id)
+{
+	allocated_add(a, span_of(resource), span_of(id));
+}
+
+/* In network order, ids in theirs; what the pod asks for is for when none is left. */
+static void test_devices(void **state)
+{
+	auto_net_plan struct net_plan p = {0};
+	auto_allocated struct allocated a = {0};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	add(&a, "x/vf", "0000:3b:0a.0");
+	add(&a, "x/vf", "0000:3b:02.1");
+	allocated_sort(&a);
+	assert_int_equal(
+		make(&(struct given){.own = 1,
+				     .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\","
+					     "\"deviceID\":\"r\"},{\"name\":\"vf\","
+					     "\"deviceID\":\"asked\"},{\"name\":\"vf\","
+					     "\"deviceID\":\"asked\"},{\"name\":\"other\"}]"},
+		     &p, &e),
+		0);
+	assert_true(net_plan_wants_devices(&p));
+	net_plan_devices(&p, &a);
+	assert_string_equal(p.v[0].device, "0000:3b:02.1");
+	assert_string_equal(p.v[1].device, "r");
+	assert_string_equal(p.v[2].device, "0000:3b:0a.0");
+	assert_string_equal(p.v[3].device, "asked");
+	assert_null(p.v[4].device);
+	assert_int_equal(p.n_warnings, 1);
+	assert_non_null(strstr(p.warnings[0], "network 'pod/other': the pod has no device of "
+					      "resource 'x/other' left"));
+}
+
+static void test_answer(void **state)
+{
+	auto_net_plan struct net_plan p = {0};
+	auto_allocated struct allocated a = {0};
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	(void)state;
+	buf_init(&b, 4096);
+	add(&a, "x/vf", "d0");
+	assert_int_equal(
+		make(
+			&(struct given){
+				.cluster = "calico",
+				.nets = "[{\"name\":\"vf\",\"mac\":\"02:00:00:00:00:01\","
+					"\"ips\":[\"10.0.0.9\"],\"default-route\":[\"10.0.0.1\"],"
+					"\"cni-args\":{\"k\":1},\"bandwidth\":{\"ingressRate\":1}"
+					"}]"},
+			&p, &e),
+		0);
+	net_plan_devices(&p, &a);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	net_plan_put(&p, &o);
+	jo_end_obj(&o);
+	assert_string_equal(
+		b.p, "{\"networks\":[{\"name\":\"calico\"},{\"nad\":\"pod/vf\",\"name\":\"vf\","
+		     "\"ifname\":\"net1\",\"resource\":\"x/vf\",\"deviceID\":\"d0\","
+		     "\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\"],"
+		     "\"defaultRoute\":[\"10.0.0.1\"],\"bandwidth\":{\"ingressRate\":1},"
+		     "\"cniArgs\":{\"k\":1},\"config\":{\"type\":\"sriov\"}}],"
+		     "\"replacesFirst\":false,\"warnings\":[]}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),	cmocka_unit_test(test_first),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_isolation),
+		cmocka_unit_test(test_uid),	cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_answer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
