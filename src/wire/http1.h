@@ -117,5 +117,7 @@ struct http1_call {
  * early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
+/* A request whose answer nobody waits for. 0: the server has all of it, read or not. */
+int http1_tell(const struct http1_call *c, struct err *e);
 
 #endif

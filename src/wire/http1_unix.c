@@ -123,6 +123,34 @@ static int talk(struct conn *c, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+static int start(struct conn *c, struct buf *out, struct err *e)
+{
+	http1_put_request(out, &c->call->request);
+	if (out->over)
+		return err_set(e, -EFBIG, "request for '%s' is longer than %d MiB", c->call->socket,
+			       REQUEST_MAX >> 20);
+	c->out = buf_span(out);
+	return open_socket(c, e);
+}
+
+int http1_tell(const struct http1_call *call, struct err *e)
+{
+	struct conn c = {.call = call, .fd = -1, .deadline = now_mono_ms() + call->timeout_ms};
+	auto_buf struct buf out;
+	int r;
+
+	buf_init(&out, REQUEST_MAX);
+	r = start(&c, &out, e);
+	while (r == 0) {
+		r = write_some(&c, e);
+		if (r < 0 || !c.out.n)
+			break;
+		r = wait_for(&c, POLLOUT) > 0 ? 0 : too_late(&c, "nothing taken by", e);
+	}
+	cleanup_fd(&c.fd);
+	return r;
+}
+
 int http1_call(const struct http1_call *call, struct buf *body, struct err *e)
 {
 	size_t max = call->max ? call->max : HTTP1_BODY_MAX;
@@ -134,12 +162,7 @@ int http1_call(const struct http1_call *call, struct buf *body, struct err *e)
 
 	buf_init(body, max);
 	buf_init(&out, REQUEST_MAX);
-	http1_put_request(&out, &call->request);
-	if (out.over)
-		return err_set(e, -EFBIG, "request for '%s' is longer than %d MiB", call->socket,
-			       REQUEST_MAX >> 20);
-	c.out = buf_span(&out);
-	r = open_socket(&c, e);
+	r = start(&c, &out, e);
 	if (r == 0)
 		r = talk(&c, e);
 	if (r == 0) {
