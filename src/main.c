@@ -24,6 +24,7 @@ CNI(ipoib)
 CNI(ib_sriov)
 CNI(coordinator)
 CNI(all_in_one)
+CNI(multus)
 CNI(host_local)
 CNI(static)
 CNI(spiderpool)
@@ -45,6 +46,8 @@ static int run_rdma(int argc, char **argv)
 const struct applet applets[] = {
 	{"unirail-cni", "attach every network of a pod, in one process", run_all_in_one, PLUGIN,
 	 NULL, NULL},
+	{"multus", "attach every network that a pod's annotations name", run_multus, PLUGIN, NULL,
+	 NULL},
 	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
 	{"ipvlan", "give a pod an ipvlan interface on a rail's NIC", run_ipvlan, PLUGIN, NULL,

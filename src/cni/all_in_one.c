@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unirail-cni: verbs, and what they share. */
 #include "cni/all_in_one_private.h"
+#include "cni/pod_conf.h"
+#include "cni/pod_verbs.h"
 
 struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
 				 const struct cni_result *prev)
@@ -57,8 +59,11 @@ int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r;
 
+	if (pod_conf_asks(c->conf))
+		return pod_add(c, false, out, e);
+	r = aio_read(c, &x, e);
 	if (r >= 0)
 		r = aio_read_plugins(&x, e);
 	return r < 0 ? r : aio_add(&x, out, e);
@@ -68,16 +73,22 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 static int del(struct cni_call *c, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r;
 
+	if (pod_conf_asks(c->conf))
+		return pod_del(c, false, e);
+	r = aio_read(c, &x, e);
 	return r < 0 ? r : aio_del(&x, e);
 }
 
 static int check(struct cni_call *c, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r;
 
+	if (pod_conf_asks(c->conf))
+		return pod_check(c, false, e);
+	r = aio_read(c, &x, e);
 	if (r >= 0)
 		r = aio_read_plugins(&x, e);
 	return r < 0 ? r : aio_check(&x, e);
@@ -86,8 +97,11 @@ static int check(struct cni_call *c, struct err *e)
 static int gc(struct cni_call *c, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r;
 
+	if (pod_conf_asks(c->conf))
+		return pod_gc(c, false, e);
+	r = aio_read(c, &x, e);
 	if (r < 0)
 		return r;
 	aio_read_rails(&x);
@@ -97,8 +111,11 @@ static int gc(struct cni_call *c, struct err *e)
 static int status(struct cni_call *c, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r;
 
+	if (pod_conf_asks(c->conf))
+		return pod_status(c, false, e);
+	r = aio_read(c, &x, e);
 	if (r >= 0)
 		r = aio_read_plugins(&x, e);
 	return r < 0 ? r : aio_status(&x, e);

@@ -62,6 +62,12 @@ static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int c
 	return err_wrap(e, code, "%s", x->nets[i].label);
 }
 
+/* A plugin of a network whose version has no such verb is not called with it. */
+static bool knows(const struct aio *x, size_t i, enum cni_version since)
+{
+	return aio_call(x, i)->version >= since;
+}
+
 static int check_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
 {
 	const struct checking *k = arg;
@@ -70,7 +76,7 @@ static int check_plugin(void *arg, size_t i, const struct aio_plugin *p, struct 
 	int r;
 
 	if (!p->meta)
-		return chain_run(&c, "CHECK", e);
+		return knows(k->x, i, CNI_0_4_0) ? chain_run(&c, "CHECK", e) : 0;
 	r = p->meta->check(&m, &k->prev, e);
 	return r < 0 ? wrap(k->x, i, p, r, e) : 0;
 }
@@ -143,7 +149,9 @@ static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err
 
 	c.valid = g->valid;
 	c.n_valid = g->x->call->n_valid;
-	return p->meta ? gc_meta(g, i, p, e) : chain_run(&c, "GC", e);
+	if (p->meta)
+		return gc_meta(g, i, p, e);
+	return knows(g->x, i, CNI_1_1_0) ? chain_run(&c, "GC", e) : 0;
 }
 
 static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
@@ -216,7 +224,7 @@ static int status_plugin(void *arg, size_t i, const struct aio_plugin *p, struct
 	int r;
 
 	if (!p->meta)
-		return chain_run(&c, "STATUS", e);
+		return knows(x, i, CNI_1_1_0) ? chain_run(&c, "STATUS", e) : 0;
 	m.ifname = "";
 	r = p->meta->status(&m, e);
 	return r < 0 ? wrap(x, i, p, r, e) : 0;

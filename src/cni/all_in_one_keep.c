@@ -109,9 +109,10 @@ static int make_scratch(const struct aio *x, struct buf *text, struct err *e)
 		buf_init(&conf, TEXT_MAX);
 		put_network(x, net, &conf);
 		r = multus_scratch_put(&o,
-				       &(struct multus_entry){net->name, x->call->name,
+				       &(struct multus_entry){net->nad ? net->nad : net->name,
+							      x->call->name,
 							      net->named ? net->ifname : NULL,
-							      buf_span(&conf)},
+							      net->device, buf_span(&conf)},
 				       e);
 	}
 	jo_end_arr(&o);

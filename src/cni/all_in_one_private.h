@@ -7,6 +7,9 @@
 #include "cni/all_in_one.h"
 #include "cni/chain.h"
 
+/* conf.networks[i], onto x->nets; x->later_args is there. */
+int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e);
+
 /* A plugin of network i that is executed; prev may be NULL. */
 struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
 				 const struct cni_result *prev);

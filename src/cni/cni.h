@@ -113,6 +113,6 @@ int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 
 extern const struct cni_plugin cni_macvlan, cni_coordinator, cni_host_local, cni_static,
 	cni_spiderpool, cni_all_in_one, cni_tuning, cni_sbr, cni_loopback, cni_ifacer, cni_ipvlan,
-	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov;
+	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov, cni_multus;
 
 #endif

@@ -242,10 +242,14 @@ static const char *cni_dir(const struct cni_call *c)
 int multus_del(const struct cni_call *c, struct err *e)
 {
 	const char *dir = cni_dir(c);
+
+	return dir ? multus_del_in(c, dir, e) : 0;
+}
+
+int multus_del_in(const struct cni_call *c, const char *dir, struct err *e)
+{
 	auto_multus struct multus m = {.call = c, .dir = dir};
 
-	if (!dir)
-		return 0;
 	m.args = xasprintf("IgnoreUnknown=true%s%s", *c->args_text ? ";" : "", c->args_text);
 	multus_find(&m);
 	if (multus_is_own(&m) || is_delegate(&m))

@@ -20,6 +20,8 @@
 #include "cni/cni.h"
 
 int multus_del(const struct cni_call *c, struct err *e);
+/* The same with its state in `dir`. */
+int multus_del_in(const struct cni_call *c, const char *dir, struct err *e);
 
 /* The container has a scratch file, and it is not this network's own note. */
 bool multus_has(const struct cni_call *c, const char *dir);

@@ -52,6 +52,7 @@ struct json_out;
 struct multus_entry {
 	const char *name, *keeper;
 	const char *ifname; /* NULL: CNI_IFNAME */
+	const char *device; /* NULL: none */
 	struct span conf;
 };
 int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e);

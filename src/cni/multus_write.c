@@ -68,6 +68,8 @@ int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct 
 		jo_kstr(o, "ifnameRequest", d->ifname);
 	jo_kbool(o, "IsFilterV4Gateway", false);
 	jo_kbool(o, "IsFilterV6Gateway", false);
+	if (d->device)
+		jo_kstr(o, "deviceID", d->device);
 	jo_kstr(o, "Bytes", bytes);
 	jo_kstr(o, "unirail", d->keeper);
 	jo_end_obj(o);

@@ -21,6 +21,8 @@
  *
  * and ours:
  *
+ *	server_state_dir         the folder of that server's store: what nobody answers for is given back
+ *	                         there, so that a DEL works without the server
  *	pool_dir, state_dir, hostlocal_dir
  *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
@@ -43,7 +45,7 @@ struct spiderpool_conf {
 	const struct json *log_size, *log_age, *log_count;
 	struct json_strs pools4, pools6;
 	bool clean_gateway, match_subnet, sticky;
-	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node;
+	const char *socket, *server_state, *pool_dir, *state_dir, *hostlocal_dir, *node;
 	bool has_conflict, conflict, has_gateway, gateway;
 	int64_t tries, interval_ms, total_ms, carrier_ms; /* 0: default */
 };

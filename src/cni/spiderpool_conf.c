@@ -34,6 +34,7 @@ static const struct json_field fields[] = {
 	FIELD("clean_gateway", J_BOOL, clean_gateway),
 	FIELD("match_master_subnet", J_BOOL, match_subnet),
 	FIELD("ipam_unix_socket_path", J_STR, socket),
+	FIELD("server_state_dir", J_STR, server_state),
 	FIELD("pool_dir", J_STR, pool_dir),
 	FIELD("state_dir", J_STR, state_dir),
 	FIELD("hostlocal_dir", J_STR, hostlocal_dir),
@@ -100,6 +101,8 @@ int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_con
 		r = check_dir("pool_dir", c.pool_dir, e);
 	if (r == 0)
 		r = check_dir("ipam_unix_socket_path", c.socket, e);
+	if (r == 0)
+		r = check_dir("server_state_dir", c.server_state, e);
 	if (r == 0)
 		r = check_dir("state_dir", c.state_dir, e);
 	if (r == 0)

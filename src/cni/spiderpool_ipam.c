@@ -100,7 +100,8 @@ static bool same_store(const struct spiderpool_conf *a, const struct spiderpool_
 {
 	return same_text(a->socket, b->socket) && same_text(a->pool_dir, b->pool_dir) &&
 	       same_text(a->state_dir, b->state_dir) &&
-	       same_text(a->hostlocal_dir, b->hostlocal_dir) && same_text(a->node, b->node);
+	       same_text(a->hostlocal_dir, b->hostlocal_dir) && same_text(a->node, b->node) &&
+	       same_text(a->server_state, b->server_state);
 }
 
 static struct ipam_paths paths_of(const struct spiderpool_conf *c)
@@ -293,6 +294,7 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 	auto_free const struct cni_ipam_call **same = xcalloc(n, sizeof(*same));
 	const struct spiderpool_conf *conf = &confs[first];
 	size_t count = 0;
+	int r;
 
 	for (size_t i = first; i < n; i++) {
 		if (done[i] || !same_store(&confs[i], conf))
@@ -300,8 +302,15 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 		done[i] = true;
 		same[count++] = calls[i];
 	}
-	return spiderpool_has_server(conf) ? spiderpool_socket_del(conf->socket, same, count, e)
-					   : del_store(same, conf, count, e);
+	if (!spiderpool_has_server(conf))
+		return del_store(same, conf, count, e);
+	r = spiderpool_socket_del(conf->socket, same, count, e);
+	if (r >= 0 || r == -EREMOTEIO || !conf->server_state || !*conf->server_state)
+		return r;
+	/* Nobody answered. Its store is known, and giving back takes no server. */
+	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
+	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
+			 e);
 }
 
 int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e)

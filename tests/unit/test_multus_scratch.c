@@ -201,7 +201,8 @@ static void written_delegates(void **state)
 
 	(void)state;
 	for (size_t len = least; len <= least + 6; len++) {
-		const struct multus_entry d = {"n", "rails", len % 2 ? "net1" : NULL, {conf, len}};
+		const struct multus_entry d = {
+			"n", "rails", len % 2 ? "net1" : NULL, NULL, {conf, len}};
 		struct multus_delegate *list;
 		auto_buf struct buf b;
 		struct json_out o;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DEL, CHECK and GC of the networks that a pod has in the cluster, from what was noted of it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/all_in_one.h"
+#include "cni/cni_call.h"
+#include "cni/multus_del.h"
+#include "cni/pod_agent.h"
+#include "cni/pod_note.h"
+#include "cni/pod_verbs.h"
+#include "ipam/ipam.h"
+
+static void forget_devinfo(const struct aio *x)
+{
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct aio_net *net = &x->nets[i];
+		auto_free char *path = NULL;
+
+		if (!net->device)
+			continue;
+		path = pod_net_devinfo(net->nad ? net->nad : net->name, x->call->container_id,
+				       net->ifname);
+		pod_devinfo_remove(&x->call->root, path);
+	}
+}
+
+static int del_noted(struct pod_note *note, struct err *e)
+{
+	auto_aio struct aio x = {0};
+	int r = aio_read(&note->call, &x, e);
+
+	if (r < 0)
+		return r;
+	forget_devinfo(&x);
+	return aio_del(&x, e);
+}
+
+/*
+ * Nothing is noted: nothing was attached, or it is deleted already. Addresses may be held all the
+ * same, when somebody removed the note by hand; nobody else would look for them.
+ */
+static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
+{
+	const struct ipam_paths paths = {0};
+	auto_ipam struct ipam *store = NULL;
+	struct err why = ERR_INIT;
+	int r;
+
+	if (conf->agent && file_exists(&c->root, conf->agent) &&
+	    pod_agent_release(c, conf, &why) >= 0)
+		return;
+	err_clear(&why);
+	if (!file_exists(&c->root, IPAM_STATE_DIR "/journal"))
+		return;
+	r = ipam_open(&store, &c->root, &paths, &why);
+	if (r >= 0)
+		r = ipam_release(store, c->container_id, NULL, &why);
+	if (r < 0)
+		log_warn("addresses are not given back", LOG_S("error", why.text));
+}
+
+int pod_del(struct cni_call *c, bool multus, struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	struct pod_conf conf;
+	int r;
+
+	pod_conf_or_default(c, multus, &conf);
+	switch (pod_note_read(c, conf.cni_dir, conf.bin_dir, &note)) {
+	case POD_NOTE_OURS: return del_noted(&note, e);
+	case POD_NOTE_OTHER: r = multus_del_in(c, conf.cni_dir, e); return r < 0 ? r : 0;
+	case POD_NOTE_NONE: break;
+	}
+	r = multus_del_in(c, conf.cni_dir, e);
+	if (r == 0)
+		del_addresses(c, &conf);
+	return r < 0 ? r : 0;
+}
+
+int pod_check(struct cni_call *c, bool multus, struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	auto_aio struct aio x = {0};
+	struct pod_conf conf;
+	enum pod_note_kind kind;
+	int r = pod_conf_read(c, multus, &conf, e);
+
+	if (r < 0)
+		return r;
+	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	if (kind == POD_NOTE_OTHER)
+		return 0; /* Multus would not look either */
+	if (kind == POD_NOTE_NONE)
+		return err_kind(
+			e, ERR_OTHER, -ENOENT,
+			"nothing is noted of container '%s' in '%s' (conf.cniDir): it is not "
+			"attached",
+			c->container_id, conf.cni_dir);
+	r = aio_read(&note.call, &x, e);
+	if (r >= 0)
+		r = aio_read_plugins(&x, e);
+	return r < 0 ? r : aio_check(&x, e);
+}
+
+/* --- GC --- */
+
+/* One container that the runtime does not name. A failure is told, and stops nothing. */
+static int gc_one(const struct cni_call *c, const struct pod_conf *conf, const char *id,
+		  struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	struct cni_call gone = *c;
+
+	gone.container_id = id;
+	gone.netns = gone.args_text = "";
+	gone.ifname = *c->ifname ? c->ifname : "eth0";
+	gone.has_prev = false;
+	gone.prev = (struct cni_result){0};
+	if (pod_note_read(&gone, conf->cni_dir, conf->bin_dir, &note) != POD_NOTE_OURS)
+		return 0;
+	log_warn("a container is gone without a DEL", LOG_S("container_id", id));
+	return del_noted(&note, e);
+}
+
+int pod_gc(struct cni_call *c, bool multus, struct err *e)
+{
+	struct err first = ERR_INIT;
+	struct pod_conf conf;
+	char **ids = NULL;
+	size_t n = 0;
+
+	pod_conf_or_default(c, multus, &conf);
+	if (!c->has_valid || dir_list(&c->root, conf.cni_dir, &ids, &n, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct err why = ERR_INIT;
+
+		if (cni_name_ok(ids[i]) && !cni_is_valid(c, ids[i], NULL) &&
+		    gc_one(c, &conf, ids[i], &why) < 0 && !first.code)
+			first = why;
+	}
+	str_list_free(ids, n);
+	if (e && first.code)
+		*e = first;
+	return first.code;
+}

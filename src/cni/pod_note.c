@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/pod_note.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/all_in_one.h"
+#include "cni/multus_private.h"
+
+enum { DOC_MAX = 16 << 20, DEVINFO_MAX = 64 << 10 };
+
+/* --- the document --- */
+
+static void put_plugins(struct json_out *o, const struct json *conf)
+{
+	const struct json *list = json_get_go(conf, "plugins");
+
+	jo_key(o, "plugins");
+	jo_arr(o);
+	if (json_kind(list) == JSON_ARRAY)
+		for (size_t i = 0; i < json_len(list); i++)
+			jo_val(o, json_at(list, i), false);
+	else
+		jo_val(o, conf, false);
+	jo_end_arr(o);
+}
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *text = json_string(json_get_go(v, key));
+
+	return text ? text : "";
+}
+
+static int put_network(struct json_out *o, const struct network *net, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	const struct json *conf;
+	int r = json_parse(&d, net->conf, MULTUS_CONF_MAX, e);
+
+	if (r < 0)
+		return r;
+	conf = json_root(d);
+	jo_obj(o);
+	jo_kstr(o, "name", text_of(conf, "name"));
+	jo_kstr(o, "nad", net->name ? net->name : text_of(conf, "name"));
+	jo_kstr(o, "ifname", net->ifname);
+	jo_kstr(o, "cniVersion", text_of(conf, "cniVersion"));
+	if (net->device)
+		jo_kstr(o, "deviceID", net->device);
+	put_plugins(o, conf);
+	jo_end_obj(o);
+	return 0;
+}
+
+static int put_document(const struct multus *m, const char *bin_dir, struct buf *b, struct err *e)
+{
+	struct json_out o;
+	int r = 0;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "cniVersion", cni_version_str(m->call->version));
+	jo_kstr(&o, "name", m->call->name);
+	jo_kstr(&o, "type", "unirail-cni");
+	jo_kstr(&o, "cniDir", m->dir);
+	jo_kstr(&o, "binDir", bin_dir);
+	jo_key(&o, "networks");
+	jo_arr(&o);
+	for (size_t i = 0; r == 0 && i < m->n_nets; i++)
+		r = put_network(&o, &m->nets[i], e);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	return r == 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+}
+
+/* --- prevResult --- */
+
+static void merge_cached(const struct network *net, struct cni_result *all, bool *any)
+{
+	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
+	auto_result struct cni_result one = {0};
+	enum cni_version version = CNI_1_0_0;
+
+	if (!c || !c->doc || json_kind(c->result) != JSON_OBJECT)
+		return;
+	cni_version_parse(text_of(c->result, "cniVersion"), &version);
+	if (cni_result_parse(c->doc, c->result, version, &one, NULL) < 0)
+		return;
+	aio_merge(&one, all);
+	*any = true;
+}
+
+static void take_prev(const struct multus *m, struct cni_call *c)
+{
+	struct cni_result all = {0};
+	bool any = false;
+
+	for (size_t i = 0; i < m->n_nets; i++)
+		merge_cached(&m->nets[i], &all, &any);
+	if (any) {
+		c->prev = all;
+		c->has_prev = true;
+	} else if (c->has_prev) {
+		cni_result_copy(&c->prev, &m->call->prev);
+	}
+}
+
+enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
+				 struct pod_note *ret)
+{
+	auto_multus struct multus m = {.call = c, .dir = cni_dir};
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+
+	buf_init(&text, DOC_MAX);
+	*ret = (struct pod_note){.call = *c};
+	ret->call.doc = NULL;
+	ret->call.prev = (struct cni_result){0};
+	multus_find(&m);
+	if (!m.found)
+		return POD_NOTE_NONE;
+	if (!multus_is_own(&m))
+		return POD_NOTE_OTHER;
+	if (put_document(&m, bin_dir, &text, &why) < 0 ||
+	    json_parse(&ret->call.doc, buf_span(&text), DOC_MAX, &why) < 0) {
+		log_warn("the note of this pod cannot be read", LOG_S("file", m.scratch),
+			 LOG_S("error", why.text));
+		return POD_NOTE_OTHER;
+	}
+	ret->call.conf = json_root(ret->call.doc);
+	take_prev(&m, &ret->call);
+	return POD_NOTE_OURS;
+}
+
+void pod_note_done(struct pod_note *n)
+{
+	cni_result_done(&n->call.prev);
+	json_free(n->call.doc);
+	*n = (struct pod_note){0};
+}
+
+/* --- device information --- */
+
+void pod_devinfo_copy(const struct root *r, const char *resource, const char *device,
+		      const char *to)
+{
+	auto_free char *from = xasprintf("/var/run/k8s.cni.cncf.io/devinfo/dp/%s-%s-device.json",
+					 resource, device);
+	auto_free char *dir = xstrdup(to);
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+	int n;
+
+	for (char *at = from + strlen("/var/run/k8s.cni.cncf.io/devinfo/dp/");
+	     (at = strchr(at, '/'));)
+		*at = '-';
+	*strrchr(dir, '/') = '\0';
+	buf_init(&text, DEVINFO_MAX);
+	n = file_read(r, from, DEVINFO_MAX, &text, &why);
+	if (n == -ENOENT)
+		return;
+	if (n >= 0)
+		n = dir_make(r, dir, 0755, &why);
+	if (n >= 0)
+		n = file_replace(r, to, buf_span(&text), 0444, &why);
+	if (n < 0)
+		log_warn("device information is not copied", LOG_S("error", why.text));
+}
+
+struct json_doc *pod_devinfo_read(const struct root *r, const char *path)
+{
+	struct json_doc *d = NULL;
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+	int n;
+
+	buf_init(&text, DEVINFO_MAX);
+	n = file_read(r, path, DEVINFO_MAX, &text, &why);
+	if (n >= 0)
+		n = json_parse(&d, buf_span(&text), DEVINFO_MAX, &why);
+	if (n < 0 && n != -ENOENT)
+		log_warn("device information cannot be read", LOG_S("file", path),
+			 LOG_S("error", why.text));
+	return d;
+}
+
+void pod_devinfo_remove(const struct root *r, const char *path)
+{
+	struct err why = ERR_INIT;
+
+	if (file_remove(r, path, &why) < 0)
+		log_warn("device information stays", LOG_S("error", why.text));
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_POD_NOTE_H
+#define UNIRAIL_CNI_POD_NOTE_H
+
+/*
+ * What was noted of a container in Multus' files (all_in_one_keep.c), as a call of unirail-cni again:
+ * so CHECK and DEL need neither agent, API server, pod nor definition.
+ */
+
+#include "cni/cni.h"
+
+enum pod_note_kind {
+	POD_NOTE_NONE,
+	POD_NOTE_OTHER, /* Multus' own, or it cannot be read: multus_del.h */
+	POD_NOTE_OURS,
+};
+
+struct pod_note {
+	struct cni_call call; /* with the document, and prevResult from libcni's cache */
+};
+
+/* `c` is the call; what it has of prevResult stays where nothing was cached. */
+enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
+				 struct pod_note *ret);
+void pod_note_done(struct pod_note *n);
+#define auto_pod_note __attribute__((cleanup(pod_note_done)))
+
+/* --- device information files, below /var/run/k8s.cni.cncf.io/devinfo --- */
+
+/* The device plugin's file of a device to where the pod's network has it; nothing is there: nothing
+ * happens. */
+void pod_devinfo_copy(const struct root *r, const char *resource, const char *device,
+		      const char *to);
+struct json_doc *pod_devinfo_read(const struct root *r, const char *path); /* NULL: none */
+void pod_devinfo_remove(const struct root *r, const char *path);
+
+#endif

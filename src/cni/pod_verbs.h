@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_POD_VERBS_H
+#define UNIRAIL_CNI_POD_VERBS_H
+
+/*
+ * The verbs of `multus`, and of unirail-cni when its netconf names an agent: the networks are asked
+ * for, written as a configuration of unirail-cni (all_in_one.h) and attached as one.
+ *
+ *	ADD	fails with kind ERR_AGAIN while the agent is away. multus: the result is the first
+ *		network's, as Multus'; unirail-cni: all networks'
+ *	DEL	by the note in cniDir, else by Multus' own; without either nothing was attached, and only
+ *		addresses are looked for. Needs no agent
+ *	CHECK	by the note
+ *	GC	deletes what is noted of containers that are not valid any more (Multus' did nothing)
+ *	STATUS	the readiness file, and the agent
+ */
+
+#include "cni/cni.h"
+
+int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err *e);
+int pod_del(struct cni_call *c, bool multus, struct err *e);
+int pod_check(struct cni_call *c, bool multus, struct err *e);
+int pod_gc(struct cni_call *c, bool multus, struct err *e);
+int pod_status(struct cni_call *c, bool multus, struct err *e);
+
+#endif

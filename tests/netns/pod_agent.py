@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's side of a pod's networks, by Python's own HTTP server; addresses come from a real `unirail ipam serve`."""
+import contextlib
+import http.server
+import json
+import pathlib
+import socketserver
+import threading
+
+from test_ipam_serve import Connection, Server
+
+
+class Addresses(Server):
+    """On a lab's own pools and store."""
+
+    def __init__(self, lab, path):
+        self.tmp, self.path, self.log, self.process = lab.tmp, path, lab.tmp / "serve.log", None
+        self.pools, self.state = lab.pool_dir, lab.state_dir
+
+
+class Unix(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+    def get_request(self):
+        request, _ = super().get_request()
+        return request, ("local", 0)
+
+
+class PodAgent:
+    def __init__(self, lab):
+        self.lab, self.path = lab, lab.tmp / "agent.sock"
+        self.addresses = Addresses(lab, lab.tmp / "serve.sock").start()
+        self.answer, self.status = {"networks": []}, 200
+        self.asked, self.told, self.planned = [], [], []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                self.send(200, b"")
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send(*outer.serve(self.path, body))
+
+            def send(self, status, text):
+                with contextlib.suppress(BrokenPipeError):  # who tells something does not wait
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Length", str(len(text)))
+                    self.end_headers()
+                    self.wfile.write(text)
+
+        self.server = Unix(str(self.path), Handler)
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def serve(self, path, body):
+        if path == "/v1/unirail/pods/networks":
+            self.asked.append(body)
+            return self.status, json.dumps(self.answer).encode()
+        if path == "/v1/unirail/pods/done":
+            self.told.append(body)
+            body = {"containerID": body["containerID"]}
+        if path == "/v1/unirail/pods/plan":
+            self.planned.append(body)
+        status, answer = self.addresses.ask("POST", path, body)
+        return status, json.dumps(answer).encode()
+
+    def networks(self, *nets, **more):
+        """nets: (nad, ifname, config, and further keys)."""
+        self.answer = {"networks": [{"nad": nad, "name": nad.split("/")[1], **({"ifname": ifname} if ifname else {}),
+                                     "config": config, **(rest[0] if rest else {})}
+                                    for nad, ifname, config, *rest in nets],
+                       "replacesFirst": False, "warnings": [], "coordinator": {},
+                       "stateDir": str(self.lab.state_dir), **more}
+
+    def stop(self):
+        """Nobody answers any more, and nothing is left of the socket."""
+        if self.server:
+            self.server.shutdown()
+            self.server.server_close()
+            self.server = None
+            pathlib.Path(self.path).unlink()
+            self.addresses.stop()
+
+    close = stop

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`multus` and `unirail-cni` with an agent: networks come from it, everything else as in one configuration of ours."""
+import json
+
+import pytest
+from lab import THEIRS, addresses, has_address, link, link_names, ping, routes, same, same_shape, state, wait_for
+from pod_agent import PodAgent
+
+
+@pytest.fixture
+def agent(lab):
+    lab.rail_pools()
+    one = PodAgent(lab)
+    yield one
+    one.close()
+
+
+def conf(lab, server, type="multus", **more):
+    return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(server.path),
+            "cniDir": str(lab.tmp / "multus"), "confDir": str(lab.tmp / "net.d"), "binDir": str(THEIRS), **more}
+
+
+def rail(lab, nic, *more, **keys):
+    """As Spiderpool's controller writes a definition."""
+    return {"cniVersion": "0.3.1", "name": nic, "plugins": [
+        {"type": "macvlan", "master": nic, "mode": "bridge", "mtu": 0,
+         "ipam": {"type": "spiderpool", "default_ipv4_ippool": [nic]}, **keys},
+        {"txQueueLen": 0, "tunePodRoutes": True, "mode": "auto", "type": "coordinator"}, *more]}
+
+
+def podnet(lab):
+    return {"cniVersion": "1.0.0", "name": "podnet", "plugins": [
+        {"type": "bridge", "bridge": "cbr0", "isGateway": True,
+         "ipam": {"type": "host-local", "dataDir": str(lab.tmp / "networks"),
+                  "ranges": [[{"subnet": "10.233.70.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+
+
+def two_rails(lab, agent, **more):
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", rail(lab, "rail0")),
+                   ("team/rail1", "net2", rail(lab, "rail1")), **more)
+
+
+def names_told(agent, n):
+    """Of the n-th status; nobody waits for its arrival but we."""
+    wait_for(lambda: len(agent.told) >= n, "what is told")
+    return [s["name"] for s in json.loads(agent.told[n - 1]["networkStatus"])]
+
+
+def notes(lab):
+    return sorted(p.name for p in (lab.tmp / "multus").rglob("*") if p.is_file())
+
+
+def gone(lab, pod):
+    assert link_names(pod.ns) == ["lo"] and pod.host_veth not in link_names(lab.node)
+    assert lab.used() == {} and notes(lab) == []
+    assert not list((lab.tmp / "networks" / "podnet").glob("10.*"))
+
+
+@pytest.mark.parametrize("type", ["multus", "unirail-cni"])
+def test_networks_from_the_agent(lab, agent, type):
+    two_rails(lab, agent, coordinator={"hijackCIDR": ["10.96.0.0/12"], "mode": "underlay", "podMACPrefix": ""})
+    pod, c = lab.pod(), conf(lab, agent, type, clusterNetwork="podnet", defaultNetworks=["more"],
+                             namespaceIsolation=True, globalNamespaces="infra", systemNamespaces=["a", "b"])
+    result = lab.add(c, pod, ifname="eth0")
+    assert agent.asked == [{
+        "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod", "ifName": "eth0",
+        "own": 0, "clusterNetwork": "podnet", "defaultNetworks": ["more"], "systemNamespaces": ["a", "b"],
+        "namespaceIsolation": True, "globalNamespaces": "infra", "multusNamespace": "kube-system"}]
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"]
+    assert has_address(pod.ns, "net1", "172.16.1.10/24") and has_address(pod.ns, "net2", "172.16.2.10/24")
+    assert ping(pod.ns, "net1", "172.16.1.1") and ping(pod.ns, "eth0", "10.233.70.1")
+    assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 101)
+    assert any(r.startswith("10.96.0.0/12") for r in routes(pod.ns, "main")), "the coordinator's settings"
+    names = {i["name"] for i in result["interfaces"] if i.get("sandbox")}
+    assert names == ({"eth0"} if type == "multus" else {"eth0", "net1", "net2"})
+    assert [(r["nad"], r["network"]) for r in agent.planned[0]["rails"]] == [("team/rail0", "rail0"), ("team/rail1", "rail1")]
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
+    agent.stop()
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
+    gone(lab, pod)
+    lab.delete(c, pod, ifname="eth0")
+
+
+def test_status_and_words(lab, agent):
+    two_rails(lab, agent)
+    pod = lab.pod()
+    lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
+    wait_for(lambda: agent.told, "what nobody waits for")
+    told, = agent.told
+    assert {k: told[k] for k in ("containerID", "podNamespace", "podName", "podUID")} == {
+        "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod"}
+    mac = {d: link(pod.ns, d)["address"] for d in ("eth0", "net1", "net2")}
+    assert told["networkStatus"] == f"""[{{
+    "name": "kube-system/podnet",
+    "interface": "eth0",
+    "ips": [
+        "10.233.70.2"
+    ],
+    "mac": "{mac["eth0"]}",
+    "default": true,
+    "dns": {{}},
+    "gateway": [
+        "\\u003cnil\\u003e"
+    ]
+}},{{
+    "name": "team/rail0",
+    "interface": "net1",
+    "ips": [
+        "172.16.1.10"
+    ],
+    "mac": "{mac["net1"]}",
+    "dns": {{}},
+    "gateway": [
+        "172.16.1.1"
+    ]
+}},{{
+    "name": "team/rail1",
+    "interface": "net2",
+    "ips": [
+        "172.16.2.10"
+    ],
+    "mac": "{mac["net2"]}",
+    "dns": {{}},
+    "gateway": [
+        "172.16.2.1"
+    ]
+}}]"""
+    assert told["message"] == ("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.10/24] from team/rail0, "
+                               "net2 [172.16.2.10/24] from team/rail1")
+
+
+def test_same_state_as_one_configuration(lab, agent):
+    """The same networks written down and asked for leave the same kernel state."""
+    seen = []
+    for way in ("asked", "written"):
+        pod = lab.pod(way)
+        if way == "asked":
+            two_rails(lab, agent)
+            c = conf(lab, agent, clusterNetwork="podnet")
+        else:
+            nets = [podnet(lab), rail(lab, "rail0"), rail(lab, "rail1")]
+            for n in nets[1:]:
+                n["plugins"][0]["ipam"]["ipam_unix_socket_path"] = str(agent.path)
+            c = lab.rails(nets, "1.0.0", binDir=str(THEIRS))
+        result = lab.add(c, pod, ifname="eth0")
+        cut = [(pod.host_veth, "VETH"), (pod.ns, "POD"), (pod.id, "ID")]
+        for a in addresses(pod.ns):
+            cut += [(f'"{a["address"]}"', f'"IP-{a["dev"]}"'), (f'"{a["address"].split("/")[0]}"', f'"IP-{a["dev"]}"')]
+        seen.append(same_shape(pod.state(), *cut))
+        lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
+    for text in ("172.16.1.1", "172.16.2.1", "10.233.70.", "IP-net2"):
+        assert text in seen[0]
+    same(*seen, "the pod")
+
+
+def test_files_for_definitions_without_configuration(lab, agent):
+    """A cluster's default network is often a file of CNI's; a definition without spec.config stands for one."""
+    folder = lab.tmp / "net.d"
+    folder.mkdir()
+    (folder / "00-multus.conf").write_text(json.dumps({**conf(lab, agent), "name": "podnet"}))
+    (folder / "05-broken.conf").write_text("{")
+    (folder / "10-podnet.conflist").write_text(json.dumps(podnet(lab)))
+    (folder / "20-rail.conf").write_text(json.dumps({**rail(lab, "rail0")["plugins"][0], "name": "rail0"}))
+    agent.answer = {"networks": [{"name": "podnet"}, {"nad": "team/rail0", "name": "rail0", "ifname": "rdma0"}],
+                    "stateDir": str(lab.state_dir)}
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0")
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "rdma0"]
+    assert names_told(agent, 1) == ["podnet", "team/rail0"]
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+    agent.answer["networks"][0]["name"] = "nope"
+    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["network 'nope'", str(folder)])
+    agent.answer["networks"] = []
+    c["clusterNetwork"] = str(folder)
+    lab.add(c, pod, ifname="eth0")
+    assert link_names(pod.ns) == ["lo", "eth0"] or sorted(link_names(pod.ns)) == ["eth0", "lo"]
+    assert agent.asked[-1]["own"] == 1
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+
+
+def test_what_a_pod_asks_for(lab, agent):
+    """MAC, addresses, the default route, cni-args, a device: put where each plugin looks for it."""
+    seen = lab.tmp / "seen.json"
+    spy = lab.tmp / "bin" / "spy"
+    spy.parent.mkdir()
+    spy.write_text(f'#!/bin/sh\ntest "$CNI_COMMAND" = ADD || exit 0\ncat >{seen}\necho "$CNI_ARGS" >{seen}.args\n'
+                   f'python3 -c \'import json,sys; print(json.dumps(json.load(open("{seen}"))["prevResult"]))\'\n')
+    spy.chmod(0o755)
+    asks = {"mac": "02:00:5e:10:00:09", "ips": ["172.16.1.77"], "defaultRoute": ["172.16.1.1"],
+            "cniArgs": {"k": "new"}, "deviceID": "0000:3b:02.1", "resource": "x/vf", "bandwidth": {"ingressRate": 1}}
+    net = rail(lab, "rail0", {"type": "spy", "args": {"other": 1, "cni": {"k": "old", "keep": 2}}, "deviceID": "old",
+                              "capabilities": {"mac": True, "bandwidth": True, "portMappings": True, "ips": False}})
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", net, asks),
+                   ("team/rail1", "net2", rail(lab, "rail1")))
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", runtimeConfig={"portMappings": [{"hostPort": 1}]})
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
+    assert link(pod.ns, "net1")["address"] == "02:00:5e:10:00:09" and has_address(pod.ns, "net1", "172.16.1.77/24")
+    assert [r for r in routes(pod.ns, "main") if r.startswith("default")] == ["default via 172.16.1.1 dev net1"]
+    got = json.loads(seen.read_text())
+    assert got["args"] == {"other": 1, "cni": {"keep": 2, "k": "new"}}
+    assert got["deviceID"] == got["pciBusID"] == "0000:3b:02.1" and got["cniVersion"] == "0.3.1"
+    assert got["runtimeConfig"] == {"mac": "02:00:5e:10:00:09", "bandwidth": {"ingressRate": 1},
+                                    "portMappings": [{"hostPort": 1}]}
+    args = (seen.parent / "seen.json.args").read_text()
+    assert "MAC=02:00:5e:10:00:09;IP=172.16.1.77" in args and "K8S_POD_NAME=pod" in args
+    scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
+    assert [(d["Name"], d.get("ifnameRequest"), d.get("deviceID")) for d in scratch] == [
+        ("kube-system/podnet", None, None), ("team/rail0", "net1", "0000:3b:02.1"), ("team/rail1", "net2", None)]
+    # the status is of what the network's plugins said, before the default route moved
+    names_told(agent, 1)
+    assert [s.get("gateway") for s in json.loads(agent.told[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
+    lab.delete(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
+    gone(lab, pod)
+
+
+def test_one_definition_twice(lab, agent):
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", rail(lab, "rail0")),
+                   ("team/rail0", "net2", rail(lab, "rail0")))
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0")
+    assert has_address(pod.ns, "net1", "172.16.1.10/24") and has_address(pod.ns, "net2", "172.16.1.11/24")
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+
+
+def test_own_networks_and_the_first_replaced(lab, agent):
+    """delegates of a Multus configuration, networks of ours; v1.multus-cni.io/default-network is in the first's place."""
+    agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
+    for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
+        pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
+        lab.add(c, pod, ifname="eth0")
+        assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1"] and agent.asked[-1]["own"] == 1
+        lab.delete(c, pod, ifname="eth0")
+        gone(lab, pod)
+    agent.networks(("team/rail0", None, rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")), replacesFirst=True)
+    pod, c = lab.pod(), conf(lab, agent, delegates=[podnet(lab)])
+    lab.add(c, pod, ifname="eth0")
+    assert "172.16.1.0/24" in str(routes(pod.ns, "main")) and link(pod.ns, "net1") and not link(pod.ns, "net2")
+    assert names_told(agent, 3) == ["team/rail0", "team/rail1"]
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+
+
+def test_delegates_alone_ask_nobody(lab, agent):
+    """As Multus without kubeconfig."""
+    c = conf(lab, agent, delegates=[podnet(lab)])
+    del c["agent"]
+    pod = lab.pod()
+    result = lab.add(c, pod, ifname="eth0")
+    lab.ok("STATUS", {**c, "cniVersion": "1.1.0"}, pod, ifname="")
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
+    gone(lab, pod)
+    assert agent.asked == [] and agent.told == []
+
+
+def test_without_the_agent(lab, agent):
+    two_rails(lab, agent)
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    before = state(lab.node), pod.state()
+    agent.stop()
+    lab.fail("ADD", c, pod, 11, ifname="eth0", words=["agent does not answer on", str(agent.path), "unirail agent"])
+    assert (state(lab.node), pod.state()) == before and notes(lab) == []
+    lab.delete(c, pod, ifname="eth0")
+    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", words="does not answer")
+
+
+def test_what_the_agent_refuses(lab, agent):
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    text = "pod 'team/pod': network 'team/rail9': cannot find a network-attachment-definition (rail9) in namespace (team)"
+    agent.status, agent.answer = 500, {"code": 7, "message": text}
+    lab.fail("ADD", c, pod, 7, ifname="eth0", words=text)
+    agent.status, agent.answer = 404, {"code": 404, "message": "path was not found"}
+    lab.fail("ADD", c, pod, ifname="eth0", words="unirail agent")
+    agent.status, agent.answer = 200, {"networks": 7}
+    lab.fail("ADD", c, pod, ifname="eth0", words="has no networks")
+    agent.answer = {"networks": [{"name": "podnet", "surprise": 1}]}
+    lab.fail("ADD", c, pod, ifname="eth0", words="surprise")
+    agent.networks(("team/rail0", "net1", {"name": "x"}))
+    lab.fail("ADD", c, pod, 7, ifname="eth0", words=["network 'team/rail0'", "'type' or 'plugin'"])
+    agent.networks(("team/rail0", "net1", rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")))
+    lab.fail("ADD", c, pod, 7, ifname="eth0", words="net1")
+    lab.fail("ADD", c, pod, 4, ifname="eth0", args="IgnoreUnknown=1", words="K8S_POD_NAME")
+    assert notes(lab) == [] and link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+def test_a_rail_that_fails_takes_everything_back(lab, agent):
+    two_rails(lab, agent)
+    agent.answer["networks"][2]["config"]["plugins"][0]["master"] = "nic9"
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.fail("ADD", c, pod, ifname="eth0", words=["net2", "nic9"])
+    gone(lab, pod)
+    assert agent.told == []
+
+
+def test_gc_deletes_what_the_runtime_forgot(lab, agent):
+    """Multus' GC freed nothing."""
+    two_rails(lab, agent)
+    kept, lost = lab.pod("kept"), lab.pod("lost")
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    for pod in (kept, lost):
+        lab.add(c, pod, ifname="eth0")
+    valid = [{"containerID": kept.id, "ifname": "eth0"}]
+    agent.stop()
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": valid}, kept, ifname="")
+    assert {i for i in lab.used()} == {"172.16.1.10", "172.16.2.10"}
+    assert not [n for n in notes(lab) if lost.id in n] and [n for n in notes(lab) if kept.id in n]
+    assert len(list((lab.tmp / "networks" / "podnet").glob("10.*"))) == 1
+    lab.ok("GC", c, kept, ifname="")
+    assert len(lab.used()) == 2, "a runtime that names nobody frees nobody"
+    lab.delete(c, kept, ifname="eth0")
+    gone(lab, kept)
+
+
+def test_readiness_file(lab, agent):
+    two_rails(lab, agent)
+    ready = lab.tmp / "ready"
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", readinessindicatorfile=str(ready))
+    lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", words=str(ready))
+    ready.touch()
+    lab.ok("STATUS", {**c, "cniVersion": "1.1.0"}, pod, ifname="")
+    lab.add(c, pod, ifname="eth0")
+    ready.unlink()
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+
+
+@pytest.mark.parametrize("more, words", [
+    ({}, "at least one delegate/clusterNetwork must be specified"),
+    ({"clusterNetwork": "x", "cniDir": "rel"}, "conf.cniDir is 'rel'"),
+    ({"clusterNetwork": "x", "agent": "rel"}, "conf.agent is 'rel'"),
+    ({"delegates": {}}, "conf.delegates is"),
+    ({"clusterNetwork": 7}, "conf.clusterNetwork is 7"),
+    ({"clusterNetwork": "x", "namespaceIsolation": "yes"}, "conf.namespaceIsolation"),
+])
+def test_refused_configurations(lab, agent, more, words):
+    pod = lab.pod()
+    lab.fail("ADD", conf(lab, agent, **more), pod, 7, ifname="eth0", words=words)
+    lab.delete(conf(lab, agent, **more), pod, ifname="eth0")

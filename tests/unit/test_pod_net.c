@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pod's network as somebody else chose it, written as one of unirail-cni's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/pod_net.h"
+
+#define MAX (1 << 16)
+
+static struct err e;
+
+/* `element` as the agent has it, network `index`; common: {"agent", "stateDir", "coordinator",
+ * "runtime"}. The text, or NULL. */
+static char *put(const char *element, size_t index, const char *common)
+{
+	auto_json struct json_doc *d = NULL, *c = NULL;
+	const struct cni_call call = {.container_id = "c1", .root = {.fd = -1}};
+	struct pod_net net = {0};
+	struct pod_nets p = {.call = &call, .conf_dir = "/none"};
+	struct json_out o;
+	struct buf b;
+
+	err_clear(&e);
+	buf_init(&b, MAX);
+	jo_init(&o, &b, 0);
+	assert_int_equal(json_parse(&c, span_of(common ? common : "{}"), MAX, &e), 0);
+	p.agent = json_string(json_get(json_root(c), "agent"));
+	p.state_dir = json_string(json_get(json_root(c), "stateDir"));
+	p.coordinator = json_get(json_root(c), "coordinator");
+	p.runtime = json_get(json_root(c), "runtime");
+	if (json_parse(&d, span_of(element), MAX, &e) < 0 ||
+	    pod_net_read(d, json_root(d), "networks[0]", &net, &e) < 0 ||
+	    pod_net_put(&o, &p, &net, index, &e) < 0) {
+		buf_done(&b);
+		return NULL;
+	}
+	return buf_take(&b);
+}
+
+static void is(const char *element, size_t index, const char *common, const char *text)
+{
+	auto_free char *got = put(element, index, common);
+
+	if (!got)
+		fail_msg("%s", e.text);
+	assert_string_equal(got, text);
+}
+
+static void refused(const char *element, const char *word)
+{
+	auto_free char *got = put(element, 1, NULL);
+
+	if (got)
+		fail_msg("'%s' is not refused", element);
+	if (!strstr(e.text, word))
+		fail_msg("'%s' has no '%s'", e.text, word);
+	assert_int_equal(e.kind, ERR_CONF);
+}
+
+#define NET(config) "{\"nad\":\"team/a\",\"name\":\"a\",\"ifname\":\"net1\",\"config\":" config
+
+static void test_forms(void **state)
+{
+	(void)state;
+	is(NET("{\"type\":\"ptp\",\"mtu\":9}}"), 1, NULL,
+	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"plugins\":[{\"type\":\"ptp\","
+	   "\"mtu\":9}]}");
+	is(NET("{\"cniVersion\":\"0.3.1\",\"name\":\"n\",\"plugins\":[{\"type\":\"ptp\"},{\"type\":"
+	       "\"sbr\"}]}}"),
+	   1, NULL,
+	   "{\"name\":\"n\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniVersion\":\"0.3.1\","
+	   "\"plugins\":[{\"type\":\"ptp\"},{\"type\":\"sbr\"}]}");
+	is("{\"name\":\"n\",\"config\":{\"name\":\"n\",\"type\":\"ptp\"}}", 0, NULL,
+	   "{\"name\":\"n\",\"nad\":\"n\",\"plugins\":[{\"type\":\"ptp\"}]}");
+}
+
+/* Into every plugin, whatever it said itself. */
+static void test_device(void **state)
+{
+	(void)state;
+	is(NET("{\"plugins\":[{\"type\":\"ifacer\"},{\"type\":\"sriov\",\"deviceID\":\"x\","
+	       "\"PCIBusID\":\"y\"}]},\"deviceID\":\"d\",\"resource\":\"r\"}"),
+	   1, NULL,
+	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"deviceID\":\"d\",\"plugins\":["
+	   "{\"type\":\"ifacer\",\"deviceID\":\"d\",\"pciBusID\":\"d\"},"
+	   "{\"type\":\"sriov\",\"deviceID\":\"d\",\"pciBusID\":\"d\"}]}");
+}
+
+static void test_asks(void **state)
+{
+	(void)state;
+	is(NET("{\"type\":\"ptp\"},\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\",\"fd00::9\"],"
+	       "\"defaultRoute\":[\"10.0.0.1\"]}"),
+	   1, NULL,
+	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniArgs\":"
+	   "\"MAC=02:00:00:00:00:01;IP=10.0.0.9,fd00::9\",\"defaultRoute\":[\"10.0.0.1\"],"
+	   "\"plugins\":[{\"type\":\"ptp\"}]}");
+	is(NET("{\"type\":\"ptp\",\"args\":{\"x\":1,\"cni\":{\"a\":1,\"b\":2}}},"
+	       "\"cniArgs\":{\"b\":3}}"),
+	   1, NULL,
+	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"plugins\":[{\"type\":\"ptp\","
+	   "\"args\":{\"x\":1,\"cni\":{\"a\":1,\"b\":3}}}]}");
+}
+
+#define CAPS                                                                                       \
+	"\"capabilities\":{\"mac\":true,\"ips\":true,\"portMappings\":true,\"dns\":true,"          \
+	"\"bandwidth\":false,\"CNIDeviceInfoFile\":true}"
+#define RUNTIME                                                                                    \
+	"{\"runtime\":{\"portMappings\":[{\"hostPort\":1}],\"dns\":{},\"bandwidth\":{},"           \
+	"\"cgroupPath\":\"/x\"}}"
+#define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\","
+
+/* What the runtime offers, under what the pod asks for; only what the plugin declares. The pod's
+ * wishes are not for its first network. */
+static void test_runtime(void **state)
+{
+	static const char element[] =
+		NET("{\"type\":\"ptp\"," CAPS "},\"mac\":\"02:00:00:00:00:01\","
+		    "\"ips\":[\"10.0.0.9\"],\"bandwidth\":{\"ingressRate\":1},"
+		    "\"deviceID\":\"d\"}");
+
+	(void)state;
+	is(element, 1, RUNTIME,
+	   HEAD "\"deviceID\":\"d\",\"cniArgs\":\"MAC=02:00:00:00:00:01;IP=10.0.0.9\",\"plugins\":["
+		"{\"type\":\"ptp\"," CAPS
+		",\"deviceID\":\"d\",\"pciBusID\":\"d\",\"runtimeConfig\":{"
+		"\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\"],\"portMappings\":["
+		"{\"hostPort\":1}],\"dns\":{},\"CNIDeviceInfoFile\":\"/var/run/k8s.cni.cncf.io/"
+		"devinfo/cni/team-a-c1_net1\"}}]}");
+	is(element, 0, RUNTIME,
+	   HEAD "\"deviceID\":\"d\",\"cniArgs\":\"MAC=02:00:00:00:00:01;IP=10.0.0.9\",\"plugins\":["
+		"{\"type\":\"ptp\"," CAPS
+		",\"deviceID\":\"d\",\"pciBusID\":\"d\",\"runtimeConfig\":{"
+		"\"portMappings\":[{\"hostPort\":1}],\"dns\":{}}}]}");
+	is(NET("{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}}"), 1, RUNTIME,
+	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
+}
+
+/* Where the netconf says nothing, or nothing that means something. */
+static void test_coordinator(void **state)
+{
+	static const char common[] =
+		"{\"coordinator\":{\"mode\":\"underlay\",\"podDefaultRouteNIC\":\"net1\","
+		"\"hijackCIDR\":[\"10.0.0.0/8\"],\"serviceCIDR\":[],\"podMACPrefix\":\"\","
+		"\"txQueueLen\":7,\"vethMTU\":1400}}";
+
+	(void)state;
+	is(NET("{\"plugins\":[{\"type\":\"macvlan\"},{\"type\":\"coordinator\",\"mode\":\"auto\","
+	       "\"podDefaultRouteNic\":\"\",\"hijackCIDR\":[],\"txQueueLen\":0}]}}"),
+	   1, common,
+	   HEAD "\"plugins\":[{\"type\":\"macvlan\"},{\"type\":\"coordinator\",\"mode\":\"auto\","
+		"\"txQueueLen\":0,\"podDefaultRouteNIC\":\"net1\",\"hijackCIDR\":[\"10.0.0.0/8\"],"
+		"\"vethMTU\":1400}]}");
+}
+
+static void test_spiderpool(void **state)
+{
+	static const char common[] = "{\"agent\":\"/a.sock\",\"stateDir\":\"/s\"}";
+
+	(void)state;
+	is(NET("{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\",\"default_ipv4_ippool\":"
+	       "[\"p\"]}}}"),
+	   1, common,
+	   HEAD "\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\","
+		"\"default_ipv4_ippool\":[\"p\"],\"ipam_unix_socket_path\":\"/a.sock\","
+		"\"server_state_dir\":\"/s\"}}]}");
+	is(NET("{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\",\"ipam_unix_socket_path\":"
+	       "\"/b\",\"server_state_dir\":\"/t\"}}}"),
+	   1, common,
+	   HEAD "\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\","
+		"\"ipam_unix_socket_path\":\"/b\",\"server_state_dir\":\"/t\"}}]}");
+	is(NET("{\"type\":\"macvlan\",\"ipam\":{\"type\":\"static\"}}}"), 1, common,
+	   HEAD "\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"static\"}}]}");
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	refused("[]", "networks[0] is");
+	refused("{\"nam\":\"a\"}", "nam");
+	refused(NET("{}}"), "network 'team/a': LoadDelegateNetConfList: delegate must have");
+	refused(NET("[]}"), "network 'team/a'");
+	refused(NET("{\"plugins\":[]}}"), "plugins is");
+	refused(NET("{\"plugins\":{}}}"), "plugins is");
+	refused(NET("{\"plugins\":[{}]}}"), "a plugin delegate must have the 'type' field");
+	refused(NET("{\"plugins\":[7]}}"), "a plugin is 7");
+	/* Multus panics on both */
+	refused(NET("{\"type\":\"ptp\",\"args\":[]},\"cniArgs\":{\"a\":1}}"), "args is");
+	refused(NET("{\"type\":\"ptp\",\"args\":{\"cni\":1}},\"cniArgs\":{\"a\":1}}"),
+		"args.cni is");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_device),
+		cmocka_unit_test(test_asks),	    cmocka_unit_test(test_runtime),
+		cmocka_unit_test(test_coordinator), cmocka_unit_test(test_spiderpool),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
