@@ -18,6 +18,7 @@
 #include "agent/gc.h"
 #include "agent/ipam_api.h"
 #include "agent/listener.h"
+#include "agent/nets.h"
 #include "agent/ports.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -54,6 +55,7 @@ struct agent {
 	struct endpoints *endpoints;
 	struct gc *gc;
 	struct kube_events *events;
+	struct nets *nets;
 	struct ipam_api *api;
 	struct listener listener;
 	struct http_server *http;
@@ -239,6 +241,13 @@ static void on_more(void *arg, const char *pool)
 		ipam_api_changed(a->api, pool);
 }
 
+static void on_settings(void *arg, const struct pod_facts *pod, struct json_out *o)
+{
+	const struct agent *a = arg;
+
+	ipam_api_put_settings(a->api, pod, o);
+}
+
 /* --- what happens in the store --- */
 
 static void answer_scrape(struct agent *a, struct ipam *store)
@@ -332,6 +341,7 @@ static struct ipam_api_conf api_conf(struct agent *a)
 		.metrics = &a->metrics,
 		.cluster = a->cluster,
 		.lender = a->lender,
+		.nets = a->nets,
 		.wait_ms = a->conf.wait_ms,
 		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
 		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
@@ -446,6 +456,14 @@ static int serve(struct agent *a, struct err *e)
 					 .grace_ms = a->conf.gc_grace_ms,
 					 .touch = on_due,
 					 .arg = a});
+	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
+					       .root = &a->root,
+					       .kube = a->kube,
+					       .events = a->events,
+					       .cluster = a->cluster,
+					       .state_dir = a->conf.state_dir,
+					       .settings = on_settings,
+					       .settings_arg = a});
 	api = api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -497,6 +515,7 @@ static void stop(struct agent *a)
 	http_server_free(a->http);
 	ipam_api_free(a->api);
 	gc_free(a->gc);
+	nets_free(a->nets);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);
 	lender_free(a->lender);

@@ -188,10 +188,22 @@ bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret);
 int api_read_plan(struct api_call *c);
 void api_plan(struct api_call *c, struct ipam *store);
 
+struct api_networks_args {
+	const char *container_id, *pod_namespace, *pod_name, *pod_uid, *ifname;
+	const char *cluster_network, *global_ns, *multus_ns;
+	int64_t own;
+	struct json_strs defaults, system_ns;
+	bool has_system, isolation;
+};
+int api_read_networks(struct api_call *c);
+void api_networks(struct api_call *c);
+
 struct api_done_args {
 	const char *container_id;
 	struct json_list conflicts;
+	const char *pod_namespace, *pod_name, *pod_uid, *status, *message; /* api_networks.c */
 };
+void api_networks_done(struct api_call *c, const struct api_done_args *p);
 int api_read_done(struct api_call *c);
 void api_done(struct api_call *c, struct ipam *store);
 

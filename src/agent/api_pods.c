@@ -65,6 +65,11 @@ static const struct json_field done_fields[] = {
 	{"containerID", J_STR, .offset = offsetof(struct api_done_args, container_id)},
 	{"conflicts", J_OBJS, .offset = offsetof(struct api_done_args, conflicts),
 	 .sub = &conflict_table},
+	{"podNamespace", J_STR, .offset = offsetof(struct api_done_args, pod_namespace)},
+	{"podName", J_STR, .offset = offsetof(struct api_done_args, pod_name)},
+	{"podUID", J_STR, .offset = offsetof(struct api_done_args, pod_uid)},
+	{"networkStatus", J_STR, .offset = offsetof(struct api_done_args, status)},
+	{"message", J_STR, .offset = offsetof(struct api_done_args, message)},
 	{0}};
 static const struct json_table done_table = {done_fields, JSON_CLOSED, 0};
 
@@ -95,6 +100,7 @@ void api_done(struct api_call *c, struct ipam *store)
 	size_t n = 0, count = 0;
 	int r = ipam_held(store, p->container_id, NULL, &g, &n, &e);
 
+	api_networks_done(c, p);
 	for (size_t i = 0; i < p->conflicts.n && r >= 0; i++) {
 		if (!holds(g, n, &v[i].address))
 			continue;

@@ -178,6 +178,7 @@ const struct api_route api_routes[] = {
 	{"GET", V1 "runtime/readiness", .now = api_ready},
 	{"GET", V1 "runtime/liveness", .now = api_ok},
 
+	{"POST", OURS "pods/networks", ARGS(networks), api_read_networks, .now = api_networks},
 	{"POST", OURS "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT, GIVES(plan)},
 	{"POST", OURS "pods/done", ARGS(done), api_read_done, .run = api_done, OBJECT},
 	{"POST", OURS "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,

@@ -227,43 +227,42 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* The object's, then the file's; networks that nobody found for the object are the file's too. What
- * it points to is borrowed. */
-static struct coordinator_settings settings_for(const struct api_call *c)
+/* The object's, then the file's; networks that nobody found for the object are the file's too. */
+void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
+			   struct json_out *out)
 {
-	const struct api_coordinator_args *p = c->args;
-	const struct coordinator_settings *file = &c->api->settings, *o = NULL;
-	struct cluster *cluster = c->api->conf.cluster;
-	const struct pod_facts *pod = NULL;
-	struct coordinator_settings s;
+	const struct coordinator_settings *o =
+		a->conf.cluster ? cluster_coordinator(a->conf.cluster) : NULL;
+	struct coordinator_settings s = o ? *o : a->settings;
 	const char *nic;
 
-	if (cluster) {
-		o = cluster_coordinator(cluster);
-		pod = p->pod_namespace && p->pod_name
-			      ? cluster_pod(cluster, p->pod_namespace, p->pod_name)
-			      : NULL;
-	}
-	s = o ? *o : *file;
 	if (s.overlay.n == 0)
-		s.overlay = file->overlay;
+		s.overlay = a->settings.overlay;
 	if (s.service.n == 0)
-		s.service = file->service;
+		s.service = a->settings.service;
 	nic = pod ? labels_get(&pod->annotations, "ipam.spidernet.io/default-route-nic") : NULL;
 	if (nic)
 		s.default_nic = (char *)nic;
-	return s;
+	coordinator_settings_json(&s, out);
+}
+
+static const struct pod_facts *asked_pod(const struct api_call *c)
+{
+	const struct api_coordinator_args *p = c->args;
+
+	return c->api->conf.cluster && p->pod_namespace && p->pod_name
+		       ? cluster_pod(c->api->conf.cluster, p->pod_namespace, p->pod_name)
+		       : NULL;
 }
 
 void api_coordinator(struct api_call *c)
 {
-	struct coordinator_settings s = settings_for(c);
 	auto_buf struct buf b;
 	struct json_out o;
 
 	buf_init(&b, API_ANSWER_MAX);
 	jo_init(&o, &b, 0);
-	coordinator_settings_json(&s, &o);
+	ipam_api_put_settings(c->api, asked_pod(c), &o);
 	buf_char(&b, '\n');
 	api_json(c, &b);
 }

@@ -17,15 +17,17 @@
  * Bodies, answers and errors are those of Spiderpool 1.x: a failure is 500 and a JSON string; what
  * go-openapi finds wrong is {"code","message"} with 400, 404, 405, 415 or 422.
  *
+ *	POST   /v1/unirail/pods/networks  which networks a pod has, on a node of a cluster
  *	POST   /v1/unirail/pods/plan	  addresses for all rails of a pod: all of them, or none
- *	POST   /v1/unirail/pods/done	  what the pod's side found: addresses in conflict
+ *	POST   /v1/unirail/pods/done	  what the pod's side found: addresses in conflict, and what is to
+ *					  be written at the pod
  *	POST   /v1/unirail/pods/check	  what a container holds
  *	POST   /v1/unirail/pods/release	  gives back some rails of a container, or all
  *	POST   /v1/unirail/networks/gc	  gives back all that is not valid any more
  *
  * These are closed (a key that is not known is an error, so that no wish goes unheard); their
  * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
- * another path. api_pods.c has the bodies.
+ * another path. api_pods.c and api_networks.c have the bodies.
  *
  * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
  * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
@@ -47,6 +49,7 @@
 #include "ipam/pod_pools.h"
 
 struct ipam_api;
+struct nets;
 
 enum { IPAM_API_WAIT_MS = 15 * 1000 };
 
@@ -75,6 +78,7 @@ struct ipam_api_conf {
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
 	struct ipam_api_hooks hooks;
+	struct nets *nets; /* which networks pods have (agent/nets.h); NULL: no cluster is known */
 };
 
 /* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
@@ -89,6 +93,10 @@ void ipam_api_hurry(struct ipam_api *a);
 /* Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);
+/* What the coordinators of a pod (NULL: not known) are told, as an object. */
+struct json_out;
+void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
+			   struct json_out *o);
 /* Reads pools and settings anew; what cannot be read stays as it was, and the log says so. */
 void ipam_api_reload(struct ipam_api *a);
 /* An http_handler; arg is the struct ipam_api. */
