@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All networks of a pod from a real API server: `multus` and `unirail-cni` in namespaces of their own, `unirail agent`
+between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
+import json
+import stat
+
+import pytest
+from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link_names, ping, routes
+from test_podres import container, devices, kubelet
+from test_podres import pod as podres_pod
+
+import agents
+import cluster as clusters
+from agents import Agent, Nodes, install_crds
+from cluster import wait
+
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces"
+RAILS = [f"rail{i}" for i in range(8)]
+STATUS = "k8s.v1.cni.cncf.io/network-status"
+ASK = "k8s.v1.cni.cncf.io/networks"
+FIRST = "v1.multus-cni.io/default-network"
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    install_crds(one)
+    one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def nodes(mine):
+    nodes = Nodes(mine)
+    nodes.node("n1")
+    return nodes
+
+
+@pytest.fixture
+def team(mine, request):
+    return mine.namespace("t-" + str(abs(hash(request.node.nodeid)) % 10 ** 8))
+
+
+@pytest.fixture
+def lab(tmp_path):
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    for name in PLUGINS:
+        (folder / name).symlink_to(BINARY)
+    one = Lab.__new__(Lab)
+    one.namespaces = []
+    try:
+        (tmp_path / "lab").mkdir()
+        one.__init__(tmp_path / "lab", folder, rails=8)
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def pools(mine, nodes):
+    """A pool a rail; blocks of the test before are gone."""
+    for b in nodes.blocks():
+        mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
+    for i, name in enumerate(RAILS):
+        nodes.pool(name, f"172.16.{i + 1}.0/24")
+
+
+@pytest.fixture
+def agent(mine, nodes, pools, closing, tmp_path):
+    one = closing(Agent(tmp_path / "agent", mine.admin_config(), "n1"))
+    return one.start()
+
+
+class World:
+    """A node with its agent, and what is in the cluster for it."""
+
+    def __init__(self, mine, nodes, team, lab, agent):
+        self.mine, self.nodes, self.team, self.lab, self.agent = mine, nodes, team, lab, agent
+        self.nad("kube-system", "podnet", self.podnet())
+        for name in RAILS:
+            self.nad(team, name, self.rail(name))
+
+    def podnet(self):
+        return {"cniVersion": "1.0.0", "name": "podnet", "plugins": [
+            {"type": "bridge", "bridge": "cbr0", "isGateway": True,
+             "ipam": {"type": "host-local", "dataDir": str(self.lab.tmp / "networks"),
+                      "ranges": [[{"subnet": "10.233.70.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+
+    def rail(self, nic):
+        """As Spiderpool's controller writes it."""
+        return {"cniVersion": "0.3.1", "name": nic, "plugins": [
+            {"type": "macvlan", "master": nic, "mode": "bridge", "mtu": 0,
+             "ipam": {"type": "spiderpool", "default_ipv4_ippool": [nic]}},
+            {"txQueueLen": 0, "tunePodRoutes": True, "mode": "auto", "type": "coordinator"}]}
+
+    def nad(self, ns, name, config, resource=None):
+        meta = {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource} if resource else {}}
+        path = f"{NADS}/{ns}/network-attachment-definitions"
+        self.mine.request("DELETE", f"{path}/{name}")
+        text = config if isinstance(config, str) or config is None else json.dumps(config, separators=(",", ":"))
+        self.mine.ok("POST", path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+                                    "metadata": meta, "spec": {} if text is None else {"config": text}})
+
+    def pod(self, annotation=None, ns=None, **annotations):
+        more = {ASK: annotation} if annotation else {}
+        return self.nodes.pod(ns or self.team, "n1", annotations={**more, **annotations})
+
+    def question(self, pod, **more):
+        meta = pod["metadata"]
+        return {"containerID": "c" * 64, "podNamespace": meta["namespace"], "podName": meta["name"],
+                "podUID": meta["uid"], "ifName": "eth0", "own": 0, "clusterNetwork": "podnet", **more}
+
+    def ask(self, pod, **more):
+        return self.agent.ask("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
+
+    def networks(self, pod, n, **more):
+        """Until the watch has shown what was made a moment ago."""
+        def look():
+            status, answer = self.ask(pod, **more)
+            return status == 200 and len(answer["networks"]) == n and answer
+        return wait(look, 20)
+
+    def conf(self, type="multus", **more):
+        return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(self.agent.socket),
+                "clusterNetwork": "podnet", "cniDir": str(self.lab.tmp / "multus"), "binDir": str(THEIRS),
+                "kubeconfig": "/etc/cni/net.d/multus.d/multus.kubeconfig", **more}
+
+    def args(self, pod):
+        meta = pod["metadata"]
+        return (f"IgnoreUnknown=1;K8S_POD_NAMESPACE={meta['namespace']};K8S_POD_NAME={meta['name']};"
+                f"K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID={meta['uid']}")
+
+    def annotation(self, pod):
+        meta = pod["metadata"]
+        now = self.mine.ok("GET", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}")
+        return now["metadata"].get("annotations", {}).get(STATUS)
+
+    def events(self, pod, reason):
+        items = self.mine.ok("GET", f"/api/v1/namespaces/{pod['metadata']['namespace']}/events")["items"]
+        return [e for e in items if e["involvedObject"].get("uid") == pod["metadata"]["uid"] and e["reason"] == reason]
+
+    def warm(self, pod, *pools):
+        """The node has its part of the pools."""
+        status, answer = self.agent.plan(pod, *pools, container="warm")
+        assert status == 200, answer
+        self.agent.release(pod, container="warm")
+        return [r["ips"][0]["address"].split("/")[0] for r in answer["rails"]]
+
+    def held(self, container):
+        return self.agent.ok("POST", "/v1/unirail/pods/check", {"containerID": container})["rails"]
+
+    def notes(self):
+        return sorted(p.name for p in (self.lab.tmp / "multus").rglob("*") if p.is_file())
+
+
+@pytest.fixture
+def world(mine, nodes, team, lab, agent):
+    return World(mine, nodes, team, lab, agent)
+
+
+def text_of(entries):
+    """As Multus writes it."""
+    return "[" + ",".join(json.dumps(e, indent=4).replace("<", "\\u003c").replace(">", "\\u003e") for e in entries) + "]"
+
+
+def expected(pod, ifaces):
+    entries = []
+    for i, (name, dev, gateway) in enumerate(ifaces):
+        found = link(pod.ns, dev)
+        entries.append({"name": name, "interface": dev, "ips": addresses_of(pod.ns, dev), "mac": found["address"],
+                        **({"default": True} if i == 0 else {}), "dns": {}, "gateway": [gateway]})
+    return text_of(entries)
+
+
+def addresses_of(ns, dev):
+    return [a["address"].split("/")[0] for a in addresses(ns) if a["dev"] == dev]
+
+
+@pytest.mark.parametrize("type", ["multus", "unirail-cni"])
+def test_eight_rails(world, type):
+    """Up, status as Multus would write it, one event; DEL with the agent and the API server dead."""
+    w, lab = world, world.lab
+    pod = w.pod(",".join(RAILS))
+    w.networks(pod, 9)
+    box, c = lab.pod(), w.conf(type)
+    result = lab.add(c, box, ifname="eth0", args=w.args(pod))
+    assert sorted(link_names(box.ns)) == sorted(["lo", "eth0"] + [f"net{i}" for i in range(1, 9)])
+    for i in range(1, 9):
+        assert ping(box.ns, f"net{i}", f"172.16.{i}.1")
+        assert f"default via 172.16.{i}.1 dev net{i}" in routes(box.ns, 100 + i)
+    assert ping(box.ns, "eth0", "10.233.70.1")
+    assert len(w.held(box.id)) == 8
+    text = wait(lambda: w.annotation(pod))
+    assert text == expected(box, [("kube-system/podnet", "eth0", "<nil>")] + [
+        (f"{w.team}/rail{i}", f"net{i + 1}", f"172.16.{i + 1}.1") for i in range(8)])
+    event, = wait(lambda: w.events(pod, "AddedInterface"))
+    assert event["message"].startswith("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.")
+    assert event["message"].endswith(f"from {w.team}/rail7") and event["type"] == "Normal"
+    names = {i["name"] for i in result["interfaces"] if i.get("sandbox")}
+    assert len(names) == (1 if type == "multus" else 9)
+    lab.ok("CHECK", {**c, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
+
+    w.agent.kill()
+    w.mine.stop_apiserver()
+    try:
+        lab.delete({**c, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
+        assert link_names(box.ns) == ["lo"] and w.notes() == [] and box.host_veth not in link_names(lab.node)
+        lab.delete({**c, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
+    finally:
+        w.mine.start_apiserver()
+    w.agent.start()
+    assert w.held(box.id) == []
+
+
+def test_status_is_written_when_the_server_is_back(world):
+    """ADD goes on from what the watches had; the annotation comes later, once; that of a pod that is gone never."""
+    w, lab = world, world.lab
+    pod, other = w.pod("rail0"), w.pod("rail1@rdma0")
+    for one in (pod, other):
+        w.networks(one, 2)
+    w.warm(pod, "rail0", "rail1")
+    w.mine.stop_apiserver()
+    boxes = [lab.pod("a"), lab.pod("b")]
+    try:
+        for box, one in zip(boxes, (pod, other)):
+            lab.add(w.conf(), box, ifname="eth0", args=w.args(one))
+        assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]
+    finally:
+        w.mine.start_apiserver()
+    text = wait(lambda: w.annotation(pod), 60)
+    assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
+    assert [s["interface"] for s in json.loads(wait(lambda: w.annotation(other), 60))] == ["eth0", "rdma0"]
+    w.nodes.remove_pod(other)
+    wait(lambda: w.ask(other)[0] == 500)
+    w.agent.ask("POST", "/v1/unirail/pods/done", {
+        "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
+        "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
+    wait(lambda: w.agent.said("the pod is gone"))
+    for box, one in zip(boxes, (pod, other)):
+        lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
+
+
+def test_status_of_a_namesake_is_not_written(world):
+    """A pod of a StatefulSet comes back under its name: what is told of the former one is not its own."""
+    w = world
+    pod = w.pod("rail0")
+    w.networks(pod, 2)
+    w.agent.ok("POST", "/v1/unirail/pods/done", {
+        "containerID": "x", "podNamespace": w.team, "podName": pod["metadata"]["name"], "podUID": "another",
+        "networkStatus": "[]"})
+    wait(lambda: w.agent.said("the pod is gone"))
+    assert w.annotation(pod) is None
+
+
+def test_json_form(world):
+    w, lab = world, world.lab
+    mine, = w.warm(w.pod(), "rail0")
+    ask = [{"name": "rail0", "interface": "rdma0", "mac": "02:00:5e:10:00:07", "ips": [mine]},
+           {"name": "rail1", "namespace": w.team, "default-route": ["172.16.2.1"]}, {"name": "rail0"}]
+    pod = w.pod(json.dumps(ask))
+    w.networks(pod, 4)
+    box, c = lab.pod(), w.conf()
+    lab.add(c, box, ifname="eth0", args=w.args(pod))
+    assert sorted(link_names(box.ns)) == ["eth0", "lo", "net2", "net3", "rdma0"]
+    assert link(box.ns, "rdma0")["address"] == "02:00:5e:10:00:07" and has_address(box.ns, "rdma0", f"{mine}/24")
+    assert [r for r in routes(box.ns, "main") if r.startswith("default")] == ["default via 172.16.2.1 dev net2"]
+    status = json.loads(wait(lambda: w.annotation(pod)))
+    assert [(s["name"], s["interface"]) for s in status] == [
+        ("kube-system/podnet", "eth0"), (f"{w.team}/rail0", "rdma0"), (f"{w.team}/rail1", "net2"), (f"{w.team}/rail0", "net3")]
+    lab.delete(c, box, ifname="eth0", args=w.args(pod))
+    assert link_names(box.ns) == ["lo"] and w.held(box.id) == [] and w.notes() == []
+
+
+def test_first_and_default_networks(world):
+    w = world
+    w.nad("kube-system", "more", w.rail("rail7"))
+    names = lambda answer: [(n.get("nad", n["name"]), n.get("ifname")) for n in answer["networks"]]
+    pod = w.pod("rail0")
+    assert names(w.networks(pod, 3, defaultNetworks=["more"])) == [
+        ("kube-system/podnet", None), ("kube-system/more", "net1"), (f"{w.team}/rail0", "net2")]
+    assert names(w.networks(pod, 2, clusterNetwork="calico")) == [("calico", None), (f"{w.team}/rail0", "net1")]
+    system = w.pod(ns="kube-system")
+    assert names(w.networks(system, 1, defaultNetworks=["more"])) == [("kube-system/podnet", None)]
+    first = w.pod(**{FIRST: f"{w.team}/rail3"})
+    answer = w.networks(first, 1, own=1, clusterNetwork="")
+    assert names(answer) == [(f"{w.team}/rail3", None)] and answer["replacesFirst"] is True
+    assert answer["stateDir"] == str(w.agent.state) and answer["coordinator"]["mode"] == "auto"
+    w.nodes.remove_pod(system)
+
+
+def test_refused(world):
+    """One clear line each; nothing is attached."""
+    w, lab = world, world.lab
+    w.nad(w.team, "broken", '{"type":')
+    w.nad(w.team, "list", "[]")
+    w.nad("default", "shared", w.rail("rail0"))
+    before = set(link_names(lab.node))
+
+    def refused(words, annotation, code=7, conf=None, args=None, pod=None):
+        pod = pod or w.pod(annotation)
+        box = lab.pod("r")
+        wait(lambda: "look for pod" not in w.ask(pod)[1].get("message", ""))
+        e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", words=words, args=args or w.args(pod))
+        assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.notes() == []
+        return pod, e
+
+    probe = w.pod("rail0,broken,list,default/shared")
+    wait(lambda: "broken" in w.ask(probe)[1]["message"] and "cannot find" not in w.ask(probe)[1]["message"])
+    name = lambda pod: f"pod '{w.team}/{pod['metadata']['name']}'"
+    pod, e = refused([f"network '{w.team}/none' (annotation {ASK})",
+                      f"cannot find a network-attachment-definition (none) in namespace ({w.team})"], "rail0,none")
+    assert name(pod) in e["msg"]
+    event, = wait(lambda: w.events(pod, "NoNetworkFound"))
+    assert event["type"] == "Warning" and "(none)" in event["message"]
+    refused([f"network '{w.team}/broken'", "spec.config of the network-attachment-definition is not JSON"], "broken")
+    refused([f"network '{w.team}/list'", "wants an object"], "list")
+    refused(["interface 'net2' is used twice", "rail0", "rail1"], "rail0@net2,rail1")
+    refused(["parsePodNetworkObjectName", "mismatch @ 'Rail0'"], "Rail0")
+    isolated = {"namespaceIsolation": True, "globalNamespaces": "infra"}
+    refused("namespace isolation enabled, annotation violates permission", "default/shared", conf=isolated)
+    mixed = w.pod("rail0")
+    refused(['expected pod UID "other" but got', mixed["metadata"]["uid"]], None, 11, pod=mixed,
+            args=w.args(mixed).replace(mixed["metadata"]["uid"], "other"))
+    nobody = {"metadata": {"namespace": w.team, "name": "nobody", "uid": "u"}}
+    box = lab.pod("n")
+    lab.fail("ADD", w.conf(), box, ifname="eth0", words=f"pod '{w.team}/nobody' does not exist", args=w.args(nobody))
+    assert w.agent.metrics() and link_names(box.ns) == ["lo"]
+    status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
+    assert status == 400 and "more" in answer["message"]
+    status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
+    assert status == 422 and "podName" in answer["message"]
+
+
+@pytest.fixture
+def kubelet_node(mine, nodes, closing, tmp_path, monkeypatch):
+    """An agent that has a /var/lib/kubelet of its own: that folder, in its own mount namespace."""
+    folder = tmp_path / "kubelet"
+    (folder / "pod-resources").mkdir(parents=True)
+    (folder / "device-plugins").mkdir()
+    wrapper = tmp_path / "agent-in-its-own-var"
+    wrapper.write_text(f"""#!/bin/sh
+exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet && mount --bind {folder} /var/lib/kubelet && exec "$@"' sh {BINARY} "$@"
+""")
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(agents, "BINARY", wrapper)
+    one = closing(Agent(tmp_path / "agent2", mine.admin_config(), "n1"))
+    return one.start(), folder
+
+
+def test_devices(mine, nodes, team, lab, kubelet_node):
+    """By PodResources, else by the checkpoint: the n-th network of a resource has the n-th device."""
+    agent, folder = kubelet_node
+    w = World(mine, nodes, team, lab, agent)
+    w.nad(team, "vf", {"type": "sriov"}, "x/vf")
+    w.nad(team, "other", {"type": "sriov"}, "x/other")
+    pod = w.pod("vf,rail0,vf,other,vf")
+    meta = pod["metadata"]
+    ids = lambda: [n.get("deviceID") for n in w.ask(pod)[1]["networks"]]
+    assert w.networks(pod, 6) and ids() == [None] * 6
+    warnings = w.ask(pod)[1]["warnings"]
+    assert len(warnings) == 4 and "no device of resource 'x/vf' left" in warnings[0]
+    (folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": [
+        {"PodUID": meta["uid"], "ContainerName": "b", "ResourceName": "x/vf", "DeviceIDs": {"1": ["0000:5e:00.2"], "0": ["0000:3b:0a.1"]}},
+        {"PodUID": meta["uid"], "ContainerName": "a", "ResourceName": "x/other", "DeviceIDs": ["gpu-1"]},
+        {"PodUID": "other", "ContainerName": "a", "ResourceName": "x/vf", "DeviceIDs": ["0000:00:00.0"]},
+    ], "RegisteredDevices": {}}, "Checksum": 1}))
+    assert ids() == [None, "0000:3b:0a.1", None, "0000:5e:00.2", "gpu-1", None]
+    answer = b"".join([podres_pod("other", meta["name"], container("c", devices("x/vf", ["0000:00:00.0"]))),
+                       podres_pod(team, meta["name"], container("c", devices("x/vf", ["0000:5e:00.3"], 1), devices("x/other", ["gpu-2"])),
+                                  container("d", devices("x/vf", ["0000:3b:02.7", "0000:3b:10.0"], 0)))])
+    sock = folder / "pod-resources" / "kubelet.sock"
+    with kubelet(str(sock), answer):
+        assert ids() == [None, "0000:3b:02.7", None, "0000:3b:10.0", "gpu-2", "0000:5e:00.3"]
+    if not sock.exists():
+        sock.touch()
+    status, answer = w.ask(pod)
+    assert status == 500 and answer["code"] == 11 and "which devices it has" in answer["message"], answer
+    assert f"pod '{team}/{meta['name']}'" in answer["message"] and "kubelet" in answer["message"]
+    assert w.networks(w.pod("rail0"), 2), "others do not need the kubelet"
