@@ -13,8 +13,7 @@
 
 /* One pool object on its way into the set. */
 struct member {
-	struct json_doc *doc;
-	const char *name, *created;
+	char *name, *created;
 	bool changed; /* its spec is not the one it was created with */
 	bool built;   /* pool is valid */
 	struct pool pool;
@@ -52,9 +51,9 @@ static void leave_out(struct member *m, const struct err *e)
 
 /* --- one pool --- */
 
-static int read_cut(struct member *m, struct err *e)
+static int read_cut(struct member *m, const struct json *object, struct err *e)
 {
-	const struct json *v = meta(json_root(m->doc), POOL_BLOCK_PREFIX_NOTE);
+	const struct json *v = meta(object, POOL_BLOCK_PREFIX_NOTE);
 	struct pool *p = &m->pool;
 	uint64_t asked = 0;
 	int r;
@@ -84,9 +83,9 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&((const struct pool_record *)a)->ip, &((const struct pool_record *)b)->ip);
 }
 
-static int read_records(struct member *m, struct err *e)
+static int read_records(struct member *m, const struct json *object, struct err *e)
 {
-	const char *text = json_string(json_get(json_root(m->doc), "records"));
+	const char *text = json_string(json_get(object, "records"));
 	struct pool *p = &m->pool;
 	int r = pool_records_read(text, add_record, p, e);
 
@@ -102,10 +101,10 @@ static int read_records(struct member *m, struct err *e)
 }
 
 /* What can be known of it is known also when it is left out: its addresses are not free. */
-static void read_spec(struct build *b, struct member *m)
+static void read_spec(struct build *b, struct member *m, const struct json *object)
 {
 	auto_free char *where = xasprintf("SpiderIPPool '%s'", m->name);
-	struct pool_spec o = {where, json_get(json_root(m->doc), "spec"), b->agent_ns};
+	struct pool_spec o = {where, json_get(object, "spec"), b->agent_ns};
 	struct pool_draft d = {.name = xstrdup(m->name), .where = xstrdup(where)};
 	struct pool_set one = {0};
 	struct err e = ERR_INIT;
@@ -121,23 +120,22 @@ static void read_spec(struct build *b, struct member *m)
 	free(one.v);
 }
 
-static void read_member(struct build *b, struct member *m)
+static void read_member(struct build *b, struct member *m, const struct json *object)
 {
-	const struct json *object = json_root(m->doc);
 	struct err e = ERR_INIT;
 	int64_t generation = 0;
 
-	m->name = text_of(meta(object, "name"));
-	m->created = text_of(meta(object, "creationTimestamp"));
+	m->name = xstrdup(text_of(meta(object, "name")));
+	m->created = xstrdup(text_of(meta(object, "creationTimestamp")));
 	m->changed = json_int(meta(object, "generation"), &generation) < 0 || generation != 1;
-	read_spec(b, m);
-	if (read_records(m, &e) < 0)
+	read_spec(b, m, object);
+	if (read_records(m, object, &e) < 0)
 		leave_out(m, &e);
 	if (!m->built)
 		return;
 	m->pool.shared = true;
 	m->pool.terminating = *text_of(meta(object, "deletionTimestamp")) != '\0';
-	if (read_cut(m, &e) < 0)
+	if (read_cut(m, object, &e) < 0)
 		leave_out(m, &e);
 }
 
@@ -175,7 +173,7 @@ static void check_pairs(struct build *b)
 		for (size_t j = 0; j < i && b->v[i].built; j++) {
 			struct member *old = &b->v[j], *m = &b->v[i];
 			struct pool_set one = {.v = &old->pool, .n = 1};
-			struct err e = ERR_INIT;
+			struct err e; /* filled if anything is wrong: many pairs are looked at */
 
 			if (!old->built || pool_set_fits(&one, 1, &m->pool, &e) == 0)
 				continue;
@@ -231,7 +229,8 @@ static void add_member(struct build *b, struct member *m)
 		VEC_PUSH(b->set->v, b->set->n) = m->pool;
 	}
 	free(m->why);
-	json_free(m->doc);
+	free(m->name);
+	free(m->created);
 }
 
 /* --- all of it --- */
@@ -252,7 +251,7 @@ static void reserve(struct build *b, const struct json *object)
 
 static void add_line(struct build *b, const char *line)
 {
-	struct json_doc *doc = NULL;
+	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
 
 	if (json_parse(&doc, span_of(line), POOL_KUBE_TEXT_MAX, &e) < 0) {
@@ -261,11 +260,9 @@ static void add_line(struct build *b, const char *line)
 	}
 	if (strcmp(text_of(json_get(json_root(doc), "kind")), "SpiderReservedIP") == 0) {
 		reserve(b, json_root(doc));
-		json_free(doc);
 		return;
 	}
-	VEC_PUSH(b->v, b->n) = (struct member){.doc = doc};
-	read_member(b, &b->v[b->n - 1]);
+	read_member(b, &VEC_PUSH(b->v, b->n), json_root(doc));
 }
 
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret)
