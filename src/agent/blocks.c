@@ -193,7 +193,8 @@ static int open_all(struct blocks *b, struct err *e)
 	if (r < 0)
 		return r;
 	file_sweep(b->c.root, path);
-	return block_log_open(&b->log, b->c.root, path, b->node, &b->t, e);
+	r = block_log_open(&b->log, b->c.root, path, b->node, &b->t, e);
+	return r >= 0 && *b->node_uid ? block_log_node(&b->log, &b->t, b->node_uid, e) : r;
 }
 
 int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e)
@@ -203,7 +204,7 @@ int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e)
 
 	*b = (struct blocks){.c = *c, .loop = kube_loop(c->kube), .lock = -1, .seed = c->seed};
 	b->node = xstrdup(c->node);
-	b->node_uid = xstrdup(c->node_uid ? c->node_uid : "-");
+	b->node_uid = xstrdup(c->node_uid ? c->node_uid : "");
 	if (!b->c.reserve)
 		b->c.reserve = BLOCKS_RESERVE;
 	if (!b->c.idle_ms)

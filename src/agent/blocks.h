@@ -25,7 +25,12 @@
  * blocks.json (ipam/block_log.h) lies in the state folder, which one agent at a time may use: a
  * lock beside it says so. A second agent under the same node's name but with a folder of its own
  * does no harm: each has blocks of its own. Blocks of this node that another log claimed (the disk
- * was lost, or there are two agents) are foreign: said, and left alone until they are adopted.
+ * was lost, or there are two agents) are foreign: said, and left alone until blocks_accounted().
+ *
+ * When etcd was restored to an earlier time, objects go back and the nodes' logs do not: for half a
+ * minute each node only says again what its pods have, and claims, borrows and gives up nothing. A node
+ * whose agent is not back within that time may find its addresses claimed by others; what its pods
+ * have is then said to them as soon as it is.
  *
  * A log that cannot be written (disk full): nothing is handed out or given up that is not durable;
  * said once, tried again.
@@ -43,10 +48,11 @@ struct blocks_conf {
 	struct kube *kube; /* borrowed, as root */
 	const struct root *root;
 	const char *state_dir; /* of the journal */
-	const char *node, *node_uid;
-	uint32_t reserve; /* free addresses of a pool that are held ready; 0: BLOCKS_RESERVE */
-	int64_t idle_ms;  /* 0: BLOCKS_IDLE_MS */
-	uint64_t seed;	  /* 0: a random one */
+	const char *node;
+	const char *node_uid; /* of the Node object; NULL: as the log has it */
+	uint32_t reserve;     /* free addresses of a pool that are held ready; 0: BLOCKS_RESERVE */
+	int64_t idle_ms;      /* 0: BLOCKS_IDLE_MS */
+	uint64_t seed;	      /* 0: a random one */
 	int64_t (*now_ms)(void); /* since the epoch, for leases; NULL: the real clock */
 	/* blocks_mine() of the pool may say something else now. From the loop, never from within
 	 * one of the functions below. */
@@ -91,13 +97,14 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w);
 size_t blocks_foreign_count(const struct blocks *b);
 const struct block_object *blocks_foreign_at(const struct blocks *b, size_t i);
 /* Whether another agent of this node's name was seen at work: a foreign block was made, changed or
- * taken while we looked. Then nothing may be adopted; its operator must end one of the two. */
+ * taken while we looked. Then nothing is adopted; its operator must end one of the two. */
 bool blocks_foreign_alive(const struct blocks *b);
 /*
- * To be called when every pod of this node is accounted for: its addresses are leases, or none of
- * the block. From then on the block is ours. -ENOENT: it is not foreign (any more).
+ * Every pod of this node is accounted for: its addresses are leases of the store. Foreign blocks with
+ * addresses of pods become ours, others go back. Only after all agents of this node's name but this
+ * one are known to have ended.
  */
-int blocks_adopt(struct blocks *b, const char *name, struct err *e);
+void blocks_accounted(struct blocks *b);
 
 /* --- what it does, for metrics --- */
 

@@ -57,7 +57,8 @@ struct blocks {
 	struct block_table t;
 	struct blocks_pool **pools;
 	size_t n_pools;
-	bool pools_known, leases_known, trusted, other_alive;
+	bool pools_known, leases_known, trusted, other_alive, accounted;
+	int64_t hold_until;		/* 0: etcd was not set back */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
 	struct kube_informer *informer;

@@ -133,7 +133,7 @@ static void pace(struct blocks *b, const struct block_op *op, enum block_outcome
 	const char *key = key_of(op);
 	const struct blocks_rest *x = rest_find(b, key);
 
-	if (r == BLOCK_UNKNOWN)
+	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ))
 		blocks_rest(b, key, LOST_MS, LOST_MOST_MS);
 	else if (r == BLOCK_REFUSED)
 		blocks_rest(b, key, RIVAL_MS, RIVAL_MOST_MS);
@@ -269,7 +269,7 @@ static void send(struct blocks_flight *f)
 				 .timeout_ms = BLOCKS_REQUEST_MS,
 				 .once = true};
 
-	block_request(&f->op, b->node, b->node_uid, &q);
+	block_request(&f->op, b->node, *b->t.node_uid ? b->t.node_uid : "-", &q);
 	r.verb = verb_of(&q);
 	r.body = buf_span(&q.body);
 	f->call = kube_send(b->c.kube, &r, on_done, f);
@@ -297,6 +297,11 @@ bool blocks_start(struct blocks *b, struct block_op *op)
 		return false;
 	}
 	log_works(b);
+	if (f->op.kind == OP_FORGET) {
+		flight_free(f);
+		blocks_soon(b, 0);
+		return true;
+	}
 	VEC_PUSH(b->flights, b->n_flights) = f;
 	b->stats.requests++;
 	if (f->op.kind == OP_LIST)
@@ -347,6 +352,11 @@ void blocks_work(struct blocks *b)
 
 	if (!b->leases_known || !b->pools_known || !b->t.synced)
 		return;
+	/* Whether the server's data is what it was is known when the watch goes on. */
+	if (kube_informer_behind_ms(b->informer) > 0) {
+		blocks_soon(b, WANTED_MS);
+		return;
+	}
 	if (blocks_rests_until(b, DISK_KEY)) {
 		blocks_soon(b, blocks_rests_until(b, DISK_KEY) - blocks_now(b));
 		return;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "ipam/block_wire.h"
 
-enum { TRUST_MS = 5000, LOOK_MS = 60 * 1000 };
+enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000 };
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -65,12 +65,42 @@ static void put(struct blocks *b, struct block_object *o)
 	blocks_tell(b, pool);
 }
 
+/*
+ * etcd was restored: objects are as they were long ago, and the logs of all nodes are not. Every node
+ * says again what its pods have, and nobody gains anything meanwhile.
+ */
+static void set_back(void *arg)
+{
+	struct blocks *b = arg;
+
+	if (blocks_now(b) >= b->hold_until)
+		log_warn("blocks: the API server's data was set back: what pods here have is said "
+			 "again; nothing is claimed or given up meanwhile",
+			 LOG_I("ms", HOLD_MS));
+	b->hold_until = blocks_now(b) + HOLD_MS;
+	while (b->t.n_objects)
+		block_object_remove(&b->t, b->t.objects[0].name);
+	for (size_t i = 0; i < b->t.n_views; i++)
+		block_view_stale(&b->t, b->t.views[i].pool);
+	blocks_soon(b, 0);
+}
+
+/* A watch tells the versions of an object in their order. */
+static bool is_older(const char *version, const char *than)
+{
+	size_t n = strlen(version), m = strlen(than);
+
+	return n != m ? n < m : strcmp(version, than) < 0;
+}
+
 static void changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	struct blocks *b = arg;
 	const struct block_object *known;
 	auto_free char *pool = NULL;
 
+	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
+		set_back(b);
 	blocks_soon(b, 0);
 	/* The table has it from now on; the informer keeps its name and version. */
 	if (is) {
@@ -96,6 +126,7 @@ static void trust_claim(struct blocks *b, const struct block_claim *c)
 				 .version = xstrdup(""),
 				 .net = c->net,
 				 .node = xstrdup(b->node),
+				 .node_uid = xstrdup(b->t.node_uid),
 				 .claim = xstrdup(c->token)};
 
 	block_object_put(&b->t, &o);
@@ -109,6 +140,7 @@ static void trust_loan(struct blocks *b, const struct block_loan *l)
 				   .uid = xstrdup(""),
 				   .version = xstrdup(""),
 				   .node = xstrdup(""),
+				   .node_uid = xstrdup(""),
 				   .claim = xstrdup("")};
 	char ours[BLOCK_ENTRY_MAX];
 
@@ -188,6 +220,7 @@ void blocks_watch(struct blocks *b)
 					     .drop = drop,
 					     .changed = changed,
 					     .synced = synced,
+					     .set_back = set_back,
 					     .arg = b};
 
 	strcpy(select, BLOCK_NODE_LABEL "=");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be told: of a pool that has no address, of foreign blocks, for metrics. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,25 +70,10 @@ bool blocks_foreign_alive(const struct blocks *b)
 	return b->other_alive;
 }
 
-int blocks_adopt(struct blocks *b, const char *name, struct err *e)
+void blocks_accounted(struct blocks *b)
 {
-	const struct block_object *o = block_object_find(&b->t, name);
-	struct block_op op = {.kind = OP_ADOPT};
-
-	if (!o || !is_foreign(b, o))
-		return err_set(e, -ENOENT, "adopt block '%s': it is not a foreign one", name);
-	if (b->other_alive)
-		return err_kind(e, ERR_CONF, -EBUSY,
-				"adopt block '%s': another agent of node '%s' has it: end that one",
-				name, b->node);
-	if (blocks_is_under_way(b, name) || blocks_rests_until(b, name))
-		return 0;
-	str_copy(op.name, sizeof(op.name), o->name);
-	str_copy(op.pool, sizeof(op.pool), o->pool);
-	str_copy(op.version, sizeof(op.version), o->version);
-	op.net = o->net;
-	blocks_start(b, &op);
-	return 0;
+	b->accounted = true;
+	blocks_soon(b, 0);
 }
 
 struct blocks_stats blocks_stats(const struct blocks *b)

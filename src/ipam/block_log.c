@@ -55,6 +55,7 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_obj(o);
 	jo_kint(o, "version", BLOCK_LOG_FORMAT);
 	jo_kstr(o, "node", t->node);
+	jo_kstr(o, "nodeUID", t->node_uid);
 	jo_kstr(o, "id", l->id);
 	jo_kint(o, "tokens", (int64_t)l->tokens);
 	jo_key(o, "claims");
@@ -126,12 +127,13 @@ static const struct json_table loan_table = {loan_fields, 0, sizeof(struct raw_l
 
 struct raw {
 	int64_t version, tokens;
-	const char *node, *id;
+	const char *node, *nodeUID, *id;
 	struct json_list claims, loans;
 };
 static const struct json_field fields[] = {
 	FIELD(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),
 	FIELD(raw, node, J_STR),
+	{.name = "nodeUID", .type = J_STR, .offset = offsetof(struct raw, nodeUID)},
 	FIELD(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),
 	FIELD(raw, claims, J_OBJS, .sub = &claim_table),
 	FIELD(raw, loans, J_OBJS, .sub = &loan_table),
@@ -227,6 +229,8 @@ static int take_all(struct block_log *l, struct block_table *t, struct span text
 			x.node, t->node);
 	str_copy(l->id, sizeof(l->id), x.id);
 	l->tokens = (uint64_t)x.tokens;
+	free(t->node_uid);
+	t->node_uid = xstrdup(x.nodeUID ? x.nodeUID : "");
 	return take_lists(t, &x, e);
 }
 
@@ -248,6 +252,7 @@ int block_log_open(struct block_log *l, const struct root *r, const char *path, 
 
 	*l = (struct block_log){.root = r, .path = xstrdup(path)};
 	t->node = xstrdup(node);
+	t->node_uid = xstrdup("");
 	buf_init(&text, BLOCK_LOG_MAX);
 	n = file_read(r, path, BLOCK_LOG_MAX, &text, e);
 	if (n == -ENOENT) {
@@ -362,6 +367,27 @@ int block_log_loan(struct block_log *l, struct block_table *t, const struct bloc
 		   struct err *e)
 {
 	return block_log_loans(l, t, n, 1, e);
+}
+
+bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x)
+{
+	return block_entry_is_of(x, node) && block_log_is_ours(l, x->to + strlen(node) + 1);
+}
+
+int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e)
+{
+	bool anew = *t->node_uid && strcmp(t->node_uid, uid) != 0;
+
+	if (strcmp(t->node_uid, uid) == 0)
+		return 0;
+	free(t->node_uid);
+	t->node_uid = xstrdup(uid);
+	for (size_t i = 0; anew && i < t->n_loans; i++)
+		if (t->loans[i].state == LOAN_HELD) {
+			t->loans[i].state = LOAN_ASKING;
+			block_log_token(l, t->loans[i].token);
+		}
+	return write_all(l, t, e);
 }
 
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e)

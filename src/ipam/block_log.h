@@ -7,7 +7,7 @@
  * beside the journal that is written anew at each change (claims change once in sixteen
  * addresses). JSON, version 1:
  *
- *	{"version":1,"node":"n1","id":"8c1f...","tokens":7,
+ *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,
  *	 "claims":[{"name":"rail0-3","pool":"rail0","uid":"...","token":"8c1f...-6","net":"10.0.0.48/28",
  *	            "state":"held","ceded":["10.0.0.50"]}],
  *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
@@ -43,6 +43,13 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 		    struct err *e);
 int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
 		   struct err *e);
+/*
+ * The Node object's UID, which blocks bear. Another than the log's: the node was made anew, so what
+ * others have given it is asked for again before it is used.
+ */
+int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);
+/* Whether it is an entry of this node and this log. */
+bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x);
 /* Several with one write; no address twice. */
 int block_log_loans(struct block_log *l, struct block_table *t, const struct block_loan *v,
 		    size_t n, struct err *e);

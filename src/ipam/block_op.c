@@ -81,6 +81,42 @@ static int put_loan(struct block_log *l, struct block_table *t, const struct blo
 	return block_log_loan(l, t, &n, e);
 }
 
+/* Others' blocks are of interest as long as there are loans of them. */
+static void forget(struct block_table *t, const char *name)
+{
+	const struct block_object *o = block_object_find(t, name);
+
+	if (!o || strcmp(o->node, t->node) == 0 || block_claim_find(t, name))
+		return;
+	for (size_t i = 0; i < t->n_loans; i++)
+		if (strcmp(t->loans[i].block, name) == 0)
+			return;
+	block_object_remove(t, name);
+}
+
+static int drop_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
+		      struct err *e)
+{
+	struct block_claim n = *c;
+
+	n.state = CLAIM_GONE;
+	return block_log_claim(l, t, &n, e);
+}
+
+static int forget_ours(struct block_log *l, struct block_table *t, const struct block_op *op,
+		       struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, op->name);
+	int r = 0;
+
+	if (op->ip.family)
+		r = put_loan(l, t, op, LOAN_GONE, e);
+	else if (c)
+		r = drop_claim(l, t, c, e);
+	forget(t, op->name);
+	return r;
+}
+
 /* With one token: they were asked for together. */
 static int begin_borrow(struct block_log *l, struct block_table *t, struct block_op *op,
 			struct err *e)
@@ -118,6 +154,12 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	case OP_DISOWN: return begin_leave(l, t, op, e);
 	case OP_CEDE: return begin_cede(l, t, op, e);
 	case OP_BORROW: return begin_borrow(l, t, op, e);
+	case OP_ASSERT:
+		if (!*op->token)
+			block_log_token(l, op->token);
+		block_entry_ours(t->node, op->token, op->to);
+		return 0;
+	case OP_FORGET: return forget_ours(l, t, op, e);
 	case OP_RETURN: return put_loan(l, t, op, LOAN_RETURNING, e);
 	default: return 0;
 	}
@@ -132,22 +174,24 @@ static void add_ceded(struct draft *d, const struct ipaddr *a)
 }
 
 /*
- * The object is ours by a token of this log. No claim of it: nothing was handed out yet. A claim of
- * an object that was lost: what was ceded stays so. A claim that is left: never again.
+ * The object is ours by a token of this log. Without a claim only the answer to the very request
+ * makes it ours: an object may be from long ago (etcd was set back), and others may have had it
+ * since. A claim of an object that was lost: what was ceded stays so. A claim that is left: never
+ * again.
  */
 static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
-		  struct err *e)
+		  enum block_op_kind kind, struct err *e)
 {
 	const struct block_claim *was = block_claim_find(t, o->name);
 	struct block_claim fresh = {.name = o->name, .pool = o->pool};
+	bool asked = kind == OP_CREATE || kind == OP_TAKE_OVER || kind == OP_ADOPT;
 	auto_draft struct draft d = {0};
-	bool same = was && strcmp(was->uid, o->uid) == 0 && strcmp(was->token, o->claim) == 0;
 
-	if (strcmp(o->node, t->node) != 0 || !block_log_is_ours(l, o->claim) || same)
+	if (strcmp(o->node, t->node) != 0 || !block_log_is_ours(l, o->claim) ||
+	    (was && block_is_of(t, was, o)) || (was && was->state == CLAIM_LEAVING) ||
+	    (!was && !asked))
 		return 0;
-	if (was && was->state == CLAIM_LEAVING && strcmp(was->uid, o->uid) == 0)
-		return 0;
-	d = draft_of(was && was->state != CLAIM_LEAVING ? was : &fresh, o->n_ceded);
+	d = draft_of(was ? was : &fresh, o->n_ceded);
 	for (size_t i = 0; i < o->n_ceded; i++)
 		add_ceded(&d, &o->ceded[i].ip);
 	d.c.uid = o->uid;
@@ -158,34 +202,22 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 	return block_log_claim(l, t, &d.c, e);
 }
 
-/* Somebody else has an object of a name that is ours by the log: our pods keep what they have, by
- * the leases, and nothing more is handed out. */
-static int lost(struct block_log *l, struct block_table *t, const struct block_object *o,
-		struct err *e)
-{
-	const struct block_claim *c = block_claim_find(t, o->name);
-	struct block_claim n;
-
-	if (!c || block_agrees(c, o, t->node))
-		return 0;
-	n = *c;
-	n.state = CLAIM_GONE;
-	return block_log_claim(l, t, &n, e);
-}
-
-/* What a fresh look says about a loan. */
-static enum loan_state loan_of(const struct block_table *t, const struct block_loan *x,
-			       const struct block_object *o)
+/*
+ * What a fresh look says about a loan. One that is held stays so, whatever the object says (etcd may
+ * have been set back): it ends when no pod has it, which the plan knows.
+ */
+static enum loan_state loan_of(const struct block_log *l, const struct block_table *t,
+			       const struct block_loan *x, const struct block_object *o)
 {
 	const struct block_entry *entry = block_entry_find(o, &x->ip);
 	char ours[BLOCK_ENTRY_MAX];
 
-	if (entry && strcmp(entry->to, block_entry_ours(t->node, x->token, ours)) == 0)
+	if (x->state == LOAN_HELD ||
+	    (entry && strcmp(entry->to, block_entry_ours(t->node, x->token, ours)) == 0))
 		return LOAN_HELD;
-	if (entry && x->state == LOAN_ASKING && block_entry_free_for(entry, t->node))
+	if (entry &&
+	    (block_entry_free_for(entry, t->node) || block_log_has_made(l, t->node, entry)))
 		return LOAN_ASKING;
-	if (entry && x->state == LOAN_HELD && strcmp(entry->to, "?") == 0)
-		return LOAN_HELD;
 	return LOAN_GONE;
 }
 
@@ -219,7 +251,7 @@ static int settle_loans(struct block_log *l, struct block_table *t, const struct
 		enum loan_state state = x->state;
 
 		if (state != LOAN_RETURNING && strcmp(x->block, o->name) == 0)
-			state = loan_of(t, x, o);
+			state = loan_of(l, t, x, o);
 		if (state == x->state)
 			continue;
 		v[n] = *x;
@@ -249,25 +281,18 @@ static int drop_loans(struct block_log *l, struct block_table *t, const char *bl
 
 /* A fresh look at an object. */
 static int learn(struct block_log *l, struct block_table *t, const struct block_object *o,
-		 struct err *e)
+		 enum block_op_kind kind, struct err *e)
 {
-	int r = gained(l, t, o, e);
+	int r = gained(l, t, o, kind, e);
 
-	if (r >= 0)
-		r = lost(l, t, o, e);
 	return r < 0 ? r : settle_loans(l, t, o, e);
 }
 
 static int claim_gone(struct block_log *l, struct block_table *t, const char *name, struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, name);
-	struct block_claim n;
 
-	if (!c || c->state != CLAIM_LEAVING)
-		return 0;
-	n = *c;
-	n.state = CLAIM_GONE;
-	return block_log_claim(l, t, &n, e);
+	return c && c->state == CLAIM_LEAVING ? drop_claim(l, t, c, e) : 0;
 }
 
 /* Ours again, by an answered write: what the object does not show any more. */
@@ -278,7 +303,7 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 	auto_draft struct draft d = {0};
 	size_t n = 0;
 
-	if (!c || c->state != CLAIM_HELD || !block_agrees(c, o, t->node))
+	if (!c || c->state != CLAIM_HELD || !block_agrees(t, c, o))
 		return 0;
 	d = draft_of(c, 0);
 	for (size_t i = 0; i < d.c.n_ceded; i++)
@@ -290,6 +315,26 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 	return block_log_claim(l, t, &d.c, e);
 }
 
+/* Pods here have them, and the block's owner, whoever it is, sees it. The claim that they came from
+ * is done with. */
+static int asserted(struct block_log *l, struct block_table *t, const struct block_op *op,
+		    struct err *e)
+{
+	const struct block_claim *c = block_claim_find(t, op->name);
+	auto_free struct block_loan *v = xcalloc(op->n_ips + 1, sizeof(*v));
+	int r;
+
+	for (size_t i = 0; i < op->n_ips; i++) {
+		v[i].block = (char *)op->name;
+		v[i].pool = (char *)op->pool;
+		v[i].ip = op->ips[i];
+		v[i].state = LOAN_HELD;
+		str_copy(v[i].token, sizeof(v[i].token), op->token);
+	}
+	r = block_log_loans(l, t, v, op->n_ips, e);
+	return r >= 0 && c ? drop_claim(l, t, c, e) : r;
+}
+
 static int answered(struct block_log *l, struct block_table *t, const struct block_op *op,
 		    const struct block_object *o, struct err *e)
 {
@@ -299,7 +344,8 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	case OP_UNCEDE:
 	case OP_TOUCH: return unceded(l, t, o, e);
 	case OP_RETURN: return put_loan(l, t, op, LOAN_GONE, e);
-	default: return o ? learn(l, t, o, e) : 0;
+	case OP_ASSERT: return asserted(l, t, op, e);
+	default: return o ? learn(l, t, o, op->kind, e) : 0;
 	}
 }
 
@@ -332,19 +378,6 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	return drop_loans(l, t, op->name, NULL, e);
 }
 
-/* Others' blocks are of interest as long as there are loans of them. */
-static void forget(struct block_table *t, const char *name)
-{
-	const struct block_object *o = block_object_find(t, name);
-
-	if (!o || strcmp(o->node, t->node) == 0 || block_claim_find(t, name))
-		return;
-	for (size_t i = 0; i < t->n_loans; i++)
-		if (strcmp(t->loans[i].block, name) == 0)
-			return;
-	block_object_remove(t, name);
-}
-
 /* A new search begins where the last one was long ago. */
 static void wished(struct block_view *v, int64_t now_ms)
 {
@@ -352,6 +385,18 @@ static void wished(struct block_view *v, int64_t now_ms)
 		v->wished = 0;
 	v->wished++;
 	v->wished_ms = now_ms;
+}
+
+/* Whatever came of it, it is not asked again before the next list. */
+static void drop_stray(struct block_view *v, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < v->n_strays; i++)
+		if (ip_eq(&v->strays[i].ip, a)) {
+			free(v->strays[i].block);
+			free(v->strays[i].to);
+			v->strays[i] = v->strays[--v->n_strays];
+			return;
+		}
 }
 
 int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
@@ -362,6 +407,8 @@ int block_op_end(struct block_log *l, struct block_table *t, const struct block_
 
 	if (v && op->kind == OP_WISH)
 		wished(v, now_ms);
+	if (v && op->kind == OP_RETURN)
+		drop_stray(v, &op->ip);
 	if (op->kind == OP_LIST || op->kind == OP_WISH)
 		return 0;
 	if (r == BLOCK_OK)

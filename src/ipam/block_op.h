@@ -28,9 +28,11 @@ enum block_op_kind {
 		       * ends all that may still be under way with an older version */
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
-	OP_WISH, /* wanted[our node] = count; 0 removes it */
-	OP_READ, /* GET */
-	OP_LIST, /* the pool's blocks; block_view_put() is its end */
+	OP_WISH,   /* wanted[our node] = count; 0 removes it */
+	OP_ASSERT, /* sets the entries of ips, which pods here have, if version is the object's */
+	OP_READ,   /* GET */
+	OP_LIST,   /* the pool's blocks; block_view_put() is its end */
+	OP_FORGET, /* no request, begin is all: the claim, or the loan of ip, is another's now */
 };
 
 struct block_op {
@@ -39,7 +41,7 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* OP_CEDE, OP_BORROW; else one in ip */
+	struct ipaddr *ips; /* OP_CEDE, OP_BORROW, OP_ASSERT; else one in ip */
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];

@@ -25,6 +25,24 @@ bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 	return true;
 }
 
+bool block_has_pod(const struct block_facts *f, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
+	return l && (l->state == LEASE_USED || l->state == LEASE_KEPT);
+}
+
+static bool net_has_pods(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_has_pod(f, a))
+			return true;
+	}
+	return false;
+}
+
 bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
 {
 	for (size_t i = 0; i < f->leases->n; i++) {
@@ -192,16 +210,44 @@ static const struct block_entry *takes_back(const struct block_object *o)
 	return NULL;
 }
 
+/* On offer, though we do not know that we gave it up: the object is from an earlier time. */
+static const struct block_entry *offered_by_mistake(const struct block_claim *c,
+						    const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if ((*o->ceded[i].to == '*' || *o->ceded[i].to == '@') &&
+		    !block_is_ceded(c, &o->ceded[i].ip))
+			return &o->ceded[i];
+	return NULL;
+}
+
+/* What was given up and is not in the object, which is from an earlier time: whoever has it says so. */
+static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
+{
+	struct block_op *op = add_bound(p, OP_CEDE, o);
+
+	if (!op)
+		return;
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!block_entry_find(o, &c->ceded[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
+	str_copy(op->to, sizeof(op->to), "?");
+}
+
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	const struct block_need *need = need_of(p->f, c->pool);
-	const struct block_entry *back = takes_back(o);
+	const struct block_entry *wrong = offered_by_mistake(c, o), *back = takes_back(o);
 
-	if (lacks_entry(c, o))
+	if (wrong)
+		add_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
+	else if (lacks_entry(c, o) && p->f->hold)
+		cede_again(p, c, o);
+	else if (lacks_entry(c, o))
 		add_bound(p, OP_TOUCH, o);
-	else if (need && need->want && back)
+	else if (need && need->want && back && !p->f->hold)
 		add_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
-	else if (need && o->n_wanted)
+	else if (need && o->n_wanted && !p->f->hold)
 		grant_wish(p, c, o, need);
 }
 
@@ -219,6 +265,76 @@ static void make_anew(struct planner *p, const struct block_claim *c)
 	str_copy(op->to, sizeof(op->to), "?");
 }
 
+/* --- blocks that are ours by the log and another's by the object --- */
+
+/* Another node has it by the object. */
+static bool is_anothers(const struct planner *p, const struct block_entry *x)
+{
+	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x);
+}
+
+/* Our pods' addresses stay theirs, as loans of whoever has the block: its owner sees the entries, and
+ * who takes it over honours them. */
+static void assert_pods(struct planner *p, const struct block_claim *c,
+			const struct block_object *o)
+{
+	struct block_op *op = add_bound(p, OP_ASSERT, o);
+
+	if (!op)
+		return;
+	*op->token = '\0';
+	for (size_t i = 0; i < p->f->leases->n; i++) {
+		const struct ipaddr *a = &p->f->leases->v[i].address.ip;
+		const struct block_entry *x = block_entry_find(o, a);
+
+		if (ipnet_contains(&c->net, a) && block_has_pod(p->f, a) &&
+		    !(x && is_anothers(p, x)))
+			VEC_PUSH(op->ips, op->n_ips) = *a;
+	}
+	/* All of them are with others: there is nothing left to say. */
+	if (!op->n_ips)
+		op->kind = OP_FORGET;
+}
+
+static void plan_disputed(struct planner *p, const struct block_claim *c,
+			  const struct block_object *o)
+{
+	bool ours = strcmp(o->node, p->f->table->node) == 0 &&
+		    block_log_is_ours(p->f->log, o->claim);
+
+	if (ours && c->state == CLAIM_LEAVING)
+		leave(p, o);
+	else if (ours)
+		plan_add(p, OP_READ, c->pool, c->name);
+	else if (c->state == CLAIM_LEAVING || !net_has_pods(p->f, &c->net))
+		plan_add(p, OP_FORGET, c->pool, c->name);
+	else if (!*o->node)
+		add_bound(p, OP_TAKE_OVER, o);
+	else
+		assert_pods(p, c, o);
+}
+
+static void plan_absent(struct planner *p, const struct block_claim *c)
+{
+	if (c->n_ceded || net_has_pods(p->f, &c->net))
+		make_anew(p, c);
+	else
+		plan_add(p, OP_FORGET, c->pool, c->name);
+}
+
+/*
+ * Ours by its token, and no claim: a request that was given up was carried out, or the object is from
+ * an earlier time. Or ours from when the node was another Node. Somebody else may have had it since:
+ * it is given up, unless pods here have addresses of it.
+ */
+static void plan_unclaimed(struct planner *p, const struct block_object *o)
+{
+	if (net_has_pods(p->f, &o->net))
+		add_bound(p, OP_ADOPT, o);
+	else
+		leave(p, o);
+}
+
 static void plan_claim(struct planner *p, const struct block_claim *c)
 {
 	const struct block_object *o = block_object_find(p->f->table, c->name);
@@ -226,11 +342,15 @@ static void plan_claim(struct planner *p, const struct block_claim *c)
 	if (!o && !p->f->table->synced)
 		return;
 	if (!o && c->absent && c->state == CLAIM_HELD)
-		make_anew(p, c);
-	else if (!o || !block_agrees(c, o, p->f->table->node))
+		plan_absent(p, c);
+	else if (!o)
 		plan_add(p, OP_READ, c->pool, c->name);
+	else if (!block_is_of(p->f->table, c, o))
+		plan_disputed(p, c, o);
 	else if (c->state == CLAIM_LEAVING)
 		leave(p, o);
+	else if (!block_agrees(p->f->table, c, o))
+		plan_unclaimed(p, o);
 	else
 		plan_held(p, c, o);
 }
@@ -243,8 +363,8 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 	struct ipaddr *idle;
 	size_t n;
 
-	if (c->state != CLAIM_HELD || !o || !need || need->want || p->left ||
-	    block_net_is_busy(p->f, &c->net) || !block_agrees(c, o, p->f->table->node))
+	if (c->state != CLAIM_HELD || !o || !need || need->want || p->left || p->f->hold ||
+	    block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
 		return;
 	n = idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
 	free(idle);
@@ -270,12 +390,45 @@ static void plan_again(struct planner *p, const struct block_loan *l, const char
 static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
 {
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	bool made = x && block_log_has_made(p->f->log, p->f->table->node, x);
 
-	if (!x || !block_entry_free_for(x, p->f->table->node)) {
+	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
 		plan_add(p, OP_READ, l->pool, l->block);
+	else if (made || !p->f->hold)
+		plan_again(p, l, x->to);
+}
+
+/* The object does not say that we have it, and a pod has. */
+static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
+			const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && is_anothers(p, x))
+		return;
+	if (x) {
+		plan_again(p, l, x->to);
 		return;
 	}
-	plan_again(p, l, x->to);
+	op = add_bound(p, OP_ASSERT, o);
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+/* Nor has a pod. What was given up to nobody known is had first, to be given back. */
+static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && strcmp(x->to, "?") == 0) {
+		plan_again(p, l, x->to);
+		return;
+	}
+	op = plan_add(p, OP_FORGET, l->pool, l->block);
+	if (op)
+		op->ip = l->ip;
 }
 
 static void plan_borrowed(struct planner *p, const struct block_loan *l,
@@ -286,13 +439,16 @@ static void plan_borrowed(struct planner *p, const struct block_loan *l,
 	char ours[BLOCK_ENTRY_MAX];
 
 	block_entry_ours(p->f->table->node, l->token, ours);
-	if (!x || (strcmp(x->to, ours) != 0 && strcmp(x->to, "?") != 0)) {
+	if (!o)
 		plan_add(p, OP_READ, l->pool, l->block);
-	} else if (strcmp(x->to, "?") == 0) {
-		plan_again(p, l, "?");
-	} else if ((!need || !need->want) && !block_is_busy(p->f, &l->ip)) {
+	else if (x && strcmp(x->to, ours) == 0) {
 		/* No reserve of others' addresses: nobody could wish for them. */
-		add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+		if ((!need || !need->want) && !p->f->hold && !block_is_busy(p->f, &l->ip))
+			add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	} else if (block_has_pod(p->f, &l->ip)) {
+		assert_loan(p, l, o, x);
+	} else {
+		end_loan(p, l, x);
 	}
 }
 
@@ -311,6 +467,33 @@ static void plan_loan(struct planner *p, const struct block_loan *l)
 	}
 }
 
+/* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
+static void plan_stray(struct planner *p, const char *pool, const char *block,
+		       const struct block_entry *x)
+{
+	if ((block_log_has_made(p->f->log, p->f->table->node, x) ||
+	     (p->f->alone && block_entry_is_of(x, p->f->table->node))) &&
+	    !block_loan_find(p->f->table, &x->ip) && !block_has_pod(p->f, &x->ip))
+		add_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
+}
+
+static void plan_strays(struct planner *p)
+{
+	const struct block_table *t = p->f->table;
+
+	for (size_t i = 0; i < t->n_objects; i++)
+		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
+			plan_stray(p, t->objects[i].pool, t->objects[i].name,
+				   &t->objects[i].ceded[k]);
+	for (size_t i = 0; i < t->n_views; i++)
+		for (size_t k = 0; k < t->views[i].n_strays; k++) {
+			const struct block_offer *x = &t->views[i].strays[k];
+			const struct block_entry entry = {x->ip, x->to};
+
+			plan_stray(p, t->views[i].pool, x->block, &entry);
+		}
+}
+
 void block_plan(const struct block_facts *f, struct block_plan *ret)
 {
 	struct planner p = {.f = f, .ret = ret};
@@ -322,11 +505,13 @@ void block_plan(const struct block_facts *f, struct block_plan *ret)
 	for (size_t i = 0; i < t->n_objects; i++)
 		if (strcmp(t->objects[i].node, t->node) == 0 &&
 		    !block_claim_find(t, t->objects[i].name) &&
-		    !block_is_foreign(f, &t->objects[i]))
-			plan_add(&p, OP_READ, t->objects[i].pool, t->objects[i].name);
+		    (f->alone || !block_is_foreign(f, &t->objects[i])))
+			plan_unclaimed(&p, &t->objects[i]);
 	for (size_t i = 0; i < t->n_loans; i++)
 		plan_loan(&p, &t->loans[i]);
-	for (size_t i = 0; i < f->n_needs; i++)
+	if (!f->hold)
+		plan_strays(&p);
+	for (size_t i = 0; i < f->n_needs && !f->hold; i++)
 		if (!f->needs[i].under_way)
 			plan_want(&p, &f->needs[i]);
 	for (size_t i = 0; i < t->n_claims; i++)

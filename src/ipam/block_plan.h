@@ -35,6 +35,14 @@ struct block_facts {
 	int64_t now_ms;	 /* the loop's, for views and wishes */
 	int64_t real_ms; /* since the epoch, for leases */
 	int64_t rest_ms, quarantine_ms;
+	/*
+	 * The API server's data may have been set back (etcd restored): nothing is gained or given back
+	 * for a while, so that every node can say again what its pods have.
+	 */
+	bool hold;
+	/* Every pod of this node is a lease, and no other agent has its name: what other logs of it left
+	 * behind is ours to adopt or to give back. */
+	bool alone;
 	int64_t view_ms;  /* how long a list of a pool's blocks serves an ask */
 	int64_t ahead_ms; /* how long one that shows no room keeps a reserve from asking again */
 };
@@ -56,6 +64,8 @@ void block_plan_done(struct block_plan *p);
 bool block_is_foreign(const struct block_facts *f, const struct block_object *o);
 /* Whether a pod has it, it rests, or it is kept or in quarantine. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
+/* Whether a pod has it, or it is kept for one. */
+bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);
 /* Whether any address of the net is. */
 bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net);
 

@@ -15,12 +15,16 @@
  */
 enum { BORROW_MOST = 64, WISH_FIRST = 3, WISH_MOST = 32, WISH_AGAIN_MS = 500, WISH_AGAIN_MOST = 8 };
 
+/* A claim, or a foreign block of this node. */
 static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
 {
 	char name[BLOCK_NAME_MAX + 1];
+	const struct block_object *o;
 
-	return block_name(need->pool, index, name) < 0 || block_claim_find(t, name) ||
-	       block_object_find(t, name);
+	if (block_name(need->pool, index, name) < 0)
+		return true;
+	o = block_object_find(t, name);
+	return block_claim_find(t, name) || (o && strcmp(o->node, t->node) == 0);
 }
 
 /* A block that nobody has, as far as is known. */

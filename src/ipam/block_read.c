@@ -31,6 +31,13 @@ static int owner_of(const struct json *obj, const char *key, char **ret, struct 
 	return r;
 }
 
+static char *uid_of(const struct json *spec)
+{
+	const char *uid = json_string(json_get(spec, "nodeUID"));
+
+	return xstrdup(uid && strcmp(uid, "-") != 0 ? uid : "");
+}
+
 static int read_ceded(const struct json *list, struct block_object *o, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
@@ -88,6 +95,8 @@ static int read_all(const struct json *v, struct block_object *o, struct err *e)
 		r = text_of(spec, "pool", "spec", &o->pool, e);
 	if (r >= 0)
 		r = owner_of(spec, "node", &o->node, e);
+	if (r >= 0)
+		o->node_uid = uid_of(spec);
 	if (r >= 0)
 		r = owner_of(spec, "claim", &o->claim, e);
 	if (r >= 0)

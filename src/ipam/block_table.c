@@ -30,6 +30,7 @@ void block_object_done(struct block_object *o)
 	free(o->uid);
 	free(o->version);
 	free(o->node);
+	free(o->node_uid);
 	free(o->claim);
 	for (size_t i = 0; i < o->n_ceded; i++)
 		free(o->ceded[i].to);
@@ -52,6 +53,11 @@ static void view_done(struct block_view *v)
 		free(v->offers[i].to);
 	}
 	free(v->offers);
+	for (size_t i = 0; i < v->n_strays; i++) {
+		free(v->strays[i].block);
+		free(v->strays[i].to);
+	}
+	free(v->strays);
 	for (size_t i = 0; i < v->n_orphans; i++) {
 		free(v->orphans[i].name);
 		free(v->orphans[i].version);
@@ -74,6 +80,7 @@ void block_table_done(struct block_table *t)
 	free(t->loans);
 	free(t->objects);
 	free(t->node);
+	free(t->node_uid);
 	*t = (struct block_table){0};
 }
 
@@ -219,6 +226,9 @@ static void view_add(struct block_view *v, const struct block_object *o, const c
 		if (block_entry_open(&o->ceded[i]))
 			VEC_PUSH(v->offers, v->n_offers) = (struct block_offer){
 				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
+		else if (block_entry_is_of(&o->ceded[i], node))
+			VEC_PUSH(v->strays, v->n_strays) = (struct block_offer){
+				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
 }
 
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
@@ -268,6 +278,13 @@ bool block_entry_open(const struct block_entry *x)
 	return strcmp(x->to, "*") == 0;
 }
 
+bool block_entry_is_of(const struct block_entry *x, const char *node)
+{
+	size_t n = strlen(node);
+
+	return strncmp(x->to, node, n) == 0 && x->to[n] == '/';
+}
+
 bool block_entry_free_for(const struct block_entry *x, const char *node)
 {
 	return block_entry_open(x) || (*x->to == '@' && strcmp(x->to + 1, node) == 0);
@@ -275,10 +292,17 @@ bool block_entry_free_for(const struct block_entry *x, const char *node)
 
 /* --- what may be handed out --- */
 
-bool block_agrees(const struct block_claim *c, const struct block_object *o, const char *node)
+bool block_is_of(const struct block_table *t, const struct block_claim *c,
+		 const struct block_object *o)
 {
-	return o && strcmp(c->uid, o->uid) == 0 && strcmp(o->node, node) == 0 &&
+	return o && strcmp(c->uid, o->uid) == 0 && strcmp(o->node, t->node) == 0 &&
 	       strcmp(o->claim, c->token) == 0;
+}
+
+bool block_agrees(const struct block_table *t, const struct block_claim *c,
+		  const struct block_object *o)
+{
+	return block_is_of(t, c, o) && (!t->node_uid || !*t->node_uid || strcmp(o->node_uid, t->node_uid) == 0);
 }
 
 bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a)
@@ -328,8 +352,7 @@ void block_mine(const struct block_table *t, const char *pool, const struct ip_s
 		const struct block_claim *c = &t->claims[i];
 		const struct block_object *o = block_object_find(t, c->name);
 
-		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 &&
-		    block_agrees(c, o, t->node))
+		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 && block_agrees(t, c, o))
 			add_claim(c, o, usable, ret);
 	}
 	for (size_t i = 0; i < t->n_loans; i++) {

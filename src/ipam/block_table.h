@@ -30,7 +30,7 @@ struct block_wish {
 struct block_object {
 	char *name, *pool, *uid, *version; /* version: resourceVersion */
 	struct ipnet net;
-	char *node, *claim; /* node "": nobody's */
+	char *node, *node_uid, *claim; /* node "": nobody's */
 	struct block_entry *ceded;
 	size_t n_ceded;
 	struct block_wish *wanted;
@@ -93,6 +93,8 @@ struct block_view {
 	size_t n_others;
 	struct block_offer *offers;
 	size_t n_offers;
+	struct block_offer *strays; /* entries of this node: see block_view_put() */
+	size_t n_strays;
 	int64_t at_ms;
 	bool stale;	   /* a claim or loan failed since */
 	int64_t wished_ms; /* when others were asked; 0: not yet */
@@ -100,7 +102,7 @@ struct block_view {
 };
 
 struct block_table {
-	char *node;
+	char *node, *node_uid; /* node_uid "": not known, not compared */
 	struct block_claim *claims;
 	size_t n_claims;
 	struct block_loan *loans;
@@ -128,7 +130,8 @@ void block_object_remove(struct block_table *t, const char *name);
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
 /* What is known of the pool's blocks (or was guessed, without a view) turned out wrong. */
 void block_view_stale(struct block_table *t, const char *pool);
-/* From a list of the pool's blocks, which stay the caller's. */
+/* From a list of the pool's blocks, which stay the caller's. Strays are entries of this node in others'
+ * blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
 void block_object_done(struct block_object *o);
@@ -139,10 +142,17 @@ const char *block_entry_ours(const char *node, const char *token, char ret[stati
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
 /* Whether anyone, or this node, may take it now: "*" or "@node". */
 bool block_entry_open(const struct block_entry *x);
+/* Whether this node has it, by whatever log and token. */
+bool block_entry_is_of(const struct block_entry *x, const char *node);
 bool block_entry_free_for(const struct block_entry *x, const char *node);
 
-/* Whether claim and object are of one mind: same UID, our node, our token. */
-bool block_agrees(const struct block_claim *c, const struct block_object *o, const char *node);
+/* Whether the object is that of the claim: same UID, our node, our token. */
+bool block_is_of(const struct block_table *t, const struct block_claim *c,
+		 const struct block_object *o);
+/* And it bears this node's UID: the controller releases the blocks of a node that is gone, so one
+ * that was made anew under the same name renews them first. */
+bool block_agrees(const struct block_table *t, const struct block_claim *c,
+		  const struct block_object *o);
 bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a);
 
 /*

@@ -128,11 +128,11 @@ static void put_cede(struct json_out *o, const struct block_op *op)
 	auto_buf struct buf wish;
 	char path[128];
 
+	buf_init(&wish, 600);
 	for (size_t i = 0; i < op->n_ips; i++)
 		put_step(o, "add", entry_path(&op->ips[i], path), op->to, 0);
 	if (!*op->wish_of)
 		return;
-	buf_init(&wish, 600);
 	put_pointer(&wish, "/spec/wanted/", op->wish_of);
 	put_step(o, "remove", wish.p, NULL, 0);
 }
@@ -158,8 +158,8 @@ static void put_wish(struct json_out *o, const char *node, uint32_t count)
 
 static bool is_bound(enum block_op_kind k)
 {
-	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_DISOWN || k == OP_CEDE ||
-	       k == OP_TOUCH;
+	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_ASSERT || k == OP_DISOWN ||
+	       k == OP_CEDE || k == OP_TOUCH;
 }
 
 static void put_patch(struct json_out *o, const struct block_op *op, const char *node,
@@ -179,7 +179,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 		put_owner(o, node, node_uid, op->token);
 	} else if (op->kind == OP_DISOWN) {
 		put_owner(o, NOBODY, NOBODY, NOBODY);
-	} else if (op->kind == OP_CEDE) {
+	} else if (op->kind == OP_CEDE || op->kind == OP_ASSERT) {
 		put_cede(o, op);
 	} else if (op->kind == OP_BORROW) {
 		put_borrow(o, op);

@@ -205,8 +205,7 @@ static bool give_own(const struct block_table *t, const struct block_claim *c,
 		return false; /* it is there for the taking */
 	/* What another pod of the name did not come for goes straight to this one: in between it would
 	 * be anybody's. */
-	if (!o || !block_agrees(c, o, t->node) || (x && !is_offer(x)) ||
-	    (!x && block_is_ceded(c, ip)))
+	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_ceded(c, ip)))
 		return false;
 	op->kind = x ? OP_UNCEDE : OP_CEDE;
 	str_copy(op->name, sizeof(op->name), c->name);
@@ -267,7 +266,7 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 		const struct block_claim *c = &t->claims[i];
 		const struct block_object *o = block_object_find(t, c->name);
 
-		if (c->state != CLAIM_HELD || !block_agrees(c, o, t->node))
+		if (c->state != CLAIM_HELD || !block_agrees(t, c, o))
 			continue;
 		for (size_t k = 0; k < o->n_ceded; k++) {
 			const struct block_entry *x = &o->ceded[k];
@@ -295,7 +294,7 @@ bool handover_is_stale(const struct block_table *t, const struct lease *l)
 
 	if (l->state != LEASE_KEPT || block_loan_find(t, &l->address.ip))
 		return false;
-	return !c || (block_agrees(c, o, t->node) && block_entry_find(o, &l->address.ip));
+	return !c || (block_agrees(t, c, o) && block_entry_find(o, &l->address.ip));
 }
 
 bool handover_is_superseded(const struct handover_place *p, const char *node, const struct lease *l)

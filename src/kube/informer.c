@@ -253,6 +253,8 @@ static void on_probe(void *arg, int status, const struct json *list, const struc
 			 LOG_S("known", i->version));
 		free(i->version);
 		i->version = NULL;
+		if (i->c.set_back)
+			i->c.set_back(i->c.arg);
 		later(i, NEXT_LIST, 0);
 		return;
 	}

@@ -37,6 +37,9 @@ struct kube_informer_conf {
 	/* was NULL: new; is NULL: gone. Both are valid during the call; only `is` after it. */
 	void (*changed)(void *arg, const struct kube_object *was, const struct kube_object *is);
 	void (*synced)(void *arg); /* the first list is whole; may be NULL */
+	/* The server's data is from an earlier time than what was told: all of it is told again. May
+	 * be NULL. */
+	void (*set_back)(void *arg);
 	/* Why it is not followed, each time another reason; NULL: it is followed again. Instead of
 	 * lines in the log; may be NULL. */
 	void (*trouble)(void *arg, const struct err *why);

@@ -128,6 +128,24 @@ class Cluster:
         self.etcd.kill()
         self.etcd.wait()
 
+    def back_up(self):
+        """What etcd has now, for restore()."""
+        shutil.rmtree(self.folder / "backup", ignore_errors=True)
+        self.stop_apiserver()
+        self.stop_etcd()
+        shutil.copytree(self.folder / "etcd", self.folder / "backup")
+        self.start_etcd()
+        self.start_apiserver()
+
+    def restore(self):
+        """As `etcdutl snapshot restore`: everything since is gone, revisions begin again from there."""
+        self.stop_apiserver()
+        self.stop_etcd()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(self.folder / "backup", self.folder / "etcd")
+        self.start_etcd()
+        self.start_apiserver()
+
     def etcd_call(self, what, **body):
         c = http.client.HTTPConnection("127.0.0.1", self.etcd_port, timeout=30)
         try:

@@ -2,6 +2,7 @@
 """Nodes that share pools through a real API server: tests/bench/fleet.c runs several agents' share of the pools in one
 process. Whatever happens: no two pods with one address, and none is lost."""
 import collections
+import ipaddress
 import json
 import os
 import pathlib
@@ -278,3 +279,42 @@ def test_lost_state_folder(cluster, pools, fleet, tmp_path):
     f.settled()
     f.wait_stat(lambda s: s["foreign"] == 1)
     assert not before & {a for _, a in f.addresses()}
+
+
+def said(cluster, pool, have):
+    """Whether the API server knows of every pod's address whose it is."""
+    them = blocks(cluster, pool)
+    for node, a in have:
+        b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]
+        assert b, f"{a} of {node} is in no block"
+        entry = b[0]["spec"]["ceded"].get(a)
+        assert entry.startswith(f"{node}/") if entry else b[0]["spec"]["node"] == node, (node, a, entry, b[0])
+    return True
+
+
+def test_etcd_restored(cluster, pools, fleet):
+    """Objects go back in time, the nodes' logs do not: what pods have is said again before anybody gains anything."""
+    f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
+    f.tell("add", "*", 6)
+    f.settled()
+    cluster.back_up()
+    # One leaves its block, which another takes; others borrow.
+    f.tell("del", 1, 6)
+    wait(lambda: not [x for x in blocks(cluster, "e") if x["spec"]["node"] == "n1"], 60)
+    f.tell("add", 0, 20)
+    f.settled(60)
+    f.tell("add", 2, 5)
+    f.settled(60)
+    have = f.addresses()
+    assert said(cluster, "e", have)
+    cluster.restore()
+    try:
+        wait(lambda: said(cluster, "e", f.addresses()), 60, 0.5)
+    except AssertionError:
+        raise AssertionError((f.stat(), f.log[-30:]))
+    assert sorted(f.addresses()) == sorted(have)
+    assert any("set back" in x for x in f.log)
+    f.tell("add", 1, 1)
+    f.tell("add", 3, 1)
+    f.settled(120)
+    assert alone(f) == len(have) + 2 and said(cluster, "e", f.addresses())

@@ -19,6 +19,14 @@ uint32_t bl_roll(uint32_t n)
 
 struct block_server bl_server;
 
+struct bl_who bl_by(const char *node)
+{
+	struct bl_who w = {.uid = ""};
+
+	str_copy(w.node, sizeof(w.node), node);
+	return w;
+}
+
 struct block_object *bl_find(const char *name)
 {
 	for (size_t i = 0; i < bl_server.n; i++)
@@ -35,6 +43,7 @@ struct block_object bl_copy(const struct block_object *o)
 				 .version = xstrdup(o->version),
 				 .net = o->net,
 				 .node = xstrdup(o->node),
+				 .node_uid = xstrdup(o->node_uid),
 				 .claim = xstrdup(o->claim)};
 
 	for (size_t i = 0; i < o->n_ceded; i++)
@@ -58,6 +67,14 @@ static void touch(struct block_object *o)
 {
 	free(o->version);
 	o->version = xasprintf("%llu", (unsigned long long)++bl_server.version);
+	VEC_PUSH(bl_server.events, bl_server.n_events) = (struct bl_event){bl_copy(o), false};
+}
+
+static void end(struct block_object *o)
+{
+	VEC_PUSH(bl_server.events, bl_server.n_events) = (struct bl_event){bl_copy(o), true};
+	block_object_done(o);
+	*o = bl_server.v[--bl_server.n];
 }
 
 static struct block_entry *entry_of(struct block_object *o, const struct ipaddr *a)
@@ -71,21 +88,20 @@ static void drop_entry(struct block_object *o, struct block_entry *x)
 	*x = o->ceded[--o->n_ceded];
 }
 
-static enum block_outcome do_create(int node, const struct block_op *op)
+static enum block_outcome do_create(const struct bl_who *who, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
-	char name[16];
 
 	if (o)
 		return BLOCK_REFUSED;
-	snprintf(name, sizeof(name), "node%d", node);
 	o = &VEC_PUSH(bl_server.v, bl_server.n);
 	*o = (struct block_object){.name = xstrdup(op->name),
 				   .pool = xstrdup(op->pool),
 				   .uid = xasprintf("uid-%llu",
 						    (unsigned long long)++bl_server.uids),
 				   .net = op->net,
-				   .node = xstrdup(name),
+				   .node = xstrdup(who->node),
+				   .node_uid = xstrdup(who->uid),
 				   .claim = xstrdup(op->token)};
 	for (size_t i = 0; i < op->n_ips; i++)
 		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){op->ips[i], xstrdup(op->to)};
@@ -96,7 +112,11 @@ static enum block_outcome do_create(int node, const struct block_op *op)
 static enum block_outcome do_cede(struct block_object *o, const struct block_op *op)
 {
 	for (size_t i = 0; i < op->n_ips; i++)
-		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){op->ips[i], xstrdup(op->to)};
+		if (entry_of(o, &op->ips[i]))
+			set_text(&entry_of(o, &op->ips[i])->to, op->to);
+		else
+			VEC_PUSH(o->ceded, o->n_ceded) =
+				(struct block_entry){op->ips[i], xstrdup(op->to)};
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, op->wish_of) == 0) {
 			free(o->wanted[i].node);
@@ -106,17 +126,15 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 	return BLOCK_OK;
 }
 
-static enum block_outcome do_wish(struct block_object *o, int node, const struct block_op *op)
+static enum block_outcome do_wish(struct block_object *o, const struct bl_who *who,
+				  const struct block_op *op)
 {
-	char name[16];
-
-	snprintf(name, sizeof(name), "node%d", node);
 	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, name) == 0) {
+		if (strcmp(o->wanted[i].node, who->node) == 0) {
 			o->wanted[i].count = op->count;
 			return BLOCK_OK;
 		}
-	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(name), op->count};
+	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(who->node), op->count};
 	return BLOCK_OK;
 }
 
@@ -148,29 +166,31 @@ static enum block_outcome do_entry(struct block_object *o, const struct block_op
 
 static bool is_bound(enum block_op_kind k)
 {
-	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_DELETE || k == OP_DISOWN ||
-	       k == OP_CEDE || k == OP_TOUCH;
+	return k == OP_TAKE_OVER || k == OP_ADOPT || k == OP_ASSERT || k == OP_DELETE ||
+	       k == OP_DISOWN || k == OP_CEDE || k == OP_TOUCH;
 }
 
-static enum block_outcome change(struct block_object *o, int node, const struct block_op *op)
+static void set_owner(struct block_object *o, const char *node, const char *uid, const char *claim)
 {
-	char name[16];
+	set_text(&o->node, node);
+	set_text(&o->node_uid, uid);
+	set_text(&o->claim, claim);
+}
 
-	snprintf(name, sizeof(name), "node%d", node);
+static enum block_outcome change(struct block_object *o, const struct bl_who *who,
+				 const struct block_op *op)
+{
 	switch (op->kind) {
 	case OP_TAKE_OVER:
 		if (*o->node)
 			return BLOCK_REFUSED;
-		set_text(&o->node, name);
-		set_text(&o->claim, op->token);
+		set_owner(o, who->node, who->uid, op->token);
 		return BLOCK_OK;
-	case OP_ADOPT: set_text(&o->claim, op->token); return BLOCK_OK;
-	case OP_DISOWN:
-		set_text(&o->node, "");
-		set_text(&o->claim, "");
-		return BLOCK_OK;
+	case OP_ADOPT: set_owner(o, who->node, who->uid, op->token); return BLOCK_OK;
+	case OP_DISOWN: set_owner(o, "", "", ""); return BLOCK_OK;
+	case OP_ASSERT:
 	case OP_CEDE: return do_cede(o, op);
-	case OP_WISH: return do_wish(o, node, op);
+	case OP_WISH: return do_wish(o, who, op);
 	case OP_BORROW: return do_borrow(o, op);
 	case OP_UNCEDE:
 	case OP_RETURN: return do_entry(o, op);
@@ -178,13 +198,13 @@ static enum block_outcome change(struct block_object *o, int node, const struct 
 	}
 }
 
-enum block_outcome bl_serve(int node, const struct block_op *op)
+enum block_outcome bl_serve(const struct bl_who *who, const struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 	enum block_outcome r;
 
 	if (op->kind == OP_CREATE)
-		return do_create(node, op);
+		return do_create(who, op);
 	if (!o)
 		return BLOCK_ABSENT;
 	if (op->kind == OP_READ)
@@ -194,11 +214,10 @@ enum block_outcome bl_serve(int node, const struct block_op *op)
 	if (op->kind == OP_DELETE) {
 		if (strcmp(o->uid, op->uid) != 0)
 			return BLOCK_REFUSED;
-		block_object_done(o);
-		*o = bl_server.v[--bl_server.n];
+		end(o);
 		return BLOCK_OK;
 	}
-	r = change(o, node, op);
+	r = change(o, who, op);
 	if (r == BLOCK_OK)
 		touch(o);
 	return r;
@@ -220,21 +239,44 @@ void bl_arrive(void)
 	struct bl_late l = bl_server.late[i];
 
 	bl_server.late[i] = bl_server.late[--bl_server.n_late];
-	bl_serve(l.node, &l.op);
+	bl_serve(&l.who, &l.op);
 	block_op_done(&l.op);
 }
 
-void bl_delay(int node, const struct block_op *op)
+void bl_delay(const struct bl_who *who, const struct block_op *op)
 {
-	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){node, bl_copy_op(op)};
+	VEC_PUSH(bl_server.late, bl_server.n_late) = (struct bl_late){*who, bl_copy_op(op)};
+}
+
+static void drop_late(void)
+{
+	for (size_t i = 0; i < bl_server.n_late; i++)
+		block_op_done(&bl_server.late[i].op);
+	bl_server.n_late = 0;
+}
+
+void bl_restore(const struct block_object *v, size_t n, uint64_t version)
+{
+	for (size_t i = 0; i < bl_server.n; i++)
+		block_object_done(&bl_server.v[i]);
+	bl_server.n = 0;
+	for (size_t i = 0; i < n; i++)
+		VEC_PUSH(bl_server.v, bl_server.n) = bl_copy(&v[i]);
+	for (size_t i = 0; i < bl_server.n_events; i++)
+		block_object_done(&bl_server.events[i].o);
+	bl_server.n_events = 0;
+	bl_server.version = version;
+	drop_late();
 }
 
 void bl_clear(void)
 {
 	for (size_t i = 0; i < bl_server.n; i++)
 		block_object_done(&bl_server.v[i]);
-	for (size_t i = 0; i < bl_server.n_late; i++)
-		block_op_done(&bl_server.late[i].op);
+	drop_late();
+	for (size_t i = 0; i < bl_server.n_events; i++)
+		block_object_done(&bl_server.events[i].o);
+	free(bl_server.events);
 	free(bl_server.v);
 	free(bl_server.late);
 	bl_server = (struct block_server){0};

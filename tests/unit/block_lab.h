@@ -7,9 +7,21 @@
 
 #include "ipam/block_op.h"
 
+struct bl_who {
+	char node[16], uid[16];
+};
+
+struct bl_who bl_by(const char *node); /* without a UID */
+
 struct bl_late {
-	int node;
+	struct bl_who who;
 	struct block_op op;
+};
+
+/* How an object looked after each change; what a watch tells, some time. */
+struct bl_event {
+	struct block_object o;
+	bool gone;
 };
 
 struct block_server {
@@ -18,6 +30,8 @@ struct block_server {
 	uint64_t version, uids;
 	struct bl_late *late; /* requests that will arrive some time */
 	size_t n_late;
+	struct bl_event *events;
+	size_t n_events;
 	uint32_t trouble; /* in a hundred requests */
 };
 extern struct block_server bl_server;
@@ -27,11 +41,12 @@ uint32_t bl_roll(uint32_t n);
 
 struct block_object *bl_find(const char *name);
 struct block_object bl_copy(const struct block_object *o);
-/* Carries it out; `node` is n in "node<n>". */
-enum block_outcome bl_serve(int node, const struct block_op *op);
-void bl_delay(int node, const struct block_op *op);
+enum block_outcome bl_serve(const struct bl_who *who, const struct block_op *op);
+void bl_delay(const struct bl_who *who, const struct block_op *op);
 /* One of the delayed ones is carried out. */
 void bl_arrive(void);
+/* The objects are those, and nothing is under way. */
+void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
 
 #endif

@@ -173,6 +173,21 @@ static void test_bound(void **state)
 		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
 		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"*\"},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
+	op = an_op(OP_ASSERT);
+	op.ips = ips;
+	op.n_ips = 1;
+	strcpy(op.to, "n1/c-2");
+	assert_request(
+		&op, "PATCH", ONE,
+		"[" AT7
+		",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"n1/c-2\"}]");
+	op = an_op(OP_ADOPT);
+	assert_request(&op, "PATCH", ONE,
+		       "[" AT7 ",{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"n1\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"nu\"},"
+		       "{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"c-1\"},"
+		       "{\"op\":\"add\",\"path\":\"/metadata/labels/unirail.io~1node\",\"value\":"
+		       "\"n1\"}]");
 	op = an_op(OP_TOUCH);
 	assert_request(&op, "PATCH", ONE,
 		       "{\"metadata\":{\"resourceVersion\":\"7\",\"annotations\":{"

@@ -110,25 +110,28 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 /* One request, as the network will have it; false: it was not begun. */
 static bool ask(struct node *x, struct block_op *op)
 {
+	const struct bl_who who = bl_by(x->name);
 	struct block_object o = {0}, *there;
 	struct err e = ERR_INIT;
 	enum block_outcome r;
 
 	if (block_op_begin(&x->log, &x->t, op, &e) < 0)
 		return false;
+	if (op->kind == OP_FORGET)
+		return true;
 	if (op->kind == OP_LIST) {
 		block_view_put(&x->t, "p", &pool.cut, bl_server.v, bl_server.n, now);
 		return true;
 	}
 	if (bl_roll(100) < bl_server.trouble) {
 		if (bl_roll(2))
-			bl_delay((int)(x - nodes), op);
+			bl_delay(&who, op);
 		else
-			bl_serve((int)(x - nodes), op);
+			bl_serve(&who, op);
 		block_op_end(&x->log, &x->t, op, BLOCK_UNKNOWN, NULL, now, &e);
 		return true;
 	}
-	r = bl_serve((int)(x - nodes), op);
+	r = bl_serve(&who, op);
 	there = r == BLOCK_OK ? bl_find(op->name) : NULL;
 	if (there)
 		o = bl_copy(there);
