@@ -72,14 +72,27 @@ def test_the_agents_permissions(audited, closing, tmp_path):
     for i in range(1, 3):
         wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"))
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
+    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
     for agent in (one, other):
-        agent.start("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
+        agent.start(*args)
     pods = {}
     for agent in (one, other):
         pods[agent] = [nodes.pod("t", agent.node) for _ in range(2)]
         for pod in pods[agent]:
             status, answer = agent.plan(pod, "rail1", "rail2", "narrow")
             assert status == 200, (answer, agent.log.read_text()[-3000:])
+    meta = pods[one][0]["metadata"]
+    for i in range(2):  # the same event twice is counted up
+        one.ask("POST", "/v1/unirail/pods/done", {
+            "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
+            "networkStatus": f'[{{"name":"n{i}"}}]', "message": "Added eth0"})
+        wait(lambda: f"n{i}" in audited.ok("GET", f"/api/v1/namespaces/t/pods/{meta['name']}")["metadata"]
+             ["annotations"].get("k8s.v1.cni.cncf.io/network-status", ""))
+    wait(lambda: nodes.endpoint("t", meta["name"]))
+    assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
+    wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4)
+    other.stop()
+    other.start(*args)  # what it has borrowed it looks up by name
     for agent in (other, one):
         for pod in pods[agent]:
             agent.release(pod)
@@ -87,7 +100,14 @@ def test_the_agents_permissions(audited, closing, tmp_path):
     # One that was never there is asked for by name; the last address given back empties the blocks.
     gone = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
     assert one.plan(gone, "rail1")[0] == 500
-    wait(lambda: not nodes.blocks(), 60)
+    def given_back():
+        left = nodes.blocks()
+        (tmp_path / "left").write_text(json.dumps(left) + one.log.read_text() + "=====" + other.log.read_text())
+        assert not left
+        return True
+
+    wait(given_back, 60)
+    wait(lambda: not nodes.endpoint("t", meta["name"]))
     assert one.stop() == 0 and other.stop() == 0  # a watch is in the log when it ends
 
     def all_used():
