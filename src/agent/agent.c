@@ -14,6 +14,7 @@
 #include "agent/agent.h"
 #include "agent/agent_conf.h"
 #include "agent/endpoints.h"
+#include "agent/foreign.h"
 #include "agent/gauges.h"
 #include "agent/gc.h"
 #include "agent/ipam_api.h"
@@ -45,6 +46,7 @@ struct agent {
 	int argc;
 	char **argv;
 	struct agent_conf conf;
+	struct agent_conf first; /* with what others point to, once there was another one */
 	struct seen seen;
 	struct root root;
 	struct loop *loop;
@@ -54,6 +56,7 @@ struct agent {
 	struct lender *lender;
 	struct endpoints *endpoints;
 	struct gc *gc;
+	struct foreign *foreign;
 	struct kube_events *events;
 	struct nets *nets;
 	struct ipam_api *api;
@@ -104,7 +107,11 @@ static void apply(struct agent *a, struct agent_conf *c)
 	struct ipam_api_conf api;
 	struct lender_conf lender;
 
-	agent_conf_done(&a->conf);
+	/* Texts of the first ones are pointed to by everybody. */
+	if (!a->first.own)
+		a->first = a->conf;
+	else
+		agent_conf_done(&a->conf);
 	a->conf = *c;
 	set_log(&a->conf, NULL);
 	lender = lender_conf(a);
@@ -130,7 +137,7 @@ static void reload(struct agent *a)
 			  LOG_S("error", e.text));
 		return;
 	}
-	needs = agent_conf_needs_restart(&a->conf, &c);
+	needs = agent_conf_needs_restart(a->first.own ? &a->first : &a->conf, &c);
 	if (needs)
 		log_warn("a setting changes with the next start only", LOG_S("setting", needs));
 	apply(a, &c);
@@ -261,11 +268,21 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 	ports_metrics(a->ports, buf_span(&b));
 }
 
+/* Whether the journal can be taken for all that there is. */
+static bool is_whole(const struct agent *a)
+{
+	const struct blocks *b = lender_blocks(a->lender);
+
+	return b && blocks_ready(b) && blocks_foreign_count(b) == 0;
+}
+
 static void on_batch(void *arg, struct ipam *store)
 {
 	struct agent *a = arg;
 
 	gc_batch(a->gc, store);
+	foreign_batch(a->foreign, store);
+	endpoints_hold(a->endpoints, !is_whole(a));
 	lender_leases(a->lender, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
@@ -464,6 +481,13 @@ static int serve(struct agent *a, struct err *e)
 					       .state_dir = a->conf.state_dir,
 					       .settings = on_settings,
 					       .settings_arg = a});
+	a->foreign = foreign_new(&(struct foreign_conf){.loop = a->loop,
+							.cluster = a->cluster,
+							.lender = a->lender,
+							.endpoints = a->endpoints,
+							.hold_ms = a->conf.gc_grace_ms,
+							.touch = on_due,
+							.arg = a});
 	api = api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -514,6 +538,7 @@ static void stop(struct agent *a)
 	ports_free(a->ports);
 	http_server_free(a->http);
 	ipam_api_free(a->api);
+	foreign_free(a->foreign);
 	gc_free(a->gc);
 	nets_free(a->nets);
 	endpoints_free(a->endpoints);
@@ -526,6 +551,7 @@ static void stop(struct agent *a)
 	loop_free(a->loop);
 	cleanup_fd(&a->signals);
 	agent_conf_done(&a->conf);
+	agent_conf_done(&a->first);
 }
 
 static int run(struct agent *a)

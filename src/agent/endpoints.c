@@ -47,6 +47,7 @@ struct endpoints {
 	struct kube_informer *informer;
 	struct endpoints_wanted wanted;
 	bool known; /* the journal was seen */
+	bool hold;
 	struct kube_call *call;
 	struct job job;
 	struct settled *settled;
@@ -302,7 +303,7 @@ static void work(void *arg)
 	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
 	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
 		return;
-	if (write_next(e) || remove_next(e, &wait))
+	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
 	/* What was refused is looked at again. */
 	if (e->n_settled && (wait < 0 || wait > SHOWN_MS))
@@ -373,4 +374,21 @@ void endpoints_leases(struct endpoints *e, const struct lease_table *t, const st
 void endpoints_pod_changed(struct endpoints *e)
 {
 	soon(e, 0);
+}
+
+void endpoints_hold(struct endpoints *e, bool hold)
+{
+	e->hold = hold;
+}
+
+bool endpoints_synced(const struct endpoints *e)
+{
+	return kube_informer_synced(e->informer) && kube_informer_behind_ms(e->informer) == 0;
+}
+
+const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name)
+{
+	const struct kube_object *o = kube_informer_get(e->informer, ns, name);
+
+	return o ? ((const struct there *)o->value)->status : NULL;
 }

@@ -30,6 +30,11 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c);
 void endpoints_free(struct endpoints *e); /* before kube_free(); NULL is fine */
 /* What the journal has now; within a batch. */
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s);
+/* None is deleted meanwhile: the journal may not know all that pods have. */
+void endpoints_hold(struct endpoints *e, bool hold);
+/* Whether those of this node are known; the status of one as the API server has it, NULL: none. */
+bool endpoints_synced(const struct endpoints *e);
+const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name);
 /* A pod of this node came, or is another one. */
 void endpoints_pod_changed(struct endpoints *e);
 

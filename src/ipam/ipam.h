@@ -111,6 +111,16 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
  * another node (ipam/handover.h). -EADDRINUSE: it is in use, or kept for somebody else. */
 int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
 	      struct err *e);
+/*
+ * Writes down what pods have that this journal does not know (it was lost), as used, all at once. An
+ * address that it knows to be used, kept or in quarantine stays as it is. Returns how many were new.
+ */
+struct ipam_known {
+	struct ipnet address;
+	struct ipam_owner who; /* container_id: anything that no container has */
+	const char *pool;
+};
+int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e);
 /* Takes an address in conflict out of use for the quarantine time, and from its owner. */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
 /* Frees everything of `network` whose (container, interface) is not among the valid ones;

@@ -383,6 +383,43 @@ def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
     assert one.release(pods["lives"]) == 2
 
 
+def test_a_lost_disk(mine, nodes, agent, rails):
+    """Blocks of a journal that is lost are unused until every pod of the node is accounted for; then nobody has lost
+    his address, and nobody has got it twice."""
+    for pod in mine.ok("GET", "/api/v1/pods")["items"]:
+        nodes.remove_pod(pod)
+    one = agent(UNIRAIL_GC_GRACE="1s")
+    pods = [nodes.pod("t", "n1") for _ in range(3)]
+    before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
+    for pod in pods[:2]:
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    # The third left another trace.
+    name = pods[2]["metadata"]["name"]
+    wait(lambda: nodes.endpoint("t", name))
+    one.kill()
+    mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
+    for f in one.state.iterdir():
+        f.unlink()
+    one.start()
+    said = wait(lambda: one.said("neither a network-status nor a SpiderEndpoint"))
+    assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
+    assert not one.said("adopted")
+    fresh = nodes.pod("t", "n1")
+    got = addresses(one.plan(fresh, *rails[:2])[1])
+    status = json.dumps([{"name": "t/rail", "interface": i, "ips": [a]} for i, a in before[2].items()])
+    mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
+            {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
+    wait(lambda: one.said("are adopted"), 30)
+    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    many = [addresses(one.plan(nodes.pod("t", "n1"), *rails[:2])[1]) for _ in range(8)]
+    all_of_them = [a for v in [*before, got, *many] for a in v.values()]
+    assert len(set(all_of_them)) == len(all_of_them)
+    assert nodes.endpoint("t", pods[0]["metadata"]["name"])["status"]["current"]["uid"] == pods[0]["metadata"]["uid"]
+    used = one.metrics()['unirail_ippool_used_ips{pool="rail1"}']
+    nodes.remove_pod(pods[0])
+    wait(lambda: one.metrics()['unirail_ippool_used_ips{pool="rail1"}'] == used - 1, 60)
+
+
 def test_killed_anywhere(nodes, agent, rails):
     """What was answered is remembered, and what was not is not lost."""
     one = agent()

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/foreign.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/lease.h"
+#include "wire/json.h"
+
+enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
+
+struct foreign {
+	struct foreign_conf conf;
+	struct loop_timer *timer;
+	int64_t since, looked; /* loop's time; since: that there are any, 0: there are none */
+	char *said;	       /* pods without a trace, as logged */
+};
+
+/* --- traces --- */
+
+void foreign_traces_done(struct foreign_traces *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->v[i].ifname);
+	free(t->v);
+	*t = (struct foreign_traces){0};
+}
+
+static int add(struct foreign_traces *t, const char *address, const char *ifname, struct err *e)
+{
+	struct ipnet net;
+
+	if (ipnet_parse_loose(span_of(address), &net) < 0)
+		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", address);
+	VEC_PUSH(t->v, t->n) = (struct foreign_address){net.ip, xstrdup(ifname ? ifname : "")};
+	return 0;
+}
+
+/* A list in the wrong shape says that we do not understand it, so all of it says nothing. */
+static int read_list(const char *text, struct json_doc **doc, const struct json **list,
+		     struct err *e)
+{
+	int r = json_parse(doc, span_of(text), TEXT_MAX, e);
+
+	if (r == 0 && json_kind(json_root(*doc)) != JSON_ARRAY)
+		r = json_wants(json_root(*doc), "the list", "an array", e);
+	*list = r == 0 ? json_root(*doc) : NULL;
+	return r;
+}
+
+int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	const struct json *list, *v, *ip;
+	int r = read_list(text, &doc, &list, e);
+	struct json_walk w, ips;
+
+	if (r < 0)
+		return r;
+	w = json_walk_start(list);
+	while (r == 0 && (v = json_walk_next(&w, NULL))) {
+		const char *ifname = json_string(json_get(v, "interface"));
+
+		ips = json_walk_start(json_get(v, "ips"));
+		while (r == 0 && (ip = json_walk_next(&ips, NULL)))
+			r = add(t, json_string(ip) ? json_string(ip) : "", ifname, e);
+	}
+	return r;
+}
+
+int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e)
+{
+	static const char *const keys[] = {"ipv4", "ipv6"};
+	auto_json struct json_doc *doc = NULL;
+	const struct json *v;
+	int r = json_parse(&doc, span_of(status), TEXT_MAX, e);
+	struct json_walk w;
+
+	if (r < 0)
+		return r;
+	w = json_walk_start(json_get(json_get(json_root(doc), "current"), "ips"));
+	while (r == 0 && (v = json_walk_next(&w, NULL)))
+		for (size_t i = 0; i < ARRAY_LEN(keys) && r == 0; i++) {
+			const char *ip = json_string(json_get(v, keys[i]));
+
+			if (ip && *ip)
+				r = add(t, ip, json_string(json_get(v, "interface")), e);
+		}
+	return r;
+}
+
+static bool is_endpoint_of(const char *status, const char *uid)
+{
+	auto_json struct json_doc *doc = NULL;
+	const char *s;
+
+	if (json_parse(&doc, span_of(status), TEXT_MAX, NULL) < 0)
+		return false;
+	s = json_string(json_get(json_get(json_root(doc), "current"), "uid"));
+	return s && strcmp(s, uid) == 0;
+}
+
+static bool has_leases(const struct lease_table *t, const struct pod_facts *p)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].state == LEASE_USED && strcmp(t->v[i].pod_uid, p->uid) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the pod has left any trace; its addresses onto t. */
+static bool trace(const struct foreign *f, const struct lease_table *leases,
+		  const struct pod_facts *p, struct foreign_traces *t)
+{
+	const char *status = labels_get(&p->annotations, "k8s.v1.cni.cncf.io/network-status");
+	const char *endpoint = endpoints_status(f->conf.endpoints, p->ns, p->name);
+	bool found = has_leases(leases, p);
+
+	if (status && foreign_read_status(status, t, NULL) == 0)
+		found = true;
+	if (endpoint && is_endpoint_of(endpoint, p->uid) &&
+	    foreign_read_endpoint(endpoint, t, NULL) == 0)
+		found = true;
+	return found || p->host_network || p->finished;
+}
+
+/* --- accounting --- */
+
+struct account {
+	struct ipam_known *known; /* borrows from traces */
+	size_t n;
+	struct foreign_traces *traces; /* one a pod */
+	size_t n_traces;
+	struct buf missing; /* pods without a trace */
+};
+
+static const struct block_object *block_of(const struct blocks *b, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < blocks_foreign_count(b); i++) {
+		const struct block_object *o = blocks_foreign_at(b, i);
+
+		if (o->net.ip.family == a->family && ipnet_contains(&o->net, a))
+			return o;
+	}
+	return NULL;
+}
+
+static void note(const struct foreign *f, struct account *x, const struct pod_facts *p,
+		 const struct foreign_address *a)
+{
+	const struct pool_set *s = cluster_pools(f->conf.cluster);
+	const struct block_object *o = block_of(lender_blocks(f->conf.lender), &a->ip);
+	const struct pool *pool = o && s ? pool_find(s, o->pool) : NULL;
+
+	if (!o)
+		return;
+	VEC_PUSH(x->known, x->n) = (struct ipam_known){
+		.address = {a->ip, pool ? pool->subnet.len : (uint8_t)ip_bits(&a->ip)},
+		.who = {.container_id = p->uid,
+			.ifname = a->ifname,
+			.pod_namespace = p->ns,
+			.pod_name = p->name,
+			.pod_uid = p->uid},
+		.pool = o->pool,
+	};
+}
+
+static void account(const struct foreign *f, const struct lease_table *leases, struct account *x)
+{
+	size_t n = cluster_pod_count(f->conf.cluster);
+
+	*x = (struct account){.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n};
+	buf_init(&x->missing, NAMES_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, i);
+
+		if (!trace(f, leases, p, &x->traces[i]))
+			buf_printf(&x->missing, "%s%s/%s", x->missing.len ? ", " : "", p->ns,
+				   p->name);
+		for (size_t k = 0; k < x->traces[i].n; k++)
+			note(f, x, p, &x->traces[i].v[k]);
+	}
+}
+
+static void account_done(struct account *x)
+{
+	for (size_t i = 0; i < x->n_traces; i++)
+		foreign_traces_done(&x->traces[i]);
+	free(x->traces);
+	free(x->known);
+	buf_done(&x->missing);
+}
+
+/* --- adopting --- */
+
+static void say_missing(struct foreign *f, const char *pods)
+{
+	if (f->said && strcmp(f->said, pods) == 0)
+		return;
+	free(f->said);
+	f->said = xstrdup(pods);
+	log_warn(
+		"blocks of a lost log stay unused: nobody knows what these pods have, which left "
+		"neither a network-status nor a SpiderEndpoint; delete them, or wait for their end",
+		LOG_S("pods", pods));
+}
+
+static void adopt(struct foreign *f, struct ipam *store, const struct account *x)
+{
+	struct blocks *b = lender_blocks(f->conf.lender);
+	struct err e = ERR_INIT;
+
+	if (ipam_know(store, x->known, x->n, &e) < 0) {
+		log_error("addresses of pods cannot be written down, blocks stay unused",
+			  LOG_S("error", e.text));
+		return;
+	}
+	log_info("every pod of this node is accounted for: blocks of a lost log are adopted",
+		 LOG_I("blocks", (int64_t)blocks_foreign_count(b)),
+		 LOG_I("addresses", (int64_t)x->n));
+	lender_leases(f->conf.lender, ipam_leases(store));
+	blocks_accounted(b);
+}
+
+static void run(struct foreign *f, struct ipam *store)
+{
+	struct account x;
+
+	account(f, ipam_leases(store), &x);
+	if (x.missing.len)
+		say_missing(f, x.missing.p);
+	else
+		adopt(f, store, &x);
+	account_done(&x);
+}
+
+/* --- when --- */
+
+static int64_t now(const struct foreign *f)
+{
+	return loop_now_ms(f->conf.loop);
+}
+
+static void on_tick(void *arg)
+{
+	struct foreign *f = arg;
+	struct blocks *b = lender_blocks(f->conf.lender);
+
+	f->timer = loop_add_timer(f->conf.loop, TICK_MS, on_tick, f);
+	if (!b || blocks_foreign_count(b) == 0)
+		f->since = 0;
+	else if (!f->since)
+		f->since = now(f);
+	else if (now(f) - f->since >= f->conf.hold_ms)
+		f->conf.touch(f->conf.arg);
+}
+
+static bool is_known(const struct foreign *f)
+{
+	return cluster_pools(f->conf.cluster) && cluster_synced(f->conf.cluster, CLUSTER_PODS) &&
+	       cluster_behind_ms(f->conf.cluster, CLUSTER_PODS) == 0 &&
+	       endpoints_synced(f->conf.endpoints);
+}
+
+void foreign_batch(struct foreign *f, struct ipam *store)
+{
+	struct blocks *b = lender_blocks(f->conf.lender);
+
+	if (!f->since || now(f) - f->since < f->conf.hold_ms || now(f) - f->looked < TICK_MS)
+		return;
+	if (!b || blocks_foreign_count(b) == 0 || blocks_foreign_alive(b) || !is_known(f))
+		return;
+	f->looked = now(f);
+	run(f, store);
+}
+
+struct foreign *foreign_new(const struct foreign_conf *c)
+{
+	struct foreign *f = xcalloc(1, sizeof(*f));
+
+	f->conf = *c;
+	f->timer = loop_add_timer(c->loop, TICK_MS, on_tick, f);
+	return f;
+}
+
+void foreign_free(struct foreign *f)
+{
+	if (!f)
+		return;
+	loop_del_timer(f->timer);
+	free(f->said);
+	free(f);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_FOREIGN_H
+#define UNIRAIL_AGENT_FOREIGN_H
+
+/*
+ * Blocks of this node that another log claimed: the disk was lost, or the state folder moved. Pods of
+ * this node may have their addresses, and the journal does not know it.
+ *
+ * Every pod of the node is accounted for when it has left a trace: the network-status annotation, a
+ * SpiderEndpoint of ours, or leases in this journal; or when it can have none: host network, finished.
+ * Then what the traces say of these blocks goes into the journal, under the pod's UID in place of the
+ * container that nobody knows any more, and the blocks are ours. Such addresses go back when the pod
+ * is gone (agent/gc.h). A pod without a trace holds all of it up; the log names it.
+ */
+
+#include "agent/cluster.h"
+#include "agent/endpoints.h"
+#include "agent/lender.h"
+
+struct foreign;
+
+struct foreign_conf {
+	struct loop *loop;
+	struct cluster *cluster;
+	struct lender *lender;
+	struct endpoints *endpoints;
+	int64_t hold_ms; /* not before that: containers of pods that were deleted meanwhile end */
+	void (*touch)(void *arg); /* a batch is wanted */
+	void *arg;
+};
+
+struct foreign *foreign_new(const struct foreign_conf *c);
+void foreign_free(struct foreign *f); /* NULL is fine */
+/* Within a batch. */
+void foreign_batch(struct foreign *f, struct ipam *store);
+
+/* --- its parts, without a cluster --- */
+
+struct foreign_address {
+	struct ipaddr ip;
+	char *ifname;
+};
+struct foreign_traces {
+	struct foreign_address *v;
+	size_t n;
+};
+void foreign_traces_done(struct foreign_traces *t);
+/* Of the annotation's text, onto t; negative: it cannot be read, and says nothing of the pod. */
+int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e);
+/* Of status.current.ips of an endpoint's status. */
+int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pods of a lost journal left behind, and that it is written down once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "agent/foreign.h"
+#include "ipam_lab.h"
+
+static void expect(const struct foreign_traces *t, size_t i, const char *ip, const char *ifname)
+{
+	il_assert_ip(&t->v[i].ip, ip);
+	assert_string_equal(t->v[i].ifname, ifname);
+}
+
+static void test_network_status(void **state)
+{
+	struct foreign_traces t = {0};
+
+	(void)state;
+	assert_int_equal(
+		foreign_read_status("[{\"name\":\"k8s-pod-network\",\"ips\":[\"10.244.0.9\"],"
+				    "\"default\":true},{\"name\":\"t/rail0\",\"interface\":"
+				    "\"net1\",\"ips\":[\"172.16.1.9\",\"fd00::9\"]}]",
+				    &t, NULL),
+		0);
+	assert_int_equal(t.n, 3);
+	expect(&t, 0, "10.244.0.9", "");
+	expect(&t, 1, "172.16.1.9", "net1");
+	expect(&t, 2, "fd00::9", "net1");
+	foreign_traces_done(&t);
+}
+
+static void test_endpoint(void **state)
+{
+	struct foreign_traces t = {0};
+
+	(void)state;
+	assert_int_equal(
+		foreign_read_endpoint("{\"current\":{\"ips\":[{\"interface\":\"eth0\","
+				      "\"ipv4\":\"172.16.1.9/24\",\"ipv6\":\"fd00::9/64\"},"
+				      "{\"interface\":\"net1\"}]}}",
+				      &t, NULL),
+		0);
+	assert_int_equal(t.n, 2);
+	expect(&t, 0, "172.16.1.9", "eth0");
+	expect(&t, 1, "fd00::9", "eth0");
+	foreign_traces_done(&t);
+}
+
+/* What cannot be read says nothing of the pod, so its blocks wait. */
+static void test_what_cannot_be_read(void **state)
+{
+	static const char *const texts[] = {
+		"", "{", "{}", "null", "\"10.0.0.1\"", "[{\"ips\":[\"x\"]}]", "[{\"ips\":[7]}]"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct foreign_traces t = {0};
+
+		assert_true(foreign_read_status(texts[i], &t, NULL) < 0);
+		foreign_traces_done(&t);
+	}
+}
+
+static struct ipam_known known(const char *net, const char *uid)
+{
+	return (struct ipam_known){.address = il_net(net),
+				   .who = {.container_id = uid,
+					   .ifname = "net1",
+					   .pod_namespace = "t",
+					   .pod_name = "a",
+					   .pod_uid = uid},
+				   .pool = "rail0"};
+}
+
+static void test_known_addresses_are_not_given_out(void **state)
+{
+	const struct ipam_known v[] = {known("10.0.0.10/24", "u1"), known("10.0.0.11/24", "u2"),
+				       known("10.0.0.11/24", "u3")};
+	struct ipam_lab lab;
+	struct ipaddr a;
+	struct ipam *i;
+
+	(void)state;
+	il_make(&lab);
+	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
+	a = il_take(&lab, "c1", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.10");
+	i = il_open(&lab);
+	assert_int_equal(ipam_know(i, v, 3, NULL), 1); /* .10 is c1's, .11 once */
+	assert_int_equal(ipam_know(i, v, 3, NULL), 0);
+	ipam_close(i);
+	a = il_take(&lab, "c2", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.12");
+	assert_int_equal(il_free(&lab, "u2", NULL), 1);
+	assert_int_equal(il_free(&lab, "u1", NULL), 0);
+	il_drop(&lab);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_network_status),
+		cmocka_unit_test(test_endpoint),
+		cmocka_unit_test(test_what_cannot_be_read),
+		cmocka_unit_test(test_known_addresses_are_not_given_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
