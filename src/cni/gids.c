@@ -188,12 +188,19 @@ static bool is_shared(struct err *e)
 	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA by this rail", e) >= 0;
 }
 
-/* No key of a netconf says whether RDMA is wanted, so it is no error. */
+/* No key of a netconf says whether RDMA is wanted, so it is no error. A NIC that is moved alone may
+ * have the rdma plugin behind it. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *why)
 {
-	log_warn("no RDMA for the pod: nothing moves its master's RDMA device there",
+	bool moved = rail_kind_moves(rail->kind);
+
+	if (moved && !rail->label)
+		return;
+	log_warn("no RDMA for the pod: the RDMA device stays on the node",
 		 LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
-		 LOG_S("why", why->text));
+		 LOG_S("why", moved ? "exclusive mode, and no plugin 'rdma' behind it (ib-sriov: "
+				      "conf.rdmaIsolation) moves it"
+				    : why->text));
 }
 
 static size_t choose(struct finder *f, struct wanted *list)
@@ -204,14 +211,15 @@ static size_t choose(struct finder *f, struct wanted *list)
 
 	for (size_t i = 0; i < f->a->n_rails; i++) {
 		struct wanted w = {.rail = &f->a->rails[i]};
-		bool moves = rail_kind_moves(w.rail->kind);
+		bool moves = rail_kind_moves(w.rail->kind), stays;
 
 		if (w.rail->no_link || !pick_address(w.rail, &w.address) ||
 		    !(moves ? moved_device(f, &w) : made_device(f, &w)))
 			continue;
-		if (!moves && shared < 0)
+		stays = w.sys == &f->a->call->root;
+		if (stays && shared < 0)
 			shared = is_shared(&why);
-		if (moves || shared > 0)
+		if (!stays || shared > 0)
 			list[n++] = w;
 		else
 			warn_not_shared(w.rail, w.device, &why);

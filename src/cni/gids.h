@@ -20,8 +20,8 @@ enum { GIDS_LIMIT_MS = 300 };
 /*
  * Sets rail->rdma of all rails, when their addresses are there. The kernel adds GIDs a little later
  * than addresses: one wait for all of them, GIDS_LIMIT_MS at most. What is not found by then is
- * logged: RDMA on that rail needs it, everything else works. So is an RDMA device below a macvlan or
- * ipvlan that pods do not share, with how to set that.
+ * logged: RDMA on that rail needs it, everything else works. So is an RDMA device that stays on the
+ * node while pods do not share those, with what to do about it.
  */
 void attach_gids(struct attach *a);
 /* STATUS of a rail that is made on rail->master: a warning when the master has an RDMA device that

@@ -120,13 +120,17 @@ same "GID" "$(echo "$result" | jq -r '.interfaces[0].rdma.gid')" "::ffff:172.16.
 same "device" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
 [ -z "$(ls "/sys/bus/pci/devices/$vf/infiniband" 2>/dev/null)" ] || fail "the RDMA device is still on the node"
 delete unirail-cni pod net1 "$conf"
+alone=$(echo "$conf" | jq -c 'del(.networks[0].plugins[1])')
+add unirail-cni pod net1 "$alone" 2>/tmp/said
+grep "the RDMA device stays on the node" /tmp/said | grep -q "no plugin 'rdma' behind it" || fail "$(cat /tmp/said)"
+delete unirail-cni pod net1 "$alone"
 
 echo "--- nothing moves the RDMA device, and pods do not share it"
 pf_nic=$(ls "/sys/bus/pci/devices/$pf/net")
 conf=$(jq -nc --arg nic "$pf_nic" '{cniVersion: "1.1.0", name: "m", type: "macvlan", master: $nic,
 	ipam: {type: "static", addresses: [{address: "172.16.5.20/24"}]}}')
 warned() {
-	grep "no RDMA for the pod: nothing moves" /tmp/said | grep -q 'rdma system set netns shared' || fail "$1: $(cat /tmp/said)"
+	grep "no RDMA for the pod: the RDMA device stays on the node" /tmp/said | grep -q 'rdma system set netns shared' || fail "$1: $(cat /tmp/said)"
 }
 add macvlan pod net1 "$conf" 2>/tmp/said
 warned ADD
