@@ -147,6 +147,27 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
+void file_sweep_folder(const struct root *r, const char *folder)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (dir_list(r, folder, &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *base = xstrdup(names[i]),
+			       *path = xasprintf("%s/%s", folder, names[i]);
+		size_t len = strlen(base);
+
+		if (len <= sizeof("..01234567.tmp") - 1)
+			continue;
+		base[len - (sizeof(".01234567.tmp") - 1)] = '\0';
+		if (is_temp_of(names[i], base + 1))
+			(void)file_remove(r, path, NULL);
+	}
+	str_list_free(names, n);
+}
+
 void str_list_free(char **names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -43,6 +43,8 @@ int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOE
 /* Removes the temporary files that a kill left of file_replace(path). For who knows that nobody
  * writes it now. */
 void file_sweep(const struct root *r, const char *path);
+/* Of all files in a folder. */
+void file_sweep_folder(const struct root *r, const char *folder);
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
 /* Names in a directory but "." and "..", sorted bytewise; caller frees with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);

@@ -166,6 +166,8 @@ int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 		return 0;
 	code = ib_home_lock(&a->call->root, &lock, e);
 	if (code >= 0)
+		vf_record_sweep(&a->call->root, &ib_sriov_store);
+	if (code >= 0)
 		code = vf_record_each(&a->call->root, &ib_sriov_store, collect, &g, e);
 	return code < 0 ? code : g.first < 0 ? g.first : 0;
 }

@@ -71,7 +71,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 	int code;
 
 	if (!ib_home_child(&a->call->root, r->device, PCI_NETDEV, name))
-		return 0;
+		return *r->name ? ib_home_not_yet(r, "the netdev", e) : 0;
 	code = link_get(a->host, name, &l, e);
 	if (code < 0)
 		return code;

@@ -48,7 +48,7 @@ static bool wait_home(const struct root *root, const char *bdf, enum pci_child w
 	return true;
 }
 
-static int not_home(const struct vf_record *r, const char *what, struct err *e)
+int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e)
 {
 	return err_kind(e, ERR_AGAIN, -EBUSY,
 			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
@@ -73,7 +73,7 @@ int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, st
 	if (code < 0)
 		return code;
 	if (!wait_home(root, r->device, PCI_RDMA, name))
-		return not_home(r, "the RDMA device", e);
+		return ib_home_not_yet(r, "the RDMA device", e);
 	if (rdma_move_rename(name, r->rdma, &why) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
 			 LOG_S("was", r->rdma), LOG_S("error", why.text));
@@ -133,6 +133,6 @@ int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct 
 		if (is_vfs(&list[i], r))
 			return take_out(a, w, &list[i], r, e);
 	if (!wait_home(&a->call->root, r->device, PCI_NETDEV, name))
-		return not_home(r, "the netdev", e);
+		return ib_home_not_yet(r, "the netdev", e);
 	return 0;
 }

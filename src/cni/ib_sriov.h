@@ -112,6 +112,8 @@ int ib_home_rebind(const struct root *root, const char *bdf, const char *driver,
 /* --- the devices: ib_home_devices.c --- */
 /* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
 bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
+/* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
+int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e);
 bool ib_home_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
 /* Out of the pod (-1: it is gone), or waited for. -EBUSY (ERR_AGAIN): it is nowhere. */
 int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);

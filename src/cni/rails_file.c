@@ -266,7 +266,8 @@ static int save(const struct root *r, const char *folder, const struct rails_lis
 /* A pod may have mounted the folder: it stays while it cannot go. */
 static void remove_all(const struct root *r, const char *folder)
 {
-	static const char *const names[] = {"rails.json", "rails.env"};
+	/* The one that is read last: a GC that was killed comes again by it. */
+	static const char *const names[] = {"rails.env", "rails.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		auto_free char *path = xasprintf("%s/%s", folder, names[i]);
@@ -362,7 +363,14 @@ static void gc_folder(const struct cni_call *c, const char *folder)
 	auto_rails struct rails_list l = {0};
 	size_t before;
 
-	if (load(&c->root, folder, &l, NULL) < 0)
+	int code;
+
+	/* The lock is held: nobody is writing them. */
+	file_sweep_folder(&c->root, folder);
+	code = load(&c->root, folder, &l, NULL);
+	if (code == -ENOENT)
+		remove_all(&c->root, folder);
+	if (code < 0)
 		return;
 	before = l.n;
 	for (size_t i = l.n; i-- > 0;)

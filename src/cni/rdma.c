@@ -354,7 +354,10 @@ static int gc(const struct meta_call *m, struct err *e)
 	size_t n = 0;
 	int first = 0;
 
-	if (!m->call->has_valid || dir_list(root, RDMA_STATE_DIR, &names, &n, NULL) < 0)
+	if (!m->call->has_valid || !file_exists(root, RDMA_STATE_DIR))
+		return 0;
+	rdma_state_sweep(root);
+	if (dir_list(root, RDMA_STATE_DIR, &names, &n, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *path = xasprintf(RDMA_STATE_DIR "/%s", names[i]);

@@ -49,6 +49,8 @@ char *rdma_state_path(const char *network, const char *container, const char *if
 int rdma_state_load(const struct root *r, const char *path, struct rdma_state *ret, struct err *e);
 int rdma_state_save(const struct root *r, const char *path, const struct rdma_state *s,
 		    struct err *e);
+/* GC: what kills left of files that were being written. */
+void rdma_state_sweep(const struct root *r);
 /* e says that the device is in another namespace: adds whose it is, by the state of another attachment
  * than that of the file `but`. -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);

@@ -8,7 +8,14 @@
 #include "base/cleanup.h"
 #include "cni/rdma_plugin.h"
 
-enum { STATE_MAX = 64 << 10, STATE_MODE = 0600, STATE_DIR_MODE = 0700 };
+#define STATE_LOCK RDMA_STATE_DIR "/.lock"
+
+enum {
+	STATE_MAX = 64 << 10,
+	STATE_MODE = 0600,
+	STATE_DIR_MODE = 0700,
+	STATE_LOCK_MS = 30000,
+};
 
 struct raw {
 	const char *version, *device, *home, *in_pod, *network, *container, *ifname, *netns;
@@ -99,16 +106,27 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 		    struct err *e)
 {
 	auto_buf struct buf text;
+	auto_fd int lock = -1;
 	int code = dir_make(r, RDMA_STATE_DIR, STATE_DIR_MODE, e);
 
 	buf_init(&text, STATE_MAX);
 	rdma_state_print(s, &text);
+	if (code >= 0)
+		code = lock_take(r, STATE_LOCK, STATE_LOCK_MS, &lock, e);
 	if (code >= 0)
 		code = file_replace(r, path, buf_span(&text), STATE_MODE, e);
 	if (code >= 0)
 		return 0;
 	err_default_kind(e, ERR_IO);
 	return err_wrap(e, code, "save the state of RDMA device '%s'", s->home);
+}
+
+void rdma_state_sweep(const struct root *r)
+{
+	auto_fd int lock = -1;
+
+	if (lock_take(r, STATE_LOCK, 0, &lock, NULL) >= 0)
+		file_sweep_folder(r, RDMA_STATE_DIR);
 }
 
 static bool find(const struct root *r, const char *device, const char *but, struct rdma_state *ret)

@@ -283,6 +283,7 @@ int sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 
 	if (!a->call->has_valid)
 		return 0;
+	vf_record_sweep(&a->call->root, &sriov_store);
 	first = vf_record_each(&a->call->root, &sriov_store, collect, &g, e);
 	for (size_t i = 0; i < g.n; i++) {
 		code = collect_one(a, &g.list[i], first < 0 ? NULL : e);

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-enum { FILE_MODE = 0600, DIR_MODE = 0700 };
+enum { FILE_MODE = 0600, DIR_MODE = 0700, LOCK_MS = 30000 };
 
 void vf_record_done(struct vf_record *r)
 {
@@ -234,13 +234,32 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 	return 0;
 }
 
+static int lock_folder(const struct root *root, const struct vf_store *s, int limit_ms, int *fd,
+		       struct err *e)
+{
+	auto_free char *path = path_of(s, ".lock");
+
+	return lock_take(root, path, limit_ms, fd, e);
+}
+
+void vf_record_sweep(const struct root *root, const struct vf_store *s)
+{
+	auto_fd int lock = -1;
+
+	if (file_exists(root, s->dir) && lock_folder(root, s, 0, &lock, NULL) >= 0)
+		file_sweep_folder(root, s->dir);
+}
+
 int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_record *r,
 		   struct span text, struct err *e)
 {
 	auto_free char *file = vf_record_file(r->container, r->ifname);
 	auto_free char *path = path_of(s, file);
+	auto_fd int lock = -1;
 	int code = dir_make(root, s->dir, DIR_MODE, e);
 
+	if (code >= 0)
+		code = lock_folder(root, s, LOCK_MS, &lock, e);
 	if (code >= 0)
 		code = file_replace(root, path, text, FILE_MODE, e);
 	if (code < 0) {

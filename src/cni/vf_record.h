@@ -67,9 +67,11 @@ struct vf_store {
 int vf_record_load(const struct root *root, const struct vf_store *s, const char *container,
 		   const char *ifname, struct vf_record *ret, struct err *e);
 /* text: what the store's parse reads. File 0600, folder 0700, both on disk at return. Sets
- * r->file. */
+ * r->file. DIR/.lock is held meanwhile, so that GC can tell what nobody writes any more. */
 int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_record *r,
 		   struct span text, struct err *e);
+/* GC: what kills left of files that were being written. */
+void vf_record_sweep(const struct root *root, const struct vf_store *s);
 /* None is success. */
 int vf_record_remove(const struct root *root, const struct vf_store *s, const char *file,
 		     struct err *e);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/num.h"
@@ -81,18 +82,28 @@ bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64
 	       num_i64(span_of(line), -1, INT32_MAX, ret) == 0;
 }
 
-bool pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size)
+int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size,
+		  struct err *e)
 {
 	char path[PCI_PATH_MAX], target[PCI_PATH_MAX];
+	struct err why = ERR_INIT;
+	int code;
 
 	ret[0] = '\0';
-	if (pci_path_of(bdf, attr, path, NULL) < 0 ||
-	    link_read(r, path, target, sizeof(target), NULL) < 0)
-		return false;
+	if (pci_path_of(bdf, attr, path, NULL) < 0)
+		return 0;
+	code = link_read(r, path, target, sizeof(target), &why);
+	if (code == -ENOENT || code == -EINVAL || code == -ENOTDIR)
+		return 0;
+	if (code < 0) {
+		if (e)
+			*e = why;
+		return code;
+	}
 	if (str_copy(ret, size, pci_base_name(target)))
-		return true;
+		return 1;
 	ret[0] = '\0';
-	return false;
+	return 0;
 }
 
 static void read_sriov(const struct root *r, struct pci_dev *d)
@@ -119,31 +130,44 @@ static int read_group(const struct root *r, const char *bdf)
 	char name[16];
 	int64_t n;
 
-	return pci_read_link(r, bdf, "iommu_group", name, sizeof(name)) &&
+	return pci_read_link(r, bdf, "iommu_group", name, sizeof(name), NULL) > 0 &&
 			       num_i64(span_of(name), 0, INT32_MAX, &n) == 0
 		       ? (int)n
 		       : -1;
 }
 
+/* -ENODEV: it is not. Anything else is not known. */
+static int is_there(const struct root *r, const char *bdf, struct err *e)
+{
+	char path[PCI_PATH_MAX];
+	struct stat st;
+	int code = pci_path_of(bdf, "", path, e);
+
+	if (code >= 0)
+		code = file_lstat(r, path, &st, e);
+	if (code != -ENOENT && code != -ENOTDIR)
+		return code;
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"PCI device '%s': there is none of this address", bdf);
+}
+
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e)
 {
 	struct pci_dev d = {.numa = -1, .iommu_group = -1};
-	char path[PCI_PATH_MAX];
-	int code = pci_path_of(bdf, "", path, e);
+	int code = is_there(r, bdf, e);
 
+	if (code >= 0)
+		code = pci_read_link(r, bdf, "driver", d.driver, sizeof(d.driver), e);
+	if (code >= 0)
+		code = pci_read_link(r, bdf, "physfn", d.physfn, sizeof(d.physfn), e);
 	if (code < 0)
 		return code;
-	if (!file_exists(r, path))
-		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"PCI device '%s': there is none of this address", bdf);
 	str_copy(d.bdf, sizeof(d.bdf), bdf);
 	d.vendor = (uint16_t)read_hex(r, bdf, "vendor", UINT16_MAX);
 	d.device = (uint16_t)read_hex(r, bdf, "device", UINT16_MAX);
 	d.subvendor = (uint16_t)read_hex(r, bdf, "subsystem_vendor", UINT16_MAX);
 	d.subdevice = (uint16_t)read_hex(r, bdf, "subsystem_device", UINT16_MAX);
 	d.class = (uint32_t)read_hex(r, bdf, "class", UINT32_MAX);
-	pci_read_link(r, bdf, "driver", d.driver, sizeof(d.driver));
-	pci_read_link(r, bdf, "physfn", d.physfn, sizeof(d.physfn));
 	read_sriov(r, &d);
 	d.numa = read_number(r, bdf, "numa_node");
 	d.iommu_group = read_group(r, bdf);
@@ -176,16 +200,19 @@ static int by_number(const void *a, const void *b)
 	return (x->vf > y->vf) - (x->vf < y->vf);
 }
 
-static bool read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret)
+/* 1: the attribute is a VF. */
+static int read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret,
+		   struct err *e)
 {
 	uint64_t vf;
+	int code;
 
 	if (strncmp(attr, "virtfn", strlen("virtfn")) != 0 ||
-	    num_u64(span_of(attr + strlen("virtfn")), 0, UINT16_MAX, &vf) < 0 ||
-	    !pci_read_link(r, pf, attr, ret->bdf, sizeof(ret->bdf)))
-		return false;
+	    num_u64(span_of(attr + strlen("virtfn")), 0, UINT16_MAX, &vf) < 0)
+		return 0;
+	code = pci_read_link(r, pf, attr, ret->bdf, sizeof(ret->bdf), e);
 	ret->vf = (uint32_t)vf;
-	return pci_bdf_ok(ret->bdf);
+	return code > 0 ? pci_bdf_ok(ret->bdf) : code;
 }
 
 int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_t *n, struct err *e)
@@ -199,10 +226,16 @@ int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_
 		code = dir_list(r, path, &names, &n_names, e);
 	if (code < 0)
 		return err_wrap(e, code, "list VFs of '%s'", pf);
-	for (size_t i = 0; i < n_names; i++)
-		if (read_vf(r, pf, names[i], &vf))
+	for (size_t i = 0; code >= 0 && i < n_names; i++) {
+		code = read_vf(r, pf, names[i], &vf, e);
+		if (code > 0)
 			VEC_PUSH(list, count) = vf;
+	}
 	str_list_free(names, n_names);
+	if (code < 0) {
+		free(list);
+		return err_wrap(e, code, "list VFs of '%s'", pf);
+	}
 	if (count)
 		qsort(list, count, sizeof(*list), by_number);
 	*ret = list;
@@ -214,16 +247,15 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 		  struct err *e)
 {
 	auto_free struct pci_vf *list = NULL;
-	char found[PCI_BDF_MAX], path[PCI_PATH_MAX];
+	char found[PCI_BDF_MAX];
 	size_t n = 0;
-	int code = pci_path_of(vf, "", path, e);
+	int code = is_there(r, vf, e);
 
+	if (code >= 0)
+		code = pci_read_link(r, vf, "physfn", found, sizeof(found), e);
 	if (code < 0)
 		return code;
-	if (!file_exists(r, path))
-		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-				"PCI device '%s': there is none of this address", vf);
-	if (!pci_read_link(r, vf, "physfn", found, sizeof(found)))
+	if (!code)
 		return err_set(e, -EINVAL, "PCI device '%s' is not a VF: it has no physfn", vf);
 	code = pci_vf_list(r, found, &list, &n, e);
 	if (code < 0)

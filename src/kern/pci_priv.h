@@ -15,7 +15,9 @@ int pci_attr_path(const char *device, const char *attr, char path[static PCI_PAT
 		  struct err *e);
 /* False where it is missing or is no number from -1 on. */
 bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret);
-/* The last part of a symbolic link's target; false (and "") where there is none. */
-bool pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size);
+/* The last part of a symbolic link's target: 1; 0 (and "") where there is none; negative: it cannot be
+ * told, which is not the same. */
+int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size,
+		  struct err *e);
 
 #endif

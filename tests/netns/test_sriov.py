@@ -45,7 +45,7 @@ def at(root):
 
 def files(root):
     top = root / RECORDS
-    return sorted(str(f.relative_to(top)) for f in top.rglob("*") if f.is_file() and f.suffix != ".lock")
+    return sorted(str(f.relative_to(top)) for f in top.rglob("*") if f.is_file() and not f.name.endswith(".lock"))
 
 
 def shape(lab, nic="rail0"):

@@ -238,6 +238,12 @@ static void test_sweep(void **state)
 	expect(&p->in, "/.f.g.0123abcd.tmp", "of f.g");
 	expect(&p->in, "/.ff.0123abcd.tmp", "of ff");
 	file_sweep(&p->in, "/none/f");
+	/* all that are left, and nothing else */
+	file_sweep_folder(&p->in, "/");
+	assert_false(file_exists(&p->in, "/.f.g.0123abcd.tmp"));
+	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
+	expect(&p->in, "/f", "f");
+	file_sweep_folder(&p->in, "/none");
 }
 
 static void test_dirs(void **state)

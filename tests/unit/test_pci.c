@@ -3,6 +3,7 @@
 #include "host_lab.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +71,24 @@ static void functions(void **state)
 	assert_string_equal(d.driver, "");
 	assert_int_equal(d.numa, -1);
 	assert_int_equal(d.iommu_group, -1);
+	host_remove(&h);
+}
+
+/* What cannot be read is not what is not there: a link that leads to itself. */
+static void unreadable(void **state)
+{
+	struct host_lab h;
+	struct pci_dev d;
+	char path[128], pf[PCI_BDF_MAX];
+	uint32_t vf;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/0000:01:10.0", h.dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("0000:01:10.0", path), 0);
+	assert_int_equal(pci_read(&h.root, "0000:01:10.0", &d, &e), -ELOOP);
+	assert_int_equal(pci_vf_number(&h.root, "0000:01:10.0", pf, &vf, &e), -ELOOP);
 	host_remove(&h);
 }
 
@@ -230,10 +249,11 @@ static void waits_for_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses), cmocka_unit_test(functions),
-		cmocka_unit_test(vfs),	     cmocka_unit_test(children),
-		cmocka_unit_test(ancestry),  cmocka_unit_test(vf_count),
-		cmocka_unit_test(drivers),   cmocka_unit_test(waits_for_child),
+		cmocka_unit_test(addresses),	   cmocka_unit_test(functions),
+		cmocka_unit_test(unreadable),	   cmocka_unit_test(vfs),
+		cmocka_unit_test(children),	   cmocka_unit_test(ancestry),
+		cmocka_unit_test(vf_count),	   cmocka_unit_test(drivers),
+		cmocka_unit_test(waits_for_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
