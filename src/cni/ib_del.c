@@ -96,6 +96,14 @@ static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_re
 	return code < 0 ? code : ib_home_lock(&a->call->root, all, e);
 }
 
+/* What a kill left of a file that was being written. */
+static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
+{
+	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
+
+	return vf_record_remove(&a->call->root, &ib_sriov_store, file, e);
+}
+
 static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_vf_record struct vf_record r = {0};
@@ -103,7 +111,7 @@ static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 	int code = load(a, rail, &r, e);
 
 	if (code == -ENOENT && guess(a, rail, &r) < 0 && !r.file)
-		return 0;
+		return drop_broken(a, rail, e);
 	if (code < 0 && code != -ENOENT)
 		return code;
 	/* CNI_NETNS is empty: the record knows where it was. */

@@ -196,7 +196,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	return code > 0 ? 0 : code;
 }
 
-/* What cannot be read is of no use to anybody, once the VF is back. */
+/* What cannot be read is of no use to anybody, once the VF is back; nor is what a kill left of a file
+ * that was being written. */
 static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
@@ -223,10 +224,14 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 	code = vf_lock(root, &bdf, 1, &lock, e);
 	if (code < 0)
 		return code;
+	/* What it waited for may have written one. */
+	if (loaded == -ENOENT)
+		loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
+					NULL);
 	if (loaded >= 0)
 		return del_recorded(a, &r, e);
 	code = del_unrecorded(a, bdf, rail, e);
-	return code >= 0 && loaded != -ENOENT ? drop_broken(a, rail, e) : code;
+	return code < 0 ? code : drop_broken(a, rail, e);
 }
 
 /* --- GC --- */
