@@ -8,9 +8,10 @@ import time
 import uuid
 
 import pytest
+import yaml
 
 import cluster as clusters
-from agents import MERGE, SPIDER, Agent, Nodes, addresses, elapsed, install_crds
+from agents import CRDS, MERGE, SPIDER, Agent, Nodes, addresses, elapsed, install_crds
 from cluster import BINARY, wait
 
 RAILS = [f"rail{i}" for i in range(1, 9)]
@@ -495,6 +496,27 @@ def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
     assert len(said) == 1 and "'list' and 'watch'" in said[0]["msg"], said
     status, answer = one.plan(nodes.pod("t", "n1"), "rail1")
     assert status == 500 and 'cannot get resource "pods"' in answer["message"], answer
+
+
+def test_what_it_may(mine, nodes, agent, rails, tmp_path):
+    """The rules of deploy/agent.yaml are enough for all that it does."""
+    objects = yaml.safe_load_all((CRDS.parent / "agent.yaml").read_text())
+    (rules,) = [o["rules"] for o in objects if o["kind"] == "ClusterRole"]
+    token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
+    one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}), UNIRAIL_GC_GRACE="1s",
+                UNIRAIL_BLOCK_IDLE="2s")
+    pods = [nodes.pod("t", "n1") for _ in range(3)]
+    for pod in pods:
+        assert one.plan(pod, *rails)[0] == 200
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    assert one.plan(pods[0], "no-such-pool", container="x")[0] == 500
+    nodes.remove_pod(pods[2])
+    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    for pod in pods[:2]:
+        one.release(pod)
+    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, 20)
+    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0)
+    assert not [x for x in one.lines() if "orbidden" in json.dumps(x)], one.log.read_text()
 
 
 def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
