@@ -22,7 +22,7 @@ static void answer_failure(struct api_call *c, const struct err *e)
 
 static int judge(const struct pod_facts *p, const struct api_pod *asked, struct err *e)
 {
-	if (*text(asked->uid) && strcmp(asked->uid, p->uid) != 0)
+	if (*text(asked->uid) && strcmp(asked->uid, p->uid) != 0 && !pod_is_static(p))
 		return err_kind(e, ERR_AGAIN, -ESTALE,
 				"pod '%s/%s' has UID %s at the API server, the runtime asks for "
 				"%.64s: another pod of that name took its place",
@@ -93,7 +93,7 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *why)
 
 static bool is_known(const struct pod_facts *p, const struct api_pod *asked)
 {
-	return p && (!*text(asked->uid) || strcmp(p->uid, asked->uid) == 0);
+	return p && (!*text(asked->uid) || strcmp(p->uid, asked->uid) == 0 || pod_is_static(p));
 }
 
 bool api_gather(struct api_call *c)

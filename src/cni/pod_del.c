@@ -63,20 +63,29 @@ static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 		log_warn("addresses are not given back", LOG_S("error", why.text));
 }
 
+/* As Multus: its plugins are looked for in binDir first. */
+static int del_others(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
+{
+	auto_free char *path = xasprintf("%s%s%s", conf->bin_dir, *c->path ? ":" : "", c->path);
+	struct cni_call call = *c;
+
+	call.path = path;
+	return multus_del_in(&call, conf->cni_dir, e);
+}
+
 int pod_del(struct cni_call *c, bool multus, struct err *e)
 {
 	auto_pod_note struct pod_note note = {0};
 	struct pod_conf conf;
+	enum pod_note_kind kind;
 	int r;
 
 	pod_conf_or_default(c, multus, &conf);
-	switch (pod_note_read(c, conf.cni_dir, conf.bin_dir, &note)) {
-	case POD_NOTE_OURS: return del_noted(&note, e);
-	case POD_NOTE_OTHER: r = multus_del_in(c, conf.cni_dir, e); return r < 0 ? r : 0;
-	case POD_NOTE_NONE: break;
-	}
-	r = multus_del_in(c, conf.cni_dir, e);
-	if (r == 0)
+	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	if (kind == POD_NOTE_OURS)
+		return del_noted(&note, e);
+	r = del_others(c, &conf, e);
+	if (r == 0 && kind == POD_NOTE_NONE)
 		del_addresses(c, &conf);
 	return r < 0 ? r : 0;
 }

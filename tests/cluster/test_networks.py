@@ -254,6 +254,18 @@ def test_status_of_a_namesake_is_not_written(world):
     assert w.annotation(pod) is None
 
 
+def test_a_pod_of_the_kubelet_s_own(world):
+    """From a file on the node: its UID at the API server is not the one that the runtime has."""
+    w, lab = world, world.lab
+    pod = w.pod("rail0", **{"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash"})
+    w.networks(pod, 2)
+    box, args = lab.pod(), w.args(pod).replace(pod["metadata"]["uid"], "hash")
+    lab.add(w.conf(), box, ifname="eth0", args=args)
+    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod)))] == ["kube-system/podnet", f"{w.team}/rail0"]
+    lab.delete(w.conf(), box, ifname="eth0", args=args)
+    assert link_names(box.ns) == ["lo"] and w.held(box.id) == []
+
+
 def test_json_form(world):
     w, lab = world, world.lab
     mine, = w.warm(w.pod(), "rail0")

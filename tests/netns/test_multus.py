@@ -4,6 +4,7 @@ import json
 
 import pytest
 from lab import THEIRS, addresses, has_address, link, link_names, ping, routes, same, same_shape, state, wait_for
+from multus_lab import Multus
 from pod_agent import PodAgent
 
 
@@ -339,3 +340,68 @@ def test_refused_configurations(lab, agent, more, words):
     pod = lab.pod()
     lab.fail("ADD", conf(lab, agent, **more), pod, 7, ifname="eth0", words=words)
     lab.delete(conf(lab, agent, **more), pod, ifname="eth0")
+
+
+def with_files(lab, nic):
+    return {"cniVersion": "1.0.0", "name": nic, "plugins": [
+        {"type": "macvlan", "master": nic, "mode": "bridge",
+         "ipam": {"type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.9.0/24"}]]}},
+        {"type": "tuning", "dataDir": str(lab.tmp / "tuning"), "mtu": 1400}]}
+
+
+def leases(lab):
+    return sorted(p.name for p in (lab.tmp / "networks").glob("*/[0-9]*"))
+
+
+def test_a_pod_of_ours_deleted_by_multus(lab, agent):
+    """The way back: Multus' own DEL, with the original plugins, on what we noted."""
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", with_files(lab, "rail0")),
+                   ("team/rail0", "net2", with_files(lab, "rail0")))
+    pod = lab.pod()
+    lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
+    assert len(leases(lab)) == 3
+    assert Multus(lab, lab.tmp / "multus").delete(pod, THEIRS) == [
+        ("rail0", "net2", ["macvlan", "tuning"]), ("rail0", "net1", ["macvlan", "tuning"]), ("podnet", "eth0", ["bridge"])]
+    gone(lab, pod)
+    assert leases(lab) == []
+
+
+@pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "head"])
+def test_a_pod_of_multus_deleted_by_ours(lab, agent, head):
+    """A node changes over with its pods running, and nobody to ask."""
+    pod = lab.pod()
+    Multus(lab, lab.tmp / "multus", head).add(pod, podnet(lab), with_files(lab, "rail0"), with_files(lab, "rail1"))
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(leases(lab)) == 3
+    agent.stop()
+    c = conf(lab, agent, clusterNetwork="podnet")
+    lab.ok("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0")
+    lab.delete(c, pod, ifname="eth0")
+    gone(lab, pod)
+    assert leases(lab) == []
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -2])
+def test_a_note_that_a_power_loss_cut(lab, agent, cut):
+    """libcni's cache tells of the networks as well; what is cut is no reason for a DEL that fails for ever."""
+    two_rails(lab, agent)
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0")
+    note = lab.tmp / "multus" / pod.id
+    note.write_bytes(note.read_bytes()[:cut])
+    agent.stop()
+    lab.delete(c, pod, ifname="eth0")
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {} and notes(lab) == []
+    assert not list((lab.tmp / "networks" / "podnet").glob("10.*"))
+
+
+def test_without_a_note_addresses_are_given_back(lab, agent):
+    two_rails(lab, agent)
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0")
+    for f in (lab.tmp / "multus").rglob("*"):
+        if f.is_file():
+            f.unlink()
+    assert len(lab.used()) == 2
+    lab.delete(c, pod, ifname="eth0")
+    assert lab.used() == {}
+    lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", words="it is not attached")
