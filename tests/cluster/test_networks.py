@@ -2,6 +2,7 @@
 """All networks of a pod from a real API server: `multus` and `unirail-cni` in namespaces of their own, `unirail agent`
 between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
 import json
+import pathlib
 import stat
 
 import pytest
@@ -14,6 +15,7 @@ import cluster as clusters
 from agents import Agent, Nodes, install_crds
 from cluster import wait
 
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces"
 RAILS = [f"rail{i}" for i in range(8)]
 STATUS = "k8s.v1.cni.cncf.io/network-status"
@@ -212,6 +214,28 @@ def test_eight_rails(world, type):
         w.mine.start_apiserver()
     w.agent.start()
     assert w.held(box.id) == []
+
+
+@pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
+def test_the_examples(world, name):
+    """configs/cluster, as a runtime hands it to the plugin, with this test's folders."""
+    w, lab = world, world.lab
+    example = json.loads((CONFIGS / "cluster" / name).read_text())
+    plugin = {**example, **example.get("plugins", [{}])[0]}
+    plugin.pop("plugins", None)
+    plugin.pop("kubeconfig", None)
+    folder = lab.tmp / "net.d"
+    folder.mkdir()
+    (folder / name).write_text((CONFIGS / "cluster" / name).read_text())
+    (folder / "10-calico.conflist").write_text(json.dumps({**w.podnet(), "name": "k8s-pod-network"}))
+    c = {**plugin, "agent": str(w.agent.socket), "confDir": str(folder), "binDir": str(THEIRS),
+         "cniDir": str(lab.tmp / "multus"), "runtimeConfig": {"portMappings": []}}
+    pod, box = w.pod("rail0"), lab.pod()
+    w.networks(pod, 2)
+    lab.add(c, box, ifname="eth0", args=w.args(pod))
+    assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod)))] == ["k8s-pod-network", f"{w.team}/rail0"]
+    lab.delete(c, box, ifname="eth0", args=w.args(pod))
+    assert link_names(box.ns) == ["lo"] and w.notes() == []
 
 
 def test_status_is_written_when_the_server_is_back(world):
