@@ -15,7 +15,7 @@
 #include "cni/cni.h"
 #include "device/podres.h"
 
-enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 1 << 20 };
+enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
 
 struct nets_ask {
 	struct nets *nets;
@@ -26,7 +26,8 @@ struct nets_ask {
 	struct net_plan plan;
 	struct pod_facts pod;
 	struct cluster_fetch *fetch;
-	struct child *child;
+	uint64_t seq;
+	enum { ASK_NO_DEVICES, ASK_WAITS, ASK_RUNS } devices; /* ASK_RUNS: the child has it */
 	struct nets_ask *next;
 };
 
@@ -46,7 +47,6 @@ static void ask_free(struct nets_ask *a)
 		p = &(*p)->next;
 	*p = a->next;
 	cluster_fetch_cancel(a->fetch);
-	child_cancel(a->child);
 	net_plan_done(&a->plan);
 	pod_facts_done(&a->pod);
 	json_free(a->doc);
@@ -57,6 +57,7 @@ void nets_free(struct nets *n)
 {
 	if (!n)
 		return;
+	child_cancel(n->child);
 	while (n->asks)
 		ask_free(n->asks);
 	nets_status_free(n);
@@ -111,47 +112,78 @@ static void answer(struct nets_ask *a)
 
 /* --- devices --- */
 
-/* In a child: the kubelet may take its time. Its answer are lines, or why there are none. */
-static int find_devices(void *arg)
+static void put_devices(const struct nets_ask *a, const struct kubelet *k, struct buf *b)
 {
-	const struct nets_ask *a = arg;
 	auto_allocated struct allocated found = {0};
 	struct err e = ERR_INIT;
+
+	buf_printf(b, "#%llu\n", (unsigned long long)a->seq);
+	if (kubelet_devices(k, a->ns, a->name, a->pod.uid, &found, &e) < 0)
+		buf_printf(b, "!%s\n", e.text);
+	else
+		allocated_print(&found, b);
+}
+
+/* In a child, since the kubelet may take its time: one question for all that wait. Its answer are
+ * lines, for each ask behind "#" and its number; '!': why there are none. */
+static int find_devices(void *arg)
+{
+	const struct nets *n = arg;
+	auto_kubelet struct kubelet k = {0};
+	struct err e = ERR_INIT;
 	auto_buf struct buf b;
-	int r = allocated_read(&found, a->nets->conf.root, a->ns, a->name, a->pod.uid, &e);
+	int r = kubelet_ask(&k, n->conf.root, &e);
 
 	buf_init(&b, DEVICES_MAX);
 	if (r < 0)
 		buf_str(&b, e.text);
-	else
-		allocated_print(&found, &b);
+	for (const struct nets_ask *a = n->asks; a && r >= 0; a = a->next)
+		if (a->devices == ASK_RUNS)
+			put_devices(a, &k, &b);
 	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
+}
+
+/* What stands behind the ask's number. */
+static struct span part_of(struct span out, uint64_t seq)
+{
+	auto_free char *head = xasprintf("#%llu", (unsigned long long)seq);
+	struct span rest = out, line, part = {NULL, 0};
+
+	while (span_cut(&rest, '\n', &line)) {
+		if (part.p && (span_has_prefix(line, "#") || !rest.p))
+			return (struct span){part.p, (size_t)(line.p - part.p)};
+		if (span_eq(line, head) && rest.p)
+			part = rest;
+	}
+	return part;
 }
 
 static int take_devices(struct nets_ask *a, int status, struct span out, const struct err *why,
 			struct err *e)
 {
 	auto_allocated struct allocated found = {0};
+	struct span part = status == 0 ? part_of(out, a->seq) : out;
 
 	if (why) {
 		*e = *why;
 		return err_wrap(e, why->code, "ask the kubelet");
 	}
-	if (status != 0)
-		return err_set(e, -EIO, "%.*s", (int)(out.n < 800 ? out.n : 800), out.p);
-	allocated_parse(&found, out);
+	if (!part.p)
+		return err_set(e, -EPROTO, "the kubelet was asked in vain");
+	if (status != 0 || span_has_prefix(part, "!"))
+		return err_set(e, -EIO, "%.*s", (int)(part.n < 800 ? part.n : 800), part.p);
+	allocated_parse(&found, part);
 	net_plan_devices(&a->plan, &found);
 	return 0;
 }
 
-static void on_devices(void *arg, int status, struct span out, const struct err *why)
-{
-	struct nets_ask *a = arg;
-	struct err e = ERR_INIT;
-	int r;
+static void ask_kubelet(struct nets *n);
 
-	a->child = NULL;
-	r = take_devices(a, status, out, why, &e);
+static void end_devices(struct nets_ask *a, int status, struct span out, const struct err *why)
+{
+	struct err e = ERR_INIT;
+	int r = take_devices(a, status, out, why, &e);
+
 	if (r == 0) {
 		answer(a);
 		return;
@@ -161,17 +193,37 @@ static void on_devices(void *arg, int status, struct span out, const struct err 
 	fail(a, &e);
 }
 
-static void ask_devices(struct nets_ask *a)
+static void on_devices(void *arg, int status, struct span out, const struct err *why)
+{
+	struct nets *n = arg;
+	struct nets_ask *next;
+
+	n->child = NULL;
+	for (struct nets_ask *a = n->asks; a; a = next) {
+		next = a->next;
+		if (a->devices == ASK_RUNS)
+			end_devices(a, status, out, why);
+	}
+	ask_kubelet(n);
+}
+
+/* For all that wait; those that come meanwhile are the next one's. */
+static void ask_kubelet(struct nets *n)
 {
 	const struct child_conf c = {
-		.run = find_devices, .run_arg = a, .timeout_ms = DEVICES_MS, .max = DEVICES_MAX};
+		.run = find_devices, .run_arg = n, .timeout_ms = DEVICES_MS, .max = DEVICES_MAX};
 	struct err e = ERR_INIT;
-	int r = child_start(&a->child, a->nets->conf.loop, &c, on_devices, a, &e);
+	bool any = false;
 
-	if (r < 0) {
-		err_wrap(&e, r, "pod '%s/%s': which devices it has", a->ns, a->name);
-		fail(a, &e);
-	}
+	if (n->child)
+		return;
+	for (struct nets_ask *a = n->asks; a; a = a->next)
+		if (a->devices == ASK_WAITS) {
+			a->devices = ASK_RUNS;
+			any = true;
+		}
+	if (any && child_start(&n->child, n->conf.loop, &c, on_devices, n, &e) < 0)
+		on_devices(n, 0, (struct span){NULL, 0}, &e);
 }
 
 /* --- networks --- */
@@ -217,7 +269,8 @@ static void on_pod(struct nets_ask *a)
 		return;
 	}
 	if (net_plan_wants_devices(&a->plan)) {
-		ask_devices(a);
+		a->devices = ASK_WAITS;
+		ask_kubelet(a->nets);
 		return;
 	}
 	net_plan_devices(&a->plan, &none);
@@ -252,8 +305,14 @@ void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, cons
 	const struct pod_facts *p = cluster_pod(n->conf.cluster, ns, name);
 	struct nets_ask *a = xcalloc(1, sizeof(*a));
 
-	*a = (struct nets_ask){
-		.nets = n, .q = q, .doc = doc, .ns = ns, .name = name, .wish = *w, .next = n->asks};
+	*a = (struct nets_ask){.nets = n,
+			       .q = q,
+			       .doc = doc,
+			       .ns = ns,
+			       .name = name,
+			       .wish = *w,
+			       .seq = ++n->seq,
+			       .next = n->asks};
 	n->asks = a;
 	if (is_it(p, w)) {
 		pod_facts_copy(p, &a->pod);

@@ -12,6 +12,8 @@ struct nets_patch;
 struct nets {
 	struct nets_conf conf;
 	struct nets_ask *asks;
+	struct child *child; /* asks the kubelet; one at a time */
+	uint64_t seq;
 	struct nets_patch *patches; /* the oldest first */
 	size_t n_patches, n_running;
 };

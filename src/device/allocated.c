@@ -190,41 +190,50 @@ int allocated_checkpoint(struct allocated *a, struct span text, const char *uid,
 	return 0;
 }
 
-static int read_checkpoint(struct allocated *a, const struct root *root, const char *uid,
-			   struct err *e)
+static int read_checkpoint(struct kubelet *k, const struct root *root, struct err *e)
 {
-	auto_buf struct buf text;
-	int r;
+	int r = file_read(root, KUBELET_CHECKPOINT, CHECKPOINT_MAX, &k->checkpoint, e);
 
-	buf_init(&text, CHECKPOINT_MAX);
-	r = file_read(root, KUBELET_CHECKPOINT, CHECKPOINT_MAX, &text, e);
-	if (r == -ENOENT) {
-		err_clear(e);
-		return 0;
-	}
-	if (r >= 0)
-		r = allocated_checkpoint(a, buf_span(&text), uid, e);
-	return r < 0 ? err_wrap(e, r, "the kubelet's file '%s'", KUBELET_CHECKPOINT) : 0;
+	if (r != -ENOENT)
+		return r < 0 ? r : 0;
+	err_clear(e);
+	return 0;
 }
 
-int allocated_read(struct allocated *a, const struct root *root, const char *ns, const char *name,
-		   const char *uid, struct err *e)
+int kubelet_ask(struct kubelet *k, const struct root *root, struct err *e)
 {
-	auto_podres struct podres_list l = {0};
 	char path[PATH_BYTES];
 	int r;
 
-	if (!file_exists(root, PODRES_SOCKET))
-		return read_checkpoint(a, root, uid, e);
+	*k = (struct kubelet){.has_list = file_exists(root, PODRES_SOCKET)};
+	buf_init(&k->checkpoint, CHECKPOINT_MAX);
+	if (!k->has_list)
+		return read_checkpoint(k, root, e);
 	if (root->host)
 		str_copy(path, sizeof(path), PODRES_SOCKET);
 	else
 		snprintf(path, sizeof(path), "/proc/self/fd/%d%s", root->fd, PODRES_SOCKET);
-	r = podres_get(path, PODRES_TIMEOUT_MS, &l, e);
-	if (r < 0)
-		return r;
-	allocated_podres(a, &l, ns, name);
-	return 0;
+	r = podres_get(path, PODRES_TIMEOUT_MS, &k->list, e);
+	return r < 0 ? r : 0;
+}
+
+int kubelet_devices(const struct kubelet *k, const char *ns, const char *name, const char *uid,
+		    struct allocated *a, struct err *e)
+{
+	int r = 0;
+
+	if (k->has_list)
+		allocated_podres(a, &k->list, ns, name);
+	else if (k->checkpoint.len)
+		r = allocated_checkpoint(a, buf_span(&k->checkpoint), uid, e);
+	return r < 0 ? err_wrap(e, r, "the kubelet's file '%s'", KUBELET_CHECKPOINT) : 0;
+}
+
+void kubelet_done(struct kubelet *k)
+{
+	podres_done(&k->list);
+	buf_done(&k->checkpoint);
+	*k = (struct kubelet){0};
 }
 
 /* --- lines --- */

@@ -40,11 +40,20 @@ void allocated_podres(struct allocated *a, const struct podres_list *l, const ch
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e);
 
 /*
- * From the kubelet's socket below the root, or, where it has none, from its checkpoint; neither: the
- * pod has no devices. Waits for the kubelet, PODRES_TIMEOUT_MS at most.
+ * What the kubelet says of all pods, asked once: by its socket below the root, or, where it has none,
+ * from its checkpoint; neither: no pod has devices. kubelet_ask() waits for it, PODRES_TIMEOUT_MS at
+ * most. A kubelet answers ten such questions at once and refuses more, so ask for many pods together.
  */
-int allocated_read(struct allocated *a, const struct root *root, const char *ns, const char *name,
-		   const char *uid, struct err *e);
+struct kubelet {
+	struct podres_list list;
+	struct buf checkpoint;
+	bool has_list;
+};
+int kubelet_ask(struct kubelet *k, const struct root *root, struct err *e);
+int kubelet_devices(const struct kubelet *k, const char *ns, const char *name, const char *uid,
+		    struct allocated *a, struct err *e);
+void kubelet_done(struct kubelet *k);
+#define auto_kubelet __attribute__((cleanup(kubelet_done)))
 
 /* As lines, "resource<tab>id", and back; so that a child process can tell its parent. */
 void allocated_print(const struct allocated *a, struct buf *b);

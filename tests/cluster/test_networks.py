@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """All networks of a pod from a real API server: `multus` and `unirail-cni` in namespaces of their own, `unirail agent`
 between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
+import concurrent.futures
 import json
 import pathlib
 import stat
+import time
 
 import pytest
 from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link_names, ping, routes
@@ -409,6 +411,21 @@ def test_devices(mine, nodes, team, lab, kubelet_node):
     sock = folder / "pod-resources" / "kubelet.sock"
     with kubelet(str(sock), answer):
         assert ids() == [None, "0000:3b:02.7", None, "0000:3b:10.0", "gpu-2", "0000:5e:00.3"]
+    calls = []
+
+    def slow(context):
+        calls.append(1)
+        time.sleep(0.3)
+        return answer
+
+    with kubelet(str(sock), slow), concurrent.futures.ThreadPoolExecutor(24) as pool:
+        others = [w.pod("vf") for _ in range(3)]
+        wait(lambda: all(w.ask(p)[0] == 200 for p in others))
+        calls.clear()
+        got = list(pool.map(lambda i: w.ask(pod if i % 2 else others[i % 3]), range(24)))
+    assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "a kubelet refuses more than ten questions at once"
+    for i, (_, a) in enumerate(got):
+        assert [n.get("deviceID") for n in a["networks"]][1] == ("0000:3b:02.7" if i % 2 else None)
     if not sock.exists():
         sock.touch()
     status, answer = w.ask(pod)

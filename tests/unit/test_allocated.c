@@ -118,6 +118,14 @@ static void put_checkpoint(const struct root *r, const char *text)
 		fail_msg("%s", e.text);
 }
 
+static int ask(const struct root *root, const char *uid, struct allocated *a, struct err *e)
+{
+	auto_kubelet struct kubelet k = {0};
+	int r = kubelet_ask(&k, root, e);
+
+	return r < 0 ? r : kubelet_devices(&k, "ns", "p", uid, a, e);
+}
+
 static void test_read(void **state)
 {
 	char dir[] = "/tmp/unirail-allocated-XXXXXX";
@@ -130,13 +138,13 @@ static void test_read(void **state)
 	assert_non_null(mkdtemp(dir));
 	rm = xasprintf("rm -rf '%s'", dir);
 	assert_int_equal(root_open(&root, dir, &e), 0);
-	assert_int_equal(allocated_read(&a, &root, "ns", "p", "u1", &e), 0);
+	assert_int_equal(ask(&root, "u1", &a, &e), 0);
 	assert_int_equal(a.n, 0);
 	put_checkpoint(&root, checkpoint);
-	assert_int_equal(allocated_read(&a, &root, "ns", "p", "u2", &e), 0);
+	assert_int_equal(ask(&root, "u2", &a, &e), 0);
 	take_is(&a, "x/vf", "b3");
 	put_checkpoint(&root, "{\"Data\":");
-	assert_true(allocated_read(&a, &root, "ns", "p", "u2", &e) < 0);
+	assert_true(ask(&root, "u2", &a, &e) < 0);
 	assert_non_null(strstr(e.text, "kubelet_internal_checkpoint"));
 	root_close(&root);
 	assert_int_equal(system(rm), 0);
