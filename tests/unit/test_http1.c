@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/loop.h"
 #include "wire/http1.h"
 
@@ -675,6 +676,48 @@ static void test_client_fails(void **state)
 	}
 }
 
+/* All of it is there for a server that looks later, whoever has gone meanwhile. */
+static void test_client_that_does_not_wait(void **state)
+{
+	struct server s = {0};
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	auto_buf struct buf body, want, got;
+	struct http1_call c = {.timeout_ms = 5000};
+	struct err e = ERR_INIT;
+	int conn;
+
+	(void)state;
+	buf_init(&body, 1 << 20);
+	buf_init(&want, 1 << 20);
+	buf_init(&got, 1 << 20);
+	for (size_t i = 0; i < 64 << 10; i++)
+		buf_char(&body, 'x');
+	c.request = (struct http1_request){"POST", "/told", "text/plain", buf_span(&body)};
+	http1_put_request(&want, &c.request);
+	snprintf(s.path, sizeof(s.path), "/tmp/unirail-test-http1-%d", (int)getpid());
+	c.socket = s.path;
+	assert_int_equal(http1_tell(&c, &e), -ENOENT);
+	str_copy(a.sun_path, sizeof(a.sun_path), s.path);
+	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(s.fd, 1), 0);
+	assert_int_equal(http1_tell(&c, &e), 0);
+	conn = accept(s.fd, NULL, NULL);
+	assert_int_equal(fd_read_all(conn, 1 << 20, &got, &e), 0);
+	assert_int_equal(got.len, want.len);
+	assert_memory_equal(got.p, want.p, want.len);
+	close(conn);
+	/* Who does not take it is not waited for long. */
+	for (size_t i = 0; i < 900 << 10; i++)
+		buf_char(&body, 'x');
+	c.request.body = buf_span(&body);
+	c.timeout_ms = 50;
+	assert_int_equal(http1_tell(&c, &e), -ETIMEDOUT);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	close(s.fd);
+	unlink(s.path);
+}
+
 static void test_client_without_server(void **state)
 {
 	struct http1_call c = {.socket = "/nowhere/socket",
@@ -715,6 +758,7 @@ int main(void)
 		cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_client),
 		cmocka_unit_test(test_client_fails),
+		cmocka_unit_test(test_client_that_does_not_wait),
 		cmocka_unit_test(test_client_without_server),
 	};
 
