@@ -57,6 +57,10 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	p->one_node = x->n_nodes == 1;
 	/* The set may be cut to what is ours already. */
 	set_usable(p, x->open.n ? &x->open : &x->usable);
+	if (p->is_cut || !x->cut_is_written)
+		return;
+	p->cut = x->cut;
+	p->is_cut = true;
 }
 
 void blocks_pools(struct blocks *b, const struct pool_set *set)

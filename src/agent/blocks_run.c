@@ -244,7 +244,8 @@ static void send_list(struct blocks_flight *f)
 
 	strcpy(select, BLOCK_POOL_LABEL "=");
 	strcat(select, block_label(f->op.pool, label));
-	f->list = kube_list(f->b->c.kube, &blocks_kind, &s, KUBE_PAGE, &ops, f);
+	/* From the server's memory: in etcd it would read all pools' blocks. A moment old is fine. */
+	f->list = kube_list_since(f->b->c.kube, &blocks_kind, &s, "0", &ops, f);
 }
 
 /* --- out --- */

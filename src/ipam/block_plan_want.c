@@ -13,7 +13,14 @@
  * pool with room somewhere the first round mostly finds it, and one that is full to the last address
  * is not written to by every node that waits.
  */
-enum { BORROW_MOST = 64, WISH_FIRST = 3, WISH_MOST = 32, WISH_AGAIN_MS = 500, WISH_AGAIN_MOST = 8 };
+enum {
+	GUESSES = 3,
+	BORROW_MOST = 64,
+	WISH_FIRST = 3,
+	WISH_MOST = 32,
+	WISH_AGAIN_MS = 500,
+	WISH_AGAIN_MOST = 8
+};
 
 /* A claim, or a foreign block of this node. */
 static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
@@ -34,10 +41,12 @@ static bool pick(const struct planner *p, const struct block_need *need, const s
 	const struct block_table *t = p->f->table;
 	auto_free u128 *taken = xcalloc((v ? v->n_taken : 0) + 1, sizeof(*taken));
 	size_t n = v ? v->n_taken : 0;
+	/* Who meets another node in one pool shall not do so in all. */
+	uint64_t seed = p->f->seed ^ xxh64(need->pool, strlen(need->pool));
 
 	if (n)
 		memcpy(taken, v->taken, n * sizeof(*taken));
-	while (block_pick(&need->cut, need->usable, taken, n, p->f->seed, ret)) {
+	while (block_pick(&need->cut, need->usable, taken, n, seed, ret)) {
 		size_t at = n;
 
 		if (!claims_index(t, need, *ret))
@@ -163,13 +172,20 @@ static void plan_list(struct planner *p, const struct block_need *need)
 	str_copy(op->pool, sizeof(op->pool), need->pool);
 }
 
+/* What is known serves for a guess, unless guesses have failed: a list costs the API server more than
+ * some claims that come too late. */
+static bool may_guess(const struct block_view *v)
+{
+	return !v || !v->stale || v->misses < GUESSES;
+}
+
 /* A list that shows room serves for long: others may have been faster, which the claim then says. */
 static void plan_ahead(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
 	u128 index;
 
-	if ((!v || !v->stale) && pick(p, need, v, &index))
+	if (may_guess(v) && pick(p, need, v, &index))
 		claim(p, need, index);
 	else if (!v || v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
 		plan_list(p, need);
@@ -177,14 +193,14 @@ static void plan_ahead(struct planner *p, const struct block_need *need)
 		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);
 }
 
-/* The first claim is a guess: in a pool with room it mostly hits, and saves the list. */
+/* The first claims are guesses: in a pool with room they mostly hit, and save the list. */
 static void plan_asks(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
 	bool fresh = v && !v->stale && p->f->now_ms - v->at_ms < p->f->view_ms;
 	u128 index;
 
-	if ((!v || fresh) && pick(p, need, v, &index)) {
+	if (may_guess(v) && pick(p, need, v, &index)) {
 		claim(p, need, index);
 		return;
 	}

@@ -204,6 +204,7 @@ void block_view_stale(struct block_table *t, const char *pool)
 		v->pool = xstrdup(pool);
 	}
 	v->stale = true;
+	v->misses++;
 }
 
 static int by_index(const void *a, const void *b)

@@ -96,9 +96,10 @@ struct block_view {
 	struct block_offer *strays; /* entries of this node: see block_view_put() */
 	size_t n_strays;
 	int64_t at_ms;
-	bool stale;	   /* a claim or loan failed since */
-	int64_t wished_ms; /* when others were asked; 0: not yet */
-	size_t wished;	   /* of how many blocks, one after the other */
+	bool stale;	     /* a claim or loan failed since */
+	unsigned int misses; /* how many since the last list */
+	int64_t wished_ms;   /* when others were asked; 0: not yet */
+	size_t wished;	     /* of how many blocks, one after the other */
 };
 
 struct block_table {

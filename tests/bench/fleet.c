@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *	fleet DIR POOLS FIRST COUNT [idle=MS] [shared]
+ *	fleet DIR POOLS FIRST COUNT [idle=MS] [cut] [shared]
  *
  * COUNT nodes from number FIRST on, state below DIR, pools as in the folder POOLS, the API server from
  * $KUBECONFIG. Commands come on standard input, one a line; each is answered by one line:
@@ -292,6 +292,7 @@ static void start(int argc, char **argv)
 	fleet.n_nodes = strtoul(argv[4], NULL, 10);
 	for (int i = 5; i < argc; i++) {
 		fleet.shared |= strcmp(argv[i], "shared") == 0;
+		fleet.cut |= strcmp(argv[i], "cut") == 0;
 		if (strncmp(argv[i], "idle=", 5) == 0)
 			fleet.idle_ms = strtol(argv[i] + 5, NULL, 10);
 	}

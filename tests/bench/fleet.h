@@ -42,7 +42,7 @@ struct fleet {
 	const struct kube_conf *conf;
 	const char *dir, *pool_dir;
 	int64_t idle_ms;
-	bool shared;
+	bool shared, cut; /* cut: every pool is, into /28 */
 	struct fleet_node *nodes;
 	size_t n_nodes;
 	int64_t *took_us; /* of each ask that ended */

@@ -115,6 +115,16 @@ static void on_changed(void *arg, const char *pool)
 		n->retry = loop_add_timer(fleet.loop, 0, on_retry, n);
 }
 
+/* As a watch of the pools tells it. */
+static void tell_cut(struct pool *p)
+{
+	struct err e = ERR_INIT;
+
+	if (block_cut_choose(&p->subnet, 28, false, &p->cut, &e) < 0)
+		fleet_die(p->name, &e);
+	p->cut_is_written = true;
+}
+
 static void share_up(struct fleet_node *n)
 {
 	const struct blocks_conf c = {.kube = n->kube,
@@ -132,6 +142,8 @@ static void share_up(struct fleet_node *n)
 	    ipam_pools_read(&n->pools, fleet.root, fleet.pool_dir, &e) < 0 ||
 	    blocks_new(&n->blocks, &c, &e) < 0)
 		fleet_die(n->name, &e);
+	for (size_t k = 0; k < n->whole.set.n && fleet.cut; k++)
+		tell_cut(&n->whole.set.v[k]);
 	i = store_open(n);
 	blocks_pools(n->blocks, &n->whole.set);
 	blocks_leases(n->blocks, ipam_leases(i));
