@@ -18,6 +18,7 @@
 #include "agent/gauges.h"
 #include "agent/gc.h"
 #include "agent/ipam_api.h"
+#include "agent/kept.h"
 #include "agent/listener.h"
 #include "agent/nets.h"
 #include "agent/ports.h"
@@ -57,6 +58,7 @@ struct agent {
 	struct endpoints *endpoints;
 	struct gc *gc;
 	struct foreign *foreign;
+	struct kept *kept;
 	struct kube_events *events;
 	struct nets *nets;
 	struct ipam_api *api;
@@ -118,6 +120,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	lender_settings(a->lender, &lender);
 	gc_settings(a->gc, !agent_conf_is(a->conf.gc), a->conf.gc_grace_ms);
 	api = api_conf(a);
+	kept_settings(a->kept, a->conf.gc_grace_ms, &api.identity);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
 }
 
@@ -283,6 +286,7 @@ static void on_batch(void *arg, struct ipam *store)
 	gc_batch(a->gc, store);
 	foreign_batch(a->foreign, store);
 	endpoints_hold(a->endpoints, !is_whole(a));
+	kept_batch(a->kept, store);
 	lender_leases(a->lender, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
@@ -473,6 +477,12 @@ static int serve(struct agent *a, struct err *e)
 					 .grace_ms = a->conf.gc_grace_ms,
 					 .touch = on_due,
 					 .arg = a});
+	a->kept = kept_new(&(struct kept_conf){.kube = a->kube,
+					       .node = a->conf.node,
+					       .grace_ms = a->conf.gc_grace_ms,
+					       .identity = api_conf(a).identity,
+					       .touch = on_due,
+					       .arg = a});
 	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
 					       .root = &a->root,
 					       .kube = a->kube,
@@ -540,6 +550,7 @@ static void stop(struct agent *a)
 	ipam_api_free(a->api);
 	foreign_free(a->foreign);
 	gc_free(a->gc);
+	kept_free(a->kept);
 	nets_free(a->nets);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);

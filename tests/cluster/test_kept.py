@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses that are kept for a pod's name, and when they are kept no more."""
+import pytest
+
+import cluster as clusters
+from agents import MERGE, Agent, Nodes, addresses, install_crds
+from cluster import wait
+
+SETS = "/apis/apps/v1/namespaces/t/statefulsets"
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    install_crds(one)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def nodes(mine):
+    nodes = Nodes(mine)
+    for name in ("n1", "n2"):
+        nodes.node(name)
+    mine.namespace("t")
+    nodes.pool("rail1", "172.16.1.0/24")
+    return nodes
+
+
+@pytest.fixture
+def agent(mine, nodes, closing, tmp_path):
+    def start(node, kubeconfig=None):
+        return closing(Agent(tmp_path / node, kubeconfig or mine.admin_config(), node)).start("--gc-grace", "1s")
+    return start
+
+
+def stateful_set(mine, name, replicas):
+    return mine.ok("POST", SETS, {"metadata": {"name": name}, "spec": {
+        "replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}},
+                     "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+
+
+def kept_for(nodes, one, name):
+    """An address that is kept on the agent's node under the pod's name."""
+    pod = nodes.pod("t", one.node, name, {"kind": "StatefulSet", "name": name.rsplit("-", 1)[0]})
+    address = addresses(one.plan(pod, "rail1")[1])["net1"]
+    assert one.release(pod) == 1
+    nodes.remove_pod(pod)
+    return address
+
+
+def given_up(one, address):
+    return [x for x in one.said("an address is not kept any more") if x["address"] == address]
+
+
+def test_scaled_down_and_deleted(mine, nodes, agent):
+    stateful_set(mine, "web", 2)
+    one = agent("n1")
+    first, second, stray = (kept_for(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
+    # A set that is not there keeps nothing; the others are asked about as well meanwhile.
+    said = wait(lambda: given_up(one, stray), 30)
+    assert said[0]["why"] == "no pod of that name will come" and said[0]["name"] == "other-0", said
+    mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
+    wait(lambda: given_up(one, second), 40)
+    assert not given_up(one, first)
+    # Its pod comes again, and has it.
+    pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    assert addresses(one.plan(pod, "rail1")[1]) == {"net1": first}
+    assert one.release(pod) == 1
+    nodes.remove_pod(pod)
+    mine.ok("DELETE", f"{SETS}/web")
+    wait(lambda: given_up(one, first), 40)
+    assert one.stop() == 0
+
+
+def test_pod_on_another_node(mine, nodes, agent):
+    """What its name had where it was is not kept for ever."""
+    stateful_set(mine, "db", 1)
+    one, two = agent("n1"), agent("n2")
+    old = kept_for(nodes, one, "db-0")
+    pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}))
+    new = addresses(two.plan(pod, "rail1")[1])["net1"]
+    assert new != old
+    wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", 20)
+    said = wait(lambda: given_up(one, old), 40)
+    assert said[0]["why"] == "the name has others on another node", said
+    assert not given_up(two, new)
+
+
+def test_nothing_is_given_up_that_cannot_be_asked(mine, nodes, agent):
+    """While the API server is away addresses stay, and one line says so."""
+    one = agent("n1")
+    stateful_set(mine, "api", 1)
+    address = kept_for(nodes, one, "api-0")
+    mine.stop_apiserver()
+    try:
+        wait(lambda: one.said("is not known: they stay"), 90)
+    finally:
+        mine.start_apiserver()
+    assert not given_up(one, address)
+    mine.ok("DELETE", f"{SETS}/api")
+    wait(lambda: given_up(one, address), 90)
