@@ -303,7 +303,8 @@ bool block_is_of(const struct block_table *t, const struct block_claim *c,
 bool block_agrees(const struct block_table *t, const struct block_claim *c,
 		  const struct block_object *o)
 {
-	return block_is_of(t, c, o) && (!t->node_uid || !*t->node_uid || strcmp(o->node_uid, t->node_uid) == 0);
+	return block_is_of(t, c, o) &&
+	       (!t->node_uid || !*t->node_uid || strcmp(o->node_uid, t->node_uid) == 0);
 }
 
 bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a)
