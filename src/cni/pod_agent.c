@@ -13,7 +13,13 @@
 #define OURS "/v1/unirail/"
 
 /* As long as it may look for a pod that its watch has not shown, and ask the kubelet. */
-enum { TIMEOUT_MS = 30 * 1000, TELL_MS = 1000, BODY_MAX = 4 << 20, PATH_BYTES = 160 };
+enum {
+	ASK_MS = 30 * 1000,
+	RELEASE_MS = 10 * 1000,
+	TELL_MS = 1000,
+	BODY_MAX = 4 << 20,
+	PATH_BYTES = 160
+};
 
 static void call_of(const struct cni_call *c, const struct pod_conf *conf, const char *method,
 		    const char *path, const struct buf *body, char at[static PATH_BYTES],
@@ -22,7 +28,7 @@ static void call_of(const struct cni_call *c, const struct pod_conf *conf, const
 	*ret = (struct http1_call){
 		.socket = conf->agent,
 		.request = {.method = method, .target = path},
-		.timeout_ms = TIMEOUT_MS,
+		.timeout_ms = TELL_MS,
 		.max = BODY_MAX,
 	};
 	if (!c->root.host) {
@@ -47,14 +53,16 @@ static int nobody(const struct pod_conf *conf, int r, struct err *e)
 }
 
 /* The status, with what was answered. */
-static int ask(const struct cni_call *c, const struct pod_conf *conf, const char *method,
-	       const char *path, const struct buf *body, struct agent_reply *ret, struct err *e)
+static int ask(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
+	       const char *method, const char *path, const struct buf *body,
+	       struct agent_reply *ret, struct err *e)
 {
 	struct http1_call call;
 	char at[PATH_BYTES];
 	int r;
 
 	call_of(c, conf, method, path, body, at, &call);
+	call.timeout_ms = limit_ms;
 	r = http1_call(&call, &ret->body, e);
 	if (r < 0)
 		return nobody(conf, r, e);
@@ -152,7 +160,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 	if (r < 0)
 		return r;
 	put_question(&b, c, conf, &args);
-	r = ask(c, conf, "POST", OURS "pods/networks", &b, &reply, e);
+	r = ask(c, conf, ASK_MS, "POST", OURS "pods/networks", &b, &reply, e);
 	if (r < 0)
 		return r;
 	if (reply.status != 200)
@@ -186,7 +194,6 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 		jo_kstr(&o, "message", words->p);
 		jo_end_obj(&o);
 		call_of(c, conf, "POST", OURS "pods/done", &b, at, &call);
-		call.timeout_ms = TELL_MS;
 		http1_tell(&call, &why);
 	}
 	if (why.code)
@@ -196,7 +203,7 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
-	int r = ask(c, conf, "GET", "/v1/runtime/readiness", NULL, &reply, e);
+	int r = ask(c, conf, RELEASE_MS, "GET", "/v1/runtime/readiness", NULL, &reply, e);
 
 	if (r == 0 && reply.status != 200)
 		r = failed(&reply, e);
@@ -217,6 +224,6 @@ int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, str
 	jo_obj(&o);
 	jo_kstr(&o, "containerID", c->container_id);
 	jo_end_obj(&o);
-	r = ask(c, conf, "POST", OURS "pods/release", &b, &reply, e);
+	r = ask(c, conf, RELEASE_MS, "POST", OURS "pods/release", &b, &reply, e);
 	return r < 0 || reply.status == 200 ? r : failed(&reply, e);
 }

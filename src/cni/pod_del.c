@@ -73,6 +73,40 @@ static int del_others(const struct cni_call *c, const struct pod_conf *conf, str
 	return multus_del_in(&call, conf->cni_dir, e);
 }
 
+static bool is_half(const char *name, const char *middle)
+{
+	size_t n = strlen(name);
+
+	return *name == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0 && strstr(name, middle);
+}
+
+/* Notes that an ADD was killed over. Nobody else writes those of this container now. */
+static void sweep(const struct cni_call *c, const char *dir, const char *middle)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (dir_list(&c->root, dir, &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+
+		if (is_half(names[i], middle))
+			file_remove(&c->root, path, NULL);
+	}
+	str_list_free(names, n);
+}
+
+static void sweep_notes(const struct cni_call *c, const struct pod_conf *conf)
+{
+	auto_free char *results = xasprintf("%s/results", conf->cni_dir);
+	auto_free char *scratch = xasprintf(".%s.", c->container_id);
+	auto_free char *cached = xasprintf("-%s-", c->container_id);
+
+	sweep(c, conf->cni_dir, scratch);
+	sweep(c, results, cached);
+}
+
 int pod_del(struct cni_call *c, bool multus, struct err *e)
 {
 	auto_pod_note struct pod_note note = {0};
@@ -81,6 +115,7 @@ int pod_del(struct cni_call *c, bool multus, struct err *e)
 	int r;
 
 	pod_conf_or_default(c, multus, &conf);
+	sweep_notes(c, &conf);
 	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
 	if (kind == POD_NOTE_OURS)
 		return del_noted(&note, e);

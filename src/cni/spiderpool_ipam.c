@@ -8,6 +8,9 @@
 #include "base/cleanup.h"
 #include "cni/spiderpool_private.h"
 
+/* For a server that hangs, when its store is known. */
+enum { DEL_MS = 10 * 1000 };
+
 struct asking {
 	struct rail_ask *v;
 	size_t n;
@@ -294,6 +297,7 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 	auto_free const struct cni_ipam_call **same = xcalloc(n, sizeof(*same));
 	const struct spiderpool_conf *conf = &confs[first];
 	size_t count = 0;
+	bool known;
 	int r;
 
 	for (size_t i = first; i < n; i++) {
@@ -304,8 +308,10 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 	}
 	if (!spiderpool_has_server(conf))
 		return del_store(same, conf, count, e);
-	r = spiderpool_socket_del(conf->socket, same, count, e);
-	if (r >= 0 || r == -EREMOTEIO || !conf->server_state || !*conf->server_state)
+	known = conf->server_state && *conf->server_state;
+	r = spiderpool_socket_del(conf->socket, known ? DEL_MS : SPIDERPOOL_SOCKET_MS, same, count,
+				  e);
+	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
 	/* Nobody answered. Its store is known, and giving back takes no server. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));

@@ -9,8 +9,7 @@
 #include "cni/spiderpool_agent.h"
 #include "wire/http1.h"
 
-/* As long as Spiderpool's plugin waits for addresses. */
-enum { TIMEOUT_MS = 100 * 1000, BODY_MAX = 4 << 20, PATH_BYTES = 512, WORDS_MAX = 700 };
+enum { BODY_MAX = 4 << 20, PATH_BYTES = 512, WORDS_MAX = 700 };
 
 void agent_reply_done(struct agent_reply *r)
 {
@@ -35,11 +34,18 @@ static int unhealthy(struct err *e, int r, const char *remedy)
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e)
 {
+	return agent_call_within(SPIDERPOOL_SOCKET_MS, socket, root, method, path, body, ret, e);
+}
+
+int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
+		      const char *method, const char *path, const struct buf *body,
+		      struct agent_reply *ret, struct err *e)
+{
 	char at[PATH_BYTES];
 	struct http1_call c = {
 		.socket = under(root, socket, at),
 		.request = {.method = method, .target = path},
-		.timeout_ms = TIMEOUT_MS,
+		.timeout_ms = timeout_ms,
 		.max = BODY_MAX,
 	};
 	int r;

@@ -166,8 +166,8 @@ static void put_rails(struct buf *b, const struct cni_ipam_call *const *calls, s
 	jo_end_obj(&o);
 }
 
-int spiderpool_socket_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n,
-			  struct err *e)
+int spiderpool_socket_del(const char *socket, int limit_ms,
+			  const struct cni_ipam_call *const *calls, size_t n, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	auto_buf struct buf b;
@@ -176,7 +176,9 @@ int spiderpool_socket_del(const char *socket, const struct cni_ipam_call *const 
 
 	buf_init(&b, REQUEST_MAX);
 	put_rails(&b, calls, n);
-	r = ask(socket, calls[0], OURS "pods/release", &b, &reply, &ours, e);
+	r = agent_call_within(limit_ms, socket, &calls[0]->call->root, "POST", OURS "pods/release",
+			      &b, &reply, e);
+	ours = reply.status != NOT_OURS;
 	if (r == 0 && !ours)
 		r = agent_del(socket, calls, n, e);
 	else if (r == 0 && reply.status != 200)

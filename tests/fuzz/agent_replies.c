@@ -122,7 +122,7 @@ static int ask(struct scene *s, uint8_t question, struct err *e)
 	switch (question % QUESTIONS) {
 	case 0: return ask_add(s, e);
 	case 1: return spiderpool_socket_try(&s->rails[0], e);
-	case 2: return spiderpool_socket_del("/sock", s->list, RAILS, e);
+	case 2: return spiderpool_socket_del("/sock", 1000, s->list, RAILS, e);
 	case 3: return ask_held(s, e);
 	case 4: return spiderpool_socket_gc("/sock", s->list[0], e);
 	default: return spiderpool_socket_conflict("/sock", s->list[0], &a, NULL, e);

@@ -6,6 +6,7 @@ import json
 import pathlib
 import socketserver
 import threading
+import time
 
 from test_ipam_serve import Connection, Server
 
@@ -31,7 +32,7 @@ class PodAgent:
         self.lab, self.path = lab, lab.tmp / "agent.sock"
         self.addresses = Addresses(lab, lab.tmp / "serve.sock").start()
         self.answer, self.status = {"networks": []}, 200
-        self.asked, self.told, self.planned = [], [], []
+        self.asked, self.told, self.planned, self.hangs = [], [], [], False
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,6 +60,8 @@ class PodAgent:
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def serve(self, path, body):
+        while self.hangs:
+            time.sleep(0.1)
         if path == "/v1/unirail/pods/networks":
             self.asked.append(body)
             return self.status, json.dumps(self.answer).encode()
@@ -80,6 +83,7 @@ class PodAgent:
 
     def stop(self):
         """Nobody answers any more, and nothing is left of the socket."""
+        self.hangs = False
         if self.server:
             self.server.shutdown()
             self.server.server_close()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`multus` and `unirail-cni` with an agent: networks come from it, everything else as in one configuration of ours."""
 import json
+import time
 
 import pytest
-from lab import THEIRS, addresses, has_address, link, link_names, ping, routes, same, same_shape, state, wait_for
+from lab import THEIRS, addresses, has_address, link, link_names, ping, routes, run, same, same_shape, state, wait_for
 from multus_lab import Multus
 from pod_agent import PodAgent
 
@@ -405,3 +406,33 @@ def test_without_a_note_addresses_are_given_back(lab, agent):
     lab.delete(c, pod, ifname="eth0")
     assert lab.used() == {}
     lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", words="it is not attached")
+
+
+def test_an_add_that_is_killed_anywhere(lab, agent):
+    """The note is there before anything is made, so a DEL finds what a kill left, with nobody to ask."""
+    two_rails(lab, agent)
+    c, left = conf(lab, agent, clusterNetwork="podnet"), 0
+    for i in range(24):
+        pod = lab.pod(f"k{i}")
+        p = lab.popen("ADD", c, pod, ifname="eth0")
+        time.sleep(0.003 * i)
+        p.kill()
+        p.communicate()
+        left += pod.id in notes(lab) and len(link_names(pod.ns)) > 1
+        # what it executed may still be at work for a moment, as after a crash of the node's runtime
+        wait_for(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "plugins that the killed one had called")
+        lab.delete(c, pod, ifname="eth0")
+        gone(lab, pod)
+    assert left > 2, "none was killed half way"
+
+
+def test_a_server_that_hangs_keeps_no_pod(lab, agent):
+    """Its store is known: after ten seconds a DEL gives the addresses back there."""
+    two_rails(lab, agent)
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0")
+    agent.hangs = True
+    began = time.monotonic()
+    lab.delete(c, pod, ifname="eth0")
+    assert 9 < time.monotonic() - began < 40
+    gone(lab, pod)
