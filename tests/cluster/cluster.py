@@ -309,6 +309,11 @@ class Proxy:
             self.cut()
 
 
+def memory(pid, what="RssAnon"):
+    """KiB that are its own, not the program's file; VmHWM: all it ever had."""
+    return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
+
+
 class Process:
     """One that says what it does; its lines as they come."""
 
@@ -374,5 +379,4 @@ class Watch(Process):
             raise AssertionError((self.changes(), want, self.log))
 
     def memory(self, what="RssAnon"):
-        """KiB that are its own, not the program's file; VmHWM: all it ever had."""
-        return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{self.p.pid}/status").read_text()).group(1))
+        return memory(self.p.pid, what)

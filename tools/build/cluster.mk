@@ -22,7 +22,7 @@ test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster $(if $(K),-k '$(K)')
 
-## bench-cluster: what a process holds that watches 1,000 nodes, 5,000 pods, 500 pools
+## bench-cluster: what the agent holds where there are 1,000 nodes, 5,000 pods, 500 pools, and each watch by itself
 bench-cluster: $(BIN)
 	@tools/need test cluster
 	@tests/bench/informers
