@@ -97,6 +97,10 @@ const struct applet applets[] = {
 	 "says so), TERM answers what has been asked and ends."},
 	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,
 	 NULL},
+	{"status", "how this node stands in its cluster", status_main, 0, status_cmds,
+	 "Asks this node's agent: whether it can give out addresses and what it waits for, which kinds "
+	 "of objects it does not follow now and why, the pools that it has addresses of. Exit status: 0 "
+	 "ready, 1 not ready or no agent, 2 a mistake in the words."},
 	{"kube", "ask the API server, as the agent would", kube_main, 0, kube_cmds, NULL},
 	{"verify", "test RDMA between two pods or hosts: data, latency, bandwidth", verify_main, 0,
 	 verify_cmds,

@@ -177,6 +177,7 @@ struct api_coordinator_args {
 int api_read_coordinator(struct api_call *c);
 void api_coordinator(struct api_call *c);
 void api_ready(struct api_call *c);
+void api_status(struct api_call *c, struct ipam *store);
 
 /* Ours; the bodies are in api_pods.c. */
 struct api_plan_args {

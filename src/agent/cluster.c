@@ -10,7 +10,7 @@
 
 enum { SAY_MS = 200 };
 
-static const char *plural(enum cluster_kind kind)
+const char *cluster_kind_name(enum cluster_kind kind)
 {
 	return cluster_decoders[kind].kind->plural;
 }
@@ -38,7 +38,7 @@ static void say_not_installed(void *arg)
 	buf_init(&b, 1024);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		if (is_not_installed(&c->watch[k]))
-			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", plural(k),
+			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", cluster_kind_name(k),
 				   cluster_decoders[k].kind->group);
 	if (b.len)
 		log_error("the API server does not know some kinds: install their definitions "
@@ -66,7 +66,7 @@ static void on_trouble(void *arg, const struct err *why)
 
 	if (!why) {
 		if (!is_told(&w->why))
-			log_info("followed now", LOG_S("kind", plural(w->kind)));
+			log_info("followed now", LOG_S("kind", cluster_kind_name(w->kind)));
 		err_clear(&w->why);
 		return;
 	}
@@ -201,8 +201,8 @@ int cluster_trouble(const struct cluster *c, enum cluster_kind kind, struct err 
 		return 0;
 	if (w->why.code == 0)
 		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
-				plural(kind));
-	return err_kind(e, ERR_AGAIN, w->why.code, "%s are not known: %s", plural(kind),
+				cluster_kind_name(kind));
+	return err_kind(e, ERR_AGAIN, w->why.code, "%s are not known: %s", cluster_kind_name(kind),
 			w->why.text);
 }
 

@@ -55,6 +55,7 @@ struct cluster *cluster_new(const struct cluster_conf *c);
 /* Before kube_free(). Who waits for cluster_fetch_pod() hears nothing any more. NULL is fine. */
 void cluster_free(struct cluster *c);
 
+const char *cluster_kind_name(enum cluster_kind kind); /* "spiderippools" */
 /* Whether the kind was listed once. A definition that is not installed: no. */
 bool cluster_synced(const struct cluster *c, enum cluster_kind kind);
 /* Why it is not known or not followed now, as an error of kind ERR_AGAIN; 0: it is. */

@@ -6,12 +6,8 @@
 
 #include "base/cleanup.h"
 
-struct tally {
-	int64_t used, free, total;
-};
-
 /* Pools are many and leases too: each lease finds its pool among those that have any. */
-static void tally_up(struct ipam *store, struct tally *v)
+static void tally_up(struct ipam *store, struct gauges_pool *v)
 {
 	const struct pool_set *s = ipam_pools(store);
 	const struct lease_table *t = ipam_leases(store);
@@ -45,7 +41,7 @@ static int64_t count_free(struct ipam *store, const struct pool *p)
 	return (int64_t)n;
 }
 
-static void put(struct buf *b, const struct pool_set *s, const struct tally *v, size_t member,
+static void put(struct buf *b, const struct pool_set *s, const struct gauges_pool *v, size_t member,
 		const char *name, const char *help)
 {
 	int shown = 0;
@@ -60,21 +56,28 @@ static void put(struct buf *b, const struct pool_set *s, const struct tally *v, 
 	}
 }
 
-static void put_pools(struct buf *b, struct ipam *store)
+void gauges_pools(struct ipam *store, struct gauges_pool *v)
 {
 	const struct pool_set *s = ipam_pools(store);
-	auto_free struct tally *v = xcalloc(s->n + 1, sizeof(*v));
 
 	tally_up(store, v);
 	for (size_t i = 0; i < s->n; i++) {
 		v[i].free = count_free(store, &s->v[i]);
 		v[i].total = count_set(&s->v[i].ips);
 	}
-	put(b, s, v, offsetof(struct tally, used), "unirail_ippool_used_ips",
+}
+
+static void put_pools(struct buf *b, struct ipam *store)
+{
+	const struct pool_set *s = ipam_pools(store);
+	auto_free struct gauges_pool *v = xcalloc(s->n + 1, sizeof(*v));
+
+	gauges_pools(store, v);
+	put(b, s, v, offsetof(struct gauges_pool, used), "unirail_ippool_used_ips",
 	    "Addresses of the pool that pods of this node have.");
-	put(b, s, v, offsetof(struct tally, free), "unirail_ippool_free_ips",
+	put(b, s, v, offsetof(struct gauges_pool, free), "unirail_ippool_free_ips",
 	    "Addresses of the pool that this node can give out at once.");
-	put(b, s, v, offsetof(struct tally, total), "unirail_ippool_total_ips",
+	put(b, s, v, offsetof(struct gauges_pool, total), "unirail_ippool_total_ips",
 	    "Addresses of the pool, of all nodes.");
 	metrics_name(b, "unirail_ippools", "gauge", "Pools in the cluster that can be used.");
 	metrics_value(b, "unirail_ippools", NULL, NULL, (int64_t)s->n);
@@ -109,18 +112,12 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 
 static void put_cluster(struct buf *b, const struct cluster *c)
 {
-	static const char *const names[CLUSTER_KINDS] = {"pods",
-							 "nodes",
-							 "namespaces",
-							 "spiderippools",
-							 "spiderreservedips",
-							 "networks",
-							 "spidercoordinators"};
 	static const char behind[] = "unirail_watch_behind_seconds";
 
 	metrics_name(b, behind, "gauge", "How long a kind has not been followed.");
 	for (int k = 0; k < CLUSTER_KINDS; k++)
-		metrics_value(b, behind, "kind", names[k], cluster_behind_ms(c, k) / 1000);
+		metrics_value(b, behind, "kind", cluster_kind_name(k),
+			      cluster_behind_ms(c, k) / 1000);
 }
 
 void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l)

@@ -10,6 +10,12 @@
 #include "agent/lender.h"
 #include "agent/metrics.h"
 
+struct gauges_pool {
+	int64_t used, free, total; /* here, here, of all nodes */
+};
+/* One a pool, in the order of the store's pools; v is zeroed. */
+void gauges_pools(struct ipam *store, struct gauges_pool *v);
+
 /* Within a batch: pools are lent. */
 void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l);
 

@@ -16,6 +16,8 @@ int device_main(int argc, char **argv);
 extern const struct cmd device_cmds[];
 int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];
+int status_main(int argc, char **argv);
+extern const struct cmd status_cmds[];
 int verify_main(int argc, char **argv);
 extern const struct cmd verify_cmds[];
 int doctor_main(int argc, char **argv);

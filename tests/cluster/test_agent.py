@@ -94,6 +94,27 @@ def test_eight_rails(nodes, agent, rails):
     assert one.metrics()['unirail_ippool_used_ips{pool="rail3"}'] == 1
 
 
+def test_status(mine, nodes, agent, rails):
+    """How a node stands, for people and programs."""
+    one = agent()
+    assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == 200
+    r = mine.unirail("status", "--socket", one.socket)
+    assert r.returncode == 0 and r.stdout.startswith("node n1: ready\n2 blocks of its own"), r
+    rows = {line.split()[0]: line.split()[1:] for line in r.stdout.splitlines() if line.startswith("rail")}
+    assert {name: (used, total) for name, (used, _, total) in rows.items()} == {
+        "rail1": ("1", "241"), "rail2": ("1", "241")}, r.stdout
+    got = json.loads(mine.unirail("status", "--socket", one.socket, "-o", "json").stdout)
+    assert got["ready"] and got["waiting"] == 0 and [k["why"] for k in got["kinds"]] == [""] * 7, got
+    mine.stop_apiserver()
+    try:
+        wait(lambda: "namespaces are not known: " in mine.unirail("status", "--socket", one.socket).stdout)
+    finally:
+        mine.start_apiserver()
+    one.stop()
+    r = mine.unirail("status", "--socket", one.socket)
+    assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent: "), r
+
+
 def test_nobody_is_asked_while_there_is_room(nodes, agent, rails):
     """Once a node has its blocks, addresses cost no request about blocks."""
     one = agent()
