@@ -117,7 +117,8 @@ static bool is_live(const struct gc *g, const struct lease *l)
 {
 	const struct pod_facts *p = cluster_pod(g->conf.cluster, l->pod_namespace, l->pod_name);
 
-	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0))
+	/* A static pod lives on when the kubelet writes its object anew. */
+	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0 || pod_is_static(p)))
 		return !p->finished;
 	for (size_t i = 0; i < cluster_pod_count(g->conf.cluster); i++) {
 		p = cluster_pod_at(g->conf.cluster, i);
@@ -178,7 +179,7 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *e)
 	struct gc *g = s->g;
 
 	s->fetch = NULL;
-	if (p && *s->uid && strcmp(p->uid, s->uid) != 0)
+	if (p && *s->uid && strcmp(p->uid, s->uid) != 0 && !pod_is_static(p))
 		decide(s, "another pod of that name took its place");
 	else if (p && p->finished)
 		decide(s, "the pod has finished");
