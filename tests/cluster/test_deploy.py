@@ -109,6 +109,14 @@ def test_the_agents_permissions(audited, closing, tmp_path):
     wait(given_back, 60)
     wait(lambda: not nodes.endpoint("t", meta["name"]))
     assert one.stop() == 0 and other.stop() == 0  # a watch is in the log when it ends
+    # An address that is kept: whether its set, or a machine of that name, is still there.
+    one.start(*args, "--gc-grace", "1s")
+    kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    assert one.plan(kept, "rail1")[0] == 200
+    assert one.release(kept) == 1
+    nodes.remove_pod(kept)
+    wait(lambda: one.said("an address is not kept any more"))
+    assert one.stop() == 0
 
     def all_used():
         unused = granted() - asked(audited)[0]
