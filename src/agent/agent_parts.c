@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's parts: what each is given, and what each tells the others. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "agent/agent_priv.h"
+#include "agent/gauges.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
+enum { FD_RESERVE = 64 };
+
+/* --- what happens in the cluster --- */
+
+static void on_pools(void *arg)
+{
+	struct agent *a = arg;
+
+	lender_pools_changed(a->lender);
+	ipam_api_touch(a->api);
+}
+
+static void on_node(void *arg, const char *uid)
+{
+	struct agent *a = arg;
+	struct err e = ERR_INIT;
+
+	(void)uid;
+	if (lender_node_changed(a->lender, &e) < 0) {
+		log_error("this node's blocks cannot be had", LOG_S("error", e.text));
+		loop_stop(a->loop, 1);
+		return;
+	}
+	ipam_api_touch(a->api);
+}
+
+static void on_pod(void *arg, const struct pod_facts *was, const struct pod_facts *is)
+{
+	struct agent *a = arg;
+
+	(void)was, (void)is;
+	if (a->endpoints)
+		endpoints_pod_changed(a->endpoints);
+}
+
+static void on_more(void *arg, const char *pool)
+{
+	struct agent *a = arg;
+
+	if (a->api)
+		ipam_api_changed(a->api, pool);
+}
+
+static void on_settings(void *arg, const struct pod_facts *pod, struct json_out *o)
+{
+	const struct agent *a = arg;
+
+	ipam_api_put_settings(a->api, pod, o);
+}
+
+/* --- what happens in the store --- */
+
+static void answer_scrape(struct agent *a, struct ipam *store)
+{
+	auto_buf struct buf b;
+
+	a->scraped = false;
+	buf_init(&b, METRICS_TEXT_MAX);
+	metrics_text(&b, &a->metrics);
+	gauges_text(&b, store, a->cluster, a->lender);
+	ports_metrics(a->ports, buf_span(&b));
+}
+
+/* Whether the journal can be taken for all that there is. */
+static bool is_whole(const struct agent *a)
+{
+	const struct blocks *b = lender_blocks(a->lender);
+
+	return b && blocks_ready(b) && blocks_foreign_count(b) == 0;
+}
+
+static void on_batch(void *arg, struct ipam *store)
+{
+	struct agent *a = arg;
+
+	gc_batch(a->gc, store);
+	foreign_batch(a->foreign, store);
+	endpoints_hold(a->endpoints, !is_whole(a));
+	kept_batch(a->kept, store);
+	lender_leases(a->lender, ipam_leases(store));
+	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
+	if (a->scraped)
+		answer_scrape(a, store);
+}
+
+static void on_failed(void *arg, const struct pod_facts *pod, const struct err *why)
+{
+	struct agent *a = arg;
+
+	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
+							.kind = "Pod",
+							.ns = pod->ns,
+							.name = pod->name,
+							.uid = pod->uid,
+							.warning = true,
+							.reason = "FailedAllocateIPs",
+							.message = why->text});
+}
+
+static void on_scrape(void *arg)
+{
+	struct agent *a = arg;
+
+	a->scraped = true;
+	ipam_api_touch(a->api);
+}
+
+static void on_due(void *arg)
+{
+	struct agent *a = arg;
+
+	ipam_api_touch(a->api);
+}
+
+static int on_ready(void *arg, struct err *e)
+{
+	struct agent *a = arg;
+
+	return lender_ready(a->lender, e);
+}
+
+/* --- set-up --- */
+
+struct lender_conf agent_lender_conf(struct agent *a)
+{
+	return (struct lender_conf){
+		.kube = a->kube,
+		.cluster = a->cluster,
+		.root = &a->root,
+		.state_dir = a->conf.state_dir,
+		.node = a->conf.node,
+		.reserve = (uint32_t)a->conf.reserve,
+		.idle_ms = a->conf.idle_ms,
+		.rest_ms = a->conf.rest_ms,
+		.quarantine_ms = a->conf.quarantine_ms,
+		.conflict_detection = agent_conf_is(a->conf.conflict_detection),
+		.gateway_detection = agent_conf_is(a->conf.gateway_detection),
+		.changed = on_more,
+		.arg = a,
+	};
+}
+
+struct ipam_api_conf agent_api_conf(struct agent *a)
+{
+	return (struct ipam_api_conf){
+		.loop = a->loop,
+		.root = &a->root,
+		.paths = {.state_dir = a->conf.state_dir,
+			  .hostlocal_dir = a->conf.hostlocal_dir,
+			  .node = a->conf.node},
+		.no_release_conflict_ips = !agent_conf_is(a->conf.release_conflict),
+		.metrics = &a->metrics,
+		.cluster = a->cluster,
+		.lender = a->lender,
+		.nets = a->nets,
+		.wait_ms = a->conf.wait_ms,
+		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
+		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
+			     .kubevirt = agent_conf_is(a->conf.kubevirt)},
+		.hooks = {.batch = on_batch, .failed = on_failed, .arg = a},
+	};
+}
+
+/* As many connections as there are descriptors for, so that the store always has its own. */
+static int connections(int64_t wanted, struct err *e)
+{
+	struct rlimit r;
+	int64_t most;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return err_sys(e, -errno, "read the limit of open files");
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+	getrlimit(RLIMIT_NOFILE, &r);
+	most = r.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)r.rlim_cur - FD_RESERVE;
+	if (most < 1)
+		return err_kind(
+			e, ERR_CONF, -EMFILE,
+			"at most %lld open files are allowed, wants %d at least (ulimit -n)",
+			(long long)r.rlim_cur, FD_RESERVE + 1);
+	if (wanted > most)
+		log_warn("fewer connections: open files are limited", LOG_I("connections", most));
+	return (int)(wanted < most ? wanted : most);
+}
+
+int agent_open_ports(struct agent *a, struct err *e)
+{
+	bool metrics = agent_conf_is(a->conf.metrics);
+
+	return ports_new(&a->ports,
+			 &(struct ports_conf){.loop = a->loop,
+					      .listen = a->conf.listen,
+					      .health = (int)a->conf.health_port,
+					      .metrics = metrics ? (int)a->conf.metrics_port : 0,
+					      .ready = on_ready,
+					      .scrape = on_scrape,
+					      .arg = a},
+			 e);
+}
+
+int agent_know_cluster(struct agent *a, struct err *e)
+{
+	const struct kube_where where = {&a->root, a->conf.kubeconfig, a->conf.context};
+	int r = kube_conf_load(&a->kube_conf, &where, e);
+
+	if (r < 0)
+		return r;
+	log_info("API server", LOG_S("host", a->kube_conf.host), LOG_I("port", a->kube_conf.port),
+		 LOG_S("by", a->kube_conf.from), LOG_S("node", a->conf.node));
+	a->kube = kube_new(a->loop, &a->root, &a->kube_conf, &(struct kube_settings){0});
+	a->cluster = cluster_new(&(struct cluster_conf){
+		.kube = a->kube,
+		.root = &a->root,
+		.node = a->conf.node,
+		.ns = a->conf.ns	? a->conf.ns
+		      : a->kube_conf.ns ? a->kube_conf.ns
+					: "default",
+		.state_dir = a->conf.state_dir,
+		.pod_changed = on_pod,
+		.pools_changed = on_pools,
+		.node_changed = on_node,
+		.arg = a,
+	});
+	return 0;
+}
+
+int agent_serve(struct agent *a, struct err *e)
+{
+	struct http_limits limits = HTTP_LIMITS_INIT;
+	struct lender_conf lender = agent_lender_conf(a);
+	struct ipam_api_conf api;
+	int r = lender_new(&a->lender, &lender, e);
+
+	if (r == 0)
+		r = connections(a->conf.conns, e);
+	if (r < 0)
+		return r;
+	limits.max_conns = r;
+	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
+	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,
+							      .cluster = a->cluster,
+							      .node = a->conf.node,
+							      .metrics = &a->metrics});
+	a->gc = gc_new(&(struct gc_conf){.loop = a->loop,
+					 .root = &a->root,
+					 .cluster = a->cluster,
+					 .metrics = &a->metrics,
+					 .off = !agent_conf_is(a->conf.gc),
+					 .grace_ms = a->conf.gc_grace_ms,
+					 .touch = on_due,
+					 .arg = a});
+	a->kept = kept_new(&(struct kept_conf){.kube = a->kube,
+					       .node = a->conf.node,
+					       .grace_ms = a->conf.gc_grace_ms,
+					       .identity = agent_api_conf(a).identity,
+					       .touch = on_due,
+					       .arg = a});
+	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
+					       .root = &a->root,
+					       .kube = a->kube,
+					       .events = a->events,
+					       .cluster = a->cluster,
+					       .state_dir = a->conf.state_dir,
+					       .settings = on_settings,
+					       .settings_arg = a});
+	a->foreign = foreign_new(&(struct foreign_conf){.loop = a->loop,
+							.cluster = a->cluster,
+							.lender = a->lender,
+							.endpoints = a->endpoints,
+							.hold_ms = a->conf.gc_grace_ms,
+							.touch = on_due,
+							.arg = a});
+	api = agent_api_conf(a);
+	a->api = ipam_api_new(&api);
+	ipam_api_settings(a->api, &api, &a->conf.coordinator);
+	ipam_api_touch(a->api);
+	return http_server_new(&a->http, a->loop, a->listener.fd, &limits, ipam_api_handle, a->api,
+			       e);
+}
+
+void agent_part_from(struct agent *a)
+{
+	ports_free(a->ports);
+	http_server_free(a->http);
+	ipam_api_free(a->api);
+	foreign_free(a->foreign);
+	gc_free(a->gc);
+	kept_free(a->kept);
+	nets_free(a->nets);
+	endpoints_free(a->endpoints);
+	kube_events_free(a->events);
+	lender_free(a->lender);
+	cluster_free(a->cluster);
+	kube_free(a->kube);
+	kube_conf_done(&a->kube_conf);
+}

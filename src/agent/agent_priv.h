@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_AGENT_PRIV_H
+#define UNIRAIL_AGENT_AGENT_PRIV_H
+
+/* Between agent.c (settings, signals, from start to end) and agent_parts.c (what belongs to what). */
+
+#include <sys/stat.h>
+
+#include "agent/agent_conf.h"
+#include "agent/endpoints.h"
+#include "agent/foreign.h"
+#include "agent/gc.h"
+#include "agent/ipam_api.h"
+#include "agent/kept.h"
+#include "agent/lender.h"
+#include "agent/listener.h"
+#include "agent/nets.h"
+#include "agent/ports.h"
+#include "kube/conf.h"
+
+/* A file as it was when it was read. */
+struct seen {
+	ino_t ino;
+	off_t size;
+	struct timespec mtime;
+};
+
+struct agent {
+	int argc;
+	char **argv;
+	struct agent_conf conf;
+	struct agent_conf first; /* with what others point to, once there was another one */
+	struct seen seen;
+	struct root root;
+	struct loop *loop;
+	struct kube_conf kube_conf;
+	struct kube *kube;
+	struct cluster *cluster;
+	struct lender *lender;
+	struct endpoints *endpoints;
+	struct gc *gc;
+	struct foreign *foreign;
+	struct kept *kept;
+	struct kube_events *events;
+	struct nets *nets;
+	struct ipam_api *api;
+	struct listener listener;
+	struct http_server *http;
+	struct ports *ports;
+	struct metrics metrics;
+	bool scraped; /* metrics are waited for */
+	int signals;
+	struct loop_fd *watch;
+	struct loop_timer *look;
+	bool ending;
+};
+
+struct lender_conf agent_lender_conf(struct agent *a);
+struct ipam_api_conf agent_api_conf(struct agent *a);
+
+/* In this order; agent_part_from() undoes what there is of them. */
+int agent_open_ports(struct agent *a, struct err *e);
+int agent_know_cluster(struct agent *a, struct err *e);
+int agent_serve(struct agent *a, struct err *e);
+void agent_part_from(struct agent *a);
+
+#endif
