@@ -181,6 +181,7 @@ static void stat_line(void)
 	put(&o, "refused", s.refused);
 	put(&o, "unanswered", s.unanswered);
 	put(&o, "failed", fleet.failed);
+	put(&o, "rails", fleet.rails);
 	put(&o, "claimed", s.claimed);
 	put(&o, "left", s.left);
 	put(&o, "ceded", s.ceded);

@@ -47,9 +47,9 @@ struct fleet {
 	size_t n_nodes;
 	int64_t *took_us; /* of each ask that ended */
 	size_t n_took;
-	uint64_t at_once;		    /* asks that needed no request */
-	uint64_t requests, refused, failed; /* fleet_shared.c */
-	char trouble[512];		    /* the last error */
+	uint64_t at_once;			   /* asks that needed no request */
+	uint64_t requests, refused, failed, rails; /* fleet_shared.c */
+	char trouble[512];			   /* the last error */
 };
 extern struct fleet fleet;
 

@@ -72,6 +72,7 @@ static void rail_there(struct rail *r)
 	struct fleet_shared *s = n->shared;
 	struct fleet_pod *p = pod_of(n);
 
+	fleet.rails++;
 	if (--s->left)
 		return;
 	for (size_t k = 0; k < n->whole.set.n; k++)
