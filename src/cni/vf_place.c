@@ -17,30 +17,35 @@ static bool is_representor(const struct root *r, const char *name)
 	       (strstr(port, "vf") || strstr(port, "sf"));
 }
 
-/* The original takes the first. */
-static void find_pf(const struct root *r, struct vf_place *p)
+/* The original takes the first. A folder that cannot be read does not mean that there is none: a VF's
+ * attributes would be left as a pod had them. */
+static int find_pf(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;
 	size_t n = 0, i = 0;
+	int code = pci_children(r, p->pci.physfn, PCI_NETDEV, &names, &n, e);
 
-	if (pci_children(r, p->pci.physfn, PCI_NETDEV, &names, &n, NULL) < 0 || !n)
-		return;
+	if (code < 0 || !n)
+		return code < 0 ? code : 0;
 	while (i + 1 < n && is_representor(r, names[i]))
 		i++;
 	str_copy(p->pf.name, sizeof(p->pf.name), names[i]);
 	str_list_free(names, n);
+	return 0;
 }
 
-static void find_netdev(const struct root *r, struct vf_place *p)
+static int find_netdev(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;
 	size_t n = 0;
+	int code = pci_children(r, p->pci.bdf, PCI_NETDEV, &names, &n, e);
 
-	if (pci_children(r, p->pci.bdf, PCI_NETDEV, &names, &n, NULL) < 0)
-		return;
+	if (code < 0)
+		return code;
 	if (n)
 		str_copy(p->netdev, sizeof(p->netdev), names[0]);
 	str_list_free(names, n);
+	return 0;
 }
 
 static int find_function(const struct root *r, const char *bdf, struct vf_place *p, struct err *e)
@@ -79,10 +84,12 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	struct vf_place p = {0};
 	int code = find_function(r, bdf, &p, e);
 
+	if (code >= 0)
+		code = find_netdev(r, &p, e);
+	if (code >= 0)
+		code = find_pf(r, &p, e);
 	if (code < 0)
 		return code;
-	find_netdev(r, &p);
-	find_pf(r, &p);
 	p.dpdk = !*p.netdev && pci_driver_is_dpdk(p.pci.driver);
 	/* -ENODEV: /sys is another namespace's than the wire. */
 	if (w && *p.pf.name)

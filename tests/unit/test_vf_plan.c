@@ -292,6 +292,21 @@ static void representors(void **state)
 	host_remove(&h);
 }
 
+/* A PF whose netdevs cannot be listed is not one without any. */
+static void unreadable_pf(void **state)
+{
+	struct vf_place p;
+	struct host_lab h;
+
+	(void)state;
+	host_unpack(&h, "qemu_igb.tree");
+	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net", IGB "net", true, NULL), 0);
+	link_to(&h, IGB "0000:01:00.0/net", "net");
+	assert_int_equal(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e), -ELOOP);
+	assert_false(vf_place_is_gone(-ELOOP));
+	host_remove(&h);
+}
+
 /* A whole host in switchdev mode, one with the PF in user space, and InfiniBand with vfio. */
 static void recorded_hosts(void **state)
 {
@@ -334,6 +349,7 @@ int main(void)
 		cmocka_unit_test(bad_places),
 		cmocka_unit_test(userspace_drivers),
 		cmocka_unit_test(representors),
+		cmocka_unit_test(unreadable_pf),
 		cmocka_unit_test(recorded_hosts),
 	};
 
