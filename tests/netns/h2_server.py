@@ -98,7 +98,8 @@ class Server:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.lock = threading.Lock()
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
 
     def accept(self):
         while True:
@@ -152,4 +153,7 @@ class Server:
                 s.sendall(frames)
 
     def close(self):
+        """Not before its thread has ended: one that waits in accept() could take another listener's connections."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
         self.listener.close()
