@@ -131,11 +131,13 @@ def test_etcd_is_set_back(cluster, ns, watch):
 def test_a_dead_server(cluster, ns, watch, proxy):
     """Connections stay open and nothing comes: a ping finds that out within 45 s."""
     w = watch("cm", "-n", ns)
-    proxy.stalled = True
     cluster.config_map(ns, "a")
+    w.wait(("ADDED", "a"))  # the watch is answered: a request that is not has a limit of its own, and comes first
+    proxy.stalled = True
+    cluster.config_map(ns, "b")
     clusters.wait(lambda: any("the server has said nothing for" in x for x in w.log), 70)
     proxy.stalled = False
-    w.wait(("ADDED", "a"))
+    w.wait(("ADDED", "a"), ("ADDED", "b"))
 
 
 def test_a_slow_server(cluster, ns, watch, proxy):
