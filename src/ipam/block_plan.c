@@ -210,10 +210,17 @@ static const struct block_entry *takes_back(const struct block_object *o)
 	return NULL;
 }
 
-/* On offer, though we do not know that we gave it up: the object is from an earlier time. */
-static const struct block_entry *offered_by_mistake(const struct block_claim *c,
+/*
+ * On offer, though we do not know that we gave it up, or a pod here has it: the object is from an
+ * earlier time, when another node had given it up.
+ */
+static const struct block_entry *offered_by_mistake(const struct planner *p,
+						    const struct block_claim *c,
 						    const struct block_object *o)
 {
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (block_entry_open(&o->ceded[i]) && block_has_pod(p->f, &o->ceded[i].ip))
+			return &o->ceded[i];
 	for (size_t i = 0; i < o->n_ceded; i++)
 		if ((*o->ceded[i].to == '*' || *o->ceded[i].to == '@') &&
 		    !block_is_ceded(c, &o->ceded[i].ip))
@@ -237,7 +244,7 @@ static void cede_again(struct planner *p, const struct block_claim *c, const str
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	const struct block_need *need = need_of(p->f, c->pool);
-	const struct block_entry *wrong = offered_by_mistake(c, o), *back = takes_back(o);
+	const struct block_entry *wrong = offered_by_mistake(p, c, o), *back = takes_back(o);
 
 	if (wrong)
 		add_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
