@@ -220,7 +220,7 @@ def unexplained(case, found):
     problems, used = [], set()
     for key, pair in found.items():
         met.update(p for p in EVERYWHERE if fnmatch.fnmatchcase(key, p))
-        row = next((p for p in [*case.differs, *EVERYWHERE] if fnmatch.fnmatchcase(key, p)), None)
+        row = next((p for p in [*case.differs, *case.chance, *EVERYWHERE] if fnmatch.fnmatchcase(key, p)), None)
         why = case.differs.get(row)
         used.add(row)
         if row is None or (isinstance(why, Code) and pair != (str(why.theirs), str(why.ours))):
