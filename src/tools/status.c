@@ -132,7 +132,7 @@ static int show(const struct status_opts *o, struct err *e)
 	int r = http1_call(&c, &body, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "ask the agent");
+		return err_wrap(e, r, "ask the agent (is 'unirail agent' running on this node?)");
 	if (r != 200)
 		return failure(r, &body, socket, e);
 	r = json_parse(&doc, buf_span(&body), ANSWER_MAX, e);

@@ -112,7 +112,7 @@ def test_status(mine, nodes, agent, rails):
         mine.start_apiserver()
     one.stop()
     r = mine.unirail("status", "--socket", one.socket)
-    assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent: "), r
+    assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent (is 'unirail agent' running on this node?): "), r
 
 
 def test_nobody_is_asked_while_there_is_room(nodes, agent, rails):
