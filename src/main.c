@@ -25,6 +25,7 @@ CNI(ib_sriov)
 CNI(coordinator)
 CNI(all_in_one)
 CNI(multus)
+CNI(multus_shim)
 CNI(host_local)
 CNI(static)
 CNI(spiderpool)
@@ -48,6 +49,7 @@ const struct applet applets[] = {
 	 NULL, NULL},
 	{"multus", "attach every network that a pod's annotations name", run_multus, PLUGIN, NULL,
 	 NULL},
+	{"multus-shim", "the same, where Multus was a daemon", run_multus_shim, PLUGIN, NULL, NULL},
 	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
 	{"ipvlan", "give a pod an ipvlan interface on a rail's NIC", run_ipvlan, PLUGIN, NULL,

@@ -29,7 +29,8 @@ struct cni_call {
 	struct span stdin_text; /* the whole netconf, for delegates */
 	struct json_doc *doc;
 	const struct json *conf;
-	const char *name; /* network name */
+	struct json_doc *daemon; /* settings that count before conf (multus-shim); NULL: none */
+	const char *name;	 /* network name */
 	const char *type;
 	enum cni_version version;
 	bool has_prev;
@@ -113,6 +114,7 @@ int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 
 extern const struct cni_plugin cni_macvlan, cni_coordinator, cni_host_local, cni_static,
 	cni_spiderpool, cni_all_in_one, cni_tuning, cni_sbr, cni_loopback, cni_ifacer, cni_ipvlan,
-	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov, cni_multus;
+	cni_vlan, cni_host_device, cni_sriov, cni_rdma, cni_ipoib, cni_ib_sriov, cni_multus,
+	cni_multus_shim;
 
 #endif

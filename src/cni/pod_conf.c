@@ -9,7 +9,7 @@
 
 struct raw {
 	struct pod_conf conf;
-	const char *kubeconfig, *log_file, *log_level, *chain_name;
+	const char *kubeconfig, *log_file, *log_level, *chain_name, *chroot;
 };
 
 #define FIELD(key, kind, member, ...)                                                              \
@@ -35,6 +35,7 @@ static const struct json_field fields[] = {FIELD("agent", J_STR, conf.agent),
 					   FIELD("logFile", J_STR, log_file),
 					   FIELD("logLevel", J_STR, log_level),
 					   FIELD("auxiliaryCNIChainName", J_STR, chain_name),
+					   FIELD("chrootDir", J_STR, chroot),
 					   {0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 
@@ -73,10 +74,37 @@ static int check_paths(const struct pod_conf *c, struct err *e)
 	return r < 0 ? r : want_absolute(c->ready_file, "readinessindicatorfile", e);
 }
 
-static void find_defaults(struct raw *raw, bool multus)
+/* The node's path, of one in the container of Multus' daemon, whose manifests mount the node's at these. */
+static void leave_container(const char **path, const char *chroot)
+{
+	const char *const mounts[] = {if_set(chroot), "/hostroot", "/host"};
+
+	for (size_t i = 0; *path && i < ARRAY_LEN(mounts); i++) {
+		size_t n = mounts[i] ? strlen(mounts[i]) : 0;
+
+		if (n > 1 && strncmp(*path, mounts[i], n) == 0 && (*path)[n] == '/') {
+			*path += n;
+			return;
+		}
+	}
+}
+
+static void leave_containers(struct raw *raw)
 {
 	struct pod_conf *c = &raw->conf;
-	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network);
+	const char **paths[] = {&c->cluster_network, &c->conf_dir,   &c->cni_dir,
+				&c->bin_dir,	     &c->ready_file, &raw->log_file};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		leave_container(paths[i], raw->chroot);
+}
+
+static void find_defaults(struct raw *raw, const struct cni_call *call, bool multus)
+{
+	struct pod_conf *c = &raw->conf;
+	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
+	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network) &&
+		     !shim; /* the daemon had credentials of its own */
 
 	c->agent = if_set(c->agent);
 	if (multus && !c->agent && !alone)
@@ -158,9 +186,14 @@ int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, s
 	struct raw raw = {0};
 	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
 
+	if (r >= 0 && c->daemon) {
+		r = json_read(c->daemon, json_root(c->daemon), &table, &raw, "daemon-config.json",
+			      e);
+		leave_containers(&raw);
+	}
 	if (r < 0)
 		return r;
-	find_defaults(&raw, multus);
+	find_defaults(&raw, c, multus);
 	r = check(&raw.conf, e);
 	if (r < 0)
 		return r;
@@ -183,6 +216,6 @@ void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf 
 	if (pod_conf_read(c, multus, ret, &e) == 0)
 		return;
 	log_warn("configuration is not valid, defaults stand in", LOG_S("error", e.text));
-	find_defaults(&raw, multus);
+	find_defaults(&raw, c, multus);
 	*ret = raw.conf;
 }

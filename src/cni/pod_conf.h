@@ -24,6 +24,9 @@
  *				without kubeconfig and agent asks nobody, as there
  *	logFile, logLevel	panic, error, verbose, debug
  *	runtimeConfig		what the runtime offers
+ * `multus-shim` reads them from Multus' daemon-config.json first, which is written for the daemon's
+ * container: a path below /host or its chrootDir is the node's.
+ *
  * What does nothing here is logged: auxiliaryCNIChainName. logOptions, logToStderr and
  * retryDeleteOnError need nothing: what cannot be deleted stays noted.
  */

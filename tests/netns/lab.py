@@ -19,7 +19,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", TOP / "build" / "unirail")).resolve()
 THEIRS = pathlib.Path("/usr/lib/cni")  # Debian's containernetworking-plugins
 PLUGINS = ["macvlan", "ipvlan", "vlan", "host-device", "sriov", "ib-sriov", "ipoib", "coordinator", "tuning", "sbr", "loopback",
-           "ifacer", "rdma", "host-local", "static", "whereabouts", "spiderpool", "unirail-cni", "multus"]
+           "ifacer", "rdma", "host-local", "static", "whereabouts", "spiderpool", "unirail-cni", "multus",
+           "multus-shim"]
 VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 CLONE_NEWNET = 0x40000000
 

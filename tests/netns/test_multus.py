@@ -258,6 +258,52 @@ def test_delegates_alone_ask_nobody(lab, agent):
     assert agent.asked == [] and agent.told == []
 
 
+def as_daemon(lab, agent, text):
+    """A node that has Multus' settings for its daemon, and the file that the daemon found; and the environment for it."""
+    net_d = lab.tmp / "root/etc/cni/net.d"
+    (net_d / "multus.d").mkdir(parents=True)
+    (net_d / "multus.d/daemon-config.json").write_text(text)
+    (net_d / "10-podnet.conflist").write_text(json.dumps(podnet(lab)))
+    socket = lab.tmp / "root" / str(agent.path)[1:]
+    socket.parent.mkdir(parents=True)
+    socket.symlink_to(agent.path)
+    return {"UNIRAIL_ROOT": str(lab.tmp / "root")}
+
+
+def shim(agent, **more):
+    """As Multus' daemon wrote it."""
+    return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus-shim", "agent": str(agent.path),
+            "capabilities": {"portMappings": True}, "logLevel": "verbose", "logToStderr": True,
+            "clusterNetwork": "/host/etc/cni/net.d/10-podnet.conflist", **more}
+
+
+def test_in_place_of_the_shim(lab, agent):
+    """The daemon's file counts before the netconf, and its paths are those of its container."""
+    node = as_daemon(lab, agent, json.dumps({
+        "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
+        "multusConfigFile": "auto", "multusAutoconfigDir": "/host/etc/cni/net.d", "socketDir": "/host/run/multus/",
+        "cniDir": "/hostroot/var/lib/multus-here", "binDir": f"/host{THEIRS}", "namespaceIsolation": True}))
+    agent.networks(("kube-system/podnet", None, podnet(lab)))
+    pod, c = lab.pod(), shim(agent)
+    result = lab.add(c, pod, ifname="eth0", **node)
+    assert [i["address"] for i in result["ips"]] == ["10.233.70.2/24"] and link(pod.ns, "eth0")
+    assert agent.asked[-1]["namespaceIsolation"] is True and agent.asked[-1]["own"] == 1
+    kept = lab.tmp / "root/var/lib/multus-here"
+    assert (kept / pod.id).exists()
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", **node)
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0", **node)
+    assert not (kept / pod.id).exists() and link_names(pod.ns) == ["lo"]
+
+
+@pytest.mark.parametrize("text, words", [
+    ("{", "daemon-config.json"), ("[]", "daemon-config.json"), ('{"cniDir": 7}', "daemon-config.json.cniDir")])
+def test_settings_of_the_shim_that_are_wrong(lab, agent, text, words):
+    """An ADD says so; a DEL does what it can."""
+    node, pod = as_daemon(lab, agent, text), lab.pod()
+    lab.fail("ADD", shim(agent), pod, ifname="eth0", words=words, **node)
+    lab.delete(shim(agent), pod, ifname="eth0", **node)
+
+
 def test_without_the_agent(lab, agent):
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
