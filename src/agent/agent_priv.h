@@ -13,9 +13,9 @@
 #include "agent/ipam_api.h"
 #include "agent/kept.h"
 #include "agent/lender.h"
-#include "agent/listener.h"
+#include "daemon/listener.h"
 #include "agent/nets.h"
-#include "agent/ports.h"
+#include "daemon/ports.h"
 #include "kube/conf.h"
 
 /* A file as it was when it was read. */

@@ -42,7 +42,7 @@
  */
 
 #include "agent/coordinator_settings.h"
-#include "agent/http_server.h"
+#include "daemon/http_server.h"
 #include "agent/lender.h"
 #include "agent/metrics.h"
 #include "ipam/identity.h"

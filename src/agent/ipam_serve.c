@@ -13,7 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/ipam_api.h"
-#include "agent/listener.h"
+#include "daemon/listener.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/num.h"

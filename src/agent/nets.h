@@ -16,7 +16,7 @@
  */
 
 #include "agent/cluster.h"
-#include "agent/http_server.h"
+#include "daemon/http_server.h"
 #include "agent/net_plan.h"
 #include "kube/events.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/coordinator_settings.h"
-#include "agent/listener.h"
+#include "daemon/listener.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam/lend.h"

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include "agent/http_server_priv.h"
+#include "daemon/http_server_priv.h"
 #include "base/log.h"
 #include "wire/json.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_AGENT_LISTENER_H
-#define UNIRAIL_AGENT_LISTENER_H
+#ifndef UNIRAIL_DAEMON_LISTENER_H
+#define UNIRAIL_DAEMON_LISTENER_H
 
 /*
  * A listening UNIX socket that is this process's alone.

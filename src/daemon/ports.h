@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_AGENT_PORTS_H
-#define UNIRAIL_AGENT_PORTS_H
+#ifndef UNIRAIL_DAEMON_PORTS_H
+#define UNIRAIL_DAEMON_PORTS_H
 
 /*
  * The agent's TCP ports: for a kubelet's probes and for Prometheus. Anybody may ask, and gets a word

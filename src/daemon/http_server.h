@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_AGENT_HTTP_SERVER_H
-#define UNIRAIL_AGENT_HTTP_SERVER_H
+#ifndef UNIRAIL_DAEMON_HTTP_SERVER_H
+#define UNIRAIL_DAEMON_HTTP_SERVER_H
 
 /*
  * HTTP/1.1 on a listening socket, on the loop. A request is handed to the handler whole, and

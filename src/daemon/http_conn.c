@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/http_server_priv.h"
+#include "daemon/http_server_priv.h"
 #include "base/log.h"
 
 enum {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_AGENT_HTTP_SERVER_PRIV_H
-#define UNIRAIL_AGENT_HTTP_SERVER_PRIV_H
+#ifndef UNIRAIL_DAEMON_HTTP_SERVER_PRIV_H
+#define UNIRAIL_DAEMON_HTTP_SERVER_PRIV_H
 
 /* Between http_server.c (who comes in), http_conn.c (what they say) and http_answer.c. */
 
-#include "agent/http_server.h"
+#include "daemon/http_server.h"
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 

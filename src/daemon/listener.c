@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/listener.h"
+#include "daemon/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>

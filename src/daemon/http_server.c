@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who comes in, how many, and how it ends. */
-#include "agent/http_server.h"
+#include "daemon/http_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/http_server_priv.h"
+#include "daemon/http_server_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/ports.h"
+#include "daemon/ports.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/http_server.h"
+#include "daemon/http_server.h"
 #include "base/cleanup.h"
 #include "base/ip.h"
 #include "wire/http1.h"
