@@ -4,15 +4,7 @@
 
 #include "agent/cluster_priv.h"
 #include "ipam/pool_kube.h"
-
-static const struct kube_kind ippools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-					 "spiderippool", false};
-static const struct kube_kind reservedips = {"spiderpool.spidernet.io", "v2beta1",
-					     "spiderreservedips", "spiderreservedip", false};
-static const struct kube_kind coordinators = {"spiderpool.spidernet.io", "v2beta1",
-					      "spidercoordinators", "spidercoordinator", false};
-static const struct kube_kind nads = {"k8s.cni.cncf.io", "v1", "network-attachment-definitions",
-				      "network-attachment-definition", true};
+#include "kube/kinds.h"
 
 static const struct json *meta(const struct json *object, const char *key)
 {
@@ -123,9 +115,10 @@ const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
 	[CLUSTER_NODE] = {&kube_nodes, sizeof(struct labels), read_node, drop_node, true, false},
 	[CLUSTER_NAMESPACES] = {&kube_namespaces, sizeof(struct cluster_ns), read_ns, drop_ns, true,
 				false},
-	[CLUSTER_POOLS] = {&ippools, sizeof(char *), read_pool, drop_line, true, true},
-	[CLUSTER_RESERVED] = {&reservedips, sizeof(char *), read_reserved, drop_line, true, true},
-	[CLUSTER_NADS] = {&nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true},
-	[CLUSTER_COORDINATORS] = {&coordinators, sizeof(struct coordinator_settings),
+	[CLUSTER_POOLS] = {&kube_ippools, sizeof(char *), read_pool, drop_line, true, true},
+	[CLUSTER_RESERVED] = {&kube_reservedips, sizeof(char *), read_reserved, drop_line, true,
+			      true},
+	[CLUSTER_NADS] = {&kube_nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true},
+	[CLUSTER_COORDINATORS] = {&kube_coordinators, sizeof(struct coordinator_settings),
 				  read_coordinator, drop_coordinator, true, true},
 };

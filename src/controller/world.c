@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watches, who is told of a change, and what is said when a watch does not work. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/world_priv.h"
+#include "ipam/journal_line.h"
+#include "kube/informer.h"
+#include "kube/kinds.h"
+
+enum { SAY_MS = 200 };
+
+struct listener {
+	world_fn fn; /* NULL: gone */
+	void *arg;
+};
+
+struct watch {
+	struct world *w;
+	enum world_kind kind;
+	struct kube_informer *i;
+	struct listener *v;
+	size_t n;
+	struct err why; /* code 0: nothing is wrong */
+};
+
+struct world {
+	struct kube *kube;
+	struct watch watch[WORLD_KINDS];
+	struct loop_timer *say; /* which definitions are not installed */
+};
+
+static const struct kube_kind *const kinds[WORLD_KINDS] = {
+	[WORLD_POOLS] = &kube_ippools,
+	[WORLD_SUBNETS] = &kube_subnets,
+	[WORLD_RESERVED] = &kube_reservedips,
+	[WORLD_MULTUSCONFIGS] = &kube_multusconfigs,
+	[WORLD_COORDINATORS] = &kube_coordinators,
+	[WORLD_NADS] = &kube_nads,
+	[WORLD_NAMESPACES] = &kube_namespaces,
+};
+
+const char *world_kind_name(enum world_kind kind)
+{
+	return kinds[kind]->plural;
+}
+
+/* --- objects --- */
+
+static uint64_t digest_of(const struct json *object)
+{
+	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
+
+	return text && *text ? xxh64(text, strlen(text)) : 0;
+}
+
+static int decode(enum world_kind kind, struct world_object *v, const struct json *object,
+		  struct err *e)
+{
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, WORLD_TEXT_MAX);
+	world_trim(kind, object, &b);
+	if (b.over)
+		return err_set(e, -EFBIG, "is longer than %d bytes", WORLD_TEXT_MAX);
+	r = json_parse(&v->doc, buf_span(&b), WORLD_TEXT_MAX, e);
+	if (r < 0)
+		return r;
+	v->json = json_root(v->doc);
+	v->deleting = json_get(json_get(v->json, "metadata"), "deletionTimestamp");
+	v->allocated = kind == WORLD_POOLS ? digest_of(object) : 0;
+	return 0;
+}
+
+#define DECODE(name, kind)                                                                         \
+	static int name(void *value, const struct json *object, struct err *e)                     \
+	{                                                                                          \
+		return decode(kind, value, object, e);                                             \
+	}
+DECODE(read_pool, WORLD_POOLS)
+DECODE(read_namespace, WORLD_NAMESPACES)
+DECODE(read_other, WORLD_NADS)
+
+static void drop(void *value)
+{
+	json_free(((struct world_object *)value)->doc);
+}
+
+/* --- trouble --- */
+
+static bool is_not_installed(const struct watch *v)
+{
+	return v->why.code == -ENOENT;
+}
+
+/* All of them in one line: mostly none is installed. */
+static void say_not_installed(void *arg)
+{
+	struct world *w = arg;
+	auto_buf struct buf b;
+
+	w->say = NULL;
+	buf_init(&b, 1024);
+	for (int k = 0; k < WORLD_KINDS; k++)
+		if (is_not_installed(&w->watch[k]))
+			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", kinds[k]->plural,
+				   kinds[k]->group);
+	if (b.len)
+		log_error("the API server does not know some kinds: install their definitions "
+			  "(kubectl apply -f deploy/crds); they are asked for again",
+			  LOG_S("kinds", b.p));
+}
+
+static void say_trouble(const struct watch *v)
+{
+	const struct kube_kind *k = kinds[v->kind];
+	auto_free char *what = NULL;
+
+	if (v->why.code == -EPERM)
+		what = xasprintf("the controller may not read %s: allow it to 'list' and 'watch' "
+				 "%s%s%s",
+				 k->plural, k->plural, *k->group ? "." : "", k->group);
+	else
+		what = xasprintf("%s are not followed for now", k->plural);
+	log_error(what, LOG_S("error", v->why.text));
+}
+
+static void on_trouble(void *arg, const struct err *why)
+{
+	struct watch *v = arg;
+	struct world *w = v->w;
+
+	/* The client says itself when the server is not reached (ERR_AGAIN): not seven times more. */
+	if (!why) {
+		if (v->why.kind != ERR_AGAIN)
+			log_info("followed now", LOG_S("kind", world_kind_name(v->kind)));
+		err_clear(&v->why);
+		return;
+	}
+	v->why = *why;
+	if (why->kind == ERR_AGAIN)
+		return;
+	if (!is_not_installed(v))
+		say_trouble(v);
+	else if (!w->say)
+		w->say = loop_add_timer(kube_loop(w->kube), SAY_MS, say_not_installed, w);
+}
+
+/* --- who is told --- */
+
+static void tell(struct watch *v, const struct kube_object *was, const struct kube_object *is)
+{
+	for (size_t i = 0, n = v->n; i < n; i++)
+		if (v->v[i].fn)
+			v->v[i].fn(v->v[i].arg, was, is);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	tell(arg, was, is);
+}
+
+static void on_synced(void *arg)
+{
+	tell(arg, NULL, NULL);
+}
+
+void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg)
+{
+	struct watch *v = &w->watch[kind];
+
+	for (size_t i = 0; i < v->n; i++)
+		if (!v->v[i].fn) {
+			v->v[i] = (struct listener){fn, arg};
+			return;
+		}
+	VEC_PUSH(v->v, v->n) = (struct listener){fn, arg};
+}
+
+void world_off(struct world *w, const void *arg)
+{
+	for (int k = 0; k < WORLD_KINDS; k++)
+		for (size_t i = 0; i < w->watch[k].n; i++)
+			if (w->watch[k].v[i].arg == arg)
+				w->watch[k].v[i] = (struct listener){0};
+}
+
+/* --- life --- */
+
+static void start(struct world *w, enum world_kind kind)
+{
+	struct watch *v = &w->watch[kind];
+
+	*v = (struct watch){.w = w, .kind = kind};
+	v->i = kube_informer_new(w->kube,
+				 &(struct kube_informer_conf){
+					 .kind = kinds[kind],
+					 .size = sizeof(struct world_object),
+					 .decode = kind == WORLD_POOLS	      ? read_pool
+						   : kind == WORLD_NAMESPACES ? read_namespace
+									      : read_other,
+					 .drop = drop,
+					 .changed = on_changed,
+					 .synced = on_synced,
+					 .trouble = on_trouble,
+					 .arg = v,
+				 });
+}
+
+struct world *world_new(struct kube *k)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	w->kube = k;
+	for (int kind = 0; kind < WORLD_KINDS; kind++)
+		start(w, kind);
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	if (!w)
+		return;
+	loop_del_timer(w->say);
+	for (int k = 0; k < WORLD_KINDS; k++) {
+		kube_informer_free(w->watch[k].i);
+		free(w->watch[k].v);
+	}
+	free(w);
+}
+
+/* --- questions --- */
+
+bool world_synced(const struct world *w, enum world_kind kind)
+{
+	return kube_informer_synced(w->watch[kind].i);
+}
+
+int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
+{
+	const struct watch *v = &w->watch[kind];
+
+	if (v->why.code == 0 && world_synced(w, kind))
+		return 0;
+	if (v->why.code == 0)
+		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
+				world_kind_name(kind));
+	return err_kind(e, ERR_AGAIN, v->why.code, "%s are not known: %s", world_kind_name(kind),
+			v->why.text);
+}
+
+const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
+				    const char *name)
+{
+	return kube_informer_get(w->watch[kind].i, ns, name);
+}
+
+size_t world_count(const struct world *w, enum world_kind kind)
+{
+	return kube_informer_count(w->watch[kind].i);
+}
+
+const struct kube_object *world_at(const struct world *w, enum world_kind kind, size_t i)
+{
+	return kube_informer_at(w->watch[kind].i, i);
+}
