@@ -82,6 +82,13 @@ static bool is_whole(const struct agent *a)
 	return b && blocks_ready(b) && blocks_foreign_count(b) == 0;
 }
 
+static void on_begin(void *arg, struct ipam *store)
+{
+	struct agent *a = arg;
+
+	handover_begin(a->handover, store);
+}
+
 static void on_batch(void *arg, struct ipam *store)
 {
 	struct agent *a = arg;
@@ -90,6 +97,7 @@ static void on_batch(void *arg, struct ipam *store)
 	foreign_batch(a->foreign, store);
 	endpoints_hold(a->endpoints, !is_whole(a));
 	kept_batch(a->kept, store);
+	handover_batch(a->handover, store, is_whole(a));
 	lender_leases(a->lender, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
@@ -123,6 +131,15 @@ static void on_due(void *arg)
 	struct agent *a = arg;
 
 	ipam_api_touch(a->api);
+}
+
+/* A name's addresses came: whoever waits for them is answered. */
+static void on_came(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->api)
+		ipam_api_changed(a->api, NULL);
 }
 
 static int on_ready(void *arg, struct err *e)
@@ -165,12 +182,13 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.metrics = &a->metrics,
 		.cluster = a->cluster,
 		.lender = a->lender,
+		.handover = a->handover,
 		.nets = a->nets,
 		.wait_ms = a->conf.wait_ms,
 		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
 		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
 			     .kubevirt = agent_conf_is(a->conf.kubevirt)},
-		.hooks = {.batch = on_batch, .failed = on_failed, .arg = a},
+		.hooks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},
 	};
 }
 
@@ -268,6 +286,13 @@ int agent_serve(struct agent *a, struct err *e)
 					       .identity = agent_api_conf(a).identity,
 					       .touch = on_due,
 					       .arg = a});
+	a->handover = handover_new(&(struct handover_conf){.kube = a->kube,
+							   .cluster = a->cluster,
+							   .lender = a->lender,
+							   .node = a->conf.node,
+							   .touch = on_due,
+							   .changed = on_came,
+							   .arg = a});
 	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
 					       .root = &a->root,
 					       .kube = a->kube,
@@ -299,6 +324,7 @@ void agent_part_from(struct agent *a)
 	foreign_free(a->foreign);
 	gc_free(a->gc);
 	kept_free(a->kept);
+	handover_free(a->handover);
 	nets_free(a->nets);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);

@@ -10,6 +10,7 @@
 #include "agent/endpoints.h"
 #include "agent/foreign.h"
 #include "agent/gc.h"
+#include "agent/handover.h"
 #include "agent/ipam_api.h"
 #include "agent/kept.h"
 #include "agent/lender.h"
@@ -41,6 +42,7 @@ struct agent {
 	struct gc *gc;
 	struct foreign *foreign;
 	struct kept *kept;
+	struct handover *handover;
 	struct kube_events *events;
 	struct nets *nets;
 	struct ipam_api *api;

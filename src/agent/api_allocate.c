@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/api.h"
+#include "agent/handover.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
@@ -281,6 +282,36 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ipam_as
 	return r;
 }
 
+/* What the pod's name had on another node is waited for: API_PARKED, or an error. */
+static int await_kept(struct api_call *c, struct ipam *store, const struct api_asks *asks,
+		      struct err *e)
+{
+	struct ipam_api *a = c->api;
+	struct identity who;
+	int r;
+
+	identity_of(&c->pod, &a->conf.identity, &who);
+	if (!a->conf.handover || c->pod_is_asked || !identity_is_sticky(&who))
+		return 0;
+	r = handover_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n,
+			  !may_wait(c), e);
+	if (r > 0) {
+		needs_done(&c->needs);
+		park(c);
+		return API_PARKED;
+	}
+	return r;
+}
+
+static void kept_came(struct api_call *c)
+{
+	struct identity who;
+
+	identity_of(&c->pod, &c->api->conf.identity, &who);
+	if (c->api->conf.handover && identity_is_sticky(&who))
+		handover_came(c->api->conf.handover, &who);
+}
+
 int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
 		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e)
 {
@@ -302,9 +333,13 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *
 		return allocate(c, store, asks, n, ret, n_ret, e);
 	r = api_asks_make(c, store, asks, n, whole, &wished, e);
 	if (r == 0)
-		r = allocate(c, store, wished.v, n, ret, n_ret, e);
+		r = await_kept(c, store, &wished, e);
 	if (r == 0)
+		r = allocate(c, store, wished.v, n, ret, n_ret, e);
+	if (r == 0) {
+		kept_came(c);
 		api_asks_routes(c, store, &wished, *ret, *n_ret);
+	}
 	api_asks_done(&wished);
 	return r;
 }

@@ -242,6 +242,7 @@ void blocks_free(struct blocks *b)
 		free(b->rests[i].key);
 	free(b->rests);
 	lease_table_done(&b->leases);
+	free(b->pins);
 	block_table_done(&b->t);
 	block_log_close(&b->log);
 	if (b->lock >= 0)

@@ -37,7 +37,7 @@
  */
 
 #include "base/loop.h"
-#include "ipam/block_table.h"
+#include "ipam/block_op.h"
 #include "ipam/lease.h"
 #include "ipam/pool.h"
 #include "kube/client.h"
@@ -105,6 +105,21 @@ bool blocks_foreign_alive(const struct blocks *b);
  * one are known to have ended.
  */
 void blocks_accounted(struct blocks *b);
+
+/* --- for the handover of kept addresses (agent/handover.h) --- */
+
+const struct block_table *blocks_table(const struct blocks *b);
+/*
+ * Carries out one request beside those of the plan; what op has is taken in any case. False: not
+ * now, fn is not called: the API server's state is not known, it was set back, or something about
+ * the block is under way. fn is called once, before the table has what came of it (o: the object as
+ * answered, or NULL), so it begins nothing; when all is torn down, with BLOCK_UNKNOWN.
+ */
+typedef void (*blocks_done_fn)(void *arg, enum block_outcome r, const struct block_object *o);
+bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg);
+void blocks_cancel(struct blocks *b, const void *arg); /* fn is not called any more */
+/* Addresses that a pod is about to get: they count as busy. Copied; instead of those before. */
+void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n);
 
 /* --- what it does, for metrics --- */
 

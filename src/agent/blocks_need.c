@@ -124,6 +124,8 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.needs = needs,
 		.n_needs = n,
 		.leases = &b->leases,
+		.pins = b->pins,
+		.n_pins = b->n_pins,
 		.seed = b->seed >> 20,
 		.now_ms = blocks_now(b),
 		.real_ms = blocks_real_ms(b),

@@ -10,7 +10,15 @@
 #include "kube/informer.h"
 #include "kube/list.h"
 
-enum { BLOCKS_SPARE_PARTS = 4, BLOCKS_SAID_MAX = 256, BLOCKS_REQUEST_MS = 15000 };
+enum {
+	BLOCKS_SPARE_PARTS = 4,
+	BLOCKS_SAID_MAX = 256,
+	BLOCKS_REQUEST_MS = 15000,
+	BLOCKS_FLIGHTS_MAX = 16,
+};
+
+/* The log's own rest, beside those of blocks and pools, which have no blank. */
+#define BLOCKS_DISK_KEY "the log"
 
 struct blocks_pool {
 	struct blocks *b;
@@ -39,6 +47,8 @@ struct blocks_flight {
 	struct kube_list *list;
 	struct block_object *listed;
 	size_t n_listed;
+	blocks_done_fn fn; /* NULL: the plan's */
+	void *arg;
 };
 
 /* What is to be left alone for a while: a block, or a pool's search. */
@@ -61,6 +71,8 @@ struct blocks {
 	int64_t hold_until;		/* 0: etcd was not set back */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
+	struct ipaddr *pins;
+	size_t n_pins;
 	struct kube_informer *informer;
 	struct loop_timer *tick, *trust, *look;
 	int64_t tick_ms; /* when it is due */

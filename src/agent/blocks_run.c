@@ -10,7 +10,6 @@
 #include "ipam/block_wire.h"
 
 enum {
-	FLIGHTS_MAX = 16,
 	WANTED_MS = 200, /* looked again while asks wait */
 	TICK_MS = 5000,
 	LOST_MS = 200, /* after a request that was not answered */
@@ -22,9 +21,6 @@ enum {
 };
 
 const struct kube_kind blocks_kind = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
-
-/* The log's own rest, beside those of blocks and pools, which have no blank. */
-#define DISK_KEY "the log"
 
 /* --- what is left alone for a while --- */
 
@@ -87,7 +83,7 @@ static void log_failed(struct blocks *b, const struct err *e)
 			  "given up until it can",
 			  LOG_S("error", e->text));
 	b->log_fails = true;
-	blocks_rest(b, DISK_KEY, DISK_MS, DISK_MOST_MS);
+	blocks_rest(b, BLOCKS_DISK_KEY, DISK_MS, DISK_MOST_MS);
 }
 
 static void log_works(struct blocks *b)
@@ -95,7 +91,7 @@ static void log_works(struct blocks *b)
 	if (b->log_fails)
 		log_info("blocks: what is ours is written down again");
 	b->log_fails = false;
-	blocks_rested(b, DISK_KEY);
+	blocks_rested(b, BLOCKS_DISK_KEY);
 }
 
 /* --- the end of a request --- */
@@ -167,6 +163,8 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 	struct err e = ERR_INIT;
 
 	land(f);
+	if (f->fn)
+		f->fn(f->arg, r, o);
 	if (block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), &e) < 0)
 		log_failed(b, &e);
 	count(b, &f->op, r);
@@ -314,8 +312,13 @@ bool blocks_start(struct blocks *b, struct block_op *op)
 
 void blocks_drop_flights(struct blocks *b)
 {
-	for (size_t i = 0; i < b->n_flights; i++)
-		flight_free(b->flights[i]);
+	for (size_t i = 0; i < b->n_flights; i++) {
+		struct blocks_flight *f = b->flights[i];
+
+		if (f->fn)
+			f->fn(f->arg, BLOCK_UNKNOWN, NULL);
+		flight_free(f);
+	}
 	free(b->flights);
 	b->flights = NULL;
 	b->n_flights = 0;
@@ -324,7 +327,7 @@ void blocks_drop_flights(struct blocks *b)
 /* A plan may hold several requests of one search: they go together. */
 static void carry_out(struct blocks *b, struct block_plan *plan)
 {
-	for (size_t i = 0; i < plan->n && b->n_flights < FLIGHTS_MAX; i++) {
+	for (size_t i = 0; i < plan->n && b->n_flights < BLOCKS_FLIGHTS_MAX; i++) {
 		struct block_op *op = &plan->v[i];
 
 		if (op->kind != OP_LIST && blocks_is_under_way(b, op->name))
@@ -358,8 +361,8 @@ void blocks_work(struct blocks *b)
 		blocks_soon(b, WANTED_MS);
 		return;
 	}
-	if (blocks_rests_until(b, DISK_KEY)) {
-		blocks_soon(b, blocks_rests_until(b, DISK_KEY) - blocks_now(b));
+	if (blocks_rests_until(b, BLOCKS_DISK_KEY)) {
+		blocks_soon(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
 		return;
 	}
 	f = blocks_facts(b, needs, blocks_needs(b, needs));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ipam/handover.h"
 #include "wire/json.h"
 
 #define API "spiderpool.spidernet.io/v2beta1"
@@ -280,12 +281,21 @@ char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, con
 }
 
 static void put_meta(struct json_out *o, const struct endpoint *p, const struct pod_facts *pod,
-		     const char *label)
+		     const char *label, bool create)
 {
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
+	/* Who asked for the addresses has them now. */
+	if (!create)
+		jo_kstr(o, HANDOVER_LABEL, NULL);
 	jo_end_obj(o);
+	if (!create) {
+		jo_key(o, "annotations");
+		jo_obj(o);
+		jo_kstr(o, HANDOVER_NOTE, NULL);
+		jo_end_obj(o);
+	}
 	jo_key(o, "ownerReferences");
 	jo_arr(o);
 	if (!p->sticky) {
@@ -315,7 +325,7 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	jo_obj(&o);
 	if (create)
 		jo_kstr(&o, "name", p->name);
-	put_meta(&o, p, pod, label);
+	put_meta(&o, p, pod, label, create);
 	/* The original's, which its controller took off: nothing waits for the object here. */
 	if (!create) {
 		jo_key(&o, "finalizers");

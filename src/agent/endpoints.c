@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam/block_wire.h"
+#include "ipam/handover.h"
 #include "kube/backoff.h"
 #include "kube/informer.h"
 
@@ -27,6 +28,7 @@ static const struct kube_kind kind = {"spiderpool.spidernet.io", "v2beta1", "spi
 struct there {
 	char *status;
 	int64_t idle_since; /* nothing of it is in use here; 0: something is */
+	bool wanted;	    /* a pod on another node asks for its addresses */
 };
 
 /* The request under way. */
@@ -70,6 +72,8 @@ static int read_there(void *value, const struct json *object, struct err *e)
 
 	(void)e;
 	t->status = endpoint_status_of(object);
+	t->wanted = json_get(json_get(json_get(object, "metadata"), "annotations"),
+			     HANDOVER_NOTE) != NULL;
 	return 0;
 }
 
@@ -261,6 +265,7 @@ static bool write_next(struct endpoints *e)
 static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 {
 	struct there *t = o->value;
+	int64_t due;
 
 	if (endpoints_wanted_find(&e->wanted, o->ns, o->name)) {
 		t->idle_since = 0;
@@ -270,7 +275,9 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 		return -1;
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
-	return t->idle_since + GONE_MS > now(e) ? t->idle_since + GONE_MS - now(e) : 0;
+	/* The last trace of what the name had, until the other node has written its own. */
+	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
+	return due > now(e) ? due - now(e) : 0;
 }
 
 static bool remove_next(struct endpoints *e, int64_t *wait)

@@ -240,6 +240,8 @@ static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 	if (a->conf.lender)
 		lender_take(a->conf.lender, p);
 	ipam_lend(store, a->conf.lender ? p : &a->pools);
+	if (a->conf.hooks.begin)
+		a->conf.hooks.begin(a->conf.hooks.arg, store);
 }
 
 static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)

@@ -49,6 +49,7 @@
 #include "ipam/ipam.h"
 #include "ipam/pod_pools.h"
 
+struct handover;
 struct ipam_api;
 struct nets;
 
@@ -56,6 +57,8 @@ enum { IPAM_API_WAIT_MS = 15 * 1000 };
 
 /* What else is to be done about what happens to pods; each may be NULL. */
 struct ipam_api_hooks {
+	/* A batch begins. */
+	void (*begin)(void *arg, struct ipam *store);
 	/* A batch is over; the store is still open. */
 	void (*batch)(void *arg, struct ipam *store);
 	/* A pod got no addresses. */
@@ -75,6 +78,7 @@ struct ipam_api_conf {
 	/* --- of a cluster --- */
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
 	struct lender *lender;
+	struct handover *handover; /* NULL: kept addresses stay on their node */
 	int64_t wait_ms; /* for pods and addresses */
 	struct pod_pools_conf pools;
 	struct identity_conf identity;

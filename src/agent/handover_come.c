@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the pod is now: fetches what its name had. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/handover_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum {
+	AGAIN_MS = 100,
+	AGAIN_MOST_MS = 2000,
+	REQUEST_MS = 10 * 1000,
+	PATIENCE_MS = 60 * 1000, /* a kubelet tries again within that */
+};
+
+static void later(struct coming *c, int64_t ms);
+static void go_on(struct coming *c);
+
+/* --- names --- */
+
+static struct coming *find(const struct handover *h, const char *ns, const char *name)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (strcmp(h->v[i]->name, name) == 0 && strcmp(h->v[i]->ns, ns) == 0)
+			return h->v[i];
+	return NULL;
+}
+
+/* Between borrowing and the lease they would be given back at once. */
+static void pin(struct handover *h)
+{
+	struct blocks *b = lender_blocks(h->conf.lender);
+	struct ipaddr *v = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t k = 0; k < h->v[i]->place.n; k++)
+			VEC_PUSH(v, n) = h->v[i]->place.v[k].ip;
+	if (b)
+		blocks_pin(b, v, n);
+	free(v);
+}
+
+void coming_free(struct coming *c)
+{
+	struct handover *h = c->h;
+	struct blocks *b = lender_blocks(h->conf.lender);
+
+	for (size_t i = 0; i < h->n; i++)
+		if (h->v[i] == c)
+			h->v[i] = h->v[--h->n];
+	if (b)
+		blocks_cancel(b, c);
+	kube_cancel(c->call);
+	loop_del_timer(c->timer);
+	handover_place_done(&c->place);
+	block_op_done(&c->op);
+	free(c->ns);
+	free(c->name);
+	free(c->uid);
+	free(c->ifname);
+	free(c->why);
+	free(c);
+}
+
+static void say(struct coming *c, const char *why)
+{
+	free(c->why);
+	c->why = xstrdup(why);
+}
+
+/* --- one address after the other --- */
+
+static struct handover_facts facts_of(const struct coming *c, const struct blocks *b)
+{
+	const struct pool_set *s = cluster_pools(c->h->conf.cluster);
+	const struct ipaddr *ip = &c->place.v[c->at].ip;
+	const struct pool *p = s ? pool_of(s, ip) : NULL;
+
+	return (struct handover_facts){
+		.table = blocks_table(b),
+		.pool = p && !p->disabled && !p->terminating ? p : NULL,
+		.ip = *ip,
+		.place = &c->place,
+		.uid = c->uid,
+	};
+}
+
+static void next(struct coming *c)
+{
+	c->at++;
+	c->tried = false;
+}
+
+/* Not to be had now. */
+static void leave_open(struct coming *c, const struct handover_facts *f)
+{
+	const struct identity who = {.ns = c->ns, .name = c->name};
+	auto_buf struct buf b;
+
+	buf_init(&b, 600);
+	handover_words(f, &who, &b);
+	say(c, b.p);
+	c->open = true;
+	next(c);
+}
+
+static void on_tried(void *arg, enum block_outcome r, const struct block_object *o)
+{
+	struct coming *c = arg;
+
+	(void)r, (void)o;
+	later(c, 0);
+}
+
+static bool try(struct coming *c, struct blocks *b)
+{
+	struct block_op op = c->op;
+
+	c->op = (struct block_op){0};
+	c->has_op = false;
+	return blocks_request(b, &op, on_tried, c);
+}
+
+static void on_looked(void *arg, enum block_outcome r, const struct block_object *o)
+{
+	struct coming *c = arg;
+	struct blocks *b = lender_blocks(c->h->conf.lender);
+	struct handover_facts f;
+
+	later(c, 0);
+	if (!b) {
+		c->open = true;
+		next(c);
+		return;
+	}
+	f = facts_of(c, b);
+	f.looked = true;
+	f.block = r == BLOCK_OK ? o : NULL;
+	if (r != BLOCK_OK && r != BLOCK_ABSENT) {
+		leave_open(c, &f);
+		return;
+	}
+	switch (handover_next(&f, &c->op)) {
+	case HANDOVER_HERE:
+	case HANDOVER_NEVER: next(c); return;
+	case HANDOVER_OP: c->has_op = true; return;
+	case HANDOVER_ASK:
+		if (!*c->holder)
+			handover_holder(&f, c->holder);
+		break;
+	case HANDOVER_WAIT: c->waits |= c->place.from != NULL; break;
+	case HANDOVER_LOOK: break;
+	}
+	leave_open(c, &f);
+}
+
+/* False: a request is under way. */
+static bool step(struct coming *c, struct blocks *b)
+{
+	struct handover_facts f = facts_of(c, b);
+	struct block_op op;
+
+	if (c->has_op) {
+		c->tried = true;
+		if (try(c, b))
+			return false;
+	}
+	switch (handover_next(&f, &op)) {
+	case HANDOVER_HERE:
+	case HANDOVER_NEVER: next(c); return true;
+	case HANDOVER_LOOK:
+		if (!c->tried && blocks_request(b, &op, on_looked, c))
+			return false;
+		break;
+	default: break;
+	}
+	leave_open(c, &f);
+	return true;
+}
+
+/* --- rounds --- */
+
+static void on_asked(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct coming *c = arg;
+
+	(void)status, (void)object;
+	c->call = NULL;
+	if (e)
+		say(c, e->text);
+	later(c, kube_backoff_next(&c->backoff));
+}
+
+static void ask(struct coming *c)
+{
+	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
+				 .timeout_ms = REQUEST_MS};
+	auto_buf struct buf b;
+
+	buf_init(&b, 2000);
+	handover_ask_patch(c->holder, c->h->conf.node, c->uid, c->migrating, &b);
+	r.body = buf_span(&b);
+	log_info("kept addresses are asked for at the node that has them",
+		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->holder));
+	c->call = kube_send(c->h->conf.kube, &r, on_asked, c);
+}
+
+static void is_done(struct coming *c)
+{
+	c->done = true;
+	later(c, PATIENCE_MS);
+	c->h->conf.changed(c->h->conf.arg);
+}
+
+static void end_round(struct coming *c)
+{
+	c->in_round = false;
+	if (!c->open)
+		is_done(c);
+	else if (*c->holder && !c->waits)
+		ask(c);
+	else
+		later(c, kube_backoff_next(&c->backoff));
+}
+
+static void go_on(struct coming *c)
+{
+	struct blocks *b = lender_blocks(c->h->conf.lender);
+
+	while (b && c->at < c->place.n)
+		if (!step(c, b))
+			return;
+	c->open |= !b;
+	end_round(c);
+}
+
+static void on_place(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct coming *c = arg;
+	struct handover_place p = {0};
+
+	(void)status;
+	c->call = NULL;
+	if (e && e->code != -ENOENT) {
+		say(c, e->text);
+		later(c, kube_backoff_next(&c->backoff));
+		return;
+	}
+	/* One that is gone since was seen; one without addresses is none. */
+	if (!e && handover_place_read(object, &p, NULL) == 0) {
+		handover_place_done(&c->place);
+		c->place = p;
+	}
+	c->in_round = true;
+	c->at = 0;
+	c->tried = c->open = c->waits = false;
+	*c->holder = '\0';
+	pin(c->h);
+	go_on(c);
+}
+
+static void on_timer(void *arg)
+{
+	struct coming *c = arg;
+	struct handover *h = c->h;
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
+				       .timeout_ms = REQUEST_MS};
+
+	c->timer = NULL;
+	if (handover_now(h) - c->asked_ms >= PATIENCE_MS) {
+		coming_free(c);
+		pin(h);
+	} else if (c->done) {
+		later(c, PATIENCE_MS);
+	} else if (c->in_round) {
+		go_on(c);
+	} else {
+		c->call = kube_send(h->conf.kube, &r, on_place, c);
+	}
+}
+
+static void later(struct coming *c, int64_t ms)
+{
+	loop_del_timer(c->timer);
+	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
+}
+
+/* --- from requests --- */
+
+static bool is_of(const struct lease *l, const struct identity *who, const char *ifname)
+{
+	return (l->state == LEASE_USED || l->state == LEASE_KEPT) &&
+	       strcmp(l->pod_name, who->name) == 0 && strcmp(l->pod_namespace, who->ns) == 0 &&
+	       strcmp(l->ifname, ifname) == 0;
+}
+
+/* Whether the journal has something for each of the asks. */
+static bool is_known(const struct lease_table *t, const struct identity *who,
+		     const struct ipam_ask *asks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < t->n && !is_of(&t->v[k], who, asks[i].who.ifname))
+			k++;
+		if (k == t->n)
+			return false;
+	}
+	return true;
+}
+
+static struct coming *begin(struct handover *h, const struct identity *who, const char *uid,
+			    const char *ifname)
+{
+	struct coming *c = xcalloc(1, sizeof(*c));
+
+	*c = (struct coming){.h = h,
+			     .ns = xstrdup(who->ns),
+			     .name = xstrdup(who->name),
+			     .uid = xstrdup(uid),
+			     .ifname = xstrdup(ifname),
+			     .migrating = who->migrating,
+			     .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	VEC_PUSH(h->v, h->n) = c;
+	later(c, 0);
+	return c;
+}
+
+int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
+		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
+{
+	struct coming *c = find(h, who->ns, who->name);
+
+	if (c && strcmp(c->uid, uid) != 0) {
+		coming_free(c);
+		c = NULL;
+	}
+	if (!c && is_known(ipam_leases(store), who, asks, n))
+		return 0;
+	if (!c)
+		c = begin(h, who, uid, asks[0].who.ifname);
+	c->asked_ms = handover_now(h);
+	if (c->done || (last && c->migrating))
+		return 0;
+	if (!last)
+		return 1;
+	return err_kind(e, ERR_AGAIN, -EAGAIN, "addresses that are kept for '%s/%s': %s", who->ns,
+			who->name,
+			c->why ? c->why : "what it had is not read from the API server yet");
+}
+
+void handover_came(struct handover *h, const struct identity *who)
+{
+	struct coming *c = find(h, who->ns, who->name);
+
+	if (!c)
+		return;
+	coming_free(c);
+	pin(h);
+}
+
+static void keep(const struct coming *c, const struct handover_ip *x, struct ipam *store)
+{
+	const struct pool *p = pool_of(ipam_pools(store), &x->ip);
+	const struct lease *l = lease_find(ipam_leases(store), &x->ip);
+	const struct ipam_owner who = {.pod_namespace = c->ns,
+				       .pod_name = c->name,
+				       .ifname = *x->ifname ? x->ifname : c->ifname};
+	struct err e = ERR_INIT;
+	struct ipnet net;
+
+	if (!p || !ip_set_has(&p->usable, &x->ip) || (l && l->state != LEASE_FREE))
+		return;
+	net = (struct ipnet){x->ip, p->subnet.len};
+	if (ipam_keep(store, &net, &who, p->name, &e) < 0)
+		log_error("an address that came from another node is not kept",
+			  LOG_S("namespace", c->ns), LOG_S("name", c->name),
+			  LOG_S("error", e.text));
+}
+
+void handover_begin(struct handover *h, struct ipam *store)
+{
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t k = 0; k < h->v[i]->place.n; k++)
+			keep(h->v[i], &h->v[i]->place.v[k], store);
+}
