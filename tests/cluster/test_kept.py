@@ -3,7 +3,7 @@
 import pytest
 
 import cluster as clusters
-from agents import MERGE, Agent, Nodes, addresses, install_crds
+from agents import MERGE, SPIDER, Agent, Nodes, addresses, install_crds
 from cluster import wait
 
 SETS = "/apis/apps/v1/namespaces/t/statefulsets"
@@ -79,10 +79,14 @@ def test_pod_on_another_node(mine, nodes, agent):
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")
     old = kept_for(nodes, one, "db-0")
+    # Nobody could tell the other node what the name had.
+    one.stop()
+    mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
     pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}))
     new = addresses(two.plan(pod, "rail1")[1])["net1"]
     assert new != old
     wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", 20)
+    one.start("--gc-grace", "1s")
     said = wait(lambda: given_up(one, old), 40)
     assert said[0]["why"] == "the name has others on another node", said
     assert not given_up(two, new)

@@ -224,6 +224,9 @@ static void test_bodies(void **state)
 	assert_int_equal(json_kind(ref), JSON_ARRAY);
 	assert_int_equal(json_len(ref), 0);
 	assert_non_null(strstr(text, "\"finalizers\":null"));
+	/* Nor does anybody's ask for what is here now. */
+	assert_non_null(strstr(text, "\"unirail.io/wanted-from\":null"));
+	assert_non_null(strstr(text, "\"annotations\":{\"unirail.io/wanted-by\":null}"));
 	free(text);
 	json_free(doc);
 }
