@@ -293,8 +293,8 @@ static int await_kept(struct api_call *c, struct ipam *store, const struct api_a
 	identity_of(&c->pod, &a->conf.identity, &who);
 	if (!a->conf.handover || c->pod_is_asked || !identity_is_sticky(&who))
 		return 0;
-	r = handover_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n,
-			  !may_wait(c), e);
+	r = handover_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n, !may_wait(c),
+			  e);
 	if (r > 0) {
 		needs_done(&c->needs);
 		park(c);

@@ -131,11 +131,8 @@ static void on_looked(void *arg, enum block_outcome r, const struct block_object
 	struct handover_facts f;
 
 	later(c, 0);
-	if (!b) {
-		c->open = true;
-		next(c);
+	if (!b)
 		return;
-	}
 	f = facts_of(c, b);
 	f.looked = true;
 	f.block = r == BLOCK_OK ? o : NULL;
@@ -231,6 +228,8 @@ static void go_on(struct coming *c)
 {
 	struct blocks *b = lender_blocks(c->h->conf.lender);
 
+	if (!cluster_pools(c->h->conf.cluster))
+		b = NULL;
 	while (b && c->at < c->place.n)
 		if (!step(c, b))
 			return;
@@ -292,21 +291,33 @@ static void later(struct coming *c, int64_t ms)
 
 /* --- from requests --- */
 
-static bool is_of(const struct lease *l, const struct identity *who, const char *ifname)
+/* One that is kept, but was given up a moment ago, is as good as none. */
+static bool is_here(struct ipam *store, const struct lease *l)
 {
-	return (l->state == LEASE_USED || l->state == LEASE_KEPT) &&
+	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
+
+	return !p || ip_set_has(&p->usable, &l->address.ip) ||
+	       ip_set_has(&p->adopted_here, &l->address.ip);
+}
+
+static bool is_of(struct ipam *store, const struct lease *l, const struct identity *who,
+		  const char *ifname)
+{
+	return (l->state == LEASE_USED || (l->state == LEASE_KEPT && is_here(store, l))) &&
 	       strcmp(l->pod_name, who->name) == 0 && strcmp(l->pod_namespace, who->ns) == 0 &&
 	       strcmp(l->ifname, ifname) == 0;
 }
 
 /* Whether the journal has something for each of the asks. */
-static bool is_known(const struct lease_table *t, const struct identity *who,
-		     const struct ipam_ask *asks, size_t n)
+static bool is_known(struct ipam *store, const struct identity *who, const struct ipam_ask *asks,
+		     size_t n)
 {
+	const struct lease_table *t = ipam_leases(store);
+
 	for (size_t i = 0; i < n; i++) {
 		size_t k = 0;
 
-		while (k < t->n && !is_of(&t->v[k], who, asks[i].who.ifname))
+		while (k < t->n && !is_of(store, &t->v[k], who, asks[i].who.ifname))
 			k++;
 		if (k == t->n)
 			return false;
@@ -331,16 +342,27 @@ static struct coming *begin(struct handover *h, const struct identity *who, cons
 	return c;
 }
 
+/* Another pod of the name: what came so far stays pinned. */
+static void renew(struct coming *c, const struct identity *who, const char *uid)
+{
+	free(c->uid);
+	c->uid = xstrdup(uid);
+	c->migrating = who->migrating;
+	kube_backoff_reset(&c->backoff);
+	if (!c->done)
+		return;
+	c->done = false;
+	later(c, 0);
+}
+
 int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
 		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
 {
 	struct coming *c = find(h, who->ns, who->name);
 
-	if (c && strcmp(c->uid, uid) != 0) {
-		coming_free(c);
-		c = NULL;
-	}
-	if (!c && is_known(ipam_leases(store), who, asks, n))
+	if (c && strcmp(c->uid, uid) != 0)
+		renew(c, who, uid);
+	if (!c && is_known(store, who, asks, n))
 		return 0;
 	if (!c)
 		c = begin(h, who, uid, asks[0].who.ifname);

@@ -9,7 +9,7 @@
 #include "ipam/block_wire.h"
 #include "ipam/lend.h"
 
-enum { SWEEP_MS = 30 * 1000, REQUEST_MS = 10 * 1000 };
+enum { SWEEP_MS = 30 * 1000, AGAIN_MS = 200, REQUEST_MS = 10 * 1000 };
 
 /* --- who asks --- */
 
@@ -38,12 +38,21 @@ static void on_trouble(void *arg, const struct err *why)
 	(void)arg, (void)why;
 }
 
+static void sweep_in(struct handover *h, int64_t ms);
+
 static void on_sweep(void *arg)
 {
 	struct handover *h = arg;
 
-	h->sweep = loop_add_timer(kube_loop(h->conf.kube), SWEEP_MS, on_sweep, h);
+	h->sweep = NULL;
+	sweep_in(h, SWEEP_MS);
 	h->conf.touch(h->conf.arg);
+}
+
+static void sweep_in(struct handover *h, int64_t ms)
+{
+	loop_del_timer(h->sweep);
+	h->sweep = loop_add_timer(kube_loop(h->conf.kube), ms, on_sweep, h);
 }
 
 void handover_watch(struct handover *h)
@@ -52,17 +61,18 @@ void handover_watch(struct handover *h)
 	auto_free char *select =
 		xasprintf("%s=%s", HANDOVER_LABEL, block_label(h->conf.node, label));
 
-	h->informer = kube_informer_new(h->conf.kube, &(struct kube_informer_conf){
-							      .kind = &handover_kind,
-							      .select = {.labels = select},
-							      .cached = true,
-							      .size = sizeof(struct handover_place),
-							      .decode = decode,
-							      .drop = drop,
-							      .changed = on_changed,
-							      .trouble = on_trouble,
-							      .arg = h});
-	h->sweep = loop_add_timer(kube_loop(h->conf.kube), SWEEP_MS, on_sweep, h);
+	h->informer = kube_informer_new(
+		h->conf.kube, &(struct kube_informer_conf){.kind = &handover_kind,
+							   .select = {.labels = select},
+							   .cached = true,
+							   .size = sizeof(struct handover_place),
+							   .decode = decode,
+							   .drop = drop,
+							   .changed = on_changed,
+							   .trouble = on_trouble,
+							   .arg = h});
+	h->again = (struct kube_backoff){AGAIN_MS, SWEEP_MS, 0};
+	sweep_in(h, SWEEP_MS);
 }
 
 /* --- answers --- */
@@ -71,7 +81,9 @@ static void on_given(void *arg, enum block_outcome r, const struct block_object 
 {
 	struct handover *h = arg;
 
-	(void)r, (void)o;
+	(void)o;
+	if (r == BLOCK_OK)
+		kube_backoff_reset(&h->again);
 	/* There may be more, in the same block. */
 	h->conf.touch(h->conf.arg);
 }
@@ -122,7 +134,9 @@ static void answer(struct handover *h, const struct kube_object *o, struct block
 		if (!handover_give(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
-		blocks_request(b, &op, on_given, h);
+		/* Something else is done about the block. */
+		if (!blocks_request(b, &op, on_given, h))
+			sweep_in(h, kube_backoff_next(&h->again));
 	}
 	if (refused && !more)
 		refuse(h, o);

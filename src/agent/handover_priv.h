@@ -47,6 +47,7 @@ struct handover {
 	struct kube_informer *informer; /* of struct handover_place */
 	struct kube_call *refusing;
 	struct loop_timer *sweep;
+	struct kube_backoff again;
 	struct given *given;
 	size_t n_given;
 };

@@ -79,7 +79,7 @@ struct ipam_api_conf {
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
 	struct lender *lender;
 	struct handover *handover; /* NULL: kept addresses stay on their node */
-	int64_t wait_ms; /* for pods and addresses */
+	int64_t wait_ms;	   /* for pods and addresses */
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
 	struct ipam_api_hooks hooks;
