@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the pod is now: fetches what its name had. */
+/* Where the pod is now: fetches what its name had, one address after the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +12,15 @@ enum {
 	AGAIN_MS = 100,
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
+	GONE_MS = 10 * 1000,
 	PATIENCE_MS = 60 * 1000, /* a kubelet tries again within that */
 };
 
 static void later(struct coming *c, int64_t ms);
-static void go_on(struct coming *c);
 
 /* --- names --- */
 
-static struct coming *find(const struct handover *h, const char *ns, const char *name)
-{
-	for (size_t i = 0; i < h->n; i++)
-		if (strcmp(h->v[i]->name, name) == 0 && strcmp(h->v[i]->ns, ns) == 0)
-			return h->v[i];
-	return NULL;
-}
-
-/* Between borrowing and the lease they would be given back at once. */
-static void pin(struct handover *h)
+void coming_pin(struct handover *h)
 {
 	struct blocks *b = lender_blocks(h->conf.lender);
 	struct ipaddr *v = NULL;
@@ -59,6 +50,7 @@ void coming_free(struct coming *c)
 	block_op_done(&c->op);
 	free(c->ns);
 	free(c->name);
+	free(c->pod);
 	free(c->uid);
 	free(c->ifname);
 	free(c->why);
@@ -206,6 +198,17 @@ static void ask(struct coming *c)
 	c->call = kube_send(c->h->conf.kube, &r, on_asked, c);
 }
 
+/* Whether its pod is still there: one that is gone must not ask on, the next one of the name may on
+ * another node. */
+static bool is_wanted(const struct coming *c)
+{
+	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
+
+	if (!p) /* not shown yet */
+		return handover_now(c->h) - c->asked_ms < GONE_MS;
+	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
+}
+
 static void is_done(struct coming *c)
 {
 	c->done = true;
@@ -218,7 +221,7 @@ static void end_round(struct coming *c)
 	c->in_round = false;
 	if (!c->open)
 		is_done(c);
-	else if (*c->holder && !c->waits)
+	else if (*c->holder && !c->waits && is_wanted(c))
 		ask(c);
 	else
 		later(c, kube_backoff_next(&c->backoff));
@@ -258,7 +261,7 @@ static void on_place(void *arg, int status, const struct json *object, const str
 	c->at = 0;
 	c->tried = c->open = c->waits = false;
 	*c->holder = '\0';
-	pin(c->h);
+	coming_pin(c->h);
 	go_on(c);
 }
 
@@ -273,7 +276,7 @@ static void on_timer(void *arg)
 	c->timer = NULL;
 	if (handover_now(h) - c->asked_ms >= PATIENCE_MS) {
 		coming_free(c);
-		pin(h);
+		coming_pin(h);
 	} else if (c->done) {
 		later(c, PATIENCE_MS);
 	} else if (c->in_round) {
@@ -289,50 +292,17 @@ static void later(struct coming *c, int64_t ms)
 	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
 }
 
-/* --- from requests --- */
+/* --- from the first ask on --- */
 
-/* One that is kept, but was given up a moment ago, is as good as none. */
-static bool is_here(struct ipam *store, const struct lease *l)
-{
-	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
-
-	return !p || ip_set_has(&p->usable, &l->address.ip) ||
-	       ip_set_has(&p->adopted_here, &l->address.ip);
-}
-
-static bool is_of(struct ipam *store, const struct lease *l, const struct identity *who,
-		  const char *ifname)
-{
-	return (l->state == LEASE_USED || (l->state == LEASE_KEPT && is_here(store, l))) &&
-	       strcmp(l->pod_name, who->name) == 0 && strcmp(l->pod_namespace, who->ns) == 0 &&
-	       strcmp(l->ifname, ifname) == 0;
-}
-
-/* Whether the journal has something for each of the asks. */
-static bool is_known(struct ipam *store, const struct identity *who, const struct ipam_ask *asks,
-		     size_t n)
-{
-	const struct lease_table *t = ipam_leases(store);
-
-	for (size_t i = 0; i < n; i++) {
-		size_t k = 0;
-
-		while (k < t->n && !is_of(store, &t->v[k], who, asks[i].who.ifname))
-			k++;
-		if (k == t->n)
-			return false;
-	}
-	return true;
-}
-
-static struct coming *begin(struct handover *h, const struct identity *who, const char *uid,
-			    const char *ifname)
+struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
+			  const char *ifname)
 {
 	struct coming *c = xcalloc(1, sizeof(*c));
 
 	*c = (struct coming){.h = h,
 			     .ns = xstrdup(who->ns),
 			     .name = xstrdup(who->name),
+			     .pod = xstrdup(who->pod),
 			     .uid = xstrdup(uid),
 			     .ifname = xstrdup(ifname),
 			     .migrating = who->migrating,
@@ -342,10 +312,11 @@ static struct coming *begin(struct handover *h, const struct identity *who, cons
 	return c;
 }
 
-/* Another pod of the name: what came so far stays pinned. */
-static void renew(struct coming *c, const struct identity *who, const char *uid)
+void coming_renew(struct coming *c, const struct identity *who, const char *uid)
 {
+	free(c->pod);
 	free(c->uid);
+	c->pod = xstrdup(who->pod);
 	c->uid = xstrdup(uid);
 	c->migrating = who->migrating;
 	kube_backoff_reset(&c->backoff);
@@ -353,61 +324,4 @@ static void renew(struct coming *c, const struct identity *who, const char *uid)
 		return;
 	c->done = false;
 	later(c, 0);
-}
-
-int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
-		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
-{
-	struct coming *c = find(h, who->ns, who->name);
-
-	if (c && strcmp(c->uid, uid) != 0)
-		renew(c, who, uid);
-	if (!c && is_known(store, who, asks, n))
-		return 0;
-	if (!c)
-		c = begin(h, who, uid, asks[0].who.ifname);
-	c->asked_ms = handover_now(h);
-	if (c->done || (last && c->migrating))
-		return 0;
-	if (!last)
-		return 1;
-	return err_kind(e, ERR_AGAIN, -EAGAIN, "addresses that are kept for '%s/%s': %s", who->ns,
-			who->name,
-			c->why ? c->why : "what it had is not read from the API server yet");
-}
-
-void handover_came(struct handover *h, const struct identity *who)
-{
-	struct coming *c = find(h, who->ns, who->name);
-
-	if (!c)
-		return;
-	coming_free(c);
-	pin(h);
-}
-
-static void keep(const struct coming *c, const struct handover_ip *x, struct ipam *store)
-{
-	const struct pool *p = pool_of(ipam_pools(store), &x->ip);
-	const struct lease *l = lease_find(ipam_leases(store), &x->ip);
-	const struct ipam_owner who = {.pod_namespace = c->ns,
-				       .pod_name = c->name,
-				       .ifname = *x->ifname ? x->ifname : c->ifname};
-	struct err e = ERR_INIT;
-	struct ipnet net;
-
-	if (!p || !ip_set_has(&p->usable, &x->ip) || (l && l->state != LEASE_FREE))
-		return;
-	net = (struct ipnet){x->ip, p->subnet.len};
-	if (ipam_keep(store, &net, &who, p->name, &e) < 0)
-		log_error("an address that came from another node is not kept",
-			  LOG_S("namespace", c->ns), LOG_S("name", c->name),
-			  LOG_S("error", e.text));
-}
-
-void handover_begin(struct handover *h, struct ipam *store)
-{
-	for (size_t i = 0; i < h->n; i++)
-		for (size_t k = 0; k < h->v[i]->place.n; k++)
-			keep(h->v[i], &h->v[i]->place.v[k], store);
 }

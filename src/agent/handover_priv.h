@@ -12,7 +12,7 @@
 /* A name whose addresses are being fetched. */
 struct coming {
 	struct handover *h;
-	char *ns, *name, *uid;
+	char *ns, *name, *pod, *uid;
 	char *ifname; /* for an endpoint that has no names of interfaces */
 	bool migrating;
 	struct handover_place place;
@@ -60,7 +60,13 @@ static inline int64_t handover_now(const struct handover *h)
 }
 
 /* handover_come.c */
+struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
+			  const char *ifname);
+/* Another pod of the name: what came so far stays pinned. */
+void coming_renew(struct coming *c, const struct identity *who, const char *uid);
 void coming_free(struct coming *c);
+/* Between borrowing and the lease addresses would be given back at once. */
+void coming_pin(struct handover *h);
 /* handover_give.c */
 void handover_watch(struct handover *h);
 
