@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pods wait for what their name had on another node. Nobody is asked here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "agent/handover.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+#include "ipam/lend.h"
+
+static struct ipam_lab lab;
+static struct loop *loop;
+static struct kube_conf conf;
+static struct kube *kube;
+static struct cluster *cluster;
+static struct lender *lender;
+static struct handover *handover;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void no_pool(void *arg, const char *pool)
+{
+	(void)arg, (void)pool;
+}
+
+static int setup(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\n");
+	assert_int_equal(loop_new(&loop, &e), 0);
+	assert_int_equal(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
+	kube = kube_new(loop, &lab.root, &conf, &(struct kube_settings){0});
+	cluster = cluster_new(&(struct cluster_conf){.kube = kube,
+						     .root = &lab.root,
+						     .node = "n1",
+						     .ns = "default",
+						     .state_dir = lab.paths.state_dir});
+	assert_int_equal(lender_new(&lender,
+				    &(struct lender_conf){.kube = kube,
+							  .cluster = cluster,
+							  .root = &lab.root,
+							  .state_dir = lab.paths.state_dir,
+							  .node = "n1",
+							  .changed = no_pool},
+				    &e),
+			 0);
+	handover = handover_new(&(struct handover_conf){.kube = kube,
+							.cluster = cluster,
+							.lender = lender,
+							.node = "n1",
+							.touch = nothing,
+							.changed = nothing});
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	handover_free(handover);
+	lender_free(lender);
+	cluster_free(cluster);
+	kube_free(kube);
+	kube_conf_done(&conf);
+	loop_free(loop);
+	il_drop(&lab);
+	return 0;
+}
+
+static struct ipam_ask ask_for(const char *ifname)
+{
+	static const char *const pools[] = {"rail0"};
+
+	return (struct ipam_ask){.who = {.container_id = "c1",
+					 .ifname = ifname,
+					 .pod_namespace = "a",
+					 .pod_name = "web-0",
+					 .pod_uid = "u1"},
+				 .pools4 = pools,
+				 .n_pools4 = 1,
+				 .sticky = true};
+}
+
+static int wait_for(struct ipam *store, const struct identity *who, const char *ifname, bool last,
+		    struct err *e)
+{
+	struct ipam_ask a = ask_for(ifname);
+
+	return handover_wait(handover, store, who, "u1", &a, 1, last, e);
+}
+
+static const struct identity web = {.kind = IDENTITY_STATEFULSET,
+				    .ns = "a",
+				    .name = "web-0",
+				    .pod = "web-0"};
+
+static void take(struct ipam *store)
+{
+	struct ipam_ask a = ask_for("net1");
+	struct ipam_grant *g;
+	struct err e = ERR_INIT;
+	size_t n;
+
+	assert_int_equal(ipam_allocate(store, &a, 1, &g, &n, &e), 0);
+	ipam_grants_free(g, n);
+}
+
+static void test_names_that_are_known(void **state)
+{
+	struct ipam *store = il_open(&lab);
+	struct err e = ERR_INIT;
+	struct pool *p;
+
+	(void)state;
+	take(store);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
+	assert_int_equal(ipam_release(store, "c1", NULL, &e), 1);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
+	/* Still kept by the journal, but not this node's any more. */
+	p = (struct pool *)ipam_pools(store)->v;
+	ip_set_done(&p->usable);
+	assert_int_equal(wait_for(store, &web, "net1", false, &e), 1);
+	ipam_close(store);
+}
+
+static void test_names_that_are_not(void **state)
+{
+	struct identity who = web;
+	struct ipam *store = il_open(&lab);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	assert_int_equal(e.kind, ERR_AGAIN);
+	assert_string_equal(e.text, "addresses that are kept for 'a/web-0': what it had is not "
+				    "read from the API server yet");
+	/* It goes on, also for the next pod of the name; one that migrates does not wait for ever. */
+	who.migrating = true;
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	handover_came(handover, &who);
+	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
+	assert_int_equal(wait_for(store, &who, "net1", true, &e), 0);
+	/* Nothing came: nothing is kept. */
+	handover_begin(handover, store);
+	assert_int_equal(ipam_leases(store)->n, 0);
+	ipam_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_names_that_are_known, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_names_that_are_not, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
