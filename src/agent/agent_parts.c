@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "agent/agent_priv.h"
 #include "agent/gauges.h"
@@ -163,8 +162,8 @@ struct lender_conf agent_lender_conf(struct agent *a)
 		.idle_ms = a->conf.idle_ms,
 		.rest_ms = a->conf.rest_ms,
 		.quarantine_ms = a->conf.quarantine_ms,
-		.conflict_detection = agent_conf_is(a->conf.conflict_detection),
-		.gateway_detection = agent_conf_is(a->conf.gateway_detection),
+		.conflict_detection = settings_yes(a->conf.conflict_detection),
+		.gateway_detection = settings_yes(a->conf.gateway_detection),
 		.changed = on_more,
 		.arg = a,
 	};
@@ -178,45 +177,23 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.paths = {.state_dir = a->conf.state_dir,
 			  .hostlocal_dir = a->conf.hostlocal_dir,
 			  .node = a->conf.node},
-		.no_release_conflict_ips = !agent_conf_is(a->conf.release_conflict),
+		.no_release_conflict_ips = !settings_yes(a->conf.release_conflict),
 		.metrics = &a->metrics,
 		.cluster = a->cluster,
 		.lender = a->lender,
 		.handover = a->handover,
 		.nets = a->nets,
 		.wait_ms = a->conf.wait_ms,
-		.pools = {.no4 = !agent_conf_is(a->conf.ipv4), .no6 = !agent_conf_is(a->conf.ipv6)},
-		.identity = {.statefulset = agent_conf_is(a->conf.statefulset),
-			     .kubevirt = agent_conf_is(a->conf.kubevirt)},
+		.pools = {.no4 = !settings_yes(a->conf.ipv4), .no6 = !settings_yes(a->conf.ipv6)},
+		.identity = {.statefulset = settings_yes(a->conf.statefulset),
+			     .kubevirt = settings_yes(a->conf.kubevirt)},
 		.hooks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},
 	};
 }
 
-/* As many connections as there are descriptors for, so that the store always has its own. */
-static int connections(int64_t wanted, struct err *e)
-{
-	struct rlimit r;
-	int64_t most;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return err_sys(e, -errno, "read the limit of open files");
-	r.rlim_cur = r.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &r);
-	getrlimit(RLIMIT_NOFILE, &r);
-	most = r.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)r.rlim_cur - FD_RESERVE;
-	if (most < 1)
-		return err_kind(
-			e, ERR_CONF, -EMFILE,
-			"at most %lld open files are allowed, wants %d at least (ulimit -n)",
-			(long long)r.rlim_cur, FD_RESERVE + 1);
-	if (wanted > most)
-		log_warn("fewer connections: open files are limited", LOG_I("connections", most));
-	return (int)(wanted < most ? wanted : most);
-}
-
 int agent_open_ports(struct agent *a, struct err *e)
 {
-	bool metrics = agent_conf_is(a->conf.metrics);
+	bool metrics = settings_yes(a->conf.metrics);
 
 	return ports_new(&a->ports,
 			 &(struct ports_conf){.loop = a->loop,
@@ -263,7 +240,7 @@ int agent_serve(struct agent *a, struct err *e)
 	int r = lender_new(&a->lender, &lender, e);
 
 	if (r == 0)
-		r = connections(a->conf.conns, e);
+		r = daemon_connections(a->conf.conns, FD_RESERVE, e);
 	if (r < 0)
 		return r;
 	limits.max_conns = r;
@@ -276,7 +253,7 @@ int agent_serve(struct agent *a, struct err *e)
 					 .root = &a->root,
 					 .cluster = a->cluster,
 					 .metrics = &a->metrics,
-					 .off = !agent_conf_is(a->conf.gc),
+					 .off = !settings_yes(a->conf.gc),
 					 .grace_ms = a->conf.gc_grace_ms,
 					 .touch = on_due,
 					 .arg = a});

@@ -4,8 +4,6 @@
 
 /* Between agent.c (settings, signals, from start to end) and agent_parts.c (what belongs to what). */
 
-#include <sys/stat.h>
-
 #include "agent/agent_conf.h"
 #include "agent/endpoints.h"
 #include "agent/foreign.h"
@@ -14,24 +12,17 @@
 #include "agent/ipam_api.h"
 #include "agent/kept.h"
 #include "agent/lender.h"
+#include "daemon/daemon.h"
 #include "daemon/listener.h"
 #include "agent/nets.h"
 #include "daemon/ports.h"
 #include "kube/conf.h"
-
-/* A file as it was when it was read. */
-struct seen {
-	ino_t ino;
-	off_t size;
-	struct timespec mtime;
-};
 
 struct agent {
 	int argc;
 	char **argv;
 	struct agent_conf conf;
 	struct agent_conf first; /* with what others point to, once there was another one */
-	struct seen seen;
 	struct root root;
 	struct loop *loop;
 	struct kube_conf kube_conf;
@@ -51,10 +42,7 @@ struct agent {
 	struct ports *ports;
 	struct metrics metrics;
 	bool scraped; /* metrics are waited for */
-	int signals;
-	struct loop_fd *watch;
-	struct loop_timer *look;
-	bool ending;
+	struct daemon *daemon;
 };
 
 struct lender_conf agent_lender_conf(struct agent *a);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `unirail ipam serve`: options, signals, and what belongs to what. */
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/ipam_api.h"
+#include "daemon/daemon.h"
 #include "daemon/listener.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -67,12 +63,15 @@ struct server {
 	struct listener listener;
 	struct ipam_api *api;
 	struct http_server *http;
-	int signals;
-	struct loop_fd *watch;
-	bool ending;
+	struct daemon *daemon;
 };
 
 /* --- signals --- */
+
+static void reload(void *arg)
+{
+	ipam_api_reload(((struct server *)arg)->api);
+}
 
 static void on_drained(void *arg)
 {
@@ -80,83 +79,16 @@ static void on_drained(void *arg)
 }
 
 /* The path goes first: who connects from now on finds the next server, or none. */
-static void end(struct server *s)
+static void end(void *arg)
 {
-	if (s->ending) {
-		loop_stop(s->loop, 0);
-		return;
-	}
-	s->ending = true;
-	log_info("ending, what has been asked is answered first");
+	struct server *s = arg;
+
 	listener_hide(&s->listener);
 	http_server_drain(s->http, DRAIN_MS, on_drained, s);
 	listener_close(&s->listener);
 }
 
-static void on_signal(void *arg, uint32_t events)
-{
-	struct signalfd_siginfo info;
-	struct server *s = arg;
-
-	(void)events;
-	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (info.ssi_signo == SIGHUP)
-		ipam_api_reload(s->api);
-	else
-		end(s);
-}
-
-static int watch_signals(struct server *s, struct err *e)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->signals < 0)
-		return err_sys(e, -errno, "wait for signals");
-	return loop_add_fd(s->loop, s->signals, EPOLLIN, on_signal, s, &s->watch, e);
-}
-
 /* --- set-up --- */
-
-static int set_log(const struct serve_opts *o, struct err *e)
-{
-	struct log_conf l = {.level = LOG_INFO, .format = LOG_LOGFMT};
-
-	if (o->log_level && log_level_parse(o->log_level, &l.level) < 0)
-		return err_set(e, -EINVAL, "log level '%s' is not known", o->log_level);
-	if (o->log_format && strcmp(o->log_format, "json") == 0)
-		l.format = LOG_JSON;
-	return log_setup(&l, e);
-}
-
-/* As many connections as there are descriptors for, so that the store always has its own. */
-static int connections(int64_t wanted, struct err *e)
-{
-	struct rlimit r;
-	int64_t most;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return err_sys(e, -errno, "read the limit of open files");
-	r.rlim_cur = r.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &r);
-	getrlimit(RLIMIT_NOFILE, &r);
-	most = r.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)r.rlim_cur - FD_RESERVE;
-	if (most < 1)
-		return err_kind(
-			e, ERR_CONF, -EMFILE,
-			"at most %lld open files are allowed, wants %d at least (ulimit -n)",
-			(long long)r.rlim_cur, FD_RESERVE + 1);
-	if (wanted > most)
-		log_warn("fewer connections: open files are limited", LOG_I("connections", most));
-	return (int)(wanted < most ? wanted : most);
-}
 
 /* Unset is yes, as in Spiderpool's chart. */
 static bool env_is_no(const char *name)
@@ -217,30 +149,21 @@ static int try_store(const struct server *s, const struct ipam_api_conf *c, stru
 	return r;
 }
 
-static int write_pid(const struct server *s, struct err *e)
-{
-	char text[32];
-
-	if (!s->o->pid_file)
-		return 0;
-	snprintf(text, sizeof(text), "%d\n", (int)getpid());
-	return file_replace(&s->root, s->o->pid_file, span_of(text), 0644, e);
-}
-
 static int start(struct server *s, struct err *e)
 {
+	static const struct daemon_ops ops = {reload, end};
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct ipam_api_conf conf;
 	int r = check_paths(s->o, e);
 
 	if (r == 0)
-		r = set_log(s->o, e);
+		r = daemon_log(s->o->log_level, s->o->log_format, e);
 	if (r == 0)
 		r = root_open(&s->root, NULL, e);
 	if (r == 0)
 		r = loop_new(&s->loop, e);
 	if (r == 0)
-		r = watch_signals(s, e);
+		r = daemon_new(&s->daemon, s->loop, &ops, s, e);
 	if (r == 0)
 		r = listen_on(s, e);
 	if (r == 0)
@@ -251,31 +174,29 @@ static int start(struct server *s, struct err *e)
 	r = try_store(s, &conf, e);
 	if (r < 0)
 		return r;
-	r = connections(s->o->conns, e);
+	r = daemon_connections(s->o->conns, FD_RESERVE, e);
 	if (r < 0)
 		return r;
 	limits.max_conns = r;
 	s->api = ipam_api_new(&conf);
 	r = http_server_new(&s->http, s->loop, s->listener.fd, &limits, ipam_api_handle, s->api, e);
-	return r < 0 ? r : write_pid(s, e);
+	return r < 0 ? r : daemon_pid_file(s->daemon, &s->root, s->o->pid_file, e);
 }
 
 static void stop(struct server *s)
 {
-	if (s->o->pid_file && s->http)
-		file_remove(&s->root, s->o->pid_file, NULL);
 	http_server_free(s->http);
 	ipam_api_free(s->api);
 	listener_close(&s->listener);
+	daemon_free(s->daemon);
 	loop_free(s->loop);
-	cleanup_fd(&s->signals);
 	if (s->root.fd >= 0)
 		root_close(&s->root);
 }
 
 static int serve(const struct serve_opts *o)
 {
-	struct server s = {.o = o, .root = {.fd = -1}, .signals = -1, .listener = LISTENER_INIT};
+	struct server s = {.o = o, .root = {.fd = -1}, .listener = LISTENER_INIT};
 	struct err e = ERR_INIT;
 	int r = start(&s, &e);
 
@@ -292,7 +213,7 @@ static int serve(const struct serve_opts *o)
 
 int ipam_main(int argc, char **argv)
 {
-	struct serve_opts o = {.conns = 256};
+	struct serve_opts o = {.conns = 256, .log_level = "info", .log_format = "logfmt"};
 	struct err e = ERR_INIT;
 	const struct cmd *c;
 	int words, r = cmd_pick("unirail ipam", ipam_cmds, argc, argv, &c, &words, &e);

@@ -48,7 +48,7 @@ static int read_conf(struct agent_conf *c, const char *file, const char *const *
 		     const char *const *flags, struct err *e)
 {
 	static const char *const none[] = {NULL};
-	const struct agent_env env = {from_list, (void *)(vars ? vars : none)};
+	const struct settings_env env = {from_list, (void *)(vars ? vars : none)};
 	char *argv[16] = {(char *)"--config", (char *)"/etc/agent.conf"};
 	int argc = 2;
 
@@ -73,8 +73,8 @@ static void test_defaults(void **state)
 	assert_int_equal(c.wait_ms, 15000);
 	assert_null(c.node);
 	assert_null(c.listen);
-	assert_true(agent_conf_is(c.metrics));
-	assert_false(agent_conf_is(c.gateway_detection));
+	assert_true(settings_yes(c.metrics));
+	assert_false(settings_yes(c.gateway_detection));
 	assert_string_equal(c.coordinator.mode, "auto");
 	agent_conf_done(&c);
 }
@@ -102,7 +102,7 @@ static void test_precedence(void **state)
 	assert_int_equal(c.rest_ms, 2000);
 	assert_int_equal(c.wait_ms, 15000);
 	assert_string_equal(c.log_level, "warn");
-	assert_false(agent_conf_is(c.metrics));
+	assert_false(settings_yes(c.metrics));
 	assert_int_equal(c.reserve, 9);
 	agent_conf_done(&c);
 	assert_int_equal(read_conf(&c, file, vars, flags, NULL), 0);
@@ -184,10 +184,10 @@ static void test_what_needs_a_restart(void **state)
 	(void)state;
 	assert_int_equal(read_conf(&a, "[agent]\nrest = 1s\n", NULL, NULL, NULL), 0);
 	assert_int_equal(read_conf(&b, "[agent]\nrest = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
-	assert_null(agent_conf_needs_restart(&a, &b));
+	assert_null(settings_needs_restart(&agent_settings, &a, &b));
 	agent_conf_done(&b);
 	assert_int_equal(read_conf(&b, "[agent]\nsocket = /x\n", NULL, NULL, NULL), 0);
-	assert_string_equal(agent_conf_needs_restart(&a, &b), "socket");
+	assert_string_equal(settings_needs_restart(&agent_settings, &a, &b), "socket");
 	agent_conf_done(&a);
 	agent_conf_done(&b);
 }
@@ -210,10 +210,10 @@ static void test_the_sample_is_whole(void **state)
 {
 	auto_free char *sample = text_of("configs/agent.conf");
 	struct agent_conf c, d;
-	struct agent_key k;
+	struct settings_key k;
 
 	(void)state;
-	for (size_t i = 0; agent_conf_key(i, &k); i++) {
+	for (size_t i = 0; settings_key(&agent_settings, i, &k); i++) {
 		auto_free char *line =
 			xasprintf("\n; %-20s =%s%s", k.name, *k.fallback ? " " : "", k.fallback);
 		bool apart = strcmp(k.name, "config") == 0;
@@ -223,7 +223,7 @@ static void test_the_sample_is_whole(void **state)
 	}
 	assert_int_equal(read_conf(&c, sample, NULL, NULL, NULL), 0);
 	assert_int_equal(read_conf(&d, "", NULL, NULL, NULL), 0);
-	assert_null(agent_conf_needs_restart(&c, &d));
+	assert_null(settings_needs_restart(&agent_settings, &c, &d));
 	agent_conf_done(&c);
 	agent_conf_done(&d);
 }
@@ -231,10 +231,10 @@ static void test_the_sample_is_whole(void **state)
 static void test_the_readme_has_each_key(void **state)
 {
 	auto_free char *readme = text_of("src/agent/README.md");
-	struct agent_key k;
+	struct settings_key k;
 
 	(void)state;
-	for (size_t i = 0; agent_conf_key(i, &k); i++) {
+	for (size_t i = 0; settings_key(&agent_settings, i, &k); i++) {
 		auto_free char *cell = xasprintf("| `%s` | ", k.name);
 		struct span rest = span_of(k.env), one;
 		const char *row = strstr(readme, cell), *end = row ? strchr(row, '\n') : NULL;
