@@ -62,7 +62,7 @@ bool block_is_foreign(const struct block_facts *f, const struct block_object *o)
 	return strcmp(o->node, f->table->node) == 0 && !block_log_is_ours(f->log, o->claim);
 }
 
-static const struct block_need *need_of(const struct block_facts *f, const char *pool)
+const struct block_need *plan_need(const struct block_facts *f, const char *pool)
 {
 	for (size_t i = 0; i < f->n_needs; i++)
 		if (strcmp(f->needs[i].pool, pool) == 0)
@@ -95,9 +95,8 @@ struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char
 	return op;
 }
 
-/* Bound to the object as it is. */
-static struct block_op *add_bound(struct planner *p, enum block_op_kind kind,
-				  const struct block_object *o)
+struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
+			    const struct block_object *o)
 {
 	struct block_op *op = plan_add(p, kind, o->pool, o->name);
 
@@ -110,8 +109,8 @@ static struct block_op *add_bound(struct planner *p, enum block_op_kind kind,
 	return op;
 }
 
-static void add_entry(struct planner *p, enum block_op_kind kind, const char *pool,
-		      const char *block, const struct ipaddr *a, const char *from)
+void plan_entry(struct planner *p, enum block_op_kind kind, const char *pool, const char *block,
+		const struct ipaddr *a, const char *from)
 {
 	struct block_op *op = plan_add(p, kind, pool, block);
 
@@ -134,7 +133,7 @@ static bool has_borrowers(const struct block_object *o)
 
 static void leave(struct planner *p, const struct block_object *o)
 {
-	add_bound(p, has_borrowers(o) ? OP_DISOWN : OP_DELETE, o);
+	plan_bound(p, has_borrowers(o) ? OP_DISOWN : OP_DELETE, o);
 }
 
 static bool lacks_entry(const struct block_claim *c, const struct block_object *o)
@@ -191,7 +190,7 @@ static void grant_wish(struct planner *p, const struct block_claim *c, const str
 	n = n ? idle_of(p->f, c, o, need->usable, n, &ips) : 0;
 	if (!n && !there)
 		return;
-	op = add_bound(p, OP_CEDE, o);
+	op = plan_bound(p, OP_CEDE, o);
 	if (!op) {
 		free(ips);
 		return;
@@ -231,7 +230,7 @@ static const struct block_entry *offered_by_mistake(const struct planner *p,
 /* What was given up and is not in the object, which is from an earlier time: whoever has it says so. */
 static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
-	struct block_op *op = add_bound(p, OP_CEDE, o);
+	struct block_op *op = plan_bound(p, OP_CEDE, o);
 
 	if (!op)
 		return;
@@ -243,17 +242,17 @@ static void cede_again(struct planner *p, const struct block_claim *c, const str
 
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
-	const struct block_need *need = need_of(p->f, c->pool);
+	const struct block_need *need = plan_need(p->f, c->pool);
 	const struct block_entry *wrong = offered_by_mistake(p, c, o), *back = takes_back(o);
 
 	if (wrong)
-		add_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
 	else if (lacks_entry(c, o) && p->f->hold)
 		cede_again(p, c, o);
 	else if (lacks_entry(c, o))
-		add_bound(p, OP_TOUCH, o);
+		plan_bound(p, OP_TOUCH, o);
 	else if (need && need->want && back && !p->f->hold)
-		add_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
 	else if (need && o->n_wanted && !p->f->hold)
 		grant_wish(p, c, o, need);
 }
@@ -274,18 +273,12 @@ static void make_anew(struct planner *p, const struct block_claim *c)
 
 /* --- blocks that are ours by the log and another's by the object --- */
 
-/* Another node has it by the object. */
-static bool is_anothers(const struct planner *p, const struct block_entry *x)
-{
-	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x);
-}
-
 /* Our pods' addresses stay theirs, as loans of whoever has the block: its owner sees the entries, and
  * who takes it over honours them. */
 static void assert_pods(struct planner *p, const struct block_claim *c,
 			const struct block_object *o)
 {
-	struct block_op *op = add_bound(p, OP_ASSERT, o);
+	struct block_op *op = plan_bound(p, OP_ASSERT, o);
 
 	if (!op)
 		return;
@@ -295,7 +288,7 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		const struct block_entry *x = block_entry_find(o, a);
 
 		if (ipnet_contains(&c->net, a) && block_has_pod(p->f, a) &&
-		    !(x && is_anothers(p, x)))
+		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
 	/* All of them are with others: there is nothing left to say. */
@@ -316,7 +309,7 @@ static void plan_disputed(struct planner *p, const struct block_claim *c,
 	else if (c->state == CLAIM_LEAVING || !net_has_pods(p->f, &c->net))
 		plan_add(p, OP_FORGET, c->pool, c->name);
 	else if (!*o->node)
-		add_bound(p, OP_TAKE_OVER, o);
+		plan_bound(p, OP_TAKE_OVER, o);
 	else
 		assert_pods(p, c, o);
 }
@@ -337,7 +330,7 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {
 	if (net_has_pods(p->f, &o->net))
-		add_bound(p, OP_ADOPT, o);
+		plan_bound(p, OP_ADOPT, o);
 	else
 		leave(p, o);
 }
@@ -366,7 +359,7 @@ static void plan_claim(struct planner *p, const struct block_claim *c)
 static void plan_leave(struct planner *p, const struct block_claim *c)
 {
 	const struct block_object *o = block_object_find(p->f->table, c->name);
-	const struct block_need *need = need_of(p->f, c->pool);
+	const struct block_need *need = plan_need(p->f, c->pool);
 	struct ipaddr *idle;
 	size_t n;
 
@@ -381,125 +374,7 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 	p->left = true;
 }
 
-/* --- loans --- */
-
-static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
-{
-	struct block_op *op = plan_add(p, OP_BORROW, l->pool, l->block);
-
-	if (!op)
-		return;
-	VEC_PUSH(op->ips, op->n_ips) = l->ip;
-	str_copy(op->from, sizeof(op->from), from);
-	str_copy(op->token, sizeof(op->token), l->token);
-}
-
-static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
-{
-	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
-	bool made = x && block_log_has_made(p->f->log, p->f->table->node, x);
-
-	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
-		plan_add(p, OP_READ, l->pool, l->block);
-	else if (made || !p->f->hold)
-		plan_again(p, l, x->to);
-}
-
-/* The object does not say that we have it, and a pod has. */
-static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
-			const struct block_entry *x)
-{
-	struct block_op *op;
-
-	if (x && is_anothers(p, x))
-		return;
-	if (x) {
-		plan_again(p, l, x->to);
-		return;
-	}
-	op = add_bound(p, OP_ASSERT, o);
-	if (!op)
-		return;
-	VEC_PUSH(op->ips, op->n_ips) = l->ip;
-	str_copy(op->token, sizeof(op->token), l->token);
-}
-
-/* Nor has a pod. What was given up to nobody known is had first, to be given back. */
-static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
-{
-	struct block_op *op;
-
-	if (x && strcmp(x->to, "?") == 0) {
-		plan_again(p, l, x->to);
-		return;
-	}
-	op = plan_add(p, OP_FORGET, l->pool, l->block);
-	if (op)
-		op->ip = l->ip;
-}
-
-static void plan_borrowed(struct planner *p, const struct block_loan *l,
-			  const struct block_object *o)
-{
-	const struct block_need *need = need_of(p->f, l->pool);
-	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
-	char ours[BLOCK_ENTRY_MAX];
-
-	block_entry_ours(p->f->table->node, l->token, ours);
-	if (!o)
-		plan_add(p, OP_READ, l->pool, l->block);
-	else if (x && strcmp(x->to, ours) == 0) {
-		/* No reserve of others' addresses: nobody could wish for them. */
-		if ((!need || !need->want) && !p->f->hold && !block_is_busy(p->f, &l->ip))
-			add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
-	} else if (block_has_pod(p->f, &l->ip)) {
-		assert_loan(p, l, o, x);
-	} else {
-		end_loan(p, l, x);
-	}
-}
-
-static void plan_loan(struct planner *p, const struct block_loan *l)
-{
-	const struct block_object *o = block_object_find(p->f->table, l->block);
-	char ours[BLOCK_ENTRY_MAX];
-
-	if (l->state == LOAN_ASKING) {
-		plan_asked(p, l, o);
-	} else if (l->state == LOAN_HELD) {
-		plan_borrowed(p, l, o);
-	} else {
-		block_entry_ours(p->f->table->node, l->token, ours);
-		add_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
-	}
-}
-
-/* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
-static void plan_stray(struct planner *p, const char *pool, const char *block,
-		       const struct block_entry *x)
-{
-	if ((block_log_has_made(p->f->log, p->f->table->node, x) ||
-	     (p->f->alone && block_entry_is_of(x, p->f->table->node))) &&
-	    !block_loan_find(p->f->table, &x->ip) && !block_has_pod(p->f, &x->ip))
-		add_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
-}
-
-static void plan_strays(struct planner *p)
-{
-	const struct block_table *t = p->f->table;
-
-	for (size_t i = 0; i < t->n_objects; i++)
-		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
-			plan_stray(p, t->objects[i].pool, t->objects[i].name,
-				   &t->objects[i].ceded[k]);
-	for (size_t i = 0; i < t->n_views; i++)
-		for (size_t k = 0; k < t->views[i].n_strays; k++) {
-			const struct block_offer *x = &t->views[i].strays[k];
-			const struct block_entry entry = {x->ip, x->to};
-
-			plan_stray(p, t->views[i].pool, x->block, &entry);
-		}
-}
+/* --- all of it --- */
 
 void block_plan(const struct block_facts *f, struct block_plan *ret)
 {

@@ -16,6 +16,21 @@ struct planner {
 struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char *pool,
 			  const char *name);
 
+/* The same, bound to the object as it is. */
+struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
+			    const struct block_object *o);
+/* About the entry of *a, which reads `from`. */
+void plan_entry(struct planner *p, enum block_op_kind kind, const char *pool, const char *block,
+		const struct ipaddr *a, const char *from);
+/* How the pool stands; NULL: nobody knows it. */
+const struct block_need *plan_need(const struct block_facts *f, const char *pool);
+
+/* Loans (block_plan_loan.c). */
+void plan_loan(struct planner *p, const struct block_loan *l);
+void plan_strays(struct planner *p);
+/* Another node has it by the object. */
+bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
+
 /* What a pool lacks (block_plan_want.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of others' blocks: those that we have of them, and what of ours still stands in them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/block_plan_priv.h"
+
+bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
+{
+	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x);
+}
+
+static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
+{
+	struct block_op *op = plan_add(p, OP_BORROW, l->pool, l->block);
+
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->from, sizeof(op->from), from);
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
+{
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	bool made = x && block_log_has_made(p->f->log, p->f->table->node, x);
+
+	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
+		plan_add(p, OP_READ, l->pool, l->block);
+	else if (made || !p->f->hold)
+		plan_again(p, l, x->to);
+}
+
+/* The object does not say that we have it, and a pod has. */
+static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
+			const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && plan_is_anothers(p, x))
+		return;
+	if (x) {
+		plan_again(p, l, x->to);
+		return;
+	}
+	op = plan_bound(p, OP_ASSERT, o);
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+/* Nor has a pod. What was given up to nobody known is had first, to be given back. */
+static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && strcmp(x->to, "?") == 0) {
+		plan_again(p, l, x->to);
+		return;
+	}
+	op = plan_add(p, OP_FORGET, l->pool, l->block);
+	if (op)
+		op->ip = l->ip;
+}
+
+static void plan_borrowed(struct planner *p, const struct block_loan *l,
+			  const struct block_object *o)
+{
+	const struct block_need *need = plan_need(p->f, l->pool);
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	char ours[BLOCK_ENTRY_MAX];
+
+	block_entry_ours(p->f->table->node, l->token, ours);
+	if (!o)
+		plan_add(p, OP_READ, l->pool, l->block);
+	else if (x && strcmp(x->to, ours) == 0) {
+		/* No reserve of others' addresses: nobody could wish for them. */
+		if ((!need || !need->want) && !p->f->hold && !block_is_busy(p->f, &l->ip))
+			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	} else if (block_has_pod(p->f, &l->ip)) {
+		assert_loan(p, l, o, x);
+	} else {
+		end_loan(p, l, x);
+	}
+}
+
+void plan_loan(struct planner *p, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(p->f->table, l->block);
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (l->state == LOAN_ASKING) {
+		plan_asked(p, l, o);
+	} else if (l->state == LOAN_HELD) {
+		plan_borrowed(p, l, o);
+	} else {
+		block_entry_ours(p->f->table->node, l->token, ours);
+		plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	}
+}
+
+/* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
+static void plan_stray(struct planner *p, const char *pool, const char *block,
+		       const struct block_entry *x)
+{
+	if ((block_log_has_made(p->f->log, p->f->table->node, x) ||
+	     (p->f->alone && block_entry_is_of(x, p->f->table->node))) &&
+	    !block_loan_find(p->f->table, &x->ip) && !block_has_pod(p->f, &x->ip))
+		plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
+}
+
+void plan_strays(struct planner *p)
+{
+	const struct block_table *t = p->f->table;
+
+	for (size_t i = 0; i < t->n_objects; i++)
+		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
+			plan_stray(p, t->objects[i].pool, t->objects[i].name,
+				   &t->objects[i].ceded[k]);
+	for (size_t i = 0; i < t->n_views; i++)
+		for (size_t k = 0; k < t->views[i].n_strays; k++) {
+			const struct block_offer *x = &t->views[i].strays[k];
+			const struct block_entry entry = {x->ip, x->to};
+
+			plan_stray(p, t->views[i].pool, x->block, &entry);
+		}
+}
