@@ -117,9 +117,12 @@ static int forget_ours(struct block_log *l, struct block_table *t, const struct 
 	return r;
 }
 
-/* With one token: they were asked for together. */
-static int begin_borrow(struct block_log *l, struct block_table *t, struct block_op *op,
-			struct err *e)
+/*
+ * With one token: they were asked for together. Those that the claim's pods have and that another's
+ * object is to say get a new one, whatever loans there are: an older request may be under way.
+ */
+static int begin_loans(struct block_log *l, struct block_table *t, struct block_op *op,
+		       struct err *e)
 {
 	auto_free struct block_loan *v = xcalloc(op->n_ips + 1, sizeof(*v));
 	size_t n = 0;
@@ -129,7 +132,7 @@ static int begin_borrow(struct block_log *l, struct block_table *t, struct block
 		block_log_token(l, op->token);
 	block_entry_ours(t->node, op->token, op->to);
 	for (size_t i = 0; i < op->n_ips; i++) {
-		if (block_loan_find(t, &op->ips[i]))
+		if (block_loan_find(t, &op->ips[i]) && (op->kind == OP_BORROW || !op->first))
 			continue;
 		v[n].block = op->name;
 		v[n].pool = op->pool;
@@ -153,12 +156,8 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	case OP_DELETE:
 	case OP_DISOWN: return begin_leave(l, t, op, e);
 	case OP_CEDE: return begin_cede(l, t, op, e);
-	case OP_BORROW: return begin_borrow(l, t, op, e);
-	case OP_ASSERT:
-		if (!*op->token)
-			block_log_token(l, op->token);
-		block_entry_ours(t->node, op->token, op->to);
-		return 0;
+	case OP_BORROW:
+	case OP_ASSERT: return begin_loans(l, t, op, e);
 	case OP_FORGET: return forget_ours(l, t, op, e);
 	case OP_RETURN: return put_loan(l, t, op, LOAN_RETURNING, e);
 	default: return 0;
@@ -355,14 +354,12 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 {
 	if (op->kind == OP_CREATE || op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
 		block_view_stale(t, op->pool);
-	if (op->kind == OP_RETURN)
-		return put_loan(l, t, op, LOAN_GONE, e);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_loans(l, t, op->name, op->token, e);
 	/* That there is one is no news of it. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
-	return 0;
+	return op->kind == OP_RETURN ? put_loan(l, t, op, LOAN_GONE, e) : 0;
 }
 
 static int absent(struct block_log *l, struct block_table *t, const struct block_op *op,
@@ -387,7 +384,7 @@ static void wished(struct block_view *v, int64_t now_ms)
 	v->wished_ms = now_ms;
 }
 
-/* Whatever came of it, it is not asked again before the next list. */
+/* Whatever the answer was, it is not asked again before the next list. */
 static void drop_stray(struct block_view *v, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < v->n_strays; i++)
@@ -407,7 +404,7 @@ int block_op_end(struct block_log *l, struct block_table *t, const struct block_
 
 	if (v && op->kind == OP_WISH)
 		wished(v, now_ms);
-	if (v && op->kind == OP_RETURN)
+	if (v && op->kind == OP_RETURN && r != BLOCK_UNKNOWN)
 		drop_stray(v, &op->ip);
 	if (op->kind == OP_LIST || op->kind == OP_WISH)
 		return 0;
