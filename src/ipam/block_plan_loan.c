@@ -66,20 +66,79 @@ static void end_loan(struct planner *p, const struct block_loan *l, const struct
 		op->ip = l->ip;
 }
 
+/* All of the net's addresses but those of pods here. */
+static void add_all_but_pods(const struct planner *p, const struct ip_set *usable,
+			     struct block_op *op)
+{
+	struct ip_set s = {.family = usable->family};
+
+	block_addresses(usable, &op->net, &s);
+	for (size_t i = 0; i < s.n; i++)
+		for (u128 k = ip_num(&s.v[i].first); k <= ip_num(&s.v[i].last); k++) {
+			struct ipaddr a = ip_from_num(s.family, k);
+
+			if (!block_has_pod(p->f, &a))
+				VEC_PUSH(op->ips, op->n_ips) = a;
+		}
+	ip_set_done(&s);
+}
+
+/*
+ * The block is gone and its owner does not make it again (etcd was set back, and the owner is lost):
+ * who has addresses of it does. Nobody knows who has the others, so they are given up ("?"): their
+ * pods' nodes say so, and the controller returns to us what nobody has.
+ */
+static void claim_lost(struct planner *p, const struct block_loan *l, const struct block_need *need)
+{
+	struct block_op *op;
+	u128 index;
+
+	if (!block_name_parse(l->block, l->pool, &index))
+		return;
+	op = plan_add(p, OP_CREATE, l->pool, l->block);
+	if (!op)
+		return;
+	op->net = block_net(&need->cut, index);
+	str_copy(op->to, sizeof(op->to), "?");
+	add_all_but_pods(p, need->usable, op);
+}
+
+static void plan_unseen(struct planner *p, const struct block_loan *l)
+{
+	const struct block_need *need = plan_need(p->f, l->pool);
+
+	if (l->absent && !block_has_pod(p->f, &l->ip))
+		end_loan(p, l, NULL);
+	else if (l->absent && need)
+		claim_lost(p, l, need);
+	else
+		plan_add(p, OP_READ, l->pool, l->block);
+}
+
+/* Of a block that is ours by now, and that has no entry of it: as good as any other of it. */
+static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
+			  const struct block_object *o)
+{
+	const struct block_claim *c = block_claim_find(p->f->table, l->block);
+
+	return c && c->state == CLAIM_HELD && block_agrees(p->f->table, c, o) &&
+	       !block_is_ceded(c, &l->ip);
+}
+
 static void plan_borrowed(struct planner *p, const struct block_loan *l,
 			  const struct block_object *o)
 {
 	const struct block_need *need = plan_need(p->f, l->pool);
-	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	const struct block_entry *x = block_entry_find(o, &l->ip);
 	char ours[BLOCK_ENTRY_MAX];
 
 	block_entry_ours(p->f->table->node, l->token, ours);
-	if (!o)
-		plan_add(p, OP_READ, l->pool, l->block);
-	else if (x && strcmp(x->to, ours) == 0) {
+	if (x && strcmp(x->to, ours) == 0) {
 		/* No reserve of others' addresses: nobody could wish for them. */
 		if ((!need || !need->want) && !p->f->hold && !block_is_busy(p->f, &l->ip))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	} else if (!x && is_of_our_own(p, l, o)) {
+		end_loan(p, l, NULL);
 	} else if (block_has_pod(p->f, &l->ip)) {
 		assert_loan(p, l, o, x);
 	} else {
@@ -94,6 +153,8 @@ void plan_loan(struct planner *p, const struct block_loan *l)
 
 	if (l->state == LOAN_ASKING) {
 		plan_asked(p, l, o);
+	} else if (l->state == LOAN_HELD && !o) {
+		plan_unseen(p, l);
 	} else if (l->state == LOAN_HELD) {
 		plan_borrowed(p, l, o);
 	} else {

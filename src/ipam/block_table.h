@@ -67,6 +67,7 @@ struct block_loan {
 	struct ipaddr ip;
 	char token[BLOCK_TOKEN_MAX];
 	enum loan_state state;
+	bool absent; /* not logged: a fresh look found no block */
 };
 
 /* An address of others that a node may take. */

@@ -162,22 +162,20 @@ static bool is_said(const struct node *x, const struct ipaddr *a)
 	return false;
 }
 
-/* After a restore, until every agent has said again what its pods have. */
-static bool is_held(const struct node *x)
+/* Every agent has said what its pods have. */
+static bool all_said(void)
 {
-	static int64_t looked;
-	static bool all;
-
-	if (now < x->hold_until || !x->hold_until)
-		return x->hold_until;
-	if (looked == now)
-		return !all;
-	looked = now;
-	all = true;
 	for (int i = 0; i < ALL; i++)
 		for (int k = 0; k < n_pods[i]; k++)
-			all &= is_said(&nodes[i], &pods[i][k]);
-	return !all;
+			if (!is_said(&nodes[i], &pods[i][k]))
+				return false;
+	return true;
+}
+
+/* After a restore. */
+static bool is_held(const struct node *x)
+{
+	return x->hold_until && (now < x->hold_until || !all_said());
 }
 
 static struct block_facts facts_of(struct node *x, struct block_need *need)
@@ -375,29 +373,30 @@ static void order(struct block_op *op, const struct block_object *o)
 		bl_serve(&controller, op);
 }
 
-static bool has_loan(const struct ipaddr *a)
+static bool has_pod(const struct ipaddr *a)
 {
 	for (int i = 0; i < ALL; i++)
-		if (block_loan_find(&nodes[i].t, a))
-			return true;
+		for (int k = 0; k < n_pods[i]; k++)
+			if (ip_eq(&pods[i][k], a))
+				return true;
 	return false;
 }
 
-/* An entry of a node that is gone, or in the end one that nobody has. */
-static bool is_void(const struct block_entry *x, bool end)
+/* An entry of a node that is gone; or of nobody known, when no pod has it (ipam/block.h). */
+static bool is_void(const struct block_entry *x)
 {
-	if (end && strcmp(x->to, "?") == 0)
-		return !has_loan(&x->ip);
+	if (strcmp(x->to, "?") == 0)
+		return all_said() && !has_pod(&x->ip);
 	for (int i = 0; i < NODES; i++)
 		if (nodes[i].lost && block_entry_is_of(x, nodes[i].who.node))
 			return true;
 	return false;
 }
 
-static bool clean_entry(const struct block_object *o, bool end)
+static bool clean_entry(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (is_void(&o->ceded[i], end)) {
+		if (is_void(&o->ceded[i])) {
 			struct block_op op = {.kind = OP_RETURN, .ip = o->ceded[i].ip};
 
 			strcpy(op.from, o->ceded[i].to);
@@ -421,12 +420,12 @@ static bool release(const struct block_object *o)
 	return false;
 }
 
-static void control(bool end)
+static void control(void)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
 		const struct block_object *o = &bl_server.v[(i + bl_roll(64)) % bl_server.n];
 
-		if (release(o) || clean_entry(o, end))
+		if (release(o) || clean_entry(o))
 			return;
 	}
 }
@@ -509,7 +508,7 @@ static void step(int at)
 	if (at == 400 && bl_server.trouble && bl_roll(2))
 		restore();
 	if (bl_roll(3) == 0)
-		control(false);
+		control();
 	if (bl_roll(150) == 0 && bl_server.trouble)
 		go_away();
 	if (bl_roll(x->lost ? 40 : 250) == 0 && bl_server.trouble)
@@ -645,7 +644,7 @@ static void end_twin(void)
 static void fill_round(struct node *x, int all)
 {
 	now += 100;
-	control(true);
+	control();
 	if (x->lost)
 		return;
 	watch(x);

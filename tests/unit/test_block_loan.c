@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loans of blocks that are not what they were: the API server's data was set back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block_lab.h"
+#include "ipam/block_plan.h"
+#include "ipam_lab.h"
+
+/* A node that has .17 of the pool p (10.0.0.0/27, blocks of four), which lies in p-4. */
+struct lab {
+	struct ipam_lab l;
+	struct block_log log;
+	struct block_table t;
+	struct lease_table leases;
+	struct ip_set usable;
+	struct block_need need;
+	struct block_facts f;
+};
+
+static void borrow(struct lab *x, const char *ip)
+{
+	struct block_loan l = {
+		.block = (char *)"p-4", .pool = (char *)"p", .ip = il_ip(ip), .state = LOAN_HELD};
+
+	block_log_token(&x->log, l.token);
+	assert_int_equal(block_log_loan(&x->log, &x->t, &l, NULL), 0);
+}
+
+static void make(struct lab *x)
+{
+	const struct ip_range r = {il_ip("10.0.0.1"), il_ip("10.0.0.18")};
+
+	*x = (struct lab){.usable = {.family = 4}};
+	il_make(&x->l);
+	assert_int_equal(dir_make(&x->l.root, "/state", 0700, NULL), 0);
+	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
+			 0);
+	ip_set_add(&x->usable, &r);
+	x->need = (struct block_need){
+		.pool = "p", .cut = {il_net("10.0.0.0/27"), 30}, .usable = &x->usable};
+	x->f = (struct block_facts){.table = &x->t,
+				    .log = &x->log,
+				    .needs = &x->need,
+				    .n_needs = 1,
+				    .leases = &x->leases,
+				    .hold = true};
+	x->t.synced = true;
+	borrow(x, "10.0.0.17");
+}
+
+static void drop(struct lab *x)
+{
+	block_table_done(&x->t);
+	block_log_close(&x->log);
+	lease_table_done(&x->leases);
+	ip_set_done(&x->usable);
+	il_drop(&x->l);
+	bl_clear();
+}
+
+static void put_pod(struct lab *x, const char *ip, enum lease_state state)
+{
+	struct lease l = LEASE_INIT;
+	struct ipaddr a = il_ip(ip);
+
+	l.address = ipnet_host(&a);
+	l.state = state;
+	lease_put(&x->leases, &l);
+}
+
+/* What it asks, which is one request, as the server answers it; -1: nothing. */
+static int ask(struct lab *x)
+{
+	const struct bl_who who = bl_by("n1");
+	struct block_plan p;
+	struct block_object o = {0}, *there;
+	enum block_outcome r = BLOCK_OK;
+	int kind = -1;
+
+	block_plan(&x->f, &p);
+	assert_true(p.n < 2);
+	if (p.n) {
+		kind = (int)p.v[0].kind;
+		assert_int_equal(block_op_begin(&x->log, &x->t, &p.v[0], NULL), 0);
+		if (kind != OP_FORGET)
+			r = bl_serve(&who, &p.v[0]);
+		there = bl_find(p.v[0].name);
+		if (kind != OP_FORGET && r == BLOCK_OK && there)
+			o = bl_copy(there);
+		if (kind != OP_FORGET)
+			assert_int_equal(block_op_end(&x->log, &x->t, &p.v[0], r,
+						      o.name ? &o : NULL, 0, NULL),
+					 0);
+		block_object_done(&o);
+	}
+	block_plan_done(&p);
+	return kind;
+}
+
+static void assert_mine(const struct lab *x, const char *want)
+{
+	struct ip_set s = {0};
+	auto_buf struct buf b;
+
+	buf_init(&b, 200);
+	block_mine(&x->t, "p", &x->usable, &s);
+	ip_set_str(&s, &b);
+	ip_set_done(&s);
+	assert_string_equal(b.len ? b.p : "", want);
+}
+
+/* Its owner is lost: who has pods in it makes the block anew, and hands out nothing else of it. */
+static void test_block_is_gone(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	assert_int_equal(ask(&x), OP_READ);
+	assert_mine(&x, "");
+	assert_int_equal(ask(&x), OP_CREATE);
+	assert_string_equal(bl_find("p-4")->node, "n1");
+	assert_int_equal(bl_find("p-4")->n_ceded, 2); /* .16 and .18: .19 is not of the pool */
+	assert_mine(&x, "10.0.0.17");
+	/* It is not borrowed any more. */
+	assert_int_equal(ask(&x), OP_FORGET);
+	assert_int_equal(x.t.n_loans, 0);
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(ask(&x), -1);
+	drop(&x);
+}
+
+/* The controller has taken the entry of an address out that no pod has. */
+static void test_what_nobody_has_comes_back(void **state)
+{
+	struct block_op clean = {.kind = OP_RETURN, .ip = il_ip("10.0.0.18"), .name = "p-4"};
+	const struct bl_who controller = bl_by("controller");
+	struct block_object o;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	for (int i = 0; i < 3; i++)
+		assert_true(ask(&x) >= 0);
+	x.f.hold = false;
+	strcpy(clean.from, "?");
+	assert_int_equal(bl_serve(&controller, &clean), BLOCK_OK);
+	o = bl_copy(bl_find("p-4"));
+	block_object_put(&x.t, &o);
+	block_object_done(&o);
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(ask(&x), OP_TOUCH);
+	assert_mine(&x, "10.0.0.17-10.0.0.18");
+	drop(&x);
+}
+
+/* Nor has a pod: there is nothing to keep. */
+static void test_nothing_is_left(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	assert_int_equal(ask(&x), OP_READ);
+	assert_int_equal(ask(&x), OP_FORGET);
+	assert_int_equal(x.t.n_loans, 0);
+	assert_null(bl_find("p-4"));
+	drop(&x);
+}
+
+/* Somebody else was faster: that one's object is looked at, and says what pods here have. */
+static void test_made_by_another(void **state)
+{
+	struct block_op other = {
+		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = il_net("10.0.0.16/30")};
+	const struct bl_who n2 = bl_by("n2");
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	put_pod(&x, "10.0.0.17", LEASE_USED);
+	assert_int_equal(ask(&x), OP_READ);
+	assert_int_equal(bl_serve(&n2, &other), BLOCK_OK);
+	assert_int_equal(ask(&x), OP_CREATE);
+	assert_int_equal(ask(&x), OP_READ);
+	assert_int_equal(ask(&x), OP_ASSERT);
+	assert_string_equal(bl_find("p-4")->node, "n2");
+	assert_int_equal(bl_find("p-4")->n_ceded, 1);
+	assert_mine(&x, "10.0.0.17");
+	drop(&x);
+}
+
+/* A claim whose block is another's by now: what is said of its pods is in the log before it is said,
+ * so that it is found and taken back if the pods go before the answer. */
+static void test_said_and_not_answered(void **state)
+{
+	struct block_op op = {.kind = OP_ASSERT, .name = "p-4", .pool = "p"}, back;
+	const struct block_loan *l;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	VEC_PUSH(op.ips, op.n_ips) = il_ip("10.0.0.18");
+	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
+	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_UNKNOWN, NULL, 0, NULL), 0);
+	l = block_loan_find(&x.t, &op.ips[0]);
+	assert_non_null(l);
+	assert_int_equal(l->state, LOAN_ASKING);
+	assert_string_equal(l->token, op.token);
+	/* Once more: the first request may still be under way, so it gets another token. */
+	back = (struct block_op){.kind = OP_ASSERT, .name = "p-4", .pool = "p"};
+	VEC_PUSH(back.ips, back.n_ips) = il_ip("10.0.0.18");
+	assert_int_equal(block_op_begin(&x.log, &x.t, &back, NULL), 0);
+	assert_string_not_equal(back.token, op.token);
+	assert_string_equal(block_loan_find(&x.t, &op.ips[0])->token, back.token);
+	block_op_done(&op);
+	block_op_done(&back);
+	drop(&x);
+}
+
+/* An entry of ours in a copy of the object that is old: it is looked at anew. */
+static void test_returned_already(void **state)
+{
+	struct block_op op = {.kind = OP_RETURN, .name = "p-4", .pool = "p"};
+	struct block_object o = {.name = xstrdup("p-4"),
+				 .pool = xstrdup("p"),
+				 .uid = xstrdup("u"),
+				 .version = xstrdup("1"),
+				 .net = il_net("10.0.0.16/30"),
+				 .node = xstrdup("n2"),
+				 .node_uid = xstrdup(""),
+				 .claim = xstrdup("c")};
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	block_object_put(&x.t, &o);
+	block_object_done(&o);
+	op.ip = il_ip("10.0.0.18");
+	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_REFUSED, NULL, 0, NULL), 0);
+	assert_null(block_object_find(&x.t, "p-4"));
+	drop(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_block_is_gone),
+		cmocka_unit_test(test_what_nobody_has_comes_back),
+		cmocka_unit_test(test_nothing_is_left),
+		cmocka_unit_test(test_made_by_another),
+		cmocka_unit_test(test_said_and_not_answered),
+		cmocka_unit_test(test_returned_already),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
