@@ -41,6 +41,18 @@ static void put_address(struct json_out *o, const struct ipam_grant *g)
 		jo_kstr(o, v6 ? "ipv6Pool" : "ipv4Pool", g->pool->name);
 }
 
+/* Its pool's: whether it has the default route as well depended on its network's cleanGateway. */
+static void put_routes(struct json_out *o, const char *ifname, const struct pool *p)
+{
+	for (size_t i = 0; p && i < p->n_routes; i++) {
+		jo_obj(o);
+		jo_kstr(o, "dst", ipnet_str(&p->routes[i].dst, (char[IP_TEXT_MAX]){0}));
+		jo_kstr(o, "gw", ip_str(&p->routes[i].gw, (char[IP_TEXT_MAX]){0}));
+		jo_kstr(o, "ifName", ifname);
+		jo_end_obj(o);
+	}
+}
+
 static void put_interface(struct json_out *o, const struct ipam_grant *g, size_t n, size_t first)
 {
 	const char *name = g[first].ifname;
@@ -53,13 +65,8 @@ static void put_interface(struct json_out *o, const struct ipam_grant *g, size_t
 	jo_key(o, "routes");
 	jo_arr(o);
 	for (size_t i = first; i < n; i++)
-		for (size_t k = 0; strcmp(g[i].ifname, name) == 0 && k < g[i].n_routes; k++) {
-			jo_obj(o);
-			jo_kstr(o, "dst", ipnet_str(&g[i].routes[k].dst, (char[IP_TEXT_MAX]){0}));
-			jo_kstr(o, "gw", ip_str(&g[i].routes[k].gw, (char[IP_TEXT_MAX]){0}));
-			jo_kstr(o, "ifName", name);
-			jo_end_obj(o);
-		}
+		if (strcmp(g[i].ifname, name) == 0)
+			put_routes(o, name, g[i].pool);
 	jo_end_arr(o);
 	jo_end_obj(o);
 }

@@ -280,11 +280,10 @@ static void test_endpoint(void **state)
 		    "{\"ifName\":\"net1\"}]}"));
 	expect("GET", "workloadendpoint?podNamespace=n%73&podName=p", NULL, 200,
 	       "{\"interfaces\":[{\"interface\":\"eth0\",\"ipv4\":\"10.0.1.10/24\",\"ipv4Pool\":\"b\","
-	       "\"ipv6\":\"fd00::10/64\",\"ipv6Gateway\":\"fd00::1\",\"ipv6Pool\":\"six\",\"routes\":["
-	       "{\"dst\":\"::/0\",\"gw\":\"fd00::1\",\"ifName\":\"eth0\"}]},{\"interface\":\"net1\","
+	       "\"ipv6\":\"fd00::10/64\",\"ipv6Gateway\":\"fd00::1\",\"ipv6Pool\":\"six\",\"routes\":[]"
+	       "},{\"interface\":\"net1\","
 	       "\"ipv4\":\"10.0.0.10/24\",\"ipv4Gateway\":\"10.0.0.1\",\"ipv4Pool\":\"a\",\"routes\":["
-	       "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"},"
-	       "{\"dst\":\"0.0.0.0/0\",\"gw\":\"10.0.0.1\",\"ifName\":\"net1\"}]}],"
+	       "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"}]}],"
 	       "\"node\":\"node1\",\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
 	expect("GET", "workloadendpoint?podNamespace=%0g&podName=p", NULL, 400,
 	       "\"the query is malformed\"\n");
