@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spiderpool's own CNI programs send, byte for byte (tests/hosts/spiderpool-client), and what they get."""
+import pathlib
+import socket
+
+import pytest
+
+import cluster as clusters
+from agents import MERGE, SPIDER, Agent, Nodes, install_crds
+from cluster import wait
+
+RECORDED = pathlib.Path(__file__).resolve().parents[1] / "hosts" / "spiderpool-client"
+UID = b"11111111-2222-3333-4444-555555555555"  # of the pod in the files
+ROUTES = [{"dst": "10.9.0.0/16", "gw": "172.16.1.2"}]
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    install_crds(one)
+    one.namespace("team")
+    yield one
+    one.close()
+
+
+def head_and_body(data):
+    """(status line, {field: value}, body); the date is left out."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    status, *fields = head.decode().split("\r\n")
+    fields = dict(f.split(": ", 1) for f in fields)
+    fields.pop("Date", None)
+    return status, fields, body
+
+
+def answer(one, request):
+    """All that comes until the agent closes, as the client asked it to."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(30)
+        s.connect(str(one.socket))
+        s.sendall(request)
+        got = b""
+        while part := s.recv(65536):
+            got += part
+        return got
+
+
+def coordinator(mine):
+    path = f"{SPIDER}/spidercoordinators"
+    mine.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderCoordinator",
+                           "metadata": {"name": "default"},
+                           "spec": {"mode": "overlay", "podCIDRType": "none", "hijackCIDR": ["169.254.25.10"]}})
+    mine.ok("PATCH", f"{path}/default/status", {"status": {
+        "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}}, type=MERGE)
+
+
+def test_a_pod_from_add_to_del(mine, closing, tmp_path):
+    """Every request of the agent's API that has a caller, in the order of a pod's life; a second container of the
+    pod gets the same answers again."""
+    nodes = Nodes(mine)
+    nodes.node("n1")
+    coordinator(mine)
+    # One block each, so that the first address is the lowest.
+    nodes.pool("rail1", "172.16.1.0/24", ["172.16.1.10-172.16.1.15"], routes=ROUTES, default=True)
+    nodes.pool("rail2", "172.16.2.0/24", ["172.16.2.10-172.16.2.15"])
+    nodes.pool("rail2-v6", "fd00:16:2::/64", ["fd00:16:2::10-fd00:16:2::1f"], gateway="fd00:16:2::1", ipVersion=6)
+    one = closing(Agent(tmp_path / "agent", mine.admin_config(), "n1", UNIRAIL_REST="0s")).start()
+    uid = nodes.pod("team", "n1", "web")["metadata"]["uid"].encode()
+    conf = {"podName": "web", "podNamespace": "team"}
+    wait(lambda: one.ok("GET", "/v1/coordinator/config", conf)["serviceCIDR"] == ["10.96.0.0/12"])
+    files = sorted(RECORDED.glob("*.request"))
+    assert len(files) == 19
+    for turn in range(2):
+        for f in files:
+            got = answer(one, f.read_bytes().replace(UID, uid))
+            want = f.with_suffix(".answer").read_bytes().replace(UID, uid)
+            assert head_and_body(got) == head_and_body(want), (turn, f.name, got)
