@@ -85,8 +85,12 @@ void api_networks(struct api_call *c)
 
 void api_networks_done(struct api_call *c, const struct api_done_args *p)
 {
-	const struct nets_status s = {or_else(p->pod_namespace, ""), or_else(p->pod_name, ""),
-				      or_else(p->pod_uid, ""), p->status, p->message};
+	const struct nets_status s = {.container_id = p->container_id,
+				      .ns = or_else(p->pod_namespace, ""),
+				      .name = or_else(p->pod_name, ""),
+				      .uid = or_else(p->pod_uid, ""),
+				      .annotation = p->status,
+				      .words = p->message};
 
 	if (p->status && c->api->conf.nets && *s.ns && *s.name)
 		nets_tell(c->api->conf.nets, &s);

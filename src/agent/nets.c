@@ -36,6 +36,7 @@ struct nets *nets_new(const struct nets_conf *c)
 	struct nets *n = xcalloc(1, sizeof(*n));
 
 	n->conf = *c;
+	nets_late_start(n);
 	return n;
 }
 
@@ -61,6 +62,7 @@ void nets_free(struct nets *n)
 	while (n->asks)
 		ask_free(n->asks);
 	nets_status_free(n);
+	loop_del_timer(n->look);
 	free(n);
 }
 

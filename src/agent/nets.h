@@ -12,7 +12,9 @@
  *
  * A status is one patch of the pod's status with its annotation, for the pod of that UID and no other,
  * tried again while the API server is away, NETS_STATUS_MS at most; and one event. Of one pod the last
- * counts. When the pod is gone it is dropped.
+ * counts. When the pod is gone it is dropped. What the CNI process left in POD_STATUS_DIR of stateDir is
+ * removed when the status is written, or dropped; what is found there otherwise, because nobody was
+ * there to be told or the agent ended before, is taken up when the pods are known, and once a minute.
  */
 
 #include "agent/cluster.h"
@@ -46,6 +48,7 @@ void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, cons
 	      const char *name, const struct net_wish *w);
 
 struct nets_status {
+	const char *container_id;
 	const char *ns, *name, *uid;	/* uid may be "" */
 	const char *annotation, *words; /* words NULL or "": no event */
 };

@@ -12,7 +12,7 @@ enum { FIRST_MS = 500, LONGEST_MS = 30 * 1000, TIMEOUT_MS = 20 * 1000 };
 
 struct nets_patch {
 	struct nets *nets;
-	char *ns, *name, *uid, *annotation;
+	char *container_id, *ns, *name, *uid, *annotation;
 	int64_t until;
 	int wait_ms;
 	struct kube_call *call;	  /* on its way */
@@ -34,6 +34,7 @@ static void patch_free(struct nets_patch *p)
 	n->n_running -= p->call != NULL;
 	kube_cancel(p->call);
 	loop_del_timer(p->timer);
+	free(p->container_id);
 	free(p->ns);
 	free(p->name);
 	free(p->uid);
@@ -41,10 +42,25 @@ static void patch_free(struct nets_patch *p)
 	free(p);
 }
 
+/* Nothing more is to be done for its pod. */
+static void settle(struct nets_patch *p)
+{
+	nets_late_forget(p->nets, p->container_id);
+	patch_free(p);
+}
+
+bool nets_status_has(const struct nets *n, const char *container_id)
+{
+	for (const struct nets_patch *p = n->patches; p; p = p->next)
+		if (strcmp(p->container_id, container_id) == 0)
+			return true;
+	return false;
+}
+
 void nets_status_free(struct nets *n)
 {
 	if (n->n_patches)
-		log_warn("network-status of pods is not written, the agent ends",
+		log_warn("network-status of pods is written when the agent is back",
 			 LOG_I("pods", (int64_t)n->n_patches));
 	while (n->patches)
 		patch_free(n->patches);
@@ -55,10 +71,21 @@ size_t nets_waiting(const struct nets *n)
 	return n->n_patches;
 }
 
+static void say(const struct nets_patch *p, const char *what, const char *why)
+{
+	log_warn(what, LOG_S("namespace", p->ns), LOG_S("pod", p->name), LOG_S("error", why));
+}
+
 static void drop(struct nets_patch *p, const char *why)
 {
-	log_warn("network-status is not written", LOG_S("namespace", p->ns), LOG_S("pod", p->name),
-		 LOG_S("error", why));
+	say(p, "network-status is not written", why);
+	settle(p);
+}
+
+/* nets_late.c finds it again. */
+static void put_off(struct nets_patch *p, const char *why)
+{
+	say(p, "network-status is not written yet", why);
 	patch_free(p);
 }
 
@@ -86,7 +113,7 @@ static void again(struct nets_patch *p, const struct err *e)
 	struct loop *l = p->nets->conf.loop;
 
 	if (loop_now_ms(l) + p->wait_ms > p->until) {
-		drop(p, e->text);
+		put_off(p, e->text);
 		return;
 	}
 	log_debug("network-status is tried again", LOG_S("pod", p->name), LOG_S("error", e->text));
@@ -110,7 +137,7 @@ static void on_patched(void *arg, int status, const struct json *object, const s
 	p->call = NULL;
 	n->n_running--;
 	if (!e)
-		patch_free(p);
+		settle(p);
 	else if (is_passing(e))
 		again(p, e);
 	else if (status == 404 || status == 409 || status == 422)
@@ -177,13 +204,17 @@ static void add(struct nets *n, const struct nets_status *s, const char *uid)
 {
 	struct nets_patch *p = xcalloc(1, sizeof(*p)), **end = &n->patches, *former;
 
-	while ((former = find(n, s)))
+	while ((former = find(n, s))) {
+		if (strcmp(former->container_id, s->container_id) != 0)
+			nets_late_forget(n, former->container_id);
 		patch_free(former);
+	}
 	if (n->n_patches >= NETS_STATUS_WAITING)
-		drop(n->patches, "too many others wait");
+		put_off(n->patches, "too many others wait");
 	while (*end)
 		end = &(*end)->next;
 	*p = (struct nets_patch){.nets = n,
+				 .container_id = xstrdup(s->container_id),
 				 .ns = xstrdup(s->ns),
 				 .name = xstrdup(s->name),
 				 .uid = xstrdup(uid),

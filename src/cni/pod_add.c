@@ -230,7 +230,8 @@ static void tell(const struct adding *a, const struct aio *x)
 	}
 	net_status_write(v, x->n_nets, &status);
 	net_status_words(v, x->n_nets, &words);
-	pod_agent_done(a->call, &a->conf, &status, &words);
+	pod_agent_done(a->call, &a->conf, json_string(json_get(answer_of(a), "stateDir")), &status,
+		       &words);
 	for (size_t i = 0; i < x->n_nets; i++)
 		json_free(docs[i]);
 }

@@ -2,6 +2,7 @@
 #include "cni/pod_agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,30 +175,54 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 
 /* --- the others --- */
 
-void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const struct buf *status,
-		    const struct buf *words)
+/* No fsync: after a power loss there are no containers to tell about. */
+static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)
+{
+	auto_free char *path = NULL;
+	auto_fd int fd = -1;
+
+	if (!state_dir)
+		return false;
+	path = xasprintf("%s" POD_STATUS_DIR "/%s", state_dir, c->container_id);
+	fd = file_open(&c->root, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, NULL);
+	return fd >= 0 && fd_write_all(fd, b->p, b->len, NULL) == 0;
+}
+
+static void put_done(struct buf *b, const struct cni_call *c, const struct cni_args *args,
+		     const struct buf *status, const struct buf *words)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	put_pod(&o, c, args);
+	jo_kstr(&o, "networkStatus", status->p);
+	jo_kstr(&o, "message", words->p);
+	jo_end_obj(&o);
+}
+
+void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
+		    const struct buf *status, const struct buf *words)
 {
 	auto_buf struct buf b, keep;
 	struct cni_args args = {0};
 	struct err why = ERR_INIT;
 	struct http1_call call;
 	char at[PATH_BYTES];
-	struct json_out o;
+	bool left = false;
 
 	buf_init(&b, BODY_MAX);
 	buf_init(&keep, 1 << 16);
 	if (read_args(c, &keep, &args, &why) == 0) {
-		jo_init(&o, &b, 0);
-		jo_obj(&o);
-		put_pod(&o, c, &args);
-		jo_kstr(&o, "networkStatus", status->p);
-		jo_kstr(&o, "message", words->p);
-		jo_end_obj(&o);
+		put_done(&b, c, &args, status, words);
+		left = leave_word(c, state_dir, &b);
 		call_of(c, conf, "POST", OURS "pods/done", &b, at, &call);
 		http1_tell(&call, &why);
 	}
 	if (why.code)
-		log_warn("the pod's network-status is not written", LOG_S("error", why.text));
+		log_warn(left ? "the pod's network-status is written when the agent is back"
+			      : "the pod's network-status is not written",
+			 LOG_S("error", why.text));
 }
 
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)

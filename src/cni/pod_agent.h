@@ -13,9 +13,14 @@
 int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
 		       struct err *e);
 
-/* How it went: the annotation and the event's words. Not waited for; a failure is logged. */
-void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const struct buf *status,
-		    const struct buf *words);
+/*
+ * How it went: the annotation and the event's words. Not waited for: what is told stands as a file of
+ * the container's name in this folder of the agent's stateDir as well, until the agent has written
+ * the annotation, and an agent that died meanwhile finds it there. A failure is logged.
+ */
+#define POD_STATUS_DIR "/status"
+void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
+		    const struct buf *status, const struct buf *words);
 
 /* Whether it answers, and is ready. Kind ERR_UNAVAILABLE. */
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e);

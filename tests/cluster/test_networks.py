@@ -3,6 +3,7 @@
 between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
 import concurrent.futures
 import json
+import os
 import pathlib
 import stat
 import time
@@ -264,6 +265,65 @@ def test_status_is_written_when_the_server_is_back(world):
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
     wait(lambda: w.agent.said("the pod is gone"))
+    for box, one in zip(boxes, (pod, other)):
+        lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
+
+
+def left(w):
+    """Containers whose status is not written yet."""
+    return sorted(p.name for p in (w.agent.state / "status").iterdir())
+
+
+def test_status_whose_agent_died(world):
+    """After it said which networks the pod has, before it could be told how they went: the next one makes it good."""
+    w, lab = world, world.lab
+    pod = w.pod()
+    w.networks(pod, 1)
+    folder = lab.tmp / "deadly"
+    folder.mkdir()
+    for p in THEIRS.iterdir():
+        (folder / p.name).symlink_to(p)
+    (folder / "bridge").unlink()
+    (folder / "bridge").write_text(f"#!/bin/sh\n[ $CNI_COMMAND = DEL ] || kill -9 {w.agent.process.pid}\n"
+                                   f"exec {THEIRS / 'bridge'}\n")
+    (folder / "bridge").chmod(0o755)
+    box, conf = lab.pod(), w.conf(binDir=str(folder))
+    lab.add(conf, box, ifname="eth0", args=w.args(pod))
+    w.agent.process.wait(10)
+    assert left(w) == [box.id] and w.annotation(pod) is None
+    w.agent.start()
+    assert wait(lambda: w.annotation(pod)) == expected(box, [("kube-system/podnet", "eth0", "<nil>")])
+    assert len(wait(lambda: w.events(pod, "AddedInterface"))) == 1
+    wait(lambda: left(w) == [])
+    lab.delete(conf, box, ifname="eth0", args=w.args(pod))
+
+
+def test_status_outlives_the_agent(world):
+    """That could not write it for the API server's sake. Of a pod that is gone it is dropped, and so is half a file."""
+    w, lab = world, world.lab
+    pod, other = w.pod("rail0"), w.pod("rail1")
+    for one in (pod, other):
+        w.networks(one, 2)
+    w.warm(pod, "rail0", "rail1")
+    w.mine.stop_apiserver()
+    boxes = [lab.pod("a"), lab.pod("b")]
+    try:
+        for box, one in zip(boxes, (pod, other)):
+            lab.add(w.conf(), box, ifname="eth0", args=w.args(one))
+        assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)
+        assert w.agent.said("is written when the agent is back")[0]["pods"] == 2
+    finally:
+        w.mine.start_apiserver()
+    w.nodes.remove_pod(other)
+    half, young = w.agent.state / "status" / "half", w.agent.state / "status" / "young"
+    for f in (half, young):
+        f.write_text('{"containerID":"h')
+    os.utime(half, (1, 1))
+    w.agent.start()
+    text = wait(lambda: w.annotation(pod))
+    assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
+    wait(lambda: left(w) == ["young"])
+    assert "half" in w.agent.said("a pod's network-status is not known")[0]["file"]
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
