@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/sample.h"
 
 /* Pools are many and leases too: each lease finds its pool among those that have any. */
 static void tally_up(struct ipam *store, struct gauges_pool *v)
@@ -46,12 +47,12 @@ static void put(struct buf *b, const struct pool_set *s, const struct gauges_poo
 {
 	int shown = 0;
 
-	metrics_name(b, name, "gauge", help);
+	sample_name(b, name, "gauge", help);
 	for (size_t i = 0; i < s->n && shown < METRICS_POOLS_MAX; i++) {
 		if (v[i].used == 0 && s->v[i].usable.n == 0)
 			continue;
-		metrics_value(b, name, "pool", s->v[i].name,
-			      *(const int64_t *)((const char *)&v[i] + member));
+		sample_value(b, name, "pool", s->v[i].name,
+			     *(const int64_t *)((const char *)&v[i] + member));
 		shown++;
 	}
 }
@@ -79,14 +80,14 @@ static void put_pools(struct buf *b, struct ipam *store)
 	    "Addresses of the pool that this node can give out at once.");
 	put(b, s, v, offsetof(struct gauges_pool, total), "unirail_ippool_total_ips",
 	    "Addresses of the pool, of all nodes.");
-	metrics_name(b, "unirail_ippools", "gauge", "Pools in the cluster that can be used.");
-	metrics_value(b, "unirail_ippools", NULL, NULL, (int64_t)s->n);
+	sample_name(b, "unirail_ippools", "gauge", "Pools in the cluster that can be used.");
+	sample_value(b, "unirail_ippools", NULL, NULL, (int64_t)s->n);
 }
 
 static void one(struct buf *b, const char *name, const char *type, const char *help, uint64_t n)
 {
-	metrics_name(b, name, type, help);
-	metrics_value(b, name, NULL, NULL, (int64_t)n);
+	sample_name(b, name, type, help);
+	sample_value(b, name, NULL, NULL, (int64_t)n);
 }
 
 static void put_blocks(struct buf *b, const struct blocks *blocks)
@@ -114,10 +115,10 @@ static void put_cluster(struct buf *b, const struct cluster *c)
 {
 	static const char behind[] = "unirail_watch_behind_seconds";
 
-	metrics_name(b, behind, "gauge", "How long a kind has not been followed.");
+	sample_name(b, behind, "gauge", "How long a kind has not been followed.");
 	for (int k = 0; k < CLUSTER_KINDS; k++)
-		metrics_value(b, behind, "kind", cluster_kind_name(k),
-			      cluster_behind_ms(c, k) / 1000);
+		sample_value(b, behind, "kind", cluster_kind_name(k),
+			     cluster_behind_ms(c, k) / 1000);
 }
 
 void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l)

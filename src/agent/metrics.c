@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/sample.h"
 
 static const int64_t whole[METRICS_BUCKETS] = {100000,	300000,	 500000,   1000000, 3000000,
 					       5000000, 7000000, 10000000, 15000000};
@@ -55,41 +56,12 @@ void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited)
 
 /* --- text --- */
 
-void metrics_name(struct buf *b, const char *name, const char *type, const char *help)
-{
-	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-/* A label's value: backslash, quote and line feed are escaped. */
-static void add_label(struct buf *b, const char *label, const char *value)
-{
-	buf_printf(b, "{%s=\"", label);
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			buf_char(b, '\\');
-		if (*value == '\n')
-			buf_str(b, "\\n");
-		else
-			buf_char(b, *value);
-	}
-	buf_str(b, "\"}");
-}
-
-void metrics_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n)
-{
-	buf_str(b, name);
-	if (label)
-		add_label(b, label, value);
-	buf_printf(b, " %lld\n", (long long)n);
-}
-
 static void counter(struct buf *b, const char *prefix, const char *name, uint64_t n,
 		    const char *help)
 {
 	auto_free char *full = xasprintf("%s_%s_total", prefix, name);
 
-	metrics_name(b, full, "counter", help);
-	metrics_value(b, full, NULL, NULL, (int64_t)n);
+	sample_counter(b, full, n, help);
 }
 
 static void add_seconds(struct buf *b, int64_t us)
@@ -103,7 +75,7 @@ static void seconds_gauge(struct buf *b, const char *prefix, const char *which, 
 	auto_free char *name = xasprintf("%s_%s_%sduration_seconds", prefix, which, what);
 	auto_free char *help = xasprintf("The %s so far.", which);
 
-	metrics_name(b, name, "gauge", help);
+	sample_name(b, name, "gauge", help);
 	buf_printf(b, "%s ", name);
 	add_seconds(b, us);
 	buf_char(b, '\n');
@@ -136,7 +108,7 @@ static void times(struct buf *b, const char *prefix, const char *what, const cha
 {
 	auto_free char *name = xasprintf("%s_%sduration_seconds", prefix, what);
 
-	metrics_name(b, name, "histogram", help);
+	sample_name(b, name, "histogram", help);
 	histogram(b, name, "", whole, t);
 	seconds_gauge(b, prefix, "average", what, t->count ? t->sum / (int64_t)t->count : 0);
 	seconds_gauge(b, prefix, "max", what, t->max);
@@ -177,7 +149,7 @@ void metrics_text(struct buf *b, const struct metrics *m)
 
 	add_allocation(b, &m->allocation);
 	add_release(b, &m->release);
-	metrics_name(b, name, "histogram", "Where a pod's ADD spends its time in the agent.");
+	sample_name(b, name, "histogram", "Where a pod's ADD spends its time in the agent.");
 	for (int i = 0; i < METRICS_PHASES; i++) {
 		auto_free char *label = xasprintf("phase=\"%s\"", phase_names[i]);
 

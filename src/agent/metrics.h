@@ -50,11 +50,6 @@ void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited);
 
 /* --- text --- */
 
-/* A sample's name is begun once with its type and help, then come its values. */
-void metrics_name(struct buf *b, const char *name, const char *type, const char *help);
-/* label NULL: none. */
-void metrics_value(struct buf *b, const char *name, const char *label, const char *value,
-		   int64_t n);
 void metrics_text(struct buf *b, const struct metrics *m);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/metrics.h"
+#include "daemon/sample.h"
 #include "base/cleanup.h"
 
 static char *text_of(const struct metrics *m)
@@ -120,7 +121,7 @@ static void test_labels_are_escaped(void **state)
 
 	(void)state;
 	buf_init(&b, 256);
-	metrics_value(&b, "x", "pool", "a\"b\\c\nd", -1);
+	sample_value(&b, "x", "pool", "a\"b\\c\nd", -1);
 	assert_string_equal(b.p, "x{pool=\"a\\\"b\\\\c\\nd\"} -1\n");
 	buf_done(&b);
 }
