@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "cni/cni.h"
 #include "cni/whereabouts.h"
+#include "controller/controller.h"
 #include "tools/tools.h"
 
 #define CNI(fn)                                                                                    \
@@ -91,6 +92,15 @@ const struct applet applets[] = {
 	 "an environment variable; the first that is given counts. A file that changes is read anew; "
 	 "what is not valid stays as it was, and the log says where.\n\n"
 	 "Signals: HUP reads the settings anew, TERM answers what has been asked and ends."},
+	{"controller", "the cluster's side: networks, addresses, checks, clearing up",
+	 controller_main, 0, controller_cmds,
+	 "A Deployment of a replica or more. What users write becomes NetworkAttachmentDefinitions and "
+	 "checked objects; one replica, which holds the Lease unirail-controller, changes the "
+	 "cluster, and another takes over when it is gone.\n\n"
+	 "Each setting is an option, a key of the same name in section [controller] of the file, and "
+	 "mostly an environment variable; the first that is given counts. A file that changes is read "
+	 "anew; what is not valid stays as it was, and the log says where.\n\n"
+	 "Signals: HUP reads the settings anew, TERM lets another replica lead and ends."},
 	{"ipam", "give out addresses to whoever asks on a UNIX socket", ipam_main, 0, ipam_cmds,
 	 "A node's IPAM server: Spiderpool's agent API on the socket its plugins expect, over the "
 	 "pools and the journal that unirail's own plugins use without it. Both may run side by "

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam_lab.h"
+#include "settings_lab.h"
 
 static struct ipam_lab lab;
 
@@ -33,22 +33,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* "NAME=value" each; ended by NULL. */
-static const char *from_list(void *arg, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *const *v = arg; *v; v++)
-		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
-			return *v + n + 1;
-	return NULL;
-}
-
 static int read_conf(struct agent_conf *c, const char *file, const char *const *vars,
 		     const char *const *flags, struct err *e)
 {
 	static const char *const none[] = {NULL};
-	const struct settings_env env = {from_list, (void *)(vars ? vars : none)};
+	const struct settings_env env = {settings_lab_env, (void *)(vars ? vars : none)};
 	char *argv[16] = {(char *)"--config", (char *)"/etc/agent.conf"};
 	int argc = 2;
 
@@ -194,33 +183,13 @@ static void test_what_needs_a_restart(void **state)
 
 /* --- documents --- */
 
-static char *text_of(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char *text = xcalloc(1, 1 << 16);
-
-	assert_non_null(f);
-	assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
-	fclose(f);
-	return text;
-}
-
 /* configs/agent.conf has each key with its default, and can be read as it is. */
 static void test_the_sample_is_whole(void **state)
 {
-	auto_free char *sample = text_of("configs/agent.conf");
+	auto_free char *sample = settings_lab_sample(&agent_settings, "configs/agent.conf");
 	struct agent_conf c, d;
-	struct settings_key k;
 
 	(void)state;
-	for (size_t i = 0; settings_key(&agent_settings, i, &k); i++) {
-		auto_free char *line =
-			xasprintf("\n; %-20s =%s%s", k.name, *k.fallback ? " " : "", k.fallback);
-		bool apart = strcmp(k.name, "config") == 0;
-
-		if (!apart && !strstr(sample, line))
-			fail_msg("configs/agent.conf has no line '%s'", line + 1);
-	}
 	assert_int_equal(read_conf(&c, sample, NULL, NULL, NULL), 0);
 	assert_int_equal(read_conf(&d, "", NULL, NULL, NULL), 0);
 	assert_null(settings_needs_restart(&agent_settings, &c, &d));
@@ -230,25 +199,8 @@ static void test_the_sample_is_whole(void **state)
 
 static void test_the_readme_has_each_key(void **state)
 {
-	auto_free char *readme = text_of("src/agent/README.md");
-	struct settings_key k;
-
 	(void)state;
-	for (size_t i = 0; settings_key(&agent_settings, i, &k); i++) {
-		auto_free char *cell = xasprintf("| `%s` | ", k.name);
-		struct span rest = span_of(k.env), one;
-		const char *row = strstr(readme, cell), *end = row ? strchr(row, '\n') : NULL;
-
-		if (!row)
-			fail_msg("src/agent/README.md has no row of '%s'", k.name);
-		while (span_cut(&rest, ' ', &one)) {
-			auto_free char *name = span_dup(one);
-			const char *at = strstr(row, name);
-
-			if (!at || at > end)
-				fail_msg("src/agent/README.md: '%s' without %s", k.name, name);
-		}
-	}
+	settings_lab_readme(&agent_settings, "src/agent/README.md");
 }
 
 int main(void)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller's table of settings. */
+#include "controller/controller_conf.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define CONTROLLER_CONF "/etc/unirail/controller.conf"
+
+enum { HOUR_MS = 3600 * 1000 };
+
+/* daemon/settings.h has what the columns are. */
+#define KEYS(X)                                                                                    \
+	X("config", OPT_STR, "FILE", "settings", config, 0, 0, CONTROLLER_CONF, "UNIRAIL_CONFIG",  \
+	  0)                                                                                       \
+	X("name", OPT_STR, "NAME", "this replica's name (the host's)", name, 0, 0, "",             \
+	  "POD_NAME SPIDERPOOL_POD_NAME", 0)                                                       \
+	X("namespace", OPT_STR, "NS", "where the Lease and what is the controller's own are", ns,  \
+	  0, 0, "unirail", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                            \
+	X("kubeconfig", OPT_STR, "FILE",                                                           \
+	  "how to reach the API server; else KUBECONFIG, the pod's service account or "            \
+	  "~/.kube/config",                                                                        \
+	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
+	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
+	  0, "", "UNIRAIL_CONTEXT", 0)                                                             \
+	X("listen", OPT_STR, "ADDRESS", "address of the ports below; empty: all of the host's",    \
+	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                   \
+	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
+	  65535, "5720", "SPIDERPOOL_HEALTH_PORT", 0)                                              \
+	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \
+	  "5721", "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                \
+	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",          \
+	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                          \
+	X("log-level", OPT_CHOICE, "debug|info|warn|error", "what to log", log_level, 0, 0,        \
+	  "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                     \
+	X("log-format", OPT_CHOICE, "logfmt|json", "how", log_format, 0, 0, "logfmt",              \
+	  "UNIRAIL_LOG_FORMAT", 1)                                                                 \
+	X("lease", OPT_DUR, "TIME", "after it another replica leads when the leader is silent",    \
+	  lease_ms, 2000, HOUR_MS, "15s", "UNIRAIL_LEASE SPIDERPOOL_LEADER_DURATION", 0)           \
+	X("lease-renew", OPT_DUR, "TIME", "a leader that cannot renew for so long gives up",       \
+	  renew_ms, 1000, HOUR_MS, "10s", "UNIRAIL_LEASE_RENEW SPIDERPOOL_LEADER_RENEW_DEADLINE",  \
+	  0)                                                                                       \
+	X("lease-retry", OPT_DUR, "TIME", "between two tries to lead or to renew", retry_ms, 100,  \
+	  HOUR_MS, "2s", "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                  \
+	X("multus-config", OPT_CHOICE, SETTINGS_YES_NO,                                            \
+	  "keep a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0, "yes",   \
+	  "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                             \
+	X("coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                              \
+	  "keep the cluster's CIDRs in the SpiderCoordinator's status", coordinator, 0, 0, "yes",  \
+	  "UNIRAIL_COORDINATOR SPIDERPOOL_COORDINATOR_ENABLED", 0)                                 \
+	X("coordinator-name", OPT_STR, "NAME", "which one; agents ask for 'default'",              \
+	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)             \
+	X("cni-config-dir", OPT_STR, "DIR", "where podCIDRType auto looks for the cluster's CNI",  \
+	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                         \
+	X("cilium-configmap", OPT_STR, "NS/NAME", "Cilium's settings", cilium, 0, 0,               \
+	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)            \
+	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
+	  "", "UNIRAIL_PID_FILE", 0)
+
+#define AS_OPT(...) SETTINGS_OPT(struct controller_conf, __VA_ARGS__)
+
+const struct opt controller_opts[] = {KEYS(AS_OPT){0}};
+static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
+
+const struct settings controller_settings = {
+	.opts = controller_opts,
+	.rows = rows,
+	.n = ARRAY_LEN(rows),
+	.prog = "unirail controller",
+	.help = "the cluster's part",
+	.section = "controller",
+	.own = offsetof(struct controller_conf, own),
+};
+
+/* Two that lead at once, or none, come of times that do not fit together. */
+static int check_lease(const struct controller_conf *c, struct err *e)
+{
+	if (c->retry_ms < c->renew_ms && c->renew_ms < c->lease_ms)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"lease is %lldms, lease-renew %lldms, lease-retry %lldms: each wants to be "
+			"shorter than the one before",
+			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
+}
+
+static int default_name(struct controller_conf *c, struct err *e)
+{
+	char name[256] = "";
+
+	if (c->name)
+		return 0;
+	if (gethostname(name, sizeof(name) - 1) < 0)
+		return err_sys(e, -errno, "read the host's name");
+	c->name = settings_own(&controller_settings, c, name);
+	return 0;
+}
+
+int controller_conf_read(struct controller_conf *ret, const struct root *root,
+			 const struct settings_env *env, int argc, char **argv, struct err *e)
+{
+	struct controller_conf c = {0};
+	int r = settings_read(&controller_settings, &c, root, env, argc, argv, e);
+
+	if (r == 0)
+		r = check_lease(&c, e);
+	if (r == 0)
+		r = default_name(&c, e);
+	if (r < 0) {
+		controller_conf_done(&c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+void controller_conf_done(struct controller_conf *c)
+{
+	settings_done(&controller_settings, c);
+	*c = (struct controller_conf){0};
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_CONTROLLER_CONF_H
+#define UNIRAIL_CONTROLLER_CONTROLLER_CONF_H
+
+/* The controller's settings: daemon/settings.h's, in section [controller] of the file (default
+ * /etc/unirail/controller.conf). src/controller/README.md has them for people. */
+
+#include "daemon/settings.h"
+
+struct controller_conf {
+	const char *config, *name, *ns, *kubeconfig, *context;
+	const char *listen, *metrics, *log_level, *log_format, *pid_file;
+	int64_t health_port, metrics_port;
+	int64_t lease_ms, renew_ms, retry_ms;
+	const char *multus; /* NADs of SpiderMultusConfigs */
+	const char *coordinator, *coordinator_name, *cni_dir, *cilium; /* CIDRs */
+	struct settings_own own;
+};
+
+/* For --help, completion, the man page. */
+extern const struct opt controller_opts[];
+extern const struct settings controller_settings;
+
+/* As settings_read(). *ret is left alone on failure. Name and namespace are never NULL. */
+int controller_conf_read(struct controller_conf *ret, const struct root *root,
+			 const struct settings_env *env, int argc, char **argv, struct err *e);
+void controller_conf_done(struct controller_conf *c);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller's parts: what each is given, when it runs, what it says of itself. */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "controller/controller_priv.h"
+#include "daemon/sample.h"
+
+/* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
+ * NULL. */
+struct part {
+	int (*start)(struct controller *c, void **ret, struct err *e);
+	void (*stop)(void *part);
+	void (*settings)(void *part, struct controller *c);
+	int (*ready)(void *part, struct err *e);
+	void (*metrics)(void *part, struct buf *b);
+};
+
+/* --- what runs --- */
+
+static const struct part every[] = {{0}};
+static const struct part leads[] = {{0}};
+
+_Static_assert(ARRAY_LEN(every) <= CONTROLLER_PARTS_MAX && ARRAY_LEN(leads) <= CONTROLLER_PARTS_MAX,
+	       "a place for each");
+
+static int start(struct controller *c, const struct part *p, void **at, struct err *e)
+{
+	for (; p->start; p++, at++) {
+		int r = p->start(c, at, e);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void stop(const struct part *table, size_t n, void **at)
+{
+	while (n-- > 0) {
+		if (at[n])
+			table[n].stop(at[n]);
+		at[n] = NULL;
+	}
+}
+
+int controller_serve(struct controller *c, struct err *e)
+{
+	return start(c, every, c->every, e);
+}
+
+void controller_part_from(struct controller *c)
+{
+	stop(every, ARRAY_LEN(every) - 1, c->every);
+}
+
+/* A leader's part has nothing to open that could fail. */
+void controller_lead(struct controller *c)
+{
+	start(c, leads, c->leads, NULL);
+}
+
+void controller_follow(struct controller *c)
+{
+	stop(leads, ARRAY_LEN(leads) - 1, c->leads);
+}
+
+/* --- all of them --- */
+
+static void tell_settings(struct controller *c, const struct part *p, void **at)
+{
+	for (; p->start; p++, at++)
+		if (*at && p->settings)
+			p->settings(*at, c);
+}
+
+void controller_tell_settings(struct controller *c)
+{
+	tell_settings(c, every, c->every);
+	tell_settings(c, leads, c->leads);
+}
+
+/* What a replica answers with does not wait for a server that is away: the last state stays. */
+int controller_ready(struct controller *c, struct err *e)
+{
+	for (int k = 0; k < WORLD_KINDS; k++) {
+		int r = world_synced(c->world, k) ? 0 : world_trouble(c->world, k, e);
+
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; every[i].start; i++) {
+		bool asks = c->every[i] && every[i].ready;
+		int r = asks ? every[i].ready(c->every[i], e) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void add_metrics(const struct part *p, void **at, struct buf *b)
+{
+	for (; p->start; p++, at++)
+		if (*at && p->metrics)
+			p->metrics(*at, b);
+}
+
+void controller_metrics(struct controller *c, struct buf *b)
+{
+	static const char objects[] = "unirail_controller_objects";
+
+	sample_gauge(b, "unirail_controller_leads", kube_lease_is_held(c->lease),
+		     "Whether this replica leads.");
+	sample_counter(b, "unirail_controller_led_total", c->gained, "How often it came to lead.");
+	sample_name(b, objects, "gauge", "Objects that this replica knows.");
+	for (int k = 0; k < WORLD_KINDS; k++)
+		sample_value(b, objects, "kind", world_kind_name(k),
+			     (int64_t)world_count(c->world, k));
+	add_metrics(every, c->every, b);
+	add_metrics(leads, c->leads, b);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_CONTROLLER_PRIV_H
+#define UNIRAIL_CONTROLLER_CONTROLLER_PRIV_H
+
+/* Between controller.c (from start to end) and controller_parts.c (what a replica and a leader run). */
+
+#include "controller/controller_conf.h"
+#include "controller/world.h"
+#include "daemon/daemon.h"
+#include "daemon/ports.h"
+#include "kube/conf.h"
+#include "kube/events.h"
+#include "kube/lease.h"
+
+enum { CONTROLLER_PARTS_MAX = 16 };
+
+struct controller {
+	int argc;
+	char **argv;
+	struct controller_conf conf;
+	struct controller_conf first; /* with what others point to, once there was another one */
+	struct root root;
+	struct loop *loop;
+	struct daemon *daemon;
+	struct ports *ports;
+	struct kube_conf kube_conf;
+	struct kube *kube;
+	struct world *world;
+	struct kube_events *events;
+	struct kube_lease *lease;
+	uint64_t gained; /* how often it has led */
+	bool ready;	 /* /readyz said so */
+	/* What runs, one for each row of controller_parts.c; NULL: does not run. */
+	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
+};
+
+/* What every replica runs, in the order of the table; stopped in the other order. */
+int controller_serve(struct controller *c, struct err *e);
+void controller_part_from(struct controller *c);
+/* What the leader runs besides. */
+void controller_lead(struct controller *c);
+void controller_follow(struct controller *c);
+/* The settings are other ones. */
+void controller_tell_settings(struct controller *c);
+/* Why this replica cannot do its part now; 0: it can. */
+int controller_ready(struct controller *c, struct err *e);
+void controller_metrics(struct controller *c, struct buf *b);
+
+#endif

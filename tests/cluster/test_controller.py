@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail controller`: who leads, what its ports say, settings that change."""
+import time
+
+import pytest
+
+from agents import install_crds
+from cluster import wait
+from controllers import LEASES, Controller
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crds(cluster):
+    install_crds(cluster)
+
+
+@pytest.fixture
+def replica(cluster, ns, closing, tmp_path):
+    def make(name="c", kubeconfig=None, **env):
+        return closing(Controller(tmp_path / name, kubeconfig or cluster.admin_config(), ns, name, **env))
+    return make
+
+
+def holder(cluster, ns):
+    return cluster.ok("GET", LEASES.format(ns))["spec"].get("holderIdentity", "")
+
+
+def test_ports(replica):
+    c = replica().start()
+    for path in ("/healthz", "/readyz", "/v1/runtime/startup", "/v1/runtime/readiness", "/v1/runtime/liveness"):
+        assert c.get(path) == (200, "ok\n")
+    assert c.get("/metrics")[0] == 404
+    c.leads()
+    m = c.metrics()
+    assert m['unirail_controller_objects{kind="namespaces"}'] > 3
+    assert m["unirail_controller_led_total"] == 1
+    assert c.stop() == 0
+
+
+def test_the_leader_is_killed(cluster, ns, replica):
+    a = replica("a").start().leads()
+    b = replica("b").start()
+    assert holder(cluster, ns).startswith("a_")
+    assert b.metrics()["unirail_controller_leads"] == 0
+    a.kill()
+    began = time.monotonic()
+    b.leads(30)
+    assert 5 < time.monotonic() - began < 25
+    assert holder(cluster, ns).startswith("b_")
+    # The old one's name, another process: it waits as any other.
+    a.start()
+    assert a.metrics()["unirail_controller_leads"] == 0
+
+
+def test_the_leader_leaves(cluster, ns, replica):
+    a = replica("a").start().leads()
+    b = replica("b").start()
+    assert a.stop() == 0
+    began = time.monotonic()
+    b.leads(10)
+    assert time.monotonic() - began < 6
+    assert not a.said("does not lead any more")
+
+
+def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, tmp_path):
+    a = replica("a", cluster.through(proxy, tmp_path / "a.conf")).start().leads()
+    proxy.cut()
+    wait(lambda: a.said("does not lead any more"), 20)
+    assert a.get("/healthz")[0] == 200
+    assert a.get("/readyz")[0] == 200  # what it knows is still there to answer with
+    proxy.mend()
+    a.leads(40)
+    assert a.metrics()["unirail_controller_led_total"] == 2
+
+
+def test_settings(cluster, ns, replica):
+    c = replica()
+    c.conf.write_text("[controller]\nlog-level = debug\n")
+    c.start("--lease-retry", "1s")
+    c.conf.write_text("[controller]\nlog-level = wrong\n")
+    c.process.send_signal(1)
+    wait(lambda: c.said("settings are not valid"))
+    assert "controller.conf:2: log-level is 'wrong'" in c.said("settings are not valid")[0]["error"]
+    c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
+    wait(lambda: c.said("settings read"), 10)  # it is looked at without a signal, too
+    assert not c.said("changes with the next start only")  # the option comes first
+    c.conf.write_text("[controller]\ncni-config-dir = /x\n")
+    wait(lambda: c.said("changes with the next start only"), 10)
+
+
+def test_what_is_wrong_at_the_start(cluster, ns, replica):
+    for args, words in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
+                        (("--health-prot", "1"), "did you mean '--health-port'?")):
+        c = replica("x").start(*args, ready=False)
+        assert c.process.wait(10) == 2
+        assert words in c.log.read_text()
+        c.log.unlink()
+
+
+def test_permissions_are_missing(cluster, ns, replica, tmp_path):
+    token = cluster.account(ns, "nobody")
+    c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
+    wait(lambda: c.said("may not read spiderippools"))
+    status, text = c.get("/readyz")
+    assert status == 503 and "are not known" in text, text
+    assert c.get("/healthz")[0] == 200

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_SETTINGS_LAB_H
+#define UNIRAIL_TESTS_SETTINGS_LAB_H
+
+/* What holds for every table of settings. Include after cmocka. */
+
+#include "daemon/settings.h"
+
+/* For settings_env.get: arg is "NAME=value" each, ended by NULL. */
+const char *settings_lab_env(void *arg, const char *name);
+/* The file's text; it has each key with its default. The caller frees. */
+char *settings_lab_sample(const struct settings *s, const char *path);
+/* The document has a row for each key, with its variables. */
+void settings_lab_readme(const struct settings *s, const char *path);
+
+#endif

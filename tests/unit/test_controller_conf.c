@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller's settings: where they come from, what is wrong with them, and that they are written down. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/controller_conf.h"
+#include "ipam_lab.h"
+#include "settings_lab.h"
+
+static struct ipam_lab lab;
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	il_drop(&lab);
+	return 0;
+}
+
+static int read_conf(struct controller_conf *c, const char *file, const char *const *vars,
+		     struct err *e)
+{
+	static const char *const none[] = {NULL};
+	const struct settings_env env = {settings_lab_env, (void *)(vars ? vars : none)};
+	char *argv[] = {(char *)"--config", (char *)"/etc/c.conf"};
+
+	il_write(&lab, "/etc/c.conf", file);
+	return controller_conf_read(c, &lab.root, &env, 2, argv, e);
+}
+
+/* A Deployment of Spiderpool's controller has these. */
+static void test_spiderpools_environment(void **state)
+{
+	static const char *const vars[] = {"SPIDERPOOL_POD_NAMESPACE=kube-system",
+					   "SPIDERPOOL_POD_NAME=spiderpool-controller-0",
+					   "SPIDERPOOL_HEALTH_PORT=15720",
+					   "SPIDERPOOL_LEADER_DURATION=30",
+					   "SPIDERPOOL_LEADER_RENEW_DEADLINE=20",
+					   "SPIDERPOOL_LEADER_RETRY_PERIOD=4",
+					   "SPIDERPOOL_COORDINATOR_DEAFULT_NAME=other",
+					   "SPIDERPOOL_COORDINATOR_ENABLED=true",
+					   "SPIDERPOOL_MULTUS_CONFIG_ENABLED=false",
+					   NULL};
+	struct controller_conf c;
+
+	(void)state;
+	assert_int_equal(read_conf(&c, "", vars, NULL), 0);
+	assert_string_equal(c.ns, "kube-system");
+	assert_string_equal(c.name, "spiderpool-controller-0");
+	assert_int_equal(c.health_port, 15720);
+	assert_int_equal(c.metrics_port, 5721);
+	assert_int_equal(c.lease_ms, 30000);
+	assert_int_equal(c.renew_ms, 20000);
+	assert_int_equal(c.retry_ms, 4000);
+	assert_string_equal(c.coordinator_name, "other");
+	assert_true(settings_yes(c.coordinator));
+	assert_false(settings_yes(c.multus));
+	controller_conf_done(&c);
+}
+
+static void test_mistakes(void **state)
+{
+	static const struct {
+		const char *file, *words;
+	} v[] = {
+		{"[controller]\nlease = 10s\nlease-renew = 10s\n",
+		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: each wants to be "
+		 "shorter than the one before"},
+		{"[controller]\nlease-retry = 11s\n",
+		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: each wants to be "
+		 "shorter than the one before"},
+		{"[agent]\n\nrest = 1s\n",
+		 "c.conf:3: section 'agent' is not known, wants 'controller'"},
+		{"[controller]\nlease = soon\n",
+		 "c.conf:2: lease is 'soon', wants a time from 2000ms to 3600000ms (60s, 500ms, 10m)"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		struct controller_conf c;
+		struct err e = ERR_INIT;
+
+		assert_true(read_conf(&c, v[i].file, NULL, &e) < 0);
+		assert_string_equal(e.text, v[i].words);
+	}
+}
+
+static void test_documents(void **state)
+{
+	auto_free char *sample =
+		settings_lab_sample(&controller_settings, "configs/controller.conf");
+	struct controller_conf c, d;
+
+	(void)state;
+	assert_int_equal(read_conf(&c, sample, NULL, NULL), 0);
+	assert_int_equal(read_conf(&d, "", NULL, NULL), 0);
+	assert_null(settings_needs_restart(&controller_settings, &c, &d));
+	assert_non_null(c.name); /* the host's */
+	controller_conf_done(&c);
+	controller_conf_done(&d);
+	settings_lab_readme(&controller_settings, "src/controller/README.md");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_spiderpools_environment, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
