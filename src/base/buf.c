@@ -29,6 +29,16 @@ void buf_reset(struct buf *b)
 		b->p[0] = '\0';
 }
 
+void buf_trim(struct buf *b, size_t keep)
+{
+	if (b->cap > keep) {
+		free(b->p);
+		b->p = NULL;
+		b->cap = 0;
+	}
+	buf_reset(b);
+}
+
 /* Room for n more bytes and the NUL; n is within the ceiling. */
 static void reserve(struct buf *b, size_t n)
 {

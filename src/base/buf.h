@@ -36,6 +36,8 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);
 #define auto_buf __attribute__((cleanup(buf_done)))
 void buf_reset(struct buf *b);
+/* The same, and room past `keep` bytes is given back. */
+void buf_trim(struct buf *b, size_t keep);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_char(struct buf *b, char c);

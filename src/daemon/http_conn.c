@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: read, hand over, write, again. */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/http_server_priv.h"
-#include "base/log.h"
 
 enum {
 	CLOSING_MS = 1000,
@@ -15,40 +11,6 @@ enum {
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24, /* that one connection may take in a row: eight requests and answers */
 };
-
-/* --- the end --- */
-
-void conn_free(struct http_request *c)
-{
-	struct http_server *s = c->s;
-
-	*(c->prev ? &c->prev->next : &s->conns) = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	http1_free(c->codec);
-	buf_done(&c->in);
-	buf_done(&c->out);
-	s->n_conns--;
-	s->n_refused -= c->refused;
-	free(c);
-	http_server_conn_gone(s);
-}
-
-/* The descriptor goes at once; the rest when nobody needs it any more. */
-void conn_close(struct http_request *c)
-{
-	conn_set_timer(c, -1);
-	loop_del_timer(c->turn);
-	c->turn = NULL;
-	loop_del_fd(c->watch);
-	c->watch = NULL;
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
-	if (c->running || (c->state == CONN_HANDLING && !c->answered))
-		return;
-	conn_free(c);
-}
 
 bool conn_is_idle(const struct http_request *c)
 {
@@ -79,7 +41,7 @@ void conn_set_timer(struct http_request *c, int64_t ms)
 }
 
 /* A phase has one deadline, however its bytes trickle in. */
-static void set_phase(struct http_request *c)
+void conn_set_phase(struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
 	enum http1_phase phase = http1_phase(c->codec);
@@ -102,7 +64,9 @@ void conn_reap(struct http_request *c)
 int conn_spare(const struct http_request *c)
 {
 	if (c->state == CONN_CLOSING && !c->running)
-		return http_request_is_gone(c) ? 3 : 1;
+		return http_request_is_gone(c) ? 4 : 1;
+	if (c->state == CONN_SHAKING && !c->running)
+		return 3;
 	return conn_is_idle(c) ? 2 : 0;
 }
 
@@ -112,33 +76,6 @@ void conn_end_idle(struct http_request *c)
 		conn_close(c);
 	else
 		conn_set_timer(c, LAST_CHANCE_MS);
-}
-
-/* --- writing --- */
-
-static void watch_for(struct http_request *c, uint32_t events)
-{
-	struct err e = ERR_INIT;
-
-	if (c->watch && loop_set_events(c->watch, events, &e) < 0)
-		log_error("watch a connection", LOG_S("error", e.text));
-}
-
-/* 1: all written, 0: the peer must read first, -1: it is gone. */
-static int write_out(struct http_request *c)
-{
-	while (c->out_at < c->out.len) {
-		ssize_t n = send(c->fd, c->out.p + c->out_at, c->out.len - c->out_at, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN ? 0 : -1;
-		c->out_at += (size_t)n;
-	}
-	buf_reset(&c->out);
-	c->out_at = 0;
-	return 1;
 }
 
 /* --- reading --- */
@@ -151,8 +88,26 @@ static void hand_over(struct http_request *c)
 	c->began = now_mono_us();
 	conn_set_timer(c, -1);
 	/* Nothing more is read; that the peer has closed is always told. */
-	watch_for(c, 0);
+	conn_watch(c, 0);
 	c->s->handle(c->s->arg, c);
+}
+
+/* What the requests at hand hold, of all connections. False: it is too much. */
+static bool count_body(struct http_request *c, size_t n)
+{
+	struct http_server *s = c->s;
+
+	c->body += n;
+	s->bodies += n;
+	return !s->limits.bodies_max || s->bodies <= s->limits.bodies_max;
+}
+
+static void forget_body(struct http_request *c)
+{
+	c->s->bodies -= c->body;
+	c->body = 0;
+	http1_done(c->codec);
+	buf_trim(&c->out, HTTP_READ_SIZE);
 }
 
 /* Parses what has been read. False: more must be. */
@@ -162,6 +117,10 @@ static bool parse(struct http_request *c)
 	struct err e = ERR_INIT;
 	int r = http1_in(c->codec, &in, &c->msg, &e);
 
+	if (!count_body(c, c->in.len - c->in_at - in.n)) {
+		conn_refuse(c, 503, "too much is asked at a time, try again");
+		return true;
+	}
 	c->in_at = c->in.len - in.n;
 	if (c->in_at == c->in.len) {
 		buf_reset(&c->in);
@@ -176,24 +135,23 @@ static bool parse(struct http_request *c)
 	return r != 0;
 }
 
-/* 1: something came, 0: nothing for now, -1: the end. */
-static int receive(struct http_request *c)
-{
-	struct http_server *s = c->s;
-	ssize_t n = recv(c->fd, s->read, sizeof(s->read), 0);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n <= 0)
-		return -1;
-	if (c->state == CONN_CLOSING)
-		c->dropped += (size_t)n;
-	else
-		buf_add(&c->in, s->read, (size_t)n);
-	return 1;
-}
-
 /* --- the states --- */
+
+static bool do_shaking(struct http_request *c)
+{
+	int r = conn_shake(c);
+
+	if (r == 0) {
+		conn_watch(c, tls_events(c->tls));
+	} else if (r < 0) {
+		conn_close(c);
+	} else {
+		c->state = CONN_READING;
+		conn_set_timer(c, -1);
+		conn_set_phase(c);
+	}
+	return r > 0;
+}
 
 static bool do_reading(struct http_request *c)
 {
@@ -201,7 +159,7 @@ static bool do_reading(struct http_request *c)
 
 	if (c->in_at < c->in.len && parse(c))
 		return c->state != CONN_HANDLING;
-	r = receive(c);
+	r = conn_receive(c);
 	if (r < 0) {
 		c->ended = true;
 		conn_close(c);
@@ -209,46 +167,47 @@ static bool do_reading(struct http_request *c)
 	}
 	if (r > 0 && parse(c))
 		return c->state != CONN_HANDLING;
-	if (c->out.len > 0 && write_out(c) < 0) {
+	if (c->out.len > 0 && conn_write_out(c) < 0) {
 		conn_close(c);
 		return false;
 	}
-	set_phase(c);
-	watch_for(c, EPOLLIN);
+	conn_set_phase(c);
+	conn_watch(c, EPOLLIN);
 	return r > 0;
 }
 
 static bool do_writing(struct http_request *c)
 {
-	int r = write_out(c);
+	int r = conn_write_out(c);
 
 	if (r < 0) {
 		conn_close(c);
 		return false;
 	}
 	if (r == 0) {
-		watch_for(c, EPOLLOUT);
+		conn_watch(c, c->tls ? tls_events(c->tls) : EPOLLOUT);
 		return false;
 	}
+	forget_body(c);
 	c->idle_since = loop_now_ms(c->s->loop);
 	c->phase = HTTP1_NOTHING;
 	if (c->close) {
 		/* To close with bytes unread would take our last words from the peer. */
-		shutdown(c->fd, SHUT_WR);
+		conn_finish(c);
 		c->state = CONN_CLOSING;
 		conn_set_timer(c, CLOSING_MS);
-		watch_for(c, EPOLLIN);
+		conn_watch(c, EPOLLIN);
 	} else {
 		c->state = CONN_READING;
 		conn_set_timer(c, -1);
-		set_phase(c);
+		conn_set_phase(c);
 	}
 	return true;
 }
 
 static bool do_closing(struct http_request *c)
 {
-	int r = receive(c);
+	int r = conn_receive(c);
 
 	if (r < 0 || c->dropped > CLOSING_BYTES)
 		conn_close(c);
@@ -258,6 +217,7 @@ static bool do_closing(struct http_request *c)
 static bool one_step(struct http_request *c)
 {
 	switch (c->state) {
+	case CONN_SHAKING: return do_shaking(c);
 	case CONN_READING: return do_reading(c);
 	case CONN_WRITING: return do_writing(c);
 	case CONN_CLOSING: return do_closing(c);
@@ -294,7 +254,7 @@ void conn_advance(struct http_request *c)
 	}
 }
 
-static void on_event(void *arg, uint32_t events)
+void conn_on_event(void *arg, uint32_t events)
 {
 	struct http_request *c = arg;
 
@@ -303,54 +263,5 @@ static void on_event(void *arg, uint32_t events)
 		conn_close(c);
 		return;
 	}
-	conn_advance(c);
-}
-
-/* --- the beginning --- */
-
-static struct http_request *conn_new(struct http_server *s, int fd)
-{
-	struct http_request *c = xcalloc(1, sizeof(*c));
-	struct err e = ERR_INIT;
-
-	c->s = s;
-	c->fd = fd;
-	if (loop_add_fd(s->loop, fd, EPOLLIN, on_event, c, &c->watch, &e) < 0) {
-		log_error("take a connection", LOG_S("error", e.text));
-		close(fd);
-		free(c);
-		return NULL;
-	}
-	buf_init(&c->in, HTTP_READ_SIZE * 2);
-	buf_init(&c->out, HTTP_OUT_MAX);
-	c->codec = http1_new(HTTP1_REQUESTS, HTTP1_BODY_MAX);
-	c->idle_since = loop_now_ms(s->loop);
-	c->next = s->conns;
-	if (c->next)
-		c->next->prev = c;
-	s->conns = c;
-	s->n_conns++;
-	return c;
-}
-
-void conn_open(struct http_server *s, int fd)
-{
-	struct http_request *c = conn_new(s, fd);
-
-	if (!c)
-		return;
-	set_phase(c);
-	conn_advance(c);
-}
-
-void conn_open_refused(struct http_server *s, int fd, int status, const char *why)
-{
-	struct http_request *c = conn_new(s, fd);
-
-	if (!c)
-		return;
-	c->refused = true;
-	s->n_refused++;
-	conn_refuse(c, status, why);
 	conn_advance(c);
 }

@@ -75,7 +75,7 @@ static bool is_full(struct http_server *s)
 
 static void refuse(struct http_server *s, int fd, int status, const char *why)
 {
-	if (s->n_refused >= REFUSED_MAX && !make_room(s, true))
+	if (s->tls || (s->n_refused >= REFUSED_MAX && !make_room(s, true)))
 		close(fd);
 	else
 		conn_open_refused(s, fd, status, why);
@@ -128,7 +128,7 @@ static void no_descriptor(struct http_server *s, int code)
 		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	}
 	if (fd >= 0) {
-		if (send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
+		if (!s->tls && send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
 			log_debug("refusal not sent", LOG_S("error", errno_name(errno)));
 		close(fd);
 	}
@@ -181,6 +181,14 @@ int http_server_new(struct http_server **ret, struct loop *l, int fd,
 	return 0;
 }
 
+void http_server_use_tls(struct http_server *s, struct tls_conf *c)
+{
+	struct tls_conf *old = s->tls;
+
+	s->tls = tls_conf_get(c);
+	tls_conf_put(old);
+}
+
 static void stop_listening(struct http_server *s)
 {
 	loop_del_timer(s->pause);
@@ -204,6 +212,7 @@ void http_server_free(struct http_server *s)
 	}
 	loop_del_timer(s->deadline);
 	cleanup_fd(&s->spare);
+	tls_conf_put(s->tls);
 	free(s);
 }
 

@@ -17,10 +17,17 @@
  *   no descriptor left                                    503 through one kept for this, then a
  *                                                         pause, so that the loop does not spin
  *   bytes that are not HTTP                               their 4xx or 5xx, closed
+ *   long bodies on many connections                       503, "Retry-After"; see bodies_max
+ *
+ * With a certificate it speaks TLS, and HTTP/1.1 in it, whatever else a client offers (ALPN). A
+ * handshake has `first_ms`; one that hangs gives way to a new connection before an idle one does. Who
+ * is not wanted is closed without a word. Handshakes that fail are told in one line, at most each
+ * ten seconds.
  */
 
 #include "base/loop.h"
 #include "wire/http1.h"
+#include "wire/tls.h"
 
 struct http_server;
 struct http_request;
@@ -30,10 +37,12 @@ typedef void (*http_handler)(void *arg, struct http_request *q);
 struct http_limits {
 	int max_conns;
 	int first_ms; /* until a new connection's first byte, and from any head's first to its last */
-	int body_ms; /* from the end of the head to the end of the body */
-	int idle_ms; /* between two requests */
-	int send_ms; /* for an answer to be taken */
-	bool anyone; /* no look at who the peer is: for TCP */
+	int body_ms;	   /* from the end of the head to the end of the body */
+	int idle_ms;	   /* between two requests */
+	int send_ms;	   /* for an answer to be taken */
+	bool anyone;	   /* no look at who the peer is: for TCP */
+	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
+	size_t bodies_max; /* of all that are read or answered at a time; 0: as many as there are */
 };
 #define HTTP_LIMITS_INIT                                                                           \
 	{                                                                                          \
@@ -45,6 +54,8 @@ struct http_limits {
 int http_server_new(struct http_server **ret, struct loop *l, int fd,
 		    const struct http_limits *limits, http_handler handle, void *arg,
 		    struct err *e);
+/* From the next connection on; those there are go on with what they have. It is counted. */
+void http_server_use_tls(struct http_server *s, struct tls_conf *c);
 /* Every connection is closed; requests that are not answered yet must not be after this. */
 void http_server_free(struct http_server *s);
 

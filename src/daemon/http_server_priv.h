@@ -2,13 +2,15 @@
 #ifndef UNIRAIL_DAEMON_HTTP_SERVER_PRIV_H
 #define UNIRAIL_DAEMON_HTTP_SERVER_PRIV_H
 
-/* Between http_server.c (who comes in), http_conn.c (what they say) and http_answer.c. */
+/* Between http_server.c (who comes in), http_life.c, http_conn.c (what they say), http_io.c and
+ * http_answer.c. */
 
 #include "daemon/http_server.h"
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
 enum conn_state {
+	CONN_SHAKING, /* hands, in TLS */
 	CONN_READING,
 	CONN_HANDLING, /* its request is the handler's */
 	CONN_WRITING,
@@ -20,6 +22,8 @@ struct http_request {
 	struct http_request *prev, *next;
 	int fd; /* -1: the peer is gone, and the handler has not answered yet */
 	enum conn_state state;
+	struct tls *tls; /* NULL: none, or all is said in it */
+	size_t tls_held; /* what it wants to be given once more */
 	struct loop_fd *watch;
 	struct loop_timer *timer, *turn;
 	struct http1 *codec;
@@ -31,6 +35,7 @@ struct http_request {
 	bool close, running, answered, ended, refused;
 	enum http1_phase phase; /* what the timer runs for */
 	size_t dropped;		/* bytes read while closing */
+	size_t body;		/* of the request at hand, as far as it has come */
 	int64_t idle_since, began;
 };
 
@@ -44,6 +49,10 @@ struct http_server {
 	struct loop_timer *pause, *deadline;
 	struct http_request *conns; /* newest first */
 	int n_conns, n_refused;	    /* of those */
+	size_t bodies;		    /* theirs */
+	struct tls_conf *tls;
+	int n_unshaken;	       /* handshakes that failed since that was told */
+	int64_t unshaken_told; /* loop's time; 0: never */
 	bool draining;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -59,6 +68,10 @@ void conn_close(struct http_request *c);
 void conn_free(struct http_request *c);
 /* Reads, hands over, writes, as far as it goes without waiting. It may be gone afterwards. */
 void conn_advance(struct http_request *c);
+/* The loop's, for its descriptor. */
+void conn_on_event(void *arg, uint32_t events);
+/* Sets the time that this part of a request has. */
+void conn_set_phase(struct http_request *c);
 /* Replaces the one there is; negative: none. */
 void conn_set_timer(struct http_request *c, int64_t ms);
 /* Puts down why, to be written, and the end after it. */
@@ -66,10 +79,23 @@ void conn_refuse(struct http_request *c, int status, const char *why);
 bool conn_is_idle(const struct http_request *c);
 /* Sees to its end if its peer has closed, which the loop may not have come to yet. */
 void conn_reap(struct http_request *c);
-/* How well it can be done without: 0 not at all, 1 all is said, 2 idle, 3 all is said and heard. */
+/* How well it can be done without: 0 not at all, 1 all is said, 2 idle, 3 hands are not
+ * shaken, 4 all is said and heard. */
 int conn_spare(const struct http_request *c);
 /* An idle connection when the server ends: one that never asked has a moment left to do so. */
 void conn_end_idle(struct http_request *c);
+/* --- http_io.c: the socket, or TLS on it --- */
+
+/* 1: hands are shaken, 0: the peer's turn, -1: it will not do. */
+int conn_shake(struct http_request *c);
+/* 1: something came, 0: nothing for now, -1: the end. */
+int conn_receive(struct http_request *c);
+/* 1: all written, 0: the peer must read first, -1: it is gone. */
+int conn_write_out(struct http_request *c);
+/* Nothing more will be written; what comes is not looked at. */
+void conn_finish(struct http_request *c);
+void conn_watch(struct http_request *c, uint32_t events);
+
 /* Tells the server that a connection is gone. */
 void http_server_conn_gone(struct http_server *s);
 

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 
 /* A server that sends interim answers for ever is none. */
-enum { INTERIM_MAX = 8 };
+enum { INTERIM_MAX = 8, KEEP_MAX = 32 << 10 };
 
 enum state { ST_HEAD, ST_BODY, ST_DONE, ST_FAILED };
 
@@ -95,7 +95,7 @@ static void begin(struct http1 *h)
 {
 	h->state = ST_HEAD;
 	buf_reset(&h->head);
-	buf_reset(&h->body);
+	buf_trim(&h->body, KEEP_MAX);
 	h->lines = (struct http1_lines){0};
 	h->chunks = (struct http1_chunks){0};
 	h->continued = false;
@@ -256,6 +256,12 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
 		}
 	}
 	return 0;
+}
+
+void http1_done(struct http1 *h)
+{
+	if (h->state == ST_DONE)
+		begin(h);
 }
 
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e)

@@ -54,6 +54,8 @@ void http1_cleanup(struct http1 **h);
  * speak HTTP as above; from then on every call says so again.
  */
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e);
+/* The message that was handed out is done with: what a long one took is given back. */
+void http1_done(struct http1 *h);
 /* The peer has closed. 1: that ended a response without a length; 0: between messages; -EPROTO: in
  * the middle of one. */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);

@@ -18,6 +18,7 @@ struct tls {
 	struct tls_check check;
 	int fd;
 	bool starved; /* the socket had nothing */
+	bool left;    /* we have said goodbye */
 	uint32_t events;
 	int broken; /* once it failed it stays failed */
 };
@@ -71,12 +72,18 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	return t;
 }
 
+void tls_bye(struct tls *t)
+{
+	if (!t->left && !t->broken && mbedtls_ssl_is_handshake_over(&t->ssl))
+		mbedtls_ssl_close_notify(&t->ssl);
+	t->left = true;
+}
+
 void tls_free(struct tls *t)
 {
 	if (!t)
 		return;
-	if (!t->broken && mbedtls_ssl_is_handshake_over(&t->ssl))
-		mbedtls_ssl_close_notify(&t->ssl);
+	tls_bye(t);
 	mbedtls_ssl_free(&t->ssl);
 	tls_check_done(&t->check);
 	tls_conf_put(t->conf);

@@ -51,9 +51,12 @@ void tls_free(struct tls *t); /* NULL is fine; says goodbye if the socket takes 
  */
 int tls_handshake(struct tls *t, struct err *e);
 
+/* Says goodbye, if the socket takes it at once: nothing is written after it. */
+void tls_bye(struct tls *t);
+
 /* Bytes, 0 at the peer's end, or negative; read until -EAGAIN before waiting again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
-/* Bytes taken, perhaps fewer than n. After -EAGAIN the next call repeats the same bytes. */
+/* Bytes taken, perhaps fewer than n. After -EAGAIN the next call repeats the same bytes, and n. */
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e);
 
 uint32_t tls_events(const struct tls *t); /* EPOLLIN or EPOLLOUT, after -EAGAIN */

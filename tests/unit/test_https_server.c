@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP server in TLS: clients that are slow, hostile, or there while its certificate changes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent_lab.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "tls_certs.h"
+
+enum { ANSWER_MAX = 8 << 20, BODY_MAX = 3 << 20, WAIT_MS = 10000 };
+
+static struct ipam_lab lab;
+static pid_t server;
+static struct http_server *served; /* in the server's process */
+
+static const struct http_limits quick = {.max_conns = 4,
+					 .first_ms = 300,
+					 .body_ms = 300,
+					 .idle_ms = 2000,
+					 .send_ms = 300,
+					 .body_max = BODY_MAX,
+					 .bodies_max = BODY_MAX + (64 << 10)};
+
+/* One that wants clients to show a certificate, or not. */
+static struct tls_conf *server_conf(bool strict)
+{
+	const struct tls_material m = {.ca = span_of(strict ? TLS_TEST_CA : NULL),
+				       .cert = span_of(TLS_TEST_SERVER),
+				       .key = span_of(TLS_TEST_SERVER_KEY)};
+	struct tls_conf *c = NULL;
+
+	if (tls_conf_new(&c, TLS_SERVER, &m, NULL) < 0)
+		_exit(3);
+	return c;
+}
+
+static void use(struct http_server *s, bool strict)
+{
+	struct tls_conf *c = server_conf(strict);
+
+	http_server_use_tls(s, c);
+	tls_conf_put(c);
+}
+
+/* How long the body is; /big has 4 MB; /strict and /open change the certificates. */
+static void handle(void *arg, struct http_request *q)
+{
+	const struct http1_msg *m = http_request_msg(q);
+	auto_free char *text = xasprintf("%zu\n", m->body.n);
+	struct http1_response r = {.status = 200, .type = "text/plain", .body = span_of(text)};
+	auto_free char *big = NULL;
+
+	(void)arg;
+	if (span_eq(m->target, "/strict") || span_eq(m->target, "/open"))
+		use(served, span_eq(m->target, "/strict"));
+	if (span_eq(m->target, "/big")) {
+		big = xcalloc(1, 4000000);
+		memset(big, 'x', 4000000);
+		r.body = (struct span){big, 4000000};
+	}
+	http_answer(q, &r);
+}
+
+static void serve(int fd)
+{
+	struct loop *loop;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	log_threshold = LOG_NONE;
+	if (loop_new(&loop, NULL) < 0 ||
+	    http_server_new(&served, loop, fd, &quick, handle, NULL, NULL) < 0)
+		_exit(1);
+	use(served, false);
+	loop_run(loop);
+	_exit(0);
+}
+
+static int setup(void **state)
+{
+	int fd;
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	fd = al_listen(&lab);
+	server = fork();
+	if (server == 0)
+		serve(fd);
+	close(fd);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	al_stop(server);
+	il_drop(&lab);
+	return 0;
+}
+
+/* --- a client --- */
+
+struct client {
+	int fd;
+	struct tls *tls;
+};
+
+static bool wait_for(struct client *c)
+{
+	struct pollfd p = {c->fd, tls_events(c->tls) == EPOLLOUT ? POLLOUT : POLLIN, 0};
+
+	return poll(&p, 1, WAIT_MS) == 1;
+}
+
+/* 0, or why the server does not want us. */
+static int shake(struct client *c)
+{
+	const struct tls_material m = {.ca = span_of(TLS_TEST_CA)};
+	struct tls_conf *conf = NULL;
+	int r;
+
+	assert_int_equal(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
+	c->fd = al_connect(&lab);
+	/* The lab's client waits, tls.h's does not. */
+	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
+	c->tls = tls_new(conf, c->fd, "localhost");
+	tls_conf_put(conf);
+	while ((r = tls_handshake(c->tls, NULL)) == -EAGAIN)
+		assert_true(wait_for(c));
+	return r;
+}
+
+static struct client connected(void)
+{
+	struct client c;
+
+	assert_int_equal(shake(&c), 0);
+	return c;
+}
+
+static void hang_up(struct client *c)
+{
+	tls_free(c->tls);
+	close(c->fd);
+}
+
+/* False: the server has closed. */
+static bool put(struct client *c, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t r = tls_write(c->tls, p, n, NULL);
+
+		if (r == -EAGAIN && wait_for(c))
+			continue;
+		if (r < 0)
+			return false;
+		p += r;
+		n -= (size_t)r;
+	}
+	return true;
+}
+
+/* Until `until` or the end; the caller frees. */
+static char *hear(struct client *c, const char *until)
+{
+	char in[16384];
+	struct buf b;
+
+	buf_init(&b, ANSWER_MAX);
+	buf_str(&b, "");
+	while (!(until && b.len && strstr(b.p, until))) {
+		ssize_t n = tls_read(c->tls, in, sizeof(in), NULL);
+
+		if (n == -EAGAIN) {
+			assert_true(wait_for(c));
+			continue;
+		}
+		if (n <= 0)
+			break;
+		buf_add(&b, in, (size_t)n);
+	}
+	if (!b.len)
+		buf_add(&b, "", 1);
+	return buf_take(&b);
+}
+
+static void asks(struct client *c, const char *target, size_t body, const char *part)
+{
+	auto_free char *head = xasprintf(
+		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", target, body);
+	auto_free char *text = xcalloc(1, body + 1), *got = NULL;
+
+	memset(text, 'b', body);
+	if (put(c, head, strlen(head)))
+		put(c, text, body);
+	got = hear(c, part);
+	if (!strstr(got, part))
+		fail_msg("%s: '%.200s' instead of '%s'", target, got, part);
+}
+
+static void still_well(void)
+{
+	struct client c = connected();
+
+	asks(&c, "/", 0, "\r\n\r\n0\n");
+	hang_up(&c);
+}
+
+/* --- */
+
+static void test_keep_alive(void **state)
+{
+	struct client c = connected();
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		asks(&c, "/", 5,
+		     "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n5\n");
+	hang_up(&c);
+}
+
+static void test_long(void **state)
+{
+	struct client c = connected();
+	auto_free char *got = NULL;
+
+	(void)state;
+	/* A body in many records, and one of the longest kind after it. */
+	asks(&c, "/", 2 << 20, "\r\n\r\n2097152\n");
+	asks(&c, "/", BODY_MAX, "\r\n\r\n3145728\n");
+	put(&c, "GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 50);
+	got = hear(&c, NULL);
+	assert_non_null(strstr(got, "Content-Length: 4000000\r\n"));
+	assert_int_equal(strlen(strstr(got, "\r\n\r\n") + 4), 4000000);
+	hang_up(&c);
+}
+
+static void test_too_long(void **state)
+{
+	struct client c = connected();
+
+	(void)state;
+	asks(&c, "/", BODY_MAX + 1, "413 ");
+	hang_up(&c);
+	still_well();
+}
+
+/* One has as much as all may have: the next is asked to come again. */
+static void test_too_much(void **state)
+{
+	struct client one = connected(), other = connected();
+	auto_free char *half = xcalloc(1, BODY_MAX);
+	const char *head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n";
+
+	(void)state;
+	memset(half, 'b', BODY_MAX);
+	put(&one, head, strlen(head));
+	put(&one, half, BODY_MAX - 1);
+	asks(&other, "/", 1 << 20, "503 ");
+	hang_up(&other);
+	/* Small ones still go. */
+	still_well();
+	put(&one, half, 1);
+	free(take(half));
+	half = hear(&one, "3145728\n");
+	assert_non_null(strstr(half, "200 OK"));
+	hang_up(&one);
+	other = connected();
+	asks(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
+	hang_up(&other);
+}
+
+static void closes(int fd)
+{
+	auto_free char *got = al_read(fd, NULL);
+
+	/* An alert at most. */
+	assert_true(strlen(got) < 8);
+	close(fd);
+}
+
+static void test_not_tls(void **state)
+{
+	int plain = al_connect(&lab), rubbish = al_connect(&lab), silent = al_connect(&lab);
+
+	(void)state;
+	al_send(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	/* A record's head, and then nothing. */
+	al_send(rubbish, "\x16\x03\x01\x02\x01\x01");
+	closes(plain);
+	closes(rubbish);
+	closes(silent);
+	still_well();
+}
+
+/* More than may come hang in the middle of the handshake: they give way. */
+static void test_crowd(void **state)
+{
+	int fds[12];
+	struct client idle = connected();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = al_connect(&lab);
+		al_send(fds[i], "\x16\x03\x01");
+	}
+	still_well();
+	/* Who has shaken hands stays. */
+	asks(&idle, "/", 1, "\r\n\r\n1\n");
+	hang_up(&idle);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		closes(fds[i]);
+}
+
+/* In the middle of a request, and of an answer. */
+static void test_cut_off(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct client c = connected();
+
+		put(&c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", 47);
+		close(c.fd);
+		c.fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		hang_up(&c);
+		c = connected();
+		put(&c, "GET /big HTTP/1.1\r\nHost: x\r\n\r\n", 30);
+		hang_up(&c);
+	}
+	still_well();
+}
+
+static void test_slow_request(void **state)
+{
+	struct client c = connected();
+	auto_free char *got = NULL;
+
+	(void)state;
+	put(&c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", 50);
+	got = hear(&c, NULL);
+	assert_non_null(strstr(got, "408 "));
+	hang_up(&c);
+}
+
+/* Connections there are go on with what they have; new ones meet the new certificates. */
+static void test_swap(void **state)
+{
+	struct client c = connected(), other;
+	auto_free char *got = NULL;
+
+	(void)state;
+	asks(&c, "/strict", 0, "\r\n\r\n0\n");
+	/* In TLS 1.3 a client has shaken hands before the server has seen its certificate. */
+	if (shake(&other) == 0) {
+		put(&other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
+		got = hear(&other, NULL);
+		assert_string_equal(got, "");
+	}
+	hang_up(&other);
+	for (int i = 0; i < 10; i++)
+		asks(&c, i ? "/" : "/open", 3, "\r\n\r\n3\n");
+	still_well();
+	hang_up(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_long),
+		cmocka_unit_test(test_too_long),   cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_not_tls),	   cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_cut_off),	   cmocka_unit_test(test_slow_request),
+		cmocka_unit_test(test_swap),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
