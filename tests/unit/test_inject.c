@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one annotation makes of a pod, and what is refused. ' stands for ", to be read by people. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "base/cleanup.h"
+#include "controller/inject.h"
+
+#define RDMA	"'cni.spidernet.io/rdma-resource-inject'"
+#define NETWORK "'cni.spidernet.io/network-resource-inject'"
+#define NETS	"'k8s.v1.cni.cncf.io/networks'"
+#define GATE	"'ippools':{'ipv4':['p']}"
+
+/* namespace, name, annotations, cniType, the rest of spec */
+static const char *const smcs[][5] = {
+	/* eight rails, by their own names in another order than by their netdevs */
+	{"net", "rail-a", RDMA ":'gpu'", "macvlan",
+	 "'macvlan':{'master':['eth10'],'rdmaResourceName':'x/r10'," GATE "}"},
+	{"net", "rail-b", RDMA ":'gpu'", "macvlan",
+	 "'macvlan':{'master':['eth2'],'rdmaResourceName':'x/r2'," GATE "}"},
+	{"net", "rail-c", RDMA ":'gpu'," NETWORK ":'slow'", "ipvlan",
+	 "'ipvlan':{'master':['e1','e2'],'bond':{'name':'bond3','mode':1},"
+	 "'rdmaResourceName':'x/r2'," GATE "}"},
+	/* two VFs of one resource, and one whose NetworkAttachmentDefinition has another name */
+	{"net", "vf-1", RDMA ":'vf, both'", "sriov", "'sriov':{'resourceName':'x/vf'," GATE "}"},
+	{"net", "vf-2", RDMA ":'vf','multus.spidernet.io/cr-name':'vf-two'", "sriov",
+	 "'sriov':{'resourceName':'x/vf'," GATE "}"},
+	{"net", "ib-10", RDMA ":'ib'", "ib-sriov", "'ibsriov':{'resourceName':'x/a'," GATE "}"},
+	{"net", "ib-9", RDMA ":'ib,both'", "ib-sriov", "'ibsriov':{'resourceName':'x/b'," GATE "}"},
+	{"net", "ipoib", NETWORK ":'store'", "ipoib", "'ipoib':{'master':'ib0'," GATE "}"},
+	{"net", "plain", NETWORK ":'store'", "macvlan", "'macvlan':{'master':['eth1']}"},
+	{"net", "no-ipam", RDMA ":'bare'", "sriov",
+	 "'disableIPAM':true,'sriov':{'resourceName':'x/vf'}"},
+	/* what cannot be */
+	{"bad", "custom", RDMA ":'custom'", "custom", "'customCNI':'{}'"},
+	{"bad", "none", RDMA ":'none'", "macvlan", "'macvlan':{'master':['eth0']," GATE "}"},
+	{"bad", "pool", RDMA ":'pool'", "ib-sriov", "'ibsriov':{'resourceName':'x/vf'}"},
+	{"bad", "netpool", NETWORK ":'pool'", "sriov", "'sriov':{'resourceName':'x/vf'}"},
+};
+
+static char *quoted(const char *text)
+{
+	char *s = xstrdup(text);
+
+	for (char *p = s; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	return s;
+}
+
+static struct json_doc *parse(const char *text)
+{
+	auto_free char *s = quoted(text);
+	struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	if (json_parse(&d, span_of(s), 1 << 20, &e) < 0)
+		fail_msg("%s: %s", s, e.text);
+	return d;
+}
+
+static struct inject_net nets[ARRAY_LEN(smcs)];
+static const struct inject_net *list[ARRAY_LEN(smcs)];
+
+static int set_up(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(smcs); i++) {
+		const char *const *s = smcs[i];
+		auto_free char *text =
+			xasprintf("{'metadata':{'namespace':'%s','name':'%s','annotations':{%s}},"
+				  "'spec':{'cniType':'%s',%s}}",
+				  s[0], s[1], s[2], s[3], s[4]);
+		auto_json struct json_doc *d = parse(text);
+
+		inject_net_read(json_root(d), &nets[i]);
+		list[i] = &nets[i];
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(smcs); i++)
+		inject_net_done(&nets[i]);
+	return 0;
+}
+
+/* --- one pod --- */
+
+static void note(void *arg, const char *text)
+{
+	buf_printf(arg, "%s%s", ((struct buf *)arg)->len ? "; " : "", text);
+}
+
+struct run {
+	const char *ns_rdma, *ns_network;
+	bool ipc_lock;
+	struct buf warnings;
+	struct err e;
+};
+
+static int run(struct run *r, const struct json *pod, struct kube_patch *p)
+{
+	struct inject_ask q = {.pod = pod,
+			       .ns = "team",
+			       .ns_group = {r->ns_rdma, r->ns_network},
+			       .nets = {list, ARRAY_LEN(list)},
+			       .ipc_lock = r->ipc_lock,
+			       .warn = note,
+			       .arg = &r->warnings};
+
+	buf_init(&r->warnings, 4096);
+	err_clear(&r->e);
+	return inject_pod(&q, p, &r->e);
+}
+
+/* The pod with its patch, by somebody else's code. */
+static char *patched(const char *pod, const char *patch)
+{
+	yyjson_doc *a = yyjson_read(pod, strlen(pod), 0), *b;
+	yyjson_patch_err why = {0};
+	yyjson_mut_doc *d = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *v;
+	char *text;
+
+	b = yyjson_read(patch, strlen(patch), 0);
+	v = yyjson_patch(d, yyjson_doc_get_root(a), yyjson_doc_get_root(b), &why);
+	if (!v)
+		fail_msg("%s does not apply: %s", patch, why.msg);
+	yyjson_mut_doc_set_root(d, v);
+	text = yyjson_mut_write(d, 0, NULL);
+	yyjson_mut_doc_free(d);
+	yyjson_doc_free(a);
+	yyjson_doc_free(b);
+	return text;
+}
+
+static void expect(const char *name, const char *is, const char *wanted)
+{
+	auto_free char *w = quoted(wanted);
+
+	if (strcmp(is, w) != 0)
+		fail_msg("%s:\n is    %s\n wants %s", name, is, w);
+}
+
+/* --- what becomes of it --- */
+
+#define C0 "'spec':{'containers':[{'name':'c'}]}"
+#define MORE(x)                                                                                    \
+	"{'op':'add','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':'" x "'}"
+#define FIRST	       "{'op':'add','path':'/metadata/annotations','value':{" NETS ":'"
+#define RES(x)	       "{'op':'add','path':'/spec/containers/0/resources','value':{'limits':{" x "}}}"
+#define LIM	       "'/spec/containers/0/resources/limits"
+#define N(x)	       "{\\'name\\':\\'" x "\\',\\'namespace\\':\\'net\\'}"
+#define NI(x, i)       "{\\'name\\':\\'" x "\\',\\'namespace\\':\\'net\\',\\'interface\\':\\'" i "\\'}"
+#define RAILS	       N("rail-c") "," N("rail-b") "," N("rail-a")
+#define RAIL_RESOURCES "'x/r2':'1','x/r10':'1'"
+#define POD(a, more)   "{'metadata':{'annotations':{" a "}}," more "}"
+
+static const struct {
+	const char *name, *ns_rdma, *ns_network, *pod, *patch, *warning;
+	bool ipc_lock;
+} good[] = {
+	{.name = "nobody asks", NULL, NULL, "{'metadata':{'generateName':'x-'}," C0 "}", "[]"},
+	{.name = "an empty wish is none", NULL, NULL, POD(RDMA ":' , '", C0), "[]"},
+	{.name = "rails in the order of their netdevs",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'gpu'", C0),
+	 "[" MORE("[" RAILS "]") "," RES(RAIL_RESOURCES) "]"},
+	{.name = "the namespace asks, and the pod has no annotations at all",
+	 "gpu",
+	 NULL,
+	 "{'metadata':{'generateName':'job-'}," C0 "}",
+	 "[" FIRST "[" RAILS "]'}}," RES(RAIL_RESOURCES) "]"},
+	{.name = "annotations that are null",
+	 "gpu",
+	 NULL,
+	 "{'metadata':{'annotations':null}," C0 "}",
+	 "[" FIRST "[" RAILS "]'}}," RES(RAIL_RESOURCES) "]"},
+	{.name = "no metadata's member but a name",
+	 "gpu",
+	 NULL,
+	 "{'metadata':{'name':'x'}," C0 "}",
+	 "[" FIRST "[" RAILS "]'}}," RES(RAIL_RESOURCES) "]"},
+	{.name = "the pod's own wish counts before the namespace's",
+	 "ib",
+	 NULL,
+	 POD(RDMA ":'gpu'", C0),
+	 "[" MORE("[" RAILS "]") "," RES(RAIL_RESOURCES) "]"},
+	{.name = "the pod wants none", "gpu", NULL, POD(RDMA ":''", C0), "[]"},
+	{.name = "the namespace's RDMA counts before the pod's other one",
+	 "ib",
+	 NULL,
+	 POD(NETWORK ":'store'", C0),
+	 "[" MORE("[" N("ib-9") "," N("ib-10") "]") "," RES("'x/b':'1','x/a':'1'") "]",
+	 "the pod's annotation 'cni.spidernet.io/network-resource-inject' is not looked at: the "
+	 "namespace's 'cni.spidernet.io/rdma-resource-inject' counts before it"},
+	{.name = "an RDMA key that is empty leaves the other one",
+	 "ib",
+	 "store",
+	 POD(RDMA ":''", C0),
+	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]"},
+	{.name = "networks without a resource",
+	 NULL,
+	 NULL,
+	 POD(NETWORK ":'store'", C0),
+	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]"},
+	{.name = "several values",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib , vf,ib'", C0),
+	 "[" MORE("[" N("ib-9") "," N("ib-10") "," N("vf-1") "," N("vf-two") "]") "," RES(
+		 "'x/b':'1','x/a':'1','x/vf':'2'") "]"},
+	{.name = "a network in several groups",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'both,ib'", C0),
+	 "[" MORE("[" N("ib-9") "," N("ib-10") "," N("vf-1") "]") "," RES(
+		 "'x/b':'1','x/a':'1','x/vf':'1'") "]"},
+	{.name = "two VFs of one resource, and a NAD of another name",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", C0),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "," RES("'x/vf':'2'") "]"},
+	{.name = "no addresses, so no pools",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'", C0),
+	 "[" MORE("[" N("no-ipam") "]") "," RES("'x/vf':'1'") "]"},
+
+	/* networks that are there */
+	{.name = "a list stays, in front",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib'," NETS ":'mine, net/b@eth5'", C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[{\\'name\\':\\'mine\\',\\'namespace\\':\\'team\\'}," NI("b", "eth5") "," N(
+		 "ib-9") "," N("ib-10") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	{.name = "JSON stays with keys that we do not know",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib'," NETS
+		  ":'[ {\\'mac\\': \\'02:00:00:00:00:01\\',\\'name\\':\\'m\\',\\'x\\':[7]} ]'",
+	     C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[{\\'mac\\':\\'02:00:00:00:00:01\\',\\'name\\':\\'m\\',\\'x\\':[7]}," N("ib-9") "," N(
+		 "ib-10") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	{.name = "an empty list",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'," NETS ":''", C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[" N("no-ipam") "]'}," RES("'x/vf':'1'") "]"},
+	{.name = "one of them is there",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib'," NETS ":'net/ib-10@ib7'", C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[" NI("ib-10", "ib7") "," N("ib-9") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	{.name = "all are there",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib'," NETS ":'net/ib-10,net/ib-9'",
+	     "'spec':{'containers':[{'resources':{'limits':{'x/a':'1','x/b':1}}}]}"),
+	 "[]"},
+	{.name = "a name that a place would give twice",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'ib'," NETS ":'mine@net3,other'", C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[{\\'name\\':\\'mine\\',\\'namespace\\':\\'team\\',\\'interface\\':\\'net3\\'},"
+	 "{\\'name\\':\\'other\\',\\'namespace\\':\\'team\\'}," NI("ib-9", "net1") "," NI(
+		 "ib-10", "net4") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	{.name = "the pod's own networks take devices of the resource, too",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'both'," NETS ":'net/vf-two,net/vf-two,net/elsewhere'", C0),
+	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
+	 "'[" N("vf-two") "," N("vf-two") "," N("elsewhere") "," N("ib-9") "," N("vf-1") "]'}," RES(
+		 "'x/b':'1','x/vf':'3'") "]"},
+
+	/* resources that are there */
+	{.name = "limits of other things",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'",
+	     "'spec':{'containers':[{'resources':{'limits':{'cpu':'1'}}},{'name':'d'}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") ",{'op':'add','path':" LIM "/x~1vf',"
+						     "'value':'2'}]"},
+	{.name = "requests only",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'requests':{'cpu':'1'}}}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") ",{'op':'add','path':" LIM "',"
+						     "'value':{'x/vf':'2'}}]"},
+	{.name = "another container has them",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'",
+	     "'spec':{'containers':[{'name':'c'},{'resources':{'limits':{'x/vf':'2'}}}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+	{.name = "so has a sidecar",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'containers':[{'name':'c'}],'initContainers':["
+			   "{'restartPolicy':'Always','resources':{'limits':{'x/vf':'2'}}}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+	{.name = "an init container's are given back",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'containers':[{'name':'c'}],'initContainers':["
+			   "{'resources':{'limits':{'x/vf':'2'}}}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "," RES("'x/vf':'2'") "]"},
+	{.name = "too few of them",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':'1'}}}]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]",
+	 "the pod's containers have 1 of resource 'x/vf' and its networks take 2: they are left as "
+	 "they are"},
+	{.name = "nothing to put them into",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'containers':[]}"),
+	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+
+	{.name = "a pod on the host's network",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'vf'", "'spec':{'hostNetwork':true,'containers':[{}]}"),
+	 "[]",
+	 "annotation 'cni.spidernet.io/rdma-resource-inject' of a pod on the host's network: it "
+	 "has no networks of its own, nothing is injected"},
+	{.name = "and one of a namespace that asks",
+	 "vf",
+	 NULL,
+	 "{'metadata':{},'spec':{'hostNetwork':true,'containers':[{}]}}",
+	 "[]"},
+
+	/* locking memory */
+	{.name = "to the container that gets the device",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'", "'spec':{'containers':[{'name':'c'},{'name':'d'}]}"),
+	 "[" MORE("[" N("no-ipam") "]") "," RES(
+		 "'x/vf':'1'") ",{'op':'add','path':"
+			       "'/spec/containers/0/securityContext','value':{'capabilities':{'add':['IPC_LOCK']}}}]",
+	 .ipc_lock = true},
+	{.name = "to those that have it",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'",
+	     "'spec':{'containers':[{'name':'c'},{'resources':{'limits':{'x/vf':1}},"
+	     "'securityContext':{'runAsUser':1}}],'initContainers':[{'name':'i'},"
+	     "{'restartPolicy':'Always','resources':{'limits':{'x/vf':1}},"
+	     "'securityContext':{'capabilities':{'drop':['ALL']}}}]}"),
+	 "[" MORE("[" N(
+		 "no-ipam") "]") ",{'op':'add','path':"
+				 "'/spec/containers/1/securityContext/capabilities','value':{'add':['IPC_LOCK']}},"
+				 "{'op':'add','path':'/spec/initContainers/1/securityContext/capabilities/add','value':"
+				 "['IPC_LOCK']}]",
+	 .ipc_lock = true},
+	{.name = "after what is added already",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':1}},"
+			     "'securityContext':{'capabilities':{'add':['NET_RAW']}}}]}"),
+	 "[" MORE("[" N(
+		 "no-ipam") "]") ",{'op':'add','path':"
+				 "'/spec/containers/0/securityContext/capabilities/add/-','value':'IPC_LOCK'}]",
+	 .ipc_lock = true},
+	{.name = "not to one that may",
+	 NULL,
+	 NULL,
+	 POD(RDMA ":'bare'",
+	     "'spec':{'containers':[{'resources':{'limits':{'x/vf':1}},"
+	     "'securityContext':{'privileged':true}},{'resources':{'limits':{'x/vf':1}},"
+	     "'securityContext':{'capabilities':{'add':['SYS_ADMIN','IPC_LOCK']}}}]}"),
+	 "[" MORE("[" N("no-ipam") "]") "]",
+	 .ipc_lock = true},
+	{.name = "not for networks without a device",
+	 NULL,
+	 NULL,
+	 POD(NETWORK ":'store'", C0),
+	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]",
+	 .ipc_lock = true},
+};
+
+static void one_good(size_t i)
+{
+	auto_free char *pod = quoted(good[i].pod), *after = NULL;
+	struct run r = {.ns_rdma = good[i].ns_rdma,
+			.ns_network = good[i].ns_network,
+			.ipc_lock = good[i].ipc_lock};
+	auto_json struct json_doc *d = parse(pod);
+	struct kube_patch p, again;
+	int n;
+
+	kube_patch_init(&p);
+	n = run(&r, json_root(d), &p);
+	if (n < 0)
+		fail_msg("%s: %s", good[i].name, r.e.text);
+	expect(good[i].name, kube_patch_end(&p).p, good[i].patch);
+	assert_int_equal(n == 0, !strcmp(p.b.p, "[]"));
+	assert_string_equal(r.warnings.p ? r.warnings.p : "",
+			    good[i].warning ? good[i].warning : "");
+	buf_done(&r.warnings);
+
+	/* asked again, nothing is left to do */
+	after = patched(pod, p.b.p);
+	json_free(d);
+	d = parse(after);
+	kube_patch_init(&again);
+	n = run(&r, json_root(d), &again);
+	if (n != 0)
+		fail_msg("%s, again: %s %s", good[i].name, kube_patch_end(&again).p, r.e.text);
+	buf_done(&r.warnings);
+	kube_patch_done(&again);
+	kube_patch_done(&p);
+}
+
+static void test_good(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		one_good(i);
+}
+
+static const struct {
+	const char *name, *ns_rdma, *pod, *text;
+} bad[] = {
+	{"a group that is not there", NULL, POD(RDMA ":'gpux'", C0),
+	 "no spidermultusconfigs with annotation: cni.spidernet.io/rdma-resource-inject:gpux "
+	 "found, which the pod asks for; there are 'bare' (1), 'both' (2), 'custom' (1), 'gpu' "
+	 "(3), 'ib' (2), 'none' (1), 'pool' (1), 'vf' (2)"},
+	{"one of two that is not there, by the namespace", "gpu,nope", "{'metadata':{}," C0 "}",
+	 "rdma-resource-inject:nope found, which namespace 'team' asks for; there are"},
+	{"a group of the other key", NULL, POD(RDMA ":'slow'", C0),
+	 "; 1 have 'slow' as 'cni.spidernet.io/network-resource-inject'"},
+	{"a value that no label could be", NULL, POD(RDMA ":'a b/c!'", C0),
+	 "cni.spidernet.io/rdma-resource-inject:a b/c! found"},
+	{"a kind that cannot", NULL, POD(RDMA ":'custom'", C0),
+	 "SpiderMultusConfig 'bad/custom' with annotation 'cni.spidernet.io/rdma-resource-inject': "
+	 "RDMA resource injection does not support cniType: custom, remove the annotation from "
+	 "it"},
+	{"no resource", NULL, POD(RDMA ":'none'", C0),
+	 "'bad/none' with annotation 'cni.spidernet.io/rdma-resource-inject': it has no resource "
+	 "to inject, set spec.macvlan.rdmaResourceName"},
+	{"no pool", NULL, POD(RDMA ":'pool'", C0),
+	 "it names no pool, set spec.ibsriov.ippools.ipv4 or ipv6"},
+	{"a resource and no pool", NULL, POD(NETWORK ":'pool'", C0),
+	 "'bad/netpool' with annotation 'cni.spidernet.io/network-resource-inject': it names no "
+	 "pool, set spec.sriov.ippools.ipv4 or ipv6"},
+	{"networks that nobody could read", NULL, POD(RDMA ":'vf'," NETS ":'Net/A'", C0),
+	 "metadata.annotations[k8s.v1.cni.cncf.io/networks]: "},
+	{"JSON that is none", NULL, POD(RDMA ":'vf'," NETS ":'[{'", C0),
+	 "metadata.annotations[k8s.v1.cni.cncf.io/networks]: "},
+};
+
+static void test_bad(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct run r = {.ns_rdma = bad[i].ns_rdma};
+		auto_json struct json_doc *d = parse(bad[i].pod);
+		struct kube_patch p;
+
+		kube_patch_init(&p);
+		if (run(&r, json_root(d), &p) >= 0)
+			fail_msg("%s was taken", bad[i].name);
+		if (!strstr(r.e.text, bad[i].text))
+			fail_msg("%s: '%s' has no '%s'", bad[i].name, r.e.text, bad[i].text);
+		assert_int_equal(r.e.kind, ERR_CONF);
+		kube_patch_done(&p);
+		buf_done(&r.warnings);
+	}
+}
+
+static void test_nothing_there(void **state)
+{
+	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu'", C0));
+	struct inject_ask q = {.pod = json_root(d), .ns = "team"};
+	struct kube_patch p;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	kube_patch_init(&p);
+	assert_int_equal(inject_pod(&q, &p, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "; no SpiderMultusConfig has this annotation"));
+	kube_patch_done(&p);
+}
+
+static void test_many(void **state)
+{
+	struct run r = {0};
+	auto_json struct json_doc *d = NULL;
+	struct kube_patch p;
+	auto_buf struct buf b;
+
+	(void)state;
+	buf_init(&b, 1 << 20);
+	buf_str(&b, "{'metadata':{'annotations':{" RDMA ":'vf'," NETS ":'n0");
+	for (int i = 1; i < 126; i++)
+		buf_printf(&b, ",n%d", i);
+	buf_str(&b, "'}}," C0 "}");
+	d = parse(b.p);
+	kube_patch_init(&p);
+	assert_int_equal(run(&r, json_root(d), &p), -E2BIG);
+	assert_string_equal(r.e.text, "the pod has 126 networks and 2 would be injected, 127 at "
+				      "most");
+	kube_patch_done(&p);
+	buf_done(&r.warnings);
+}
+
+/* Objects as nobody's webhook has seen them. */
+static void test_odd_objects(void **state)
+{
+	static const char *const odd[] = {
+		"{}",
+		"[]",
+		"{'metadata':[],'spec':7}",
+		"{'metadata':{'annotations':'x'},'spec':{'cniType':'macvlan','macvlan':{}}}",
+		"{'spec':{'cniType':'sriov','sriov':null}}",
+		"{'spec':{'cniType':'macvlan','macvlan':{'master':'eth0','ippools':[]}}}"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		auto_json struct json_doc *d = parse(odd[i]);
+		struct inject_net n;
+
+		inject_net_read(json_root(d), &n);
+		assert_string_equal(n.ns, "");
+		assert_string_equal(n.nad, "");
+		assert_string_equal(n.rail, "");
+		assert_null(n.resource);
+		assert_false(n.pools);
+		inject_net_done(&n);
+	}
+}
+
+/* --- whose pods --- */
+
+static const struct {
+	const char *include, *exclude, *ns;
+	bool in;
+} scopes[] = {
+	{NULL, NULL, "a", true},
+	{"", "", "a", true},
+	{NULL, INJECT_EXCLUDE, "kube-system", false},
+	{NULL, INJECT_EXCLUDE, "kube-system2", true},
+	{NULL, "kube-*", "kube-system", false},
+	{NULL, "kube-*", "kube", true},
+	{NULL, "*", "a", false},
+	{"a, b", NULL, "b", true},
+	{"a, b", NULL, "c", false},
+	{"team-*", NULL, "team-1", true},
+	{"team-*", "team-1", "team-1", false},
+	{"team-*", "team-1", "other", false},
+};
+
+static void test_scope(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+		struct inject_scope s = {scopes[i].include, scopes[i].exclude};
+
+		if (inject_in_scope(&s, scopes[i].ns) != scopes[i].in)
+			fail_msg("'%s' without '%s': '%s'", s.include, s.exclude, scopes[i].ns);
+	}
+}
+
+#define NAME "'key':'kubernetes.io/metadata.name'"
+
+static const struct {
+	const char *include, *exclude, *json;
+} selectors[] = {
+	{NULL, NULL, "{'matchExpressions':[]}"},
+	{"", "a", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
+	{"b,c", "a",
+	 "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']},{" NAME
+	 ",'operator':'In','values':['b','c']}]}"},
+	/* what it cannot say is let through */
+	{"b,c-*", "a,d-*", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
+	{NULL, "d-*", "{'matchExpressions':[]}"},
+};
+
+static void test_selector(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(selectors); i++) {
+		struct inject_scope s = {selectors[i].include, selectors[i].exclude};
+		struct json_out o;
+		auto_buf struct buf b;
+
+		buf_init(&b, 4096);
+		jo_init(&o, &b, 0);
+		inject_scope_write(&s, &o);
+		expect("selector", b.p, selectors[i].json);
+	}
+}
+
+static void test_asked(void **state)
+{
+	auto_json struct json_doc *yes = parse("{'x':'y'," NETWORK ":'a'}");
+	auto_json struct json_doc *no = parse("{'x':'y'," RDMA ":' ,'}");
+
+	(void)state;
+	assert_true(inject_is_asked(json_root(yes)));
+	assert_false(inject_is_asked(json_root(no)));
+	assert_false(inject_is_asked(NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_many),  cmocka_unit_test(test_nothing_there),
+		cmocka_unit_test(test_scope), cmocka_unit_test(test_selector),
+		cmocka_unit_test(test_asked), cmocka_unit_test(test_odd_objects),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
