@@ -21,8 +21,8 @@ enum block_op_kind {
 	OP_TAKE_OVER, /* a block that is nobody's: node and claim, if version is the object's */
 	OP_ADOPT,     /* of another log of this node: claim, if version is the object's */
 	OP_DELETE,    /* if uid and version are the object's */
-	OP_DISOWN,    /* node and claim "", if version is the object's */
-	OP_CEDE,      /* adds the entries ips -> to; drops wish_of, if version is the object's */
+	OP_DISOWN, /* node and claim "", adds the entries ips -> to; if version is the object's */
+	OP_CEDE,   /* adds the entries ips -> to; drops wish_of, if version is the object's */
 	OP_UNCEDE, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
 	OP_TOUCH,  /* claim from token to token again, if version is the object's: any write, which
 		       * ends all that may still be under way with an older version */

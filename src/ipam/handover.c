@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ipam/block_release.h"
 #include "ipam/block_wire.h"
 
 /* --- where the pod is now --- */
@@ -271,7 +272,8 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 		for (size_t k = 0; k < o->n_ceded; k++) {
 			const struct block_entry *x = &o->ceded[k];
 
-			if (*x->to != '@' || is_among(leave, n, &x->ip))
+			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_KEPT) == 0 ||
+			    is_among(leave, n, &x->ip))
 				continue;
 			*op = (struct block_op){.kind = OP_UNCEDE, .net = c->net, .ip = x->ip};
 			str_copy(op->name, sizeof(op->name), c->name);

@@ -38,7 +38,8 @@
  *
  * Whatever goes wrong ends in an address that is kept where it was, or that is free: an ask that is
  * not answered is an error of that ADD, tried again; a block that nobody has (its node is gone) is
- * claimed like any other. Between borrowing and the lease the address counts as busy
+ * claimed like any other, and what was kept in it for a name is there as "@-" (block_release.h), in
+ * whoever's block it is by then. Between borrowing and the lease the address counts as busy
  * (block_facts.pins), or it would be returned at once; the lease is a kept one first (ipam_keep()), in
  * the same turn of the loop, so that no other pod has it.
  */

@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "block_lab.h"
 #include "ipam/block_plan.h"
+#include "ipam/block_release.h"
 
 enum { NODES = 4, TWIN = NODES, ALL, PODS = 48, REST_MS = 2000, VIEW_MS = 300, HOLD_MS = 10000 };
 
@@ -360,17 +361,17 @@ static void pod_goes(struct node *x)
 
 /* --- the controller, and what happens to nodes and to the server --- */
 
+static bool filling; /* no name keeps an address any more */
 static const struct bl_who controller = {"controller", ""};
 
-static void order(struct block_op *op, const struct block_object *o)
+static void order(struct block_op *op)
 {
-	strcpy(op->name, o->name);
-	strcpy(op->version, o->version);
 	trace_op("controller", op, "");
 	if (bl_roll(100) < bl_server.trouble)
 		bl_delay(&controller, op);
 	else
 		bl_serve(&controller, op);
+	block_op_done(op);
 }
 
 static bool has_pod(const struct ipaddr *a)
@@ -382,51 +383,50 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* An entry of a node that is gone; or of nobody known, when no pod has it (ipam/block.h). */
-static bool is_void(const struct block_entry *x)
+/* An address of nobody known (ipam/block.h). */
+static bool is_lost(void *arg, const struct ipaddr *a)
 {
-	if (strcmp(x->to, "?") == 0)
-		return all_said() && !has_pod(&x->ip);
+	(void)arg;
+	return all_said() && !has_pod(a);
+}
+
+static bool is_gone(void *arg, const char *node, const char *uid)
+{
+	(void)arg;
 	for (int i = 0; i < NODES; i++)
-		if (nodes[i].lost && block_entry_is_of(x, nodes[i].who.node))
-			return true;
+		if (strcmp(node, nodes[i].who.node) == 0)
+			return nodes[i].lost || (*uid && strcmp(uid, nodes[i].who.uid) != 0);
 	return false;
 }
 
-static bool clean_entry(const struct block_object *o)
+/* Of some addresses a name could come back for, until the end. */
+static size_t kept_of(struct ipaddr ret[static 4])
 {
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (is_void(&o->ceded[i])) {
-			struct block_op op = {.kind = OP_RETURN, .ip = o->ceded[i].ip};
+	struct ipaddr a;
+	size_t n = 0;
 
-			strcpy(op.from, o->ceded[i].to);
-			order(&op, o);
-			return true;
-		}
-	return false;
-}
-
-/* A block of a node whose Node object is gone. */
-static bool release(const struct block_object *o)
-{
-	struct block_op op = {.kind = OP_DISOWN};
-
-	for (int i = 0; i < NODES; i++)
-		if (strcmp(o->node, nodes[i].who.node) == 0 &&
-		    (nodes[i].lost || strcmp(o->node_uid, nodes[i].who.uid) != 0)) {
-			order(&op, o);
-			return true;
-		}
-	return false;
+	for (bool more = ip_set_next(&usable, NULL, &a); more && n < 4; n++) {
+		ret[n] = a;
+		more = ip_add(&a, 9, &a) && ip_set_next(&usable, &a, &a);
+	}
+	return n;
 }
 
 static void control(void)
 {
-	for (size_t i = 0; i < bl_server.n; i++) {
-		const struct block_object *o = &bl_server.v[(i + bl_roll(64)) % bl_server.n];
+	struct ipaddr kept[4];
+	const struct block_release f = {.is_gone = is_gone,
+					.is_lost = is_lost,
+					.kept = kept,
+					.n_kept = filling ? 0 : kept_of(kept)};
 
-		if (release(o) || clean_entry(o))
+	for (size_t i = 0; i < bl_server.n; i++) {
+		struct block_op op;
+
+		if (block_release_next(&bl_server.v[(i + bl_roll(64)) % bl_server.n], &f, &op)) {
+			order(&op);
 			return;
+		}
 	}
 }
 
@@ -663,6 +663,7 @@ static void fill(uint64_t s)
 {
 	int all = (int)ip_set_count(&usable);
 
+	filling = true;
 	while (bl_server.n_late)
 		bl_arrive();
 	bl_server.trouble = 0;
@@ -686,6 +687,7 @@ static void fill(uint64_t s)
 static void run(uint64_t s, uint32_t trouble)
 {
 	current = s;
+	filling = false;
 	start(s);
 	bl_server.trouble = trouble;
 	for (int i = 0; i < 900; i++)

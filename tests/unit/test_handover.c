@@ -266,6 +266,40 @@ static void test_give_as_json(void **state)
 	block_request_done(&q);
 }
 
+/* What is kept for a name whose node is gone (block_release.h) is never taken back for others. */
+static void test_kept_of_a_node_that_is_gone(void **state)
+{
+	static const char *const to[] = {"@-", "@n2"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(to); i++) {
+		struct block_table t = {.node = (char *)"n1", .node_uid = (char *)""};
+		struct block_object o = {.name = xstrdup("p-0"),
+					 .pool = xstrdup("p"),
+					 .uid = xstrdup("u"),
+					 .version = xstrdup("1"),
+					 .net = {ip_from_num(4, 0x0a000000), 29},
+					 .node = xstrdup("n1"),
+					 .node_uid = xstrdup(""),
+					 .claim = xstrdup("t")};
+		const struct block_claim c = {.name = o.name,
+					      .pool = o.pool,
+					      .uid = o.uid,
+					      .token = "t",
+					      .net = o.net,
+					      .state = CLAIM_HELD};
+		struct block_op op;
+
+		VEC_PUSH(o.ceded, o.n_ceded) =
+			(struct block_entry){ip_from_num(4, 0x0a000002), xstrdup(to[i])};
+		block_claim_put(&t, &c);
+		block_object_put(&t, &o);
+		assert_int_equal(handover_take_back(&t, NULL, 0, &op), i == 1);
+		t.node = t.node_uid = NULL;
+		block_table_done(&t);
+	}
+}
+
 static int set_up(void **state)
 {
 	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
@@ -288,9 +322,13 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_endpoint), cmocka_unit_test(test_patches),
-		cmocka_unit_test(test_answers),	 cmocka_unit_test(test_superseded),
-		cmocka_unit_test(test_next),	 cmocka_unit_test(test_give_as_json),
+		cmocka_unit_test(test_endpoint),
+		cmocka_unit_test(test_patches),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_superseded),
+		cmocka_unit_test(test_next),
+		cmocka_unit_test(test_give_as_json),
+		cmocka_unit_test(test_kept_of_a_node_that_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

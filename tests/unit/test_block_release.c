@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/block_release.h"
+#include "ipam/block_wire.h"
+
+/* "gone", "n1" made anew with the UID u2, and nobody with .9. */
+static bool is_gone(void *arg, const char *node, const char *uid)
+{
+	(void)arg;
+	return strcmp(node, "gone") == 0 ||
+	       (strcmp(node, "n1") == 0 && *uid && strcmp(uid, "u2") != 0);
+}
+
+static bool is_lost(void *arg, const struct ipaddr *ip)
+{
+	(void)arg;
+	return ip->b[3] == 9;
+}
+
+static struct block_object object_of(const char *node, const char *uid, const char *ceded)
+{
+	auto_free char *text = xasprintf(
+		"{\"metadata\":{\"name\":\"p-0\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+		"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.0/28\",\"node\":\"%s\","
+		"\"nodeUID\":\"%s\",\"claim\":\"c-1\",\"ceded\":{%s},\"wanted\":{}}}",
+		node, uid, ceded);
+	auto_json struct json_doc *d = NULL;
+	struct block_object o;
+
+	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
+	assert_int_equal(block_object_read(json_root(d), &o, NULL), 0);
+	return o;
+}
+
+/* The request as the API server would see it; "" for none. */
+static char *next(const char *node, const char *uid, const char *ceded, const char *kept)
+{
+	struct block_object o = object_of(node, uid, ceded);
+	struct block_release f = {.is_gone = is_gone, .is_lost = is_lost};
+	struct block_op op;
+	struct ipaddr ip;
+	char *ret = xstrdup("");
+
+	if (kept) {
+		assert_int_equal(ip_parse(span_of(kept), &ip), 0);
+		f.kept = &ip;
+		f.n_kept = 1;
+	}
+	if (block_release_next(&o, &f, &op)) {
+		struct block_request q;
+
+		block_request(&op, "", "", &q);
+		free(ret);
+		ret = xasprintf("%s %s", q.method, q.body.p);
+		block_request_done(&q);
+		block_op_done(&op);
+	}
+	block_object_done(&o);
+	return ret;
+}
+
+#define OWNER                                                                                      \
+	"{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"7\"},"                \
+	"{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"-\"},"                            \
+	"{\"op\":\"add\",\"path\":\"/spec/nodeUID\",\"value\":\"-\"},"                             \
+	"{\"op\":\"replace\",\"path\":\"/spec/claim\",\"value\":\"-\"},"                           \
+	"{\"op\":\"remove\",\"path\":\"/metadata/labels/unirail.io~1node\"}"
+#define DELETE                                                                                       \
+	"DELETE {\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":\"u\"," \
+	"\"resourceVersion\":\"7\"}}"
+#define ENTRY(op, ip, from, value)                                                                 \
+	"PATCH [{\"op\":\"test\",\"path\":\"/spec/ceded/" ip "\",\"value\":\"" from "\"},"         \
+	"{\"op\":\"" op "\",\"path\":\"/spec/ceded/" ip "\"" value "}]"
+
+static void test_next(void **state)
+{
+	static const struct {
+		const char *node, *uid, *ceded, *kept, *want;
+	} v[] = {
+		/* A node that is there keeps what it has, and what it offers. */
+		{"n1", "u2", "", NULL, ""},
+		{"n1", "u2", "\"10.0.0.1\":\"*\",\"10.0.0.2\":\"n2/t\",\"10.0.0.3\":\"@n2\"", NULL,
+		 ""},
+		{"n1", "u2", "", "10.0.0.5", ""},
+		/* One that is gone, or was made anew. */
+		{"gone", "u1", "", NULL, DELETE},
+		{"gone", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
+		{"n1", "u1", "", NULL, DELETE},
+		{"gone", "u1", "\"10.0.0.1\":\"gone/t\"", NULL, DELETE},
+		/* Others keep what they have of it, and names theirs. */
+		{"gone", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
+		{"gone", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
+		{"gone", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
+		{"gone", "u1", "", "10.0.0.5",
+		 "PATCH [" OWNER
+		 ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.5\",\"value\":\"@-\"}]"},
+		{"gone", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
+		{"gone", "u1", "", "10.0.1.5", DELETE},
+		/* Entries of nodes that are gone, in whoever's block. */
+		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", NULL,
+		 ENTRY("remove", "10.0.0.2", "gone/t", "")},
+		{"n1", "u2", "\"10.0.0.2\":\"@gone\"", NULL,
+		 ENTRY("remove", "10.0.0.2", "@gone", "")},
+		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", "10.0.0.2",
+		 ENTRY("replace", "10.0.0.2", "gone/t", ",\"value\":\"@-\"")},
+		{"n1", "u2", "\"10.0.0.9\":\"?\"", NULL, ENTRY("remove", "10.0.0.9", "?", "")},
+		{"n1", "u2", "\"10.0.0.8\":\"?\"", NULL, ""},
+		/* Kept for a name, until no name keeps it. */
+		{"-", "-", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
+		{"n1", "u2", "\"10.0.0.5\":\"@-\"", "10.0.0.5", ""},
+		{"-", "-", "\"10.0.0.5\":\"@-\"", NULL, ENTRY("remove", "10.0.0.5", "@-", "")},
+		/* Nobody's. */
+		{"-", "-", "", NULL, DELETE},
+		{"-", "-", "\"10.0.0.1\":\"*\"", NULL, DELETE},
+		{"-", "-", "\"10.0.0.2\":\"n2/t\"", NULL, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		auto_free char *got = next(v[i].node, v[i].uid, v[i].ceded, v[i].kept);
+
+		if (strcmp(got, v[i].want) != 0)
+			fail_msg("%s %s {%s}: %s, wants %s", v[i].node, v[i].uid, v[i].ceded, got,
+				 v[i].want);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_next)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
