@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/reviews.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/review_priv.h"
+#include "daemon/sample.h"
+
+enum { ANSWER_MAX = 3 << 20, WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3 };
+
+struct counts {
+	uint64_t allowed, refused, us;
+};
+
+/* One that is asked and not answered yet. */
+struct asked {
+	struct review_doc d; /* d.q is what the hook has */
+	struct reviews *s;
+	const struct review_route *route;
+	struct http_request *http;
+	int64_t began;
+	struct asked *prev, *next;
+};
+
+struct reviews {
+	const struct review_route *routes;
+	struct counts *counts; /* one a route */
+	size_t n;
+	uint64_t wrong; /* that were no reviews */
+	struct asked *asked;
+};
+
+/* --- what is no review --- */
+
+static void say(struct http_request *q, int status, const char *allow, const char *text)
+{
+	auto_free char *line = xasprintf("%s\n", text);
+
+	http_answer(q, &(struct http1_response){.status = status,
+						.type = "text/plain; charset=utf-8",
+						.allow = allow,
+						.body = span_of(line)});
+}
+
+static void not_wanted(struct reviews *s, struct http_request *q, int status, const char *allow,
+		       const char *text)
+{
+	struct span target = http_request_msg(q)->target;
+	char where[128];
+
+	snprintf(where, sizeof(where), "%.*s", (int)target.n, target.p);
+	log_warn("request refused", LOG_S("target", where), LOG_I("status", status),
+		 LOG_S("error", text));
+	s->wrong++;
+	say(q, status, allow, text);
+}
+
+static const struct review_route *route_of(const struct reviews *s, struct span path)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (span_eq(path, s->routes[i].path))
+			return &s->routes[i];
+	return NULL;
+}
+
+/* "application/json", perhaps with parameters. */
+static bool is_json(const struct http1_msg *m)
+{
+	struct span value, type;
+
+	if (!http1_get(m, "Content-Type", &value) || !span_cut(&value, ';', &type))
+		return false;
+	type = span_trim(type);
+	return type.n == 16 && !strncasecmp(type.p, "application/json", 16);
+}
+
+/* --- reviews --- */
+
+static void forget(struct asked *a)
+{
+	*(a->prev ? &a->prev->next : &a->s->asked) = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+	review_doc_done(&a->d);
+	free(a);
+}
+
+static void log_refusal(const struct review *q, const struct review_answer *a)
+{
+	auto_buf struct buf words;
+
+	buf_init(&words, WORDS_MAX);
+	review_words(&words, q, a);
+	log_info("refused", LOG_S("kind", q->kind), LOG_S("namespace", q->ns),
+		 LOG_S("name", q->name), LOG_S("operation", q->operation), LOG_S("user", q->user),
+		 LOG_S("why", words.p ? words.p : ""));
+}
+
+static void count(struct asked *a, bool allowed)
+{
+	struct counts *c = &a->s->counts[a->route - a->s->routes];
+
+	c->allowed += allowed;
+	c->refused += !allowed;
+	c->us += (uint64_t)(now_mono_us() - a->began);
+}
+
+void review_answer(struct review *q, struct review_answer *a)
+{
+	struct asked *it = (struct asked *)q;
+	struct http_request *http = it->http;
+	auto_buf struct buf b;
+
+	if (a->code)
+		log_refusal(q, a);
+	count(it, !a->code);
+	buf_init(&b, ANSWER_MAX);
+	review_write(&b, q, a);
+	review_drop(a);
+	forget(it);
+	if (b.over)
+		http_answer_error(http, 500, 500, "the answer is too long");
+	else
+		http_answer(http, &(struct http1_response){.status = 200,
+							   .type = "application/json",
+							   .body = buf_span(&b)});
+}
+
+static void refuse(struct review *q, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void refuse(struct review *q, const char *fmt, ...)
+{
+	struct review_answer a;
+	char text[REVIEW_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	review_allow(&a);
+	review_refuse(&a, 400, "%s", text);
+	review_answer(q, &a);
+}
+
+/* Other versions are the API server's to convert (matchPolicy Equivalent): one that comes all the same
+ * is of a definition that is not ours. */
+static void hand_over(struct asked *a)
+{
+	const struct review_route *r = a->route;
+	struct review *q = &a->d.q;
+
+	if (strcmp(q->group, r->group) || strcmp(q->kind, r->kind))
+		refuse(q,
+		       "%s is asked about '%s' of '%s', wants '%s' of '%s': mend the webhook's rules",
+		       r->path, q->kind, q->group, r->kind, r->group);
+	else if (strcmp(q->version, r->version))
+		refuse(q,
+		       "%s is asked about version '%s' of %s, wants '%s': install the definitions "
+		       "that come with this controller",
+		       r->path, q->version, r->kind, r->version);
+	else
+		r->hook(r->arg, q);
+}
+
+static void ask(struct reviews *s, const struct review_route *route, struct http_request *http)
+{
+	const struct http1_msg *m = http_request_msg(http);
+	struct asked *a = xcalloc(1, sizeof(*a));
+	struct err e = ERR_INIT;
+
+	a->began = now_mono_us();
+	if (review_parse(&a->d, m->body, &e) < 0) {
+		free(a);
+		not_wanted(s, http, 400, NULL, e.text);
+		return;
+	}
+	a->s = s;
+	a->route = route;
+	a->http = http;
+	a->next = s->asked;
+	if (a->next)
+		a->next->prev = a;
+	s->asked = a;
+	hand_over(a);
+}
+
+void reviews_handle(void *arg, struct http_request *q)
+{
+	const struct http1_msg *m = http_request_msg(q);
+	const struct review_route *route;
+	struct reviews *s = arg;
+	struct span path, query;
+
+	if (http1_target(m->target, &path, &query) < 0) {
+		not_wanted(s, q, 400, NULL, "the request's target is no path");
+		return;
+	}
+	if (span_eq(path, "/webhook-health-check")) {
+		say(q, 200, NULL, "ok");
+		return;
+	}
+	route = route_of(s, path);
+	if (!route)
+		not_wanted(s, q, 404, NULL, "no webhook has this path");
+	else if (!span_eq(m->method, "POST"))
+		not_wanted(s, q, 405, "POST", "wants POST");
+	else if (!is_json(m))
+		not_wanted(s, q, 415, NULL, "Content-Type wants to be application/json");
+	else
+		ask(s, route, q);
+}
+
+/* --- life --- */
+
+struct reviews *reviews_new(const struct review_route *routes, size_t n)
+{
+	struct reviews *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct reviews){.routes = routes, .n = n, .counts = xcalloc(n, sizeof(*s->counts))};
+	return s;
+}
+
+void reviews_free(struct reviews *s)
+{
+	if (!s)
+		return;
+	while (s->asked)
+		forget(s->asked);
+	free(s->counts);
+	free(s);
+}
+
+static void put_counts(const struct reviews *s, struct buf *b, const char *name, const char *help,
+		       size_t at)
+{
+	sample_name(b, name, "counter", help);
+	for (size_t i = 0; i < s->n; i++)
+		sample_value(b, name, "path", s->routes[i].path,
+			     *(const int64_t *)((const char *)&s->counts[i] + at));
+}
+
+void reviews_metrics(const struct reviews *s, struct buf *b)
+{
+	put_counts(s, b, "unirail_controller_reviews_allowed_total", "Reviews that were allowed.",
+		   offsetof(struct counts, allowed));
+	put_counts(s, b, "unirail_controller_reviews_refused_total", "Reviews that were refused.",
+		   offsetof(struct counts, refused));
+	put_counts(s, b, "unirail_controller_reviews_microseconds_total",
+		   "Time they took, until their answer.", offsetof(struct counts, us));
+	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
+		       "Requests that were no reviews.");
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reviews by HTTP: each to its hook, and one line for whatever is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent_lab.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/reviews.h"
+
+#define REVIEW(group, version, kind, name)                                                         \
+	"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{"       \
+	"\"uid\":\"u-1\",\"kind\":{\"group\":\"" group "\",\"version\":\"" version                 \
+	"\",\"kind\":\"" kind "\"},\"resource\":{\"group\":\"\",\"version\":\"v1\",\"resource\":"  \
+	"\"things\"},\"operation\":\"CREATE\",\"name\":\"" name "\",\"object\":{}}}"
+#define ANSWER                                                                                     \
+	"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"response\":{\"uid\":\"u-1\","
+
+static struct ipam_lab lab;
+static pid_t server;
+static struct reviews *served;
+static struct review *later;
+
+/* "good" is allowed, "slow" is answered after the next one, everything else is not. */
+static void hook(void *arg, struct review *q)
+{
+	struct review_answer a;
+
+	assert_ptr_equal(arg, &lab);
+	review_allow(&a);
+	if (!strcmp(q->name, "slow")) {
+		later = q;
+		return;
+	}
+	if (strcmp(q->name, "good"))
+		review_refuse(&a, 403, "'%s' is not good", q->name);
+	review_answer(q, &a);
+	if (later) {
+		review_allow(&a);
+		review_warn(&a, "it took its time");
+		review_answer(take(later), &a);
+	}
+}
+
+static void handle(void *arg, struct http_request *q)
+{
+	static const struct review_route routes[] = {
+		{"/validate-thing", "x.io", "v1", "Thing", hook, &lab},
+		{"/mutate--v1-pod", "", "v1", "Pod", hook, &lab}};
+
+	(void)arg;
+	if (!served)
+		served = reviews_new(routes, ARRAY_LEN(routes));
+	reviews_handle(served, q);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&lab);
+	server = al_serve(&lab, NULL, handle);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	al_stop(server);
+	il_drop(&lab);
+	return 0;
+}
+
+static void thing(const char *body, int status, const char *answer)
+{
+	al_expect(&lab, "POST", "/validate-thing?timeout=10s", body, status, answer);
+}
+
+static void test_answers(void **state)
+{
+	(void)state;
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+	thing(REVIEW("x.io", "v1", "Thing", "bad"), 200,
+	      ANSWER
+	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"'bad' is not "
+	      "good\",\"reason\":\"Forbidden\",\"code\":403}}}");
+	al_expect(&lab, "POST", "/mutate--v1-pod", REVIEW("", "v1", "Pod", "good"), 200,
+		  ANSWER "\"allowed\":true}}");
+}
+
+static void test_later(void **state)
+{
+	int fd = al_connect(&lab), gone = al_connect(&lab);
+	auto_free char *got = NULL;
+
+	(void)state;
+	al_send_request(fd, "POST", "/validate-thing", REVIEW("x.io", "v1", "Thing", "slow"));
+	poll(NULL, 0, 50);
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+	got = al_read(fd, NULL);
+	assert_non_null(strstr(got, "\"warnings\":[\"it took its time\"]"));
+	close(fd);
+	/* Who asked has gone meanwhile. */
+	al_send_request(gone, "POST", "/validate-thing", REVIEW("x.io", "v1", "Thing", "slow"));
+	poll(NULL, 0, 50);
+	close(gone);
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+}
+
+static void test_other_kinds(void **state)
+{
+	(void)state;
+	thing(REVIEW("x.io", "v1", "Other", "good"), 200,
+	      ANSWER "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":"
+		     "\"/validate-thing is asked about 'Other' of 'x.io', wants 'Thing' of 'x.io': "
+		     "mend the webhook's rules\",\"reason\":\"BadRequest\",\"code\":400}}}");
+	thing(REVIEW("x.io", "v2", "Thing", "good"), 200,
+	      ANSWER "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":"
+		     "\"/validate-thing is asked about version 'v2' of Thing, wants 'v1': install "
+		     "the definitions that come with this controller\",\"reason\":\"BadRequest\","
+		     "\"code\":400}}}");
+}
+
+static void test_no_reviews(void **state)
+{
+	int fd = al_connect(&lab);
+	auto_free char *got = NULL;
+
+	(void)state;
+	thing("{", 400, "AdmissionReview: 1:2: unexpected end of JSON input\n");
+	thing("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}", 400,
+	      "AdmissionReview: review.apiVersion is 'admission.k8s.io/v1beta1', wants "
+	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
+	al_expect(&lab, "POST", "/", "{}", 404, "no webhook has this path\n");
+	al_expect(&lab, "GET", "/validate-thing", NULL, 405, "wants POST\n");
+	al_expect(&lab, "GET", "/webhook-health-check", NULL, 200, "ok\n");
+	al_send(fd, "POST /validate-thing HTTP/1.1\r\nHost: x\r\nContent-Type: text/yaml\r\n"
+		    "Content-Length: 2\r\nConnection: close\r\n\r\n{}");
+	got = al_read(fd, NULL);
+	assert_non_null(strstr(got, "415 "));
+	assert_non_null(strstr(got, "Content-Type wants to be application/json\n"));
+	close(fd);
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_later),
+		cmocka_unit_test(test_other_kinds),
+		cmocka_unit_test(test_no_reviews),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
