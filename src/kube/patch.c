@@ -6,7 +6,7 @@
 
 #include "kube/client.h"
 
-enum { POINTER_MAX = 4096 };
+enum { POINTER_MAX = 4096, PARTS_MAX = 32 };
 
 void kube_patch_init(struct kube_patch *p)
 {
@@ -41,26 +41,35 @@ static void close_value(struct kube_patch *p)
 	p->open = false;
 }
 
-struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
+struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op, const char *const *parts,
+				   size_t n)
 {
-	struct buf path;
-	const char *part;
-	va_list ap;
+	auto_buf struct buf path;
 
 	close_value(p);
 	buf_init(&path, POINTER_MAX);
-	va_start(ap, op);
-	while ((part = va_arg(ap, const char *)))
-		add_part(&path, part);
-	va_end(ap);
+	for (size_t i = 0; i < n; i++)
+		add_part(&path, parts[i]);
 	jo_obj(&p->o);
 	jo_kstr(&p->o, "op", op);
 	jo_kstr(&p->o, "path", path.p ? path.p : "");
 	if (strcmp(op, "remove"))
 		jo_key(&p->o, "value");
 	p->open = true;
-	buf_done(&path);
 	return &p->o;
+}
+
+struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
+{
+	const char *parts[PARTS_MAX], *part;
+	size_t n = 0;
+	va_list ap;
+
+	va_start(ap, op);
+	while ((part = va_arg(ap, const char *)) && n < PARTS_MAX)
+		parts[n++] = part;
+	va_end(ap);
+	return kube_patch_add_at(p, op, parts, n);
 }
 
 struct span kube_patch_end(struct kube_patch *p)

@@ -33,6 +33,12 @@ void kube_patch_done(struct kube_patch *p);
  * caller writes the value next, one, unless op is "remove". */
 struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
 	__attribute__((sentinel));
+struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op, const char *const *parts,
+				   size_t n);
 struct span kube_patch_end(struct kube_patch *p);
+
+/* What makes `was` into `is`, member by member; an array that is not the same is replaced whole.
+ * Returns whether there is a difference. Of equal keys in an object the last counts. */
+bool kube_patch_diff(struct kube_patch *p, const struct json *was, const struct json *is);
 
 #endif
