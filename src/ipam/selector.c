@@ -65,9 +65,14 @@ static int check_key(const char *key, const char *place, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, "%s: '%.100s' is no name of a label", place, key);
 }
 
+bool selector_is_label_value(const char *value)
+{
+	return !*value || is_label_word(span_of(value));
+}
+
 static int check_value(const char *value, const char *place, struct err *e)
 {
-	if (!*value || is_label_word(span_of(value)))
+	if (selector_is_label_value(value))
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
 			"%s: '%.100s' is no value of a label (at most %d letters, digits, '-', "

@@ -29,6 +29,8 @@ struct selector {
  * refuses (operator, values, characters of a label) is an error of kind ERR_CONF that names the
  * place. *ret is left alone on failure. */
 int selector_read(const struct json *v, const char *place, struct selector *ret, struct err *e);
+/* Whether the API server takes it as the value of a label. */
+bool selector_is_label_value(const char *value);
 void selector_done(struct selector *s);
 bool selector_matches(const struct selector *s, const struct labels *l);
 /* As kubectl has it: "app=job,tier in (a,b),!old". */

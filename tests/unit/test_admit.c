@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table tests/cluster/manifests (its README says what a case has), and what no table can say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "controller/admit.h"
+#include "ipam_lab.h"
+#include "wire/json_tree.h"
+#include "wire/yaml.h"
+
+enum { TABLE_MAX = 1 << 20, THERE_MAX = 8 };
+
+#define MANIFESTS "/" TEST_DATA "cluster/manifests/"
+
+static int setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	return 0;
+}
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc;
+	struct err e = ERR_INIT;
+
+	if (json_parse(&doc, span_of(text), TABLE_MAX, &e) < 0)
+		fail_msg("%s: %s", text, e.text);
+	return doc;
+}
+
+static char *text_of(const struct json *v)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, TABLE_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, true);
+	return buf_take(&b);
+}
+
+static struct json_doc *of_tree(const struct json_tree *t)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, TABLE_MAX);
+	jo_init(&o, &b, 0);
+	jt_write(t, &o);
+	return parse(b.p);
+}
+
+/* --- a patch applied, as the API server does --- */
+
+static struct json_tree *item_at(const struct json_tree *list, const char *index)
+{
+	struct json_tree *t = jt_first(list);
+	uint64_t i = 0;
+
+	assert_int_equal(num_u64(span_of(index), 0, 1000, &i), 0);
+	while (i-- > 0 && t)
+		t = jt_next(t);
+	return t;
+}
+
+static char *unescape(struct span part)
+{
+	char *text = span_dup(part), *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '~')
+			*to++ = *++p == '1' ? '/' : '~';
+		else
+			*to++ = *p;
+	}
+	*to = '\0';
+	return text;
+}
+
+static void apply_one(struct json_tree *root, const struct json *op)
+{
+	struct span rest = span_of(json_string(json_get(op, "path"))), part;
+	const char *what = json_string(json_get(op, "op"));
+	struct json_tree *at = root;
+
+	assert_true(span_cut(&rest, '/', &part) && part.n == 0);
+	while (span_cut(&rest, '/', &part)) {
+		auto_free char *key = unescape(part);
+
+		assert_non_null(at);
+		if (rest.p) {
+			at = jt_kind(at) == JSON_ARRAY ? item_at(at, key) : jt_member(at, key);
+			continue;
+		}
+		assert_int_equal(jt_kind(at), JSON_OBJECT);
+		assert_true(strcmp(what, "add") == 0 || jt_member(at, key));
+		if (strcmp(what, "remove") == 0)
+			jt_drop(at, key);
+		else
+			jt_put(at, key, jt_of(json_get(op, "value")));
+	}
+}
+
+static struct json_doc *apply(const struct json *object, const struct buf *patch)
+{
+	auto_tree struct json_tree *t = jt_of(object);
+	auto_json struct json_doc *ops = patch->len ? parse(patch->p) : NULL;
+	struct json_walk w = json_walk_start(ops ? json_root(ops) : NULL);
+	const struct json *op;
+
+	while ((op = json_walk_next(&w, NULL)))
+		apply_one(t, op);
+	return of_tree(t);
+}
+
+/* --- a case --- */
+
+struct row {
+	const struct json *v;
+	const char *kind, *name;
+	struct json_doc *object, *old;
+	const struct json *pools[THERE_MAX], *subnets[THERE_MAX];
+	struct admit_world world;
+	char refused[ERR_TEXT_MAX];
+	struct buf warned; /* a line each */
+};
+
+static struct json_doc *make_object(const struct row *r, const struct json *meta,
+				    const struct json *spec, const struct json *status, bool going)
+{
+	auto_tree struct json_tree *t = jt_new(JSON_OBJECT);
+	struct json_tree *m = json_kind(meta) == JSON_OBJECT ? jt_of(meta) : jt_new(JSON_OBJECT);
+
+	jt_put_text(t, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jt_put_text(t, "kind", r->kind);
+	jt_put_text(m, "name", "x");
+	if (going) {
+		jt_put_text(m, "deletionTimestamp", "2026-01-01T00:00:00Z");
+		if (!jt_member(m, "finalizers")) {
+			jt_put(m, "finalizers", jt_new(JSON_ARRAY));
+			jt_push_text(jt_member(m, "finalizers"), ADMIT_FINALIZER);
+		}
+	}
+	jt_put(t, "metadata", m);
+	jt_put(t, "spec", jt_of(spec));
+	if (json_kind(status) == JSON_OBJECT)
+		jt_put(t, "status", jt_of(status));
+	return of_tree(t);
+}
+
+static void make_objects(struct row *r)
+{
+	const struct json *was = json_get(r->v, "was"), *spec = json_get(r->v, "spec");
+	bool going = json_bool(json_get(was, "going"));
+
+	if (was)
+		r->old = make_object(r, json_get(was, "meta"), json_get(was, "spec"),
+				     json_get(was, "status"), going);
+	if (!json_bool(json_get(r->v, "delete")))
+		r->object = make_object(r, json_get(r->v, "meta"),
+					spec ? spec : json_get(was, "spec"),
+					json_get(was, "status"), going);
+}
+
+static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const char *name,
+			       const char **owner)
+{
+	struct row *r = arg;
+	struct json_walk w = json_walk_start(json_get(r->v, "there"));
+	const struct json *v, *meta, *by;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		meta = json_get(v, "metadata");
+		if (strcmp(json_string(json_get(v, "kind")), "NetworkAttachmentDefinition") != 0 ||
+		    strcmp(json_string(json_get(meta, "name")), nad) != 0)
+			continue;
+		assert_string_equal(ns, json_string(json_get(meta, "namespace")));
+		by = json_at(json_get(meta, "ownerReferences"), 0);
+		if (!by)
+			return ADMIT_NAD_FREE;
+		*owner = json_string(json_get(by, "name"));
+		return strcmp(*owner, name) == 0 ? ADMIT_NAD_NONE : ADMIT_NAD_TAKEN;
+	}
+	return ADMIT_NAD_NONE;
+}
+
+static void make_world(struct row *r)
+{
+	const struct json *switches = json_get(r->v, "world"), *v;
+	struct json_walk w = json_walk_start(json_get(r->v, "there"));
+
+	r->world = (struct admit_world){
+		.agent_ns = "kube-system",
+		.no_ipv4 = json_bool(json_get(switches, "no_ipv4")),
+		.no_ipv6 = json_bool(json_get(switches, "no_ipv6")),
+		.keep_used = json_bool(json_get(switches, "keep_used")),
+		.pools = r->pools,
+		.subnets = r->subnets,
+		.nad = find_nad,
+		.arg = r,
+	};
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(json_string(json_get(v, "kind")), "SpiderIPPool") == 0)
+			r->pools[r->world.n_pools++] = v;
+		else if (strcmp(json_string(json_get(v, "kind")), "SpiderSubnet") == 0)
+			r->subnets[r->world.n_subnets++] = v;
+}
+
+static void note(struct row *r, const struct admit_answer *a)
+{
+	for (size_t i = 0; i < a->n_warnings; i++)
+		buf_printf(&r->warned, "%s\n", a->warnings[i]);
+	if (a->code == 422)
+		snprintf(r->refused, sizeof(r->refused), "%s: %s", a->field, a->text);
+	else if (a->code)
+		snprintf(r->refused, sizeof(r->refused), "%s", a->text);
+}
+
+static struct admit_ask ask_of(const struct row *r)
+{
+	bool fixed = strcmp(r->kind, "SpiderMultusConfig") != 0;
+
+	return (struct admit_ask){
+		.kind = r->kind,
+		.operation = !r->object ? ADMIT_DELETE
+			     : r->old	? ADMIT_UPDATE
+					: ADMIT_CREATE,
+		.ns = fixed ? "" : "team",
+		.name = "x",
+		.object = r->object ? json_root(r->object) : NULL,
+		.old = r->old ? json_root(r->old) : NULL,
+	};
+}
+
+/* As the API server asks: first for a patch, then whether the patched object is taken. */
+static void ask(struct row *r)
+{
+	struct admit_ask q = ask_of(r);
+	struct admit_answer a;
+	struct json_doc *patched;
+
+	admit_default(&r->world, &q, &a);
+	note(r, &a);
+	if (r->object) {
+		patched = apply(q.object, &a.patch);
+		json_free(r->object);
+		r->object = patched;
+		q.object = json_root(patched);
+	}
+	admit_answer_done(&a);
+	admit_default(&r->world, &q, &a);
+	if (a.patch.len > 0 ||
+	    a.n_warnings > (strstr(r->warned.p ? r->warned.p : "", "old releases") ? 1 : 0))
+		fail_msg("'%s': defaults again: %s", r->name,
+			 a.patch.len ? a.patch.p : a.warnings[0]);
+	admit_answer_done(&a);
+	admit_check(&r->world, &q, &a);
+	note(r, &a);
+	admit_answer_done(&a);
+}
+
+/* --- what is expected --- */
+
+static void expect(const struct row *r, const struct json *want, const struct json *is,
+		   const char *place)
+{
+	struct json_walk w = json_walk_start(want);
+	const struct json *v;
+	const char *key;
+	auto_free char *a = NULL, *b = NULL;
+
+	if (json_kind(want) == JSON_OBJECT && json_kind(is) == JSON_OBJECT) {
+		while ((v = json_walk_next(&w, &key)))
+			expect(r, v, json_get(is, key), key);
+		return;
+	}
+	if (json_kind(want) == JSON_ARRAY && json_len(want) == json_len(is)) {
+		for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++)
+			expect(r, v, json_at(is, i), place);
+		return;
+	}
+	a = text_of(want);
+	b = text_of(is);
+	if (strcmp(a, b) != 0)
+		fail_msg("'%s': %s is %s, wants %s", r->name, place, b, a);
+}
+
+static void expect_warnings(const struct row *r)
+{
+	struct json_walk w = json_walk_start(json_get(r->v, "warned"));
+	const char *text = r->warned.len ? r->warned.p : "";
+	const struct json *v;
+	size_t lines = 0;
+
+	for (const char *p = text; *p; p++)
+		lines += *p == '\n';
+	if (lines != json_len(json_get(r->v, "warned")))
+		fail_msg("'%s': %zu warnings:\n%s", r->name, lines, text);
+	while ((v = json_walk_next(&w, NULL)))
+		if (!strstr(text, json_string(v)))
+			fail_msg("'%s': not warned of '%s' but:\n%s", r->name, json_string(v),
+				 text);
+}
+
+static void run(const struct json *v, const char *kind)
+{
+	const char *refused = json_string(json_get(v, "refused"));
+	struct row r = {.v = v, .kind = kind, .name = json_string(json_get(v, "case"))};
+
+	buf_init(&r.warned, TABLE_MAX);
+	make_objects(&r);
+	make_world(&r);
+	ask(&r);
+	if (refused ? !strstr(r.refused, refused) : *r.refused)
+		fail_msg("'%s': refused with '%s', wants '%s'", r.name, r.refused,
+			 refused ? refused : "");
+	expect_warnings(&r);
+	if (json_get(v, "becomes"))
+		expect(&r, json_get(v, "becomes"), json_root(r.object), "");
+	json_free(r.object);
+	json_free(r.old);
+	buf_done(&r.warned);
+}
+
+static size_t run_table(const char *file)
+{
+	struct root root;
+	auto_buf struct buf text, json;
+	auto_json struct json_doc *doc = NULL;
+	struct json_walk w;
+	const struct json *v;
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	buf_init(&text, TABLE_MAX);
+	buf_init(&json, TABLE_MAX);
+	assert_int_equal(root_open(&root, ".", &e), 0);
+	if (file_read(&root, file, TABLE_MAX, &text, &e) < 0 ||
+	    yaml_to_json(buf_span(&text), &json, &e) < 0)
+		fail_msg("%s: %s", file, e.text);
+	root_close(&root);
+	doc = parse(json.p);
+	w = json_walk_start(json_get(json_root(doc), "cases"));
+	for (; (v = json_walk_next(&w, NULL)); n++)
+		run(v, json_string(json_get(json_root(doc), "kind")));
+	return n;
+}
+
+static void test_pools(void **state)
+{
+	(void)state;
+	assert_true(run_table(MANIFESTS "pools.yaml") > 60);
+}
+
+static void test_subnets(void **state)
+{
+	(void)state;
+	assert_true(run_table(MANIFESTS "subnets.yaml") > 10);
+}
+
+static void test_reserved(void **state)
+{
+	(void)state;
+	assert_true(run_table(MANIFESTS "reserved.yaml") > 10);
+}
+
+static void test_networks(void **state)
+{
+	(void)state;
+	assert_true(run_table(MANIFESTS "networks.yaml") > 60);
+}
+
+static void test_coordinators(void **state)
+{
+	(void)state;
+	assert_true(run_table(MANIFESTS "coordinators.yaml") > 15);
+}
+
+static void test_labels_of_cidrs(void **state)
+{
+	static const char *const pairs[][2] = {
+		{"10.6.0.0/16", "10-6-0-0-16"},
+		{"fd00::/64", "fd00---64"},
+		{"2001:db8:1:2:3:4:5:6/128", "2001-db8-1-2-3-4-5-6-128"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		auto_free char *label = admit_cidr_label(pairs[i][0]);
+
+		assert_string_equal(label, pairs[i][1]);
+	}
+}
+
+static bool contended(const char *kind, const char *old, const char *is)
+{
+	auto_json struct json_doc *was = old ? parse(old) : NULL, *object = is ? parse(is) : NULL;
+	const struct admit_ask q = {
+		.kind = kind,
+		.operation = !is   ? ADMIT_DELETE
+			     : old ? ADMIT_UPDATE
+				   : ADMIT_CREATE,
+		.ns = "",
+		.name = "x",
+		.object = is ? json_root(object) : NULL,
+		.old = old ? json_root(was) : NULL,
+	};
+
+	return admit_is_contended(&q);
+}
+
+/* Only of ranges that are new is anything to be written down. */
+static void test_contended(void **state)
+{
+	const char *one = "{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"]}}";
+	const char *more =
+		"{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1-10.6.0.2\"]}}";
+	const char *off =
+		"{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"],\"disable\":true}}";
+
+	(void)state;
+	assert_true(contended("SpiderIPPool", NULL, one));
+	assert_true(contended("SpiderSubnet", NULL, one));
+	assert_true(contended("SpiderIPPool", one, more));
+	assert_false(contended("SpiderIPPool", one, off));
+	assert_false(contended("SpiderIPPool", one, NULL));
+	assert_false(contended("SpiderReservedIP", NULL, one));
+	assert_true(admit_knows("SpiderCoordinator") && !admit_knows("SpiderIPBlock"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pools),	     cmocka_unit_test(test_subnets),
+		cmocka_unit_test(test_reserved),     cmocka_unit_test(test_networks),
+		cmocka_unit_test(test_coordinators), cmocka_unit_test(test_labels_of_cidrs),
+		cmocka_unit_test(test_contended),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
