@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller/nad_write: what a SpiderMultusConfig stands for; tests/cluster/nads.yaml has the cases. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "controller/nad_write.h"
+#include "wire/yaml.h"
+
+enum { CASES_MAX = 1 << 20 };
+
+static struct json_doc *cases;
+
+static int setup(void **state)
+{
+	auto_fd int fd = open(TEST_DATA "cluster/nads.yaml", O_RDONLY | O_CLOEXEC);
+	struct err e = ERR_INIT;
+	auto_buf struct buf text;
+	auto_buf struct buf json;
+
+	(void)state;
+	buf_init(&text, CASES_MAX);
+	buf_init(&json, CASES_MAX);
+	if (fd_read_all(fd, CASES_MAX, &text, &e) < 0 ||
+	    yaml_to_json(buf_span(&text), &json, &e) < 0 ||
+	    json_parse(&cases, buf_span(&json), CASES_MAX, &e) < 0)
+		fail_msg("%s", e.text);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	json_free(cases);
+	return 0;
+}
+
+static const struct json *rows(const char *key)
+{
+	const struct json *v = json_get(json_root(cases), key);
+
+	assert_true(json_len(v) >= 10);
+	return v;
+}
+
+static void put(struct json_out *o, const char *key, const struct json *v)
+{
+	jo_key(o, key);
+	jo_val(o, v, false);
+}
+
+/* The object as a GET has it. */
+static struct json_doc *object(const struct json *row)
+{
+	const char *name = json_string(json_get(row, "name"));
+	const struct json *notes = json_get(row, "annotations");
+	struct json_doc *doc = NULL;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, CASES_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", name ? name : "n");
+	if (notes)
+		put(&o, "annotations", notes);
+	jo_end_obj(&o);
+	put(&o, "spec", json_get(row, "spec"));
+	jo_end_obj(&o);
+	assert_int_equal(json_parse(&doc, buf_span(&b), CASES_MAX, NULL), 0);
+	print_message("%s\n", json_string(json_get(row, "what")));
+	return doc;
+}
+
+static void check_notes(const struct labels *l, const struct json *want)
+{
+	assert_int_equal(l->n, json_len(want));
+	for (size_t i = 0; i < l->n; i++)
+		assert_string_equal(l->v[i].value, json_string(json_get(want, l->v[i].key)));
+}
+
+static void test_good(void **state)
+{
+	struct json_walk w = json_walk_start(rows("good"));
+	const struct json *row;
+
+	(void)state;
+	while ((row = json_walk_next(&w, NULL))) {
+		const char *config = json_string(json_get(row, "config"));
+		auto_json struct json_doc *doc = object(row);
+		struct err e = ERR_INIT;
+		struct nad n = {0};
+
+		if (nad_write(json_root(doc), &n, &e) < 0)
+			fail_msg("%s", e.text);
+		if (config)
+			assert_string_equal(n.config ? n.config : "(none)", config);
+		else
+			assert_null(n.config);
+		assert_string_equal(n.name, nad_name(json_root(doc)));
+		check_notes(&n.annotations, json_get(row, "gives"));
+		nad_done(&n);
+	}
+}
+
+static void test_bad(void **state)
+{
+	struct json_walk w = json_walk_start(rows("bad"));
+	const struct json *row;
+
+	(void)state;
+	while ((row = json_walk_next(&w, NULL))) {
+		const char *words = json_string(json_get(row, "words"));
+		auto_json struct json_doc *doc = object(row);
+		struct nad n = {.name = (char *)"left alone"};
+		struct err e = ERR_INIT;
+
+		assert_true(nad_write(json_root(doc), &n, &e) < 0);
+		assert_string_equal(n.name, "left alone");
+		if (words[strlen(words) - 1] == ' ')
+			assert_memory_equal(e.text, words, strlen(words));
+		else
+			assert_string_equal(e.text, words);
+	}
+}
+
+/* Bytes from the cluster never reach an assert. */
+static void test_what_is_no_object(void **state)
+{
+	static const char *const texts[] = {
+		"{}",
+		"[]",
+		"{\"metadata\":3,\"spec\":[]}",
+		"{\"spec\":{\"cniType\":\"macvlan\",\"macvlan\":{\"master\":\"eth0\"}}}",
+		"{\"spec\":{\"cniType\":\"macvlan\",\"macvlan\":{\"master\":[3],\"bond\":[]}}}",
+		"{\"spec\":{\"cniType\":\"ovs\",\"ovs\":{\"bridge\":\"b\",\"trunk\":[3,null]}}}",
+		"{\"spec\":{\"cniType\":\"sriov\",\"sriov\":{},\"coordinator\":{\"policyRoutes\":[1]}}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		auto_json struct json_doc *doc = NULL;
+		struct nad n = {0};
+
+		assert_int_equal(json_parse(&doc, span_of(texts[i]), 4096, NULL), 0);
+		nad_write(json_root(doc), &n, NULL);
+		nad_done(&n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_what_is_no_object),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
