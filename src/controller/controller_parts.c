@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "controller/controller_priv.h"
+#include "controller/nads.h"
 #include "daemon/sample.h"
 
 /* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
@@ -16,10 +17,42 @@ struct part {
 	void (*metrics)(void *part, struct buf *b);
 };
 
+/* --- networks --- */
+
+static int start_nads(struct controller *c, void **ret, struct err *e)
+{
+	(void)e;
+	if (settings_yes(c->conf.multus))
+		*ret = nads_new(&(struct nads_conf){
+			.kube = c->kube, .world = c->world, .events = c->events});
+	return 0;
+}
+
+static void stop_nads(void *part)
+{
+	nads_free(part);
+}
+
+static void metrics_nads(void *part, struct buf *b)
+{
+	const struct nads_counts n = nads_counts(part);
+
+	sample_counter(b, "unirail_nads_writes_total", n.written,
+		       "Writes of NetworkAttachmentDefinitions and of their owners' status.");
+	sample_counter(b, "unirail_nads_write_failures_total", n.failed,
+		       "Those that failed; they are tried again.");
+	sample_counter(b, "unirail_nads_removed_total", n.removed, "Removed, of an old name.");
+	sample_gauge(b, "unirail_nads_wrong", (int64_t)n.wrong,
+		     "SpiderMultusConfigs that are without their network now.");
+}
+
 /* --- what runs --- */
 
 static const struct part every[] = {{0}};
-static const struct part leads[] = {{0}};
+static const struct part leads[] = {
+	{start_nads, stop_nads, NULL, NULL, metrics_nads},
+	{0},
+};
 
 _Static_assert(ARRAY_LEN(every) <= CONTROLLER_PARTS_MAX && ARRAY_LEN(leads) <= CONTROLLER_PARTS_MAX,
 	       "a place for each");

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_NADS_PRIV_H
+#define UNIRAIL_CONTROLLER_NADS_PRIV_H
+
+/* Between nads.c (which SpiderMultusConfigs are looked at, and when) and nads_do.c (what is done). */
+
+#include "controller/nads.h"
+#include "kube/backoff.h"
+
+enum nads_step { STEP_NONE, STEP_CREATE, STEP_PATCH, STEP_REMOVE, STEP_STATUS };
+
+/* One SpiderMultusConfig. */
+struct nads_job {
+	struct nads *n;
+	char *ns, *name;
+	char *nad; /* the NAD's name as last wanted; NULL: never looked at */
+	struct kube_call *call;
+	enum nads_step step;
+	char *about; /* the NAD that the request is about */
+	bool due, wrong;
+	char *said; /* the trouble that is told already; NULL: none */
+	struct kube_backoff backoff;
+	struct loop_timer *again;
+};
+
+struct nads {
+	struct nads_conf c;
+	struct loop *loop;
+	struct nads_job **v;
+	size_t n;
+	size_t flying;
+	struct loop_timer *pump;
+	int64_t no_status_until;
+	struct nads_counts counts;
+};
+
+/* Looks at it once more, after `ms`; in the loop's next turn. */
+void nads_again(struct nads_job *j, int64_t ms);
+void nads_pump_soon(struct nads *n);
+/* Does the next thing that it needs; a request at most. */
+void nads_look_at(struct nads_job *j);
+
+#endif

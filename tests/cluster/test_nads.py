@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SpiderMultusConfigs become NetworkAttachmentDefinitions: every case of nads.yaml by kubectl, and what people do to them."""
+import json
+import pathlib
+import subprocess
+import time
+
+import pytest
+import yaml
+
+from agents import MERGE, SPIDER, install_crds
+from cluster import wait
+from controllers import Controller
+
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
+CASES = yaml.safe_load((pathlib.Path(__file__).parent / "nads.yaml").read_text())
+SMC = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig"}
+MACVLAN = {"cniType": "macvlan", "macvlan": {"master": ["eth0"]}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crds(cluster):
+    install_crds(cluster)
+
+
+def filled(v):
+    """Without empty texts: Debian's kube-apiserver takes them for null where a definition has a schema."""
+    return {k: filled(x) for k, x in v.items() if x != ""} if isinstance(v, dict) else v
+
+
+class Lab:
+    def __init__(self, cluster, ns, folder):
+        self.cluster, self.ns, self.folder = cluster, ns, folder
+        self.path, self.smcs = NADS.format(ns), f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
+
+    def kubectl(self, *args, stdin=None):
+        r = subprocess.run([self.cluster.bin / "kubectl", "--kubeconfig", self.cluster.admin_config(), "-n", self.ns,
+                            *map(str, args)], capture_output=True, text=True, timeout=120, input=stdin)
+        assert r.returncode == 0, r.stderr
+        return r.stdout
+
+    def apply(self, name, spec, **annotations):
+        text = json.dumps({**SMC, "metadata": {"name": name, "annotations": annotations}, "spec": filled(spec)})
+        return self.kubectl("apply", "-f", "-", stdin=text)
+
+    def smc(self, name):
+        return self.cluster.ok("GET", f"{self.smcs}/{name}")
+
+    def nad(self, name):
+        status, answer = self.cluster.request("GET", f"{self.path}/{name}")
+        return answer if status == 200 else None
+
+    def nads(self):
+        return {o["metadata"]["name"] for o in self.cluster.ok("GET", self.path)["items"]}
+
+    def ready(self, name):
+        """The condition, once it is about the object as it is."""
+        def look():
+            o = self.smc(name)
+            found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
+            return found and found[0]["observedGeneration"] == o["metadata"]["generation"] and found[0]
+        return wait(look)
+
+    def events(self, name):
+        items = self.cluster.ok("GET", f"/api/v1/namespaces/{self.ns}/events")["items"]
+        return [e for e in items if e["involvedObject"]["name"] == name]
+
+
+@pytest.fixture
+def lab(cluster, ns, tmp_path):
+    return Lab(cluster, ns, tmp_path)
+
+
+@pytest.fixture
+def controller(cluster, ns, closing, tmp_path):
+    return closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
+
+
+def test_every_type(lab, controller):
+    """Each case of its own name, since some share one."""
+    for i, case in enumerate(CASES["good"]):
+        lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
+                                                "cni.spidernet.io/cniconfig-name": "x"})
+    for i, case in enumerate(CASES["good"]):
+        nad = wait(lambda: lab.nad(f"nad-{i}"))
+        config = case.get("config")
+        if config and case["spec"].get("cniType", "custom") != "custom":
+            head, tail = config.split('"name":"', 1)
+            config = f'{head}"name":"x",{tail.split(",", 1)[1]}'
+        assert nad["spec"].get("config") == config, case["what"]
+        notes = {**case.get("gives", {}), "multus.spidernet.io/cr-name": f"nad-{i}", "cni.spidernet.io/cniconfig-name": "x"}
+        assert nad["metadata"]["annotations"] == notes, case["what"]
+        ref, = nad["metadata"]["ownerReferences"]
+        assert ref == {**SMC, "name": f"case-{i}", "uid": lab.smc(f"case-{i}")["metadata"]["uid"], "controller": True,
+                       "blockOwnerDeletion": True}
+        assert lab.ready(f"case-{i}")["status"] == "True"
+        assert lab.smc(f"case-{i}")["status"]["nad"] == f"nad-{i}"
+    versions = {n: lab.nad(n)["metadata"]["resourceVersion"] for n in lab.nads()}
+    writes = controller.metrics()["unirail_nads_writes_total"]
+    assert writes == 2 * len(CASES["good"])
+    controller.stop()
+    controller.start().leads()
+    time.sleep(3)  # what is as it is to be is not written again
+    assert controller.metrics()["unirail_nads_writes_total"] == 0
+    assert versions == {n: lab.nad(n)["metadata"]["resourceVersion"] for n in lab.nads()}
+    out = lab.kubectl("get", "smc", "case-0")
+    assert "TYPE" in out and "nad-0" in out and "True" in out
+
+
+def test_what_cannot_be_written(lab, controller):
+    for i, case in enumerate(CASES["bad"]):
+        if case["what"] in ("an unknown type", "no bridge"):  # the definition refuses it
+            continue
+        lab.apply(f"bad-{i}", case["spec"])
+        c = lab.ready(f"bad-{i}")
+        assert (c["status"], c["reason"]) == ("False", "Invalid")
+        assert c["message"].startswith(case["words"]), c
+        event, = wait(lambda: lab.events(f"bad-{i}"))
+        assert event["type"] == "Warning" and event["message"] == c["message"]
+    assert controller.metrics()["unirail_nads_wrong"] == len(CASES["bad"]) - 2
+    assert lab.nads() == set()
+    since = lab.ready("bad-0")["lastTransitionTime"]
+    lab.apply("bad-0", MACVLAN)
+    wait(lambda: lab.nad("bad-0"))
+    c = wait(lambda: lab.ready("bad-0")["status"] == "True" and lab.ready("bad-0"))
+    assert "message" not in c and c["lastTransitionTime"] >= since
+    wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")))
+
+
+def test_edited_and_deleted_by_hand(lab, controller):
+    lab.apply("m", MACVLAN, note="1")
+    good = wait(lambda: lab.nad("m"))
+    edits = [{"spec": {"config": "{}"}}, {"spec": {"config": None}}, {"metadata": {"annotations": {"note": "2"}}},
+             {"metadata": {"annotations": {"note": None, "more": "x"}}}, {"metadata": {"ownerReferences": None}}]
+    for edit in edits:
+        lab.cluster.ok("PATCH", f"{lab.path}/m", edit, type=MERGE)
+        began = time.monotonic()
+        wait(lambda: all(lab.nad("m").get(k) == good[k] for k in ("spec",)) and all(
+            lab.nad("m")["metadata"].get(k) == good["metadata"][k] for k in ("annotations", "ownerReferences")))
+        assert time.monotonic() - began < 3, edit
+    # What is not ours stays.
+    lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"labels": {"a": "b"}, "annotations": {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}, type=MERGE)
+    writes = controller.metrics()["unirail_nads_writes_total"]
+    lab.cluster.ok("DELETE", f"{lab.path}/m")
+    again = wait(lambda: (lab.nad("m") or {"metadata": {"uid": ""}})["metadata"]["uid"] not in (
+        "", good["metadata"]["uid"]) and lab.nad("m"))
+    assert again["spec"] == good["spec"]
+    assert controller.metrics()["unirail_nads_writes_total"] == writes + 1
+    assert any(e["reason"] == "NADUpdated" for e in lab.events("m"))
+
+
+def test_a_nad_that_is_being_deleted_is_waited_for(lab, controller):
+    lab.apply("m", MACVLAN)
+    old = wait(lambda: lab.nad("m"))
+    lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"finalizers": ["example.com/x"]}}, type=MERGE)
+    lab.cluster.ok("DELETE", f"{lab.path}/m")
+    wait(lambda: lab.ready("m")["reason"] == "Terminating")
+    lab.cluster.ok("PATCH", f"{lab.path}/m", {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: lab.nad("m") and lab.nad("m")["metadata"]["uid"] != old["metadata"]["uid"])
+    wait(lambda: lab.ready("m")["status"] == "True")
+
+
+def test_the_name_changes(lab, controller):
+    """Spiderpool's controller leaves the old one."""
+    note = "multus.spidernet.io/cr-name"
+    lab.apply("m", MACVLAN)
+    wait(lambda: lab.nads() == {"m"})
+    for name in ("a", "b", None):
+        lab.cluster.ok("PATCH", f"{lab.smcs}/m", {"metadata": {"annotations": {note: name}}}, type=MERGE)
+        wait(lambda: lab.nads() == {name or "m"})
+    assert controller.metrics()["unirail_nads_removed_total"] == 3
+    assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
+
+
+def test_two_that_want_one_name(lab, controller):
+    lab.apply("a", MACVLAN)
+    wait(lambda: lab.nad("a"))
+    lab.apply("b", {**MACVLAN, "enableCoordinator": False}, **{"multus.spidernet.io/cr-name": "a"})
+    c = lab.ready("b")
+    assert c["reason"] == "NameTaken" and "is of SpiderMultusConfig 'a'" in c["message"]
+    assert lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "a"
+    lab.kubectl("delete", "smc", "a")
+    wait(lambda: lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "b")
+    assert "coordinator" not in lab.nad("a")["spec"]["config"]
+    wait(lambda: lab.ready("b")["status"] == "True")
+
+
+def test_one_that_was_there_before(lab, controller):
+    """Of nobody: taken over. Its owner made anew: it goes on."""
+    lab.cluster.ok("POST", lab.path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+                                      "metadata": {"name": "m", "labels": {"l": "1"}}, "spec": {"config": "{}"}})
+    lab.apply("m", MACVLAN)
+    wait(lambda: "macvlan" in lab.nad("m")["spec"]["config"])
+    assert lab.nad("m")["metadata"]["labels"] == {"l": "1"}
+    lab.kubectl("delete", "smc", "m")
+    lab.apply("m", MACVLAN)
+    uid = lab.smc("m")["metadata"]["uid"]
+    wait(lambda: lab.nad("m")["metadata"]["ownerReferences"][0]["uid"] == uid)
+
+
+def test_another_leads(cluster, ns, lab, controller, closing, tmp_path):
+    other = closing(Controller(tmp_path / "o", cluster.admin_config(), ns, "o")).start()
+    lab.apply("m", MACVLAN)
+    wait(lambda: lab.nad("m"))
+    controller.kill()
+    lab.apply("n", MACVLAN)
+    lab.cluster.ok("DELETE", f"{lab.path}/m")
+    wait(lambda: lab.nads() == {"m", "n"}, 40)
+    assert other.metrics()["unirail_controller_leads"] == 1
+
+
+def test_edits_in_a_row(lab, controller):
+    """Two that write all the time: the last word is the SpiderMultusConfig's, without an error."""
+    lab.apply("m", MACVLAN)
+    wait(lambda: lab.nad("m"))
+    for i in range(40):
+        lab.cluster.request("PATCH", f"{lab.path}/m", {"spec": {"config": str(i)}}, type=MERGE)
+        lab.cluster.request("PATCH", f"{lab.smcs}/m", {"spec": {"macvlan": {"mtu": 1000 + i}}}, type=MERGE)
+    wait(lambda: '"mtu":1039' in lab.nad("m")["spec"]["config"])
+    assert controller.metrics()["unirail_nads_write_failures_total"] == 0
+    wait(lambda: lab.ready("m")["status"] == "True")
+
+
+def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
+    """As Spiderpool installs it."""
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spidermultusconfigs.spiderpool.spidernet.io"
+    part, patch = "/spec/versions/0/subresources", "application/json-patch+json"
+    cluster.ok("PATCH", crd, [{"op": "remove", "path": part}], type=patch)
+    try:
+        lab.apply("m", MACVLAN)
+        wait(lambda: cluster.request("GET", f"{lab.smcs}/m/status")[0] == 404)
+        c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start()
+        wait(lambda: lab.nad("m"))
+        wait(lambda: c.said("SpiderMultusConfigs get no status"))
+        lab.apply("n", MACVLAN)
+        wait(lambda: lab.nad("n"))
+        assert len(c.said("SpiderMultusConfigs get no status")) == 1
+    finally:
+        cluster.ok("PATCH", crd, [{"op": "add", "path": part, "value": {"status": {}}}], type=patch)

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller/nad_diff: what is written to a NAD that is there, and that nothing is written in vain. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "controller/nad_diff.h"
+
+#define OWNED                                                                                      \
+	"\"ownerReferences\":[{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\","                \
+	"\"kind\":\"SpiderMultusConfig\",\"name\":\"m\",\"uid\":\"u1\",\"controller\":true,"       \
+	"\"blockOwnerDeletion\":true}]"
+#define META	"\"name\":\"m\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"7\""
+#define CONFIG	"{\\\"cniVersion\\\":\\\"0.3.1\\\"}"
+#define WRITTEN "\"spec\":{\"config\":\"{\\\"cniVersion\\\":\\\"0.3.1\\\"}\"}"
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+
+	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
+		fail_msg("%s: %s", e.text, text);
+	return doc;
+}
+
+/* notes, there: inside of the SpiderMultusConfig's annotations, of the NAD. */
+static void expect(const char *notes, const char *there, const char *patch)
+{
+	auto_free char *smc = xasprintf("{\"metadata\":{" META "%s},\"spec\":{\"cniType\":"
+					"\"custom\",\"customCNI\":\"" CONFIG "\"}}",
+					notes);
+	auto_free char *is = xasprintf("{%s}", there);
+	auto_json struct json_doc *a = parse(smc);
+	auto_json struct json_doc *b = parse(is);
+	struct nad n;
+	auto_buf struct buf text;
+
+	buf_init(&text, 1 << 16);
+	assert_int_equal(nad_write(json_root(a), &n, NULL), 0);
+	assert_int_equal(nad_patch(&text, &n, json_root(a), json_root(b)), patch != NULL);
+	if (patch)
+		assert_string_equal(text.p, patch);
+	nad_done(&n);
+}
+
+static void test_nothing_in_vain(void **state)
+{
+	(void)state;
+	/* No annotations and none are the same: Spiderpool's controller writes that each minute. */
+	expect("", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
+	expect(",\"annotations\":{}", "\"metadata\":{" META "," OWNED "}," WRITTEN, NULL);
+	expect("", "\"metadata\":{" META ",\"annotations\":{}," OWNED "}," WRITTEN, NULL);
+	expect(",\"annotations\":{\"a\":\"1\",\"b\":\"2\"}",
+	       "\"metadata\":{" META ",\"annotations\":{\"b\":\"2\",\"a\":\"1\"}," OWNED
+	       ",\"labels\":{\"x\":\"y\"}}," WRITTEN,
+	       NULL);
+}
+
+static void test_what_differs(void **state)
+{
+	(void)state;
+	expect(",\"annotations\":{\"a\":\"1\"}",
+	       "\"metadata\":{" META ",\"annotations\":{\"a\":\"2\",\"c\":\"3\"}," OWNED
+	       "}," WRITTEN,
+	       "{\"metadata\":{\"resourceVersion\":\"7\",\"annotations\":{\"a\":\"1\",\"c\":null}}}");
+	expect("", "\"metadata\":{" META "}," WRITTEN,
+	       "{\"metadata\":{\"resourceVersion\":\"7\"," OWNED "}}");
+	expect("", "\"metadata\":{" META "," OWNED "},\"spec\":{}",
+	       "{\"metadata\":{\"resourceVersion\":\"7\"}," WRITTEN "}");
+}
+
+/* --- the status --- */
+
+#define CONDITION(status, reason, message, generation)                                             \
+	"\"status\":{\"nad\":\"n\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"" status       \
+	"\",\"reason\":\"" reason "\"" message ",\"observedGeneration\":" generation               \
+	",\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"}]}"
+
+static void expect_status(const char *status, const struct nad_state *s, const char *patch)
+{
+	auto_free char *text = xasprintf("{\"metadata\":{" META ",\"generation\":3}%s%s}",
+					 *status ? "," : "", status);
+	auto_json struct json_doc *doc = parse(text);
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 16);
+	assert_int_equal(nad_status_patch(&b, json_root(doc), s, 0), patch != NULL);
+	if (patch)
+		assert_string_equal(b.p, patch);
+}
+
+static void test_status(void **state)
+{
+	const struct nad_state ready = {"n", true, "Written", ""};
+	const struct nad_state wrong = {"n", false, "Invalid", "spec.x is y"};
+
+	(void)state;
+	expect_status(CONDITION("True", "Written", "", "3"), &ready, NULL);
+	expect_status(CONDITION("False", "Invalid", ",\"message\":\"spec.x is y\"", "3"), &wrong,
+		      NULL);
+	/* Of another generation: said again, since when stays. */
+	expect_status(CONDITION("True", "Written", "", "2"), &ready,
+		      "{\"metadata\":{\"resourceVersion\":\"7\"}," CONDITION("True", "Written", "",
+									     "3") "}");
+	expect_status(
+		"", &wrong,
+		"{\"metadata\":{\"resourceVersion\":\"7\"},\"status\":{\"nad\":\"n\",\"conditions\":["
+		"{\"type\":\"Ready\",\"status\":\"False\",\"reason\":\"Invalid\",\"message\":"
+		"\"spec.x is y\",\"observedGeneration\":3,\"lastTransitionTime\":"
+		"\"1970-01-01T00:00:00Z\"}]}}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_in_vain),
+		cmocka_unit_test(test_what_differs),
+		cmocka_unit_test(test_status),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
