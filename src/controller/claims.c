@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One decision at a time for each request: read, look, write, and again when another was faster. */
+#include "controller/claims.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "kube/backoff.h"
+#include "kube/kinds.h"
+
+enum { GONE_MAX = 256, UID_MAX = 64, AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
+
+struct claims {
+	struct kube *k;
+	const char *ns;
+	char gone[GONE_MAX][UID_MAX]; /* a ring */
+	size_t next_gone;
+	struct claim *first;
+};
+
+struct claim {
+	struct claims *c;
+	struct claims_ask q;
+	struct claims_list list;
+	size_t at; /* the entry that is looked into */
+	char *version;
+	int64_t until_ms, patience_ms; /* on the loop's clock */
+	struct kube_call *call;
+	struct loop_timer *timer;
+	struct claim *next;
+};
+
+static void read_map(void *arg);
+static void look(struct claim *m);
+
+static const char *name_of(const struct json *object)
+{
+	const char *s = json_string(json_get(json_get(object, "metadata"), "name"));
+
+	return s ? s : "";
+}
+
+/* --- its end --- */
+
+static void drop(struct claim *m)
+{
+	struct claim **p = &m->c->first;
+
+	while (*p != m)
+		p = &(*p)->next;
+	*p = m->next;
+	kube_cancel(m->call);
+	loop_del_timer(m->timer);
+	claims_list_done(&m->list);
+	free(m->version);
+	free(m);
+}
+
+static void end(struct claim *m, const struct err *e)
+{
+	struct claims_ask q = m->q;
+
+	drop(m);
+	q.done(q.arg, e);
+}
+
+static void fail(struct claim *m, const struct err *why)
+{
+	struct err e = *why;
+
+	err_wrap(&e, e.code,
+		 "it is not known what else is being decided about addresses, so nothing is: try "
+		 "again");
+	end(m, &e);
+}
+
+/* --- asking --- */
+
+static int left_ms(const struct claim *m)
+{
+	int64_t left = m->until_ms - loop_now_ms(kube_loop(m->c->k));
+
+	return left > 1 ? (int)left : 1;
+}
+
+static void send(struct claim *m, enum kube_verb verb, const struct kube_kind *kind,
+		 const char *name, struct span body, kube_done_fn fn)
+{
+	bool is_map = kind == &kube_configmaps;
+
+	m->call =
+		kube_send(m->c->k,
+			  &(struct kube_request){.verb = verb,
+						 .on = {kind, is_map ? m->c->ns : NULL, name, NULL},
+						 .body = body,
+						 .timeout_ms = left_ms(m)},
+			  fn, m);
+}
+
+static void again(struct claim *m, int after_ms)
+{
+	m->timer = loop_add_timer(kube_loop(m->c->k), after_ms, read_map, m);
+}
+
+/* --- writing --- */
+
+/* Of a write whose answer was lost nobody knows: what is there now says it. */
+static void on_written(void *arg, int status, const struct json *map, const struct err *e)
+{
+	struct claim *m = arg;
+
+	(void)map;
+	m->call = NULL;
+	if (!e)
+		end(m, NULL);
+	else if ((status == 409 || e->code == -ECONNRESET) && left_ms(m) > AGAIN_MAX_MS)
+		again(m, kube_jitter(AGAIN_MIN_MS, AGAIN_MAX_MS));
+	else
+		fail(m, e);
+}
+
+static void write_map(struct claim *m)
+{
+	auto_buf struct buf body;
+
+	buf_init(&body, KUBE_BODY_MAX);
+	claims_write(&m->list, &m->q, m->c->ns, m->version, now_real_ms(), &body);
+	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, &kube_configmaps, CLAIMS_NAME,
+	     buf_span(&body), on_written);
+}
+
+/* --- claims in the way --- */
+
+static bool is_gone(const struct claims *c, const char *uid)
+{
+	for (size_t i = 0; *uid && i < GONE_MAX; i++)
+		if (strcmp(c->gone[i], uid) == 0)
+			return true;
+	return false;
+}
+
+/* Its object is not there, or not as it was claimed. */
+static void unsettled(struct claim *m)
+{
+	struct claims_entry *c = &m->list.v[m->at];
+	int64_t age = now_real_ms() - c->at_ms;
+	struct err e = ERR_INIT;
+
+	if (age >= CLAIMS_RUN_OUT_MS) {
+		c->drop = true;
+		m->at++;
+		look(m);
+		return;
+	}
+	if (loop_now_ms(kube_loop(m->c->k)) < m->patience_ms && left_ms(m) > LOOK_AGAIN_MS) {
+		again(m, LOOK_AGAIN_MS);
+		return;
+	}
+	err_kind(
+		&e, ERR_AGAIN, -EAGAIN,
+		"%s '%.100s' was taken in %lld s ago with some of these addresses and is not there "
+		"(yet): try again in %lld s",
+		json_string(json_get(json_root(c->doc), "kind")), name_of(json_root(c->doc)),
+		(long long)(age / 1000), (long long)((CLAIMS_RUN_OUT_MS - age) / 1000 + 1));
+	end(m, &e);
+}
+
+static void on_other(void *arg, int status, const struct json *other, const struct err *e)
+{
+	struct claim *m = arg;
+	const struct json *claim = json_root(m->list.v[m->at].doc);
+	struct err why = ERR_INIT;
+
+	m->call = NULL;
+	if (e && status != 404) {
+		fail(m, e);
+		return;
+	}
+	if (!e && m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &why) < 0) {
+		end(m, &why);
+		return;
+	}
+	unsettled(m);
+}
+
+static bool is_own(const struct claim *m, const struct json *claim)
+{
+	return strcmp(json_string(json_get(claim, "kind")), m->q.kind) == 0 &&
+	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
+}
+
+static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
+{
+	const struct json *claim = json_root(c->doc);
+	const char *uid = json_string(json_get(json_get(claim, "metadata"), "uid"));
+	struct err e;
+
+	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
+	       !is_gone(m->c, uid ? uid : "") &&
+	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0;
+}
+
+static void look(struct claim *m)
+{
+	for (; m->at < m->list.n; m->at++) {
+		const struct json *claim = json_root(m->list.v[m->at].doc);
+		const char *kind = json_string(json_get(claim, "kind"));
+
+		if (!is_in_the_way(m, &m->list.v[m->at]))
+			continue;
+		send(m, KUBE_GET, strcmp(kind, "SpiderSubnet") == 0 ? &kube_subnets : &kube_ippools,
+		     name_of(claim), (struct span){0}, on_other);
+		return;
+	}
+	write_map(m);
+}
+
+/* --- reading --- */
+
+static bool is_written(const struct claim *m)
+{
+	for (size_t i = 0; i < m->list.n; i++)
+		if (strcmp(m->list.v[i].id, m->q.id) == 0)
+			return true;
+	return false;
+}
+
+static void on_map(void *arg, int status, const struct json *map, const struct err *e)
+{
+	struct claim *m = arg;
+	struct err why = ERR_INIT;
+	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
+
+	m->call = NULL;
+	if (e && status != 404) {
+		fail(m, e);
+		return;
+	}
+	claims_list_done(&m->list);
+	free(m->version);
+	m->version = !e && version ? xstrdup(version) : NULL;
+	claims_read(e ? NULL : map, &m->list);
+	m->at = 0;
+	if (m->q.judge(m->q.arg, m->q.kind, NULL, &why) < 0)
+		end(m, &why);
+	else if (is_written(m))
+		end(m, NULL);
+	else
+		look(m);
+}
+
+static void read_map(void *arg)
+{
+	struct claim *m = arg;
+
+	m->timer = NULL;
+	send(m, KUBE_GET, &kube_configmaps, CLAIMS_NAME, (struct span){0}, on_map);
+}
+
+/* --- from outside --- */
+
+void claims_take(struct claims *c, const struct claims_ask *q)
+{
+	int64_t now = loop_now_ms(kube_loop(c->k));
+	struct claim *m = xcalloc(1, sizeof(*m));
+
+	*m = (struct claim){.c = c,
+			    .q = *q,
+			    .until_ms = now + CLAIMS_TIME_MS,
+			    .patience_ms = now + CLAIMS_PATIENCE_MS,
+			    .next = c->first};
+	c->first = m;
+	read_map(m);
+}
+
+void claims_gone(struct claims *c, const char *uid)
+{
+	str_copy(c->gone[c->next_gone], UID_MAX, uid);
+	c->next_gone = (c->next_gone + 1) % GONE_MAX;
+}
+
+struct claims *claims_new(struct kube *k, const char *ns)
+{
+	struct claims *c = xcalloc(1, sizeof(*c));
+
+	c->k = k;
+	c->ns = ns;
+	return c;
+}
+
+void claims_free(struct claims *c)
+{
+	struct err e = ERR_INIT;
+
+	if (!c)
+		return;
+	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica ends: try again");
+	while (c->first)
+		end(c->first, &e);
+	free(c);
+}

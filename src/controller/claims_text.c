@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ConfigMap, read and written. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/claims.h"
+
+enum { CLAIM_MAX = 1 << 20 };
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+void claims_read(const struct json *map, struct claims_list *ret)
+{
+	struct json_walk w = json_walk_start(json_get(map, "data"));
+	const struct json *v;
+	const char *id;
+
+	*ret = (struct claims_list){0};
+	while ((v = json_walk_next(&w, &id))) {
+		struct json_doc *doc = NULL;
+		int64_t at;
+
+		if (!json_string(v) ||
+		    json_parse(&doc, span_of(json_string(v)), CLAIM_MAX, NULL) < 0)
+			continue;
+		if (json_int(json_get(json_root(doc), "at"), &at) < 0 || at > INT64_MAX / 1000 ||
+		    !json_string(json_get(json_root(doc), "kind")) ||
+		    !json_string(meta(json_root(doc), "name"))) {
+			json_free(doc);
+			continue;
+		}
+		VEC_PUSH(ret->v, ret->n) =
+			(struct claims_entry){xstrdup(id), doc, at * 1000, false};
+	}
+}
+
+void claims_list_done(struct claims_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].id);
+		json_free(l->v[i].doc);
+	}
+	free(l->v);
+	*l = (struct claims_list){0};
+}
+
+static void put_value(struct json_out *o, const struct json *v)
+{
+	struct json_out inner;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	jo_init(&inner, &text, 0);
+	jo_val(&inner, v, false);
+	jo_str(o, text.len ? text.p : "");
+}
+
+static void put_own(struct json_out *map, const struct claims_ask *q, int64_t now_ms)
+{
+	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	jo_init(&o, &text, 0);
+	jo_obj(&o);
+	jo_kint(&o, "at", now_ms / 1000);
+	jo_kstr(&o, "kind", q->kind);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", json_string(meta(q->object, "name")));
+	jo_kstr(&o, "uid", json_string(meta(q->object, "uid")) ?: "");
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (json_get(json_get(q->object, "spec"), keys[i])) {
+			jo_key(&o, keys[i]);
+			jo_val(&o, json_get(json_get(q->object, "spec"), keys[i]), false);
+		}
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	jo_kstr(map, q->id, text.p);
+}
+
+static bool stays(const struct claims_list *l, const struct claims_entry *c, int64_t now_ms)
+{
+	int64_t keep = l->n < CLAIMS_MANY ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
+
+	return !c->drop && now_ms - c->at_ms < keep;
+}
+
+void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
+		  const char *version, int64_t now_ms, struct buf *ret)
+{
+	struct json_out o;
+
+	jo_init(&o, ret, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", "v1");
+	jo_kstr(&o, "kind", "ConfigMap");
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", CLAIMS_NAME);
+	jo_kstr(&o, "namespace", ns);
+	if (version)
+		jo_kstr(&o, "resourceVersion", version);
+	jo_end_obj(&o);
+	jo_key(&o, "data");
+	jo_obj(&o);
+	for (size_t i = 0; i < l->n; i++)
+		if (stays(l, &l->v[i], now_ms)) {
+			jo_key(&o, l->v[i].id);
+			put_value(&o, json_root(l->v[i].doc));
+		}
+	put_own(&o, q, now_ms);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
