@@ -1,73 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What deploy/ gives a cluster, applied by kubectl: the agent works with it, and it grants nothing that is not used."""
-import json
-import pathlib
-import subprocess
-
 import pytest
-import yaml
 
-import cluster as clusters
 from agents import Agent, Nodes
+from audit import Audited
 from cluster import wait
 
-DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-USER = "system:serviceaccount:unirail:unirail-agent"
-
-
 @pytest.fixture(scope="module")
-def audited():
-    """A cluster that writes down what the agent's account asks for."""
-    one = clusters.Cluster()
-    one.stop_apiserver()
-    policy = one.folder / "audit.yaml"
-    policy.write_text(yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-                                      "rules": [{"level": "Metadata", "users": [USER]}, {"level": "None"}]}))
-    one.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={one.folder / 'audit.log'}")
+def agents():
+    one = Audited("unirail-agent", "agent.yaml")
     yield one
     one.close()
 
 
-def kubectl(cluster, *args):
-    r = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)],
-                       capture_output=True, text=True, timeout=120)
-    assert r.returncode == 0, r.stderr
-    return r.stdout
-
-
-def asked(cluster):
-    """{(resource, verb)} that the account was answered for, and those that it was refused."""
-    done, refused = set(), set()
-    for line in (cluster.folder / "audit.log").read_text().splitlines():
-        event = json.loads(line)
-        what = event.get("objectRef")
-        if event["user"]["username"] == USER and what and "resource" in what:
-            group = what.get("apiGroup", "")
-            name = "/".join(filter(None, (what["resource"], what.get("subresource"))))
-            into = refused if event.get("responseStatus", {}).get("code") == 403 else done
-            into.add((group, name, event["verb"]))
-    return done, refused
-
-
-def granted():
-    for o in yaml.safe_load_all((DEPLOY / "agent.yaml").read_text()):
-        if o["kind"] == "ClusterRole":
-            return {(g, r, v) for rule in o["rules"] for g in rule["apiGroups"] for r in rule["resources"]
-                    for v in rule["verbs"]}
-    raise AssertionError("no ClusterRole")
-
-
-def test_the_agents_permissions(audited, closing, tmp_path):
-    kubectl(audited, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "agent.yaml")
-    again = kubectl(audited, "apply", "-f", DEPLOY / "agent.yaml")
-    assert all(line.endswith(" unchanged") for line in again.splitlines()), again
+def test_the_agents_permissions(agents, closing, tmp_path):
+    agents.apply()
+    audited = agents.cluster
     nodes = Nodes(audited)
     nodes.node("n1")
     nodes.node("n2")
     audited.namespace("t")
-    token = tmp_path / "token"
-    token.write_text(audited.token("unirail", "unirail-agent"))
-    conf = audited.kubeconfig(tmp_path / "conf", {"tokenFile": token})
+    conf = agents.config(tmp_path / "conf")
     one, other = (closing(Agent(tmp_path / n, conf, n)) for n in ("n1", "n2"))
     for i in range(1, 3):
         wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"))
@@ -118,21 +71,12 @@ def test_the_agents_permissions(audited, closing, tmp_path):
     nodes.remove_pod(kept)
     wait(lambda: one.said("an address is not kept any more"))
     assert one.stop() == 0
-
-    def all_used():
-        unused = granted() - asked(audited)[0]
-        assert not unused, unused
-        return True
-
-    wait(all_used)
-    done, refused = asked(audited)
-    assert not refused, refused
-    assert done == granted(), done - granted()
+    agents.check()
 
 
-def test_the_daemon_set(audited):
+def test_the_daemon_set(agents):
     """What the API server made of it: no privilege but that of opening files."""
-    spec = audited.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
+    spec = agents.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
     assert spec["hostNetwork"] and not spec.get("hostPID")
     for c in spec["containers"] + spec["initContainers"]:
         may = c["securityContext"]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an account of deploy/ asked the API server for, by its audit log, against what its manifest grants."""
+import json
+import pathlib
+import subprocess
+
+import yaml
+
+import cluster as clusters
+from cluster import wait
+
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+
+
+def kubectl(cluster, *args):
+    r = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)],
+                       capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0, r.stderr
+    return r.stdout
+
+
+class Audited:
+    """A cluster that writes down what the account NAME of namespace unirail does; its manifest is deploy/FILE."""
+
+    def __init__(self, name, file):
+        self.user, self.manifest = f"system:serviceaccount:unirail:{name}", DEPLOY / file
+        self.name = name
+        self.cluster = clusters.Cluster()
+        self.cluster.stop_apiserver()
+        policy = self.cluster.folder / "audit.yaml"
+        policy.write_text(yaml.safe_dump({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "users": [self.user]}, {"level": "None"}]}))
+        self.log = self.cluster.folder / "audit.log"
+        self.cluster.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={self.log}")
+
+    def close(self):
+        self.cluster.close()
+
+    def apply(self):
+        """Twice: the second time changes nothing."""
+        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", self.manifest)
+        again = kubectl(self.cluster, "apply", "-f", self.manifest)
+        assert all(line.endswith(" unchanged") for line in again.splitlines()), again
+
+    def config(self, path):
+        """A kubeconfig of the account."""
+        token = path.with_name(path.name + ".token")
+        token.write_text(self.cluster.token("unirail", self.name))
+        return self.cluster.kubeconfig(path, {"tokenFile": token})
+
+    def granted(self):
+        found = {(g, r, v) for o in yaml.safe_load_all(self.manifest.read_text()) if o["kind"] in ("ClusterRole", "Role")
+                 for rule in o["rules"] for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]}
+        assert found, "no role"
+        return found
+
+    def asked(self):
+        """{(group, resource, verb)} that the account was answered for, and those that it was refused."""
+        done, refused = set(), set()
+        for line in self.log.read_text().splitlines():
+            event = json.loads(line)
+            what = event.get("objectRef")
+            if event["user"]["username"] == self.user and what and "resource" in what:
+                name = "/".join(filter(None, (what["resource"], what.get("subresource"))))
+                into = refused if event.get("responseStatus", {}).get("code") == 403 else done
+                into.add((what.get("apiGroup", ""), name, event["verb"]))
+        return done, refused
+
+    def check(self, but=()):
+        """All that is granted was used, and nothing else was asked for. A watch is in the log when it ends."""
+        def all_used():
+            unused = self.granted() - self.asked()[0] - set(but)
+            assert not unused, unused
+            return True
+
+        wait(all_used)
+        done, refused = self.asked()
+        assert not refused, refused
+        assert done - self.granted() == set()
