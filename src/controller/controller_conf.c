@@ -57,6 +57,22 @@ enum { HOUR_MS = 3600 * 1000 };
 	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                         \
 	X("cilium-configmap", OPT_STR, "NS/NAME", "Cilium's settings", cilium, 0, 0,               \
 	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)            \
+	X("gc", OPT_CHOICE, SETTINGS_YES_NO, "free what pods and nodes that are gone left behind", \
+	  gc, 0, 0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 0)                               \
+	X("gc-grace", OPT_DUR, "TIME", "how long such a pod or node has been gone by then",        \
+	  gc_grace_ms, 1000, HOUR_MS, "60s", "UNIRAIL_GC_GRACE", 0)                                \
+	X("gc-delay", OPT_DUR, "TIME", "besides that time", gc_delay_ms, 0, HOUR_MS, "0s",         \
+	  "UNIRAIL_GC_DELAY SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY", 0)                              \
+	X("gc-interval", OPT_DUR, "TIME", "between two full scans", gc_interval_ms, 1000,          \
+	  24 * HOUR_MS, "600s", "UNIRAIL_GC_INTERVAL SPIDERPOOL_GC_DEFAULT_INTERVAL_DURATION", 0)  \
+	X("max-allocated-ips", OPT_INT, "COUNT",                                                   \
+	  "records in a pool's status.allocatedIPs at most", records_max, 0, 100000, "5000",       \
+	  "UNIRAIL_MAX_ALLOCATED_IPS SPIDERPOOL_IPPOOL_MAX_ALLOCATED_IPS", 0)                      \
+	X("enable-statefulset", OPT_CHOICE, SETTINGS_YES_NO,                                       \
+	  "pods of a StatefulSet keep their addresses; as the agents'", statefulset, 0, 0, "yes",  \
+	  "UNIRAIL_ENABLE_STATEFULSET", 0)                                                         \
+	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO, "and KubeVirt machines",       \
+	  kubevirt, 0, 0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 0)                           \
 	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
 	  "", "UNIRAIL_PID_FILE", 0)
 

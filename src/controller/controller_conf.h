@@ -14,6 +14,8 @@ struct controller_conf {
 	int64_t lease_ms, renew_ms, retry_ms;
 	const char *multus; /* NADs of SpiderMultusConfigs */
 	const char *coordinator, *coordinator_name, *cni_dir, *cilium; /* CIDRs */
+	const char *gc, *statefulset, *kubevirt;		       /* addresses.h */
+	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	struct settings_own own;
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "controller/addresses.h"
 #include "controller/controller_priv.h"
 #include "controller/nads.h"
 #include "daemon/sample.h"
@@ -23,8 +24,8 @@ static int start_nads(struct controller *c, void **ret, struct err *e)
 {
 	(void)e;
 	if (settings_yes(c->conf.multus))
-		*ret = nads_new(&(struct nads_conf){
-			.kube = c->kube, .world = c->world, .events = c->events});
+		*ret = nads_new(&(
+			struct nads_conf){.kube = c->kube, .world = c->world, .events = c->events});
 	return 0;
 }
 
@@ -46,11 +47,42 @@ static void metrics_nads(void *part, struct buf *b)
 		     "SpiderMultusConfigs that are without their network now.");
 }
 
+/* --- addresses --- */
+
+static int start_addresses(struct controller *c, void **ret, struct err *e)
+{
+	const struct controller_conf *f = &c->conf;
+
+	(void)e;
+	*ret = addresses_new(&(struct addresses_conf){
+		.kube = c->kube,
+		.world = c->world,
+		.events = c->events,
+		.gc = settings_yes(f->gc),
+		.grace_ms = f->gc_grace_ms + f->gc_delay_ms,
+		.interval_ms = f->gc_interval_ms,
+		.records_max = (size_t)f->records_max,
+		.identity = {settings_yes(f->statefulset), settings_yes(f->kubevirt)},
+	});
+	return 0;
+}
+
+static void stop_addresses(void *part)
+{
+	addresses_free(part);
+}
+
+static void addresses_text(void *part, struct buf *b)
+{
+	addresses_metrics(part, b);
+}
+
 /* --- what runs --- */
 
 static const struct part every[] = {{0}};
 static const struct part leads[] = {
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
+	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
 	{0},
 };
 

@@ -52,6 +52,10 @@ static void test_spiderpools_environment(void **state)
 					   "SPIDERPOOL_COORDINATOR_DEAFULT_NAME=other",
 					   "SPIDERPOOL_COORDINATOR_ENABLED=true",
 					   "SPIDERPOOL_MULTUS_CONFIG_ENABLED=false",
+					   "SPIDERPOOL_GC_IP_ENABLED=false",
+					   "SPIDERPOOL_GC_DEFAULT_INTERVAL_DURATION=300",
+					   "SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY=5",
+					   "SPIDERPOOL_IPPOOL_MAX_ALLOCATED_IPS=100",
 					   NULL};
 	struct controller_conf c;
 
@@ -67,6 +71,11 @@ static void test_spiderpools_environment(void **state)
 	assert_string_equal(c.coordinator_name, "other");
 	assert_true(settings_yes(c.coordinator));
 	assert_false(settings_yes(c.multus));
+	assert_false(settings_yes(c.gc));
+	assert_int_equal(c.gc_grace_ms, 60000);
+	assert_int_equal(c.gc_delay_ms, 5000);
+	assert_int_equal(c.gc_interval_ms, 300000);
+	assert_int_equal(c.records_max, 100);
 	controller_conf_done(&c);
 }
 

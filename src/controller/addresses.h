@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_ADDRESSES_H
+#define UNIRAIL_CONTROLLER_ADDRESSES_H
+
+/* A leader's part: what is known of nodes, pods, endpoints and blocks (controller/census.h), the
+ * pools' status that is made of it (controller/counts.h), what is cleared up (controller/reap.h). */
+
+#include "controller/world.h"
+#include "ipam/identity.h"
+#include "kube/events.h"
+
+struct addresses;
+
+struct addresses_conf {
+	struct kube *kube; /* borrowed, as world and events */
+	struct world *world;
+	struct kube_events *events;
+	bool gc;		       /* no: pools are counted, and that is all */
+	int64_t grace_ms, interval_ms; /* controller/reap.h */
+	size_t records_max;	       /* controller/counts.h */
+	struct identity_conf identity;
+};
+
+struct addresses *addresses_new(const struct addresses_conf *c);
+void addresses_free(struct addresses *a); /* NULL is fine */
+/* Under the names that Spiderpool documents; what it has not got is under unirail_. */
+void addresses_metrics(const struct addresses *a, struct buf *b);
+
+#endif

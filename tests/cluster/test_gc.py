@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes and pods leave behind, and that nothing is freed which somebody may still have."""
+import json
+import signal
+import time
+
+import pytest
+
+import cluster as clusters
+from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses, install_crds
+from cluster import wait
+from controllers import Controller
+from test_blocks import Fleet
+from test_counts import ready, status
+
+GRACE = ("--gc-grace", "2s", "--gc-interval", "4s")
+LEASE = ("--lease", "3s", "--lease-renew", "2s", "--lease-retry", "500ms")
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    install_crds(one)
+    one.namespace("t")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def nodes(mine):
+    return Nodes(mine)
+
+
+@pytest.fixture
+def leader(mine, closing, tmp_path, request):
+    ns = mine.namespace(request.node.name.replace("_", "-")[:60])
+
+    def make(name="c"):
+        return closing(Controller(tmp_path / name, mine.admin_config(), ns, name)).start(*GRACE, *LEASE)
+    return make
+
+
+@pytest.fixture
+def agent(mine, nodes, closing, tmp_path):
+    def make(node, *more, folder=None):
+        nodes.node(node)
+        ready(mine, node)
+        return closing(Agent(tmp_path / (folder or node), mine.admin_config(), node)).start(
+            "--reserve", "1", "--rest", "0s", *more)
+    return make
+
+
+def blocks(nodes, pool):
+    """{name: (node, entries)}"""
+    return {b["metadata"]["name"]: (b["spec"]["node"], b["spec"]["ceded"]) for b in nodes.blocks(pool)}
+
+
+def endpoints(mine):
+    return [e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/spiderendpoints")["items"]]
+
+
+def delete_node(mine, name):
+    mine.ok("DELETE", f"/api/v1/nodes/{name}")
+
+
+def fence(mine, name):
+    mine.ok("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": [
+        {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}}, type=MERGE)
+
+
+def stays(what, seconds=7):
+    """More than a grace and a full scan, twice."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert what()
+        time.sleep(0.3)
+
+
+def test_a_node_is_deleted(mine, nodes, leader, agent):
+    """Its blocks and endpoints go when its pods are; what another node borrowed stays that node's."""
+    nodes.pool("gone-1", "172.30.1.0/24")
+    nodes.pool("gone-2", "172.30.2.0/28", ["172.30.2.2-172.30.2.9"])  # one block
+    one, two = agent("gone-n1"), agent("gone-n2")
+    pods = [nodes.pod("t", "gone-n1") for _ in range(3)]
+    for p in pods:
+        assert one.plan(p, "gone-1", "gone-2")[0] == 200
+    borrower = nodes.pod("t", "gone-n2")
+    status_, answer = two.plan(borrower, "gone-2")
+    assert status_ == 200, answer
+    borrowed = addresses(answer)["net1"]
+    wait(lambda: len(endpoints(mine)) == 4)
+    c = leader().leads()
+    one.kill()
+    block, = nodes.blocks("gone-1")
+    delete_node(mine, "gone-n1")
+    # Pods that are bound to it may still run.
+    stays(lambda: [n for n, _ in blocks(nodes, "gone-1").values()] == ["gone-n1"])
+    for p in pods:
+        nodes.remove_pod(p)
+    wait(lambda: not blocks(nodes, "gone-1"), 60)
+    wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], 60)
+    (owner, entries), = blocks(nodes, "gone-2").values()
+    assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
+    m = c.metrics()
+    assert m["unirail_gc_blocks_total"] == 2 and m["unirail_gc_endpoints_total"] == 3
+    assert m["spiderpool_ip_gc_counts_total"] == 6
+    events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
+    assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
+        f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' is gone"]
+    # The rest of it can be had, to the last address.
+    more = [nodes.pod("t", "gone-n2") for _ in range(7)]
+    assert all(two.plan(p, "gone-2")[0] == 200 for p in more)
+    for p in more + [borrower]:
+        two.release(p)
+        nodes.remove_pod(p)
+    wait(lambda: not endpoints(mine), 60)
+
+
+def test_a_node_is_lost_and_back(mine, nodes, leader, agent):
+    """Not Ready for whatever time: all of it stays the node's, and goes on when it is back."""
+    nodes.pool("lost-1", "172.31.1.0/24")
+    one = agent("lost-n1")
+    pod = nodes.pod("t", "lost-n1")
+    address = addresses(one.plan(pod, "lost-1")[1])["net1"]
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    before = blocks(nodes, "lost-1")
+    c = leader().leads()
+    one.kill()
+    ready(mine, "lost-n1", False)
+    stays(lambda: blocks(nodes, "lost-1") == before)
+    # Its pods are evicted by force, which nobody there hears of.
+    nodes.remove_pod(pod)
+    stays(lambda: blocks(nodes, "lost-1") == before and nodes.endpoint("t", pod["metadata"]["name"]))
+    assert json.loads(status(mine, "lost-1")["allocatedIPs"]).keys() == {address}
+    ready(mine, "lost-n1")
+    one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s")
+    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), 60)
+    assert blocks(nodes, "lost-1") == before
+    wait(lambda: status(mine, "lost-1")["allocatedIPCount"] == 0)
+    assert c.metrics()["unirail_gc_blocks_total"] == 0 == c.metrics()["spiderpool_ip_gc_counts_total"]
+
+
+def test_a_node_is_fenced_and_back(mine, nodes, leader, agent):
+    """The taint says that it runs no more; what it finds when it is back is others'."""
+    nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])
+    one = agent("fence-n1")
+    pod = nodes.pod("t", "fence-n1")
+    address = addresses(one.plan(pod, "fence-1")[1])["net1"]
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    leader().leads()
+    one.kill()
+    fence(mine, "fence-n1")
+    stays(lambda: blocks(nodes, "fence-1"))  # Ready: the taint alone says nothing
+    ready(mine, "fence-n1", False)
+    nodes.remove_pod(pod)
+    wait(lambda: not blocks(nodes, "fence-1"), 60)
+    two = agent("fence-n2")
+    pods = [nodes.pod("t", "fence-n2") for _ in range(8)]
+    got = [addresses(two.plan(p, "fence-1")[1])["net1"] for p in pods]
+    assert address in got and len(set(got)) == 8
+    mine.ok("PATCH", "/api/v1/nodes/fence-n1", {"spec": {"taints": None}}, type=MERGE)
+    ready(mine, "fence-n1")
+    one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
+    late = nodes.pod("t", "fence-n1")
+    assert one.plan(late, "fence-1")[0] == 500  # all are with others
+    two.release(pods[0])
+    nodes.remove_pod(pods[0])
+    wait(lambda: one.plan(late, "fence-1")[0] == 200, 60)
+
+
+def test_a_kept_address_outlives_its_node(mine, nodes, leader, agent):
+    """A StatefulSet's pod has its address on another node, though others took the rest of the block."""
+    mine.ok("POST", "/apis/apps/v1/namespaces/t/statefulsets", {"metadata": {"name": "web"}, "spec": {
+        "replicas": 2, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    nodes.pool("kept-1", "172.33.1.0/28", ["172.33.1.2-172.33.1.9"])
+    one = agent("kept-n1")
+    had = {}
+    for name in ("web-0", "web-1"):
+        pod = nodes.pod("t", "kept-n1", name, {"kind": "StatefulSet", "name": "web"})
+        had[name] = addresses(one.plan(pod, "kept-1")[1])["net1"]
+        wait(lambda: nodes.endpoint("t", name))
+        nodes.remove_pod(pod)
+    leader().leads()
+    one.kill()
+    delete_node(mine, "kept-n1")
+    wait(lambda: blocks(nodes, "kept-1") == {"kept-1-0": ("-", {a: "@-" for a in had.values()})}, 60)
+    two = agent("kept-n2", "--wait", "3s")
+    others = [nodes.pod("t", "kept-n2") for _ in range(7)]
+    got = [two.plan(p, "kept-1") for p in others]
+    assert [s for s, _ in got] == [200] * 6 + [500]
+    assert not set(had.values()) & {addresses(a)["net1"] for s, a in got if s == 200}
+    three = agent("kept-n3")
+    pod = nodes.pod("t", "kept-n3", "web-0", {"kind": "StatefulSet", "name": "web"})
+    wait(lambda: three.plan(pod, "kept-1")[0] == 200, 60)
+    assert addresses(three.plan(pod, "kept-1")[1])["net1"] == had["web-0"]
+    # The set is scaled down: the other name's address is anybody's.
+    mine.ok("PATCH", "/apis/apps/v1/namespaces/t/statefulsets/web", {"spec": {"replicas": 1}}, type=MERGE)
+    wait(lambda: had["web-1"] not in blocks(nodes, "kept-1")["kept-1-0"][1], 60)
+    wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, 60)
+
+
+def test_the_leader_is_killed_in_the_middle(mine, nodes, leader):
+    """40 nodes go at once, and the leader with them: another one clears up the rest, nothing twice."""
+    nodes.pool("mid-1", "172.34.0.0/16", ["172.34.0.2-172.34.255.250"])
+    for i in range(40):
+        block(mine, f"mid-1-{i:x}", "mid-1", f"172.34.{i // 16}.{i % 16 * 16}/28", f"mid-n{i % 40}")
+    a, b = leader("a").leads(), leader("b")
+    wait(lambda: len(nodes.blocks("mid-1")) < 30, 60, 0.01)
+    a.kill()
+    b.leads()
+    wait(lambda: not nodes.blocks("mid-1"), 60)
+    events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=mid-1")["items"]
+    assert all(e["count"] == 1 for e in events if "combined" not in e["message"])
+    assert b.metrics()["spiderpool_ip_gc_failure_counts_total"] == 0
+
+
+def block(mine, name, pool, cidr, node, uid="u", ceded=None):
+    label = {} if node == "-" else {"unirail.io/node": node}
+    return mine.ok("POST", BLOCKS, {
+        "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
+        "metadata": {"name": name, "labels": {**label, "unirail.io/pool": pool}},
+        "spec": {"pool": pool, "cidr": cidr, "node": node, "nodeUID": uid, "claim": "log-1" if label else "-",
+                 "ceded": ceded or {}, "wanted": {}}})
+
+
+def test_what_nobody_has(mine, nodes, leader):
+    """Blocks that are nobody's, entries that nobody claims."""
+    node = nodes.node("rest-n1")
+    ready(mine, "rest-n1")
+    uid = node["metadata"]["uid"]
+    for n in mine.ok("GET", "/api/v1/nodes")["items"]:
+        if n["metadata"]["name"] != "rest-n1":
+            mine.ok("DELETE", f"/api/v1/nodes/{n['metadata']['name']}")
+    nodes.pool("rest-1", "172.35.0.0/16", ["172.35.0.2-172.35.255.250"])
+    block(mine, "rest-1-0", "rest-1", "172.35.0.0/28", "-", ceded={"172.35.0.2": "*"})
+    block(mine, "rest-1-1", "rest-1", "172.35.0.16/28", "-", ceded={"172.35.0.17": "rest-n1/x"})
+    block(mine, "rest-1-2", "rest-1", "172.35.0.32/28", "rest-n1", uid,
+          {"172.35.0.33": "?", "172.35.0.34": "rest-gone/x", "172.35.0.35": "@rest-gone", "172.35.0.36": "@-",
+           "172.35.0.37": "*", "172.35.0.38": "@rest-n1"})
+    block(mine, "other-0", "other", "172.35.1.0/28", "-")  # of a pool that is gone
+    leader().leads()
+    wait(lambda: blocks(nodes, "rest-1") == {
+        "rest-1-1": ("-", {"172.35.0.17": "rest-n1/x"}),
+        "rest-1-2": ("rest-n1", {"172.35.0.37": "*", "172.35.0.38": "@rest-n1"})}, 60)
+    wait(lambda: not nodes.blocks("other"))
+
+
+def test_a_node_made_anew_renews_its_blocks(mine, nodes, leader, agent):
+    """Under its name and with its pods: the controller leaves them alone."""
+    nodes.pool("anew-1", "172.36.1.0/24")
+    one = agent("anew-n1")
+    pod = nodes.pod("t", "anew-n1")
+    address = addresses(one.plan(pod, "anew-1")[1])["net1"]
+    before = list(blocks(nodes, "anew-1"))
+    leader().leads()
+    delete_node(mine, "anew-n1")
+    node = nodes.node("anew-n1")
+    ready(mine, "anew-n1")
+
+    def renewed():
+        return {b["spec"]["nodeUID"] for b in nodes.blocks("anew-1")} == {node["metadata"]["uid"]}
+    wait(renewed, 60)
+    assert set(before) <= set(blocks(nodes, "anew-1"))  # and a reserve, meanwhile
+    assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
+
+
+def test_the_api_server_restarts(mine, nodes, leader, agent):
+    """While a node is gone: what is due is done when the server is back, and nothing before it is known again."""
+    nodes.pool("again-1", "172.37.1.0/24")
+    one = agent("again-n1")
+    pod = nodes.pod("t", "again-n1")
+    assert one.plan(pod, "again-1")[0] == 200
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    c = leader().leads()
+    one.kill()
+    nodes.remove_pod(pod)
+    delete_node(mine, "again-n1")
+    mine.stop_apiserver()
+    time.sleep(4)
+    mine.start_apiserver()
+    wait(lambda: not blocks(nodes, "again-1"), 90)
+    wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), 60)
+    wait(lambda: status(mine, "again-1")["allocatedIPCount"] == 0, 60)
+    assert c.process.poll() is None
+
+
+def test_a_scan_tells_what_it_may_not_decide(mine, nodes, leader, agent):
+    nodes.pool("scan-1", "172.38.1.0/24")
+    one = agent("scan-n1")
+    pod, other = nodes.pod("t", "scan-n1", "scan-a"), nodes.pod("t", "scan-n2", "scan-b")
+    address = addresses(one.plan(pod, "scan-1")[1])["net1"]
+    c = leader().leads()
+    mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+        "metadata": {"name": "scan-b", "labels": {"unirail.io/node": "scan-n2"}},
+        "status": {"current": {"uid": other["metadata"]["uid"], "node": "scan-n2", "ips": [
+            {"interface": "eth0", "ipv4": f"{address}/24", "ipv4Pool": "scan-1", "vlan": 0}]},
+            "ownerControllerType": "Pod", "ownerControllerName": "scan-b"}})
+    nodes.node("scan-n2")
+    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, 60)
+    wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, 60)
+    assert c.said("an address has two pods")[0]["address"] == address
+    assert c.said("its node has no block of")[0]["pod"] == "t/scan-b"
+    assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
