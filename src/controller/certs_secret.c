@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Secret: watched, made, renewed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/certs_priv.h"
+#include "kube/time.h"
+#include "wire/base64.h"
+
+#define MANAGED	 "app.kubernetes.io/managed-by"
+#define OURS	 "unirail-controller"
+#define CA_SINCE "unirail.io/ca-since"
+
+enum { BODY_MAX = 256 << 10, LOOK_MAX_S = 3600, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+
+static const struct kube_kind secrets = {"", "v1", "secrets", "secret", true};
+
+/* --- as it is there --- */
+
+static char *part(const struct json *data, const char *key)
+{
+	const char *text = json_string(json_get(data, key));
+	char *ret = NULL;
+
+	/* An empty one is what was made to be filled in. */
+	if (!text || !*text || base64_decode(span_of(text), &ret) < 0)
+		return NULL;
+	return ret;
+}
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	const struct json *meta = json_get(object, "metadata"), *data = json_get(object, "data");
+	const char *by = json_string(json_get(json_get(meta, "labels"), MANAGED));
+	const char *since = json_string(json_get(json_get(meta, "annotations"), CA_SINCE));
+	struct certs_secret *s = value;
+	int64_t ms;
+
+	(void)e;
+	s->ours = by && !strcmp(by, OURS);
+	s->set = (struct certs_set){.ca = part(data, "ca.crt"),
+				    .ca_key = part(data, "ca.key"),
+				    .cert = part(data, "tls.crt"),
+				    .key = part(data, "tls.key")};
+	if (since && kube_time_parse(since, &ms) == 0)
+		s->set.ca_since = ms / 1000;
+	return 0;
+}
+
+static void drop(void *value)
+{
+	certs_set_done(&((struct certs_secret *)value)->set);
+}
+
+static const struct kube_object *there(const struct certs *c)
+{
+	return kube_informer_get(c->informer, c->conf.ns, c->conf.secret);
+}
+
+/* --- as it is to be --- */
+
+static void put(struct json_out *o, const char *key, const char *text)
+{
+	auto_free char *coded = text ? base64_encode(span_of(text)) : NULL;
+
+	if (coded)
+		jo_kstr(o, key, coded);
+}
+
+static void put_secret(struct json_out *o, const struct certs *c, const struct certs_set *s,
+		       const char *version)
+{
+	char since[KUBE_TIME_MAX];
+
+	kube_time_text(s->ca_since * 1000, since);
+	jo_obj(o);
+	jo_kstr(o, "apiVersion", "v1");
+	jo_kstr(o, "kind", "Secret");
+	if (!version)
+		jo_kstr(o, "type", "kubernetes.io/tls");
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "name", c->conf.secret);
+	if (version)
+		jo_kstr(o, "resourceVersion", version);
+	jo_key(o, "labels");
+	jo_obj(o);
+	jo_kstr(o, MANAGED, OURS);
+	jo_end_obj(o);
+	jo_key(o, "annotations");
+	jo_obj(o);
+	jo_kstr(o, CA_SINCE, since);
+	jo_end_obj(o);
+	jo_end_obj(o);
+	jo_key(o, "data");
+	jo_obj(o);
+	put(o, "ca.crt", s->ca);
+	put(o, "ca.key", s->ca_key);
+	put(o, "tls.crt", s->cert);
+	put(o, "tls.key", s->key);
+	jo_end_obj(o);
+	jo_end_obj(o);
+}
+
+static void look_in(struct certs *c, int64_t ms);
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct certs *c = arg;
+
+	(void)object;
+	c->call = NULL;
+	/* Somebody else was first: the watch brings what that made. */
+	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
+		if (!e)
+			log_info("Secret written", LOG_S("name", c->conf.secret),
+				 LOG_S("what", certs_step_words(c->doing)),
+				 LOG_I("status", status));
+		kube_backoff_reset(&c->backoff);
+		return;
+	}
+	log_error("the webhooks' certificate cannot be kept", LOG_S("error", e->text));
+	c->trouble = *e;
+	look_in(c, kube_backoff_next(&c->backoff));
+}
+
+static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
+{
+	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
+				 .on = {&secrets, c->conf.ns, c->conf.secret, NULL}};
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	put_secret(&o, c, s, version);
+	r.body = buf_span(&b);
+	c->call = kube_send(c->conf.kube, &r, on_written, c);
+	explicit_bzero(b.p, b.len);
+}
+
+static void take_step(struct certs *c, const struct certs_set *is, enum certs_step step,
+		      const char *version)
+{
+	struct certs_set s = {0};
+	struct err e = ERR_INIT;
+
+	c->doing = step;
+	if (certs_take_step(is, step, &c->conf.wish, now_real_ms() / 1000, &s, &e) < 0) {
+		log_error("make a certificate", LOG_S("error", e.text));
+		look_in(c, kube_backoff_next(&c->backoff));
+		return;
+	}
+	write_secret(c, &s, version);
+	certs_set_done(&s);
+}
+
+/* --- when --- */
+
+static void on_time(void *arg)
+{
+	struct certs *c = arg;
+
+	c->timer = NULL;
+	certs_secret_look(c);
+}
+
+static void look_in(struct certs *c, int64_t ms)
+{
+	loop_del_timer(c->timer);
+	c->timer = loop_add_timer(c->loop, ms, on_time, c);
+}
+
+/* What is not there: as it was, when it was ours; else new, when there was none. */
+static void make(struct certs *c)
+{
+	if (c->tls && !c->ours) {
+		log_warn("the Secret of the webhooks' certificate is gone: what was in it goes on "
+			 "being served",
+			 LOG_S("name", c->conf.secret));
+		return;
+	}
+	c->doing = CERTS_FINE;
+	if (c->tls)
+		write_secret(c, &c->set, NULL);
+	else
+		take_step(c, &(struct certs_set){0}, CERTS_ALL, NULL);
+}
+
+static void renew(struct certs *c, const struct kube_object *o)
+{
+	const struct certs_secret *s = o->value;
+	int64_t now = now_real_ms() / 1000, wake;
+	bool trusted = s->set.ca && c->conf.trusted(c->conf.arg, s->set.ca);
+	enum certs_step step = certs_step(&s->set, &c->conf.wish, now, trusted, &wake);
+
+	if (step != CERTS_FINE)
+		take_step(c, &s->set, step, o->version);
+	else
+		look_in(c, (wake - now > LOOK_MAX_S ? LOOK_MAX_S : wake - now) * 1000 + 1);
+}
+
+void certs_secret_look(struct certs *c)
+{
+	const struct kube_object *o;
+
+	if (!c->informer || c->call || !kube_informer_synced(c->informer))
+		return;
+	o = there(c);
+	if (!o)
+		make(c);
+	else if (c->leads && ((const struct certs_secret *)o->value)->ours)
+		renew(c, o);
+}
+
+/* --- changes --- */
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct certs *c = arg;
+
+	(void)was;
+	if (is) {
+		const struct certs_secret *s = is->value;
+		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
+
+		c->ours = s->ours;
+		certs_adopt(c, &s->set, where);
+	}
+	/* Not from within: the informer has it when this returns. All replicas see it at once. */
+	if (kube_informer_synced(c->informer))
+		look_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
+}
+
+static void on_synced(void *arg)
+{
+	look_in(arg, 0);
+}
+
+void certs_secret_start(struct certs *c)
+{
+	auto_free char *only = xasprintf("metadata.name=%s", c->conf.secret);
+
+	c->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
+	c->informer = kube_informer_new(
+		c->conf.kube,
+		&(struct kube_informer_conf){.kind = &secrets,
+					     .select = {.ns = c->conf.ns, .fields = only},
+					     .size = sizeof(struct certs_secret),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = on_changed,
+					     .synced = on_synced,
+					     .arg = c});
+}
+
+void certs_secret_stop(struct certs *c)
+{
+	kube_cancel(c->call);
+	c->call = NULL;
+	kube_informer_free(c->informer);
+	c->informer = NULL;
+}
