@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two configurations at the API server: watched and put right. */
+#include "controller/hooks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/backoff.h"
+#include "kube/informer.h"
+#include "wire/base64.h"
+
+#define GROUP "admissionregistration.k8s.io"
+
+enum { BODY_MAX = 1 << 20, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+
+/* One of the two. */
+struct side {
+	struct hooks *h;
+	const struct kube_kind *kind;
+	bool validating;
+	struct kube_informer *informer;
+	struct kube_call *call;
+	struct loop_timer *timer;
+	struct kube_backoff backoff;
+	char *sent;	    /* what was asked for last; NULL: nothing yet */
+	bool right;	    /* it was as it is to be, since `sent` */
+	bool no_conditions; /* the server drops or refuses them */
+};
+
+struct hooks {
+	struct hooks_conf conf;
+	struct loop *loop;
+	struct side sides[2];
+	uint64_t healed;
+};
+
+/* kube_object.value */
+struct there {
+	struct json_doc *doc; /* the field `webhooks` */
+	bool injected;	      /* cert-manager puts the caBundle in */
+};
+
+static const struct kube_kind kinds[2] = {
+	{GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration", false},
+	{GROUP, "v1", "validatingwebhookconfigurations", "validatingwebhookconfiguration", false}};
+
+/* --- as it is there --- */
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	static const char *const injectors[] = {"cert-manager.io/inject-ca-from",
+						"cert-manager.io/inject-ca-from-secret",
+						"cert-manager.io/inject-apiserver-ca"};
+	const struct json *meta = json_get(object, "metadata"),
+			  *list = json_get(object, "webhooks");
+	struct there *t = value;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	if (list) {
+		jo_val(&o, list, false);
+	} else {
+		jo_arr(&o);
+		jo_end_arr(&o);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(injectors); i++)
+		t->injected |= json_get(json_get(meta, "annotations"), injectors[i]) != NULL;
+	return json_parse(&t->doc, buf_span(&b), BODY_MAX, e);
+}
+
+static void drop(void *value)
+{
+	json_free(((struct there *)value)->doc);
+}
+
+static const struct kube_object *now(const struct side *s)
+{
+	return kube_informer_get(s->informer, "", HOOKS_NAME);
+}
+
+static const struct json *list_of(const struct kube_object *o)
+{
+	return json_root(((const struct there *)o->value)->doc);
+}
+
+/* The first one's caBundle; NULL: there is none. */
+static char *ca_there(const struct kube_object *o)
+{
+	const struct json *client = json_get(json_at(list_of(o), 0), "clientConfig");
+	const char *text = json_string(json_get(client, "caBundle"));
+	char *ca = NULL;
+
+	if (!text || base64_decode(span_of(text), &ca) < 0)
+		return NULL;
+	return ca;
+}
+
+/* --- as it is to be --- */
+
+static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
+{
+	struct hooks_form f = s->h->conf.form;
+	auto_free char *injected = NULL;
+
+	if (s->no_conditions)
+		f.condition = NULL;
+	if (o && ((const struct there *)o->value)->injected)
+		f.ca = injected = ca_there(o);
+	hooks_write(&f, s->validating, out);
+}
+
+/* The object's part that we write; version NULL: a new one. */
+static void put_object(const struct side *s, const char *webhooks, const char *version,
+		       struct buf *b)
+{
+	const char *kind = s->validating ? "ValidatingWebhookConfiguration"
+					 : "MutatingWebhookConfiguration";
+
+	buf_printf(b, "{\"apiVersion\":\"" GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{", kind);
+	if (version)
+		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
+	buf_printf(b,
+		   "\"name\":\"" HOOKS_NAME "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		   "\"unirail-controller\"}},\"webhooks\":%s}",
+		   webhooks);
+}
+
+static void look(struct side *s);
+
+static void on_time(void *arg)
+{
+	struct side *s = arg;
+
+	s->timer = NULL;
+	look(s);
+}
+
+static void look_in(struct side *s, int64_t ms)
+{
+	loop_del_timer(s->timer);
+	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
+}
+
+/* --- writing --- */
+
+/* Whether a server that was sent a condition has kept it. */
+static void learn(struct side *s, const struct json *object)
+{
+	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
+	const struct json *hook;
+	bool kept = false;
+
+	if (!s->h->conf.form.condition || !s->h->conf.form.pods || s->validating ||
+	    s->no_conditions)
+		return;
+	while ((hook = json_walk_next(&w, NULL)))
+		kept |= json_get(hook, "matchConditions") != NULL;
+	if (kept)
+		return;
+	s->no_conditions = true;
+	log_info("the API server has no matchConditions (1.28): all pods in scope are sent");
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct side *s = arg;
+
+	s->call = NULL;
+	if (!e) {
+		learn(s, object);
+		kube_backoff_reset(&s->backoff);
+		log_info("webhooks registered", LOG_S("object", s->kind->name));
+		return;
+	}
+	/* Somebody else was first; the watch brings it. */
+	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
+		return;
+	log_error("webhooks cannot be registered", LOG_S("error", e->text));
+	if (status == 422 && s->h->conf.form.condition && !s->validating)
+		s->no_conditions = true;
+	look_in(s, kube_backoff_next(&s->backoff));
+}
+
+static void write_side(struct side *s, const char *webhooks, const char *version)
+{
+	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
+				 .on = {s->kind, NULL, HOOKS_NAME, NULL}};
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	put_object(s, webhooks, version, &b);
+	r.body = buf_span(&b);
+	s->right = false;
+	free(s->sent);
+	s->sent = xstrdup(webhooks);
+	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
+}
+
+/* What we last asked for is what we want, and it was there: somebody else changed it. */
+static void note_change(struct side *s, const char *webhooks, const char *what)
+{
+	if (!s->right || !s->sent || strcmp(s->sent, webhooks))
+		return;
+	s->h->healed++;
+	log_warn("webhooks were changed by somebody else: put right",
+		 LOG_S("object", s->kind->name), LOG_S("what", what));
+}
+
+static void look(struct side *s)
+{
+	const struct kube_object *o;
+	auto_buf struct buf want, what;
+	auto_json struct json_doc *d = NULL;
+	struct json_out out;
+
+	if (s->call || !kube_informer_synced(s->informer))
+		return;
+	o = now(s);
+	buf_init(&want, BODY_MAX);
+	buf_init(&what, 1024);
+	jo_init(&out, &want, 0);
+	put_wanted(s, o, &out);
+	if (!o) {
+		buf_str(&what, "deleted");
+	} else if (json_parse(&d, buf_span(&want), BODY_MAX, NULL) == 0) {
+		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
+	}
+	if (what.len) {
+		note_change(s, want.p, what.p);
+		write_side(s, want.p, o ? o->version : NULL);
+		return;
+	}
+	if (!s->sent || strcmp(s->sent, want.p)) {
+		free(s->sent);
+		s->sent = xstrdup(want.p);
+	}
+	s->right = true;
+}
+
+/* --- changes --- */
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct side *s = arg;
+
+	(void)was;
+	(void)is;
+	/* Not from within: the informer has it when this returns. */
+	look_in(s, 0);
+}
+
+static void on_synced(void *arg)
+{
+	look_in(arg, 0);
+}
+
+void hooks_look(struct hooks *h, const struct hooks_form *f)
+{
+	h->conf.form = *f;
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		look_in(&h->sides[i], 0);
+}
+
+bool hooks_trust(const struct hooks *h, const char *ca)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+		auto_free char *there = o ? ca_there(o) : NULL;
+
+		if (!there || strcmp(there, ca))
+			return false;
+	}
+	return true;
+}
+
+uint64_t hooks_healed(const struct hooks *h)
+{
+	return h->healed;
+}
+
+/* --- life --- */
+
+static void start(struct side *s, struct hooks *h, bool validating)
+{
+	*s = (struct side){.h = h,
+			   .kind = &kinds[validating],
+			   .validating = validating,
+			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS}};
+	s->informer = kube_informer_new(
+		h->conf.kube,
+		&(struct kube_informer_conf){.kind = s->kind,
+					     .select = {.fields = "metadata.name=" HOOKS_NAME},
+					     .size = sizeof(struct there),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = on_changed,
+					     .synced = on_synced,
+					     .arg = s});
+}
+
+struct hooks *hooks_new(const struct hooks_conf *c)
+{
+	struct hooks *h = xcalloc(1, sizeof(*h));
+
+	h->conf = *c;
+	h->loop = kube_loop(c->kube);
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		start(&h->sides[i], h, i == 1);
+	return h;
+}
+
+void hooks_free(struct hooks *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		struct side *s = &h->sides[i];
+
+		kube_cancel(s->call);
+		kube_informer_free(s->informer);
+		loop_del_timer(s->timer);
+		free(s->sent);
+	}
+	free(h);
+}
