@@ -93,9 +93,19 @@ static void start_lease(struct controller *c)
 
 /* --- the end --- */
 
-static void on_released(void *arg)
+static void on_drained(void *arg)
 {
 	loop_stop(((struct controller *)arg)->loop, 0);
+}
+
+static void on_released(void *arg)
+{
+	struct controller *c = arg;
+
+	if (c->drains)
+		return;
+	c->drains = true;
+	controller_drain(c, on_drained);
 }
 
 static void end(void *arg)

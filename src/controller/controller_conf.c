@@ -4,13 +4,17 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "controller/inject.h"
 
 #define CONTROLLER_CONF "/etc/unirail/controller.conf"
 
-enum { HOUR_MS = 3600 * 1000 };
+enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
+
+#define YEARS_MS ((int64_t)HOUR_MS * 24 * 365 * 100)
 
 /* daemon/settings.h has what the columns are. */
 #define KEYS(X)                                                                                    \
@@ -73,6 +77,52 @@ enum { HOUR_MS = 3600 * 1000 };
 	  "UNIRAIL_ENABLE_STATEFULSET", 0)                                                         \
 	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO, "and KubeVirt machines",       \
 	  kubevirt, 0, 0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 0)                           \
+	X("webhook-port", OPT_INT, "PORT", "for reviews by HTTPS; 0: no webhooks", webhook_port,   \
+	  0, 65535, "5722", "SPIDERPOOL_WEBHOOK_PORT", 0)                                          \
+	X("webhook-service", OPT_STR, "NAME", "the Service that leads there, on the same port",    \
+	  webhook_service, 0, 0, "unirail-controller", "UNIRAIL_WEBHOOK_SERVICE", 0)               \
+	X("webhook-url", OPT_STR, "URL",                                                           \
+	  "instead of it, for a controller outside the cluster: https://HOST:PORT", webhook_url,   \
+	  0, 0, "", "UNIRAIL_WEBHOOK_URL", 0)                                                      \
+	X("webhook-secret", OPT_STR, "NAME", "the Secret of the certificate, made if missing",     \
+	  webhook_secret, 0, 0, "unirail-controller-certs", "UNIRAIL_WEBHOOK_SECRET", 0)           \
+	X("webhook-cert", OPT_STR, "FILE", "a certificate instead of the Secret", webhook_cert, 0, \
+	  0, "", "UNIRAIL_WEBHOOK_CERT", 0)                                                        \
+	X("webhook-key", OPT_STR, "FILE", "its key", webhook_key, 0, 0, "", "UNIRAIL_WEBHOOK_KEY", \
+	  0)                                                                                       \
+	X("webhook-ca", OPT_STR, "FILE", "its CA, for the API server", webhook_ca, 0, 0, "",       \
+	  "UNIRAIL_WEBHOOK_CA", 0)                                                                 \
+	X("webhook-names", OPT_STR, "NAMES",                                                       \
+	  "more names or addresses in the certificate, with commas", webhook_names, 0, 0, "",      \
+	  "UNIRAIL_WEBHOOK_NAMES", 0)                                                              \
+	X("cluster-domain", OPT_STR, "NAME", "of the cluster's DNS", cluster_domain, 0, 0,         \
+	  "cluster.local", "UNIRAIL_CLUSTER_DOMAIN", 0)                                            \
+	X("cert-life", OPT_DUR, "TIME", "of a certificate; renewed after two thirds of it",        \
+	  cert_life_ms, MINUTE_MS / 6, YEARS_MS, "8760h", "UNIRAIL_CERT_LIFE", 0)                  \
+	X("ca-life", OPT_DUR, "TIME", "of the CA", ca_life_ms, MINUTE_MS / 6, YEARS_MS, "87600h",  \
+	  "UNIRAIL_CA_LIFE", 0)                                                                    \
+	X("ca-settle", OPT_DUR, "TIME", "that a new CA is trusted before it is used", settle_ms,   \
+	  0, HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                               \
+	X("webhook-linger", OPT_DUR, "TIME", "that reviews are answered after SIGTERM", linger_ms, \
+	  0, HOUR_MS, "3s", "UNIRAIL_WEBHOOK_LINGER", 0)                                           \
+	X("inject", OPT_CHOICE, SETTINGS_YES_NO, "look at pods that are created", inject, 0, 0,    \
+	  "yes", "UNIRAIL_INJECT SPIDERPOOL_POD_RESOURCE_INJECT_ENABLED", 1)                       \
+	X("namespaces-include", OPT_STR, "NAMES", "only at pods of these; NAME or NAME*", include, \
+	  0, 0, "", "UNIRAIL_NAMESPACES_INCLUDE", 1)                                               \
+	X("namespaces-exclude", OPT_STR, "NAMES", "never at pods of these, nor at our own",        \
+	  exclude, 0, 0, INJECT_EXCLUDE, "UNIRAIL_NAMESPACES_EXCLUDE", 1)                          \
+	X("pod-failure-policy", OPT_CHOICE, "Ignore|Fail",                                         \
+	  "what becomes of pods while nobody answers", pod_failure, 0, 0, "Ignore",                \
+	  "UNIRAIL_POD_FAILURE_POLICY", 1)                                                         \
+	X("inject-ipc-lock", OPT_CHOICE, SETTINGS_YES_NO,                                          \
+	  "containers that get a device may lock memory (IPC_LOCK)", ipc_lock, 0, 0, "no",         \
+	  "UNIRAIL_INJECT_IPC_LOCK", 1)                                                            \
+	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "take pools of IPv4", ipv4, 0, 0, "yes",     \
+	  "UNIRAIL_ENABLE_IPV4", 1)                                                                \
+	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "and of IPv6", ipv6, 0, 0, "yes",            \
+	  "UNIRAIL_ENABLE_IPV6", 1)                                                                \
+	X("keep-used", OPT_CHOICE, SETTINGS_YES_NO, "refuse to delete pools and subnets in use",   \
+	  keep_used, 0, 0, "no", "UNIRAIL_KEEP_USED", 1)                                           \
 	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
 	  "", "UNIRAIL_PID_FILE", 0)
 
@@ -102,6 +152,25 @@ static int check_lease(const struct controller_conf *c, struct err *e)
 			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
 }
 
+/* What is half of a certificate, or no URL that the API server takes. */
+static int check_webhooks(const struct controller_conf *c, struct err *e)
+{
+	if (!c->webhook_cert != !c->webhook_key)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is missing: webhook-cert and webhook-key "
+				"belong together",
+				c->webhook_cert ? "webhook-key" : "webhook-cert");
+	if (c->webhook_ca && !c->webhook_cert)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"webhook-ca comes without webhook-cert: of a "
+				"Secret it is ca.crt");
+	if (c->webhook_url && (strncmp(c->webhook_url, "https://", 8) || !c->webhook_url[8] ||
+			       strchr(c->webhook_url + 8, '/')))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"webhook-url is '%.100s', wants https://HOST:PORT", c->webhook_url);
+	return 0;
+}
+
 static int default_name(struct controller_conf *c, struct err *e)
 {
 	char name[256] = "";
@@ -122,6 +191,8 @@ int controller_conf_read(struct controller_conf *ret, const struct root *root,
 
 	if (r == 0)
 		r = check_lease(&c, e);
+	if (r == 0)
+		r = check_webhooks(&c, e);
 	if (r == 0)
 		r = default_name(&c, e);
 	if (r < 0) {

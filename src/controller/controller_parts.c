@@ -77,10 +77,67 @@ static void addresses_text(void *part, struct buf *b)
 	addresses_metrics(part, b);
 }
 
+/* --- webhooks: every replica answers, the leader registers them and renews the certificate --- */
+
+static int serve_webhooks(struct controller *c, void **ret, struct err *e)
+{
+	const struct webhooks_conf conf = {c->kube, c->world, &c->root, &c->conf};
+	int r = c->conf.webhook_port ? webhooks_new(&c->webhooks, &conf, e) : 0;
+
+	*ret = c->webhooks;
+	return r;
+}
+
+static void stop_webhooks(void *part)
+{
+	webhooks_free(part);
+}
+
+static void set_webhooks(void *part, struct controller *c)
+{
+	webhooks_settings(part, &c->conf);
+}
+
+static int webhooks_are_ready(void *part, struct err *e)
+{
+	return webhooks_ready(part, e);
+}
+
+static void webhooks_put_metrics(void *part, struct buf *b)
+{
+	webhooks_metrics(part, b);
+}
+
+static int lead_webhooks(struct controller *c, void **ret, struct err *e)
+{
+	(void)e;
+	*ret = c->webhooks;
+	if (c->webhooks)
+		webhooks_lead(c->webhooks, true);
+	return 0;
+}
+
+static void follow_webhooks(void *part)
+{
+	webhooks_lead(part, false);
+}
+
+void controller_drain(struct controller *c, void (*done)(void *arg))
+{
+	if (c->webhooks)
+		webhooks_drain(c->webhooks, done, c);
+	else
+		done(c);
+}
+
 /* --- what runs --- */
 
-static const struct part every[] = {{0}};
+static const struct part every[] = {
+	{serve_webhooks, stop_webhooks, set_webhooks, webhooks_are_ready, webhooks_put_metrics},
+	{0},
+};
 static const struct part leads[] = {
+	{lead_webhooks, follow_webhooks, NULL, NULL, NULL},
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
 	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
 	{0},

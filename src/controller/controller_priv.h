@@ -5,6 +5,7 @@
 /* Between controller.c (from start to end) and controller_parts.c (what a replica and a leader run). */
 
 #include "controller/controller_conf.h"
+#include "controller/webhooks.h"
 #include "controller/world.h"
 #include "daemon/daemon.h"
 #include "daemon/ports.h"
@@ -26,14 +27,18 @@ struct controller {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct world *world;
+	struct webhooks *webhooks; /* NULL: they are switched off */
 	struct kube_events *events;
 	struct kube_lease *lease;
 	uint64_t gained; /* how often it has led */
 	bool ready;	 /* /readyz said so */
+	bool drains;	 /* the Lease is given back, or is not going to be */
 	/* What runs, one for each row of controller_parts.c; NULL: does not run. */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
 
+/* What is asked of this replica is answered for a while yet; then done(c). */
+void controller_drain(struct controller *c, void (*done)(void *arg));
 /* What every replica runs, in the order of the table; stopped in the other order. */
 int controller_serve(struct controller *c, struct err *e);
 void controller_part_from(struct controller *c);

@@ -69,7 +69,7 @@ static int try_listen(const struct ipaddr *a, int port)
 	return take_fd(&fd);
 }
 
-static int listen_on(const char *address, int port, struct err *e)
+int ports_listen(const char *address, int port, const char *setting, struct err *e)
 {
 	struct ipaddr a = {0};
 	int fd;
@@ -85,9 +85,9 @@ static int listen_on(const char *address, int port, struct err *e)
 	}
 	if (fd == -EADDRINUSE)
 		return err_kind(e, ERR_CONF, fd,
-				"port %d is in use: end what has it, or give another one "
-				"(health-port, metrics-port; 0: none)",
-				port);
+				"port %d is in use: end what has it, or give another one (%s; 0: "
+				"none)",
+				port, setting);
 	return fd < 0 ? err_sys(e, fd, "listen on port %d", port) : fd;
 }
 
@@ -170,7 +170,7 @@ static int open_port(struct ports *p, int number, bool metrics, struct err *e)
 
 	if (number == 0)
 		return 0;
-	fd = listen_on(p->conf.listen, number, e);
+	fd = ports_listen(p->conf.listen, number, "health-port, metrics-port", e);
 	if (fd < 0)
 		return fd;
 	*v = (struct port){.p = p, .fd = fd, .has_metrics = metrics};

@@ -27,6 +27,10 @@ struct ports_conf {
 	void *arg;
 };
 
+/* A socket that listens on this address (NULL: all) and port; `setting` is what would have to be another
+ * one when the port is in use. Negative: why not. */
+int ports_listen(const char *address, int port, const char *setting, struct err *e);
+
 /* Listens; what is asked is answered from the loop. */
 int ports_new(struct ports **ret, const struct ports_conf *c, struct err *e);
 void ports_free(struct ports *p); /* NULL is fine */

@@ -21,13 +21,14 @@ class Controller:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.conf, self.log = self.folder / "controller.conf", self.folder / "log"
         self.health, self.metrics_port = free_port(), free_port()
+        self.webhook_port = 0  # none: where nobody is reached, nothing is taken
         self.process = None
 
     def start(self, *more, ready=True):
         self.conf.touch()
         args = [BINARY, "controller", "--config", self.conf, "--name", self.name, "--namespace", self.ns,
                 "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
-                "--metrics-port", self.metrics_port, "--log-format", "json", *more]
+                "--metrics-port", self.metrics_port, "--log-format", "json", "--webhook-port", self.webhook_port, *more]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={
                 "PATH": os.environ["PATH"], **self.env}, preexec_fn=die_with_parent)

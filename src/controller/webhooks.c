@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/webhooks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/admit_hook.h"
+#include "controller/certs.h"
+#include "controller/hooks.h"
+#include "controller/hooks_quiet.h"
+#include "controller/inject_hook.h"
+#include "controller/reviews.h"
+#include "daemon/ports.h"
+#include "daemon/sample.h"
+
+enum {
+	CONNS_MAX = 256,
+	BODIES_MAX = 48 << 20, /* of all reviews at a time */
+	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
+	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
+	NAMES_MAX = 24,
+};
+
+struct webhooks {
+	struct webhooks_conf conf;
+	struct controller_conf first; /* what counts from the start on only */
+	struct loop *loop;
+	int fd;
+	struct http_server *server; /* NULL: there is no certificate yet */
+	struct reviews *reviews;
+	struct review_route *routes;
+	struct admit_hook *admit;
+	struct inject_hook *inject;
+	struct certs *certs;
+	char *names[NAMES_MAX]; /* in the certificate */
+	size_t n_names;
+	struct inject_scope scope;
+	char *exclude;
+	/* of the leader */
+	bool leads;
+	struct hooks *hooks;
+	struct quiet *quiet;
+	uint64_t healed; /* by those before */
+	struct loop_timer *linger;
+	void (*drained)(void *arg);
+	void *drained_arg;
+};
+
+static bool serves(const struct webhooks *w)
+{
+	return w->server;
+}
+
+/* --- what it is called --- */
+
+static void add_name(struct webhooks *w, char *name)
+{
+	if (w->n_names < NAMES_MAX && *name)
+		w->names[w->n_names++] = name;
+	else
+		free(name);
+}
+
+/* Of "https://host:port" */
+static struct span host_of(const char *url)
+{
+	struct span rest = span_of(url + strlen("https://"));
+	size_t n = 0;
+
+	if (rest.n && *rest.p == '[') {
+		const char *end = memchr(rest.p, ']', rest.n);
+
+		return (struct span){rest.p + 1, end ? (size_t)(end - rest.p) - 1 : 0};
+	}
+	while (n < rest.n && !strchr(":/", rest.p[n]))
+		n++;
+	return (struct span){rest.p, n};
+}
+
+static void name_it(struct webhooks *w)
+{
+	const struct controller_conf *c = &w->first;
+	struct span rest = span_of(c->webhook_names), name;
+
+	add_name(w, xasprintf("%s.%s.svc", c->webhook_service, c->ns));
+	add_name(w, xasprintf("%s.%s", c->webhook_service, c->ns));
+	add_name(w, xasprintf("%s.%s.svc.%s", c->webhook_service, c->ns, c->cluster_domain));
+	if (c->webhook_url)
+		add_name(w, span_dup(host_of(c->webhook_url)));
+	while (c->webhook_names && span_cut(&rest, ',', &name))
+		add_name(w, span_dup(span_trim(name)));
+}
+
+/* --- registration --- */
+
+static struct hooks_form form_of(const struct webhooks *w)
+{
+	const struct controller_conf *c = w->conf.conf;
+
+	return (struct hooks_form){.url = w->first.webhook_url,
+				   .ns = w->first.ns,
+				   .service = w->first.webhook_service,
+				   .port = (int)w->first.webhook_port,
+				   .ca = certs_ca(w->certs),
+				   .scope = &w->scope,
+				   .pods = settings_yes(c->inject),
+				   .pods_fail_closed = !strcmp(c->pod_failure, "Fail"),
+				   .condition = w->quiet ? quiet_condition(w->quiet) : NULL};
+}
+
+static void register_again(void *arg)
+{
+	struct webhooks *w = arg;
+	const struct hooks_form f = form_of(w);
+
+	if (w->hooks)
+		hooks_look(w->hooks, &f);
+}
+
+static void start_hooks(struct webhooks *w)
+{
+	if (!w->leads || !serves(w) || w->hooks)
+		return;
+	w->quiet = quiet_new(w->loop, w->conf.world, register_again, w);
+	w->hooks = hooks_new(&(struct hooks_conf){w->conf.kube, form_of(w)});
+}
+
+void webhooks_lead(struct webhooks *w, bool leads)
+{
+	w->leads = leads;
+	if (!leads) {
+		w->healed += w->hooks ? hooks_healed(w->hooks) : 0;
+		hooks_free(w->hooks);
+		quiet_free(w->quiet);
+		w->hooks = NULL;
+		w->quiet = NULL;
+	}
+	start_hooks(w);
+	certs_lead(w->certs, leads);
+}
+
+/* --- certificates --- */
+
+static bool is_trusted(void *arg, const char *ca)
+{
+	const struct webhooks *w = arg;
+
+	return w->hooks && hooks_trust(w->hooks, ca);
+}
+
+static int open_server(struct webhooks *w, struct err *e)
+{
+	struct http_limits limits = HTTP_LIMITS_INIT;
+
+	limits.anyone = true;
+	limits.max_conns = CONNS_MAX;
+	limits.body_max = REVIEW_MAX;
+	limits.bodies_max = BODIES_MAX;
+	limits.idle_ms = IDLE_MS;
+	return http_server_new(&w->server, w->loop, w->fd, &limits, reviews_handle, w->reviews, e);
+}
+
+static void on_certs(void *arg)
+{
+	struct webhooks *w = arg;
+	struct err e = ERR_INIT;
+
+	if (!w->server && open_server(w, &e) < 0) {
+		log_error("serve webhooks", LOG_S("error", e.text));
+		return;
+	}
+	http_server_use_tls(w->server, certs_tls(w->certs));
+	start_hooks(w);
+	register_again(w);
+}
+
+static void start_certs(struct webhooks *w)
+{
+	const struct controller_conf *c = &w->first;
+
+	w->certs = certs_new(&(struct certs_conf){.kube = w->conf.kube,
+						  .root = w->conf.root,
+						  .ns = c->ns,
+						  .secret = c->webhook_secret,
+						  .cert_file = c->webhook_cert,
+						  .key_file = c->webhook_key,
+						  .ca_file = c->webhook_ca,
+						  .wish = {.name = HOOKS_NAME,
+							   .names = (const char *const *)w->names,
+							   .n_names = w->n_names,
+							   .ca_life = c->ca_life_ms / 1000,
+							   .life = c->cert_life_ms / 1000,
+							   .settle = c->settle_ms / 1000},
+						  .changed = on_certs,
+						  .trusted = is_trusted,
+						  .arg = w});
+}
+
+/* --- who decides --- */
+
+static struct review_route route_of(const struct webhooks *w, const struct hook *h)
+{
+	static const review_hook by[] = {[HOOK_DEFAULT] = admit_hook_default,
+					 [HOOK_CHECK] = admit_hook_check,
+					 [HOOK_INJECT] = inject_hook_review};
+
+	return (struct review_route){.path = h->path,
+				     .group = h->group,
+				     .version = h->version,
+				     .kind = h->kind,
+				     .hook = by[h->by],
+				     .arg = h->by == HOOK_INJECT ? (void *)w->inject
+								 : (void *)w->admit};
+}
+
+/* Pods of our own namespace must come up while nobody answers. */
+static void read_scope(struct webhooks *w)
+{
+	const struct controller_conf *c = w->conf.conf;
+
+	free(w->exclude);
+	w->exclude = xasprintf("%s%s%s", c->exclude ? c->exclude : "", c->exclude ? ", " : "",
+			       w->first.ns);
+	w->scope = (struct inject_scope){.include = c->include, .exclude = w->exclude};
+}
+
+static struct admit_hook_conf admit_conf(const struct webhooks *w)
+{
+	const struct controller_conf *c = w->conf.conf;
+
+	return (struct admit_hook_conf){.kube = w->conf.kube,
+					.world = w->conf.world,
+					.ns = w->first.ns,
+					.no_ipv4 = !settings_yes(c->ipv4),
+					.no_ipv6 = !settings_yes(c->ipv6),
+					.keep_used = settings_yes(c->keep_used)};
+}
+
+static void start_hosts(struct webhooks *w)
+{
+	const struct admit_hook_conf admit = admit_conf(w);
+
+	w->admit = admit_hook_new(&admit);
+	w->inject = inject_hook_new(
+		&(struct inject_hook_conf){.loop = w->loop,
+					   .world = w->conf.world,
+					   .scope = w->scope,
+					   .ipc_lock = settings_yes(w->conf.conf->ipc_lock)});
+	w->routes = xcalloc(hooks_count, sizeof(*w->routes));
+	for (size_t i = 0; i < hooks_count; i++)
+		w->routes[i] = route_of(w, &hooks_table[i]);
+	w->reviews = reviews_new(w->routes, hooks_count);
+}
+
+void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
+{
+	struct admit_hook_conf admit;
+
+	w->conf.conf = conf;
+	read_scope(w);
+	admit = admit_conf(w);
+	admit_hook_settings(w->admit, &admit);
+	inject_hook_settings(w->inject, &w->scope, settings_yes(conf->ipc_lock));
+	register_again(w);
+}
+
+/* --- life --- */
+
+int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct err *e)
+{
+	int fd = ports_listen(c->conf->listen, (int)c->conf->webhook_port, "webhook-port", e);
+	struct webhooks *w;
+
+	if (fd < 0)
+		return fd;
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct webhooks){.conf = *c, .first = *c->conf, .loop = kube_loop(c->kube), .fd = fd};
+	read_scope(w);
+	name_it(w);
+	start_hosts(w);
+	start_certs(w);
+	*ret = w;
+	return 0;
+}
+
+void webhooks_free(struct webhooks *w)
+{
+	if (!w)
+		return;
+	webhooks_lead(w, false);
+	loop_del_timer(w->linger);
+	/* Who waits for one of them is answered. */
+	inject_hook_free(w->inject);
+	admit_hook_free(w->admit);
+	reviews_free(w->reviews);
+	http_server_free(w->server);
+	certs_free(w->certs);
+	cleanup_fd(&w->fd);
+	free(w->routes);
+	free(w->exclude);
+	for (size_t i = 0; i < w->n_names; i++)
+		free(w->names[i]);
+	free(w);
+}
+
+static void on_lingered(void *arg)
+{
+	struct webhooks *w = arg;
+
+	w->linger = NULL;
+	http_server_drain(w->server, DRAIN_MS, w->drained, w->drained_arg);
+}
+
+void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg)
+{
+	if (!serves(w)) {
+		done(arg);
+		return;
+	}
+	w->drained = done;
+	w->drained_arg = arg;
+	w->linger = loop_add_timer(w->loop, w->first.linger_ms, on_lingered, w);
+}
+
+int webhooks_ready(struct webhooks *w, struct err *e)
+{
+	if (serves(w))
+		return 0;
+	return certs_trouble(w->certs, e);
+}
+
+void webhooks_metrics(struct webhooks *w, struct buf *b)
+{
+	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
+		     "When the webhooks' certificate expires, since the epoch.");
+	sample_gauge(b, "unirail_controller_certificate_trouble",
+		     certs_trouble(w->certs, NULL) != 0,
+		     "Whether the one that is there cannot be used or believed.");
+	sample_counter(b, "unirail_controller_webhooks_healed_total",
+		       w->healed + (w->hooks ? hooks_healed(w->hooks) : 0),
+		       "Changes by others to the webhook configurations that were put right.");
+	reviews_metrics(w->reviews, b);
+}
