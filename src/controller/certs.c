@@ -107,9 +107,9 @@ static int read_file(struct certs *c, const char *path, char **ret, struct err *
 	auto_buf struct buf b;
 	int r;
 
+	buf_init(&b, FILE_MAX);
 	if (!path)
 		return 0;
-	buf_init(&b, FILE_MAX);
 	r = file_read(c->conf.root, path, FILE_MAX, &b, e);
 	if (r < 0)
 		return r;

@@ -14,7 +14,7 @@
 
 #define GROUP "admissionregistration.k8s.io"
 
-enum { BODY_MAX = 1 << 20, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+enum { BODY_MAX = 1 << 20, WHAT_MAX = 1024, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* One of the two. */
 struct side {
@@ -218,11 +218,11 @@ static void look(struct side *s)
 	auto_json struct json_doc *d = NULL;
 	struct json_out out;
 
+	buf_init(&want, BODY_MAX);
+	buf_init(&what, WHAT_MAX);
 	if (s->call || !kube_informer_synced(s->informer))
 		return;
 	o = now(s);
-	buf_init(&want, BODY_MAX);
-	buf_init(&what, 1024);
 	jo_init(&out, &want, 0);
 	put_wanted(s, o, &out);
 	if (!o) {

@@ -31,7 +31,7 @@ class Controller:
                 "--metrics-port", self.metrics_port, "--log-format", "json", "--webhook-port", self.webhook_port, *more]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={
-                "PATH": os.environ["PATH"], **self.env}, preexec_fn=die_with_parent)
+                "PATH": os.environ["PATH"], "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **self.env}, preexec_fn=die_with_parent)
         if ready:
             self.ready()
         return self

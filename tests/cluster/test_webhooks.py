@@ -128,3 +128,327 @@ def test_kubectl_apply(cluster, replica, ns):
     assert 'The SpiderIPPool "b" is invalid' in bad.stderr or "SpiderIPPool" in bad.stderr, bad.stderr
     assert "spec.ips" in bad.stderr and "10.7.0.1" in bad.stderr
     drop(cluster, "a")
+
+
+def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, **headers):
+    """By hand, not by an API server; (status, text)."""
+    context = ssl.create_default_context(cadata=ca)
+    if not ca:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=20)
+    try:
+        conn.request(method, path, body, {"Content-Type": "application/json", **headers})
+        r = conn.getresponse()
+        return r.status, r.read().decode()
+    finally:
+        conn.close()
+
+
+def served(c, ca):
+    """The certificate that a client which trusts `ca` is shown."""
+    context = ssl.create_default_context(cadata=ca)
+    with context.wrap_socket(clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10),
+                             server_hostname="127.0.0.1") as s:
+        return s.getpeercert(binary_form=True)
+
+
+def trusted(cluster):
+    """The CA that the API server was given."""
+    return base64.b64decode(hooks(cluster)[0]["clientConfig"]["caBundle"]).decode()
+
+
+def config(name, ns, group):
+    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
+            "metadata": {"name": name, "namespace": ns, "annotations": {INJECT: group}},
+            "spec": {"cniType": "macvlan", "macvlan": {"master": [name], "enableRdma": True,
+                                                       "rdmaResourceName": f"spidernet.io/{name}",
+                                                       "ippools": {"ipv4": [f"{name}-pool"]}}}}
+
+
+def test_pods(cluster, replica, ns):
+    c = registered(cluster, start(replica()).leads())
+    work = cluster.namespace(f"{ns}-work")
+    for rail in ("eth10", "eth2"):
+        status, answer = create(cluster, config(rail, work, "rails"))
+        assert status == 201, answer
+    status, answer = pod(cluster, work, **{INJECT: "rails"})
+    assert status == 201, answer
+    names = [n["name"] if isinstance(n, dict) else n.split("/")[-1]
+             for n in json.loads(answer["metadata"]["annotations"][NETWORKS])]
+    assert names == ["eth2", "eth10"]
+    limits = answer["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"spidernet.io/eth2": "1", "spidernet.io/eth10": "1"}
+    status, answer = pod(cluster, work)
+    assert status == 201 and NETWORKS not in answer["metadata"].get("annotations", {})
+    status, answer = pod(cluster, work, **{INJECT: "none-such"})
+    assert status == 403 and 'admission webhook "pods.spiderpool.spidernet.io" denied' in answer["message"]
+    assert "none-such" in answer["message"]
+    # Excluded as of now: the settings are read anew.
+    c.conf.write_text(f"[controller]\nnamespaces-exclude = {work}\n")
+    wait(lambda: pod(cluster, work, **{INJECT: "none-such"})[0] == 201)
+    selector = [h for h in hooks(cluster, MUTATING) if h["name"].startswith("pods.")][0]["namespaceSelector"]
+    assert {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [work, ns]} in [
+        {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
+
+
+def test_dry_run(cluster, replica):
+    registered(cluster, start(replica()).leads())
+    status, answer = create(cluster, pool("dry", "10.16.0.0/24"), "?dryRun=All")
+    assert status == 201 and answer["spec"]["ipVersion"] == 4
+    assert create(cluster, pool("dry", "10.16.0.0/24", gateway="1.2.3.4"), "?dryRun=All")[0] == 422
+    assert cluster.request("GET", f"{SPIDER}/spiderippools/dry")[0] == 404
+    # Nobody holds it against who comes next.
+    assert create(cluster, pool("wet", "10.16.0.0/16", ips=["10.16.0.15"]))[0] == 201
+    drop(cluster, "wet")
+
+
+def test_an_outage(cluster, replica, ns):
+    """Objects wait for an answer, pods do not."""
+    c = registered(cluster, start(replica()).leads())
+    work = cluster.namespace(f"{ns}-work")
+    c.kill()
+    status, answer = create(cluster, pool("late", "10.17.0.0/24"))
+    assert status == 500 and "failed calling webhook" in answer["message"], answer
+    assert pod(cluster, work, **{INJECT: "rails"})[0] == 201
+    before = [h["clientConfig"]["caBundle"] for h in hooks(cluster)]
+    start(c)
+    wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201)
+    assert [h["clientConfig"]["caBundle"] for h in hooks(cluster)] == before
+    assert len(c.said("Secret written")) == 1  # that of the first start
+    drop(cluster, "late")
+
+
+def test_somebody_edits(cluster, replica):
+    c = registered(cluster, start(replica()).leads())
+    merge = dict(type="application/merge-patch+json")
+
+    def healed(want):
+        def as_it_was():
+            return json.dumps(hooks(cluster), sort_keys=True) == want
+        return as_it_was
+
+    right = json.dumps(hooks(cluster), sort_keys=True)
+    for i, edit in enumerate((
+            lambda h: [{**x, "failurePolicy": "Ignore"} for x in h],
+            lambda h: [{**x, "clientConfig": {**x["clientConfig"], "caBundle": base64.b64encode(
+                cluster.pki.ca.read_bytes()).decode()}} for x in h],
+            lambda h: h[1:],
+            lambda h: [{**h[0], "namespaceSelector": {"matchLabels": {"a": "b"}}}] + h[1:],
+            lambda h: h + [{**h[0], "name": "other.example.com"}],
+            lambda h: [{**x, "rules": []} for x in h])):
+        cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
+        wait(healed(right), 10)
+        wait(lambda: c.metrics()["unirail_controller_webhooks_healed_total"] == i + 1, 10)
+    what = [x["what"] for x in c.said("put right")]
+    assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "not ours" in what[4], what
+    for path in (VALIDATING, MUTATING):
+        cluster.ok("DELETE", f"{path}/{NAME}")
+    registered(cluster, c)
+    # What is not ours to say stays, and nothing is written.
+    cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"labels": {"team": "net"}}}, **merge)
+    version = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]["resourceVersion"]
+    time.sleep(2)
+    kept = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]
+    assert kept["labels"]["team"] == "net" and kept["resourceVersion"] == version
+    # cert-manager's caBundle is not ours, either.
+    cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}},
+               **merge)
+    theirs = base64.b64encode(cluster.pki.ca.read_bytes()).decode()
+    cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": [
+        {**h, "clientConfig": {**h["clientConfig"], "caBundle": theirs}} for h in hooks(cluster)]}, **merge)
+    time.sleep(2)
+    assert {h["clientConfig"]["caBundle"] for h in hooks(cluster)} == {theirs}
+
+
+def test_reviews_by_hand(cluster, replica, ns):
+    c = start(replica()).leads()
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "CREATE", "name": "p", "object": pool("p", "10.18.0.0/24"),
+        "kind": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "kind": "SpiderIPPool"},
+        "resource": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "resource": "spiderippools"}}}
+
+    def but(**request):
+        return json.dumps({**review, "request": {**review["request"], **request}})
+
+    rows = [
+        (b"", 400, "AdmissionReview"),
+        (b"{", 400, "unexpected end of JSON"),
+        (b"\x00\xff" * 1000, 400, "AdmissionReview"),
+        (b"[" * 100000, 400, "AdmissionReview"),
+        (json.dumps({**review, "apiVersion": "admission.k8s.io/v1beta1"}), 400, "wants 'admission.k8s.io/v1'"),
+        (json.dumps({**review, "kind": "Pod"}), 400, "wants 'AdmissionReview'"),
+        (but(uid=""), 400, "review.request.uid is empty"),
+        (but(operation="EAT"), 400, "review.request.operation is 'EAT'"),
+        (but(object=None), 400, "review.request.object is missing in a CREATE"),
+        (but(kind={"group": "", "version": "v1", "kind": "Pod"}), 200, "mend the webhook's rules"),
+        (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the definitions"),
+    ]
+    for body, status, words in rows:
+        got, text = ask(c, body)
+        assert got == status and words in text, (body[:100], got, text)
+        if got != 200:
+            assert text.count("\n") == 1 and [x for x in c.lines() if words in x.get("error", "")], text
+    assert ask(c, but(), path="/nowhere")[0] == 404
+    assert ask(c, None, method="GET")[0] == 405
+    assert ask(c, but(), **{"Content-Type": "application/yaml"})[0] == 415
+    assert ask(c, None, "/webhook-health-check", "GET") == (200, "ok\n")
+    try:
+        assert ask(c, b" " * (8 << 20))[0] == 413
+    except OSError:
+        pass  # it did not wait for the rest
+    # Not even TLS.
+    with clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10) as s:
+        s.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert len(s.recv(100)) < 10
+    wait(lambda: c.said("does not speak TLS"))
+    status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
+    assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
+    assert c.process.poll() is None
+
+
+def test_half_a_secret(cluster, replica, ns):
+    """Ours is mended, somebody else's is not: one line, and what was served goes on."""
+    c = registered(cluster, start(replica()).leads())
+    path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
+    first = secret(cluster, ns)
+    assert first["type"] == "kubernetes.io/tls"
+    cluster.ok("PATCH", path, {"data": {"tls.key": ""}}, **merge)
+    wait(lambda: data(secret(cluster, ns), "tls.key"))
+    assert len(c.said("tls.key is missing")) == 1
+    assert secret(cluster, ns)["data"]["ca.crt"] == first["data"]["ca.crt"]
+    # Deleted: as it was.
+    was = secret(cluster, ns)["data"]
+    cluster.ok("DELETE", path)
+    wait(lambda: secret(cluster, ns))
+    assert secret(cluster, ns)["data"] == was
+    # Somebody else's: by another's CA, and then a key that is not its own.
+    leaf = cluster.pki.leaf("hook", "IP:127.0.0.1")
+    coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
+        ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
+    cluster.ok("PATCH", path, {"metadata": {"labels": None}, "data": {**coded, "ca.key": None}}, **merge)
+    ca = cluster.pki.ca.read_text()
+    wait(lambda: trusted(cluster) == ca and served(c, ca))
+    other = cluster.pki.leaf("other", "IP:127.0.0.1")
+    cluster.ok("PATCH", path, {"data": {"tls.key": base64.b64encode(other[1].read_bytes()).decode()}}, **merge)
+    wait(lambda: c.said("the key does not belong to the certificate"))
+    time.sleep(1)
+    assert len(c.said("the key does not belong to the certificate")) == 1
+    assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # not ours to mend
+    wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201)
+    drop(cluster, "half")
+    assert c.get("/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
+    # A replica that starts now has nothing to show, and says so.
+    late = replica("late")
+    start(late, ready=False)
+    wait(lambda: late.said("no certificate to serve"))
+    status, why = late.get("/readyz")
+    assert status == 503 and "tls.crt and tls.key: the key does not belong" in why
+    cluster.ok("PATCH", path, {"data": coded}, **merge)
+    late.ready()
+
+
+def test_files(cluster, replica, tmp_path):
+    cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
+    c = replica()
+    start(c, "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", cluster.pki.ca).leads()
+    registered(cluster, c)
+    was = served(c, cluster.pki.ca.read_text())
+    key.unlink()
+    wait(lambda: c.said("the certificate that is served stays"), 20)
+    assert served(c, cluster.pki.ca.read_text()) == was
+    cluster.pki.leaf("hook", "IP:127.0.0.1")
+    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
+
+
+class Load:
+    """Creates that are admitted, one after another in each thread; what went wrong."""
+
+    def __init__(self, cluster, threads=3):
+        self.cluster, self.wrong, self.done, self.stopped = cluster, [], 0, False
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(threads)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, i):
+        while not self.stopped:
+            try:
+                status, answer = create(self.cluster, pool(f"load-{i}", f"10.2{i}.0.0/24"), "?dryRun=All")
+                if status != 201 or answer["spec"].get("ipVersion") != 4:
+                    self.wrong.append(answer)
+            except OSError as e:
+                self.wrong.append(str(e))
+            self.done += 1
+            time.sleep(0.02)
+
+    def stop(self):
+        self.stopped = True
+        for t in self.threads:
+            t.join()
+
+
+def test_the_certificate_is_renewed_under_load(cluster, replica, ns, closing):
+    """Often, and its CA too: nobody is refused, and who trusts what the API server trusts believes what is served."""
+    c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-settle", "2s").leads())
+    load = Load(cluster)
+    leaves, cas, both, began = set(), set(), 0, time.monotonic()
+    try:
+        while time.monotonic() - began < 70 and (len(leaves) < 5 or len(cas) < 3):
+            ca = trusted(cluster)
+            leaves.add(served(c, ca))
+            cas |= {p for p in ca.split("-----END CERTIFICATE-----") if "BEGIN" in p}
+            both += ca.count("BEGIN") > 1
+            time.sleep(0.1)
+    finally:
+        load.stop()
+    assert not load.wrong, load.wrong[:3]
+    assert len(leaves) >= 5 and len(cas) >= 3 and both > 10, (len(leaves), len(cas), both)
+    assert load.done > 200
+    print(f"{load.done} creates, {len(leaves)} certificates, {len(cas)} CAs, none refused")
+
+
+class Front(clusters.Proxy):
+    """To one of several, in turn."""
+
+    def __init__(self, *targets):
+        self.targets = list(targets)
+        super().__init__(None)
+
+    @property
+    def to(self):
+        self.targets.append(self.targets.pop(0))
+        return self.targets[0]
+
+    @to.setter
+    def to(self, value):
+        pass
+
+
+def test_two_replicas(cluster, replica, ns, closing):
+    """One certificate, one registration, both answer; one that leaves is not missed."""
+    a, b = replica("a"), replica("b")
+    front = closing(Front(a.webhook_port, b.webhook_port))
+    a.url = b.url = f"https://127.0.0.1:{front.port}"
+    for c in (a, b):  # at once
+        c.start("--webhook-url", c.url, "--webhook-linger", "2s", ready=False)
+    a.ready()
+    b.ready()
+    wait(lambda: a.metrics()["unirail_controller_leads"] + b.metrics()["unirail_controller_leads"] == 1)
+    registered(cluster, a)
+    ca = trusted(cluster)
+    assert served(a, ca) == served(b, ca)
+    assert len(a.said("Secret written")) + len(b.said("Secret written")) == 1
+    load = Load(cluster, 4)
+    path = 'unirail_controller_reviews_allowed_total{path="/mutate-spiderpool-spidernet-io-v2beta1-spiderippool"}'
+    try:
+        wait(lambda: a.metrics()[path] > 20 and b.metrics()[path] > 20)
+        leader, other = (a, b) if a.metrics()["unirail_controller_leads"] else (b, a)
+        leader.process.send_signal(clusters.signal.SIGTERM)
+        front.targets = [other.webhook_port]  # as a Service does when a pod ends
+        assert leader.process.wait(20) == 0
+        other.leads()
+        done = load.done
+        wait(lambda: load.done > done + 50)
+    finally:
+        load.stop()
+    assert not load.wrong, load.wrong[:3]
+    assert len(hooks(cluster)) == 5
