@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "controller/addresses.h"
 #include "controller/controller_priv.h"
+#include "controller/coordinators.h"
 #include "controller/nads.h"
 #include "daemon/sample.h"
 
@@ -45,6 +46,37 @@ static void metrics_nads(void *part, struct buf *b)
 	sample_counter(b, "unirail_nads_removed_total", n.removed, "Removed, of an old name.");
 	sample_gauge(b, "unirail_nads_wrong", (int64_t)n.wrong,
 		     "SpiderMultusConfigs that are without their network now.");
+}
+
+/* --- the cluster's CIDRs --- */
+
+static int start_coordinators(struct controller *c, void **ret, struct err *e)
+{
+	(void)e;
+	if (settings_yes(c->conf.coordinator))
+		*ret = coordinators_new(&(struct coordinators_conf){.kube = c->kube,
+								    .root = &c->root,
+								    .world = c->world,
+								    .events = c->events,
+								    .cni_dir = c->conf.cni_dir,
+								    .cilium = c->conf.cilium});
+	return 0;
+}
+
+static void stop_coordinators(void *part)
+{
+	coordinators_free(part);
+}
+
+static void metrics_coordinators(void *part, struct buf *b)
+{
+	uint64_t written, failed;
+
+	coordinators_counts(part, &written, &failed);
+	sample_counter(b, "unirail_coordinator_writes_total", written,
+		       "Writes of SpiderCoordinators' status.");
+	sample_counter(b, "unirail_coordinator_write_failures_total", failed,
+		       "Those that failed; they are tried again.");
 }
 
 /* --- addresses --- */
@@ -139,6 +171,7 @@ static const struct part every[] = {
 static const struct part leads[] = {
 	{lead_webhooks, follow_webhooks, NULL, NULL, NULL},
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
+	{start_coordinators, stop_coordinators, NULL, NULL, metrics_coordinators},
 	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
 	{0},
 };

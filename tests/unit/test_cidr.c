@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller/cidr_read and cidr_plan: where a cluster says which addresses its pods and services have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/cidr_plan.h"
+#include "ipam_lab.h"
+
+static char *text_of(const struct cidr_list *l)
+{
+	struct buf b;
+
+	buf_init(&b, 4096);
+	buf_str(&b, "");
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(&b, "%s%s", i ? " " : "", l->v[i]);
+	return b.p ? buf_take(&b) : xstrdup("");
+}
+
+/* --- reading --- */
+
+static const struct {
+	const char *what;
+	void (*read)(const struct json *object, struct cidr_facts *f);
+	const char *object, *pods, *services;
+} objects[] = {
+	{"kubeadm", cidr_of_kubeadm,
+	 "{\"data\":{\"ClusterConfiguration\":\"kind: ClusterConfiguration\\nnetworking:\\n"
+	 "  dnsDomain: cluster.local\\n  podSubnet: 10.244.0.0/16,fd00:1::/48\\n"
+	 "  serviceSubnet: 10.96.0.0/12\\n\"}}",
+	 "10.244.0.0/16 fd00:1::/48", "10.96.0.0/12"},
+	{"quotes, a comment, one that is no subnet", cidr_of_kubeadm,
+	 "{\"data\":{\"ClusterConfiguration\":\"podSubnet: \\\"10.244.0.0/16, x\\\" # 1.0.0.0/8\\n"
+	 "serviceSubnet:\\nmyserviceSubnet: 1.0.0.0/8\\n\"}}",
+	 "10.244.0.0/16", ""},
+	{"no such key", cidr_of_kubeadm, "{\"data\":{\"ClusterStatus\":\"\"}}", "", ""},
+	{"the manager's words", cidr_of_manager,
+	 "{\"spec\":{\"containers\":[{\"name\":\"sidecar\"},{\"command\":[\"kcm\","
+	 "\"--cluster-cidr=10.1.0.0/16,fd00::/48\",\"--service-cluster-ip-range\",\"10.2.0.0/16\"],"
+	 "\"args\":[\"--cluster-cidr=10.3.0.0/16\",\"--cluster-cidr-x=1.0.0.0/8\"]}]}}",
+	 "10.1.0.0/16 fd00::/48 10.3.0.0/16", "10.2.0.0/16"},
+	{"ServiceCIDR", cidr_of_service_cidr,
+	 "{\"spec\":{\"cidrs\":[\"10.96.0.0/16\",\"fd00::/108\"]}}", "", "10.96.0.0/16 fd00::/108"},
+	{"a node", cidr_of_node,
+	 "{\"spec\":{\"podCIDR\":\"10.244.1.0/24\",\"podCIDRs\":[\"10.244.1.0/24\",\"fd00::/64\"]}}",
+	 "10.244.1.0/24 fd00::/64", ""},
+	{"Calico", cidr_of_calico, "{\"spec\":{\"cidr\":\"10.5.0.0/16\",\"disabled\":true}}",
+	 "10.5.0.0/16", ""},
+	{"Calico, deleting", cidr_of_calico,
+	 "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"spec\":{\"cidr\":"
+	 "\"10.5.0.0/16\"}}",
+	 "", ""},
+	{"Cilium", cidr_of_cilium,
+	 "{\"data\":{\"ipam\":\"cluster-pool\",\"cluster-pool-ipv4-cidr\":\"10.0.0.0/8\","
+	 "\"cluster-pool-ipv6-cidr\":\"fd00::/104\"}}",
+	 "10.0.0.0/8 fd00::/104", ""},
+	{"Cilium by another's", cidr_of_cilium,
+	 "{\"data\":{\"ipam\":\"eni\",\"cluster-pool-ipv4-cidr\":\"10.0.0.0/8\"}}", "", ""},
+	{"a Cilium pool", cidr_of_cilium_pool,
+	 "{\"spec\":{\"ipv6\":{\"cidrs\":[\"fd00::/104\"]},\"ipv4\":{\"cidrs\":[\"10.9.0.0/16\"]}}}",
+	 "10.9.0.0/16 fd00::/104", ""},
+	{"what is no object", cidr_of_manager, "{\"spec\":{\"containers\":[3,{\"args\":[4]}]}}", "",
+	 ""},
+};
+
+static void test_objects(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
+		auto_json struct json_doc *doc = NULL;
+		struct cidr_facts f = {0};
+		auto_free char *pods = NULL, *services = NULL;
+
+		print_message("%s\n", objects[i].what);
+		assert_int_equal(json_parse(&doc, span_of(objects[i].object), 4096, NULL), 0);
+		objects[i].read(json_root(doc), &f);
+		pods = text_of(&f.pods);
+		services = text_of(&f.services);
+		assert_string_equal(pods, objects[i].pods);
+		assert_string_equal(services, objects[i].services);
+		cidr_facts_done(&f);
+	}
+}
+
+static void test_join(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} v[] = {
+		{"", ""},
+		{"10.244.3.0/24 10.244.0.0/24 10.244.2.0/24 10.244.1.0/24", "10.244.0.0/22"},
+		{"10.244.1.0/24 10.244.2.0/24", "10.244.1.0/24 10.244.2.0/24"},
+		{"10.0.0.0/8 10.1.0.0/16 fd00:0:0:1::/64 fd00::/64", "10.0.0.0/8 fd00::/63"},
+		{"0.0.0.0/1 128.0.0.0/1", "0.0.0.0/0"},
+		{"10.0.0.7/24 10.0.0.9/24", "10.0.0.0/24"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		struct cidr_list l = {0};
+		auto_free char *out = NULL;
+
+		cidr_list_add(&l, v[i].in);
+		cidr_list_join(&l);
+		out = text_of(&l);
+		assert_string_equal(out, v[i].out);
+		cidr_list_done(&l);
+	}
+}
+
+/* --- which CNI --- */
+
+static void test_probe(void **state)
+{
+	static const struct {
+		const char *file, *text;
+		enum cidr_type type;
+	} v[] = {
+		{"05-x.json", "{\"name\":\"cilium\"}", CIDR_NONE},
+		{"30-x.conflist", "{\"name\":\"macvlan-default\",\"plugins\":[]}", CIDR_NONE},
+		{"20-flannel.conflist", "{\"name\":\"cbr0\",\"plugins\":[{\"type\":\"flannel\"}]}",
+		 CIDR_CLUSTER},
+		{"15-cilium.conf", "{\"name\":\"cilium\",\"type\":\"cilium-cni\"}", CIDR_CILIUM},
+		{"10-calico.conflist", "{\"name\":\"k8s-pod-network\"}", CIDR_CALICO},
+		{"01-broken.conf", "{", CIDR_CALICO},
+		/* By what it is, not by the file's name. */
+		{"00-other.conf", "{\"name\":\"multus-cni-network\",\"type\":\"multus\"}",
+		 CIDR_CALICO},
+		{"00-a.conflist", "{\"name\":\"unirail\",\"plugins\":[{\"type\":\"unirail-cni\"}]}",
+		 CIDR_CALICO},
+	};
+	struct ipam_lab lab;
+
+	(void)state;
+	il_make(&lab);
+	assert_int_equal(cidr_probe(&lab.root, "/etc/cni/net.d"), CIDR_NONE);
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		auto_free char *path = xasprintf("/etc/cni/net.d/%s", v[i].file);
+
+		il_write(&lab, path, v[i].text);
+		assert_int_equal(cidr_probe(&lab.root, "/etc/cni/net.d"), v[i].type);
+	}
+	il_drop(&lab);
+}
+
+/* --- deciding --- */
+
+/* Of each source what it says: "pods;services", "-": none there, "?": not answered, "!": refused. */
+struct world {
+	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
+	const char *mode;
+};
+
+static void set(struct cidr_known *k, const char *text)
+{
+	const char *semi = text ? strchr(text, ';') : NULL;
+
+	*k = (struct cidr_known){.state = CIDR_ABSENT, .why = ""};
+	if (!text || *text == '-')
+		return;
+	if (*text == '?' || *text == '!') {
+		k->state = *text == '?' ? CIDR_UNKNOWN : CIDR_FAILED;
+		k->why = "403 Forbidden";
+		return;
+	}
+	k->state = CIDR_KNOWN;
+	k->objects = 1;
+	if (semi) {
+		auto_free char *pods = span_dup((struct span){text, (size_t)(semi - text)});
+
+		cidr_list_add(&k->facts.pods, pods);
+		cidr_list_add(&k->facts.services, semi + 1);
+	}
+}
+
+static const struct {
+	const char *what;
+	enum cidr_type type, cni;
+	struct world w;
+	enum cidr_phase phase;
+	const char *pods, *services, *reason; /* reason: a part of it; NULL: none */
+} plans[] = {
+	{"kubeadm",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"half of it, half of the manager",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.kubeadm = "10.1.0.0/16;", .manager = "10.9.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"no kubeadm",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.manager = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"neither: nodes",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.nodes = "10.1.0.0/24;", .services = ";10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/24",
+	 "10.2.0.0/16",
+	 NULL},
+	{"a cluster that says nothing",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {0},
+	 CIDR_SYNCED,
+	 "",
+	 "",
+	 "the pods' CIDRs are not known"},
+	{"and needs nothing",
+	 CIDR_NONE,
+	 CIDR_NONE,
+	 {0},
+	 CIDR_SYNCED,
+	 "",
+	 "",
+	 "the services' CIDRs are not known"},
+	{"ServiceCIDR comes first",
+	 CIDR_NONE,
+	 CIDR_NONE,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16", .services = ";10.3.0.0/16 10.4.0.0/16"},
+	 CIDR_SYNCED,
+	 "",
+	 "10.3.0.0/16 10.4.0.0/16",
+	 NULL},
+	{"of Kubernetes 1.31",
+	 CIDR_NONE,
+	 CIDR_NONE,
+	 {.services_old = ";10.3.0.0/16"},
+	 CIDR_SYNCED,
+	 "",
+	 "10.3.0.0/16",
+	 NULL},
+	{"may not read kubeadm's",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.kubeadm = "!", .manager = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"not answered yet", CIDR_CLUSTER, CIDR_NONE, {.kubeadm = "?"}, CIDR_WAIT, NULL, NULL, NULL},
+	{"Calico",
+	 CIDR_CALICO,
+	 CIDR_NONE,
+	 {.calico = "10.5.0.0/16;", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.5.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"Calico by name, not there",
+	 CIDR_CALICO,
+	 CIDR_NONE,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_NOT_READY,
+	 "",
+	 "",
+	 "podCIDRType is calico, and Calico's IPPools are not to be had"},
+	{"Calico found, its pools not",
+	 CIDR_AUTO,
+	 CIDR_CALICO,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"Calico refused",
+	 CIDR_CALICO,
+	 CIDR_NONE,
+	 {.calico = "!", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_NOT_READY,
+	 "",
+	 "",
+	 "not to be had: 403 Forbidden"},
+	{"Calico without kubeadm",
+	 CIDR_CALICO,
+	 CIDR_NONE,
+	 {.calico = "10.5.0.0/16;"},
+	 CIDR_SYNCED,
+	 "10.5.0.0/16",
+	 "",
+	 "the services' CIDRs are not known"},
+	{"Cilium's own",
+	 CIDR_CILIUM,
+	 CIDR_NONE,
+	 {.cilium = "10.0.0.0/8;", .mode = "cluster-pool", .services = ";10.96.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.0.0.0/8",
+	 "10.96.0.0/16",
+	 NULL},
+	{"Cilium's pools",
+	 CIDR_CILIUM,
+	 CIDR_NONE,
+	 {.cilium = ";", .mode = "multi-pool", .pools = "10.7.0.0/16;", .services = ";10.96.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.7.0.0/16",
+	 "10.96.0.0/16",
+	 NULL},
+	{"Cilium by Kubernetes",
+	 CIDR_AUTO,
+	 CIDR_CILIUM,
+	 {.cilium = ";", .mode = "kubernetes", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "10.1.0.0/16",
+	 "10.2.0.0/16",
+	 NULL},
+	{"Cilium by the cloud",
+	 CIDR_CILIUM,
+	 CIDR_NONE,
+	 {.cilium = ";", .mode = "eni", .services = ";10.96.0.0/16"},
+	 CIDR_NOT_READY,
+	 "",
+	 "",
+	 "Cilium's ipam 'eni' has no pods' CIDRs"},
+	{"and found",
+	 CIDR_AUTO,
+	 CIDR_CILIUM,
+	 {.cilium = ";", .mode = "eni", .services = ";10.96.0.0/16"},
+	 CIDR_SYNCED,
+	 "",
+	 "10.96.0.0/16",
+	 "the pods' CIDRs are not known"},
+	{"no CNI known",
+	 CIDR_AUTO,
+	 CIDR_NONE,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "",
+	 "10.2.0.0/16",
+	 NULL},
+};
+
+static void fill(const struct world *w, struct cidr_known *known)
+{
+	set(&known[CIDR_KUBEADM], w->kubeadm);
+	set(&known[CIDR_MANAGER], w->manager);
+	set(&known[CIDR_SERVICES], w->services);
+	set(&known[CIDR_SERVICES_OLD], w->services_old);
+	set(&known[CIDR_NODES], w->nodes);
+	set(&known[CIDR_CALICO_POOLS], w->calico);
+	set(&known[CIDR_CILIUM_CONFIG], w->cilium);
+	set(&known[CIDR_CILIUM_POOLS], w->pools);
+	known[CIDR_CILIUM_CONFIG].facts.mode = w->mode ? xstrdup(w->mode) : NULL;
+}
+
+static void test_plans(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
+		struct cidr_known known[CIDR_SOURCES];
+		auto_free char *pods = NULL, *services = NULL;
+		struct cidr_plan p;
+
+		print_message("%s\n", plans[i].what);
+		fill(&plans[i].w, known);
+		cidr_plan(plans[i].type, plans[i].cni, known, &p);
+		assert_int_equal(p.phase, plans[i].phase);
+		pods = text_of(&p.pods);
+		services = text_of(&p.services);
+		if (plans[i].pods) {
+			assert_string_equal(pods, plans[i].pods);
+			assert_string_equal(services, plans[i].services);
+		}
+		if (plans[i].reason && !strstr(p.reason, plans[i].reason))
+			fail_msg("%s", p.reason);
+		if (!plans[i].reason)
+			assert_string_equal(p.reason, "");
+		assert_int_equal(p.unread, plans[i].w.calico && *plans[i].w.calico == '!');
+		cidr_plan_done(&p);
+		for (int s = 0; s < CIDR_SOURCES; s++)
+			cidr_facts_done(&known[s].facts);
+	}
+}
+
+/* Nodes are many: they are asked for only where nothing else says it. */
+static void test_what_is_asked_for(void **state)
+{
+	struct cidr_known known[CIDR_SOURCES];
+	const struct world w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
+	struct cidr_plan p;
+
+	(void)state;
+	fill(&w, known);
+	cidr_plan(CIDR_CLUSTER, CIDR_NONE, known, &p);
+	assert_int_equal(p.wants,
+			 1u << CIDR_KUBEADM | 1u << CIDR_SERVICES | 1u << CIDR_SERVICES_OLD);
+	cidr_plan_done(&p);
+	for (int s = 0; s < CIDR_SOURCES; s++)
+		cidr_facts_done(&known[s].facts);
+	fill(&none, known);
+	cidr_plan(CIDR_NONE, CIDR_NONE, known, &p);
+	assert_false(p.wants & 1u << CIDR_NODES);
+	cidr_plan_done(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_plans),
+		cmocka_unit_test(test_what_is_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
