@@ -123,6 +123,15 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "UNIRAIL_ENABLE_IPV6", 1)                                                                \
 	X("keep-used", OPT_CHOICE, SETTINGS_YES_NO, "refuse to delete pools and subnets in use",   \
 	  keep_used, 0, 0, "no", "UNIRAIL_KEEP_USED", 1)                                           \
+	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                   \
+	  "make pools of SpiderSubnets for the applications that ask for one", subnet, 0, 0,       \
+	  "yes", "UNIRAIL_SUBNET", 0)                                                              \
+	X("subnet-more", OPT_INT, "COUNT",                                                         \
+	  "addresses of such a pool beyond its application's pods, where that says nothing",       \
+	  subnet_more, 0, 100000, "0", "UNIRAIL_SUBNET_MORE", 0)                                   \
+	X("subnet-rest", OPT_DUR, "TIME",                                                          \
+	  "before an address that such a pool gave up is another's", subnet_rest_ms, 0,            \
+	  24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                           \
 	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
 	  "", "UNIRAIL_PID_FILE", 0)
 

@@ -22,6 +22,8 @@ struct controller_conf {
 	const char *webhook_cert, *webhook_key, *webhook_ca;
 	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
 	const char *ipv4, *ipv6, *keep_used;
+	const char *subnet; /* pools of SpiderSubnets */
+	int64_t subnet_more, subnet_rest_ms;
 	struct settings_own own;
 };
 

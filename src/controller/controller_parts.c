@@ -7,6 +7,7 @@
 #include "controller/controller_priv.h"
 #include "controller/coordinators.h"
 #include "controller/nads.h"
+#include "controller/subnets.h"
 #include "daemon/sample.h"
 
 /* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
@@ -162,6 +163,34 @@ void controller_drain(struct controller *c, void (*done)(void *arg))
 		done(c);
 }
 
+/* --- pools of subnets --- */
+
+static int start_subnets(struct controller *c, void **ret, struct err *e)
+{
+	struct subnets_conf s = {
+		.kube = c->kube,
+		.world = c->world,
+		.events = c->events,
+		.more = (uint32_t)c->conf.subnet_more,
+		.rest_ms = c->conf.subnet_rest_ms,
+	};
+
+	(void)e;
+	if (settings_yes(c->conf.subnet))
+		*ret = subnets_new(&s);
+	return 0;
+}
+
+static void stop_subnets(void *part)
+{
+	subnets_free(part);
+}
+
+static void subnets_sample(void *part, struct buf *b)
+{
+	subnets_metrics(part, b);
+}
+
 /* --- what runs --- */
 
 static const struct part every[] = {
@@ -173,6 +202,7 @@ static const struct part leads[] = {
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
 	{start_coordinators, stop_coordinators, NULL, NULL, metrics_coordinators},
 	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
+	{start_subnets, stop_subnets, NULL, NULL, subnets_sample},
 	{0},
 };
 

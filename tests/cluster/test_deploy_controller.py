@@ -33,13 +33,49 @@ def use_nads(cluster):
     wait(lambda: any(e["count"] > 1 for e in cluster.ok("GET", "/api/v1/namespaces/t/events")["items"]))
 
 
+def use_subnets(cluster):
+    """A pool for an application is made, grows, shrinks, and goes with it and with its subnet."""
+    apps = "/apis/apps/v1/namespaces/t/deployments"
+    cluster.ok("POST", f"{SPIDER}/spidersubnets", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet",
+        "metadata": {"name": "s", "finalizers": ["spiderpool.spidernet.io"]},
+        "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})
+    cluster.ok("POST", apps, {
+        "metadata": {"name": "x"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "x"}}, "template": {
+            "metadata": {"labels": {"a": "x"},
+                         "annotations": {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}'}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+
+    def noted():
+        return cluster.ok("GET", f"{SPIDER}/spidersubnets/s").get("status", {}).get("controlledIPPools", "")
+
+    def pools():
+        return [p["spec"]["ips"] for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]]
+    wait(lambda: pools() == [["10.6.0.2-10.6.0.3"]])
+    cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 3}}, type=MERGE)
+    wait(lambda: pools() == [["10.6.0.2-10.6.0.4"]])
+    cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 1}}, type=MERGE)
+    wait(lambda: pools() == [["10.6.0.4"]])
+    wait(lambda: "held" not in noted())
+    cluster.ok("DELETE", f"{apps}/x", {"propagationPolicy": "Background"})
+    wait(lambda: pools() == [] or cluster.ok("GET", f"{SPIDER}/spiderippools")["items"][0]["metadata"].get(
+        "deletionTimestamp"))
+    cluster.ok("DELETE", f"{SPIDER}/spidersubnets/s")
+    for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]:
+        cluster.request("PATCH", f"{SPIDER}/spiderippools/{p['metadata']['name']}",
+                        {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spidersubnets/s")[0] == 404)
+
+
 def test_the_controllers_permissions(controllers, closing, tmp_path):
     controllers.apply()
     cluster = controllers.cluster
     cluster.namespace("t")
     conf = controllers.config(tmp_path / "conf")
-    c = closing(Controller(tmp_path / "c", conf, "unirail")).start().leads()
+    c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REST="1s")).start().leads()
     use_nads(cluster)
+    use_subnets(cluster)
     assert c.stop() == 0
     controllers.check()
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_SUBNETS_PRIV_H
+#define UNIRAIL_CONTROLLER_SUBNETS_PRIV_H
+
+/* Between subnets.c (what is to be), subnets_apps.c (who asks), subnets_write.c (requests). */
+
+#include "base/loop.h"
+#include "controller/subnets.h"
+#include "controller/subnets_plan.h"
+#include "ipam/auto_pool.h"
+#include "kube/informer.h"
+
+enum { SUBNETS_APP_KINDS = 7 };
+
+extern const struct kube_kind subnets_pools, subnets_subnets, subnets_blocks;
+
+/* An application that asks for pools: a kube_object.value. */
+struct subnets_app {
+	struct app_id id;
+	uint64_t size;
+	struct auto_wish wish;
+	char *trouble; /* its annotations cannot be read; wish is empty */
+};
+
+/* A request that is under way, or whose end the watch has not shown yet. */
+struct subnets_op {
+	struct subnets *s;
+	struct kube_call *call;
+	enum subnets_op_kind {
+		SUBNETS_STATUS, /* of a subnet */
+		SUBNETS_POOL,	/* any change of a pool */
+		SUBNETS_USED,	/* a pool's addresses in use are asked for */
+		SUBNETS_LOOK,	/* blocks of a pool are */
+		SUBNETS_OWNER,	/* whether a pool's owner is there */
+	} kind;
+	char *name, *was; /* was: its version before; "": it was not there */
+	int64_t until;	  /* once answered: when it counts as over in any case */
+	struct subnets_op *next;
+};
+
+/* What is remembered of a pool while it matters. */
+struct subnets_pool_note {
+	char *pool;
+	int64_t since; /* that it lacks what is held of it, or that it is not there; 0: no */
+	bool seen;     /* it was there since we lead */
+	bool clear;    /* no block had any of `looked` when that was looked at */
+	struct ip_set looked;
+	struct ip_set used;
+	int64_t used_at; /* 0: not known */
+	bool orphan;	 /* the owner was not there */
+	char *said;	 /* the last trouble */
+	struct subnets_pool_note *next;
+};
+
+struct subnets {
+	struct subnets_conf conf;
+	struct loop *loop;
+	struct kube_informer *apps[SUBNETS_APP_KINDS]; /* NULL: not looked at */
+	bool old_cronjobs; /* the server does not know those of batch/v1 */
+	struct subnets_op *ops;
+	struct subnets_pool_note *notes;
+	struct loop_timer *timer;
+	int64_t due;
+	uint64_t made, resized, reclaimed, failed;
+};
+
+int64_t subnets_now(const struct subnets *s);
+/* A look at everything, after so many ms at the latest. */
+void subnets_wake(struct subnets *s, int64_t ms);
+struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool);
+void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
+		 const struct err *why);
+
+/* --- applications --- */
+
+void subnets_apps_start(struct subnets *s);
+void subnets_apps_stop(struct subnets *s);
+bool subnets_apps_known(struct subnets *s);
+const struct subnets_app *subnets_app_at(const struct subnets *s, size_t kind, size_t i);
+size_t subnets_app_count(const struct subnets *s, size_t kind);
+/* One of that name, kind and namespace that asks for pools; NULL: none. */
+const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
+
+/* --- requests --- */
+
+bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name);
+void subnets_ops_done(struct subnets *s);
+void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
+			  const struct subnet_entries *l, u128 total);
+void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
+
+/* What a pool is made for. */
+struct subnets_target {
+	const char *name, *ifname;
+	const struct app_id *app;
+	const struct auto_wish *wish; /* NULL: of another kind, nothing is known but the pool */
+	uint64_t count;
+};
+void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
+		       const struct subnets_target *t, const struct subnet_entry *x);
+void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
+		     const struct subnet_entry *x);
+/* Labels and annotation as they are to be; false: they are. */
+bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
+			const struct subnets_target *t);
+/* The subnet as its owner, and what is the subnet's; false: it is. */
+bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
+		       const struct kube_object *subnet);
+void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *why);
+void subnets_ask_used(struct subnets *s, const char *pool);
+void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set *of);
+void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id *app);
+
+/* --- objects --- */
+
+const struct json *subnets_meta(const struct kube_object *o, const char *key);
+const char *subnets_label(const struct kube_object *o, const char *key); /* NULL: none */
+const char *subnets_spec(const struct kube_object *o, const char *key);	 /* "": none */
+/* Whose pool it is, by its labels; false: it was made by hand. For app_id_done(). */
+bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret);
+
+#endif

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools made of a SpiderSubnet for applications, on a real API server: how they come, follow and go."""
+import concurrent.futures
+import ipaddress
+import json
+import time
+import uuid
+
+import pytest
+
+import cluster as clusters
+from agents import MERGE, SPIDER, Agent, Nodes, install_crds
+from cluster import wait
+from controllers import Controller
+
+GROUP = "ipam.spidernet.io/"
+KINDS = {"Deployment": "apps/v1/deployments", "ReplicaSet": "apps/v1/replicasets",
+         "StatefulSet": "apps/v1/statefulsets", "DaemonSet": "apps/v1/daemonsets", "Job": "batch/v1/jobs",
+         "CronJob": "batch/v1beta1/cronjobs"}
+POOLS, SUBNETS = f"{SPIDER}/spiderippools", f"{SPIDER}/spidersubnets"
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    install_crds(one)
+    yield one
+    one.close()
+
+
+class Place:
+    """A namespace of a test, its applications, pools and subnets."""
+
+    def __init__(self, cluster, ns):
+        self.cluster, self.ns = cluster, cluster.namespace(ns)
+
+    def subnet(self, name, cidr, ips, **spec):
+        return self.cluster.ok("POST", SUBNETS, {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet",
+            "metadata": {"name": name, "finalizers": ["spiderpool.spidernet.io"]},
+            "spec": {"subnet": cidr, "ips": ips, **spec}})
+
+    def path(self, kind, name=""):
+        group, version, plural = KINDS[kind].split("/")
+        return f"/apis/{group}/{version}/namespaces/{self.ns}/{plural}" + (f"/{name}" if name else "")
+
+    def app(self, kind, name, notes, size=2, owner=None, **spec):
+        template = {"metadata": {"labels": {"app": name},
+                                 "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v)
+                                                 for k, v in notes.items()}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        selector = {"matchLabels": {"app": name}}
+        if kind in ("Job", "CronJob"):
+            template["spec"]["restartPolicy"] = "Never"
+            body = {"template": template, **spec}
+            if kind == "CronJob":
+                body = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": body}}
+        else:
+            body = {"selector": selector, "template": template, **spec}
+            if kind != "DaemonSet":
+                body["replicas"] = size
+            if kind == "StatefulSet":
+                body["serviceName"] = name
+        meta = {"name": name}
+        if owner:
+            meta["ownerReferences"] = [owner]
+        return self.cluster.ok("POST", self.path(kind), {
+            "apiVersion": "/".join(KINDS[kind].split("/")[:2]), "kind": kind, "metadata": meta, "spec": body})
+
+    def scale(self, kind, name, size):
+        self.cluster.ok("PATCH", self.path(kind, name), {"spec": {"replicas": size}}, type=MERGE)
+
+    def remove(self, kind, name):
+        self.cluster.ok("DELETE", self.path(kind, name), {"propagationPolicy": "Background"})
+
+    def pools(self, app=None):
+        return {p["metadata"]["name"]: p for p in self.cluster.ok("GET", POOLS)["items"]
+                if app in (None, p["metadata"].get("labels", {}).get(GROUP + "owner-application-name"))}
+
+    def pool(self, app):
+        found = list(self.pools(app).values())
+        return found[0] if len(found) == 1 else None
+
+    def controlled(self, subnet):
+        status = self.cluster.ok("GET", f"{SUBNETS}/{subnet}").get("status", {})
+        return json.loads(status.get("controlledIPPools") or "{}")
+
+    def status(self, subnet):
+        return self.cluster.ok("GET", f"{SUBNETS}/{subnet}")["status"]
+
+
+def expand(ranges):
+    got = []
+    for r in ranges:
+        first, _, last = r.partition("-")
+        a = ipaddress.ip_address(first)
+        got += [str(a + i) for i in range(int(ipaddress.ip_address(last or first)) - int(a) + 1)]
+    return got
+
+
+def ips(pool):
+    return expand(pool["spec"].get("ips", [])) if pool else None
+
+
+@pytest.fixture
+def place(mine, request):
+    here = Place(mine, request.node.name.split("[")[0].replace("_", "-")[:40] + f"-{uuid.uuid4().hex[:4]}")
+    yield here
+    # What a test leaves is in the way of no other: objects of the cluster go.
+    for kind, path in KINDS.items():
+        mine.request("DELETE", here.path(kind))
+    for path in (POOLS, SUBNETS):
+        for o in mine.ok("GET", path)["items"]:
+            at = f"{path}/{o['metadata']['name']}"
+            mine.request("PATCH", at, {"metadata": {"finalizers": None}}, type=MERGE)
+            mine.request("DELETE", at)
+
+
+@pytest.fixture
+def controller(mine, place, closing, tmp_path):
+    def start(name="c", leads=True, *more):
+        one = closing(Controller(tmp_path / name, mine.admin_config(), place.ns, name, UNIRAIL_SUBNET_REST="1s"))
+        one.start("--lease", "4s", "--lease-renew", "3s", "--lease-retry", "1s", *more)
+        return one.leads() if leads else one
+    return start
+
+
+def test_a_deployment(place, controller):
+    """Its pool comes, grows, shrinks and goes with it; the lowest addresses first."""
+    place.subnet("s4", "10.6.0.0/24", ["10.6.0.2-10.6.0.9", "10.6.0.20-10.6.0.30"], gateway="10.6.0.1",
+                 routes=[{"dst": "10.9.0.0/16", "gw": "10.6.0.1"}])
+    c = controller()
+    app = place.app("Deployment", "web", {"subnet": {"ipv4": ["s4"], "interface": "eth0"}}, size=3)
+    pool = wait(lambda: place.pool("web"))
+    uid = app["metadata"]["uid"]
+    assert pool["metadata"]["name"] == f"auto4-web-eth0-{uid.split('-')[-1][:5]}"
+    assert ips(pool) == ["10.6.0.2", "10.6.0.3", "10.6.0.4"]
+    assert pool["spec"]["gateway"] == "10.6.0.1" and pool["spec"]["ipVersion"] == 4
+    assert [(r["dst"], r["gw"]) for r in pool["spec"]["routes"]] == [("10.9.0.0/16", "10.6.0.1")]
+    assert pool["spec"]["podAffinity"]["matchLabels"] == {
+        GROUP + "app-api-group": "apps", GROUP + "app-api-version": "v1", GROUP + "app-kind": "Deployment",
+        GROUP + "app-namespace": place.ns, GROUP + "app-name": "web"}
+    labels = {k[len(GROUP):]: v for k, v in pool["metadata"]["labels"].items()}
+    assert labels == {"owner-spider-subnet": "s4", "owner-application-gv": "apps_v1",
+                      "owner-application-kind": "Deployment", "owner-application-namespace": place.ns,
+                      "owner-application-name": "web", "owner-application-uid": uid, "interface": "eth0",
+                      "ip-version": "IPv4", "ippool-reclaim": "true", "ippool-cidr": "10-6-0-0-24"}
+    assert pool["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "+0"
+    assert pool["metadata"]["finalizers"] == ["spiderpool.spidernet.io"]
+    owner = pool["metadata"]["ownerReferences"][0]
+    assert owner["kind"] == "SpiderSubnet" and owner["controller"] and owner["blockOwnerDeletion"]
+    assert place.controlled("s4") == {pool["metadata"]["name"]: {
+        "ips": ["10.6.0.2-10.6.0.4"], "application": f"apps_v1_Deployment_{place.ns}_web"}}
+    assert place.status("s4")["totalIPCount"] == 19 and place.status("s4")["allocatedIPCount"] == 3
+
+    place.scale("Deployment", "web", 9)
+    wait(lambda: ips(place.pool("web")) == expand(["10.6.0.2-10.6.0.9", "10.6.0.20"]))
+    # Two addresses are in use; of the others the lowest go.
+    name = pool["metadata"]["name"]
+    place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": json.dumps({
+        "10.6.0.2": {"pod": "t/a", "podUid": "1"}, "10.6.0.5": {"pod": "t/b", "podUid": "2"}})}}, type=MERGE)
+    place.scale("Deployment", "web", 4)
+    wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"])
+    wait(lambda: "held" not in place.controlled("s4")[name])
+    assert place.status("s4")["allocatedIPCount"] == 4
+    # Fewer than there are pods: it stays, and says so, until they are gone.
+    place.scale("Deployment", "web", 1)
+    wait(lambda: c.said("IPPool available free IPs are not enough"))
+    place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": None}}, type=MERGE)
+    wait(lambda: len(ips(place.pool("web"))) == 1)
+
+    place.remove("Deployment", "web")
+    wait(lambda: place.pool("web")["metadata"].get("deletionTimestamp") or None)
+    place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: place.controlled("s4") == {})
+    assert "controlledIPPools" not in place.status("s4") and place.status("s4")["allocatedIPCount"] == 0
+    m = c.metrics()
+    assert m["unirail_subnet_pools_made_total"] == 1 and m["unirail_subnet_pools_reclaimed_total"] == 1
+
+
+@pytest.mark.parametrize("kind,spec,size", [
+    ("ReplicaSet", {}, 2), ("StatefulSet", {}, 2), ("Job", {}, 1), ("Job", {"completions": 5, "parallelism": 2}, 5),
+    ("Job", {"parallelism": 3}, 3), ("CronJob", {"completions": 4}, 4)])
+def test_kinds(place, controller, kind, spec, size):
+    place.subnet("k", "10.7.0.0/24", ["10.7.0.2-10.7.0.30"])
+    controller()
+    place.app(kind, "x", {"subnet": {"ipv4": ["k"]}}, **spec)
+    wait(lambda: ips(place.pool("x")) == expand([f"10.7.0.2-10.7.0.{1 + size}"]))
+    place.remove(kind, "x")
+    wait(lambda: place.pool("x")["metadata"].get("deletionTimestamp"))
+
+
+def test_a_daemonset_has_as_many_as_nodes_want_it(place, controller):
+    place.subnet("d", "10.8.0.0/24", ["10.8.0.2-10.8.0.30"])
+    controller()
+    place.app("DaemonSet", "x", {"subnet": {"ipv4": ["d"]}, "ippool-ip-number": "+2"})
+    wait(lambda: len(ips(place.pool("x")) or []) == 2)
+    place.cluster.ok("PATCH", place.path("DaemonSet", "x") + "/status",
+                     {"status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 0, "numberMisscheduled": 0,
+                                 "numberReady": 0}}, type=MERGE)
+    wait(lambda: len(ips(place.pool("x"))) == 5)
+
+
+def test_what_others_made_has_no_pool(place, controller):
+    place.subnet("o", "10.10.0.0/24", ["10.10.0.2-10.10.0.30"])
+    controller()
+    by = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": str(uuid.uuid4()), "controller": True}
+    place.app("ReplicaSet", "owned", {"subnet": {"ipv4": ["o"]}}, owner=by)
+    place.app("Job", "owned", {"subnet": {"ipv4": ["o"]}}, owner={**by, "apiVersion": "batch/v1", "kind": "CronJob"})
+    place.app("ReplicaSet", "last", {"subnet": {"ipv4": ["o"]}})
+    wait(lambda: place.pool("last"))
+    assert place.pools("owned") == {}
+
+
+def test_numbers(place, controller):
+    place.subnet("n", "10.11.0.0/24", ["10.11.0.2-10.11.0.99"])
+    controller()
+    place.app("Deployment", "fixed", {"subnet": {"ipv4": ["n"]}, "ippool-ip-number": "7"})
+    place.app("Deployment", "more", {"subnet": {"ipv4": ["n"]}, "ippool-ip-number": "+3"})
+    wait(lambda: len(ips(place.pool("fixed")) or []) == 7 and len(ips(place.pool("more")) or []) == 5)
+    assert place.pool("more")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "+3"
+
+
+def test_several_interfaces_of_both_families(place, controller):
+    place.subnet("a4", "10.12.0.0/24", ["10.12.0.2-10.12.0.99"])
+    place.subnet("a6", "fd00:12::/120", ["fd00:12::2-fd00:12::99"])
+    place.subnet("b4", "10.13.0.0/24", ["10.13.0.2-10.13.0.99"])
+    controller()
+    place.app("Deployment", "two", {"subnets": [{"interface": "net1", "ipv4": ["a4"], "ipv6": ["a6"]},
+                                                {"interface": "net2", "ipv4": ["b4"]}]})
+    wait(lambda: len(place.pools("two")) == 3)
+    got = {name.rsplit("-", 1)[0]: ips(p) for name, p in place.pools("two").items()}
+    assert got == {"auto4-two-net1": ["10.12.0.2", "10.12.0.3"], "auto6-two-net1": ["fd00:12::2", "fd00:12::3"],
+                   "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
+
+
+def test_wrong_annotations_are_an_event(place, controller):
+    place.subnet("w", "10.14.0.0/24", ["10.14.0.2-10.14.0.9"])
+    controller()
+    place.app("Deployment", "bad", {"subnet": "{\"ipv4\":7}"})
+    place.app("Deployment", "many", {"subnet": {"ipv4": ["w"]}}, size=50)
+    place.app("Deployment", "good", {"subnet": {"ipv4": ["w"]}})
+    wait(lambda: ips(place.pool("good")) == ["10.14.0.2", "10.14.0.3"])
+
+    def events():
+        return {e["involvedObject"]["name"]: e["message"]
+                for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
+    wait(lambda: len(events()) == 2)
+    assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
+    assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
+        "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
+    # There is room once others go, nothing need be done.
+    place.scale("Deployment", "many", 6)
+    wait(lambda: len(ips(place.pool("many")) or []) == 6)
+
+
+def test_not_reclaimed(place, controller):
+    """It stays, and the next of the same name has it."""
+    place.subnet("r", "10.15.0.0/24", ["10.15.0.2-10.15.0.9"])
+    controller()
+    place.app("StatefulSet", "db", {"subnet": {"ipv4": ["r"]}, "ippool-reclaim": "false"})
+    pool = wait(lambda: place.pool("db"))
+    place.remove("StatefulSet", "db")
+    place.app("Deployment", "probe", {"subnet": {"ipv4": ["r"]}})
+    wait(lambda: ips(place.pool("probe")) == ["10.15.0.4", "10.15.0.5"])
+    assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
+    again = place.app("StatefulSet", "db", {"subnet": {"ipv4": ["r"]}, "ippool-reclaim": "true"}, size=3)
+    label = GROUP + "owner-application-uid"
+    wait(lambda: place.pool("db")["metadata"]["labels"][label] == again["metadata"]["uid"])
+    wait(lambda: ips(place.pool("db")) == ["10.15.0.2", "10.15.0.3", "10.15.0.6"])
+    assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
+
+
+def test_pools_by_hand_and_reserved_addresses(place, controller):
+    place.subnet("h", "10.16.0.0/24", ["10.16.0.2-10.16.0.20"], gateway="10.16.0.1")
+    spider = {"apiVersion": "spiderpool.spidernet.io/v2beta1"}
+    place.cluster.ok("POST", POOLS, {**spider, "kind": "SpiderIPPool", "metadata": {"name": "by-hand"},
+                                     "spec": {"subnet": "10.16.0.0/24", "ips": ["10.16.0.3-10.16.0.4"]}})
+    place.cluster.ok("POST", f"{SPIDER}/spiderreservedips", {
+        **spider, "kind": "SpiderReservedIP", "metadata": {"name": "res"}, "spec": {"ips": ["10.16.0.5"]}})
+    controller()
+    wait(lambda: place.controlled("h") == {"by-hand": {"ips": ["10.16.0.3-10.16.0.4"]}})
+    hand = wait(lambda: (p := place.pools()["by-hand"])["metadata"].get("ownerReferences") and p)
+    assert hand["metadata"]["labels"][GROUP + "owner-spider-subnet"] == "h" and hand["spec"]["gateway"] == "10.16.0.1"
+    place.app("Deployment", "x", {"subnet": {"ipv4": ["h"]}}, size=3)
+    wait(lambda: ips(place.pool("x")) == ["10.16.0.2", "10.16.0.6", "10.16.0.7"])
+    place.cluster.request("DELETE", f"{SPIDER}/spiderreservedips/res")
+
+
+def test_what_nodes_have_is_not_given_to_others(place, controller):
+    """An address that a pool gave up is another's only when no node has a block with it."""
+    place.subnet("b", "10.17.0.0/28", ["10.17.0.2-10.17.0.5"])
+    controller()
+    place.app("Deployment", "one", {"subnet": {"ipv4": ["b"]}}, size=4)
+    pool = wait(lambda: place.pool("one"))["metadata"]["name"]
+    block = {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
+             "metadata": {"name": f"{pool}-0", "labels": {"unirail.io/pool": pool}},
+             "spec": {"pool": pool, "cidr": "10.17.0.0/28", "node": "n1", "nodeUID": "u1", "claim": "x",
+                      "ceded": {}, "wanted": {}}}
+    status, answer = place.cluster.request("POST", "/apis/unirail.io/v1/spideripblocks", block)
+    assert status == 201, answer
+    place.scale("Deployment", "one", 1)
+    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"])
+    place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
+    time.sleep(3)
+    assert place.pool("two") is None
+    # Growing again it gets back what is held of it.
+    place.scale("Deployment", "one", 2)
+    wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"])
+    place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
+    wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"])
+
+
+def test_a_subnet_goes_with_its_pools(place, controller):
+    place.subnet("g", "10.18.0.0/24", ["10.18.0.2-10.18.0.9"])
+    controller()
+    place.app("Deployment", "x", {"subnet": {"ipv4": ["g"]}})
+    pool = wait(lambda: place.pool("x"))["metadata"]["name"]
+    place.cluster.ok("DELETE", f"{SUBNETS}/g")
+    wait(lambda: place.pool("x")["metadata"].get("deletionTimestamp"))
+    assert place.cluster.request("GET", f"{SUBNETS}/g")[0] == 200
+    place.cluster.ok("PATCH", f"{POOLS}/{pool}", {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/g")[0] == 404)
+
+
+def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
+    """No address is ever in two pools, whoever writes; in the end all is as it is to be."""
+    place.subnet("l", "10.19.0.0/22", ["10.19.0.2-10.19.3.200"])
+    leader = controller("a")
+    second = controller("b", leads=False)
+    twice = []
+
+    def look():
+        seen = {}
+        for name, p in place.pools().items():
+            for ip in ips(p):
+                if seen.setdefault(ip, name) != name:
+                    twice.append((ip, name, seen[ip]))
+
+    def churn(i):
+        place.app("Deployment", f"c{i}", {"subnet": {"ipv4": ["l"]}}, size=1 + i % 5)
+        for size in (7, 2, 4):
+            place.scale("Deployment", f"c{i}", size)
+            time.sleep(0.3)
+        if i % 4 == 0:
+            place.remove("Deployment", f"c{i}")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(churn, i) for i in range(40)]
+        for _ in range(3):
+            time.sleep(1)
+            look()
+            leader.kill()
+            look()
+            leader, second = second.leads(), leader
+            second.start("--lease", "4s", "--lease-renew", "3s", "--lease-retry", "1s")
+        [j.result() for j in jobs]
+    want = {f"c{i}": 4 for i in range(40) if i % 4}
+
+    def settled():
+        look()
+        got = {}
+        for p in place.pools().values():
+            if not p["metadata"].get("deletionTimestamp"):
+                app = p["metadata"]["labels"][GROUP + "owner-application-name"]
+                got[app] = got.get(app, 0) + len(ips(p))
+        return got == want
+    wait(settled, 60, 0.3)
+    assert not twice, twice
+    noted = place.controlled("l")
+    for name, p in place.pools().items():
+        if not p["metadata"].get("deletionTimestamp"):
+            assert expand(noted[name]["ips"]) == ips(p)

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools for applications: what templates ask for, what the pools are called. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "ipam/auto_pool.h"
+
+static const struct {
+	const char *subnet, *subnets, *number, *reclaim, *is;
+} good[] = {
+	{"{\"ipv4\":[\"s\"]}", NULL, NULL, NULL, "each eth0=s/- +1 reclaim"},
+	{"{\"ipv4\":[\"s\",\"t\"],\"ipv6\":[\"u\"]}", NULL, NULL, NULL, "each eth0=s/u +1 reclaim"},
+	{"{\"IPv4\":[\"s\"],\"interface\":\"net1\"}", NULL, "5", "false", "each net1=s/- 5 stays"},
+	{"{\"ipv6\":[\"s\"],\"else\":1}", NULL, "+2", "F", "each eth0=-/s +2 stays"},
+	{"[{\"ipv4\":[\"s\"]}]", NULL, " 0 ", "1", "each eth0=s/- 0 reclaim"},
+	{"[{\"ipv4\":[\"s\"]},{\"interface\":\"n\",\"ipv4\":[\"s\"]}]", NULL, NULL, NULL,
+	 "eth0=s/- n=s/- +1 reclaim"},
+	{"nonsense",
+	 "[{\"interface\":\"a\",\"ipv4\":[\"x\"]},{\"interface\":\"b\",\"ipv6\":[\"y\"]}]", "+0",
+	 "T", "a=x/- b=-/y +0 reclaim"},
+	{NULL, "{\"interface\":\"a\",\"ipv4\":[\"x\"]}", NULL, NULL, "a=x/- +1 reclaim"},
+};
+
+static const struct {
+	const char *subnet, *subnets, *number, *reclaim, *word;
+} bad[] = {
+	{"{", NULL, NULL, NULL, "failed to parse anntation 'ipam.spidernet.io/subnet' value '{'"},
+	{"7", NULL, NULL, NULL, "it is 7, wants an object"},
+	{"{}", NULL, NULL, NULL, "it names no subnet"},
+	{"{\"ipv4\":\"s\"}", NULL, NULL, NULL, "it.ipv4 is \"s\""},
+	{"[]", NULL, NULL, NULL, "it is an empty list"},
+	{NULL, "[{\"ipv4\":[\"s\"]},3]", NULL, NULL, "ipam.spidernet.io/subnets' value"},
+	{NULL, "[{\"ipv4\":[\"s\"]},{\"ipv4\":[\"s\"]}]", NULL, NULL,
+	 "it's invalid to use the same Interface name for multiple interfaces: eth0"},
+	{"{\"ipv4\":[\"s\"]}", NULL, "-1", NULL, "value must equal or greater than 0"},
+	{"{\"ipv4\":[\"s\"]}", NULL, "+-1", NULL, "invalid input '+-1'"},
+	{"{\"ipv4\":[\"s\"]}", NULL, "", NULL, "invalid input ''"},
+	{"{\"ipv4\":[\"s\"]}", NULL, "five", NULL, "invalid input 'five'"},
+	{"{\"ipv4\":[\"s\"]}", NULL, NULL, "no", "is 'no', wants \"true\" or \"false\""},
+};
+
+static void put(struct labels *l, const char *key, const char *value)
+{
+	if (value)
+		labels_put(l, key, value);
+}
+
+static int read_notes(const char *subnet, const char *subnets, const char *number,
+		      const char *reclaim, struct auto_wish *w, struct err *e)
+{
+	struct labels l = {0};
+	int r;
+
+	put(&l, AUTO_POOL_SUBNET, subnet);
+	put(&l, AUTO_POOL_SUBNETS, subnets);
+	put(&l, AUTO_POOL_NUMBER, number);
+	put(&l, AUTO_POOL_RECLAIM, reclaim);
+	r = auto_wish_read(&l, 1, w, e);
+	labels_done(&l);
+	return r;
+}
+
+static void test_wish(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		struct auto_wish w;
+		struct err e = ERR_INIT;
+		auto_buf struct buf b;
+
+		buf_init(&b, 1000);
+		if (read_notes(good[i].subnet, good[i].subnets, good[i].number, good[i].reclaim, &w,
+			       &e) != 1)
+			fail_msg("%s: %s", good[i].is, e.text);
+		buf_str(&b, w.single ? "each " : "");
+		for (size_t k = 0; k < w.n; k++)
+			buf_printf(&b, "%s=%s/%s ", w.v[k].ifname,
+				   w.v[k].subnet4 ? w.v[k].subnet4 : "-",
+				   w.v[k].subnet6 ? w.v[k].subnet6 : "-");
+		buf_printf(&b, "%s%u %s", w.fixed ? "" : "+", w.number,
+			   w.reclaim ? "reclaim" : "stays");
+		assert_string_equal(b.p, good[i].is);
+		auto_wish_done(&w);
+	}
+}
+
+static void test_bad_wish(void **state)
+{
+	struct auto_wish w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err e = ERR_INIT;
+
+		if (read_notes(bad[i].subnet, bad[i].subnets, bad[i].number, bad[i].reclaim, &w,
+			       &e) >= 0)
+			fail_msg("'%s' was taken", bad[i].word);
+		if (!strstr(e.text, bad[i].word))
+			fail_msg("'%s' has no '%s'", e.text, bad[i].word);
+		assert_int_equal(e.kind, ERR_CONF);
+	}
+	assert_int_equal(read_notes(NULL, NULL, "x", "y", &w, NULL), 0);
+}
+
+static struct app_id app(const char *api, const char *kind, const char *name, const char *uid)
+{
+	return (struct app_id){(char *)api, (char *)kind, (char *)"t", (char *)name, (char *)uid};
+}
+
+static void test_names(void **state)
+{
+	struct app_id a =
+		app("apps/v1", "Deployment", "web", "6f0f1a2b-1111-2222-3333-ABCDEF012345");
+	char name[AUTO_POOL_NAME_MAX + 1], wide[254];
+	char *text;
+
+	(void)state;
+	auto_pool_name(&a, "eth0", 4, name);
+	assert_string_equal(name, "auto4-web-eth0-abcde");
+	auto_pool_name(&a, "Net_1", 6, name);
+	assert_string_equal(name, "auto6-web-net-1-abcde");
+	memset(wide, 'x', sizeof(wide) - 1);
+	wide[sizeof(wide) - 1] = '\0';
+	a.name = wide;
+	auto_pool_name(&a, "net1", 4, name);
+	assert_int_equal(strlen(name), AUTO_POOL_NAME_MAX);
+	assert_string_equal(name + strlen(name) - 12, "x-net1-abcde");
+	a.name = (char *)"web";
+	a.uid = (char *)"12";
+	auto_pool_name(&a, "eth0", 4, name);
+	assert_string_equal(name, "auto4-web-eth0-12");
+
+	text = app_id_text(&a);
+	assert_string_equal(text, "apps_v1_Deployment_t_web");
+	free(text);
+	a.api = (char *)"v1";
+	text = app_id_text(&a);
+	assert_string_equal(text, "v1_Deployment_t_web");
+	free(text);
+	text = auto_pool_cidr_label("10.6.0.0/16");
+	assert_string_equal(text, "10-6-0-0-16");
+	free(text);
+	text = auto_pool_cidr_label("fd00::/64");
+	assert_string_equal(text, "fd00---64");
+	free(text);
+	text = auto_pool_api("apps.kruise.io_v1alpha1");
+	assert_string_equal(text, "apps.kruise.io/v1alpha1");
+	free(text);
+}
+
+static void test_labels(void **state)
+{
+	struct app_id a = app("apps/v1", "StatefulSet", "db", "u"), b = app("v1", "Odd", "db", "u");
+	struct labels l = {0};
+	char *key;
+
+	(void)state;
+	assert_true(app_id_is_known(&a));
+	assert_false(app_id_is_known(&b));
+	assert_false(app_id_same(&a, &b));
+	app_id_labels(&a, &l);
+	assert_int_equal(l.n, 5);
+	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-group"), "apps");
+	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
+	assert_null(auto_pool_key(&l));
+	app_id_labels(&b, &l);
+	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-group"), "");
+	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
+	labels_put(&l, AUTO_POOL_OWNER, "s");
+	labels_put(&l, AUTO_POOL_UID, "u");
+	labels_put(&l, AUTO_POOL_IFNAME, "eth0");
+	key = auto_pool_key(&l);
+	assert_string_equal(key, "s/u/eth0");
+	free(key);
+	labels_done(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wish),
+		cmocka_unit_test(test_bad_wish),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_labels),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses of a subnet become whose, as texts of its status before and after. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/subnets_plan.h"
+#include "wire/json.h"
+
+static char *quoted(const char *text)
+{
+	char *s = xstrdup(text);
+
+	for (char *p = s; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	return s;
+}
+
+static void add(struct ip_set *s, const char *text)
+{
+	struct span rest = span_of(text), word;
+	struct ip_range r;
+
+	s->family = 4;
+	while (span_cut(&rest, ' ', &word))
+		if (word.n) {
+			assert_int_equal(ip_range_parse(word, 4, &r, NULL), 0);
+			ip_set_add(s, &r);
+		}
+}
+
+/* One look: pools as "name app ips", wants as "pool count"; "!" before a pool: it is deleting. */
+struct row {
+	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *is, *failed;
+	bool release, gone;
+};
+
+#define A(p, ips)	"'" p "':{'ips':[" ips "],'application':'A-" p "'}"
+#define H(p, ips, held) "'" p "':{'ips':[" ips "],'application':'A-" p "','held':[" held "]}"
+#define R(a, b)		"'10.0.0." #a "-10.0.0." #b "'"
+#define ONE(a)		"'10.0.0." #a "'"
+
+/* The subnet has 10.0.0.1 to 10.0.0.10. */
+static const struct row rows[] = {
+	{.name = "nobody", .is = ""},
+	{.name = "the first", .wants = {"p 3"}, .is = "{" A("p", R(1, 3)) "}"},
+	{.name = "what is reserved is not taken",
+	 .wants = {"p 3"},
+	 .reserved = "10.0.0.1 10.0.0.3",
+	 .is = "{" A("p", ONE(2) "," R(4, 5)) "}"},
+	{.name = "two at once",
+	 .wants = {"p 2", "q 2"},
+	 .is = "{" A("p", R(1, 2)) "," A("q", R(3, 4)) "}"},
+	{.name = "one that wants none has no entry", .wants = {"p 0"}, .is = ""},
+	{.name = "too many",
+	 .wants = {"p 11", "q 1"},
+	 .is = "{" A("q", ONE(1)) "}",
+	 .failed = "insufficient subnet FreeIPs, required '11' but only left '10'"},
+	{.name = "noted, and not made yet: as it was",
+	 .was = "{" A("p", R(4, 6)) "}",
+	 .wants = {"p 3"},
+	 .is = "{" A("p", R(4, 6)) "}"},
+	{.name = "noted, not made, and not wanted any more: somebody may be about to make it",
+	 .was = "{" A("p", R(4, 6)) "}",
+	 .is = "{" A("p", R(4, 6)) "}"},
+	{.name = "until nobody is", .was = "{" A("p", R(4, 6)) "}", .is = "", .gone = true},
+	{.name = "grows with the lowest free",
+	 .was = "{" A("p", R(1, 2)) "," A("q", ONE(3)) "}",
+	 .pools = {"p A-p 10.0.0.1-10.0.0.2", "q A-q 10.0.0.3"},
+	 .wants = {"p 4", "q 1"},
+	 .is = "{" A("p", R(1, 2) "," R(4, 5)) "," A("q", ONE(3)) "}"},
+	{.name = "what is held of it comes first",
+	 .was = "{" H("p", ONE(1), R(7, 8)) "}",
+	 .pools = {"p A-p 10.0.0.1"},
+	 .wants = {"p 4"},
+	 .is = "{" A("p", R(1, 2) "," R(7, 8)) "}"},
+	{.name = "and no more of it than needed",
+	 .was = "{" H("p", ONE(1), R(7, 8)) "}",
+	 .pools = {"p A-p 10.0.0.1"},
+	 .wants = {"p 2"},
+	 .is = "{" H("p", ONE(1) "," ONE(7), ONE(8)) "}"},
+	{.name = "what is held is nobody else's",
+	 .was = "{" H("p", ONE(1), R(2, 9)) "}",
+	 .pools = {"p A-p 10.0.0.1"},
+	 .wants = {"p 1", "q 2"},
+	 .is = "{" H("p", ONE(1), R(2, 9)) "}",
+	 .failed = "required '2' but only left '1'"},
+	{.name = "until it is let go",
+	 .was = "{" H("p", ONE(1), R(2, 9)) "}",
+	 .pools = {"p A-p 10.0.0.1"},
+	 .wants = {"p 1", "q 2"},
+	 .is = "{" A("p", ONE(1)) "," A("q", R(2, 3)) "}",
+	 .release = true},
+	{.name = "shrinks by the lowest that no pod has",
+	 .was = "{" A("p", R(1, 5)) "}",
+	 .pools = {"p A-p 10.0.0.1-10.0.0.5"},
+	 .wants = {"p 3"},
+	 .used = "10.0.0.1 10.0.0.3",
+	 .is = "{" H("p", ONE(1) "," ONE(3) "," ONE(5), ONE(2) "," ONE(4)) "}"},
+	{.name = "not before that is known",
+	 .was = "{" A("p", R(1, 5)) "}",
+	 .pools = {"p A-p 10.0.0.1-10.0.0.5"},
+	 .wants = {"p 3"},
+	 .used = "?",
+	 .is = "{" A("p", R(1, 5)) "}"},
+	{.name = "nor below what pods have",
+	 .was = "{" A("p", R(1, 3)) "}",
+	 .pools = {"p A-p 10.0.0.1-10.0.0.3"},
+	 .wants = {"p 1"},
+	 .used = "10.0.0.1-10.0.0.2",
+	 .is = "{" A("p", R(1, 3)) "}",
+	 .failed = "failed to scale down IPPool p IPs: IPPool available free IPs are not enough"},
+	{.name = "to nothing", /* a Deployment of 0 */
+	 .was = "{" A("p", R(1, 2)) "}",
+	 .pools = {"p A-p 10.0.0.1-10.0.0.2"},
+	 .wants = {"p 0"},
+	 .is = "{" H("p", "", R(1, 2)) "}"},
+	{.name = "a pool that is being deleted is left alone",
+	 .was = "{" A("p", R(1, 2)) "}",
+	 .pools = {"!p A-p 10.0.0.1-10.0.0.2"},
+	 .wants = {"p 5"},
+	 .is = "{" A("p", R(1, 2)) "}"},
+	{.name = "pools by hand, what of them is the subnet's",
+	 .was = "{'h':{'ips':['10.0.0.1']},'old':{'ips':['10.0.0.5']}}",
+	 .pools = {"h - 10.0.0.9-10.0.0.20", "out - 10.0.0.30"},
+	 .is = "{'h':{'ips':['10.0.0.9-10.0.0.10']}}"},
+	{.name = "and not given to others",
+	 .pools = {"h - 10.0.0.1-10.0.0.2"},
+	 .wants = {"p 1"},
+	 .is = "{'h':{'ips':['10.0.0.1-10.0.0.2']}," A("p", ONE(3)) "}"},
+	{.name = "a status that was lost is made of the pools, what two have is the first one's",
+	 .pools = {"p A-p 10.0.0.4-10.0.0.5", "q A-q 10.0.0.5-10.0.0.6"},
+	 .wants = {"p 2", "q 2"},
+	 .is = "{" A("p", R(4, 5)) "," A("q", ONE(1) "," ONE(6)) "}"},
+};
+
+struct ask {
+	const struct row *row;
+	struct ip_set used;
+	struct buf failed;
+};
+
+static const struct ip_set *used(void *arg, const char *pool)
+{
+	struct ask *a = arg;
+
+	(void)pool;
+	return a->row->used && *a->row->used == '?' ? NULL : &a->used;
+}
+
+static bool may_release(void *arg, const struct subnet_entry *x)
+{
+	(void)x;
+	return ((struct ask *)arg)->row->release;
+}
+
+static bool is_gone(void *arg, const char *pool)
+{
+	(void)pool;
+	return ((struct ask *)arg)->row->gone;
+}
+
+static void failed(void *arg, const struct subnet_want *w, const struct err *why)
+{
+	(void)w;
+	buf_str(&((struct ask *)arg)->failed, why->text);
+}
+
+static size_t read_pools(const struct row *r, struct subnet_pool *v, char (*texts)[2][32])
+{
+	size_t n = 0;
+
+	for (; n < 3 && r->pools[n]; n++) {
+		const char *s = r->pools[n] + (*r->pools[n] == '!');
+		char ips[64];
+
+		assert_int_equal(sscanf(s, "%31s %31s %63s", texts[n][0], texts[n][1], ips), 3);
+		v[n] = (struct subnet_pool){.name = texts[n][0],
+					    .app = strcmp(texts[n][1], "-") ? texts[n][1] : NULL,
+					    .deleting = *r->pools[n] == '!'};
+		add(&v[n].ips, ips);
+	}
+	return n;
+}
+
+static size_t read_wants(const struct row *r, struct subnet_want *v, char (*texts)[2][32])
+{
+	size_t n = 0;
+
+	for (; n < 3 && r->wants[n]; n++) {
+		unsigned int count;
+
+		assert_int_equal(sscanf(r->wants[n], "%31s %u", texts[n][0], &count), 2);
+		snprintf(texts[n][1], 32, "A-%.20s", texts[n][0]);
+		v[n] = (struct subnet_want){texts[n][0], texts[n][1], count};
+	}
+	return n;
+}
+
+static void one(const struct row *r)
+{
+	auto_free char *was = r->was ? quoted(r->was) : NULL, *is = quoted(r->is);
+	char pool_texts[3][2][32], want_texts[3][2][32];
+	struct subnet_pool pools[3];
+	struct subnet_want wants[3];
+	struct ask a = {.row = r};
+	struct subnet_facts f = {.pools = pools,
+				 .wants = wants,
+				 .used = used,
+				 .may_release = may_release,
+				 .is_gone = is_gone,
+				 .failed = failed,
+				 .arg = &a};
+	struct subnet_entries l;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	buf_init(&b, 10000);
+	buf_init(&a.failed, 1000);
+	add(&f.total, "10.0.0.1-10.0.0.10");
+	add(&f.reserved, r->reserved ? r->reserved : "");
+	add(&a.used, r->used && *r->used != '?' ? r->used : "");
+	f.n_pools = read_pools(r, pools, pool_texts);
+	f.n_wants = read_wants(r, wants, want_texts);
+	if (subnet_entries_read(was, 4, &l, &e) < 0)
+		fail_msg("%s: %s", r->name, e.text);
+	subnet_plan(&f, &l);
+	subnet_entries_write(&l, &b);
+	if (strcmp(b.len ? b.p : "", is) != 0)
+		fail_msg("%s:\n is    %s\n wants %s", r->name, b.len ? b.p : "", is);
+	if (!r->failed != (a.failed.len == 0) || (r->failed && !strstr(a.failed.p, r->failed)))
+		fail_msg("%s: '%s'", r->name, a.failed.len ? a.failed.p : "");
+	subnet_entries_done(&l);
+	buf_done(&a.failed);
+	ip_set_done(&f.total);
+	ip_set_done(&f.reserved);
+	ip_set_done(&a.used);
+	for (size_t i = 0; i < f.n_pools; i++)
+		ip_set_done(&pools[i].ips);
+}
+
+static void test_plan(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		one(&rows[i]);
+}
+
+static void test_bad_status(void **state)
+{
+	static const char *const bad[] = {"{", "{\"p\":{\"ips\":[\"10.0.0.300\"]}}",
+					  "{\"p\":{\"ips\":[7]}}",
+					  "{\"p\":{\"ips\":[\"fd00::1\"]}}"};
+	struct subnet_entries l = {.n = 77};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err e = ERR_INIT;
+
+		assert_true(subnet_entries_read(bad[i], 4, &l, &e) < 0);
+		assert_non_null(strstr(e.text, "status.controlledIPPools"));
+		assert_int_equal(l.n, 77);
+	}
+}
+
+static const struct {
+	const char *kind, *object;
+	uint64_t size;
+} sizes[] = {
+	{"Deployment", "{'spec':{'replicas':3}}", 3},
+	{"Deployment", "{'spec':{'replicas':0}}", 0},
+	{"StatefulSet", "{'spec':{}}", 1},
+	{"DaemonSet", "{'spec':{},'status':{'desiredNumberScheduled':7}}", 7},
+	{"DaemonSet", "{'spec':{}}", 0},
+	{"Job", "{'spec':{}}", 1},
+	{"Job", "{'spec':{'completions':0,'parallelism':5}}", 1},
+	{"Job", "{'spec':{'completions':4,'parallelism':2}}", 4},
+	{"Job", "{'spec':{'parallelism':2}}", 2},
+	{"Job", "{'spec':{'parallelism':0}}", 1},
+	{"CronJob", "{'spec':{'jobTemplate':{'spec':{'parallelism':6}}}}", 6},
+};
+
+static void test_sizes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		auto_free char *text = quoted(sizes[i].object);
+		auto_json struct json_doc *d = NULL;
+
+		assert_int_equal(json_parse(&d, span_of(text), 1000, NULL), 0);
+		assert_int_equal(subnet_app_size(sizes[i].kind, json_root(d)), sizes[i].size);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plan),
+		cmocka_unit_test(test_bad_status),
+		cmocka_unit_test(test_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
