@@ -15,7 +15,8 @@
  * lost), and a record leaves that when its pod is gone: by the watch and by a request, for the time of
  * grace, no pod of the name will come that keeps it (identity_is_over()), and its node is not merely
  * unreachable. More than an annotation can hold stay where they are, and are cleared up there. A record
- * that names no pod stays until somebody takes it out.
+ * that names no pod stays until somebody takes it out. Spiderpool's agents must have ended by then: what
+ * they write into a status later on is not looked at.
  *
  * With that write a pool gets Spiderpool's finalizer; one that is deleted goes when no pod has an
  * address of it and no record is left.

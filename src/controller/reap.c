@@ -11,7 +11,13 @@
 #include "kube/kinds.h"
 
 /* A pass looks at everything: not more than one a second. */
-enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
+enum {
+	TICK_MS = 15 * 1000,
+	PASS_MS = 1000,
+	SHOWN_MS = 10 * 1000,
+	FAILED_MS = 15 * 1000,
+	HOLD_MS = 600 * 1000
+};
 
 static void on_timer(void *arg);
 
@@ -156,12 +162,28 @@ static void watch_ready(struct reap *g)
 		g->ready_since = reap_now(g) > 0 ? reap_now(g) : 1;
 }
 
+/* After a restore of etcd nodes and pods may be missing that run. */
+static bool is_held(struct reap *g)
+{
+	int64_t at = world_set_back_at(g->conf.world);
+
+	if (!at || reap_now(g) - at >= HOLD_MS)
+		return false;
+	if (g->held != at)
+		log_warn("the API server's data was set back: nothing is cleared up until nodes "
+			 "and pods are known again",
+			 LOG_I("ms", HOLD_MS));
+	g->held = at;
+	return true;
+}
+
 static void on_timer(void *arg)
 {
 	struct reap *g = arg;
 
 	g->timer = NULL;
-	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS)) {
+	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS) ||
+	    is_held(g)) {
 		/* What could not be followed may have come and gone. */
 		g->ready_since = 0;
 		reap_soon(g, PASS_MS);
@@ -182,11 +204,21 @@ static void on_timer(void *arg)
 
 /* --- life --- */
 
+/* A node says every few minutes that it is there. */
+static bool is_news(const struct kube_object *was, const struct kube_object *is)
+{
+	const struct census_node *a = was ? census_node(was) : NULL;
+	const struct census_node *b = is ? census_node(is) : NULL;
+
+	return !a || !b || a->ready != b->ready || a->fenced != b->fenced;
+}
+
 void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
 		  const struct kube_object *is)
 {
 	/* Mostly pods and endpoints come and go as they should: the next tick is early enough. */
-	if (kind == CENSUS_NODES || (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
+	if ((kind == CENSUS_NODES && is_news(was, is)) ||
+	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
 	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
 		reap_soon(g, 0);
 	if (kind == CENSUS_ENDPOINTS && is && census_endpoint(is)->deleting)

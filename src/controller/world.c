@@ -31,6 +31,7 @@ struct world {
 	struct kube *kube;
 	struct watch watch[WORLD_KINDS];
 	struct loop_timer *say; /* which definitions are not installed */
+	int64_t set_back;
 };
 
 static const struct kube_kind *const kinds[WORLD_KINDS] = {
@@ -129,6 +130,13 @@ static void say_trouble(const struct watch *v)
 	log_error(what, LOG_S("error", v->why.text));
 }
 
+static void on_set_back(void *arg)
+{
+	struct world *w = ((struct watch *)arg)->w;
+
+	w->set_back = loop_now_ms(kube_loop(w->kube));
+}
+
 static void on_trouble(void *arg, const struct err *why)
 {
 	struct watch *v = arg;
@@ -206,6 +214,7 @@ static void start(struct world *w, enum world_kind kind)
 					 .drop = drop,
 					 .changed = on_changed,
 					 .synced = on_synced,
+					 .set_back = on_set_back,
 					 .trouble = on_trouble,
 					 .arg = v,
 				 });
@@ -251,6 +260,11 @@ int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
 				world_kind_name(kind));
 	return err_kind(e, ERR_AGAIN, v->why.code, "%s are not known: %s", world_kind_name(kind),
 			v->why.text);
+}
+
+int64_t world_set_back_at(const struct world *w)
+{
+	return w->set_back;
 }
 
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,

@@ -60,6 +60,9 @@ const char *world_kind_name(enum world_kind kind); /* "spiderippools" */
 bool world_synced(const struct world *w, enum world_kind kind);
 /* Why the kind is not known or not followed now, kind ERR_AGAIN; 0: it is. */
 int world_trouble(const struct world *w, enum world_kind kind, struct err *e);
+/* The loop's time when the server's data was last seen to be from an earlier time (etcd restored); 0:
+ * never. */
+int64_t world_set_back_at(const struct world *w);
 
 /* In the order of namespaces and names, bytewise. ns is "" for kinds of the cluster; NULL: none such. */
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
