@@ -2,7 +2,7 @@
 """deploy/controller.yaml, applied by kubectl: the controller works with it, and it grants nothing that is not used."""
 import pytest
 
-from agents import MERGE, SPIDER
+from agents import BLOCKS, MERGE, SPIDER, Nodes
 from audit import Audited
 from cluster import wait
 from controllers import Controller
@@ -51,7 +51,8 @@ def use_subnets(cluster):
         return cluster.ok("GET", f"{SPIDER}/spidersubnets/s").get("status", {}).get("controlledIPPools", "")
 
     def pools():
-        return [p["spec"]["ips"] for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]]
+        return [p["spec"]["ips"] for p in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]
+                if p["metadata"]["name"].startswith("auto")]
     wait(lambda: pools() == [["10.6.0.2-10.6.0.3"]])
     cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 3}}, type=MERGE)
     wait(lambda: pools() == [["10.6.0.2-10.6.0.4"]])
@@ -68,14 +69,42 @@ def use_subnets(cluster):
     wait(lambda: cluster.request("GET", f"{SPIDER}/spidersubnets/s")[0] == 404)
 
 
+def use_addresses(cluster):
+    """A pool with a record of a pod that is gone, and a node that is gone with a block and an endpoint."""
+    nodes = Nodes(cluster)
+    nodes.pool("p", "172.16.1.0/24")
+    cluster.ok("PATCH", f"{SPIDER}/spiderippools/p/status", {"status": {
+        "allocatedIPs": '{"172.16.1.20":{"pod":"t/web-0","podUid":"u"}}', "allocatedIPCount": 1}}, type=MERGE)
+    for i, owner, ceded in ((1, "gone", {}), (2, "-", {"172.16.1.33": "@-"})):
+        cluster.ok("POST", BLOCKS, {
+            "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
+            "metadata": {"name": f"p-{i}", "labels": {"unirail.io/node": "gone", "unirail.io/pool": "p"}},
+            "spec": {"pool": "p", "cidr": f"172.16.1.{i * 16}/28", "node": owner, "nodeUID": "u", "claim": owner,
+                     "ceded": ceded, "wanted": {}}})
+    cluster.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+        "metadata": {"name": "web-0", "finalizers": ["spiderpool.spidernet.io"]},
+        "status": {"current": {"uid": "u", "node": "gone", "ips": []}, "ownerControllerType": "StatefulSet",
+                   "ownerControllerName": "web"}})
+
+
+def addresses_are_used(cluster):
+    nodes = Nodes(cluster)
+    assert not nodes.blocks() and not nodes.endpoint("t", "web-0")
+    assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")["status"] == {"totalIPCount": 241, "allocatedIPCount": 0}
+    return True
+
+
 def test_the_controllers_permissions(controllers, closing, tmp_path):
     controllers.apply()
     cluster = controllers.cluster
     cluster.namespace("t")
     conf = controllers.config(tmp_path / "conf")
-    c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REST="1s")).start().leads()
+    use_addresses(cluster)
+    c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REST="1s")).start("--gc-grace", "1s").leads()
     use_nads(cluster)
     use_subnets(cluster)
+    wait(lambda: addresses_are_used(cluster), 60)
     assert c.stop() == 0
     controllers.check()
 
