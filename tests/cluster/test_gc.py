@@ -304,3 +304,82 @@ def test_a_scan_tells_what_it_may_not_decide(mine, nodes, leader, agent):
     assert c.said("an address has two pods")[0]["address"] == address
     assert c.said("its node has no block of")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
+
+
+def test_etcd_is_set_back(mine, nodes, leader):
+    """A node may be missing that runs, and says again what it has: nobody takes that from it."""
+    nodes.pool("back-1", "172.39.1.0/24")
+    c = leader().leads()
+    mine.back_up()
+    for i in range(20):  # further than the server will be
+        mine.config_map("t", f"later-{i}")
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1, 60)
+    mine.restore()
+    block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("the API server's data was set back"), 90)
+    stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
+
+
+class Churn:
+    """Pods with 8 rails on real agents, in batches; some end without a DEL."""
+
+    RAILS = [f"churn-{i}" for i in range(8)]
+
+    def __init__(self, mine, nodes, agents):
+        self.mine, self.nodes, self.agents, self.done = mine, nodes, agents, 0
+        self.alive = []  # (agent, pod, addresses)
+
+    def add(self, count):
+        for i in range(count):
+            a = self.agents[i % len(self.agents)]
+            pod = self.nodes.pod("t", a.node)
+            status_, answer = a.plan(pod, *self.RAILS)
+            assert status_ == 200, answer
+            self.alive.append((a, pod, set(addresses(answer).values())))
+            self.done += 1
+
+    def end(self, count, lost=0):
+        """The oldest; of `lost` nobody tells the agent."""
+        for i in range(count):
+            a, pod, _ = self.alive.pop(0)
+            if i >= lost:
+                assert a.release(pod) == 8
+            self.nodes.remove_pod(pod)
+
+    def unique(self):
+        have = [x for _, _, v in self.alive for x in v]
+        assert len(have) == len(set(have)) == 8 * len(self.alive)
+
+
+def test_churn_of_2000_pods(mine, nodes, leader, agent):
+    """With 8 rails each; a node goes in the middle, a leader too, and nothing is left."""
+    for i, name in enumerate(Churn.RAILS):
+        nodes.pool(name, f"172.{40 + i}.0.0/20", [f"172.{40 + i}.0.2-172.{40 + i}.3.250"])
+    agents = [agent(f"churn-n{i}", "--gc-grace", "1s", "--block-idle", "2s") for i in range(4)]
+    a, b = leader("a").leads(), leader("b")
+    churn = Churn(mine, nodes, agents)
+    for batch in range(10):
+        churn.add(200)
+        churn.unique()
+        if batch == 4:
+            a.kill()
+        if batch == 6:  # a node with its pods
+            dead = churn.agents.pop()
+            dead.kill()
+            delete_node(mine, dead.node)
+            for _, pod, _ in [x for x in churn.alive if x[0] is dead]:
+                nodes.remove_pod(pod)
+            churn.alive = [x for x in churn.alive if x[0] is not dead]
+        churn.end(min(180, len(churn.alive)), lost=10)
+    assert churn.done == 2000
+    b.leads()
+    used = {name: len(churn.alive) for name in Churn.RAILS}
+    wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, 120)
+    churn.end(len(churn.alive))
+    wait(lambda: not [e for e in endpoints(mine) if e.startswith("pod-")], 120)
+    wait(lambda: all(status(mine, n)["allocatedIPCount"] == 0 and "allocatedIPs" not in status(mine, n) for n in used), 60)
+    for one in churn.agents:
+        one.stop()
+        delete_node(mine, one.node)
+    wait(lambda: not [x for x in nodes.blocks() if x["spec"]["pool"] in used], 120)
+    assert b.metrics()["unirail_gc_addresses_with_two_pods"] == 0
