@@ -10,7 +10,7 @@
 #include "wire/x509.h"
 
 /* EARLY_S: clocks differ; AGAIN_S: for who does not trust a new CA yet. */
-enum { EARLY_S = 300, AGAIN_S = 5, CA_MAX = 64 << 10 };
+enum { EARLY_S = 300, AGAIN_S = 1, CA_MAX = 64 << 10 };
 
 void certs_set_done(struct certs_set *s)
 {
@@ -138,6 +138,12 @@ static char *copy(const char *s)
 	return s ? xstrdup(s) : NULL;
 }
 
+/* Valid from a little earlier, but not so much that it would be due at once. */
+static int64_t from(int64_t now, int64_t life)
+{
+	return now - earlier(EARLY_S, life / 8);
+}
+
 static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s, struct err *e)
 {
 	unsigned char r[4];
@@ -147,9 +153,10 @@ static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s,
 	/* Two that are trusted at once are told apart by their names, too. */
 	random_bytes(r, sizeof(r));
 	name = xasprintf("%.48s-ca-%02x%02x%02x%02x", w->name, r[0], r[1], r[2], r[3]);
-	n = x509_make(
-		&(struct x509_wish){.name = name, .from = now - EARLY_S, .to = now + w->ca_life},
-		&ca, &key, e);
+	n = x509_make(&(struct x509_wish){.name = name,
+					  .from = from(now, w->ca_life),
+					  .to = now + w->ca_life},
+		      &ca, &key, e);
 	if (n < 0)
 		return n;
 	free(s->ca);
@@ -170,7 +177,7 @@ static int make_leaf(const struct certs_wish *w, int64_t now, struct certs_set *
 		r = x509_make(&(struct x509_wish){.name = w->name,
 						  .names = w->names,
 						  .n_names = w->n_names,
-						  .from = now - EARLY_S,
+						  .from = from(now, w->life),
 						  .to = earlier(now + w->life, ca.to),
 						  .ca = signer(s),
 						  .ca_key = span_of(s->ca_key)},

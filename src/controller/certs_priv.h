@@ -26,6 +26,7 @@ struct certs {
 	struct kube_informer *informer;
 	bool ours, leads;
 	struct kube_call *call;
+	char *version;		  /* that our write made */
 	struct loop_timer *timer; /* what is next: a look at the time, or at the files */
 	struct kube_backoff backoff;
 	enum certs_step doing;

@@ -107,14 +107,34 @@ static void put_secret(struct json_out *o, const struct certs *c, const struct c
 
 static void look_in(struct certs *c, int64_t ms);
 
+/* What is older was before our write. */
+static void note_version(struct certs *c, const struct json *object)
+{
+	const char *version =
+		object ? json_string(json_get(json_get(object, "metadata"), "resourceVersion"))
+		       : NULL;
+
+	free(c->version);
+	c->version = version ? xstrdup(version) : NULL;
+}
+
+/* etcd's data are from an earlier time: ours will not come. */
+static void on_set_back(void *arg)
+{
+	note_version(arg, NULL);
+	look_in(arg, 0);
+}
+
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct certs *c = arg;
 
-	(void)object;
 	c->call = NULL;
+	look_in(c, 0);
 	/* Somebody else was first: the watch brings what that made. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
+		if (!e)
+			note_version(c, object);
 		if (!e)
 			log_info("Secret written", LOG_S("name", c->conf.secret),
 				 LOG_S("what", certs_step_words(c->doing)),
@@ -210,6 +230,9 @@ void certs_secret_look(struct certs *c)
 	if (!c->informer || c->call || !kube_informer_synced(c->informer))
 		return;
 	o = there(c);
+	/* What we wrote is on its way here. */
+	if (c->version && (!o || kube_version_older(o->version, c->version)))
+		return;
 	if (!o)
 		make(c);
 	else if (c->leads && ((const struct certs_secret *)o->value)->ours)
@@ -223,6 +246,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	struct certs *c = arg;
 
 	(void)was;
+	if (!is)
+		note_version(c, NULL);
 	if (is) {
 		const struct certs_secret *s = is->value;
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
@@ -254,6 +279,7 @@ void certs_secret_start(struct certs *c)
 					     .drop = drop,
 					     .changed = on_changed,
 					     .synced = on_synced,
+					     .set_back = on_set_back,
 					     .arg = c});
 }
 
@@ -262,5 +288,6 @@ void certs_secret_stop(struct certs *c)
 	kube_cancel(c->call);
 	c->call = NULL;
 	kube_informer_free(c->informer);
+	note_version(c, NULL);
 	c->informer = NULL;
 }

@@ -14,7 +14,14 @@
 
 #define GROUP "admissionregistration.k8s.io"
 
-enum { BODY_MAX = 1 << 20, WHAT_MAX = 1024, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+enum {
+	BODY_MAX = 1 << 20,
+	WHAT_MAX = 1024,
+	CALM_MS = 50,
+	QUIET_MS = 60 * 1000,
+	FIRST_WAIT_MS = 500,
+	MOST_WAIT_MS = 60 * 1000
+};
 
 /* One of the two. */
 struct side {
@@ -25,7 +32,11 @@ struct side {
 	struct kube_call *call;
 	struct loop_timer *timer;
 	struct kube_backoff backoff;
+	/* Two who put it right in turns do so ever more slowly. */
+	struct kube_backoff calm;
+	int64_t healed_at, not_before;
 	char *sent;	    /* what was asked for last; NULL: nothing yet */
+	char *version;	    /* that our write made: what is older was before it */
 	bool right;	    /* it was as it is to be, since `sent` */
 	bool no_conditions; /* the server drops or refuses them */
 };
@@ -171,7 +182,14 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct side *s = arg;
 
 	s->call = NULL;
+	look_in(s, 0);
 	if (!e) {
+		const char *version =
+			json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+
+		free(s->version);
+		s->version = version ? xstrdup(version) : NULL;
+		s->right = true;
 		learn(s, object);
 		kube_backoff_reset(&s->backoff);
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
@@ -201,11 +219,15 @@ static void write_side(struct side *s, const char *webhooks, const char *version
 	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
 }
 
-/* What we last asked for is what we want, and it was there: somebody else changed it. */
-static void note_change(struct side *s, const char *webhooks, const char *what)
+/* What we asked for is what we want, and it was there. */
+static void note_change(struct side *s, const char *what)
 {
-	if (!s->right || !s->sent || strcmp(s->sent, webhooks))
-		return;
+	int64_t at = loop_now_ms(s->h->loop);
+
+	if (at - s->healed_at > QUIET_MS)
+		kube_backoff_reset(&s->calm);
+	s->healed_at = at;
+	s->not_before = at + kube_backoff_next(&s->calm);
 	s->h->healed++;
 	log_warn("webhooks were changed by somebody else: put right",
 		 LOG_S("object", s->kind->name), LOG_S("what", what));
@@ -223,6 +245,9 @@ static void look(struct side *s)
 	if (s->call || !kube_informer_synced(s->informer))
 		return;
 	o = now(s);
+	/* What we wrote is on its way here. */
+	if (s->version && (!o || kube_version_older(o->version, s->version)))
+		return;
 	jo_init(&out, &want, 0);
 	put_wanted(s, o, &out);
 	if (!o) {
@@ -231,7 +256,14 @@ static void look(struct side *s)
 		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
 	}
 	if (what.len) {
-		note_change(s, want.p, what.p);
+		bool theirs = s->right && s->sent && !strcmp(s->sent, want.p);
+
+		if (theirs && s->not_before > loop_now_ms(s->h->loop)) {
+			look_in(s, s->not_before - loop_now_ms(s->h->loop));
+			return;
+		}
+		if (theirs)
+			note_change(s, what.p);
 		write_side(s, want.p, o ? o->version : NULL);
 		return;
 	}
@@ -244,12 +276,26 @@ static void look(struct side *s)
 
 /* --- changes --- */
 
+static void forget_version(struct side *s)
+{
+	free(s->version);
+	s->version = NULL;
+}
+
+/* etcd's data are from an earlier time: ours will not come. */
+static void on_set_back(void *arg)
+{
+	forget_version(arg);
+	look_in(arg, 0);
+}
+
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	struct side *s = arg;
 
 	(void)was;
-	(void)is;
+	if (!is)
+		forget_version(s);
 	/* Not from within: the informer has it when this returns. */
 	look_in(s, 0);
 }
@@ -290,7 +336,8 @@ static void start(struct side *s, struct hooks *h, bool validating)
 	*s = (struct side){.h = h,
 			   .kind = &kinds[validating],
 			   .validating = validating,
-			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS}};
+			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS},
+			   .calm = {.base = CALM_MS, .most = MOST_WAIT_MS}};
 	s->informer = kube_informer_new(
 		h->conf.kube,
 		&(struct kube_informer_conf){.kind = s->kind,
@@ -300,6 +347,7 @@ static void start(struct side *s, struct hooks *h, bool validating)
 					     .drop = drop,
 					     .changed = on_changed,
 					     .synced = on_synced,
+					     .set_back = on_set_back,
 					     .arg = s});
 }
 
@@ -325,6 +373,7 @@ void hooks_free(struct hooks *h)
 		kube_informer_free(s->informer);
 		loop_del_timer(s->timer);
 		free(s->sent);
+		free(s->version);
 	}
 	free(h);
 }

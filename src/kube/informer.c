@@ -228,14 +228,6 @@ static void start_list(struct kube_informer *i)
 
 /* --- is the server's data the same as before? --- */
 
-static bool is_older(const char *version, const char *than)
-{
-	uint64_t a, b;
-
-	return version && num_u64(span_of(version), 0, UINT64_MAX, &a) == 0 &&
-	       num_u64(span_of(than), 0, UINT64_MAX, &b) == 0 && a < b;
-}
-
 static void on_probe(void *arg, int status, const struct json *list, const struct err *e)
 {
 	struct kube_informer *i = arg;
@@ -247,7 +239,7 @@ static void on_probe(void *arg, int status, const struct json *list, const struc
 		after_failure(i, NEXT_PROBE, -1, e);
 		return;
 	}
-	if (is_older(version, i->version)) {
+	if (kube_version_older(version, i->version)) {
 		log_warn("kube: the API server's data is from an earlier time: listing anew",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", version),
 			 LOG_S("known", i->version));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/num.h"
 
 static const char *meta(const struct json *object, const char *key)
 {
@@ -109,4 +110,12 @@ struct kube_object *kube_store_take(struct kube_store *s, size_t i)
 	s->n--;
 	memmove(&s->v[i], &s->v[i + 1], (s->n - i) * sizeof(*s->v));
 	return o;
+}
+
+bool kube_version_older(const char *version, const char *than)
+{
+	uint64_t a, b;
+
+	return version && num_u64(span_of(version), 0, UINT64_MAX, &a) == 0 &&
+	       num_u64(span_of(than), 0, UINT64_MAX, &b) == 0 && a < b;
 }

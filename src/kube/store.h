@@ -19,6 +19,9 @@ struct kube_object {
 	unsigned int round;
 };
 
+/* Of two resourceVersions. The API server's are numbers; false for what is none. */
+bool kube_version_older(const char *version, const char *than);
+
 struct kube_store {
 	struct kube_object **v;
 	size_t n, cap;

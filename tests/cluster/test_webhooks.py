@@ -170,7 +170,7 @@ def test_pods(cluster, replica, ns):
     work = cluster.namespace(f"{ns}-work")
     for rail in ("eth10", "eth2"):
         status, answer = create(cluster, config(rail, work, "rails"))
-        assert status == 201, answer
+        assert status == 201, json.dumps(answer)
     status, answer = pod(cluster, work, **{INJECT: "rails"})
     assert status == 201, answer
     names = [n["name"] if isinstance(n, dict) else n.split("/")[-1]
@@ -238,7 +238,8 @@ def test_somebody_edits(cluster, replica):
             lambda h: [{**x, "rules": []} for x in h])):
         cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
         wait(healed(right), 10)
-        wait(lambda: c.metrics()["unirail_controller_webhooks_healed_total"] == i + 1, 10)
+        healings = c.metrics()["unirail_controller_webhooks_healed_total"]
+        assert healings == i + 1, c.said("put right")
     what = [x["what"] for x in c.said("put right")]
     assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "not ours" in what[4], what
     for path in (VALIDATING, MUTATING):
@@ -299,7 +300,10 @@ def test_reviews_by_hand(cluster, replica, ns):
     # Not even TLS.
     with clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10) as s:
         s.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert len(s.recv(100)) < 10
+        try:
+            assert len(s.recv(100)) < 10
+        except OSError:
+            pass  # an alert, or not even that
     wait(lambda: c.said("does not speak TLS"))
     status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
