@@ -4,7 +4,7 @@ import pytest
 
 from agents import BLOCKS, MERGE, SPIDER, Nodes
 from audit import Audited
-from cluster import wait
+from cluster import free_port, wait
 from controllers import Controller
 
 NAME = "multus.spidernet.io/cr-name"
@@ -95,6 +95,29 @@ def addresses_are_used(cluster):
     return True
 
 
+def use_webhooks(cluster, c):
+    """Both are registered and put right, the certificate made and mended; two pools, one after the other."""
+    c.webhook_port = free_port()
+    c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
+    for kind in ("mutating", "validating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller"
+        wait(lambda: cluster.request("GET", path)[0] == 200)
+        cluster.ok("PATCH", path, {"webhooks": []}, type=MERGE)
+        wait(lambda: cluster.ok("GET", path).get("webhooks"))
+    secret = "/api/v1/namespaces/unirail/secrets/unirail-controller-certs"
+    cluster.ok("PATCH", secret, {"data": {"tls.key": ""}}, type=MERGE)
+    wait(lambda: cluster.ok("GET", secret)["data"]["tls.key"])
+    for i in (1, 2):
+        wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": f"w{i}"},
+            "spec": {"subnet": f"172.20.{i}.0/24", "ips": [f"172.20.{i}.9"]}})[0] == 201)
+    assert c.stop() == 0
+
+
+# One replica meets no claim of another's SpiderSubnet.
+BUT = {("spiderpool.spidernet.io", "spidersubnets", "get")}
+
+
 def test_the_controllers_permissions(controllers, closing, tmp_path):
     controllers.apply()
     cluster = controllers.cluster
@@ -106,7 +129,8 @@ def test_the_controllers_permissions(controllers, closing, tmp_path):
     use_subnets(cluster)
     wait(lambda: addresses_are_used(cluster), 60)
     assert c.stop() == 0
-    controllers.check()
+    use_webhooks(cluster, closing(Controller(tmp_path / "w", conf, "unirail")))
+    controllers.check(BUT)
 
 
 def test_the_deployment(controllers):
