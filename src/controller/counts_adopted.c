@@ -36,6 +36,7 @@ static bool is_gone(const struct counts *c, const struct record *r)
 {
 	auto_free char *ns = NULL;
 	const struct kube_object *pod;
+	bool gone, name_gone, long_gone;
 	const char *name;
 
 	if (!name_of(r, &ns, &name))
@@ -45,10 +46,11 @@ static bool is_gone(const struct counts *c, const struct record *r)
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
-	/* Both are asked, so that one does not wait for the other. */
-	return (asks_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE) &
-	       (asks_name(c->conf.asks, ns, name) == ASKS_GONE) &
-	       (asks_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms);
+	/* All are asked, so that one does not wait for the other. */
+	gone = asks_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
+	name_gone = asks_name(c->conf.asks, ns, name) == ASKS_GONE;
+	long_gone = asks_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
+	return gone && name_gone && long_gone;
 }
 
 /* Told when it is done. */
