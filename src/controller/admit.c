@@ -127,24 +127,6 @@ bool admit_is_going(const struct json *object)
 	return *admit_text(admit_meta(object, "deletionTimestamp")) != '\0';
 }
 
-static void sorted_text(const struct json *v, struct buf *ret)
-{
-	struct json_out o;
-
-	buf_init(ret, OBJECT_MAX);
-	jo_init(&o, ret, 0);
-	jo_val(&o, v, true);
-}
-
-bool admit_same(const struct json *a, const struct json *b)
-{
-	auto_buf struct buf x, y;
-
-	sorted_text(a, &x);
-	sorted_text(b, &y);
-	return x.len == y.len && memcmp(x.p, y.p, x.len) == 0;
-}
-
 /* --- the two questions --- */
 
 static void write_patch(struct admit_answer *r, const struct json *was,
@@ -194,7 +176,7 @@ bool admit_spec_stays(const struct admit *a)
 
 	if (q->operation != ADMIT_UPDATE || json_kind(q->old) != JSON_OBJECT)
 		return false;
-	if (admit_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
+	if (json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
 		return true;
 	t = jt_of(q->old);
 	kind_of(q->kind)->fill(&quiet, t);
@@ -206,8 +188,8 @@ bool admit_spec_stays(const struct admit *a)
 /* What only says more about an object is no matter of what it says itself. */
 static bool is_untouched(const struct admit *a)
 {
-	return admit_spec_stays(a) && admit_same(admit_meta(a->ask->object, "annotations"),
-						 admit_meta(a->ask->old, "annotations"));
+	return admit_spec_stays(a) && json_same(admit_meta(a->ask->object, "annotations"),
+						admit_meta(a->ask->old, "annotations"));
 }
 
 void admit_check(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret)

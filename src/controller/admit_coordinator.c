@@ -38,8 +38,6 @@ void admit_default_coordinator(struct admit *a, struct json_tree *object)
 		as_net(v);
 	for (v = jt_first(jt_member(spec, "policyRoutes")); v; v = jt_next(v))
 		as_net(jt_member(v, "dst"));
-	if (jt_kind(jt_member(spec, "vethLinkAddress")) == JSON_NULL)
-		jt_put_text(spec, "vethLinkAddress", "");
 	if (jt_kind(jt_member(spec, "vethMTU")) == JSON_NULL)
 		jt_put_int(spec, "vethMTU", 1500);
 }

@@ -181,31 +181,28 @@ struct fill {
 	const char *text;
 };
 
-/* Spiderpool's webhook, and the definition's for who has made one without. */
+/*
+ * Spiderpool's webhook's, and the definition's for who has made one without. But for its empty texts: API
+ * servers up to 1.20 at least take one for null, and what is absent means the same to everybody.
+ */
 static const struct fill fills[] = {
 	{"macvlan ipvlan", "vlanID", JSON_NUMBER, 0, NULL},
 	{"macvlan ipvlan vlan sriov", "mtu", JSON_NUMBER, 0, NULL},
-	{"macvlan ipvlan vlan", "rdmaResourceName", JSON_STRING, 0, ""},
 	{"vlan", "vlanMode", JSON_STRING, 0, "manual"},
 	{"sriov", "vlanID", JSON_NUMBER, 0, NULL},
 	{"sriov", "minTxRateMbps", JSON_NUMBER, 0, NULL},
 	{"sriov", "maxTxRateMbps", JSON_NUMBER, 0, NULL},
 	{"sriov", "rdmaIsolation", JSON_BOOL, false, NULL},
-	{"sriov ibsriov", "resourceName", JSON_STRING, 0, ""},
-	{"ibsriov", "pkey", JSON_STRING, 0, ""},
 	{"ibsriov", "enableIbKubernetes", JSON_BOOL, false, NULL},
 	{"ibsriov", "rdmaIsolation", JSON_BOOL, true, NULL},
 	{"ibsriov", "linkState", JSON_STRING, 0, "enable"},
 	{"ovs", "vlan", JSON_NUMBER, 0, NULL},
 	{"macvlan ipvlan vlan sriov ibsriov ipoib ovs", "ippools", JSON_OBJECT, 0, NULL},
 	{"coordinator", "mode", JSON_STRING, 0, "auto"},
-	{"coordinator", "podMACPrefix", JSON_STRING, 0, ""},
-	{"coordinator", "podDefaultRouteNIC", JSON_STRING, 0, ""},
 	{"coordinator", "tunePodRoutes", JSON_BOOL, true, NULL},
 	{"coordinator", "hostRuleTable", JSON_NUMBER, 500, NULL},
 	{"coordinator", "txQueueLen", JSON_NUMBER, 0, NULL},
 	{"coordinator", "podRPFilter", JSON_NUMBER, 0, NULL},
-	{"coordinator-new", "vethLinkAddress", JSON_STRING, 0, ""},
 	{"coordinator-new", "hijackCIDR", JSON_ARRAY, 0, NULL},
 	{"coordinator-new", "policyRoutes", JSON_ARRAY, 0, NULL},
 };
@@ -242,7 +239,7 @@ static void fill(struct json_tree *t, const char *block)
 
 static void fill_block(struct json_tree *spec, const char *block)
 {
-	struct json_tree *b = jt_member(spec, block), *bond = jt_member(b, "bond"), *pools;
+	struct json_tree *b = jt_member(spec, block), *pools;
 	const char *mode;
 
 	if (jt_kind(b) != JSON_OBJECT)
@@ -251,8 +248,6 @@ static void fill_block(struct json_tree *spec, const char *block)
 	mode = jt_text(jt_member(b, "vlanMode"));
 	if (mode && strcmp(mode, "manual") == 0 && jt_kind(jt_member(b, "vlanID")) == JSON_NULL)
 		jt_put_int(b, "vlanID", 0);
-	if (jt_kind(bond) == JSON_OBJECT && jt_kind(jt_member(bond, "options")) == JSON_NULL)
-		jt_put_text(bond, "options", "");
 	pools = jt_member(b, "ippools");
 	if (jt_kind(pools) == JSON_OBJECT &&
 	    jt_kind(jt_member(pools, "matchMasterSubnet")) == JSON_NULL)
@@ -288,7 +283,7 @@ static void mirror(struct admit *a, struct json_tree *object, const char *key)
 	const char *value = jt_text(jt_member(jt_member(meta, "annotations"), key));
 	struct json_tree *labels = jt_member(meta, "labels");
 
-	if (value && selector_is_label_value(value)) {
+	if (value && *value && selector_is_label_value(value)) {
 		jt_put_text(jt_member_object(meta, "labels"), key, value);
 		return;
 	}
@@ -313,9 +308,6 @@ void admit_default_network(struct admit *a, struct json_tree *object)
 		take_spellings(a, spec, old, block);
 	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
 		fill_block(spec, blocks[i].block);
-	if (type && strcmp(type, "custom") == 0 &&
-	    jt_kind(jt_member(spec, "customCNI")) == JSON_NULL)
-		jt_put_text(spec, "customCNI", "");
 	if (jt_kind(jt_member(spec, "disableIPAM")) == JSON_NULL)
 		jt_put_bool(spec, "disableIPAM", false);
 	fill_coordinator(a, spec, type && strcmp(type, "custom") == 0);

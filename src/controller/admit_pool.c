@@ -101,7 +101,7 @@ static int check_auto(struct admit *a, const struct json *subnet)
 	const struct json *noted = auto_ips(subnet, a->ask->name, &doc);
 
 	if (!is_auto(a->ask->object) ||
-	    admit_same(noted, json_get(json_get(a->ask->object, "spec"), "ips")))
+	    json_same(noted, json_get(json_get(a->ask->object, "spec"), "ips")))
 		return 0;
 	return admit_refuse(
 		a, ADMIT_FORBIDDEN,

@@ -35,7 +35,6 @@ void admit_warn(struct admit *a, const char *fmt, ...) __attribute__((format(pri
 const struct json *admit_meta(const struct json *object, const char *key);
 const struct json *admit_note(const struct json *object, const char *key); /* annotation */
 const char *admit_text(const struct json *v);				   /* "": no string */
-bool admit_same(const struct json *a, const struct json *b);
 bool admit_is_going(const struct json *object); /* it has a deletionTimestamp */
 /* An update whose spec is the old one, defaults aside. */
 bool admit_spec_stays(const struct admit *a);

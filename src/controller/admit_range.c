@@ -90,7 +90,7 @@ int admit_check_fixed(struct admit *a)
 				    "%s for '%.60s'",
 				    old, a->ask->kind, subnet);
 	if (json_kind(json_get(was, "ipVersion")) != JSON_NULL &&
-	    !admit_same(json_get(is, "ipVersion"), json_get(was, "ipVersion")))
+	    !json_same(json_get(is, "ipVersion"), json_get(was, "ipVersion")))
 		return admit_refuse(a, ADMIT_FORBIDDEN,
 				    "spec.ipVersion: is not changeable: make another %s",
 				    a->ask->kind);
@@ -149,8 +149,8 @@ bool admit_is_contended(const struct admit_ask *q)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		if (q->operation == ADMIT_CREATE ||
-		    !admit_same(json_get(json_get(q->object, "spec"), keys[i]),
-				json_get(json_get(q->old, "spec"), keys[i])))
+		    !json_same(json_get(json_get(q->object, "spec"), keys[i]),
+			       json_get(json_get(q->old, "spec"), keys[i])))
 			return true;
 	return false;
 }

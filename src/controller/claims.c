@@ -86,18 +86,14 @@ static int left_ms(const struct claim *m)
 	return left > 1 ? (int)left : 1;
 }
 
-static void send(struct claim *m, enum kube_verb verb, const struct kube_kind *kind,
-		 const char *name, struct span body, kube_done_fn fn)
+static void send(struct claim *m, enum kube_verb verb, struct span body, kube_done_fn fn)
 {
-	bool is_map = kind == &kube_configmaps;
+	struct kube_request r = {.verb = verb,
+				 .on = {&kube_configmaps, m->c->ns, CLAIMS_NAME, NULL},
+				 .body = body,
+				 .timeout_ms = left_ms(m)};
 
-	m->call =
-		kube_send(m->c->k,
-			  &(struct kube_request){.verb = verb,
-						 .on = {kind, is_map ? m->c->ns : NULL, name, NULL},
-						 .body = body,
-						 .timeout_ms = left_ms(m)},
-			  fn, m);
+	m->call = kube_send(m->c->k, &r, fn, m);
 }
 
 static void again(struct claim *m, int after_ms)
@@ -128,8 +124,7 @@ static void write_map(struct claim *m)
 
 	buf_init(&body, KUBE_BODY_MAX);
 	claims_write(&m->list, &m->q, m->c->ns, m->version, now_real_ms(), &body);
-	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, &kube_configmaps, CLAIMS_NAME,
-	     buf_span(&body), on_written);
+	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, buf_span(&body), on_written);
 }
 
 /* --- claims in the way --- */
@@ -168,22 +163,56 @@ static void unsettled(struct claim *m)
 	end(m, &e);
 }
 
-static void on_other(void *arg, int status, const struct json *other, const struct err *e)
+/* What was claimed has become of it. */
+static bool is_settled(const struct json *claim, const struct json *other)
+{
+	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!json_same(json_get(json_get(claim, "spec"), keys[i]),
+			       json_get(json_get(other, "spec"), keys[i])))
+			return false;
+	return true;
+}
+
+static void on_other(void *arg, int status, const struct json *list, const struct err *e)
 {
 	struct claim *m = arg;
 	const struct json *claim = json_root(m->list.v[m->at].doc);
+	const struct json *other = json_at(json_get(list, "items"), 0);
 	struct err why = ERR_INIT;
 
+	(void)status;
 	m->call = NULL;
-	if (e && status != 404) {
+	if (e) {
 		fail(m, e);
 		return;
 	}
-	if (!e && m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &why) < 0) {
+	if (other && m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &why) < 0) {
 		end(m, &why);
 		return;
 	}
-	unsettled(m);
+	if (!other || !is_settled(claim, other)) {
+		unsettled(m);
+		return;
+	}
+	m->at++;
+	look(m);
+}
+
+/* The object as it is, from etcd: a list of one, which needs no permission but the watch's. */
+static void read_other(struct claim *m, const struct json *claim)
+{
+	bool is_subnet = strcmp(json_string(json_get(claim, "kind")), "SpiderSubnet") == 0;
+	auto_free char *selector = xasprintf("metadata.name=%s", name_of(claim));
+	auto_buf struct buf query;
+	struct kube_request r = {.verb = KUBE_LIST, .timeout_ms = left_ms(m)};
+
+	buf_init(&query, KUBE_PATH_MAX);
+	kube_path_query(&query, "fieldSelector", selector);
+	r.on.kind = is_subnet ? &kube_subnets : &kube_ippools;
+	r.query = query.p;
+	m->call = kube_send(m->c->k, &r, on_other, m);
 }
 
 static bool is_own(const struct claim *m, const struct json *claim)
@@ -205,16 +234,11 @@ static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
 
 static void look(struct claim *m)
 {
-	for (; m->at < m->list.n; m->at++) {
-		const struct json *claim = json_root(m->list.v[m->at].doc);
-		const char *kind = json_string(json_get(claim, "kind"));
-
-		if (!is_in_the_way(m, &m->list.v[m->at]))
-			continue;
-		send(m, KUBE_GET, strcmp(kind, "SpiderSubnet") == 0 ? &kube_subnets : &kube_ippools,
-		     name_of(claim), (struct span){0}, on_other);
-		return;
-	}
+	for (; m->at < m->list.n; m->at++)
+		if (is_in_the_way(m, &m->list.v[m->at])) {
+			read_other(m, json_root(m->list.v[m->at].doc));
+			return;
+		}
 	write_map(m);
 }
 
@@ -257,7 +281,7 @@ static void read_map(void *arg)
 	struct claim *m = arg;
 
 	m->timer = NULL;
-	send(m, KUBE_GET, &kube_configmaps, CLAIMS_NAME, (struct span){0}, on_map);
+	send(m, KUBE_GET, (struct span){0}, on_map);
 }
 
 /* --- from outside --- */

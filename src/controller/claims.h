@@ -11,8 +11,8 @@
  *	data:
  *	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},"spec":{...}}
  *
- * A claim that is in the way of another object is looked into: the object as it is now, by a GET,
- * decides. While there is none (its request is under way, or was refused by somebody else) it is
+ * A claim that is in the way of another object is looked into: the object as it is now, asked of the API
+ * server, decides. While there is none (its request is under way, or was refused by somebody else) it is
  * waited for, for a moment; the other is then refused, for now. After CLAIMS_RUN_OUT_MS no request can
  * still be under way, and a claim without its object stands for nothing; the claim itself stays for
  * CLAIMS_KEPT_MS, for replicas whose watch is behind. An object that this replica has seen go stands for nothing.

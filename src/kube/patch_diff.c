@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The patch between two values. */
-#include <string.h>
-
 #include "kube/patch.h"
 
 enum { DEPTH_MAX = 32 };
@@ -12,24 +10,6 @@ struct diff {
 	size_t n;
 	bool any;
 };
-
-static void text_of(const struct json *v, struct buf *ret)
-{
-	struct json_out o;
-
-	buf_init(ret, SIZE_MAX);
-	jo_init(&o, ret, 0);
-	jo_val(&o, v, false);
-}
-
-static bool same(const struct json *a, const struct json *b)
-{
-	auto_buf struct buf x, y;
-
-	text_of(a, &x);
-	text_of(b, &y);
-	return x.len == y.len && memcmp(x.p, y.p, x.len) == 0;
-}
 
 static struct json_out *add(struct diff *d, const char *op)
 {
@@ -57,7 +37,7 @@ static void differ(struct diff *d, const struct json *was, const struct json *is
 	struct json_walk w;
 	const char *key;
 
-	if (same(was, is))
+	if (json_same(was, is))
 		return;
 	if (json_kind(was) != JSON_OBJECT || json_kind(is) != JSON_OBJECT || d->n == DEPTH_MAX) {
 		jo_val(add(d, "replace"), is, false);

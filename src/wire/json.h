@@ -56,6 +56,8 @@ const struct json *json_walk_next(struct json_walk *w, const char **key);
 
 const struct json *json_get(const struct json *obj, const char *key);	 /* exact, last wins */
 const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
+/* The same when written, but for the order of keys; NULL is null. */
+bool json_same(const struct json *a, const struct json *b);
 
 /* --- reading by table --- */
 

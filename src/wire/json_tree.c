@@ -118,29 +118,17 @@ int jt_int(const struct json_tree *t, int64_t *ret)
 	return num_i64(span_of(t->text), INT64_MIN, INT64_MAX, ret);
 }
 
-static void sorted_text(const struct json *v, struct buf *ret)
-{
-	struct json_out o;
-
-	buf_init(ret, SIZE_MAX);
-	jo_init(&o, ret, 0);
-	jo_val(&o, v, true);
-}
-
 bool jt_same(const struct json_tree *t, const struct json *v)
 {
-	auto_buf struct buf text, a = {0}, b;
 	auto_json struct json_doc *doc = NULL;
+	auto_buf struct buf text;
 	struct json_out o;
 
 	buf_init(&text, SIZE_MAX);
 	jo_init(&o, &text, 0);
 	jt_write(t, &o);
-	sorted_text(v, &b);
-	if (json_parse(&doc, buf_span(&text), SIZE_MAX, NULL) < 0)
-		return false;
-	sorted_text(json_root(doc), &a);
-	return a.len == b.len && memcmp(a.p, b.p, a.len) == 0;
+	return json_parse(&doc, buf_span(&text), SIZE_MAX, NULL) == 0 &&
+	       json_same(json_root(doc), v);
 }
 
 struct json_tree *jt_member(const struct json_tree *t, const char *key)

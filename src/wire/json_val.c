@@ -148,3 +148,21 @@ void jo_val(struct json_out *o, const struct json *v, bool sorted)
 	case JSON_OBJECT: add_object(o, v, sorted); return;
 	}
 }
+
+static void sorted_text(const struct json *v, struct buf *ret)
+{
+	struct json_out o;
+
+	buf_init(ret, SIZE_MAX);
+	jo_init(&o, ret, 0);
+	jo_val(&o, v, true);
+}
+
+bool json_same(const struct json *a, const struct json *b)
+{
+	auto_buf struct buf x, y;
+
+	sorted_text(a, &x);
+	sorted_text(b, &y);
+	return x.len == y.len && memcmp(x.p, y.p, x.len) == 0;
+}

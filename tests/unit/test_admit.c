@@ -13,10 +13,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "controller/admit.h"
-#include "ipam_lab.h"
-#include "wire/json_tree.h"
+#include "patch_apply.h"
 #include "wire/yaml.h"
 
 enum { TABLE_MAX = 1 << 20, THERE_MAX = 8 };
@@ -60,69 +58,6 @@ static struct json_doc *of_tree(const struct json_tree *t)
 	jo_init(&o, &b, 0);
 	jt_write(t, &o);
 	return parse(b.p);
-}
-
-/* --- a patch applied, as the API server does --- */
-
-static struct json_tree *item_at(const struct json_tree *list, const char *index)
-{
-	struct json_tree *t = jt_first(list);
-	uint64_t i = 0;
-
-	assert_int_equal(num_u64(span_of(index), 0, 1000, &i), 0);
-	while (i-- > 0 && t)
-		t = jt_next(t);
-	return t;
-}
-
-static char *unescape(struct span part)
-{
-	char *text = span_dup(part), *to = text;
-
-	for (const char *p = text; *p; p++) {
-		if (*p == '~')
-			*to++ = *++p == '1' ? '/' : '~';
-		else
-			*to++ = *p;
-	}
-	*to = '\0';
-	return text;
-}
-
-static void apply_one(struct json_tree *root, const struct json *op)
-{
-	struct span rest = span_of(json_string(json_get(op, "path"))), part;
-	const char *what = json_string(json_get(op, "op"));
-	struct json_tree *at = root;
-
-	assert_true(span_cut(&rest, '/', &part) && part.n == 0);
-	while (span_cut(&rest, '/', &part)) {
-		auto_free char *key = unescape(part);
-
-		assert_non_null(at);
-		if (rest.p) {
-			at = jt_kind(at) == JSON_ARRAY ? item_at(at, key) : jt_member(at, key);
-			continue;
-		}
-		assert_int_equal(jt_kind(at), JSON_OBJECT);
-		assert_true(strcmp(what, "add") == 0 || jt_member(at, key));
-		if (strcmp(what, "remove") == 0)
-			jt_drop(at, key);
-		else
-			jt_put(at, key, jt_of(json_get(op, "value")));
-	}
-}
-
-static struct json_doc *apply(const struct json *object, const struct buf *patch)
-{
-	auto_tree struct json_tree *t = jt_of(object);
-	auto_json struct json_doc *ops = patch->len ? parse(patch->p) : NULL;
-	struct json_walk w = json_walk_start(ops ? json_root(ops) : NULL);
-	const struct json *op;
-
-	while ((op = json_walk_next(&w, NULL)))
-		apply_one(t, op);
-	return of_tree(t);
 }
 
 /* --- a case --- */
@@ -254,7 +189,9 @@ static void ask(struct row *r)
 	admit_default(&r->world, &q, &a);
 	note(r, &a);
 	if (r->object) {
-		patched = apply(q.object, &a.patch);
+		patched = patch_apply(q.object, buf_span(&a.patch), TABLE_MAX);
+		if (!patched)
+			fail_msg("'%s': not applied: %s", r->name, a.patch.p);
 		json_free(r->object);
 		r->object = patched;
 		q.object = json_root(patched);

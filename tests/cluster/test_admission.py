@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is taken into a cluster: the table in manifests/, by kubectl; and two replicas that are asked at the same time."""
+import concurrent.futures
+import ipaddress
+import itertools
+import json
+import pathlib
+import random
+import subprocess
+import time
+
+import pytest
+import yaml
+
+import cluster as clusters
+from agents import MERGE, SPIDER, install_crds
+from cluster import Proxy, free_port, wait
+from controllers import Controller
+
+MANIFESTS = pathlib.Path(__file__).resolve().parent / "manifests"
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/team/network-attachment-definitions"
+VERSION = "spiderpool.spidernet.io/v2beta1"
+PATHS = {"SpiderIPPool": f"{SPIDER}/spiderippools", "SpiderSubnet": f"{SPIDER}/spidersubnets",
+         "SpiderReservedIP": f"{SPIDER}/spiderreservedips", "SpiderCoordinator": f"{SPIDER}/spidercoordinators",
+         "SpiderMultusConfig": f"{SPIDER}/namespaces/team/spidermultusconfigs", "NetworkAttachmentDefinition": NADS}
+NS = "unirail"
+CLAIMS = f"/api/v1/namespaces/{NS}/configmaps/unirail-claims"
+
+
+class Balancer(Proxy):
+    """TCP to one of several ports, any."""
+
+    def __init__(self, ports):
+        self.ports = ports
+        super().__init__(None)
+
+    @property
+    def to(self):
+        return random.choice(self.ports)
+
+    @to.setter
+    def to(self, _):
+        pass
+
+
+@pytest.fixture(scope="module")
+def admitting(tmp_path_factory):
+    """A cluster whose objects two controllers are asked about."""
+    one = clusters.Cluster()
+    install_crds(one)
+    one.namespace(NS)
+    one.namespace("team")
+    folder = tmp_path_factory.mktemp("c")
+    replicas = [Controller(folder / n, one.admin_config(), NS, n) for n in ("a", "b")]
+    for c in replicas:
+        c.webhook_port = free_port()
+    one.replicas = replicas
+    front = Balancer([c.webhook_port for c in replicas])
+    for c in replicas:
+        c.start("--webhook-url", f"https://127.0.0.1:{front.port}", "--webhook-linger", "0s")
+    bad = {"apiVersion": VERSION, "kind": "SpiderIPPool", "metadata": {"name": "probe"},
+           "spec": {"subnet": "10.250.0.0/24", "ips": ["10.251.0.1"]}}
+    wait(lambda: one.request("POST", PATHS["SpiderIPPool"] + "?dryRun=All", bad)[0] == 422, 60, 0.2)
+    yield one
+    for c in replicas:
+        c.close()
+    front.close()
+    one.close()
+
+
+def kubectl(cluster, *args, text=None):
+    return subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)], input=text,
+                          capture_output=True, text=True, timeout=120)
+
+
+def whole(kind, name, meta=None, spec=None):
+    o = {"apiVersion": "k8s.cni.cncf.io/v1" if kind == "NetworkAttachmentDefinition" else VERSION, "kind": kind,
+         "metadata": {**(meta or {}), "name": name}, "spec": spec or {}}
+    if "namespaces" in PATHS[kind]:
+        o["metadata"]["namespace"] = "team"
+    return o
+
+
+def remove(cluster, kind, name):
+    path = f"{PATHS[kind]}/{name}"
+    if cluster.request("GET", path)[0] == 404:
+        return
+    cluster.request("DELETE", path)
+    cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: cluster.request("GET", path)[0] == 404)
+
+
+def known(cluster):
+    """Both replicas have seen what there is."""
+    for kind in ("SpiderIPPool", "SpiderSubnet", "SpiderMultusConfig", "NetworkAttachmentDefinition"):
+        plural = PATHS[kind].rsplit("/", 1)[1]
+        key = f'unirail_controller_objects{{kind="{plural}"}}'
+        there = len(cluster.ok("GET", PATHS[kind])["items"])
+        for c in cluster.replicas:
+            wait(lambda: c.metrics()[key] == there)
+
+
+@pytest.fixture
+def clean(admitting):
+    def sweep():
+        for kind, path in PATHS.items():
+            for o in admitting.ok("GET", path)["items"]:
+                remove(admitting, kind, o["metadata"]["name"])
+    sweep()
+    yield admitting
+    sweep()
+
+
+# --- the table ---
+
+
+def cases():
+    for path in sorted(MANIFESTS.glob("*.yaml")):
+        table = yaml.safe_load(path.read_text())
+        for case in table["cases"]:
+            if not case.get("world") and not case.get("overlapping"):
+                yield pytest.param(table["kind"], case, id=f"{path.stem}: {case['case']}")
+
+
+def has(is_, want, place=""):
+    """`want` is a subset; nothing at all is what is empty or null."""
+    if isinstance(want, dict):
+        assert isinstance(is_ or {}, dict), place
+        for key, value in want.items():
+            has((is_ or {}).get(key), value, f"{place}.{key}")
+    elif isinstance(want, list) and isinstance(is_, list):
+        assert len(is_) == len(want), (place, is_)
+        for i, value in enumerate(want):
+            has(is_[i], value, f"{place}[{i}]")
+    else:
+        assert is_ == want or (want in (None, []) and not is_), (place, is_, want)
+
+
+def prepare(cluster, kind, was):
+    """The object as it was before an update or a deletion."""
+    meta = dict(was.get("meta") or {})
+    if was.get("going"):
+        meta["finalizers"] = ["test/hold", *meta.get("finalizers", [])]
+    r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(whole(kind, "x", meta, was["spec"])))
+    assert r.returncode == 0, r.stderr
+    if was.get("status"):
+        cluster.ok("PATCH", f"{PATHS[kind]}/x/status", {"status": was["status"]}, type=MERGE)
+    if was.get("going"):
+        cluster.ok("DELETE", f"{PATHS[kind]}/x")
+
+
+def check_words(case, r):
+    warned = [line for line in r.stderr.splitlines() if line.startswith("Warning: ")
+              and "currently being deleted" not in line]  # kubectl's own
+    if not case.get("schema"):
+        assert len(warned) == len(case.get("warned", [])), r.stderr
+        for words in case.get("warned", []):
+            assert any(words in line for line in warned), r.stderr
+    if "refused" not in case:
+        assert r.returncode == 0, r.stderr
+        return
+    assert r.returncode == 1
+    if case.get("schema"):
+        return
+    field, _, text = case["refused"].partition(": ")
+    if field.startswith(("spec", "metadata")) and text:
+        assert f"{field}: " in r.stderr and text in r.stderr, r.stderr
+    else:
+        assert case["refused"] in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("kind, case", cases())
+def test_table(clean, kind, case):
+    cluster = clean
+    was = case.get("was")
+    for o in case.get("there", []):
+        made = cluster.ok("POST", PATHS[o["kind"]], whole(o["kind"], o["metadata"]["name"], o["metadata"], o["spec"]))
+        if o.get("status"):
+            cluster.ok("PATCH", f"{PATHS[o['kind']]}/{made['metadata']['name']}/status", {"status": o["status"]},
+                       type=MERGE)
+    if was:
+        prepare(cluster, kind, was)
+    known(cluster)
+    if case.get("delete"):
+        r = kubectl(cluster, "delete", PATHS[kind].rsplit("/", 1)[1], "x", "--wait=false")
+    else:
+        o = whole(kind, "x", case.get("meta"), case.get("spec", (was or {}).get("spec")))
+        if was and was.get("going") and "finalizers" not in o["metadata"]:
+            o["metadata"]["finalizers"] = ["test/hold"]
+        r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
+    check_words(case, r)
+    if "becomes" in case:
+        has(cluster.ok("GET", f"{PATHS[kind]}/x"), case["becomes"])
+
+
+def test_applied_again(clean):
+    """What is taken as it is stays as it is: the second time nothing changes."""
+    for path in sorted(MANIFESTS.glob("*.yaml")):
+        table = yaml.safe_load(path.read_text())
+        first = next(c for c in table["cases"] if not c.get("there") and "spec" in c and not c.get("refused"))
+        text = json.dumps(whole(table["kind"], "x", first.get("meta"), first["spec"]))
+        assert kubectl(clean, "apply", "-f", "-", text=text).returncode == 0
+        version = clean.ok("GET", f"{PATHS[table['kind']]}/x")["metadata"]["generation"]
+        r = kubectl(clean, "apply", "-f", "-", text=text)
+        assert r.returncode == 0 and "unchanged" in r.stdout, (r.stdout, r.stderr)
+        assert clean.ok("GET", f"{PATHS[table['kind']]}/x")["metadata"]["generation"] == version
+        remove(clean, table["kind"], "x")
+
+
+# --- two at the same time ---
+
+
+def pool(name, first, last, subnet="10.9.0.0/16"):
+    return whole("SpiderIPPool", name, spec={"subnet": subnet, "ips": [f"{first}-{last}"]})
+
+
+def ranges(cluster):
+    """{pool: its addresses as numbers}"""
+    found = {}
+    for o in cluster.ok("GET", PATHS["SpiderIPPool"])["items"]:
+        taken = set()
+        for text in o["spec"].get("ips") or []:
+            ends = [int(ipaddress.ip_address(e)) for e in text.split("-")]
+            taken |= set(range(ends[0], ends[-1] + 1))
+        found[o["metadata"]["name"]] = taken
+    return found
+
+
+def no_two_overlap(cluster):
+    found = ranges(cluster)
+    for a, b in itertools.combinations(sorted(found), 2):
+        assert not found[a] & found[b], (a, b)
+    return found
+
+
+def at_once(jobs):
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        return list(threads.map(lambda job: job(), jobs))
+
+
+def checked(c):
+    """How many pools the replica was asked about."""
+    return sum(v for k, v in c.metrics().items()
+               if k.startswith(("unirail_controller_reviews_allowed_total", "unirail_controller_reviews_refused_total"))
+               and "/validate-" in k and "spiderippool" in k)
+
+
+def neighbours(cluster, turn):
+    """Twenty at once, each with some of the next one's addresses: (made, refused, told to try again)"""
+    def make(i):
+        o = pool(f"t{turn}-{i}", f"10.9.{turn}.{10 * i}", f"10.9.{turn}.{10 * i + 14}")
+        return lambda: cluster.request("POST", PATHS["SpiderIPPool"], o)
+    made = refused = later = 0
+    for status, answer in at_once([make(i) for i in range(20)]):
+        why = "" if status == 201 else answer["message"]
+        assert status == 201 or "overlap with IPPool" in why or "try again" in why, answer
+        made, refused, later = made + (not why), refused + ("overlap with" in why), later + ("try again" in why)
+    no_two_overlap(cluster)
+    return made, refused, later
+
+
+def test_pools_that_overlap_are_made_at_once(clean):
+    """Of neighbours that share addresses no two are taken, whoever is asked; each refusal says why."""
+    before = [checked(c) for c in clean.replicas]
+    for turn in range(16):
+        made, refused, later = neighbours(clean, turn)
+        print(f"made {made}, refused {refused}, told to try again {later}")
+        assert made >= 1 and refused + later >= 1
+        asked = [checked(c) - n for c, n in zip(clean.replicas, before)]
+        if turn >= 3 and min(asked) >= 20:
+            break
+    print(f"asked {asked}")
+    assert min(asked) >= 20
+
+
+def test_pools_grow_into_each_other_at_once(clean):
+    for i in range(10):
+        clean.ok("POST", PATHS["SpiderIPPool"], pool(f"g{i}", f"10.9.0.{20 * i}", f"10.9.0.{20 * i + 4}"))
+
+    def grow(i):
+        body = {"spec": {"ips": [f"10.9.0.{20 * i}-10.9.0.{20 * i + 24}"]}}
+        return lambda: clean.request("PATCH", f"{PATHS['SpiderIPPool']}/g{i}", body, type=MERGE)
+    answers = at_once([grow(i) for i in range(10)])
+    found = no_two_overlap(clean)
+    assert sum(status == 200 for status, _ in answers) >= 1
+    assert sum(len(v) > 5 for v in found.values()) == sum(status == 200 for status, _ in answers)
+
+
+def test_subnets_that_overlap_are_made_at_once(clean):
+    def make(i):
+        o = whole("SpiderSubnet", f"s{i}", spec={"subnet": f"10.9.0.0/{16 + i}", "ips": ["10.9.0.1"]})
+        return lambda: clean.request("POST", PATHS["SpiderSubnet"], o)
+    answers = at_once([make(i) for i in range(8)])
+    assert sum(status == 201 for status, _ in answers) == 1, answers
+    assert len(clean.ok("GET", PATHS["SpiderSubnet"])["items"]) == 1
+
+
+def test_the_same_addresses_by_another_name(clean):
+    """One that is deleted stands for nothing, as soon as that is seen."""
+    for name in ("first", "second"):
+        clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))
+        remove(clean, "SpiderIPPool", name)
+        known(clean)
+
+
+def claims(cluster):
+    status, o = cluster.request("GET", CLAIMS)
+    return o.get("data") or {} if status == 200 else {}
+
+
+def test_a_dry_run_claims_nothing(clean):
+    clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.0.1", "10.9.0.9"))
+    before = claims(clean)
+    assert len(before) > 0
+    r = kubectl(clean, "apply", "--dry-run=server", "-f", "-", text=json.dumps(pool("dry", "10.9.0.10", "10.9.0.19")))
+    assert r.returncode == 0, r.stderr
+    assert claims(clean) == before
+    clean.ok("POST", PATHS["SpiderIPPool"], pool("other", "10.9.0.10", "10.9.0.19"))
+    assert len(claims(clean)) == len(before) + 1
+
+
+def put_claim(cluster, age):
+    text = json.dumps({"at": int(time.time()) - age, "kind": "SpiderIPPool", "metadata": {"name": "never", "uid": "u"},
+                       "spec": {"subnet": "10.9.0.0/16", "ips": ["10.9.0.5"]}})
+    cluster.ok("PATCH", CLAIMS, {"data": {"r": text}}, type=MERGE)
+
+
+def test_a_claim_that_became_nothing_runs_out(clean):
+    clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.1.1", "10.9.1.9"))
+    put_claim(clean, 0)
+    status, answer = clean.request("POST", PATHS["SpiderIPPool"], pool("x", "10.9.0.1", "10.9.0.9"))
+    assert status >= 500 and "SpiderIPPool 'never' was taken in" in answer["message"] and "try again in" in answer["message"]
+    put_claim(clean, 80)
+    clean.ok("POST", PATHS["SpiderIPPool"], pool("x", "10.9.0.1", "10.9.0.9"))
+    assert "r" not in claims(clean)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_PATCH_APPLY_H
+#define UNIRAIL_TESTS_PATCH_APPLY_H
+
+/* A JSON patch applied to an object as the API server does, for the unit test and the fuzzer of what a
+ * webhook fills in. Only what kube_patch_diff() writes: members of objects, and the whole. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "wire/json_tree.h"
+
+/* RFC 6901 */
+static inline char *patch_unescape(struct span part)
+{
+	char *text = span_dup(part), *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '~' && p[1])
+			*to++ = *++p == '1' ? '/' : '~';
+		else
+			*to++ = *p;
+	}
+	*to = '\0';
+	return text;
+}
+
+/* False: the API server would refuse it. */
+static inline bool patch_apply_one(struct json_tree *root, const struct json *op)
+{
+	struct span rest = span_of(json_string(json_get(op, "path"))), part;
+	const char *what = json_string(json_get(op, "op"));
+	struct json_tree *at = root;
+
+	if (!what || !span_cut(&rest, '/', &part) || part.n != 0)
+		return false;
+	while (span_cut(&rest, '/', &part)) {
+		auto_free char *key = patch_unescape(part);
+
+		if (jt_kind(at) != JSON_OBJECT)
+			return false;
+		if (rest.p) {
+			at = jt_member(at, key);
+			continue;
+		}
+		if (strcmp(what, "add") != 0 && !jt_member(at, key))
+			return false;
+		if (strcmp(what, "remove") == 0)
+			jt_drop(at, key);
+		else
+			jt_put(at, key, jt_of(json_get(op, "value")));
+	}
+	return true;
+}
+
+/* NULL: it cannot be applied. An empty patch changes nothing. */
+static inline struct json_doc *patch_apply(const struct json *object, struct span patch, size_t max)
+{
+	auto_tree struct json_tree *t = jt_of(object);
+	auto_json struct json_doc *ops = NULL;
+	struct json_doc *ret = NULL;
+	const struct json *op;
+	struct json_walk w;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, max);
+	if (patch.n > 0 && json_parse(&ops, patch, max, NULL) < 0)
+		return NULL;
+	w = json_walk_start(ops ? json_root(ops) : NULL);
+	while ((op = json_walk_next(&w, NULL)))
+		if (!patch_apply_one(t, op))
+			return NULL;
+	jo_init(&o, &b, 0);
+	jt_write(t, &o);
+	if (b.over || json_parse(&ret, buf_span(&b), max, NULL) < 0)
+		return NULL;
+	return ret;
+}
+
+#endif
