@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that a cluster is given. Lines: the kind and the operation ("SpiderIPPool create"), the
+ * object, what it was, another SpiderIPPool, a SpiderSubnet; each JSON or empty.
+ *
+ * A patch can be applied, and defaults of what has them are none. A pool that is taken is one that
+ * agents can use; taken beside another they can use both.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/patch_apply.h"
+#include "base/log.h"
+#include "controller/admit.h"
+#include "fuzz.h"
+#include "ipam/pool_kube.h"
+
+enum { OBJECT_MAX = 1 << 20 };
+
+/* As the API server has it: no key twice. */
+static struct json_doc *read_object(struct span text)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct json_doc *ret = NULL;
+	auto_buf struct buf b = {0};
+	struct json_out o;
+
+	if (json_parse(&doc, text, OBJECT_MAX, NULL) < 0 ||
+	    json_kind(json_root(doc)) != JSON_OBJECT)
+		return NULL;
+	buf_init(&b, OBJECT_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, json_root(doc), true);
+	must(json_parse(&ret, buf_span(&b), OBJECT_MAX, NULL) == 0);
+	return ret;
+}
+
+static const char *name_of(const struct json *object)
+{
+	const char *s = json_string(json_get(json_get(object, "metadata"), "name"));
+
+	return s ? s : "";
+}
+
+static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const char *name,
+			       const char **owner)
+{
+	(void)arg;
+	(void)ns;
+	*owner = "other";
+	return nad[0] == 't' && name[0] ? ADMIT_NAD_TAKEN
+	       : nad[0] == 'f'		? ADMIT_NAD_FREE
+					: ADMIT_NAD_NONE;
+}
+
+static void check_answer(const struct admit_answer *a)
+{
+	must(!a->code || (a->text && *a->text));
+	must((a->code == 422) == (a->field != NULL));
+	must(!a->field || strncmp(a->field, "spec", 4) == 0 ||
+	     strncmp(a->field, "metadata.", 9) == 0);
+	for (size_t i = 0; i < a->n_warnings; i++)
+		must(*a->warnings[i]);
+}
+
+static struct json_doc *fill(const struct admit_world *w, const struct admit_ask *q)
+{
+	struct admit_answer a;
+	struct json_doc *ret;
+
+	admit_default(w, q, &a);
+	check_answer(&a);
+	must(a.code == 0);
+	ret = patch_apply(q->object, buf_span(&a.patch), 2 * OBJECT_MAX);
+	must(ret);
+	admit_answer_done(&a);
+	return ret;
+}
+
+static void check_filled(const struct admit_world *w, const struct admit_ask *q)
+{
+	struct admit_answer a;
+
+	admit_default(w, q, &a);
+	must(a.patch.len == 0);
+	admit_answer_done(&a);
+}
+
+static char *line_of(const struct json *pool)
+{
+	char *line = NULL;
+
+	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
+}
+
+/* Records and the block's size are notes by agents, which no webhook looks at. */
+static bool has_notes(const struct json *pool)
+{
+	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");
+}
+
+static void check_usable(const struct json *pool, const struct json *other)
+{
+	const char *lines[2] = {0};
+	struct pool_set set = {0}, alone = {0};
+	bool other_is_good = false;
+
+	lines[0] = line_of(pool);
+	lines[1] = other && strcmp(name_of(other), name_of(pool)) != 0 ? line_of(other) : NULL;
+	if (lines[1]) {
+		pool_kube_set(&lines[1], 1, "x", &alone);
+		other_is_good = alone.n == 1;
+	}
+	if (lines[0] && !has_notes(pool)) {
+		pool_kube_set(lines, other_is_good && !has_notes(other) ? 2 : 1, "x", &set);
+		must(set.n_out == 0);
+	}
+	pool_set_done(&set);
+	pool_set_done(&alone);
+	free((char *)lines[0]);
+	free((char *)lines[1]);
+}
+
+static void ask(const struct admit_world *w, struct admit_ask *q)
+{
+	struct json_doc *filled = NULL;
+	struct admit_answer a;
+
+	if (q->object) {
+		filled = fill(w, q);
+		q->object = json_root(filled);
+		check_filled(w, q);
+	}
+	admit_check(w, q, &a);
+	check_answer(&a);
+	must(a.patch.len == 0);
+	admit_is_contended(q);
+	if (!a.code && q->operation == ADMIT_CREATE && strcmp(q->kind, "SpiderIPPool") == 0 &&
+	    *q->name)
+		check_usable(q->object, w->n_pools ? w->pools[0] : NULL);
+	admit_answer_done(&a);
+	json_free(filled);
+}
+
+/* A SpiderSubnet that is there was taken in. */
+static void keep_taken(struct json_doc **subnet)
+{
+	const struct admit_world empty = {.agent_ns = "x"};
+	struct admit_ask q = {.kind = "SpiderSubnet", .operation = ADMIT_CREATE, .ns = ""};
+	struct json_doc *filled = NULL;
+	struct admit_answer a = {0};
+
+	if (*subnet) {
+		q.object = json_root(*subnet);
+		q.name = name_of(q.object);
+		filled = fill(&empty, &q);
+		q.object = json_root(filled);
+		admit_check(&empty, &q, &a);
+	}
+	if (a.code || !q.name || !*q.name) {
+		json_free(filled);
+		filled = NULL;
+	}
+	admit_answer_done(&a);
+	json_free(*subnet);
+	*subnet = filled;
+}
+
+static enum admit_operation operation_of(struct span word)
+{
+	return span_eq(word, "update")	 ? ADMIT_UPDATE
+	       : span_eq(word, "delete") ? ADMIT_DELETE
+					 : ADMIT_CREATE;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct feed f = {data, size};
+	struct span head = feed_line(&f), kind = {0};
+	struct json_doc *docs[4];
+	const struct json *v[4];
+	struct admit_world w = {.agent_ns = "x", .nad = find_nad};
+	struct admit_ask q = {.ns = "team"};
+	auto_free char *name = NULL;
+
+	log_threshold = LOG_NONE;
+	span_cut(&head, ' ', &kind);
+	name = text_of(kind);
+	for (size_t i = 0; i < ARRAY_LEN(docs); i++) {
+		docs[i] = read_object(feed_line(&f));
+		if (i == 3)
+			keep_taken(&docs[i]);
+		v[i] = docs[i] ? json_root(docs[i]) : NULL;
+	}
+	q.kind = name;
+	q.operation = operation_of(head);
+	q.object = q.operation == ADMIT_DELETE ? NULL : v[0];
+	q.old = q.operation == ADMIT_CREATE ? NULL : v[1];
+	q.name = name_of(q.object ? q.object : q.old);
+	w.pools = &v[2];
+	w.n_pools = v[2] != NULL;
+	w.subnets = &v[3];
+	w.n_subnets = v[3] != NULL;
+	if ((q.object || q.operation == ADMIT_DELETE) && (q.old || q.operation == ADMIT_CREATE))
+		ask(&w, &q);
+	for (size_t i = 0; i < ARRAY_LEN(docs); i++)
+		json_free(docs[i]);
+	return 0;
+}
