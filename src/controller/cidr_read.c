@@ -287,10 +287,9 @@ static enum cidr_type by_name(const char *name)
 	return CIDR_NONE;
 }
 
-enum cidr_type cidr_probe(const struct root *root, const char *dir)
+char *cidr_network(const struct root *root, const char *dir)
 {
-	enum cidr_type found = CIDR_NONE;
-	char **names = NULL;
+	char **names = NULL, *found = NULL;
 	size_t n = 0;
 	bool done = dir_list(root, dir, &names, &n, NULL) < 0;
 
@@ -305,9 +304,16 @@ enum cidr_type cidr_probe(const struct root *root, const char *dir)
 		    json_parse(&doc, buf_span(&b), CONF_MAX, NULL) < 0 || is_meta(json_root(doc)))
 			continue;
 		name = json_string(json_get(json_root(doc), "name"));
-		found = name ? by_name(name) : CIDR_NONE;
+		found = name && *name ? xstrdup(name) : NULL;
 		done = true;
 	}
 	str_list_free(names, n);
 	return found;
+}
+
+enum cidr_type cidr_probe(const struct root *root, const char *dir)
+{
+	auto_free char *name = cidr_network(root, dir);
+
+	return name ? by_name(name) : CIDR_NONE;
 }

@@ -47,7 +47,10 @@ enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE };
 /* -EINVAL: no such word. */
 int cidr_type_parse(const char *text, enum cidr_type *ret);
 const char *cidr_type_name(enum cidr_type t);
-/* What `auto` means: by the first network of the CNI folder that is not Multus. */
+/* The name of the first network of the CNI folder that is not Multus or unirail's own, which call it;
+ * NULL: there is none. The caller frees. */
+char *cidr_network(const struct root *root, const char *dir);
+/* What `auto` means: by that name. */
 enum cidr_type cidr_probe(const struct root *root, const char *dir);
 
 #endif

@@ -55,7 +55,20 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                              \
 	  "keep the cluster's CIDRs in the SpiderCoordinator's status", coordinator, 0, 0, "yes",  \
 	  "UNIRAIL_COORDINATOR SPIDERPOOL_COORDINATOR_ENABLED", 0)                                 \
-	X("coordinator-name", OPT_STR, "NAME", "which one; agents ask for 'default'",              \
+	X("default-coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                      \
+	  "make a SpiderCoordinator where there is none", make_coordinator, 0, 0, "yes",           \
+	  "UNIRAIL_DEFAULT_COORDINATOR", 0)                                                        \
+	X("default-network", OPT_CHOICE, SETTINGS_YES_NO,                                          \
+	  "make a SpiderMultusConfig of the cluster's own network", make_network, 0, 0, "yes",     \
+	  "UNIRAIL_DEFAULT_NETWORK", 0)                                                            \
+	X("coordinator-mode", OPT_CHOICE, "auto|underlay|overlay|disabled",                        \
+	  "of the SpiderCoordinator that is made", mode, 0, 0, "auto", "UNIRAIL_COORDINATOR_MODE", \
+	  0)                                                                                       \
+	X("coordinator-cidr-type", OPT_CHOICE, "auto|cluster|calico|cilium|none",                  \
+	  "its podCIDRType", cidr_type, 0, 0, "auto", "UNIRAIL_COORDINATOR_CIDR_TYPE", 0)          \
+	X("coordinator-hijack", OPT_STR, "CIDRS", "its hijackCIDR, with commas", hijack, 0, 0,     \
+	  "169.254.0.0/16", "UNIRAIL_COORDINATOR_HIJACK", 0)                                       \
+	X("coordinator-name", OPT_STR, "NAME", "its name; agents ask for 'default'",               \
 	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)             \
 	X("cni-config-dir", OPT_STR, "DIR", "where podCIDRType auto looks for the cluster's CNI",  \
 	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                         \

@@ -13,8 +13,9 @@ struct controller_conf {
 	int64_t health_port, metrics_port;
 	int64_t lease_ms, renew_ms, retry_ms;
 	const char *multus; /* NADs of SpiderMultusConfigs */
-	const char *coordinator, *coordinator_name, *cni_dir, *cilium; /* CIDRs */
-	const char *gc, *statefulset, *kubevirt;		       /* addresses.h */
+	const char *coordinator, *coordinator_name, *cni_dir, *cilium;		 /* CIDRs */
+	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack; /* defaults */
+	const char *gc, *statefulset, *kubevirt;				 /* addresses.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms;

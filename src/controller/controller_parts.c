@@ -6,6 +6,7 @@
 #include "controller/addresses.h"
 #include "controller/controller_priv.h"
 #include "controller/coordinators.h"
+#include "controller/defaults.h"
 #include "controller/nads.h"
 #include "controller/subnets.h"
 #include "daemon/sample.h"
@@ -78,6 +79,34 @@ static void metrics_coordinators(void *part, struct buf *b)
 		       "Writes of SpiderCoordinators' status.");
 	sample_counter(b, "unirail_coordinator_write_failures_total", failed,
 		       "Those that failed; they are tried again.");
+}
+
+/* --- what a new cluster is given --- */
+
+static int start_defaults(struct controller *c, void **ret, struct err *e)
+{
+	const struct controller_conf *f = &c->conf;
+
+	(void)e;
+	*ret = defaults_new(&(struct defaults_conf){
+		.kube = c->kube,
+		.root = &c->root,
+		.world = c->world,
+		.ns = f->ns,
+		.cni_dir = f->cni_dir,
+		.coordinator = settings_yes(f->make_coordinator),
+		.network = settings_yes(f->make_network),
+		.name = f->coordinator_name,
+		.mode = f->mode,
+		.type = f->cidr_type,
+		.hijack = f->hijack,
+	});
+	return 0;
+}
+
+static void stop_defaults(void *part)
+{
+	defaults_free(part);
 }
 
 /* --- addresses --- */
@@ -201,6 +230,7 @@ static const struct part leads[] = {
 	{lead_webhooks, follow_webhooks, NULL, NULL, NULL},
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
 	{start_coordinators, stop_coordinators, NULL, NULL, metrics_coordinators},
+	{start_defaults, stop_defaults, NULL, NULL, NULL},
 	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
 	{start_subnets, stop_subnets, NULL, NULL, subnets_sample},
 	{0},

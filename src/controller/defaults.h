@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CONTROLLER_DEFAULTS_H
+#define UNIRAIL_CONTROLLER_DEFAULTS_H
+
+/*
+ * A leader's part: what a cluster that is new to unirail is given, once, when it is not there; what is
+ * there is left as it is.
+ *
+ *	SpiderCoordinator	"default", where there is no SpiderCoordinator at all
+ *	SpiderMultusConfig	of the cluster's own network, so that pods can name it: type custom, in the
+ *				controller's namespace, named as the network in the node's CNI folder
+ *				("calico" for Calico's k8s-pod-network); none where that is not known
+ *
+ * Whoever deletes one and wants none says so in the settings: the next leader would make it again.
+ */
+
+#include "controller/world.h"
+
+struct defaults;
+
+/* Borrowed. */
+struct defaults_conf {
+	struct kube *kube;
+	const struct root *root;
+	struct world *world;
+	const char *ns;			  /* the controller's */
+	const char *cni_dir;		  /* of this node */
+	bool coordinator, network;	  /* which are wanted */
+	const char *name;		  /* of the coordinator */
+	const char *mode, *type, *hijack; /* its spec; hijack: CIDRs with commas, NULL: none */
+};
+
+struct defaults *defaults_new(const struct defaults_conf *c);
+void defaults_free(struct defaults *d); /* NULL is fine */
+
+/* --- its parts --- */
+
+void defaults_coordinator(struct buf *b, const struct defaults_conf *c);
+/* False: the network's name cannot be an object's. */
+bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network);
+
+#endif

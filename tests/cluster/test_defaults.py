@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster that is new to unirail is given: once, and never over what is there."""
+import time
+
+import pytest
+
+from agents import MERGE, SPIDER, install_crds
+from cluster import wait
+from controllers import Controller
+
+COORDINATORS = f"{SPIDER}/spidercoordinators"
+YES = ("--default-coordinator", "yes", "--default-network", "yes")
+
+
+@pytest.fixture
+def start(cluster, ns, closing, tmp_path):
+    install_crds(cluster)
+    for o in cluster.ok("GET", COORDINATORS)["items"]:
+        path = f"{COORDINATORS}/{o['metadata']['name']}"
+        cluster.request("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+        cluster.request("DELETE", path)
+    net = tmp_path / "net.d"
+    net.mkdir()
+    made = []
+
+    def run(network, *more):
+        for c in made:
+            c.stop()
+        (net / "10-x.conflist").write_text('{"name": "%s", "plugins": []}' % network)
+        made.append(closing(Controller(tmp_path / f"c{len(made)}", cluster.admin_config(), ns)))
+        return made[-1].start("--cni-config-dir", net, *YES, *more).leads()
+    yield run
+    cluster.request("DELETE", f"{COORDINATORS}/default")
+
+
+def smcs(cluster, ns):
+    return {o["metadata"]["name"]: o for o in cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs")["items"]}
+
+
+def test_a_new_cluster(cluster, ns, start):
+    c = start("k8s-pod-network")
+    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
+    assert {k: spec[k] for k in ("mode", "podCIDRType", "tunePodRoutes", "hijackCIDR")} == {
+        "mode": "auto", "podCIDRType": "auto", "tunePodRoutes": True, "hijackCIDR": ["169.254.0.0/16"]}
+    wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("status", {}).get("phase") == "Synced")
+    nad = wait(lambda: cluster.request("GET", f"/apis/k8s.cni.cncf.io/v1/namespaces/{ns}/network-attachment-definitions/"
+                                              "k8s-pod-network")[1].get("metadata"))
+    assert nad["ownerReferences"][0]["name"] == "calico"  # a file's network has no configuration of its own
+    assert len(c.said("made, as there was none")) == 2
+    # What is there stays as somebody has made it.
+    cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
+    before = {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
+    c = start("k8s-pod-network")
+    time.sleep(2)
+    spec = cluster.ok("GET", f"{COORDINATORS}/default")["spec"]
+    assert spec["mode"] == "underlay" and "hijackCIDR" not in spec
+    assert before == {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
+    assert not c.said("made, as there was none")
+
+
+def test_settings(cluster, ns, start):
+    start("cilium", "--coordinator-mode", "underlay", "--coordinator-cidr-type", "none", "--coordinator-hijack",
+          "10.1.0.0/16,fd00::/64")
+    spec = wait(lambda: cluster.request("GET", f"{COORDINATORS}/default")[1].get("spec"))
+    assert (spec["mode"], spec["podCIDRType"], spec["hijackCIDR"]) == ("underlay", "none", ["10.1.0.0/16", "fd00::/64"])
+    wait(lambda: smcs(cluster, ns)["cilium"]["spec"]["cniType"] == "custom")
+
+
+def test_none_is_wanted_or_possible(cluster, ns, start):
+    c = start("Not_A_Name", "--default-coordinator", "no")
+    wait(lambda: c.said("no object can have its name"))
+    assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404
