@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/settled.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam/block_wire.h"
@@ -18,6 +19,7 @@ enum {
 	AGAIN_MS = 1000,
 	AGAIN_MOST_MS = 15 * 1000,
 	SHOWN_MS = 10 * 1000,
+	CHANGED_MS = 2 * 1000, /* by somebody else meanwhile */
 	REFUSED_MS = 60 * 1000
 };
 
@@ -37,12 +39,6 @@ struct job {
 	bool create, removal;
 };
 
-/* What was written, until the watch shows it, or refused, until it is tried again. */
-struct settled {
-	char *ns, *name, *status;
-	int64_t until;
-};
-
 struct endpoints {
 	struct endpoints_conf conf;
 	char label[BLOCK_LABEL_MAX];
@@ -52,8 +48,7 @@ struct endpoints {
 	bool hold;
 	struct kube_call *call;
 	struct job job;
-	struct settled *settled;
-	size_t n_settled;
+	struct settled settled; /* until the watch shows it; refused: until it is tried again */
 	struct loop_timer *timer;
 	int64_t at; /* when it fires */
 	struct kube_backoff backoff;
@@ -103,52 +98,17 @@ static void on_trouble(void *arg, const struct err *why)
 			  LOG_S("error", why->text));
 }
 
-/* --- what was done a moment ago --- */
-
 static int64_t now(const struct endpoints *e)
 {
 	return loop_now_ms(kube_loop(e->conf.kube));
 }
 
-static void settled_free(struct settled *x)
-{
-	free(x->ns);
-	free(x->name);
-	free(x->status);
-}
+/* --- one request at a time --- */
 
 static void settle(struct endpoints *e, int64_t ms)
 {
-	VEC_PUSH(e->settled, e->n_settled) = (struct settled){take(e->job.ns), take(e->job.name),
-							      take(e->job.status), now(e) + ms};
+	settled_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
 }
-
-static void forget_old(struct endpoints *e)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < e->n_settled; i++) {
-		if (e->settled[i].until > now(e))
-			e->settled[kept++] = e->settled[i];
-		else
-			settled_free(&e->settled[i]);
-	}
-	e->n_settled = kept;
-}
-
-static bool is_settled(const struct endpoints *e, const char *ns, const char *name,
-		       const char *status)
-{
-	for (size_t i = e->n_settled; i-- > 0;) {
-		const struct settled *x = &e->settled[i];
-
-		if (strcmp(x->name, name) == 0 && strcmp(x->ns, ns) == 0)
-			return strcmp(x->status, status) == 0;
-	}
-	return false;
-}
-
-/* --- one request at a time --- */
 
 static void job_done(struct endpoints *e)
 {
@@ -173,8 +133,8 @@ static void say_failure(struct endpoints *e, const struct err *why)
 static void on_written(void *arg, int status, const struct json *object, const struct err *why)
 {
 	struct endpoints *e = arg;
-	bool gone = status == 404, there = status == 409 && e->job.create;
-	bool refused = status >= 400 && status < 500 && status != 429;
+	bool gone = status == 404, there = why && why->code == -EEXIST && e->job.create;
+	bool refused = status >= 400 && status < 500 && status != 429, changed;
 
 	(void)object;
 	free(take(e->taken));
@@ -189,8 +149,9 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	} else {
 		say_failure(e, why);
 		/* The others need not wait for this one. */
+		changed = gone || why->kind == ERR_AGAIN;
 		if (refused)
-			settle(e, REFUSED_MS);
+			settle(e, changed ? CHANGED_MS : REFUSED_MS);
 	}
 	job_done(e);
 	soon(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
@@ -252,7 +213,7 @@ static bool write_next(struct endpoints *e)
 		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
 		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
 
-		if (!pod || is_settled(e, p->ns, p->name, status) ||
+		if (!pod || settled_has(&e->settled, p->ns, p->name, status) ||
 		    (o && strcmp(((struct there *)o->value)->status, status) == 0))
 			continue;
 		write_one(e, p, pod, status, o || is_taken(e, p));
@@ -271,7 +232,7 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 		t->idle_since = 0;
 		return -1;
 	}
-	if (is_settled(e, o->ns, o->name, ""))
+	if (settled_has(&e->settled, o->ns, o->name, ""))
 		return -1;
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
@@ -303,18 +264,19 @@ static bool remove_next(struct endpoints *e, int64_t *wait)
 static void work(void *arg)
 {
 	struct endpoints *e = arg;
-	int64_t wait = -1;
+	int64_t wait = -1, next;
 
 	e->timer = NULL;
-	forget_old(e);
+	settled_forget(&e->settled, now(e));
 	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
 	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
 	/* What was refused is looked at again. */
-	if (e->n_settled && (wait < 0 || wait > SHOWN_MS))
-		wait = SHOWN_MS;
+	next = settled_next(&e->settled);
+	if (next && (wait < 0 || wait > next - now(e)))
+		wait = next - now(e);
 	if (wait > 0)
 		soon(e, wait);
 }
@@ -363,9 +325,7 @@ void endpoints_free(struct endpoints *e)
 	loop_del_timer(e->timer);
 	job_done(e);
 	free(e->taken);
-	for (size_t i = 0; i < e->n_settled; i++)
-		settled_free(&e->settled[i]);
-	free(e->settled);
+	settled_done(&e->settled);
 	endpoints_wanted_done(&e->wanted);
 	free(e);
 }

@@ -122,9 +122,11 @@ static void again(struct nets_patch *p, const struct err *e)
 }
 
 /* It says the same each time, so a write that may have been done is done again. */
-static bool is_passing(const struct err *e)
+static bool is_passing(int status, const struct err *e)
 {
-	return e->kind == ERR_AGAIN || e->code == -EAGAIN || e->code == -ETIMEDOUT ||
+	bool unreadable = status >= 200 && status <= 299;
+
+	return unreadable || e->kind == ERR_AGAIN || e->code == -EAGAIN || e->code == -ETIMEDOUT ||
 	       e->code == -ECONNRESET;
 }
 
@@ -138,12 +140,10 @@ static void on_patched(void *arg, int status, const struct json *object, const s
 	n->n_running--;
 	if (!e)
 		settle(p);
-	else if (is_passing(e))
+	else if (is_passing(status, e))
 		again(p, e);
-	else if (status == 404 || status == 409 || status == 422)
-		drop(p, "the pod is gone");
 	else
-		drop(p, e->text);
+		drop(p, status == 404 || is_gone(p) ? "the pod is gone" : e->text);
 	start_some(n);
 }
 
