@@ -8,6 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import agents  # noqa: E402
 import cluster as clusters  # noqa: E402
 
 
@@ -48,6 +49,54 @@ def closing():
     yield add
     for thing in reversed(things):
         thing.close()
+
+
+# --- a module whose agents have a cluster of their own ---
+
+
+@pytest.fixture(scope="module")
+def mine():
+    one = clusters.Cluster()
+    agents.install_crds(one)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def nodes(mine):
+    nodes = agents.Nodes(mine)
+    for name in ("n1", "n2"):
+        nodes.node(name)
+    mine.namespace("t")
+    return nodes
+
+
+@pytest.fixture
+def agent(mine, nodes, closing, tmp_path):
+    """agent() is one on n1 that is ready; all that it has is gone after the test."""
+    def start(node="n1", kubeconfig=None, name=None, args=(), ready=True, **env):
+        one = agents.Agent(tmp_path / (name or node), kubeconfig or mine.admin_config(), node, **env)
+        return closing(one).start(*args, ready=ready)
+    return start
+
+
+@pytest.fixture
+def pools(mine, nodes):
+    """Pools and blocks of a test; those of the test before are gone."""
+    for b in nodes.blocks():
+        mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
+    for p in mine.ok("GET", f"{agents.SPIDER}/spiderippools")["items"]:
+        mine.request("DELETE", f"{agents.SPIDER}/spiderippools/{p['metadata']['name']}")
+    return nodes.pool
+
+
+@pytest.fixture
+def rails(pools):
+    """A pool a rail; their names."""
+    names = [f"rail{i}" for i in range(1, 9)]
+    for i, name in enumerate(names):
+        pools(name, f"172.16.{i + 1}.0/24")
+    return names
 
 
 @pytest.fixture

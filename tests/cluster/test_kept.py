@@ -2,19 +2,10 @@
 """Addresses that are kept for a pod's name, and when they are kept no more."""
 import pytest
 
-import cluster as clusters
-from agents import MERGE, SPIDER, Agent, Nodes, addresses, install_crds
+from agents import MERGE, SPIDER, Agent, Nodes, addresses
 from cluster import wait
 
 SETS = "/apis/apps/v1/namespaces/t/statefulsets"
-
-
-@pytest.fixture(scope="module")
-def mine():
-    one = clusters.Cluster()
-    install_crds(one)
-    yield one
-    one.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,24 +3,12 @@
 import pathlib
 import socket
 
-import pytest
-
-import cluster as clusters
-from agents import MERGE, SPIDER, Agent, Nodes, install_crds
+from agents import MERGE, SPIDER
 from cluster import wait
 
 RECORDED = pathlib.Path(__file__).resolve().parents[1] / "hosts" / "spiderpool-client"
 UID = b"11111111-2222-3333-4444-555555555555"  # of the pod in the files
 ROUTES = [{"dst": "10.9.0.0/16", "gw": "172.16.1.2"}]
-
-
-@pytest.fixture(scope="module")
-def mine():
-    one = clusters.Cluster()
-    install_crds(one)
-    one.namespace("team")
-    yield one
-    one.close()
 
 
 def head_and_body(data):
@@ -53,17 +41,16 @@ def coordinator(mine):
         "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}}, type=MERGE)
 
 
-def test_a_pod_from_add_to_del(mine, closing, tmp_path):
+def test_a_pod_from_add_to_del(mine, nodes, agent, pools):
     """Every request of the agent's API that has a caller, in the order of a pod's life; a second container of the
     pod gets the same answers again."""
-    nodes = Nodes(mine)
-    nodes.node("n1")
+    mine.namespace("team")
     coordinator(mine)
     # One block each, so that the first address is the lowest.
-    nodes.pool("rail1", "172.16.1.0/24", ["172.16.1.10-172.16.1.15"], routes=ROUTES, default=True)
-    nodes.pool("rail2", "172.16.2.0/24", ["172.16.2.10-172.16.2.15"])
-    nodes.pool("rail2-v6", "fd00:16:2::/64", ["fd00:16:2::10-fd00:16:2::1f"], gateway="fd00:16:2::1", ipVersion=6)
-    one = closing(Agent(tmp_path / "agent", mine.admin_config(), "n1", UNIRAIL_REST="0s")).start()
+    pools("rail1", "172.16.1.0/24", ["172.16.1.10-172.16.1.15"], routes=ROUTES, default=True)
+    pools("rail2", "172.16.2.0/24", ["172.16.2.10-172.16.2.15"])
+    pools("rail2-v6", "fd00:16:2::/64", ["fd00:16:2::10-fd00:16:2::1f"], gateway="fd00:16:2::1", ipVersion=6)
+    one = agent(UNIRAIL_REST="0s")
     uid = nodes.pod("team", "n1", "web")["metadata"]["uid"].encode()
     conf = {"podName": "web", "podNamespace": "team"}
     wait(lambda: one.ok("GET", "/v1/coordinator/config", conf)["serviceCIDR"] == ["10.96.0.0/12"])

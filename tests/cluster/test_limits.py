@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail agent` when much is asked of it at once."""
+import json
+
+from agents import MERGE, SPIDER, Connection, addresses, elapsed
+from cluster import memory, wait
+
+
+def ask(one, pod, pool):
+    """A plan whose answer is read later."""
+    meta = pod["metadata"]
+    c = Connection(one.socket, 120)
+    c.request("POST", "/v1/unirail/pods/plan", json.dumps({
+        "containerID": meta["uid"][:12], "netNamespace": "", "podNamespace": meta["namespace"], "podName": meta["name"],
+        "podUID": meta["uid"], "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool]}]}),
+        {"Content-Type": "application/json"})
+    return c
+
+
+def answer(c):
+    r = c.getresponse()
+    got = r.status, json.loads(r.read())
+    c.close()
+    return got
+
+
+def waiting(one):
+    return one.ok("GET", "/v1/unirail/status")["waiting"]
+
+
+def test_hundreds_that_wait(mine, nodes, agent, pools):
+    """For a pool that is used up, until it has more: each gets one of its own. Meanwhile others are served, and what
+    one that waits costs is little and given back."""
+    pools("few", "10.8.0.0/22", ["10.8.0.10"])
+    pools("many", "10.9.0.0/24")
+    one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))
+    holder, other = nodes.pod("t", "n1"), nodes.pod("t", "n1")
+    assert one.plan(holder, "few")[0] == 200 and one.plan(other, "many")[0] == 200
+    pods = [nodes.pod("t", "n1") for _ in range(400)]
+    wait(lambda: one.plan(pods[-1], "many", dryRun=True)[0] == 200)
+    before = memory(one.process.pid)
+    asked = [ask(one, pod, "few") for pod in pods]
+    wait(lambda: waiting(one) == 400, 60)
+    cost = (memory(one.process.pid) - before) / 400
+    assert cost < 32, f"{cost} KiB each"
+    took, (status, got) = elapsed(lambda: one.plan(other, "many"))
+    assert status == 200 and took < 2
+    assert one.release(other) == 1
+    mine.ok("PATCH", f"{SPIDER}/spiderippools/few", {"spec": {"ips": ["10.8.0.10-10.8.2.200"]}}, type=MERGE)
+    answers = [answer(c) for c in asked]
+    assert [s for s, _ in answers] == [200] * 400, [a for s, a in answers if s != 200][:3]
+    assert len({addresses(a)["net1"] for _, a in answers}) == 400
+    assert waiting(one) == 0
+    wait(lambda: memory(one.process.pid) - before < 2048, 20)
+    print(f"{cost:.1f} KiB for one that waits")
+
+
+def test_hundreds_that_wait_in_vain(nodes, agent, pools):
+    """All are told, and none longer after the other; at once those for whom there is no connection."""
+    pools("few", "10.8.0.0/22", ["10.8.0.10"])
+    one = agent(UNIRAIL_WAIT="3s")
+    assert one.plan(nodes.pod("t", "n1"), "few")[0] == 200
+    pods = [nodes.pod("t", "n1") for _ in range(300)]
+    took, answers = elapsed(lambda: [answer(c) for c in [ask(one, pod, "few") for pod in pods]])
+    told = [a["message"] for s, a in answers if (s, a["code"]) == (500, 11)]
+    busy = [a["message"] for s, a in answers if (s, a["code"]) == (503, 503)]
+    assert len(told) + len(busy) == 300 and 0 < len(busy) < 60, answers[:3]
+    assert all("all IP addresses used out" in m for m in told) and set(busy) == {"too many connections, try again"}
+    assert took < 20
+    assert one.plan(pods[0], "few", dryRun=True)[0] == 500 and waiting(one) == 0

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`unirail agent` without its disk, its API server, its pods' DEL, its rights, or itself."""
+import json
+import time
+import uuid
+
+import yaml
+
+from agents import CRDS, MERGE, SPIDER, addresses, elapsed
+from cluster import wait
+
+
+def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
+    """Whose DEL never came: theirs go back, after a while; nobody else's does, nor anything while the API is away."""
+    one = agent(UNIRAIL_GC_GRACE="1s")
+    pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held")}
+    for what, pod in pods.items():
+        netns = tmp_path / what
+        if what == "held":
+            netns.touch()
+        assert one.plan(pod, "rail1", "rail2", netNamespace=str(netns))[0] == 200
+    replaced = nodes.pod("t", "n1", "r-0")
+    static = nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"})
+    for pod in (replaced, static):
+        assert one.plan(pod, "rail1", "rail2")[0] == 200
+    used = lambda: one.metrics().get('unirail_ippool_used_ips{pool="rail1"}')  # noqa: E731
+    assert used() == 6
+    for pod in (pods["gone"], pods["held"], replaced, static):
+        nodes.remove_pod(pod)
+    mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
+            {"status": {"phase": "Succeeded"}}, type=MERGE)
+    wait(lambda: nodes.pod("t", "n1", "r-0"))
+    # The kubelet writes its own pod's object anew, under another UID; its container runs on.
+    wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}))
+    wait(lambda: used() == 3, 60)
+    freed = {x["pod"]: x["why"] for x in one.said("addresses freed of a pod that is gone")}
+    assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
+                     pods["finished"]["metadata"]["name"]: "the pod has finished",
+                     "r-0": "another pod of that name took its place"}
+    assert one.metrics()["spiderpool_ip_gc_counts_total"] == 6
+    (tmp_path / "held").unlink()
+    wait(lambda: used() == 2, 60)
+    assert one.release(pods["lives"]) == 2 and one.release(static) == 2
+
+
+def test_a_lost_disk(mine, nodes, agent, rails):
+    """Blocks of a journal that is lost are unused until every pod of the node is accounted for; then nobody has lost
+    his address, and nobody has got it twice."""
+    for pod in mine.ok("GET", "/api/v1/pods")["items"]:
+        nodes.remove_pod(pod)
+    one = agent(UNIRAIL_GC_GRACE="1s")
+    pods = [nodes.pod("t", "n1") for _ in range(3)]
+    before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
+    for pod in pods[:2]:
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    # The third left another trace.
+    name = pods[2]["metadata"]["name"]
+    wait(lambda: nodes.endpoint("t", name))
+    one.kill()
+    mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
+    for f in one.state.iterdir():
+        f.unlink()
+    one.start()
+    said = wait(lambda: one.said("neither a network-status nor a SpiderEndpoint"))
+    assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
+    assert not one.said("adopted")
+    fresh = nodes.pod("t", "n1")
+    got = addresses(one.plan(fresh, *rails[:2])[1])
+    status = json.dumps([{"name": "t/rail", "interface": i, "ips": [a]} for i, a in before[2].items()])
+    mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
+            {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
+    wait(lambda: one.said("are adopted"), 30)
+    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    many = [addresses(one.plan(nodes.pod("t", "n1"), *rails[:2])[1]) for _ in range(8)]
+    all_of_them = [a for v in [*before, got, *many] for a in v.values()]
+    assert len(set(all_of_them)) == len(all_of_them)
+    assert nodes.endpoint("t", pods[0]["metadata"]["name"])["status"]["current"]["uid"] == pods[0]["metadata"]["uid"]
+    used = one.metrics()['unirail_ippool_used_ips{pool="rail1"}']
+    nodes.remove_pod(pods[0])
+    wait(lambda: one.metrics()['unirail_ippool_used_ips{pool="rail1"}'] == used - 1, 60)
+
+
+def test_killed_anywhere(nodes, agent, rails):
+    """What was answered is remembered, and what was not is not lost."""
+    one = agent()
+    pods = [nodes.pod("t", "n1") for _ in range(4)]
+    known = {}
+    for i in range(4):
+        for k, pod in enumerate(pods[:i + 1]):
+            status, answer = one.plan(pod, *rails)
+            assert status == 200, answer
+            assert known.setdefault(k, addresses(answer)) == addresses(answer)
+        one.kill()
+        one.start()
+    all_of_them = [a for v in known.values() for a in v.values()]
+    assert len(set(all_of_them)) == len(all_of_them)
+    for pod in pods:
+        assert one.release(pod) == 8
+
+
+def test_the_api_server_is_away(mine, nodes, agent, rails):
+    """Pods come and go, and the agent may be started anew meanwhile."""
+    one = agent()
+    pods = [nodes.pod("t", "n1") for _ in range(4)]
+    wait(lambda: one.plan(pods[0], *rails)[0] == 200)
+    time.sleep(1)  # the watch shows the other pods, blocks their reserve
+    mine.stop_apiserver()
+    try:
+        took, (status, answer) = elapsed(lambda: one.plan(pods[1], *rails))
+        assert status == 200 and took < 2, (took, answer)
+        first = addresses(answer)
+        assert one.release(pods[0]) == 8
+        one.kill()
+        one.start(ready=False)
+        assert one.said("pools as last seen")
+        one.ready(30)
+        assert addresses(one.plan(pods[1], *rails)[1]) == first
+        status, answer = one.plan(pods[2], *rails)
+        assert status == 200 and not set(addresses(answer).values()) & set(first.values()), answer
+        assert one.release(pods[1]) == 8
+        unknown = {"metadata": {"namespace": "t", "name": "x", "uid": ""}}
+        assert one.plan(unknown, "rail1", container="c")[0] == 500
+    finally:
+        mine.start_apiserver()
+    one.ready(60)
+    wait(lambda: one.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, 60)
+    assert one.plan(pods[3], *rails)[0] == 200
+
+
+def test_a_token_that_is_replaced(mine, nodes, agent, rails, tmp_path):
+    """The old one ends with its account; the new one lies in the same file."""
+    path = "/api/v1/namespaces/t/serviceaccounts/rotating"
+    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    token = tmp_path / "token"
+    token.write_text(mine.account("t", "rotating", everything))
+    one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"tokenFile": token}))
+    assert one.plan(nodes.pod("t", "n1"), *rails)[0] == 200
+    mine.ok("DELETE", path)
+    mine.ok("POST", "/api/v1/namespaces/t/serviceaccounts", {"metadata": {"name": "rotating"}})
+    token.write_text(mine.token("t", "rotating"))
+    # Not to be had from the watch, so by a request of its own.
+    status, answer = one.plan(nodes.pod("t", "n1"), *rails)
+    assert status == 200, answer
+
+
+def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
+    """Verb and resource are named, in the log and to who asks."""
+    rules = [{"apiGroups": ["", "spiderpool.spidernet.io", "unirail.io", "k8s.cni.cncf.io"],
+              "resources": ["nodes", "namespaces", "spiderippools", "spiderreservedips", "spideripblocks",
+                            "spidercoordinators", "network-attachment-definitions"],
+              "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]
+    token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
+    one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}))
+    said = wait(lambda: one.said("may not read pods"))
+    assert len(said) == 1 and "'list' and 'watch'" in said[0]["msg"], said
+    status, answer = one.plan(nodes.pod("t", "n1"), "rail1")
+    assert status == 500 and 'cannot get resource "pods"' in answer["message"], answer
+
+
+def test_what_it_may(mine, nodes, agent, rails, tmp_path):
+    """The rules of deploy/agent.yaml are enough for all that it does."""
+    objects = yaml.safe_load_all((CRDS.parent / "agent.yaml").read_text())
+    (rules,) = [o["rules"] for o in objects if o["kind"] == "ClusterRole"]
+    token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
+    one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}), UNIRAIL_GC_GRACE="1s",
+                UNIRAIL_BLOCK_IDLE="2s")
+    pods = [nodes.pod("t", "n1") for _ in range(3)]
+    for pod in pods:
+        assert one.plan(pod, *rails)[0] == 200
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    assert one.plan(pods[0], "no-such-pool", container="x")[0] == 500
+    nodes.remove_pod(pods[2])
+    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    for pod in pods[:2]:
+        one.release(pod)
+    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, 20)
+    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0)
+    assert not [x for x in one.lines() if "orbidden" in json.dumps(x)], one.log.read_text()
