@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`unirail agent` without its disk, its API server, its pods' DEL, its rights, or itself."""
 import json
+import shutil
 import time
 import uuid
 
@@ -58,8 +59,7 @@ def test_a_lost_disk(mine, nodes, agent, rails):
     wait(lambda: nodes.endpoint("t", name))
     one.kill()
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
-    for f in one.state.iterdir():
-        f.unlink()
+    shutil.rmtree(one.state)
     one.start()
     said = wait(lambda: one.said("neither a network-status nor a SpiderEndpoint"))
     assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said

@@ -2,6 +2,7 @@
 """All networks of a pod from a real API server: `multus` and `unirail-cni` in namespaces of their own, `unirail agent`
 between them and the cluster, Debian's bridge as the default network, eight macvlan rails."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import stat
 import time
 
 import pytest
-from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link_names, ping, routes
+from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link_names, ping, routes, run
 from test_podres import container, devices, kubelet
 from test_podres import pod as podres_pod
 
@@ -429,6 +430,50 @@ def test_refused(world):
     assert status == 400 and "more" in answer["message"]
     status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
     assert status == 422 and "podName" in answer["message"]
+
+
+def test_full_disk(world):
+    """No room for what is promised: no address, nothing attached, nothing lost; and it goes on when there is room."""
+    w, lab = world, world.lab
+    pods = [w.pod("rail0,rail1") for _ in range(3)]
+    for pod in pods:
+        w.networks(pod, 3)
+    w.warm(pods[0], "rail0", "rail1")
+    w.agent.stop()
+    kept = {f.name: f.read_bytes() for f in w.agent.state.iterdir() if f.is_file()}
+    run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", w.agent.state])
+    try:
+        for name, data in kept.items():
+            (w.agent.state / name).write_bytes(data)
+        w.agent.start()
+        boxes = [lab.pod(f"d{i}") for i in range(3)]
+        lab.add(w.conf(), boxes[0], ifname="eth0", args=w.args(pods[0]))
+        wait(lambda: w.annotation(pods[0]))
+        before = set(link_names(lab.node))
+        filler = w.agent.state / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as f:
+            while f.write(b"x" * 512):
+                pass
+        # The journal's last page may have room yet.
+        for _ in range(200):
+            status, answer = w.agent.plan(pods[2], "rail0", container="fill")
+            if status != 200:
+                break
+            w.agent.ask("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
+        assert status == 500 and answer["code"] == 5 and "ENOSPC" in answer["message"], answer
+        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["ENOSPC", "make room"], args=w.args(pods[1]))
+        assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
+        assert link_names(boxes[1].ns) == ["lo"] and set(link_names(lab.node)) == before
+        filler.unlink()
+        lab.add(w.conf(), boxes[1], ifname="eth0", args=w.args(pods[1]))
+        assert len(wait(lambda: json.loads(w.annotation(pods[1])))) == 3
+        for box, pod in zip(boxes, pods[:2]):
+            lab.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
+            assert w.held(box.id) == []
+        w.agent.stop()
+    finally:
+        w.agent.close()
+        run(["umount", w.agent.state])
 
 
 @pytest.fixture

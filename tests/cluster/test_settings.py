@@ -3,7 +3,10 @@
 import signal
 import subprocess
 
+import pytest
+
 from cluster import BINARY, wait
+from h2_server import Pki
 
 
 def test_settings_are_read_anew(nodes, agent, rails):
@@ -49,3 +52,42 @@ def test_two_of_them(nodes, agent, rails):
                         "--kubeconfig", one.kubeconfig, "--listen", "127.0.0.1", "--health-port", str(one.health)],
                        capture_output=True, text=True, timeout=30)
     assert r.returncode == 1 and f"port {one.health} is in use" in r.stderr, r
+
+
+@pytest.fixture(scope="module")
+def token(mine, nodes):
+    return mine.account("t", "able", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+
+
+def without_ca(path):
+    path.write_text("\n".join(x for x in path.read_text().splitlines() if "authority-data" not in x) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("what, words", [
+    ("token missing", "token: open '{token}': ENOENT"),
+    ("token empty", "token: '{token}' is empty"),
+    ("ca missing", "open '{ca}': ENOENT"),
+    ("ca garbage", "'{ca}': the CA is not valid PEM"),
+    ("ca of another", "the server's certificate is not signed by the CA that was given"),
+    ("name", "10.96.0.1, not for 'example.com'"),
+])
+def test_ways_to_the_server_that_are_wrong(mine, agent, token, tmp_path, what, words):
+    """One line says what is wrong; it goes on as soon as that is mended."""
+    files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
+    files["token"].write_text("" if what == "token empty" else token)
+    files["ca"].write_bytes(b"hello" if what == "ca garbage" else Pki(tmp_path / "pki").ca.read_bytes()
+                            if what == "ca of another" else mine.pki.ca.read_bytes())
+    if what.endswith("missing"):
+        files[what.split()[0]].unlink()
+    server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name" else {})}
+    conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
+    one = agent(kubeconfig=conf, ready=False)
+    said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")])
+    wait(lambda: "not read from the API server yet" in one.get(one.health, "/readyz")[1])
+    assert len(said) == 1 and words.format(**files) in said[0]["error"], said
+    assert token not in one.log.read_text()
+    if what != "name":
+        files["token"].write_text(token)
+        files["ca"].write_bytes(mine.pki.ca.read_bytes())
+        one.ready(60)
