@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_WIRE_YAML_PRIV_H
 #define UNIRAIL_WIRE_YAML_PRIV_H
 
-/* What yaml.c and yaml_scalar.c share; not for other folders. */
+/*
+ * Between the yaml*.c files; not for other folders. yaml.c knows what is nested in what, _read the
+ * text, _key keys, _scalar and _block the leaves.
+ */
 
 #include "wire/json.h"
 #include "wire/yaml.h"
@@ -26,6 +29,22 @@ int yaml_column(const struct yaml *y);
 void yaml_newline(struct yaml *y); /* past the line's end */
 bool yaml_is_blank(char c);	   /* ' ', '\t' */
 bool yaml_is_break(char c);	   /* blank, line's end, end */
+bool yaml_at_end(const struct yaml *y);
+int yaml_skip(struct yaml *y);	      /* to the next token, over blanks, comments and lines */
+int yaml_end_of_line(struct yaml *y); /* only blanks and a comment may follow in this one */
+
+/* Of one mapping: none stands in it twice. The owner frees `at`. */
+struct yaml_keys {
+	size_t *at; /* offset and length of each in the output */
+	size_t n;
+};
+
+enum { YAML_TEXT_MAX = 1 << 20 };
+
+int yaml_unread(struct yaml *y, char c); /* fails when c begins something that is not read */
+int yaml_key(struct yaml *y, struct yaml_keys *k); /* the key at y->p and its colon */
+/* Does a key begin here? It does when a colon that ends one is in this line. */
+bool yaml_is_key(const struct yaml *at);
 
 /*
  * Each reads the scalar at y->p into y->text; continuation lines are indented deeper than
