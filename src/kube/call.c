@@ -10,7 +10,6 @@
 
 enum {
 	TRIES_MAX = 10,
-	HEAD_MS = 30000, /* a watch's answer begins at once */
 	RETRY_MS = 250,
 	RETRY_MAX_MS = 10000,
 };
@@ -31,11 +30,6 @@ static const char *const types[] = {
 	[KUBE_JSON_PATCH] = "application/json-patch+json",
 	[KUBE_DELETE] = "application/json",
 };
-
-static bool only_reads(const struct kube_call *c)
-{
-	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
-}
 
 static bool is_good(const struct kube_call *c)
 {
@@ -104,7 +98,7 @@ static void fail(struct kube_call *c, const struct err *why)
 
 /* --- again --- */
 
-static void wait_for_connection(struct kube_call *c)
+void kube_call_wait(struct kube_call *c)
 {
 	c->state = CALL_WAITING;
 	kube_pump_soon(c->k);
@@ -115,7 +109,7 @@ static void on_retry(void *arg)
 	struct kube_call *c = arg;
 
 	c->retry = NULL;
-	wait_for_connection(c);
+	kube_call_wait(c);
 }
 
 static void pause_call(struct kube_call *c, int64_t at_least_ms)
@@ -131,7 +125,7 @@ static void pause_call(struct kube_call *c, int64_t at_least_ms)
 	c->retry = loop_add_timer(c->k->loop, ms, on_retry, c);
 }
 
-static void on_deadline(void *arg)
+void kube_call_late(void *arg)
 {
 	struct kube_call *c = arg;
 	struct err e = ERR_INIT;
@@ -193,12 +187,12 @@ static void broken(struct kube_call *c, const struct err *why, bool untouched)
 	struct err e = *why;
 
 	if (c->verb != KUBE_WATCH && c->tries < TRIES_MAX &&
-	    (untouched || (only_reads(c) && c->status == 0))) {
+	    (untouched || (kube_call_reads(c) && c->status == 0))) {
 		note(c, why);
 		pause_call(c, 0);
 		return;
 	}
-	if (!only_reads(c) && c->verb != KUBE_WATCH && !untouched)
+	if (!kube_call_reads(c) && c->verb != KUBE_WATCH && !untouched)
 		err_set(&e, why->code, "%s: whether the server has done it is not known",
 			why->text);
 	e.kind = ERR_AGAIN;
@@ -213,7 +207,7 @@ static bool is_passing(const struct kube_call *c, int64_t after)
 	if (c->status < 500 || c->once)
 		return false;
 	return after >= 0 ||
-	       (only_reads(c) && c->status <= 504 && c->status != 501 && c->tries < 3);
+	       (kube_call_reads(c) && c->status <= 504 && c->status != 501 && c->tries < 3);
 }
 
 static void refused(struct kube_call *c)
@@ -279,7 +273,7 @@ static void submit(struct kube_call *c)
 		note(c, &e);
 		pause_call(c, 0);
 	} else if (c->verb == KUBE_WATCH && !c->deadline) {
-		c->deadline = loop_add_timer(c->k->loop, c->timeout_ms, on_deadline, c);
+		c->deadline = loop_add_timer(c->k->loop, c->timeout_ms, kube_call_late, c);
 	}
 }
 
@@ -319,87 +313,4 @@ void kube_calls_no_connection(struct kube *k, const struct err *why)
 			c = c->next;
 		}
 	}
-}
-
-/* --- in --- */
-
-static void put_words(struct kube_call *c, const struct kube_request *r)
-{
-	static const char *const verbs[] = {
-		[KUBE_GET] = "get",	     [KUBE_LIST] = "list",
-		[KUBE_WATCH] = "watch",	     [KUBE_CREATE] = "create",
-		[KUBE_REPLACE] = "replace",  [KUBE_MERGE_PATCH] = "patch",
-		[KUBE_JSON_PATCH] = "patch", [KUBE_DELETE] = "delete",
-	};
-
-	buf_printf(&c->words, "kube: %s ", verbs[r->verb]);
-	if (r->path)
-		buf_str(&c->words, r->path);
-	else
-		kube_words(&c->words, &r->on);
-}
-
-static void put_path(struct kube_call *c, const struct kube_request *r)
-{
-	struct kube_ref on = r->on;
-
-	if (r->verb == KUBE_CREATE)
-		on.name = NULL;
-	buf_str(&c->path, c->k->conf->prefix);
-	if (r->path)
-		buf_str(&c->path, r->path);
-	else
-		kube_path(&c->path, &on);
-	buf_str(&c->path, r->query ? r->query : "");
-}
-
-static void put_preconditions(struct buf *b, const struct kube_request *r)
-{
-	struct json_out o;
-
-	jo_init(&o, b, 0);
-	jo_obj(&o);
-	jo_kstr(&o, "kind", "DeleteOptions");
-	jo_kstr(&o, "apiVersion", "v1");
-	jo_key(&o, "preconditions");
-	jo_obj(&o);
-	if (r->uid)
-		jo_kstr(&o, "uid", r->uid);
-	if (r->resource_version)
-		jo_kstr(&o, "resourceVersion", r->resource_version);
-	jo_end_obj(&o);
-	jo_end_obj(&o);
-}
-
-struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
-			      const struct kube_stream_ops *ops, void *arg)
-{
-	struct kube_call *c = xcalloc(1, sizeof(*c));
-
-	*c = (struct kube_call){.k = k, .verb = r->verb, .ops = ops, .arg = arg, .next = k->calls};
-	if (c->next)
-		c->next->prev = c;
-	k->calls = c;
-	buf_init(&c->path, KUBE_PATH_MAX);
-	buf_init(&c->words, ERR_TEXT_MAX);
-	buf_init(&c->body, KUBE_BODY_MAX);
-	buf_init(&c->refusal, KUBE_STATUS_MAX);
-	put_words(c, r);
-	put_path(c, r);
-	buf_add(&c->body, r->body.p, r->body.n);
-	if (r->verb == KUBE_DELETE && (r->uid || r->resource_version))
-		put_preconditions(&c->body, r);
-	c->once = r->once && !only_reads(c);
-	c->timeout_ms = r->timeout_ms		? r->timeout_ms
-			: r->verb == KUBE_WATCH ? HEAD_MS
-						: k->set.timeout_ms;
-	if (r->verb != KUBE_WATCH)
-		c->deadline = loop_add_timer(k->loop, c->timeout_ms, on_deadline, c);
-	wait_for_connection(c);
-	return c;
-}
-
-const char *kube_call_words(const struct kube_call *c)
-{
-	return c->words.p;
 }

@@ -2,13 +2,13 @@
 #ifndef UNIRAIL_KUBE_CALL_H
 #define UNIRAIL_KUBE_CALL_H
 
-/* call.c only. */
+/* Between call.c and call_new.c. */
 
 #include "kube/client_priv.h"
 
 enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
 
-enum { CALL_LAST_MAX = 320 };
+enum { CALL_LAST_MAX = 320, KUBE_HEAD_MS = 30000 /* a watch's answer begins at once */ };
 
 struct kube_call {
 	struct kube *k;
@@ -31,5 +31,13 @@ struct kube_call {
 	char last[CALL_LAST_MAX]; /* what went wrong before */
 	struct kube_call *prev, *next;
 };
+
+static inline bool kube_call_reads(const struct kube_call *c)
+{
+	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
+}
+
+void kube_call_wait(struct kube_call *c); /* for a connection, on which it goes */
+void kube_call_late(void *call);	  /* its time is up */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/informer.h"
+#include "kube/informer_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,43 +8,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "kube/backoff.h"
-#include "kube/watch.h"
 
-enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000, SAID_MAX = 256 };
-
-enum next { NEXT_LIST, NEXT_PROBE, NEXT_WATCH };
-
-struct kube_informer {
-	struct kube *k;
-	struct kube_informer_conf c;
-	char *ns, *labels, *fields;
-	struct kube_store store;
-	char *version;	    /* to go on from; NULL: list first */
-	unsigned int round; /* of listing: what a round did not see is gone */
-	bool synced;
-	struct kube_list *list;
-	struct kube_call *probe;
-	struct kube_watch *watch;
-	struct loop_timer *timer;
-	enum next next;
-	struct kube_backoff backoff;
-	int64_t watch_from, behind_from; /* loop's time; behind_from 0: watching */
-	char said[SAID_MAX];		 /* the failure that was logged last */
-};
+enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000 };
 
 static void start(struct kube_informer *i);
-
-/* --- objects --- */
-
-static void object_free(struct kube_informer *i, struct kube_object *o)
-{
-	if (!o)
-		return;
-	if (i->c.drop)
-		i->c.drop(o->value);
-	free(o);
-}
 
 static void set_version(struct kube_informer *i, const char *version)
 {
@@ -52,71 +19,6 @@ static void set_version(struct kube_informer *i, const char *version)
 
 	free(i->version);
 	i->version = copy;
-}
-
-static void tell(struct kube_informer *i, struct kube_object *was, struct kube_object *is)
-{
-	if (was || is)
-		i->c.changed(i->c.arg, was, is);
-	object_free(i, was);
-}
-
-static void remove_object(struct kube_informer *i, const char *ns, const char *name)
-{
-	size_t at;
-
-	if (kube_store_find(&i->store, ns, name, &at))
-		tell(i, kube_store_take(&i->store, at), NULL);
-}
-
-static void not_decoded(struct kube_informer *i, const struct kube_object *o, const struct err *e)
-{
-	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
-
-	log_warn("kube: an object cannot be read; what was known of it stays",
-		 LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns), LOG_S("name", o->name),
-		 LOG_S("error", e->text));
-	if (known)
-		known->round = i->round;
-}
-
-static void put_object(struct kube_informer *i, struct kube_object *o)
-{
-	struct kube_object *was = kube_store_put(&i->store, o);
-
-	o->round = i->round;
-	/* Another one of the same name: the first is gone, whoever missed it. */
-	if (was && strcmp(was->uid, o->uid)) {
-		tell(i, was, NULL);
-		was = NULL;
-	}
-	tell(i, was, o);
-}
-
-static void take_object(struct kube_informer *i, const struct json *object)
-{
-	struct kube_object *o = kube_object_new(object, i->c.size), *known;
-	struct err e = ERR_INIT;
-	int r;
-
-	if (!o)
-		return;
-	known = kube_store_get(&i->store, o->ns, o->name);
-	if (known && !strcmp(known->version, o->version) && !strcmp(known->uid, o->uid)) {
-		known->round = i->round;
-		free(o);
-		return;
-	}
-	r = i->c.decode(o->value, object, &e);
-	if (r == 0) {
-		put_object(i, o);
-		return;
-	}
-	if (r < 0)
-		not_decoded(i, o, &e);
-	else
-		remove_object(i, o->ns, o->name);
-	object_free(i, o);
 }
 
 /* --- what next --- */
@@ -157,7 +59,7 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 	if (retry_after > 0)
 		ms += retry_after * 1000;
 	not_watching(i);
-	if (e && strncmp(i->said, e->text, SAID_MAX - 1)) {
+	if (e && strncmp(i->said, e->text, INFORMER_SAID_MAX - 1)) {
 		str_copy(i->said, sizeof(i->said), e->text);
 		say(i, e, ms);
 	}
@@ -169,19 +71,8 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 static int on_item(void *arg, const struct json *object, struct err *e)
 {
 	(void)e;
-	take_object(arg, object);
+	informer_take_object(arg, object);
 	return 0;
-}
-
-/* What was known and is not in this list. */
-static void sweep(struct kube_informer *i)
-{
-	for (size_t at = 0; at < i->store.n;) {
-		if (i->store.v[at]->round == i->round)
-			at++;
-		else
-			tell(i, kube_store_take(&i->store, at), NULL);
-	}
 }
 
 static void on_listed(void *arg, const char *version, const struct err *e)
@@ -199,7 +90,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 		return;
 	}
 	set_version(i, version);
-	sweep(i);
+	informer_sweep(i);
 	if (!i->synced) {
 		i->synced = true;
 		if (i->c.synced)
@@ -286,9 +177,9 @@ static void on_event(void *arg, enum kube_change change, const struct json *obje
 	if (!version)
 		return;
 	if (change == KUBE_DELETED && name)
-		remove_object(i, ns ? ns : "", name);
+		informer_remove_object(i, ns ? ns : "", name);
 	else if (change != KUBE_BOOKMARK)
-		take_object(i, object);
+		informer_take_object(i, object);
 	set_version(i, version);
 }
 
@@ -368,7 +259,7 @@ void kube_informer_free(struct kube_informer *i)
 	kube_watch_cancel(i->watch);
 	loop_del_timer(i->timer);
 	for (size_t at = 0; at < i->store.n; at++)
-		object_free(i, i->store.v[at]);
+		informer_object_free(i, i->store.v[at]);
 	free(i->store.v);
 	free(i->version);
 	free(i->ns);
