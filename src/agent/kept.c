@@ -5,23 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/kept_question.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/handover.h"
 #include "ipam/lend.h"
 
 enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
-
-static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
-static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
-				      "virtualmachineinstance", true};
-static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
-				     true};
-static const struct kube_kind endpoints = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-					   "spiderendpoint", true};
-
-/* What is asked about a name, in order. */
-enum step { STEP_SET, STEP_VMI, STEP_VM, STEP_ENDPOINT, STEP_END };
 
 /* A name that has addresses kept here. */
 struct holder {
@@ -42,10 +31,7 @@ struct kept {
 	struct kube_call *call;
 	/* who is asked about */
 	char *ns, *name;
-	enum step step;
-	struct identity_set set;
-	struct identity_machine machine;
-	struct handover_place place;
+	struct kept_question q;
 	char *said; /* the last trouble, as logged */
 };
 
@@ -109,80 +95,13 @@ static void look(struct kept *k, const struct lease_table *t)
 	k->n = n;
 }
 
-/* --- what the API server says --- */
-
-static int64_t number(const struct json *v, int64_t otherwise)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : otherwise;
-}
-
-static struct identity_set read_set(const struct json *object)
-{
-	const struct json *spec = json_get(object, "spec");
-
-	return (struct identity_set){
-		.known = true,
-		.exists = object != NULL,
-		.start = number(json_get(json_get(spec, "ordinals"), "start"), 0),
-		.replicas = number(json_get(spec, "replicas"), 1),
-	};
-}
-
-static bool is_deleting(const struct json *object)
-{
-	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
-}
-
-static void learn(struct kept *k, const struct json *object)
-{
-	switch (k->step) {
-	case STEP_SET: k->set = read_set(object); break;
-	case STEP_VMI:
-		k->machine.vmi_exists = object != NULL;
-		k->machine.vmi_deleting = is_deleting(object);
-		break;
-	case STEP_VM:
-		k->machine.known = true;
-		k->machine.vm_exists = object != NULL;
-		k->machine.vm_deleting = is_deleting(object);
-		break;
-	case STEP_ENDPOINT:
-		if (object)
-			handover_place_read(object, &k->place, NULL);
-		break;
-	case STEP_END: break;
-	}
-}
-
-/* Which object the step is about; false: it is not asked. */
-static bool subject(const struct kept *k, struct kube_ref *ret, char set[static 254])
-{
-	const struct identity_conf *c = &k->conf.identity;
-	uint64_t ordinal;
-
-	*ret = (struct kube_ref){.ns = k->ns, .name = k->name};
-	switch (k->step) {
-	case STEP_SET:
-		ret->kind = &sets;
-		ret->name = set;
-		return c->statefulset && identity_ordinal(k->name, set, &ordinal);
-	case STEP_VMI: ret->kind = &vmis; return c->kubevirt;
-	case STEP_VM: ret->kind = &vms; return c->kubevirt;
-	case STEP_ENDPOINT: ret->kind = &endpoints; return true;
-	case STEP_END: break;
-	}
-	return false;
-}
-
 /* --- one name at a time --- */
 
 static void over(struct kept *k)
 {
 	free(take(k->ns));
 	free(take(k->name));
-	handover_place_done(&k->place);
+	handover_place_done(&k->q.place);
 	k->call = NULL;
 	next(k);
 }
@@ -202,12 +121,12 @@ static void judge(struct kept *k)
 {
 	struct holder *h = find(k, k->ns, k->name);
 
-	if (h && identity_is_over(k->name, &k->conf.identity, &k->set, &k->machine)) {
+	if (h && identity_is_over(k->name, &k->conf.identity, &k->q.set, &k->q.machine)) {
 		h->why = "no pod of that name will come";
-	} else if (h && k->place.n && strcmp(k->place.node, k->conf.node) != 0) {
+	} else if (h && k->q.place.n && strcmp(k->q.place.node, k->conf.node) != 0) {
 		handover_place_done(&h->place);
-		h->place = k->place;
-		k->place = (struct handover_place){0};
+		h->place = k->q.place;
+		k->q.place = (struct handover_place){0};
 		h->elsewhere = true;
 	}
 	if (h && (h->why || h->elsewhere))
@@ -228,8 +147,8 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 		over(k);
 		return;
 	}
-	learn(k, e ? NULL : object);
-	k->step++;
+	kept_question_learn(&k->q, e ? NULL : object);
+	k->q.step++;
 	ask(k);
 }
 
@@ -238,9 +157,10 @@ static void ask(struct kept *k)
 	struct kube_request r = {.verb = KUBE_GET};
 	char set[254];
 
-	while (k->step < STEP_END && !subject(k, &r.on, set))
-		k->step++;
-	if (k->step < STEP_END) {
+	while (k->q.step < KEPT_END &&
+	       !kept_question_subject(&k->q, &k->conf.identity, k->ns, k->name, &r.on, set))
+		k->q.step++;
+	if (k->q.step < KEPT_END) {
 		k->call = kube_send(k->conf.kube, &r, on_answer, k);
 		return;
 	}
@@ -261,9 +181,7 @@ static void on_tick(void *arg)
 		h->due = now(k) + AGAIN_TIMES * k->conf.grace_ms;
 		k->ns = xstrdup(h->ns);
 		k->name = xstrdup(h->name);
-		k->step = STEP_SET;
-		k->set = (struct identity_set){0};
-		k->machine = (struct identity_machine){0};
+		k->q = (struct kept_question){0};
 	}
 	if (k->ns)
 		ask(k);
@@ -351,6 +269,6 @@ void kept_free(struct kept *k)
 	free(k->ns);
 	free(k->name);
 	free(k->said);
-	handover_place_done(&k->place);
+	handover_place_done(&k->q.place);
 	free(k);
 }
