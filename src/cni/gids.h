@@ -30,7 +30,7 @@ void attach_gids_status(struct nl_wire *host, const struct root *root, struct ra
 /* Into a result that has the rail's interface. */
 void attach_put_rdma(const struct rail *rail, struct cni_result *r);
 
-/* ---- the pod's files: rails_file.c ---- */
+/* ---- the pod's files: rails_text.c, rails_file.c ---- */
 
 /*
  * /run/unirail/pods/<K8S_POD_UID, else the container id>/
@@ -71,6 +71,7 @@ int rails_parse(struct span text, struct rails_list *ret, struct err *e);
 /* The entry of an interface, a new one replaces the old. */
 void rails_put(struct rails_list *l, const struct rails_entry *e);
 /* Those of the container with this interface; ifname NULL: all of its. */
+void rails_drop_at(struct rails_list *l, size_t i);
 void rails_drop(struct rails_list *l, const char *container, const char *ifname);
 
 /* --- files --- */

@@ -5,15 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "cni/rdma_plugin.h"
-#include "kern/netns.h"
-
-enum { COMING_HOME_MS = 1500, LOOK_EVERY_MS = 25 };
 
 #define WHO "the rdma plugin"
 
@@ -172,74 +167,6 @@ static bool guess(const struct meta_call *m, const struct cni_result *prev, stru
 	return true;
 }
 
-/* Its name now, the pod may have changed it. */
-static void present_name(const struct root *root, struct rdma_state *s)
-{
-	char name[RDMA_NAME_MAX];
-
-	if (s->device[0] && rdma_move_name(root, s->device, name))
-		str_copy(s->in_pod, sizeof(s->in_pod), name);
-}
-
-static bool is_home(const struct rdma_state *s)
-{
-	return rdma_move_is_in(-1, s->in_pod, NULL) > 0;
-}
-
-/* The kernel takes a namespace apart in its own time. True: the device is on the node. */
-static bool wait_home(const struct rdma_state *s)
-{
-	const struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
-	int64_t end = now_mono_ms() + COMING_HOME_MS;
-
-	while (!is_home(s)) {
-		if (now_mono_ms() >= end)
-			return false;
-		nanosleep(&pause, NULL);
-	}
-	return true;
-}
-
-/* A namespace that is gone, or that the device has left. Only another name is left to mend. */
-static int mend_name(const struct rdma_state *s, struct err *e)
-{
-	struct err why = ERR_INIT;
-
-	if (strcmp(s->in_pod, s->home) == 0)
-		return 0;
-	if (!wait_home(s))
-		return err_kind(e, ERR_AGAIN, -EBUSY,
-				"RDMA device '%s' ('%s' on the node) has not come home yet from "
-				"the pod's network namespace",
-				s->in_pod, s->home);
-	if (rdma_move_rename(s->in_pod, s->home, &why) < 0)
-		log_warn("an RDMA device keeps the name that a pod gave it",
-			 LOG_S("device", s->in_pod), LOG_S("was", s->home),
-			 LOG_S("error", why.text));
-	return 0;
-}
-
-/* netns -1: gone. */
-static int bring_home(const struct root *root, int netns, struct rdma_state *s, struct err *e)
-{
-	int r;
-
-	present_name(root, s);
-	debug_step("home", s);
-	r = netns < 0 ? 0 : rdma_move_is_in(netns, s->in_pod, e);
-	if (r > 0 && !is_home(s))
-		return rdma_move_home(netns, root, s->in_pod, s->home, e);
-	return r < 0 ? r : mend_name(s, e);
-}
-
-/* CNI_NETNS is empty: the state knows where it was. */
-static int state_netns(const struct rdma_state *s)
-{
-	int fd = -1;
-
-	return s->netns[0] && netns_open(s->netns, &fd, NULL) >= 0 ? fd : -1;
-}
-
 static int load(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -268,9 +195,9 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 	if (r < 0 && r != -ENOENT && r != -EINVAL)
 		return r;
 	if (r >= 0 && m->netns < 0 && !*m->call->netns)
-		other = state_netns(&s);
+		other = rdma_home_netns(&s);
 	if (r >= 0 || guess(m, prev, &s))
-		r = bring_home(root, m->netns < 0 ? other : m->netns, &s, e);
+		r = rdma_home_bring(root, m->netns < 0 ? other : m->netns, &s, e);
 	else
 		r = 0;
 	return r < 0 ? r : file_remove(root, path, e);
@@ -299,7 +226,7 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 					 m->ifname, path);
 	if (r < 0)
 		return r;
-	present_name(&m->call->root, &s);
+	rdma_home_name(&m->call->root, &s);
 	r = rdma_move_is_in(m->netns, s.in_pod, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -321,10 +248,10 @@ static int status(const struct meta_call *m, struct err *e)
 static int collect(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
 {
 	const struct root *root = &m->call->root;
-	auto_fd int netns = state_netns(s);
-	int r = bring_home(root, netns, s, e);
+	auto_fd int netns = rdma_home_netns(s);
+	int r = rdma_home_bring(root, netns, s, e);
 
-	if (r >= 0 && !is_home(s)) {
+	if (r >= 0 && !rdma_home_is(s)) {
 		log_warn("an RDMA device of a pod that is gone is not home, its state is kept",
 			 LOG_S("device", s->home), LOG_S("state", path));
 		return 0;

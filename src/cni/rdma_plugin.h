@@ -61,6 +61,16 @@ int rdma_state_held(const struct root *r, const char *device, const char *but, s
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
+/* --- back on the node: rdma_home.c --- */
+
+/* s->in_pod becomes its name now: the pod may have changed it. */
+void rdma_home_name(const struct root *root, struct rdma_state *s);
+bool rdma_home_is(const struct rdma_state *s);
+/* CNI_NETNS is empty: the state knows where it was. A descriptor, or -1. */
+int rdma_home_netns(const struct rdma_state *s);
+/* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
+int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e);
+
 /* --- which device: rdma_device.c --- */
 
 /* What the configuration says; "" when it says nothing. Kind ERR_CONF. */
