@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The side that asks: data check, latency, bandwidth, in this order. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/loop.h"
-#include "tools/verify.h"
+#include "tools/verify_client.h"
 
-enum { ROUNDS = 4, PINGS = 1000, PING_TIME_US = 5000000, CONNECT_MS = 10000 };
-
-struct client {
-	struct verify_conn conn;
-	struct verify_side side;
-	const struct verify_test *t;
-	struct verify_result *r;
-};
+enum { ROUNDS = 4, CONNECT_MS = 10000 };
 
 static uint64_t new_seed(void)
 {
@@ -29,8 +20,8 @@ static uint64_t new_seed(void)
 	return seed;
 }
 
-/* Says a step and waits until it is done. */
-static int step(struct client *c, const char *name, uint64_t seed, uint64_t count, struct err *e)
+int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64_t count,
+		struct err *e)
 {
 	struct verify_msg m = {.verb = VERIFY_STEP, .seed = seed, .count = count}, done;
 	int r;
@@ -40,8 +31,7 @@ static int step(struct client *c, const char *name, uint64_t seed, uint64_t coun
 	return r < 0 ? r : verify_expect(&c->conn, VERIFY_DONE, &done, e);
 }
 
-/* Completions; when the peer speaks up meanwhile, it has failed. */
-static int wait_done(struct client *c, struct verbs_done *done, struct err *e)
+int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e)
 {
 	struct verify_msg m;
 	int n = verbs_wait(c->side.qp, c->conn.fd, VERIFY_TIMEOUT_MS, done, e);
@@ -55,7 +45,7 @@ static int wait_done(struct client *c, struct verbs_done *done, struct err *e)
 }
 
 /* Message number i from its slot to its slot. */
-static int post(struct client *c, uint64_t i, struct err *e)
+static int post(struct verify_client *c, uint64_t i, struct err *e)
 {
 	size_t at = verify_slot_at(&c->side, i);
 
@@ -63,7 +53,8 @@ static int post(struct client *c, uint64_t i, struct err *e)
 }
 
 /* `limit` messages, or as many as fit until a time (us; 0: no limit); returns their number. */
-static int pump(struct client *c, uint64_t limit, int64_t until, uint64_t *count, struct err *e)
+static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t *count,
+		struct err *e)
 {
 	struct verbs_done done[VERBS_POLL_MAX];
 	uint64_t posted = 0, finished = 0;
@@ -75,7 +66,7 @@ static int pump(struct client *c, uint64_t limit, int64_t until, uint64_t *count
 		while (r >= 0 && more && posted < limit && posted - finished < c->side.depth)
 			r = post(c, posted++, e);
 		if (r >= 0 && finished < posted)
-			r = wait_done(c, done, e);
+			r = verify_wait(c, done, e);
 		if (r < 0)
 			return r;
 		finished += (uint64_t)r;
@@ -92,17 +83,17 @@ static int pump(struct client *c, uint64_t limit, int64_t until, uint64_t *count
  * After WRITEs a byte is sent: by the rules of a reliable connection, who has received that sees all
  * that was written before it. A line over TCP would not prove it.
  */
-static int tell_written(struct client *c, struct err *e)
+static int tell_written(struct verify_client *c, struct err *e)
 {
 	struct verbs_done done[VERBS_POLL_MAX];
 	int r = verbs_post(c->side.qp, VERBS_SEND, 0, verify_ping_at(&c->side), 1, 0, e);
 
 	if (r == 0)
-		r = wait_done(c, done, e);
+		r = verify_wait(c, done, e);
 	return r < 0 ? r : 0;
 }
 
-static uint64_t receives(const struct client *c)
+static uint64_t receives(const struct verify_client *c)
 {
 	if (c->side.op == VERBS_READ)
 		return 0;
@@ -110,7 +101,7 @@ static uint64_t receives(const struct client *c)
 }
 
 /* Every slot once, with a pattern of its own each time. */
-static int check_round(struct client *c, struct err *e)
+static int check_round(struct verify_client *c, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);
 	uint64_t seed = new_seed(), n;
@@ -119,10 +110,10 @@ static int check_round(struct client *c, struct err *e)
 
 	if (c->side.op == VERBS_READ) {
 		memset(mem, 0, len);
-		r = step(c, "fill", seed, 0, e);
+		r = verify_step(c, "fill", seed, 0, e);
 	} else {
 		verify_fill(mem, len, seed);
-		r = step(c, "recv", 0, receives(c), e);
+		r = verify_step(c, "recv", 0, receives(c), e);
 	}
 	if (r == 0)
 		r = pump(c, c->side.depth, 0, &n, e);
@@ -131,13 +122,13 @@ static int check_round(struct client *c, struct err *e)
 	if (r == 0 && c->side.op == VERBS_READ)
 		r = verify_compare(mem, len, seed, e);
 	else if (r == 0)
-		r = step(c, "check", seed, receives(c), e);
+		r = verify_step(c, "check", seed, receives(c), e);
 	if (r == 0)
 		c->r->checked += len;
 	return r;
 }
 
-static int check_data(struct client *c, struct err *e)
+static int check_data(struct verify_client *c, struct err *e)
 {
 	int r = 0;
 
@@ -146,92 +137,9 @@ static int check_data(struct client *c, struct err *e)
 	return r < 0 ? err_wrap(e, r, "check data by RDMA %s", verify_op_name(c->side.op)) : 0;
 }
 
-/* --- latency --- */
-
-struct ping {
-	uint32_t number, last;
-};
-
-/* One ping and its answer; both ends of it have completed when this returns. */
-static int one_ping(struct client *c, uint32_t number, bool last, struct err *e)
-{
-	uint8_t *mem = verbs_qp_mem(c->side.qp);
-	struct verbs_done done[VERBS_POLL_MAX];
-	struct ping p = {number, last}, back;
-	size_t pong = verify_pong_at(&c->side, number);
-	int open = 2, r;
-
-	memcpy(mem + verify_ping_at(&c->side), &p, sizeof(p));
-	r = verbs_post_recv(c->side.qp, number, pong, VERIFY_PING_SIZE, e);
-	if (r == 0)
-		r = verbs_post(c->side.qp, VERBS_SEND, number, verify_ping_at(&c->side),
-			       VERIFY_PING_SIZE, 0, e);
-	while (r >= 0 && open > 0) {
-		r = wait_done(c, done, e);
-		open -= r;
-	}
-	if (r < 0)
-		return r;
-	memcpy(&back, mem + pong, sizeof(back));
-	if (back.number != number)
-		return err_set(e, -EBADMSG, "the answer to message %u was number %u", number,
-			       back.number);
-	return 0;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void summarize(struct verify_result *r, uint64_t *v, size_t n)
-{
-	uint64_t sum = 0;
-
-	qsort(v, n, sizeof(*v), by_value);
-	for (size_t i = 0; i < n; i++)
-		sum += v[i];
-	r->pings = n;
-	r->lat_min_ns = v[0];
-	r->lat_avg_ns = sum / n;
-	r->lat_p50_ns = v[n / 2];
-	r->lat_p99_ns = v[n * 99 / 100];
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static int latency(struct client *c, struct err *e)
-{
-	auto_free uint64_t *v = xcalloc(PINGS, sizeof(*v));
-	int64_t until = now_mono_us() + PING_TIME_US;
-	uint32_t n = 0;
-	bool last = false;
-	int r = step(c, "ping", 0, 0, e);
-
-	while (r >= 0 && !last) {
-		uint64_t begin = now_ns();
-
-		last = n + 1 == PINGS || now_mono_us() > until;
-		r = one_ping(c, n, last, e);
-		v[n++] = (now_ns() - begin) / 2;
-	}
-	if (r < 0)
-		return err_wrap(e, r, "measure latency");
-	summarize(c->r, v, n);
-	return 0;
-}
-
 /* --- bandwidth --- */
 
-static int measure(struct client *c, uint64_t *n, struct err *e)
+static int measure(struct verify_client *c, uint64_t *n, struct err *e)
 {
 	int64_t begin = now_mono_us();
 	int64_t until = c->t->count ? 0 : begin + c->t->time_ms * 1000;
@@ -241,15 +149,15 @@ static int measure(struct client *c, uint64_t *n, struct err *e)
 	return r;
 }
 
-static int sent(struct client *c, uint64_t n, struct err *e)
+static int sent(struct verify_client *c, uint64_t n, struct err *e)
 {
 	if (c->side.op == VERBS_SEND)
-		return step(c, "sent", 0, n, e);
+		return verify_step(c, "sent", 0, n, e);
 	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
 }
 
 /* Whole slots only were written when there were fewer messages than slots. */
-static int check_again(struct client *c, uint64_t seed, uint64_t n, struct err *e)
+static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);
 	int r;
@@ -259,22 +167,22 @@ static int check_again(struct client *c, uint64_t seed, uint64_t n, struct err *
 	else if (n < c->side.depth)
 		return 0;
 	else
-		r = step(c, "check", seed, c->side.op == VERBS_WRITE, e);
+		r = verify_step(c, "check", seed, c->side.op == VERBS_WRITE, e);
 	if (r == 0)
 		c->r->checked += len;
 	return r;
 }
 
-static int bandwidth(struct client *c, struct err *e)
+static int bandwidth(struct verify_client *c, struct err *e)
 {
 	uint64_t seed = new_seed(), n = 0;
 	int r;
 
 	if (c->side.op == VERBS_READ) {
-		r = step(c, "fill", seed, 0, e);
+		r = verify_step(c, "fill", seed, 0, e);
 	} else {
 		verify_fill(verbs_qp_mem(c->side.qp), verify_data_len(&c->side), seed);
-		r = step(c, c->side.op == VERBS_SEND ? "drain" : "recv", 0, 1, e);
+		r = verify_step(c, c->side.op == VERBS_SEND ? "drain" : "recv", 0, 1, e);
 	}
 	if (r == 0)
 		r = measure(c, &n, e);
@@ -311,8 +219,8 @@ static void note_far(struct verify_result *r, const struct verify_msg *m)
 	r->peer_gid_index = m->gid_index;
 }
 
-static int open_side(struct client *c, const struct verify_facts *f, struct verify_rail *rail,
-		     struct err *e)
+static int open_side(struct verify_client *c, const struct verify_facts *f,
+		     struct verify_rail *rail, struct err *e)
 {
 	const struct verify_test *t = c->t;
 	struct ipaddr local;
@@ -328,7 +236,7 @@ static int open_side(struct client *c, const struct verify_facts *f, struct veri
 	return verify_side_open(&c->side, rail, t->op, t->size, verify_depth_for(t->size), e);
 }
 
-static int join(struct client *c, const struct verify_rail *rail, struct err *e)
+static int join(struct verify_client *c, const struct verify_rail *rail, struct err *e)
 {
 	struct verify_msg m = {
 		.verb = VERIFY_HELLO,
@@ -351,7 +259,7 @@ static int join(struct client *c, const struct verify_rail *rail, struct err *e)
 	return r;
 }
 
-static int finish(struct client *c, struct err *e)
+static int finish(struct verify_client *c, struct err *e)
 {
 	const struct verify_result *r = c->r;
 	struct verify_msg m = {
@@ -370,7 +278,7 @@ static int finish(struct client *c, struct err *e)
 }
 
 /* The peer waits for us: it had better know. */
-static void tell_failure(struct client *c, int code, const struct err *e)
+static void tell_failure(struct verify_client *c, int code, const struct err *e)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL};
 
@@ -380,8 +288,8 @@ static void tell_failure(struct client *c, int code, const struct err *e)
 	verify_put(&c->conn, &m, NULL);
 }
 
-static int whole(struct client *c, const struct verify_facts *f, const struct verify_place *to,
-		 struct err *e)
+static int whole(struct verify_client *c, const struct verify_facts *f,
+		 const struct verify_place *to, struct err *e)
 {
 	struct verify_rail rail;
 	int r = verify_connect(&c->conn, to, CONNECT_MS, e);
@@ -393,7 +301,7 @@ static int whole(struct client *c, const struct verify_facts *f, const struct ve
 	if (r == 0)
 		r = check_data(c, e);
 	if (r == 0)
-		r = latency(c, e);
+		r = verify_latency(c, e);
 	if (r == 0)
 		r = bandwidth(c, e);
 	return r < 0 ? r : finish(c, e);
@@ -402,7 +310,8 @@ static int whole(struct client *c, const struct verify_facts *f, const struct ve
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	       const struct verify_test *t, struct verify_result *ret, struct err *e)
 {
-	struct client c = {.conn = VERIFY_CONN_INIT, .side = VERIFY_SIDE_INIT, .t = t, .r = ret};
+	struct verify_client c = {
+		.conn = VERIFY_CONN_INIT, .side = VERIFY_SIDE_INIT, .t = t, .r = ret};
 	struct err mine = ERR_INIT;
 	int r;
 
