@@ -407,13 +407,27 @@ static void drop_stray(struct block_view *v, const struct ipaddr *a)
 		}
 }
 
+/* Who has an address that is asked for by name. Any other request may have changed its block. */
+static void look_for_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
+			   const struct block_object *o, int64_t now_ms)
+{
+	bool look = op->ip.family && (op->kind == OP_READ || op->kind == OP_WISH);
+
+	if (look && ((r == BLOCK_OK && o) || r == BLOCK_ABSENT))
+		block_seen_put(t, op->name, &op->ip, r == BLOCK_OK ? o : NULL, op->kind == OP_WISH,
+			       now_ms);
+	else if (*op->name)
+		block_seen_drop(t, op->name);
+}
+
 int block_op_end(struct block_log *l, struct block_table *t, const struct block_op *op,
 		 enum block_outcome r, struct block_object *o, int64_t now_ms, struct err *e)
 {
 	struct block_view *v = block_view_find(t, op->pool);
 	int n = 0;
 
-	if (v && op->kind == OP_WISH)
+	look_for_named(t, op, r, o, now_ms);
+	if (v && op->kind == OP_WISH && !op->ip.family)
 		wished(v, now_ms);
 	if (v && op->kind == OP_RETURN && r != BLOCK_UNKNOWN)
 		drop_stray(v, &op->ip);

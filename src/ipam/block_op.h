@@ -28,9 +28,9 @@ enum block_op_kind {
 		       * ends all that may still be under way with an older version */
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
-	OP_WISH,   /* wanted[our node] = count; 0 removes it */
+	OP_WISH,   /* wanted[our node] = count; wanted["our node@ip"] if ip is given */
 	OP_ASSERT, /* sets the entries of ips, which pods here have, if version is the object's */
-	OP_READ,   /* GET */
+	OP_READ,   /* GET; to see who has ip, if that is given */
 	OP_LIST,   /* the pool's blocks; block_view_put() is its end */
 	OP_FORGET, /* no request, begin is all: the claim, or the loan of ip, is another's now */
 };
@@ -45,7 +45,7 @@ struct block_op {
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
-	char wish_of[BLOCK_NAME_MAX + 1]; /* "": nobody's */
+	char wish_of[BLOCK_WISH_MAX]; /* the key in `wanted`; "": nobody's */
 	uint32_t count;
 	bool first; /* OP_BORROW: no earlier request for these may be under way */
 };

@@ -176,16 +176,27 @@ static size_t offered(const struct block_object *o)
 	return n;
 }
 
+/* For any addresses. NULL: there is none. */
+static const struct block_wish *first_wish(const struct block_object *o)
+{
+	struct ipaddr a;
+
+	for (size_t i = 0; i < o->n_wanted; i++)
+		if (!block_wish_named(o->wanted[i].node, &a))
+			return &o->wanted[i];
+	return NULL;
+}
+
 /* One wish at a time; what is offered already counts. */
 static void grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need)
 {
-	const struct block_wish *w = &o->wanted[0];
-	size_t there = offered(o), n = w->count > there ? w->count - there : 0;
+	const struct block_wish *w = first_wish(o);
+	size_t there = offered(o), n = w && w->count > there ? w->count - there : 0;
 	struct ipaddr *ips = NULL;
 	struct block_op *op;
 
-	if (need->want)
+	if (plan_grant_named(p, c, o, need) || !w || need->want)
 		return;
 	n = n ? idle_of(p->f, c, o, need->usable, n, &ips) : 0;
 	if (!n && !there)

@@ -19,6 +19,9 @@ struct block_need {
 	uint32_t want;
 	/* More than there are, for a reserve: of blocks that nobody has, never from others. */
 	uint32_t ahead;
+	/* Asked for by name, and not this node's: those very ones, whoever has them. */
+	const struct ipaddr *names;
+	size_t n_names;
 	uint32_t spare; /* free ones beyond what the reserve asks for */
 	bool under_way; /* requests for more are: no further ones */
 };
@@ -29,7 +32,7 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	const struct ipaddr *pins; /* addresses that a pod is about to get (handover.h): busy */
+	const struct ipaddr *pins; /* addresses that a pod is about to get (handover.h, names): busy */
 	size_t n_pins;
 	uint64_t seed;	 /* different on each node, and each time */
 	int64_t now_ms;	 /* the loop's, for views and wishes */

@@ -31,6 +31,11 @@ void plan_strays(struct planner *p);
 /* Another node has it by the object. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
+/* An address asked for by name; and what others ask so of a block of ours: whether there is something
+ * to do about that (block_plan_named.c). */
+void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
+bool plan_grant_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		      const struct block_need *need);
 /* What a pool lacks (block_plan_want.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 

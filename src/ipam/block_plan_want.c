@@ -216,6 +216,8 @@ static void plan_asks(struct planner *p, const struct block_need *need)
 
 void plan_want(struct planner *p, const struct block_need *need)
 {
+	for (size_t i = 0; i < need->n_names; i++)
+		plan_named(p, need, &need->names[i]);
 	if (need->want)
 		plan_asks(p, need);
 	else if (need->ahead)

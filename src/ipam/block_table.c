@@ -70,6 +70,7 @@ void block_table_done(struct block_table *t)
 	for (size_t i = 0; i < t->n_views; i++)
 		view_done(&t->views[i]);
 	free(t->views);
+	block_seen_done(t);
 	for (size_t i = 0; i < t->n_claims; i++)
 		claim_done(&t->claims[i]);
 	for (size_t i = 0; i < t->n_loans; i++)

@@ -20,7 +20,10 @@ struct block_entry {
 	char *to;
 };
 
-/* An entry of `wanted`: a node that found no free block and looks for so many addresses. */
+/*
+ * An entry of `wanted`: a node that found no free block and looks for so many addresses; or
+ * "node@address", for that very one (block_wish_key()).
+ */
 struct block_wish {
 	char *node;
 	uint32_t count;
@@ -103,6 +106,18 @@ struct block_view {
 	size_t wished;	     /* of how many blocks, one after the other */
 };
 
+/* How it stands with an address of somebody else's block, or nobody's, that is asked for by name. */
+struct block_seen {
+	char *block, *node, *version; /* node "": nobody's */
+	char *to;		      /* the address's entry; NULL: none */
+	struct ipnet net;
+	struct ipaddr ip;
+	int64_t at_ms;
+	bool absent;  /* there is no such block */
+	bool wished;  /* its node was asked for it, and has not answered */
+	bool refused; /* somebody has it */
+};
+
 struct block_table {
 	char *node, *node_uid; /* node_uid "": not known, not compared */
 	struct block_claim *claims;
@@ -114,6 +129,8 @@ struct block_table {
 	bool synced; /* the objects were listed: one that is not there is gone */
 	struct block_view *views;
 	size_t n_views;
+	struct block_seen *seen;
+	size_t n_seen;
 };
 
 void block_table_done(struct block_table *t);
@@ -137,6 +154,25 @@ void block_view_stale(struct block_table *t, const char *pool);
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
 void block_object_done(struct block_object *o);
+
+/* --- addresses asked for by name (block_named.c) --- */
+
+enum { BLOCK_WISH_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
+const char *block_wish_key(const char *node, const struct ipaddr *a,
+			   char ret[static BLOCK_WISH_MAX]);
+/* False: it is a wish for any. */
+bool block_wish_named(const char *key, struct ipaddr *a);
+const struct block_seen *block_seen_find(const struct block_table *t, const struct ipaddr *a);
+/* As the block's object was just now; NULL: there is none. wish: by the answer to our wish. */
+void block_seen_put(struct block_table *t, const char *block, const struct ipaddr *a,
+		    const struct block_object *o, bool wish, int64_t now_ms);
+/* What was seen of the block may be so no more. */
+void block_seen_drop(struct block_table *t, const char *block);
+void block_seen_done(struct block_table *t);
+enum { BLOCK_SEEN_MS = 1000 }; /* how long that counts */
+/* Whether somebody is known to have it, and who, onto w (may be NULL): "node 'b' has it". */
+bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
+		      struct buf *w);
 
 /* Texts of entries. */
 enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };

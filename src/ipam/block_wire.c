@@ -128,7 +128,7 @@ static void put_cede(struct json_out *o, const struct block_op *op)
 	auto_buf struct buf wish;
 	char path[128];
 
-	buf_init(&wish, 600);
+	buf_init(&wish, 700);
 	for (size_t i = 0; i < op->n_ips; i++)
 		put_step(o, "add", entry_path(&op->ips[i], path), op->to, 0);
 	if (!*op->wish_of)
@@ -147,13 +147,15 @@ static void put_borrow(struct json_out *o, const struct block_op *op)
 		put_step(o, "replace", entry_path(&op->ips[i], path), op->to, 0);
 }
 
-static void put_wish(struct json_out *o, const char *node, uint32_t count)
+static void put_wish(struct json_out *o, const struct block_op *op, const char *node)
 {
 	auto_buf struct buf wish;
+	char key[BLOCK_WISH_MAX];
 
-	buf_init(&wish, 600);
-	put_pointer(&wish, "/spec/wanted/", node);
-	put_step(o, "add", wish.p, NULL, count);
+	buf_init(&wish, 700);
+	put_pointer(&wish, "/spec/wanted/",
+		    op->ip.family ? block_wish_key(node, &op->ip, key) : node);
+	put_step(o, "add", wish.p, NULL, op->count);
 }
 
 static bool is_bound(enum block_op_kind k)
@@ -189,7 +191,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	} else if (op->kind == OP_UNCEDE || op->kind == OP_RETURN) {
 		put_step(o, "remove", path, NULL, 0);
 	} else if (op->kind == OP_WISH) {
-		put_wish(o, node, op->count);
+		put_wish(o, op, node);
 	}
 	jo_end_arr(o);
 }

@@ -129,12 +129,15 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 static enum block_outcome do_wish(struct block_object *o, const struct bl_who *who,
 				  const struct block_op *op)
 {
+	char named[BLOCK_WISH_MAX];
+	const char *key = op->ip.family ? block_wish_key(who->node, &op->ip, named) : who->node;
+
 	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, who->node) == 0) {
+		if (strcmp(o->wanted[i].node, key) == 0) {
 			o->wanted[i].count = op->count;
 			return BLOCK_OK;
 		}
-	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(who->node), op->count};
+	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(key), op->count};
 	return BLOCK_OK;
 }
 

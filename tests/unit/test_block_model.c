@@ -4,8 +4,9 @@
  * their time, shows what it has late, and is away for a while; nodes that crash and come back with
  * what they wrote down; nodes that are lost, whose blocks a controller releases (late as well), and
  * that come back made anew; a second agent of a node's name, with a folder of its own; and once a
- * run, etcd restored to what it was. At every step no two pods have one address; in the end, when
- * things work again, a pool with as many addresses as pods gives each pod one.
+ * run, etcd restored to what it was; and pods that ask for an address by name. At every step no two pods
+ * have one address; in the end, when things work again, an address asked for by name is had, or refused
+ * because a pod has it, and a pool with as many addresses as pods gives each pod one.
  *
  * What is taken for granted: a node that is released has no pods left; after a restore every agent
  * has said again what its pods have before another stops holding back.
@@ -50,9 +51,11 @@ static struct node {
 	struct lease_table leases;
 	struct bl_who who;
 	char path[32];
-	uint32_t waiting; /* pods without an address */
-	size_t seen;	  /* of the server's events */
-	int made;	  /* how often */
+	uint32_t waiting;    /* pods without an address */
+	struct ipaddr named; /* what a pod asks for by name; family 0: nothing */
+	int64_t named_until;
+	size_t seen; /* of the server's events */
+	int made;    /* how often */
 	bool lost, set_back, alone;
 	int64_t hold_until;
 } nodes[ALL]; /* the last one has the name of the first */
@@ -187,6 +190,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.needs = need,
 		.n_needs = 1,
 		.leases = &x->leases,
+		.pins = &x->named,
+		.n_pins = x->named.family != 0,
 		.seed = bl_roll(1 << 16),
 		.now_ms = now,
 		.real_ms = now,
@@ -210,6 +215,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 	ip_set_done(&mine);
 	*need = (struct block_need){.pool = "p", .cut = cut, .usable = &usable};
 	need->want = x->waiting;
+	need->names = &x->named;
+	need->n_names = x->named.family != 0;
 	need->spare = !x->waiting && idle > 2 ? idle - 2 : 0;
 	return f;
 }
@@ -315,9 +322,22 @@ static void put_lease(struct node *x, const struct ipaddr *a, enum lease_state s
 	lease_put(&x->leases, &l);
 }
 
-static bool pod_comes(struct node *x)
+static void pod_is_there(struct node *x, const struct ipaddr *a)
 {
 	int node = (int)(x - nodes);
+
+	if (tracing) {
+		char t[IP_TEXT_MAX];
+
+		printf("%lld %s: pod %s\n", (long long)now, x->path, ip_str(a, t));
+	}
+	assert_alone(node, a);
+	pods[node][n_pods[node]++] = *a;
+	put_lease(x, a, LEASE_USED);
+}
+
+static bool pod_comes(struct node *x)
+{
 	struct block_need need;
 	struct block_facts f = facts_of(x, &need);
 	struct ip_set mine = {0};
@@ -331,15 +351,34 @@ static bool pod_comes(struct node *x)
 	ip_set_done(&mine);
 	if (!there)
 		return false;
-	if (tracing) {
-		char t[IP_TEXT_MAX];
-
-		printf("%lld %s: pod %s\n", (long long)now, x->path, ip_str(&a, t));
-	}
-	assert_alone(node, &a);
-	pods[node][n_pods[node]++] = a;
-	put_lease(x, &a, LEASE_USED);
+	pod_is_there(x, &a);
 	return true;
+}
+
+/* A pod gets the very address that it asks for. */
+static bool named_comes(struct node *x)
+{
+	const struct lease *l = lease_find(&x->leases, &x->named);
+	struct ip_set mine = {0};
+	bool has;
+
+	if (!x->named.family || n_pods[x - nodes] >= PODS)
+		return false;
+	block_mine(&x->t, "p", &usable, &mine);
+	has = ip_set_has(&mine, &x->named) && !(l && l->state == LEASE_USED);
+	ip_set_done(&mine);
+	if (has)
+		pod_is_there(x, &x->named);
+	if (has || now > x->named_until)
+		x->named = (struct ipaddr){0};
+	return has;
+}
+
+static void name_one(struct node *x)
+{
+	x->named = ip_from_num(4, ip_num(&usable.v[0].first) +
+					  bl_roll((uint32_t)ip_set_count(&usable)));
+	x->named_until = now + 4000;
 }
 
 static void pod_goes(struct node *x)
@@ -434,6 +473,7 @@ static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;
 	x->waiting = 0;
+	x->named = (struct ipaddr){0};
 	lease_table_done(&x->leases);
 }
 
@@ -517,6 +557,8 @@ static void step(int at)
 		bl_arrive();
 	if (x->lost)
 		return;
+	if (!x->named.family && bl_roll(30) == 0)
+		name_one(x);
 	switch (bl_roll(10)) {
 	case 0:
 	case 1:
@@ -534,6 +576,7 @@ static void step(int at)
 		break;
 	default: work(x);
 	}
+	named_comes(x);
 	if (x->waiting && pod_comes(x))
 		x->waiting--;
 }
@@ -658,11 +701,9 @@ static void fill_round(struct node *x, int all)
 	nodes[0].waiting = (uint32_t)(all - count_pods());
 }
 
-/* Things work again, and the addresses are asked for by one node after the other. */
-static void fill(uint64_t s)
+/* Things work again. */
+static void calm(void)
 {
-	int all = (int)ip_set_count(&usable);
-
 	filling = true;
 	while (bl_server.n_late)
 		bl_arrive();
@@ -675,6 +716,60 @@ static void fill(uint64_t s)
 			list_own(&nodes[i]);
 	now += HOLD_MS;
 	end_twin();
+}
+
+static int holder_of(const struct ipaddr *a)
+{
+	for (int i = 0; i < NODES; i++)
+		for (int k = 0; k < n_pods[i]; k++)
+			if (ip_eq(&pods[i][k], a))
+				return i;
+	return -1;
+}
+
+/* Whoever asks for an address by name gets it, or is told that somebody has it. */
+static void by_name(void)
+{
+	struct node *x = &nodes[0];
+	struct ipaddr a;
+	int holder;
+	bool done = false;
+
+	for (int i = 0; i < NODES; i++) {
+		nodes[i].waiting = 0;
+		nodes[i].named = (struct ipaddr){0};
+	}
+	name_one(x);
+	a = x->named;
+	holder = holder_of(&a);
+	x->named_until = INT64_MAX;
+	for (int round = 0; round < 4000 && !done; round++) {
+		now += 50;
+		control();
+		if (nodes[round % NODES].lost)
+			continue;
+		watch(&nodes[round % NODES]);
+		work(&nodes[round % NODES]);
+		/* One that nobody has may be refused for a while: it is on its way back. */
+		done = holder < 0    ? named_comes(x)
+		       : holder == 0 ? true
+				     : block_is_refused(&x->t, &a, now, NULL);
+	}
+	if (!done) {
+		char t[IP_TEXT_MAX];
+
+		show();
+		fail_msg("seed %llu: %s is asked for by name, and %s", (unsigned long long)current,
+			 ip_str(&a, t), holder < 0 ? "not had" : "not refused");
+	}
+	x->named = (struct ipaddr){0};
+}
+
+/* The addresses are asked for by one node after the other. */
+static void fill(uint64_t s)
+{
+	int all = (int)ip_set_count(&usable);
+
 	for (int round = 0; round < 20000 && count_pods() < all; round++)
 		fill_round(&nodes[round % NODES], all);
 	if (count_pods() < all) {
@@ -692,6 +787,8 @@ static void run(uint64_t s, uint32_t trouble)
 	bl_server.trouble = trouble;
 	for (int i = 0; i < 900; i++)
 		step(i);
+	calm();
+	by_name();
 	fill(s);
 	stop();
 }
