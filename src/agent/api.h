@@ -57,6 +57,7 @@ struct ipam_api {
 	struct api_call *parked;   /* waiting for addresses, in order */
 	struct loop_timer *park_timer;
 	struct needs wanted; /* as the lender was told */
+	bool named;	     /* it was told of addresses that are asked for by name */
 	struct api_dry *dry;
 	size_t n_dry;
 };

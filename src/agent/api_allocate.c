@@ -73,8 +73,23 @@ static void tell(struct ipam_api *a, const char *pool)
 	lender_want(a->conf.lender, pool, n);
 }
 
+/* The strings are the calls'. */
+static void tell_names(struct ipam_api *a)
+{
+	auto_free struct need_name *v = NULL;
+	size_t n = 0;
+
+	for (const struct api_call *c = a->parked; c; c = c->next)
+		for (size_t i = 0; i < c->needs.n_names; i++)
+			VEC_PUSH(v, n) = c->needs.names[i];
+	if (n || a->named)
+		lender_names(a->conf.lender, v, n);
+	a->named = n > 0;
+}
+
 static void tell_all(struct ipam_api *a)
 {
+	tell_names(a);
 	for (size_t i = 0; i < a->wanted.n; i++)
 		tell(a, a->wanted.v[i].pool);
 	for (const struct api_call *c = a->parked; c; c = c->next)
@@ -160,12 +175,20 @@ static void retime(struct ipam_api *a)
 	a->park_timer = loop_add_timer(a->conf.loop, wait > 0 ? wait : 0, on_park_timer, a);
 }
 
+static bool waits_for(const struct api_call *c, const char *pool)
+{
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		if (strcmp(c->needs.names[i].pool, pool) == 0)
+			return true;
+	return c->needs.n == 0 || needs_find(&c->needs, pool);
+}
+
 void ipam_api_changed(struct ipam_api *a, const char *pool)
 {
 	struct api_call **at = &a->parked;
 
 	while (*at) {
-		if (!pool || (*at)->needs.n == 0 || needs_find(&(*at)->needs, pool))
+		if (!pool || waits_for(*at, pool))
 			unpark(at);
 		else
 			at = &(*at)->next;
@@ -220,6 +243,15 @@ static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *a
 	return r;
 }
 
+/* Somebody has an address that is asked for by name. */
+static bool is_refused(const struct api_call *c)
+{
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		if (lender_refused(c->api->conf.lender, &c->needs.names[i].ip))
+			return true;
+	return false;
+}
+
 /* "all IP addresses used out: ...", and where else was looked. */
 static void add_words(struct api_call *c, struct err *e)
 {
@@ -229,6 +261,8 @@ static void add_words(struct api_call *c, struct err *e)
 	for (size_t i = 0; i < c->needs.n; i++)
 		if (c->needs.v[i].missing)
 			lender_words(c->api->conf.lender, c->needs.v[i].pool, &w);
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		lender_name_words(c->api->conf.lender, &c->needs.names[i].ip, &w);
 	if (w.len)
 		err_kind(e, e->kind, e->code, "%s%s", e->text, w.p);
 }
@@ -271,13 +305,13 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ipam_as
 {
 	int r = look(c, store, asks, n, e);
 
-	if (r > 0 && may_wait(c)) {
+	if (r > 0 && may_wait(c) && !is_refused(c)) {
 		park(c);
 		return API_PARKED;
 	}
 	if (r >= 0)
 		r = take_now(c, store, asks, n, ret, n_ret, e);
-	if (r == -ENOSPC)
+	if (r == -ENOSPC || r == -EADDRNOTAVAIL)
 		add_words(c, e);
 	return r;
 }

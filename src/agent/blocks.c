@@ -84,6 +84,7 @@ static void pool_free(struct blocks_pool *p)
 {
 	kube_cancel(p->cutting);
 	ip_set_done(&p->usable);
+	free(p->names);
 	free(p->name);
 	free(p);
 }
@@ -243,6 +244,8 @@ void blocks_free(struct blocks *b)
 	free(b->rests);
 	lease_table_done(&b->leases);
 	free(b->pins);
+	free(b->named);
+	free(b->busy);
 	block_table_done(&b->t);
 	block_log_close(&b->log);
 	if (b->lock >= 0)

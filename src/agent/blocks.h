@@ -39,6 +39,7 @@
 #include "base/loop.h"
 #include "ipam/block_op.h"
 #include "ipam/lease.h"
+#include "ipam/need.h"
 #include "ipam/pool.h"
 #include "kube/client.h"
 
@@ -78,6 +79,15 @@ void blocks_leases(struct blocks *b, const struct lease_table *t);
  * the rest is claimed, taken back, borrowed or wished for, whatever it takes.
  */
 void blocks_want(struct blocks *b, const char *pool, uint32_t count);
+/*
+ * Addresses that asks wait for by name; all that there are: those that are not listed any more are
+ * waited for no more. The block of one that nobody has is claimed, the owner of any other is asked.
+ */
+void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
+/* Whether somebody has it, as is known since a moment ago. */
+bool blocks_refused(const struct blocks *b, const struct ipaddr *a);
+/* Where it is, or who was asked for it, onto w. */
+void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
 /* Pods of this node will likely use the pool (a network of theirs names it): a reserve is claimed. */
 void blocks_expect(struct blocks *b, const char *pool);
 

@@ -91,6 +91,8 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.usable = &p->usable,
 		.want = p->want > p->idle ? p->want - p->idle : 0,
 		.ahead = reserve > p->idle ? reserve - p->idle : 0,
+		.names = p->names,
+		.n_names = p->n_names,
 		/* Twice: who has just claimed a block does not think of giving it back. */
 		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
@@ -109,7 +111,7 @@ size_t blocks_needs(struct blocks *b, struct block_need *needs)
 		else
 			needs[i] = (struct block_need){
 				.pool = p->name, .usable = &p->usable, .spare = UINT32_MAX};
-		if (p->known && !p->is_cut && (needs[i].want || needs[i].ahead))
+		if (p->known && !p->is_cut && (needs[i].want || needs[i].ahead || p->n_names))
 			blocks_cut(b, p);
 	}
 	return b->n_pools;
@@ -117,6 +119,8 @@ size_t blocks_needs(struct blocks *b, struct block_need *needs)
 
 struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n)
 {
+	size_t n_pins = blocks_pinned(b);
+
 	b->seed = b->seed * 6364136223846793005u + 1442695040888963407u;
 	return (struct block_facts){
 		.table = &b->t,
@@ -124,8 +128,8 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.needs = needs,
 		.n_needs = n,
 		.leases = &b->leases,
-		.pins = b->pins,
-		.n_pins = b->n_pins,
+		.pins = b->busy,
+		.n_pins = n_pins,
 		.seed = b->seed >> 20,
 		.now_ms = blocks_now(b),
 		.real_ms = blocks_real_ms(b),

@@ -31,12 +31,20 @@ struct blocks_pool {
 	bool is_cut;
 	struct kube_call *cutting;
 	uint32_t want;
+	struct ipaddr *names; /* asked for by name */
+	size_t n_names;
 	int64_t used_ms; /* when it was last of use here; 0: never */
 	/* The least that was to spare, by quarters of idle_ms: what counts is the least of all. */
 	uint32_t spare[BLOCKS_SPARE_PARTS];
 	int64_t spare_part;
 	uint32_t idle;		    /* as last counted */
 	char said[BLOCKS_SAID_MAX]; /* what went wrong last */
+};
+
+/* An address that is asked for by name, or was a moment ago: not to be given back before the pod has it. */
+struct blocks_pin {
+	struct ipaddr ip;
+	int64_t until_ms;
 };
 
 /* A request that is under way. */
@@ -71,8 +79,11 @@ struct blocks {
 	int64_t hold_until;		/* 0: etcd was not set back */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
-	struct ipaddr *pins;
+	struct ipaddr *pins; /* the handover's */
 	size_t n_pins;
+	struct blocks_pin *named;
+	size_t n_named;
+	struct ipaddr *busy; /* both, see blocks_pinned() */
 	struct kube_informer *informer;
 	struct loop_timer *tick, *trust, *look;
 	int64_t tick_ms; /* when it is due */
@@ -99,6 +110,9 @@ void blocks_soon(struct blocks *b, int64_t ms); /* looks what there is to do, at
 void blocks_tell(struct blocks *b, const char *pool);
 void blocks_tell_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
+
+/* blocks_names.c: makes b->busy of all that is pinned by now. Returns how many. */
+size_t blocks_pinned(struct blocks *b);
 
 /* blocks_need.c: how each pool stands; needs[] has a place for each. Returns how many. */
 size_t blocks_needs(struct blocks *b, struct block_need *needs);

@@ -129,7 +129,7 @@ static void pace(struct blocks *b, const struct block_op *op, enum block_outcome
 	const char *key = key_of(op);
 	const struct blocks_rest *x = rest_find(b, key);
 
-	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ))
+	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ && !op->ip.family))
 		blocks_rest(b, key, LOST_MS, LOST_MOST_MS);
 	else if (r == BLOCK_REFUSED)
 		blocks_rest(b, key, RIVAL_MS, RIVAL_MOST_MS);
@@ -342,7 +342,8 @@ static void carry_out(struct blocks *b, struct block_plan *plan)
 static bool is_wanted(const struct blocks *b)
 {
 	for (size_t i = 0; i < b->n_pools; i++)
-		if (b->pools[i]->known && b->pools[i]->want > b->pools[i]->idle)
+		if (b->pools[i]->known &&
+		    (b->pools[i]->n_names || b->pools[i]->want > b->pools[i]->idle))
 			return true;
 	return false;
 }

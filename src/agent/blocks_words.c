@@ -41,6 +41,27 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
 		buf_printf(w, "; %s", p->said);
 }
 
+bool blocks_refused(const struct blocks *b, const struct ipaddr *a)
+{
+	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL);
+}
+
+void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+{
+	const struct block_seen *s = block_seen_find(&b->t, a);
+
+	if (block_is_refused(&b->t, a, blocks_now(b), w))
+		return;
+	if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
+		buf_str(w, "the API server does not answer, so its block cannot be looked for");
+	else if (s && s->wished)
+		buf_printf(w, "node '%s' was asked for it and has not answered", s->node);
+	else if (s && *s->node)
+		buf_printf(w, "it lies in block '%s' of node '%s'", s->block, s->node);
+	else
+		buf_str(w, "its block is being claimed");
+}
+
 /* --- foreign blocks --- */
 
 static bool is_foreign(const struct blocks *b, const struct block_object *o)

@@ -197,6 +197,29 @@ void lender_want(struct lender *l, const char *pool, uint32_t count)
 		blocks_want(l->blocks, pool, count);
 }
 
+void lender_names(struct lender *l, const struct need_name *v, size_t n)
+{
+	if (l->blocks)
+		blocks_names(l->blocks, v, n);
+}
+
+bool lender_refused(const struct lender *l, const struct ipaddr *a)
+{
+	return l->blocks && blocks_refused(l->blocks, a);
+}
+
+void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w)
+{
+	auto_buf struct buf b;
+	char text[IP_TEXT_MAX];
+
+	buf_init(&b, 400);
+	if (l->blocks)
+		blocks_name_words(l->blocks, a, &b);
+	if (b.len)
+		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
+}
+
 void lender_words(const struct lender *l, const char *pool, struct buf *w)
 {
 	auto_buf struct buf b;

@@ -49,6 +49,11 @@ void lender_leases(struct lender *l, const struct lease_table *t);
 
 /* As blocks_want(). */
 void lender_want(struct lender *l, const char *pool, uint32_t count);
+/* As blocks_names(), blocks_refused(). */
+void lender_names(struct lender *l, const struct need_name *v, size_t n);
+bool lender_refused(const struct lender *l, const struct ipaddr *a);
+/* Where an address is that was asked for by name, in brackets. */
+void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w);
 /* Where addresses of the pool were looked for, in brackets, onto w; nothing when nowhere. */
 void lender_words(const struct lender *l, const char *pool, struct buf *w);
 struct blocks *lender_blocks(struct lender *l); /* NULL: not there yet */

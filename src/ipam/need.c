@@ -11,6 +11,9 @@ void needs_done(struct needs *n)
 	for (size_t i = 0; i < n->n; i++)
 		free(n->v[i].pool);
 	free(n->v);
+	for (size_t i = 0; i < n->n_names; i++)
+		free(n->names[i].pool);
+	free(n->names);
 	*n = (struct needs){0};
 }
 
@@ -118,16 +121,46 @@ static void choose(struct work *w, const struct pool_list *l)
 	x->missing += !left;
 }
 
+static bool is_here(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->usable, a))
+			return true;
+	return false;
+}
+
+/* Nothing of a pool that is not shared: there `open` is empty. */
+static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n && !is_here(l, a); i++)
+		if (ip_set_has(&l->v[i]->open, a)) {
+			VEC_PUSH(w->ret->names, w->ret->n_names) =
+				(struct need_name){xstrdup(l->v[i]->name), *a};
+			return;
+		}
+}
+
+static bool wants_any(const struct ipam_ask *a, uint8_t family)
+{
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family)
+			return false;
+	return true;
+}
+
 static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
 	struct ipaddr own;
 	int r;
 
-	if (a->n_want > 0 || has_one(w->i, a, family))
+	if (has_one(w->i, a, family))
 		return 0;
 	r = select_pools(&w->f, a, family, &l, e);
-	if (r == 0 && l.n > 0 && !select_own(&w->f, a, &l, &own))
+	for (size_t i = 0; i < a->n_want && r == 0; i++)
+		if (a->want[i].family == family)
+			name(w, &l, &a->want[i]);
+	if (r == 0 && wants_any(a, family) && l.n > 0 && !select_own(&w->f, a, &l, &own))
 		choose(w, &l);
 	free(l.v);
 	return r;
@@ -152,5 +185,5 @@ int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const stru
 	}
 	for (size_t k = 0; k < ret->n; k++)
 		missing += (int)ret->v[k].missing;
-	return r < 0 ? r : missing;
+	return r < 0 ? r : missing + (int)ret->n_names;
 }

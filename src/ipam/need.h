@@ -15,9 +15,17 @@ struct need {
 	uint32_t count, missing; /* missing: beyond what is here and not promised to others */
 };
 
+/* An address that is asked for by name and that this node does not have. */
+struct need_name {
+	char *pool;
+	struct ipaddr ip;
+};
+
 struct needs {
 	struct need *v;
 	size_t n;
+	struct need_name *names;
+	size_t n_names;
 };
 
 void needs_done(struct needs *n);
@@ -28,7 +36,8 @@ void needs_add(struct needs *n, const char *pool, uint32_t count);
 /*
  * Onto ret, which is empty: for each ask and family the first pool in its order that has an address
  * left over or is not known to be dry; when all are dry, the first. `promised`: those that came
- * before. An ask that holds addresses already, or whose pod has one kept or had
+ * before. Addresses asked for by name that lie in a pool and not in this node's part of it are named,
+ * and are missing. An ask that holds addresses already, or whose pod has one kept or had
  * one before that is here, needs none. Returns how
  * many addresses are missing, or an error as ipam_allocate() would have it.
  */

@@ -221,26 +221,39 @@ static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const
 			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
 }
 
-/* Addresses asked for by name: any of the ask's pools that has them. */
-int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
-		  const struct pool_list *l, struct err *e)
+/* In none of this node's pools, or in another node's part of one. */
+static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const struct pool_list *l,
+		    struct err *e)
 {
 	char addr[IP_TEXT_MAX];
 	auto_buf struct buf names;
 
+	ip_str(ip, addr);
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->open, ip))
+			return err_kind(e, ERR_AGAIN, -EADDRNOTAVAIL,
+					"NIC %s asks for %s of pool '%s', which this node does not "
+					"have",
+					a->who.ifname, addr, l->v[i]->name);
 	buf_init(&names, 300);
+	select_words_pools(l, &names);
+	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
+			"NIC %s asks for %s, which none of its pools %s can give", a->who.ifname,
+			addr, names.p);
+}
+
+/* Addresses asked for by name: any of the ask's pools that has them. */
+int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		  const struct pool_list *l, struct err *e)
+{
 	for (size_t i = 0; i < a->n_want; i++) {
 		const struct ipaddr *ip = &a->want[i];
 		const struct pool *p = pool_with(l, ip);
 
 		if (ip->family != family)
 			continue;
-		if (!p) {
-			select_words_pools(l, &names);
-			return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
-					"NIC %s asks for %s, which none of its pools %s can give",
-					a->who.ifname, ip_str(ip, addr), names.p);
-		}
+		if (!p)
+			return not_here(a, ip, l, e);
 		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
 			return not_to_be_had(c, a, ip, p, e);
 		choice_grant(c, a, ask, p, ip);

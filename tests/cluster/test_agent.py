@@ -210,6 +210,47 @@ def test_a_pool_that_is_used_up(nodes, agent, pools):
     assert one.metrics()["spiderpool_ipam_allocation_err_ip_used_out_counts_total"] == 1
 
 
+def by_name(agent, pod, pool, *ips):
+    meta = pod["metadata"]
+    return agent.ask("POST", "/v1/unirail/pods/plan", {
+        "containerID": meta["uid"][:12], "netNamespace": "/var/run/netns/x", "podNamespace": meta["namespace"],
+        "podName": meta["name"], "podUID": meta["uid"],
+        "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
+
+
+def test_addresses_asked_for_by_name(nodes, agent, pools):
+    """Of a block that nobody has, of another node's, and one that a pod has."""
+    pools("named", "10.8.0.0/24")
+    one, two = agent("n1"), agent("n2")
+    took, (status, answer) = elapsed(lambda: by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77"))
+    assert status == 200 and addresses(answer) == {"net1": "10.8.0.77"}, (answer, one.log.read_text()[-2000:])
+    assert took < 2, took
+    # Another one of the same block: its node gives it up.
+    took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70"))
+    assert status == 200 and addresses(answer) == {"net1": "10.8.0.70"}, (answer, two.log.read_text()[-2000:])
+    assert took < 3, took
+    took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.77"))
+    assert status == 500 and "node 'n1' has it" in answer["message"] and took < 5, (took, answer)
+    assert "10.8.0.77" in answer["message"] and "pool 'named'" in answer["message"]
+    # The owner, too, is told who has what it lent.
+    status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
+    assert status == 500 and "node 'n2' has it" in answer["message"], answer
+    status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.1.70")
+    assert status == 500 and "none of its pools" in answer["message"], answer
+
+
+def test_an_address_of_a_node_that_does_not_answer(nodes, agent, pools):
+    pools("named", "10.8.0.0/24")
+    one, two = agent("n1"), agent("n2", UNIRAIL_WAIT="3s")
+    assert by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77")[0] == 200
+    one.kill()
+    status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
+    assert status == 500 and "node 'n1' was asked for it and has not answered" in answer["message"], answer
+    one.start()
+    status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
+    assert status == 200, answer
+
+
 def test_first_choice_before_backup(nodes, agent, pools):
     """That this node has none of the first pool yet is no reason to take one of the backup."""
     pools("first", "10.8.0.0/24")

@@ -217,8 +217,13 @@ static void test_entries(void **state)
 		       "{\"op\":\"remove\",\"path\":\"/spec/ceded/10.0.0.17\"}]");
 	op = an_op(OP_WISH);
 	op.count = 3;
+	op.ip = (struct ipaddr){0};
 	assert_request(&op, "PATCH", ONE,
 		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1\",\"value\":3}]");
+	op.count = 1;
+	assert_int_equal(ip_parse(span_of("fd00::5"), &op.ip), 0);
+	assert_request(&op, "PATCH", ONE,
+		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@fd00::5\",\"value\":1}]");
 	op = an_op(OP_LIST);
 	assert_request(&op, "GET", BLOCK_PATH "?labelSelector=unirail.io%2Fpool%3Dp&limit=500", "");
 }
