@@ -228,6 +228,7 @@ static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const str
 	char addr[IP_TEXT_MAX];
 	auto_buf struct buf names;
 
+	buf_init(&names, 300);
 	ip_str(ip, addr);
 	for (size_t i = 0; i < l->n; i++)
 		if (ip_set_has(&l->v[i]->open, ip))
@@ -235,7 +236,6 @@ static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const str
 					"NIC %s asks for %s of pool '%s', which this node does not "
 					"have",
 					a->who.ifname, addr, l->v[i]->name);
-	buf_init(&names, 300);
 	select_words_pools(l, &names);
 	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
 			"NIC %s asks for %s, which none of its pools %s can give", a->who.ifname,
