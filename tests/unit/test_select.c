@@ -513,6 +513,24 @@ static void test_shared_pool_is_full(void **state)
 		"reserved, 3 are this node's to hand out");
 }
 
+/* One of another node's part is to be had some time, one of no pool is not. */
+static void test_shared_pool_by_name(void **state)
+{
+	struct ipam_ask a = ask("c", "net1", NAMES("s"));
+	struct ipaddr want = il_ip("10.0.0.2");
+
+	(void)state;
+	shared_pool();
+	a.want = &want;
+	a.n_want = 1;
+	assert_pick(&a, "10.0.0.2");
+	want = il_ip("10.0.0.9");
+	assert_refused(&a, 1, ERR_AGAIN,
+		       "NIC net1 asks for 10.0.0.9 of pool 's', which this node does not have");
+	want = il_ip("10.0.0.8");
+	assert_refused(&a, 1, ERR_CONF, "NIC net1 asks for 10.0.0.8, which none of its pools");
+}
+
 /* What was handed out before goes to who has it, and to nobody else. */
 static void test_adopted(void **state)
 {
@@ -665,7 +683,7 @@ int main(void)
 		CASE(test_sticky),
 		CASE(test_wanted),
 		CASE(test_shared_pool_is_full),
-		CASE(test_adopted),
+		CASE(test_shared_pool_by_name),		CASE(test_adopted),
 		CASE(test_had_elsewhere),
 		CASE(test_kept_but_away),
 		CASE(test_asked_twice),
