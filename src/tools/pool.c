@@ -25,6 +25,23 @@ enum { SAID_MAX = 1 << 20 };
 		 "folder of the journal; " IPAM_STATE_DIR " if not given",                         \
 		 AT(state_dir)},                                                                   \
 		{"root", 0, OPT_STR, "DIR", "take this folder for '/'", AT(root)},                 \
+		{"kubeconfig",                                                                     \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "FILE",                                                                           \
+		 "look at a cluster's pools and the blocks of all its nodes",                      \
+		 AT(kubeconfig)},                                                                  \
+		{"context",  0, OPT_STR, "NAME", "of the kubeconfig, instead of its current one",  \
+		 AT(context)},                                                                     \
+		{"socket", 0, OPT_STR, "PATH", "ask this agent for its node's part", AT(socket)},  \
+		{"timeout",                                                                        \
+		 0,                                                                                \
+		 OPT_DUR,                                                                          \
+		 "TIME",                                                                           \
+		 "how long to wait for a server (5s)",                                             \
+		 offsetof(struct pool_opts, timeout_ms),                                           \
+		 1,                                                                                \
+		 60 * 1000},                                                                       \
 	{                                                                                          \
 		"output", 'o', OPT_CHOICE, "text|json", "how to print", AT(output)                 \
 	}
@@ -126,7 +143,7 @@ static int release(struct pool_tool *t, const char *address, struct err *e)
 
 /* --- check --- */
 
-static int print_findings(const struct pool_tool *t, const struct buf *found, int n)
+int pool_findings(const struct pool_tool *t, const struct buf *found, int n)
 {
 	struct span rest = buf_span(found), line;
 	auto_buf struct buf b;
@@ -165,7 +182,7 @@ static int check_open(struct pool_tool *t, struct err *e)
 
 	buf_init(&found, SAID_MAX);
 	n = ipam_check(t->store, &found, e);
-	return n < 0 ? n : print_findings(t, &found, n);
+	return n < 0 ? n : pool_findings(t, &found, n);
 }
 
 static int say_damage(const struct pool_tool *t, const struct err *why)
@@ -180,7 +197,7 @@ static int say_damage(const struct pool_tool *t, const struct err *why)
 		"--repair' keeps every whole line, holds back the addresses that can still be "
 		"read in a damaged one, and leaves the old file beside the new one\n",
 		why->text);
-	return print_findings(t, &found, 1);
+	return pool_findings(t, &found, 1);
 }
 
 static int repair(struct pool_tool *t, const struct ipam_paths *p, struct err *e)
@@ -190,7 +207,7 @@ static int repair(struct pool_tool *t, const struct ipam_paths *p, struct err *e
 
 	buf_init(&said, SAID_MAX);
 	r = ipam_repair(t->root, p, &said, e);
-	return r < 0 ? r : print_findings(t, &said, 0);
+	return r < 0 ? r : pool_findings(t, &said, 0);
 }
 
 /* --- main --- */
@@ -218,6 +235,10 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 	bool check = strcmp(c->name, "check") == 0;
 	int r;
 
+	if (t->o->kubeconfig || t->o->context)
+		return pool_cluster(t, c->name, argc > 0 ? argv[0] : NULL, e);
+	if (t->o->socket)
+		return pool_of_agent(t, c->name, e);
 	if (check && t->o->repair)
 		return repair(t, &paths, e);
 	r = ipam_open(&t->store, t->root, &paths, e);
@@ -231,7 +252,7 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 
 int pool_main(int argc, char **argv)
 {
-	struct pool_opts o = {.output = "text"};
+	struct pool_opts o = {.output = "text", .timeout_ms = 5000};
 	struct pool_tool t = {.o = &o};
 	struct err e = ERR_INIT;
 	auto_free char *prog = NULL;

@@ -3,7 +3,7 @@
 #define UNIRAIL_TOOLS_POOL_H
 
 /* `unirail pool`: pool.c has options and what changes something, pool_view.c and
- * pool_records.c what only looks. */
+ * pool_records.c what only looks, pool_cluster.c what is a cluster's. */
 
 #include "ipam/ipam.h"
 #include "wire/json.h"
@@ -12,6 +12,8 @@ enum { POOL_TEXT_MAX = 16 << 20 };
 
 struct pool_opts {
 	const char *pool_dir, *state_dir, *root, *output;
+	const char *kubeconfig, *context, *socket;
+	int64_t timeout_ms;
 	bool yes, dry_run, repair;
 };
 
@@ -29,11 +31,19 @@ int pool_show(struct pool_tool *t, const char *name, struct err *e);
 int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e);
 int pool_owner(struct pool_tool *t, const char *address, struct err *e);
 
+/* With --kubeconfig: list, show and check of the pools and blocks of all nodes. */
+int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
+/* With --socket: list, this node's part of them, as its agent has it. */
+int pool_of_agent(struct pool_tool *t, const char *cmd, struct err *e);
+
 struct pool_tally {
 	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
 };
 struct pool_tally pool_tally_of(const struct pool *p, const struct ipam_record *v, size_t n);
 void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally *t);
+
+/* What a check found, one a line; the exit status. */
+int pool_findings(const struct pool_tool *t, const struct buf *found, int n);
 
 int pool_address(const char *text, struct ipaddr *ret, struct err *e);
 /* "2025-11-21T12:00:00Z" */

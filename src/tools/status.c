@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "tools/columns.h"
+#include "tools/status.h"
 #include "tools/tools.h"
 #include "wire/http1.h"
 #include "wire/json.h"
@@ -51,7 +52,7 @@ static const char *text(const struct json *v, const char *key)
 
 /* --- printing --- */
 
-static void print_pools(const struct json *pools)
+void status_pools(const struct json *pools)
 {
 	static const char *const heads[] = {"POOL", "USED HERE", "FREE HERE", "IN ALL"};
 	struct json_walk w = json_walk_start(pools);
@@ -99,7 +100,7 @@ static void print_text(const struct json *v)
 		printf("%lld pods wait\n", waiting);
 	print_kinds(json_get(v, "kinds"));
 	putchar('\n');
-	print_pools(json_get(v, "pools"));
+	status_pools(json_get(v, "pools"));
 }
 
 /* --- asking --- */
@@ -118,26 +119,33 @@ static int failure(int status, const struct buf *body, const char *socket, struc
 		       words ? words : "");
 }
 
-static int show(const struct status_opts *o, struct err *e)
+int status_ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,
+	       struct err *e)
 {
-	const char *socket = o->socket ? o->socket : SOCKET;
 	const struct http1_call c = {
 		.socket = socket,
 		.request = {.method = "GET", .target = "/v1/unirail/status"},
-		.timeout_ms = (int)o->timeout_ms,
+		.timeout_ms = (int)timeout_ms,
 		.max = ANSWER_MAX,
 	};
-	auto_json struct json_doc *doc = NULL;
-	auto_buf struct buf body;
-	int r = http1_call(&c, &body, e);
+	int r = http1_call(&c, body, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "ask the agent (is 'unirail agent' running on this node?)");
 	if (r != 200)
-		return failure(r, &body, socket, e);
-	r = json_parse(&doc, buf_span(&body), ANSWER_MAX, e);
+		return failure(r, body, socket, e);
+	r = json_parse(ret, buf_span(body), ANSWER_MAX, e);
+	return r < 0 ? err_wrap(e, r, "the agent's answer") : 0;
+}
+
+static int show(const struct status_opts *o, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	auto_buf struct buf body = {0};
+	int r = status_ask(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
+
 	if (r < 0)
-		return err_wrap(e, r, "the agent's answer");
+		return r;
 	if (o->output && strcmp(o->output, "json") == 0)
 		fputs(body.p, stdout);
 	else

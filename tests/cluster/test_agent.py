@@ -76,6 +76,34 @@ def test_status(mine, nodes, agent, rails):
     assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent (is 'unirail agent' running on this node?): "), r
 
 
+def test_pools_for_people(mine, nodes, agent, rails):
+    """`unirail pool` looks at the cluster's objects and at an agent's part, and changes nothing there."""
+    one, two = agent("n1"), agent("n2")
+    assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
+
+    def look(*args, status=0):
+        r = mine.unirail("pool", *args)
+        assert r.returncode == status, r
+        return r.stdout if status == 0 else r.stdout + r.stderr
+
+    def rows(text):
+        return {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
+    config = ("--kubeconfig", mine.admin_config())
+    got = rows(look("list", *config))
+    assert set(got) == set(rails) and got["rail1"][:4] == ["4", "172.16.1.0/24", "241", "2"], got
+    assert got["rail2"][3] == "1" and got["rail3"][3] == "0", got
+    assert sorted(r[1] for r in rows(look("show", "rail1", *config)).values()) == ["n1", "n2"]
+    blocks = json.loads(look("show", "rail1", "-o", "json", *config))["pools"][0]["blocks"]
+    assert sorted(b["node"] for b in blocks) == ["n1", "n2"]
+    assert look("check", *config) == "nothing found\n"
+    assert "no SpiderIPPool 'none'" in look("show", "none", *config, status=1)
+    assert "run it on the address's node" in look("release", "172.16.1.10", "--yes", *config, status=1)
+    mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
+    assert "is of pool 'rail2', which there is not" in look("check", *config, status=1)
+    assert rows(look("list", "--socket", one.socket))["rail1"][0] == "1"
+    assert "no more than its pools" in look("show", "rail1", "--socket", one.socket, status=1)
+
+
 def test_nobody_is_asked_while_there_is_room(nodes, agent, rails):
     """Once a node has its blocks, addresses cost no request about blocks; what is looked at now and then is another
     thing."""
