@@ -101,6 +101,12 @@ def test_pools_for_people(mine, nodes, agent, rails):
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
     assert "is of pool 'rail2', which there is not" in look("check", *config, status=1)
     assert rows(look("list", "--socket", one.socket))["rail1"][0] == "1"
+    # On its node an address is released in the journal, which the agent looks at for each batch.
+    pod = nodes.pod("t", "n1")
+    assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
+    assert f"t/{pod['metadata']['name']} " in look("owner", "172.16.3.77", "--state-dir", one.state)
+    assert "released 172.16.3.77" in look("release", "172.16.3.77", "--yes", "--state-dir", one.state)
+    assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
     assert "no more than its pools" in look("show", "rail1", "--socket", one.socket, status=1)
 
 
