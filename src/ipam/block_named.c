@@ -100,7 +100,8 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 	s.to = x ? xstrdup(x->to) : NULL;
 	if (o) {
 		s.net = o->net;
-		s.wished = wish || has_wish(t, o, a);
+		/* Nobody answers for a block that is nobody's. */
+		s.wished = *o->node && (wish || has_wish(t, o, a));
 		s.refused = is_refused(t, was, &s);
 	}
 	if (was)
