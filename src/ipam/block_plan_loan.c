@@ -164,8 +164,7 @@ void plan_loan(struct planner *p, const struct block_loan *l)
 }
 
 /* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
-static void plan_stray(struct planner *p, const char *pool, const char *block,
-		       const struct block_entry *x)
+void plan_stray(struct planner *p, const char *pool, const char *block, const struct block_entry *x)
 {
 	if ((block_log_has_made(p->f->log, p->f->table->node, x) ||
 	     (p->f->alone && block_entry_is_of(x, p->f->table->node))) &&

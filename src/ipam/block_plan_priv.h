@@ -31,6 +31,9 @@ void plan_strays(struct planner *p);
 /* Another node has it by the object. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
+/* An entry of this node's that no loan stands for is returned. */
+void plan_stray(struct planner *p, const char *pool, const char *block,
+		const struct block_entry *x);
 /* An address asked for by name; and what others ask so of a block of ours: whether there is something
  * to do about that (block_plan_named.c). */
 void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
