@@ -199,7 +199,10 @@ static int open_all(struct blocks *b, struct err *e)
 		return r;
 	file_sweep(b->c.root, path);
 	r = block_log_open(&b->log, b->c.root, path, b->node, &b->t, e);
-	return r >= 0 && *b->node_uid ? block_log_node(&b->log, &b->t, b->node_uid, e) : r;
+	if (r < 0 || !*b->node_uid)
+		return r;
+	b->made_anew = *b->t.node_uid && strcmp(b->t.node_uid, b->node_uid) != 0;
+	return block_log_node(&b->log, &b->t, b->node_uid, e);
 }
 
 int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e)

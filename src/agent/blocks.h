@@ -30,7 +30,9 @@
  * When etcd was restored to an earlier time, objects go back and the nodes' logs do not: for half a
  * minute each node only says again what its pods have, and claims, borrows and gives up nothing. A node
  * whose agent is not back within that time may find its addresses claimed by others; what its pods
- * have is then said to them as soon as it is.
+ * have is then said to them as soon as it is. The log knows that it is so, for an agent that starts
+ * meanwhile, and how far the API server's data was, for one that starts afterwards. (A restore that
+ * lets revisions go on, --bump-revision, is noticed by an agent with blocks that changed since.)
  *
  * A log that cannot be written (disk full): nothing is handed out or given up that is not durable;
  * said once, tried again.

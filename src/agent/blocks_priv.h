@@ -75,8 +75,10 @@ struct blocks {
 	struct block_table t;
 	struct blocks_pool **pools;
 	size_t n_pools;
+	bool made_anew; /* the Node object, since the log was written: its blocks are released */
 	bool pools_known, leases_known, trusted, other_alive, accounted;
 	int64_t hold_until;		/* 0: etcd was not set back */
+	int64_t look_ms;		/* as block_facts has it, while log.set_back */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
 	struct ipaddr *pins; /* the handover's */

@@ -348,6 +348,14 @@ static bool is_wanted(const struct blocks *b)
 	return false;
 }
 
+static void end_set_back(struct blocks *b, const struct block_facts *f)
+{
+	if (!b->log.set_back || f->hold || !block_has_looked(f))
+		return;
+	log_info("blocks: all pools are as they were before the API server's data was set back");
+	block_log_set_back(&b->log, &b->t, false, NULL);
+}
+
 /* Resting keys come back by their own ticks. */
 void blocks_work(struct blocks *b)
 {
@@ -367,6 +375,7 @@ void blocks_work(struct blocks *b)
 		return;
 	}
 	f = blocks_facts(b, needs, blocks_needs(b, needs));
+	end_set_back(b, &f);
 	block_plan(&f, &plan);
 	carry_out(b, &plan);
 	block_plan_done(&plan);

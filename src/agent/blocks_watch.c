@@ -8,6 +8,7 @@
 #include "agent/blocks_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "ipam/block_wire.h"
 
 enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000 };
@@ -67,22 +68,55 @@ static void put(struct blocks *b, struct block_object *o)
 
 /*
  * etcd was restored: objects are as they were long ago, and the logs of all nodes are not. Every node
- * says again what its pods have, and nobody gains anything meanwhile.
+ * says again what its pods have, and nobody gains anything meanwhile. Then it looks what of its own
+ * is back in others' objects; not all nodes at once.
  */
-static void set_back(void *arg)
+static void hold(struct blocks *b)
 {
-	struct blocks *b = arg;
-
 	if (blocks_now(b) >= b->hold_until)
 		log_warn("blocks: the API server's data was set back: what pods here have is said "
 			 "again; nothing is claimed or given up meanwhile",
 			 LOG_I("ms", HOLD_MS));
 	b->hold_until = blocks_now(b) + HOLD_MS;
+	b->look_ms = b->hold_until + kube_jitter(0, LOOK_MS);
+	/* What cannot be written is written before the next request. */
+	block_log_set_back(&b->log, &b->t, true, NULL);
+	blocks_soon(b, 0);
+}
+
+static void set_back(void *arg)
+{
+	struct blocks *b = arg;
+
 	while (b->t.n_objects)
 		block_object_remove(&b->t, b->t.objects[0].name);
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
-	blocks_soon(b, 0);
+	hold(b);
+}
+
+/* The server's count of changes is behind what was seen, or it has no block that the log has. */
+static bool is_behind(const struct blocks *b)
+{
+	const char *version = kube_informer_version(b->informer);
+	uint64_t n;
+
+	if (version && num_u64(span_of(version), 0, UINT64_MAX, &n) == 0 && n < b->log.seen)
+		return true;
+	for (size_t i = 0; i < b->t.n_claims && !b->made_anew; i++) {
+		const struct block_claim *c = &b->t.claims[i];
+		const struct block_object *o = block_object_find(&b->t, c->name);
+
+		if (c->state == CLAIM_HELD && (!o || strcmp(o->uid, c->uid) != 0))
+			return true;
+	}
+	return false;
+}
+
+/* While no agent ran here, or an earlier one has not done what follows of it. */
+static bool was_set_back(const struct blocks *b)
+{
+	return b->log.set_back || is_behind(b);
 }
 
 /* A watch tells the versions of an object in their order. */
@@ -181,6 +215,8 @@ static void synced(void *arg)
 		if (!*b->t.objects[i].version)
 			block_object_remove(&b->t, b->t.objects[i].name);
 	b->t.synced = true;
+	if (was_set_back(b))
+		hold(b);
 	blocks_tell_all(b);
 	blocks_soon(b, 0);
 }

@@ -7,10 +7,14 @@
  * beside the journal that is written anew at each change (claims change once in sixteen
  * addresses). JSON, version 1:
  *
- *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,
+ *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,"seen":91234,
  *	 "claims":[{"name":"rail0-3","pool":"rail0","uid":"...","token":"8c1f...-6","net":"10.0.0.48/28",
  *	            "state":"held","ceded":["10.0.0.50"]}],
  *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
+ *
+ * seen is the latest version of an object by then: an API server that is behind it was set back
+ * (etcd restored). "setBack":true stands there until that is over for this node, whatever becomes of
+ * its agent meanwhile.
  *
  * The id is made once and is part of every token: blocks of this node with another id were claimed
  * by a log that was lost (or is somebody else's), so nobody knows which of their addresses pods have.
@@ -26,7 +30,9 @@ struct block_log {
 	char *path;
 	char id[BLOCK_ID_MAX];
 	uint64_t tokens; /* how many were made */
-	bool behind;	 /* a write failed: the file does not say what the table does */
+	uint64_t seen;	 /* as the file has it */
+	bool set_back;
+	bool behind; /* a write failed: the file does not say what the table does */
 };
 
 /*
@@ -58,6 +64,9 @@ int block_log_loans(struct block_log *l, struct block_table *t, const struct blo
  * told to the API server before: after a crash we would think that we have it still.
  */
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
+/* The API server's data was set back; or all is said and found (block_has_looked()). Counts in memory
+ * even when it could not be written. */
+int block_log_set_back(struct block_log *l, struct block_table *t, bool on, struct err *e);
 /* One that was never used: "<id>-<number>", durable with the next change. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);
 /* Whether a token is of this log. */

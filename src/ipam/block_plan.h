@@ -43,6 +43,11 @@ struct block_facts {
 	 * for a while, so that every node can say again what its pods have.
 	 */
 	bool hold;
+	/*
+	 * And later on: others' objects may have entries of this node again that were returned since.
+	 * Each pool whose last list is from before is listed once, to find them. 0: no need to.
+	 */
+	int64_t look_ms;
 	/* Every pod of this node is a lease, and no other agent has its name: what other logs of it left
 	 * behind is ours to adopt or to give back. */
 	bool alone;
@@ -61,6 +66,8 @@ struct block_plan {
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);
+/* Whether every pool was listed since look_ms, and what was found in others' objects is returned. */
+bool block_has_looked(const struct block_facts *f);
 
 /* Objects of this node that no claim of this log stands for: nobody knows which of their addresses
  * pods have. Whoever has accounted for all pods of the node may delete or adopt them. */

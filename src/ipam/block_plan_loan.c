@@ -188,3 +188,30 @@ void plan_strays(struct planner *p)
 			plan_stray(p, t->views[i].pool, x->block, &entry);
 		}
 }
+
+/* Of a pool that nobody has cut there are no blocks. */
+static bool was_looked_at(const struct block_facts *f, const struct block_need *need)
+{
+	const struct block_view *v = block_view_find(f->table, need->pool);
+
+	return !need->cut.prefix || (v && v->at_ms >= f->look_ms);
+}
+
+bool block_has_looked(const struct block_facts *f)
+{
+	const struct block_table *t = f->table;
+
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (!was_looked_at(f, &f->needs[i]))
+			return false;
+	for (size_t i = 0; i < t->n_views; i++)
+		if (t->views[i].n_strays)
+			return false;
+	return true;
+}
+
+void plan_look(struct planner *p, const struct block_need *need)
+{
+	if (p->f->look_ms && p->f->now_ms >= p->f->look_ms && !was_looked_at(p->f, need))
+		plan_list(p, need);
+}

@@ -28,6 +28,7 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 /* Loans (block_plan_loan.c). */
 void plan_loan(struct planner *p, const struct block_loan *l);
 void plan_strays(struct planner *p);
+void plan_look(struct planner *p, const struct block_need *need);
 /* Another node has it by the object. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
@@ -41,5 +42,6 @@ bool plan_grant_named(struct planner *p, const struct block_claim *c, const stru
 		      const struct block_need *need);
 /* What a pool lacks (block_plan_want.c). */
 void plan_want(struct planner *p, const struct block_need *need);
+void plan_list(struct planner *p, const struct block_need *need);
 
 #endif

@@ -164,7 +164,7 @@ static void wish(struct planner *p, const struct block_need *need, const struct 
 	}
 }
 
-static void plan_list(struct planner *p, const struct block_need *need)
+void plan_list(struct planner *p, const struct block_need *need)
 {
 	struct block_op *op = &VEC_PUSH(p->ret->v, p->ret->n);
 
@@ -222,4 +222,6 @@ void plan_want(struct planner *p, const struct block_need *need)
 		plan_asks(p, need);
 	else if (need->ahead)
 		plan_ahead(p, need);
+	else
+		plan_look(p, need);
 }

@@ -284,6 +284,11 @@ const struct kube_object *kube_informer_get(const struct kube_informer *i, const
 	return kube_store_get(&i->store, ns, name);
 }
 
+const char *kube_informer_version(const struct kube_informer *i)
+{
+	return i->version;
+}
+
 size_t kube_informer_count(const struct kube_informer *i)
 {
 	return i->store.n;

@@ -57,6 +57,8 @@ bool kube_informer_synced(const struct kube_informer *i);
 int64_t kube_informer_behind_ms(const struct kube_informer *i);
 const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
 					    const char *name);
+/* The collection's, as last listed or told; NULL: never. */
+const char *kube_informer_version(const struct kube_informer *i);
 size_t kube_informer_count(const struct kube_informer *i);
 const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t at); /* in order */
 

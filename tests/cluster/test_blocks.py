@@ -318,3 +318,20 @@ def test_etcd_restored(cluster, pools, fleet):
     f.tell("add", 3, 1)
     f.settled(120)
     assert alone(f) == len(have) + 2 and said(cluster, "e", f.addresses())
+
+
+def test_etcd_restored_while_no_agent_runs(cluster, pools, fleet):
+    """The log tells that the server's data is older than what it has seen; and that this is not over yet, to the next one."""
+    them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
+    cluster.back_up()
+    f = fleet(them, 0, 1)
+    f.tell("add", "*", 20)
+    f.settled()
+    f.tell("del", "*", 1)
+    f.settled()
+    f.close()
+    cluster.restore()
+    for _ in range(2):
+        f = fleet(them, 0, 1)
+        wait(lambda: any("set back" in x for x in f.log), 30)
+        f.close()

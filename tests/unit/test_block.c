@@ -293,6 +293,43 @@ static void test_log_is_ahead(void **state)
 	drop(&x);
 }
 
+/* The agent may go and come while the API server's data is not what it was, or while it is set back. */
+static void test_log_set_back(void **state)
+{
+	struct lab x;
+	struct block_claim c = a_claim();
+	struct block_object o = {.name = xstrdup("p-1"),
+				 .pool = xstrdup("p"),
+				 .uid = xstrdup("u1"),
+				 .version = xstrdup("812"),
+				 .node = xstrdup("n1"),
+				 .node_uid = xstrdup(""),
+				 .claim = xstrdup("t-1")};
+
+	(void)state;
+	make(&x);
+	block_object_put(&x.t, &o);
+	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_int_equal(x.log.seen, 812);
+	assert_false(x.log.set_back);
+	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_int_equal(x.log.seen, 812);
+	assert_int_equal(block_log_set_back(&x.log, &x.t, true, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_true(x.log.set_back);
+	assert_int_equal(x.log.seen, 0);
+	assert_int_equal(block_log_set_back(&x.log, &x.t, false, NULL), 0);
+	close_log(&x);
+	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	assert_false(x.log.set_back);
+	drop(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,7 +337,7 @@ int main(void)
 		cmocka_unit_test(test_name),	      cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_addresses),     cmocka_unit_test(test_log),
 		cmocka_unit_test(test_log_of_others), cmocka_unit_test(test_log_fails),
-		cmocka_unit_test(test_log_is_ahead),
+		cmocka_unit_test(test_log_is_ahead),  cmocka_unit_test(test_log_set_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -89,7 +90,10 @@ static int ask(struct lab *x)
 	if (p.n) {
 		kind = (int)p.v[0].kind;
 		assert_int_equal(block_op_begin(&x->log, &x->t, &p.v[0], NULL), 0);
-		if (kind != OP_FORGET)
+		if (kind == OP_LIST)
+			block_view_put(&x->t, "p", &x->need.cut, bl_server.v, bl_server.n,
+				       x->f.now_ms);
+		else if (kind != OP_FORGET)
 			r = bl_serve(&who, &p.v[0]);
 		there = bl_find(p.v[0].name);
 		if (kind != OP_FORGET && r == BLOCK_OK && there)
@@ -251,6 +255,37 @@ static void test_returned_already(void **state)
 	drop(&x);
 }
 
+/* After a hold: what was returned since is back in others' objects, and is found by a list. */
+static void test_looks_for_what_is_back(void **state)
+{
+	struct block_op other = {
+		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = il_net("10.0.0.0/30")};
+	const struct bl_who n2 = bl_by("n2");
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	assert_int_equal(ask(&x), OP_READ);
+	assert_int_equal(ask(&x), OP_FORGET);
+	VEC_PUSH(other.ips, other.n_ips) = il_ip("10.0.0.2");
+	snprintf(other.to, sizeof(other.to), "n1/%s-0", x.log.id);
+	assert_int_equal(bl_serve(&n2, &other), BLOCK_OK);
+	x.f.now_ms = 30;
+	x.f.look_ms = 40;
+	x.f.hold = false;
+	assert_false(block_has_looked(&x.f));
+	assert_int_equal(ask(&x), -1);
+	x.f.now_ms = 40;
+	assert_int_equal(ask(&x), OP_LIST);
+	assert_false(block_has_looked(&x.f));
+	assert_int_equal(ask(&x), OP_RETURN);
+	assert_true(block_has_looked(&x.f));
+	assert_int_equal(bl_find("p-0")->n_ceded, 0);
+	assert_int_equal(ask(&x), -1);
+	block_op_done(&other);
+	drop(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +295,7 @@ int main(void)
 		cmocka_unit_test(test_made_by_another),
 		cmocka_unit_test(test_said_and_not_answered),
 		cmocka_unit_test(test_returned_already),
+		cmocka_unit_test(test_looks_for_what_is_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

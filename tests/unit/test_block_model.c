@@ -73,6 +73,7 @@ static void node_up(struct node *x)
 	if (block_log_open(&x->log, &root, x->path, x->who.node, &x->t, &e) < 0 ||
 	    block_log_node(&x->log, &x->t, x->who.uid, &e) < 0)
 		fail_msg("%s", e.text);
+	x->hold_until = x->log.set_back ? now + HOLD_MS : 0;
 }
 
 static void node_down(struct node *x)
@@ -110,8 +111,10 @@ static void list_own(struct node *x)
 	}
 	x->t.synced = true;
 	x->seen = bl_server.n_events;
-	if (x->set_back)
+	if (x->set_back) {
 		x->hold_until = now + HOLD_MS;
+		assert_int_equal(block_log_set_back(&x->log, &x->t, true, NULL), 0);
+	}
 	for (size_t i = 0; x->set_back && i < x->t.n_views; i++)
 		block_view_stale(&x->t, x->t.views[i].pool);
 	x->set_back = false;
@@ -179,7 +182,7 @@ static bool all_said(void)
 /* After a restore. */
 static bool is_held(const struct node *x)
 {
-	return x->hold_until && (now < x->hold_until || !all_said());
+	return x->log.set_back && (now < x->hold_until || !all_said());
 }
 
 static struct block_facts facts_of(struct node *x, struct block_need *need)
@@ -200,6 +203,7 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.view_ms = VIEW_MS,
 		.ahead_ms = VIEW_MS,
 		.hold = is_held(x),
+		.look_ms = x->log.set_back ? x->hold_until : 0,
 		.alone = x->alone,
 	};
 	struct ip_set mine = {0};
@@ -295,6 +299,8 @@ static void work(struct node *x)
 		return;
 	}
 	block_plan(&f, &p);
+	if (x->log.set_back && !f.hold && block_has_looked(&f))
+		assert_int_equal(block_log_set_back(&x->log, &x->t, false, NULL), 0);
 	if (p.n)
 		ask(x, &p.v[bl_roll((uint32_t)p.n)]);
 	block_plan_done(&p);
