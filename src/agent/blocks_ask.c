@@ -11,13 +11,12 @@ const struct block_table *blocks_table(const struct blocks *b)
 	return &b->t;
 }
 
-static bool may_ask(const struct blocks *b, const struct block_op *op)
+static bool may_ask(struct blocks *b, const struct block_op *op)
 {
 	return b->leases_known && b->pools_known && b->t.synced &&
 	       kube_informer_behind_ms(b->informer) == 0 &&
 	       !blocks_rests_until(b, BLOCKS_DISK_KEY) && b->n_flights < BLOCKS_FLIGHTS_MAX &&
-	       (op->kind == OP_READ || blocks_now(b) >= b->hold_until) &&
-	       !blocks_is_under_way(b, op->name);
+	       (op->kind == OP_READ || !blocks_is_held(b)) && !blocks_is_under_way(b, op->name);
 }
 
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg)

@@ -137,7 +137,7 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.quarantine_ms = b->quarantine_ms,
 		.view_ms = VIEW_MS,
 		.ahead_ms = AHEAD_MS,
-		.hold = blocks_now(b) < b->hold_until,
+		.hold = blocks_is_held(b),
 		.look_ms = b->log.set_back ? b->look_ms : 0,
 		.alone = b->accounted && !b->other_alive,
 	};

@@ -77,8 +77,9 @@ struct blocks {
 	size_t n_pools;
 	bool made_anew; /* the Node object, since the log was written: its blocks are released */
 	bool pools_known, leases_known, trusted, other_alive, accounted;
-	int64_t hold_until;		/* 0: etcd was not set back */
-	int64_t look_ms;		/* as block_facts has it, while log.set_back */
+	int64_t hold_until; /* 0: etcd was not set back */
+	int64_t look_ms;    /* as block_facts has it, while log.set_back */
+	bool looking; /* lenders' objects are read since the watch began: see blocks_is_held() */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
 	struct ipaddr *pins; /* the handover's */
@@ -135,7 +136,10 @@ void blocks_said(struct blocks *b, const char *pool, const struct err *e);
 
 /* blocks_watch.c */
 void blocks_watch(struct blocks *b);
-void blocks_look_at_loans(struct blocks *b);
+/* Whether nothing may be gained now: the server's data was set back, or may have been. */
+bool blocks_is_held(struct blocks *b);
+/* A lender's object was looked at. */
+void blocks_looked(struct blocks *b, const struct block_op *op);
 
 /* blocks_cut.c: finds out how the pool is cut, or cuts it. */
 void blocks_cut(struct blocks *b, struct blocks_pool *p);

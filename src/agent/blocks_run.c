@@ -167,6 +167,8 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 		f->fn(f->arg, r, o);
 	if (block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), &e) < 0)
 		log_failed(b, &e);
+	if (r != BLOCK_UNKNOWN)
+		blocks_looked(b, &f->op);
 	count(b, &f->op, r);
 	pace(b, &f->op, r);
 	if (r == BLOCK_OK)

@@ -127,6 +127,15 @@ static bool is_older(const char *version, const char *than)
 	return n != m ? n < m : strcmp(version, than) < 0;
 }
 
+/* Ours by the log, and not there any more when the server was back: it may have forgotten it. */
+static bool is_lost(const struct blocks *b, const struct block_object *o)
+{
+	const struct block_claim *c = block_claim_find(&b->t, o->name);
+
+	return c && c->state == CLAIM_HELD && block_is_of(&b->t, c, o) && b->t.synced &&
+	       kube_informer_behind_ms(b->informer) > 0;
+}
+
 static void changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	struct blocks *b = arg;
@@ -145,6 +154,8 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	if (!known || strcmp(known->uid, was->uid) != 0)
 		return;
 	pool = xstrdup(known->pool);
+	if (is_lost(b, known))
+		hold(b);
 	block_object_remove(&b->t, was->name);
 	blocks_tell(b, pool);
 }
@@ -215,6 +226,7 @@ static void synced(void *arg)
 		if (!*b->t.objects[i].version)
 			block_object_remove(&b->t, b->t.objects[i].name);
 	b->t.synced = true;
+	b->looking = true;
 	if (was_set_back(b))
 		hold(b);
 	blocks_tell_all(b);
@@ -222,6 +234,57 @@ static void synced(void *arg)
 }
 
 /* --- lenders' objects --- */
+
+/* Whether the object says that we have it; as long as it is not known, it is taken for that. */
+static bool is_said(const struct blocks *b, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(&b->t, l->block);
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+
+	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
+}
+
+/* What is held was said, and goes only when we say so: else the server has forgotten it. */
+void blocks_looked(struct blocks *b, const struct block_op *op)
+{
+	if (op->kind != OP_READ || b->made_anew || b->log.set_back)
+		return;
+	for (size_t i = 0; i < b->t.n_loans; i++) {
+		const struct block_loan *l = &b->t.loans[i];
+
+		if (l->state == LOAN_HELD && strcmp(l->block, op->name) == 0 && !is_said(b, l)) {
+			hold(b);
+			return;
+		}
+	}
+}
+
+/* Before all lenders' objects were seen nobody knows whether the server is what it was. */
+bool blocks_is_held(struct blocks *b)
+{
+	bool unseen = false;
+
+	for (size_t i = 0; i < b->t.n_loans && b->looking; i++) {
+		const struct block_loan *l = &b->t.loans[i];
+
+		unseen |= l->state == LOAN_HELD && !l->absent &&
+			  !block_object_find(&b->t, l->block);
+	}
+	b->looking = unseen;
+	return unseen || blocks_now(b) < b->hold_until;
+}
+
+/* All own objects are told anew; lenders' are read anew. */
+static void relisted(void *arg)
+{
+	struct blocks *b = arg;
+
+	for (size_t i = b->t.n_objects; i-- > 0;)
+		if (strcmp(b->t.objects[i].node, b->node) != 0)
+			block_object_remove(&b->t, b->t.objects[i].name);
+	b->looking = true;
+	blocks_soon(b, 0);
+}
 
 static void look(struct blocks *b, const struct block_loan *l)
 {
@@ -257,6 +320,8 @@ void blocks_watch(struct blocks *b)
 					     .changed = changed,
 					     .synced = synced,
 					     .set_back = set_back,
+					     .wary = true,
+					     .relisted = relisted,
 					     .arg = b};
 
 	strcpy(select, BLOCK_NODE_LABEL "=");

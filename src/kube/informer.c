@@ -95,6 +95,8 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 		i->synced = true;
 		if (i->c.synced)
 			i->c.synced(i->c.arg);
+	} else if (i->c.relisted) {
+		i->c.relisted(i->c.arg);
 	}
 	later(i, NEXT_WATCH, 0);
 }
@@ -141,7 +143,7 @@ static void on_probe(void *arg, int status, const struct json *list, const struc
 		later(i, NEXT_LIST, 0);
 		return;
 	}
-	later(i, NEXT_WATCH, 0);
+	later(i, i->c.wary ? NEXT_LIST : NEXT_WATCH, 0);
 }
 
 static void start_probe(struct kube_informer *i)

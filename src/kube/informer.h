@@ -29,6 +29,12 @@ struct kube_informer_conf {
 	 * may be a moment old, but is never older than what was seen before.
 	 */
 	bool cached;
+	/*
+	 * After a broken connection all is listed, whatever the server's version: a restored server
+	 * may have come past ours already, and a watch would go on from there without a word.
+	 */
+	bool wary;
+	void (*relisted)(void *arg); /* a later list than the first is whole; may be NULL */
 	size_t size; /* of the caller's struct */
 	/* Into *value, which is zeroed. 0; 1: of no interest, as if it were not there; negative
 	 * with e: cannot be read (what was filled in is still given to `drop`). */
