@@ -377,6 +377,8 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 {
 	struct block_claim *c = block_claim_find(t, op->name);
 
+	if (op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
+		block_view_stale(t, op->pool);
 	block_object_remove(t, op->name);
 	if (c && c->state == CLAIM_LEAVING)
 		return claim_gone(l, t, op->name, e);

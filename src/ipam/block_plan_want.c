@@ -71,6 +71,18 @@ static void claim(struct planner *p, const struct block_need *need, u128 index)
 		op->net = block_net(&need->cut, index);
 }
 
+/* One that is nobody's, as the last list has it. NULL: there is none. */
+static const struct block_orphan *orphan(const struct planner *p, const struct block_view *v)
+{
+	for (size_t i = 0; v && i < v->n_orphans; i++) {
+		const struct block_orphan *x = &v->orphans[(i + p->f->seed) % v->n_orphans];
+
+		if (!block_claim_find(p->f->table, x->name))
+			return x;
+	}
+	return NULL;
+}
+
 static void take_over(struct planner *p, const struct block_need *need,
 		      const struct block_orphan *x)
 {
@@ -179,37 +191,43 @@ static bool may_guess(const struct block_view *v)
 	return !v || !v->stale || v->misses < GUESSES;
 }
 
-/* A list that shows room serves for long: others may have been faster, which the claim then says. */
+/*
+ * What nobody is known to have: a block that was left and still lies there, before a new one. Others
+ * may have been faster, which the claim then says; so a list that shows room serves for long. The
+ * first claims are guesses: in a pool with room they mostly hit, and save the list.
+ */
+static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
+{
+	const struct block_orphan *x = v && v->stale ? NULL : orphan(p, v);
+	u128 index;
+
+	if (x)
+		take_over(p, need, x);
+	else if (may_guess(v) && pick(p, need, v, &index))
+		claim(p, need, index);
+	else
+		return false;
+	return true;
+}
+
 static void plan_ahead(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
-	u128 index;
 
-	if (may_guess(v) && pick(p, need, v, &index))
-		claim(p, need, index);
-	else if (!v || v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
+	if (!claim_some(p, need, v) &&
+	    (!v || v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms))
 		plan_list(p, need);
-	else if (v->n_orphans)
-		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);
 }
 
-/* The first claims are guesses: in a pool with room they mostly hit, and save the list. */
 static void plan_asks(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
 	bool fresh = v && !v->stale && p->f->now_ms - v->at_ms < p->f->view_ms;
-	u128 index;
 
-	if (may_guess(v) && pick(p, need, v, &index)) {
-		claim(p, need, index);
+	if (claim_some(p, need, v))
 		return;
-	}
-	if (!fresh) {
+	if (!fresh)
 		plan_list(p, need);
-		return;
-	}
-	if (v->n_orphans)
-		take_over(p, need, &v->orphans[p->f->seed % v->n_orphans]);
 	else if (!borrow(p, need, v) && may_wish(p, v))
 		wish(p, need, v);
 }
