@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/agent_priv.h"
+#include "agent/blocks_expect.h"
 #include "agent/gauges.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -36,13 +37,30 @@ static void on_node(void *arg, const char *uid)
 	ipam_api_touch(a->api);
 }
 
+static void on_expected(void *arg, const char *pool)
+{
+	lender_expect(arg, pool);
+}
+
+static struct pod_pools_conf pools_conf(const struct agent *a)
+{
+	return (struct pod_pools_conf){.no4 = !settings_yes(a->conf.ipv4),
+				       .no6 = !settings_yes(a->conf.ipv6)};
+}
+
 static void on_pod(void *arg, const struct pod_facts *was, const struct pod_facts *is)
 {
 	struct agent *a = arg;
 
-	(void)was, (void)is;
 	if (a->endpoints)
 		endpoints_pod_changed(a->endpoints);
+	if (is && !was && a->lender)
+		expect_pod(&(struct expect){.cluster = a->cluster,
+					    .node = a->conf.node,
+					    .conf = pools_conf(a),
+					    .pool = on_expected,
+					    .arg = a->lender},
+			   is);
 }
 
 static void on_more(void *arg, const char *pool)
@@ -184,7 +202,7 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.handover = a->handover,
 		.nets = a->nets,
 		.wait_ms = a->conf.wait_ms,
-		.pools = {.no4 = !settings_yes(a->conf.ipv4), .no6 = !settings_yes(a->conf.ipv6)},
+		.pools = pools_conf(a),
 		.identity = {.statefulset = settings_yes(a->conf.statefulset),
 			     .kubevirt = settings_yes(a->conf.kubevirt)},
 		.hooks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},

@@ -90,7 +90,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
 bool blocks_refused(const struct blocks *b, const struct ipaddr *a);
 /* Where it is, or who was asked for it, onto w. */
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
-/* Pods of this node will likely use the pool (a network of theirs names it): a reserve is claimed. */
+/* Pods of this node will likely use the pool (blocks_expect.h): a reserve is claimed. */
 void blocks_expect(struct blocks *b, const char *pool);
 
 /* The pool's addresses that may be handed out now, onto ret; `usable` as the pool has it. To be

@@ -220,6 +220,12 @@ void lender_name_words(const struct lender *l, const struct ipaddr *a, struct bu
 		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
 }
 
+void lender_expect(struct lender *l, const char *pool)
+{
+	if (l->blocks)
+		blocks_expect(l->blocks, pool);
+}
+
 void lender_words(const struct lender *l, const char *pool, struct buf *w)
 {
 	auto_buf struct buf b;

@@ -135,6 +135,29 @@ def test_nobody_is_asked_while_there_is_room(nodes, agent, rails):
     assert m['unirail_ipam_phase_duration_seconds_count{phase="blocks"}'] == 1
 
 
+def test_a_pod_is_expected(mine, nodes, agent, pools):
+    """When a pod comes to the node, its networks' pools get a reserve before it asks: then nobody is asked in its ADD."""
+    for k in range(3):
+        pools(f"ahead{k}", f"10.5.{k}.0/24")
+    nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
+    for k, ipam in enumerate(({"default_ipv4_ippool": ["ahead0"]}, {"default_ipv4_ippool": ["none", "ahead1"]}, {})):
+        conf = {"cniVersion": "1.0.0", "plugins": [{"type": "macvlan", "ipam": {"type": "spiderpool", **ipam}}]}
+        mine.request("DELETE", f"{nads}/ahead{k}")
+        mine.ok("POST", nads, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+                               "metadata": {"name": f"ahead{k}"}, "spec": {"config": json.dumps(conf)}})
+    one = agent()
+    wait(lambda: one.metrics()["unirail_block_requests_total"] == 0)
+    nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"})
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"})
+    wished = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
+    pod = nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0, ahead2",
+                                            "ipam.spidernet.io/ippools": wished})
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"})
+    before = one.metrics()["unirail_block_requests_total"]
+    assert one.plan(pod, "ahead1", "ahead2")[0] == 200
+    assert one.metrics()["unirail_block_requests_total"] == before
+
+
 def test_spiderpools_own_requests(nodes, agent, pools):
     pools("p4", "10.6.0.0/16", ["10.6.0.2-10.6.0.9"], routes=[{"dst": "10.7.0.0/16", "gw": "10.6.0.1"}])
     one = agent()
