@@ -278,9 +278,13 @@ static int drop_loans(struct block_log *l, struct block_table *t, const char *bl
 	return put_loans(l, t, v, n, e);
 }
 
-/* Whether there is a block, as a fresh look has it. */
-static void mark_loans(struct block_table *t, const char *block, bool absent)
+/* Whether there is such a block, as a fresh look has it. */
+static void mark(struct block_table *t, const char *block, bool absent)
 {
+	struct block_claim *c = block_claim_find(t, block);
+
+	if (c)
+		c->absent = absent;
 	for (size_t i = 0; i < t->n_loans; i++)
 		if (strcmp(t->loans[i].block, block) == 0)
 			t->loans[i].absent = absent;
@@ -292,7 +296,7 @@ static int learn(struct block_log *l, struct block_table *t, const struct block_
 {
 	int r = gained(l, t, o, kind, e);
 
-	mark_loans(t, o->name, false);
+	mark(t, o->name, false);
 	return r < 0 ? r : settle_loans(l, t, o, e);
 }
 
@@ -363,7 +367,7 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 {
 	if (op->kind == OP_CREATE || op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
 		block_view_stale(t, op->pool);
-	mark_loans(t, op->name, false);
+	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_loans(l, t, op->name, op->token, e);
 	/* That there is one is no news of it. */
@@ -375,16 +379,14 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 static int absent(struct block_log *l, struct block_table *t, const struct block_op *op,
 		  struct err *e)
 {
-	struct block_claim *c = block_claim_find(t, op->name);
+	const struct block_claim *c = block_claim_find(t, op->name);
 
 	if (op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
 		block_view_stale(t, op->pool);
 	block_object_remove(t, op->name);
 	if (c && c->state == CLAIM_LEAVING)
 		return claim_gone(l, t, op->name, e);
-	if (c)
-		c->absent = true;
-	mark_loans(t, op->name, true);
+	mark(t, op->name, true);
 	return drop_loans(l, t, op->name, NULL, e);
 }
 
