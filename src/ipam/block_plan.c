@@ -268,18 +268,32 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 		grant_wish(p, c, o, need);
 }
 
+static bool has_ip(const struct block_op *op, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < op->n_ips; i++)
+		if (ip_eq(&op->ips[i], a))
+			return true;
+	return false;
+}
+
+/*
+ * What was given up stays so. After a restore another may have had the block since, whose pods are
+ * not known yet: as with one that we only borrowed of, all that our pods do not have is given up.
+ */
 static void make_anew(struct planner *p, const struct block_claim *c)
 {
+	const struct block_need *need = plan_need(p->f, c->pool);
 	struct block_op *op = plan_add(p, OP_CREATE, c->pool, c->name);
 
 	if (!op)
 		return;
 	op->net = c->net;
-	op->ips = xcalloc(c->n_ceded + 1, sizeof(*op->ips));
-	op->n_ips = c->n_ceded;
-	if (c->n_ceded)
-		memcpy(op->ips, c->ceded, c->n_ceded * sizeof(*op->ips));
 	str_copy(op->to, sizeof(op->to), "?");
+	if (p->f->hold && need)
+		plan_all_but_pods(p, need->usable, op);
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!has_ip(op, &c->ceded[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
 }
 
 /* --- blocks that are ours by the log and another's by the object --- */

@@ -66,9 +66,7 @@ static void end_loan(struct planner *p, const struct block_loan *l, const struct
 		op->ip = l->ip;
 }
 
-/* All of the net's addresses but those of pods here. */
-static void add_all_but_pods(const struct planner *p, const struct ip_set *usable,
-			     struct block_op *op)
+void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op)
 {
 	struct ip_set s = {.family = usable->family};
 
@@ -100,7 +98,7 @@ static void claim_lost(struct planner *p, const struct block_loan *l, const stru
 		return;
 	op->net = block_net(&need->cut, index);
 	str_copy(op->to, sizeof(op->to), "?");
-	add_all_but_pods(p, need->usable, op);
+	plan_all_but_pods(p, need->usable, op);
 }
 
 static void plan_unseen(struct planner *p, const struct block_loan *l)

@@ -29,6 +29,8 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 void plan_loan(struct planner *p, const struct block_loan *l);
 void plan_strays(struct planner *p);
 void plan_look(struct planner *p, const struct block_need *need);
+/* All addresses of op's net but those of pods here, onto its list. */
+void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op);
 /* Another node has it by the object. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
