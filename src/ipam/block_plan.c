@@ -7,69 +7,6 @@
 #include "base/cleanup.h"
 #include "ipam/block_plan_priv.h"
 
-/* --- facts --- */
-
-bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
-{
-	const struct lease *l = lease_find(f->leases, a);
-
-	for (size_t i = 0; i < f->n_pins; i++)
-		if (ip_eq(&f->pins[i], a))
-			return true;
-	if (!l)
-		return false;
-	if (l->state == LEASE_FREE)
-		return lease_lasts(l, f->real_ms, f->rest_ms);
-	if (l->state == LEASE_QUARANTINED)
-		return lease_lasts(l, f->real_ms, f->quarantine_ms);
-	return true;
-}
-
-bool block_has_pod(const struct block_facts *f, const struct ipaddr *a)
-{
-	const struct lease *l = lease_find(f->leases, a);
-
-	return l && (l->state == LEASE_USED || l->state == LEASE_KEPT);
-}
-
-static bool net_has_pods(const struct block_facts *f, const struct ipnet *net)
-{
-	for (size_t i = 0; i < f->leases->n; i++) {
-		const struct ipaddr *a = &f->leases->v[i].address.ip;
-
-		if (ipnet_contains(net, a) && block_has_pod(f, a))
-			return true;
-	}
-	return false;
-}
-
-bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
-{
-	for (size_t i = 0; i < f->leases->n; i++) {
-		const struct ipaddr *a = &f->leases->v[i].address.ip;
-
-		if (ipnet_contains(net, a) && block_is_busy(f, a))
-			return true;
-	}
-	for (size_t i = 0; i < f->n_pins; i++)
-		if (ipnet_contains(net, &f->pins[i]))
-			return true;
-	return false;
-}
-
-bool block_is_foreign(const struct block_facts *f, const struct block_object *o)
-{
-	return strcmp(o->node, f->table->node) == 0 && !block_log_is_ours(f->log, o->claim);
-}
-
-const struct block_need *plan_need(const struct block_facts *f, const char *pool)
-{
-	for (size_t i = 0; i < f->n_needs; i++)
-		if (strcmp(f->needs[i].pool, pool) == 0)
-			return &f->needs[i];
-	return NULL;
-}
-
 /* --- requests --- */
 
 static bool is_planned(const struct block_plan *p, const char *name)
@@ -144,74 +81,6 @@ static bool lacks_entry(const struct block_claim *c, const struct block_object *
 	return false;
 }
 
-/* Addresses of a claim that nobody has and that the object knows nothing of, the highest first: the
- * lowest are handed out first. */
-static size_t idle_of(const struct block_facts *f, const struct block_claim *c,
-		      const struct block_object *o, const struct ip_set *usable, size_t max,
-		      struct ipaddr **ret)
-{
-	struct ip_set s = {.family = usable->family};
-	struct ipaddr a;
-	size_t n = 0;
-
-	*ret = NULL;
-	block_addresses(usable, &c->net, &s);
-	for (size_t i = s.n; i-- > 0 && n < max;)
-		for (u128 k = ip_num(&s.v[i].last) + 1; k > ip_num(&s.v[i].first) && n < max; k--) {
-			a = ip_from_num(s.family, k - 1);
-			if (!block_is_ceded(c, &a) && !block_entry_find(o, &a) &&
-			    !block_is_busy(f, &a))
-				VEC_PUSH(*ret, n) = a;
-		}
-	ip_set_done(&s);
-	return n;
-}
-
-static size_t offered(const struct block_object *o)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < o->n_ceded; i++)
-		n += block_entry_open(&o->ceded[i]);
-	return n;
-}
-
-/* For any addresses. NULL: there is none. */
-static const struct block_wish *first_wish(const struct block_object *o)
-{
-	struct ipaddr a;
-
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (!block_wish_named(o->wanted[i].node, &a))
-			return &o->wanted[i];
-	return NULL;
-}
-
-/* One wish at a time; what is offered already counts. */
-static void grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		       const struct block_need *need)
-{
-	const struct block_wish *w = first_wish(o);
-	size_t there = offered(o), n = w && w->count > there ? w->count - there : 0;
-	struct ipaddr *ips = NULL;
-	struct block_op *op;
-
-	if (plan_grant_named(p, c, o, need) || !w || need->want)
-		return;
-	n = n ? idle_of(p->f, c, o, need->usable, n, &ips) : 0;
-	if (!n && !there)
-		return;
-	op = plan_bound(p, OP_CEDE, o);
-	if (!op) {
-		free(ips);
-		return;
-	}
-	op->ips = ips;
-	op->n_ips = n;
-	str_copy(op->to, sizeof(op->to), "*");
-	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
-}
-
 static const struct block_entry *takes_back(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
@@ -265,7 +134,7 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 	else if (need && need->want && back && !p->f->hold)
 		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
 	else if (need && o->n_wanted && !p->f->hold)
-		grant_wish(p, c, o, need);
+		plan_grant_wish(p, c, o, need);
 }
 
 static bool has_ip(const struct block_op *op, const struct ipaddr *a)
@@ -331,7 +200,7 @@ static void plan_disputed(struct planner *p, const struct block_claim *c,
 		leave(p, o);
 	else if (ours)
 		plan_add(p, OP_READ, c->pool, c->name);
-	else if (c->state == CLAIM_LEAVING || !net_has_pods(p->f, &c->net))
+	else if (c->state == CLAIM_LEAVING || !plan_net_has_pods(p->f, &c->net))
 		plan_add(p, OP_FORGET, c->pool, c->name);
 	else if (!*o->node)
 		plan_bound(p, OP_TAKE_OVER, o);
@@ -341,7 +210,7 @@ static void plan_disputed(struct planner *p, const struct block_claim *c,
 
 static void plan_absent(struct planner *p, const struct block_claim *c)
 {
-	if (c->n_ceded || net_has_pods(p->f, &c->net))
+	if (c->n_ceded || plan_net_has_pods(p->f, &c->net))
 		make_anew(p, c);
 	else
 		plan_add(p, OP_FORGET, c->pool, c->name);
@@ -354,7 +223,7 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
  */
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {
-	if (net_has_pods(p->f, &o->net))
+	if (plan_net_has_pods(p->f, &o->net))
 		plan_bound(p, OP_ADOPT, o);
 	else
 		leave(p, o);
@@ -391,7 +260,7 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 	if (c->state != CLAIM_HELD || !o || !need || need->want || p->left || p->f->hold ||
 	    block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
 		return;
-	n = idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
+	n = plan_idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
 	free(idle);
 	if (n > need->spare || is_planned(p->ret, c->name))
 		return;

@@ -25,6 +25,19 @@ void plan_entry(struct planner *p, enum block_op_kind kind, const char *pool, co
 /* How the pool stands; NULL: nobody knows it. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
+bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net);
+
+/* Wishes of others (block_plan_grant.c). */
+void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		     const struct block_need *need);
+/*
+ * Addresses of a claim that nobody has and that the object knows nothing of, the highest first: the
+ * lowest are handed out first. At most so many; free() them.
+ */
+size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
+		    const struct block_object *o, const struct ip_set *usable, size_t max,
+		    struct ipaddr **ret);
+
 /* Loans (block_plan_loan.c). */
 void plan_loan(struct planner *p, const struct block_loan *l);
 void plan_strays(struct planner *p);
