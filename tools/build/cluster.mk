@@ -22,10 +22,11 @@ test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster $(if $(K),-k '$(K)')
 
-## bench-cluster: what the agent holds where there are 1,000 nodes, 5,000 pods, 500 pools, and each watch by itself
+## bench-cluster: what agent and controller hold and ask where there are 1,000 nodes; each watch by itself
 bench-cluster: $(BIN)
 	@tools/need test cluster
 	@tests/bench/informers
+	@tests/bench/controller
 
 ## bench-fleet: N nodes (200) that share a pool a rail, against one object a pool that all rewrite
 bench-fleet: $(BIN) $(FLEET)
