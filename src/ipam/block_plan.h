@@ -32,7 +32,8 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	const struct ipaddr *pins; /* addresses that a pod is about to get (handover.h, names): busy */
+	const struct ipaddr
+		*pins; /* addresses that a pod is about to get (handover.h, names): busy */
 	size_t n_pins;
 	uint64_t seed;	 /* different on each node, and each time */
 	int64_t now_ms;	 /* the loop's, for views and wishes */

@@ -35,7 +35,7 @@ struct kube_informer_conf {
 	 */
 	bool wary;
 	void (*relisted)(void *arg); /* a later list than the first is whole; may be NULL */
-	size_t size; /* of the caller's struct */
+	size_t size;		     /* of the caller's struct */
 	/* Into *value, which is zeroed. 0; 1: of no interest, as if it were not there; negative
 	 * with e: cannot be read (what was filled in is still given to `drop`). */
 	int (*decode)(void *value, const struct json *object, struct err *e);
