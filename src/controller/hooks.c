@@ -35,8 +35,9 @@ struct side {
 	/* Two who put it right in turns do so ever more slowly. */
 	struct kube_backoff calm;
 	int64_t healed_at, not_before;
-	char *sent;	    /* what was asked for last; NULL: nothing yet */
-	char *version;	    /* that our write made: what is older was before it */
+	char *sent;    /* what was asked for last; NULL: nothing yet */
+	char *version; /* that our write made: what is older was before it */
+	char *kept; /* what the server made of `sent`, where that is something else; NULL: nothing */
 	bool right;	    /* it was as it is to be, since `sent` */
 	bool no_conditions; /* the server drops or refuses them */
 };
@@ -177,6 +178,43 @@ static void learn(struct side *s, const struct json *object)
 	log_info("the API server has no matchConditions (1.28): all pods in scope are sent");
 }
 
+static char *text_of(const struct json *v)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, true);
+	return buf_take(&b);
+}
+
+/* A server that has it its own way keeps having it: to write again and again would not change that. */
+static void note_kept(struct side *s, const struct json *webhooks)
+{
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf what;
+
+	buf_init(&what, WHAT_MAX);
+	free(s->kept);
+	s->kept = NULL;
+	if (json_parse(&d, span_of(s->sent), BODY_MAX, NULL) < 0)
+		return;
+	hooks_differ(webhooks, json_root(d), !s->no_conditions, &what);
+	if (!what.len)
+		return;
+	log_warn("the API server keeps a webhook otherwise", LOG_S("object", s->kind->name),
+		 LOG_S("what", what.p));
+	s->kept = text_of(webhooks);
+}
+
+static bool is_kept(const struct side *s, const struct json *webhooks, const char *want)
+{
+	auto_free char *text = s->kept && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
+
+	return text && !strcmp(text, s->kept);
+}
+
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct side *s = arg;
@@ -191,6 +229,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		s->version = version ? xstrdup(version) : NULL;
 		s->right = true;
 		learn(s, object);
+		note_kept(s, json_get(object, "webhooks"));
 		kube_backoff_reset(&s->backoff);
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
 		return;
@@ -255,7 +294,7 @@ static void look(struct side *s)
 	} else if (json_parse(&d, buf_span(&want), BODY_MAX, NULL) == 0) {
 		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
 	}
-	if (what.len) {
+	if (what.len && !(o && is_kept(s, list_of(o), want.p))) {
 		bool theirs = s->right && s->sent && !strcmp(s->sent, want.p);
 
 		if (theirs && s->not_before > loop_now_ms(s->h->loop)) {
@@ -374,6 +413,7 @@ void hooks_free(struct hooks *h)
 		loop_del_timer(s->timer);
 		free(s->sent);
 		free(s->version);
+		free(s->kept);
 	}
 	free(h);
 }
