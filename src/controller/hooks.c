@@ -8,56 +8,15 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "kube/backoff.h"
-#include "kube/informer.h"
+#include "controller/hooks_priv.h"
 #include "wire/base64.h"
 
-#define GROUP "admissionregistration.k8s.io"
+enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
-enum {
-	BODY_MAX = 1 << 20,
-	WHAT_MAX = 1024,
-	CALM_MS = 50,
-	QUIET_MS = 60 * 1000,
-	FIRST_WAIT_MS = 500,
-	MOST_WAIT_MS = 60 * 1000
-};
-
-/* One of the two. */
-struct side {
-	struct hooks *h;
-	const struct kube_kind *kind;
-	bool validating;
-	struct kube_informer *informer;
-	struct kube_call *call;
-	struct loop_timer *timer;
-	struct kube_backoff backoff;
-	/* Two who put it right in turns do so ever more slowly. */
-	struct kube_backoff calm;
-	int64_t healed_at, not_before;
-	char *sent;    /* what was asked for last; NULL: nothing yet */
-	char *version; /* that our write made: what is older was before it */
-	char *kept; /* what the server made of `sent`, where that is something else; NULL: nothing */
-	bool right;	    /* it was as it is to be, since `sent` */
-	bool no_conditions; /* the server drops or refuses them */
-};
-
-struct hooks {
-	struct hooks_conf conf;
-	struct loop *loop;
-	struct side sides[2];
-	uint64_t healed;
-};
-
-/* kube_object.value */
-struct there {
-	struct json_doc *doc; /* the field `webhooks` */
-	bool injected;	      /* cert-manager puts the caBundle in */
-};
-
-static const struct kube_kind kinds[2] = {
-	{GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration", false},
-	{GROUP, "v1", "validatingwebhookconfigurations", "validatingwebhookconfiguration", false}};
+static const struct kube_kind kinds[2] = {{HOOKS_GROUP, "v1", "mutatingwebhookconfigurations",
+					   "mutatingwebhookconfiguration", false},
+					  {HOOKS_GROUP, "v1", "validatingwebhookconfigurations",
+					   "validatingwebhookconfiguration", false}};
 
 /* --- as it is there --- */
 
@@ -72,7 +31,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	auto_buf struct buf b;
 	struct json_out o;
 
-	buf_init(&b, BODY_MAX);
+	buf_init(&b, HOOKS_TEXT_MAX);
 	jo_init(&o, &b, 0);
 	if (list) {
 		jo_val(&o, list, false);
@@ -82,7 +41,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(injectors); i++)
 		t->injected |= json_get(json_get(meta, "annotations"), injectors[i]) != NULL;
-	return json_parse(&t->doc, buf_span(&b), BODY_MAX, e);
+	return json_parse(&t->doc, buf_span(&b), HOOKS_TEXT_MAX, e);
 }
 
 static void drop(void *value)
@@ -126,22 +85,6 @@ static void put_wanted(const struct side *s, const struct kube_object *o, struct
 	hooks_write(&f, s->validating, out);
 }
 
-/* The object's part that we write; version NULL: a new one. */
-static void put_object(const struct side *s, const char *webhooks, const char *version,
-		       struct buf *b)
-{
-	const char *kind = s->validating ? "ValidatingWebhookConfiguration"
-					 : "MutatingWebhookConfiguration";
-
-	buf_printf(b, "{\"apiVersion\":\"" GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{", kind);
-	if (version)
-		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
-	buf_printf(b,
-		   "\"name\":\"" HOOKS_NAME "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
-		   "\"unirail-controller\"}},\"webhooks\":%s}",
-		   webhooks);
-}
-
 static void look(struct side *s);
 
 static void on_time(void *arg)
@@ -152,110 +95,10 @@ static void on_time(void *arg)
 	look(s);
 }
 
-static void look_in(struct side *s, int64_t ms)
+void hooks_look_in(struct side *s, int64_t ms)
 {
 	loop_del_timer(s->timer);
 	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
-}
-
-/* --- writing --- */
-
-/* Whether a server that was sent a condition has kept it. */
-static void learn(struct side *s, const struct json *object)
-{
-	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
-	const struct json *hook;
-	bool kept = false;
-
-	if (!s->h->conf.form.condition || !s->h->conf.form.pods || s->validating ||
-	    s->no_conditions)
-		return;
-	while ((hook = json_walk_next(&w, NULL)))
-		kept |= json_get(hook, "matchConditions") != NULL;
-	if (kept)
-		return;
-	s->no_conditions = true;
-	log_info("the API server has no matchConditions (1.28): all pods in scope are sent");
-}
-
-static char *text_of(const struct json *v)
-{
-	auto_buf struct buf b;
-	struct json_out o;
-
-	buf_init(&b, BODY_MAX);
-	jo_init(&o, &b, 0);
-	jo_val(&o, v, true);
-	return buf_take(&b);
-}
-
-/* A server that has it its own way keeps having it: to write again and again would not change that. */
-static void note_kept(struct side *s, const struct json *webhooks)
-{
-	auto_json struct json_doc *d = NULL;
-	auto_buf struct buf what;
-
-	buf_init(&what, WHAT_MAX);
-	free(s->kept);
-	s->kept = NULL;
-	if (json_parse(&d, span_of(s->sent), BODY_MAX, NULL) < 0)
-		return;
-	hooks_differ(webhooks, json_root(d), !s->no_conditions, &what);
-	if (!what.len)
-		return;
-	log_warn("the API server keeps a webhook otherwise", LOG_S("object", s->kind->name),
-		 LOG_S("what", what.p));
-	s->kept = text_of(webhooks);
-}
-
-static bool is_kept(const struct side *s, const struct json *webhooks, const char *want)
-{
-	auto_free char *text = s->kept && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
-
-	return text && !strcmp(text, s->kept);
-}
-
-static void on_written(void *arg, int status, const struct json *object, const struct err *e)
-{
-	struct side *s = arg;
-
-	s->call = NULL;
-	look_in(s, 0);
-	if (!e) {
-		const char *version =
-			json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
-
-		free(s->version);
-		s->version = version ? xstrdup(version) : NULL;
-		s->right = true;
-		learn(s, object);
-		note_kept(s, json_get(object, "webhooks"));
-		kube_backoff_reset(&s->backoff);
-		log_info("webhooks registered", LOG_S("object", s->kind->name));
-		return;
-	}
-	/* Somebody else was first; the watch brings it. */
-	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
-		return;
-	log_error("webhooks cannot be registered", LOG_S("error", e->text));
-	if (status == 422 && s->h->conf.form.condition && !s->validating)
-		s->no_conditions = true;
-	look_in(s, kube_backoff_next(&s->backoff));
-}
-
-static void write_side(struct side *s, const char *webhooks, const char *version)
-{
-	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
-				 .on = {s->kind, NULL, HOOKS_NAME, NULL}};
-	auto_buf struct buf b;
-
-	buf_init(&b, BODY_MAX);
-	put_object(s, webhooks, version, &b);
-	r.body = buf_span(&b);
-	s->right = false;
-	free(s->sent);
-	s->sent = xstrdup(webhooks);
-	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
 }
 
 /* What we asked for is what we want, and it was there. */
@@ -279,8 +122,8 @@ static void look(struct side *s)
 	auto_json struct json_doc *d = NULL;
 	struct json_out out;
 
-	buf_init(&want, BODY_MAX);
-	buf_init(&what, WHAT_MAX);
+	buf_init(&want, HOOKS_TEXT_MAX);
+	buf_init(&what, HOOKS_WHAT_MAX);
 	if (s->call || !kube_informer_synced(s->informer))
 		return;
 	o = now(s);
@@ -291,19 +134,19 @@ static void look(struct side *s)
 	put_wanted(s, o, &out);
 	if (!o) {
 		buf_str(&what, "deleted");
-	} else if (json_parse(&d, buf_span(&want), BODY_MAX, NULL) == 0) {
+	} else if (json_parse(&d, buf_span(&want), HOOKS_TEXT_MAX, NULL) == 0) {
 		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
 	}
-	if (what.len && !(o && is_kept(s, list_of(o), want.p))) {
+	if (what.len && !(o && hooks_is_kept(s, list_of(o), want.p))) {
 		bool theirs = s->right && s->sent && !strcmp(s->sent, want.p);
 
 		if (theirs && s->not_before > loop_now_ms(s->h->loop)) {
-			look_in(s, s->not_before - loop_now_ms(s->h->loop));
+			hooks_look_in(s, s->not_before - loop_now_ms(s->h->loop));
 			return;
 		}
 		if (theirs)
 			note_change(s, what.p);
-		write_side(s, want.p, o ? o->version : NULL);
+		hooks_send(s, want.p, o ? o->version : NULL);
 		return;
 	}
 	if (!s->sent || strcmp(s->sent, want.p)) {
@@ -325,7 +168,7 @@ static void forget_version(struct side *s)
 static void on_set_back(void *arg)
 {
 	forget_version(arg);
-	look_in(arg, 0);
+	hooks_look_in(arg, 0);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -336,19 +179,19 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (!is)
 		forget_version(s);
 	/* Not from within: the informer has it when this returns. */
-	look_in(s, 0);
+	hooks_look_in(s, 0);
 }
 
 static void on_synced(void *arg)
 {
-	look_in(arg, 0);
+	hooks_look_in(arg, 0);
 }
 
 void hooks_look(struct hooks *h, const struct hooks_form *f)
 {
 	h->conf.form = *f;
 	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
-		look_in(&h->sides[i], 0);
+		hooks_look_in(&h->sides[i], 0);
 }
 
 bool hooks_trust(const struct hooks *h, const char *ca)

@@ -166,11 +166,11 @@ def config(name, ns, group):
 
 
 def test_pods(cluster, replica, ns):
-    c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
-    for rail in ("eth10", "eth2"):
+    for rail in ("eth10", "eth2"):  # they were there before
         status, answer = create(cluster, config(rail, work, "rails"))
         assert status == 201, json.dumps(answer)
+    c = registered(cluster, start(replica()).leads())
     status, answer = pod(cluster, work, **{INJECT: "rails"})
     assert status == 201, answer
     names = [n["name"] if isinstance(n, dict) else n.split("/")[-1]
