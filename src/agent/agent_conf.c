@@ -71,6 +71,9 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  "UNIRAIL_ENABLE_STATEFULSET", 1)                                                         \
 	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO, "and KubeVirt machines",       \
 	  kubevirt, 0, 0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 1)                           \
+	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                   \
+	  "pods may have pools that are made of SpiderSubnets", subnet, 0, 0, "yes",               \
+	  "UNIRAIL_SUBNET", 1)                                                                     \
 	X("gc", OPT_CHOICE, SETTINGS_YES_NO, "free addresses of pods that are gone without a DEL", \
 	  gc, 0, 0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 1)                               \
 	X("gc-grace", OPT_DUR, "TIME", "how long such a pod has been gone by then", gc_grace_ms,   \

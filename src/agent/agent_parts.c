@@ -20,6 +20,8 @@ static void on_pools(void *arg)
 	struct agent *a = arg;
 
 	lender_pools_changed(a->lender);
+	if (a->api)
+		ipam_api_changed(a->api, ""); /* those that wait for a pool to be made */
 	ipam_api_touch(a->api);
 }
 
@@ -45,7 +47,9 @@ static void on_expected(void *arg, const char *pool)
 static struct pod_pools_conf pools_conf(const struct agent *a)
 {
 	return (struct pod_pools_conf){.no4 = !settings_yes(a->conf.ipv4),
-				       .no6 = !settings_yes(a->conf.ipv6)};
+				       .no6 = !settings_yes(a->conf.ipv6),
+				       .subnets = settings_yes(a->conf.subnet),
+				       .auto_pools = settings_yes(a->conf.subnet)};
 }
 
 static void on_pod(void *arg, const struct pod_facts *was, const struct pod_facts *is)

@@ -79,6 +79,9 @@ struct api_call {
 	struct pod_facts pod;
 	bool has_pod, pod_is_asked; /* asked: as the request has it, no API server was there */
 	struct cluster_fetch *fetch;
+	struct app_id app; /* what made the pod, where a pool is made for that */
+	bool has_app;
+	struct cluster_ask *ask;
 	bool parked, waited, late;	  /* late: others may have come to the queue since */
 	int64_t park_us, deadline, stage; /* loop's time, ms */
 	struct needs needs;

@@ -214,6 +214,7 @@ void api_park_free(struct ipam_api *a)
 
 			lists[i] = c->next;
 			cluster_fetch_cancel(c->fetch);
+			cluster_ask_cancel(c->ask);
 			api_call_free(c);
 		}
 	needs_done(&a->wanted);
@@ -366,6 +367,13 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *
 	if (!c->has_pod)
 		return allocate(c, store, asks, n, ret, n_ret, e);
 	r = api_asks_make(c, store, asks, n, whole, &wished, e);
+	if (r == -EAGAIN && may_wait(c)) {
+		/* A pool that is being made, a namespace that was not seen yet. */
+		api_asks_done(&wished);
+		needs_done(&c->needs);
+		park(c);
+		return API_PARKED;
+	}
 	if (r == 0)
 		r = await_kept(c, store, &wished, e);
 	if (r == 0)

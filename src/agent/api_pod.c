@@ -60,6 +60,55 @@ static bool is_away(const struct err *e)
 	return e->kind == ERR_AGAIN && e->code != -ESTALE;
 }
 
+/* --- what made it, where its pools are made for that --- */
+
+static void take_app(struct api_call *c, const struct app_id *app)
+{
+	if (!app)
+		return;
+	app_id_copy(app, &c->app);
+	c->has_app = true;
+	app_id_labels(app, &c->pod.labels); /* which its pools' podAffinity is about */
+}
+
+static void on_app(void *arg, const struct app_id *app, const struct err *why)
+{
+	struct api_call *c = arg;
+	struct err e;
+
+	if (!c->ask) { /* from within */
+		take_app(c, app);
+		return;
+	}
+	c->ask = NULL;
+	unlink_fetching(c);
+	if (why) {
+		e = *why;
+		err_wrap(&e, why->code, "look for what made pod '%s/%s'", c->pod.ns, c->pod.name);
+		answer_failure(c, &e);
+		return;
+	}
+	take_app(c, app);
+	c->late = true;
+	api_enqueue(c);
+}
+
+/* True: it goes on when that is known. */
+static bool ask_app(struct api_call *c)
+{
+	const struct labels *l = &c->pod.annotations;
+
+	if (!c->api->conf.pools.subnets || c->pod_is_asked ||
+	    (!labels_get(l, AUTO_POOL_SUBNET) && !labels_get(l, AUTO_POOL_SUBNETS)))
+		return false;
+	c->ask = cluster_ask_app(c->api->conf.cluster, &c->pod, on_app, c);
+	if (!c->ask)
+		return false;
+	c->next = c->api->fetching;
+	c->api->fetching = c;
+	return true;
+}
+
 static void on_pod(void *arg, const struct pod_facts *p, const struct err *why)
 {
 	struct err e = ERR_INIT;
@@ -88,7 +137,8 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *why)
 		return;
 	}
 	c->late = true;
-	api_enqueue(c);
+	if (!ask_app(c))
+		api_enqueue(c);
 }
 
 static bool is_known(const struct pod_facts *p, const struct api_pod *asked)
@@ -117,7 +167,7 @@ bool api_gather(struct api_call *c)
 		pod_facts_copy(p, &c->pod);
 		c->has_pod = true;
 		if (judge(p, &asked, &e) == 0)
-			return false;
+			return ask_app(c);
 		answer_failure(c, &e);
 		return true;
 	}

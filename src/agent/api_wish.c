@@ -86,6 +86,19 @@ static int position(struct ipam *store, const struct ipam_owner *who)
 	return pod_nic_position(held, n, who->ifname);
 }
 
+/* --- pools made for applications --- */
+
+static const char *find_made(void *arg, const char *key, uint8_t family)
+{
+	return cluster_pool_for(arg, key, family);
+}
+
+static void make_pool(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
+		      uint8_t family, uint32_t count, bool reclaim)
+{
+	cluster_make_pool(arg, app, subnet, ifname, family, count, reclaim);
+}
+
 /* --- wishes --- */
 
 static int ask_pools(struct api_call *c, struct ipam *store, const struct api_asks *a, size_t n,
@@ -94,6 +107,10 @@ static int ask_pools(struct api_call *c, struct ipam *store, const struct api_as
 	auto_free struct pod_nic *nics = xcalloc(n, sizeof(*nics));
 	auto_free const char **names = xcalloc(n, sizeof(*names));
 	const struct pod_pools_facts f = {
+		.autos = {.app = c->has_app ? &c->app : NULL,
+			  .find = find_made,
+			  .make = make_pool,
+			  .arg = c->api->conf.cluster},
 		.pod = &c->pod,
 		.ns_annotations = ns_annotations(c),
 		.conf = c->api->conf.pools,

@@ -174,6 +174,7 @@ void cluster_free(struct cluster *c)
 	if (!c)
 		return;
 	cluster_fetch_drop_all(c);
+	cluster_asks_drop_all(c);
 	loop_del_timer(c->say);
 	cluster_pools_close(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)

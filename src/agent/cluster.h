@@ -17,6 +17,7 @@
  */
 
 #include "agent/coordinator_settings.h"
+#include "ipam/auto_pool.h"
 #include "ipam/pod.h"
 #include "ipam/pool.h"
 #include "kube/client.h"
@@ -78,6 +79,22 @@ struct cluster_fetch;
 struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const char *name,
 					cluster_pod_fn fn, void *arg);
 void cluster_fetch_cancel(struct cluster_fetch *f); /* before it answered; NULL is fine */
+
+/* --- what made a pod (cluster_owner.c) --- */
+
+/* At the top: the Deployment of its ReplicaSet, the CronJob of its Job. app NULL: e is set, or nothing
+ * made it. Valid during the call. */
+typedef void (*cluster_app_fn)(void *arg, const struct app_id *app, const struct err *e);
+struct cluster_ask;
+/* At most one GET; NULL: it has answered, from within. */
+struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p, cluster_app_fn fn,
+				    void *arg);
+void cluster_ask_cancel(struct cluster_ask *a); /* before it answered; NULL is fine */
+/* The pool that is made for an application's interface, by auto_pool_key_of(); NULL: none. */
+const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
+/* One for an application that the controller does not follow, without addresses: it gives them. */
+void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
+		       const char *ifname, uint8_t family, uint32_t count, bool reclaim);
 
 /* --- namespaces, node --- */
 

@@ -19,6 +19,7 @@ struct cluster {
 	struct cluster_conf conf;
 	struct cluster_watch watch[CLUSTER_KINDS];
 	struct cluster_fetch *fetches;
+	struct cluster_ask *asks;
 	struct loop_timer *say; /* which definitions are not installed */
 	/* pools */
 	struct pool_set pools;
@@ -57,5 +58,6 @@ void cluster_save_soon(struct cluster *c);
 /* --- fetches --- */
 
 void cluster_fetch_drop_all(struct cluster *c);
+void cluster_asks_drop_all(struct cluster *c);
 
 #endif

@@ -61,6 +61,7 @@ void api_call_free(struct api_call *c)
 	json_free(c->doc);
 	free(c->args);
 	pod_facts_done(&c->pod);
+	app_id_done(&c->app);
 	needs_done(&c->needs);
 	free(c);
 }

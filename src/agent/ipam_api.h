@@ -89,7 +89,8 @@ struct ipam_api_conf {
 /* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
-/* More may be had now of a pool, or of any (NULL); for lender_conf.changed. */
+/* More may be had now of a pool, or of any (NULL), or there is another pool (""); for
+ * lender_conf.changed. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
 /* Runs the batch's hook soon, as after a request. */
 void ipam_api_touch(struct ipam_api *a);

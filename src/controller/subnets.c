@@ -285,6 +285,7 @@ static void want_foreign(struct look *k, const struct kube_object *o)
 	struct labels l = {0};
 	struct auto_wish w;
 	struct app_id *app = xcalloc(1, sizeof(*app));
+	bool fixed;
 	int r;
 
 	labels_put(&l, AUTO_POOL_SUBNET, "{\"ipv4\":[\"x\"]}");
@@ -292,15 +293,16 @@ static void want_foreign(struct look *k, const struct kube_object *o)
 		labels_put(&l, AUTO_POOL_NUMBER, text);
 	r = text ? auto_wish_read(&l, 0, &w, NULL) : 0;
 	labels_done(&l);
+	fixed = r == 1 && w.fixed;
+	t.count = r == 1 ? w.number : 0;
 	if (r == 1)
 		auto_wish_done(&w);
-	if (r != 1 || !w.fixed || !subnets_pool_app(o, app) || app_id_is_known(app)) {
+	if (!fixed || !subnets_pool_app(o, app) || app_id_is_known(app)) {
 		app_id_done(app);
 		free(app);
 		return;
 	}
 	t.app = app;
-	t.count = w.number;
 	add_want(k, o->name, &t);
 }
 

@@ -11,7 +11,7 @@
 #include "ipam/pool_kube.h"
 #include "kube/patch.h"
 
-enum { BODY_MAX = 2 << 20, SEEN_MS = 3000, AGAIN_MS = 2000, ASK_MS = 60 * 1000 };
+enum { BODY_MAX = 2 << 20, SEEN_MS = 3000, AGAIN_MS = 2000, ASK_MS = 30 * 1000 };
 
 #define FINALIZER "spiderpool.spidernet.io"
 

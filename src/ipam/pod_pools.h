@@ -6,6 +6,7 @@
  * Which pools each interface of a pod asks for, in a cluster. The first of these that is there
  * counts, wholly, for all families:
  *
+ *	pod annotation	ipam.spidernet.io/subnets, subnet	pools made for its application
  *	pod annotation	ipam.spidernet.io/ippools	[{"interface":"net1","ipv4":["p"],"ipv6":["q"],
  *							  "cleangateway":true}, ...]
  *	pod annotation	ipam.spidernet.io/ippool	{"ipv4":["p"],"ipv6":["q"]}: each interface
@@ -41,7 +42,24 @@ struct pod_nic {
 	bool conf_clean; /* its clean_gateway; `ippools` has one of its own */
 };
 
+struct app_id;
+
+/*
+ * What annotations `subnet` and `subnets` need (ipam/auto_pool.h): what made the pod, and the pools
+ * that are made for it. A pool that is not there (yet) is an error of kind ERR_AGAIN.
+ */
+struct pod_auto {
+	const struct app_id *app; /* NULL: nothing made it */
+	/* A pool's name, by auto_pool_key_of(); NULL: none. */
+	const char *(*find)(void *arg, const char *key, uint8_t family);
+	/* For an application of a kind that nobody else follows: it is to be made. */
+	void (*make)(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
+		     uint8_t family, uint32_t count, bool reclaim);
+	void *arg;
+};
+
 struct pod_pools_facts {
+	struct pod_auto autos;
 	const struct pod_facts *pod;
 	const struct labels *ns_annotations; /* NULL: not known, an error (ERR_AGAIN) if it matters */
 	struct pod_pools_conf conf;

@@ -17,6 +17,7 @@ void pool_done(struct pool *p)
 {
 	free(p->name);
 	free(p->where);
+	free(p->made_for);
 	free(p->routes);
 	ip_set_done(&p->ips);
 	ip_set_done(&p->usable);

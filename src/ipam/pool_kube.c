@@ -135,6 +135,8 @@ static void read_member(struct build *b, struct member *m, const struct json *ob
 		return;
 	m->pool.shared = true;
 	m->pool.terminating = *text_of(meta(object, "deletionTimestamp")) != '\0';
+	if (json_string(meta(object, "madeFor")))
+		m->pool.made_for = xstrdup(json_string(meta(object, "madeFor")));
 	if (read_cut(m, object, &e) < 0)
 		leave_out(m, &e);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "ipam/auto_pool.h"
 #include "ipam/pool_kube.h"
 #include "ipam/pool_spec.h"
 
@@ -85,8 +86,21 @@ static char *records_text(const struct json *object)
 	return buf_take(&b);
 }
 
+static char *made_for(const struct json *object)
+{
+	struct labels l = {0};
+	char *key;
+
+	if (labels_read(meta(object, "labels"), "metadata.labels", NULL, &l, NULL) < 0)
+		return NULL;
+	key = auto_pool_key(&l);
+	labels_done(&l);
+	return key;
+}
+
 static void put_metadata(struct json_out *o, const struct json *object)
 {
+	auto_free char *key = made_for(object);
 	const struct json *prefix = json_get(meta(object, "annotations"), POOL_BLOCK_PREFIX_NOTE);
 	int64_t generation;
 
@@ -99,6 +113,8 @@ static void put_metadata(struct json_out *o, const struct json *object)
 	if (json_int(meta(object, "generation"), &generation) == 0)
 		jo_kint(o, "generation", generation);
 	put_if_text(o, POOL_BLOCK_PREFIX_NOTE, prefix);
+	if (key)
+		jo_kstr(o, "madeFor", key);
 	jo_end_obj(o);
 }
 

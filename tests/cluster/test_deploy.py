@@ -2,7 +2,7 @@
 """What deploy/ gives a cluster, applied by kubectl: the agent works with it, and it grants nothing that is not used."""
 import pytest
 
-from agents import Agent, Nodes
+from agents import SPIDER, Agent, Nodes
 from audit import Audited
 from cluster import wait
 
@@ -11,6 +11,19 @@ def agents():
     one = Audited("unirail-agent", "agent.yaml")
     yield one
     one.close()
+
+
+def use_applications(cluster, nodes, agent):
+    """What made a pod is asked for; for what the controller does not follow a pool is made, for it to fill."""
+    cluster.ok("POST", f"{SPIDER}/spidersubnets", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
+        "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})
+    notes = {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}', "ipam.spidernet.io/ippool-ip-number": "2"}
+    for kind, api in (("ReplicaSet", "apps/v1"), ("Job", "batch/v1"), ("CloneSet", "apps.kruise.io/v1alpha1")):
+        pod = nodes.pod("t", "n1", owner={"kind": kind, "apiVersion": api, "name": "x"}, annotations=notes)
+        assert agent.add(pod)[0] == 500
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools?labelSelector="
+                                 "ipam.spidernet.io/owner-application-kind=CloneSet")[1]["items"])
 
 
 def test_the_agents_permissions(agents, closing, tmp_path):
@@ -70,6 +83,8 @@ def test_the_agents_permissions(agents, closing, tmp_path):
     assert one.release(kept) == 1
     nodes.remove_pod(kept)
     wait(lambda: one.said("an address is not kept any more"))
+    assert one.stop() == 0
+    use_applications(audited, nodes, one.start(*args, "--wait", "1s"))
     assert one.stop() == 0
     agents.check()
 

@@ -370,3 +370,110 @@ def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
     for name, p in place.pools().items():
         if not p["metadata"].get("deletionTimestamp"):
             assert expand(noted[name]["ips"]) == ips(p)
+
+
+# --- pods ---
+
+def own(o, api, kind):
+    return {"apiVersion": api, "kind": kind, "name": o["metadata"]["name"], "uid": o["metadata"]["uid"],
+            "controller": True, "blockOwnerDeletion": True}
+
+
+@pytest.fixture
+def pods(mine, place, closing, tmp_path):
+    """An agent on a node, and pods there as an application's template has them."""
+    nodes = Nodes(mine)
+    node = f"n-{uuid.uuid4().hex[:6]}"
+    nodes.node(node)
+    agent = closing(Agent(tmp_path / node, mine.admin_config(), node)).start()
+
+    def make(owner, notes):
+        meta = {"name": f"p-{uuid.uuid4().hex[:6]}", "ownerReferences": [owner],
+                "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v) for k, v in notes.items()}}
+        return mine.ok("POST", f"/api/v1/namespaces/{place.ns}/pods", {
+            "metadata": meta, "spec": {"nodeName": node, "automountServiceAccountToken": False,
+                                       "containers": [{"name": "c", "image": "i"}]}})
+    make.agent = agent
+    yield make
+    for b in nodes.blocks():
+        mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
+
+
+def test_pods_of_a_deployment(place, controller, pods):
+    """They wait for their pool, and for more of it when it grows; nobody else gets an address of it."""
+    notes = {"subnet": {"ipv4": ["p"]}}
+    place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
+    app = place.app("Deployment", "web", notes, size=2)
+    rs = place.app("ReplicaSet", "web-1", notes, size=2, owner=own(app, "apps/v1", "Deployment"))
+    one, two, three = (pods(own(rs, "apps/v1", "ReplicaSet"), notes) for _ in range(3))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        job = pool.submit(pods.agent.add, one)
+        time.sleep(0.5)
+        assert not job.done()  # there is no controller yet
+        controller()
+        status, answer = job.result()
+        assert status == 200, answer
+        assert answer["ips"][0]["address"].startswith("10.20.0.") and answer["ips"][0]["gateway"] == "10.20.0.1"
+        assert answer["ips"][0]["ipPool"] == place.pool("web")["metadata"]["name"]
+        assert pods.agent.add(two)[0] == 200
+        job = pool.submit(pods.agent.add, three)
+        time.sleep(0.5)
+        assert not job.done()  # two addresses are two
+        began = time.monotonic()
+        place.scale("Deployment", "web", 3)
+        status, answer = job.result()
+        assert status == 200, answer
+        print("a third address after", time.monotonic() - began, "s")
+    # A pod of another application may not have its addresses.
+    other = place.app("Deployment", "other", {"ippool": {"ipv4": [place.pool("web")["metadata"]["name"]]}})
+    rs = place.app("ReplicaSet", "other-1", {}, owner=own(other, "apps/v1", "Deployment"))
+    stranger = pods(own(rs, "apps/v1", "ReplicaSet"), {"ippool": {"ipv4": [place.pool("web")["metadata"]["name"]]}})
+    status, answer = pods.agent.add(stranger)
+    assert status == 500 and "unmatched Pod affinity" in answer, answer
+
+
+def test_pods_of_a_cronjob_and_of_nobody(place, controller, pods, mine):
+    notes = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
+    place.subnet("c", "10.21.0.0/24", ["10.21.0.2-10.21.0.30"])
+    place.subnet("c2", "10.22.0.0/24", ["10.22.0.2-10.22.0.30"])
+    controller()
+    app = place.app("CronJob", "tick", notes, parallelism=2)
+    job = place.app("Job", "tick-1", notes, owner=own(app, "batch/v1beta1", "CronJob"))
+    pod = pods(own(job, "batch/v1", "Job"), notes)
+    status, answer = pods.agent.add(pod)
+    assert status == 200 and answer["ips"][0]["address"] in ("10.21.0.2/24", "10.21.0.3/24"), answer
+    status, answer = pods.agent.add(pod, ifname="net1")
+    assert status == 200 and any(x["address"].startswith("10.22.0.") for x in answer["ips"]), answer
+    alone = mine.ok("POST", f"/api/v1/namespaces/{place.ns}/pods", {
+        "metadata": {"name": "alone", "annotations": {GROUP + "subnet": '{"ipv4":["c"]}'}},
+        "spec": {"nodeName": pods.agent.node, "automountServiceAccountToken": False,
+                 "containers": [{"name": "c", "image": "i"}]}})
+    status, answer = pods.agent.add(alone)
+    assert status == 500 and "SpiderSubnet feature doesn't support no-controller pod" in answer, answer
+
+
+def test_an_application_of_another_kind(place, controller, pods, mine):
+    """The first of its pods has its pool made."""
+    mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clonesets.apps.kruise.io"},
+        "spec": {"group": "apps.kruise.io", "scope": "Namespaced",
+                 "names": {"kind": "CloneSet", "plural": "clonesets", "singular": "cloneset"},
+                 "versions": [{"name": "v1alpha1", "served": True, "storage": True,
+                               "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+    path = f"/apis/apps.kruise.io/v1alpha1/namespaces/{place.ns}/clonesets"
+    wait(lambda: mine.request("GET", path)[0] == 200)
+    clones = mine.ok("POST", path, {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet",
+                                    "metadata": {"name": "clones"}})
+    place.subnet("f", "10.23.0.0/24", ["10.23.0.2-10.23.0.30"], gateway="10.23.0.1")
+    controller()
+    owner = own(clones, "apps.kruise.io/v1alpha1", "CloneSet")
+    status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}}))
+    assert status == 500 and "only supports fixed auto-created IPPool IP Number" in answer, answer
+    pod = pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": "4"})
+    status, answer = pods.agent.add(pod)
+    assert status == 200, answer
+    pool = place.pool("clones")
+    assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
+    text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
+    assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "ipam/auto_pool.h"
 #include "ipam/pod_pools.h"
 #include "ipam/pool_kube.h"
 #include "ipam/select.h"
@@ -265,8 +266,8 @@ static void test_precedence(void **state)
 		{.subnet = "{\"ipv4\":[\"s\"]}",
 		 .conf4 = "rail0",
 		 .flags = SUBNETS | AUTO,
-		 .want = "!annotation 'ipam.spidernet.io/subnet' wants a pool made from a SpiderSubnet, "
-			 "which unirail does not do: make a SpiderIPPool"},
+		 .want = "!SpiderSubnet feature doesn't support no-controller pod: annotation "
+			 "'ipam.spidernet.io/subnet' is for the template of a Deployment"},
 		{.conf4 = "rail0", .flags = SUBNETS | AUTO, .want = "rail0"},
 	};
 
@@ -651,9 +652,102 @@ static void test_defaults_that_are_broken(void **state)
 	pool_set_done(&bad);
 }
 
+/* --- pools made for applications --- */
+
+static const struct made {
+	const char *kind, *key, *value, *number; /* the application, its annotation */
+	const char *is;				 /* "pools4 pools6", or "!" and what is said */
+	const char *asked;			 /* for pools that are to be made */
+} made[] = {
+	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
+	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",
+	 ""},
+	{"Deployment", "subnets",
+	 "[{\"interface\":\"net1\",\"ipv4\":[\"a\",\"x\"],\"ipv6\":[\"b\"]}]", NULL,
+	 "a/u/net1:4 b/u/net1:6", ""},
+	{"Deployment", "subnets", "[{\"interface\":\"net2\",\"ipv4\":[\"a\"]}]", NULL,
+	 "!interface net1 must be specified", ""},
+	{"Deployment", "subnet", "{", NULL, "!failed to parse anntation", ""},
+	{"Deployment", "subnet", "{\"ipv4\":[\"none\"]}", NULL,
+	 "!no matching auto-created IPPool candidate with matchLables '", ""},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", NULL,
+	 "!CloneSet/t/x only supports fixed auto-created IPPool IP Number", ""},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", "+2",
+	 "!only supports fixed auto-created IPPool IP Number", ""},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", "5", "!no matching auto-created",
+	 "none eth0 4 5;"},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"s\"]}", "5", "s/u/eth0:4 -", ""},
+};
+
+struct maker {
+	char name[100];
+	struct buf asked;
+};
+
+static const char *find_made(void *arg, const char *key, uint8_t family)
+{
+	struct maker *m = arg;
+
+	if (!strncmp(key, "none", 4))
+		return NULL;
+	snprintf(m->name, sizeof(m->name), "%s:%u", key, family);
+	return m->name;
+}
+
+static void ask_made(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
+		     uint8_t family, uint32_t count, bool reclaim)
+{
+	assert_string_equal(app->uid, "u");
+	assert_true(reclaim);
+	buf_printf(&((struct maker *)arg)->asked, "%s %s %u %u;", subnet, ifname, family, count);
+}
+
+static void one_made(const struct made *r)
+{
+	struct app_id app = {(char *)"apps/v1", (char *)r->kind, (char *)"t", (char *)"x",
+			     (char *)"u"};
+	struct pod_facts pod = {
+		.ns = xstrdup("t"), .name = xstrdup("p"), .uid = xstrdup("1"), .node = xstrdup("")};
+	struct maker m = {0};
+	struct pod_pools_facts f = {.pod = &pod,
+				    .conf = {.subnets = true, .auto_pools = true},
+				    .autos = {&app, find_made, ask_made, &m}};
+	struct pod_nic nic = {.ifname = "net1"};
+	auto_free char *key = xasprintf("ipam.spidernet.io/%s", r->key);
+	struct pod_wish w;
+	struct err e = ERR_INIT;
+	char is[300];
+
+	buf_init(&m.asked, 1000);
+	labels_put(&pod.annotations, key, r->value);
+	if (r->number)
+		labels_put(&pod.annotations, "ipam.spidernet.io/ippool-ip-number", r->number);
+	if (pod_pools_ask(&f, &nic, 1, &w, &e) < 0) {
+		if (*r->is != '!' || !strstr(e.text, r->is + 1))
+			fail_msg("%s: '%s'", r->value, e.text);
+		assert_int_equal(e.code == -EAGAIN, strstr(r->is, "no matching") != NULL);
+	} else {
+		snprintf(is, sizeof(is), "%s %s", w.n_pools4 ? w.pools4[0] : "-",
+			 w.n_pools6 ? w.pools6[0] : "-");
+		assert_string_equal(is, r->is);
+		pod_wish_done(&w);
+	}
+	assert_string_equal(m.asked.len ? m.asked.p : "", r->asked);
+	buf_done(&m.asked);
+	pod_facts_done(&pod);
+}
+
+static void test_made_for_applications(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(made); i++)
+		one_made(&made[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_made_for_applications),
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_ippools),
 		cmocka_unit_test(test_wildcards),
