@@ -628,8 +628,7 @@ void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set
 /* The object, not its kind: of that nobody knows where it went. */
 static bool is_absent(int status, const struct err *why)
 {
-	return status == 404 && !strstr(why->text, "the requested resource") &&
-	       !strstr(why->text, "page not found");
+	return status == 404 && !strstr(why->text, "does not know this resource");
 }
 
 static void on_owner(void *arg, int status, const struct json *object, const struct err *why)

@@ -81,6 +81,10 @@ class Place:
         found = list(self.pools(app).values())
         return found[0] if len(found) == 1 else None
 
+    def leaving(self, app):
+        """Being deleted, or gone already: the leader takes the finalizer off when no address is in use."""
+        return all(p["metadata"].get("deletionTimestamp") for p in self.pools(app).values())
+
     def controlled(self, subnet):
         status = self.cluster.ok("GET", f"{SUBNETS}/{subnet}").get("status", {})
         return json.loads(status.get("controlledIPPools") or "{}")
@@ -170,8 +174,7 @@ def test_a_deployment(place, controller):
     wait(lambda: len(ips(place.pool("web"))) == 1)
 
     place.remove("Deployment", "web")
-    wait(lambda: place.pool("web")["metadata"].get("deletionTimestamp") or None)
-    place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"finalizers": None}}, type=MERGE)
+    wait(lambda: place.leaving("web"))
     wait(lambda: place.controlled("s4") == {})
     assert "controlledIPPools" not in place.status("s4") and place.status("s4")["allocatedIPCount"] == 0
     m = c.metrics()
@@ -187,7 +190,7 @@ def test_kinds(place, controller, kind, spec, size):
     place.app(kind, "x", {"subnet": {"ipv4": ["k"]}}, **spec)
     wait(lambda: ips(place.pool("x")) == expand([f"10.7.0.2-10.7.0.{1 + size}"]))
     place.remove(kind, "x")
-    wait(lambda: place.pool("x")["metadata"].get("deletionTimestamp"))
+    wait(lambda: place.leaving("x"))
 
 
 def test_a_daemonset_has_as_many_as_nodes_want_it(place, controller):
@@ -316,8 +319,10 @@ def test_a_subnet_goes_with_its_pools(place, controller):
     controller()
     place.app("Deployment", "x", {"subnet": {"ipv4": ["g"]}})
     pool = wait(lambda: place.pool("x"))["metadata"]["name"]
+    keep = {"metadata": {"finalizers": ["spiderpool.spidernet.io", "example.com/keep"]}}
+    place.cluster.ok("PATCH", f"{POOLS}/{pool}", keep, type=MERGE)
     place.cluster.ok("DELETE", f"{SUBNETS}/g")
-    wait(lambda: place.pool("x")["metadata"].get("deletionTimestamp"))
+    wait(lambda: place.leaving("x"))
     assert place.cluster.request("GET", f"{SUBNETS}/g")[0] == 200
     place.cluster.ok("PATCH", f"{POOLS}/{pool}", {"metadata": {"finalizers": None}}, type=MERGE)
     wait(lambda: place.cluster.request("GET", f"{SUBNETS}/g")[0] == 404)
@@ -477,3 +482,26 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
+
+
+def test_owners_of_another_kind_are_asked_for(place, controller, mine):
+    """A pool goes when its owner is known to be gone; where the server does not know the kind, it stays."""
+    def pool(kind, gv):
+        labels = {"owner-spider-subnet": "q", "owner-application-gv": gv, "owner-application-kind": kind,
+                  "owner-application-namespace": place.ns, "owner-application-name": kind.lower(),
+                  "owner-application-uid": str(uuid.uuid4()), "interface": "eth0", "ip-version": "IPv4",
+                  "ippool-reclaim": "true"}
+        mine.ok("POST", POOLS, {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+            "metadata": {"name": f"auto4-{kind.lower()}", "labels": {GROUP + k: v for k, v in labels.items()},
+                         "annotations": {GROUP + "ippool-ip-number": "3"}},
+            "spec": {"ipVersion": 4, "subnet": "10.24.0.0/24"}})
+    place.subnet("q", "10.24.0.0/24", ["10.24.0.2-10.24.0.30"])
+    pool("Oddset", "odd.example.com_v1")
+    pool("Deployment", "apps.example.com_v1")
+    pool("ConfigMap", "v1")  # of a kind that is there, and no such object
+    controller()
+    wait(lambda: place.leaving("configmap"))
+    for name in ("oddset", "deployment"):
+        wait(lambda: len(ips(place.pool(name))) == 3)
+        assert "deletionTimestamp" not in place.pool(name)["metadata"]
