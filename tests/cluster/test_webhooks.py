@@ -44,12 +44,17 @@ def ns(cluster):
 @pytest.fixture
 def replica(cluster, ns, closing, tmp_path):
     """Replicas that answer at `port`; each Controller is one."""
+    made = []
+
     def make(name="c", port=None, **env):
         c = closing(Controller(tmp_path / name, cluster.admin_config(), ns, name, **env))
         c.webhook_port = port or free_port()
         c.url = f"https://127.0.0.1:{c.webhook_port}"
+        made.append(c)
         return c
     yield make
+    for c in made:  # one that lives would put them right
+        c.close()
     for path in (MUTATING, VALIDATING):
         cluster.request("DELETE", f"{path}/{NAME}")
 
@@ -166,11 +171,11 @@ def config(name, ns, group):
 
 
 def test_pods(cluster, replica, ns):
+    c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
-    for rail in ("eth10", "eth2"):  # they were there before
+    for rail in ("eth10", "eth2"):
         status, answer = create(cluster, config(rail, work, "rails"))
         assert status == 201, json.dumps(answer)
-    c = registered(cluster, start(replica()).leads())
     status, answer = pod(cluster, work, **{INJECT: "rails"})
     assert status == 201, answer
     names = [n["name"] if isinstance(n, dict) else n.split("/")[-1]
