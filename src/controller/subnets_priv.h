@@ -2,7 +2,11 @@
 #ifndef UNIRAIL_CONTROLLER_SUBNETS_PRIV_H
 #define UNIRAIL_CONTROLLER_SUBNETS_PRIV_H
 
-/* Between subnets.c (what is to be), subnets_apps.c (who asks), subnets_write.c (requests). */
+/*
+ * Between subnets.c (when, and what is done), subnets_look.c (what there is and who wants what),
+ * subnets_notes.c (what is remembered and told), subnets_apps.c (who asks), subnets_ops.c (requests under
+ * way), subnets_write.c (of pools), subnets_own.c (of subnets), subnets_ask.c (questions).
+ */
 
 #include "base/loop.h"
 #include "controller/subnets.h"
@@ -10,7 +14,9 @@
 #include "ipam/auto_pool.h"
 #include "kube/informer.h"
 
-enum { SUBNETS_APP_KINDS = 7 };
+enum { SUBNETS_APP_KINDS = 7, SUBNETS_BODY_MAX = 2 << 20, SUBNETS_AGAIN_MS = 2000 };
+
+#define SUBNETS_FINALIZER "spiderpool.spidernet.io"
 
 extern const struct kube_kind subnets_pools, subnets_subnets, subnets_blocks;
 
@@ -68,6 +74,8 @@ int64_t subnets_now(const struct subnets *s);
 /* A look at everything, after so many ms at the latest. */
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool);
+void subnets_forget(struct subnets *s, const char *pool);
+void subnets_notes_done(struct subnets *s);
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
 		 const struct err *why);
 
@@ -81,10 +89,44 @@ size_t subnets_app_count(const struct subnets *s, size_t kind);
 /* One of that name, kind and namespace that asks for pools; NULL: none. */
 const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
 
+/* --- one look at one subnet --- */
+
+struct subnets_look {
+	struct subnets *s;
+	const struct kube_object *subnet;
+	struct subnet_facts f;
+	struct subnet_pool *pools;
+	const struct kube_object **objects; /* of pools */
+	size_t n_pools;
+	struct subnet_want *wants;
+	struct subnets_target *targets; /* of wants */
+	struct app_id *apps;		/* of targets whose application is no object of ours */
+	size_t n_wants, n_apps;
+	struct subnet_entries is, wanted;
+};
+void subnets_look_init(struct subnets_look *k); /* what the plan may ask */
+void subnets_gather_reserved(struct subnets_look *k);
+void subnets_gather_pools(struct subnets_look *k);
+void subnets_gather_wants(struct subnets_look *k);
+void subnets_look_done(struct subnets_look *k);
+/* A pool that its application leaves behind for one of its name. */
+bool subnets_stays(const struct kube_object *pool);
+
 /* --- requests --- */
 
 bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_ops_done(struct subnets *s);
+/* The caller sends it. */
+struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name);
+void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r);
+
+/* An object that is begun. */
+struct subnets_body {
+	struct buf b;
+	struct json_out o;
+};
+void subnets_body(struct subnets_body *x);
+void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
 void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
