@@ -194,6 +194,10 @@ class Lab:
                 sysctl(ns, f"net/ipv6/conf/{where}/disable_ipv6", flag)
         ip_batch(self.fabric, fabric)
         ip_batch(self.node, node + ["route add default via 172.16.0.1"])
+        # The kernel adds an IPv6 address's own route a moment later.
+        if self.v6:
+            wait_for(lambda: len(run(["ip", "-6", "route", "show", "table", "local", "root", "fd00:16::/32"], ns=self.node)
+                                 .stdout.splitlines()) >= len(self.nics), "routes to the node's own addresses")
 
     def pod(self, name="pod"):
         return Pod(self, name)
