@@ -28,7 +28,7 @@ enum { DONE = 0, SPOILT = 4, RAILS_SPOILT = 5 }; /* how a worker ends: its lab c
 struct options {
 	const char *binary, *scene;
 	int64_t workers, every;
-	bool quick, one, list, rails, names;
+	bool quick, kills, one, list, rails, names;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -36,6 +36,7 @@ static const struct opt opts[] = {
 	{"binary", 0, OPT_STR, "FILE", "the binary under test; build/unirail if not given",
 	 AT(binary), 0, 0},
 	{"quick", 0, OPT_FLAG, NULL, "fewer points", AT(quick), 0, 0},
+	{"kills", 0, OPT_FLAG, NULL, "of the points, all kills and nothing else", AT(kills), 0, 0},
 	{"scene", 0, OPT_STR, "NAME", "this scene only", AT(scene), 0, 0},
 	{"workers", 'j', OPT_INT, "N", "points at a time; 4 if not given", AT(workers), 1,
 	 WORKERS_MAX},
@@ -116,6 +117,8 @@ static int count_calls(const struct options *o)
 
 static bool is_wanted(const struct options *o, long j, const struct job *job)
 {
+	if (o->kills)
+		return job_is_kill(job);
 	return o->quick ? job_is_quick(job) : j % o->every == 0;
 }
 

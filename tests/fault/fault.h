@@ -216,6 +216,7 @@ long jobs_total(const struct counts *all);
 /* The j-th job of all; false: there are no more. */
 bool job_find(const struct counts *all, long j, struct job *ret);
 bool job_is_quick(const struct job *j);
+bool job_is_kill(const struct job *j);
 void job_do(struct stage *s, const struct job *j, const struct counts *c);
 void job_do_one(struct stage *s, enum verb v, struct shot *shot);
 

@@ -76,6 +76,11 @@ bool job_find(const struct counts *all, long j, struct job *ret)
 	return false;
 }
 
+bool job_is_kill(const struct job *j)
+{
+	return j->act == KILL;
+}
+
 /* Of small scenes each call is killed, one in three is failed, with one errno after another; of the
  * others one in SPARSE. */
 bool job_is_quick(const struct job *j)

@@ -106,14 +106,20 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: tests/fault's driver, a sample of the points or a FEWER-th of it, all of them with EVERY=1
+# faults SCENE [FEWER]: tests/fault's driver, a sample of the points or a FEWER-th of it, all of them with EVERY=1, all
+# kills with EVERY=kill
 faults() {
 	every=$(argument every)
-	[ "$every" = 1 ] || every=$((every * ${2:-1}))
-	fault-drive --binary /bin/unirail --scene "$1" -j 1 --every "$every" >/run/driven 2>&1 ||
-		fail "$1: $(cat /run/driven)"
-	cat /run/driven
-	say "$1: $(tail -n 1 /run/driven)"
+	case $every in
+	kill) points=--kills ;;
+	1) points="--every 1" ;;
+	*) points="--every $((every * ${2:-1}))" ;;
+	esac
+	# shellcheck disable=SC2086
+	fault-drive --binary /bin/unirail --scene "$1" -j 1 $points >"/host/driven-$1" 2>&1 ||
+		fail "$1: $(cat "/host/driven-$1")"
+	cat "/host/driven-$1"
+	say "$1: $(tail -n 1 "/host/driven-$1")"
 }
 
 now() {
