@@ -95,22 +95,17 @@ static void set_back(void *arg)
 	hold(b);
 }
 
-/* The server's count of changes is behind what was seen, or it has no block that the log has. */
+/*
+ * The server's count of changes is behind what was seen. A block that the log has and the server has
+ * not tells nothing: the controller releases those of a node that was fenced, and to say again what
+ * this node's pods had would take it from those who have it by now.
+ */
 static bool is_behind(const struct blocks *b)
 {
 	const char *version = kube_informer_version(b->informer);
 	uint64_t n;
 
-	if (version && num_u64(span_of(version), 0, UINT64_MAX, &n) == 0 && n < b->log.seen)
-		return true;
-	for (size_t i = 0; i < b->t.n_claims && !b->made_anew; i++) {
-		const struct block_claim *c = &b->t.claims[i];
-		const struct block_object *o = block_object_find(&b->t, c->name);
-
-		if (c->state == CLAIM_HELD && (!o || strcmp(o->uid, c->uid) != 0))
-			return true;
-	}
-	return false;
+	return version && num_u64(span_of(version), 0, UINT64_MAX, &n) == 0 && n < b->log.seen;
 }
 
 /* While no agent ran here, or an earlier one has not done what follows of it. */
