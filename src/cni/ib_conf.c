@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cni/rail.h"
+#include "cni/vf_conf.h"
 
 struct runtime_conf {
 	const char *device_id, *guid;
@@ -60,11 +61,6 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-static const char *given(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 static int read_guid(const char *text, const char *place, uint64_t *ret, struct err *e)
 {
 	if (vf_guid_parse(span_of(text), ret) == 0 && ib_guid_valid(*ret))
@@ -80,17 +76,6 @@ static int pick_guid(struct ib_sriov_conf *c, struct err *e)
 	if (c->runtime_guid)
 		return read_guid(c->runtime_guid, "conf.runtimeConfig.infinibandGUID", &c->guid, e);
 	return c->args_guid ? read_guid(c->args_guid, "conf.args.cni.guid", &c->guid, e) : 0;
-}
-
-static int check_link_state(const char *text, struct err *e)
-{
-	if (!text || strcmp(text, "auto") == 0 || strcmp(text, "enable") == 0 ||
-	    strcmp(text, "disable") == 0)
-		return 0;
-	return err_kind(
-		e, ERR_CONF, -EINVAL,
-		"invalid link_state value: %s (conf.link_state wants auto, enable or disable)",
-		text);
 }
 
 static int check_ib_kubernetes(const struct ib_sriov_conf *c, struct err *e)
@@ -124,14 +109,16 @@ static int check_ipam(const struct rail_conf *c, struct err *e)
 static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 {
 	struct ib_sriov_conf *c = &ret->ib_sriov;
-	const char *id = given(raw->device_id) ? raw->device_id : given(raw->runtime.device_id);
+	const char *id = vf_conf_given(raw->device_id) ? raw->device_id
+						       : vf_conf_given(raw->runtime.device_id);
+	uint32_t state;
 	int r;
 
-	c->pkey = given(raw->pkey);
-	c->link_state = given(raw->link_state);
-	c->runtime_guid = given(raw->runtime.guid);
+	c->pkey = vf_conf_given(raw->pkey);
+	c->link_state = vf_conf_given(raw->link_state);
+	c->runtime_guid = vf_conf_given(raw->runtime.guid);
 	c->args_cni = raw->args.cni;
-	c->args_guid = given(json_string(json_get(raw->args.cni, "guid")));
+	c->args_guid = vf_conf_given(json_string(json_get(raw->args.cni, "guid")));
 	c->isolation = raw->isolation;
 	c->ib_kubernetes = raw->ib_kubernetes;
 	c->vfio = raw->vfio;
@@ -141,10 +128,10 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 				"conf.deviceID is '%s', wants a VF's PCI address such as "
 				"0000:3b:00.2",
 				id);
-	r = check_link_state(c->link_state, e);
+	r = c->link_state ? vf_conf_link_state(c->link_state, &state, e) : 0;
 	if (r >= 0)
 		r = pick_guid(c, e);
-	if (r >= 0 && given(raw->pool))
+	if (r >= 0 && vf_conf_given(raw->pool))
 		r = ib_guid_pool_parse(raw->pool, &c->pool, e);
 	if (r >= 0)
 		r = check_ipam(ret, e);

@@ -6,17 +6,12 @@
 
 #include "base/cleanup.h"
 #include "cni/ib_sriov.h"
+#include "cni/vf_conf.h"
 #include "cni/vf_plan.h"
 
 #define DIR "/var/lib/cni/ib-sriov"
 
 /* --- writing --- */
-
-static void put_text(struct json_out *o, const char *key, const char *s)
-{
-	if (s && *s)
-		jo_kstr(o, key, s);
-}
 
 static void put_true(struct json_out *o, const char *key, bool v)
 {
@@ -48,14 +43,6 @@ static void put_args(struct json_out *o, const struct json *cni)
 	jo_end_obj(o);
 }
 
-static void put_one(struct json_out *o, const char *key, const char *inner, const char *s)
-{
-	jo_key(o, key);
-	jo_obj(o);
-	put_text(o, inner, s);
-	jo_end_obj(o);
-}
-
 void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b)
 {
 	const struct ib_sriov_conf *c = n->c;
@@ -71,16 +58,16 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 	put_rdma(&o, r);
 	jo_kint(&o, "VFID", r->was.vf);
 	put_args(&o, c->args_cni);
-	put_text(&o, "cniVersion", n->version);
+	vf_record_put_text(&o, "cniVersion", n->version);
 	jo_kstr(&o, "deviceID", r->device);
 	put_true(&o, "ibKubernetesEnabled", c->ib_kubernetes);
-	put_one(&o, "ipam", "type", n->ipam_type);
-	put_text(&o, "link_state", c->link_state);
-	put_text(&o, "name", r->network);
+	vf_record_put_inner(&o, "ipam", "type", n->ipam_type);
+	vf_record_put_text(&o, "link_state", c->link_state);
+	vf_record_put_text(&o, "name", r->network);
 	jo_kstr(&o, "pkey", c->pkey ? c->pkey : "");
 	put_true(&o, "rdmaIsolation", c->isolation);
-	put_one(&o, "runtimeConfig", "infinibandGUID", c->runtime_guid);
-	put_text(&o, "type", "ib-sriov");
+	vf_record_put_inner(&o, "runtimeConfig", "infinibandGUID", c->runtime_guid);
+	vf_record_put_text(&o, "type", "ib-sriov");
 	jo_key(&o, "unirail");
 	vf_record_put(&o, r);
 	put_true(&o, "vfioPciMode", r->dpdk);
@@ -149,23 +136,12 @@ static int take_legacy(const struct raw *raw, struct vf_record *r, struct err *e
 	return 0;
 }
 
-static bool name_ok(const char *s)
-{
-	return !s || !*s || link_name_ok(s);
-}
-
 static int take_all(struct json_doc *d, const struct raw *raw, struct vf_record *r, struct err *e)
 {
-	int code;
+	int code = vf_record_take_names(r, raw->device, "HostIFNames", raw->name, raw->pf, e);
 
-	if (!raw->device || !pci_bdf_ok(raw->device))
-		return err_set(e, -EINVAL, "deviceID is '%s', wants a PCI address",
-			       raw->device ? raw->device : "");
-	if (!name_ok(raw->name) || !name_ok(raw->pf))
-		return err_set(e, -EINVAL, "HostIFNames or Master is no link's name");
-	str_copy(r->device, sizeof(r->device), raw->device);
-	str_copy(r->name, sizeof(r->name), raw->name ? raw->name : "");
-	str_copy(r->pf, sizeof(r->pf), raw->pf ? raw->pf : "");
+	if (code < 0)
+		return code;
 	r->network = xstrdup(raw->network ? raw->network : "");
 	r->was.vf = (uint32_t)raw->vf;
 	r->dpdk = raw->vfio;

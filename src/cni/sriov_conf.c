@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cni/sriov_private.h"
+#include "cni/vf_conf.h"
 
 struct runtime_conf {
 	const char *device_id, *mac;
@@ -59,11 +60,6 @@ static const struct json_field fields[] = {
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
-
-static const char *given(const char *s)
-{
-	return s && *s ? s : NULL;
-}
 
 #define BAD(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
@@ -155,8 +151,8 @@ static int read_switch(const char *key, const char *text)
 
 static void read_switches(const struct raw *raw, struct sriov_conf *c)
 {
-	c->spoofchk = given(raw->spoofchk);
-	c->trust = given(raw->trust);
+	c->spoofchk = vf_conf_given(raw->spoofchk);
+	c->trust = vf_conf_given(raw->trust);
 	if (c->spoofchk) {
 		c->want.set |= VF_ATTR_SPOOFCHK;
 		c->want.to.spoofchk = read_switch("conf.spoofchk", c->spoofchk);
@@ -169,32 +165,27 @@ static void read_switches(const struct raw *raw, struct sriov_conf *c)
 
 static int read_link_state(const struct raw *raw, struct sriov_conf *c, struct err *e)
 {
-	static const char *const names[] = {"auto", "enable", "disable"};
+	int r;
 
-	c->link_state = given(raw->link_state);
+	c->link_state = vf_conf_given(raw->link_state);
 	if (!c->link_state)
 		return 0;
-	for (uint32_t i = 0; i < 3; i++)
-		if (strcmp(names[i], c->link_state) == 0) {
-			c->want.set |= VF_ATTR_LINK_STATE;
-			c->want.to.link_state = i;
-			return 0;
-		}
-	return BAD(e,
-		   "invalid link_state value: %s (conf.link_state wants auto, enable or disable)",
-		   c->link_state);
+	r = vf_conf_link_state(c->link_state, &c->want.to.link_state, e);
+	if (r == 0)
+		c->want.set |= VF_ATTR_LINK_STATE;
+	return r;
 }
 
 static int read_mac(const struct raw *raw, const char *args_mac, struct rail_conf *c, struct err *e)
 {
-	const char *text = given(raw->runtime.mac), *place = "runtimeConfig.mac";
+	const char *text = vf_conf_given(raw->runtime.mac), *place = "runtimeConfig.mac";
 
 	if (!text) {
-		text = given(args_mac);
+		text = vf_conf_given(args_mac);
 		place = "CNI_ARGS MAC";
 	}
 	if (!text) {
-		text = given(raw->mac);
+		text = vf_conf_given(raw->mac);
 		place = "conf.mac";
 	}
 	if (!text)
@@ -247,10 +238,11 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 		r = rail_read_own(s, &table, &raw, e);
 	if (r < 0)
 		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
-	c.sriov.device_id = given(raw.device_id) ? raw.device_id : given(raw.runtime.device_id);
-	c.sriov.runtime_mac = given(raw.runtime.mac);
-	c.sriov.log_level = given(raw.log_level);
-	c.sriov.log_file = given(raw.log_file);
+	c.sriov.device_id = vf_conf_given(raw.device_id) ? raw.device_id
+							 : vf_conf_given(raw.runtime.device_id);
+	c.sriov.runtime_mac = vf_conf_given(raw.runtime.mac);
+	c.sriov.log_level = vf_conf_given(raw.log_level);
+	c.sriov.log_file = vf_conf_given(raw.log_file);
 	r = read_values(s, &raw, &c, e);
 	if (r < 0) {
 		ret->ipam = c.ipam;

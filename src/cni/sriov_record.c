@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "cni/sriov.h"
+#include "cni/vf_conf.h"
 
 /* --- writing: Go writes the keys of a map sorted, those of a struct as they are declared --- */
 
@@ -38,12 +39,6 @@ static void put_state(struct json_out *o, const struct vf_record *r)
 	jo_end_obj(o);
 }
 
-static void put_text(struct json_out *o, const char *key, const char *s)
-{
-	if (s && *s)
-		jo_kstr(o, key, s);
-}
-
 static void put_opt(struct json_out *o, const char *key, bool has, int64_t v)
 {
 	jo_key(o, key);
@@ -62,14 +57,6 @@ static void put_same(struct json_out *o, const struct json *conf, const char *ke
 		return;
 	jo_key(o, key);
 	jo_val(o, v, true);
-}
-
-static void put_one_text(struct json_out *o, const char *key, const char *inner, const char *s)
-{
-	jo_key(o, key);
-	jo_obj(o);
-	put_text(o, inner, s);
-	jo_end_obj(o);
 }
 
 static void put_vlan(struct json_out *o, const struct sriov_conf *c)
@@ -98,21 +85,21 @@ void sriov_record_print(const struct vf_record *r, const struct sriov_netconf *n
 	put_state(&o, r);
 	jo_kint(&o, "VFID", r->was.vf);
 	put_same(&o, n->conf, "capabilities");
-	put_text(&o, "cniVersion", n->version);
+	vf_record_put_text(&o, "cniVersion", n->version);
 	jo_kstr(&o, "deviceID", r->device);
 	put_same(&o, n->conf, "dns");
-	put_one_text(&o, "ipam", "type", n->ipam_type);
-	put_text(&o, "link_state", c->link_state);
-	put_text(&o, "logFile", c->log_file);
-	put_text(&o, "logLevel", c->log_level);
+	vf_record_put_inner(&o, "ipam", "type", n->ipam_type);
+	vf_record_put_text(&o, "link_state", c->link_state);
+	vf_record_put_text(&o, "logFile", c->log_file);
+	vf_record_put_text(&o, "logLevel", c->log_level);
 	put_opt(&o, "max_tx_rate", c->has_max, c->want.to.max_rate);
 	put_opt(&o, "min_tx_rate", c->has_min, c->want.to.min_rate);
-	put_text(&o, "name", r->network);
+	vf_record_put_text(&o, "name", r->network);
 	put_same(&o, n->conf, "prevResult");
-	put_one_text(&o, "runtimeConfig", "mac", c->runtime_mac);
-	put_text(&o, "spoofchk", c->spoofchk);
-	put_text(&o, "trust", c->trust);
-	put_text(&o, "type", "sriov");
+	vf_record_put_inner(&o, "runtimeConfig", "mac", c->runtime_mac);
+	vf_record_put_text(&o, "spoofchk", c->spoofchk);
+	vf_record_put_text(&o, "trust", c->trust);
+	vf_record_put_text(&o, "type", "sriov");
 	jo_key(&o, "unirail");
 	vf_record_put(&o, r);
 	put_vlan(&o, c);
@@ -203,22 +190,6 @@ static void take_state(const struct state *s, struct vf_record *r)
 	r->link_mtu = (uint32_t)s->mtu;
 }
 
-static int take_names(const struct raw *raw, struct vf_record *r, struct err *e)
-{
-	const char *name = raw->state.name ? raw->state.name : "";
-
-	if (!raw->device || !pci_bdf_ok(raw->device))
-		return err_set(e, -EINVAL, "deviceID is '%s', wants a PCI address",
-			       raw->device ? raw->device : "");
-	if (*name && !link_name_ok(name))
-		return err_set(e, -EINVAL,
-			       "OrigVfState.HostIFName is '%s', which is no link's name", name);
-	str_copy(r->device, sizeof(r->device), raw->device);
-	str_copy(r->name, sizeof(r->name), name);
-	str_copy(r->pf, sizeof(r->pf), raw->pf ? raw->pf : "");
-	return 0;
-}
-
 static int parse(struct span text, struct vf_record *ret, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
@@ -229,7 +200,8 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 	if (code >= 0)
 		code = json_read(d, json_root(d), &table, &raw, "record", e);
 	if (code >= 0)
-		code = take_names(&raw, &r, e);
+		code = vf_record_take_names(&r, raw.device, "OrigVfState.HostIFName",
+					    raw.state.name, raw.pf, e);
 	if (code < 0)
 		return code;
 	take_state(&raw.state, &r);

@@ -78,6 +78,7 @@ static void what_is_no_record(void **state)
 		"{\"OrigVfState\":{}}",
 		"{\"deviceID\":\"../../x\",\"OrigVfState\":{}}",
 		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"HostIFName\":\"a/b\"}}",
+		"{\"Master\":\"a/b\",\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{}}",
 		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"Vlan\":4096}}",
 		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"LinkState\":3}}",
 		"{\"deviceID\":\"0000:3b:00.2\",\"OrigVfState\":{\"AdminMAC\":\"x\"}}",
