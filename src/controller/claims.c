@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One decision at a time for each request: read, look, write, and again when another was faster. */
-#include "controller/claims.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/loop.h"
+#include "controller/claims_priv.h"
 #include "kube/backoff.h"
 #include "kube/kinds.h"
 
-enum { GONE_MAX = 256, UID_MAX = 64, AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
-
-struct claims {
-	struct kube *k;
-	const char *ns;
-	char gone[GONE_MAX][UID_MAX]; /* a ring */
-	size_t next_gone;
-	struct claim *first;
-};
+enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
 
 struct claim {
 	struct claims *c;
@@ -129,14 +120,6 @@ static void write_map(struct claim *m)
 
 /* --- claims in the way --- */
 
-static bool is_gone(const struct claims *c, const char *uid)
-{
-	for (size_t i = 0; *uid && i < GONE_MAX; i++)
-		if (strcmp(c->gone[i], uid) == 0)
-			return true;
-	return false;
-}
-
 /* Its object is not there, or not as it was claimed. */
 static void unsettled(struct claim *m)
 {
@@ -228,7 +211,7 @@ static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
 	struct err e;
 
 	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
-	       !is_gone(m->c, uid ? uid : "") &&
+	       !claims_is_gone(m->c, uid) &&
 	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0;
 }
 
@@ -300,12 +283,6 @@ void claims_take(struct claims *c, const struct claims_ask *q)
 	read_map(m);
 }
 
-void claims_gone(struct claims *c, const char *uid)
-{
-	str_copy(c->gone[c->next_gone], UID_MAX, uid);
-	c->next_gone = (c->next_gone + 1) % GONE_MAX;
-}
-
 struct claims *claims_new(struct kube *k, const char *ns)
 {
 	struct claims *c = xcalloc(1, sizeof(*c));
@@ -324,5 +301,6 @@ void claims_free(struct claims *c)
 	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica ends: try again");
 	while (c->first)
 		end(c->first, &e);
+	claims_tidy_stop(c);
 	free(c);
 }

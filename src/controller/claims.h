@@ -15,7 +15,8 @@
  * server, decides. While there is none (its request is under way, or was refused by somebody else) it is
  * waited for, for a moment; the other is then refused, for now. After CLAIMS_RUN_OUT_MS no request can
  * still be under way, and a claim without its object stands for nothing; the claim itself stays for
- * CLAIMS_KEPT_MS, for replicas whose watch is behind. An object that this replica has seen go stands for nothing.
+ * CLAIMS_KEPT_MS, for replicas whose watch is behind. An object that this replica has seen go stands for nothing,
+ * as its uid never comes again: its claims are taken out, so that one that was started later need not wait for it.
  */
 
 #include "base/err.h"
@@ -72,7 +73,7 @@ struct claims_list {
 /* From a ConfigMap; an entry that cannot be read is left out. */
 void claims_read(const struct json *map, struct claims_list *ret);
 void claims_list_done(struct claims_list *l);
-/* What is to be written: those that stay, and the new one. */
+/* What is to be written: those that stay, and the new one (NULL: none). */
 void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
 		  const char *version, int64_t now_ms, struct buf *ret);
 

@@ -117,7 +117,8 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 			jo_key(&o, l->v[i].id);
 			put_value(&o, json_root(l->v[i].doc));
 		}
-	put_own(&o, q, now_ms);
+	if (q)
+		put_own(&o, q, now_ms);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 }
