@@ -205,7 +205,7 @@ static void call_done(struct cni_call *c)
 static int serve(const struct cni_plugin *p, char *const env[], const struct input *in,
 		 struct buf *out)
 {
-	struct cni_call c = {0};
+	struct cni_call c = {.plugin = p};
 	struct err e = ERR_INIT;
 	auto_buf struct buf text;
 	bool lost = false;

@@ -22,6 +22,7 @@ struct cni_attachment {
 };
 
 struct cni_call {
+	const struct cni_plugin *plugin;			      /* whose call it is */
 	const char *command;					      /* "ADD" ... */
 	const char *container_id, *netns, *ifname, *args_text, *path; /* "" when absent */
 	bool netns_override;
@@ -56,6 +57,7 @@ struct cni_plugin {
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
 	unsigned int versions; /* bit mask 1 << enum cni_version; 0: all */
 	bool prints_prev;
+	const void *kind; /* of a family's plugin, whose functions are the family's */
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);
 	int (*del)(struct cni_call *c, struct err *e);

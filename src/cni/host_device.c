@@ -217,4 +217,4 @@ const struct rail_kind host_device_kind = {
 	.status = status,
 };
 
-RAIL_PLUGIN(host_device, "host-device");
+const struct cni_plugin cni_host_device = RAIL_PLUGIN(host_device_kind, "host-device");

@@ -139,4 +139,4 @@ const struct rail_kind ib_sriov_kind = {
 	.verify = verify,
 };
 
-RAIL_PLUGIN(ib_sriov, "ib-sriov");
+const struct cni_plugin cni_ib_sriov = RAIL_PLUGIN(ib_sriov_kind, "ib-sriov");

@@ -340,4 +340,4 @@ const struct cni_meta meta_ifacer = {
 	.check = check,
 	.status = status,
 };
-META_PLUGIN(ifacer)
+const struct cni_plugin cni_ifacer = META_PLUGIN(ifacer);

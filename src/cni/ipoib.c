@@ -168,4 +168,4 @@ const struct rail_kind ipoib_kind = {
 	.gc = gc,
 };
 
-RAIL_PLUGIN(ipoib, "ipoib");
+const struct cni_plugin cni_ipoib = RAIL_PLUGIN(ipoib_kind, "ipoib");

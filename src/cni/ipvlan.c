@@ -111,4 +111,4 @@ const struct rail_kind ipvlan_kind = {
 	.chained = chained,
 };
 
-RAIL_PLUGIN(ipvlan, "ipvlan");
+const struct cni_plugin cni_ipvlan = RAIL_PLUGIN(ipvlan_kind, "ipvlan");

@@ -164,4 +164,4 @@ const struct cni_meta meta_loopback = {
 	.check = check,
 	.status = status,
 };
-META_PLUGIN(loopback)
+const struct cni_plugin cni_loopback = META_PLUGIN(loopback);

@@ -168,4 +168,4 @@ const struct rail_kind macvlan_kind = {
 	.hint = hint,
 };
 
-RAIL_PLUGIN(macvlan, "macvlan");
+const struct cni_plugin cni_macvlan = RAIL_PLUGIN(macvlan_kind, "macvlan");

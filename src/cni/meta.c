@@ -60,9 +60,9 @@ static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call
 	return r;
 }
 
-int meta_run_add(const struct cni_meta *p, struct cni_call *c, struct cni_result *out,
-		 struct err *e)
+int meta_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
+	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
 	struct meta_call m;
 	int r = open_call(p, &a, c, false, &m, e);
@@ -78,8 +78,9 @@ int meta_run_add(const struct cni_meta *p, struct cni_call *c, struct cni_result
 	return r < 0 ? r : 0;
 }
 
-int meta_run_del(const struct cni_meta *p, struct cni_call *c, struct err *e)
+int meta_run_del(struct cni_call *c, struct err *e)
 {
+	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
 	struct meta_call m;
 	int r = open_call(p, &a, c, true, &m, e);
@@ -87,8 +88,9 @@ int meta_run_del(const struct cni_meta *p, struct cni_call *c, struct err *e)
 	return r < 0 ? r : p->del(&m, &c->prev, e);
 }
 
-int meta_run_check(const struct cni_meta *p, struct cni_call *c, struct err *e)
+int meta_run_check(struct cni_call *c, struct err *e)
 {
+	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
 	struct meta_call m;
 	int r = open_call(p, &a, c, false, &m, e);
@@ -96,16 +98,18 @@ int meta_run_check(const struct cni_meta *p, struct cni_call *c, struct err *e)
 	return r < 0 ? r : p->check(&m, &c->prev, e);
 }
 
-int meta_run_gc(const struct cni_meta *p, struct cni_call *c, struct err *e)
+int meta_run_gc(struct cni_call *c, struct err *e)
 {
+	const struct cni_meta *p = c->plugin->kind;
 	const struct attach none = {.call = c, .netns = -1};
 	struct meta_call m = meta_call_of(&none, c->doc, c->conf, "");
 
 	return p->gc ? p->gc(&m, e) : 0;
 }
 
-int meta_run_status(const struct cni_meta *p, struct cni_call *c, struct err *e)
+int meta_run_status(struct cni_call *c, struct err *e)
 {
+	const struct cni_meta *p = c->plugin->kind;
 	const struct attach none = {.call = c, .netns = -1};
 	struct meta_call m = meta_call_of(&none, c->doc, c->conf, "");
 

@@ -68,46 +68,20 @@ struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, cons
 /* What m->runtime or the conf has for a capability; NULL: nothing. */
 const struct json *meta_runtime(const struct meta_call *m, const char *capability);
 
-/* --- the applets --- */
-int meta_run_add(const struct cni_meta *p, struct cni_call *c, struct cni_result *out,
-		 struct err *e);
-int meta_run_del(const struct cni_meta *p, struct cni_call *c, struct err *e);
-int meta_run_check(const struct cni_meta *p, struct cni_call *c, struct err *e);
-int meta_run_gc(const struct cni_meta *p, struct cni_call *c, struct err *e);
-int meta_run_status(const struct cni_meta *p, struct cni_call *c, struct err *e);
+/* --- the applets: the kind of their plugin is a struct cni_meta --- */
+int meta_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
+int meta_run_del(struct cni_call *c, struct err *e);
+int meta_run_check(struct cni_call *c, struct err *e);
+int meta_run_gc(struct cni_call *c, struct err *e);
+int meta_run_status(struct cni_call *c, struct err *e);
 
 extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer, meta_rdma;
 
 #define META_PLUGIN(word)                                                                          \
-	static int applet_add(struct cni_call *c, struct cni_result *out, struct err *e)           \
 	{                                                                                          \
-		return meta_run_add(&meta_##word, c, out, e);                                      \
-	}                                                                                          \
-	static int applet_del(struct cni_call *c, struct err *e)                                   \
-	{                                                                                          \
-		return meta_run_del(&meta_##word, c, e);                                           \
-	}                                                                                          \
-	static int applet_check(struct cni_call *c, struct err *e)                                 \
-	{                                                                                          \
-		return meta_run_check(&meta_##word, c, e);                                         \
-	}                                                                                          \
-	static int applet_gc(struct cni_call *c, struct err *e)                                    \
-	{                                                                                          \
-		return meta_run_gc(&meta_##word, c, e);                                            \
-	}                                                                                          \
-	static int applet_status(struct cni_call *c, struct err *e)                                \
-	{                                                                                          \
-		return meta_run_status(&meta_##word, c, e);                                        \
-	}                                                                                          \
-	const struct cni_plugin cni_##word = {                                                     \
-		.name = #word,                                                                     \
-		.about = "CNI " #word " plugin unirail",                                           \
-		.prints_prev = true,                                                               \
-		.add = applet_add,                                                                 \
-		.check = applet_check,                                                             \
-		.del = applet_del,                                                                 \
-		.gc = applet_gc,                                                                   \
-		.status = applet_status,                                                           \
-	};
+		.name = #word, .about = "CNI " #word " plugin unirail", .prints_prev = true,       \
+		.kind = &meta_##word, .add = meta_run_add, .check = meta_run_check,                \
+		.del = meta_run_del, .gc = meta_run_gc, .status = meta_run_status,                 \
+	}
 
 #endif

@@ -46,6 +46,7 @@ static int in_process(const struct cni_plugin *p, const struct chain_call *chain
 	r = chain_conf(chain, false, &text, e);
 	if (r < 0)
 		return r;
+	c.plugin = p;
 	c.doc = NULL;
 	c.has_prev = false;
 	c.prev = (struct cni_result){0};

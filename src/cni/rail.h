@@ -130,43 +130,18 @@ int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct e
 /* conf.dns onto a result. */
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
 
-/* --- one rail as a process of its own (rail_alone.c) --- */
-int rail_run_add(const struct rail_kind *k, struct cni_call *c, struct cni_result *out,
-		 struct err *e);
-int rail_run_del(const struct rail_kind *k, struct cni_call *c, struct err *e);
-int rail_run_check(const struct rail_kind *k, struct cni_call *c, struct err *e);
-int rail_run_gc(const struct rail_kind *k, struct cni_call *c, struct err *e);
-int rail_run_status(const struct rail_kind *k, struct cni_call *c, struct err *e);
+/* --- one rail as a process of its own (rail_alone.c): the kind of its plugin is its rail_kind --- */
+int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
+int rail_run_del(struct cni_call *c, struct err *e);
+int rail_run_check(struct cni_call *c, struct err *e);
+int rail_run_gc(struct cni_call *c, struct err *e);
+int rail_run_status(struct cni_call *c, struct err *e);
 
-#define RAIL_PLUGIN(word, plugin_name)                                                             \
-	static int applet_add(struct cni_call *c, struct cni_result *out, struct err *e)           \
+#define RAIL_PLUGIN(which, plugin_name)                                                            \
 	{                                                                                          \
-		return rail_run_add(&word##_kind, c, out, e);                                      \
-	}                                                                                          \
-	static int applet_del(struct cni_call *c, struct err *e)                                   \
-	{                                                                                          \
-		return rail_run_del(&word##_kind, c, e);                                           \
-	}                                                                                          \
-	static int applet_check(struct cni_call *c, struct err *e)                                 \
-	{                                                                                          \
-		return rail_run_check(&word##_kind, c, e);                                         \
-	}                                                                                          \
-	static int applet_gc(struct cni_call *c, struct err *e)                                    \
-	{                                                                                          \
-		return rail_run_gc(&word##_kind, c, e);                                            \
-	}                                                                                          \
-	static int applet_status(struct cni_call *c, struct err *e)                                \
-	{                                                                                          \
-		return rail_run_status(&word##_kind, c, e);                                        \
-	}                                                                                          \
-	const struct cni_plugin cni_##word = {                                                     \
-		.name = plugin_name,                                                               \
-		.about = "CNI " plugin_name " plugin unirail",                                     \
-		.add = applet_add,                                                                 \
-		.check = applet_check,                                                             \
-		.del = applet_del,                                                                 \
-		.gc = applet_gc,                                                                   \
-		.status = applet_status,                                                           \
+		.name = plugin_name, .about = "CNI " plugin_name " plugin unirail",                \
+		.kind = &which, .add = rail_run_add, .check = rail_run_check, .del = rail_run_del, \
+		.gc = rail_run_gc, .status = rail_run_status,                                      \
 	}
 
 #endif

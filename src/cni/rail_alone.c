@@ -6,9 +6,9 @@
 #include "cni/ipam_plugins.h"
 
 /* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
-static int read_conf(const struct rail_kind *k, struct cni_call *c, struct rail_conf *ret,
-		     struct err *e)
+static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
+	const struct rail_kind *k = c->plugin->kind;
 	struct rail_source s = {.doc = c->doc, .conf = c->conf};
 	auto_buf struct buf keep;
 	struct cni_args args = {0};
@@ -23,8 +23,10 @@ static int read_conf(const struct rail_kind *k, struct cni_call *c, struct rail_
 	return k->read(&s, ret, e);
 }
 
-static struct rail rail_of(const struct rail_kind *k, const struct cni_call *c)
+static struct rail rail_of(const struct cni_call *c)
 {
+	const struct rail_kind *k = c->plugin->kind;
+
 	if (k->start)
 		k->start(c);
 	return (struct rail){.kind = k, .ifname = c->ifname, .ipam = cni_ipam_call_of(c)};
@@ -37,15 +39,14 @@ static void read_what_is_there(struct cni_call *c, struct rail *rail)
 	attach_read_conf(rail, &s);
 }
 
-int rail_run_add(const struct rail_kind *k, struct cni_call *c, struct cni_result *out,
-		 struct err *e)
+int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
-	struct rail rail = rail_of(k, c);
+	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
-	int r = read_conf(k, c, &rail.conf, e);
+	int r = read_conf(c, &rail.conf, e);
 
-	if (r >= 0 && k->chained && c->has_prev)
-		r = k->chained(&c->prev, &rail, e);
+	if (r >= 0 && rail.kind->chained && c->has_prev)
+		r = rail.kind->chained(&c->prev, &rail, e);
 	if (r >= 0)
 		r = attach_open(&a, c, false, e);
 	if (r < 0)
@@ -68,9 +69,9 @@ int rail_run_add(const struct rail_kind *k, struct cni_call *c, struct cni_resul
 }
 
 /* The link first: while it is there, nobody else may have its address. */
-int rail_run_del(const struct rail_kind *k, struct cni_call *c, struct err *e)
+int rail_run_del(struct cni_call *c, struct err *e)
 {
-	struct rail rail = rail_of(k, c);
+	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
 	int r = attach_open(&a, c, true, e);
 
@@ -96,11 +97,11 @@ static int check_link(struct attach *a, struct rail *rail, struct err *e)
 	return r;
 }
 
-int rail_run_check(const struct rail_kind *k, struct cni_call *c, struct err *e)
+int rail_run_check(struct cni_call *c, struct err *e)
 {
-	struct rail rail = rail_of(k, c);
+	struct rail rail = rail_of(c);
 	auto_attach struct attach a = ATTACH_INIT;
-	int r = read_conf(k, c, &rail.conf, e);
+	int r = read_conf(c, &rail.conf, e);
 
 	if (r >= 0)
 		r = attach_open(&a, c, false, e);
@@ -111,9 +112,9 @@ int rail_run_check(const struct rail_kind *k, struct cni_call *c, struct err *e)
 	return r < 0 ? r : check_link(&a, &rail, e);
 }
 
-int rail_run_gc(const struct rail_kind *k, struct cni_call *c, struct err *e)
+int rail_run_gc(struct cni_call *c, struct err *e)
 {
-	struct rail rail = rail_of(k, c);
+	struct rail rail = rail_of(c);
 	int r;
 
 	read_what_is_there(c, &rail);
@@ -125,11 +126,11 @@ int rail_run_gc(const struct rail_kind *k, struct cni_call *c, struct err *e)
 }
 
 /* Whether an ADD could work: what the link stands on is there, the IPAM says yes. */
-int rail_run_status(const struct rail_kind *k, struct cni_call *c, struct err *e)
+int rail_run_status(struct cni_call *c, struct err *e)
 {
-	struct rail rail = rail_of(k, c);
+	struct rail rail = rail_of(c);
 	auto_nl struct nl_wire *w = NULL;
-	int r = read_conf(k, c, &rail.conf, e);
+	int r = read_conf(c, &rail.conf, e);
 
 	if (r >= 0)
 		r = nl_open(&w, NL_ROUTE, -1, e);

@@ -312,4 +312,4 @@ const struct cni_meta meta_rdma = {
 	.gc = gc,
 	.status = status,
 };
-META_PLUGIN(rdma)
+const struct cni_plugin cni_rdma = META_PLUGIN(rdma);

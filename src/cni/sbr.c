@@ -335,4 +335,4 @@ const struct cni_meta meta_sbr = {
 	.check = check,
 	.status = status,
 };
-META_PLUGIN(sbr)
+const struct cni_plugin cni_sbr = META_PLUGIN(sbr);

@@ -271,4 +271,4 @@ const struct rail_kind sriov_kind = {
 	.verify = verify,
 };
 
-RAIL_PLUGIN(sriov, "sriov");
+const struct cni_plugin cni_sriov = RAIL_PLUGIN(sriov_kind, "sriov");

@@ -308,4 +308,4 @@ const struct cni_meta meta_tuning = {
 	.check = check,
 	.status = status,
 };
-META_PLUGIN(tuning)
+const struct cni_plugin cni_tuning = META_PLUGIN(tuning);

@@ -95,4 +95,4 @@ const struct rail_kind vlan_kind = {
 	.hint = hint,
 };
 
-RAIL_PLUGIN(vlan, "vlan");
+const struct cni_plugin cni_vlan = RAIL_PLUGIN(vlan_kind, "vlan");
