@@ -135,6 +135,8 @@ static int check(struct request *q, struct err *e)
 		return r;
 	if (!*q->uid)
 		return bad(e, "review.request.uid is empty");
+	if (!*q->kind.version)
+		return bad(e, "review.request.kind.version is empty");
 	for (size_t i = 0; i < ARRAY_LEN(operations); i++) {
 		if (strcmp(operations[i].word, q->operation))
 			continue;

@@ -107,6 +107,9 @@ static void test_refused(void **state)
 		 "review.request.uid is empty", -EINVAL},
 		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":{},\"uid\":7"),
 		 "review.request.uid is 7, wants a string", -EINVAL},
+		{REVIEW(KIND ",\"operation\":\"CREATE\",\"object\":{},"
+			     "\"kind\":{\"version\":\"\",\"kind\":\"X\"}"),
+		 "review.request.kind.version is empty", -EINVAL},
 		{REVIEW("\"operation\":\"CREATE\",\"object\":{}"), "review.request.kind is missing",
 		 -EINVAL},
 		{REVIEW("\"kind\":{\"version\":\"v1\"},\"operation\":\"CREATE\""),
