@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller makes of a SpiderMultusConfig (tests/cluster/nads.yaml), read by Debian's plugins: theirs where they
+have one of its type, ours for the rest of the chain; the pod is as if all were ours."""
+import json
+
+import pytest
+import yaml
+from lab import THEIRS, TOP, ip, ip_batch, same, same_shape
+
+MASTER, POOL = "nic0", "pool0"
+CASES = yaml.safe_load((TOP / "tests/cluster/nads.yaml").read_text())["good"]
+
+
+def chains(kind):
+    """The lists that begin with that type, behind an ifacer, each once; their master has the lab's name."""
+    found = {}
+    for case in CASES:
+        conf = json.loads(case["config"]) if case.get("config") else {}
+        plugins = [{**p, **({"master": MASTER} if "master" in p else {})} for p in conf.get("plugins", []) if p["type"] != "ifacer"]
+        if plugins and plugins[0]["type"] == kind and plugins not in [c["plugins"] for c in found.values()]:
+            found[case["what"]] = {"version": conf["cniVersion"], "plugins": plugins}
+    return [pytest.param(c, id=what.replace(" ", "-")) for what, c in found.items()]
+
+
+@pytest.fixture
+def mixed(plugins, tmp_path):
+    """A folder of plugins: theirs, and ours of the types that they have not."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for ours in plugins.iterdir():
+        theirs = THEIRS / ours.name
+        (folder / ours.name).symlink_to(theirs if theirs.exists() else ours)
+    return folder
+
+
+def placed(lab, plugins):
+    """With the lab's pool and folders, and the rest as it is written."""
+    v6 = "default_ipv6_ippool"
+    return [{**p, "ipam": {**{k: v for k, v in p["ipam"].items() if k != v6}, **lab.ipam(POOL)}} if "ipam" in p else p
+            for p in plugins]
+
+
+def lab_of(make_lab, folder):
+    lab = make_lab(rails=0)
+    lab.plugins = folder
+    ip(lab.node, "link", "add", MASTER, "mtu", "9000", "type", "veth", "peer", "name", "sw-nic0", "mtu", "9000", "netns", lab.fabric)
+    ip(lab.fabric, "link", "set", "sw-nic0", "up")
+    ip(lab.node, "link", "set", MASTER, "up")
+    ip(lab.node, "addr", "add", "172.16.9.2/24", "dev", MASTER)
+    lab.pools(f"[pool {POOL}]\nsubnet = 172.16.9.0/24\nips = 172.16.9.10-172.16.9.20\n")
+    return lab
+
+
+def default_network(lab, pod):
+    """A veth pair, as most overlay networks have it."""
+    ip(lab.node, "link", "add", pod.host_veth, "type", "veth", "peer", "name", "eth0", "netns", pod.ns)
+    ip(lab.node, "link", "set", pod.host_veth, "up")
+    ip_batch(pod.ns, ["link set eth0 up", "addr add 10.244.1.5/32 dev eth0", "route add 169.254.1.1 dev eth0",
+                      "route add default via 169.254.1.1 dev eth0"])
+
+
+def without_ours(state):
+    """A link's group is our DEL's; a queue of none is what theirs asks for (tests/netns/side_by_side.py)."""
+    return {**state, "links": [{k: v for k, v in n.items() if k not in ("group", "txqlen")} for n in state["links"]]}
+
+
+@pytest.mark.parametrize("case", chains("macvlan"))
+def test_macvlan(make_lab, mixed, plugins, case):
+    seen = []
+    for folder in (plugins, mixed):
+        lab = lab_of(make_lab, folder)
+        pod, version = lab.pod(), case["version"]
+        default_network(lab, pod)
+        chain = placed(lab, case["plugins"])
+        prev = lab.chain("ADD", chain, pod, name="n", version=version)
+        seen.append(same_shape(without_ours(pod.state()), (pod.host_veth, "VETH")))
+        lab.chain("DEL", chain, pod, name="n", version=version, prev=prev)
+        assert not lab.used()
+    same(*seen, "the pod")
+
+
+@pytest.mark.parametrize("case", chains("ipvlan") + chains("vlan"))
+def test_what_this_kernel_has_not(make_lab, mixed, case):
+    """Read to the end by theirs: the kernel it is that says no, or that a VLAN has its link."""
+    lab = lab_of(make_lab, mixed)
+    pod = lab.pod()
+    first = placed(lab, case["plugins"])[0]
+    call = lab.cni("ADD", {**first, "cniVersion": case["version"], "name": "n"}, pod)
+    assert call.status == 0 or "operation not supported" in call.json["msg"], call
+    lab.ok("DEL", {**first, "cniVersion": case["version"], "name": "n"}, pod)
+
+
+def test_tuning(make_lab, mixed):
+    lab = lab_of(make_lab, mixed)
+    pod = lab.pod()
+    tuning = [p for case in CASES if case.get("config") for p in json.loads(case["config"]).get("plugins", [])
+              if p["type"] == "tuning" and "mtu" in p and "sysctl" not in p]
+    assert tuning
+    for p in tuning:
+        chain = [{"type": "macvlan", "master": MASTER}, {**p, "dataDir": str(lab.tmp / "tuning")}]
+        lab.chain("ADD", chain, pod, version="0.3.1")
+        assert [k["mtu"] for k in pod.state()["links"] if k["ifname"] == "net1"] == [p["mtu"]]
+        lab.chain("DEL", chain, pod, version="0.3.1")
