@@ -5,7 +5,8 @@
 #include "agent/blocks_priv.h"
 #include "base/cleanup.h"
 
-enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000 };
+/* LEAD_MS: how long the other pools wait for where a claim succeeds. */
+enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500 };
 
 struct count {
 	uint64_t idle;
@@ -69,6 +70,18 @@ static bool is_searching(const struct blocks *b, const char *pool)
 	return blocks_rests_until(b, pool) != 0;
 }
 
+static bool is_claiming(const struct blocks *b, const char *pool)
+{
+	for (size_t i = 0; i < b->n_flights; i++) {
+		const struct blocks_flight *f = b->flights[i];
+
+		if (f->op.kind == OP_CREATE && strcmp(f->op.pool, pool) == 0 &&
+		    blocks_now(b) - f->since_ms < LEAD_MS)
+			return true;
+	}
+	return false;
+}
+
 static uint32_t clamp(uint64_t n)
 {
 	return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
@@ -96,6 +109,7 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		/* Twice: who has just claimed a block does not think of giving it back. */
 		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
+		.claiming = is_claiming(b, p->name),
 	};
 }
 

@@ -55,6 +55,7 @@ struct blocks_flight {
 	struct kube_list *list;
 	struct block_object *listed;
 	size_t n_listed;
+	int64_t since_ms;
 	blocks_done_fn fn; /* NULL: the plan's */
 	void *arg;
 };

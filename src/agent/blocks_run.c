@@ -290,7 +290,7 @@ bool blocks_start(struct blocks *b, struct block_op *op)
 	struct blocks_flight *f = xcalloc(1, sizeof(*f));
 	struct err e = ERR_INIT;
 
-	*f = (struct blocks_flight){.b = b, .op = *op};
+	*f = (struct blocks_flight){.b = b, .op = *op, .since_ms = blocks_now(b)};
 	*op = (struct block_op){0};
 	if (block_op_begin(&b->log, &b->t, &f->op, &e) < 0) {
 		log_failed(b, &e);

@@ -33,7 +33,7 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
 	else if (p && !p->is_cut)
 		buf_printf(w, "the pool is not cut into blocks yet%s%s", *p->said ? ": " : "",
 			   p->said);
-	else if (v && v->n_taken)
+	else if (v && v->n_taken && v->at_ms)
 		say_view(v, p, w);
 	else
 		buf_str(w, "a block is being claimed");

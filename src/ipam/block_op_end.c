@@ -209,6 +209,8 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 {
 	if (op->kind == OP_CREATE || op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
 		block_view_stale(t, op->pool);
+	if (op->kind == OP_CREATE)
+		block_view_taken(t, op->pool, op->name);
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_loans(l, t, op->name, op->token, e);

@@ -24,6 +24,7 @@ struct block_need {
 	size_t n_names;
 	uint32_t spare; /* free ones beyond what the reserve asks for */
 	bool under_way; /* requests for more are: no further ones */
+	bool claiming;	/* the claim of a block is, since a moment ago */
 };
 
 struct block_facts {

@@ -14,7 +14,7 @@
  * is not written to by every node that waits.
  */
 enum {
-	GUESSES = 3,
+	GUESSES = 2,
 	BORROW_MOST = 64,
 	WISH_FIRST = 3,
 	WISH_MOST = 32,
@@ -32,6 +32,71 @@ static bool claims_index(const struct block_table *t, const struct block_need *n
 		return true;
 	o = block_object_find(t, name);
 	return block_claim_find(t, name) || (o && strcmp(o->node, t->node) == 0);
+}
+
+static bool is_taken(const struct block_view *v, u128 index)
+{
+	for (size_t i = 0; v && i < v->n_taken; i++)
+		if (v->taken[i] == index)
+			return true;
+	return false;
+}
+
+/* The block at that place among the pool's. */
+static bool at_place(const struct block_need *need, u128 place, u128 *ret)
+{
+	u128 first = 0, found;
+
+	if (!block_next(&need->cut, need->usable, &first) ||
+	    place >= block_count(&need->cut) - first)
+		return false;
+	found = *ret = first + place;
+	return block_next(&need->cut, need->usable, &found) && found == *ret;
+}
+
+static bool place_of(const struct block_need *need, const struct block_claim *c, u128 *ret)
+{
+	u128 first = 0, index;
+
+	if (!block_index(&need->cut, &c->net.ip, &index) ||
+	    !block_next(&need->cut, need->usable, &first) || index < first)
+		return false;
+	*ret = index - first;
+	return true;
+}
+
+/*
+ * Rails are alike: where a node has got a block in one pool, past all others who tried, nobody else
+ * looks for the same place in the next pools. So one search serves all of them, mostly.
+ */
+static bool pick_alike(const struct planner *p, const struct block_need *need,
+		       const struct block_view *v, u128 *ret)
+{
+	const struct block_table *t = p->f->table;
+	u128 place;
+
+	for (size_t i = 0; i < t->n_claims; i++) {
+		const struct block_claim *c = &t->claims[i];
+		const struct block_need *n = plan_need(p->f, c->pool);
+
+		if (n && n != need && n->cut.prefix && c->state == CLAIM_HELD &&
+		    place_of(n, c, &place) && at_place(need, place, ret) && !is_taken(v, *ret) &&
+		    !claims_index(t, need, *ret))
+			return true;
+	}
+	return false;
+}
+
+/* A claim in another pool is under way: where that succeeds is the place to look in this one. */
+static bool is_led(const struct planner *p, const struct block_need *need)
+{
+	for (size_t i = 0; i < p->ret->n; i++)
+		if (p->ret->v[i].kind == OP_CREATE && strcmp(p->ret->v[i].pool, need->pool) != 0)
+			return true;
+	for (size_t i = 0; i < p->f->n_needs; i++)
+		if (p->f->needs[i].claiming)
+			return true;
+	return false;
 }
 
 /* A block that nobody has, as far as is known. */
@@ -203,10 +268,14 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 
 	if (x)
 		take_over(p, need, x);
-	else if (may_guess(v) && pick(p, need, v, &index))
-		claim(p, need, index);
-	else
+	else if (!may_guess(v))
 		return false;
+	else if (pick_alike(p, need, v, &index))
+		claim(p, need, index);
+	else if (!pick(p, need, v, &index))
+		return false;
+	else if (!is_led(p, need))
+		claim(p, need, index);
 	return true;
 }
 

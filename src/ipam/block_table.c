@@ -215,6 +215,18 @@ static int by_index(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
+void block_view_taken(struct block_table *t, const char *pool, const char *block)
+{
+	struct block_view *v = block_view_find(t, pool);
+	u128 index;
+
+	if (!v || !block_name_parse(block, pool, &index))
+		return;
+	v->taken = xrealloc(v->taken, (v->n_taken + 1) * sizeof(*v->taken));
+	v->taken[v->n_taken++] = index;
+	qsort(v->taken, v->n_taken, sizeof(*v->taken), by_index);
+}
+
 static void view_add(struct block_view *v, const struct block_object *o, const char *node)
 {
 	if (strcmp(o->node, node) == 0)

@@ -149,6 +149,8 @@ void block_object_remove(struct block_table *t, const char *name);
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
 /* What is known of the pool's blocks (or was guessed, without a view) turned out wrong. */
 void block_view_stale(struct block_table *t, const char *pool);
+/* And this one is somebody's, as a claim that came too late has found. */
+void block_view_taken(struct block_table *t, const char *pool, const char *block);
 /* From a list of the pool's blocks, which stay the caller's. Strays are entries of this node in others'
  * blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
