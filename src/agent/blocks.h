@@ -28,7 +28,9 @@
  * was lost, or there are two agents) are foreign: said, and left alone until blocks_accounted().
  *
  * When etcd was restored to an earlier time, objects go back and the nodes' logs do not: for half a
- * minute each node only says again what its pods have, and claims, borrows and gives up nothing. A node
+ * minute each node only says again what its pods have, and claims, borrows and gives up nothing. An agent
+ * that saw it happen takes the entries of others that are in the way; one that did not waits until
+ * those look what of theirs is back, which every agent does within a minute. A node
  * whose agent is not back within that time may find its addresses claimed by others; what its pods
  * have is then said to them as soon as it is. The log knows that it is so, for an agent that starts
  * meanwhile, and how far the API server's data was, for one that starts afterwards. (A restore that

@@ -152,6 +152,7 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 		.view_ms = VIEW_MS,
 		.ahead_ms = AHEAD_MS,
 		.hold = blocks_is_held(b),
+		.witness = b->witness,
 		.look_ms = b->log.set_back ? b->look_ms : 0,
 		.alone = b->accounted && !b->other_alive,
 	};

@@ -79,6 +79,7 @@ struct blocks {
 	bool made_anew; /* the Node object, since the log was written: its blocks are released */
 	bool pools_known, leases_known, trusted, other_alive, accounted;
 	int64_t hold_until; /* 0: etcd was not set back */
+	bool witness;	    /* as block_facts has it */
 	int64_t look_ms;    /* as block_facts has it, while log.set_back */
 	bool looking; /* lenders' objects are read since the watch began: see blocks_is_held() */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */

@@ -356,6 +356,7 @@ static void end_set_back(struct blocks *b, const struct block_facts *f)
 		return;
 	log_info("blocks: all pools are as they were before the API server's data was set back");
 	block_log_set_back(&b->log, &b->t, false, NULL);
+	b->witness = false;
 }
 
 /* Resting keys come back by their own ticks. */

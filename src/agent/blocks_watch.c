@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "ipam/block_wire.h"
 
-enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000 };
+enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000, UNSAID_MS = 5000 };
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -66,9 +66,17 @@ static void put(struct blocks *b, struct block_object *o)
 	blocks_tell(b, pool);
 }
 
+static void on_look(void *arg);
+
+static void look_in(struct blocks *b, int64_t ms)
+{
+	loop_del_timer(b->look);
+	b->look = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_look, b);
+}
+
 /*
  * etcd was restored: objects are as they were long ago, and the logs of all nodes are not. Every node
- * says again what its pods have, and nobody gains anything meanwhile. Then it looks what of its own
+ * says again what its pods have, and nobody gains anything meanwhile. And it looks what of its own
  * is back in others' objects; not all nodes at once.
  */
 static void hold(struct blocks *b)
@@ -78,7 +86,8 @@ static void hold(struct blocks *b)
 			 "again; nothing is claimed or given up meanwhile",
 			 LOG_I("ms", HOLD_MS));
 	b->hold_until = blocks_now(b) + HOLD_MS;
-	b->look_ms = b->hold_until + kube_jitter(0, LOOK_MS);
+	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
+	look_in(b, UNSAID_MS);
 	/* What cannot be written is written before the next request. */
 	block_log_set_back(&b->log, &b->t, true, NULL);
 	blocks_soon(b, 0);
@@ -92,6 +101,7 @@ static void set_back(void *arg)
 		block_object_remove(&b->t, b->t.objects[0].name);
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
+	b->witness = true;
 	hold(b);
 }
 
@@ -292,11 +302,21 @@ static void look(struct blocks *b, const struct block_loan *l)
 	blocks_start(b, &op);
 }
 
+/* Another's entry may be in the way of what is to be said again. */
+static bool is_all_said(const struct blocks *b)
+{
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD && !is_said(b, &b->t.loans[i]))
+			return false;
+	return true;
+}
+
 static void on_look(void *arg)
 {
 	struct blocks *b = arg;
 
-	b->look = loop_add_timer(b->loop, kube_jitter(LOOK_MS / 2, LOOK_MS), on_look, b);
+	b->look = NULL;
+	look_in(b, b->log.set_back && !is_all_said(b) ? UNSAID_MS : LOOK_MS);
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
 		return;
 	for (size_t i = 0; i < b->t.n_loans; i++)
@@ -323,5 +343,5 @@ void blocks_watch(struct blocks *b)
 	strcat(select, block_label(b->node, label));
 	b->informer = kube_informer_new(b->c.kube, &c);
 	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
-	b->look = loop_add_timer(b->loop, kube_jitter(LOOK_MS / 2, LOOK_MS), on_look, b);
+	look_in(b, LOOK_MS);
 }

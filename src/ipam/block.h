@@ -26,8 +26,8 @@
  *	return	log it, stop using           then take our entry out of `ceded`
  *
  * An entry "?" stands where an object was lost and made anew (etcd was set back): the address was
- * given up once, or its block is made anew by one who only borrowed of it, so some node's pod may
- * have it. A node whose pod has it makes the entry its own. Nobody else may touch it but the
+ * given up once, or its block is made anew by one who only borrowed of it, or the node that the entry
+ * was of had returned it long ago, so some node's pod may have it. A node whose pod has it makes the entry its own. Nobody else may touch it but the
  * controller, which takes the entry out (bound to its text, as a return) when no pod has the address:
  * then it is the owner's again. It may do so when, as it has seen itself, the entry is older than
  * every node's hold (block_facts.hold, half a minute) by minutes, no pod and no endpoint of the API

@@ -149,9 +149,10 @@ static int claim_gone(struct block_log *l, struct block_table *t, const char *na
 	return c && c->state == CLAIM_LEAVING ? op_drop_claim(l, t, c, e) : 0;
 }
 
-/* Ours again, by an answered write: what the object does not show any more. */
-static int unceded(struct block_log *l, struct block_table *t, const struct block_object *o,
-		   struct err *e)
+/* Ours again, by an answered write: what the object does not show any more. Of others than the one that
+ * was asked for only a touch, which is not sent while the object may be from an earlier time. */
+static int unceded(struct block_log *l, struct block_table *t, const struct block_op *op,
+		   const struct block_object *o, struct err *e)
 {
 	const struct block_claim *c = o ? block_claim_find(t, o->name) : NULL;
 	auto_draft struct draft d = {0};
@@ -161,7 +162,8 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 		return 0;
 	d = op_draft_of(c, 0);
 	for (size_t i = 0; i < d.c.n_ceded; i++)
-		if (block_entry_find(o, &d.ceded[i]))
+		if (block_entry_find(o, &d.ceded[i]) ||
+		    (op->kind == OP_UNCEDE && !ip_eq(&d.ceded[i], &op->ip)))
 			d.ceded[n++] = d.ceded[i];
 	if (n == d.c.n_ceded)
 		return 0;
@@ -196,7 +198,7 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	case OP_DELETE:
 	case OP_DISOWN: return claim_gone(l, t, op->name, e);
 	case OP_UNCEDE:
-	case OP_TOUCH: return unceded(l, t, o, e);
+	case OP_TOUCH: return unceded(l, t, op, o, e);
 	case OP_RETURN: return op_put_loan(l, t, op, LOAN_GONE, e);
 	case OP_ASSERT: return asserted(l, t, op, e);
 	default: return o ? learn(l, t, o, op->kind, e) : 0;

@@ -46,15 +46,16 @@ struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 	return op;
 }
 
-void plan_entry(struct planner *p, enum block_op_kind kind, const char *pool, const char *block,
-		const struct ipaddr *a, const char *from)
+struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
+			    const char *block, const struct ipaddr *a, const char *from)
 {
 	struct block_op *op = plan_add(p, kind, pool, block);
 
 	if (!op)
-		return;
+		return NULL;
 	op->ip = *a;
 	str_copy(op->from, sizeof(op->from), from);
+	return op;
 }
 
 /* --- claims --- */
@@ -89,20 +90,30 @@ static const struct block_entry *takes_back(const struct block_object *o)
 	return NULL;
 }
 
-/*
- * On offer, though we do not know that we gave it up, or a pod here has it: the object is from an
- * earlier time, when another node had given it up.
- */
-static const struct block_entry *offered_by_mistake(const struct planner *p,
-						    const struct block_claim *c,
-						    const struct block_object *o)
+/* Not given up: a pod here has it. */
+static bool is_ours(const struct planner *p, const struct block_entry *x)
 {
+	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
+
+	return block_has_pod(p->f, &x->ip) &&
+	       (strchr("*?", *x->to) || (strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
+}
+
+/*
+ * Given up, and a pod here has it; or on offer or with nobody known, and we do not know that we gave it
+ * up: the object is from an earlier time, when another node had given it up.
+ */
+static const struct block_entry *given_up_by_mistake(const struct planner *p,
+						     const struct block_claim *c,
+						     const struct block_object *o)
+{
+	const char *open = p->f->hold ? "*@" : "*@?";
+
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_open(&o->ceded[i]) && block_has_pod(p->f, &o->ceded[i].ip))
+		if (is_ours(p, &o->ceded[i]))
 			return &o->ceded[i];
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if ((*o->ceded[i].to == '*' || *o->ceded[i].to == '@') &&
-		    !block_is_ceded(c, &o->ceded[i].ip))
+		if (strchr(open, *o->ceded[i].to) && !block_is_ceded(c, &o->ceded[i].ip))
 			return &o->ceded[i];
 	return NULL;
 }
@@ -123,7 +134,7 @@ static void cede_again(struct planner *p, const struct block_claim *c, const str
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);
-	const struct block_entry *wrong = offered_by_mistake(p, c, o), *back = takes_back(o);
+	const struct block_entry *wrong = given_up_by_mistake(p, c, o), *back = takes_back(o);
 
 	if (wrong)
 		plan_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
@@ -285,10 +296,14 @@ void block_plan(const struct block_facts *f, struct block_plan *ret)
 			plan_unclaimed(&p, &t->objects[i]);
 	for (size_t i = 0; i < t->n_loans; i++)
 		plan_loan(&p, &t->loans[i]);
-	if (!f->hold)
+	if (!f->hold || f->look_ms)
 		plan_strays(&p);
-	for (size_t i = 0; i < f->n_needs && !f->hold; i++)
-		if (!f->needs[i].under_way)
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (f->needs[i].under_way)
+			continue;
+		else if (f->hold)
+			plan_look(&p, &f->needs[i]);
+		else
 			plan_want(&p, &f->needs[i]);
 	for (size_t i = 0; i < t->n_claims; i++)
 		plan_leave(&p, &t->claims[i]);

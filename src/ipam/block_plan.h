@@ -46,8 +46,14 @@ struct block_facts {
 	 */
 	bool hold;
 	/*
-	 * And later on: others' objects may have entries of this node again that were returned since.
-	 * Each pool whose last list is from before is listed once, to find them. 0: no need to.
+	 * And it happened before this agent's eyes, so no other took over meanwhile what its log has:
+	 * entries of other nodes for what pods here have are from an earlier time, and give way.
+	 */
+	bool witness;
+	/*
+	 * From then on: others' objects may have entries of this node again that were returned since.
+	 * Each pool whose last list is from before is listed once, to find them. Somebody's pod may have
+	 * such an address, who could not say so: its entry becomes "?". 0: no need to look.
 	 */
 	int64_t look_ms;
 	/* Every pod of this node is a lease, and no other agent has its name: what other logs of it left

@@ -8,7 +8,8 @@
 
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
-	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x);
+	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
+	       !(p->f->hold && p->f->witness);
 }
 
 static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
@@ -162,12 +163,20 @@ void plan_loan(struct planner *p, const struct block_loan *l)
 }
 
 /* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
+static bool is_stray(const struct block_facts *f, const struct block_entry *x)
+{
+	return (block_log_has_made(f->log, f->table->node, x) ||
+		(f->alone && block_entry_is_of(x, f->table->node))) &&
+	       !block_loan_find(f->table, &x->ip) && !block_has_pod(f, &x->ip);
+}
+
 void plan_stray(struct planner *p, const char *pool, const char *block, const struct block_entry *x)
 {
-	if ((block_log_has_made(p->f->log, p->f->table->node, x) ||
-	     (p->f->alone && block_entry_is_of(x, p->f->table->node))) &&
-	    !block_loan_find(p->f->table, &x->ip) && !block_has_pod(p->f, &x->ip))
-		plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
+	struct block_op *op =
+		is_stray(p->f, x) ? plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to) : NULL;
+
+	if (op && p->f->look_ms)
+		str_copy(op->to, sizeof(op->to), "?");
 }
 
 void plan_strays(struct planner *p)
@@ -195,6 +204,15 @@ static bool was_looked_at(const struct block_facts *f, const struct block_need *
 	return !need->cut.prefix || (v && v->at_ms >= f->look_ms);
 }
 
+/* The view's are all entries of this node. */
+static bool has_strays(const struct block_facts *f, const struct block_view *v)
+{
+	for (size_t i = 0; i < v->n_strays; i++)
+		if (is_stray(f, &(struct block_entry){v->strays[i].ip, v->strays[i].to}))
+			return true;
+	return false;
+}
+
 bool block_has_looked(const struct block_facts *f)
 {
 	const struct block_table *t = f->table;
@@ -203,13 +221,16 @@ bool block_has_looked(const struct block_facts *f)
 		if (!was_looked_at(f, &f->needs[i]))
 			return false;
 	for (size_t i = 0; i < t->n_views; i++)
-		if (t->views[i].n_strays)
+		if (has_strays(f, &t->views[i]))
 			return false;
 	return true;
 }
 
-void plan_look(struct planner *p, const struct block_need *need)
+bool plan_look(struct planner *p, const struct block_need *need)
 {
-	if (p->f->look_ms && p->f->now_ms >= p->f->look_ms && !was_looked_at(p->f, need))
+	bool due = p->f->look_ms && p->f->now_ms >= p->f->look_ms && !was_looked_at(p->f, need);
+
+	if (due)
 		plan_list(p, need);
+	return due;
 }

@@ -20,8 +20,8 @@ struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char
 struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 			    const struct block_object *o);
 /* About the entry of *a, which reads `from`. */
-void plan_entry(struct planner *p, enum block_op_kind kind, const char *pool, const char *block,
-		const struct ipaddr *a, const char *from);
+struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
+			    const char *block, const struct ipaddr *a, const char *from);
 /* How the pool stands; NULL: nobody knows it. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
@@ -41,10 +41,10 @@ size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 /* Loans (block_plan_loan.c). */
 void plan_loan(struct planner *p, const struct block_loan *l);
 void plan_strays(struct planner *p);
-void plan_look(struct planner *p, const struct block_need *need);
+bool plan_look(struct planner *p, const struct block_need *need); /* whether it is due */
 /* All addresses of op's net but those of pods here, onto its list. */
 void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op);
-/* Another node has it by the object. */
+/* Another node has it by the object, which is believed. */
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 
 /* An entry of this node's that no loan stands for is returned. */

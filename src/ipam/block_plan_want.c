@@ -307,8 +307,6 @@ void plan_want(struct planner *p, const struct block_need *need)
 		plan_named(p, need, &need->names[i]);
 	if (need->want)
 		plan_asks(p, need);
-	else if (need->ahead)
+	else if (!plan_look(p, need) && need->ahead)
 		plan_ahead(p, need);
-	else
-		plan_look(p, need);
 }

@@ -255,7 +255,7 @@ static void test_returned_already(void **state)
 	drop(&x);
 }
 
-/* After a hold: what was returned since is back in others' objects, and is found by a list. */
+/* What was returned since is back in others' objects, and is found by a list. */
 static void test_looks_for_what_is_back(void **state)
 {
 	struct block_op other = {
@@ -280,9 +280,68 @@ static void test_looks_for_what_is_back(void **state)
 	assert_false(block_has_looked(&x.f));
 	assert_int_equal(ask(&x), OP_RETURN);
 	assert_true(block_has_looked(&x.f));
-	assert_int_equal(bl_find("p-0")->n_ceded, 0);
+	/* Who has it by now could not say so. */
+	assert_string_equal(bl_find("p-0")->ceded[0].to, "?");
 	assert_int_equal(ask(&x), -1);
 	block_op_done(&other);
+	drop(&x);
+}
+
+/* p-4 is of n2, with an entry of n3 for the address of our pod. */
+static void lend_to_n3(struct lab *x)
+{
+	struct block_op other = {.kind = OP_CREATE,
+				 .name = "p-4",
+				 .pool = "p",
+				 .net = il_net("10.0.0.16/30"),
+				 .to = "n3/c-0"};
+	const struct bl_who n2 = bl_by("n2");
+
+	make(x);
+	put_pod(x, "10.0.0.17", LEASE_USED);
+	VEC_PUSH(other.ips, other.n_ips) = il_ip("10.0.0.17");
+	assert_int_equal(bl_serve(&n2, &other), BLOCK_OK);
+	block_op_done(&other);
+	assert_int_equal(ask(x), OP_READ);
+}
+
+/* The object is from a time when another node had it, and nothing but that was lost. */
+static void test_another_had_it(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	lend_to_n3(&x);
+	x.f.witness = true;
+	assert_int_equal(ask(&x), OP_BORROW);
+	assert_true(block_entry_is_of(&bl_find("p-4")->ceded[0], "n1"));
+	assert_mine(&x, "10.0.0.17");
+	assert_int_equal(ask(&x), -1);
+	/* It is no reason to look for ever. */
+	x.f.now_ms = x.f.look_ms = 40;
+	assert_int_equal(ask(&x), OP_LIST);
+	assert_true(block_has_looked(&x.f));
+	drop(&x);
+}
+
+/* Nobody here knows what happened: another may have it rightly. If it has not, it gives it up to
+ * nobody known, and we say that we have it. */
+static void test_another_may_have_it(void **state)
+{
+	struct block_op back = {.kind = OP_RETURN, .ip = il_ip("10.0.0.17"), .name = "p-4"};
+	const struct bl_who n3 = bl_by("n3");
+	struct lab x;
+
+	(void)state;
+	lend_to_n3(&x);
+	assert_int_equal(ask(&x), -1);
+	strcpy(back.from, "n3/c-0");
+	strcpy(back.to, "?");
+	assert_int_equal(bl_serve(&n3, &back), BLOCK_OK);
+	block_object_remove(&x.t, "p-4");
+	assert_int_equal(ask(&x), OP_READ);
+	assert_int_equal(ask(&x), OP_BORROW);
+	assert_mine(&x, "10.0.0.17");
 	drop(&x);
 }
 
@@ -296,6 +355,8 @@ int main(void)
 		cmocka_unit_test(test_said_and_not_answered),
 		cmocka_unit_test(test_returned_already),
 		cmocka_unit_test(test_looks_for_what_is_back),
+		cmocka_unit_test(test_another_had_it),
+		cmocka_unit_test(test_another_may_have_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,12 +57,14 @@ static struct node {
 	size_t seen; /* of the server's events */
 	int made;    /* how often */
 	bool lost, set_back, alone;
+	bool witness; /* it was not down since etcd was restored */
 	int64_t hold_until;
 } nodes[ALL]; /* the last one has the name of the first */
 
 static struct ipaddr pods[ALL][PODS]; /* each node's pods' addresses */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
+static int backed_up;	 /* after so many steps: later on more addresses are with other nodes */
 static bool twin;
 static int64_t away_until;
 
@@ -78,6 +80,7 @@ static void node_up(struct node *x)
 
 static void node_down(struct node *x)
 {
+	x->witness = false;
 	block_table_done(&x->t);
 	block_log_close(&x->log);
 }
@@ -203,7 +206,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.view_ms = VIEW_MS,
 		.ahead_ms = VIEW_MS,
 		.hold = is_held(x),
-		.look_ms = x->log.set_back ? x->hold_until : 0,
+		.witness = x->witness,
+		.look_ms = x->log.set_back ? x->hold_until - HOLD_MS / 2 : 0,
 		.alone = x->alone,
 	};
 	struct ip_set mine = {0};
@@ -534,6 +538,7 @@ static void restore(void)
 	bl_restore(backup.v, backup.n, bump ? bl_server.version + 1000 : backup.version);
 	for (int i = 0; i < ALL; i++) {
 		nodes[i].set_back = true;
+		nodes[i].witness = !nodes[i].lost;
 		nodes[i].seen = 0;
 	}
 }
@@ -549,9 +554,9 @@ static void step(int at)
 	struct node *x = &nodes[bl_roll(twin ? ALL : NODES)];
 
 	now += bl_roll(400);
-	if (at == 200)
+	if (at == backed_up)
 		back_up();
-	if (at == 400 && bl_server.trouble && bl_roll(2))
+	if (at == backed_up + 200 && bl_server.trouble && bl_roll(2))
 		restore();
 	if (bl_roll(3) == 0)
 		control();
@@ -596,6 +601,7 @@ static void start(uint64_t s)
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(root_open(&root, dir, NULL), 0);
 	twin = s % 3 == 0;
+	backed_up = 200 + (int)(s % 4) * 100;
 	tracing = getenv("BLOCK_TRACE") != NULL;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	away_until = 0;
