@@ -141,8 +141,8 @@ const struct applet applets[] = {
 	 "each plugin. Each file appears in one step: a container runtime that calls a plugin at "
 	 "that moment gets the old one or the new one.\n\n"
 	 "A file that is there and was not made by an earlier install is not touched, unless "
-	 "--replace says so; then it is kept as NAME.before-unirail. What was done is recorded, with "
-	 "digests, in .unirail-install.json in that folder; --uninstall undoes it, puts back what "
+	 "--replace says so; then it is kept as NAME.before-unirail. --keep installs around it. What "
+	 "was done is recorded, with digests, in .unirail-install.json in that folder; --uninstall undoes it, puts back what "
 	 "was kept, and names what somebody changed since instead of removing it (exit status 1)."},
 	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
 	 NULL},

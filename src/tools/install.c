@@ -17,7 +17,7 @@
 
 struct install_opts {
 	const char *folder, *links, *root, *output;
-	bool replace, dry_run, uninstall, list;
+	bool replace, keep, dry_run, uninstall, list;
 };
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
@@ -27,6 +27,8 @@ static const struct opt opts[] = {
 	{"links", 0, OPT_STR, "LIST", "links to make, 'a,b' or 'all'; all if not given", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
 	 "put links in the place of files not made by unirail, and keep those", AT(replace)},
+	{"keep", 0, OPT_FLAG, NULL, "leave files not made by unirail, make the other links",
+	 AT(keep)},
 	{"uninstall", 0, OPT_FLAG, NULL, "remove what was installed, put back what was kept",
 	 AT(uninstall)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of the links there are, do nothing", AT(list)},
@@ -180,6 +182,11 @@ static bool record_is_current(const struct root *r, const char *folder,
 	       memcmp(buf_span(&is).p, buf_span(&wants).p, is.len) == 0;
 }
 
+static enum install_others others(const struct install_opts *o)
+{
+	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
+}
+
 static int act(const struct root *r, const struct install_opts *o, struct swap *s,
 	       struct install_facts *f, struct install_plan *p, struct err *e)
 {
@@ -199,7 +206,7 @@ static int act(const struct root *r, const struct install_opts *o, struct swap *
 	if (n == 0 && o->uninstall)
 		install_plan_removal(f, p);
 	else if (n == 0)
-		n = install_plan(f, o->replace, p, e);
+		n = install_plan(f, others(o), p, e);
 	if (n < 0)
 		return err_wrap(e, n, "folder '%s'", o->folder);
 	if (o->dry_run)
@@ -222,7 +229,7 @@ static int report(const struct install_opts *o, const struct install_plan *p)
 	for (size_t i = 0; i < p->n_left; i++)
 		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
 			p->left[i].why);
-	return help_put(&b) || p->n_left > 0;
+	return help_put(&b) || (p->n_left > 0 && !o->keep);
 }
 
 static int run(const struct install_opts *o, struct err *e)
@@ -258,9 +265,13 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 		o->folder = operand ? operand : "/opt/cni/bin";
 	if (o->folder[0] != '/')
 		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->folder);
-	if (o->uninstall && (o->replace || o->links))
+	if (o->uninstall && (o->replace || o->keep || o->links))
 		return err_set(e, -EINVAL, "option '--%s' means nothing beside --uninstall",
-			       o->replace ? "replace" : "links");
+			       o->replace ? "replace"
+			       : o->keep  ? "keep"
+					  : "links");
+	if (o->replace && o->keep)
+		return err_set(e, -EINVAL, "option '--keep' beside '--replace': want one of them");
 	return 0;
 }
 

@@ -94,8 +94,10 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 
 /* --- install_plan.c --- */
 
-/* -EEXIST: names that are not ours are in the way, all of them in the text. */
-int install_plan(const struct install_facts *f, bool replace, struct install_plan *p,
+/* What becomes of names that are not ours: -EEXIST with all of them in the text; kept under another
+ * name; or they stay, are in `left`, and not wanted any more. */
+enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_STAY };
+int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,
 		 struct err *e);
 void install_plan_removal(const struct install_facts *f, struct install_plan *p);
 void install_plan_done(struct install_plan *p);

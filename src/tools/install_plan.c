@@ -46,17 +46,24 @@ static void refuse(struct buf *b, const char *name)
 	buf_printf(b, "%s'%s'", b->len ? ", " : "", name);
 }
 
-static void plan_name(const struct install_name *n, bool replace, struct install_plan *p,
+static void plan_name(struct install_name *n, enum install_others others, struct install_plan *p,
 		      struct refusals *no)
 {
 	if (same(&n->now, &n->ours))
 		return;
+	/* Not so our binary, which the links lead to. */
+	if (others == OTHERS_STAY && n->ours.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
+	    !is_ours(n)) {
+		n->wanted = false;
+		leave(p, xstrdup(n->name), "not made by unirail");
+		return;
+	}
 	if (n->now.have == HAVE_OTHER) {
 		refuse(&no->odd, n->name);
 		return;
 	}
 	if (n->now.have != HAVE_NOTHING && !is_ours(n)) {
-		if (!replace)
+		if (others != OTHERS_REPLACE)
 			refuse(&no->foreign, n->name);
 		else if (n->kept.have == HAVE_NOTHING)
 			step(p, DO_KEEP, n);
@@ -75,7 +82,8 @@ static int refused(const struct refusals *no, struct err *e)
 	if (no->foreign.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not made by unirail: %s; --replace keeps each as "
-				"NAME" INSTALL_KEPT ", --links chooses others",
+				"NAME" INSTALL_KEPT ", --keep leaves them alone, --links chooses "
+				"others",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
@@ -85,7 +93,8 @@ static int refused(const struct refusals *no, struct err *e)
 	return 0;
 }
 
-int install_plan(const struct install_facts *f, bool replace, struct install_plan *p, struct err *e)
+int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,
+		 struct err *e)
 {
 	struct refusals no;
 	int r;
@@ -96,7 +105,7 @@ int install_plan(const struct install_facts *f, bool replace, struct install_pla
 	buf_init(&no.taken, ERR_TEXT_MAX / 2);
 	for (size_t i = 0; i < f->n; i++)
 		if (f->names[i].wanted)
-			plan_name(&f->names[i], replace, p, &no);
+			plan_name(&f->names[i], others, p, &no);
 	r = refused(&no, e);
 	buf_done(&no.foreign);
 	buf_done(&no.odd);

@@ -199,7 +199,8 @@ static void test_foreign_files_are_not_touched(void **state)
 	assert_string_equal(
 		err_text,
 		"unirail install: folder '/opt/cni/bin': not made by unirail: 'alpha', 'beta'; "
-		"--replace keeps each as NAME.before-unirail, --links chooses others\n");
+		"--replace keeps each as NAME.before-unirail, --keep leaves them alone, --links "
+		"chooses others\n");
 	assert_string_equal(out_text, "");
 	assert_int_equal(count(), 2);
 	/* With others chosen there is nothing in the way. */
@@ -207,6 +208,32 @@ static void test_foreign_files_are_not_touched(void **state)
 	assert_int_equal(INSTALL("--links", "beta"), 0);
 	assert_int_equal(call("alpha"), THEIRS);
 	assert_int_equal(call("beta"), OURS);
+}
+
+/* A node has plugins of others: those stay, and the rest is installed. */
+static void test_keep_leaves_what_others_made(void **state)
+{
+	(void)state;
+	put("alpha", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--keep"), 0);
+	assert_string_equal(out_text, "copy     unirail\nlink     beta -> unirail\n");
+	assert_string_equal(err_text,
+			    "unirail install: left '/opt/cni/bin/alpha': not made by unirail\n");
+	assert_int_equal(call("alpha"), THEIRS);
+	assert_int_equal(call("beta"), OURS);
+	assert_int_equal(INSTALL("--keep"), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	/* It is not ours to remove, either. */
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_string_equal(err_text, "");
+	expect("alpha", THEIR_TEXT);
+	assert_int_equal(count(), 1);
+	/* But what is called as we are is in the way. */
+	put("unirail", THEIR_TEXT, 0755);
+	assert_int_equal(INSTALL("--keep"), 1);
+	assert_non_null(strstr(err_text, "not made by unirail: 'unirail'; --replace"));
+	assert_int_equal(INSTALL("--keep", "--replace"), 2);
+	assert_int_equal(INSTALL("--keep", "--uninstall"), 2);
 }
 
 static void test_replace_keeps_and_uninstall_puts_back(void **state)
@@ -523,11 +550,11 @@ static void test_plan_names_all_that_is_in_the_way(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(install_plan(&f, false, &p, &e), -EEXIST);
+	assert_int_equal(install_plan(&f, OTHERS_REFUSE, &p, &e), -EEXIST);
 	assert_int_equal(e.kind, ERR_CONF);
 	assert_non_null(strstr(e.text, "'a', 'b';"));
 	assert_int_equal(p.n, 0);
-	assert_int_equal(install_plan(&f, true, &p, &e), 0);
+	assert_int_equal(install_plan(&f, OTHERS_REPLACE, &p, &e), 0);
 	assert_int_equal(p.n, 5);
 	assert_int_equal(p.steps[0].what, DO_COPY);
 	assert_int_equal(p.steps[1].what, DO_KEEP);
@@ -544,6 +571,7 @@ int main(int argc, char **argv)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_files_are_not_touched, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(test_keep_leaves_what_others_made, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replace_keeps_and_uninstall_puts_back, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_an_older_kept_file_is_not_overwritten, setup,
