@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real etcd and kube-apiserver on loopback, ports of their own, everything in one folder.
+"""A real etcd and kube-apiserver on loopback, ports of their own, everything in one folder; which Kubernetes: UNIRAIL_KUBE.
 
 The processes die with the one that started them, whatever ends it; what a kill leaves of the folder is swept at
 the next start."""
@@ -23,16 +23,19 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "netns"))
 from h2_server import Pki  # noqa: E402
+from proxy import Proxy  # noqa: E402,F401
 
 BINARY = pathlib.Path(os.environ.get("UNIRAIL", HERE.parent.parent / "build" / "unirail"))
 CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "build/obj/release/tests/cluster/client"))
 PREFIX = "unirail-cluster-"
+KUBE = os.environ.get("UNIRAIL_KUBE", "1.20")
+FETCH = {"1.20": "fetch", "1.34": "fetch-1.34"}
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
 
 
 def programs():
-    """The folder of etcd and kube-apiserver; fetches them the first time."""
-    return pathlib.Path(subprocess.run([HERE / "fetch"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    """The folder of etcd, kube-apiserver and their like; fetches them the first time."""
+    return pathlib.Path(subprocess.run([HERE / FETCH[KUBE]], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def sweep():
@@ -70,7 +73,9 @@ def die_with_parent():
 
 
 class Cluster:
-    def __init__(self):
+    """`port`, `more`: of the API server; without them it has a port that is free, on loopback only."""
+
+    def __init__(self, port=None, more=("--disable-admission-plugins=ServiceAccount", "--bind-address=127.0.0.1")):
         sweep()
         self.bin = programs()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -80,7 +85,8 @@ class Cluster:
         key = self.folder / "pki" / "sa.key"
         self.pki.run("genrsa", "-out", key, "2048")
         self.pki.run("rsa", "-in", key, "-pubout", "-out", key.with_suffix(".pub"))
-        self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
+        self.etcd_port, self.peer_port, self.port = free_port(), free_port(), port or free_port()
+        self.more = more
         self.etcd = self.apiserver = None
         self.start_etcd()
         self.start_apiserver()
@@ -102,14 +108,14 @@ class Cluster:
     def start_apiserver(self, *more, ready=True):
         pki = self.folder / "pki"
         self.apiserver = self.spawn(
-            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
-            f"--secure-port={self.port}", "--insecure-port=0", "--advertise-address=10.200.0.1",
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", *self.more,
+            f"--secure-port={self.port}", *(["--insecure-port=0"] if KUBE == "1.20" else []), "--advertise-address=10.200.0.1",
             "--endpoint-reconciler-type=none", f"--tls-cert-file={pki}/server.crt",
             f"--tls-private-key-file={pki}/server.key", f"--client-ca-file={pki}/ca.crt",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={pki}/sa.key", f"--service-account-key-file={pki}/sa.pub",
             "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--profiling=false",
-            "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount", *more)
+            "--allow-privileged=true", *more)
         if ready:
             wait(lambda: self.request("GET", "/readyz", raw=True) == (200, b"ok"), 120, 0.1)
 
@@ -165,7 +171,16 @@ class Cluster:
 
     # --- requests by another's hand: python's own HTTP and TLS ---
 
-    def request(self, method, path, body=None, type="application/json", raw=False, token=None):
+    def request(self, *args, **kw):
+        """(status, answer). A newer server asks for patience with a kind that is new: it is had."""
+        for _ in range(50):
+            status, answer = self.request_once(*args, **kw)
+            if status != 429 or "(re)initializing" not in str(answer):
+                break
+            time.sleep(0.2)
+        return status, answer
+
+    def request_once(self, method, path, body=None, type="application/json", raw=False, token=None):
         context = ssl.create_default_context(cafile=self.pki.ca)
         headers = {"Content-Type": type}
         if token:
@@ -239,74 +254,6 @@ class Cluster:
         kubeconfig = kubeconfig or self.admin_config()
         return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                               env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **(env or {})})
-
-
-class Proxy:
-    """TCP in front of the API server, to be cut or stalled."""
-
-    def __init__(self, to):
-        self.to, self.pairs, self.stalled, self.delay = to, [], False, 0
-        self.connections, self.cut_after, self.sent = 0, None, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                a, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                b = socket.create_connection(("127.0.0.1", self.to))
-            except OSError:
-                a.close()
-                continue
-            self.connections += 1
-            self.pairs.append((a, b))
-            for x, y in ((a, b), (b, a)):
-                threading.Thread(target=self.copy, args=(x, y, x is a), daemon=True).start()
-
-    def copy(self, a, b, out):
-        try:
-            while True:
-                data = a.recv(65536)
-                self.sent += len(data) if out else 0
-                if self.cut_after and self.sent > self.cut_after:
-                    break
-                while self.stalled:
-                    time.sleep(0.05)
-                time.sleep(self.delay)
-                if not data:
-                    break
-                b.sendall(data)
-        except OSError:
-            pass
-        for s in (a, b):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def cut(self):
-        """Breaks what is open and takes nothing new, until mend()."""
-        self.listener.shutdown(socket.SHUT_RDWR)  # close() alone leaves it open for who waits in accept()
-        self.listener.close()
-        for pair in self.pairs:
-            for s in pair:
-                try:
-                    s.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-        self.pairs = []
-
-    def mend(self):
-        self.listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def close(self):
-        if self.listener.fileno() >= 0:
-            self.cut()
 
 
 def memory(pid, what="RssAnon"):

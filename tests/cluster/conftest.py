@@ -17,10 +17,32 @@ def pytest_sessionstart(session):
     if not clusters.BINARY.exists():
         problems.append(f"{clusters.BINARY} is missing (make, or UNIRAIL=path)")
     problems += [f"{tool} is missing" for tool in ("openssl", "unshare") if not shutil.which(tool)]
+    if clusters.KUBE not in clusters.FETCH:
+        problems.append(f"UNIRAIL_KUBE is '{clusters.KUBE}', wants {' or '.join(clusters.FETCH)}")
     if not clusters.CLIENT.exists():
         problems.append(f"{clusters.CLIENT} is missing (make test-cluster builds it)")
     if problems:
         pytest.exit("these tests cannot run: " + "; ".join(problems), 1)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "kube(version): only this Kubernetes has what the test is about")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What only another Kubernetes can carry is not in this run, and the run says so."""
+    wants = lambda item: [m.args[0] for m in item.iter_markers("kube") if m.args[0] != clusters.KUBE]
+    config.others = [item for item in items if wants(item)]
+    config.hook.pytest_deselected(items=config.others)
+    items[:] = [item for item in items if not wants(item)]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    terminalreporter.write_line(f"Kubernetes {clusters.KUBE}")
+    for version in sorted({item.get_closest_marker("kube").args[0] for item in config.others}):
+        names = [item.path.name for item in config.others if item.get_closest_marker("kube").args[0] == version]
+        terminalreporter.write_line(f"not here, wants Kubernetes {version} (make test-cluster KUBE={version}): " + ", ".join(
+            f"{names.count(name)} of {name}" for name in sorted(set(names))))
 
 
 @pytest.fixture(scope="session")

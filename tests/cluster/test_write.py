@@ -105,7 +105,8 @@ def test_429(cluster, ns, client, tmp_path):
         r = client("many", ns, 60, kubeconfig=path)
         assert [x.split()[0] for x in r.stdout.splitlines()] == ["201"] * 60, r.stdout
         metrics = cluster.request("GET", "/metrics", raw=True)[1].decode()
-        refused = re.findall(r'apiserver_dropped_requests_total\{request_kind="mutating"\} (\d+)', metrics)
+        refused = re.findall(r'apiserver_(?:dropped_requests_total\{request_kind="mutating"|'  # 1.20; later servers:
+                             r'request_terminations_total\{code="429"[^}]*)\} (\d+)', metrics)
         assert refused and int(refused[0]) > 0
     finally:
         cluster.stop_apiserver()

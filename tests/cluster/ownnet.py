@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network namespace of a test's own: Services' addresses can be on its loopback, and ports are those of manifests."""
+import ctypes
+import os
+import subprocess
+
+CLONE_NEWNET = 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class OwnNet:
+    """This thread, and what it starts, is in it until close(). It has no name: it goes with the last process in it."""
+
+    def __init__(self):
+        self.before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        if libc.unshare(CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        self.ip("link", "set", "lo", "up")
+
+    @staticmethod
+    def ip(*args):
+        return subprocess.run(["ip", *args], check=True, capture_output=True, text=True).stdout
+
+    def address(self, address, dev="lo"):
+        self.ip("addr", "add", address if "/" in address else f"{address}/32", "dev", dev)
+
+    def close(self):
+        if libc.setns(self.before, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        os.close(self.before)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/ as it is, the webhooks reached as in a cluster: by their Service, whose name the certificate has to bear."""
+import pytest
+
+import cluster as clusters
+from agents import CRD_PATH, SPIDER
+from audit import DEPLOY, kubectl
+from cluster import wait
+from controllers import Controller
+from ownnet import OwnNet
+from test_webhooks import create, drop, hooks, pool
+
+NS, NAME = "unirail", "unirail-controller"
+SERVICE = f"/api/v1/namespaces/{NS}/services/{NAME}"
+
+
+@pytest.fixture(scope="module")
+def net():
+    one = OwnNet()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def own(net):
+    one = clusters.Cluster()
+    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "controller.yaml")
+    wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200)
+    net.address(one.ok("GET", SERVICE)["spec"]["clusterIP"])
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def controller(own, closing, tmp_path):
+    """As the Deployment's pod: its account, its namespace, the port that the Service has."""
+    def make(*more):
+        token = tmp_path / "token"
+        token.write_text(own.token(NS, NAME))
+        c = Controller(tmp_path / "c", own.kubeconfig(tmp_path / "conf", {"tokenFile": token}), NS)
+        c.webhook_port = own.ok("GET", SERVICE)["spec"]["ports"][0]["port"]
+        return closing(c).start("--listen", "0.0.0.0", "--webhook-linger", "0s", *more).leads()
+    return make
+
+
+def decides(own):
+    """Good ones are taken as its webhooks would, bad ones refused."""
+    def refused():
+        status, answer = create(own, pool("bad", "10.6.0.0/24", ips=["10.7.0.1"]))
+        assert status == 422 and "10.7.0.1" in answer["message"], answer
+        return True
+    wait(refused)
+    status, answer = create(own, pool("good", "10.6.0.0/24"))
+    assert status == 201 and answer["spec"]["ipVersion"] == 4, answer
+    drop(own, "good")
+
+
+def test_by_the_services_address(own, controller):
+    controller()
+    wait(lambda: len(hooks(own)) == 5)
+    for h in hooks(own):
+        client = h["clientConfig"]
+        assert "url" not in client and client["caBundle"]
+        assert (client["service"]["namespace"], client["service"]["name"], client["service"]["port"]) == (NS, NAME, 5722)
+    decides(own)
+
+
+def test_another_name_in_the_certificate(own, controller):
+    """Not believed, whoever signed it; the Service's name is what the API server looks for."""
+    cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
+    c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
+
+    def told():
+        status, answer = create(own, pool("p", "10.6.0.0/24"))
+        assert status == 500 and f"not {NAME}.{NS}.svc" in answer["message"], answer
+        return True
+    wait(told)
+    c.stop()
+    cert, key = own.pki.leaf("right", f"DNS:{NAME}.{NS}.svc")
+    c.start("--listen", "0.0.0.0", "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca).leads()
+    decides(own)
+
+
+def endpoints(own, ready, other):
+    """As the controller manager would: one that is ready, one that is not."""
+    if clusters.KUBE == "1.20":
+        port = {"ports": [{"name": "webhooks", "port": 5722}]}
+        own.ok("POST", f"/api/v1/namespaces/{NS}/endpoints", {"metadata": {"name": NAME}, "subsets": [
+            {"addresses": [{"ip": ready}], **port}, {"notReadyAddresses": [{"ip": other}], **port}]})
+        return
+    own.ok("POST", f"/apis/discovery.k8s.io/v1/namespaces/{NS}/endpointslices", {
+        "metadata": {"name": f"{NAME}-x", "labels": {"kubernetes.io/service-name": NAME}}, "addressType": "IPv4",
+        "ports": [{"name": "webhooks", "port": 5722, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [ready], "conditions": {"ready": True}},
+                      {"addresses": [other], "conditions": {"ready": False}}]})
+
+
+def test_by_its_endpoints(own, net, controller):
+    """An API server that asks pods themselves: the name in the certificate is the Service's all the same."""
+    own.stop_apiserver()
+    net.ip("addr", "del", f"{own_address(net)}/32", "dev", "lo")
+    net.address("10.244.1.7")
+    own.start_apiserver("--enable-aggregator-routing=true")
+    endpoints(own, "10.244.1.7", "10.244.1.8")
+    controller()
+    decides(own)
+
+
+def own_address(net):
+    """The Service's, that was put on the loopback."""
+    return [line.split()[3].split("/")[0] for line in net.ip("-o", "-4", "addr", "show", "dev", "lo").splitlines()
+            if " 10.96." in line][0]
