@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pods a server that has matchConditions sends to the webhook, and that others never wait for it."""
+import pytest
+
+from agents import MERGE
+from cluster import wait
+from test_webhooks import INJECT, MUTATING, NETWORKS, cluster, config, create, hooks, ns, pod, registered, replica, start  # noqa: F401
+
+pytestmark = pytest.mark.kube("1.34")
+REVIEWS = 'unirail_controller_reviews_{}_total{{path="/mutate--v1-pod"}}'
+
+
+def sent(c):
+    """How many pods it was asked about."""
+    have = c.metrics()
+    return sum(have.get(REVIEWS.format(what), 0) for what in ("allowed", "denied"))
+
+
+def condition(cluster):
+    found = [h for h in hooks(cluster, MUTATING) if h["name"].startswith("pods.")]
+    return found[0]["matchConditions"][0]["expression"] if found else ""
+
+
+@pytest.fixture
+def work(cluster, ns):
+    """There before the controller is: what is new is in the condition after a minute only."""
+    return cluster.namespace(f"{ns}-work")
+
+
+def quiet(cluster, c, name):
+    """None of its pods is sent any more: the condition says so, and the API server knows it."""
+    wait(lambda: f"'{name}'" in condition(cluster))
+
+    def unasked():
+        before = sent(c)
+        assert pod(cluster, name)[0] == 201
+        return sent(c) == before
+    wait(unasked)
+
+
+def test_only_pods_that_ask(cluster, work, replica):
+    c = registered(cluster, start(replica()).leads())
+    for rail in ("eth2", "eth10"):
+        assert create(cluster, config(rail, work, "rails"))[0] == 201
+    quiet(cluster, c, work)
+    before = sent(c)
+    for _ in range(20):
+        assert pod(cluster, work, **{"other": "rails"})[0] == 201
+    assert sent(c) == before
+    for i in range(3):
+        status, answer = pod(cluster, work, **{INJECT: "rails"})
+        assert status == 201 and NETWORKS in answer["metadata"]["annotations"]
+        assert sent(c) == before + i + 1
+    assert not c.said("no matchConditions")
+
+
+def test_a_namespace_that_asks(cluster, work, replica):
+    """All its pods are sent from when it asks."""
+    c = registered(cluster, start(replica()).leads())
+    assert create(cluster, config("eth1", work, "rails"))[0] == 201
+    quiet(cluster, c, work)
+    cluster.ok("PATCH", f"/api/v1/namespaces/{work}", {"metadata": {"annotations": {INJECT: "rails"}}}, type=MERGE)
+    wait(lambda: NETWORKS in pod(cluster, work)[1]["metadata"].get("annotations", {}))
+    before = sent(c)
+    for _ in range(3):
+        assert NETWORKS in pod(cluster, work)[1]["metadata"]["annotations"]
+    assert sent(c) == before + 3
+
+
+def test_a_namespace_that_is_new(cluster, replica, ns):
+    """What is not known to ask for nothing is sent: its first pod may be as quick as its annotation."""
+    registered(cluster, start(replica()).leads())
+    work = f"{ns}-new"
+    cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": work, "annotations": {INJECT: "none-such"}}})
+    status, answer = pod(cluster, work)
+    assert status == 403 and "none-such" in answer["message"], answer
+
+
+def test_others_do_not_wait_for_a_dead_one(cluster, work, replica):
+    """Closed when nobody answers: for pods that ask, and for no others."""
+    c = registered(cluster, start(replica(), "--pod-failure-policy", "Fail").leads())
+    quiet(cluster, c, work)
+    c.kill()
+    assert pod(cluster, work)[0] == 201
+    status, answer = pod(cluster, work, **{INJECT: "rails"})
+    assert status == 500 and "failed calling webhook" in answer["message"], answer
