@@ -84,6 +84,8 @@ struct api_call {
 	struct cluster_ask *ask;
 	bool parked, waited, late;	  /* late: others may have come to the queue since */
 	int64_t park_us, deadline, stage; /* loop's time, ms */
+	int64_t own_until; /* how long an address that the pod had before is waited for */
+	struct ipaddr own; /* which; family 0: none */
 	struct needs needs;
 };
 

@@ -115,6 +115,7 @@ static void park(struct api_call *c)
 	if (!c->waited) {
 		c->park_us = now_mono_us();
 		c->deadline = now(a) + a->conf.wait_ms;
+		c->own_until = now(a) + a->conf.wait_ms / 3;
 	}
 	c->stage = now(a) + a->conf.wait_ms / 3;
 	c->waited = c->parked = true;
@@ -230,25 +231,31 @@ static bool may_wait(const struct api_call *c)
 	return c->api->conf.wait_ms > 0 && (!c->waited || c->deadline > now(c->api));
 }
 
-/* How many are missing, or why none can be had. */
+/* How many are missing, or why none can be had. What a pod had before is waited for as long as there is
+ * time left to find it another. */
 static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
 		struct err *e)
 {
+	bool no_own = !may_wait(c) || (c->waited && now(c->api) >= c->own_until);
 	struct needs before = {0};
 	int r;
 
 	needs_done(&c->needs);
 	promised(c, &before);
-	r = ipam_needs(store, asks, n, &before, is_dry, c->api, &c->needs, e);
+	r = ipam_needs(store, asks, n, &before, is_dry, c->api, no_own, &c->needs, e);
 	needs_done(&before);
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		if (c->needs.names[i].own)
+			c->own = c->needs.names[i].ip;
 	return r;
 }
 
-/* Somebody has an address that is asked for by name. */
+/* Somebody has an address that is asked for by name. What the pod had before may be on its way. */
 static bool is_refused(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
-		if (lender_refused(c->api->conf.lender, &c->needs.names[i].ip))
+		if (!c->needs.names[i].own &&
+		    lender_refused(c->api->conf.lender, &c->needs.names[i].ip))
 			return true;
 	return false;
 }
@@ -280,6 +287,27 @@ static void count_times(struct api_call *c, int64_t from)
 		metrics_phase_time(m, METRICS_BLOCKS, from - c->park_us);
 }
 
+static bool has_own(const struct api_call *c, const struct ipam_grant *g, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_eq(&g[i].address.ip, &c->own))
+			return true;
+	return !c->own.family;
+}
+
+/* It asked for none by name, so another will do; but it had one. */
+static void say_not_own(const struct api_call *c)
+{
+	char text[IP_TEXT_MAX];
+	auto_buf struct buf why;
+
+	buf_init(&why, 500);
+	lender_name_words(c->api->conf.lender, &c->own, &why);
+	log_warn("a pod gets another address than it had before, which was not to be had in time",
+		 LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+		 LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", why.len ? why.p : ""));
+}
+
 static int take_now(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
 		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
 {
@@ -287,6 +315,8 @@ static int take_now(struct api_call *c, struct ipam *store, const struct ipam_as
 	int r = ipam_allocate(store, asks, n, ret, n_ret, e);
 
 	count_times(c, from);
+	if (r == 0 && !has_own(c, *ret, *n_ret))
+		say_not_own(c);
 	return r;
 }
 

@@ -36,12 +36,12 @@ struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name)
 	return p;
 }
 
-static void set_usable(struct blocks_pool *p, const struct ip_set *s)
+static void copy_set(struct ip_set *to, const struct ip_set *s)
 {
-	ip_set_done(&p->usable);
-	p->usable = (struct ip_set){.family = s->family};
+	ip_set_done(to);
+	*to = (struct ip_set){.family = s->family};
 	for (size_t i = 0; i < s->n; i++)
-		ip_set_add(&p->usable, &s->v[i]);
+		ip_set_add(to, &s->v[i]);
 }
 
 static void take_pool(struct blocks *b, const struct pool *x)
@@ -56,7 +56,8 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	p->subnet = subnet;
 	p->one_node = x->n_nodes == 1;
 	/* The set may be cut to what is ours already. */
-	set_usable(p, x->open.n ? &x->open : &x->usable);
+	copy_set(&p->usable, x->open.n ? &x->open : &x->usable);
+	copy_set(&p->adopted, &x->adopted);
 	if (p->is_cut || !x->cut_is_written)
 		return;
 	p->cut = x->cut;
@@ -84,6 +85,7 @@ static void pool_free(struct blocks_pool *p)
 {
 	kube_cancel(p->cutting);
 	ip_set_done(&p->usable);
+	ip_set_done(&p->adopted);
 	free(p->names);
 	free(p->name);
 	free(p);

@@ -26,7 +26,7 @@ struct blocks_pool {
 	bool known; /* there is such a pool */
 	bool one_node;
 	struct ipnet subnet;
-	struct ip_set usable;
+	struct ip_set usable, adopted;
 	struct block_cut cut;
 	bool is_cut;
 	struct kube_call *cutting;

@@ -15,6 +15,8 @@ struct block_need {
 	const char *pool;
 	struct block_cut cut;
 	const struct ip_set *usable; /* the pool's addresses */
+	/* Those that only their pods of before get: they are asked for by name. NULL: none. */
+	const struct ip_set *adopted;
 	/* More than there are, for asks that wait: by whatever means, others' addresses too. */
 	uint32_t want;
 	/* More than there are, for a reserve: of blocks that nobody has, never from others. */

@@ -103,7 +103,8 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
 	const struct lease *l = lease_find(p->f->leases, a);
 	size_t n = strlen(p->f->table->node);
 
-	return !ipnet_contains(&c->net, a) || !ip_set_has(need->usable, a) ||
+	return !ipnet_contains(&c->net, a) ||
+	       !(ip_set_has(need->usable, a) || (need->adopted && ip_set_has(need->adopted, a))) ||
 	       block_is_ceded(c, a) || block_entry_find(o, a) || block_has_pod(p->f, a) ||
 	       (l && l->state == LEASE_QUARANTINED && block_is_busy(p->f, a)) ||
 	       (strncmp(key, p->f->table->node, n) == 0 && key[n] == '@');

@@ -197,7 +197,8 @@ static size_t borrow_some(struct planner *p, const struct block_need *need,
 	for (size_t i = 0; i < v->n_offers && asked < need->want; i++) {
 		const struct block_offer *x = &v->offers[(i + p->f->seed) % v->n_offers];
 
-		if (!block_loan_find(p->f->table, &x->ip) && has_wished(p, v, x->block) == wished)
+		if (ip_set_has(need->usable, &x->ip) && !block_loan_find(p->f->table, &x->ip) &&
+		    has_wished(p, v, x->block) == wished)
 			asked += add_offer(p, need, x);
 	}
 	return asked;

@@ -100,6 +100,7 @@ struct work {
 	const struct needs *promised;
 	bool (*is_dry)(void *arg, const char *pool);
 	void *arg;
+	bool no_own;
 	struct needs *ret;
 };
 
@@ -135,9 +136,24 @@ static void name(struct work *w, const struct pool_list *l, const struct ipaddr 
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)
 		if (ip_set_has(&l->v[i]->open, a)) {
 			VEC_PUSH(w->ret->names, w->ret->n_names) =
-				(struct need_name){xstrdup(l->v[i]->name), *a};
+				(struct need_name){.pool = xstrdup(l->v[i]->name), .ip = *a};
 			return;
 		}
+}
+
+static void any_or_own(struct work *w, const struct ipam_ask *a, const struct pool_list *l)
+{
+	const struct pool *p;
+	struct ipaddr own;
+
+	if (l->n == 0 || select_own(&w->f, a, l, &own))
+		return;
+	p = w->no_own ? NULL : select_own_away(&w->f, a, l, &own);
+	if (p)
+		VEC_PUSH(w->ret->names, w->ret->n_names) =
+			(struct need_name){.pool = xstrdup(p->name), .ip = own, .own = true};
+	else
+		choose(w, l);
 }
 
 static bool wants_any(const struct ipam_ask *a, uint8_t family)
@@ -151,7 +167,6 @@ static bool wants_any(const struct ipam_ask *a, uint8_t family)
 static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
-	struct ipaddr own;
 	int r;
 
 	if (has_one(w->i, a, family))
@@ -160,17 +175,22 @@ static int need_of(struct work *w, const struct ipam_ask *a, uint8_t family, str
 	for (size_t i = 0; i < a->n_want && r == 0; i++)
 		if (a->want[i].family == family)
 			name(w, &l, &a->want[i]);
-	if (r == 0 && wants_any(a, family) && l.n > 0 && !select_own(&w->f, a, &l, &own))
-		choose(w, &l);
+	if (r == 0 && wants_any(a, family))
+		any_or_own(w, a, &l);
 	free(l.v);
 	return r;
 }
 
 int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
-	       bool (*is_dry)(void *arg, const char *pool), void *arg, struct needs *ret,
-	       struct err *e)
+	       bool (*is_dry)(void *arg, const char *pool), void *arg, bool no_own,
+	       struct needs *ret, struct err *e)
 {
-	struct work w = {.i = i, .promised = promised, .is_dry = is_dry, .arg = arg, .ret = ret};
+	struct work w = {.i = i,
+			 .promised = promised,
+			 .is_dry = is_dry,
+			 .arg = arg,
+			 .no_own = no_own,
+			 .ret = ret};
 	int r = ipam_load_pools(i, e), missing = 0;
 
 	if (r == 0)

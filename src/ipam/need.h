@@ -19,6 +19,7 @@ struct need {
 struct need_name {
 	char *pool;
 	struct ipaddr ip;
+	bool own; /* nobody named it: its pod had it before, by the pool's records */
 };
 
 struct needs {
@@ -37,12 +38,12 @@ void needs_add(struct needs *n, const char *pool, uint32_t count);
  * Onto ret, which is empty: for each ask and family the first pool in its order that has an address
  * left over or is not known to be dry; when all are dry, the first. `promised`: those that came
  * before. Addresses asked for by name that lie in a pool and not in this node's part of it are named,
- * and are missing. An ask that holds addresses already, or whose pod has one kept or had
- * one before that is here, needs none. Returns how
- * many addresses are missing, or an error as ipam_allocate() would have it.
+ * and are missing; so are those that pods had before unirail, unless no_own: then any other will do. An ask
+ * that holds addresses already, or whose pod has one kept or had one before that is here, needs none.
+ * Returns how many addresses are missing, or an error as ipam_allocate() would have it.
  */
 int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
-	       bool (*is_dry)(void *arg, const char *pool), void *arg, struct needs *ret,
-	       struct err *e);
+	       bool (*is_dry)(void *arg, const char *pool), void *arg, bool no_own,
+	       struct needs *ret, struct err *e);
 
 #endif

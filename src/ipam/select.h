@@ -57,6 +57,9 @@ void decision_done(struct decision *d);
 /* The address of these pools that the ask would get because it was its pod's before; NULL: none. */
 const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
 			      const struct pool_list *l, struct ipaddr *ret);
+/* When there is none: one that its pod has by the pool's records, and that is not this node's. */
+const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
+				   const struct pool_list *l, struct ipaddr *ret);
 
 /* "pool 'rail0' has 90 addresses: 88 in use (default/a net1 172.16.1.10, ...), 2 in quarantine" */
 void select_words_full(const struct select_facts *f, const struct pool *p, size_t owners,

@@ -103,8 +103,15 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
+/* away: in another node's part of the pool, as far as is known. */
+static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
+					 bool away)
+{
+	return away && !ip_set_has(&p->adopted_here, &r->ip) ? &p->adopted : &p->adopted_here;
+}
+
 static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
-				     const struct ipam_ask *a, const struct pool_list *l,
+				     const struct ipam_ask *a, const struct pool_list *l, bool away,
 				     struct ipaddr *ret)
 {
 	uint64_t uid = pool_record_key(select_text(a->who.pod_uid)), pod;
@@ -117,7 +124,7 @@ static const struct pool *adopted_of(const struct select_facts *f, const struct 
 			const struct pool_record *r = &l->v[i]->records[k];
 
 			if (!is_adopted_by(r, a, pod, uid) ||
-			    !is_to_be_had(f, c, l->v[i], &l->v[i]->adopted_here, &r->ip))
+			    !is_to_be_had(f, c, l->v[i], adopted_part(l->v[i], r, away), &r->ip))
 				continue;
 			*ret = r->ip;
 			return l->v[i];
@@ -146,7 +153,13 @@ const struct pool *select_own(const struct select_facts *f, const struct ipam_as
 {
 	const struct pool *p = had_by(f, NULL, a, l, ret);
 
-	return p ? p : adopted_of(f, NULL, a, l, ret);
+	return p ? p : adopted_of(f, NULL, a, l, false, ret);
+}
+
+const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
+				   const struct pool_list *l, struct ipaddr *ret)
+{
+	return adopted_of(f, NULL, a, l, true, ret);
 }
 
 bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l)
@@ -155,7 +168,7 @@ bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const st
 	const struct pool *p = had_by(c->f, c, a, l, &ip);
 
 	if (!p)
-		p = adopted_of(c->f, c, a, l, &ip);
+		p = adopted_of(c->f, c, a, l, false, &ip);
 	if (p)
 		choice_grant(c, a, ask, p, &ip);
 	return p != NULL;

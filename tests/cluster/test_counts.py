@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool's status as the controller keeps it: from agents' endpoints, and from what Spiderpool left."""
+import ipaddress
 import json
 import time
 
 import pytest
 
-from agents import MERGE, SPIDER, Agent, Nodes, addresses, install_crds
+from agents import MERGE, SPIDER, Agent, Nodes, addresses, elapsed, install_crds
 from cluster import wait
 from controllers import Controller
 
@@ -169,6 +170,24 @@ def test_a_cluster_that_moves_over(cluster, ns, nodes, leader, agent):
     wait(lambda: has(cluster, "count-old", 98, {}), 60)
     assert pool(cluster, "count-old")["metadata"]["annotations"][ADOPTED] == "{}"
     cluster.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+
+
+def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
+    """Its owner is asked for it; when that does not answer, the pod gets another one, and the log says so."""
+    nodes.pool("count-far", "172.27.0.0/27", ["172.27.0.2-172.27.0.30"])
+    had = {f"172.27.0.{i}": nodes.pod(ns, "count-n1") for i in (5, 6, 20, 21)}
+    cluster.ok("PATCH", f"{POOLS}/count-far/status", {"status": {"allocatedIPs": text(had)}}, type=MERGE)
+    two = agent("count-n2")
+    assert two.plan(nodes.pod(ns, "count-n2"), "count-far")[0] == 200
+    block, = nodes.blocks("count-far")
+    far = [a for a in had if ipaddress.ip_address(a) in ipaddress.ip_network(block["spec"]["cidr"])]
+    one = agent("count-n1")
+    assert addresses(one.plan(had[far[0]], "count-far")[1])["net1"] == far[0]
+    two.kill()
+    took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
+    assert got not in had and 4 < took < 20
+    said, = one.said("another address than it had before")
+    assert said["ip"] == far[1] and "node 'count-n2' was asked for it and has not answered" in said["where"]
 
 
 def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):

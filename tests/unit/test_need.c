@@ -54,7 +54,7 @@ static int need(const char *const *pools, size_t n_pools, size_t n, const struct
 		asks[k] = (struct ipam_ask){.who = {.container_id = "c", .ifname = names[k]},
 					    .pools4 = pools,
 					    .n_pools4 = n_pools};
-	r = ipam_needs(i, asks, n, promised, is_in, (void *)dry, &got, NULL);
+	r = ipam_needs(i, asks, n, promised, is_in, (void *)dry, false, &got, NULL);
 	*ret = '\0';
 	for (size_t k = 0; k < got.n; k++)
 		sprintf(ret + strlen(ret), "%s%s=%u/%u", k ? " " : "", got.v[k].pool,
@@ -151,10 +151,10 @@ static void test_own_addresses_are_not_needed(void **state)
 
 	(void)state;
 	needs_add(&promised, "b", 1);
-	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, &got, NULL), 0);
+	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, false, &got, NULL), 0);
 	assert_int_equal(got.n, 0);
 	a.n_had = 0;
-	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, &got, NULL), 1);
+	assert_int_equal(ipam_needs(i, &a, 1, &promised, is_in, NULL, false, &got, NULL), 1);
 	needs_done(&promised);
 	needs_done(&got);
 	ipam_close(i);

@@ -531,6 +531,20 @@ static void test_shared_pool_by_name(void **state)
 	assert_refused(&a, 1, ERR_CONF, "NIC net1 asks for 10.0.0.8, which none of its pools");
 }
 
+/* What the pod has by the records, in another node's part. */
+static void assert_away(const struct ipam_ask *a, const char *want)
+{
+	const struct select_facts f = facts;
+	struct pool_list l;
+	struct ipaddr ip;
+
+	assert_int_equal(select_pools(&f, a, 4, &l, NULL), 0);
+	assert_true((select_own_away(&f, a, &l, &ip) != NULL) == (want != NULL));
+	if (want)
+		il_assert_ip(&ip, want);
+	free(l.v);
+}
+
 /* What was handed out before goes to who has it, and to nobody else. */
 static void test_adopted(void **state)
 {
@@ -559,6 +573,12 @@ static void test_adopted(void **state)
 				    .pod_name = "web-1",
 				    .pod_uid = "uid-1"};
 	assert_pick(&a, "10.0.0.1");
+	a.sticky = false;
+	assert_away(&a, "10.0.0.7");
+	a.who.pod_uid = "uid-9";
+	assert_away(&a, NULL);
+	a.sticky = true;
+	assert_away(&a, "10.0.0.7");
 	/* A second interface of the pod has another. */
 	a.who.pod_name = "web-0";
 	two[0] = two[1] = a;
