@@ -18,7 +18,7 @@ dist: $(BIN) $(GEN)/vendor_versions.h
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' CROSS='$(CROSS)' RUN='$(RUN)' CONFIGS='$(CONFIGS)' PACK='$(PACK)' \
 		tools/dist '$(BIN)' '$(LIBDIR)' '$(ARCH)' '$(OBJ)' '$(VENDOR_LIBS)'
 
-## size: what each library and each folder of src costs in the binary; fails past 2 MiB
+## size: what each library and each folder of src costs in the binary; fails past a budget (tools/size says why so much)
 size: $(BIN)
 	@tools/size $(BIN) $(OUT)/unirail.map
 
