@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cni/attach_private.h"
 #include "cni/coordinator.h"
+#include "kern/caps.h"
 
 bool rail_has_ipam(const struct rail *rail)
 {
@@ -43,7 +44,8 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 						e);
 		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
 			return rail_err(&rails[i],
-					name_taken(&rails[i], "the pod has a link of that name", e),
+					name_taken(&rails[i], "the pod has a link of that name: "
+						   "delete it, or name this one otherwise", e),
 					e);
 	}
 	return 0;
@@ -260,11 +262,13 @@ static int claim(struct attach *a, const struct rail_kind *k, struct err *e)
 
 int attach_facts(struct attach *a, struct err *e)
 {
-	int r = attach_list_pod(a, e);
+	int r = caps_net_admin(e);
 
+	if (r < 0)
+		return err_wrap(e, r, "attach interfaces to the pod");
+	r = attach_list_pod(a, e);
 	if (r >= 0)
 		r = attach_each_kind(a, claim, e);
-
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
 		r = look_at(a, i, e);
 	if (r >= 0)

@@ -150,18 +150,21 @@ static char *next_line(char *into, int size, void *arg)
 static const struct key *key_find(struct ini_reader *p, const struct key *keys, const char *name)
 {
 	const char *names[16], *near;
+	auto_buf struct buf all;
 	size_t n = 0;
 
+	buf_init(&all, 256);
 	for (const struct key *k = keys; k->name; k++) {
 		if (strcmp(k->name, name) == 0)
 			return k;
+		buf_printf(&all, "%s%s", n > 0 ? ", " : "", k->name);
 		names[n++] = k->name;
 	}
 	near = opt_nearest(name, names, n);
 	if (near)
 		wrong(p, "key '%.100s' is not known here; did you mean '%s'?", name, near);
 	else
-		wrong(p, "key '%.100s' is not known here", name);
+		wrong(p, "key '%.100s' is not known here, wants one of %s", name, all.p);
 	return NULL;
 }
 

@@ -65,3 +65,13 @@ int caps_files_only(struct err *e)
 	v[0].inheritable = v[1].effective = v[1].permitted = v[1].inheritable = 0;
 	return set(v, e);
 }
+
+int caps_net_admin(struct err *e)
+{
+	struct __user_cap_data_struct v[2] = {0};
+	int r = get(v, e);
+
+	if (r < 0 || v[0].effective & CAP_TO_MASK(CAP_NET_ADMIN))
+		return r;
+	return err_kind(e, ERR_UNAVAILABLE, -EPERM, "EPERM: needs CAP_NET_ADMIN: run as root");
+}

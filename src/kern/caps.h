@@ -12,4 +12,8 @@
  */
 int caps_files_only(struct err *e);
 
+/* 0 where this process may change links, else -EPERM with what to do: asked before an address is
+ * taken and files are written for an interface that cannot be made. */
+int caps_net_admin(struct err *e);
+
 #endif

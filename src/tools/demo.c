@@ -184,6 +184,9 @@ static int run(struct demo *d, struct err *e)
 	d->steps = d->opt.keep ? 4 : 7;
 	r = events(d, e);
 	demo_progress(d, NULL);
+	/* Ctrl-C reaches the plugin as well: that it ended by it is no news. */
+	if (demo_stop)
+		r = stopped(e);
 	if (r == 0)
 		show(d);
 	/* Kept things stay only when everything went well enough to look at them. */

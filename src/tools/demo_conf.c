@@ -115,6 +115,8 @@ int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct 
 	jo_kstr(&o, "cniVersion", "1.1.0");
 	jo_kstr(&o, "name", "rails");
 	jo_kstr(&o, "type", "unirail-cni");
+	/* No pod of ours was ever Multus'; its folder may be closed to who runs this without root. */
+	jo_kstr(&o, "multusCniDir", "");
 	jo_key(&o, "networks");
 	jo_arr(&o);
 	for (size_t i = 0; i < d->n_nics; i++)

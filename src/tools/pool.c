@@ -250,6 +250,17 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 	return r;
 }
 
+/* What cannot be, whatever the pools are: a mistake of who types, exit status 2. */
+static int check_operands(const struct cmd *c, int argc, char **argv, struct err *e)
+{
+	struct ipaddr a;
+	uint64_t n;
+
+	if (strcmp(c->name, "owner") == 0 || strcmp(c->name, "release") == 0)
+		return pool_address(argv[0], &a, e);
+	return strcmp(c->name, "free") == 0 && argc > 1 ? pool_free_count(argv[1], &n, e) : 0;
+}
+
 int pool_main(int argc, char **argv)
 {
 	struct pool_opts o = {.output = "text", .timeout_ms = 5000};
@@ -266,8 +277,9 @@ int pool_main(int argc, char **argv)
 	argc -= 1 + words;
 	argv += 1 + words;
 	at = opt_parse(c, prog, argc, argv, &o, &e);
-	if (at < 0)
-		return opt_exit(prog, at, &e);
+	r = at < 0 ? at : check_operands(c, argc - at, argv + at, &e);
+	if (r < 0)
+		return opt_exit(prog, r, &e);
 	t.json = strcmp(o.output, "json") == 0;
 	t.root = &root;
 	r = root_open(&root, o.root, &e);

@@ -46,6 +46,8 @@ void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally
 int pool_findings(const struct pool_tool *t, const struct buf *found, int n);
 
 int pool_address(const char *text, struct ipaddr *ret, struct err *e);
+/* How many addresses to show; the same. */
+int pool_free_count(const char *text, uint64_t *ret, struct err *e);
 /* "2025-11-21T12:00:00Z" */
 const char *pool_time(int64_t ms, char buf[static 32]);
 /* "default/pod-a net1" or "container 0123456789ab net1" */

@@ -229,6 +229,13 @@ static int free_json(const struct pool *p, const struct ipaddr *v, size_t n)
 	return help_put(&b);
 }
 
+int pool_free_count(const char *text, uint64_t *ret, struct err *e)
+{
+	if (num_u64(span_of(text), 1, FREE_MAX, ret) == 0)
+		return 0;
+	return err_set(e, -EINVAL, "'%s' is not a number from 1 to %d", text, FREE_MAX);
+}
+
 int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e)
 {
 	auto_free struct ipaddr *v = NULL;
@@ -236,11 +243,10 @@ int pool_free_list(struct pool_tool *t, const char *name, const char *count, str
 	const struct pool *p;
 	uint64_t max;
 	size_t n = 0;
-	int r;
+	int r = pool_free_count(count, &max, e);
 
-	if (num_u64(span_of(count), 1, FREE_MAX, &max) < 0)
-		return err_set(e, -EINVAL, "'%s' is not a number from 1 to %d", count, FREE_MAX);
-	r = ipam_load_pools(t->store, e);
+	if (r == 0)
+		r = ipam_load_pools(t->store, e);
 	if (r == 0)
 		r = find_pool(t, name, &p, e);
 	if (r == 0)

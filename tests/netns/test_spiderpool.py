@@ -217,6 +217,23 @@ def test_del_without_pools(lab):
     assert lab.used() == {}
 
 
+def test_no_capability_takes_no_address(lab, tmp_path):
+    """An address that is taken and given back would have to rest, for nothing."""
+    lab.rail_pools()
+    pod = lab.pod()
+    confs = {"macvlan": lab.macvlan("rail0", lab.ipam("rail0")),
+             "unirail-cni": lab.rails(lab.all_networks())}
+    before = pod.state()
+    for name, conf in confs.items():
+        script = tmp_path / "wrapped" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text("#!/bin/sh\nexec setpriv --bounding-set -net_admin --inh-caps -net_admin "
+                          f"{lab.plugins}/{name}\n")
+        script.chmod(0o755)
+        e = lab.fail("ADD", conf, pod, plugins=script.parent, words="EPERM: needs CAP_NET_ADMIN: run as root")
+        assert e["code"] == 50 and pod.state() == before and not lab.state_dir.exists()
+
+
 def test_journal_of_a_newer_format(lab):
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))

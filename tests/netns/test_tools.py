@@ -85,6 +85,30 @@ def test_demo_stopped_leaves_nothing(sig, delay):
     assert traces() == before
 
 
+def test_demo_says_so_when_a_terminal_stops_it():
+    """Ctrl-C goes to the plugin as well: how that ended is not what somebody wants to read."""
+    p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                         text=True)
+    wait_for(lambda: children(p.pid), "a pod to be attached")
+    os.killpg(p.pid, signal.SIGINT)
+    _, errors = p.communicate(timeout=30)
+    assert p.returncode == 128 + signal.SIGINT and errors == "unirail demo: stopped by signal 2\n"
+
+
+AS_NOBODY = """
+set -e
+mount -t tmpfs -o mode=755 var /var/lib
+mkdir -p -m 700 /var/lib/cni/multus
+exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn %s demo -n 1
+""" % BINARY
+
+
+def test_demo_as_nobody_on_a_node_with_multus():
+    """What the README says works without root, and does not ask for folders of root."""
+    p = run(["unshare", "-m", "sh", "-c", AS_NOBODY])
+    assert p.stderr == "" and "nothing" in p.stdout
+
+
 def held_by(pid):
     """Network namespaces that a process holds open or is in, but for our own."""
     found = set()

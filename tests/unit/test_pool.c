@@ -190,6 +190,9 @@ static void test_ini_refuses(void **state)
 		 "'subnet' is given twice"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nexcludes=10.0.0.1\n", "rails.conf:3",
 		 "did you mean 'exclude'"},
+		{"[pool p]\nsubnet = 10.0.0.0/24\ncolour = red\n", "rails.conf:3",
+		 "key 'colour' is not known here, wants one of subnet, ips, exclude, gateway, route, "
+		 "default, disable, node, namespace, rest"},
 		{"[pool a]\nsubnet=10.0.0.0/24\ndefault=maybe\n", "rails.conf:3: default",
 		 "is not yes or no"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nrest=2h\n", "rails.conf:3: rest", "is not a time"},

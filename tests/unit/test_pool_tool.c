@@ -183,7 +183,7 @@ static void test_show_and_owner(void **state)
 	says("owner 10.0.0.11", 1, "", "nobody holds 10.0.0.11: it is free in pool 'rail0'");
 	says("owner 10.0.0.19", 1, "", "it is reserved");
 	says("owner 10.9.0.1", 1, "", "it is in no pool");
-	says("owner 10.0.0.999", 1, "", "'10.0.0.999' is not an address");
+	says("owner 10.0.0.999", 2, "", "'10.0.0.999' is not an address");
 }
 
 static void test_next_free(void **state)
@@ -193,7 +193,7 @@ static void test_next_free(void **state)
 	says("free rail0 3", 0, "10.0.0.11\n10.0.0.12\n10.0.0.13\n", "");
 	says("free wide 2", 0, "fd00::1\nfd00::2\n", "");
 	says("free wide 2 -o json", 0, "\"fd00::2\"", "");
-	says("free rail0 no", 1, "", "'no' is not a number from 1 to");
+	says("free rail0 no", 2, "", "'no' is not a number from 1 to");
 	says("free nothing", 1, "", "no pool 'nothing'");
 }
 
