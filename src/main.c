@@ -228,15 +228,24 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* A full disk or a closed pipe: what people asked for did not arrive, whatever the applet thinks. */
+static int end(int status)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
+		return status;
+	fputs("unirail: write to stdout: not everything arrived\n", stderr);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 0 ? base_name(argv[0]) : "unirail";
 	const struct applet *a = applet_find(name);
 
 	if (a)
-		return run(a, argc, argv);
+		return end(run(a, argc, argv));
 	/* Any copy of the binary, "unirail-1.2" too. */
 	if (strncmp(name, "unirail", strlen("unirail")) == 0)
-		return by_word(argc, argv);
+		return end(by_word(argc, argv));
 	return unknown(name);
 }

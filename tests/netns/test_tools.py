@@ -225,6 +225,14 @@ def test_version():
     assert p.returncode == 0 and p.stdout.startswith("unirail ")
 
 
+def test_a_full_disk_is_told(tmp_path):
+    (tmp_path / "a.conf").write_text("[pool a]\nsubnet = 10.0.0.0/24\n")
+    for words in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([BINARY, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert p.returncode == 1 and "write to stdout" in p.stderr and p.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell, tmp_path):
     script = unirail("completion", shell).stdout
