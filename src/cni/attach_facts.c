@@ -44,8 +44,10 @@ int attach_check_names(const struct rail *rails, size_t n, const struct link *po
 						e);
 		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
 			return rail_err(&rails[i],
-					name_taken(&rails[i], "the pod has a link of that name: "
-						   "delete it, or name this one otherwise", e),
+					name_taken(&rails[i],
+						   "the pod has a link of that name: "
+						   "delete it, or name this one otherwise",
+						   e),
 					e);
 	}
 	return 0;
