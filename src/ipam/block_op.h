@@ -19,8 +19,8 @@
 enum block_op_kind {
 	OP_CREATE,    /* POST: name, pool, net, our node, token; `ceded` of the claim as "?" */
 	OP_TAKE_OVER, /* a block that is nobody's: node and claim, if version is the object's */
-	OP_ADOPT,     /* of another log of this node: claim, if version is the object's */
-	OP_DELETE,    /* if uid and version are the object's */
+	OP_ADOPT, /* of another log of this node: claim, entries ips -> to, if version is the object's */
+	OP_DELETE, /* if uid and version are the object's */
 	OP_DISOWN, /* node and claim "", adds the entries ips -> to; if version is the object's */
 	OP_CEDE,   /* adds the entries ips -> to; drops wish_of, if version is the object's */
 	OP_UNCEDE, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
@@ -41,7 +41,7 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* OP_CEDE, OP_BORROW, OP_ASSERT; else one in ip */
+	struct ipaddr *ips; /* OP_ADOPT, OP_CEDE, OP_BORROW, OP_ASSERT; else one in ip */
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];

@@ -230,14 +230,27 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
 /*
  * Ours by its token, and no claim: a request that was given up was carried out, or the object is from
  * an earlier time. Or ours from when the node was another Node. Somebody else may have had it since:
- * it is given up, unless pods here have addresses of it.
+ * it is given up, unless pods here have addresses of it. After a restore those are all that is taken.
  */
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {
-	if (plan_net_has_pods(p->f, &o->net))
-		plan_bound(p, OP_ADOPT, o);
-	else
+	const struct block_need *need = plan_need(p->f, o->pool);
+	struct block_op *op;
+	size_t n = 0;
+
+	if (!plan_net_has_pods(p->f, &o->net)) {
 		leave(p, o);
+		return;
+	}
+	op = plan_bound(p, OP_ADOPT, o);
+	if (!op || !need || !(p->f->hold || p->f->look_ms))
+		return;
+	str_copy(op->to, sizeof(op->to), "?");
+	plan_all_but_pods(p, need->usable, op);
+	for (size_t i = 0; i < op->n_ips; i++)
+		if (!block_entry_find(o, &op->ips[i]))
+			op->ips[n++] = op->ips[i];
+	op->n_ips = n;
 }
 
 static void plan_claim(struct planner *p, const struct block_claim *c)

@@ -23,6 +23,16 @@ static void plan_again(struct planner *p, const struct block_loan *l, const char
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
+/* An entry of ours from an earlier time, which was returned or taken back since: another may have it. */
+static void give_up(struct planner *p, const char *pool, const char *block,
+		    const struct block_entry *x)
+{
+	struct block_op *op = plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
+
+	if (op && p->f->look_ms)
+		str_copy(op->to, sizeof(op->to), "?");
+}
+
 static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
 {
 	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
@@ -30,6 +40,8 @@ static void plan_asked(struct planner *p, const struct block_loan *l, const stru
 
 	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
 		plan_add(p, OP_READ, l->pool, l->block);
+	else if (made && p->f->look_ms && !block_has_pod(p->f, &l->ip))
+		give_up(p, l->pool, l->block, x);
 	else if (made || !p->f->hold)
 		plan_again(p, l, x->to);
 }
@@ -172,11 +184,8 @@ static bool is_stray(const struct block_facts *f, const struct block_entry *x)
 
 void plan_stray(struct planner *p, const char *pool, const char *block, const struct block_entry *x)
 {
-	struct block_op *op =
-		is_stray(p->f, x) ? plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to) : NULL;
-
-	if (op && p->f->look_ms)
-		str_copy(op->to, sizeof(op->to), "?");
+	if (is_stray(p->f, x))
+		give_up(p, pool, block, x);
 }
 
 void plan_strays(struct planner *p)

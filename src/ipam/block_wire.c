@@ -179,6 +179,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 		put_owner(o, node, node_uid, op->token);
 	} else if (op->kind == OP_ADOPT) {
 		put_owner(o, node, node_uid, op->token);
+		put_cede(o, op);
 	} else if (op->kind == OP_DISOWN) {
 		put_owner(o, NOBODY, NOBODY, NOBODY);
 		put_cede(o, op);

@@ -189,7 +189,7 @@ static enum block_outcome change(struct block_object *o, const struct bl_who *wh
 			return BLOCK_REFUSED;
 		set_owner(o, who->node, who->uid, op->token);
 		return BLOCK_OK;
-	case OP_ADOPT: set_owner(o, who->node, who->uid, op->token); return BLOCK_OK;
+	case OP_ADOPT: set_owner(o, who->node, who->uid, op->token); return do_cede(o, op);
 	case OP_DISOWN: set_owner(o, "", "", ""); return do_cede(o, op);
 	case OP_ASSERT:
 	case OP_CEDE: return do_cede(o, op);
