@@ -41,7 +41,13 @@ static void on_node(void *arg, const char *uid)
 
 static void on_expected(void *arg, const char *pool)
 {
-	lender_expect(arg, pool);
+	lender_expect(arg, pool, 1);
+}
+
+/* It may have its addresses already. */
+static void on_found(void *arg, const char *pool)
+{
+	lender_expect(arg, pool, 0);
 }
 
 static struct pod_pools_conf pools_conf(const struct agent *a)
@@ -62,7 +68,9 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 		expect_pod(&(struct expect){.cluster = a->cluster,
 					    .node = a->conf.node,
 					    .conf = pools_conf(a),
-					    .pool = on_expected,
+					    .pool = cluster_synced(a->cluster, CLUSTER_PODS)
+							    ? on_expected
+							    : on_found,
 					    .arg = a->lender},
 			   is);
 }

@@ -120,9 +120,17 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count)
 	blocks_soon(b, 0);
 }
 
-void blocks_expect(struct blocks *b, const char *pool)
+void blocks_expect(struct blocks *b, const char *pool, uint32_t count)
 {
-	blocks_pool_get(b, pool)->used_ms = blocks_now(b);
+	struct blocks_pool *p = blocks_pool_get(b, pool);
+
+	p->used_ms = blocks_now(b);
+	if (count) {
+		p->expected_ms = blocks_now(b);
+		p->expected += count;
+	}
+	if (p->expected > BLOCKS_EXPECTED_MAX)
+		p->expected = BLOCKS_EXPECTED_MAX;
 	blocks_soon(b, 0);
 }
 

@@ -92,8 +92,9 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
 bool blocks_refused(const struct blocks *b, const struct ipaddr *a);
 /* Where it is, or who was asked for it, onto w. */
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
-/* Pods of this node will likely use the pool (blocks_expect.h): a reserve is claimed. */
-void blocks_expect(struct blocks *b, const char *pool);
+/* Pods of this node will likely use the pool (blocks_expect.h), and ask for so many addresses soon: they
+ * and a reserve are claimed. */
+void blocks_expect(struct blocks *b, const char *pool, uint32_t count);
 
 /* The pool's addresses that may be handed out now, onto ret; `usable` as the pool has it. To be
  * asked at each batch: a request that gives addresses up takes them away before it is sent. */

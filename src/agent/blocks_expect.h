@@ -18,7 +18,7 @@ struct expect {
 	struct cluster *cluster;
 	const char *node;
 	struct pod_pools_conf conf;
-	void (*pool)(void *arg, const char *name); /* for each, maybe more than once */
+	void (*pool)(void *arg, const char *name); /* for each interface and family */
 	void *arg;
 };
 

@@ -6,11 +6,12 @@
 #include "base/cleanup.h"
 
 /* LEAD_MS: how long the other pools wait for where a claim succeeds. */
-enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500 };
+enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
 
 struct count {
 	uint64_t idle;
-	bool in_use; /* pods have addresses of it */
+	bool in_use;	/* pods have addresses of it */
+	uint32_t taken; /* how many, without those that are kept */
 };
 
 /* Of the leases, not of the addresses: a pool may be a /64. */
@@ -28,6 +29,7 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 		if (!ip_set_has(&p->usable, &l->address.ip))
 			continue;
 		n.in_use |= l->state == LEASE_USED || l->state == LEASE_KEPT;
+		n.taken += l->state == LEASE_USED;
 		busy += ip_set_has(&mine, &l->address.ip) && block_is_busy(f, &l->address.ip);
 	}
 	n.idle = (uint64_t)ip_set_count(&mine) - busy;
@@ -55,6 +57,21 @@ static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 		if (p->spare[i] < least)
 			least = p->spare[i];
 	return least;
+}
+
+/*
+ * Pods that came to the node and have not asked yet. Each address that one takes is one less; what is
+ * not asked for within a minute was no use of the pool, or is asked for late.
+ */
+static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t taken)
+{
+	uint32_t came = taken > p->taken ? taken - p->taken : 0;
+
+	p->taken = taken;
+	p->expected -= came < p->expected ? came : p->expected;
+	if (blocks_now(b) - p->expected_ms >= EXPECTED_MS)
+		p->expected = 0;
+	return p->expected;
 }
 
 static bool is_searching(const struct blocks *b, const char *pool)
@@ -97,6 +114,7 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 	if (n.in_use || p->want)
 		p->used_ms = now;
 	reserve = p->used_ms && now - p->used_ms < b->c.idle_ms ? b->c.reserve : 0;
+	reserve += expected_of(b, p, n.taken);
 	p->idle = clamp(n.idle);
 	return (struct block_need){
 		.pool = p->name,

@@ -15,6 +15,7 @@ enum {
 	BLOCKS_SAID_MAX = 256,
 	BLOCKS_REQUEST_MS = 15000,
 	BLOCKS_FLIGHTS_MAX = 16,
+	BLOCKS_EXPECTED_MAX = 64,
 };
 
 /* The log's own rest, beside those of blocks and pools, which have no blank. */
@@ -33,7 +34,10 @@ struct blocks_pool {
 	uint32_t want;
 	struct ipaddr *names; /* asked for by name */
 	size_t n_names;
-	int64_t used_ms; /* when it was last of use here; 0: never */
+	int64_t used_ms;   /* when it was last of use here; 0: never */
+	uint32_t expected; /* addresses that pods will ask for, until then plus EXPECTED_MS */
+	int64_t expected_ms;
+	uint32_t taken; /* addresses of it that pods had when last counted */
 	/* The least that was to spare, by quarters of idle_ms: what counts is the least of all. */
 	uint32_t spare[BLOCKS_SPARE_PARTS];
 	int64_t spare_part;

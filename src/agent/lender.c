@@ -220,10 +220,10 @@ void lender_name_words(const struct lender *l, const struct ipaddr *a, struct bu
 		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
 }
 
-void lender_expect(struct lender *l, const char *pool)
+void lender_expect(struct lender *l, const char *pool, uint32_t count)
 {
 	if (l->blocks)
-		blocks_expect(l->blocks, pool);
+		blocks_expect(l->blocks, pool, count);
 }
 
 void lender_words(const struct lender *l, const char *pool, struct buf *w)

@@ -54,7 +54,7 @@ void lender_names(struct lender *l, const struct need_name *v, size_t n);
 bool lender_refused(const struct lender *l, const struct ipaddr *a);
 /* Where an address is that was asked for by name, in brackets. */
 void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w);
-void lender_expect(struct lender *l, const char *pool); /* as blocks_expect() */
+void lender_expect(struct lender *l, const char *pool, uint32_t count); /* as blocks_expect() */
 /* Where addresses of the pool were looked for, in brackets, onto w; nothing when nowhere. */
 void lender_words(const struct lender *l, const char *pool, struct buf *w);
 struct blocks *lender_blocks(struct lender *l); /* NULL: not there yet */

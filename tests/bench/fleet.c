@@ -224,7 +224,7 @@ static void expect(void)
 {
 	for (size_t i = 0; i < fleet.n_nodes; i++)
 		for (size_t k = 0; k < fleet.nodes[i].whole.set.n; k++)
-			blocks_expect(fleet.nodes[i].blocks, fleet.nodes[i].whole.set.v[k].name);
+			blocks_expect(fleet.nodes[i].blocks, fleet.nodes[i].whole.set.v[k].name, 0);
 }
 
 static void command(char *line)

@@ -156,6 +156,12 @@ def test_a_pod_is_expected(mine, nodes, agent, pools):
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
     assert one.metrics()["unirail_block_requests_total"] == before
+    # As many as there are pods.
+    pods = [nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"}) for _ in range(30)]
+    wait(lambda: len(nodes.blocks("ahead0")) == 3)
+    before = one.metrics()["unirail_block_requests_total"]
+    assert all(one.plan(p, "ahead0")[0] == 200 for p in pods)
+    assert one.metrics()["unirail_block_requests_total"] == before
 
 
 def test_spiderpools_own_requests(nodes, agent, pools):
