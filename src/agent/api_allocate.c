@@ -255,7 +255,7 @@ static bool is_refused(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (!c->needs.names[i].own &&
-		    lender_refused(c->api->conf.lender, &c->needs.names[i].ip))
+		    lender_refused(c->api->conf.lender, &c->needs.names[i]))
 			return true;
 	return false;
 }

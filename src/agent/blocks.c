@@ -259,6 +259,7 @@ void blocks_free(struct blocks *b)
 	free(b->pins);
 	free(b->named);
 	free(b->busy);
+	blocks_drop_holders(b);
 	block_table_done(&b->t);
 	block_log_close(&b->log);
 	if (b->lock >= 0)

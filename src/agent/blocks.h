@@ -88,8 +88,8 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count);
  * waited for no more. The block of one that nobody has is claimed, the owner of any other is asked.
  */
 void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
-/* Whether somebody has it, as is known since a moment ago. */
-bool blocks_refused(const struct blocks *b, const struct ipaddr *a);
+/* Whether somebody has it, as is known since a moment ago; which pod has been asked for by then. */
+bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Where it is, or who was asked for it, onto w. */
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
 /* Pods of this node will likely use the pool (blocks_expect.h), and ask for so many addresses soon: they

@@ -14,8 +14,8 @@
 
 enum { CUT_MS = 200, CUT_MOST_MS = 30000 };
 
-static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
-				       "ippool", false};
+const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
+					    "ippool", false};
 
 static void later(struct blocks_pool *p, const struct err *e)
 {
@@ -87,7 +87,7 @@ static void put_patch(struct json_out *o, const struct blocks_pool *p, const cha
 static void write_cut(struct blocks_pool *p, const char *version)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &pools, .name = p->name},
+				 .on = {.kind = &blocks_pools_kind, .name = p->name},
 				 .timeout_ms = BLOCKS_REQUEST_MS};
 	auto_buf struct buf body;
 	struct json_out o;
@@ -123,7 +123,7 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 void blocks_cut(struct blocks *b, struct blocks_pool *p)
 {
 	const struct kube_request r = {.verb = KUBE_GET,
-				       .on = {.kind = &pools, .name = p->name},
+				       .on = {.kind = &blocks_pools_kind, .name = p->name},
 				       .timeout_ms = BLOCKS_REQUEST_MS};
 
 	if (p->cutting || blocks_rests_until(b, p->name))

@@ -51,6 +51,15 @@ struct blocks_pin {
 	int64_t until_ms;
 };
 
+/* Who has an address that was refused, by its pool's status. */
+struct blocks_holder {
+	struct blocks *b;
+	struct ipaddr ip;
+	char *pool, *pod; /* pod: "ns/name"; NULL: not known */
+	int64_t at_ms;
+	struct kube_call *call; /* it is asked */
+};
+
 /* A request that is under way. */
 struct blocks_flight {
 	struct blocks *b;
@@ -93,6 +102,8 @@ struct blocks {
 	struct blocks_pin *named;
 	size_t n_named;
 	struct ipaddr *busy; /* both, see blocks_pinned() */
+	struct blocks_holder **holders;
+	size_t n_holders;
 	struct kube_informer *informer;
 	struct loop_timer *tick, *trust, *look;
 	int64_t tick_ms; /* when it is due */
@@ -105,7 +116,7 @@ struct blocks {
 	struct blocks_stats stats;
 };
 
-extern const struct kube_kind blocks_kind;
+extern const struct kube_kind blocks_kind, blocks_pools_kind;
 
 static inline int64_t blocks_now(const struct blocks *b)
 {
@@ -122,6 +133,12 @@ int64_t blocks_real_ms(const struct blocks *b);
 
 /* blocks_names.c: makes b->busy of all that is pinned by now. Returns how many. */
 size_t blocks_pinned(struct blocks *b);
+
+/* blocks_holder.c: whether it is known by now who has a refused address, as far as it can be; else that
+ * is asked, and blocks_tell() comes. */
+bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr *a);
+const char *blocks_holder(const struct blocks *b, const struct ipaddr *a); /* NULL: not known */
+void blocks_drop_holders(struct blocks *b);
 
 /* blocks_need.c: how each pool stands; needs[] has a place for each. Returns how many. */
 size_t blocks_needs(struct blocks *b, struct block_need *needs);

@@ -41,17 +41,28 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
 		buf_printf(w, "; %s", p->said);
 }
 
-bool blocks_refused(const struct blocks *b, const struct ipaddr *a)
+bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
-	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL);
+	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL) &&
+	       blocks_holder_known(b, pool, a);
+}
+
+static void say_holder(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+{
+	const char *pod = blocks_holder(b, a);
+
+	if (pod)
+		buf_printf(w, ", for pod '%s' by the pool's status", pod);
 }
 
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w)
 {
 	const struct block_seen *s = block_seen_find(&b->t, a);
 
-	if (block_is_refused(&b->t, a, blocks_now(b), w))
+	if (block_is_refused(&b->t, a, blocks_now(b), w)) {
+		say_holder(b, a, w);
 		return;
+	}
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
 		buf_str(w, "the API server does not answer, so its block cannot be looked for");
 	else if (s && s->wished)

@@ -203,9 +203,9 @@ void lender_names(struct lender *l, const struct need_name *v, size_t n)
 		blocks_names(l->blocks, v, n);
 }
 
-bool lender_refused(const struct lender *l, const struct ipaddr *a)
+bool lender_refused(const struct lender *l, const struct need_name *x)
 {
-	return l->blocks && blocks_refused(l->blocks, a);
+	return l->blocks && blocks_refused(l->blocks, x->pool, &x->ip);
 }
 
 void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w)

@@ -51,7 +51,7 @@ void lender_leases(struct lender *l, const struct lease_table *t);
 void lender_want(struct lender *l, const char *pool, uint32_t count);
 /* As blocks_names(), blocks_refused(). */
 void lender_names(struct lender *l, const struct need_name *v, size_t n);
-bool lender_refused(const struct lender *l, const struct ipaddr *a);
+bool lender_refused(const struct lender *l, const struct need_name *x);
 /* Where an address is that was asked for by name, in brackets. */
 void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w);
 void lender_expect(struct lender *l, const char *pool, uint32_t count); /* as blocks_expect() */

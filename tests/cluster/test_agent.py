@@ -275,11 +275,12 @@ def by_name(agent, pod, pool, *ips):
         "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})
 
 
-def test_addresses_asked_for_by_name(nodes, agent, pools):
+def test_addresses_asked_for_by_name(mine, nodes, agent, pools):
     """Of a block that nobody has, of another node's, and one that a pod has."""
     pools("named", "10.8.0.0/24")
     one, two = agent("n1"), agent("n2")
-    took, (status, answer) = elapsed(lambda: by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77"))
+    first = nodes.pod("t", "n1")
+    took, (status, answer) = elapsed(lambda: by_name(one, first, "named", "10.8.0.77"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.77"}, (answer, one.log.read_text()[-2000:])
     assert took < 2, took
     # Another one of the same block: its node gives it up.
@@ -289,6 +290,14 @@ def test_addresses_asked_for_by_name(nodes, agent, pools):
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.77"))
     assert status == 500 and "node 'n1' has it" in answer["message"] and took < 5, (took, answer)
     assert "10.8.0.77" in answer["message"] and "pool 'named'" in answer["message"]
+    # The pod is named where the pool's status does, as the controller keeps it.
+    has = {"10.8.0.76": {"pod": "t/other"}, "10.8.0.77": {"pod": f"t/{first['metadata']['name']}", "podUid": "u"}}
+    mine.ok("PATCH", f"{SPIDER}/spiderippools/named", {"metadata": {"annotations": {"unirail.io/adopted": "{}"}}}, type=MERGE)
+    mine.ok("PATCH", f"{SPIDER}/spiderippools/named/status", {"status": {"allocatedIPs": json.dumps(has)}}, type=MERGE)
+    three = agent("n2", name="again")  # nothing is known of before
+    status, answer = by_name(three, nodes.pod("t", "n2"), "named", "10.8.0.77")
+    assert status == 500 and f"node 'n1' has it, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
+    three.kill()
     # The owner, too, is told who has what it lent.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
     assert status == 500 and "node 'n2' has it" in answer["message"], answer
