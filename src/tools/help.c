@@ -66,18 +66,6 @@ void help_list(struct buf *b)
 	buf_str(b, "\nsee 'unirail help APPLET', or 'unirail APPLET --help'\n");
 }
 
-static void help_plugin(const struct applet *a, struct buf *b)
-{
-	buf_printf(b, "usage: %s <NETCONF    (with CNI_COMMAND and the other CNI_* variables)\n\n",
-		   a->name);
-	buf_printf(b, "%s\n", a->help);
-	buf_str(b, "\nA container runtime calls this; it takes no arguments. The network "
-		   "configuration comes on\nstandard input, the result goes to standard output.\n");
-	buf_str(b, "\noptions, when CNI_COMMAND is not set:\n");
-	opt_row(b, "-h, --help", "print this");
-	opt_row(b, "-V, --version", "print the version");
-}
-
 /* Paragraphs, separated by empty lines, wrapped. */
 static void help_about(const char *about, struct buf *b)
 {
@@ -91,6 +79,23 @@ static void help_about(const char *about, struct buf *b)
 			opt_wrap(b, text, 0);
 		}
 	}
+}
+
+const char help_plugin_text[] =
+	"A container runtime calls this, with CNI_COMMAND and the other CNI_* variables set; it takes no "
+	"arguments. The network configuration comes on standard input, the result or the error object "
+	"goes to standard output. Warnings go to standard error, or what UNIRAIL_LOG in its environment "
+	"asks for: debug, info, warn or error.";
+
+static void help_plugin(const struct applet *a, struct buf *b)
+{
+	buf_printf(b, "usage: %s <NETCONF    (with CNI_COMMAND and the other CNI_* variables)\n\n",
+		   a->name);
+	buf_printf(b, "%s\n", a->help);
+	help_about(help_plugin_text, b);
+	buf_str(b, "\noptions, when CNI_COMMAND is not set:\n");
+	opt_row(b, "-h, --help", "print this");
+	opt_row(b, "-V, --version", "print the version");
 }
 
 void help_applet(const struct applet *a, struct buf *b)

@@ -142,10 +142,7 @@ static void tool_page(struct buf *b, const struct applet *a)
 static void plugin_page(struct buf *b, const struct applet *a)
 {
 	roff_line(b, ".SH SYNOPSIS\n.B ", a->name, "\n<\\fInetconf\\fR\n.SH DESCRIPTION\n");
-	buf_str(b,
-		"A container runtime calls this with CNI_COMMAND and the other CNI_* variables "
-		"set; it takes no arguments.\nThe network configuration comes on standard input, "
-		"the result or the error object goes to standard output.\n");
+	paragraphs(b, help_plugin_text);
 	if (a->about)
 		paragraphs(b, a->about);
 	buf_str(b, ".SH OPTIONS\nWhen CNI_COMMAND is not set:\n"

@@ -39,6 +39,7 @@ enum { HELP_MAX = 1 << 18 };
 
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
+extern const char help_plugin_text[];			 /* how a CNI plugin is called */
 /* An error that names the applet most like `name`. */
 int help_unknown(const char *name, struct err *e);
 bool applet_has_words(const struct applet *a); /* commands with names of their own */

@@ -110,6 +110,7 @@ static void test_help(void **state)
 	has("usage: unirail single [OPTION...]\n");
 	assert_int_equal(RUN(help_main, "plug"), 0);
 	has("usage: plug <NETCONF");
+	has("UNIRAIL_LOG");
 	assert_string_equal(errors, "");
 }
 
