@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "tools/swap.h"
@@ -187,7 +188,7 @@ static enum install_others others(const struct install_opts *o)
 	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
 }
 
-static int act(const struct root *r, const struct install_opts *o, struct swap *s,
+static int act(const struct root *r, const struct install_opts *o, bool made, struct swap *s,
 	       struct install_facts *f, struct install_plan *p, struct err *e)
 {
 	char sha[DIGEST_HEX];
@@ -203,6 +204,7 @@ static int act(const struct root *r, const struct install_opts *o, struct swap *
 	root_close(&host);
 	if (n >= 0)
 		n = install_facts_read(f, r, o->folder, o->uninstall ? NULL : o->links, sha, e);
+	f->made_folder |= made;
 	if (n == 0 && o->uninstall)
 		install_plan_removal(f, p);
 	else if (n == 0)
@@ -232,6 +234,12 @@ static int report(const struct install_opts *o, const struct install_plan *p)
 	return help_put(&b) || (p->n_left > 0 && !o->keep);
 }
 
+/* Not when anything is in it. */
+static void drop_folder(const struct root *r, const char *folder)
+{
+	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
+}
+
 static int run(const struct install_opts *o, struct err *e)
 {
 	auto_swap struct swap s = SWAP_INIT;
@@ -239,16 +247,21 @@ static int run(const struct install_opts *o, struct err *e)
 	struct install_plan p = {0};
 	struct root r;
 	int n = root_open(&r, o->root, e), status = 1;
+	bool made;
 
 	if (n < 0)
 		return n;
+	made = !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
 	if (!o->dry_run && !o->uninstall)
 		n = dir_make(&r, o->folder, 0755, e);
 	/* A folder that is not there holds nothing to remove. */
 	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
 		n = swap_open(&s, &r, o->folder, e);
 	if (n == 0)
-		n = act(&r, o, &s, &f, &p, e);
+		n = act(&r, o, made, &s, &f, &p, e);
+	swap_close(&s);
+	if (n < 0 ? made : o->uninstall && !o->dry_run && f.made_folder)
+		drop_folder(&r, o->folder);
 	if (n == 0)
 		status = report(o, &p);
 	install_plan_done(&p);

@@ -172,6 +172,25 @@ static void test_fresh(void **state)
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
 }
 
+static void test_a_folder_of_our_own(void **state)
+{
+	(void)state;
+	assert_int_equal(unlinkat(root.fd, "opt/cni/bin", AT_REMOVEDIR), 0);
+	assert_int_equal(INSTALL("--links", "alhpa"), 1);
+	assert_false(file_exists(&root, "/opt/cni/bin"));
+	assert_int_equal(INSTALL(), 0);
+	assert_int_equal(INSTALL(), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	assert_int_equal(INSTALL("--uninstall", "--dry-run"), 0);
+	assert_int_equal(call("alpha"), OURS);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_false(file_exists(&root, "/opt/cni/bin"));
+	assert_int_equal(INSTALL(), 0);
+	put("theirs", "x", 0644);
+	assert_int_equal(INSTALL("--uninstall"), 0);
+	assert_int_equal(count(), 1);
+}
+
 static void test_a_second_time_changes_nothing(void **state)
 {
 	struct stat before, after, record_before, record_after;
@@ -545,7 +564,7 @@ static void test_plan_names_all_that_is_in_the_way(void **state)
 		 .ours = thing(HAVE_LINK, "unirail"),
 		 .now = thing(HAVE_FILE, "9")},
 	};
-	struct install_facts f = {false, names, ARRAY_LEN(names)};
+	struct install_facts f = {.names = names, .n = ARRAY_LEN(names)};
 	struct install_plan p;
 	struct err e = ERR_INIT;
 
@@ -567,6 +586,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_fresh, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_folder_of_our_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_second_time_changes_nothing, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_files_are_not_touched, setup,
