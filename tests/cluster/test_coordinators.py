@@ -5,12 +5,13 @@ import time
 import pytest
 
 from agents import CRD_PATH, MERGE, SPIDER, install_crds
-from cluster import wait
+from cluster import KUBE, wait
 from controllers import Controller
 
 PATH = f"{SPIDER}/spidercoordinators"
 KUBEADM = ("networking:\n  dnsDomain: cluster.local\n  podSubnet: 10.244.0.0/16,fd00:10:244::/56\n"
            "  serviceSubnet: 10.96.0.0/16\n")
+SERVICE_CIDRS = "/apis/networking.k8s.io/v1/servicecidrs"
 CALICO = "/apis/crd.projectcalico.org/v1/ippools"
 CILIUM = "/apis/cilium.io/v2alpha1/ciliumpodippools"
 
@@ -30,6 +31,11 @@ def define(cluster, group, version, plural, kind):
                  "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": {
                      "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
     wait(lambda: cluster.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200)
+
+
+def services(*elsewhere):
+    """What is found elsewhere, unless the server has ServiceCIDRs: then that counts."""
+    return list(elsewhere) if KUBE == "1.20" else ["10.96.0.0/16"]
 
 
 class Lab:
@@ -96,9 +102,9 @@ def test_kubeadm(cluster, lab, start):
     # It changes; somebody writes over the status; the status as it is to be is not written again.
     cluster.ok("PATCH", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config",
                {"data": {"ClusterConfiguration": KUBEADM.replace("10.96.", "10.97.")}}, type=MERGE)
-    lab.says("Synced", pods, ["10.97.0.0/16"])
+    lab.says("Synced", pods, services("10.97.0.0/16"))
     cluster.ok("PATCH", f"{PATH}/default/status", {"status": {"phase": "NotReady", "overlayPodCIDR": None}}, type=MERGE)
-    lab.says("Synced", pods, ["10.97.0.0/16"])
+    lab.says("Synced", pods, services("10.97.0.0/16"))
     version = cluster.ok("GET", f"{PATH}/default")["metadata"]["resourceVersion"]
     writes = c.metrics()["unirail_coordinator_writes_total"]
     time.sleep(2)
@@ -110,22 +116,39 @@ def test_a_cluster_without_kubeadm(cluster, lab, start):
     """The pods of Spiderpool's users wait there for ever; and what comes later is seen."""
     lab.coordinator("none")
     start()
-    assert "services' CIDRs are not known" in lab.says("Synced", [], [])
+    assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "cluster"}}, type=MERGE)
-    wait(lambda: "pods' CIDRs are not known" in lab.says("Synced", [], []))
+    wait(lambda: "pods' CIDRs are not known" in lab.says("Synced", [], services()))
     events = cluster.ok("GET", "/api/v1/namespaces/default/events")["items"]
     assert any(e["reason"] == "CIDRNotKnown" for e in events), events
     for i in range(4):
         lab.make("/api/v1/nodes", {"metadata": {"name": f"cidr-{i}"}, "spec": {
             "podCIDR": f"10.50.{i}.0/24", "podCIDRs": [f"10.50.{i}.0/24"]}})
-    lab.says("Synced", ["10.50.0.0/22"], [])
+    lab.says("Synced", ["10.50.0.0/22"], services())
     lab.make("/api/v1/namespaces/kube-system/pods", {
         "metadata": {"name": "kube-controller-manager-x", "labels": {"component": "kube-controller-manager"}},
         "spec": {"nodeName": "x", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0,
                  "containers": [{"name": "c", "image": "i", "command": [
                      "kube-controller-manager", "--cluster-cidr=10.60.0.0/16",
                      "--service-cluster-ip-range=10.61.0.0/16,fd00:61::/108"]}]}})
-    assert lab.says("Synced", ["10.60.0.0/16"], ["10.61.0.0/16", "fd00:61::/108"]) == ""
+    assert lab.says("Synced", ["10.60.0.0/16"], services("10.61.0.0/16", "fd00:61::/108")) == ""
+
+
+@pytest.mark.kube("1.34")
+def test_service_cidrs(cluster, lab, start):
+    """What the API server gives Services addresses of, and what is added to it."""
+    lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
+    (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
+    lab.coordinator("auto")
+    start()
+    pods = ["10.244.0.0/16", "fd00:10:244::/56"]
+    assert lab.says("Synced", pods, ["10.96.0.0/16"]) == ""
+    more = lab.make(SERVICE_CIDRS, {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+                                    "metadata": {"name": "more"}, "spec": {"cidrs": ["10.112.0.0/24"]}})
+    wait(lambda: sorted(lab.status().get("serviceCIDR", [])) == ["10.112.0.0/24", "10.96.0.0/16"])
+    cluster.ok("DELETE", more)
+    cluster.request("PATCH", more, {"metadata": {"finalizers": None}}, type=MERGE)
+    lab.says("Synced", pods, ["10.96.0.0/16"])
 
 
 def test_calico(cluster, lab, start):
