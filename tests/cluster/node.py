@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node with a real kubelet, containerd and runc, in namespaces of its own; its network is the one the caller is in.
+
+Its containers are in a pid namespace that ends with the test's process, its files in the cluster's folder. What a kill
+leaves is cgroups, named by that process, which the next start removes."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import image
+from cluster import BINARY, HERE, die_with_parent, wait
+
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+PREFIX = "unirail-cluster-"
+PLUGINS = pathlib.Path("/usr/lib/cni")  # Debian's containernetworking-plugins
+
+CONTAINERD = """version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "registry.local/busybox:1"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "{runc}"
+"""
+
+KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {{anonymous: {{enabled: false}}, webhook: {{enabled: true}}, x509: {{clientCAFile: {ca}}}}}
+authorization: {{mode: Webhook}}
+tlsCertFile: {cert}
+tlsPrivateKeyFile: {key}
+cgroupDriver: cgroupfs
+cgroupRoot: /{group}
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+failSwapOn: false
+makeIPTablesUtilChains: false
+readOnlyPort: 0
+resolvConf: ""
+evictionHard: {{memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}}
+imageGCHighThresholdPercent: 100
+volumePluginDir: /var/lib/kubelet/volume-plugins
+nodeStatusUpdateFrequency: 2s
+"""
+
+
+def hierarchies():
+    """Of cgroup v1, which is what there is here; a kubelet's root has to be in each."""
+    found = [d for d in GROUPS.iterdir() if d.is_dir() and (d / "cgroup.procs").exists()]
+    assert (GROUPS / "memory").is_dir(), "a kubelet needs cgroup v1 here, with its memory controller"
+    return found
+
+
+def remove_groups(name):
+    for top in hierarchies():
+        for folder, _, _ in os.walk(top / name, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+
+def sweep():
+    for folder in (GROUPS / "memory").glob(PREFIX + "*"):
+        if not pathlib.Path(f"/proc/{folder.name[len(PREFIX):].split('-')[0]}").exists():
+            remove_groups(folder.name)
+
+
+class Node:
+    """files: {path: text} of /etc that are there from the start."""
+
+    def __init__(self, cluster, address, files, name="n1"):
+        sweep()
+        self.cluster, self.name, self.address = cluster, name, address
+        self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
+        self.process = None
+        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, stdout=subprocess.PIPE,
+                                                text=True).stdout.strip())
+        self.lay_out(files)
+        self.start()
+
+    def lay_out(self, files):
+        images, plugins = self.folder / "images", self.folder / "opt/cni/bin"
+        for folder in (images, plugins):
+            folder.mkdir(parents=True)
+        for path, text in files.items():
+            (self.folder / "etc" / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / "etc" / path).write_text(text)
+        (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
+        (images / "unirail").write_bytes(image.unirail(BINARY))
+        for plugin in PLUGINS.iterdir():  # as a node has them
+            shutil.copy(plugin, plugins)
+        cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
+                                          subject=f"/O=system:nodes/CN=system:node:{self.name}")
+        self.cluster.kubeconfig(self.folder / "kubeconfig", {"client-certificate": cert, "client-key": key})
+        (self.folder / "containerd.toml").write_text(CONTAINERD.format(runc=self.root / "usr/sbin/runc"))
+        (self.folder / "kubelet.yaml").write_text(KUBELET.format(ca=self.cluster.pki.ca, cert=cert, key=key, group=self.group))
+        for top in hierarchies():
+            (top / self.group).mkdir()
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if (top / name).exists():
+                    (top / self.group / name).write_text((top / name).read_text())
+
+    def start(self):
+        kubelet = [self.cluster.bin / "kubelet", f"--kubeconfig={self.folder}/kubeconfig", f"--config={self.folder}/kubelet.yaml",
+                   f"--hostname-override={self.name}", f"--node-ip={self.address}", "--v=2"]
+        init = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", HERE / "node-init",
+                self.folder, self.name, *map(str, kubelet)]
+        with open(self.folder / "init.log", "ab") as log:
+            self.process = subprocess.Popen(init, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=self.env(), preexec_fn=die_with_parent)
+
+        def ready():
+            assert self.process.poll() is None, (self.folder / "init.log").read_text()[-2000:]
+            node = self.cluster.ok("GET", f"/api/v1/nodes/{self.name}")
+            assert any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"]), node["status"]
+            return True
+        try:
+            wait(ready, 120, 0.3)
+        except AssertionError as e:
+            raise AssertionError(self.tail("init.log"), self.tail("containerd.log"), self.tail("kubelet.log")) from e
+
+    def env(self):
+        return {"PATH": f"{self.root}/usr/bin:{os.environ['PATH']}"}
+
+    def tail(self, name, n=3000):
+        path = self.folder / name
+        return path.read_text(errors="replace")[-n:] if path.exists() else f"no {name}"
+
+    def pid(self):
+        """Of the node's pid 1."""
+        return int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+
+    def run(self, *args, check=True, timeout=60, text=None):
+        """In the node's namespaces."""
+        p = subprocess.run(["nsenter", "-t", str(self.pid()), "-m", "-p", "-u", "-i", *map(str, args)], input=text,
+                           capture_output=True, text=True, timeout=timeout, env=self.env())
+        assert not check or p.returncode == 0, (args, p.stdout, p.stderr)
+        return p
+
+    def kill(self, command):
+        """What was started as that; who started it starts it again."""
+        found = re.findall(rf"^ *(\d+) (?:\S*/)?{re.escape(command)}(?: |$)", self.run("ps", "-eo", "pid,args").stdout, re.M)
+        assert found, command
+        self.run("kill", "-9", *found)
+
+    def close(self):
+        if self.process:
+            for child in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+                os.kill(int(child), 9)
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+        def gone():
+            remove_groups(self.group)
+            return not (GROUPS / "memory" / self.group).exists()
+        wait(gone, 20)

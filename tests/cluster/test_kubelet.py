@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole path: deploy/ on a real kubelet and containerd, pods made by controllers, their rails, and what is left of them."""
+import json
+import time
+
+import pytest
+
+from agents import SPIDER
+from cluster import wait
+from whole import RAILS, Whole
+
+pytestmark = pytest.mark.kube("1.34")
+INJECT = "cni.spidernet.io/network-resource-inject"
+STATUS = "k8s.v1.cni.cncf.io/network-status"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+@pytest.fixture(scope="module")
+def whole():
+    one = Whole()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def rails(whole):
+    """A pool and a network a rail, of one group; their namespace."""
+    whole.cluster.namespace("nets")
+    objects = []
+    for i, rail in enumerate(RAILS, 1):
+        objects += [
+            {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": rail},
+             "spec": {"subnet": f"172.16.{i}.0/24", "ips": [f"172.16.{i}.10-172.16.{i}.99"], "gateway": f"172.16.{i}.1"}},
+            {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
+             "metadata": {"name": rail, "namespace": "nets", "annotations": {INJECT: "rails"}},
+             "spec": {"cniType": "macvlan", "macvlan": {"master": [rail], "ippools": {"ipv4": [rail]}}}}]
+    whole.apply("nets", *objects)
+    return "nets"
+
+
+@pytest.fixture
+def ns(whole, rails):
+    name = f"k{time.monotonic_ns() % 10**9}"
+    wait(lambda: whole.cluster.namespace(name))
+    yield name
+    whole.kubectl("delete", "ns", name)
+
+
+def workload(kind, name, replicas, notes, **more):
+    labels = {"app": name}
+    pod = {"metadata": {"labels": labels, "annotations": notes},
+           "spec": {"terminationGracePeriodSeconds": 0, "containers": [
+               {"name": "c", "image": "registry.local/busybox:1", "command": ["sleep", "100000"]}]}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod, **more}}
+
+
+def status(pod):
+    return json.loads(pod["metadata"]["annotations"].get(STATUS, "[]"))
+
+
+def addresses(pod):
+    """{interface: address} of network-status."""
+    return {s["interface"]: s["ips"][0] for s in status(pod) if s.get("ips")}
+
+
+def shown(whole, pod, ifname):
+    return whole.exec(pod, "ip", "-o", "-4", "addr", "show", "dev", ifname)
+
+
+def up(whole, ns, app, n):
+    """Its pods, ready and with their networks noted."""
+    return wait(lambda: [p for p in whole.ready(ns, f"app={app}", n) if status(p)] if all(
+        status(p) for p in whole.ready(ns, f"app={app}", n)) else None)
+
+
+def have_rails(whole, pods):
+    """Each has an address of each pool, the kernel has it, and all reach each other on each rail."""
+    for p in pods:
+        have = addresses(p)
+        for i, ifname in enumerate(("net1", "net2"), 1):
+            assert have[ifname].startswith(f"172.16.{i}."), have
+            assert f"inet {have[ifname]}/24" in shown(whole, p, ifname)
+        assert have["eth0"] == p["status"]["podIP"]
+    for p in pods:
+        for other in pods:
+            for ifname in ("net1", "net2") if p is not other else ():
+                whole.exec(p, "ping", "-c", "1", "-W", "5", "-I", ifname, addresses(other)[ifname])
+    assert len({addresses(p)[i] for p in pods for i in ("net1", "net2")}) == 2 * len(pods)
+
+
+def nothing_left(whole, ns):
+    """Neither in the cluster nor on the node."""
+    def gone():
+        assert not whole.pods(ns)
+        assert not whole.cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spiderendpoints")["items"]
+        for rail in RAILS:
+            s = whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{rail}")["status"]
+            assert s["allocatedIPCount"] == 0 and ns not in s.get("allocatedIPs", ""), s
+        links = whole.node.run("ip", "-o", "link", "show", "type", "veth").stdout
+        assert "master cni0" not in links and not whole.node.run("ls", "/run/netns").stdout, links
+        return True
+    wait(gone, 90, 0.5)
+
+
+def test_a_deployment(whole, ns):
+    whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
+    pods = up(whole, ns, "ai", 2)
+    for p in pods:
+        assert [n["name"] for n in json.loads(p["metadata"]["annotations"][NETWORKS])] == list(RAILS)
+        assert [(s["name"], s["interface"], s.get("default", False)) for s in status(p)] == [
+            ("k8s-pod-network", "eth0", True), ("nets/rail1", "net1", False), ("nets/rail2", "net2", False)]
+    have_rails(whole, pods)
+    whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=4")
+    have_rails(whole, up(whole, ns, "ai", 4))
+    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 4 for r in RAILS))
+    whole.kubectl("delete", "-n", ns, "deployment/ai")
+    nothing_left(whole, ns)
+
+
+def test_what_is_killed(whole, ns):
+    """kubelet, containerd and agent: pods stay as they are, and new ones come."""
+    whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
+    before = {p["metadata"]["name"]: addresses(p) for p in up(whole, ns, "ai", 2)}
+    for n, what in enumerate(("kubelet", "containerd", "unirail agent"), 3):
+        whole.node.kill(what)
+        whole.kubectl("scale", "-n", ns, "deployment/ai", f"--replicas={n}")
+        pods = up(whole, ns, "ai", n)
+        have_rails(whole, pods)
+        kept = [p for p in pods if p["metadata"]["name"] in before]
+        assert {p["metadata"]["name"]: addresses(p) for p in kept} == before
+        assert all(c["restartCount"] == 0 for p in pods for c in p["status"]["containerStatuses"])
+    whole.kubectl("delete", "-n", ns, "deployment/ai")
+    nothing_left(whole, ns)
+
+
+def test_while_there_is_no_agent(whole, ns):
+    """What ends, ends, and is made good later; what starts says what it waits for."""
+    whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
+    up(whole, ns, "ai", 2)
+    where = {"spec": {"template": {"spec": {"nodeSelector": {"not": "here"}}}}}
+    whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
+    wait(lambda: not whole.pods("unirail", "app.kubernetes.io/name=unirail-agent"), 60)
+    whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=0")
+    wait(lambda: not whole.pods(ns), 60)
+    whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=1")
+
+    def told():
+        return [e["message"] for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
+                if e["reason"] == "FailedCreatePodSandBox" and "spiderpool.sock" in e["message"]]
+    wait(told, 60)
+    where["spec"]["template"]["spec"]["nodeSelector"]["not"] = None
+    whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
+    have_rails(whole, up(whole, ns, "ai", 1))
+    wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 1 for r in RAILS))
+    whole.kubectl("delete", "-n", ns, "deployment/ai")
+    nothing_left(whole, ns)
+
+
+def test_a_sandbox_that_dies(whole, ns):
+    """The kubelet makes another for the same pod: it has the same addresses, and only those."""
+    whole.apply(ns, workload("StatefulSet", "ai", 1, {INJECT: "rails"}, serviceName="x"))
+    pod, = up(whole, ns, "ai", 1)
+    had = addresses(pod)
+    sandbox = whole.node.run("ctr", "--namespace", "k8s.io", "containers", "ls").stdout
+    sandbox = [line.split()[0] for line in sandbox.splitlines() if "busybox" in line]
+    owners = {i: json.loads(whole.node.run("ctr", "--namespace", "k8s.io", "containers", "info", i).stdout)["Labels"]
+              for i in sandbox}
+    mine, = [i for i, labels in owners.items() if labels.get("io.kubernetes.pod.uid") == pod["metadata"]["uid"]
+             and labels.get("io.cri-containerd.kind") == "sandbox"]
+    whole.node.run("ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "9", mine)
+    wait(lambda: whole.pods(ns)[0]["status"]["containerStatuses"][0]["restartCount"] > 0, 60)
+    again = wait(lambda: [p for p in up(whole, ns, "ai", 1) if addresses(p).get("eth0") != had["eth0"]])
+    assert {k: v for k, v in addresses(again[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
+    have_rails(whole, again)
+    # And as a new pod of that name.
+    whole.kubectl("delete", "pod", "-n", ns, "ai-0")
+    new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]])
+    assert {k: v for k, v in addresses(new[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
+    whole.kubectl("delete", "-n", ns, "statefulset/ai")
+    nothing_left(whole, ns)
+
+
+def test_as_multus(whole, ns):
+    """An existing Multus configuration, and an annotation in Multus's own words."""
+    whole.configure("00-multus.conf")
+    try:
+        whole.apply(ns, workload("Deployment", "ai", 2, {NETWORKS: "nets/rail2@data,nets/rail1"}))
+        pods = up(whole, ns, "ai", 2)
+        for p in pods:
+            assert [s["interface"] for s in status(p)] == ["eth0", "data", "net2"]
+            assert addresses(p)["data"].startswith("172.16.2.") and addresses(p)["net2"].startswith("172.16.1.")
+        whole.exec(pods[0], "ping", "-c", "1", "-W", "5", "-I", "data", addresses(pods[1])["data"])
+        whole.kubectl("delete", "-n", ns, "deployment/ai")
+        nothing_left(whole, ns)
+    finally:
+        whole.configure("10-unirail.conflist")
+
+
+def test_a_job(whole, ns):
+    """What is done gives its addresses back, while its pods are still there to be looked at."""
+    whole.apply(ns, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+        "completions": 3, "parallelism": 3, "template": {
+            "metadata": {"labels": {"app": "j"}, "annotations": {INJECT: "rails"}},
+            "spec": {"restartPolicy": "Never", "containers": [
+                {"name": "c", "image": "registry.local/busybox:1", "command": ["ip", "-o", "addr"]}]}}}})
+    wait(lambda: [p["status"]["phase"] for p in whole.pods(ns)] == ["Succeeded"] * 3, 60)
+    for p in whole.pods(ns):
+        said = whole.kubectl("logs", "-n", ns, p["metadata"]["name"])
+        assert "net1" in said and "inet 172.16.1." in said and "inet 172.16.2." in said
+
+    def given_back():
+        return all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 0 for r in RAILS)
+    wait(given_back, 60)
+    assert len(whole.pods(ns)) == 3
+
+
+def test_a_network_that_is_not_there(whole, ns):
+    """The pod's events say which; it starts when it comes."""
+    whole.apply(ns, workload("Deployment", "ai", 1, {NETWORKS: "late"}))
+
+    def told():
+        return [e for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
+                if e["reason"] == "FailedCreatePodSandBox" and f"{ns}/late" in e["message"]]
+    wait(told, 60)
+    whole.apply(ns, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
+                     "metadata": {"name": "late", "namespace": ns},
+                     "spec": {"cniType": "macvlan", "macvlan": {"master": ["rail1"], "ippools": {"ipv4": ["rail1"]}}}})
+    pod, = up(whole, ns, "ai", 1)
+    assert addresses(pod)["net1"].startswith("172.16.1.")
+    whole.kubectl("delete", "-n", ns, "deployment/ai")
+    nothing_left(whole, ns)
