@@ -75,6 +75,15 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 			   is);
 }
 
+/* A node's blocks may not have changed for long: others of what it follows tell sooner. */
+static void on_set_back(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->lender && lender_blocks(a->lender))
+		blocks_set_back(lender_blocks(a->lender));
+}
+
 static void on_more(void *arg, const char *pool)
 {
 	struct agent *a = arg;
@@ -257,6 +266,7 @@ int agent_know_cluster(struct agent *a, struct err *e)
 		.pod_changed = on_pod,
 		.pools_changed = on_pools,
 		.node_changed = on_node,
+		.set_back = on_set_back,
 		.arg = a,
 	});
 	return 0;

@@ -121,6 +121,9 @@ bool blocks_foreign_alive(const struct blocks *b);
  */
 void blocks_accounted(struct blocks *b);
 
+/* The API server's data was set back, as something else than blocks told. */
+void blocks_set_back(struct blocks *b);
+
 /* --- for the handover of kept addresses (agent/handover.h) --- */
 
 const struct block_table *blocks_table(const struct blocks *b);

@@ -93,16 +93,22 @@ static void hold(struct blocks *b)
 	blocks_soon(b, 0);
 }
 
+void blocks_set_back(struct blocks *b)
+{
+	for (size_t i = 0; i < b->t.n_views; i++)
+		block_view_stale(&b->t, b->t.views[i].pool);
+	b->witness = true;
+	hold(b);
+}
+
+/* The objects will all be told anew. */
 static void set_back(void *arg)
 {
 	struct blocks *b = arg;
 
 	while (b->t.n_objects)
 		block_object_remove(&b->t, b->t.objects[0].name);
-	for (size_t i = 0; i < b->t.n_views; i++)
-		block_view_stale(&b->t, b->t.views[i].pool);
-	b->witness = true;
-	hold(b);
+	blocks_set_back(b);
 }
 
 /*

@@ -59,6 +59,14 @@ static void say_trouble(const struct cluster_watch *w)
 	log_error(what, LOG_S("error", w->why.text));
 }
 
+static void on_set_back(void *arg)
+{
+	const struct cluster_watch *w = arg;
+
+	if (w->c->conf.set_back)
+		w->c->conf.set_back(w->c->conf.arg);
+}
+
 static void on_trouble(void *arg, const struct err *why)
 {
 	struct cluster_watch *w = arg;
@@ -144,6 +152,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 		.drop = d->drop,
 		.changed = on_changed,
 		.synced = on_synced,
+		.set_back = on_set_back,
 		.trouble = on_trouble,
 		.arg = w,
 	};

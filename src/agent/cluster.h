@@ -46,6 +46,8 @@ struct cluster_conf {
 	void (*node_changed)(void *arg, const char *uid);
 	/* A kind was listed for the first time. Any of these may be NULL. */
 	void (*synced)(void *arg, enum cluster_kind kind);
+	/* The API server's data is from an earlier time than some kind's was; once for each. */
+	void (*set_back)(void *arg);
 	void *arg;
 };
 

@@ -423,3 +423,16 @@ def test_end(nodes, agent, rails):
         took, status = elapsed(one.stop)
         assert status == 0 and took < 5, took
         assert waiting.result()[0] == 500
+
+
+def test_etcd_restored_while_no_block_changed(mine, nodes, agent, rails):
+    """Versions of blocks tell nothing: the pods', which the agent follows as well, do."""
+    one = agent()
+    assert one.plan(nodes.pod("t", "n1"), rails[0])[0] == 200
+    mine.back_up()
+    for i in range(200):
+        mine.config_map("t", f"later-{i}")
+    pod = nodes.pod("t", "n1")
+    assert one.plan(pod, rails[0])[0] == 200
+    mine.restore()
+    wait(lambda: one.said("blocks: the API server's data was set back"), 60)
