@@ -70,7 +70,7 @@ void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct bu
 	else if (s && *s->node)
 		buf_printf(w, "it lies in block '%s' of node '%s'", s->block, s->node);
 	else
-		buf_str(w, "its block is being claimed");
+		buf_str(w, s ? "its block is being claimed" : "its block is being looked at");
 }
 
 /* --- foreign blocks --- */

@@ -242,7 +242,7 @@ def test_two_agents_of_one_name(cluster, pools, fleet):
     one.settled()
     two.settled()
     assert alone(one, two) == 50
-    assert any("claimed by another log" in x for x in two.log)
+    wait(lambda: any("claimed by another log" in x for x in two.log))
     wait(lambda: any("another agent claims blocks" in x for x in one.log))
     # With one state folder there is no second one at all.
     three = fleet(p, 0, 1, folder="one")
