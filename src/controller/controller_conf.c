@@ -49,6 +49,10 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  0)                                                                                       \
 	X("lease-retry", OPT_DUR, "TIME", "between two tries to lead or to renew", retry_ms, 100,  \
 	  HOUR_MS, "2s", "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                  \
+	X("hold", OPT_DUR, "TIME",                                                                 \
+	  "when nobody led for a minute agents are listened to for so long, before anything is "   \
+	  "counted or freed",                                                                      \
+	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                           \
 	X("multus-config", OPT_CHOICE, SETTINGS_YES_NO,                                            \
 	  "keep a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0, "yes",   \
 	  "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                             \
@@ -62,14 +66,40 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "make a SpiderMultusConfig of the cluster's own network", make_network, 0, 0, "yes",     \
 	  "UNIRAIL_DEFAULT_NETWORK", 0)                                                            \
 	X("coordinator-mode", OPT_CHOICE, "auto|underlay|overlay|disabled",                        \
-	  "of the SpiderCoordinator that is made", mode, 0, 0, "auto", "UNIRAIL_COORDINATOR_MODE", \
-	  0)                                                                                       \
+	  "of the SpiderCoordinator that is made", mode, 0, 0, "auto",                             \
+	  "UNIRAIL_COORDINATOR_MODE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_MODE", 0)                  \
 	X("coordinator-cidr-type", OPT_CHOICE, "auto|cluster|calico|cilium|none",                  \
-	  "its podCIDRType", cidr_type, 0, 0, "auto", "UNIRAIL_COORDINATOR_CIDR_TYPE", 0)          \
+	  "its podCIDRType", cidr_type, 0, 0, "auto",                                              \
+	  "UNIRAIL_COORDINATOR_CIDR_TYPE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_POD_CIDR_TYPE", 0)    \
 	X("coordinator-hijack", OPT_STR, "CIDRS", "its hijackCIDR, with commas", hijack, 0, 0,     \
-	  "169.254.0.0/16", "UNIRAIL_COORDINATOR_HIJACK", 0)                                       \
+	  "169.254.0.0/16",                                                                        \
+	  "UNIRAIL_COORDINATOR_HIJACK SPIDERPOOL_INIT_DEFAULT_COORDINATOR_HIJACK_CIDR", 0)         \
 	X("coordinator-name", OPT_STR, "NAME", "its name; agents ask for 'default'",               \
 	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)             \
+	X("default-ipv4-subnet", OPT_STR, "NAME",                                                  \
+	  "of the SpiderSubnet of the IPv4 pool below; none without", default4.subnet, 0, 0, "",   \
+	  "SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME", 0)                                           \
+	X("default-ipv4-pool", OPT_STR, "NAME",                                                    \
+	  "of an IPv4 SpiderIPPool that a new cluster is given, for pods that name none",          \
+	  default4.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME", 0)                  \
+	X("default-ipv4-cidr", OPT_STR, "CIDR", "the default pool's subnet", default4.cidr, 0, 0,  \
+	  "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET", 0)                                     \
+	X("default-ipv4-ips", OPT_STR, "RANGES", "the default pool's addresses, with commas",      \
+	  default4.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES", 0)               \
+	X("default-ipv4-gateway", OPT_STR, "ADDRESS", "the default pool's gateway",                \
+	  default4.gateway, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY", 0)            \
+	X("default-ipv6-subnet", OPT_STR, "NAME",                                                  \
+	  "of the SpiderSubnet of the IPv6 pool below; none without", default6.subnet, 0, 0, "",   \
+	  "SPIDERPOOL_INIT_DEFAULT_IPV6_SUBNET_NAME", 0)                                           \
+	X("default-ipv6-pool", OPT_STR, "NAME",                                                    \
+	  "of an IPv6 SpiderIPPool that a new cluster is given, for pods that name none",          \
+	  default6.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_NAME", 0)                  \
+	X("default-ipv6-cidr", OPT_STR, "CIDR", "the default pool's subnet", default6.cidr, 0, 0,  \
+	  "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_SUBNET", 0)                                     \
+	X("default-ipv6-ips", OPT_STR, "RANGES", "the default pool's addresses, with commas",      \
+	  default6.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_IPRANGES", 0)               \
+	X("default-ipv6-gateway", OPT_STR, "ADDRESS", "the default pool's gateway",                \
+	  default6.gateway, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_GATEWAY", 0)            \
 	X("cni-config-dir", OPT_STR, "DIR", "where podCIDRType auto looks for the cluster's CNI",  \
 	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                         \
 	X("cilium-configmap", OPT_STR, "NS/NAME", "Cilium's settings", cilium, 0, 0,               \

@@ -5,17 +5,19 @@
 /* The controller's settings: daemon/settings.h's, in section [controller] of the file (default
  * /etc/unirail/controller.conf). src/controller/README.md has them for people. */
 
+#include "controller/defaults.h"
 #include "daemon/settings.h"
 
 struct controller_conf {
 	const char *config, *name, *ns, *kubeconfig, *context;
 	const char *listen, *metrics, *log_level, *log_format, *pid_file;
 	int64_t health_port, metrics_port;
-	int64_t lease_ms, renew_ms, retry_ms;
+	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
 	const char *multus; /* NADs of SpiderMultusConfigs */
 	const char *coordinator, *coordinator_name, *cni_dir, *cilium;		 /* CIDRs */
 	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack; /* defaults */
-	const char *gc, *statefulset, *kubevirt;				 /* addresses.h */
+	struct defaults_pool default4, default6;
+	const char *gc, *statefulset, *kubevirt; /* addresses.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms;

@@ -100,6 +100,7 @@ static int start_defaults(struct controller *c, void **ret, struct err *e)
 		.mode = f->mode,
 		.type = f->cidr_type,
 		.hijack = f->hijack,
+		.pools = {f->default4, f->default6},
 	});
 	return 0;
 }

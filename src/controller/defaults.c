@@ -15,12 +15,10 @@ enum { BODY_MAX = 16 << 10, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000, NAME_MAX
 
 #define CALICO_NETWORK "k8s-pod-network"
 
-enum step { STEP_COORDINATOR, STEP_NETWORK, STEP_DONE };
-
 struct defaults {
 	struct defaults_conf c;
 	struct loop *loop;
-	enum step step;
+	size_t step; /* of steps[] */
 	struct kube_call *call;
 	struct loop_timer *again;
 	struct kube_backoff backoff;
@@ -116,8 +114,11 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	struct defaults *d = arg;
 
 	d->call = NULL;
-	/* 409: it is there by now. */
-	if (e && status != 409) {
+	/* 409: it is there by now. 422: the settings are to be mended, and the rest does not wait for it. */
+	if (e && status == 422)
+		log_error("what a new cluster is given is refused: mend the settings",
+			  LOG_S("error", e->text));
+	if (e && status != 409 && status != 422) {
 		log_error("what a new cluster is given cannot be made yet",
 			  LOG_S("error", e->text));
 		d->again = loop_add_timer(d->loop, kube_backoff_next(&d->backoff), on_again, d);
@@ -125,8 +126,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	}
 	if (!e)
 		log_info("made, as there was none",
-			 LOG_S("kind", d->step == STEP_COORDINATOR ? "SpiderCoordinator"
-								   : "SpiderMultusConfig"),
+			 LOG_S("kind", json_string(json_get(object, "kind"))),
 			 LOG_S("name", json_string(json_get(meta, "name"))));
 	kube_backoff_reset(&d->backoff);
 	d->step++;
@@ -183,22 +183,65 @@ static bool make_network(struct defaults *d)
 	return true;
 }
 
+static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!p->name || !p->subnet || world_get(d->c.world, WORLD_SUBNETS, "", p->subnet))
+		return false;
+	defaults_subnet(&b, p);
+	create(d, &kube_subnets, &b);
+	return true;
+}
+
+static bool make_pool(struct defaults *d, const struct defaults_pool *p)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!p->name || world_get(d->c.world, WORLD_POOLS, "", p->name))
+		return false;
+	defaults_pool(&b, p);
+	create(d, &kube_ippools, &b);
+	return true;
+}
+
+static bool make_subnet4(struct defaults *d)
+{
+	return make_subnet(d, &d->c.pools[0]);
+}
+
+static bool make_pool4(struct defaults *d)
+{
+	return make_pool(d, &d->c.pools[0]);
+}
+
+static bool make_subnet6(struct defaults *d)
+{
+	return make_subnet(d, &d->c.pools[1]);
+}
+
+static bool make_pool6(struct defaults *d)
+{
+	return make_pool(d, &d->c.pools[1]);
+}
+
 static void go_on(struct defaults *d)
 {
-	if (!world_synced(d->c.world, WORLD_COORDINATORS) ||
-	    !world_synced(d->c.world, WORLD_MULTUSCONFIGS) ||
-	    !world_synced(d->c.world, WORLD_NADS)) {
-		d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
-		return;
-	}
-	if (d->step == STEP_COORDINATOR && make_coordinator(d))
-		return;
-	if (d->step <= STEP_NETWORK) {
-		d->step = STEP_NETWORK;
-		if (make_network(d))
+	static const enum world_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS, WORLD_NADS,
+						WORLD_SUBNETS, WORLD_POOLS};
+	/* True: a request is under way. */
+	static bool (*const steps[])(struct defaults * d) = {
+		make_coordinator, make_network, make_subnet4, make_pool4, make_subnet6, make_pool6};
+
+	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
+		if (!world_synced(d->c.world, needs[i])) {
+			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
 			return;
-	}
-	d->step = STEP_DONE;
+		}
+	while (d->step < ARRAY_LEN(steps) && !steps[d->step](d))
+		d->step++;
 }
 
 struct defaults *defaults_new(const struct defaults_conf *c)

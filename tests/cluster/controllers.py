@@ -29,7 +29,7 @@ class Controller:
         args = [BINARY, "controller", "--config", self.conf, "--name", self.name, "--namespace", self.ns,
                 "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
                 "--metrics-port", self.metrics_port, "--log-format", "json", "--webhook-port", self.webhook_port,
-                "--default-coordinator", "no", "--default-network", "no", *more]
+                "--hold", "0s", "--default-coordinator", "no", "--default-network", "no", *more]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={
                 "PATH": os.environ["PATH"], "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **self.env}, preexec_fn=die_with_parent)

@@ -23,11 +23,11 @@ def start(cluster, ns, closing, tmp_path):
     net.mkdir()
     made = []
 
-    def run(network, *more):
+    def run(network, *more, env=None):
         for c in made:
             c.stop()
         (net / "10-x.conflist").write_text('{"name": "%s", "plugins": []}' % network)
-        made.append(closing(Controller(tmp_path / f"c{len(made)}", cluster.admin_config(), ns)))
+        made.append(closing(Controller(tmp_path / f"c{len(made)}", cluster.admin_config(), ns, **(env or {}))))
         return made[-1].start("--cni-config-dir", net, *YES, *more).leads()
     yield run
     cluster.request("DELETE", f"{COORDINATORS}/default")
@@ -70,3 +70,29 @@ def test_none_is_wanted_or_possible(cluster, ns, start):
     c = start("Not_A_Name", "--default-coordinator", "no")
     wait(lambda: c.said("no object can have its name"))
     assert smcs(cluster, ns) == {} and cluster.request("GET", f"{COORDINATORS}/default")[0] == 404
+
+
+def test_default_pools(cluster, ns, start):
+    """As Spiderpool's settings name them, in its list's spelling, too; what is there stays."""
+    env = {"SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME": "first-v4", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME": "first-v4",
+           "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET": "172.50.0.0/16",
+           "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES": '["172.50.0.2-172.50.0.9","172.50.1.1"]',
+           "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY": "172.50.0.1"}
+    paths = [f"{SPIDER}/spidersubnets/first-v4", f"{SPIDER}/spiderippools/first-v4", f"{SPIDER}/spiderippools/first-v6"]
+    try:
+        c = start("cilium", "--default-ipv6-pool", "first-v6", "--default-ipv6-cidr", "fd50::/64", "--default-ipv6-ips",
+                  "fd50::2-fd50::9, fd50::20", env=env)
+        wait(lambda: cluster.request("GET", paths[2])[0] == 200)
+        subnet, v4, v6 = (cluster.ok("GET", p)["spec"] for p in paths)
+        want = {"subnet": "172.50.0.0/16", "ips": ["172.50.0.2-172.50.0.9", "172.50.1.1"], "gateway": "172.50.0.1"}
+        assert subnet.items() >= want.items() and v4.items() >= {**want, "default": True}.items()
+        assert v6["ips"] == ["fd50::2-fd50::9", "fd50::20"] and v6["default"] and "gateway" not in v6
+        assert len(c.said("made, as there was none")) >= 3
+        version = cluster.ok("GET", paths[1])["metadata"]["generation"]
+        c = start("cilium", env={**env, "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY": "172.50.0.254"})
+        time.sleep(2)
+        assert cluster.ok("GET", paths[1])["metadata"]["generation"] == version
+    finally:
+        for p in reversed(paths):
+            cluster.request("DELETE", p)
+            cluster.request("PATCH", p, {"metadata": {"finalizers": None}}, type=MERGE)

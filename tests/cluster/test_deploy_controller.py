@@ -156,7 +156,10 @@ def test_the_controllers_permissions(controllers, closing, tmp_path):
     net.mkdir()
     (net / "10-x.conflist").write_text('{"name": "cluster-network", "plugins": []}')
     c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REST="1s")).start(
-        "--gc-grace", "1s", "--default-coordinator", "yes", "--default-network", "yes", "--cni-config-dir", net).leads()
+        "--gc-grace", "1s", "--default-coordinator", "yes", "--default-network", "yes", "--cni-config-dir", net,
+        "--default-ipv4-subnet", "given", "--default-ipv4-pool", "given", "--default-ipv4-cidr", "172.29.0.0/24",
+        "--default-ipv4-ips", "172.29.0.2-172.29.0.9").leads()
+    wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools/given")[0] == 200)
     use_nads(cluster)
     use_subnets(cluster)
     wait(lambda: addresses_are_used(cluster), 60)
