@@ -94,7 +94,8 @@ struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p
 void cluster_ask_cancel(struct cluster_ask *a); /* before it answered; NULL is fine */
 /* The pool that is made for an application's interface, by auto_pool_key_of(); NULL: none. */
 const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
-/* One for an application that the controller does not follow, without addresses: it gives them. */
+/* One for an application that the controller does not follow, without addresses: it gives them. One that is
+ * there is told the number, if that is another one. */
 void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
 		       const char *ifname, uint8_t family, uint32_t count, bool reclaim);
 

@@ -136,7 +136,7 @@ struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p
 
 /* --- pools --- */
 
-const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
+static const struct pool *pool_for(struct cluster *c, const char *key, uint8_t family)
 {
 	const struct pool_set *set = cluster_pools(c);
 
@@ -145,9 +145,16 @@ const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
 
 		if (p->made_for && p->family == family && !p->terminating &&
 		    !strcmp(p->made_for, key))
-			return p->name;
+			return p;
 	}
 	return NULL;
+}
+
+const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
+{
+	const struct pool *p = pool_for(c, key, family);
+
+	return p ? p->name : NULL;
 }
 
 static void on_made(void *arg, int status, const struct json *object, const struct err *why)
@@ -158,9 +165,9 @@ static void on_made(void *arg, int status, const struct json *object, const stru
 	(void)object;
 	a->call = NULL;
 	if (why && why->code != -EEXIST)
-		log_warn("a pool cannot be made for an application", LOG_S("namespace", a->app.ns),
-			 LOG_S("kind", a->app.kind), LOG_S("name", a->app.name),
-			 LOG_S("error", why->text));
+		log_warn("a pool cannot be made for an application, or not of its size",
+			 LOG_S("namespace", a->app.ns), LOG_S("kind", a->app.kind),
+			 LOG_S("name", a->app.name), LOG_S("error", why->text));
 	ask_free(a);
 }
 
@@ -173,24 +180,6 @@ static void put_labels(struct json_out *o, const char *key, const struct labels 
 	jo_end_obj(o);
 }
 
-static void labels_of(const struct cluster_ask *a, const char *cidr, struct labels *l)
-{
-	auto_free char *label = auto_pool_cidr_label(cidr), *api = xstrdup(a->app.api);
-
-	for (char *p = api; *p; p++)
-		*p = *p == '/' ? '_' : *p;
-	labels_put(l, AUTO_POOL_OWNER, a->subnet);
-	labels_put(l, AUTO_POOL_API, api);
-	labels_put(l, AUTO_POOL_KIND, a->app.kind);
-	labels_put(l, AUTO_POOL_NAMESPACE, a->app.ns);
-	labels_put(l, AUTO_POOL_NAME, a->app.name);
-	labels_put(l, AUTO_POOL_UID, a->app.uid);
-	labels_put(l, AUTO_POOL_IFNAME, a->ifname);
-	labels_put(l, AUTO_POOL_VERSION, a->family == 4 ? "IPv4" : "IPv6");
-	labels_put(l, AUTO_POOL_RECLAIM, a->reclaim ? "true" : "false");
-	labels_put(l, AUTO_POOL_CIDR, label);
-}
-
 static void put_pool(const struct cluster_ask *a, const struct json *subnet, struct buf *b)
 {
 	const struct json *spec = json_get(subnet, "spec");
@@ -198,7 +187,7 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	struct labels l = {0}, app = {0};
 	struct json_out o;
 
-	labels_of(a, text(spec, "subnet"), &l);
+	auto_pool_labels(&a->app, a->subnet, text(spec, "subnet"), a->ifname, a->reclaim, &l);
 	app_id_labels(&a->app, &app);
 	jo_init(&o, b, 0);
 	jo_obj(&o);
@@ -208,10 +197,7 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	jo_obj(&o);
 	jo_kstr(&o, "name", a->pool);
 	put_labels(&o, "labels", &l);
-	jo_key(&o, "annotations");
-	jo_obj(&o);
-	jo_kstr(&o, AUTO_POOL_NUMBER, number);
-	jo_end_obj(&o);
+	auto_pool_put_notes(&a->app, number, &o);
 	jo_end_obj(&o);
 	jo_key(&o, "spec");
 	jo_obj(&o);
@@ -249,14 +235,32 @@ static void on_subnet(void *arg, int status, const struct json *object, const st
 	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
 }
 
+/* Its number was changed since: the controller follows what the pool says. */
+static void resize(struct cluster_ask *a)
+{
+	auto_free char *body = xasprintf(
+		"{\"metadata\":{\"annotations\":{\"" AUTO_POOL_NUMBER "\":\"%u\"}}}", a->count);
+	const struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				       .on = {.kind = &pools, .name = a->pool},
+				       .body = span_of(body)};
+
+	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
+}
+
 void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
 		       const char *ifname, uint8_t family, uint32_t count, bool reclaim)
 {
 	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets, .name = subnet}};
+	auto_free char *key = auto_pool_key_of(subnet, app->uid, ifname);
+	const struct pool *is = pool_for(c, key, family);
 	char name[AUTO_POOL_NAME_MAX + 1];
 	struct cluster_ask *a;
 
+	if (is && is->made_count == count)
+		return;
 	auto_pool_name(app, ifname, family, name);
+	if (is)
+		str_copy(name, sizeof(name), is->name);
 	for (a = c->asks; a; a = a->next)
 		if (a->pool && !strcmp(a->pool, name))
 			return;
@@ -267,5 +271,8 @@ void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *
 	a->family = family;
 	a->count = count;
 	a->reclaim = reclaim;
-	a->call = kube_send(c->conf.kube, &r, on_subnet, a);
+	if (is)
+		resize(a);
+	else
+		a->call = kube_send(c->conf.kube, &r, on_subnet, a);
 }

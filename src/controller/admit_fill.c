@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "controller/admit_priv.h"
+#include "ipam/block_wire.h"
 
 /* As Spiderpool cuts it: no more of each are replaced than a valid CIDR has. */
 char *admit_cidr_label(const char *subnet)
@@ -223,6 +224,7 @@ static bool has_controller(const struct json_tree *list)
 static void add_owner(struct json_tree *object, const char *name, const char *uid)
 {
 	struct json_tree *meta = jt_member_object(object, "metadata"), *o;
+	char text[BLOCK_LABEL_MAX];
 
 	if (has_controller(jt_member(meta, "ownerReferences")))
 		return;
@@ -236,7 +238,7 @@ static void add_owner(struct json_tree *object, const char *name, const char *ui
 	jt_put_bool(o, "controller", true);
 	jt_put_bool(o, "blockOwnerDeletion", true);
 	jt_push(jt_member(meta, "ownerReferences"), o);
-	put_label(object, LABEL_OWNER, name);
+	put_label(object, LABEL_OWNER, block_label(name, text));
 }
 
 static void inherit(struct json_tree *object, const struct json *subnet)

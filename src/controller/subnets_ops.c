@@ -143,6 +143,17 @@ static char *label_dup(const struct kube_object *o, const char *key)
 	return xstrdup(text ? text : "");
 }
 
+/* A long one is cut in the label. */
+static char *app_name(const struct kube_object *pool)
+{
+	const char *whole =
+		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NAME));
+
+	return whole && auto_pool_label_is(subnets_label(pool, AUTO_POOL_NAME), whole)
+		       ? xstrdup(whole)
+		       : label_dup(pool, AUTO_POOL_NAME);
+}
+
 bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret)
 {
 	const char *api = subnets_label(pool, AUTO_POOL_API);
@@ -150,7 +161,7 @@ bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret)
 	if (!api || !subnets_label(pool, AUTO_POOL_NAME) || !subnets_label(pool, AUTO_POOL_UID))
 		return false;
 	*ret = (struct app_id){auto_pool_api(api), label_dup(pool, AUTO_POOL_KIND),
-			       label_dup(pool, AUTO_POOL_NAMESPACE),
-			       label_dup(pool, AUTO_POOL_NAME), label_dup(pool, AUTO_POOL_UID)};
+			       label_dup(pool, AUTO_POOL_NAMESPACE), app_name(pool),
+			       label_dup(pool, AUTO_POOL_UID)};
 	return true;
 }

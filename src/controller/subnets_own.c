@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "controller/subnets_priv.h"
+#include "ipam/block_wire.h"
 
 static bool has_controller(const struct json *owners, const char *uid, bool *other)
 {
@@ -60,11 +61,12 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 				 .on = {.kind = &subnets_pools, .name = pool->name}};
 	const struct json *owners = subnets_meta(pool, "ownerReferences");
 	const char *label = subnets_label(pool, AUTO_POOL_OWNER);
+	char text[BLOCK_LABEL_MAX];
 	bool other = false;
 	struct subnets_body b;
 
-	if ((has_controller(owners, subnet->uid, &other) || other) && label &&
-	    !strcmp(label, subnet->name))
+	if ((has_controller(owners, subnet->uid, &other) || other) &&
+	    auto_pool_label_is(label, subnet->name))
 		return false;
 	subnets_body(&b);
 	jo_key(&b.o, "metadata");
@@ -72,7 +74,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 	jo_kstr(&b.o, "resourceVersion", pool->version);
 	jo_key(&b.o, "labels");
 	jo_obj(&b.o);
-	jo_kstr(&b.o, AUTO_POOL_OWNER, subnet->name);
+	jo_kstr(&b.o, AUTO_POOL_OWNER, block_label(subnet->name, text));
 	jo_end_obj(&b.o);
 	if (!other && !has_controller(owners, subnet->uid, &other)) {
 		jo_key(&b.o, "ownerReferences");

@@ -34,27 +34,6 @@ static void put_labels(struct json_out *o, const struct labels *l)
 	jo_end_obj(o);
 }
 
-static void labels_of(const struct kube_object *subnet, const struct subnets_target *t,
-		      struct labels *l)
-{
-	auto_free char *cidr = auto_pool_cidr_label(subnets_spec(subnet, "subnet"));
-	auto_free char *api = xstrdup(t->app->api);
-	bool is6 = strchr(subnets_spec(subnet, "subnet"), ':');
-
-	for (char *p = api; *p; p++)
-		*p = *p == '/' ? '_' : *p;
-	labels_put(l, AUTO_POOL_OWNER, subnet->name);
-	labels_put(l, AUTO_POOL_API, api);
-	labels_put(l, AUTO_POOL_KIND, t->app->kind);
-	labels_put(l, AUTO_POOL_NAMESPACE, t->app->ns);
-	labels_put(l, AUTO_POOL_NAME, t->app->name);
-	labels_put(l, AUTO_POOL_UID, t->app->uid);
-	labels_put(l, AUTO_POOL_IFNAME, t->ifname);
-	labels_put(l, AUTO_POOL_VERSION, is6 ? "IPv6" : "IPv4");
-	labels_put(l, AUTO_POOL_RECLAIM, t->wish->reclaim ? "true" : "false");
-	labels_put(l, AUTO_POOL_CIDR, cidr);
-}
-
 /* "5" or "+2" */
 static char *number_text(const struct subnets *s, const struct auto_wish *w)
 {
@@ -69,16 +48,14 @@ static void put_metadata(struct subnets *s, struct json_out *o, const struct kub
 	auto_free char *number = number_text(s, t->wish);
 	struct labels l = {0};
 
-	labels_of(subnet, t, &l);
+	auto_pool_labels(t->app, subnet->name, subnets_spec(subnet, "subnet"), t->ifname,
+			 t->wish->reclaim, &l);
 	jo_key(o, "metadata");
 	jo_obj(o);
 	jo_kstr(o, "name", t->name);
 	jo_key(o, "labels");
 	put_labels(o, &l);
-	jo_key(o, "annotations");
-	jo_obj(o);
-	jo_kstr(o, AUTO_POOL_NUMBER, number);
-	jo_end_obj(o);
+	auto_pool_put_notes(t->app, number, o);
 	jo_key(o, "finalizers");
 	jo_arr(o);
 	jo_str(o, SUBNETS_FINALIZER);

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "ipam/block_wire.h"
 
 enum { UID_CHARS = 5 };
 
@@ -76,12 +77,48 @@ void app_id_labels(const struct app_id *a, struct labels *l)
 	const char *slash = strchr(a->api, '/');
 	auto_free char *group = slash ? span_dup((struct span){a->api, (size_t)(slash - a->api)})
 				      : xstrdup("");
+	char text[BLOCK_LABEL_MAX];
 
 	labels_put(l, AUTO_POOL_GROUP "app-api-group", group);
 	labels_put(l, AUTO_POOL_GROUP "app-api-version", slash ? slash + 1 : a->api);
 	labels_put(l, AUTO_POOL_GROUP "app-kind", a->kind);
 	labels_put(l, AUTO_POOL_GROUP "app-namespace", a->ns);
-	labels_put(l, AUTO_POOL_GROUP "app-name", a->name);
+	labels_put(l, AUTO_POOL_GROUP "app-name", block_label(a->name, text));
+}
+
+void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
+		      const char *ifname, bool reclaim, struct labels *l)
+{
+	auto_free char *cidr_label = auto_pool_cidr_label(cidr), *api = swapped(a->api, '/', '_');
+	char text[BLOCK_LABEL_MAX];
+
+	labels_put(l, AUTO_POOL_OWNER, block_label(subnet, text));
+	labels_put(l, AUTO_POOL_API, api);
+	labels_put(l, AUTO_POOL_KIND, a->kind);
+	labels_put(l, AUTO_POOL_NAMESPACE, a->ns);
+	labels_put(l, AUTO_POOL_NAME, block_label(a->name, text));
+	labels_put(l, AUTO_POOL_UID, a->uid);
+	labels_put(l, AUTO_POOL_IFNAME, ifname);
+	labels_put(l, AUTO_POOL_VERSION, strchr(cidr, ':') ? "IPv6" : "IPv4");
+	labels_put(l, AUTO_POOL_RECLAIM, reclaim ? "true" : "false");
+	labels_put(l, AUTO_POOL_CIDR, cidr_label);
+}
+
+void auto_pool_put_notes(const struct app_id *a, const char *number, struct json_out *o)
+{
+	jo_key(o, "annotations");
+	jo_obj(o);
+	jo_kstr(o, AUTO_POOL_NUMBER, number);
+	if (strlen(a->name) >= BLOCK_LABEL_MAX)
+		jo_kstr(o, AUTO_POOL_NAME, a->name);
+	jo_end_obj(o);
+}
+
+bool auto_pool_label_is(const char *label, const char *name)
+{
+	char text[BLOCK_LABEL_MAX];
+
+	return label && strcmp(label, block_label(name, text)) == 0;
 }
 
 /* Of an object: an interface may have other characters than a name. */
@@ -126,7 +163,9 @@ char *auto_pool_cidr_label(const char *cidr)
 
 char *auto_pool_key_of(const char *subnet, const char *uid, const char *ifname)
 {
-	return xasprintf("%s/%s/%s", subnet, uid, ifname);
+	char text[BLOCK_LABEL_MAX];
+
+	return xasprintf("%s/%s/%s", block_label(subnet, text), uid, ifname);
 }
 
 char *auto_pool_key(const struct labels *l)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "ipam/pod.h"
+#include "wire/json.h"
 
 #define AUTO_POOL_GROUP	  "ipam.spidernet.io/"
 #define AUTO_POOL_SUBNET  AUTO_POOL_GROUP "subnet"
@@ -75,6 +76,16 @@ enum { AUTO_POOL_NAME_MAX = 253 };
 /* "auto4-web-eth0-2b6c1" */
 void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 		    char ret[static AUTO_POOL_NAME_MAX + 1]);
+/*
+ * The labels of the pool that is made for it of a subnet, and its annotations. A name longer than a label's
+ * value may be is cut there and in app_id_labels(), with its digest (block_label()); whole it is an
+ * annotation then, of the label's name.
+ */
+void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
+		      const char *ifname, bool reclaim, struct labels *l);
+void auto_pool_put_notes(const struct app_id *a, const char *number, struct json_out *o);
+/* Whether a label's value stands for the name. */
+bool auto_pool_label_is(const char *label, const char *name);
 /* As a label's value: first three '.', first seven ':', first '/' become '-'. */
 char *auto_pool_cidr_label(const char *cidr);
 /* What a pool with these labels is for: "subnet/uid/interface"; NULL: not made so. */

@@ -247,6 +247,9 @@ static int made_for(const struct pod_pools_facts *f, const struct auto_wish *w, 
 	pool = f->autos.find(f->autos.arg, key, family);
 	if (!pool)
 		return not_made(f, w, subnet, ifname, family, e);
+	if (!app_id_is_known(f->autos.app) && w->fixed)
+		f->autos.make(f->autos.arg, f->autos.app, subnet, ifname, family, w->number,
+			      w->reclaim);
 	if (family == 4)
 		pod_names_add(&ret->pools4, &ret->n_pools4, pool);
 	else

@@ -52,7 +52,8 @@ struct pod_auto {
 	const struct app_id *app; /* NULL: nothing made it */
 	/* A pool's name, by auto_pool_key_of(); NULL: none. */
 	const char *(*find)(void *arg, const char *key, uint8_t family);
-	/* For an application of a kind that nobody else follows: it is to be made. */
+	/* For an application of a kind that nobody else follows: it is to be there, with that number of
+	 * addresses; told with each pod, so that a number that is changed counts. */
 	void (*make)(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
 		     uint8_t family, uint32_t count, bool reclaim);
 	void *arg;

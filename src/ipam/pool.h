@@ -75,8 +75,9 @@ struct pool {
 	char **networks; /* multusName, each "namespace/name" */
 	size_t n_networks;
 	bool terminating;
-	char *made_for; /* auto_pool_key(): one application's interface; NULL: anybody's */
-	bool shared;	/* cut into blocks that nodes own: what follows counts */
+	char *made_for;	     /* auto_pool_key(): one application's interface; NULL: anybody's */
+	uint32_t made_count; /* the number of addresses that it is to have then; 0: not said */
+	bool shared;	     /* cut into blocks that nodes own: what follows counts */
 	struct block_cut cut;
 	bool cut_is_written; /* on the object; else that is to be done before the first block */
 	/*

@@ -123,7 +123,7 @@ static void read_spec(struct build *b, struct member *m, const struct json *obje
 static void read_member(struct build *b, struct member *m, const struct json *object)
 {
 	struct err e = ERR_INIT;
-	int64_t generation = 0;
+	int64_t generation = 0, count;
 
 	m->name = xstrdup(text_of(meta(object, "name")));
 	m->created = xstrdup(text_of(meta(object, "creationTimestamp")));
@@ -137,6 +137,8 @@ static void read_member(struct build *b, struct member *m, const struct json *ob
 	m->pool.terminating = *text_of(meta(object, "deletionTimestamp")) != '\0';
 	if (json_string(meta(object, "madeFor")))
 		m->pool.made_for = xstrdup(json_string(meta(object, "madeFor")));
+	if (json_int(meta(object, "madeCount"), &count) == 0)
+		m->pool.made_count = (uint32_t)count;
 	if (read_cut(m, object, &e) < 0)
 		leave_out(m, &e);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "ipam/auto_pool.h"
 #include "ipam/pool_kube.h"
 #include "ipam/pool_spec.h"
@@ -102,7 +103,9 @@ static void put_metadata(struct json_out *o, const struct json *object)
 {
 	auto_free char *key = made_for(object);
 	const struct json *prefix = json_get(meta(object, "annotations"), POOL_BLOCK_PREFIX_NOTE);
+	const struct json *count = json_get(meta(object, "annotations"), AUTO_POOL_NUMBER);
 	int64_t generation;
+	uint64_t n;
 
 	jo_key(o, "metadata");
 	jo_obj(o);
@@ -115,6 +118,9 @@ static void put_metadata(struct json_out *o, const struct json *object)
 	put_if_text(o, POOL_BLOCK_PREFIX_NOTE, prefix);
 	if (key)
 		jo_kstr(o, "madeFor", key);
+	if (key && json_string(count) &&
+	    num_u64(span_of(json_string(count)), 0, UINT32_MAX, &n) == 0)
+		jo_kint(o, "madeCount", (int64_t)n);
 	jo_end_obj(o);
 }
 

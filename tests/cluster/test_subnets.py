@@ -45,11 +45,11 @@ class Place:
         return f"/apis/{group}/{version}/namespaces/{self.ns}/{plural}" + (f"/{name}" if name else "")
 
     def app(self, kind, name, notes, size=2, owner=None, **spec):
-        template = {"metadata": {"labels": {"app": name},
+        template = {"metadata": {"labels": {"app": name[:63]},
                                  "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v)
                                                  for k, v in notes.items()}},
                     "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        selector = {"matchLabels": {"app": name}}
+        selector = {"matchLabels": {"app": name[:63]}}
         if kind in ("Job", "CronJob"):
             template["spec"]["restartPolicy"] = "Never"
             body = {"template": template, **spec}
@@ -482,6 +482,30 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
+    # Its template says another number by now: the next pod tells it.
+    for count in (6, 5):
+        status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
+        assert status == 200, answer
+        wait(lambda: len(ips(place.pool("clones"))) == count)
+    assert place.pool("clones")["metadata"]["annotations"][GROUP + "ippool-ip-number"] == "5"
+
+
+def test_long_names(place, controller, pods):
+    """A label's value has 63 characters at most; names of applications and subnets may have more."""
+    name, subnet = ("x" * 40 + "-" + n * 40 for n in "as")
+    notes = {"subnet": {"ipv4": [subnet]}}
+    place.subnet(subnet, "10.25.0.0/24", ["10.25.0.2-10.25.0.30"])
+    controller()
+    app = place.app("Deployment", name, notes, size=2)
+    pool = wait(lambda: next(iter(place.pools().values()), None))
+    assert pool["metadata"]["annotations"][GROUP + "owner-application-name"] == name
+    assert pool["metadata"]["labels"][GROUP + "owner-application-name"].startswith("x" * 40 + "-aaaaa-")
+    rs = place.app("ReplicaSet", name[:60], notes, size=2, owner=own(app, "apps/v1", "Deployment"))
+    status, answer = pods.agent.add(pods(own(rs, "apps/v1", "ReplicaSet"), notes))
+    assert status == 200 and answer["ips"][0]["ipPool"] == pool["metadata"]["name"], answer
+    place.scale("Deployment", name, 3)
+    wait(lambda: ips(place.cluster.ok("GET", f"{POOLS}/{pool['metadata']['name']}")) == expand(["10.25.0.2-10.25.0.4"]))
+    assert place.controlled(subnet).keys() == {pool["metadata"]["name"]}
 
 
 def test_owners_of_another_kind_are_asked_for(place, controller, mine):

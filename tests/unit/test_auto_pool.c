@@ -184,13 +184,39 @@ static void test_labels(void **state)
 	labels_done(&l);
 }
 
+/* A label's value ends at 63 characters: the API server refuses more. */
+static void test_long_names(void **state)
+{
+	static const char name[] =
+		"a-very-long-name-of-an-application-that-somebody-made-with-a-chart-x1";
+	static const char other[] =
+		"a-very-long-name-of-an-application-that-somebody-made-with-a-chart-x2";
+	struct app_id a = app("apps/v1", "Deployment", name, "u");
+	struct labels l = {0};
+	char *key, *of;
+
+	(void)state;
+	auto_pool_labels(&a, name, "10.6.0.0/16", "eth0", true, &l);
+	assert_int_equal(strlen(labels_get(&l, AUTO_POOL_NAME)), 63);
+	assert_int_equal(strlen(labels_get(&l, AUTO_POOL_OWNER)), 63);
+	assert_true(auto_pool_label_is(labels_get(&l, AUTO_POOL_NAME), name));
+	assert_false(auto_pool_label_is(labels_get(&l, AUTO_POOL_NAME), other));
+	assert_false(auto_pool_label_is(NULL, name));
+	assert_true(auto_pool_label_is("web", "web"));
+	key = auto_pool_key(&l);
+	of = auto_pool_key_of(name, "u", "eth0");
+	assert_string_equal(key, of);
+	free(key);
+	free(of);
+	labels_done(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wish),
-		cmocka_unit_test(test_bad_wish),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_wish),	   cmocka_unit_test(test_bad_wish),
+		cmocka_unit_test(test_names),	   cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_long_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -657,7 +657,7 @@ static void test_defaults_that_are_broken(void **state)
 static const struct made {
 	const char *kind, *key, *value, *number; /* the application, its annotation */
 	const char *is;				 /* "pools4 pools6", or "!" and what is said */
-	const char *asked;			 /* for pools that are to be made */
+	const char *asked;			 /* for pools that are to be there, of that size */
 } made[] = {
 	{"Deployment", "subnet", "{\"ipv4\":[\"s\"]}", NULL, "s/u/eth0:4 -", ""},
 	{"Deployment", "subnet", "{\"ipv6\":[\"s\"],\"interface\":\"net7\"}", NULL, "- s/u/net7:6",
@@ -676,7 +676,7 @@ static const struct made {
 	 "!only supports fixed auto-created IPPool IP Number", ""},
 	{"CloneSet", "subnet", "{\"ipv4\":[\"none\"]}", "5", "!no matching auto-created",
 	 "none eth0 4 5;"},
-	{"CloneSet", "subnet", "{\"ipv4\":[\"s\"]}", "5", "s/u/eth0:4 -", ""},
+	{"CloneSet", "subnet", "{\"ipv4\":[\"s\"]}", "5", "s/u/eth0:4 -", "s eth0 4 5;"},
 };
 
 struct maker {

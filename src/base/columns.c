@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void columns_init(struct columns *c, unsigned int n, const char *indent)
+{
+	*c = (struct columns){.n = n, .indent = indent};
+}
+
+void columns_done(struct columns *c)
+{
+	for (size_t i = 0; i < c->n_cells; i++)
+		free(c->cells[i]);
+	free(c->cells);
+	c->cells = NULL;
+	c->n_cells = 0;
+}
+
+void columns_add(struct columns *c, const char *s)
+{
+	VEC_PUSH(c->cells, c->n_cells) = xstrdup(s && *s ? s : "-");
+}
+
+void columns_addf(struct columns *c, const char *fmt, ...)
+{
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, 4096);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	columns_add(c, b.p);
+	buf_done(&b);
+}
+
+static void widths(const struct columns *c, int *w)
+{
+	for (size_t i = 0; i < c->n_cells; i++) {
+		int n = (int)strlen(c->cells[i]);
+
+		if (n > w[i % c->n])
+			w[i % c->n] = n;
+	}
+}
+
+void columns_print(const struct columns *c, FILE *f)
+{
+	int w[COLUMNS_MAX] = {0};
+
+	widths(c, w);
+	for (size_t i = 0; i < c->n_cells; i++) {
+		unsigned int col = (unsigned int)(i % c->n);
+
+		if (col == 0)
+			fputs(c->indent, f);
+		if (col + 1 == c->n)
+			fprintf(f, "%s\n", c->cells[i]);
+		else
+			fprintf(f, "%-*s  ", w[col], c->cells[i]);
+	}
+}
