@@ -245,6 +245,7 @@ void blocks_free(struct blocks *b)
 	if (!b)
 		return;
 	blocks_drop_flights(b);
+	blocks_set_back_stop(b);
 	kube_informer_free(b->informer);
 	loop_del_timer(b->tick);
 	loop_del_timer(b->trust);

@@ -94,6 +94,10 @@ struct blocks {
 	int64_t hold_until; /* 0: etcd was not set back */
 	bool witness;	    /* as block_facts has it */
 	int64_t look_ms;    /* as block_facts has it, while log.set_back */
+	/* what blocks_tell_set_back() does; tell_at: real time, 0: nothing to tell */
+	struct kube_call *telling;
+	struct loop_timer *tell_again;
+	int64_t tell_at;
 	bool looking; /* lenders' objects are read since the watch began: see blocks_is_held() */
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
@@ -163,6 +167,11 @@ void blocks_watch(struct blocks *b);
 bool blocks_is_held(struct blocks *b);
 /* A lender's object was looked at. */
 void blocks_looked(struct blocks *b, const struct block_op *op);
+
+/* blocks_set_back.c: tells the controller, which may not have been there (controller/world.h), by a note on
+ * one of this node's blocks; as soon as there is one. */
+void blocks_tell_set_back(struct blocks *b);
+void blocks_set_back_stop(struct blocks *b);
 
 /* blocks_cut.c: finds out how the pool is cut, or cuts it. */
 void blocks_cut(struct blocks *b, struct blocks_pool *p);

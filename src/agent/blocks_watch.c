@@ -90,6 +90,7 @@ static void hold(struct blocks *b)
 	look_in(b, UNSAID_MS);
 	/* What cannot be written is written before the next request. */
 	block_log_set_back(&b->log, &b->t, true, NULL);
+	blocks_tell_set_back(b);
 	blocks_soon(b, 0);
 }
 

@@ -24,6 +24,8 @@ static void on_changed(void *arg, enum census_kind kind, const struct kube_objec
 {
 	struct addresses *a = arg;
 
+	if (kind == CENSUS_BLOCKS && is && census_block(is)->set_back)
+		world_set_back(a->conf.world, census_block(is)->set_back);
 	counts_changed(a->counts, kind, was, is);
 	if (a->gc)
 		reap_changed(a->gc, kind, was, is);

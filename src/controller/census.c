@@ -10,6 +10,7 @@
 #include "ipam/block_wire.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
+#include "kube/time.h"
 
 #define FENCED	  "node.kubernetes.io/out-of-service"
 #define FINALIZER "spiderpool.spidernet.io"
@@ -195,7 +196,12 @@ static void drop_endpoint(void *value)
 
 static int read_block(void *value, const struct json *object, struct err *e)
 {
-	return block_object_read(object, &((struct census_block *)value)->o, e);
+	const char *at = json_string(json_get(meta(object, "annotations"), BLOCK_SET_BACK_NOTE));
+	struct census_block *b = value;
+
+	if (!at || kube_time_parse(at, &b->set_back) < 0)
+		b->set_back = 0;
+	return block_object_read(object, &b->o, e);
 }
 
 static void drop_block(void *value)

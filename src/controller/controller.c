@@ -14,8 +14,8 @@
 
 #define LEASE "unirail-controller"
 
-/* END_MS: for the Lease to be given back. */
-enum { METRICS_MAX = 1 << 20, END_MS = 3000 };
+/* END_MS: for the Lease to be given back. SILENT_MS: longer than any hand-over takes. */
+enum { METRICS_MAX = 1 << 20, END_MS = 3000, SILENT_MS = 60 * 1000 };
 
 const struct cmd controller_cmds[] = {
 	{NULL, NULL, "the cluster's part", controller_opts, 0, 0},
@@ -59,6 +59,8 @@ static void on_gained(void *arg)
 
 	c->gained++;
 	log_info("this replica leads");
+	if (kube_lease_silent_ms(c->lease) > SILENT_MS)
+		world_listen(c->world, c->conf.hold_ms);
 	controller_lead(c);
 }
 

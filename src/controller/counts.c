@@ -187,7 +187,8 @@ static void on_timer(void *arg)
 	struct counts *c = arg;
 
 	c->timer = NULL;
-	if (!world_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census)) {
+	if (!world_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
+	    world_hold(c->conf.world) == WORLD_HEARS) {
 		counts_soon(c, SOON_MS);
 		return;
 	}

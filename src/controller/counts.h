@@ -21,6 +21,9 @@
  * With that write a pool gets Spiderpool's finalizer; one that is deleted goes when no pod has an
  * address of it and no record is left.
  *
+ * While the API server's data may be from an earlier time (world_hold()) nothing is counted before agents
+ * had the time to say again what pods have, and until it is sure no record and no pool goes.
+ *
  * A leader's part. Every write has the version of what it was made of.
  */
 

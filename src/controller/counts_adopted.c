@@ -68,7 +68,7 @@ size_t counts_judge(struct counts_pool *p, struct records *r)
 	size_t kept = 0, gone;
 
 	for (size_t i = 0; i < r->n; i++) {
-		if (!c->conf.gc || !is_gone(c, &r->v[i]))
+		if (!c->conf.gc || world_hold(c->conf.world) != WORLD_SURE || !is_gone(c, &r->v[i]))
 			r->v[kept++] = r->v[i];
 		else
 			note(p, &r->v[i]);

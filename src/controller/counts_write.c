@@ -303,7 +303,8 @@ static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
 	text = merge(p, &o);
 	if (write_status(p, object, world_object(k)->allocated, text))
 		return;
-	want = wants_finalizer(object) && (!is_deleting(object) || p->allocated > 0);
+	want = wants_finalizer(object) && (!is_deleting(object) || p->allocated > 0 ||
+					   world_hold(p->c->conf.world) != WORLD_SURE);
 	if (has_finalizer(object) != want)
 		patch_meta(p, object, NULL, want);
 }

@@ -11,13 +11,7 @@
 #include "kube/kinds.h"
 
 /* A pass looks at everything: not more than one a second. */
-enum {
-	TICK_MS = 15 * 1000,
-	PASS_MS = 1000,
-	SHOWN_MS = 10 * 1000,
-	FAILED_MS = 15 * 1000,
-	HOLD_MS = 600 * 1000
-};
+enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
 
 static void on_timer(void *arg);
 
@@ -162,28 +156,13 @@ static void watch_ready(struct reap *g)
 		g->ready_since = reap_now(g) > 0 ? reap_now(g) : 1;
 }
 
-/* After a restore of etcd nodes and pods may be missing that run. */
-static bool is_held(struct reap *g)
-{
-	int64_t at = world_set_back_at(g->conf.world);
-
-	if (!at || reap_now(g) - at >= HOLD_MS)
-		return false;
-	if (g->held != at)
-		log_warn("the API server's data was set back: nothing is cleared up until nodes "
-			 "and pods are known again",
-			 LOG_I("ms", HOLD_MS));
-	g->held = at;
-	return true;
-}
-
 static void on_timer(void *arg)
 {
 	struct reap *g = arg;
 
 	g->timer = NULL;
 	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS) ||
-	    is_held(g)) {
+	    world_hold(g->conf.world) != WORLD_SURE) {
 		/* What could not be followed may have come and gone. */
 		g->ready_since = 0;
 		reap_soon(g, PASS_MS);

@@ -42,7 +42,6 @@ struct reap {
 	int64_t ready_since;		  /* all nodes; 0: not all are */
 	struct loop_timer *timer;
 	int64_t at, passed, scanned;
-	int64_t held;	    /* world_set_back_at(), as told */
 	uint64_t *findings; /* of the last scan, sorted */
 	size_t n_findings;
 	char *said;

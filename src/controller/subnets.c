@@ -110,11 +110,17 @@ static void settle_pools(struct subnets_look *k)
 			continue;
 		if (k->pools[i].app)
 			why = is_left(k, o);
-		if (why)
+		if (why && subnets_is_sure(k->s))
 			subnets_delete_pool(k->s, o, why);
 		else if (!subnets_set_owner(k->s, o, k->subnet) && k->pools[i].app && x)
 			follow_entry(k, x, i);
 	}
+}
+
+/* Else an application may be missing that is there, or an agent's word. */
+bool subnets_is_sure(const struct subnets *s)
+{
+	return world_hold(s->conf.world) == WORLD_SURE;
 }
 
 /* The subnet goes when its pools are gone, which it takes with it. */
@@ -203,6 +209,10 @@ static void on_timer(void *arg)
 	s->timer = NULL;
 	s->due = 0;
 	if (!is_known(s))
+		return;
+	if (world_hold(s->conf.world) != WORLD_SURE)
+		subnets_wake(s, SUBNETS_AGAIN_MS);
+	if (world_hold(s->conf.world) == WORLD_HEARS)
 		return;
 	for (size_t i = 0; i < world_count(s->conf.world, WORLD_SUBNETS); i++)
 		look_at(s, world_at(s->conf.world, WORLD_SUBNETS, i));

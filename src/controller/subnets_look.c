@@ -94,7 +94,7 @@ static bool is_for(const struct kube_object *pool, const struct app_id *app, con
 	struct app_id id;
 	bool same;
 
-	if (!name || strcmp(name, app->name) != 0)
+	if (!auto_pool_label_is(name, app->name))
 		return false;
 
 	if (!has || strcmp(has, ifname) != 0 ||
@@ -125,7 +125,7 @@ static const struct kube_object *pool_for(const struct subnets_look *k, const st
 		const char *uid = subnets_label(o, AUTO_POOL_UID);
 		const char *owner = subnets_label(o, AUTO_POOL_OWNER);
 
-		if (!k->pools[i].app || !owner || strcmp(owner, k->subnet->name) != 0 ||
+		if (!k->pools[i].app || !auto_pool_label_is(owner, k->subnet->name) ||
 		    !is_for(o, app, ifname, k->f.total.family == 6))
 			continue;
 		if (!strcmp(uid, app->uid))
@@ -224,8 +224,8 @@ void subnets_gather_wants(struct subnets_look *k)
 	for (size_t i = 0; i < k->n_pools; i++) {
 		const char *owner = subnets_label(k->objects[i], AUTO_POOL_OWNER);
 
-		if (k->pools[i].app && !k->pools[i].deleting && owner &&
-		    !strcmp(owner, k->subnet->name))
+		if (k->pools[i].app && !k->pools[i].deleting &&
+		    auto_pool_label_is(owner, k->subnet->name))
 			want_foreign(k, k->objects[i]);
 	}
 	k->f.wants = k->wants;
@@ -277,7 +277,7 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 		n->clear = false;
 		return false;
 	}
-	if (!rested(k, n))
+	if (!rested(k, n) || !subnets_is_sure(k->s))
 		return false;
 	if (n->clear && subnet_set_same(&n->looked, &x->held)) {
 		n->clear = false;
@@ -293,7 +293,7 @@ static bool is_gone(void *arg, const char *pool)
 	struct subnets_look *k = arg;
 	struct subnets_pool_note *n = subnets_note(k->s, pool);
 
-	return n->seen || rested(k, n);
+	return subnets_is_sure(k->s) && (n->seen || rested(k, n));
 }
 
 static void on_failed(void *arg, const struct subnet_want *w, const struct err *why)

@@ -71,6 +71,8 @@ struct subnets {
 };
 
 int64_t subnets_now(const struct subnets *s);
+/* Something that is not there may count as gone. */
+bool subnets_is_sure(const struct subnets *s);
 /* A look at everything, after so many ms at the latest. */
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool);

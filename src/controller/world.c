@@ -8,31 +8,9 @@
 #include "base/log.h"
 #include "controller/world_priv.h"
 #include "ipam/journal_line.h"
-#include "kube/informer.h"
 #include "kube/kinds.h"
 
 enum { SAY_MS = 200 };
-
-struct listener {
-	world_fn fn; /* NULL: gone */
-	void *arg;
-};
-
-struct watch {
-	struct world *w;
-	enum world_kind kind;
-	struct kube_informer *i;
-	struct listener *v;
-	size_t n;
-	struct err why; /* code 0: nothing is wrong */
-};
-
-struct world {
-	struct kube *kube;
-	struct watch watch[WORLD_KINDS];
-	struct loop_timer *say; /* which definitions are not installed */
-	int64_t set_back;
-};
 
 static const struct kube_kind *const kinds[WORLD_KINDS] = {
 	[WORLD_POOLS] = &kube_ippools,
@@ -93,7 +71,7 @@ static void drop(void *value)
 
 /* --- trouble --- */
 
-static bool is_not_installed(const struct watch *v)
+static bool is_not_installed(const struct world_watch *v)
 {
 	return v->why.code == -ENOENT;
 }
@@ -116,7 +94,7 @@ static void say_not_installed(void *arg)
 			  LOG_S("kinds", b.p));
 }
 
-static void say_trouble(const struct watch *v)
+static void say_trouble(const struct world_watch *v)
 {
 	const struct kube_kind *k = kinds[v->kind];
 	auto_free char *what = NULL;
@@ -132,14 +110,12 @@ static void say_trouble(const struct watch *v)
 
 static void on_set_back(void *arg)
 {
-	struct world *w = ((struct watch *)arg)->w;
-
-	w->set_back = loop_now_ms(kube_loop(w->kube));
+	world_set_back(((struct world_watch *)arg)->w, now_real_ms());
 }
 
 static void on_trouble(void *arg, const struct err *why)
 {
-	struct watch *v = arg;
+	struct world_watch *v = arg;
 	struct world *w = v->w;
 
 	/* The client says itself when the server is not reached (ERR_AGAIN): not seven times more. */
@@ -160,7 +136,7 @@ static void on_trouble(void *arg, const struct err *why)
 
 /* --- who is told --- */
 
-static void tell(struct watch *v, const struct kube_object *was, const struct kube_object *is)
+static void tell(struct world_watch *v, const struct kube_object *was, const struct kube_object *is)
 {
 	for (size_t i = 0, n = v->n; i < n; i++)
 		if (v->v[i].fn)
@@ -179,14 +155,14 @@ static void on_synced(void *arg)
 
 void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg)
 {
-	struct watch *v = &w->watch[kind];
+	struct world_watch *v = &w->watch[kind];
 
 	for (size_t i = 0; i < v->n; i++)
 		if (!v->v[i].fn) {
-			v->v[i] = (struct listener){fn, arg};
+			v->v[i] = (struct world_listener){fn, arg};
 			return;
 		}
-	VEC_PUSH(v->v, v->n) = (struct listener){fn, arg};
+	VEC_PUSH(v->v, v->n) = (struct world_listener){fn, arg};
 }
 
 void world_off(struct world *w, const void *arg)
@@ -194,16 +170,16 @@ void world_off(struct world *w, const void *arg)
 	for (int k = 0; k < WORLD_KINDS; k++)
 		for (size_t i = 0; i < w->watch[k].n; i++)
 			if (w->watch[k].v[i].arg == arg)
-				w->watch[k].v[i] = (struct listener){0};
+				w->watch[k].v[i] = (struct world_listener){0};
 }
 
 /* --- life --- */
 
 static void start(struct world *w, enum world_kind kind)
 {
-	struct watch *v = &w->watch[kind];
+	struct world_watch *v = &w->watch[kind];
 
-	*v = (struct watch){.w = w, .kind = kind};
+	*v = (struct world_watch){.w = w, .kind = kind};
 	v->i = kube_informer_new(w->kube,
 				 &(struct kube_informer_conf){
 					 .kind = kinds[kind],
@@ -251,7 +227,7 @@ bool world_synced(const struct world *w, enum world_kind kind)
 
 int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
 {
-	const struct watch *v = &w->watch[kind];
+	const struct world_watch *v = &w->watch[kind];
 
 	if (v->why.code == 0 && world_synced(w, kind))
 		return 0;
@@ -260,11 +236,6 @@ int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
 				world_kind_name(kind));
 	return err_kind(e, ERR_AGAIN, v->why.code, "%s are not known: %s", world_kind_name(kind),
 			v->why.text);
-}
-
-int64_t world_set_back_at(const struct world *w)
-{
-	return w->set_back;
 }
 
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,

@@ -60,9 +60,22 @@ const char *world_kind_name(enum world_kind kind); /* "spiderippools" */
 bool world_synced(const struct world *w, enum world_kind kind);
 /* Why the kind is not known or not followed now, kind ERR_AGAIN; 0: it is. */
 int world_trouble(const struct world *w, enum world_kind kind, struct err *e);
-/* The loop's time when the server's data was last seen to be from an earlier time (etcd restored); 0:
- * never. */
-int64_t world_set_back_at(const struct world *w);
+
+/*
+ * Whether the server's data is what it was. After etcd was restored to an earlier time nodes and pods may
+ * be missing that run, and agents say again what these have, within their hold of 30 s (agent/blocks.h):
+ * until then it is WORLD_HEARS, and what pods have is not counted; for ten minutes nothing is freed.
+ *
+ * Who sees it: a watch that was there before and after (every replica); an agent, whose log is not in
+ * etcd: it writes the time into an annotation of one of its blocks. Neither may have come to pass yet when
+ * nobody led for a while; so a leader that comes then only listens at first (the setting `hold`).
+ */
+enum world_hold { WORLD_SURE, WORLD_KEEPS, WORLD_HEARS };
+enum world_hold world_hold(const struct world *w);
+/* It was seen at that time, in ms since 1970. What was long ago is nothing new. */
+void world_set_back(struct world *w, int64_t real_ms);
+/* It may have been: WORLD_HEARS for so long. */
+void world_listen(struct world *w, int64_t ms);
 
 /* In the order of namespaces and names, bytewise. ns is "" for kinds of the cluster; NULL: none such. */
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,

@@ -19,7 +19,7 @@ struct kube_lease {
 	char *ns, *name, *id;
 	/* as it was last seen */
 	char *holder, *version;
-	int64_t transitions, seen_at;
+	int64_t transitions, seen_at, silent_ms;
 	bool known; /* version is worth a write */
 	/* as we have it */
 	bool held;
@@ -209,12 +209,24 @@ static bool is_free(const struct kube_lease *l)
 	       loop_now_ms(l->loop) - l->seen_at >= l->c.lease_ms;
 }
 
+static int64_t silence_of(const struct json *lease)
+{
+	const char *text = json_string(json_get(json_get(lease, "spec"), "renewTime"));
+	int64_t at, ms;
+
+	if (!text || kube_time_parse(text, &at) < 0)
+		return INT64_MAX;
+	ms = now_real_ms() - at;
+	return ms > 0 ? ms : 0;
+}
+
 static void on_read(void *arg, int status, const struct json *lease, const struct err *e)
 {
 	struct kube_lease *l = arg;
 
 	l->call = NULL;
 	if (status == 404) {
+		l->silent_ms = INT64_MAX;
 		replace(&l->holder, "");
 		write_lease(l, false);
 		return;
@@ -226,6 +238,7 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 	}
 	take_lease(l, lease);
 	if (is_free(l)) {
+		l->silent_ms = silence_of(lease);
 		write_lease(l, true);
 		return;
 	}
@@ -286,6 +299,11 @@ void kube_lease_free(struct kube_lease *l)
 	free(l->holder);
 	free(l->version);
 	free(l);
+}
+
+int64_t kube_lease_silent_ms(const struct kube_lease *l)
+{
+	return l->silent_ms;
 }
 
 bool kube_lease_is_held(const struct kube_lease *l)

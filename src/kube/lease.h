@@ -31,6 +31,9 @@ struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *
 /* What is held stays held until it runs out: release it first. No callback. NULL is fine. */
 void kube_lease_free(struct kube_lease *l);
 
+/* How long nobody had renewed it when it was last found free, by its own time; INT64_MAX: there was none.
+ * 0: it was never. */
+int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
 const char *kube_lease_holder(const struct kube_lease *l); /* as last seen; "" nobody */
 /* Gives it back, so that another need not wait; `done` comes in any case, `lost` does not. Only

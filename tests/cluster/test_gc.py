@@ -35,8 +35,8 @@ def nodes(mine):
 def leader(mine, closing, tmp_path, request):
     ns = mine.namespace(request.node.name.replace("_", "-")[:60])
 
-    def make(name="c"):
-        return closing(Controller(tmp_path / name, mine.admin_config(), ns, name)).start(*GRACE, *LEASE)
+    def make(name="c", *more):
+        return closing(Controller(tmp_path / name, mine.admin_config(), ns, name)).start(*GRACE, *LEASE, *more)
     return make
 
 
@@ -318,6 +318,44 @@ def test_etcd_is_set_back(mine, nodes, leader):
     block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("the API server's data was set back"), 90)
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
+
+
+def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
+    """No watch of it saw the data go back; an agent's word does, and until then it only listens."""
+    nodes.pool("word-1", "172.40.1.0/24")
+    one = agent("word-n1")
+    pods = [nodes.pod("t", "word-n1") for _ in range(3)]
+    assert one.plan(pods[0], "word-1")[0] == 200
+    wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]))
+    mine.back_up()
+    wait(lambda: [x for x in one.said("kube: watching again") if x["kind"] == "spideripblocks"], 60)
+    for p in pods[1:]:
+        assert one.plan(p, "word-1")[0] == 200
+    wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods))
+    for i in range(200):  # further than the server will be when it is back
+        mine.config_map("t", f"word-{i}")
+    names = blocks(nodes, "word-1")
+    other = next(i for i in range(16) if f"word-1-{i}" not in names)
+    mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
+    mine.restore()
+    # Of a node that is missing in the backup.
+    block(mine, f"word-1-{other}", "word-1", f"172.40.1.{16 * other}/28", "word-n2")
+    c = leader("c", "--hold", "60s").leads()
+    assert c.said("nobody led for a while")
+    try:
+        wait(lambda: c.said("the API server's data was set back"), 60)
+    finally:
+        print(one.log.read_text()[-5000:], nodes.blocks("word-1"), c.log.read_text()[-3000:])
+    assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
+    counts = set()
+
+    def counted():
+        counts.add((status(mine, "word-1") or {}).get("allocatedIPCount"))
+        return counts - {None}
+    wait(counted, 90, 0.2)
+    assert counts == {None, 3}, counts
+    stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
+    assert c.metrics()["unirail_gc_blocks_total"] == 0
 
 
 class Churn:
