@@ -223,6 +223,14 @@ int api_read_release(struct api_call *c);
 void api_release(struct api_call *c, struct ipam *store);
 void api_check(struct api_call *c, struct ipam *store);
 
+struct api_pools_args {
+	const char *command, *release;
+	struct json_strs words;
+	bool json;
+};
+int api_read_pools(struct api_call *c);
+void api_pools(struct api_call *c, struct ipam *store);
+
 struct api_gc_args {
 	const char *network;
 	struct json_list valid;

@@ -186,6 +186,8 @@ const struct api_route api_routes[] = {
 	{"POST", OURS "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT,
 	 TAKES},
 	{"GET", OURS "status", .run = api_status, OBJECT, .for_caller = true},
+	{"POST", OURS "pools", ARGS(pools), api_read_pools, .run = api_pools, OBJECT,
+	 .for_caller = true},
 	{"POST", OURS "networks/gc", ARGS(gc), api_read_gc, .run = api_gc, OBJECT},
 	{0},
 };

@@ -25,10 +25,12 @@
  *	POST   /v1/unirail/pods/release	  gives back some rails of a container, or all
  *	POST   /v1/unirail/networks/gc	  gives back all that is not valid any more
  *	GET    /v1/unirail/status	  how this node stands in its cluster
+ *	POST   /v1/unirail/pools	  `unirail pool` on this store
  *
  * These are closed (a key that is not known is an error, so that no wish goes unheard); their
  * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
- * another path. api_pods.c, api_networks.c and api_status.c have the bodies.
+ * another path. api_pods.c, api_networks.c, api_status.c and
+ * api_pools.c have the bodies.
  *
  * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
  * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT_MAX = 64 << 20 };
+
 void columns_init(struct columns *c, unsigned int n, const char *indent)
 {
 	*c = (struct columns){.n = n, .indent = indent};
@@ -46,7 +48,7 @@ static void widths(const struct columns *c, int *w)
 	}
 }
 
-void columns_print(const struct columns *c, FILE *f)
+void columns_put(const struct columns *c, struct buf *b)
 {
 	int w[COLUMNS_MAX] = {0};
 
@@ -55,10 +57,21 @@ void columns_print(const struct columns *c, FILE *f)
 		unsigned int col = (unsigned int)(i % c->n);
 
 		if (col == 0)
-			fputs(c->indent, f);
+			buf_str(b, c->indent);
 		if (col + 1 == c->n)
-			fprintf(f, "%s\n", c->cells[i]);
+			buf_printf(b, "%s\n", c->cells[i]);
 		else
-			fprintf(f, "%-*s  ", w[col], c->cells[i]);
+			buf_printf(b, "%-*s  ", w[col], c->cells[i]);
 	}
+}
+
+void columns_print(const struct columns *c, FILE *f)
+{
+	struct buf b;
+
+	buf_init(&b, TEXT_MAX);
+	columns_put(c, &b);
+	if (b.len)
+		fwrite(b.p, 1, b.len, f);
+	buf_done(&b);
 }

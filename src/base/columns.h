@@ -26,6 +26,7 @@ void columns_done(struct columns *c);
 /* One cell, left to right, row by row. NULL or "" prints as "-". */
 void columns_add(struct columns *c, const char *s);
 void columns_addf(struct columns *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void columns_put(const struct columns *c, struct buf *b);
 void columns_print(const struct columns *c, FILE *f);
 
 #endif

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `unirail pool list`. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
-#include "tools/pool.h"
-#include "tools/tools.h"
-#include "wire/json.h"
+#include "base/columns.h"
+#include "ipam/report.h"
 
-enum { TEXT_MAX = POOL_TEXT_MAX };
-
-static uint64_t *count_of(struct pool_tally *t, const char *state)
+static uint64_t *count_of(struct report_tally *t, const char *state)
 {
 	const struct {
 		const char *state;
@@ -30,12 +25,14 @@ static uint64_t *count_of(struct pool_tally *t, const char *state)
 	return NULL;
 }
 
-struct pool_tally pool_tally_of(const struct pool *p, const struct ipam_record *v, size_t n)
+struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	struct pool_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
+	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open)
+				  : usable; /* usable: this node's */
+	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
-	t.reserved = t.total - usable;
+	t.reserved = t.total - open;
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(v[i].pool, p->name) != 0)
 			continue;
@@ -48,7 +45,7 @@ struct pool_tally pool_tally_of(const struct pool *p, const struct ipam_record *
 
 /* --- list --- */
 
-static void row(struct columns *c, const struct pool *p, const struct pool_tally *t)
+static void row(struct columns *c, const struct pool *p, const struct report_tally *t)
 {
 	char text[IP_TEXT_MAX];
 
@@ -64,7 +61,8 @@ static void row(struct columns *c, const struct pool *p, const struct pool_tally
 	columns_add(c, p->disabled ? "disabled" : "ready");
 }
 
-static void list_table(const struct pool_set *s, const struct ipam_record *v, size_t n)
+static void list_table(const struct report *r, const struct pool_set *s,
+		       const struct ipam_record *v, size_t n)
 {
 	static const char *const head[] = {"POOL", "VERSION", "SUBNET",	     "USED",	"TOTAL",
 					   "FREE", "RESTING", "QUARANTINED", "DEFAULT", "STATE"};
@@ -74,11 +72,11 @@ static void list_table(const struct pool_set *s, const struct ipam_record *v, si
 	for (size_t i = 0; i < ARRAY_LEN(head); i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < s->n; i++) {
-		struct pool_tally t = pool_tally_of(&s->v[i], v, n);
+		struct report_tally t = report_tally_of(&s->v[i], v, n);
 
 		row(&c, &s->v[i], &t);
 	}
-	columns_print(&c, stdout);
+	columns_put(&c, r->out);
 }
 
 static void json_ip(struct json_out *j, const char *key, const struct ipaddr *a)
@@ -94,12 +92,12 @@ static void json_count(struct json_out *j, const char *key, uint64_t n)
 	jo_uint(j, n);
 }
 
-void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally *t)
+void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t)
 {
 	char text[IP_TEXT_MAX];
 	auto_buf struct buf ips;
 
-	buf_init(&ips, TEXT_MAX);
+	buf_init(&ips, REPORT_MAX);
 	ip_set_str(&p->ips, &ips);
 	jo_obj(j);
 	jo_kstr(j, "name", p->name);
@@ -121,53 +119,40 @@ void pool_json(struct json_out *j, const struct pool *p, const struct pool_tally
 	jo_end_obj(j);
 }
 
-static int list_json(const struct pool_set *s, const struct ipam_record *v, size_t n)
+static void list_json(const struct report *r, const struct pool_set *s, const struct ipam_record *v,
+		      size_t n)
 {
-	auto_buf struct buf b;
 	struct json_out j;
 
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
+	jo_init(&j, r->out, 4);
 	jo_obj(&j);
 	jo_key(&j, "pools");
 	jo_arr(&j);
 	for (size_t i = 0; i < s->n; i++) {
-		struct pool_tally t = pool_tally_of(&s->v[i], v, n);
+		struct report_tally t = report_tally_of(&s->v[i], v, n);
 
-		pool_json(&j, &s->v[i], &t);
+		report_pool(&j, &s->v[i], &t);
 	}
 	jo_end_arr(&j);
 	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
+	buf_char(r->out, '\n');
 }
 
-static void list_empty(const struct pool_opts *o)
-{
-	printf("no pool in '%s'. A file there makes one, such as rails.conf with\n\n"
-	       "    [pool rail0]\n"
-	       "    subnet  = 172.16.1.0/24\n"
-	       "    gateway = 172.16.1.1\n"
-	       "    default = yes\n\n"
-	       "or a SpiderIPPool as JSON, rails.json.\n",
-	       o->pool_dir ? o->pool_dir : IPAM_POOL_DIR);
-}
-
-int pool_list(struct pool_tool *t, struct err *e)
+int report_list(const struct report *r, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct pool_set *s;
 	size_t n = 0;
-	int r = ipam_records(t->store, &v, &n, e);
+	int ret = ipam_records(r->store, &v, &n, e);
 
-	if (r < 0)
-		return r;
-	s = ipam_pools(t->store);
-	if (t->json)
-		return list_json(s, v, n);
-	if (s->n == 0)
-		list_empty(t->o);
+	if (ret < 0)
+		return ret;
+	s = ipam_pools(r->store);
+	if (r->json)
+		list_json(r, s, v, n);
+	else if (s->n == 0)
+		buf_str(r->out, r->empty);
 	else
-		list_table(s, v, n);
+		list_table(r, s, v, n);
 	return 0;
 }

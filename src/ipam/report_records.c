@@ -2,31 +2,29 @@
 /* `unirail pool show`, `owner`, `free`. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/num.h"
-#include "tools/columns.h"
-#include "tools/pool.h"
-#include "tools/tools.h"
+#include "base/columns.h"
+#include "ipam/report.h"
 
-enum { TEXT_MAX = POOL_TEXT_MAX, FREE_MAX = 100000 };
+enum { FREE_MAX = 100000, WHEN_MAX = 32 };
 
-const char *pool_time(int64_t ms, char buf[static 32])
+static const char *time_text(int64_t ms, char buf[static WHEN_MAX])
 {
 	time_t s = (time_t)(ms / 1000);
 	struct tm tm;
 
 	if (ms <= 0 || !gmtime_r(&s, &tm))
 		return "";
-	strftime(buf, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	strftime(buf, WHEN_MAX, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return buf;
 }
 
-void pool_owner_words(const struct ipam_record *r, struct buf *b)
+void report_owner_words(const struct ipam_record *r, struct buf *b)
 {
 	if (*r->pod_name)
 		buf_printf(b, "%s/%s", r->pod_namespace, r->pod_name);
@@ -38,7 +36,7 @@ void pool_owner_words(const struct ipam_record *r, struct buf *b)
 
 static void json_record(struct json_out *j, const struct ipam_record *r)
 {
-	char text[IP_TEXT_MAX], when[32];
+	char text[IP_TEXT_MAX], when[WHEN_MAX];
 
 	jo_obj(j);
 	jo_kstr(j, "address", ip_str(&r->ip, text));
@@ -50,8 +48,8 @@ static void json_record(struct json_out *j, const struct ipam_record *r)
 	jo_kstr(j, "interface", r->ifname);
 	jo_kstr(j, "containerId", r->container_id);
 	jo_kstr(j, "network", r->network);
-	jo_kstr(j, "since", pool_time(r->since_ms, when));
-	jo_kstr(j, "until", pool_time(r->until_ms, when));
+	jo_kstr(j, "since", time_text(r->since_ms, when));
+	jo_kstr(j, "until", time_text(r->until_ms, when));
 	if (*r->other)
 		jo_kstr(j, "heldBy", r->other);
 	jo_end_obj(j);
@@ -59,7 +57,7 @@ static void json_record(struct json_out *j, const struct ipam_record *r)
 
 static void record_row(struct columns *c, const struct ipam_record *r)
 {
-	char text[IP_TEXT_MAX], when[32];
+	char text[IP_TEXT_MAX], when[WHEN_MAX];
 	auto_buf struct buf pod;
 
 	buf_init(&pod, 1024);
@@ -73,8 +71,8 @@ static void record_row(struct columns *c, const struct ipam_record *r)
 	columns_add(c, r->ifname);
 	columns_addf(c, "%.12s", r->container_id);
 	columns_add(c, r->network);
-	columns_add(c, pool_time(r->since_ms, when));
-	columns_add(c, pool_time(r->until_ms, when));
+	columns_add(c, time_text(r->since_ms, when));
+	columns_add(c, time_text(r->until_ms, when));
 }
 
 static void record_head(struct columns *c)
@@ -87,9 +85,10 @@ static void record_head(struct columns *c)
 		columns_add(c, head[i]);
 }
 
-static int find_pool(struct pool_tool *t, const char *name, const struct pool **ret, struct err *e)
+static int find_pool(const struct report *o, const char *name, const struct pool **ret,
+		     struct err *e)
 {
-	const struct pool_set *s = ipam_pools(t->store);
+	const struct pool_set *s = ipam_pools(o->store);
 	const char *near = pool_nearest(s, name);
 
 	*ret = pool_find(s, name);
@@ -100,17 +99,16 @@ static int find_pool(struct pool_tool *t, const char *name, const struct pool **
 	return err_set(e, -ENOENT, "no pool '%s': see 'unirail pool list'", name);
 }
 
-static int show_json(const struct pool *p, const struct ipam_record *v, size_t n)
+static void show_json(const struct report *o, const struct pool *p, const struct ipam_record *v,
+		      size_t n)
 {
-	struct pool_tally t = pool_tally_of(p, v, n);
-	auto_buf struct buf b;
+	struct report_tally tally = report_tally_of(p, v, n);
 	struct json_out j;
 
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
+	jo_init(&j, o->out, 4);
 	jo_obj(&j);
 	jo_key(&j, "pool");
-	pool_json(&j, p, &t);
+	report_pool(&j, p, &tally);
 	jo_key(&j, "records");
 	jo_arr(&j);
 	for (size_t i = 0; i < n; i++)
@@ -118,11 +116,11 @@ static int show_json(const struct pool *p, const struct ipam_record *v, size_t n
 			json_record(&j, &v[i]);
 	jo_end_arr(&j);
 	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
+	buf_char(o->out, '\n');
 }
 
-static void show_table(const struct pool *p, const struct ipam_record *v, size_t n)
+static void show_table(const struct report *o, const struct pool *p, const struct ipam_record *v,
+		       size_t n)
 {
 	auto_columns struct columns c;
 	size_t rows = 0;
@@ -135,88 +133,92 @@ static void show_table(const struct pool *p, const struct ipam_record *v, size_t
 		rows++;
 	}
 	if (rows > 0)
-		columns_print(&c, stdout);
+		columns_put(&c, o->out);
 	else
-		printf("all %" PRIu64 " addresses of pool '%s' are free\n",
-		       (uint64_t)ip_set_count(&p->usable), p->name);
+		buf_printf(o->out, "all %" PRIu64 " addresses of pool '%s' are free\n",
+			   (uint64_t)ip_set_count(&p->usable), p->name);
 }
 
-int pool_show(struct pool_tool *t, const char *name, struct err *e)
+int report_show(const struct report *o, const char *name, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct pool *p;
 	size_t n = 0;
-	int r = ipam_records(t->store, &v, &n, e);
+	int r = ipam_records(o->store, &v, &n, e);
 
 	if (r == 0)
-		r = find_pool(t, name, &p, e);
+		r = find_pool(o, name, &p, e);
 	if (r < 0)
 		return r;
-	if (t->json)
-		return show_json(p, v, n);
-	show_table(p, v, n);
+	if (o->json)
+		show_json(o, p, v, n);
+	else
+		show_table(o, p, v, n);
 	return 0;
 }
 
-static int owner_json(const struct ipam_record *rec)
+static void owner_json(const struct report *o, const struct ipam_record *rec)
 {
-	auto_buf struct buf b;
 	struct json_out j;
 
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
+	jo_init(&j, o->out, 4);
 	json_record(&j, rec);
-	buf_char(&b, '\n');
-	return help_put(&b);
+	buf_char(o->out, '\n');
 }
 
-static int nobody(struct pool_tool *t, const char *address, const struct ipaddr *a, struct err *e)
+static int nobody(const struct report *o, const char *address, const struct ipaddr *a,
+		  struct err *e)
 {
-	const struct pool *p = pool_of(ipam_pools(t->store), a);
+	const struct pool *p = pool_of(ipam_pools(o->store), a);
 
 	if (!p)
 		return err_set(e, -ENOENT, "nobody holds %s: it is in no pool", address);
+	if (!ip_set_has(&p->usable, a) && ip_set_has(&p->open, a))
+		return err_set(e, -ENOENT,
+			       "nobody holds %s here: this node has that part of pool '%s' not",
+			       address, p->name);
 	if (!ip_set_has(&p->usable, a))
 		return err_set(e, -ENOENT, "nobody holds %s: it is reserved", address);
 	return err_set(e, -ENOENT, "nobody holds %s: it is free in pool '%s'", address, p->name);
 }
 
-int pool_owner(struct pool_tool *t, const char *address, struct err *e)
+int report_owner(const struct report *o, const char *address, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;
 	const struct ipam_record *found = NULL;
 	auto_columns struct columns c = {0};
 	struct ipaddr a;
 	size_t n = 0;
-	int r = pool_address(address, &a, e);
+	int r = report_address(address, &a, e);
 
 	if (r == 0)
-		r = ipam_records(t->store, &v, &n, e);
+		r = ipam_records(o->store, &v, &n, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++)
 		if (ip_eq(&v[i].ip, &a))
 			found = &v[i];
 	if (!found)
-		return nobody(t, address, &a, e);
-	if (t->json)
-		return owner_json(found);
+		return nobody(o, address, &a, e);
+	if (o->json) {
+		owner_json(o, found);
+		return 0;
+	}
 	record_head(&c);
 	record_row(&c, found);
-	columns_print(&c, stdout);
+	columns_put(&c, o->out);
 	return 0;
 }
 
 /* --- free --- */
 
-static int free_json(const struct pool *p, const struct ipaddr *v, size_t n)
+static void free_json(const struct report *o, const struct pool *p, const struct ipaddr *v,
+		      size_t n)
 {
 	char text[IP_TEXT_MAX];
-	auto_buf struct buf b;
 	struct json_out j;
 
-	buf_init(&b, TEXT_MAX);
-	jo_init(&j, &b, 4);
+	jo_init(&j, o->out, 4);
 	jo_obj(&j);
 	jo_kstr(&j, "pool", p->name);
 	jo_key(&j, "free");
@@ -225,40 +227,42 @@ static int free_json(const struct pool *p, const struct ipaddr *v, size_t n)
 		jo_str(&j, ip_str(&v[i], text));
 	jo_end_arr(&j);
 	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
+	buf_char(o->out, '\n');
 }
 
-int pool_free_count(const char *text, uint64_t *ret, struct err *e)
+int report_count(const char *text, uint64_t *ret, struct err *e)
 {
 	if (num_u64(span_of(text), 1, FREE_MAX, ret) == 0)
 		return 0;
 	return err_set(e, -EINVAL, "'%s' is not a number from 1 to %d", text, FREE_MAX);
 }
 
-int pool_free_list(struct pool_tool *t, const char *name, const char *count, struct err *e)
+int report_free(const struct report *o, const char *name, const char *count, struct err *e)
 {
 	auto_free struct ipaddr *v = NULL;
 	char text[IP_TEXT_MAX];
 	const struct pool *p;
 	uint64_t max;
 	size_t n = 0;
-	int r = pool_free_count(count, &max, e);
+	int r = report_count(count, &max, e);
 
 	if (r == 0)
-		r = ipam_load_pools(t->store, e);
+		r = ipam_load_pools(o->store, e);
 	if (r == 0)
-		r = find_pool(t, name, &p, e);
+		r = find_pool(o, name, &p, e);
 	if (r == 0)
-		r = ipam_free_list(t->store, p, (size_t)max, &v, &n, e);
+		r = ipam_free_list(o->store, p, (size_t)max, &v, &n, e);
 	if (r < 0)
 		return r;
-	if (t->json)
-		return free_json(p, v, n);
+	if (o->json) {
+		free_json(o, p, v, n);
+		return 0;
+	}
 	for (size_t i = 0; i < n; i++)
-		puts(ip_str(&v[i], text));
+		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
 	if (n == 0)
-		fprintf(stderr, "no address of pool '%s' is free: see 'unirail pool show %s'\n",
-			p->name, p->name);
+		buf_printf(o->aside,
+			   "no address of pool '%s' is free: see 'unirail pool show %s'\n", p->name,
+			   p->name);
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cni/coordinator.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "tools/demo.h"
 
 static const char *plan_words(const struct demo *d)

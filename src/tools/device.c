@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "device/podres.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "tools/device_show.h"
 #include "tools/tools.h"
 #include "wire/json.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "wire/json.h"
 
 enum { CELL_MAX = 4096 };

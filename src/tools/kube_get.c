@@ -9,7 +9,7 @@
 #include "kube/discover.h"
 #include "kube/informer.h"
 #include "kube/time.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "tools/kube.h"
 
 enum { OUT_MAX = 8 << 20 };

@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "tools/tools.h"
-#include "wire/json.h"
 
 enum { SAID_MAX = 1 << 20 };
 
@@ -69,123 +68,20 @@ const struct cmd pool_cmds[] = {
 	{0},
 };
 
-int pool_address(const char *text, struct ipaddr *ret, struct err *e)
+/* --- a store of one's own --- */
+
+static char *empty_words(const struct pool_opts *o)
 {
-	if (ip_parse(span_of(text), ret) == 0)
-		return 0;
-	return err_set(e, -EINVAL, "'%s' is not an address", text);
+	return xasprintf("no pool in '%s'. A file there makes one, such as rails.conf with\n\n"
+			 "    [pool rail0]\n"
+			 "    subnet  = 172.16.1.0/24\n"
+			 "    gateway = 172.16.1.1\n"
+			 "    default = yes\n\n"
+			 "or a SpiderIPPool as JSON, rails.json.\n",
+			 o->pool_dir ? o->pool_dir : IPAM_POOL_DIR);
 }
 
-static bool find_record(struct pool_tool *t, const struct ipaddr *a, struct ipam_record *ret,
-			int *r, struct err *e)
-{
-	auto_free struct ipam_record *v = NULL;
-	size_t n = 0;
-
-	*r = ipam_records(t->store, &v, &n, e);
-	for (size_t i = 0; i < n; i++)
-		if (ip_eq(&v[i].ip, a)) {
-			*ret = v[i];
-			return true;
-		}
-	return false;
-}
-
-static int say_release(const struct pool_tool *t, const struct ipam_record *rec, bool done)
-{
-	char text[IP_TEXT_MAX];
-	auto_buf struct buf who, b;
-	struct json_out j;
-
-	buf_init(&who, 1024);
-	buf_init(&b, 4096);
-	pool_owner_words(rec, &who);
-	ip_str(&rec->ip, text);
-	if (t->json) {
-		jo_init(&j, &b, 4);
-		jo_obj(&j);
-		jo_kstr(&j, "address", text);
-		jo_kstr(&j, "state", rec->state);
-		jo_kstr(&j, "owner", who.p);
-		jo_kbool(&j, "released", done);
-		jo_end_obj(&j);
-		buf_char(&b, '\n');
-	} else {
-		buf_printf(&b, "%s %s (%s%s%s)\n", done ? "released" : "would release", text,
-			   rec->state, who.len ? " by " : "", who.p);
-	}
-	return help_put(&b);
-}
-
-/* Taking an address from a pod that runs makes two pods with one address. */
-static int release(struct pool_tool *t, const char *address, struct err *e)
-{
-	struct ipam_record rec;
-	struct ipaddr a;
-	int r = pool_address(address, &a, e);
-
-	if (r < 0)
-		return r;
-	if (!find_record(t, &a, &rec, &r, e))
-		return r < 0 ? r : err_set(e, -ENOENT, "nobody holds %s", address);
-	if (t->o->dry_run)
-		return say_release(t, &rec, false);
-	if (!t->o->yes) {
-		say_release(t, &rec, false);
-		return err_set(e, -EPERM,
-			       "say --yes when no running pod has %s any more: another pod may get "
-			       "it at once",
-			       address);
-	}
-	r = ipam_release_ip(t->store, &a, e);
-	return r < 0 ? r : say_release(t, &rec, true);
-}
-
-/* --- check --- */
-
-int pool_findings(const struct pool_tool *t, const struct buf *found, int n)
-{
-	struct span rest = buf_span(found), line;
-	auto_buf struct buf b;
-	struct json_out j;
-
-	buf_init(&b, 2 * SAID_MAX);
-	if (!t->json) {
-		buf_add(&b, found->p, found->len);
-		if (n == 0)
-			buf_str(&b, "nothing found\n");
-		help_put(&b);
-		return n > 0;
-	}
-	jo_init(&j, &b, 4);
-	jo_obj(&j);
-	jo_kbool(&j, "ok", n == 0);
-	jo_key(&j, "findings");
-	jo_arr(&j);
-	while (span_cut(&rest, '\n', &line)) {
-		auto_free char *text = span_dup(line);
-
-		if (line.n > 0)
-			jo_str(&j, text);
-	}
-	jo_end_arr(&j);
-	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	help_put(&b);
-	return n > 0;
-}
-
-static int check_open(struct pool_tool *t, struct err *e)
-{
-	auto_buf struct buf found;
-	int n;
-
-	buf_init(&found, SAID_MAX);
-	n = ipam_check(t->store, &found, e);
-	return n < 0 ? n : pool_findings(t, &found, n);
-}
-
-static int say_damage(const struct pool_tool *t, const struct err *why)
+static int say_damage(const struct report *o, const struct err *why)
 {
 	auto_buf struct buf found;
 
@@ -197,57 +93,71 @@ static int say_damage(const struct pool_tool *t, const struct err *why)
 		"--repair' keeps every whole line, holds back the addresses that can still be "
 		"read in a damaged one, and leaves the old file beside the new one\n",
 		why->text);
-	return pool_findings(t, &found, 1);
+	return report_findings(o, &found, 1);
 }
 
-static int repair(struct pool_tool *t, const struct ipam_paths *p, struct err *e)
+static int repair(const struct pool_tool *t, const struct report *o, const struct ipam_paths *p,
+		  struct err *e)
 {
 	auto_buf struct buf said;
 	int r;
 
 	buf_init(&said, SAID_MAX);
 	r = ipam_repair(t->root, p, &said, e);
-	return r < 0 ? r : pool_findings(t, &said, 0);
+	return r < 0 ? r : report_findings(o, &said, 0);
 }
 
-/* --- main --- */
-
-static int dispatch(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
-{
-	if (strcmp(c->name, "list") == 0)
-		return pool_list(t, e);
-	if (strcmp(c->name, "show") == 0)
-		return pool_show(t, argv[0], e);
-	if (strcmp(c->name, "free") == 0)
-		return pool_free_list(t, argv[0], argc > 1 ? argv[1] : "10", e);
-	if (strcmp(c->name, "owner") == 0)
-		return pool_owner(t, argv[0], e);
-	if (strcmp(c->name, "release") == 0)
-		return release(t, argv[0], e);
-	return check_open(t, e);
-}
-
-static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
+static int of_store(const struct pool_tool *t, const struct report_call *call, struct report *o,
+		    struct err *e)
 {
 	auto_free char *pool_dir = path_absolute(t->o->pool_dir);
 	auto_free char *state_dir = path_absolute(t->o->state_dir);
 	const struct ipam_paths paths = {.pool_dir = pool_dir, .state_dir = state_dir};
-	bool check = strcmp(c->name, "check") == 0;
 	int r;
+
+	if (t->o->repair)
+		return repair(t, o, &paths, e);
+	r = ipam_open(&o->store, t->root, &paths, e);
+	if (r == -EBADMSG && strcmp(call->command, "check") == 0)
+		return say_damage(o, e);
+	if (r == 0)
+		r = report_run(o, call, e);
+	ipam_close(o->store);
+	return r;
+}
+
+static int run_here(const struct pool_tool *t, const struct report_call *call, struct err *e)
+{
+	auto_free char *empty = empty_words(t->o);
+	auto_buf struct buf out, aside;
+	struct report o = {.json = t->json, .out = &out, .aside = &aside, .empty = empty};
+	int r, put;
+
+	buf_init(&out, REPORT_MAX);
+	buf_init(&aside, SAID_MAX);
+	r = of_store(t, call, &o, e);
+	put = out.len ? help_put(&out) : 0;
+	if (aside.len)
+		fputs(aside.p, stderr);
+	return put ? put : r;
+}
+
+/* --- main --- */
+
+static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
+{
+	const struct report_call call = {
+		.command = c->name,
+		.words = (const char *const *)argv,
+		.n_words = (size_t)argc,
+		.release = t->o->dry_run ? REPORT_DRY
+			   : t->o->yes	 ? REPORT_DO
+					 : REPORT_ASK,
+	};
 
 	if (t->o->kubeconfig || t->o->context)
 		return pool_cluster(t, c->name, argc > 0 ? argv[0] : NULL, e);
-	if (t->o->socket)
-		return pool_of_agent(t, c->name, e);
-	if (check && t->o->repair)
-		return repair(t, &paths, e);
-	r = ipam_open(&t->store, t->root, &paths, e);
-	if (r == -EBADMSG && check)
-		return say_damage(t, e);
-	if (r == 0)
-		r = dispatch(t, c, argc, argv, e);
-	ipam_close(t->store);
-	return r;
+	return t->o->socket ? pool_of_agent(t, &call, e) : run_here(t, &call, e);
 }
 
 /* What cannot be, whatever the pools are: a mistake of who types, exit status 2. */
@@ -257,8 +167,8 @@ static int check_operands(const struct cmd *c, int argc, char **argv, struct err
 	uint64_t n;
 
 	if (strcmp(c->name, "owner") == 0 || strcmp(c->name, "release") == 0)
-		return pool_address(argv[0], &a, e);
-	return strcmp(c->name, "free") == 0 && argc > 1 ? pool_free_count(argv[1], &n, e) : 0;
+		return report_address(argv[0], &a, e);
+	return strcmp(c->name, "free") == 0 && argc > 1 ? report_count(argv[1], &n, e) : 0;
 }
 
 int pool_main(int argc, char **argv)

@@ -10,9 +10,7 @@
 #include "ipam/block_wire.h"
 #include "ipam/pool_kube.h"
 #include "kube/list.h"
-#include "tools/columns.h"
-#include "tools/pool.h"
-#include "tools/status.h"
+#include "tools/pool_cluster.h"
 #include "tools/tools.h"
 
 static const struct kube_kind kinds[] = {
@@ -22,24 +20,11 @@ static const struct kube_kind kinds[] = {
 };
 static const char *const names[] = {"SpiderIPPool", "SpiderReservedIP", NULL};
 
-struct view {
-	struct pool_tool *t;
-	struct loop *loop;
-	struct kube *k;
-	size_t kind; /* that is being listed */
-	char **lines;
-	size_t n_lines;
-	struct block_object *blocks;
-	size_t n_blocks;
-	struct pool_set pools;
-	struct err *e;
-};
-
 /* --- reading --- */
 
 static int on_item(void *arg, const struct json *object, struct err *e)
 {
-	struct view *v = arg;
+	struct pool_view *v = arg;
 	struct block_object o;
 	char *line;
 	int r;
@@ -57,11 +42,11 @@ static int on_item(void *arg, const struct json *object, struct err *e)
 	return 0;
 }
 
-static void list_next(struct view *v);
+static void list_next(struct pool_view *v);
 
 static void on_listed(void *arg, const char *version, const struct err *e)
 {
-	struct view *v = arg;
+	struct pool_view *v = arg;
 
 	(void)version;
 	if (e) {
@@ -74,14 +59,14 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	}
 }
 
-static void list_next(struct view *v)
+static void list_next(struct pool_view *v)
 {
 	static const struct kube_list_ops ops = {on_item, on_listed};
 
 	kube_list(v->k, &kinds[v->kind], &(struct kube_select){0}, KUBE_PAGE, &ops, v);
 }
 
-static int read_all(struct view *v, const struct kube_conf *conf, struct err *e)
+static int read_all(struct pool_view *v, const struct kube_conf *conf, struct err *e)
 {
 	const struct kube_settings set = {.timeout_ms = (int)v->t->o->timeout_ms,
 					  .impatient = true};
@@ -100,7 +85,7 @@ static int read_all(struct view *v, const struct kube_conf *conf, struct err *e)
 	return 0;
 }
 
-static void view_done(struct view *v)
+static void view_done(struct pool_view *v)
 {
 	for (size_t i = 0; i < v->n_lines; i++)
 		free(v->lines[i]);
@@ -111,205 +96,21 @@ static void view_done(struct view *v)
 	pool_set_done(&v->pools);
 }
 
-/* --- what there is of a pool --- */
-
-struct sum {
-	uint64_t blocks, nobodys, given_up, open;
-};
-
-static struct sum sum_of(const struct view *v, const char *pool)
+static int dispatch(const struct pool_view *v, const char *cmd, const char *arg, struct err *e)
 {
-	struct sum s = {0};
-
-	for (size_t i = 0; i < v->n_blocks; i++) {
-		const struct block_object *o = &v->blocks[i];
-
-		if (strcmp(o->pool, pool) != 0)
-			continue;
-		s.blocks++;
-		s.nobodys += !*o->node;
-		s.given_up += o->n_ceded;
-		for (size_t k = 0; k < o->n_ceded; k++)
-			s.open += block_entry_open(&o->ceded[k]);
-	}
-	return s;
-}
-
-static void count(struct json_out *j, const char *key, uint64_t n)
-{
-	jo_key(j, key);
-	jo_uint(j, n);
-}
-
-static void json_block(struct json_out *j, const struct block_object *o)
-{
-	char text[IP_TEXT_MAX];
-
-	jo_obj(j);
-	jo_kstr(j, "name", o->name);
-	jo_kstr(j, "net", ipnet_str(&o->net, text));
-	jo_kstr(j, "node", o->node);
-	jo_key(j, "givenUp");
-	jo_obj(j);
-	for (size_t i = 0; i < o->n_ceded; i++)
-		jo_kstr(j, ip_str(&o->ceded[i].ip, text), o->ceded[i].to);
-	jo_end_obj(j);
-	jo_key(j, "wanted");
-	jo_obj(j);
-	for (size_t i = 0; i < o->n_wanted; i++)
-		jo_kint(j, o->wanted[i].node, o->wanted[i].count);
-	jo_end_obj(j);
-	jo_end_obj(j);
-}
-
-static void json_pool(struct json_out *j, const struct view *v, const struct pool *p, bool blocks)
-{
-	struct sum s = sum_of(v, p->name);
-	char text[IP_TEXT_MAX];
-
-	jo_obj(j);
-	jo_kstr(j, "name", p->name);
-	jo_kint(j, "ipVersion", p->family);
-	jo_kstr(j, "subnet", ipnet_str(&p->subnet, text));
-	jo_kbool(j, "default", p->is_default);
-	jo_kbool(j, "disable", p->disabled);
-	count(j, "total", (uint64_t)ip_set_count(&p->ips));
-	count(j, "claimedBlocks", s.blocks);
-	count(j, "blocksOfNobody", s.nobodys);
-	count(j, "givenUp", s.given_up);
-	count(j, "onOffer", s.open);
-	jo_key(j, "blocks");
-	jo_arr(j);
-	for (size_t i = 0; i < v->n_blocks && blocks; i++)
-		if (strcmp(v->blocks[i].pool, p->name) == 0)
-			json_block(j, &v->blocks[i]);
-	jo_end_arr(j);
-	jo_end_obj(j);
-}
-
-static int put_json(const struct view *v, const char *only)
-{
-	auto_buf struct buf b;
-	struct json_out j;
-
-	buf_init(&b, POOL_TEXT_MAX);
-	jo_init(&j, &b, 4);
-	jo_obj(&j);
-	jo_key(&j, "pools");
-	jo_arr(&j);
-	for (size_t i = 0; i < v->pools.n; i++)
-		if (!only || strcmp(v->pools.v[i].name, only) == 0)
-			json_pool(&j, v, &v->pools.v[i], only != NULL);
-	jo_end_arr(&j);
-	jo_end_obj(&j);
-	buf_char(&b, '\n');
-	return help_put(&b);
-}
-
-/* --- list, show, check --- */
-
-static void list(const struct view *v)
-{
-	static const char *const head[] = {"POOL",   "VERSION",	 "SUBNET",  "TOTAL", "BLOCKS",
-					   "NOBODY", "GIVEN UP", "DEFAULT", "STATE"};
-	auto_columns struct columns c;
-	char text[IP_TEXT_MAX];
-
-	columns_init(&c, ARRAY_LEN(head), "");
-	for (size_t i = 0; i < ARRAY_LEN(head); i++)
-		columns_add(&c, head[i]);
-	for (size_t i = 0; i < v->pools.n; i++) {
-		const struct pool *p = &v->pools.v[i];
-		struct sum s = sum_of(v, p->name);
-
-		columns_add(&c, p->name);
-		columns_addf(&c, "%u", p->family);
-		columns_add(&c, ipnet_str(&p->subnet, text));
-		columns_addf(&c, "%" PRIu64, (uint64_t)ip_set_count(&p->ips));
-		columns_addf(&c, "%" PRIu64, s.blocks);
-		columns_addf(&c, "%" PRIu64, s.nobodys);
-		columns_addf(&c, "%" PRIu64, s.given_up);
-		columns_add(&c, p->is_default ? "yes" : "no");
-		columns_add(&c, p->disabled ? "disabled" : "ready");
-	}
-	columns_print(&c, stdout);
-	for (size_t i = 0; i < v->pools.n_out; i++)
-		printf("%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
-}
-
-static void show(const struct view *v, const char *pool)
-{
-	static const char *const head[] = {"BLOCK", "NET", "NODE", "GIVEN UP", "WANTED BY"};
-	auto_columns struct columns c;
-	char text[IP_TEXT_MAX];
-
-	columns_init(&c, ARRAY_LEN(head), "");
-	for (size_t i = 0; i < ARRAY_LEN(head); i++)
-		columns_add(&c, head[i]);
-	for (size_t i = 0; i < v->n_blocks; i++) {
-		const struct block_object *o = &v->blocks[i];
-
-		if (strcmp(o->pool, pool) != 0)
-			continue;
-		columns_add(&c, o->name);
-		columns_add(&c, ipnet_str(&o->net, text));
-		columns_add(&c, *o->node ? o->node : "-");
-		columns_addf(&c, "%zu", o->n_ceded);
-		columns_add(&c, o->n_wanted ? o->wanted[0].node : "");
-	}
-	columns_print(&c, stdout);
-}
-
-static size_t check_block(const struct view *v, const struct block_object *o, struct buf *b)
-{
-	const struct pool *p = pool_find(&v->pools, o->pool);
-	size_t n = 0;
-
-	if (!p && !pool_why_out(&v->pools, o->pool)) {
-		buf_printf(b, "block '%s' is of pool '%s', which there is not\n", o->name, o->pool);
-		n++;
-	} else if (p && !ipnet_contains(&p->subnet, &o->net.ip)) {
-		buf_printf(b, "block '%s' lies outside of its pool '%s'\n", o->name, o->pool);
-		n++;
-	}
-	for (size_t i = 0; &v->blocks[i] != o; i++)
-		if (ipnet_contains(&v->blocks[i].net, &o->net.ip) ||
-		    ipnet_contains(&o->net, &v->blocks[i].net.ip)) {
-			buf_printf(b, "blocks '%s' and '%s' overlap\n", v->blocks[i].name, o->name);
-			n++;
-		}
-	return n;
-}
-
-static int check(const struct view *v, struct buf *b)
-{
-	size_t n = v->pools.n_out;
-
-	for (size_t i = 0; i < n; i++)
-		buf_printf(b, "%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
-	for (size_t i = 0; i < v->n_blocks; i++)
-		n += check_block(v, &v->blocks[i], b);
-	return n > INT32_MAX ? INT32_MAX : (int)n;
-}
-
-static int dispatch(const struct view *v, const char *cmd, const char *arg, struct err *e)
-{
-	auto_buf struct buf found;
-
-	buf_init(&found, POOL_TEXT_MAX);
 	if (strcmp(cmd, "check") == 0)
-		return pool_findings(v->t, &found, check(v, &found));
+		return pool_view_check(v);
 	if (arg && !pool_find(&v->pools, arg))
 		return pool_why_out(&v->pools, arg)
 			       ? err_set(e, -EINVAL, "SpiderIPPool '%s' cannot be used: %s", arg,
 					 pool_why_out(&v->pools, arg))
 			       : err_set(e, -ENOENT, "the cluster has no SpiderIPPool '%s'", arg);
 	if (v->t->json)
-		return put_json(v, arg);
+		return pool_view_json(v, arg);
 	if (arg)
-		show(v, arg);
+		pool_view_show(v, arg);
 	else
-		list(v);
+		pool_view_list(v);
 	return 0;
 }
 
@@ -317,7 +118,7 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 {
 	auto_free char *path = path_absolute(t->o->kubeconfig);
 	struct kube_conf conf = {0};
-	struct view v = {.t = t, .e = e};
+	struct pool_view v = {.t = t, .e = e};
 	int r;
 
 	if (strcmp(cmd, "list") != 0 && strcmp(cmd, "show") != 0 &&
@@ -335,24 +136,4 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 	view_done(&v);
 	kube_conf_done(&conf);
 	return r;
-}
-
-int pool_of_agent(struct pool_tool *t, const char *cmd, struct err *e)
-{
-	auto_json struct json_doc *doc = NULL;
-	auto_buf struct buf body = {0};
-	int r;
-
-	if (strcmp(cmd, "list") != 0)
-		return err_set(e, -ENOTSUP,
-			       "an agent tells no more than its pools: leave --socket away, on the "
-			       "agent's node the journal has the rest (--state-dir)");
-	r = status_ask(t->o->socket, t->o->timeout_ms, &body, &doc, e);
-	if (r < 0)
-		return r;
-	if (t->json)
-		fputs(body.p, stdout);
-	else
-		status_pools(json_get(json_root(doc), "pools"));
-	return 0;
 }

@@ -2,7 +2,7 @@
 #include "tools/rdma_show.h"
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "wire/json.h"
 
 static const char *link_of(const struct rdma_dev *d, const struct rdma_port *p)

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
-#include "tools/status.h"
+#include "base/columns.h"
 #include "tools/tools.h"
 #include "wire/http1.h"
 #include "wire/json.h"
@@ -52,7 +51,7 @@ static const char *text(const struct json *v, const char *key)
 
 /* --- printing --- */
 
-void status_pools(const struct json *pools)
+static void print_pools(const struct json *pools)
 {
 	static const char *const heads[] = {"POOL", "USED HERE", "FREE HERE", "IN ALL"};
 	struct json_walk w = json_walk_start(pools);
@@ -100,7 +99,7 @@ static void print_text(const struct json *v)
 		printf("%lld pods wait\n", waiting);
 	print_kinds(json_get(v, "kinds"));
 	putchar('\n');
-	status_pools(json_get(v, "pools"));
+	print_pools(json_get(v, "pools"));
 }
 
 /* --- asking --- */
@@ -119,7 +118,7 @@ static int failure(int status, const struct buf *body, const char *socket, struc
 		       words ? words : "");
 }
 
-int status_ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,
+static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,
 	       struct err *e)
 {
 	const struct http1_call c = {
@@ -142,7 +141,7 @@ static int show(const struct status_opts *o, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf body = {0};
-	int r = status_ask(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
+	int r = ask(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
 
 	if (r < 0)
 		return r;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "tools/verify.h"
 #include "wire/json.h"
 

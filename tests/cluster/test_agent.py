@@ -76,7 +76,7 @@ def test_status(mine, nodes, agent, rails):
     assert r.returncode == 1 and r.stderr.startswith("unirail status: ask the agent (is 'unirail agent' running on this node?): "), r
 
 
-def test_pools_for_people(mine, nodes, agent, rails):
+def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
     """`unirail pool` looks at the cluster's objects and at an agent's part, and changes nothing there."""
     one, two = agent("n1"), agent("n2")
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
@@ -100,14 +100,34 @@ def test_pools_for_people(mine, nodes, agent, rails):
     assert "run it on the address's node" in look("release", "172.16.1.10", "--yes", *config, status=1)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
     assert "is of pool 'rail2', which there is not" in look("check", *config, status=1)
-    assert rows(look("list", "--socket", one.socket))["rail1"][0] == "1"
+    at = ("--socket", one.socket)
+    assert rows(look("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
     # On its node an address is released in the journal, which the agent looks at for each batch.
     pod = nodes.pod("t", "n1")
     assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
     assert f"t/{pod['metadata']['name']} " in look("owner", "172.16.3.77", "--state-dir", one.state)
     assert "released 172.16.3.77" in look("release", "172.16.3.77", "--yes", "--state-dir", one.state)
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
-    assert "no more than its pools" in look("show", "rail1", "--socket", one.socket, status=1)
+    # The same by its socket.
+    held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
+    theirs = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
+    who = f"t/{pod['metadata']['name']}"
+    assert rows(look("show", "rail1", *at))[held][:2] == ["used", who]
+    record, = (r for r in json.loads(look("show", "rail1", "-o", "json", *at))["records"] if r["address"] == held)
+    assert (record["pod"], record["interface"], record["pool"]) == (pod["metadata"]["name"], "net1", "rail1")
+    assert json.loads(look("owner", held, "-o", "json", *at)) == record
+    assert held not in look("free", "rail1", "3", *at) and len(look("free", "rail1", "3", *at).splitlines()) == 3
+    assert "is free in pool" in look("owner", look("free", "rail1", "1", *at).strip(), *at, status=1)
+    assert "this node has that part" in look("owner", theirs, *at, status=1)
+    assert look("check", *at) == "nothing found\n"
+    assert "no pool 'none'" in look("show", "none", *at, status=1)
+    assert "'xyz' is not an address" in look("owner", "xyz", *at, status=2)
+    assert "say --yes" in look("release", held, *at, status=1)
+    assert f"would release {held} (used by {who} net1)" in look("release", held, "--dry-run", *at)
+    assert held in rows(look("show", "rail1", *at))
+    assert f"released {held}" in look("release", held, "--yes", *at)
+    assert held not in look("show", "rail1", *at)
+    assert "is 'unirail agent' running on this node?" in look("list", "--socket", tmp_path / "none", status=1)
 
 
 def test_nobody_is_asked_while_there_is_room(nodes, agent, pools):

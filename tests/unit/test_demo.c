@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "tools/columns.h"
+#include "base/columns.h"
 #include "tools/demo.h"
 
 /* IFF_UP, which only kern/ may take from its header. */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_REPORT_H
+#define UNIRAIL_IPAM_REPORT_H
+
+/*
+ * What people see of a store, and what they do to it by hand: the words of `unirail pool`, as text in
+ * columns or as JSON. The tool has them of the store it opens, an agent of its own.
+ */
+
+#include "ipam/ipam.h"
+#include "wire/json.h"
+
+enum { REPORT_MAX = 16 << 20 };
+
+struct report {
+	struct ipam *store;
+	bool json;
+	struct buf *out;   /* the answer */
+	struct buf *aside; /* a word to the person that is no part of it */
+	const char *empty; /* what is said of a store without pools */
+};
+
+/* Each returns the exit status, or a negative errno with e set. */
+int report_list(const struct report *r, struct err *e);
+int report_show(const struct report *r, const char *pool, struct err *e);
+int report_free(const struct report *r, const char *pool, const char *count, struct err *e);
+int report_owner(const struct report *r, const char *address, struct err *e);
+int report_check(const struct report *r, struct err *e);
+/* Frees an address, whoever holds it. DRY: only says so; ASK: and that it wants a yes, -EPERM. */
+enum report_release { REPORT_ASK, REPORT_DRY, REPORT_DO };
+int report_release(const struct report *r, const char *address, enum report_release how,
+		   struct err *e);
+
+/* One of these by its name, with the words behind it. -ENOSYS: none has the name; -EINVAL: not so many
+ * words. */
+struct report_call {
+	const char *command;
+	const char *const *words;
+	size_t n_words;
+	enum report_release release;
+};
+int report_run(const struct report *r, const struct report_call *c, struct err *e);
+
+/* What a check found, one a line, n of them; the exit status. */
+int report_findings(const struct report *r, const struct buf *found, int n);
+
+/* --- its parts --- */
+
+struct report_tally {
+	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
+};
+struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n);
+void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t);
+int report_address(const char *text, struct ipaddr *ret, struct err *e);
+/* How many addresses to show; the same. */
+int report_count(const char *text, uint64_t *ret, struct err *e);
+/* "default/pod-a net1" or "container 0123456789ab net1" */
+void report_owner_words(const struct ipam_record *r, struct buf *b);
+
+#endif
