@@ -18,12 +18,7 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  "NODE_NAME SPIDERPOOL_NODE_NAME SPIDERPOOL_NODENAME", 0)                                 \
 	X("namespace", OPT_STR, "NS", "of networks that a pool names without one (the agent's)",   \
 	  ns, 0, 0, "", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                               \
-	X("kubeconfig", OPT_STR, "FILE",                                                           \
-	  "how to reach the API server; else KUBECONFIG, the pod's service account or "            \
-	  "~/.kube/config",                                                                        \
-	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
-	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
-	  0, "", "UNIRAIL_CONTEXT", 0)                                                             \
+	SETTINGS_KUBE(X)                                                                           \
 	X("socket", OPT_STR, "PATH", "where CNI plugins ask", socket, 0, 0,                        \
 	  "/var/run/spidernet/spiderpool.sock", "UNIRAIL_SOCKET", 0)                               \
 	X("state-dir", OPT_STR, "DIR", "journal, blocks and pools last seen", state_dir, 0, 0,     \
@@ -32,18 +27,7 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  IPAM_HOSTLOCAL_DIR, "UNIRAIL_HOSTLOCAL_DIR", 0)                                          \
 	X("max-connections", OPT_INT, "N", "connections to the socket at a time", conns, 1, 4096,  \
 	  "256", "UNIRAIL_MAX_CONNECTIONS", 0)                                                     \
-	X("listen", OPT_STR, "ADDRESS", "address of the ports below; empty: all of the host's",    \
-	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                   \
-	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
-	  65535, "5710", "SPIDERPOOL_HEALTH_PORT", 0)                                              \
-	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \
-	  "5711", "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                \
-	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",          \
-	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                          \
-	X("log-level", OPT_CHOICE, "debug|info|warn|error", "what to log", log_level, 0, 0,        \
-	  "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                     \
-	X("log-format", OPT_CHOICE, "logfmt|json", "how", log_format, 0, 0, "logfmt",              \
-	  "UNIRAIL_LOG_FORMAT", 1)                                                                 \
+	SETTINGS_PORTS(X, "5710", "5711")                                                          \
 	X("reserve", OPT_INT, "N", "free addresses of a pool in use that are held ready here",     \
 	  reserve, 1, 1024, "4", "UNIRAIL_RESERVE", 0)                                             \
 	X("block-idle", OPT_DUR, "TIME", "after it a block that is not needed is given back",      \
@@ -78,8 +62,7 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  gc, 0, 0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 1)                               \
 	X("gc-grace", OPT_DUR, "TIME", "how long such a pod has been gone by then", gc_grace_ms,   \
 	  1000, DAY_MS, "60s", "UNIRAIL_GC_GRACE", 1)                                              \
-	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
-	  "", "UNIRAIL_PID_FILE", 0)
+	SETTINGS_PID_FILE(X)
 
 #define AS_OPT(...) SETTINGS_OPT(struct agent_conf, __VA_ARGS__)
 

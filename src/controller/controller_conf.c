@@ -24,24 +24,8 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "POD_NAME SPIDERPOOL_POD_NAME", 0)                                                       \
 	X("namespace", OPT_STR, "NS", "where the Lease and what is the controller's own are", ns,  \
 	  0, 0, "unirail", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                            \
-	X("kubeconfig", OPT_STR, "FILE",                                                           \
-	  "how to reach the API server; else KUBECONFIG, the pod's service account or "            \
-	  "~/.kube/config",                                                                        \
-	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
-	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
-	  0, "", "UNIRAIL_CONTEXT", 0)                                                             \
-	X("listen", OPT_STR, "ADDRESS", "address of the ports below; empty: all of the host's",    \
-	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                   \
-	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
-	  65535, "5720", "SPIDERPOOL_HEALTH_PORT", 0)                                              \
-	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \
-	  "5721", "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                \
-	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",          \
-	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                          \
-	X("log-level", OPT_CHOICE, "debug|info|warn|error", "what to log", log_level, 0, 0,        \
-	  "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                     \
-	X("log-format", OPT_CHOICE, "logfmt|json", "how", log_format, 0, 0, "logfmt",              \
-	  "UNIRAIL_LOG_FORMAT", 1)                                                                 \
+	SETTINGS_KUBE(X)                                                                           \
+	SETTINGS_PORTS(X, "5720", "5721")                                                          \
 	X("lease", OPT_DUR, "TIME", "after it another replica leads when the leader is silent",    \
 	  lease_ms, 2000, HOUR_MS, "15s", "UNIRAIL_LEASE SPIDERPOOL_LEADER_DURATION", 0)           \
 	X("lease-renew", OPT_DUR, "TIME", "a leader that cannot renew for so long gives up",       \
@@ -175,8 +159,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("subnet-rest", OPT_DUR, "TIME",                                                          \
 	  "before an address that such a pool gave up is another's", subnet_rest_ms, 0,            \
 	  24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                           \
-	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
-	  "", "UNIRAIL_PID_FILE", 0)
+	SETTINGS_PID_FILE(X)
 
 #define AS_OPT(...) SETTINGS_OPT(struct controller_conf, __VA_ARGS__)
 

@@ -68,6 +68,34 @@ struct settings {
 #define SETTINGS_ROW(name, type, arg, help, member, min, max, fallback, env, live)                 \
 	{fallback, env, live},
 
+/*
+ * Rows that every daemon has, of members with these names: how the API server is reached, what is asked over
+ * TCP and how it logs (with the defaults of its two ports, as texts).
+ */
+#define SETTINGS_KUBE(X)                                                                           \
+	X("kubeconfig", OPT_STR, "FILE",                                                           \
+	  "how to reach the API server; else KUBECONFIG, the pod's service account or "            \
+	  "~/.kube/config",                                                                        \
+	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
+	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
+	  0, "", "UNIRAIL_CONTEXT", 0)
+#define SETTINGS_PORTS(X, health, of_metrics)                                                      \
+	X("listen", OPT_STR, "ADDRESS", "address of the ports below; empty: all of the host's",    \
+	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                   \
+	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
+	  65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                              \
+	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \
+	  of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                            \
+	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",          \
+	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                          \
+	X("log-level", OPT_CHOICE, "debug|info|warn|error", "what to log", log_level, 0, 0,        \
+	  "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                     \
+	X("log-format", OPT_CHOICE, "logfmt|json", "how", log_format, 0, 0, "logfmt",              \
+	  "UNIRAIL_LOG_FORMAT", 1)
+#define SETTINGS_PID_FILE(X)                                                                       \
+	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
+	  "", "UNIRAIL_PID_FILE", 0)
+
 struct settings_env {
 	const char *(*get)(void *arg, const char *name); /* NULL: getenv() */
 	void *arg;

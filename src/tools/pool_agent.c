@@ -79,6 +79,7 @@ int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct er
 			       "an agent has its journal open: end it, and repair that on its node "
 			       "(--state-dir)");
 	put_call(t, call, &ask);
+	c.request.type = "application/json";
 	c.request.body = buf_span(&ask);
 	r = http1_call(&c, &body, e);
 	if (r < 0)

@@ -3,17 +3,15 @@
 import contextlib
 import http.client
 import json
-import os
 import pathlib
-import signal
 import socket
-import subprocess
 import time
 import uuid
 
 import yaml
 
-from cluster import BINARY, die_with_parent, free_port, wait
+from cluster import wait
+from daemons import Daemon
 
 CRDS = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "crds"
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
@@ -46,26 +44,17 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-class Agent:
-    """One on a node of its own name; everything it has is in one folder."""
+class Agent(Daemon):
+    """One on a node of its own name."""
 
     def __init__(self, folder, kubeconfig, node, **env):
-        self.folder, self.kubeconfig, self.node, self.env = pathlib.Path(folder), kubeconfig, node, env
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.socket, self.state, self.log = self.folder / "sock", self.folder / "state", self.folder / "log"
-        self.health, self.metrics_port = free_port(), free_port()
-        self.process = None
+        super().__init__(folder, kubeconfig, NODE_NAME=node, **env)
+        self.node, self.socket, self.state = node, self.folder / "sock", self.folder / "state"
 
     def start(self, *more, ready=True):
-        args = [BINARY, "agent", "--config", self.folder / "agent.conf", "--socket", self.socket,
-                "--state-dir", self.state, "--hostlocal-dir", self.folder / "networks", "--log-format", "json",
-                "--listen", "127.0.0.1", "--health-port", self.health, "--metrics-port", self.metrics_port,
-                "--kubeconfig", self.kubeconfig, *more]
         (self.folder / "agent.conf").touch()
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log,
-                                            env={"PATH": os.environ["PATH"], "NODE_NAME": self.node, **self.env},
-                                            preexec_fn=die_with_parent)
+        self.launch("agent", "--config", self.folder / "agent.conf", "--socket", self.socket, "--state-dir", self.state,
+                    "--hostlocal-dir", self.folder / "networks", *more)
         wait(lambda: self.answers() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
         if ready:
@@ -84,21 +73,6 @@ class Agent:
             return self.ask("GET", "/v1/ipam/healthy")[0] == 200
         return False
 
-    def stop(self, sig=signal.SIGTERM, timeout=20):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(sig)
-        status = self.process.wait(timeout) if self.process else 0
-        self.process = None
-        return status
-
-    def kill(self):
-        return self.stop(signal.SIGKILL)
-
-    def close(self):
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-
     def ask(self, method, target, body=None, timeout=60):
         c = Connection(self.socket, timeout)
         try:
@@ -114,29 +88,6 @@ class Agent:
         status, answer = self.ask(*args, **kw)
         assert status == 200, (status, answer, self.log.read_text()[-3000:])
         return answer
-
-    @staticmethod
-    def get(port, path):
-        c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        try:
-            c.request("GET", path)
-            r = c.getresponse()
-            return r.status, r.read().decode()
-        finally:
-            c.close()
-
-    def metrics(self):
-        """{name with labels: value}"""
-        status, text = self.get(self.metrics_port, "/metrics")
-        assert status == 200
-        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
-                for line in text.splitlines() if not line.startswith("#")}
-
-    def lines(self):
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-
-    def said(self, words):
-        return [x for x in self.lines() if words in x["msg"] + " " + x.get("error", "")]
 
     # --- as a runtime ---
 

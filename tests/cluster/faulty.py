@@ -9,7 +9,7 @@ import ssl
 import struct
 import threading
 
-from h2_server import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST, SETTINGS, field, frame
+from h2_server import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST, SETTINGS, Listener, field, frame
 
 WINDOW_UPDATE, PRIORITY, PADDED, FRAME_MAX = 8, 0x20, 8, 16384
 NO_ERROR, INTERNAL_ERROR = 0, 2
@@ -318,7 +318,7 @@ class Talk:
             self.forget(request.stream)
 
 
-class Faulty:
+class Faulty(Listener):
     """rule(method, path) gives a mistake, or None."""
 
     def __init__(self, cluster, rule=None):
@@ -328,19 +328,8 @@ class Faulty:
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.load_cert_chain(cluster.folder / "pki" / "server.crt", cluster.folder / "pki" / "server.key")
         self.tls.set_alpn_protocols(("h2",))
-        self.talks, self.lock = [], threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self.accept, daemon=True)
-        self.thread.start()
-
-    def accept(self):
-        while True:
-            try:
-                s, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+        self.talks = []
+        self.listen()
 
     def serve(self, raw):
         try:
@@ -363,8 +352,6 @@ class Faulty:
             return act
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        self.listener.close()
+        super().close()
         for talk in self.talks:
             talk.close()

@@ -28,8 +28,8 @@ def holder(cluster, ns):
 def test_ports(replica):
     c = replica().start()
     for path in ("/healthz", "/readyz", "/v1/runtime/startup", "/v1/runtime/readiness", "/v1/runtime/liveness"):
-        assert c.get(path) == (200, "ok\n")
-    assert c.get("/metrics")[0] == 404
+        assert c.get(c.health, path) == (200, "ok\n")
+    assert c.get(c.health, "/metrics")[0] == 404
     c.leads()
     m = c.metrics()
     assert m['unirail_controller_objects{kind="namespaces"}'] > 3
@@ -66,8 +66,8 @@ def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, t
     a = replica("a", cluster.through(proxy, tmp_path / "a.conf")).start().leads()
     proxy.cut()
     wait(lambda: a.said("does not lead any more"), 20)
-    assert a.get("/healthz")[0] == 200
-    assert a.get("/readyz")[0] == 200  # what it knows is still there to answer with
+    assert a.get(a.health, "/healthz")[0] == 200
+    assert a.get(a.health, "/readyz")[0] == 200  # what it knows is still there to answer with
     proxy.mend()
     a.leads(40)
     assert a.metrics()["unirail_controller_led_total"] == 2
@@ -101,6 +101,6 @@ def test_permissions_are_missing(cluster, ns, replica, tmp_path):
     token = cluster.account(ns, "nobody")
     c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
     wait(lambda: c.said("may not read spiderippools"))
-    status, text = c.get("/readyz")
+    status, text = c.get(c.health, "/readyz")
     assert status == 503 and "are not known" in text, text
-    assert c.get("/healthz")[0] == 200
+    assert c.get(c.health, "/healthz")[0] == 200

@@ -242,21 +242,28 @@ def test_the_examples(world, name):
     assert link_names(box.ns) == ["lo"] and w.notes() == []
 
 
+@contextlib.contextmanager
+def without_server(w, *networks):
+    """Two pods that came while the API server was away; it is back at the end: (pod, pod, boxes)"""
+    pods = [w.pod(n) for n in networks]
+    for one in pods:
+        w.networks(one, 2)
+    w.warm(pods[0], *(n.split("@")[0] for n in networks))
+    w.mine.stop_apiserver()
+    boxes = [w.lab.pod("a"), w.lab.pod("b")]
+    try:
+        for box, one in zip(boxes, pods):
+            w.lab.add(w.conf(), box, ifname="eth0", args=w.args(one))
+        yield (*pods, boxes)
+    finally:
+        w.mine.start_apiserver()
+
+
 def test_status_is_written_when_the_server_is_back(world):
     """ADD goes on from what the watches had; the annotation comes later, once; that of a pod that is gone never."""
     w, lab = world, world.lab
-    pod, other = w.pod("rail0"), w.pod("rail1@rdma0")
-    for one in (pod, other):
-        w.networks(one, 2)
-    w.warm(pod, "rail0", "rail1")
-    w.mine.stop_apiserver()
-    boxes = [lab.pod("a"), lab.pod("b")]
-    try:
-        for box, one in zip(boxes, (pod, other)):
-            lab.add(w.conf(), box, ifname="eth0", args=w.args(one))
+    with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
         assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]
-    finally:
-        w.mine.start_apiserver()
     text = wait(lambda: w.annotation(pod), 60)
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
     assert [s["interface"] for s in json.loads(wait(lambda: w.annotation(other), 60))] == ["eth0", "rdma0"]
@@ -302,19 +309,9 @@ def test_status_whose_agent_died(world):
 def test_status_outlives_the_agent(world):
     """That could not write it for the API server's sake. Of a pod that is gone it is dropped, and so is half a file."""
     w, lab = world, world.lab
-    pod, other = w.pod("rail0"), w.pod("rail1")
-    for one in (pod, other):
-        w.networks(one, 2)
-    w.warm(pod, "rail0", "rail1")
-    w.mine.stop_apiserver()
-    boxes = [lab.pod("a"), lab.pod("b")]
-    try:
-        for box, one in zip(boxes, (pod, other)):
-            lab.add(w.conf(), box, ifname="eth0", args=w.args(one))
+    with without_server(w, "rail0", "rail1") as (pod, other, boxes):
         assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)
         assert w.agent.said("is written when the agent is back")[0]["pods"] == 2
-    finally:
-        w.mine.start_apiserver()
     w.nodes.remove_pod(other)
     half, young = w.agent.state / "status" / "half", w.agent.state / "status" / "young"
     for f in (half, young):

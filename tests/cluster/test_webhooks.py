@@ -345,12 +345,12 @@ def test_half_a_secret(cluster, replica, ns):
     assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # not ours to mend
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201)
     drop(cluster, "half")
-    assert c.get("/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
+    assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
     # A replica that starts now has nothing to show, and says so.
     late = replica("late")
     start(late, ready=False)
     wait(lambda: late.said("no certificate to serve"))
-    status, why = late.get("/readyz")
+    status, why = late.get(late.health, "/readyz")
     assert status == 503 and "tls.crt and tls.key: the key does not belong" in why
     cluster.ok("PATCH", path, {"data": coded}, **merge)
     late.ready()

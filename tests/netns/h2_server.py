@@ -79,7 +79,32 @@ def close(stream):
     return None
 
 
-class Server:
+class Listener:
+    """A port on loopback; serve(socket) has a thread for each connection."""
+
+    def listen(self):
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+
+    def close(self):
+        """Not before its thread has ended: one that waits in accept() could take another listener's connections."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+class Server(Listener):
     """`script` has what the n-th request gets; the last goes on for all that follow. None closes the connection."""
 
     def __init__(self, cert, script=(answer(),), alpn=("h2",), client_ca=None, tls=None, greet=True):
@@ -95,19 +120,7 @@ class Server:
         self.context.sni_callback = lambda s, name, c: self.names.append(name)
         self.names, self.versions, self.requests, self.connections = [], [], 0, 0
         self.script, self.greet = list(script), greet
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.lock = threading.Lock()
-        self.thread = threading.Thread(target=self.accept, daemon=True)
-        self.thread.start()
-
-    def accept(self):
-        while True:
-            try:
-                s, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(s,), daemon=True).start()
+        self.listen()
 
     def serve(self, raw):
         with raw:
@@ -151,9 +164,3 @@ class Server:
                 if frames is None:
                     return
                 s.sendall(frames)
-
-    def close(self):
-        """Not before its thread has ended: one that waits in accept() could take another listener's connections."""
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        self.listener.close()

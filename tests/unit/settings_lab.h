@@ -5,6 +5,12 @@
 /* What holds for every table of settings. Include after cmocka. */
 
 #include "daemon/settings.h"
+#include "ipam_lab.h"
+
+/* A folder for a test of its own: cmocka's setup and teardown. */
+extern struct ipam_lab settings_lab;
+int settings_lab_make(void **state);
+int settings_lab_drop(void **state);
 
 /* For settings_env.get: arg is "NAME=value" each, ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);

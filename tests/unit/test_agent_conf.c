@@ -12,26 +12,7 @@
 
 #include "agent/agent_conf.h"
 #include "base/cleanup.h"
-#include "base/log.h"
-#include "ipam_lab.h"
 #include "settings_lab.h"
-
-static struct ipam_lab lab;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
-}
 
 static int read_conf(struct agent_conf *c, const char *file, const char *const *vars,
 		     const char *const *flags, struct err *e)
@@ -41,10 +22,10 @@ static int read_conf(struct agent_conf *c, const char *file, const char *const *
 	char *argv[16] = {(char *)"--config", (char *)"/etc/agent.conf"};
 	int argc = 2;
 
-	il_write(&lab, "/etc/agent.conf", file ? file : "");
+	il_write(&settings_lab, "/etc/agent.conf", file ? file : "");
 	for (; flags && *flags; flags++)
 		argv[argc++] = (char *)*flags;
-	return agent_conf_read(c, &lab.root, &env, argc, argv, e);
+	return agent_conf_read(c, &settings_lab.root, &env, argc, argv, e);
 }
 
 static void test_defaults(void **state)
@@ -162,7 +143,7 @@ static void test_a_file_that_was_named_must_be_there(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	assert_int_equal(agent_conf_read(&c, &lab.root, NULL, 2, argv, &e), -ENOENT);
+	assert_int_equal(agent_conf_read(&c, &settings_lab.root, NULL, 2, argv, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "/etc/none.conf"));
 }
 
@@ -206,15 +187,22 @@ static void test_the_readme_has_each_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_defaults, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_variables_of_two_names, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_that_was_named_must_be_there, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_what_needs_a_restart, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_sample_is_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_readme_has_each_key, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_defaults, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_precedence, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_variables_of_two_names, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_mistakes, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_a_file_that_was_named_must_be_there,
+						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_what_needs_a_restart, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_the_sample_is_whole, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_the_readme_has_each_key, settings_lab_make,
+						settings_lab_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,27 +7,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "controller/controller_conf.h"
-#include "ipam_lab.h"
 #include "settings_lab.h"
-
-static struct ipam_lab lab;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
-}
 
 static int read_conf(struct controller_conf *c, const char *file, const char *const *vars,
 		     struct err *e)
@@ -36,8 +17,8 @@ static int read_conf(struct controller_conf *c, const char *file, const char *co
 	const struct settings_env env = {settings_lab_env, (void *)(vars ? vars : none)};
 	char *argv[] = {(char *)"--config", (char *)"/etc/c.conf"};
 
-	il_write(&lab, "/etc/c.conf", file);
-	return controller_conf_read(c, &lab.root, &env, 2, argv, e);
+	il_write(&settings_lab, "/etc/c.conf", file);
+	return controller_conf_read(c, &settings_lab.root, &env, 2, argv, e);
 }
 
 /* A Deployment of Spiderpool's controller has these. */
@@ -125,9 +106,12 @@ static void test_documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_spiderpools_environment, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_mistakes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_spiderpools_environment, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_mistakes, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_documents, settings_lab_make,
+						settings_lab_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

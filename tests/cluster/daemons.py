@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `unirail agent` and `unirail controller` have in common as processes."""
+import http.client
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+from cluster import BINARY, die_with_parent, free_port
+
+
+class Daemon:
+    """One process; everything it has is in one folder."""
+
+    def __init__(self, folder, kubeconfig, **env):
+        self.folder, self.kubeconfig, self.env = pathlib.Path(folder), kubeconfig, env
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.log = self.folder / "log"
+        self.health, self.metrics_port = free_port(), free_port()
+        self.process = None
+
+    def launch(self, applet, *args):
+        args = [BINARY, applet, "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
+                "--metrics-port", self.metrics_port, "--log-format", "json", *args]
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={
+                "PATH": os.environ["PATH"], "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **self.env},
+                preexec_fn=die_with_parent)
+
+    def stop(self, sig=signal.SIGTERM, timeout=20):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+        status = self.process.wait(timeout) if self.process else 0
+        self.process = None
+        return status
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+    def close(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+    @staticmethod
+    def get(port, path):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            c.request("GET", path)
+            r = c.getresponse()
+            return r.status, r.read().decode()
+        finally:
+            c.close()
+
+    def metrics(self):
+        """{name with labels: value}"""
+        status, text = self.get(self.metrics_port, "/metrics")
+        assert status == 200
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+                for line in text.splitlines() if not line.startswith("#")}
+
+    def lines(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, words):
+        return [x for x in self.lines() if words in x["msg"] + " " + x.get("error", "")]
