@@ -150,6 +150,11 @@ bool api_gather(struct api_call *c);
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_park_free(struct ipam_api *a);
+/* The call comes back when there is more, or its time is up. */
+void api_park(struct api_call *c);
+/* What those have been promised that came before. */
+void api_promised(const struct api_call *c, struct needs *ret);
+bool api_is_dry(void *api, const char *pool);
 /* Answers with the route's failure. */
 void api_call_fail(struct api_call *c, const struct err *e);
 

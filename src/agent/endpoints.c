@@ -1,69 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/endpoints.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/settled.h"
+#include "agent/endpoints_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/block_wire.h"
 #include "ipam/handover.h"
-#include "kube/backoff.h"
-#include "kube/informer.h"
 
-/* GONE_MS: a pod whose sandbox is made anew gives its addresses back and gets others. */
-enum {
-	GONE_MS = 5 * 1000,
-	AGAIN_MS = 1000,
-	AGAIN_MOST_MS = 15 * 1000,
-	SHOWN_MS = 10 * 1000,
-	CHANGED_MS = 2 * 1000, /* by somebody else meanwhile */
-	REFUSED_MS = 60 * 1000
-};
-
-static const struct kube_kind kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-				      "spiderendpoint", true};
-
-/* What is there, of ours. */
-struct there {
-	char *status;
-	int64_t idle_since; /* nothing of it is in use here; 0: something is */
-	bool wanted;	    /* a pod on another node asks for its addresses */
-};
-
-/* The request under way. */
-struct job {
-	char *ns, *name, *status;
-	bool create, removal;
-};
-
-struct endpoints {
-	struct endpoints_conf conf;
-	char label[BLOCK_LABEL_MAX];
-	struct kube_informer *informer;
-	struct endpoints_wanted wanted;
-	bool known; /* the journal was seen */
-	bool hold;
-	struct kube_call *call;
-	struct job job;
-	struct settled settled; /* until the watch shows it; refused: until it is tried again */
-	struct loop_timer *timer;
-	int64_t at; /* when it fires */
-	struct kube_backoff backoff;
-	/* One that exists but is not (seen as) ours: patched instead of created. */
-	char *taken;
-	bool said;
-};
-
-static void soon(struct endpoints *e, int64_t ms);
+const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
+					 "spiderendpoint", true};
 
 /* --- what is there --- */
 
 static int read_there(void *value, const struct json *object, struct err *e)
 {
-	struct there *t = value;
+	struct endpoints_there *t = value;
 
 	(void)e;
 	t->status = endpoint_status_of(object);
@@ -74,18 +26,18 @@ static int read_there(void *value, const struct json *object, struct err *e)
 
 static void drop_there(void *value)
 {
-	free(((struct there *)value)->status);
+	free(((struct endpoints_there *)value)->status);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	(void)was, (void)is;
-	soon(arg, 0);
+	endpoints_soon(arg, 0);
 }
 
 static void on_synced(void *arg)
 {
-	soon(arg, 0);
+	endpoints_soon(arg, 0);
 }
 
 /* cluster.c says it of the other kinds of that group. */
@@ -98,199 +50,6 @@ static void on_trouble(void *arg, const struct err *why)
 			  LOG_S("error", why->text));
 }
 
-static int64_t now(const struct endpoints *e)
-{
-	return loop_now_ms(kube_loop(e->conf.kube));
-}
-
-/* --- one request at a time --- */
-
-static void settle(struct endpoints *e, int64_t ms)
-{
-	settled_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
-}
-
-static void job_done(struct endpoints *e)
-{
-	free(e->job.ns);
-	free(e->job.name);
-	free(e->job.status);
-	e->job = (struct job){0};
-	e->call = NULL;
-}
-
-static void say_failure(struct endpoints *e, const struct err *why)
-{
-	if (e->conf.metrics)
-		e->conf.metrics->endpoints_failed++;
-	if (e->said)
-		return;
-	e->said = true;
-	log_warn("a SpiderEndpoint is not written for now", LOG_S("namespace", e->job.ns),
-		 LOG_S("name", e->job.name), LOG_S("error", why->text));
-}
-
-static void on_written(void *arg, int status, const struct json *object, const struct err *why)
-{
-	struct endpoints *e = arg;
-	bool gone = status == 404, there = why && why->code == -EEXIST && e->job.create;
-	bool refused = status >= 400 && status < 500 && status != 429, changed;
-
-	(void)object;
-	free(take(e->taken));
-	if (!why || (gone && e->job.removal)) {
-		if (e->conf.metrics && !e->job.removal)
-			e->conf.metrics->endpoints++;
-		kube_backoff_reset(&e->backoff);
-		e->said = false;
-		settle(e, SHOWN_MS);
-	} else if (there) {
-		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
-	} else {
-		say_failure(e, why);
-		/* The others need not wait for this one. */
-		changed = gone || why->kind == ERR_AGAIN;
-		if (refused)
-			settle(e, changed ? CHANGED_MS : REFUSED_MS);
-	}
-	job_done(e);
-	soon(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
-}
-
-static void send(struct endpoints *e, const struct kube_request *r, const char *status,
-		 bool removal)
-{
-	e->job = (struct job){.ns = xstrdup(r->on.ns),
-			      .name = xstrdup(r->on.name),
-			      .status = xstrdup(status),
-			      .create = r->verb == KUBE_CREATE,
-			      .removal = removal};
-	e->call = kube_send(e->conf.kube, r, on_written, e);
-}
-
-static bool is_taken(const struct endpoints *e, const struct endpoint *p)
-{
-	auto_free char *name = xasprintf("%s/%s", p->ns, p->name);
-
-	return e->taken && strcmp(e->taken, name) == 0;
-}
-
-static void write_one(struct endpoints *e, const struct endpoint *p, const struct pod_facts *pod,
-		      const char *status, bool exists)
-{
-	auto_free char *text = exists ? endpoint_patch_text(p, pod, e->conf.node, e->label)
-				      : endpoint_create_text(p, pod, e->conf.node, e->label);
-	const struct kube_request r = {
-		.verb = exists ? KUBE_MERGE_PATCH : KUBE_CREATE,
-		.on = {.kind = &kind, .ns = p->ns, .name = p->name},
-		.body = span_of(text),
-	};
-
-	send(e, &r, status, false);
-}
-
-/* The pod under which the addresses are, if it is (still) this node's. A machine's pod has another
- * name. */
-static const struct pod_facts *pod_of(const struct endpoints *e, const struct endpoint *p)
-{
-	const struct pod_facts *pod = cluster_pod(e->conf.cluster, p->ns, p->name);
-
-	if (pod && strcmp(pod->uid, p->uid) == 0)
-		return pod;
-	for (size_t i = 0; i < cluster_pod_count(e->conf.cluster); i++) {
-		pod = cluster_pod_at(e->conf.cluster, i);
-		if (strcmp(pod->uid, p->uid) == 0)
-			return pod;
-	}
-	return NULL;
-}
-
-static bool write_next(struct endpoints *e)
-{
-	for (size_t i = 0; i < e->wanted.n; i++) {
-		const struct endpoint *p = &e->wanted.v[i];
-		const struct kube_object *o = kube_informer_get(e->informer, p->ns, p->name);
-		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
-		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
-
-		if (!pod || settled_has(&e->settled, p->ns, p->name, status) ||
-		    (o && strcmp(((struct there *)o->value)->status, status) == 0))
-			continue;
-		write_one(e, p, pod, status, o || is_taken(e, p));
-		return true;
-	}
-	return false;
-}
-
-/* How long until it is to go: 0 now, negative never. */
-static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
-{
-	struct there *t = o->value;
-	int64_t due;
-
-	if (endpoints_wanted_find(&e->wanted, o->ns, o->name)) {
-		t->idle_since = 0;
-		return -1;
-	}
-	if (settled_has(&e->settled, o->ns, o->name, ""))
-		return -1;
-	if (!t->idle_since)
-		t->idle_since = now(e) > 0 ? now(e) : 1;
-	/* The last trace of what the name had, until the other node has written its own. */
-	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
-	return due > now(e) ? due - now(e) : 0;
-}
-
-static bool remove_next(struct endpoints *e, int64_t *wait)
-{
-	for (size_t i = 0; i < kube_informer_count(e->informer); i++) {
-		const struct kube_object *o = kube_informer_at(e->informer, i);
-		const struct kube_request r = {.verb = KUBE_DELETE,
-					       .on = {.kind = &kind, .ns = o->ns, .name = o->name},
-					       .uid = o->uid,
-					       .resource_version = o->version};
-		int64_t ms = remove_in(e, o);
-
-		if (ms > 0 && (*wait < 0 || ms < *wait))
-			*wait = ms;
-		if (ms != 0)
-			continue;
-		send(e, &r, "", true);
-		return true;
-	}
-	return false;
-}
-
-static void work(void *arg)
-{
-	struct endpoints *e = arg;
-	int64_t wait = -1, next;
-
-	e->timer = NULL;
-	settled_forget(&e->settled, now(e));
-	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
-	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
-		return;
-	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
-		return;
-	/* What was refused is looked at again. */
-	next = settled_next(&e->settled);
-	if (next && (wait < 0 || wait > next - now(e)))
-		wait = next - now(e);
-	if (wait > 0)
-		soon(e, wait);
-}
-
-/* While a request is under way, or waits to be tried again, that one decides. */
-static void soon(struct endpoints *e, int64_t ms)
-{
-	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
-		return;
-	loop_del_timer(e->timer);
-	e->at = now(e) + ms;
-	e->timer = loop_add_timer(kube_loop(e->conf.kube), ms, work, e);
-}
-
 /* --- from outside --- */
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c)
@@ -299,20 +58,21 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select = NULL;
 
-	*e = (struct endpoints){.conf = *c, .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	*e = (struct endpoints){.conf = *c,
+				.backoff = {ENDPOINTS_AGAIN_MS, ENDPOINTS_AGAIN_MOST_MS, 0}};
 	str_copy(e->label, sizeof(e->label), block_label(c->node, label));
 	select = xasprintf("%s=%s", ENDPOINT_NODE_LABEL, e->label);
-	e->informer = kube_informer_new(c->kube,
-					&(struct kube_informer_conf){.kind = &kind,
-								     .select = {.labels = select},
-								     .cached = true,
-								     .size = sizeof(struct there),
-								     .decode = read_there,
-								     .drop = drop_there,
-								     .changed = on_changed,
-								     .synced = on_synced,
-								     .trouble = on_trouble,
-								     .arg = e});
+	e->informer = kube_informer_new(
+		c->kube, &(struct kube_informer_conf){.kind = &endpoints_kind,
+						      .select = {.labels = select},
+						      .cached = true,
+						      .size = sizeof(struct endpoints_there),
+						      .decode = read_there,
+						      .drop = drop_there,
+						      .changed = on_changed,
+						      .synced = on_synced,
+						      .trouble = on_trouble,
+						      .arg = e});
 	return e;
 }
 
@@ -323,7 +83,7 @@ void endpoints_free(struct endpoints *e)
 	kube_cancel(e->call);
 	kube_informer_free(e->informer);
 	loop_del_timer(e->timer);
-	job_done(e);
+	endpoints_job_done(e);
 	free(e->taken);
 	settled_done(&e->settled);
 	endpoints_wanted_done(&e->wanted);
@@ -335,12 +95,12 @@ void endpoints_leases(struct endpoints *e, const struct lease_table *t, const st
 	endpoints_wanted_done(&e->wanted);
 	endpoints_wanted(t, s, &e->wanted);
 	e->known = true;
-	soon(e, 0);
+	endpoints_soon(e, 0);
 }
 
 void endpoints_pod_changed(struct endpoints *e)
 {
-	soon(e, 0);
+	endpoints_soon(e, 0);
 }
 
 void endpoints_hold(struct endpoints *e, bool hold)
@@ -357,5 +117,5 @@ const char *endpoints_status(const struct endpoints *e, const char *ns, const ch
 {
 	const struct kube_object *o = kube_informer_get(e->informer, ns, name);
 
-	return o ? ((const struct there *)o->value)->status : NULL;
+	return o ? ((const struct endpoints_there *)o->value)->status : NULL;
 }

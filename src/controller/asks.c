@@ -1,50 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/asks.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "controller/census.h"
+#include "controller/asks_priv.h"
 
 /* FRESH_MS: what is acted upon was answered no longer ago. WANTED_MS: nobody asked since. */
 enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, WANTED_MS = 120 * 1000 };
-
-static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
-static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",
-				      "virtualmachineinstance", true};
-static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
-				     true};
-
-enum about { ABOUT_POD, ABOUT_NODE, ABOUT_NAME };
-enum step { STEP_SET, STEP_VMI, STEP_VM, STEP_END };
-
-struct question {
-	struct asks *a;
-	enum about about;
-	char *ns, *name, *uid;
-	enum asks_answer answer;
-	bool asked;	    /* waits for a request, or for its answer */
-	int64_t until;	    /* the answer's */
-	int64_t wanted;	    /* when somebody asked last */
-	int64_t gone_since; /* 0: it is not */
-	struct kube_call *call;
-	/* of a name */
-	enum step step;
-	struct identity_set set;
-	struct identity_machine machine;
-};
-
-struct asks {
-	struct asks_conf conf;
-	struct question **v; /* in order */
-	size_t n;
-	size_t under_way;
-	struct loop_timer *timer;
-	char *said;
-};
 
 static void next(struct asks *a);
 
@@ -55,7 +19,7 @@ static int64_t now(const struct asks *a)
 
 /* --- questions --- */
 
-static void question_free(struct question *q)
+static void question_free(struct asks_question *q)
 {
 	kube_cancel(q->call);
 	free(q->ns);
@@ -64,8 +28,8 @@ static void question_free(struct question *q)
 	free(q);
 }
 
-static int compare(const struct question *q, enum about about, const char *ns, const char *name,
-		   const char *uid)
+static int compare(const struct asks_question *q, enum asks_about about, const char *ns,
+		   const char *name, const char *uid)
 {
 	int r = (q->about > about) - (q->about < about);
 
@@ -76,7 +40,7 @@ static int compare(const struct question *q, enum about about, const char *ns, c
 	return r ? r : strcmp(q->uid, uid);
 }
 
-static bool find(const struct asks *a, enum about about, const char *ns, const char *name,
+static bool find(const struct asks *a, enum asks_about about, const char *ns, const char *name,
 		 const char *uid, size_t *at)
 {
 	size_t low = 0, high = a->n;
@@ -97,20 +61,20 @@ static bool find(const struct asks *a, enum about about, const char *ns, const c
 	return false;
 }
 
-static struct question *get(struct asks *a, enum about about, const char *ns, const char *name,
-			    const char *uid)
+static struct asks_question *get(struct asks *a, enum asks_about about, const char *ns,
+				 const char *name, const char *uid)
 {
-	struct question *q;
+	struct asks_question *q;
 	size_t at;
 
 	if (find(a, about, ns, name, uid, &at))
 		return a->v[at];
 	q = xcalloc(1, sizeof(*q));
-	*q = (struct question){.a = a,
-			       .about = about,
-			       .ns = xstrdup(ns),
-			       .name = xstrdup(name),
-			       .uid = xstrdup(uid)};
+	*q = (struct asks_question){.a = a,
+				    .about = about,
+				    .ns = xstrdup(ns),
+				    .name = xstrdup(name),
+				    .uid = xstrdup(uid)};
 	VEC_PUSH(a->v, a->n) = NULL;
 	memmove(&a->v[at + 1], &a->v[at], (a->n - 1 - at) * sizeof(*a->v));
 	a->v[at] = q;
@@ -132,7 +96,7 @@ static void forget_old(struct asks *a)
 
 /* --- answers --- */
 
-static void answer(struct question *q, enum asks_answer r)
+static void answer(struct asks_question *q, enum asks_answer r)
 {
 	struct asks *a = q->a;
 
@@ -159,71 +123,13 @@ static void say(struct asks *a, const struct err *e)
 		 LOG_S("error", e->text));
 }
 
-static bool is_deleting(const struct json *object)
-{
-	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp"));
-}
-
-static int64_t number(const struct json *v, int64_t otherwise)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : otherwise;
-}
-
-static enum asks_answer judge_pod(const struct question *q, const struct json *object)
-{
-	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
-	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
-
-	if (!object || (*q->uid && uid && strcmp(uid, q->uid) != 0))
-		return ASKS_GONE;
-	return phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0)
-		       ? ASKS_GONE
-		       : ASKS_THERE;
-}
-
-static enum asks_answer judge_node(const struct json *object)
-{
-	struct census_node n = {0};
-
-	if (!object)
-		return ASKS_GONE;
-	census_read_node(object, &n);
-	return n.fenced && !n.ready ? ASKS_GONE : ASKS_THERE;
-}
-
-static void learn(struct question *q, const struct json *object)
-{
-	const struct json *spec = json_get(object, "spec");
-
-	switch (q->step) {
-	case STEP_SET:
-		q->set.known = true;
-		q->set.exists = object;
-		q->set.start = number(json_get(json_get(spec, "ordinals"), "start"), 0);
-		q->set.replicas = number(json_get(spec, "replicas"), 1);
-		break;
-	case STEP_VMI:
-		q->machine.vmi_exists = object;
-		q->machine.vmi_deleting = is_deleting(object);
-		break;
-	case STEP_VM:
-		q->machine.known = true;
-		q->machine.vm_exists = object;
-		q->machine.vm_deleting = is_deleting(object);
-		break;
-	case STEP_END: break;
-	}
-}
-
 /* --- requests --- */
 
-static void send(struct question *q);
+static void send(struct asks_question *q);
 
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct question *q = arg;
+	struct asks_question *q = arg;
 	struct asks *a = q->a;
 	/* Nor is it there where its kind is not installed. */
 	const struct json *v = e ? NULL : object;
@@ -237,45 +143,26 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 		next(a);
 		return;
 	}
-	if (q->about == ABOUT_NAME) {
-		learn(q, v);
+	if (q->about == ASKS_NAME) {
+		asks_learn(q, v);
 		q->step++;
 		send(q);
 		return;
 	}
 	a->under_way--;
-	answer(q, q->about == ABOUT_POD ? judge_pod(q, v) : judge_node(v));
+	answer(q, q->about == ASKS_POD ? asks_judge_pod(q, v) : asks_judge_node(v));
 	next(a);
 }
 
-/* Which object the step of a name is about; false: it is not asked. */
-static bool subject(const struct question *q, struct kube_ref *ret, char set[static 254])
-{
-	const struct identity_conf *c = &q->a->conf.identity;
-	uint64_t ordinal;
-
-	*ret = (struct kube_ref){.ns = q->ns, .name = q->name};
-	switch (q->step) {
-	case STEP_SET:
-		ret->kind = &sets;
-		ret->name = set;
-		return c->statefulset && identity_ordinal(q->name, set, &ordinal);
-	case STEP_VMI: ret->kind = &vmis; return c->kubevirt;
-	case STEP_VM: ret->kind = &vms; return c->kubevirt;
-	case STEP_END: break;
-	}
-	return false;
-}
-
-static void send_name(struct question *q)
+static void send_name(struct asks_question *q)
 {
 	struct kube_request r = {.verb = KUBE_GET};
 	struct asks *a = q->a;
 	char set[254];
 
-	while (q->step < STEP_END && !subject(q, &r.on, set))
+	while (q->step < ASKS_STEP_END && !asks_subject(q, &r.on, set))
 		q->step++;
-	if (q->step < STEP_END) {
+	if (q->step < ASKS_STEP_END) {
 		q->call = kube_send(a->conf.kube, &r, on_answer, q);
 		return;
 	}
@@ -285,16 +172,16 @@ static void send_name(struct question *q)
 	next(a);
 }
 
-static void send(struct question *q)
+static void send(struct asks_question *q)
 {
 	const struct kube_request r = {
 		.verb = KUBE_GET,
-		.on = {.kind = q->about == ABOUT_POD ? &kube_pods : &kube_nodes,
+		.on = {.kind = q->about == ASKS_POD ? &kube_pods : &kube_nodes,
 		       .ns = q->ns,
 		       .name = q->name},
 	};
 
-	if (q->about == ABOUT_NAME)
+	if (q->about == ASKS_NAME)
 		send_name(q);
 	else
 		q->call = kube_send(q->a->conf.kube, &r, on_answer, q);
@@ -307,12 +194,12 @@ static void on_timer(void *arg)
 	a->timer = NULL;
 	forget_old(a);
 	for (size_t i = 0; i < a->n && a->under_way < UNDER_WAY_MAX; i++) {
-		struct question *q = a->v[i];
+		struct asks_question *q = a->v[i];
 
 		if (!q->asked || q->call)
 			continue;
 		a->under_way++;
-		q->step = STEP_SET;
+		q->step = ASKS_STEP_SET;
 		q->set = (struct identity_set){0};
 		q->machine = (struct identity_machine){0};
 		send(q);
@@ -327,10 +214,10 @@ static void next(struct asks *a)
 
 /* --- from outside --- */
 
-static enum asks_answer ask(struct asks *a, enum about about, const char *ns, const char *name,
+static enum asks_answer ask(struct asks *a, enum asks_about about, const char *ns, const char *name,
 			    const char *uid)
 {
-	struct question *q = get(a, about, ns, name, uid);
+	struct asks_question *q = get(a, about, ns, name, uid);
 
 	q->wanted = now(a);
 	if (q->until > now(a))
@@ -344,24 +231,24 @@ static enum asks_answer ask(struct asks *a, enum about about, const char *ns, co
 
 enum asks_answer asks_pod(struct asks *a, const char *ns, const char *name, const char *uid)
 {
-	return ask(a, ABOUT_POD, ns, name, uid);
+	return ask(a, ASKS_POD, ns, name, uid);
 }
 
 enum asks_answer asks_node(struct asks *a, const char *name)
 {
-	return ask(a, ABOUT_NODE, "", name, "");
+	return ask(a, ASKS_NODE, "", name, "");
 }
 
 enum asks_answer asks_name(struct asks *a, const char *ns, const char *name)
 {
-	return ask(a, ABOUT_NAME, ns, name, "");
+	return ask(a, ASKS_NAME, ns, name, "");
 }
 
 int64_t asks_pod_gone_ms(const struct asks *a, const char *ns, const char *name, const char *uid)
 {
 	size_t at;
 
-	if (!find(a, ABOUT_POD, ns, name, uid, &at) || !a->v[at]->gone_since)
+	if (!find(a, ASKS_POD, ns, name, uid, &at) || !a->v[at]->gone_since)
 		return 0;
 	return now(a) - a->v[at]->gone_since;
 }

@@ -51,7 +51,20 @@ void counts_said(struct counts_pool *p, const struct err *e);
 size_t counts_judge(struct counts_pool *p, struct records *r);
 void counts_freed(struct counts_pool *p, bool done);
 
-/* counts_write.c: the next write that the pool needs, if any; p->own is what endpoints say. */
+/* counts_write.c: of an object what matters to the writes, and these; each is under way at once. */
+const struct json *counts_meta(const struct json *object, const char *key);
+const char *counts_note(const struct json *object); /* the old records; NULL: it has none yet */
+bool counts_is_deleting(const struct json *object);
+bool counts_has_finalizer(const struct json *object);
+bool counts_wants_finalizer(const struct json *object);
+/* note NULL: stays as it is. */
+void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
+		       bool finalizer);
+/* False: all of it is there. text NULL: allocatedIPs stays. */
+bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
+			 const char *text);
+
+/* counts_old.c: the next write that the pool needs, if any; p->own is what endpoints say. */
 void counts_act(struct counts_pool *p, const struct kube_object *o);
 
 #endif

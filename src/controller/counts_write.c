@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writes: one after the other for a pool, each made of the object as it is now. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "controller/counts_priv.h"
 #include "ipam/journal_line.h"
 #include "ipam/pool_kube.h"
@@ -24,14 +22,14 @@ enum {
 	BODY_MAX = 8 << 20
 };
 
-static const struct json *meta(const struct json *object, const char *key)
+const struct json *counts_meta(const struct json *object, const char *key)
 {
 	return json_get(json_get(object, "metadata"), key);
 }
 
-static const char *note_of(const struct json *object)
+const char *counts_note(const struct json *object)
 {
-	return json_string(json_get(meta(object, "annotations"), POOL_ADOPTED_NOTE));
+	return json_string(json_get(counts_meta(object, "annotations"), POOL_ADOPTED_NOTE));
 }
 
 /* --- the end of a write --- */
@@ -84,9 +82,9 @@ static void patch(struct counts_pool *p, const char *version, const char *sub, c
 
 /* --- metadata: old records, the finalizer --- */
 
-static bool has_finalizer(const struct json *object)
+bool counts_has_finalizer(const struct json *object)
 {
-	struct json_walk w = json_walk_start(meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
@@ -97,7 +95,7 @@ static bool has_finalizer(const struct json *object)
 
 static void put_finalizers(struct json_out *o, const struct json *object, bool wanted)
 {
-	struct json_walk w = json_walk_start(meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
 	const struct json *v;
 
 	jo_key(o, "finalizers");
@@ -111,10 +109,10 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 }
 
 /* note NULL: stays as it is. */
-static void patch_meta(struct counts_pool *p, const struct json *object, const char *note,
+void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
 		       bool finalizer)
 {
-	const char *version = json_string(meta(object, "resourceVersion"));
+	const char *version = json_string(counts_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -130,7 +128,7 @@ static void patch_meta(struct counts_pool *p, const struct json *object, const c
 		jo_kstr(&o, POOL_ADOPTED_NOTE, note);
 		jo_end_obj(&o);
 	}
-	if (finalizer != has_finalizer(object))
+	if (finalizer != counts_has_finalizer(object))
 		put_finalizers(&o, object, finalizer);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
@@ -138,15 +136,15 @@ static void patch_meta(struct counts_pool *p, const struct json *object, const c
 	patch(p, version, NULL, b.p, 0);
 }
 
-static bool is_deleting(const struct json *object)
+bool counts_is_deleting(const struct json *object)
 {
-	return meta(object, "deletionTimestamp");
+	return counts_meta(object, "deletionTimestamp");
 }
 
 /* A finalizer cannot be added to what is being deleted. */
-static bool wants_finalizer(const struct json *object)
+bool counts_wants_finalizer(const struct json *object)
 {
-	return is_deleting(object) ? has_finalizer(object) : true;
+	return counts_is_deleting(object) ? counts_has_finalizer(object) : true;
 }
 
 /* --- the status --- */
@@ -187,7 +185,7 @@ static int64_t pace_of(size_t len)
 static void patch_status(struct counts_pool *p, const struct json *object, bool counted,
 			 const char *text)
 {
-	const char *version = json_string(meta(object, "resourceVersion"));
+	const char *version = json_string(counts_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -211,7 +209,7 @@ static void patch_status(struct counts_pool *p, const struct json *object, bool 
 }
 
 /* False: all of it is there. */
-static bool write_status(struct counts_pool *p, const struct json *object, uint64_t there,
+bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
 			 const char *text)
 {
 	bool counted = count_all(object, &p->total);
@@ -222,166 +220,4 @@ static bool write_status(struct counts_pool *p, const struct json *object, uint6
 		return false;
 	patch_status(p, object, counted, text);
 	return true;
-}
-
-/* --- old records --- */
-
-/* With strings of their own. */
-struct old {
-	struct records r;
-	char **own;
-	size_t n_own;
-};
-
-static void keep_old(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
-{
-	struct old *o = arg;
-	char *p = xstrdup(pod), *u = xstrdup(uid);
-
-	VEC_PUSH(o->own, o->n_own) = p;
-	VEC_PUSH(o->own, o->n_own) = u;
-	records_add(&o->r, &(struct record){.ip = *ip, .pod = p, .uid = u});
-}
-
-static void old_done(struct old *o)
-{
-	records_done(&o->r);
-	str_list_free(o->own, o->n_own);
-}
-#define auto_old __attribute__((cleanup(old_done)))
-
-static int read_old(struct counts_pool *p, const char *text, struct old *ret)
-{
-	struct err e = ERR_INIT;
-	int r = pool_records_read(text, keep_old, ret, &e);
-
-	if (r < 0) {
-		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_NOTE ")");
-		counts_said(p, &e);
-	}
-	p->adopted = ret->r.n > 0;
-	return r;
-}
-
-static char *text_or_empty(struct records *r)
-{
-	char *text = records_text(r, SIZE_MAX);
-
-	if (*text)
-		return text;
-	free(text);
-	return xstrdup("{}");
-}
-
-/* What endpoints say counts first; the rest is of before. */
-static char *merge(struct counts_pool *p, const struct old *o)
-{
-	for (size_t i = 0; i < o->r.n; i++)
-		records_add(&p->own, &o->r.v[i]);
-	records_sort(&p->own);
-	p->allocated = (int64_t)p->own.n;
-	p->looked = true;
-	return records_text(&p->own, p->c->conf.records_max);
-}
-
-/* The pool's old records are in the annotation. */
-static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
-{
-	const struct json *object = world_json(k);
-	auto_old struct old o = {0};
-	auto_free char *text = NULL;
-	bool want;
-
-	if (read_old(p, note_of(object), &o) < 0)
-		return;
-	if (counts_judge(p, &o.r) > 0) {
-		auto_free char *note = text_or_empty(&o.r);
-
-		patch_meta(p, object, note, wants_finalizer(object));
-		return;
-	}
-	text = merge(p, &o);
-	if (write_status(p, object, world_object(k)->allocated, text))
-		return;
-	want = wants_finalizer(object) && (!is_deleting(object) || p->allocated > 0 ||
-					   world_hold(p->c->conf.world) != WORLD_SURE);
-	if (has_finalizer(object) != want)
-		patch_meta(p, object, NULL, want);
-}
-
-/* --- a pool that is seen first --- */
-
-/* Too many for an annotation: they stay in the status, which is theirs alone until they are fewer. */
-static void act_on_many(struct counts_pool *p, const struct json *object, struct old *o)
-{
-	auto_free char *text = NULL, *all = NULL;
-
-	counts_judge(p, &o->r);
-	text = records_text(&o->r, SIZE_MAX);
-	all = merge(p, o);
-	if (write_status(p, object, xxh64(p->got, strlen(p->got)), text))
-		p->dirty = true;
-}
-
-static void act_on_first(struct counts_pool *p, const struct json *object)
-{
-	auto_old struct old o = {0};
-	auto_free char *note = NULL;
-
-	if (read_old(p, p->got, &o) < 0)
-		return;
-	if (strlen(p->got) > COUNTS_NOTE_MAX) {
-		act_on_many(p, object, &o);
-		return;
-	}
-	note = text_or_empty(&o.r);
-	patch_meta(p, object, note, wants_finalizer(object));
-}
-
-static void on_got(void *arg, int status, const struct json *object, const struct err *e)
-{
-	struct counts_pool *p = arg;
-	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
-	const char *version = json_string(meta(object, "resourceVersion"));
-
-	(void)status;
-	p->call = NULL;
-	p->dirty = true;
-	if (e) {
-		counts_said(p, e);
-		p->next_ms = counts_now(p->c) + FAILED_MS;
-	} else if (version) {
-		free(p->got);
-		free(p->got_version);
-		p->got = xstrdup(text ? text : "");
-		p->got_version = xstrdup(version);
-	}
-	counts_soon(p->c, 0);
-}
-
-static void fetch(struct counts_pool *p)
-{
-	const struct kube_request r = {.verb = KUBE_GET,
-				       .on = {.kind = &kube_ippools, .name = p->name}};
-
-	p->call = kube_send(p->c->conf.kube, &r, on_got, p);
-}
-
-void counts_act(struct counts_pool *p, const struct kube_object *o)
-{
-	const struct json *object = world_json(o);
-	bool noted = note_of(object), got = p->got && strcmp(p->got_version, o->version) == 0;
-
-	if (noted || !got) {
-		free(take(p->got));
-		free(take(p->got_version));
-	}
-	if (noted)
-		act_on_noted(p, o);
-	else if (got)
-		act_on_first(p, object);
-	else if (world_object(o)->allocated)
-		fetch(p);
-	else
-		patch_meta(p, object, "{}", wants_finalizer(object));
 }

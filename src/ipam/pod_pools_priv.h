@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_IPAM_POD_POOLS_PRIV_H
 #define UNIRAIL_IPAM_POD_POOLS_PRIV_H
 
-/* Between pod_pools.c (which source), pod_pools_read.c (what it says) and pod_routes.c. */
+/* Between pod_pools.c (which source), pod_pools_read.c (what it says), pod_pools_auto.c (SpiderSubnets) and
+ * pod_routes.c. */
 
 #include "ipam/pod_pools.h"
 #include "wire/json.h"
@@ -48,5 +49,10 @@ void pod_entries_done(struct pod_entries *l);
 /* A list of names: ["p"]. */
 int pod_names_read(const struct pod_note *n, char ***ret, size_t *count, struct err *e);
 void pod_names_add(char ***v, size_t *n, const char *name); /* once */
+
+/* 1: pools are made for the pod's application. */
+int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e);
+int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+			   struct pod_wish *ret, struct err *e);
 
 #endif
