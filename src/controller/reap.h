@@ -15,7 +15,7 @@
  * A node that is not Ready or cannot be reached is not gone, however long that lasts: its containers may
  * run, and an address of its blocks would be with two. To give it up, delete the Node object or set the
  * taint. A node that was made anew under its name renews its blocks itself; what it has not after ten
- * minutes, and no endpoint of it uses, is released. While the API server's data may
+ * times the grace, and no endpoint of it uses, is released. While the API server's data may
  * be from an earlier time nothing is cleared up (world_hold()).
  *
  * Then its blocks are released as ipam/block_release.h says: others keep what they have borrowed, names

@@ -9,8 +9,8 @@
 #include "ipam/block_wire.h"
 #include "kube/kinds.h"
 
-/* A node renews its blocks as soon as its agent runs. */
-enum { ANEW_MS = 600 * 1000 };
+/* A node renews its blocks as soon as its agent runs: ten minutes, where the time of grace is one. */
+enum { ANEW_GRACES = 10 };
 
 /* --- facts --- */
 
@@ -48,7 +48,7 @@ static bool is_left_behind(struct reap *g, struct census_block *b)
 	}
 	if (!b->since)
 		b->since = reap_now(g);
-	return reap_now(g) - b->since >= ANEW_MS && !is_used(g, b->o.node, &b->o.net);
+	return reap_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms && !is_used(g, b->o.node, &b->o.net);
 }
 
 static bool is_gone(void *arg, const char *node, const char *uid)

@@ -22,12 +22,12 @@ def crds(cluster):
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
 
 
-def define(cluster, group, version, plural, kind):
+def define(cluster, group, version, plural, kind, scope="Cluster"):
     """Another project's kind, of which any field goes."""
     cluster.ok("POST", CRD_PATH, {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": "Cluster", "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
+        "spec": {"group": group, "scope": scope, "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
                  "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": {
                      "type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
     wait(lambda: cluster.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200)

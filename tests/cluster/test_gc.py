@@ -11,6 +11,7 @@ from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses, install_crds
 from cluster import wait
 from controllers import Controller
 from test_blocks import Fleet
+from test_coordinators import define
 from test_counts import ready, status
 
 GRACE = ("--gc-grace", "2s", "--gc-interval", "4s")
@@ -264,6 +265,66 @@ def test_a_node_made_anew_renews_its_blocks(mine, nodes, leader, agent):
     wait(renewed, 60)
     assert set(before) <= set(blocks(nodes, "anew-1"))  # and a reserve, meanwhile
     assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
+
+
+def test_a_node_made_anew_that_does_not_renew(mine, nodes, leader):
+    """No agent runs there: after ten times the grace a block goes, unless a pod of the node has an address of it."""
+    node = nodes.node("anew-n2")
+    ready(mine, "anew-n2")
+    nodes.pool("anew-2", "172.36.2.0/24")
+    pod = nodes.pod("t", "anew-n2", "anew-used")
+    mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+        "metadata": {"name": "anew-used", "labels": {"unirail.io/node": "anew-n2"}, "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "anew-used", "uid": pod["metadata"]["uid"]}]},
+        "status": {"current": {"uid": pod["metadata"]["uid"], "node": "anew-n2", "ips": [
+            {"interface": "eth0", "ipv4": "172.36.2.17/24", "ipv4Pool": "anew-2", "vlan": 0}]},
+            "ownerControllerType": "Pod", "ownerControllerName": "anew-used"}})
+    block(mine, "anew-2-0", "anew-2", "172.36.2.0/28", "anew-n2", "another-uid")
+    block(mine, "anew-2-1", "anew-2", "172.36.2.16/28", "anew-n2", "another-uid")
+    block(mine, "anew-2-2", "anew-2", "172.36.2.32/28", "anew-n2", node["metadata"]["uid"])
+    leader().leads()
+    stays(lambda: len(blocks(nodes, "anew-2")) == 3, 10)
+    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-1", "anew-2-2"}, 60)
+    stays(lambda: len(blocks(nodes, "anew-2")) == 2)
+    nodes.remove_pod(pod)
+    wait(lambda: not nodes.endpoint("t", "anew-used"), 60)
+    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-2"}, 60)
+
+
+def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
+    """KubeVirt: it follows the machine from pod to pod, is kept while there is one, and goes with it."""
+    at = "/apis/kubevirt.io/v1/namespaces/t"
+    kinds = {"virtualmachines": "VirtualMachine", "virtualmachineinstances": "VirtualMachineInstance"}
+    for plural, kind in kinds.items():
+        define(mine, "kubevirt.io", "v1", plural, kind, "Namespaced")
+        for name in ("vm-a", "vm-b"):
+            mine.ok("POST", f"{at}/{plural}", {"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": {"name": name}})
+
+    def launcher(name, node):
+        return nodes.pod("t", node, f"virt-launcher-{name}-{node}", {
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": name})
+    nodes.pool("vm-1", "172.41.1.0/28", ["172.41.1.2-172.41.1.9"])
+    one, had = agent("vm-n1"), {}
+    for name in ("vm-a", "vm-b"):
+        pod = launcher(name, "vm-n1")
+        had[name] = addresses(one.plan(pod, "vm-1")[1])["net1"]
+        wait(lambda: nodes.endpoint("t", name))
+        nodes.remove_pod(pod)
+    leader().leads()
+    one.kill()
+    delete_node(mine, "vm-n1")
+    wait(lambda: blocks(nodes, "vm-1") == {"vm-1-0": ("-", {a: "@-" for a in had.values()})}, 60)
+    two, pod = agent("vm-n2"), launcher("vm-a", "vm-n2")
+    wait(lambda: two.plan(pod, "vm-1")[0] == 200, 60)
+    assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
+    # Stopped: its VirtualMachine will start it again.
+    mine.ok("DELETE", f"{at}/virtualmachineinstances/vm-b")
+    stays(lambda: had["vm-b"] in blocks(nodes, "vm-1")["vm-1-0"][1] and nodes.endpoint("t", "vm-b"))
+    mine.ok("DELETE", f"{at}/virtualmachines/vm-b")
+    wait(lambda: not nodes.endpoint("t", "vm-b"), 60)
+    wait(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) in (None, "*"), 60)
+    assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
 
 
 def test_the_api_server_restarts(mine, nodes, leader, agent):
