@@ -48,7 +48,8 @@ static bool is_left_behind(struct reap *g, struct census_block *b)
 	}
 	if (!b->since)
 		b->since = reap_now(g);
-	return reap_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms && !is_used(g, b->o.node, &b->o.net);
+	return reap_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms &&
+	       !is_used(g, b->o.node, &b->o.net);
 }
 
 static bool is_gone(void *arg, const char *node, const char *uid)

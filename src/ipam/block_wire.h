@@ -18,7 +18,7 @@
 #define BLOCK_NODE_LABEL "unirail.io/node"
 /* An annotation: when the owner's agent saw that the API server's data was set back. */
 #define BLOCK_SET_BACK_NOTE "unirail.io/set-back"
-#define BLOCK_POOL_LABEL "unirail.io/pool"
+#define BLOCK_POOL_LABEL    "unirail.io/pool"
 enum { BLOCK_LABEL_MAX = 64 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);
