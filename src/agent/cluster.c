@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watches, and what is said when one does not work. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/cluster_priv.h"
 #include "base/cleanup.h"
-#include "base/log.h"
-
-enum { SAY_MS = 200 };
 
 const char *cluster_kind_name(enum cluster_kind kind)
 {
@@ -16,48 +12,6 @@ const char *cluster_kind_name(enum cluster_kind kind)
 }
 
 /* --- trouble --- */
-
-/* The client says itself when the server is not reached: not seven times more. */
-static bool is_told(const struct err *why)
-{
-	return why->kind == ERR_AGAIN;
-}
-
-static bool is_not_installed(const struct cluster_watch *w)
-{
-	return w->why.code == -ENOENT && cluster_decoders[w->kind].ours;
-}
-
-/* All of them in one line: mostly none is installed. */
-static void say_not_installed(void *arg)
-{
-	struct cluster *c = arg;
-	auto_buf struct buf b;
-
-	c->say = NULL;
-	buf_init(&b, 1024);
-	for (int k = 0; k < CLUSTER_KINDS; k++)
-		if (is_not_installed(&c->watch[k]))
-			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", cluster_kind_name(k),
-				   cluster_decoders[k].kind->group);
-	if (b.len)
-		log_error("the API server does not know some kinds: install their definitions "
-			  "(kubectl apply -f deploy/crds); they are asked for again",
-			  LOG_S("kinds", b.p));
-}
-
-static void say_trouble(const struct cluster_watch *w)
-{
-	const struct kube_kind *k = cluster_decoders[w->kind].kind;
-	auto_free char *what = NULL;
-
-	if (w->why.code == -EPERM)
-		what = xasprintf("the agent may not read %s: allow it to 'list' and 'watch' %s%s%s",
-				 k->plural, k->plural, *k->group ? "." : "", k->group);
-	else
-		what = xasprintf("%s are not followed for now", k->plural);
-	log_error(what, LOG_S("error", w->why.text));
-}
 
 static void on_set_back(void *arg)
 {
@@ -70,24 +24,11 @@ static void on_set_back(void *arg)
 static void on_trouble(void *arg, const struct err *why)
 {
 	struct cluster_watch *w = arg;
-	struct cluster *c = w->c;
 
-	if (!why) {
-		if (!is_told(&w->why))
-			log_info("followed now", LOG_S("kind", cluster_kind_name(w->kind)));
-		err_clear(&w->why);
-		return;
-	}
-	w->why = *why;
-	if (is_told(why))
-		return;
-	if (!is_not_installed(w))
-		say_trouble(w);
-	else if (!c->say)
-		c->say = loop_add_timer(kube_loop(c->conf.kube), SAY_MS, say_not_installed, c);
+	kube_trouble_is(&w->trouble, why);
 	/* None is reserved where there is no such kind. */
-	if (w->kind == CLUSTER_RESERVED)
-		cluster_pools_changed(c);
+	if (why && why->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
+		cluster_pools_changed(w->c);
 }
 
 /* --- changes --- */
@@ -164,6 +105,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 	else if (kind == CLUSTER_COORDINATORS)
 		conf.select.fields = "metadata.name=default";
 	*w = (struct cluster_watch){.c = c, .kind = kind};
+	kube_troubles_add(&c->troubles, &w->trouble, d->kind, d->ours);
 	w->i = kube_informer_new(c->conf.kube, &conf);
 }
 
@@ -172,6 +114,7 @@ struct cluster *cluster_new(const struct cluster_conf *conf)
 	struct cluster *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
+	kube_troubles_init(&c->troubles, kube_loop(conf->kube), "agent");
 	cluster_pools_open(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		start(c, k);
@@ -184,7 +127,7 @@ void cluster_free(struct cluster *c)
 		return;
 	cluster_fetch_drop_all(c);
 	cluster_asks_drop_all(c);
-	loop_del_timer(c->say);
+	kube_troubles_done(&c->troubles);
 	cluster_pools_close(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
@@ -205,15 +148,7 @@ int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind)
 
 int cluster_trouble(const struct cluster *c, enum cluster_kind kind, struct err *e)
 {
-	const struct cluster_watch *w = &c->watch[kind];
-
-	if (w->why.code == 0 && cluster_synced(c, kind))
-		return 0;
-	if (w->why.code == 0)
-		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
-				cluster_kind_name(kind));
-	return err_kind(e, ERR_AGAIN, w->why.code, "%s are not known: %s", cluster_kind_name(kind),
-			w->why.text);
+	return kube_trouble_words(&c->watch[kind].trouble, cluster_synced(c, kind), e);
 }
 
 static const void *value_of(const struct cluster *c, enum cluster_kind kind, const char *ns,

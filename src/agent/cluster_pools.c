@@ -50,8 +50,9 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 /* What must not be handed out has to be known, too; where the kind is not installed there is none. */
 static bool is_known(const struct cluster *c)
 {
-	return cluster_synced(c, CLUSTER_POOLS) && (cluster_synced(c, CLUSTER_RESERVED) ||
-						    c->watch[CLUSTER_RESERVED].why.code == -ENOENT);
+	return cluster_synced(c, CLUSTER_POOLS) &&
+	       (cluster_synced(c, CLUSTER_RESERVED) ||
+		c->watch[CLUSTER_RESERVED].trouble.why.code == -ENOENT);
 }
 
 static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)

@@ -7,12 +7,13 @@
 #include "agent/cluster.h"
 #include "ipam/pod.h"
 #include "kube/informer.h"
+#include "kube/trouble.h"
 
 struct cluster_watch {
 	struct cluster *c;
 	enum cluster_kind kind;
 	struct kube_informer *i;
-	struct err why; /* code 0: nothing is wrong */
+	struct kube_trouble trouble;
 };
 
 struct cluster {
@@ -20,7 +21,7 @@ struct cluster {
 	struct cluster_watch watch[CLUSTER_KINDS];
 	struct cluster_fetch *fetches;
 	struct cluster_ask *asks;
-	struct loop_timer *say; /* which definitions are not installed */
+	struct kube_troubles troubles;
 	/* pools */
 	struct pool_set pools;
 	bool have_pools, pools_are_old;

@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "controller/world_priv.h"
 #include "ipam/journal_line.h"
 #include "kube/kinds.h"
-
-enum { SAY_MS = 200 };
 
 static const struct kube_kind *const kinds[WORLD_KINDS] = {
 	[WORLD_POOLS] = &kube_ippools,
@@ -71,43 +68,6 @@ static void drop(void *value)
 
 /* --- trouble --- */
 
-static bool is_not_installed(const struct world_watch *v)
-{
-	return v->why.code == -ENOENT;
-}
-
-/* All of them in one line: mostly none is installed. */
-static void say_not_installed(void *arg)
-{
-	struct world *w = arg;
-	auto_buf struct buf b;
-
-	w->say = NULL;
-	buf_init(&b, 1024);
-	for (int k = 0; k < WORLD_KINDS; k++)
-		if (is_not_installed(&w->watch[k]))
-			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", kinds[k]->plural,
-				   kinds[k]->group);
-	if (b.len)
-		log_error("the API server does not know some kinds: install their definitions "
-			  "(kubectl apply -f deploy/crds); they are asked for again",
-			  LOG_S("kinds", b.p));
-}
-
-static void say_trouble(const struct world_watch *v)
-{
-	const struct kube_kind *k = kinds[v->kind];
-	auto_free char *what = NULL;
-
-	if (v->why.code == -EPERM)
-		what = xasprintf("the controller may not read %s: allow it to 'list' and 'watch' "
-				 "%s%s%s",
-				 k->plural, k->plural, *k->group ? "." : "", k->group);
-	else
-		what = xasprintf("%s are not followed for now", k->plural);
-	log_error(what, LOG_S("error", v->why.text));
-}
-
 static void on_set_back(void *arg)
 {
 	world_set_back(((struct world_watch *)arg)->w, now_real_ms());
@@ -115,23 +75,7 @@ static void on_set_back(void *arg)
 
 static void on_trouble(void *arg, const struct err *why)
 {
-	struct world_watch *v = arg;
-	struct world *w = v->w;
-
-	/* The client says itself when the server is not reached (ERR_AGAIN): not seven times more. */
-	if (!why) {
-		if (v->why.kind != ERR_AGAIN)
-			log_info("followed now", LOG_S("kind", world_kind_name(v->kind)));
-		err_clear(&v->why);
-		return;
-	}
-	v->why = *why;
-	if (why->kind == ERR_AGAIN)
-		return;
-	if (!is_not_installed(v))
-		say_trouble(v);
-	else if (!w->say)
-		w->say = loop_add_timer(kube_loop(w->kube), SAY_MS, say_not_installed, w);
+	kube_trouble_is(&((struct world_watch *)arg)->trouble, why);
 }
 
 /* --- who is told --- */
@@ -180,6 +124,7 @@ static void start(struct world *w, enum world_kind kind)
 	struct world_watch *v = &w->watch[kind];
 
 	*v = (struct world_watch){.w = w, .kind = kind};
+	kube_troubles_add(&w->troubles, &v->trouble, kinds[kind], true);
 	v->i = kube_informer_new(w->kube,
 				 &(struct kube_informer_conf){
 					 .kind = kinds[kind],
@@ -201,6 +146,7 @@ struct world *world_new(struct kube *k)
 	struct world *w = xcalloc(1, sizeof(*w));
 
 	w->kube = k;
+	kube_troubles_init(&w->troubles, kube_loop(k), "controller");
 	for (int kind = 0; kind < WORLD_KINDS; kind++)
 		start(w, kind);
 	return w;
@@ -210,7 +156,7 @@ void world_free(struct world *w)
 {
 	if (!w)
 		return;
-	loop_del_timer(w->say);
+	kube_troubles_done(&w->troubles);
 	for (int k = 0; k < WORLD_KINDS; k++) {
 		kube_informer_free(w->watch[k].i);
 		free(w->watch[k].v);
@@ -227,15 +173,7 @@ bool world_synced(const struct world *w, enum world_kind kind)
 
 int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
 {
-	const struct world_watch *v = &w->watch[kind];
-
-	if (v->why.code == 0 && world_synced(w, kind))
-		return 0;
-	if (v->why.code == 0)
-		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
-				world_kind_name(kind));
-	return err_kind(e, ERR_AGAIN, v->why.code, "%s are not known: %s", world_kind_name(kind),
-			v->why.text);
+	return kube_trouble_words(&w->watch[kind].trouble, world_synced(w, kind), e);
 }
 
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,

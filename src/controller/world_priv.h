@@ -7,6 +7,7 @@
 
 #include "controller/world.h"
 #include "kube/informer.h"
+#include "kube/trouble.h"
 
 enum { WORLD_TEXT_MAX = 4 << 20 };
 
@@ -21,13 +22,13 @@ struct world_watch {
 	struct kube_informer *i;
 	struct world_listener *v;
 	size_t n;
-	struct err why; /* code 0: nothing is wrong */
+	struct kube_trouble trouble;
 };
 
 struct world {
 	struct kube *kube;
 	struct world_watch watch[WORLD_KINDS];
-	struct loop_timer *say; /* which definitions are not installed */
+	struct kube_troubles troubles;
 	/* world_hold.c, on the loop's clock; 0: never */
 	int64_t set_back, listens_until;
 };
