@@ -120,6 +120,9 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 	r = ipam_open(&o->store, t->root, &paths, e);
 	if (r == -EBADMSG && strcmp(call->command, "check") == 0)
 		return say_damage(o, e);
+	if (r == -EACCES)
+		err_set(e, r, "%s: run as root, or name folders of your own by --state-dir",
+			e->text);
 	if (r == 0)
 		r = report_run(o, call, e);
 	ipam_close(o->store);

@@ -225,6 +225,12 @@ def test_version():
     assert p.returncode == 0 and p.stdout.startswith("unirail ")
 
 
+def test_pools_of_root(tmp_path):
+    p = run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY, "pool", "list",
+             "--pool-dir", "/nowhere", "--state-dir", tmp_path / "state"], check=False)
+    assert p.returncode == 1 and "EACCES: run as root, or name" in p.stderr and p.stderr.count("\n") == 1
+
+
 def test_a_full_disk_is_told(tmp_path):
     (tmp_path / "a.conf").write_text("[pool a]\nsubnet = 10.0.0.0/24\n")
     for words in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
