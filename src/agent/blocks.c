@@ -50,8 +50,10 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	struct ipnet subnet = ipnet_network(&x->subnet);
 
 	/* Another pool of the same name. */
-	if (!p->known || !ipnet_eq(&p->subnet, &subnet))
+	if (!p->known || !ipnet_eq(&p->subnet, &subnet)) {
 		p->is_cut = false;
+		p->cut_ms = 0;
+	}
 	p->known = true;
 	p->subnet = subnet;
 	p->one_node = x->n_nodes == 1;

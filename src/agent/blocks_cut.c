@@ -12,7 +12,8 @@
 
 #define CUT_ANNOTATION "unirail.io/block-prefix"
 
-enum { CUT_MS = 200, CUT_MOST_MS = 30000 };
+/* AMONG_MS: a pool's first pods come to many nodes at once, and one of these is to cut it. */
+enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
 
 const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
 					    "ippool", false};
@@ -127,6 +128,12 @@ void blocks_cut(struct blocks *b, struct blocks_pool *p)
 				       .timeout_ms = BLOCKS_REQUEST_MS};
 
 	if (p->cutting || blocks_rests_until(b, p->name))
+		return;
+	if (!p->cut_ms) {
+		p->cut_ms = blocks_now(b) + kube_jitter(0, AMONG_MS);
+		blocks_soon(b, p->cut_ms - blocks_now(b));
+	}
+	if (blocks_now(b) < p->cut_ms)
 		return;
 	b->stats.requests++;
 	p->cutting = kube_send(b->c.kube, &r, on_read, p);

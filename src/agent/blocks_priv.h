@@ -31,6 +31,7 @@ struct blocks_pool {
 	struct block_cut cut;
 	bool is_cut;
 	struct kube_call *cutting;
+	int64_t cut_ms; /* when it may be; 0: there was no need */
 	uint32_t want;
 	struct ipaddr *names; /* asked for by name */
 	size_t n_names;

@@ -377,6 +377,7 @@ void blocks_work(struct blocks *b)
 		blocks_soon(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
 		return;
 	}
+	block_table_stamp(&b->t, blocks_now(b));
 	f = blocks_facts(b, needs, blocks_needs(b, needs));
 	end_set_back(b, &f);
 	block_plan(&f, &plan);

@@ -207,8 +207,8 @@ static void trust_loan(struct blocks *b, const struct block_loan *l)
 		block_object_put(&b->t, &new);
 		o = block_object_find(&b->t, l->block);
 	}
-	VEC_PUSH(o->ceded, o->n_ceded) =
-		(struct block_entry){l->ip, xstrdup(block_entry_ours(b->node, l->token, ours))};
+	VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){
+		.ip = l->ip, .to = xstrdup(block_entry_ours(b->node, l->token, ours))};
 }
 
 static void on_trust(void *arg)

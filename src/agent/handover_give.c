@@ -182,7 +182,8 @@ static void look(struct handover *h, const struct block_table *t)
 		h->given[i].seen = false;
 	for (size_t i = 0; i < t->n_objects; i++)
 		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
-			if (*t->objects[i].ceded[k].to == '@')
+			if (*t->objects[i].ceded[k].to == '@' &&
+			    !block_entry_promised(&t->objects[i].ceded[k]))
 				note(h, &t->objects[i].ceded[k].ip);
 	for (size_t i = 0; i < h->n_given; i++)
 		if (h->given[i].seen)

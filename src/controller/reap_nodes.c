@@ -77,12 +77,11 @@ static void look_at(struct looker *l, const char *name)
 
 static void look_at_entry(struct looker *l, const char *to)
 {
-	const char *from = *to == '@' ? to + 1 : to, *slash = strchr(from, '/');
-	auto_free char *name = NULL;
+	const struct block_entry x = {.to = (char *)to};
+	char name[BLOCK_NAME_MAX + 1];
 
-	if (!slash && *to != '@')
+	if (!block_entry_node(&x, name))
 		return;
-	name = span_dup((struct span){from, slash ? (size_t)(slash - from) : strlen(from)});
 	l->last = NULL;
 	look_at(l, name);
 	l->last = NULL;

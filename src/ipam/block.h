@@ -20,10 +20,21 @@
  *	claim	create the object            then log it, then use it
  *	leave	log it, stop using           then delete the object (by UID), or, while others have
  *	                                     addresses of it, make it nobody's
- *	cede	log the address, stop using  then put it into `ceded`, to be had by anyone ("*")
- *	unceded	take "*" out of `ceded`       then log it, then use it
- *	borrow	log it, make "*" ours         then log it as held, then use it
+ *	cede	log the address, stop using  then put it into `ceded`, to be had by anyone ("*"), or by
+ *	                                     whoever has just asked for some ("@node*")
+ *	unceded	take it out of `ceded`        then log it, then use it
+ *	borrow	log it, make it ours         then log it as held, then use it
  *	return	log it, stop using           then take our entry out of `ceded`
+ *
+ * A node that finds no block asks an owner: it adds "node@*" to the object's `wanted`, looks at the
+ * object a moment later and borrows what was promised to it. Nobody else goes for that, and when the
+ * node does not come for it within seconds, the owner takes it back. A wish that goes without a
+ * promise is a no: another owner is asked.
+ *
+ * An older agent beside a newer one: it asks as "node", and is given "*"; as an owner it takes
+ * "node@*" for a node's name, gives "*" and drops the wish; it never takes what it does not know, so
+ * a promise that a node made before it went back to an older release comes back when the controller
+ * or the handover of kept addresses finds that there is no node "node*".
  *
  * An entry "?" stands where an object was lost and made anew (etcd was set back): the address was
  * given up once, or its block is made anew by one who only borrowed of it, or the node that the entry

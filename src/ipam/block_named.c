@@ -24,6 +24,32 @@ bool block_wish_named(const char *key, struct ipaddr *a)
 	return at && ip_parse(span_of(at + 1), a) == 0;
 }
 
+const char *block_wish_any(const char *node, char ret[static BLOCK_WISH_MAX])
+{
+	snprintf(ret, BLOCK_WISH_MAX, "%s@*", node);
+	return ret;
+}
+
+bool block_wish_may_promise(const char *key, char ret[static BLOCK_NAME_MAX + 3])
+{
+	size_t n = strlen(key);
+
+	if (n < 3 || n - 2 > BLOCK_NAME_MAX || strcmp(key + n - 2, "@*") != 0)
+		return false;
+	ret[0] = '@';
+	memcpy(ret + 1, key, n - 2);
+	ret[n - 1] = '*';
+	ret[n] = '\0';
+	return true;
+}
+
+bool block_wish_is_of(const char *key, const char *node)
+{
+	size_t n = strlen(node);
+
+	return strncmp(key, node, n) == 0 && (!key[n] || key[n] == '@');
+}
+
 /* --- what was seen --- */
 
 static void done(struct block_seen *s)
@@ -81,10 +107,12 @@ static bool has_wish(const struct block_table *t, const struct block_object *o,
 static bool is_refused(const struct block_table *t, const struct block_seen *was,
 		       const struct block_seen *is)
 {
-	const struct block_entry x = {is->ip, is->to};
+	const struct block_entry x = {.ip = is->ip, .to = is->to};
 
+	/* Of a block that is nobody's nobody takes a promise back. */
 	if (is->to)
-		return !block_entry_free_for(&x, t->node);
+		return !block_entry_free_for(&x, t->node) &&
+		       (*is->node || !block_entry_promised(&x));
 	return was && was->wished && !is->wished && *is->node && strcmp(was->node, is->node) == 0;
 }
 
@@ -115,13 +143,14 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 
 static void say_holder(const char *to, const char *node, struct buf *w)
 {
-	const char *slash = strchr(to, '/');
+	const struct block_entry x = {.to = (char *)to};
+	char holder[BLOCK_NAME_MAX + 1];
+	bool known = block_entry_node(&x, holder);
 
-	if (slash)
-		buf_printf(w, "node '%.*s' has it, out of a block of node '%s'", (int)(slash - to),
-			   to, node);
-	else if (*to == '@')
-		buf_printf(w, "it is promised to node '%s'", to + 1);
+	if (known && *to != '@')
+		buf_printf(w, "node '%s' has it, out of a block of node '%s'", holder, node);
+	else if (known)
+		buf_printf(w, "it is promised to node '%s'", holder);
 	else
 		buf_printf(w, "it was given up by node '%s', and is not to be had yet", node);
 }

@@ -28,7 +28,7 @@ enum block_op_kind {
 		       * ends all that may still be under way with an older version */
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
-	OP_WISH,   /* wanted[our node] = count; wanted["our node@ip"] if ip is given */
+	OP_WISH,   /* wanted["our node@*"] = count; wanted["our node@ip"] if ip is given */
 	OP_ASSERT, /* sets the entries of ips, which pods here have, if version is the object's */
 	OP_READ,   /* GET; to see who has ip, if that is given */
 	OP_LIST,   /* the pool's blocks; block_view_put() is its end */

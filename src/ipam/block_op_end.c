@@ -237,12 +237,18 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 }
 
 /* A new search begins where the last one was long ago. */
-static void wished(struct block_view *v, int64_t now_ms)
+static void wished(struct block_view *v, const char *block, int64_t now_ms)
 {
 	if (now_ms - v->wished_ms >= WISH_FORGET_MS)
-		v->wished = 0;
+		v->wished = v->rounds = 0;
 	v->wished++;
 	v->wished_ms = now_ms;
+	for (size_t i = 0; i < v->n_others; i++)
+		if (strcmp(v->others[i].name, block) == 0) {
+			v->others[i].wished_ms = now_ms;
+			v->others[i].looked_ms = now_ms;
+			v->others[i].looks = 0;
+		}
 }
 
 /* Whatever the answer was, it is not asked again before the next list. */
@@ -277,8 +283,12 @@ int block_op_end(struct block_log *l, struct block_table *t, const struct block_
 	int n = 0;
 
 	look_for_named(t, op, r, o, now_ms);
+	if (r == BLOCK_ABSENT || (r == BLOCK_OK && o && op->kind != OP_LIST))
+		block_view_see(t, op->pool, op->name, r == BLOCK_OK ? o : NULL, now_ms);
 	if (v && op->kind == OP_WISH && !op->ip.family)
-		wished(v, now_ms);
+		wished(v, op->name, now_ms);
+	if (v && op->kind == OP_BORROW && r == BLOCK_OK)
+		v->rounds = 0;
 	if (v && op->kind == OP_RETURN && r != BLOCK_UNKNOWN)
 		drop_stray(v, &op->ip);
 	if (op->kind == OP_LIST || op->kind == OP_WISH)

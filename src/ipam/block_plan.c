@@ -7,12 +7,15 @@
 #include "base/cleanup.h"
 #include "ipam/block_plan_priv.h"
 
+/* Long after a node has looked for what it asked for. */
+enum { PROMISE_MS = 6000 };
+
 /* --- requests --- */
 
-static bool is_planned(const struct block_plan *p, const char *name)
+bool plan_has(const struct planner *p, const char *name)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (strcmp(p->v[i].name, name) == 0)
+	for (size_t i = 0; i < p->ret->n; i++)
+		if (strcmp(p->ret->v[i].name, name) == 0)
 			return true;
 	return false;
 }
@@ -23,7 +26,7 @@ struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char
 {
 	struct block_op *op;
 
-	if (is_planned(p->ret, name))
+	if (plan_has(p, name))
 		return NULL;
 	op = &VEC_PUSH(p->ret->v, p->ret->n);
 	op->kind = kind;
@@ -60,11 +63,13 @@ struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const ch
 
 /* --- claims --- */
 
-/* Whether a node has addresses of it that only that node can give back, or one was promised some. */
+/* Whether a node has addresses of it that only that node can give back, or one was given some for a
+ * pod. */
 static bool has_borrowers(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
-		if (strchr(o->ceded[i].to, '/') || strchr("?@", o->ceded[i].to[0]))
+		if (strchr(o->ceded[i].to, '/') ||
+		    (strchr("?@", o->ceded[i].to[0]) && !block_entry_promised(&o->ceded[i])))
 			return true;
 	return false;
 }
@@ -96,7 +101,8 @@ static bool is_ours(const struct planner *p, const struct block_entry *x)
 	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
 
 	return block_has_pod(p->f, &x->ip) &&
-	       (strchr("*?", *x->to) || (strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
+	       (strchr("*?", *x->to) || block_entry_promised(x) ||
+		(strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
 }
 
 /*
@@ -118,6 +124,17 @@ static const struct block_entry *given_up_by_mistake(const struct planner *p,
 	return NULL;
 }
 
+/* Promised, and nobody came for it. */
+static const struct block_entry *broken_promise(const struct planner *p,
+						const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (block_entry_promised(&o->ceded[i]) && o->ceded[i].since_ms &&
+		    p->f->now_ms - o->ceded[i].since_ms >= PROMISE_MS)
+			return &o->ceded[i];
+	return NULL;
+}
+
 /* What was given up and is not in the object, which is from an earlier time: whoever has it says so. */
 static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
@@ -135,6 +152,7 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 {
 	const struct block_need *need = plan_need(p->f, c->pool);
 	const struct block_entry *wrong = given_up_by_mistake(p, c, o), *back = takes_back(o);
+	const struct block_entry *broken = broken_promise(p, o);
 
 	if (wrong)
 		plan_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
@@ -142,6 +160,8 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 		cede_again(p, c, o);
 	else if (lacks_entry(c, o))
 		plan_bound(p, OP_TOUCH, o);
+	else if (broken && !p->f->hold)
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &broken->ip, broken->to);
 	else if (need && need->want && back && !p->f->hold)
 		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
 	else if (need && o->n_wanted && !p->f->hold)
@@ -286,7 +306,7 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 		return;
 	n = plan_idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
 	free(idle);
-	if (n > need->spare || is_planned(p->ret, c->name))
+	if (n > need->spare || plan_has(p, c->name))
 		return;
 	leave(p, o);
 	p->left = true;

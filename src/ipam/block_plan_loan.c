@@ -199,7 +199,7 @@ void plan_strays(struct planner *p)
 	for (size_t i = 0; i < t->n_views; i++)
 		for (size_t k = 0; k < t->views[i].n_strays; k++) {
 			const struct block_offer *x = &t->views[i].strays[k];
-			const struct block_entry entry = {x->ip, x->to};
+			const struct block_entry entry = {.ip = x->ip, .to = x->to};
 
 			plan_stray(p, t->views[i].pool, x->block, &entry);
 		}
@@ -217,7 +217,8 @@ static bool was_looked_at(const struct block_facts *f, const struct block_need *
 static bool has_strays(const struct block_facts *f, const struct block_view *v)
 {
 	for (size_t i = 0; i < v->n_strays; i++)
-		if (is_stray(f, &(struct block_entry){v->strays[i].ip, v->strays[i].to}))
+		if (is_stray(f,
+			     &(struct block_entry){.ip = v->strays[i].ip, .to = v->strays[i].to}))
 			return true;
 	return false;
 }

@@ -80,7 +80,7 @@ void plan_named(struct planner *p, const struct block_need *need, const struct i
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
-		plan_stray(p, need->pool, name, &(struct block_entry){s->ip, s->to});
+		plan_stray(p, need->pool, name, &(struct block_entry){.ip = s->ip, .to = s->to});
 	if (!s || age >= (s->wished ? ANSWER_MS : AGAIN_MS))
 		ask(p, OP_READ, need, name, a);
 	else if (s->refused || s->wished)

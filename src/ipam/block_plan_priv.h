@@ -16,6 +16,7 @@ struct planner {
 struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char *pool,
 			  const char *name);
 
+bool plan_has(const struct planner *p, const char *name);
 /* The same, bound to the object as it is. */
 struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 			    const struct block_object *o);
@@ -58,5 +59,7 @@ bool plan_grant_named(struct planner *p, const struct block_claim *c, const stru
 /* What a pool lacks (block_plan_want.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 void plan_list(struct planner *p, const struct block_need *need);
+/* No block is to be had: others' addresses, by a list that is not stale (block_plan_ask.c). */
+void plan_ask_others(struct planner *p, const struct block_need *need, const struct block_view *v);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool lacks addresses: a block that nobody has, one that is nobody's, an address that others
- * cede, a wish. */
+/* A pool lacks addresses: a block that nobody has, one that is nobody's; then those of others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +7,9 @@
 #include "ipam/block_plan_priv.h"
 #include "ipam/journal_line.h"
 
-/*
- * Wishes go out in rounds, to 3 blocks first and to more each time, as long as nothing is ceded: in a
- * pool with room somewhere the first round mostly finds it, and one that is full to the last address
- * is not written to by every node that waits.
- */
 enum {
 	GUESSES = 2,
-	BORROW_MOST = 64,
-	WISH_FIRST = 3,
-	WISH_MOST = 32,
-	WISH_AGAIN_MS = 500,
-	WISH_AGAIN_MOST = 8
+	FEW = 4096, /* addresses: a list of their blocks costs less than another guess that fails */
 };
 
 /* A claim, or a foreign block of this node. */
@@ -159,89 +149,6 @@ static void take_over(struct planner *p, const struct block_need *need,
 	str_copy(op->version, sizeof(op->version), x->version);
 }
 
-/* Where this node's wishes begin in a list of others' blocks. */
-static size_t wish_start(const struct planner *p)
-{
-	return (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
-}
-
-static bool has_wished(const struct planner *p, const struct block_view *v, const char *block)
-{
-	for (size_t i = 0; i < v->wished && i < v->n_others; i++)
-		if (strcmp(v->others[(wish_start(p) + i) % v->n_others], block) == 0)
-			return true;
-	return false;
-}
-
-/* Those of one block go into one request, as long as their entries read the same. */
-static bool add_offer(struct planner *p, const struct block_need *need, const struct block_offer *x)
-{
-	struct block_op *op = NULL;
-
-	for (size_t i = 0; i < p->ret->n; i++)
-		if (p->ret->v[i].kind == OP_BORROW && !*p->ret->v[i].token &&
-		    strcmp(p->ret->v[i].name, x->block) == 0)
-			op = &p->ret->v[i];
-	if (!op)
-		op = plan_add(p, OP_BORROW, need->pool, x->block);
-	if (!op || (op->n_ips && strcmp(op->from, x->to) != 0) || op->n_ips >= BORROW_MOST)
-		return false;
-	VEC_PUSH(op->ips, op->n_ips) = x->ip;
-	str_copy(op->from, sizeof(op->from), x->to);
-	return true;
-}
-
-static size_t borrow_some(struct planner *p, const struct block_need *need,
-			  const struct block_view *v, bool wished, size_t asked)
-{
-	for (size_t i = 0; i < v->n_offers && asked < need->want; i++) {
-		const struct block_offer *x = &v->offers[(i + p->f->seed) % v->n_offers];
-
-		if (ip_set_has(need->usable, &x->ip) && !block_loan_find(p->f->table, &x->ip) &&
-		    has_wished(p, v, x->block) == wished)
-			asked += add_offer(p, need, x);
-	}
-	return asked;
-}
-
-/* What was likely given up for us first: others go for theirs. */
-static bool borrow(struct planner *p, const struct block_need *need, const struct block_view *v)
-{
-	size_t asked = borrow_some(p, need, v, true, 0);
-
-	return asked || borrow_some(p, need, v, false, 0);
-}
-
-static size_t wish_round(const struct block_view *v)
-{
-	size_t n = v->wished < WISH_FIRST ? WISH_FIRST : v->wished;
-
-	return n < WISH_MOST ? n : WISH_MOST;
-}
-
-static bool may_wish(const struct planner *p, const struct block_view *v)
-{
-	size_t rounds = v->wished / WISH_FIRST;
-
-	if (rounds > WISH_AGAIN_MOST)
-		rounds = WISH_AGAIN_MOST;
-	return !v->wished_ms || p->f->now_ms - v->wished_ms >= WISH_AGAIN_MS * (int64_t)rounds;
-}
-
-/* One after the other, from a place of this node's own. */
-static void wish(struct planner *p, const struct block_need *need, const struct block_view *v)
-{
-	size_t n = wish_round(v), from = wish_start(p);
-
-	for (size_t i = 0; i < v->n_others && i < n; i++) {
-		const char *name = v->others[(from + v->wished + i) % v->n_others];
-		struct block_op *op = plan_add(p, OP_WISH, need->pool, name);
-
-		if (op)
-			op->count = need->want;
-	}
-}
-
 void plan_list(struct planner *p, const struct block_need *need)
 {
 	struct block_op *op = &VEC_PUSH(p->ret->v, p->ret->n);
@@ -252,9 +159,11 @@ void plan_list(struct planner *p, const struct block_need *need)
 
 /* What is known serves for a guess, unless guesses have failed: a list costs the API server more than
  * some claims that come too late. */
-static bool may_guess(const struct block_view *v)
+static bool may_guess(const struct block_need *need, const struct block_view *v)
 {
-	return !v || !v->stale || v->misses < GUESSES;
+	unsigned int most = ip_set_count(need->usable) <= FEW ? 1 : GUESSES;
+
+	return !v || !v->stale || v->misses < most;
 }
 
 /*
@@ -269,7 +178,7 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 
 	if (x)
 		take_over(p, need, x);
-	else if (!may_guess(v))
+	else if (!may_guess(need, v))
 		return false;
 	else if (pick_alike(p, need, v, &index))
 		claim(p, need, index);
@@ -280,26 +189,43 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 	return true;
 }
 
+/* Others have addresses of ours, or we of theirs: there is nothing to spare for a reserve. */
+static bool is_scarce(const struct planner *p, const struct block_need *need)
+{
+	const struct block_table *t = p->f->table;
+
+	for (size_t i = 0; i < t->n_claims; i++)
+		if (t->claims[i].n_ceded && strcmp(t->claims[i].pool, need->pool) == 0)
+			return true;
+	for (size_t i = 0; i < t->n_loans; i++)
+		if (strcmp(t->loans[i].pool, need->pool) == 0)
+			return true;
+	return false;
+}
+
 static void plan_ahead(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
+	bool shown = v && !v->stale && v->at_ms;
 
-	if (!claim_some(p, need, v) &&
-	    (!v || v->stale || p->f->now_ms - v->at_ms >= p->f->ahead_ms))
+	if ((shown || !is_scarce(p, need)) && claim_some(p, need, v))
+		return;
+	if (is_scarce(p, need) && (!v || !v->at_ms))
+		return;
+	if (!v || (v->stale && !is_scarce(p, need)) || p->f->now_ms - v->at_ms >= p->f->ahead_ms)
 		plan_list(p, need);
 }
 
 static void plan_asks(struct planner *p, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(p->f->table, need->pool);
-	bool fresh = v && !v->stale && p->f->now_ms - v->at_ms < p->f->view_ms;
 
 	if (claim_some(p, need, v))
 		return;
-	if (!fresh)
+	if (!v || v->stale)
 		plan_list(p, need);
-	else if (!borrow(p, need, v) && may_wish(p, v))
-		wish(p, need, v);
+	else
+		plan_ask_others(p, need, v);
 }
 
 void plan_want(struct planner *p, const struct block_need *need)

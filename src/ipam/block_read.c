@@ -54,7 +54,8 @@ static int read_ceded(const struct json *list, struct block_object *o, struct er
 					key);
 		if (!json_string(v))
 			return json_wants(v, "spec.ceded[...]", "a string", e);
-		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){a, xstrdup(json_string(v))};
+		VEC_PUSH(o->ceded, o->n_ceded) =
+			(struct block_entry){.ip = a, .to = xstrdup(json_string(v))};
 	}
 	return 0;
 }
@@ -70,7 +71,7 @@ static void read_wanted(const struct json *list, struct block_object *o)
 	while ((v = json_walk_next(&w, &key)))
 		if (key && json_int(v, &n) >= 0 && n > 0 && n <= UINT32_MAX)
 			VEC_PUSH(o->wanted, o->n_wanted) =
-				(struct block_wish){xstrdup(key), (uint32_t)n};
+				(struct block_wish){.node = xstrdup(key), .count = (uint32_t)n};
 }
 
 static int read_net(const struct json *spec, struct block_object *o, struct err *e)

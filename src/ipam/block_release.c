@@ -16,30 +16,17 @@ static bool is_kept(const struct block_release *f, const struct ipaddr *a)
 
 /* --- entries --- */
 
-/* The node of "node/token" or "@node"; false: it has none. */
-static bool node_of(const struct block_entry *x, char ret[static BLOCK_ENTRY_MAX])
-{
-	const char *from = *x->to == '@' ? x->to + 1 : x->to, *slash = strchr(from, '/');
-	size_t n = slash ? (size_t)(slash - from) : strlen(from);
-
-	if ((!slash && *x->to != '@') || n >= BLOCK_ENTRY_MAX)
-		return false;
-	memcpy(ret, from, n);
-	ret[n] = '\0';
-	return true;
-}
-
 /* Whether the entry says what is not so any more; *kept: the address is a name's. */
 static bool is_void(const struct block_entry *x, const struct block_release *f, bool *kept)
 {
-	char node[BLOCK_ENTRY_MAX];
+	char node[BLOCK_NAME_MAX + 1];
 
 	*kept = is_kept(f, &x->ip);
 	if (strcmp(x->to, BLOCK_ENTRY_KEPT) == 0)
 		return !*kept;
 	if (strcmp(x->to, "?") == 0)
 		return f->is_lost(f->arg, &x->ip);
-	return node_of(x, node) && f->is_gone(f->arg, node, "");
+	return block_entry_node(x, node) && f->is_gone(f->arg, node, "");
 }
 
 static const struct block_entry *void_entry(const struct block_object *o,
@@ -51,12 +38,12 @@ static const struct block_entry *void_entry(const struct block_object *o,
 	return NULL;
 }
 
-/* Somebody has the address, or a name will. An offer to all is none of anybody's. */
+/* Somebody has the address, or a name will. An offer is none of anybody's. */
 static bool is_somebodys(const struct block_entry *x, const struct block_release *f)
 {
 	bool kept;
 
-	return !block_entry_open(x) && (!is_void(x, f, &kept) || kept);
+	return !block_entry_offered(x) && (!is_void(x, f, &kept) || kept);
 }
 
 static bool has_borrowers(const struct block_object *o, const struct block_release *f)
@@ -90,7 +77,7 @@ static void keep(const struct block_object *o, const struct block_release *f, st
 		if (!ipnet_contains(&o->net, a))
 			continue;
 		x = block_entry_find(o, a);
-		if (!x || block_entry_open(x))
+		if (!x || block_entry_offered(x))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
 	if (op->n_ips)

@@ -41,35 +41,9 @@ void block_object_done(struct block_object *o)
 	*o = (struct block_object){0};
 }
 
-static void view_done(struct block_view *v)
-{
-	free(v->pool);
-	free(v->taken);
-	for (size_t i = 0; i < v->n_others; i++)
-		free(v->others[i]);
-	free(v->others);
-	for (size_t i = 0; i < v->n_offers; i++) {
-		free(v->offers[i].block);
-		free(v->offers[i].to);
-	}
-	free(v->offers);
-	for (size_t i = 0; i < v->n_strays; i++) {
-		free(v->strays[i].block);
-		free(v->strays[i].to);
-	}
-	free(v->strays);
-	for (size_t i = 0; i < v->n_orphans; i++) {
-		free(v->orphans[i].name);
-		free(v->orphans[i].version);
-	}
-	free(v->orphans);
-}
-
 void block_table_done(struct block_table *t)
 {
-	for (size_t i = 0; i < t->n_views; i++)
-		view_done(&t->views[i]);
-	free(t->views);
+	block_views_done(t);
 	block_seen_done(t);
 	for (size_t i = 0; i < t->n_claims; i++)
 		claim_done(&t->claims[i]);
@@ -160,6 +134,29 @@ static bool is_older(const char *a, const char *b)
 	return n != m ? n < m : strcmp(a, b) < 0;
 }
 
+static void keep_times(struct block_object *o, const struct block_object *was)
+{
+	for (size_t i = 0; i < o->n_ceded; i++) {
+		const struct block_entry *x = block_entry_find(was, &o->ceded[i].ip);
+
+		if (x && strcmp(x->to, o->ceded[i].to) == 0)
+			o->ceded[i].since_ms = x->since_ms;
+	}
+}
+
+void block_table_stamp(struct block_table *t, int64_t now_ms)
+{
+	for (size_t i = 0; i < t->n_objects; i++) {
+		struct block_object *o = &t->objects[i];
+
+		if (strcmp(o->node, t->node) != 0)
+			continue;
+		for (size_t k = 0; k < o->n_ceded; k++)
+			if (!o->ceded[k].since_ms)
+				o->ceded[k].since_ms = now_ms;
+	}
+}
+
 void block_object_put(struct block_table *t, struct block_object *o)
 {
 	struct block_object *x = block_object_find(t, o->name);
@@ -168,6 +165,8 @@ void block_object_put(struct block_table *t, struct block_object *o)
 		block_object_done(o);
 		return;
 	}
+	if (x && strcmp(x->uid, o->uid) == 0)
+		keep_times(o, x);
 	if (x)
 		block_object_done(x);
 	else
@@ -184,91 +183,6 @@ void block_object_remove(struct block_table *t, const char *name)
 		return;
 	block_object_done(x);
 	DROP(t->objects, t->n_objects, x);
-}
-
-/* --- views --- */
-
-struct block_view *block_view_find(const struct block_table *t, const char *pool)
-{
-	for (size_t i = 0; i < t->n_views; i++)
-		if (strcmp(t->views[i].pool, pool) == 0)
-			return &t->views[i];
-	return NULL;
-}
-
-void block_view_stale(struct block_table *t, const char *pool)
-{
-	struct block_view *v = block_view_find(t, pool);
-
-	if (!v) {
-		v = &VEC_PUSH(t->views, t->n_views);
-		v->pool = xstrdup(pool);
-	}
-	v->stale = true;
-	v->misses++;
-}
-
-static int by_index(const void *a, const void *b)
-{
-	const u128 *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-void block_view_taken(struct block_table *t, const char *pool, const char *block)
-{
-	struct block_view *v = block_view_find(t, pool);
-	u128 index;
-
-	if (!v || !block_name_parse(block, pool, &index))
-		return;
-	v->taken = xrealloc(v->taken, (v->n_taken + 1) * sizeof(*v->taken));
-	v->taken[v->n_taken++] = index;
-	qsort(v->taken, v->n_taken, sizeof(*v->taken), by_index);
-}
-
-static void view_add(struct block_view *v, const struct block_object *o, const char *node)
-{
-	if (strcmp(o->node, node) == 0)
-		return;
-	if (!*o->node)
-		VEC_PUSH(v->orphans, v->n_orphans) =
-			(struct block_orphan){xstrdup(o->name), xstrdup(o->version), o->net};
-	VEC_PUSH(v->others, v->n_others) = xstrdup(o->name);
-	/* What is for this node is for one pod of it (handover.h). */
-	for (size_t i = 0; i < o->n_ceded; i++)
-		if (block_entry_open(&o->ceded[i]))
-			VEC_PUSH(v->offers, v->n_offers) = (struct block_offer){
-				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
-		else if (block_entry_is_of(&o->ceded[i], node))
-			VEC_PUSH(v->strays, v->n_strays) = (struct block_offer){
-				xstrdup(o->name), o->ceded[i].ip, xstrdup(o->ceded[i].to)};
-}
-
-void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
-		    const struct block_object *v, size_t n, int64_t now_ms)
-{
-	struct block_view *x = block_view_find(t, pool),
-			  new = {.pool = xstrdup(pool), .at_ms = now_ms};
-
-	new.taken = xcalloc(n + 1, sizeof(*new.taken));
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(v[i].pool, pool) != 0 ||
-		    (!block_index(c, &v[i].net.ip, &new.taken[new.n_taken]) &&
-		     !block_name_parse(v[i].name, pool, &new.taken[new.n_taken])))
-			continue;
-		new.n_taken++;
-		view_add(&new, &v[i], t->node);
-	}
-	qsort(new.taken, new.n_taken, sizeof(*new.taken), by_index);
-	if (x) {
-		new.wished_ms = x->wished_ms;
-		new.wished = x->wished;
-		view_done(x);
-	} else {
-		x = &VEC_PUSH(t->views, t->n_views);
-	}
-	*x = new;
 }
 
 /* --- entries --- */
@@ -299,9 +213,39 @@ bool block_entry_is_of(const struct block_entry *x, const char *node)
 	return strncmp(x->to, node, n) == 0 && x->to[n] == '/';
 }
 
+/* No node's name has an '@' or a '*'. */
+bool block_entry_promised(const struct block_entry *x)
+{
+	size_t n = strlen(x->to);
+
+	return n > 2 && *x->to == '@' && x->to[n - 1] == '*';
+}
+
+bool block_entry_offered(const struct block_entry *x)
+{
+	return block_entry_open(x) || block_entry_promised(x);
+}
+
+bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1])
+{
+	const char *from = *x->to == '@' ? x->to + 1 : x->to, *slash = strchr(from, '/');
+	size_t n = slash ? (size_t)(slash - from) : strlen(from);
+
+	if (block_entry_promised(x))
+		n--;
+	if ((!slash && *x->to != '@') || n > BLOCK_NAME_MAX)
+		return false;
+	memcpy(ret, from, n);
+	ret[n] = '\0';
+	return true;
+}
+
 bool block_entry_free_for(const struct block_entry *x, const char *node)
 {
-	return block_entry_open(x) || (*x->to == '@' && strcmp(x->to + 1, node) == 0);
+	char to[BLOCK_NAME_MAX + 1];
+
+	return block_entry_open(x) ||
+	       (*x->to == '@' && block_entry_node(x, to) && strcmp(to, node) == 0);
 }
 
 /* --- what may be handed out --- */

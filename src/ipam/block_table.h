@@ -12,20 +12,23 @@
 enum { BLOCK_TOKEN_MAX = 32 };
 
 /*
- * An entry of an object's `ceded`: "*" may be had by anyone, "@node" by that node, "node/token" is
- * with that node, "?" was given up and nobody knows to whom (the object was lost and made anew).
+ * An entry of an object's `ceded`: "*" may be had by anyone, "@node" by that node for the pod that
+ * it was given up for (handover.h), "@node*" by that node for any, "node/token" is with that node,
+ * "?" was given up and nobody knows to whom (the object was lost and made anew).
  */
 struct block_entry {
 	struct ipaddr ip;
 	char *to;
+	int64_t since_ms; /* block_table_stamp() */
 };
 
 /*
- * An entry of `wanted`: a node that found no free block and looks for so many addresses; or
- * "node@address", for that very one (block_wish_key()).
+ * An entry of `wanted`: a node that found no free block and looks for so many addresses, "node@*", or
+ * "node", which cannot be promised any (block_wish_may_promise()); or "node@address", for that very
+ * one (block_wish_key()).
  */
 struct block_wish {
-	char *node;
+	char *node; /* the key */
 	uint32_t count;
 };
 
@@ -78,6 +81,18 @@ struct block_offer {
 	char *block;
 	struct ipaddr ip;
 	char *to; /* the entry's text */
+	int64_t at_ms;
+};
+
+/* Somebody else's block. */
+struct block_other {
+	char *name;
+	uint32_t room;	   /* addresses of it that nobody else has; the owner's pods may */
+	uint32_t crowd;	   /* how many others ask for */
+	int64_t wished_ms; /* when it was asked; 0: it was not */
+	int64_t looked_ms; /* when it was looked at since */
+	unsigned int looks;
+	bool pending; /* it has not answered */
 };
 
 /* A block that is nobody's. */
@@ -93,7 +108,7 @@ struct block_view {
 	size_t n_taken;
 	struct block_orphan *orphans;
 	size_t n_orphans;
-	char **others; /* names of others' blocks */
+	struct block_other *others;
 	size_t n_others;
 	struct block_offer *offers;
 	size_t n_offers;
@@ -104,6 +119,8 @@ struct block_view {
 	unsigned int misses; /* how many since the last list */
 	int64_t wished_ms;   /* when others were asked; 0: not yet */
 	size_t wished;	     /* of how many blocks, one after the other */
+	unsigned int rounds; /* of wishes, that nothing came of */
+	bool again;	     /* not the first list */
 };
 
 /* How it stands with an address of somebody else's block, or nobody's, that is asked for by name. */
@@ -145,6 +162,9 @@ void block_loan_put(struct block_table *t, const struct block_loan *l);
 /* The object's new shape, which is moved in; one of an older version is dropped. */
 void block_object_put(struct block_table *t, struct block_object *o);
 void block_object_remove(struct block_table *t, const char *name);
+
+/* --- views (block_view.c) --- */
+
 /* NULL: never listed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
 /* What is known of the pool's blocks (or was guessed, without a view) turned out wrong. */
@@ -155,7 +175,14 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
  * blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
+/* What a fresh look at one of others' blocks says about it; NULL: there is none. */
+void block_view_see(struct block_table *t, const char *pool, const char *block,
+		    const struct block_object *o, int64_t now_ms);
+void block_views_done(struct block_table *t);
+
 void block_object_done(struct block_object *o);
+/* Notes since when this node's objects have the entries that they have, as seen from here. */
+void block_table_stamp(struct block_table *t, int64_t now_ms);
 
 /* --- addresses asked for by name (block_named.c) --- */
 
@@ -164,6 +191,10 @@ const char *block_wish_key(const char *node, const struct ipaddr *a,
 			   char ret[static BLOCK_WISH_MAX]);
 /* False: it is a wish for any. */
 bool block_wish_named(const char *key, struct ipaddr *a);
+const char *block_wish_any(const char *node, char ret[static BLOCK_WISH_MAX]);
+/* Whether whoever asks for any addresses takes a promise, and what it reads. */
+bool block_wish_may_promise(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
+bool block_wish_is_of(const char *key, const char *node);
 const struct block_seen *block_seen_find(const struct block_table *t, const struct ipaddr *a);
 /* As the block's object was just now; NULL: there is none. wish: by the answer to our wish. */
 void block_seen_put(struct block_table *t, const char *block, const struct ipaddr *a,
@@ -180,8 +211,15 @@ bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64
 enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
 const char *block_entry_ours(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
-/* Whether anyone, or this node, may take it now: "*" or "@node". */
+/* Whether anyone may take it now: "*". */
 bool block_entry_open(const struct block_entry *x);
+/* Whether it is promised to any pod of a node: "@node*". */
+bool block_entry_promised(const struct block_entry *x);
+/* Nobody has it yet: either. Whoever goes for it finds that it is gone when it is. */
+bool block_entry_offered(const struct block_entry *x);
+/* The node of "node/token", "@node" or "@node*"; false: it has none. */
+bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1]);
+/* Whether this node may take it now: "*", "@node", "@node*". */
 /* Whether this node has it, by whatever log and token. */
 bool block_entry_is_of(const struct block_entry *x, const char *node);
 bool block_entry_free_for(const struct block_entry *x, const char *node);

@@ -154,7 +154,7 @@ static void put_wish(struct json_out *o, const struct block_op *op, const char *
 
 	buf_init(&wish, 700);
 	put_pointer(&wish, "/spec/wanted/",
-		    op->ip.family ? block_wish_key(node, &op->ip, key) : node);
+		    op->ip.family ? block_wish_key(node, &op->ip, key) : block_wish_any(node, key));
 	put_step(o, "add", wish.p, NULL, op->count);
 }
 

@@ -272,8 +272,9 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 		for (size_t k = 0; k < o->n_ceded; k++) {
 			const struct block_entry *x = &o->ceded[k];
 
+			/* What is for any pod of a node is block_plan's. */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_KEPT) == 0 ||
-			    is_among(leave, n, &x->ip))
+			    block_entry_promised(x) || is_among(leave, n, &x->ip))
 				continue;
 			*op = (struct block_op){.kind = OP_UNCEDE, .net = c->net, .ip = x->ip};
 			str_copy(op->name, sizeof(op->name), c->name);

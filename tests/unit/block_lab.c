@@ -48,10 +48,10 @@ struct block_object bl_copy(const struct block_object *o)
 
 	for (size_t i = 0; i < o->n_ceded; i++)
 		VEC_PUSH(c.ceded, c.n_ceded) =
-			(struct block_entry){o->ceded[i].ip, xstrdup(o->ceded[i].to)};
+			(struct block_entry){.ip = o->ceded[i].ip, .to = xstrdup(o->ceded[i].to)};
 	for (size_t i = 0; i < o->n_wanted; i++)
-		VEC_PUSH(c.wanted, c.n_wanted) =
-			(struct block_wish){xstrdup(o->wanted[i].node), o->wanted[i].count};
+		VEC_PUSH(c.wanted, c.n_wanted) = (struct block_wish){
+			.node = xstrdup(o->wanted[i].node), .count = o->wanted[i].count};
 	return c;
 }
 
@@ -104,7 +104,8 @@ static enum block_outcome do_create(const struct bl_who *who, const struct block
 				   .node_uid = xstrdup(who->uid),
 				   .claim = xstrdup(op->token)};
 	for (size_t i = 0; i < op->n_ips; i++)
-		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){op->ips[i], xstrdup(op->to)};
+		VEC_PUSH(o->ceded, o->n_ceded) =
+			(struct block_entry){.ip = op->ips[i], .to = xstrdup(op->to)};
 	touch(o);
 	return BLOCK_OK;
 }
@@ -116,7 +117,7 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 			set_text(&entry_of(o, &op->ips[i])->to, op->to);
 		else
 			VEC_PUSH(o->ceded, o->n_ceded) =
-				(struct block_entry){op->ips[i], xstrdup(op->to)};
+				(struct block_entry){.ip = op->ips[i], .to = xstrdup(op->to)};
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, op->wish_of) == 0) {
 			free(o->wanted[i].node);
@@ -130,14 +131,16 @@ static enum block_outcome do_wish(struct block_object *o, const struct bl_who *w
 				  const struct block_op *op)
 {
 	char named[BLOCK_WISH_MAX];
-	const char *key = op->ip.family ? block_wish_key(who->node, &op->ip, named) : who->node;
+	const char *key = op->ip.family ? block_wish_key(who->node, &op->ip, named)
+					: block_wish_any(who->node, named);
 
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (strcmp(o->wanted[i].node, key) == 0) {
 			o->wanted[i].count = op->count;
 			return BLOCK_OK;
 		}
-	VEC_PUSH(o->wanted, o->n_wanted) = (struct block_wish){xstrdup(key), op->count};
+	VEC_PUSH(o->wanted, o->n_wanted) =
+		(struct block_wish){.node = xstrdup(key), .count = op->count};
 	return BLOCK_OK;
 }
 

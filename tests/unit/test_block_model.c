@@ -297,6 +297,8 @@ static void work(struct node *x)
 	struct block_facts f = facts_of(x, &need);
 	struct block_plan p;
 
+	block_table_stamp(&x->t, now);
+
 	/* Nothing is begun before the watch is back. */
 	if (!x->t.synced || x->set_back) {
 		watch(x);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -173,6 +174,7 @@ static void test_a_place_that_somebody_has(void **state)
 	assert_string_equal(turn(&x), want);
 	assert_int_equal(x.t.n_claims, 1);
 	/* It was told that it is there: not once more. */
+	assert_string_equal(turn(&x), "list rail1");
 	assert_int_equal(sscanf(turn(&x), "create rail1-%x", &other), 1);
 	assert_int_not_equal(at, other);
 	assert_int_equal(x.t.n_claims, 2);
@@ -219,6 +221,7 @@ static void test_who_waits_for_a_claim(void **state)
 		make_block("n2", "rail1", i, net);
 	}
 	block_view_put(&x.t, "rail1", &x.needs[1].cut, bl_server.v, bl_server.n, x.f.now_ms);
+	x.f.now_ms += 600;
 	assert_memory_equal(turn(&x), "wish rail1-", 11);
 	/* Whoever claims has not been answered for long. */
 	x.needs[0].claiming = false;
@@ -226,25 +229,291 @@ static void test_who_waits_for_a_claim(void **state)
 	drop(&x);
 }
 
-/* Two claims too late, and it is looked what there is. */
+/* A claim too late, and it is looked what there is; in a large pool after two. */
 static void test_guesses_end(void **state)
 {
+	struct ip_range more = {il_ip("10.0.1.0"), il_ip("10.0.31.255")};
 	struct lab x;
 
 	(void)state;
-	make(&x);
-	x.needs[1].want = x.needs[2].want = 0;
-	for (unsigned int i = 1; i < 15; i++) {
-		char net[32];
+	for (int large = 0; large < 2; large++) {
+		make(&x);
+		x.needs[1].want = x.needs[2].want = 0;
+		if (large) {
+			x.needs[0].cut.subnet = il_net("10.0.0.0/19");
+			ip_set_add(&x.usable[0], &more);
+		}
+		for (unsigned int i = 1; i < 512; i++) {
+			char net[32];
+
+			snprintf(net, sizeof(net), "10.0.%u.%u/28", i / 16, i % 16 * 16);
+			make_block("n2", "rail0", i, net);
+		}
+		assert_memory_equal(turn(&x), "create rail0-", 13);
+		if (large)
+			assert_memory_equal(turn(&x), "create rail0-", 13);
+		assert_string_equal(turn(&x), "list rail0");
+		assert_int_equal(x.t.n_claims, 0);
+		drop(&x);
+	}
+}
+
+/* --- one asks, another gives --- */
+
+/* As a watch of this node's blocks tells it. */
+static struct block_object *watch(struct lab *x, const char *name)
+{
+	struct block_object o = bl_copy(bl_find(name));
+
+	block_object_put(&x->t, &o);
+	block_object_done(&o);
+	block_table_stamp(&x->t, x->f.now_ms);
+	return bl_find(name);
+}
+
+/* This node has a block of rail0, of which another wants three addresses. */
+static struct block_object *have_wish(struct lab *x, char name[static 32])
+{
+	const struct bl_who n2 = bl_by("n2");
+	struct block_op wish = {.kind = OP_WISH, .count = 3};
+
+	make(x);
+	x->needs[1].want = x->needs[2].want = 0;
+	turn(x);
+	x->needs[0].want = 0;
+	snprintf(name, 32, "%s", x->t.claims[0].name);
+	snprintf(wish.name, sizeof(wish.name), "%s", name);
+	assert_int_equal(bl_serve(&n2, &wish), BLOCK_OK);
+	return bl_find(name);
+}
+
+static size_t count_of(const struct block_object *o, const char *to)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		n += strcmp(o->ceded[i].to, to) == 0;
+	return n;
+}
+
+static size_t count_mine(const struct lab *x)
+{
+	struct ip_set s = {0};
+	size_t n;
+
+	block_mine(&x->t, "rail0", &x->usable[0], &s);
+	n = (size_t)ip_set_count(&s);
+	ip_set_done(&s);
+	return n;
+}
+
+static void test_promised_and_fetched_by_nobody(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	assert_string_equal(o->wanted[0].node, "n2@*");
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n2*"), 3);
+	assert_int_equal(o->n_wanted, 0);
+	assert_int_equal(count_mine(&x), 13);
+	watch(&x, name);
+	x.f.now_ms += 5999;
+	assert_string_equal(turn(&x), "");
+	/* Nor is it ours before the server has said so. */
+	x.f.now_ms += 1;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(count_mine(&x), 13 + i);
+		assert_memory_equal(turn(&x), "uncede", 6);
+	}
+	assert_int_equal(o->n_ceded, 0);
+	assert_int_equal(count_mine(&x), 16);
+	drop(&x);
+}
+
+/* Fetched while it is being taken back: the entry reads otherwise by then. */
+static void test_promised_and_fetched_late(void **state)
+{
+	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
+	const struct bl_who n2 = bl_by("n2");
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	turn(&x);
+	watch(&x, name);
+	VEC_PUSH(fetch.ips, fetch.n_ips) = o->ceded[0].ip;
+	snprintf(fetch.name, sizeof(fetch.name), "%s", name);
+	assert_int_equal(bl_serve(&n2, &fetch), BLOCK_OK);
+	x.f.now_ms += 6000;
+	for (int i = 0; i < 8; i++)
+		turn(&x);
+	watch(&x, name);
+	x.f.now_ms += 6000;
+	for (int i = 0; i < 8; i++)
+		turn(&x);
+	assert_int_equal(count_of(o, "n2/t-1"), 1);
+	assert_int_equal(count_mine(&x), 15);
+	block_op_done(&fetch);
+	drop(&x);
+}
+
+/* Of an older release: it does not know what a promise is. */
+static void test_asked_by_an_older_agent(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	strcpy(o->wanted[0].node, "n2");
+	watch(&x, name);
+	x.f.now_ms += 60000;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "*"), 3);
+	drop(&x);
+}
+
+/* A no is an answer. */
+static void test_nothing_to_give(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	x.needs[0].under_way = true;
+	x.needs[0].want = 1;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(o->n_ceded, 0);
+	assert_int_equal(o->n_wanted, 0);
+	drop(&x);
+}
+
+/* Another node has all of rail0, and others three addresses of each block but one. */
+static void make_full(struct lab *x)
+{
+	make(x);
+	x->needs[1].want = x->needs[2].want = 0;
+	for (unsigned int i = 1; i < 16; i++) {
+		char net[32], name[32];
+		struct block_object *o;
 
 		snprintf(net, sizeof(net), "10.0.0.%u/28", i * 16);
+		snprintf(name, sizeof(name), "rail0-%x", i);
 		make_block("n2", "rail0", i, net);
+		o = bl_find(name);
+		for (unsigned int k = 0; k < 3 && i != 9; k++)
+			VEC_PUSH(o->ceded, o->n_ceded) =
+				(struct block_entry){.ip = ip_from_num(4, 0x0a000000 + i * 16 + k),
+						     .to = xstrdup("n3/t")};
 	}
-	x.f.seed = 0; /* of this pool: at the 13th */
-	assert_string_equal(turn(&x), "create rail0-d");
-	assert_string_equal(turn(&x), "create rail0-e");
-	assert_string_equal(turn(&x), "list rail0");
-	assert_string_equal(turn(&x), "create rail0-f");
+	x->needs[0].want = 2;
+	while (strncmp(turn(x), "list", 4) != 0)
+		;
+	/* Nodes that lack addresses at once go asking one after the other. */
+	x->f.now_ms += 590;
+	assert_string_equal(turn(x), "list rail0");
+}
+
+static void give(const char *to)
+{
+	struct block_object *o = bl_find("rail0-9");
+
+	for (uint32_t k = 0; k < 3; k++)
+		VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){
+			.ip = ip_from_num(4, 0x0a000090 + k), .to = xstrdup(to)};
+}
+
+static void test_asks_one_and_fetches(void **state)
+{
+	static const char *const given[] = {"@n1*", "*"}; /* of an older release */
+	struct lab x;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		make_full(&x);
+		assert_string_equal(turn(&x), "wish rail0-9");
+		assert_string_equal(bl_find("rail0-9")->wanted[0].node, "n1@*");
+		assert_int_equal(bl_find("rail0-9")->wanted[0].count, 2);
+		assert_string_equal(turn(&x), "");
+		x.f.now_ms += 150;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "");
+		give(given[i]);
+		x.f.now_ms += 300;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "borrow rail0-9");
+		assert_int_equal(count_mine(&x), 2);
+		drop(&x);
+	}
+}
+
+static void test_what_is_promised_to_others(void **state)
+{
+	static const char *const given[] = {"@n9*", "@n1", "@n11*"};
+	struct lab x;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		make_full(&x);
+		assert_string_equal(turn(&x), "wish rail0-9");
+		give(given[i]);
+		x.f.now_ms += 150;
+		assert_string_equal(turn(&x), "read rail0-9");
+		x.f.now_ms += 299;
+		assert_string_equal(turn(&x), "");
+		/* No: a list, and another is asked. */
+		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
+		x.f.now_ms += 1;
+		assert_string_equal(turn(&x), "read rail0-9");
+		assert_string_equal(turn(&x), "list rail0");
+		assert_memory_equal(turn(&x), "wish rail0-", 11);
+		assert_int_equal(bl_find("rail0-9")->n_wanted, 0);
+		drop(&x);
+	}
+}
+
+/* In the end everybody was asked: who looks to have nothing may be the one who has. */
+static void test_asks_everybody(void **state)
+{
+	size_t asked = 0;
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	for (int i = 0; i < 2000; i++) {
+		x.f.now_ms += 100;
+		turn(&x);
+	}
+	for (size_t i = 0; i < bl_server.n; i++)
+		asked += bl_server.v[i].n_wanted;
+	assert_int_equal(asked, 15);
+	drop(&x);
+}
+
+/* Others have addresses of a block here: no reserve is looked for. */
+static void test_no_reserve_of_what_is_scarce(void **state)
+{
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	have_wish(&x, name);
+	watch(&x, name);
+	turn(&x);
+	x.needs[0].ahead = 4;
+	assert_string_equal(turn(&x), "");
 	drop(&x);
 }
 
@@ -256,6 +525,14 @@ int main(void)
 		cmocka_unit_test(test_a_place_counts_from_the_first),
 		cmocka_unit_test(test_who_waits_for_a_claim),
 		cmocka_unit_test(test_guesses_end),
+		cmocka_unit_test(test_promised_and_fetched_by_nobody),
+		cmocka_unit_test(test_promised_and_fetched_late),
+		cmocka_unit_test(test_asked_by_an_older_agent),
+		cmocka_unit_test(test_nothing_to_give),
+		cmocka_unit_test(test_asks_one_and_fetches),
+		cmocka_unit_test(test_what_is_promised_to_others),
+		cmocka_unit_test(test_asks_everybody),
+		cmocka_unit_test(test_no_reserve_of_what_is_scarce),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,7 +219,7 @@ static void test_entries(void **state)
 	op.count = 3;
 	op.ip = (struct ipaddr){0};
 	assert_request(&op, "PATCH", ONE,
-		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1\",\"value\":3}]");
+		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@*\",\"value\":3}]");
 	op.count = 1;
 	assert_int_equal(ip_parse(span_of("fd00::5"), &op.ip), 0);
 	assert_request(&op, "PATCH", ONE,

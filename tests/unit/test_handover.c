@@ -216,7 +216,7 @@ static void test_next(void **state)
 	place.for_uid = (char *)"u0";
 	assert_int_equal(handover_next(&f, &op), HANDOVER_ASK);
 	place.for_uid = (char *)"u2";
-	entry = (struct block_entry){f.ip, (char *)"n3/tok"};
+	entry = (struct block_entry){.ip = f.ip, .to = (char *)"n3/tok"};
 	o.ceded = &entry;
 	o.n_ceded = 1;
 	assert_int_equal(handover_next(&f, &op), HANDOVER_ASK);
@@ -290,8 +290,8 @@ static void test_kept_of_a_node_that_is_gone(void **state)
 					      .state = CLAIM_HELD};
 		struct block_op op;
 
-		VEC_PUSH(o.ceded, o.n_ceded) =
-			(struct block_entry){ip_from_num(4, 0x0a000002), xstrdup(to[i])};
+		VEC_PUSH(o.ceded, o.n_ceded) = (struct block_entry){
+			.ip = ip_from_num(4, 0x0a000002), .to = xstrdup(to[i])};
 		block_claim_put(&t, &c);
 		block_object_put(&t, &o);
 		assert_int_equal(handover_take_back(&t, NULL, 0, &op), i == 1);

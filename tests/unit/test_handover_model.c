@@ -152,6 +152,7 @@ static void work(struct node *x)
 	struct block_facts f = facts_of(x, &need, pins);
 	struct block_plan p;
 
+	block_table_stamp(&x->t, now);
 	block_plan(&f, &p);
 	if (p.n)
 		ask(x, &p.v[bl_roll((uint32_t)p.n)]);
