@@ -188,7 +188,7 @@ static enum install_others others(const struct install_opts *o)
 	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
 }
 
-static int act(const struct root *r, const struct install_opts *o, bool made, struct swap *s,
+static int act(const struct root *r, const struct install_opts *o, struct swap *s,
 	       struct install_facts *f, struct install_plan *p, struct err *e)
 {
 	char sha[DIGEST_HEX];
@@ -204,7 +204,6 @@ static int act(const struct root *r, const struct install_opts *o, bool made, st
 	root_close(&host);
 	if (n >= 0)
 		n = install_facts_read(f, r, o->folder, o->uninstall ? NULL : o->links, sha, e);
-	f->made_folder |= made;
 	if (n == 0 && o->uninstall)
 		install_plan_removal(f, p);
 	else if (n == 0)
@@ -258,9 +257,9 @@ static int run(const struct install_opts *o, struct err *e)
 	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
 		n = swap_open(&s, &r, o->folder, e);
 	if (n == 0)
-		n = act(&r, o, made, &s, &f, &p, e);
+		n = act(&r, o, &s, &f, &p, e);
 	swap_close(&s);
-	if (n < 0 ? made : o->uninstall && !o->dry_run && f.made_folder)
+	if (n < 0 && made)
 		drop_folder(&r, o->folder);
 	if (n == 0)
 		status = report(o, &p);

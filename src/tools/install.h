@@ -11,8 +11,7 @@
  *	{"version": 1, "sha256": "...", "was": "...", "links": ["macvlan", ...],
  *	 "kept": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
  *
- * "was" is the digest of the binary before the last upgrade; a kept file is NAME.before-unirail;
- * "folder": true says that the folder was not there before, and goes when it is empty again.
+ * "was" is the digest of the binary before the last upgrade; a kept file is NAME.before-unirail.
  */
 
 #include "base/file.h"
@@ -44,7 +43,6 @@ struct install_name {
 
 struct install_facts {
 	bool has_record;
-	bool made_folder;	    /* now, or an earlier time */
 	struct install_name *names; /* the binary first */
 	size_t n;
 };

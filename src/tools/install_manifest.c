@@ -16,7 +16,6 @@ struct kept {
 struct record {
 	int64_t version;
 	const char *sha256, *was;
-	bool folder;
 	struct json_strs links;
 	struct json_list kept;
 };
@@ -41,7 +40,6 @@ static const struct json_field fields[] = {
 	 .offset = offsetof(struct record, sha256),
 	 .required = true},
 	{.name = "was", .type = J_STR, .offset = offsetof(struct record, was)},
-	{.name = "folder", .type = J_BOOL, .offset = offsetof(struct record, folder)},
 	{.name = "links", .type = J_STRS, .offset = offsetof(struct record, links)},
 	{.name = "kept",
 	 .type = J_OBJS,
@@ -88,7 +86,6 @@ static int use(struct install_facts *f, const struct record *rec, struct err *e)
 	if (strlen(rec->sha256) != SHA_LEN)
 		return err_kind(e, ERR_CONF, -EINVAL, "sha256 is '%s', wants 64 digits",
 				rec->sha256);
-	f->made_folder = rec->folder;
 	binary->recorded = true;
 	set(&binary->made, HAVE_FILE, rec->sha256);
 	if (rec->was)
@@ -183,8 +180,6 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 	jo_kstr(&o, "sha256", binary->ours.id);
 	if (was)
 		jo_kstr(&o, "was", was);
-	if (f->made_folder)
-		jo_kbool(&o, "folder", true);
 	jo_key(&o, "links");
 	jo_arr(&o);
 	for (size_t i = 1; i < f->n; i++)
