@@ -102,9 +102,11 @@ def test_a_node_is_deleted(mine, nodes, leader, agent):
     wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], 60)
     (owner, entries), = blocks(nodes, "gone-2").values()
     assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
-    m = c.metrics()
-    assert m["unirail_gc_blocks_total"] == 2 and m["unirail_gc_endpoints_total"] == 3
-    assert m["spiderpool_ip_gc_counts_total"] == 6
+
+    def counted():  # when the answer came, which may be after the watch
+        m = c.metrics()
+        return (m["unirail_gc_blocks_total"], m["unirail_gc_endpoints_total"], m["spiderpool_ip_gc_counts_total"]) == (2, 3, 6)
+    wait(counted)
     events = mine.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=gone-1")["items"]
     assert [e["message"] for e in events if e["reason"] == "BlockReleased"] == [
         f"block '{block['metadata']['name']}' ({block['spec']['cidr']}) is released: node 'gone-n1' is gone"]
@@ -198,7 +200,7 @@ def test_a_kept_address_outlives_its_node(mine, nodes, leader, agent):
     assert addresses(three.plan(pod, "kept-1")[1])["net1"] == had["web-0"]
     # The set is scaled down: the other name's address is anybody's.
     mine.ok("PATCH", "/apis/apps/v1/namespaces/t/statefulsets/web", {"spec": {"replicas": 1}}, type=MERGE)
-    wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"], "*") == "*", 60)
+    wait(lambda: blocks(nodes, "kept-1")["kept-1-0"][1].get(had["web-1"]) != "@-", 60)
     wait(lambda: two.plan(others[-1], "kept-1")[0] == 200, 60)
 
 
@@ -304,7 +306,7 @@ def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
     def launcher(name, node):
         return nodes.pod("t", node, f"virt-launcher-{name}-{node}", {
             "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": name})
-    nodes.pool("vm-1", "172.41.1.0/28", ["172.41.1.2-172.41.1.9"])
+    nodes.pool("vm-1", "172.29.2.0/28", ["172.29.2.2-172.29.2.9"])
     one, had = agent("vm-n1"), {}
     for name in ("vm-a", "vm-b"):
         pod = launcher(name, "vm-n1")
@@ -320,10 +322,10 @@ def test_a_machines_address_outlives_its_node(mine, nodes, leader, agent):
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
     # Stopped: its VirtualMachine will start it again.
     mine.ok("DELETE", f"{at}/virtualmachineinstances/vm-b")
-    stays(lambda: had["vm-b"] in blocks(nodes, "vm-1")["vm-1-0"][1] and nodes.endpoint("t", "vm-b"))
+    stays(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) == "@-" and nodes.endpoint("t", "vm-b"))
     mine.ok("DELETE", f"{at}/virtualmachines/vm-b")
     wait(lambda: not nodes.endpoint("t", "vm-b"), 60)
-    wait(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) in (None, "*"), 60)
+    wait(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) != "@-", 60)
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
 
 
@@ -383,7 +385,7 @@ def test_etcd_is_set_back(mine, nodes, leader):
 
 def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     """No watch of it saw the data go back; an agent's word does, and until then it only listens."""
-    nodes.pool("word-1", "172.40.1.0/24")
+    nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1") for _ in range(3)]
     assert one.plan(pods[0], "word-1")[0] == 200
@@ -400,7 +402,7 @@ def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
     mine.restore()
     # Of a node that is missing in the backup.
-    block(mine, f"word-1-{other}", "word-1", f"172.40.1.{16 * other}/28", "word-n2")
+    block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--hold", "60s").leads()
     assert c.said("nobody led for a while")
     try:
