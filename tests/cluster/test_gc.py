@@ -387,7 +387,7 @@ def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     """No watch of it saw the data go back; an agent's word does, and until then it only listens."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
-    pods = [nodes.pod("t", "word-n1") for _ in range(3)]
+    pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]
     assert one.plan(pods[0], "word-1")[0] == 200
     wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]))
     mine.back_up()
@@ -428,7 +428,7 @@ class Churn:
 
     def __init__(self, mine, nodes, agents):
         self.mine, self.nodes, self.agents, self.done = mine, nodes, agents, 0
-        self.alive = []  # (agent, pod, addresses)
+        self.alive, self.names = [], set()  # (agent, pod, addresses)
 
     def add(self, count):
         for i in range(count):
@@ -437,6 +437,7 @@ class Churn:
             status_, answer = a.plan(pod, *self.RAILS)
             assert status_ == 200, answer
             self.alive.append((a, pod, set(addresses(answer).values())))
+            self.names.add(pod["metadata"]["name"])
             self.done += 1
 
     def end(self, count, lost=0):
@@ -477,7 +478,7 @@ def test_churn_of_2000_pods(mine, nodes, leader, agent):
     used = {name: len(churn.alive) for name in Churn.RAILS}
     wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, 120)
     churn.end(len(churn.alive))
-    wait(lambda: not [e for e in endpoints(mine) if e.startswith("pod-")], 120)
+    wait(lambda: not churn.names & set(endpoints(mine)), 120)
     wait(lambda: all(status(mine, n)["allocatedIPCount"] == 0 and "allocatedIPs" not in status(mine, n) for n in used), 60)
     for one in churn.agents:
         one.stop()

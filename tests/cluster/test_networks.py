@@ -14,8 +14,8 @@ from lab import BINARY, PLUGINS, THEIRS, Lab, addresses, has_address, link, link
 from test_podres import container, devices, kubelet
 from test_podres import pod as podres_pod
 
-import agents
 import cluster as clusters
+import daemons
 from agents import Agent, Nodes, install_crds
 from cluster import wait
 
@@ -484,7 +484,7 @@ def kubelet_node(mine, nodes, closing, tmp_path, monkeypatch):
 exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet && mount --bind {folder} /var/lib/kubelet && exec "$@"' sh {BINARY} "$@"
 """)
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(agents, "BINARY", wrapper)
+    monkeypatch.setattr(daemons, "BINARY", wrapper)
     one = closing(Agent(tmp_path / "agent2", mine.admin_config(), "n1"))
     return one.start(), folder
 
