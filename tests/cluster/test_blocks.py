@@ -337,6 +337,8 @@ def test_etcd_restored_while_no_agent_runs(cluster, pools, fleet):
     """The log tells that the server's data is older than what it has seen; and that this is not over yet, to the next one."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
+    for i in range(200):  # more than a server's own start writes, or its count would soon be past the log's
+        cluster.config_map("default", f"since-{i}")
     f = fleet(them, 0, 1)
     f.tell("add", "*", 20)
     f.settled()
