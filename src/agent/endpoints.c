@@ -66,6 +66,7 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 		c->kube, &(struct kube_informer_conf){.kind = &endpoints_kind,
 						      .select = {.labels = select},
 						      .cached = true,
+						      .wary = true,
 						      .size = sizeof(struct endpoints_there),
 						      .decode = read_there,
 						      .drop = drop_there,

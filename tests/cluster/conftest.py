@@ -102,8 +102,14 @@ def agent(mine, nodes, closing, tmp_path):
     return start
 
 
+@pytest.fixture(scope="module")
+def defined(mine):
+    """Where the first test of a module wants a server without definitions, and this one runs alone."""
+    agents.install_crds(mine)
+
+
 @pytest.fixture
-def pools(mine, nodes):
+def pools(mine, nodes, defined):
     """Pools and blocks of a test; those of the test before are gone."""
     for b in nodes.blocks():
         mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")

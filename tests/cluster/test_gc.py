@@ -400,6 +400,7 @@ def test_a_controller_comes_after_a_restore(mine, nodes, leader, agent):
     names = blocks(nodes, "word-1")
     other = next(i for i in range(16) if f"word-1-{i}" not in names)
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
+    time.sleep(2)  # the agent's watch has told of it
     mine.restore()
     # Of a node that is missing in the backup.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
