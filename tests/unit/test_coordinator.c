@@ -429,6 +429,37 @@ static void test_dual_stack(void **state)
 	co_facts_done(&f);
 }
 
+/* The original puts an address of no family among the node's and goes on with it. */
+static void test_node_without_ipv6(void **state)
+{
+	struct co_conf c = conf_of();
+	struct co_facts f;
+
+	(void)state;
+	underlay_pod(&f);
+	add_addr(&f, ETH0, "fd00::20/64");
+	add_route(&f, "::/0", "fd00::1", ETH0);
+	says(&f, &c, "eth0",
+	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
+	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+	     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
+	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+	     "host route fd00::20/128 dev 70 table 500\n"
+	     "host rule v4 table 500 pref 1000\n"
+	     "host rule v6 table 500 pref 1000\n"
+	     "pod marks veth0 1\n"
+	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
+	     "pod rule fwmark 1 v6 table 100 pref 1000\n");
+	co_facts_done(&f);
+}
+
 /* Default routes of several NICs are one multipath route in IPv6: one hop moves. */
 static void test_v6_multipath_default(void **state)
 {
@@ -921,6 +952,7 @@ int main(void)
 		cmocka_unit_test(test_hidden_link_is_not_there),
 		cmocka_unit_test(test_later_nic_keeps_the_chosen_node_address),
 		cmocka_unit_test(test_dual_stack),
+		cmocka_unit_test(test_node_without_ipv6),
 		cmocka_unit_test(test_v6_multipath_default),
 		cmocka_unit_test(test_default_route_nic),
 		cmocka_unit_test(test_default_route_nic_not_there),
