@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "ipam/select_priv.h"
 
-enum { FULL_WORDS_MAX = 700 };
+enum { FULL_WORDS_MAX = 620 };
 
 const char *select_text(const char *s)
 {
@@ -114,11 +114,13 @@ static int used_out(const struct choice *c, const struct ipam_ask *a, uint8_t fa
 		buf_str(&words, i ? "; " : "");
 		select_words_full(c->f, l->v[i], l->n == 1 ? 4 : 1, &words);
 	}
-	return err_kind(e, ERR_AGAIN, -ENOSPC,
-			"failed to allocate any IPv%u IP address to NIC %s from IPPools %s: all IP "
-			"addresses used out: %s%s",
-			family, a->who.ifname, names.p, words.p,
-			c->d.n_changes > 0 ? " (and other rails of this pod)" : "");
+	return err_kind(
+		e, ERR_AGAIN, -ENOSPC,
+		"failed to allocate any IPv%u IP address to NIC %s from IPPools %s: all IP "
+		"addresses used out: %s%s: add addresses, or see who has them: 'unirail pool "
+		"show %s'",
+		family, a->who.ifname, names.p, words.p,
+		c->d.n_changes > 0 ? " (and other rails of this pod)" : "", l->v[0]->name);
 }
 
 static int choose_new(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,

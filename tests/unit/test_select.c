@@ -299,7 +299,8 @@ static void test_full_pool_falls_through(void **state)
 		&a, 1, ERR_AGAIN,
 		"failed to allocate any IPv4 IP address to NIC net1 from IPPools [a b]: all IP "
 		"addresses used out: pool 'a' has 2 addresses: 2 in use (container x net1 "
-		"10.0.0.1, ...); pool 'b' has 1 addresses: 0 in use, 1 in quarantine");
+		"10.0.0.1, ...); pool 'b' has 1 addresses: 0 in use, 1 in quarantine after a "
+		"conflict: add addresses, or see who has them: 'unirail pool show a'");
 	a = ask("c", "net1", NAMES("a"));
 	assert_refused(&a, 1, ERR_AGAIN, "(container x net1 10.0.0.1, container y net1 10.0.0.2)");
 }
