@@ -367,6 +367,10 @@ def test_a_scan_tells_what_it_may_not_decide(mine, nodes, leader, agent):
     assert c.said("an address has two pods")[0]["address"] == address
     assert c.said("its node has no block of")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
+    # Somebody decides, and it is told no more; nor to the tests after this one.
+    nodes.remove_pod(other)
+    mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/scan-b")
+    wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, 60)
 
 
 def test_etcd_is_set_back(mine, nodes, leader):
