@@ -21,12 +21,21 @@ has_carrier() {
 	grep -q 1 "/sys/class/net/$1/carrier"
 }
 
+# knows_mac PCI N: the PF has been told the N-th function's MAC by its driver
+knows_mac() {
+	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
+}
+
 # make_vfs PCI N: and their netdevs. The PF, which is up, starts anew for that, and igb refuses rates without a carrier.
+# When it starts after a function's driver did, it has forgotten the function's MAC until that one is set up.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
 	until_true has_carrier "$(netdev "$1")"
 	for i in $(seq 0 $(($2 - 1))); do
 		until_true netdev "$(vf "$1" "$i")"
+		ip link set "$(netdev "$(vf "$1" "$i")")" up
+		until_true knows_mac "$1" "$i"
+		ip link set "$(netdev "$(vf "$1" "$i")")" down
 	done
 }
 
