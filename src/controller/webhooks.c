@@ -322,6 +322,7 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg)
 	}
 	w->drained = done;
 	w->drained_arg = arg;
+	http_server_send_away(w->server);
 	w->linger = loop_add_timer(w->loop, w->first.linger_ms, on_lingered, w);
 }
 

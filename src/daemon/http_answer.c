@@ -86,7 +86,7 @@ static bool begin_answer(struct http_request *c, int status)
 {
 	log_answer(c, status);
 	c->answered = true;
-	c->close |= c->s->draining;
+	c->close |= c->s->sends_away;
 	if (c->fd >= 0)
 		return true;
 	if (!c->running)

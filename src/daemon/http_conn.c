@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: read, hand over, write, again. */
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include "daemon/http_server_priv.h"
@@ -72,6 +73,10 @@ int conn_spare(const struct http_request *c)
 
 void conn_end_idle(struct http_request *c)
 {
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+	if (poll(&p, 1, 0) > 0)
+		return; /* one more request has come, or its end: the loop gets to it */
 	if (c->began)
 		conn_close(c);
 	else

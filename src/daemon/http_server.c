@@ -237,6 +237,11 @@ void http_server_conn_gone(struct http_server *s)
 	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
 }
 
+void http_server_send_away(struct http_server *s)
+{
+	s->sends_away = true;
+}
+
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg)
 {
 	if (s->draining)
@@ -246,7 +251,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 	stop_listening(s);
 	s->done = done;
 	s->done_arg = arg;
-	s->draining = true;
+	s->draining = s->sends_away = true;
 	s->deadline = loop_add_timer(s->loop, ms, on_drained, s);
 	for (struct http_request *c = s->conns, *next; c; c = next) {
 		next = c->next;

@@ -60,6 +60,13 @@ void http_server_use_tls(struct http_server *s, struct tls_conf *c);
 void http_server_free(struct http_server *s);
 
 /*
+ * Every answer from now on is its connection's last, so that clients turn to another server of the
+ * same service; new connections are taken as before. One that is closed while its client writes a
+ * request is that client's failure: whom this has sent away cannot be met by it.
+ */
+void http_server_send_away(struct http_server *s);
+
+/*
  * Takes what has connected so far, then no more (the caller may close its descriptor); idle
  * connections are closed, the others after their answer; then done(arg), at the latest after `ms`.
  */

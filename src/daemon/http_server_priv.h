@@ -53,7 +53,7 @@ struct http_server {
 	struct tls_conf *tls;
 	int n_unshaken;	       /* handshakes that failed since that was told */
 	int64_t unshaken_told; /* loop's time; 0: never */
-	bool draining;
+	bool sends_away, draining;
 	void (*done)(void *arg);
 	void *done_arg;
 	char read[HTTP_READ_SIZE];

@@ -460,6 +460,71 @@ static void test_drain(void **state)
 	assert_int_equal(WEXITSTATUS(status), 7);
 }
 
+/* --- the end that nobody notices --- */
+
+static void handle_going(void *arg, struct http_request *q)
+{
+	struct span target = http_request_msg(q)->target;
+
+	if (target.n == 5) { /* "/away" */
+		http_server_send_away(drained);
+	} else if (target.n == 6) { /* "/drain" */
+		usleep(300 * 1000); /* what comes meanwhile was sent to a server that is well */
+		http_server_drain(drained, 2000, on_drained, arg);
+	}
+	http_answer(q, &(struct http1_response){.status = 200, .body = span_of("good")});
+}
+
+static pid_t start_going(void)
+{
+	int at = al_listen(&lab);
+	struct http_limits limits = HTTP_LIMITS_INIT;
+	struct loop *l;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (loop_new(&l, NULL) < 0 ||
+		    http_server_new(&drained, l, at, &limits, handle_going, l, NULL) < 0)
+			_exit(1);
+		_exit(loop_run(l));
+	}
+	close(at);
+	return pid;
+}
+
+#define LAST "Connection: close\r\n\r\ngood"
+#define MORE "Content-Length: 4\r\n\r\ngood"
+
+static void test_sent_away(void **state)
+{
+	int status, a, b, c, d;
+	pid_t pid = start_going();
+
+	(void)state;
+	a = al_connect(&lab);
+	al_send(a, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	says(a, "\r\n\r\ngood", MORE);
+	b = al_connect(&lab);
+	al_send(b, "GET /away HTTP/1.1\r\nHost: x\r\n\r\n");
+	says(b, NULL, LAST);
+	ends(b);
+	c = al_connect(&lab);
+	al_send(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	says(c, NULL, LAST);
+	ends(c);
+	d = al_connect(&lab);
+	al_send(d, "GET /drain HTTP/1.1\r\nHost: x\r\n\r\n");
+	usleep(100 * 1000);
+	al_send(a, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	says(d, NULL, LAST);
+	ends(d);
+	says(a, NULL, LAST);
+	ends(a);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -483,6 +548,7 @@ int main(void)
 		TEST(test_no_descriptors),
 		TEST(test_other_user),
 		TEST(test_drain),
+		TEST(test_sent_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
