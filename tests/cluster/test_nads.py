@@ -20,7 +20,10 @@ MACVLAN = {"cniType": "macvlan", "macvlan": {"master": ["eth0"]}}
 
 @pytest.fixture(scope="module", autouse=True)
 def crds(cluster):
+    """No SpiderMultusConfigs of others: what is written for them would be counted here."""
     install_crds(cluster)
+    for o in cluster.ok("GET", f"{SPIDER}/spidermultusconfigs")["items"]:
+        cluster.request("DELETE", f"{SPIDER}/namespaces/{o['metadata']['namespace']}/spidermultusconfigs/{o['metadata']['name']}")
 
 
 def filled(v):

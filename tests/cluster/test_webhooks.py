@@ -446,10 +446,13 @@ def test_two_replicas(cluster, replica, ns, closing):
     ca = trusted(cluster)
     assert served(a, ca) == served(b, ca)
     assert len(a.said("Secret written")) + len(b.said("Secret written")) == 1
-    load = Load(cluster, 4)
+    load = Load(cluster, 10)  # few at a time may all go by the connections to one of the two
     path = 'unirail_controller_reviews_allowed_total{path="/mutate-spiderpool-spidernet-io-v2beta1-spiderippool"}'
     try:
-        wait(lambda: a.metrics()[path] > 20 and b.metrics()[path] > 20)
+        def both():
+            assert a.metrics()[path] > 20 and b.metrics()[path] > 20, (a.metrics()[path], b.metrics()[path], load.done, load.wrong)
+            return True
+        wait(both)
         leader, other = (a, b) if a.metrics()["unirail_controller_leads"] else (b, a)
         leader.process.send_signal(clusters.signal.SIGTERM)
         front.targets = [other.webhook_port]  # as a Service does when a pod ends
