@@ -71,9 +71,9 @@ static bool is_net(const struct net_select *has, size_t number)
 	return number >= 1 && number <= has->n && !has->v[number - 1].ifname;
 }
 
-/* One without a name is called by its place in the list. Where the pod's own networks have such a
- * name already, all that come get names, the lowest that are left. */
-static bool needs_names(const struct inject_list *l)
+/* Those that come are named as their places in the list would have it. Where the pod's own networks have
+ * such a name already, the lowest that are left. */
+static bool is_taken(const struct inject_list *l)
 {
 	for (size_t i = 0; i < l->n_miss; i++)
 		if (is_net(&l->has, l->has.n + i + 1))
@@ -106,17 +106,14 @@ static void put_own(struct json_out *o, const struct net_select *has)
 
 static void put_missing(struct json_out *o, const struct inject_list *l)
 {
-	bool named = needs_names(l);
-	size_t number = 0;
+	size_t number = is_taken(l) ? 0 : l->has.n;
 
 	for (size_t i = 0; i < l->n_miss; i++) {
 		auto_free char *ifname = NULL;
 
-		if (named) {
-			while (is_net(&l->has, ++number))
-				;
-			ifname = xasprintf("net%zu", number);
-		}
+		while (is_net(&l->has, ++number))
+			;
+		ifname = xasprintf("net%zu", number);
 		put(o, l->miss[i]->nad, l->miss[i]->ns, ifname);
 	}
 }

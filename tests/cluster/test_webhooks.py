@@ -178,9 +178,8 @@ def test_pods(cluster, replica, ns):
         assert status == 201, json.dumps(answer)
     status, answer = pod(cluster, work, **{INJECT: "rails"})
     assert status == 201, answer
-    names = [n["name"] if isinstance(n, dict) else n.split("/")[-1]
-             for n in json.loads(answer["metadata"]["annotations"][NETWORKS])]
-    assert names == ["eth2", "eth10"]
+    assert json.loads(answer["metadata"]["annotations"][NETWORKS]) == [
+        {"name": "eth2", "namespace": work, "interface": "net1"}, {"name": "eth10", "namespace": work, "interface": "net2"}]
     limits = answer["spec"]["containers"][0]["resources"]["limits"]
     assert limits == {"spidernet.io/eth2": "1", "spidernet.io/eth10": "1"}
     status, answer = pod(cluster, work)

@@ -162,7 +162,7 @@ static void expect(const char *name, const char *is, const char *wanted)
 #define LIM	       "'/spec/containers/0/resources/limits"
 #define N(x)	       "{\\'name\\':\\'" x "\\',\\'namespace\\':\\'net\\'}"
 #define NI(x, i)       "{\\'name\\':\\'" x "\\',\\'namespace\\':\\'net\\',\\'interface\\':\\'" i "\\'}"
-#define RAILS	       N("rail-c") "," N("rail-b") "," N("rail-a")
+#define RAILS	       NI("rail-c", "net1") "," NI("rail-b", "net2") "," NI("rail-a", "net3")
 #define RAIL_RESOURCES "'x/r2':'1','x/r10':'1'"
 #define POD(a, more)   "{'metadata':{'annotations':{" a "}}," more "}"
 
@@ -202,41 +202,42 @@ static const struct {
 	 "ib",
 	 NULL,
 	 POD(NETWORK ":'store'", C0),
-	 "[" MORE("[" N("ib-9") "," N("ib-10") "]") "," RES("'x/b':'1','x/a':'1'") "]",
+	 "[" MORE("[" NI("ib-9", "net1") "," NI("ib-10", "net2") "]") "," RES(
+		 "'x/b':'1','x/a':'1'") "]",
 	 "the pod's annotation 'cni.spidernet.io/network-resource-inject' is not looked at: the "
 	 "namespace's 'cni.spidernet.io/rdma-resource-inject' counts before it"},
 	{.name = "an RDMA key that is empty leaves the other one",
 	 "ib",
 	 "store",
 	 POD(RDMA ":''", C0),
-	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]"},
+	 "[" MORE("[" NI("ipoib", "net1") "," NI("plain", "net2") "]") "]"},
 	{.name = "networks without a resource",
 	 NULL,
 	 NULL,
 	 POD(NETWORK ":'store'", C0),
-	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]"},
+	 "[" MORE("[" NI("ipoib", "net1") "," NI("plain", "net2") "]") "]"},
 	{.name = "several values",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'ib , vf,ib'", C0),
-	 "[" MORE("[" N("ib-9") "," N("ib-10") "," N("vf-1") "," N("vf-two") "]") "," RES(
-		 "'x/b':'1','x/a':'1','x/vf':'2'") "]"},
+	 "[" MORE("[" NI("ib-9", "net1") "," NI("ib-10", "net2") "," NI("vf-1", "net3") "," NI(
+		 "vf-two", "net4") "]") "," RES("'x/b':'1','x/a':'1','x/vf':'2'") "]"},
 	{.name = "a network in several groups",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'both,ib'", C0),
-	 "[" MORE("[" N("ib-9") "," N("ib-10") "," N("vf-1") "]") "," RES(
-		 "'x/b':'1','x/a':'1','x/vf':'1'") "]"},
+	 "[" MORE("[" NI("ib-9", "net1") "," NI("ib-10", "net2") "," NI(
+		 "vf-1", "net3") "]") "," RES("'x/b':'1','x/a':'1','x/vf':'1'") "]"},
 	{.name = "two VFs of one resource, and a NAD of another name",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", C0),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "," RES("'x/vf':'2'") "]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "," RES("'x/vf':'2'") "]"},
 	{.name = "no addresses, so no pools",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'", C0),
-	 "[" MORE("[" N("no-ipam") "]") "," RES("'x/vf':'1'") "]"},
+	 "[" MORE("[" NI("no-ipam", "net1") "]") "," RES("'x/vf':'1'") "]"},
 
 	/* networks that are there */
 	{.name = "a list stays, in front",
@@ -244,8 +245,8 @@ static const struct {
 	 NULL,
 	 POD(RDMA ":'ib'," NETS ":'mine, net/b@eth5'", C0),
 	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
-	 "'[{\\'name\\':\\'mine\\',\\'namespace\\':\\'team\\'}," NI("b", "eth5") "," N(
-		 "ib-9") "," N("ib-10") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	 "'[{\\'name\\':\\'mine\\',\\'namespace\\':\\'team\\'}," NI("b", "eth5") "," NI(
+		 "ib-9", "net3") "," NI("ib-10", "net4") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
 	{.name = "JSON stays with keys that we do not know",
 	 NULL,
 	 NULL,
@@ -253,20 +254,20 @@ static const struct {
 		  ":'[ {\\'mac\\': \\'02:00:00:00:00:01\\',\\'name\\':\\'m\\',\\'x\\':[7]} ]'",
 	     C0),
 	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
-	 "'[{\\'mac\\':\\'02:00:00:00:00:01\\',\\'name\\':\\'m\\',\\'x\\':[7]}," N("ib-9") "," N(
-		 "ib-10") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	 "'[{\\'mac\\':\\'02:00:00:00:00:01\\',\\'name\\':\\'m\\',\\'x\\':[7]}," NI(
+		 "ib-9", "net2") "," NI("ib-10", "net3") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
 	{.name = "an empty list",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'," NETS ":''", C0),
 	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
-	 "'[" N("no-ipam") "]'}," RES("'x/vf':'1'") "]"},
+	 "'[" NI("no-ipam", "net1") "]'}," RES("'x/vf':'1'") "]"},
 	{.name = "one of them is there",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'ib'," NETS ":'net/ib-10@ib7'", C0),
 	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
-	 "'[" NI("ib-10", "ib7") "," N("ib-9") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
+	 "'[" NI("ib-10", "ib7") "," NI("ib-9", "net2") "]'}," RES("'x/b':'1','x/a':'1'") "]"},
 	{.name = "all are there",
 	 NULL,
 	 NULL,
@@ -286,8 +287,8 @@ static const struct {
 	 NULL,
 	 POD(RDMA ":'both'," NETS ":'net/vf-two,net/vf-two,net/elsewhere'", C0),
 	 "[{'op':'replace','path':'/metadata/annotations/k8s.v1.cni.cncf.io~1networks','value':"
-	 "'[" N("vf-two") "," N("vf-two") "," N("elsewhere") "," N("ib-9") "," N("vf-1") "]'}," RES(
-		 "'x/b':'1','x/vf':'3'") "]"},
+	 "'[" N("vf-two") "," N("vf-two") "," N("elsewhere") "," NI("ib-9", "net4") "," NI(
+		 "vf-1", "net5") "]'}," RES("'x/b':'1','x/vf':'3'") "]"},
 
 	/* resources that are there */
 	{.name = "limits of other things",
@@ -295,44 +296,46 @@ static const struct {
 	 NULL,
 	 POD(RDMA ":'vf'",
 	     "'spec':{'containers':[{'resources':{'limits':{'cpu':'1'}}},{'name':'d'}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") ",{'op':'add','path':" LIM "/x~1vf',"
-						     "'value':'2'}]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") ",{'op':'add','path':" LIM
+								       "/x~1vf',"
+								       "'value':'2'}]"},
 	{.name = "requests only",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'requests':{'cpu':'1'}}}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") ",{'op':'add','path':" LIM "',"
-						     "'value':{'x/vf':'2'}}]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") ",{'op':'add','path':" LIM
+								       "',"
+								       "'value':{'x/vf':'2'}}]"},
 	{.name = "another container has them",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'",
 	     "'spec':{'containers':[{'name':'c'},{'resources':{'limits':{'x/vf':'2'}}}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]"},
 	{.name = "so has a sidecar",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'name':'c'}],'initContainers':["
 			   "{'restartPolicy':'Always','resources':{'limits':{'x/vf':'2'}}}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]"},
 	{.name = "an init container's are given back",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'name':'c'}],'initContainers':["
 			   "{'resources':{'limits':{'x/vf':'2'}}}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "," RES("'x/vf':'2'") "]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "," RES("'x/vf':'2'") "]"},
 	{.name = "too few of them",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':'1'}}}]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]",
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]",
 	 "the pod's containers have 1 of resource 'x/vf' and its networks take 2: they are left as "
 	 "they are"},
 	{.name = "nothing to put them into",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[]}"),
-	 "[" MORE("[" N("vf-1") "," N("vf-two") "]") "]"},
+	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "]"},
 
 	{.name = "a pod on the host's network",
 	 NULL,
@@ -352,7 +355,7 @@ static const struct {
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'", "'spec':{'containers':[{'name':'c'},{'name':'d'}]}"),
-	 "[" MORE("[" N("no-ipam") "]") "," RES(
+	 "[" MORE("[" NI("no-ipam", "net1") "]") "," RES(
 		 "'x/vf':'1'") ",{'op':'add','path':"
 			       "'/spec/containers/0/securityContext','value':{'capabilities':{'add':['IPC_LOCK']}}}]",
 	 .ipc_lock = true},
@@ -364,20 +367,22 @@ static const struct {
 	     "'securityContext':{'runAsUser':1}}],'initContainers':[{'name':'i'},"
 	     "{'restartPolicy':'Always','resources':{'limits':{'x/vf':1}},"
 	     "'securityContext':{'capabilities':{'drop':['ALL']}}}]}"),
-	 "[" MORE("[" N(
-		 "no-ipam") "]") ",{'op':'add','path':"
-				 "'/spec/containers/1/securityContext/capabilities','value':{'add':['IPC_LOCK']}},"
-				 "{'op':'add','path':'/spec/initContainers/1/securityContext/capabilities/add','value':"
-				 "['IPC_LOCK']}]",
+	 "[" MORE("[" NI(
+		 "no-ipam",
+		 "net1") "]") ",{'op':'add','path':"
+			      "'/spec/containers/1/securityContext/capabilities','value':{'add':['IPC_LOCK']}},"
+			      "{'op':'add','path':'/spec/initContainers/1/securityContext/capabilities/add','value':"
+			      "['IPC_LOCK']}]",
 	 .ipc_lock = true},
 	{.name = "after what is added already",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'bare'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':1}},"
 			     "'securityContext':{'capabilities':{'add':['NET_RAW']}}}]}"),
-	 "[" MORE("[" N(
-		 "no-ipam") "]") ",{'op':'add','path':"
-				 "'/spec/containers/0/securityContext/capabilities/add/-','value':'IPC_LOCK'}]",
+	 "[" MORE("[" NI(
+		 "no-ipam",
+		 "net1") "]") ",{'op':'add','path':"
+			      "'/spec/containers/0/securityContext/capabilities/add/-','value':'IPC_LOCK'}]",
 	 .ipc_lock = true},
 	{.name = "not to one that may",
 	 NULL,
@@ -386,13 +391,13 @@ static const struct {
 	     "'spec':{'containers':[{'resources':{'limits':{'x/vf':1}},"
 	     "'securityContext':{'privileged':true}},{'resources':{'limits':{'x/vf':1}},"
 	     "'securityContext':{'capabilities':{'add':['SYS_ADMIN','IPC_LOCK']}}}]}"),
-	 "[" MORE("[" N("no-ipam") "]") "]",
+	 "[" MORE("[" NI("no-ipam", "net1") "]") "]",
 	 .ipc_lock = true},
 	{.name = "not for networks without a device",
 	 NULL,
 	 NULL,
 	 POD(NETWORK ":'store'", C0),
-	 "[" MORE("[" N("ipoib") "," N("plain") "]") "]",
+	 "[" MORE("[" NI("ipoib", "net1") "," NI("plain", "net2") "]") "]",
 	 .ipc_lock = true},
 };
 
