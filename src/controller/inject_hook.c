@@ -7,10 +7,14 @@
 
 #include "base/cleanup.h"
 
+/* How often who waits is looked at, besides at each change. */
+enum { LOOK_MS = 50 };
+
 struct waiting {
 	struct inject_hook *h;
 	struct review *q;
 	struct loop_timer *timer;
+	int64_t until_ms;
 	struct waiting *next;
 };
 
@@ -21,6 +25,7 @@ struct inject_hook {
 	const struct inject_net **list;
 	size_t n;
 	bool stale;
+	int64_t grown_ms; /* when a group may have got one more, on the loop's clock */
 	struct waiting *waiting;
 };
 
@@ -97,6 +102,12 @@ static int try(struct inject_hook *h, const struct review *q, struct review_answ
 	return r;
 }
 
+/* Networks come one after the other, and a pod right behind the last may be faster than that. */
+static bool is_growing(const struct inject_hook *h)
+{
+	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_SETTLED_MS;
+}
+
 /* Answers, unless it may be worth waiting. */
 static bool answer(struct inject_hook *h, struct review *q, bool last)
 {
@@ -108,7 +119,7 @@ static bool answer(struct inject_hook *h, struct review *q, bool last)
 		return false;
 	review_allow(&a);
 	r = try(h, q, &a, &e);
-	if (r == -ENOENT && !last) {
+	if (!last && (r == -ENOENT || (r > 0 && is_growing(h)))) {
 		review_drop(&a);
 		return false;
 	}
@@ -134,10 +145,13 @@ static void unlink_waiting(struct waiting *w)
 static void on_time(void *arg)
 {
 	struct waiting *w = arg;
+	struct loop *l = w->h->conf.loop;
 
 	w->timer = NULL;
-	answer(w->h, w->q, true);
-	unlink_waiting(w);
+	if (answer(w->h, w->q, loop_now_ms(l) >= w->until_ms))
+		unlink_waiting(w);
+	else
+		w->timer = loop_add_timer(l, LOOK_MS, on_time, w);
 }
 
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -152,6 +166,20 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 		if (answer(h, w->q, false))
 			unlink_waiting(w);
 	}
+}
+
+static const struct json *notes_of(const struct kube_object *o)
+{
+	return json_get(json_get(world_json(o), "metadata"), "annotations");
+}
+
+static void on_network(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct inject_hook *h = arg;
+
+	if (is && (!was || !json_same(notes_of(was), notes_of(is))))
+		h->grown_ms = loop_now_ms(h->conf.loop);
+	on_change(arg, was, is);
 }
 
 void inject_hook_review(void *arg, struct review *q)
@@ -169,8 +197,11 @@ void inject_hook_review(void *arg, struct review *q)
 	if (answer(h, q, false))
 		return;
 	w = xcalloc(1, sizeof(*w));
-	*w = (struct waiting){.h = h, .q = q, .next = h->waiting};
-	w->timer = loop_add_timer(h->conf.loop, INJECT_PATIENCE_MS, on_time, w);
+	*w = (struct waiting){.h = h,
+			      .q = q,
+			      .until_ms = loop_now_ms(h->conf.loop) + INJECT_PATIENCE_MS,
+			      .next = h->waiting};
+	w->timer = loop_add_timer(h->conf.loop, LOOK_MS, on_time, w);
 	h->waiting = w;
 }
 
@@ -193,9 +224,10 @@ struct inject_hook *inject_hook_new(const struct inject_hook_conf *c)
 {
 	struct inject_hook *h = xcalloc(1, sizeof(*h));
 
-	*h = (struct inject_hook){.conf = *c, .stale = true};
+	*h = (struct inject_hook){
+		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_SETTLED_MS};
 	inject_hook_settings(h, &c->scope, c->ipc_lock);
-	world_on(c->world, WORLD_MULTUSCONFIGS, on_change, h);
+	world_on(c->world, WORLD_MULTUSCONFIGS, on_network, h);
 	world_on(c->world, WORLD_NAMESPACES, on_change, h);
 	return h;
 }

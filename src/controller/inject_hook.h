@@ -5,7 +5,8 @@
 /*
  * inject_pod() for the API server: pods that are created, on /mutate--v1-pod. In a file with pods
  * behind their namespace and the networks that they name, these may not have been seen yet when the
- * pod comes: one whose namespace or networks are not there is looked at again for a second.
+ * pod comes: one whose namespace or networks are not there is looked at again for a second, as is one
+ * that asks right after a network came to a group (there may be more of them on their way).
  */
 
 #include "base/loop.h"
@@ -13,7 +14,7 @@
 #include "controller/review.h"
 #include "controller/world.h"
 
-enum { INJECT_PATIENCE_MS = 1000 };
+enum { INJECT_PATIENCE_MS = 1000, INJECT_SETTLED_MS = 300 };
 
 struct inject_hook_conf {
 	struct loop *loop;

@@ -195,6 +195,28 @@ def test_pods(cluster, replica, ns):
         {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
 
 
+def test_a_pod_right_behind_its_networks(cluster, replica, ns, closing, tmp_path):
+    """They come in one file, and who is asked hears of them late, one after the other: the pod has all of them."""
+    link, conf = closing(clusters.Proxy(cluster.port)), tmp_path / "late"
+    cluster.through(link, conf)
+    c = replica()
+    c.kubeconfig = conf
+    registered(cluster, start(c).leads())
+    work = cluster.namespace(f"{ns}-work")
+    wait(lambda: pod(cluster, work)[0] == 201)
+    for turn in range(5):
+        link.delay = 0.1
+        for i in range(8):
+            assert create(cluster, config(f"eth{i}", work, f"rails-{turn}"))[0] == 201
+        status, answer = pod(cluster, work, **{INJECT: f"rails-{turn}"})
+        link.delay = 0
+        assert status == 201, answer
+        names = [n["name"] for n in json.loads(answer["metadata"]["annotations"][NETWORKS])]
+        assert names == [f"eth{i}" for i in range(8)], turn
+        for i in range(8):
+            cluster.ok("DELETE", f"{SPIDER}/namespaces/{work}/spidermultusconfigs/eth{i}")
+
+
 def test_dry_run(cluster, replica):
     registered(cluster, start(replica()).leads())
     status, answer = create(cluster, pool("dry", "10.16.0.0/24"), "?dryRun=All")
