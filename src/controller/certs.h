@@ -8,7 +8,8 @@
  *	a Secret of ours	made by whichever replica is first (creation is atomic: all others take
  *				what it made), renewed by the leader (controller/certs_plan.h), each
  *				write by its version; made again as it was when somebody deletes it
- *	somebody else's Secret	(cert-manager's, a person's: without our label) read, never written
+ *	somebody else's Secret	(cert-manager's, a person's: without our label, or
+ *				with cert-manager's annotation) read, never written
  *	files			read each 10 s
  *
  * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; ours has ca.key, too, and the label

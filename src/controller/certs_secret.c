@@ -13,8 +13,11 @@
 #define MANAGED	 "app.kubernetes.io/managed-by"
 #define OURS	 "unirail-controller"
 #define CA_SINCE "unirail.io/ca-since"
+/* Who writes it as well: its certificates are not to be replaced in turns. */
+#define ISSUED "cert-manager.io/certificate-name"
 
-enum { BODY_MAX = 256 << 10, LOOK_MAX_S = 3600, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+/* LOOK_MAX_S: a clock that was set may have made what is there too young, or too old. */
+enum { BODY_MAX = 256 << 10, LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 static const struct kube_kind secrets = {"", "v1", "secrets", "secret", true};
 
@@ -40,7 +43,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	int64_t ms;
 
 	(void)e;
-	s->ours = by && !strcmp(by, OURS);
+	s->ours = by && !strcmp(by, OURS) && !json_get(json_get(meta, "annotations"), ISSUED);
 	s->set = (struct certs_set){.ca = part(data, "ca.crt"),
 				    .ca_key = part(data, "ca.key"),
 				    .cert = part(data, "tls.crt"),

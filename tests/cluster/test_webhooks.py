@@ -377,6 +377,21 @@ def test_half_a_secret(cluster, replica, ns):
     late.ready()
 
 
+def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
+    """It was ours and still has our label: whose it is now its annotation says, and nobody writes it in turns."""
+    c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())
+    path, leaf = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", cluster.pki.leaf("hook", "IP:127.0.0.1")
+    coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
+        ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
+    made = cluster.ok("PATCH", path, {"metadata": {"annotations": {"cert-manager.io/certificate-name": "hook"}}, "data": coded},
+                      type="application/merge-patch+json")
+    ca = cluster.pki.ca.read_text()
+    wait(lambda: trusted(cluster) == ca and served(c, ca))
+    time.sleep(2)
+    assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert len(c.said("Secret written")) == 1  # that of the start
+
+
 def test_files(cluster, replica, tmp_path):
     cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
     c = replica()
