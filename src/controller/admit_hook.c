@@ -220,6 +220,26 @@ static void claim(struct admit_hook *h, struct review *q, const struct admit_ask
 						    .arg = w});
 }
 
+/* Whether pools and subnets were listed; of the other of the two kinds there may be no definition. */
+static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
+{
+	static const struct {
+		enum world_kind kind;
+		const char *name;
+	} kinds[] = {{WORLD_POOLS, "SpiderIPPool"}, {WORLD_SUBNETS, "SpiderSubnet"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		bool own = strcmp(kinds[i].name, kind) == 0;
+		int r = 0;
+
+		if (!world_synced(h->conf.world, kinds[i].kind))
+			r = world_trouble(h->conf.world, kinds[i].kind, e);
+		if (r < 0 && (own || r != -ENOENT))
+			return false;
+	}
+	return true;
+}
+
 /* --- hooks --- */
 
 void admit_hook_default(void *arg, struct review *q)
@@ -251,9 +271,7 @@ void admit_hook_check(void *arg, struct review *q)
 		allow(q);
 		return;
 	}
-	if (admit_is_contended(&ask) && !world_synced(h->conf.world, WORLD_POOLS)) {
-		if (world_trouble(h->conf.world, WORLD_POOLS, &e) == 0)
-			err_set(&e, -EAGAIN, "the pools that there are were not listed yet");
+	if (admit_is_contended(&ask) && !knows(h, ask.kind, &e)) {
 		refuse(q, UNAVAILABLE, e.text);
 		return;
 	}

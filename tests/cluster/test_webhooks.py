@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import cluster as clusters
+import faulty
 from agents import install_crds
 from cluster import free_port, wait
 from controllers import Controller
@@ -334,6 +335,45 @@ def test_reviews_by_hand(cluster, replica, ns):
     status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
     assert c.process.poll() is None
+
+
+def test_subnets_that_were_not_listed(cluster, replica, closing, tmp_path):
+    """Nothing is held against half of what there is."""
+    answer = [faulty.refused(503)]
+    server = closing(faulty.Faulty(cluster, lambda method, path: answer[0] if "/spidersubnets" in path else None))
+    cluster.through(server, tmp_path / "conf")
+    c = replica()
+    c.kubeconfig = tmp_path / "conf"
+    start(c, ready=False)
+
+    def decided(kind):
+        plural = kind.lower() + "s"
+        status, text = ask(c, json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": f"u{time.monotonic_ns()}", "operation": "CREATE", "name": "x", "dryRun": True,
+            "object": {**pool("x", "10.21.0.0/24"), "kind": kind},
+            "kind": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "kind": kind},
+            "resource": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "resource": plural}}}),
+            f"/validate-spiderpool-spidernet-io-v2beta1-{plural[:-1]}")
+        assert status == 200
+        r = json.loads(text)["response"]
+        return r["allowed"] or (r["status"]["code"], r["status"]["message"])
+
+    def waits(kind):
+        found = decided(kind)
+        return found is not True and found[0] == 503 and found[1].startswith("spidersubnets are not ")
+
+    def serves():
+        try:
+            return ask(c, b"")[0] == 400
+        except OSError:
+            return False
+    wait(serves)
+    wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"))
+    # A kind that is not installed has no objects; of itself nobody is asked then.
+    answer[0] = faulty.refused(404, "NotFound")
+    wait(lambda: decided("SpiderIPPool") is True, 60)
+    answer[0] = None
+    wait(lambda: decided("SpiderSubnet") is True, 60)
 
 
 def test_half_a_secret(cluster, replica, ns):
