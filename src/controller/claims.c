@@ -103,7 +103,8 @@ static void on_written(void *arg, int status, const struct json *map, const stru
 	m->call = NULL;
 	if (!e)
 		end(m, NULL);
-	else if ((status == 409 || e->code == -ECONNRESET) && left_ms(m) > AGAIN_MAX_MS)
+	else if ((status == 409 || (status == 404 && m->version) || e->code == -ECONNRESET) &&
+		 left_ms(m) > AGAIN_MAX_MS)
 		again(m, kube_jitter(AGAIN_MIN_MS, AGAIN_MAX_MS));
 	else
 		fail(m, e);

@@ -31,7 +31,9 @@ enum {
 	CLAIMS_KEPT_MS = 600 * 1000,
 	CLAIMS_TIME_MS = 7000,	   /* for one decision: the API server waits 10 s for it */
 	CLAIMS_PATIENCE_MS = 2000, /* for another's object to be there */
-	CLAIMS_MANY = 500,	   /* more are not kept longer than they must */
+	/* More, or longer ones, are not kept longer than they must: a ConfigMap has 1 MiB at most. */
+	CLAIMS_MANY = 500,
+	CLAIMS_LONG = 256 << 10,
 };
 
 struct claims;
@@ -63,6 +65,7 @@ struct claims_entry {
 	char *id;
 	struct json_doc *doc;
 	int64_t at_ms;
+	size_t len; /* as text */
 	bool drop;
 };
 struct claims_list {

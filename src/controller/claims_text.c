@@ -33,8 +33,10 @@ void claims_read(const struct json *map, struct claims_list *ret)
 			json_free(doc);
 			continue;
 		}
-		VEC_PUSH(ret->v, ret->n) =
-			(struct claims_entry){xstrdup(id), doc, at * 1000, false};
+		VEC_PUSH(ret->v, ret->n) = (struct claims_entry){.id = xstrdup(id),
+								 .doc = doc,
+								 .at_ms = at * 1000,
+								 .len = strlen(json_string(v))};
 	}
 }
 
@@ -87,16 +89,19 @@ static void put_own(struct json_out *map, const struct claims_ask *q, int64_t no
 	jo_kstr(map, q->id, text.p);
 }
 
-static bool stays(const struct claims_list *l, const struct claims_entry *c, int64_t now_ms)
+static int64_t kept_ms(const struct claims_list *l)
 {
-	int64_t keep = l->n < CLAIMS_MANY ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
+	size_t len = 0;
 
-	return !c->drop && now_ms - c->at_ms < keep;
+	for (size_t i = 0; i < l->n; i++)
+		len += l->v[i].len;
+	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
 }
 
 void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
 		  const char *version, int64_t now_ms, struct buf *ret)
 {
+	int64_t keep = kept_ms(l);
 	struct json_out o;
 
 	jo_init(&o, ret, 0);
@@ -113,7 +118,7 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 	jo_key(&o, "data");
 	jo_obj(&o);
 	for (size_t i = 0; i < l->n; i++)
-		if (stays(l, &l->v[i], now_ms)) {
+		if (!l->v[i].drop && now_ms - l->v[i].at_ms < keep) {
 			jo_key(&o, l->v[i].id);
 			put_value(&o, json_root(l->v[i].doc));
 		}

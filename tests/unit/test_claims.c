@@ -87,7 +87,8 @@ static void test_again(void **state)
 		"7");
 }
 
-static size_t kept(size_t n, int64_t age_ms, bool drop)
+/* Of n claims, each with so long a text. */
+static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
 	struct claims_list list = {0}, after;
 	auto_json struct json_doc *map = NULL;
@@ -96,9 +97,12 @@ static size_t kept(size_t n, int64_t age_ms, bool drop)
 
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(list.v, list.n) = (struct claims_entry){
-			xasprintf("r0-%zu", i),
-			parse("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"q\"}}"),
-			NOW_MS - age_ms, drop};
+			.id = xasprintf("r0-%zu", i),
+			.doc = parse("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":"
+				     "\"q\"}}"),
+			.at_ms = NOW_MS - age_ms,
+			.len = len,
+			.drop = drop};
 	text = write_list(&list, NULL);
 	map = parse(text);
 	claims_read(json_root(map), &after);
@@ -106,6 +110,11 @@ static size_t kept(size_t n, int64_t age_ms, bool drop)
 	claims_list_done(&list);
 	claims_list_done(&after);
 	return left;
+}
+
+static size_t kept(size_t n, int64_t age_ms, bool drop)
+{
+	return kept_of(n, 100, age_ms, drop);
 }
 
 static void test_how_long(void **state)
@@ -116,6 +125,29 @@ static void test_how_long(void **state)
 	assert_int_equal(kept(3, 0, true), 0);
 	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
 	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
+}
+
+/* The ConfigMap has room for the next one, whatever there is in the pools. */
+static void test_long_ones(void **state)
+{
+	(void)state;
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
+	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
+}
+
+/* Read, a claim's length is its text's. */
+static void test_length(void **state)
+{
+	struct claims_list none = {0}, list;
+	auto_free char *text = write_list(&none, NULL);
+	auto_json struct json_doc *map = parse(text);
+
+	(void)state;
+	claims_read(json_root(map), &list);
+	assert_int_equal(list.v[0].len,
+			 strlen(json_string(json_get(json_get(json_root(map), "data"), "r1"))));
+	claims_list_done(&list);
 }
 
 /* By others' hands. */
@@ -141,10 +173,9 @@ static void test_rubbish(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_how_long),
-		cmocka_unit_test(test_rubbish),
+		cmocka_unit_test(test_first),	 cmocka_unit_test(test_again),
+		cmocka_unit_test(test_how_long), cmocka_unit_test(test_long_ones),
+		cmocka_unit_test(test_length),	 cmocka_unit_test(test_rubbish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
