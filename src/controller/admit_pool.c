@@ -158,6 +158,7 @@ struct use {
 	const struct ip_set *gone;
 	char address[IP_TEXT_MAX];
 	char *pod;
+	int64_t n; /* records seen */
 };
 
 static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
@@ -165,36 +166,53 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 	struct use *u = arg;
 
 	(void)uid;
+	u->n++;
 	if (u->pod || !ip_set_has(u->gone, ip))
 		return;
 	ip_str(ip, u->address);
 	u->pod = xstrdup(pod);
 }
 
-static int check_use(struct admit *a, const struct pool *p)
+/* None of the addresses that are gone is a pod's. The status has only so many records; who has the rest
+ * it does not say. */
+static int check_gone(struct admit *a, const struct ip_set *gone)
 {
-	const struct json *old = a->ask->old;
-	struct admit_answer nobody = {0};
-	struct admit quiet = {a->world, a->ask, &nobody};
-	struct use u = {0};
-	struct pool was = {0};
+	const struct json *old = a->ask->old, *status = json_get(old, "status");
+	struct use u = {.gone = gone};
+	int64_t count = 0, listed;
 	int r = 0;
 
-	if (admit_pool_of(&quiet, a->ask->name, json_get(old, "spec"), &was) == 0) {
-		ip_set_minus(&was.ips, &p->ips);
-		u.gone = &was.ips;
-		pool_records_read(admit_text(json_get(json_get(old, "status"), "allocatedIPs")),
-				  find_use, &u, NULL);
-		pool_records_read(admit_text(admit_note(old, POOL_ADOPTED_NOTE)), find_use, &u,
-				  NULL);
-	}
+	json_int(json_get(status, "allocatedIPCount"), &count);
+	pool_records_read(admit_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
+	listed = u.n;
+	pool_records_read(admit_text(admit_note(old, POOL_ADOPTED_NOTE)), find_use, &u, NULL);
 	if (u.pod)
 		r = admit_refuse(
 			a, ADMIT_FORBIDDEN,
 			"spec.ips: remove an IP address %s that is being used by Pod %s, " JOINTLY
 			": delete the pod first",
 			u.address, u.pod);
+	else if (listed < count)
+		r = admit_refuse(a, ADMIT_FORBIDDEN,
+				 "spec.ips: remove addresses while %" PRId64
+				 " are in use of which status.allocatedIPs names %" PRId64
+				 ": raise the controller's max-allocated-ips first",
+				 count, listed);
 	free(u.pod);
+	return r;
+}
+
+static int check_use(struct admit *a, const struct pool *p)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	struct pool was = {0};
+	int r = 0;
+
+	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &was) == 0) {
+		ip_set_minus(&was.ips, &p->ips);
+		r = was.ips.n ? check_gone(a, &was.ips) : 0;
+	}
 	pool_done(&was);
 	admit_answer_done(&nobody);
 	return r;
