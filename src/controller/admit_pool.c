@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "controller/admit_priv.h"
+#include "ipam/block.h"
 #include "ipam/pool_kube.h"
 
 #define JOINTLY                                                                                    \
@@ -266,6 +267,30 @@ static void say_unused(struct admit *a, const struct pool *p)
 			"spec.namespaceAffinity is not looked at where there is a namespaceName");
 }
 
+/* --- its name --- */
+
+/* Blocks are named after it. */
+static int check_name(struct admit *a, const struct pool *p)
+{
+	char name[BLOCK_NAME_MAX + 1];
+	struct block_cut cut;
+	u128 last, n;
+	int room = BLOCK_NAME_MAX - 1;
+
+	if (a->ask->operation != ADMIT_CREATE ||
+	    block_cut_choose(&p->subnet, 0, false, &cut, NULL) < 0)
+		return 0;
+	last = block_count(&cut) - 1;
+	if (block_name(a->ask->name, last, name) == 0)
+		return 0;
+	for (n = last, room--; n >= 16; n /= 16)
+		room--;
+	return admit_refuse(a, ADMIT_INVALID,
+			    "metadata.name: has %zu characters, wants %d at most: the pool's "
+			    "SpiderIPBlocks are named after it",
+			    strlen(a->ask->name), room);
+}
+
 /* --- all of it --- */
 
 static int check_valid(struct admit *a, const struct pool *p)
@@ -276,6 +301,8 @@ static int check_valid(struct admit *a, const struct pool *p)
 
 	added_ips(a, p, &added);
 	r = admit_check_family(a, p->family);
+	if (r == 0)
+		r = check_name(a, p);
 	if (r == 0)
 		r = check_affinity(a, p);
 	if (r == 0)

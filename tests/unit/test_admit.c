@@ -341,6 +341,46 @@ static void test_labels_of_cidrs(void **state)
 	}
 }
 
+/* The blocks of a pool are named after it, and a name has 253 characters at most. */
+static void test_long_names(void **state)
+{
+	static const struct {
+		const char *subnet, *ips;
+		size_t len;
+		const char *refused;
+	} rows[] = {
+		{"10.0.0.0/8", "10.0.0.1", 247, ""},
+		{"10.0.0.0/8", "10.0.0.1", 248, "has 248 characters, wants 247 at most"},
+		{"10.0.0.0/24", "10.0.0.1", 251, ""},
+		{"10.0.0.0/24", "10.0.0.1", 252, "has 252 characters, wants 251 at most"},
+		{"fd00::/64", "fd00::1", 253, "has 253 characters, wants 237 at most"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_free char *name = xcalloc(rows[i].len + 1, 1);
+		auto_free char *text = xasprintf("{\"spec\":{\"subnet\":\"%s\",\"ips\":[\"%s\"]}}",
+						 rows[i].subnet, rows[i].ips);
+		auto_json struct json_doc *object = parse(text);
+		struct admit_world world = {0};
+		struct admit_ask q = {.kind = "SpiderIPPool",
+				      .operation = ADMIT_CREATE,
+				      .ns = "",
+				      .name = name,
+				      .object = json_root(object)};
+		struct admit_answer a;
+
+		memset(name, 'a', rows[i].len);
+		admit_check(&world, &q, &a);
+		assert_int_equal(a.code, *rows[i].refused ? 422 : 0);
+		assert_string_equal(a.field ? a.field : "",
+				    *rows[i].refused ? "metadata.name" : "");
+		if (!strstr(a.text ? a.text : "", rows[i].refused))
+			fail_msg("%s", a.text);
+		admit_answer_done(&a);
+	}
+}
+
 static bool contended(const char *kind, const char *old, const char *is)
 {
 	auto_json struct json_doc *was = old ? parse(old) : NULL, *object = is ? parse(is) : NULL;
@@ -383,7 +423,7 @@ int main(void)
 		cmocka_unit_test(test_pools),	     cmocka_unit_test(test_subnets),
 		cmocka_unit_test(test_reserved),     cmocka_unit_test(test_networks),
 		cmocka_unit_test(test_coordinators), cmocka_unit_test(test_labels_of_cidrs),
-		cmocka_unit_test(test_contended),
+		cmocka_unit_test(test_contended),    cmocka_unit_test(test_long_names),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
