@@ -13,11 +13,14 @@
 #include "controller/hooks_quiet.h"
 #include "controller/inject_hook.h"
 #include "controller/reviews.h"
+#include "daemon/daemon.h"
 #include "daemon/ports.h"
 #include "daemon/sample.h"
 
+/* Over HTTP/1.1 each review under way has a connection; an API server has 600 requests under way. */
 enum {
-	CONNS_MAX = 256,
+	CONNS_MAX = 2000,
+	FD_RESERVE = 64,
 	BODIES_MAX = 48 << 20, /* of all reviews at a time */
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
@@ -154,9 +157,12 @@ static bool is_trusted(void *arg, const char *ca)
 static int open_server(struct webhooks *w, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
+	int conns = daemon_connections(CONNS_MAX, FD_RESERVE, e);
 
+	if (conns < 0)
+		return conns;
 	limits.anyone = true;
-	limits.max_conns = CONNS_MAX;
+	limits.max_conns = conns;
 	limits.body_max = REVIEW_MAX;
 	limits.bodies_max = BODIES_MAX;
 	limits.idle_ms = IDLE_MS;

@@ -13,7 +13,8 @@
 #include "base/ip.h"
 #include "wire/http1.h"
 
-enum { BACKLOG = 64, CONNS_MAX = 32, SCRAPES_MAX = 32 };
+/* BACKLOG: those that an API server opens at once, for pods of one job. */
+enum { BACKLOG = 1024, CONNS_MAX = 32, SCRAPES_MAX = 32 };
 
 struct port {
 	struct ports *p;

@@ -337,6 +337,30 @@ def test_reviews_by_hand(cluster, replica, ns):
     assert c.process.poll() is None
 
 
+def test_many_reviews_at_a_time(cluster, replica):
+    """Each has a connection. One that is closed for want of room is a pod without its networks."""
+    c = start(replica()).leads()
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "CREATE", "namespace": "not-seen-yet", "object": {
+            "metadata": {"annotations": {INJECT: "none"}}, "spec": {"containers": [{"name": "c"}]}},
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"}}})
+    wait(lambda: c.said("certificate"))
+    answers = []
+
+    def one():
+        try:
+            answers.append(ask(c, body, "/mutate--v1-pod")[0])
+        except OSError as e:
+            answers.append(str(e))
+    threads = [threading.Thread(target=one) for _ in range(400)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert answers == [200] * 400, [a for a in answers if a != 200][:3]
+
+
 def test_subnets_that_were_not_listed(cluster, replica, closing, tmp_path):
     """Nothing is held against half of what there is."""
     answer = [faulty.refused(503)]
