@@ -26,7 +26,7 @@ const char *nad_owner(const struct json *there, const char **uid);
 struct nad_state {
 	const char *nad; /* its name */
 	bool ready;
-	const char *reason;  /* "Written", "Invalid", "NameTaken", "Terminating" */
+	const char *reason;  /* "Written", "Invalid", "NameTaken", "Terminating", "NADFailed" */
 	const char *message; /* "" when ready */
 };
 

@@ -56,9 +56,9 @@ static const struct done {
 	[STEP_REMOVE] = {"NADDeleted", "removed: it has another name now"},
 };
 
-static void tell_done(struct nads_job *j)
+static void tell_done(const struct nads_job *j, enum nads_step step)
 {
-	const struct done *d = &done[j->step];
+	const struct done *d = &done[step];
 	auto_free char *message =
 		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->ns, j->about, d->words);
 
@@ -68,50 +68,82 @@ static void tell_done(struct nads_job *j)
 
 /* --- requests --- */
 
-static void on_failed(struct nads_job *j, int status, const struct err *e)
-{
-	struct nads *n = j->n;
+static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s);
 
-	/* Somebody was faster: the watch brings it. */
-	if (status == 409 || (status == 404 && j->step != STEP_STATUS && j->step != STEP_CREATE)) {
+static void no_status(struct nads *n, const struct err *e)
+{
+	if (n->no_status_until == 0)
+		log_warn("SpiderMultusConfigs get no status: install the definitions of this "
+			 "release (kubectl apply -f deploy/crds)",
+			 LOG_S("error", e->text));
+	n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
+}
+
+/* Until a write succeeds, once: the watch brings the status back, and with it the next try. */
+static void tell_failed(struct nads_job *j, const char *message)
+{
+	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
+
+	j->wrong = true;
+	if (j->failed || !o)
+		return;
+	j->failed = true;
+	put_status(j, world_json(o), &s);
+}
+
+static void on_failed(struct nads_job *j, enum nads_step step, int status, const struct err *e)
+{
+	bool again = status == 404 && step == STEP_STATUS && j->no_status;
+
+	/* Somebody was faster, or it is gone: the watch brings it. A status that is not there while its
+	 * object still is has no place in the definition. */
+	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
+		j->no_status = status == 404 && step == STEP_STATUS;
+		j->failed &= step != STEP_STATUS;
 		nads_again(j, kube_jitter(SOON_MS, 2 * SOON_MS));
 		return;
 	}
-	n->counts.failed++;
-	if (status == 404 && j->step == STEP_STATUS) {
-		if (n->no_status_until == 0)
-			log_warn(
-				"SpiderMultusConfigs get no status: install the definitions of this "
-				"release (kubectl apply -f deploy/crds)",
-				LOG_S("error", e->text));
-		n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
+	j->n->counts.failed++;
+	if (again) {
+		no_status(j->n, e);
 		return;
 	}
 	complain(j, "NADFailed", e->text);
 	nads_again(j, kube_backoff_next(&j->backoff));
+	if (step != STEP_STATUS)
+		tell_failed(j, e->text);
+}
+
+static void on_written(struct nads_job *j, enum nads_step step)
+{
+	j->n->counts.written += step != STEP_REMOVE;
+	j->n->counts.removed += step == STEP_REMOVE;
+	j->no_status &= step != STEP_STATUS;
+	if (step != STEP_STATUS) {
+		j->failed = false;
+		kube_backoff_reset(&j->backoff);
+		tell_done(j, step);
+	}
+	/* The watch is faster, mostly. */
+	if (!j->again)
+		nads_again(j, 2 * SOON_MS);
 }
 
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct nads_job *j = arg;
 	struct nads *n = j->n;
+	enum nads_step step = j->step;
 
 	(void)object;
 	j->call = NULL;
-	n->flying--;
-	if (e) {
-		on_failed(j, status, e);
-	} else {
-		n->counts.written += j->step != STEP_REMOVE;
-		n->counts.removed += j->step == STEP_REMOVE;
-		kube_backoff_reset(&j->backoff);
-		if (j->step != STEP_STATUS)
-			tell_done(j);
-		/* The watch is faster, mostly. */
-		if (!j->again)
-			nads_again(j, 2 * SOON_MS);
-	}
 	j->step = STEP_NONE;
+	n->flying--;
+	if (e)
+		on_failed(j, step, status, e);
+	else
+		on_written(j, step);
 	nads_pump_soon(n);
 }
 

@@ -18,7 +18,9 @@ struct nads_job {
 	enum nads_step step;
 	char *about; /* the NAD that the request is about */
 	bool due, wrong;
-	char *said; /* the trouble that is told already; NULL: none */
+	bool failed;	/* the status says that a write did */
+	bool no_status; /* the last one was answered with 404 */
+	char *said;	/* the trouble that is told already; NULL: none */
 	struct kube_backoff backoff;
 	struct loop_timer *again;
 };

@@ -8,6 +8,7 @@ import time
 import pytest
 import yaml
 
+import faulty
 from agents import MERGE, SPIDER, install_crds
 from cluster import wait
 from controllers import Controller
@@ -187,6 +188,41 @@ def test_two_that_want_one_name(lab, controller):
     wait(lambda: lab.nad("a")["metadata"]["ownerReferences"][0]["name"] == "b")
     assert "coordinator" not in lab.nad("a")["spec"]["config"]
     wait(lambda: lab.ready("b")["status"] == "True")
+
+
+def test_deleted_while_its_status_is_written(cluster, ns, lab, closing, tmp_path):
+    """Its status is not found, as where the definition has none: the others go on having theirs."""
+    server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
+    server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
+    c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()
+    for name in ("m", "n"):
+        lab.apply(name, MACVLAN)
+        assert lab.ready(name)["status"] == "True"
+    assert not once and not c.said("SpiderMultusConfigs get no status")
+
+
+def test_a_nad_that_may_not_be_written(cluster, ns, lab, closing, tmp_path):
+    """As another's webhook or a quota refuses it: the status and an event say so, until it may."""
+    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    watched = [{"apiGroups": ["", "apps", "batch", "coordination.k8s.io", "networking.k8s.io", "spiderpool.spidernet.io",
+                              "unirail.io"], "resources": ["*"], "verbs": ["*"]},
+               {"apiGroups": ["k8s.cni.cncf.io"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    conf = cluster.kubeconfig(tmp_path / "conf", {"token": cluster.account(ns, "few", watched)})
+    c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
+    lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
+    wait(lambda: lab.ready("wrong")["status"] == "False")
+    wrong = c.metrics()["unirail_nads_wrong"]  # other tests' are among them
+    lab.apply("m", MACVLAN)
+    ready = lab.ready("m")
+    assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]
+    wait(lambda: c.metrics()["unirail_nads_wrong"] == wrong + 1)
+    time.sleep(5)  # tried again, and less and less often
+    assert c.metrics()["unirail_nads_write_failures_total"] <= 6
+    role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ns}-few"
+    cluster.ok("PATCH", role, {"rules": everything}, type=MERGE)
+    wait(lambda: lab.nad("m"), 60)
+    wait(lambda: lab.ready("m")["status"] == "True")
+    assert c.metrics()["unirail_nads_wrong"] == wrong
 
 
 def test_one_that_was_there_before(lab, controller):
