@@ -32,7 +32,8 @@ class Audited:
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
             "rules": [{"level": "Metadata", "users": [self.user]}, {"level": "None"}]}))
         self.log = self.cluster.folder / "audit.log"
-        self.cluster.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={self.log}")
+        self.cluster.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={self.log}",
+                                     "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
 
     def close(self):
         self.cluster.close()
