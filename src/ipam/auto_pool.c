@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "ipam/block_wire.h"
 
-enum { UID_CHARS = 5 };
+/* NAME_MOST: a block's name is the pool's, a dash and up to 32 digits. */
+enum { UID_CHARS = 5, NAME_MOST = AUTO_POOL_NAME_MAX - 33 };
 
 void app_id_copy(const struct app_id *a, struct app_id *ret)
 {
@@ -137,14 +138,14 @@ void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 	const char *dash = strrchr(a->uid, '-'), *tail = dash ? dash + 1 : a->uid;
 	auto_buf struct buf end, all;
 
-	buf_init(&end, AUTO_POOL_NAME_MAX);
-	buf_init(&all, AUTO_POOL_NAME_MAX);
+	buf_init(&end, NAME_MOST);
+	buf_init(&all, NAME_MOST);
 	buf_char(&end, '-');
-	put_lower(&end, ifname, AUTO_POOL_NAME_MAX);
+	put_lower(&end, ifname, NAME_MOST);
 	buf_char(&end, '-');
 	put_lower(&end, tail, UID_CHARS);
 	buf_printf(&all, "auto%u-", family);
-	put_lower(&all, a->name, AUTO_POOL_NAME_MAX - all.len - end.len);
+	put_lower(&all, a->name, NAME_MOST - all.len - end.len);
 	buf_str(&all, end.p);
 	str_copy(ret, AUTO_POOL_NAME_MAX + 1, all.p);
 }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "ipam/auto_pool.h"
+#include "ipam/block.h"
 
 static const struct {
 	const char *subnet, *subnets, *number, *reclaim, *is;
@@ -120,7 +121,7 @@ static void test_names(void **state)
 {
 	struct app_id a =
 		app("apps/v1", "Deployment", "web", "6f0f1a2b-1111-2222-3333-ABCDEF012345");
-	char name[AUTO_POOL_NAME_MAX + 1], wide[254];
+	char name[AUTO_POOL_NAME_MAX + 1], wide[254], block[BLOCK_NAME_MAX + 1];
 	char *text;
 
 	(void)state;
@@ -132,7 +133,9 @@ static void test_names(void **state)
 	wide[sizeof(wide) - 1] = '\0';
 	a.name = wide;
 	auto_pool_name(&a, "net1", 4, name);
-	assert_int_equal(strlen(name), AUTO_POOL_NAME_MAX);
+	assert_int_equal(block_name(name, ~(u128)0, block),
+			 0); /* its blocks have room for theirs */
+	assert_int_equal(strlen(block), AUTO_POOL_NAME_MAX);
 	assert_string_equal(name + strlen(name) - 12, "x-net1-abcde");
 	a.name = (char *)"web";
 	a.uid = (char *)"12";
