@@ -267,6 +267,18 @@ static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
 	return left <= 0;
 }
 
+/* No block has any of them: by an answer of the API server, which is used once. */
+static bool is_clear(struct subnets_look *k, struct subnets_pool_note *n, const struct ip_set *of)
+{
+	if (n->clear && subnet_set_same(&n->looked, of)) {
+		n->clear = false;
+		n->since = 0;
+		return true;
+	}
+	subnets_ask_blocks(k->s, n->pool, of);
+	return false;
+}
+
 static bool may_release(void *arg, const struct subnet_entry *x)
 {
 	struct subnets_look *k = arg;
@@ -277,23 +289,27 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 		n->clear = false;
 		return false;
 	}
-	if (!rested(k, n) || !subnets_is_sure(k->s))
-		return false;
-	if (n->clear && subnet_set_same(&n->looked, &x->held)) {
-		n->clear = false;
-		n->since = 0;
-		return true;
-	}
-	subnets_ask_blocks(k->s, x->pool, &x->held);
-	return false;
+	return rested(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
 }
 
-static bool is_gone(void *arg, const char *pool)
+/* With the subnet, of which nobody gets an address any more, at once. */
+static bool is_gone(void *arg, const struct subnet_entry *x)
 {
 	struct subnets_look *k = arg;
-	struct subnets_pool_note *n = subnets_note(k->s, pool);
+	struct subnets_pool_note *n = subnets_note(k->s, x->pool);
+	struct ip_set all;
+	bool gone;
 
-	return subnets_is_sure(k->s) && (n->seen || rested(k, n));
+	if (!subnets_is_sure(k->s) || !(n->seen || rested(k, n)))
+		return false;
+	if (world_object(k->subnet)->deleting)
+		return true;
+	subnet_set_copy(&x->ips, &all);
+	for (size_t i = 0; i < x->held.n; i++)
+		ip_set_add(&all, &x->held.v[i]);
+	gone = is_clear(k, n, &all);
+	ip_set_done(&all);
+	return gone;
 }
 
 static void on_failed(void *arg, const struct subnet_want *w, const struct err *why)

@@ -217,9 +217,7 @@ static bool is_over(const struct subnet_facts *f, const struct subnet_entry *x)
 
 	if (pool_named(f, x->pool))
 		return !x->app && empty;
-	if (!x->app)
-		return true;
-	return want_of(f, x->pool) ? empty : f->is_gone(f->arg, x->pool);
+	return want_of(f, x->pool) ? empty : f->is_gone(f->arg, x);
 }
 
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l)

@@ -13,7 +13,8 @@
  *
  * An address that a pool gives up is `held` for it at first: the pool loses it, and only when no node
  * has a block with it any more it is free for others (who decides that is not here). When the pool
- * grows again it gets those first.
+ * grows again it gets those first. So it is with all addresses of a pool that is gone: a node that
+ * cannot be reached may have pods with some, whatever the API server knows of them.
  */
 
 #include "ipam/range.h"
@@ -64,8 +65,9 @@ struct subnet_facts {
 	const struct ip_set *(*used)(void *arg, const char *pool);
 	/* What an entry holds may be had by others now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
-	/* A pool that is not there and that nobody wants will not be made by anyone any more. */
-	bool (*is_gone)(void *arg, const char *pool);
+	/* Of a pool that is not there and that nobody wants: nobody will make it any more, and what
+	 * it had may be had by others now. */
+	bool (*is_gone)(void *arg, const struct subnet_entry *x);
 	/* The pool cannot be what is wanted. */
 	void (*failed)(void *arg, const struct subnet_want *w, const struct err *why);
 	void *arg;

@@ -86,6 +86,13 @@ class Place:
         """Being deleted, or gone already: the leader takes the finalizer off when no address is in use."""
         return all(p["metadata"].get("deletionTimestamp") for p in self.pools(app).values())
 
+    def block(self, pool, cidr):
+        """A node has one."""
+        return self.cluster.ok("POST", "/apis/unirail.io/v1/spideripblocks", {
+            "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
+            "metadata": {"name": f"{pool}-0", "labels": {"unirail.io/pool": pool}},
+            "spec": {"pool": pool, "cidr": cidr, "node": "n1", "nodeUID": "u1", "claim": "x", "ceded": {}, "wanted": {}}})
+
     def controlled(self, subnet):
         status = self.cluster.ok("GET", f"{SUBNETS}/{subnet}").get("status", {})
         return json.loads(status.get("controlledIPPools") or "{}")
@@ -302,12 +309,7 @@ def test_what_nodes_have_is_not_given_to_others(place, controller):
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["b"]}}, size=4)
     pool = wait(lambda: place.pool("one"))["metadata"]["name"]
-    block = {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
-             "metadata": {"name": f"{pool}-0", "labels": {"unirail.io/pool": pool}},
-             "spec": {"pool": pool, "cidr": "10.17.0.0/28", "node": "n1", "nodeUID": "u1", "claim": "x",
-                      "ceded": {}, "wanted": {}}}
-    status, answer = place.cluster.request("POST", "/apis/unirail.io/v1/spideripblocks", block)
-    assert status == 201, answer
+    place.block(pool, "10.17.0.0/28")
     place.scale("Deployment", "one", 1)
     wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"])
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
@@ -318,6 +320,24 @@ def test_what_nodes_have_is_not_given_to_others(place, controller):
     wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"])
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
     wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"])
+
+
+def test_what_nodes_have_of_a_pool_that_is_gone(place, controller):
+    """A node that cannot be reached keeps its block, and pods that the API server knows nothing of may have addresses
+    of it: the application is deleted, its pool goes, and what it had is nobody's until the block goes, too."""
+    place.subnet("gone", "10.26.0.0/28", ["10.26.0.2-10.26.0.5"])
+    controller()
+    place.app("Deployment", "one", {"subnet": {"ipv4": ["gone"]}}, size=4)
+    pool = wait(lambda: place.pool("one"))["metadata"]["name"]
+    place.block(pool, "10.26.0.0/28")
+    place.remove("Deployment", "one")
+    wait(lambda: place.cluster.request("GET", f"{POOLS}/{pool}")[0] == 404)
+    place.app("Deployment", "two", {"subnet": {"ipv4": ["gone"]}}, size=2)
+    time.sleep(3)
+    assert place.pool("two") is None and place.controlled("gone").keys() == {pool}
+    place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
+    wait(lambda: ips(place.pool("two")) == ["10.26.0.2", "10.26.0.3"])
+    wait(lambda: len(place.controlled("gone")) == 1)
 
 
 def test_a_subnet_goes_with_its_pools(place, controller):

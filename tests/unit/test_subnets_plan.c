@@ -131,7 +131,12 @@ static const struct row rows[] = {
 	{.name = "pools by hand, what of them is the subnet's",
 	 .was = "{'h':{'ips':['10.0.0.1']},'old':{'ips':['10.0.0.5']}}",
 	 .pools = {"h - 10.0.0.9-10.0.0.20", "out - 10.0.0.30"},
-	 .is = "{'h':{'ips':['10.0.0.9-10.0.0.10']}}"},
+	 .is = "{'h':{'ips':['10.0.0.9-10.0.0.10']}}",
+	 .gone = true},
+	{.name = "one that is gone keeps its addresses from others as long as a node may have them",
+	 .was = "{'old':{'ips':['10.0.0.1-10.0.0.5']}}",
+	 .wants = {"p 2"},
+	 .is = "{'old':{'ips':['10.0.0.1-10.0.0.5']}," A("p", R(6, 7)) "}"},
 	{.name = "and not given to others",
 	 .pools = {"h - 10.0.0.1-10.0.0.2"},
 	 .wants = {"p 1"},
@@ -162,9 +167,9 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	return ((struct ask *)arg)->row->release;
 }
 
-static bool is_gone(void *arg, const char *pool)
+static bool is_gone(void *arg, const struct subnet_entry *x)
 {
-	(void)pool;
+	(void)x;
 	return ((struct ask *)arg)->row->gone;
 }
 
