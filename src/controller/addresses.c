@@ -97,6 +97,11 @@ void addresses_free(struct addresses *a)
 	free(a);
 }
 
+const struct census *addresses_census(const struct addresses *a)
+{
+	return a->census;
+}
+
 /* --- metrics --- */
 
 static void add_gc(struct buf *b, const struct reap_stats *g, const struct counts_stats *c)

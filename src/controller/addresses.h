@@ -23,6 +23,8 @@ struct addresses_conf {
 
 struct addresses *addresses_new(const struct addresses_conf *c);
 void addresses_free(struct addresses *a); /* NULL is fine */
+struct census;
+const struct census *addresses_census(const struct addresses *a);
 /* Under the names that Spiderpool documents; what it has not got is under unirail_. */
 void addresses_metrics(const struct addresses *a, struct buf *b);
 

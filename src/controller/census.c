@@ -281,6 +281,11 @@ void census_free(struct census *c)
 	free(c);
 }
 
+bool census_synced(const struct census *c, enum census_kind kind)
+{
+	return kube_informer_synced(c->watch[kind].i);
+}
+
 bool census_is_whole(const struct census *c)
 {
 	for (int k = 0; k < CENSUS_KINDS; k++)

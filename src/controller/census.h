@@ -62,6 +62,7 @@ struct census_conf {
 struct census *census_new(const struct census_conf *c);
 void census_free(struct census *c); /* before kube_free(); NULL is fine */
 
+bool census_synced(const struct census *c, enum census_kind kind); /* it was listed once */
 /* Every kind was listed, and is followed now. */
 bool census_is_whole(const struct census *c);
 const struct kube_object *census_get(const struct census *c, enum census_kind kind, const char *ns,

@@ -117,7 +117,7 @@ static int start_addresses(struct controller *c, void **ret, struct err *e)
 	const struct controller_conf *f = &c->conf;
 
 	(void)e;
-	*ret = addresses_new(&(struct addresses_conf){
+	*ret = c->addresses = addresses_new(&(struct addresses_conf){
 		.kube = c->kube,
 		.world = c->world,
 		.events = c->events,
@@ -200,6 +200,7 @@ static int start_subnets(struct controller *c, void **ret, struct err *e)
 	struct subnets_conf s = {
 		.kube = c->kube,
 		.world = c->world,
+		.census = addresses_census(c->addresses),
 		.events = c->events,
 		.more = (uint32_t)c->conf.subnet_more,
 		.rest_ms = c->conf.subnet_rest_ms,

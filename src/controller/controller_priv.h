@@ -27,7 +27,8 @@ struct controller {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct world *world;
-	struct webhooks *webhooks; /* NULL: they are switched off */
+	struct webhooks *webhooks;   /* NULL: they are switched off */
+	struct addresses *addresses; /* as long as it leads */
 	struct kube_events *events;
 	struct kube_lease *lease;
 	uint64_t gained; /* how often it has led */

@@ -24,10 +24,13 @@
 
 enum { SUBNETS_REST_MS = 15 * 1000 };
 
+struct census;
+
 struct subnets_conf {
 	struct kube *kube;
 	struct world *world;
-	struct kube_events *events; /* may be NULL */
+	const struct census *census; /* of which endpoints count */
+	struct kube_events *events;  /* may be NULL */
 	uint32_t more;	 /* addresses beyond the pods where the annotation says nothing */
 	int64_t rest_ms; /* before what a pool gave up is anybody's; 0: SUBNETS_REST_MS */
 };

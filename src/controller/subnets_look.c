@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "controller/census.h"
 #include "controller/subnets_priv.h"
 
 enum { USED_MS = 5000, FAILED_MS = 5000 };
@@ -27,6 +28,7 @@ void subnets_look_done(struct subnets_look *k)
 	free(k->objects);
 	free(k->wants);
 	free(k->targets);
+	free(k->strays);
 	ip_set_done(&k->f.total);
 	ip_set_done(&k->f.reserved);
 	subnet_entries_done(&k->is);
@@ -312,6 +314,45 @@ static bool is_gone(void *arg, const struct subnet_entry *x)
 	return gone;
 }
 
+static void gather_strays(struct subnets_look *k)
+{
+	const struct census *c = k->s->conf.census;
+	struct ip_set open;
+
+	subnet_set_copy(&k->f.total, &open);
+	for (size_t i = 0; i < k->wanted.n; i++) {
+		ip_set_minus(&open, &k->wanted.v[i].ips);
+		ip_set_minus(&open, &k->wanted.v[i].held);
+	}
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct census_endpoint *x =
+			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
+
+		for (size_t n = 0; n < x->n; n++)
+			if (ip_set_has(&open, &x->v[n].ip))
+				VEC_PUSH(k->strays, k->n_strays) =
+					(struct subnet_stray){x->v[n].ip, x->v[n].pool};
+	}
+	ip_set_done(&open);
+	k->strays_known = true;
+}
+
+/* Once a look, and only when a pool is to grow: there are many endpoints. */
+static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+{
+	struct subnets_look *k = arg;
+
+	if (!census_synced(k->s->conf.census, CENSUS_ENDPOINTS)) {
+		subnets_wake(k->s, SUBNETS_AGAIN_MS);
+		return false;
+	}
+	if (!k->strays_known)
+		gather_strays(k);
+	*ret = k->strays;
+	*n = k->n_strays;
+	return true;
+}
+
 static void on_failed(void *arg, const struct subnet_want *w, const struct err *why)
 {
 	struct subnets_look *k = arg;
@@ -326,6 +367,7 @@ static void on_failed(void *arg, const struct subnet_want *w, const struct err *
 void subnets_look_init(struct subnets_look *k)
 {
 	k->f.used = used;
+	k->f.strays = strays;
 	k->f.may_release = may_release;
 	k->f.is_gone = is_gone;
 	k->f.failed = on_failed;

@@ -118,8 +118,8 @@ static const struct subnet_want *want_of(const struct subnet_facts *f, const cha
 
 /* --- growing and shrinking --- */
 
-/* The lowest n of `from` onto `to`. */
-static void move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
+/* The lowest n of `from` onto `to`; how many it had too few. */
+static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 {
 	while (n > 0 && from->n > 0) {
 		struct ip_range r = from->v[0];
@@ -131,6 +131,7 @@ static void move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 		ip_set_subtract(from, &r);
 		ip_set_add(to, &r);
 	}
+	return n;
 }
 
 static void free_of(const struct subnet_facts *f, const struct subnet_entries *l,
@@ -141,25 +142,56 @@ static void free_of(const struct subnet_facts *f, const struct subnet_entries *l
 	take_all_of_others(l, "", ret);
 }
 
+/* What pods have is not open; of this pool it is its own. False: not known yet. */
+static bool take_strays(const struct subnet_facts *f, const char *pool, struct ip_set *open,
+			struct ip_set *own)
+{
+	const struct subnet_stray *v;
+	size_t n;
+
+	if (!f->strays(f->arg, &v, &n))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct ip_range r = {v[i].ip, v[i].ip};
+
+		if (!ip_set_has(open, &v[i].ip))
+			continue;
+		ip_set_subtract(open, &r);
+		if (!strcmp(v[i].pool, pool))
+			ip_set_add(own, &r);
+	}
+	return true;
+}
+
+static void take_more(const struct subnet_facts *f, const struct subnet_want *w,
+		      struct subnet_entry *x, struct ip_set *own, struct ip_set *open)
+{
+	u128 more = w->count - ip_set_count(&x->ips), left = ip_set_count(open);
+	u128 has = ip_set_count(own) + ip_set_count(&x->held);
+	struct err e = ERR_INIT;
+
+	if (more > has && more - has > left) {
+		err_kind(&e, ERR_AGAIN, -ENOSPC,
+			 "insufficient subnet FreeIPs, required '%llu' but only left '%llu'",
+			 (unsigned long long)(more - has), (unsigned long long)left);
+		f->failed(f->arg, w, &e);
+		return;
+	}
+	more = move_lowest(own, &x->ips, more);
+	more = move_lowest(&x->held, &x->ips, more);
+	move_lowest(open, &x->ips, more);
+}
+
 static void grow(const struct subnet_facts *f, const struct subnet_want *w,
 		 struct subnet_entries *l, struct subnet_entry *x)
 {
-	u128 more = w->count - ip_set_count(&x->ips), held = ip_set_count(&x->held), left;
-	struct ip_set open;
-	struct err e = ERR_INIT;
+	struct ip_set open, own = {.family = f->total.family};
 
 	free_of(f, l, &open);
-	left = ip_set_count(&open);
-	if (more > held && more - held > left) {
-		err_kind(&e, ERR_AGAIN, -ENOSPC,
-			 "insufficient subnet FreeIPs, required '%llu' but only left '%llu'",
-			 (unsigned long long)(more - held), (unsigned long long)left);
-		f->failed(f->arg, w, &e);
-	} else {
-		move_lowest(&x->held, &x->ips, more);
-		move_lowest(&open, &x->ips, more > held ? more - held : 0);
-	}
+	if (take_strays(f, x->pool, &open, &own))
+		take_more(f, w, x, &own, &open);
 	ip_set_done(&open);
+	ip_set_done(&own);
 }
 
 static void shrink(const struct subnet_facts *f, const struct subnet_want *w,

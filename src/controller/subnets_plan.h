@@ -55,6 +55,12 @@ struct subnet_want {
 	uint64_t count;
 };
 
+/* An address that a pod has and no entry, and the pool that it had it of. */
+struct subnet_stray {
+	struct ipaddr ip;
+	const char *pool;
+};
+
 struct subnet_facts {
 	struct ip_set total, reserved;
 	const struct subnet_pool *pools; /* that are there, of the subnet's CIDR */
@@ -63,6 +69,9 @@ struct subnet_facts {
 	size_t n_wants;
 	/* Which addresses pods have of the pool; NULL: not known yet, asked for by this. */
 	const struct ip_set *(*used)(void *arg, const char *pool);
+	/* All of those: etcd was set back, or a pool was taken away by force. A pool that grows gets its
+	 * own first, and nobody another's. False: not known yet. */
+	bool (*strays)(void *arg, const struct subnet_stray **ret, size_t *n);
 	/* What an entry holds may be had by others now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
 	/* Of a pool that is not there and that nobody wants: nobody will make it any more, and what

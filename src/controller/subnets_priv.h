@@ -104,6 +104,9 @@ struct subnets_look {
 	struct subnets_target *targets; /* of wants */
 	struct app_id *apps;		/* of targets whose application is no object of ours */
 	size_t n_wants, n_apps;
+	struct subnet_stray *strays;
+	size_t n_strays;
+	bool strays_known;
 	struct subnet_entries is, wanted;
 };
 void subnets_look_init(struct subnets_look *k); /* what the plan may ask */

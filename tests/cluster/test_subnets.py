@@ -340,6 +340,23 @@ def test_what_nodes_have_of_a_pool_that_is_gone(place, controller):
     wait(lambda: len(place.controlled("gone")) == 1)
 
 
+def test_addresses_that_pods_have(place, controller, mine):
+    """By the endpoints, while the subnet knows nothing of them, since etcd was set back: those of a pool that is made
+    anew are its own again, those of another pool are nobody's."""
+    place.subnet("have", "10.27.0.0/24", ["10.27.0.2-10.27.0.30"])
+    uid = place.app("Deployment", "web", {"subnet": {"ipv4": ["have"]}}, size=3)["metadata"]["uid"]
+    web = f"auto4-web-eth0-{uid.split('-')[-1][:5]}"
+    for name, ip, pool in (("w", "10.27.0.9", web), ("o", "10.27.0.3", "auto4-other-eth0-12345")):
+        mine.ok("POST", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints", {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+            "metadata": {"name": name, "labels": {"unirail.io/node": "n"}},
+            "status": {"current": {"uid": "u", "node": "n", "ips": [
+                {"interface": "eth0", "ipv4": f"{ip}/24", "ipv4Pool": pool, "vlan": 0}]},
+                "ownerControllerType": "Pod", "ownerControllerName": name}})
+    controller()
+    wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"])
+
+
 def test_a_subnet_goes_with_its_pools(place, controller):
     place.subnet("g", "10.18.0.0/24", ["10.18.0.2-10.18.0.9"])
     controller()

@@ -39,7 +39,7 @@ static void add(struct ip_set *s, const char *text)
 
 /* One look: pools as "name app ips", wants as "pool count"; "!" before a pool: it is deleting. */
 struct row {
-	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *is, *failed;
+	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *strays, *is, *failed;
 	bool release, gone;
 };
 
@@ -99,6 +99,26 @@ static const struct row rows[] = {
 	 .wants = {"p 1", "q 2"},
 	 .is = "{" A("p", ONE(1)) "," A("q", R(2, 3)) "}",
 	 .release = true},
+	{.name = "what pods have of it already comes first, what they have of others is left",
+	 .wants = {"p 3"},
+	 .strays = "10.0.0.1 q 10.0.0.7 p",
+	 .is = "{" A("p", R(2, 3) "," ONE(7)) "}"},
+	{.name = "before what is held of it",
+	 .was = "{" H("p", ONE(1), R(4, 5)) "}",
+	 .pools = {"p A-p 10.0.0.1"},
+	 .wants = {"p 3"},
+	 .strays = "10.0.0.8 p",
+	 .is = "{" H("p", ONE(1) "," ONE(4) "," ONE(8), ONE(5)) "}"},
+	{.name = "no more than it wants",
+	 .wants = {"p 1", "q 2"},
+	 .strays = "10.0.0.1 p 10.0.0.2 p",
+	 .is = "{" A("p", ONE(1)) "," A("q", R(3, 4)) "}"},
+	{.name = "though nothing else is left",
+	 .wants = {"p 10"},
+	 .strays = "10.0.0.4 q",
+	 .is = "",
+	 .failed = "insufficient subnet FreeIPs, required '10' but only left '9'"},
+	{.name = "and nothing before that is known", .wants = {"p 3"}, .strays = "?", .is = ""},
 	{.name = "shrinks by the lowest that no pod has",
 	 .was = "{" A("p", R(1, 5)) "}",
 	 .pools = {"p A-p 10.0.0.1-10.0.0.5"},
@@ -150,6 +170,9 @@ static const struct row rows[] = {
 struct ask {
 	const struct row *row;
 	struct ip_set used;
+	struct subnet_stray strays[3];
+	char pools[3][8];
+	size_t n_strays;
 	struct buf failed;
 };
 
@@ -159,6 +182,30 @@ static const struct ip_set *used(void *arg, const char *pool)
 
 	(void)pool;
 	return a->row->used && *a->row->used == '?' ? NULL : &a->used;
+}
+
+static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+{
+	struct ask *a = arg;
+
+	*ret = a->strays;
+	*n = a->n_strays;
+	return !a->row->strays || *a->row->strays != '?';
+}
+
+/* "10.0.0.1 p 10.0.0.2 q" */
+static void read_strays(struct ask *a)
+{
+	const char *s = a->row->strays;
+	char ip[IP_TEXT_MAX];
+	int n;
+
+	for (; s && sscanf(s, "%39s %7s%n", ip, a->pools[a->n_strays], &n) == 2; s += n) {
+		struct subnet_stray *x = &a->strays[a->n_strays];
+
+		assert_int_equal(ip_parse(span_of(ip), &x->ip), 0);
+		x->pool = a->pools[a->n_strays++];
+	}
 }
 
 static bool may_release(void *arg, const struct subnet_entry *x)
@@ -220,6 +267,7 @@ static void one(const struct row *r)
 	struct subnet_facts f = {.pools = pools,
 				 .wants = wants,
 				 .used = used,
+				 .strays = strays,
 				 .may_release = may_release,
 				 .is_gone = is_gone,
 				 .failed = failed,
@@ -233,6 +281,7 @@ static void one(const struct row *r)
 	add(&f.total, "10.0.0.1-10.0.0.10");
 	add(&f.reserved, r->reserved ? r->reserved : "");
 	add(&a.used, r->used && *r->used != '?' ? r->used : "");
+	read_strays(&a);
 	f.n_pools = read_pools(r, pools, pool_texts);
 	f.n_wants = read_wants(r, wants, want_texts);
 	if (subnet_entries_read(was, 4, &l, &e) < 0)
