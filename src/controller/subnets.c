@@ -20,7 +20,6 @@ static bool status_is(const struct subnets_look *k)
 {
 	const struct json *status = json_get(world_json(k->subnet), "status");
 	const char *text = json_string(json_get(status, "controlledIPPools"));
-	u128 total = ip_set_count(&k->f.total), taken = subnet_entries_count(&k->wanted);
 	auto_buf struct buf b;
 	int64_t n, m;
 
@@ -28,8 +27,9 @@ static bool status_is(const struct subnets_look *k)
 	subnet_entries_write(&k->wanted, &b);
 	return !strcmp(b.len ? b.p : "", text ? text : "") &&
 	       json_int(json_get(status, "totalIPCount"), &n) == 0 &&
-	       (u128)n == (total > INT64_MAX ? INT64_MAX : total) &&
-	       json_int(json_get(status, "allocatedIPCount"), &m) == 0 && (u128)m == taken;
+	       n == subnets_count_text(ip_set_count(&k->f.total)) &&
+	       json_int(json_get(status, "allocatedIPCount"), &m) == 0 &&
+	       m == subnets_count_text(subnet_entries_count(&k->wanted));
 }
 
 static const struct kube_object *object_named(const struct subnets_look *k, const char *pool)

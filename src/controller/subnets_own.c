@@ -92,7 +92,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 
 /* --- the subnet --- */
 
-static int64_t capped(u128 n)
+int64_t subnets_count_text(u128 n)
 {
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
@@ -116,8 +116,8 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 	jo_key(&b.o, "status");
 	jo_obj(&b.o);
 	jo_kstr(&b.o, "controlledIPPools", text.len ? text.p : NULL);
-	jo_kint(&b.o, "totalIPCount", capped(total));
-	jo_kint(&b.o, "allocatedIPCount", capped(subnet_entries_count(l)));
+	jo_kint(&b.o, "totalIPCount", subnets_count_text(total));
+	jo_kint(&b.o, "allocatedIPCount", subnets_count_text(subnet_entries_count(l)));
 	jo_end_obj(&b.o);
 	jo_end_obj(&b.o);
 	r.body = buf_span(&b.b);

@@ -132,6 +132,7 @@ struct subnets_body {
 };
 void subnets_body(struct subnets_body *x);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
+int64_t subnets_count_text(u128 n); /* as the status has it: that of a large IPv6 range is cut */
 void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);

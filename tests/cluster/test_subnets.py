@@ -357,6 +357,19 @@ def test_addresses_that_pods_have(place, controller, mine):
     wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"])
 
 
+def test_more_addresses_than_a_number_has(place, controller):
+    """A pool of a whole /64: the status says the most that it can, once, and the subnet can be deleted."""
+    place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
+    place.cluster.ok("POST", POOLS, {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "wide-hand"},
+        "spec": {"ipVersion": 6, "subnet": "fd00:28::/64", "ips": ["fd00:28::2-fd00:28::ffff:ffff:ffff:fff0"]}})
+    controller()
+    wait(lambda: place.controlled("wide"))
+    assert place.status("wide")["allocatedIPCount"] == place.status("wide")["totalIPCount"] == 2 ** 63 - 1
+    place.cluster.ok("DELETE", f"{SUBNETS}/wide")
+    wait(lambda: place.cluster.request("GET", f"{SUBNETS}/wide")[0] == 404)
+
+
 def test_a_subnet_goes_with_its_pools(place, controller):
     place.subnet("g", "10.18.0.0/24", ["10.18.0.2-10.18.0.9"])
     controller()
