@@ -214,6 +214,7 @@ static void on_timer(void *arg)
 		subnets_wake(s, SUBNETS_AGAIN_MS);
 	if (world_hold(s->conf.world) == WORLD_HEARS)
 		return;
+	subnets_apps_check(s);
 	for (size_t i = 0; i < world_count(s->conf.world, WORLD_SUBNETS); i++)
 		look_at(s, world_at(s->conf.world, WORLD_SUBNETS, i));
 }

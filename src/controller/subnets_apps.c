@@ -103,11 +103,25 @@ DECODER(4)
 DECODER(5)
 DECODER(6)
 
+/* Nothing is told of one that is gone any more. */
+static void forget(struct subnets *s, const struct subnets_app *a)
+{
+	char name[AUTO_POOL_NAME_MAX + 1];
+
+	subnets_forget(s, a->id.uid);
+	for (size_t i = 0; i < a->wish.n; i++)
+		for (uint8_t family = 4; family <= 6; family += 2) {
+			auto_pool_name(&a->id, a->wish.v[i].ifname, family, name);
+			subnets_forget(s, name);
+		}
+}
+
 static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	const struct subnets_app *a = is ? is->value : NULL;
 
-	(void)was;
+	if (was && !is)
+		forget(arg, was->value);
 	if (a && a->trouble) {
 		struct err e = ERR_INIT;
 
@@ -175,6 +189,61 @@ bool subnets_apps_known(struct subnets *s)
 		known &= !s->apps[i] || kube_informer_synced(s->apps[i]);
 	return known;
 }
+
+/* --- subnets that there are not, and so no look at --- */
+
+static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
+{
+	const struct kube_object *o = world_get(s->conf.world, WORLD_SUBNETS, "", name);
+	int is = o && strchr(subnets_spec(o, "subnet"), ':') ? 6 : 4;
+
+	if (!o)
+		return err_kind(
+			e, ERR_CONF, -ENOENT,
+			"there is no SpiderSubnet '%s': make it, or name another in the pod "
+			"template's annotation",
+			name);
+	if (world_object(o)->deleting)
+		return err_kind(e, ERR_CONF, -ENOENT,
+				"SpiderSubnet '%s' is being deleted: name another in the pod "
+				"template's annotation",
+				name);
+	if (is != family)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"SpiderSubnet '%s' is named for IPv%u and has addresses of IPv%d: "
+				"name it under \"ipv%d\" in the pod template's annotation",
+				name, family, is, is);
+	return 0;
+}
+
+static void check_nic(struct subnets *s, const struct subnets_app *a, const char *ifname,
+		      const char *subnet, uint8_t family)
+{
+	char name[AUTO_POOL_NAME_MAX + 1];
+	struct err e = ERR_INIT;
+
+	if (!subnet || check_subnet(s, subnet, family, &e) == 0)
+		return;
+	auto_pool_name(&a->id, ifname, family, name);
+	subnets_say(s, name, &a->id, "SubnetPoolFailed", &e);
+}
+
+void subnets_apps_check(struct subnets *s)
+{
+	for (size_t kind = 0; kind < SUBNETS_APP_KINDS; kind++)
+		for (size_t i = 0; i < subnets_app_count(s, kind); i++) {
+			const struct subnets_app *a = subnets_app_at(s, kind, i);
+
+			for (size_t n = 0; n < a->wish.n; n++) {
+				const struct auto_nic *nic = &a->wish.v[n];
+
+				check_nic(s, a, nic->ifname, nic->subnet4, 4);
+				check_nic(s, a, nic->ifname, nic->subnet6, 6);
+			}
+		}
+}
+
+/* --- as they are --- */
 
 size_t subnets_app_count(const struct subnets *s, size_t kind)
 {

@@ -7,8 +7,6 @@
 #include "base/log.h"
 #include "controller/subnets_priv.h"
 
-enum { NOTES_MAX = 4096 };
-
 static void note_free(struct subnets_pool_note *n)
 {
 	free(n->pool);

@@ -86,6 +86,8 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 void subnets_apps_start(struct subnets *s);
 void subnets_apps_stop(struct subnets *s);
 bool subnets_apps_known(struct subnets *s);
+/* Tells those whose subnet there is not. */
+void subnets_apps_check(struct subnets *s);
 const struct subnets_app *subnets_app_at(const struct subnets *s, size_t kind, size_t i);
 size_t subnets_app_count(const struct subnets *s, size_t kind);
 /* One of that name, kind and namespace that asks for pools; NULL: none. */

@@ -270,6 +270,23 @@ def test_wrong_annotations_are_an_event(place, controller):
     wait(lambda: len(ips(place.pool("many")) or []) == 6)
 
 
+def test_subnets_that_there_are_not(place, controller):
+    """The agent's error sends people to the application's events: there it stands."""
+    place.subnet("six", "fd00:30::/120", ["fd00:30::2-fd00:30::9"])
+    controller()
+    place.app("Deployment", "slip", {"subnet": {"ipv4": ["no-such"]}})
+    place.app("Deployment", "swap", {"subnet": {"ipv4": ["six"]}})
+
+    def events():
+        return {e["involvedObject"]["name"]: (e["reason"], e["message"])
+                for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
+    wait(lambda: len(events()) == 2)
+    assert events()["slip"][0] == "SubnetPoolFailed" and "there is no SpiderSubnet 'no-such'" in events()["slip"][1]
+    assert 'name it under "ipv6"' in events()["swap"][1], events()
+    place.subnet("no-such", "10.28.0.0/24", ["10.28.0.2-10.28.0.9"])
+    wait(lambda: ips(place.pool("slip")) == ["10.28.0.2", "10.28.0.3"])
+
+
 def test_not_reclaimed(place, controller):
     """It stays, and the next of the same name has it."""
     place.subnet("r", "10.15.0.0/24", ["10.15.0.2-10.15.0.9"])
