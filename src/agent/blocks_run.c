@@ -359,7 +359,19 @@ static void end_set_back(struct blocks *b, const struct block_facts *f)
 	b->witness = false;
 }
 
-/* Resting keys come back by their own ticks. */
+/* When there may be something to do, as far as nobody tells it before: what rests is gone on with as soon as
+ * its time is over. */
+static int64_t next_ms(const struct blocks *b)
+{
+	int64_t ms = is_wanted(b) ? WANTED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
+	int64_t now = blocks_now(b);
+
+	for (size_t i = 0; i < b->n_rests; i++)
+		if (b->rests[i].until_ms > now && b->rests[i].until_ms - now < ms)
+			ms = b->rests[i].until_ms - now;
+	return ms;
+}
+
 void blocks_work(struct blocks *b)
 {
 	auto_free struct block_need *needs = xcalloc(b->n_pools + 1, sizeof(*needs));
@@ -383,5 +395,5 @@ void blocks_work(struct blocks *b)
 	block_plan(&f, &plan);
 	carry_out(b, &plan);
 	block_plan_done(&plan);
-	blocks_soon(b, is_wanted(b) ? WANTED_MS : kube_jitter(TICK_MS / 2, TICK_MS));
+	blocks_soon(b, next_ms(b));
 }

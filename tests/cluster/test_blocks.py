@@ -2,16 +2,18 @@
 """Nodes that share pools through a real API server: tests/bench/fleet.c runs several agents' share of the pools in one
 process. Whatever happens: no two pods with one address, and none is lost."""
 import collections
+import concurrent.futures
 import ipaddress
 import json
 import os
 import pathlib
 import shutil
+import time
 
 import pytest
 
 from cluster import Process, wait
-from test_kinds import BLOCKS, SPIDER, kinds  # noqa: F401
+from test_kinds import BLOCKS, PATCH, SPIDER, kinds  # noqa: F401
 
 FLEET = pathlib.Path(os.environ.get("UNIRAIL_FLEET", pathlib.Path(__file__).resolve().parents[2]
                                     / "build/obj/release/tests/bench/fleet"))
@@ -146,6 +148,31 @@ def test_to_the_last(cluster, pools, fleet):
     f.tell("del", 3, 1)
     f.settled(90)
     assert alone(f) == 45
+
+
+def test_asked_while_others_write(cluster, pools, fleet):
+    """An owner whose answer comes too late, since others wrote meanwhile, answers again as soon as it may: whoever asked
+    waits for it, and asks another node after some seconds."""
+    f = fleet(pools(busy=("10.9.0.0/24", "10.9.0.1-10.9.0.200")), 0, 1)
+    f.tell("add", "*", 1)
+    f.settled()
+    one = f"{BLOCKS}/{blocks(cluster, 'busy')[0]['metadata']['name']}"
+    asked = lambda: cluster.ok("GET", one)["spec"]["wanted"]
+    took, refused = [], 0
+    while len(took) < 5:
+        def write(k):
+            """Wishes for what it has not; each is a write that its answer may come too late for."""
+            for i in range(6):
+                wish = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
+                cluster.ok("PATCH", one, [wish], type=PATCH)
+        with concurrent.futures.ThreadPoolExecutor(4) as four:
+            list(four.map(write, range(4)))
+        start = time.monotonic()
+        wait(lambda: not asked(), 60, 0.02)
+        if f.stat()["refused"] > refused:
+            took.append(time.monotonic() - start)
+        refused = f.stat()["refused"]
+    assert sorted(took)[2] < 2, took
 
 
 def test_idle_blocks_go_back(cluster, pools, fleet):
