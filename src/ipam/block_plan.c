@@ -301,8 +301,8 @@ static void plan_leave(struct planner *p, const struct block_claim *c)
 	struct ipaddr *idle;
 	size_t n;
 
-	if (c->state != CLAIM_HELD || !o || !need || need->want || p->left || p->f->hold ||
-	    block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
+	if (c->state != CLAIM_HELD || !o || !need || need->want || need->keep || p->left ||
+	    p->f->hold || block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
 		return;
 	n = plan_idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
 	free(idle);

@@ -19,6 +19,7 @@ struct block_need {
 	const struct ip_set *adopted;
 	/* More than there are, for asks that wait: by whatever means, others' addresses too. */
 	uint32_t want;
+	uint32_t keep; /* of those that there are, for asks that wait as well: they are about to get them */
 	/* More than there are, for a reserve: of blocks that nobody has, never from others. */
 	uint32_t ahead;
 	/* Asked for by name, and not this node's: those very ones, whoever has them. */

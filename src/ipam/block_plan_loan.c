@@ -146,7 +146,8 @@ static void plan_borrowed(struct planner *p, const struct block_loan *l,
 	block_entry_ours(p->f->table->node, l->token, ours);
 	if (x && strcmp(x->to, ours) == 0) {
 		/* No reserve of others' addresses: nobody could wish for them. */
-		if ((!need || !need->want) && !p->f->hold && !block_is_busy(p->f, &l->ip))
+		if ((!need || !(need->want || need->keep)) && !p->f->hold &&
+		    !block_is_busy(p->f, &l->ip))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
 	} else if (!x && is_of_our_own(p, l, o)) {
 		end_loan(p, l, NULL);

@@ -455,6 +455,12 @@ static void test_asks_one_and_fetches(void **state)
 		assert_string_equal(turn(&x), "read rail0-9");
 		assert_string_equal(turn(&x), "borrow rail0-9");
 		assert_int_equal(count_mine(&x), 2);
+		/* They are there; pods get them in a moment. */
+		x.needs[0].want = 0;
+		x.needs[0].keep = 2;
+		assert_string_equal(turn(&x), "");
+		x.needs[0].keep = 0;
+		assert_string_equal(turn(&x), "return rail0-9");
 		drop(&x);
 	}
 }
