@@ -10,7 +10,13 @@
 
 static void say_view(const struct block_view *v, const struct blocks_pool *p, struct buf *w)
 {
+	size_t full = 0;
+
+	for (size_t i = 0; i < v->n_others; i++)
+		full += v->others[i].told && !v->others[i].spare;
 	buf_printf(w, "%zu blocks of the pool are claimed", v->n_taken);
+	if (full)
+		buf_printf(w, ", %zu have none to spare", full);
 	if (v->wished_ms)
 		buf_printf(w, "; of %zu of them addresses were asked for, %s",
 			   v->wished < v->n_others ? v->wished : v->n_others,

@@ -29,12 +29,15 @@
  * A node that finds no block asks an owner: it adds "node@*" to the object's `wanted`, looks at the
  * object a moment later and borrows what was promised to it. Nobody else goes for that, and when the
  * node does not come for it within seconds, the owner takes it back. A wish that goes without a
- * promise is a no: another owner is asked.
+ * promise is a no: another owner is asked. With each answer the owner says how many of its addresses it
+ * can give to nobody (`busy`); when there were none left and there are again, it says so unasked. That is
+ * for others to choose whom to ask, no more: it may be old, and what is had is had by a promise.
  *
  * An older agent beside a newer one: it asks as "node", and is given "*"; as an owner it takes
  * "node@*" for a node's name, gives "*" and drops the wish; it never takes what it does not know, so
  * a promise that a node made before it went back to an older release comes back when the controller
- * or the handover of kept addresses finds that there is no node "node*".
+ * or the handover of kept addresses finds that there is no node "node*". Where it is the owner, or
+ * the CRD is older, nothing is said of what is left: it is asked once, and a minute later again.
  *
  * An entry "?" stands where an object was lost and made anew (etcd was set back): the address was
  * given up once, or its block is made anew by one who only borrowed of it, or the node that the entry

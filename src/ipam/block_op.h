@@ -22,7 +22,8 @@ enum block_op_kind {
 	OP_ADOPT, /* of another log of this node: claim, entries ips -> to, if version is the object's */
 	OP_DELETE, /* if uid and version are the object's */
 	OP_DISOWN, /* node and claim "", adds the entries ips -> to; if version is the object's */
-	OP_CEDE,   /* adds the entries ips -> to; drops wish_of, if version is the object's */
+	OP_CEDE,   /* adds the entries ips -> to; drops wish_of; says that `count` of the others are
+		    * busy, if `tells`; if version is the object's */
 	OP_UNCEDE, /* removes the entry of ip, if it reads `from`; or makes it `to`, if that is given */
 	OP_TOUCH,  /* claim from token to token again, if version is the object's: any write, which
 		       * ends all that may still be under way with an older version */
@@ -47,6 +48,7 @@ struct block_op {
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
 	char wish_of[BLOCK_WISH_MAX]; /* the key in `wanted`; "": nobody's */
 	uint32_t count;
+	bool tells;
 	bool first; /* OP_BORROW: no earlier request for these may be under way */
 };
 void block_op_done(struct block_op *op);

@@ -166,6 +166,8 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
 	else if (need && o->n_wanted && !p->f->hold)
 		plan_grant_wish(p, c, o, need);
+	else if (need && !p->f->hold)
+		plan_tell_idle(p, c, o, need);
 }
 
 static bool has_ip(const struct block_op *op, const struct ipaddr *a)

@@ -9,8 +9,10 @@
 /*
  * Wishes go out in rounds. First one owner is asked for all that is wanted: in a pool with room
  * somewhere it mostly has it, and promises it. It says no: more are asked for a part each, later and
- * later; a pool that is full to the last address is not written to all the time by every node that
- * waits.
+ * later. With each answer an owner says how many it has left, so that the next ones do not ask in vain:
+ * those that say they have some are asked for just these, and while nobody does, a list a round looks
+ * who is the first; others are asked now and then all the same, for what an owner could not say. So a
+ * pool that is full to the last address is not written to all the time by every node that waits.
  */
 enum {
 	BORROW_MOST = 64,
@@ -21,6 +23,7 @@ enum {
 	LOOK_MS = 150,	      /* for an answer; then twice as long each time */
 	ANSWER_MS = 5 * 1000, /* after which none will come */
 	WISH_AGAIN_MS = 3 * 1000,
+	IN_VAIN = 4, /* rounds from one wish without hope to the next */
 	WISH_FORGET_MS = 60 * 1000,
 	PROMISED_MS = 4000, /* as long as that lasts for certain */
 };
@@ -147,22 +150,29 @@ static bool is_asking(struct planner *p, const struct block_need *need, const st
 	return pending || (v->wished_ms && p->f->now_ms - v->wished_ms < round_ms(p, v));
 }
 
-/* The fewer of its addresses others have and ask for, the more it has to give, likely. */
+/* What it says that it has, less what others ask for. Who says nothing: the fewer of its addresses others
+ * have, the more it has to give, likely. */
 static int64_t hope(const struct block_other *x)
 {
-	return (int64_t)x->room - x->crowd;
+	return (int64_t)x->spare - x->crowd;
 }
 
-/* Who was not asked yet, and of those the one with the most to hope for; then whoever was asked first:
- * only the owner knows what its pods have. */
+/* By what it says; or nobody knows, and it was not asked yet. */
+static bool is_hopeful(const struct planner *p, const struct block_other *x)
+{
+	return x->told ? hope(x) > 0 : !was_asked(p, x, WISH_FORGET_MS);
+}
+
+/* Of those with hope, the one with the most; else whoever was asked longest ago: only the owner knows
+ * what its pods have. */
 static bool is_better(const struct planner *p, const struct block_other *x,
 		      const struct block_other *than)
 {
-	bool asked = was_asked(p, x, WISH_FORGET_MS), before = was_asked(p, than, WISH_FORGET_MS);
+	bool hopeful = is_hopeful(p, x), before = is_hopeful(p, than);
 
-	if (asked && before)
-		return x->wished_ms < than->wished_ms;
-	return asked == before ? hope(x) > hope(than) : before;
+	if (hopeful && before)
+		return hope(x) > hope(than);
+	return hopeful == before ? x->wished_ms < than->wished_ms : hopeful;
 }
 
 /* Of those that were not asked lately; of equals, the first from a place of this node's own. */
@@ -181,16 +191,33 @@ static const struct block_other *best(const struct planner *p, const struct bloc
 	return ret;
 }
 
+/* What it is asked for: what it says that it has, or a part. */
+static uint32_t part(const struct block_other *x, uint32_t want, uint32_t left, uint32_t n)
+{
+	uint32_t part = (want + n - 1) / n;
+
+	if (x->told && hope(x) > 0)
+		part = (uint32_t)hope(x);
+	return part < left ? part : left;
+}
+
 static void wish(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
-	uint32_t n = v->rounds < 6 ? 1u << (v->rounds / 3) : WISH_MOST;
+	uint32_t n = v->rounds < 6 ? 1u << (v->rounds / 3) : WISH_MOST, left = need->want;
+	bool in_vain = p->f->now_ms - v->wished_ms >= IN_VAIN * round_ms(p, v);
 	const struct block_other *x;
 
-	for (uint32_t i = 0; i < n && i < need->want && (x = best(p, v)); i++) {
-		struct block_op *op = plan_add(p, OP_WISH, need->pool, x->name);
+	for (uint32_t i = 0; i < WISH_MOST && left && (x = best(p, v)); i++) {
+		bool sure = x->told && hope(x) > 0;
+		struct block_op *op;
 
-		if (op)
-			op->count = (need->want + n - 1) / n;
+		if ((!sure && i >= n) || (x->told && !sure && !in_vain))
+			return;
+		op = plan_add(p, OP_WISH, need->pool, x->name);
+		if (!op)
+			return;
+		op->count = part(x, need->want, left, n);
+		left -= op->count;
 	}
 }
 

@@ -47,8 +47,38 @@ static const struct block_wish *first_wish(const struct block_object *o)
 	return NULL;
 }
 
+/*
+ * With each answer goes how many more there are (as those that there are not: what is given up and what
+ * comes back counts by itself), so that others ask where there is something. More than IDLE_MOST need
+ * not be known.
+ */
+enum { IDLE_MOST = 64 };
+
+/* What others may have of it, at most so many: not those that asks of this node are about to get. */
+static size_t to_give(const struct planner *p, const struct block_claim *c,
+		      const struct block_object *o, const struct block_need *need, size_t max,
+		      struct ipaddr **ret)
+{
+	size_t n;
+
+	*ret = NULL;
+	if (need->want)
+		return 0;
+	n = plan_idle_of(p->f, c, o, need->usable, max + need->keep, ret);
+	return n > need->keep ? n - need->keep : 0;
+}
+
+static void tell(struct block_op *op, const struct block_object *o, size_t idle)
+{
+	uint32_t room = block_room(o);
+
+	op->tells = true;
+	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
+}
+
+/* Of `idle` addresses it gets n. */
 static void answer(struct planner *p, const struct block_object *o, const struct block_wish *w,
-		   const char *to, struct ipaddr *ips, size_t n)
+		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
 	struct block_op *op = plan_bound(p, OP_CEDE, o);
 
@@ -60,6 +90,7 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	op->n_ips = n;
 	str_copy(op->to, sizeof(op->to), to);
 	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
+	tell(op, o, idle - n);
 }
 
 /* Of an older release: it looks for what is offered to all, what is offered so already counts, and the
@@ -67,14 +98,15 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 static void grant_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct block_need *need, const struct block_wish *w)
 {
-	size_t there = offered(o), n = w->count > there ? w->count - there : 0;
-	struct ipaddr *ips = NULL;
+	size_t there = offered(o), n = w->count > there ? w->count - there : 0, idle;
+	struct ipaddr *ips;
 
-	if (need->want)
-		return;
-	n = n ? plan_idle_of(p->f, c, o, need->usable, n, &ips) : 0;
-	if (n || there)
-		answer(p, o, w, "*", ips, n);
+	idle = to_give(p, c, o, need, n + IDLE_MOST, &ips);
+	n = n < idle ? n : idle;
+	if ((n || there) && !need->want)
+		answer(p, o, w, "*", ips, idle, n);
+	else
+		free(ips);
 }
 
 /*
@@ -86,8 +118,8 @@ void plan_grant_wish(struct planner *p, const struct block_claim *c, const struc
 {
 	const struct block_wish *w;
 	char to[BLOCK_NAME_MAX + 3];
-	struct ipaddr *ips = NULL;
-	size_t n = 0;
+	struct ipaddr *ips;
+	size_t idle, n;
 
 	if (plan_grant_named(p, c, o, need) || !(w = first_wish(o)))
 		return;
@@ -95,8 +127,27 @@ void plan_grant_wish(struct planner *p, const struct block_claim *c, const struc
 		grant_any(p, c, o, need, w);
 		return;
 	}
+	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
+	n = w->count < idle ? w->count : idle;
 	/* Our own is from when the block was another's. */
-	if (!need->want && !block_wish_is_of(w->node, p->f->table->node))
-		n = plan_idle_of(p->f, c, o, need->usable, w->count, &ips);
-	answer(p, o, w, to, ips, n);
+	if (block_wish_is_of(w->node, p->f->table->node))
+		n = 0;
+	answer(p, o, w, to, ips, idle, n);
+}
+
+/* It was said that there is nothing, and there is by now: whoever waits looks for that. */
+void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		    const struct block_need *need)
+{
+	struct ipaddr *ips;
+	struct block_op *op;
+	size_t idle;
+
+	if (!o->told || block_spare(o) || !block_room(o))
+		return;
+	idle = to_give(p, c, o, need, IDLE_MOST, &ips);
+	free(ips);
+	op = idle ? plan_bound(p, OP_CEDE, o) : NULL;
+	if (op)
+		tell(op, o, idle);
 }

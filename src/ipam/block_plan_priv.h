@@ -31,6 +31,8 @@ bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net);
 /* Wishes of others (block_plan_grant.c). */
 void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		     const struct block_need *need);
+void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		    const struct block_need *need);
 /*
  * Addresses of a claim that nobody has and that the object knows nothing of, the highest first: the
  * lowest are handed out first. At most so many; free() them.

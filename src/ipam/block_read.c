@@ -74,6 +74,17 @@ static void read_wanted(const struct json *list, struct block_object *o)
 				(struct block_wish){.node = xstrdup(key), .count = (uint32_t)n};
 }
 
+/* What makes no sense was not said. */
+static void read_busy(const struct json *v, struct block_object *o)
+{
+	int64_t n;
+
+	if (!v || json_int(v, &n) < 0 || n < 0 || n > UINT32_MAX)
+		return;
+	o->told = true;
+	o->busy = (uint32_t)n;
+}
+
 static int read_net(const struct json *spec, struct block_object *o, struct err *e)
 {
 	const char *cidr = json_string(json_get(spec, "cidr"));
@@ -104,8 +115,10 @@ static int read_all(const struct json *v, struct block_object *o, struct err *e)
 		r = read_net(spec, o, e);
 	if (r >= 0)
 		r = read_ceded(json_get(spec, "ceded"), o, e);
-	if (r >= 0)
+	if (r >= 0) {
 		read_wanted(json_get(spec, "wanted"), o);
+		read_busy(json_get(spec, "busy"), o);
+	}
 	return r;
 }
 

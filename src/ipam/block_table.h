@@ -41,6 +41,8 @@ struct block_object {
 	size_t n_ceded;
 	struct block_wish *wanted;
 	size_t n_wanted;
+	bool told;     /* its node has said, as it was last asked or since: */
+	uint32_t busy; /* how many addresses of it that are not given up it cannot give either */
 };
 
 enum claim_state {
@@ -87,8 +89,10 @@ struct block_offer {
 /* Somebody else's block. */
 struct block_other {
 	char *name;
-	uint32_t room;	   /* addresses of it that nobody else has; the owner's pods may */
-	uint32_t crowd;	   /* how many others ask for */
+	uint32_t room;	/* addresses of it that nobody else has; the owner's pods may */
+	uint32_t spare; /* of these the owner has to give, by what it said; all: it said nothing */
+	bool told;	/* it did */
+	uint32_t crowd; /* how many others ask for */
 	int64_t wished_ms; /* when it was asked; 0: it was not */
 	int64_t looked_ms; /* when it was looked at since */
 	unsigned int looks;
@@ -119,7 +123,7 @@ struct block_view {
 	unsigned int misses; /* how many since the last list */
 	int64_t wished_ms;   /* when others were asked; 0: not yet */
 	size_t wished;	     /* of how many blocks, one after the other */
-	unsigned int rounds; /* of wishes, that nothing came of */
+	unsigned int rounds; /* lists since, that nothing came of */
 	bool again;	     /* not the first list */
 };
 
@@ -179,6 +183,9 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
 void block_views_done(struct block_table *t);
+/* Addresses of a block that are not given up; and of these what its node has to give by what it said. */
+uint32_t block_room(const struct block_object *o);
+uint32_t block_spare(const struct block_object *o);
 
 void block_object_done(struct block_object *o);
 /* Notes since when this node's objects have the entries that they have, as seen from here. */

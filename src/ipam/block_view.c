@@ -92,11 +92,19 @@ static void add_offers(struct block_view *v, const struct block_object *o, const
 	}
 }
 
-static uint32_t size_of(const struct ipnet *net)
+uint32_t block_room(const struct block_object *o)
 {
-	unsigned int bits = ip_bits(&net->ip) - net->len;
+	unsigned int bits = ip_bits(&o->net.ip) - o->net.len;
+	uint32_t size = bits < 31 ? 1u << bits : 1u << 31;
 
-	return bits < 31 ? 1u << bits : 1u << 31;
+	return size > o->n_ceded ? size - (uint32_t)o->n_ceded : 0;
+}
+
+uint32_t block_spare(const struct block_object *o)
+{
+	uint32_t room = block_room(o);
+
+	return room > o->busy ? room - o->busy : 0;
 }
 
 static bool has_wish(const struct block_object *o, const char *node)
@@ -113,10 +121,11 @@ static bool has_wish(const struct block_object *o, const char *node)
 /* Nobody answers for one that is nobody's. */
 static void set_room(struct block_other *x, const struct block_object *o, const char *node)
 {
-	uint32_t size = size_of(&o->net);
 	uint64_t crowd = 0;
 
-	x->room = *o->node && size > o->n_ceded ? size - (uint32_t)o->n_ceded : 0;
+	x->room = *o->node ? block_room(o) : 0;
+	x->spare = *o->node ? block_spare(o) : 0;
+	x->told = o->told;
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (!block_wish_is_of(o->wanted[i].node, node))
 			crowd += o->wanted[i].count;
@@ -172,7 +181,7 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 		return;
 	x->looked_ms = now_ms;
 	x->looks++;
-	x->room = 0;
+	x->room = x->spare = 0;
 	x->pending = false;
 	drop_offers(v, block);
 	if (!o || strcmp(o->node, t->node) == 0)
@@ -187,7 +196,7 @@ static void keep_wishes(struct block_view *is, const struct block_view *was)
 	is->wished_ms = was->wished_ms;
 	is->wished = was->wished;
 	is->again = was->at_ms != 0;
-	is->rounds = was->rounds + (was->wished_ms > was->at_ms);
+	is->rounds = was->rounds + (was->wished_ms != 0);
 	for (size_t i = 0; i < was->n_others; i++) {
 		const struct block_other *x = &was->others[i];
 		struct block_other *same = x->wished_ms ? find_other(is, x->name) : NULL;

@@ -123,6 +123,15 @@ static void put_owner(struct json_out *o, const char *node, const char *node_uid
 		put_step(o, "add", LABEL_PATH, block_label(node, text), 0);
 }
 
+static void put_busy(struct json_out *o, uint32_t n)
+{
+	jo_obj(o);
+	jo_kstr(o, "op", "add");
+	jo_kstr(o, "path", "/spec/busy");
+	jo_kint(o, "value", n);
+	jo_end_obj(o);
+}
+
 static void put_cede(struct json_out *o, const struct block_op *op)
 {
 	auto_buf struct buf wish;
@@ -131,6 +140,8 @@ static void put_cede(struct json_out *o, const struct block_op *op)
 	buf_init(&wish, 700);
 	for (size_t i = 0; i < op->n_ips; i++)
 		put_step(o, "add", entry_path(&op->ips[i], path), op->to, 0);
+	if (op->tells)
+		put_busy(o, op->count);
 	if (!*op->wish_of)
 		return;
 	put_pointer(&wish, "/spec/wanted/", op->wish_of);

@@ -130,6 +130,10 @@ def test_block_changes_are_bound(cluster, kinds):
     assert cluster.request("PATCH", one, gone, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
     assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["ceded"] == {}
+    # What its node says of itself is kept, nought as well.
+    for n in (7, 0):
+        busy = [{"op": "add", "path": "/spec/busy", "value": n}]
+        assert cluster.ok("PATCH", one, busy, type=PATCH)["spec"]["busy"] == n
 
 
 def test_block_touch(cluster, kinds):

@@ -44,7 +44,9 @@ struct block_object bl_copy(const struct block_object *o)
 				 .net = o->net,
 				 .node = xstrdup(o->node),
 				 .node_uid = xstrdup(o->node_uid),
-				 .claim = xstrdup(o->claim)};
+				 .claim = xstrdup(o->claim),
+				 .told = o->told,
+				 .busy = o->busy};
 
 	for (size_t i = 0; i < o->n_ceded; i++)
 		VEC_PUSH(c.ceded, c.n_ceded) =
@@ -112,6 +114,10 @@ static enum block_outcome do_create(const struct bl_who *who, const struct block
 
 static enum block_outcome do_cede(struct block_object *o, const struct block_op *op)
 {
+	if (op->tells) {
+		o->told = true;
+		o->busy = op->count;
+	}
 	for (size_t i = 0; i < op->n_ips; i++)
 		if (entry_of(o, &op->ips[i]))
 			set_text(&entry_of(o, &op->ips[i])->to, op->to);

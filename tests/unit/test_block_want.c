@@ -320,6 +320,7 @@ static void test_promised_and_fetched_by_nobody(void **state)
 	assert_memory_equal(turn(&x), "cede", 4);
 	assert_int_equal(count_of(o, "@n2*"), 3);
 	assert_int_equal(o->n_wanted, 0);
+	assert_int_equal(block_spare(o), 13);
 	assert_int_equal(count_mine(&x), 13);
 	watch(&x, name);
 	x.f.now_ms += 5999;
@@ -382,7 +383,7 @@ static void test_asked_by_an_older_agent(void **state)
 	drop(&x);
 }
 
-/* A no is an answer. */
+/* A no is an answer. Whoever looks for addresses sees when it is not so any more. */
 static void test_nothing_to_give(void **state)
 {
 	struct block_object *o;
@@ -397,6 +398,75 @@ static void test_nothing_to_give(void **state)
 	assert_memory_equal(turn(&x), "cede", 4);
 	assert_int_equal(o->n_ceded, 0);
 	assert_int_equal(o->n_wanted, 0);
+	assert_true(o->told);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	x.needs[0].want = 0;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(block_spare(o), 16);
+	assert_int_equal(count_mine(&x), 16);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	drop(&x);
+}
+
+/* It has pods by now, and said so to nobody: that is for the next one who asks. */
+static void test_says_what_is_left(void **state)
+{
+	const struct bl_who n3 = bl_by("n3");
+	struct block_op wish = {.kind = OP_WISH, .count = 20};
+	struct lease l = LEASE_INIT;
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	watch(&x, name);
+	l.state = LEASE_USED;
+	for (unsigned int i = 0; i < 5; i++) {
+		l.address.ip = ip_from_num(4, ip_num(&o->net.ip) + i);
+		lease_put(&x.leases, &l);
+	}
+	assert_string_equal(turn(&x), "");
+	assert_int_equal(block_spare(o), 13);
+	str_copy(wish.name, sizeof(wish.name), name);
+	assert_int_equal(bl_serve(&n3, &wish), BLOCK_OK);
+	watch(&x, name);
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n3*"), 8);
+	assert_int_equal(block_room(o), 5);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	/* What comes back counts by itself. */
+	free(o->ceded[--o->n_ceded].to);
+	assert_int_equal(block_spare(o), 1);
+	drop(&x);
+}
+
+/* What is there for asks that wait is theirs, as long as they have not got it. */
+static void test_keeps_what_is_waited_for(void **state)
+{
+	struct block_object *o;
+	char name[32];
+	struct lab x;
+
+	(void)state;
+	o = have_wish(&x, name);
+	watch(&x, name);
+	x.needs[0].keep = 14;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(count_of(o, "@n2*"), 2);
+	assert_int_equal(block_spare(o), 0);
+	watch(&x, name);
+	assert_string_equal(turn(&x), "");
+	x.needs[0].keep = 4;
+	assert_memory_equal(turn(&x), "cede", 4);
+	assert_int_equal(block_spare(o), 10);
 	drop(&x);
 }
 
@@ -508,6 +578,112 @@ static void test_asks_everybody(void **state)
 	drop(&x);
 }
 
+/* Each block's node says how many it has to give. */
+static void say_all(uint32_t spare)
+{
+	for (size_t i = 0; i < bl_server.n; i++) {
+		bl_server.v[i].told = true;
+		bl_server.v[i].busy = block_room(&bl_server.v[i]) - spare;
+	}
+}
+
+static void say(const char *name, uint32_t spare)
+{
+	bl_find(name)->busy = block_room(bl_find(name)) - spare;
+}
+
+static void refuse_all(void)
+{
+	for (size_t i = 0; i < bl_server.n; i++)
+		while (bl_server.v[i].n_wanted)
+			free(bl_server.v[i].wanted[--bl_server.v[i].n_wanted].node);
+}
+
+static void look_anew(struct lab *x)
+{
+	x->f.now_ms += 5000;
+	while (!strstr(turn(x), "list"))
+		x->f.now_ms += 100;
+}
+
+static void test_asks_who_has_some(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	say_all(0);
+	say("rail0-3", 1);
+	say("rail0-5", 4);
+	say("rail0-c", 2);
+	x.needs[0].want = 6;
+	look_anew(&x);
+	assert_string_equal(turn(&x), "wish rail0-5 wish rail0-c");
+	assert_int_equal(bl_find("rail0-5")->wanted[0].count, 4);
+	assert_int_equal(bl_find("rail0-c")->wanted[0].count, 2);
+	/* What others ask for there is as good as gone. */
+	refuse_all();
+	say_all(0);
+	say("rail0-3", 1);
+	VEC_PUSH(bl_find("rail0-3")->wanted, bl_find("rail0-3")->n_wanted) =
+		(struct block_wish){.node = xstrdup("n7@*"), .count = 1};
+	x.f.now_ms += 5000;
+	for (int i = 0; i < 100; i++)
+		turn(&x);
+	assert_int_equal(bl_find("rail0-3")->n_wanted, 1);
+	drop(&x);
+}
+
+/* The last one of all: found as soon as its owner says it, though that was asked in vain before. */
+static void test_finds_the_last_one(void **state)
+{
+	int64_t begin;
+	size_t wishes = 0;
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	x.needs[0].want = 1;
+	for (int i = 0; i < 600; i++) {
+		x.f.now_ms += 100;
+		if (strstr(turn(&x), "wish")) {
+			wishes++;
+			refuse_all();
+			say_all(0);
+		}
+	}
+	/* In a minute, most of them at the beginning. */
+	assert_in_range(wishes, 2, 12);
+	refuse_all();
+	say("rail0-4", 1);
+	begin = x.f.now_ms;
+	while (!bl_find("rail0-4")->n_wanted && x.f.now_ms < begin + 60000) {
+		x.f.now_ms += 100;
+		turn(&x);
+	}
+	assert_in_range(x.f.now_ms - begin, 0, 5000);
+	drop(&x);
+}
+
+/* Whoever says that it has nothing may not have come to say otherwise. */
+static void test_asks_those_without(void **state)
+{
+	size_t asked = 0;
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	say_all(0);
+	for (int i = 0; i < 6000; i++) {
+		x.f.now_ms += 100;
+		turn(&x);
+	}
+	for (size_t i = 0; i < bl_server.n; i++)
+		asked += bl_server.v[i].n_wanted;
+	assert_int_equal(asked, 15);
+	drop(&x);
+}
+
 /* Others have addresses of a block here: no reserve is looked for. */
 static void test_no_reserve_of_what_is_scarce(void **state)
 {
@@ -535,9 +711,14 @@ int main(void)
 		cmocka_unit_test(test_promised_and_fetched_late),
 		cmocka_unit_test(test_asked_by_an_older_agent),
 		cmocka_unit_test(test_nothing_to_give),
+		cmocka_unit_test(test_says_what_is_left),
+		cmocka_unit_test(test_keeps_what_is_waited_for),
 		cmocka_unit_test(test_asks_one_and_fetches),
 		cmocka_unit_test(test_what_is_promised_to_others),
 		cmocka_unit_test(test_asks_everybody),
+		cmocka_unit_test(test_asks_who_has_some),
+		cmocka_unit_test(test_finds_the_last_one),
+		cmocka_unit_test(test_asks_those_without),
 		cmocka_unit_test(test_no_reserve_of_what_is_scarce),
 	};
 

@@ -42,7 +42,38 @@ static void test_read(void **state)
 	assert_string_equal(o.ceded[1].to, "n2/t");
 	assert_int_equal(o.n_wanted, 1);
 	assert_int_equal(o.wanted[0].count, 4);
+	assert_false(o.told);
+	assert_int_equal(block_room(&o), 14);
+	assert_int_equal(block_spare(&o), 14);
 	block_object_done(&o);
+}
+
+static void test_read_busy(void **state)
+{
+	static const struct {
+		const char *busy;
+		bool told;
+		uint32_t spare;
+	} v[] = {{"0", true, 15},
+		 {"9", true, 6},
+		 {"16", true, 0},
+		 {"-1", false, 15},
+		 {"\"9\"", false, 15}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		auto_free char *text = xasprintf(
+			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\",\"claim\":\"c\","
+			"\"ceded\":{\"10.0.0.17\":\"?\"},\"wanted\":{},\"busy\":%s}}",
+			v[i].busy);
+		struct block_object o;
+
+		assert_int_equal(read_text(text, &o, NULL), 0);
+		assert_int_equal(o.told, v[i].told);
+		assert_int_equal(block_spare(&o), v[i].spare);
+		block_object_done(&o);
+	}
 }
 
 static void test_read_bad(void **state)
@@ -173,6 +204,11 @@ static void test_bound(void **state)
 		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
 		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"*\"},"
 		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
+	op.n_ips = 0;
+	op.tells = true;
+	assert_request(&op, "PATCH", ONE,
+		       "[" AT7 ",{\"op\":\"add\",\"path\":\"/spec/busy\",\"value\":0},"
+		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
 	op = an_op(OP_ASSERT);
 	op.ips = ips;
 	op.n_ips = 1;
@@ -246,10 +282,10 @@ static void test_outcome(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),	cmocka_unit_test(test_read_bad),
-		cmocka_unit_test(test_label),	cmocka_unit_test(test_create),
-		cmocka_unit_test(test_bound),	cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_read),	  cmocka_unit_test(test_read_bad),
+		cmocka_unit_test(test_read_busy), cmocka_unit_test(test_label),
+		cmocka_unit_test(test_create),	  cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_entries),	  cmocka_unit_test(test_outcome),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
