@@ -206,6 +206,36 @@ static int check_webhooks(const struct controller_conf *c, struct err *e)
 	return 0;
 }
 
+static bool is_namespace(struct span name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+	enum { NAMESPACE_MAX = 63 };
+	size_t n = name.n;
+
+	if (n > 0 && name.p[n - 1] == '*')
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (!memchr(letters, name.p[i], sizeof(letters) - 1))
+			return false;
+	return n <= NAMESPACE_MAX;
+}
+
+/* What is none the API server would refuse with all of the webhooks. */
+static int check_namespaces(const char *setting, const char *list, struct err *e)
+{
+	struct span rest = span_of(list), name;
+
+	while (span_cut(&rest, ',', &name)) {
+		name = span_trim(name);
+		if (!is_namespace(name))
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s has '%.*s', wants names of namespaces with commas "
+					"between, such as 'kube-system, team-*'",
+					setting, (int)(name.n < 100 ? name.n : 100), name.p);
+	}
+	return 0;
+}
+
 static int default_name(struct controller_conf *c, struct err *e)
 {
 	char name[256] = "";
@@ -228,6 +258,10 @@ int controller_conf_read(struct controller_conf *ret, const struct root *root,
 		r = check_lease(&c, e);
 	if (r == 0)
 		r = check_webhooks(&c, e);
+	if (r == 0)
+		r = check_namespaces("namespaces-include", c.include, e);
+	if (r == 0)
+		r = check_namespaces("namespaces-exclude", c.exclude, e);
 	if (r == 0)
 		r = default_name(&c, e);
 	if (r < 0) {

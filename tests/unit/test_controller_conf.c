@@ -71,6 +71,12 @@ static void test_mistakes(void **state)
 		{"[controller]\nlease-retry = 11s\n",
 		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: each wants to be "
 		 "shorter than the one before"},
+		{"[controller]\nnamespaces-exclude = kube-system metallb-system\n",
+		 "namespaces-exclude has 'kube-system metallb-system', wants names of namespaces "
+		 "with commas between, such as 'kube-system, team-*'"},
+		{"[controller]\nnamespaces-include = a, *-b\n",
+		 "namespaces-include has '*-b', wants names of namespaces with commas between, "
+		 "such as 'kube-system, team-*'"},
 		{"[agent]\n\nrest = 1s\n",
 		 "c.conf:3: section 'agent' is not known, wants 'controller'"},
 		{"[controller]\nlease = soon\n",
@@ -85,6 +91,21 @@ static void test_mistakes(void **state)
 		assert_true(read_conf(&c, v[i].file, NULL, &e) < 0);
 		assert_string_equal(e.text, v[i].words);
 	}
+}
+
+static void test_namespaces(void **state)
+{
+	struct controller_conf c;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(read_conf(&c,
+				   "[controller]\nnamespaces-include = team-*,*\n"
+				   "namespaces-exclude = , kube-system ,a\n",
+				   NULL, &e),
+			 0);
+	assert_string_equal(c.include, "team-*,*");
+	controller_conf_done(&c);
 }
 
 static void test_documents(void **state)
@@ -109,6 +130,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_spiderpools_environment, settings_lab_make,
 						settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_mistakes, settings_lab_make,
+						settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_namespaces, settings_lab_make,
 						settings_lab_drop),
 		cmocka_unit_test_setup_teardown(test_documents, settings_lab_make,
 						settings_lab_drop),
