@@ -297,15 +297,18 @@ void controller_tell_settings(struct controller *c)
 	tell_settings(c, leads, c->leads);
 }
 
-/* What a replica answers with does not wait for a server that is away: the last state stays. */
+/* What a replica answers with does not wait for a server that is away: the last state stays. Nor for a
+ * kind that is not installed (in our version): nobody can be asked about it, and of the others all
+ * is known. */
 int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < WORLD_KINDS; k++) {
 		int r = world_synced(c->world, k) ? 0 : world_trouble(c->world, k, e);
 
-		if (r < 0)
+		if (r < 0 && r != -ENOENT)
 			return r;
 	}
+	err_clear(e);
 	for (size_t i = 0; every[i].start; i++) {
 		bool asks = c->every[i] && every[i].ready;
 		int r = asks ? every[i].ready(c->every[i], e) : 0;

@@ -337,6 +337,32 @@ def test_reviews_by_hand(cluster, replica, ns):
     assert c.process.poll() is None
 
 
+def test_a_definition_of_another_version(cluster, replica):
+    """One line names it; of all other kinds objects are decided as ever."""
+    path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "spidercoordinators.spiderpool.spidernet.io"
+
+    def install(crd):
+        if cluster.request("DELETE", f"{path}/{name}")[0] != 404:
+            wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404)
+        cluster.ok("POST", path, {**crd, "metadata": {"name": name}, "status": None})
+        served = f"/apis/spiderpool.spidernet.io/{crd['spec']['versions'][0]['name']}/spidercoordinators"
+        wait(lambda: cluster.request("GET", served)[0] == 200)
+    ours = cluster.ok("GET", f"{path}/{name}")
+    theirs = json.loads(json.dumps(ours))
+    theirs["spec"]["versions"][0]["name"] = "v9"
+    install(theirs)
+    wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode)
+    try:
+        c = registered(cluster, start(replica()).leads())
+        wait(lambda: c.said("does not know some kinds: install their definitions"))
+        said = [x["kinds"] for x in c.said("does not know some kinds: install their definitions")]
+        assert said == [name]
+        assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
+    finally:
+        drop(cluster, "known")
+        install(ours)
+
+
 def test_many_reviews_at_a_time(cluster, replica):
     """Each has a connection. One that is closed for want of room is a pod without its networks."""
     c = start(replica()).leads()
