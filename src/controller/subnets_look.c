@@ -26,6 +26,7 @@ void subnets_look_done(struct subnets_look *k)
 	}
 	free(k->pools);
 	free(k->objects);
+	free(k->tags);
 	free(k->wants);
 	free(k->targets);
 	free(k->strays);
@@ -68,6 +69,7 @@ void subnets_gather_pools(struct subnets_look *k)
 		const struct kube_object *o = world_at(w, WORLD_POOLS, i);
 		struct app_id app;
 		struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
+		const char *uid;
 
 		if (strcmp(subnets_spec(o, "subnet"), cidr) != 0)
 			continue;
@@ -77,8 +79,12 @@ void subnets_gather_pools(struct subnets_look *k)
 			p.app = app_id_text(&app);
 			app_id_done(&app);
 		}
+		uid = subnets_label(o, AUTO_POOL_UID);
 		subnets_note(k->s, o->name)->seen = true;
 		VEC_PUSH(k->objects, k->n_pools) = o;
+		k->n_pools--;
+		VEC_PUSH(k->tags, k->n_pools) =
+			(struct subnets_tag){uid ? uid : "", subnets_stays(o)};
 		k->n_pools--;
 		VEC_PUSH(k->pools, k->n_pools) = p;
 	}
@@ -124,15 +130,15 @@ static const struct kube_object *pool_for(const struct subnets_look *k, const st
 
 	for (size_t i = 0; i < k->n_pools; i++) {
 		const struct kube_object *o = k->objects[i];
-		const char *uid = subnets_label(o, AUTO_POOL_UID);
-		const char *owner = subnets_label(o, AUTO_POOL_OWNER);
+		bool own = !strcmp(k->tags[i].uid, app->uid);
 
-		if (!k->pools[i].app || !auto_pool_label_is(owner, k->subnet->name) ||
+		if ((!own && !k->tags[i].stays) || !k->pools[i].app ||
+		    !auto_pool_label_is(subnets_label(o, AUTO_POOL_OWNER), k->subnet->name) ||
 		    !is_for(o, app, ifname, k->f.total.family == 6))
 			continue;
-		if (!strcmp(uid, app->uid))
+		if (own)
 			return o;
-		if (subnets_stays(o) && !k->pools[i].deleting)
+		if (!k->pools[i].deleting)
 			left = o;
 	}
 	return left;

@@ -101,6 +101,10 @@ struct subnets_look {
 	struct subnet_facts f;
 	struct subnet_pool *pools;
 	const struct kube_object **objects; /* of pools */
+	struct subnets_tag {
+		const char *uid; /* of its application, by the label; "": none */
+		bool stays;
+	} * tags; /* of pools: each application looks for its own among all */
 	size_t n_pools;
 	struct subnet_want *wants;
 	struct subnets_target *targets; /* of wants */
