@@ -602,3 +602,43 @@ def test_owners_of_another_kind_are_asked_for(place, controller, mine):
     for name in ("oddset", "deployment"):
         wait(lambda: len(ips(place.pool(name))) == 3)
         assert "deletionTimestamp" not in place.pool(name)["metadata"]
+
+
+def test_pools_that_a_restore_forgot(place, controller, pods, mine):
+    """etcd is restored to a time before the pools: each is made anew with the addresses that its pods have. The last of
+    these tests: what comes after it would be held."""
+    notes = {"subnet": {"ipv4": ["lost"]}}
+    place.subnet("lost", "10.29.0.0/24", ["10.29.0.2-10.29.0.30"])
+    mates = {}
+    for name in ("a", "b"):
+        app = place.app("Deployment", name, notes, size=2)
+        rs = place.app("ReplicaSet", f"{name}-1", notes, size=2, owner=own(app, "apps/v1", "Deployment"))
+        mates[name] = [pods(own(rs, "apps/v1", "ReplicaSet"), notes) for _ in range(2)]
+    mine.back_up()
+    place.scale("Deployment", "a", 4)
+    c = controller()
+    wait(lambda: ips(place.pool("a")) == expand(["10.29.0.2-10.29.0.5"]))
+    wait(lambda: ips(place.pool("b")) == ["10.29.0.6", "10.29.0.7"])
+
+    def add(pod):
+        status, answer = pods.agent.add(pod)
+        return status == 200 and answer["ips"][0]["address"].split("/")[0]
+    had = {name: [wait(lambda: add(p), 60) for p in mates[name]] for name in ("b", "a")}
+    assert sorted(had["b"]) == ["10.29.0.6", "10.29.0.7"]
+
+    def endpoints():
+        return {e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints")["items"]}
+    everybody = {p["metadata"]["name"] for v in mates.values() for p in v}
+    wait(lambda: endpoints() == everybody)
+    for i in range(200):  # further than the server will be when it is back
+        mine.config_map(place.ns, f"later-{i}")
+    mine.restore()
+    wait(lambda: c.said("the API server's data was set back") or
+         c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), 60)
+    wait(lambda: endpoints() == everybody, 60)
+    wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]), 120)
+    wait(lambda: set(ips(place.pool("a")) or []) == set(had["a"]), 30)
+    place.scale("Deployment", "a", 4)
+    wait(lambda: len(ips(place.pool("a"))) == 4)
+    assert not set(ips(place.pool("a"))) & set(had["b"])
+    assert {name: [wait(lambda: add(p), 60) for p in mates[name]] for name in ("b", "a")} == had
