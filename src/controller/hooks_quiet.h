@@ -9,7 +9,8 @@
  * The condition lists the namespaces that are known to have none, not those that have one: a namespace
  * with the annotation and a pod in it may come in one file, and the pod must not be faster than the
  * list. So a namespace that comes to ask is taken off at once, as is one that is being deleted; one that
- * does not is put on after a minute, all that have come by then in one go.
+ * does not is put on after a minute, all that have come by then in one go. The leader does so: while there
+ * is none, pods of a namespace on the list are not sent when it comes to ask.
  */
 
 #include "controller/inject.h"

@@ -125,7 +125,7 @@ def cases():
     for path in sorted(MANIFESTS.glob("*.yaml")):
         table = yaml.safe_load(path.read_text())
         for case in table["cases"]:
-            if not case.get("world") and not case.get("overlapping"):
+            if not any(case.get(key) for key in ("world", "overlapping", "unsettled")):
                 yield pytest.param(table["kind"], case, id=f"{path.stem}: {case['case']}")
 
 
