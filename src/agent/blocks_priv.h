@@ -155,12 +155,13 @@ bool blocks_is_under_way(const struct blocks *b, const char *name);
 /* Takes what op has. False: it could not be begun. */
 bool blocks_start(struct blocks *b, struct block_op *op);
 void blocks_drop_flights(struct blocks *b);
-/* How a search ended, or a request about one block, or the log. */
+/* What went wrong, to be told once and in errors. */
+void blocks_said(struct blocks *b, const char *pool, const struct err *e);
+
+/* blocks_rest.c: how a search ended, or a request about one block, or the log. */
 void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
 void blocks_rested(struct blocks *b, const char *key);
 int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: it does not */
-/* What went wrong, to be told once and in errors. */
-void blocks_said(struct blocks *b, const char *pool, const struct err *e);
 
 /* blocks_watch.c */
 void blocks_watch(struct blocks *b);

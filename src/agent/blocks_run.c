@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a plan to requests, and from their ends to what is known. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,49 +20,6 @@ enum {
 };
 
 const struct kube_kind blocks_kind = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
-
-/* --- what is left alone for a while --- */
-
-static struct blocks_rest *rest_find(const struct blocks *b, const char *key)
-{
-	for (size_t i = 0; i < b->n_rests; i++)
-		if (strcmp(b->rests[i].key, key) == 0)
-			return &b->rests[i];
-	return NULL;
-}
-
-void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms)
-{
-	struct blocks_rest *x = rest_find(b, key);
-	int64_t ms;
-
-	if (!x) {
-		x = &VEC_PUSH(b->rests, b->n_rests);
-		x->key = xstrdup(key);
-	}
-	x->backoff.base = base_ms;
-	x->backoff.most = most_ms;
-	ms = kube_backoff_next(&x->backoff);
-	x->until_ms = blocks_now(b) + ms;
-	blocks_soon(b, ms);
-}
-
-void blocks_rested(struct blocks *b, const char *key)
-{
-	struct blocks_rest *x = rest_find(b, key);
-
-	if (!x)
-		return;
-	free(x->key);
-	*x = b->rests[--b->n_rests];
-}
-
-int64_t blocks_rests_until(const struct blocks *b, const char *key)
-{
-	const struct blocks_rest *x = rest_find(b, key);
-
-	return x && x->until_ms > blocks_now(b) ? x->until_ms : 0;
-}
 
 void blocks_said(struct blocks *b, const char *pool, const struct err *e)
 {
@@ -127,13 +83,12 @@ static void count(struct blocks *b, const struct block_op *op, enum block_outcom
 static void pace(struct blocks *b, const struct block_op *op, enum block_outcome r)
 {
 	const char *key = key_of(op);
-	const struct blocks_rest *x = rest_find(b, key);
 
 	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ && !op->ip.family))
 		blocks_rest(b, key, LOST_MS, LOST_MOST_MS);
 	else if (r == BLOCK_REFUSED)
 		blocks_rest(b, key, RIVAL_MS, RIVAL_MOST_MS);
-	else if (x && op->kind != OP_LIST && op->kind != OP_READ)
+	else if (op->kind != OP_LIST && op->kind != OP_READ)
 		blocks_rested(b, key);
 }
 
