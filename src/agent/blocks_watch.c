@@ -79,11 +79,14 @@ static void look_in(struct blocks *b, int64_t ms)
  * says again what its pods have, and nobody gains anything meanwhile. And it looks what of its own
  * is back in others' objects; not all nodes at once.
  */
-static void hold(struct blocks *b)
+static void hold(struct blocks *b, bool sure)
 {
 	if (blocks_now(b) >= b->hold_until)
-		log_warn("blocks: the API server's data was set back: what pods here have is said "
-			 "again; nothing is claimed or given up meanwhile",
+		log_warn(sure ? "blocks: the API server's data was set back: what pods here "
+				"have is said again; nothing is claimed or given up meanwhile"
+			      : "blocks: the API server's data was set back, or this node was "
+				"given up meanwhile (fenced): what pods here have is said again; "
+				"nothing is claimed or given up meanwhile",
 			 LOG_I("ms", HOLD_MS));
 	b->hold_until = blocks_now(b) + HOLD_MS;
 	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
@@ -99,7 +102,7 @@ void blocks_set_back(struct blocks *b)
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
 	b->witness = true;
-	hold(b);
+	hold(b, true);
 }
 
 /* The objects will all be told anew. */
@@ -167,7 +170,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 		return;
 	pool = xstrdup(known->pool);
 	if (is_lost(b, known))
-		hold(b);
+		hold(b, false);
 	block_object_remove(&b->t, was->name);
 	blocks_tell(b, pool);
 }
@@ -240,7 +243,7 @@ static void synced(void *arg)
 	b->t.synced = true;
 	b->looking = true;
 	if (was_set_back(b))
-		hold(b);
+		hold(b, true);
 	blocks_tell_all(b);
 	blocks_soon(b, 0);
 }
@@ -265,7 +268,7 @@ void blocks_looked(struct blocks *b, const struct block_op *op)
 		const struct block_loan *l = &b->t.loans[i];
 
 		if (l->state == LOAN_HELD && strcmp(l->block, op->name) == 0 && !is_said(b, l)) {
-			hold(b);
+			hold(b, false);
 			return;
 		}
 	}

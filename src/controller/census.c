@@ -80,12 +80,14 @@ static int read_node(void *value, const struct json *object, struct err *e)
 static int read_pod(void *value, const struct json *object, struct err *e)
 {
 	const char *phase = text_of(json_get(object, "status"), "phase");
+	const struct json *spec = json_get(object, "spec");
 	struct census_pod *p = value;
 
 	(void)e;
 	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 	p->deleting = meta(object, "deletionTimestamp");
-	p->node = xstrdup(text_of(json_get(object, "spec"), "nodeName"));
+	p->host_network = json_bool(json_get(spec, "hostNetwork"));
+	p->node = xstrdup(text_of(spec, "nodeName"));
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct census_node {
 };
 
 struct census_pod {
-	bool finished, deleting;
+	bool finished, deleting, host_network;
 	char *node; /* "": not scheduled */
 };
 

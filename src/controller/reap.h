@@ -10,7 +10,9 @@
  *
  *	there is no Node object of its name, by the watch for the time of grace, and by a request at the
  *	end of it; or it is fenced: not Ready, with the taint node.kubernetes.io/out-of-service
- *	no pod that is bound to it is left that has not finished
+ *	no pod that is bound to it is left that has not finished; those on the host's network have no
+ *	address of ours, nor have those that stay on a fenced node (they tolerate the taint) and have
+ *	no SpiderEndpoint
  *
  * A node that is not Ready or cannot be reached is not gone, however long that lasts: its containers may
  * run, and an address of its blocks would be with two. To give it up, delete the Node object or set the

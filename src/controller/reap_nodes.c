@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "controller/reap_priv.h"
 
 static bool find(const struct reap *g, const char *name, size_t *at)
@@ -117,24 +118,54 @@ static void clear(struct reap *g)
 	g->n_nodes = kept;
 }
 
-/* A pod that is bound to it may run there as long as nobody has taken it off. */
+/*
+ * A pod that is bound to it may run there as long as nobody has taken it off. Of one that is fenced nobody
+ * takes those off that tolerate the taint, as DaemonSets' pods do, its agent's among them: they are in the
+ * way if they have addresses.
+ */
+static bool may_have_addresses(const struct reap *g, const struct kube_object *o)
+{
+	const struct census_pod *p = census_pod(o);
+	const struct kube_object *x;
+
+	if (p->finished || p->host_network)
+		return false;
+	if (p->deleting || !node_of(g, p->node))
+		return true;
+	x = census_get(g->conf.census, CENSUS_ENDPOINTS, o->ns, o->name);
+	return x && census_endpoint(x)->n > 0;
+}
+
 static void look_for_pods(struct reap *g)
 {
 	const struct census *c = g->conf.census;
 	size_t at;
 
 	for (size_t i = 0; g->n_nodes && i < census_count(c, CENSUS_PODS); i++) {
-		const struct census_pod *p = census_pod(census_at(c, CENSUS_PODS, i));
+		const struct kube_object *o = census_at(c, CENSUS_PODS, i);
 
-		if (!p->finished && find(g, p->node, &at))
-			g->nodes[at].pods = true;
+		if (find(g, census_pod(o)->node, &at) && may_have_addresses(g, o))
+			g->nodes[at].pod = o;
 	}
+}
+
+static void say_waits(struct reap_node *n)
+{
+	auto_free char *pod = xasprintf("%s/%s", n->pod->ns, n->pod->name);
+
+	if (!n->said)
+		log_warn("a node is gone, and a pod that is bound to it is not: its addresses stay "
+			 "until that is deleted (kubectl delete pod --force)",
+			 LOG_S("node", n->name), LOG_S("pod", pod));
+	n->said = true;
 }
 
 void reap_nodes_look(struct reap *g)
 {
-	for (size_t i = 0; i < g->n_nodes; i++)
-		g->nodes[i].seen = g->nodes[i].pods = g->nodes[i].sure = false;
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		g->nodes[i].seen = g->nodes[i].sure = false;
+		g->nodes[i].pod = NULL;
+	}
 	look_at_all(g);
 	clear(g);
 	look_for_pods(g);
@@ -142,8 +173,11 @@ void reap_nodes_look(struct reap *g)
 	for (size_t i = 0; i < g->n_nodes; i++) {
 		struct reap_node *n = &g->nodes[i];
 
-		n->sure = !n->pods && reap_now(g) - n->since >= g->conf.grace_ms &&
-			  asks_node(g->conf.asks, n->name) == ASKS_GONE;
+		if (reap_now(g) - n->since < g->conf.grace_ms)
+			continue;
+		if (n->pod)
+			say_waits(n);
+		n->sure = !n->pod && asks_node(g->conf.asks, n->name) == ASKS_GONE;
 		g->stats.nodes_gone += n->sure;
 	}
 }

@@ -12,7 +12,9 @@ enum { REAP_FLIGHTS_MAX = 8, REAP_SCANS = 2 };
 struct reap_node {
 	char *name;
 	int64_t since;
-	bool seen, pods, sure; /* of this pass */
+	const struct kube_object *pod; /* of this pass: one that may have addresses there */
+	bool seen, sure;	       /* of this pass */
+	bool said;
 };
 
 /* A request, and what it was about until the watch shows what came of it. */

@@ -172,6 +172,75 @@ def test_a_node_is_fenced_and_back(mine, nodes, leader, agent):
     wait(lambda: one.plan(late, "fence-1")[0] == 200, 60)
 
 
+def test_a_node_is_fenced_that_was_only_cut_off(mine, nodes, leader, agent, closing, tmp_path):
+    """Its agent ran on, and its containers run when it is back: others keep what they got meanwhile, and what it still
+    has goes with its pods."""
+    nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])
+    nodes.node("wrong-n1")
+    ready(mine, "wrong-n1")
+    proxy = closing(clusters.Proxy(mine.port))
+    one = closing(Agent(tmp_path / "wrong-n1", mine.through(proxy, tmp_path / "wrong.conf"), "wrong-n1")).start(
+        "--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
+    pod, netns = nodes.pod("t", "wrong-n1"), tmp_path / "netns"
+    netns.touch()
+    address = addresses(one.plan(pod, "wrong-1", netNamespace=str(netns))[1])["net1"]
+    wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    leader().leads()
+    proxy.cut()
+    fence(mine, "wrong-n1")
+    ready(mine, "wrong-n1", False)
+    nodes.remove_pod(pod)
+    wait(lambda: not blocks(nodes, "wrong-1"), 60)
+    two = agent("wrong-n2", "--wait", "2s")
+    pods = [nodes.pod("t", "wrong-n2") for _ in range(8)]
+    got = [addresses(two.plan(p, "wrong-1")[1])["net1"] for p in pods]
+    assert address in got and len(set(got)) == 8
+    proxy.mend()
+    ready(mine, "wrong-n1")
+    assert wait(lambda: one.said("or this node was given up"), 60)
+    late = nodes.pod("t", "wrong-n1")
+    stays(lambda: one.plan(late, "wrong-1")[0] == 500, 8)
+    assert [addresses(two.plan(p, "wrong-1")[1])["net1"] for p in pods] == got
+    netns.unlink()
+    wait(lambda: one.said("addresses freed of a pod that is gone"), 60)
+    wait(lambda: not [to for _, entries in blocks(nodes, "wrong-1").values() for to in entries.values()], 90)
+    assert one.plan(late, "wrong-1")[0] == 500
+    two.release(pods[0])
+    nodes.remove_pod(pods[0])
+    wait(lambda: one.plan(late, "wrong-1")[0] == 200, 60)
+
+
+def daemon(mine, node, name, **spec):
+    """A pod that tolerates every taint: nobody takes it off a node that is fenced."""
+    return mine.ok("POST", "/api/v1/namespaces/t/pods", {"metadata": {"name": name}, "spec": {
+        "nodeName": node, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "i"}], **spec}})
+
+
+def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
+    """Those of the host's network, as the agent itself, and those without addresses of ours are in nobody's way."""
+    nodes.pool("daemon-1", "172.29.4.0/28", ["172.29.4.2-172.29.4.9"])
+    one = agent("daemon-n1")
+    pods = [daemon(mine, "daemon-n1", "daemon-host", hostNetwork=True), daemon(mine, "daemon-n1", "daemon-csi")]
+    rails = daemon(mine, "daemon-n1", "daemon-rails")
+    assert one.plan(rails, "daemon-1")[0] == 200
+    wait(lambda: nodes.endpoint("t", "daemon-rails"))
+    c = leader().leads()
+    one.kill()
+    fence(mine, "daemon-n1")
+    ready(mine, "daemon-n1", False)
+    said = wait(lambda: c.said("a pod that is bound to it is not"), 60)
+    assert [(x["node"], x["pod"]) for x in said] == [("daemon-n1", "t/daemon-rails")]
+    assert blocks(nodes, "daemon-1")
+    nodes.remove_pod(rails)
+    wait(lambda: not blocks(nodes, "daemon-1"), 60)
+    wait(lambda: not nodes.endpoint("t", "daemon-rails"), 60)
+    assert len(c.said("a pod that is bound to it is not")) == 1
+    for p in pods:
+        nodes.remove_pod(p)
+    delete_node(mine, "daemon-n1")
+
+
 def test_a_kept_address_outlives_its_node(mine, nodes, leader, agent):
     """A StatefulSet's pod has its address on another node, though others took the rest of the block."""
     mine.ok("POST", "/apis/apps/v1/namespaces/t/statefulsets", {"metadata": {"name": "web"}, "spec": {
