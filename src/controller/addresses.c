@@ -120,6 +120,9 @@ static void add_gc(struct buf *b, const struct reap_stats *g, const struct count
 		     "Nodes that are gone and that something still names.");
 	sample_gauge(b, "unirail_gc_addresses_with_two_pods", (int64_t)g->doubles,
 		     "By the last full scan.");
+	sample_gauge(
+		b, "unirail_gc_addresses_unknown", (int64_t)g->unknown,
+		"Addresses that nobody is known to have since etcd was restored, by the last full scan.");
 	sample_gauge(b, "unirail_gc_addresses_without_block", (int64_t)g->strays,
 		     "Addresses of pods whose node has no block of them, by the last full scan.");
 }

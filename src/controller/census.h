@@ -46,7 +46,7 @@ struct census_endpoint {
 struct census_block {
 	struct block_object o;
 	int64_t set_back; /* when its agent saw the server's data set back, in ms since 1970; 0: never */
-	int64_t since, lost_since; /* the caller's, as above */
+	int64_t since; /* the caller's, as above */
 };
 
 struct census;

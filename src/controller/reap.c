@@ -145,14 +145,19 @@ struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const stru
 
 /* --- passes --- */
 
+/* One that is fenced has nothing to say any more. */
 static void watch_ready(struct reap *g)
 {
-	for (size_t i = 0; i < census_count(g->conf.census, CENSUS_NODES); i++)
-		if (!census_node(census_at(g->conf.census, CENSUS_NODES, i))->ready) {
-			g->ready_since = 0;
-			return;
-		}
-	if (!g->ready_since)
+	g->cut_off = NULL;
+	for (size_t i = 0; i < census_count(g->conf.census, CENSUS_NODES); i++) {
+		const struct kube_object *o = census_at(g->conf.census, CENSUS_NODES, i);
+
+		if (reap_node_is_cut_off(g, o->name))
+			g->cut_off = o->name;
+	}
+	if (g->cut_off)
+		g->ready_since = 0;
+	else if (!g->ready_since)
 		g->ready_since = reap_now(g) > 0 ? reap_now(g) : 1;
 }
 
@@ -195,6 +200,8 @@ static bool is_news(const struct kube_object *was, const struct kube_object *is)
 void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
 		  const struct kube_object *is)
 {
+	if (kind == CENSUS_BLOCKS && was && is)
+		reap_block_changed(census_block(was), census_block(is));
 	/* Mostly pods and endpoints come and go as they should: the next tick is early enough. */
 	if ((kind == CENSUS_NODES && is_news(was, is)) ||
 	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||

@@ -22,7 +22,8 @@
  *
  * Then its blocks are released as ipam/block_release.h says: others keep what they have borrowed, names
  * of StatefulSets and machines what was kept for them. An entry "?" (nobody knows who has the address)
- * is removed when all nodes were Ready for two full scans and no endpoint has the address.
+ * is removed when all nodes (but those that are fenced) were Ready for two full scans and no endpoint has
+ * the address: whoever has it says so within a minute, if its agent runs. Which node that waits for is said.
  *
  * A SpiderEndpoint whose pod is gone (asked for, as above) is deleted when its node is gone, when
  * Spiderpool wrote it, or when two full scans found it so, whatever its agent is about; one whose
@@ -65,7 +66,7 @@ struct reap_stats {
 	uint64_t endpoints;  /* deleted */
 	uint64_t finalizers; /* taken off */
 	uint64_t failures, scans;
-	size_t nodes_gone, doubles, strays; /* as last seen */
+	size_t nodes_gone, doubles, strays, unknown; /* as last seen */
 };
 struct reap_stats reap_stats(const struct reap *g);
 

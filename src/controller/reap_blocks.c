@@ -63,24 +63,51 @@ static bool is_lost(void *arg, const struct ipaddr *ip)
 {
 	const struct reap *g = arg;
 	const struct ipnet one = ipnet_host(ip);
-	int64_t from = g->block->lost_since;
+	int64_t from = block_entry_find(&g->block->o, ip)->since_ms;
 
-	if (!g->ready_since || !from)
+	if (!g->ready_since)
 		return false;
 	if (g->ready_since > from)
 		from = g->ready_since;
 	return reap_now(g) - from >= REAP_SCANS * g->conf.interval_ms && !is_used(g, NULL, &one);
 }
 
+static bool is_unknown(const struct block_entry *x)
+{
+	return strcmp(x->to, "?") == 0;
+}
+
+size_t reap_unknown(const struct block_object *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		n += is_unknown(&o->ceded[i]);
+	return n;
+}
+
 static void watch_lost(struct reap *g, struct census_block *b)
 {
-	for (size_t i = 0; i < b->o.n_ceded; i++)
-		if (strcmp(b->o.ceded[i].to, "?") == 0) {
-			if (!b->lost_since)
-				b->lost_since = reap_now(g);
-			return;
-		}
-	b->lost_since = 0;
+	for (size_t i = 0; i < b->o.n_ceded; i++) {
+		struct block_entry *x = &b->o.ceded[i];
+
+		if (is_unknown(x) && !x->since_ms)
+			x->since_ms = reap_now(g) > 0 ? reap_now(g) : 1;
+	}
+}
+
+/* Others' wishes and entries change it all the time: what is as it was has been so since then. */
+void reap_block_changed(const struct census_block *was, struct census_block *is)
+{
+	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
+		is->since = was->since;
+	for (size_t i = 0; i < is->o.n_ceded; i++) {
+		struct block_entry *x = &is->o.ceded[i];
+		const struct block_entry *y = block_entry_find(&was->o, &x->ip);
+
+		if (is_unknown(x) && y && is_unknown(y))
+			x->since_ms = y->since_ms;
+	}
 }
 
 /* --- addresses that names keep --- */

@@ -41,6 +41,7 @@ struct reap {
 	size_t n_kept;
 	const struct census_block *block; /* that is looked at: */
 	bool anew;			  /* its node is another by now, and has not renewed it */
+	const char *cut_off;		  /* of a pass: a node that is not Ready; NULL: all are */
 	int64_t ready_since;		  /* all nodes; 0: not all are */
 	struct loop_timer *timer;
 	int64_t at, passed, scanned;
@@ -61,6 +62,9 @@ void reap_nodes_done(struct reap *g);
 
 /* reap_blocks.c, reap_endpoints.c: begin what is due. */
 void reap_blocks_pass(struct reap *g);
+/* Before it is looked at as it is now. */
+void reap_block_changed(const struct census_block *was, struct census_block *is);
+size_t reap_unknown(const struct block_object *o); /* entries that nobody is known to have */
 void reap_endpoints_pass(struct reap *g);
 
 /* reap_scan.c: what does not fit together. */

@@ -155,6 +155,21 @@ static void look_for_strays(struct scan *s)
 	}
 }
 
+/* It may be one that would say so. */
+static void count_unknown(const struct scan *s)
+{
+	struct reap *g = s->g;
+
+	g->stats.unknown = 0;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		g->stats.unknown += reap_unknown(s->blocks[i]);
+	if (g->stats.unknown && g->cut_off)
+		log_warn("full scan: addresses that nobody is known to have stay so until all "
+			 "nodes are Ready: repair this one, delete its Node object, or set the "
+			 "taint node.kubernetes.io/out-of-service",
+			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
+}
+
 void reap_scan(struct reap *g)
 {
 	struct scan s = {.g = g};
@@ -163,6 +178,7 @@ void reap_scan(struct reap *g)
 	g->stats.doubles = g->stats.strays = 0;
 	look_for_doubles(&s);
 	look_for_strays(&s);
+	count_unknown(&s);
 	free(g->findings);
 	g->findings = s.findings;
 	g->n_findings = s.n_findings;
@@ -174,7 +190,8 @@ void reap_scan(struct reap *g)
 		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
 		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_gone),
 		 LOG_I("doubles", (int64_t)g->stats.doubles),
-		 LOG_I("strays", (int64_t)g->stats.strays));
+		 LOG_I("strays", (int64_t)g->stats.strays),
+		 LOG_I("unknown", (int64_t)g->stats.unknown));
 	free(s.held);
 	free(s.blocks);
 }

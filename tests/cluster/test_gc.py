@@ -319,6 +319,37 @@ def test_what_nobody_has(mine, nodes, leader):
     wait(lambda: not nodes.blocks("other"))
 
 
+def test_many_that_nobody_has(mine, nodes, leader):
+    """Of one block, while others ask for its addresses: each has its own time, which no change begins anew. And what
+    they wait for is said."""
+    for n in mine.ok("GET", "/api/v1/nodes")["items"]:
+        delete_node(mine, n["metadata"]["name"])
+    uid = nodes.node("many-n1")["metadata"]["uid"]
+    ready(mine, "many-n1")
+    nodes.node("many-n2")
+    ready(mine, "many-n2", False)
+    nodes.pool("many-1", "172.29.5.0/24")
+    block(mine, "many-1-0", "many-1", "172.29.5.0/28", "many-n1", uid, {f"172.29.5.{i}": "?" for i in range(14)})
+    block(mine, "many-1-1", "many-1", "172.29.5.16/28", "many-n1", "another-uid")
+    c = leader().leads()
+    said = wait(lambda: c.said("nobody is known to have"), 30)
+    assert (said[0]["node"], said[0]["addresses"]) == ("many-n2", 14)
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14)
+    stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
+    fence(mine, "many-n2")  # as good as Ready
+    began, asked = time.monotonic(), 0
+
+    def change():
+        nonlocal asked
+        asked += 1
+        for name in blocks(nodes, "many-1"):
+            mine.ok("PATCH", f"{BLOCKS}/{name}", {"spec": {"wanted": {"x@*": asked}}}, type=MERGE)
+        return blocks(nodes, "many-1") == {"many-1-0": ("many-n1", {})}
+    wait(change, 60, 0.5)
+    assert time.monotonic() - began < 60, asked
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, 30)
+
+
 def test_a_node_made_anew_renews_its_blocks(mine, nodes, leader, agent):
     """Under its name and with its pods: the controller leaves them alone."""
     nodes.pool("anew-1", "172.36.1.0/24")
