@@ -24,6 +24,11 @@ const struct cmd controller_cmds[] = {
 
 /* --- settings --- */
 
+const struct controller_conf *controller_first(const struct controller *c)
+{
+	return c->first.own.v ? &c->first : &c->conf;
+}
+
 static void reload(void *arg)
 {
 	struct controller *c = arg;
@@ -36,8 +41,7 @@ static void reload(void *arg)
 			  LOG_S("error", e.text));
 		return;
 	}
-	needs = settings_needs_restart(&controller_settings, c->first.own.v ? &c->first : &c->conf,
-				       &conf);
+	needs = settings_needs_restart(&controller_settings, controller_first(c), &conf);
 	if (needs)
 		log_warn("a setting changes with the next start only", LOG_S("setting", needs));
 	/* Texts of the first ones are pointed to by everybody. */
@@ -60,7 +64,7 @@ static void on_gained(void *arg)
 	c->gained++;
 	log_info("this replica leads");
 	if (kube_lease_silent_ms(c->lease) > SILENT_MS)
-		world_listen(c->world, c->conf.hold_ms);
+		world_listen(c->world, controller_first(c)->hold_ms);
 	controller_lead(c);
 }
 

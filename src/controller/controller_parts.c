@@ -26,7 +26,7 @@ struct part {
 static int start_nads(struct controller *c, void **ret, struct err *e)
 {
 	(void)e;
-	if (settings_yes(c->conf.multus))
+	if (settings_yes(controller_first(c)->multus))
 		*ret = nads_new(&(
 			struct nads_conf){.kube = c->kube, .world = c->world, .events = c->events});
 	return 0;
@@ -54,14 +54,16 @@ static void metrics_nads(void *part, struct buf *b)
 
 static int start_coordinators(struct controller *c, void **ret, struct err *e)
 {
+	const struct controller_conf *f = controller_first(c);
+
 	(void)e;
-	if (settings_yes(c->conf.coordinator))
+	if (settings_yes(f->coordinator))
 		*ret = coordinators_new(&(struct coordinators_conf){.kube = c->kube,
 								    .root = &c->root,
 								    .world = c->world,
 								    .events = c->events,
-								    .cni_dir = c->conf.cni_dir,
-								    .cilium = c->conf.cilium});
+								    .cni_dir = f->cni_dir,
+								    .cilium = f->cilium});
 	return 0;
 }
 
@@ -85,7 +87,7 @@ static void metrics_coordinators(void *part, struct buf *b)
 
 static int start_defaults(struct controller *c, void **ret, struct err *e)
 {
-	const struct controller_conf *f = &c->conf;
+	const struct controller_conf *f = controller_first(c);
 
 	(void)e;
 	*ret = defaults_new(&(struct defaults_conf){
@@ -114,7 +116,7 @@ static void stop_defaults(void *part)
 
 static int start_addresses(struct controller *c, void **ret, struct err *e)
 {
-	const struct controller_conf *f = &c->conf;
+	const struct controller_conf *f = controller_first(c);
 
 	(void)e;
 	*ret = c->addresses = addresses_new(&(struct addresses_conf){
@@ -197,17 +199,18 @@ void controller_drain(struct controller *c, void (*done)(void *arg))
 
 static int start_subnets(struct controller *c, void **ret, struct err *e)
 {
+	const struct controller_conf *f = controller_first(c);
 	struct subnets_conf s = {
 		.kube = c->kube,
 		.world = c->world,
 		.census = addresses_census(c->addresses),
 		.events = c->events,
-		.more = (uint32_t)c->conf.subnet_more,
-		.rest_ms = c->conf.subnet_rest_ms,
+		.more = (uint32_t)f->subnet_more,
+		.rest_ms = f->subnet_rest_ms,
 	};
 
 	(void)e;
-	if (settings_yes(c->conf.subnet))
+	if (settings_yes(f->subnet))
 		*ret = subnets_new(&s);
 	return 0;
 }

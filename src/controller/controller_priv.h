@@ -42,6 +42,8 @@ struct controller {
 void controller_drain(struct controller *c, void (*done)(void *arg));
 /* What every replica runs, in the order of the table; stopped in the other order. */
 int controller_serve(struct controller *c, struct err *e);
+/* As they were at the start: what counts from then on only, and texts that stay. */
+const struct controller_conf *controller_first(const struct controller *c);
 void controller_part_from(struct controller *c);
 /* What the leader runs besides. */
 void controller_lead(struct controller *c);

@@ -88,6 +88,27 @@ def test_settings(cluster, ns, replica):
     wait(lambda: c.said("changes with the next start only"), 10)
 
 
+def test_settings_of_the_start_stay(cluster, ns, replica):
+    """What counts from the next start on does not count for who leads from now on either."""
+    a, b = replica("a").start().leads(), replica("b")
+    b.conf.write_text("[controller]\ngc = yes\n")
+    b.start("--gc-grace", "1s")
+    for text in ("gc = no\ncni-config-dir = /x", "gc = no\ncni-config-dir = /y"):
+        read = len(b.said("settings read"))
+        b.conf.write_text(f"[controller]\n{text}\n")
+        b.process.send_signal(1)
+        wait(lambda: len(b.said("settings read")) > read, 10)
+    assert b.said("changes with the next start only")
+    a.stop()
+    b.leads()
+    wait(lambda: b.said("full scan"))
+    # Nor does what is read later take from it what it has.
+    b.conf.write_text("[controller]\ncni-config-dir = /z\n")
+    b.process.send_signal(1)
+    wait(lambda: len(b.said("settings read")) > 2, 10)
+    assert b.stop() == 0
+
+
 def test_what_is_wrong_at_the_start(cluster, ns, replica):
     for args, words in ((("--lease", "9s"), "each wants to be shorter"), (("--cni-config-dir", "x"), "absolute path"),
                         (("--health-prot", "1"), "did you mean '--health-port'?")):
