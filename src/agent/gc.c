@@ -7,8 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "ipam/lease.h"
 #include "ipam/lend.h"
+#include "kube/time.h"
 
 enum { TICK_MS = 15 * 1000, SOON_MS = 500, LOOK_MOST = 4 };
 
@@ -19,7 +21,8 @@ struct suspect {
 	struct gc *g;
 	char *container, *ns, *name, *uid;
 	int64_t since;
-	bool seen; /* in this round */
+	bool seen;	 /* in this round */
+	bool unobserved; /* which namespace it had is not known */
 	enum suspect_state state;
 	const char *why;
 	struct cluster_fetch *fetch;
@@ -83,6 +86,7 @@ static void suspect(struct gc *g, const struct lease *l)
 				      .ns = xstrdup(l->pod_namespace),
 				      .name = xstrdup(l->pod_name),
 				      .uid = xstrdup(l->pod_uid),
+				      .unobserved = *l->netns != '/',
 				      .since = now(g)};
 		VEC_PUSH(g->v, g->n) = s;
 	}
@@ -112,20 +116,36 @@ static void drop_all(struct gc *g)
 
 /* --- a round --- */
 
-/* Its pod runs here, as far as the watch shows; a machine's pod has another name than the lease. */
-static bool is_live(const struct gc *g, const struct lease *l)
+/* By now it was to have ended, and only its object is held (by a finalizer, or by a kubelet that lost it). */
+static bool is_over(const struct pod_facts *p)
+{
+	int64_t ends;
+
+	return p->ends && !pod_is_static(p) && kube_time_parse(p->ends, &ends) == 0 &&
+	       now_real_ms() >= ends;
+}
+
+/* Its pod, as far as the watch shows; a machine's pod has another name than the lease. */
+static const struct pod_facts *pod_of(const struct gc *g, const struct lease *l)
 {
 	const struct pod_facts *p = cluster_pod(g->conf.cluster, l->pod_namespace, l->pod_name);
 
 	/* A static pod lives on when the kubelet writes its object anew. */
 	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0 || pod_is_static(p)))
-		return !p->finished;
+		return p;
 	for (size_t i = 0; i < cluster_pod_count(g->conf.cluster); i++) {
 		p = cluster_pod_at(g->conf.cluster, i);
 		if (*l->pod_uid && strcmp(p->uid, l->pod_uid) == 0)
-			return !p->finished;
+			return p;
 	}
-	return false;
+	return NULL;
+}
+
+static bool is_live(const struct gc *g, const struct lease *l)
+{
+	const struct pod_facts *p = pod_of(g, l);
+
+	return p && !p->finished && !(is_over(p) && *l->netns == '/');
 }
 
 /* As long as it is there a process may be in it, whatever the API server says. */
@@ -183,6 +203,8 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *e)
 		decide(s, "another pod of that name took its place");
 	else if (p && p->finished)
 		decide(s, "the pod has finished");
+	else if (p && is_over(p) && !s->unobserved)
+		decide(s, "the pod was to have ended by now, and its containers are gone");
 	else if (e && e->code == -ENOENT)
 		decide(s, "the pod does not exist");
 	else if (e && e->code == -EXDEV)

@@ -8,7 +8,8 @@
  * A container's addresses go back when all of this holds, for the time of grace: the watch of this
  * node's pods is up to date and shows no pod of that UID that still runs; the namespace the container
  * had is not there; and a request about the pod, made at the end of that time, says so too: there is
- * none of that name, or another took its place, or it has finished. Whatever is not known keeps
+ * none of that name, or another took its place, or it has finished, or the time is over in which it was
+ * to end (deletionTimestamp, where its grace is counted already). Whatever is not known keeps
  * everything as it is. A lease without a pod's name is nobody's business here.
  */
 

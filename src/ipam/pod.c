@@ -129,8 +129,8 @@ bool pod_annotation_counts(const char *key)
 
 void pod_facts_done(struct pod_facts *p)
 {
-	char *all[] = {p->ns,	     p->name,	    p->uid,	   p->node,
-		       p->owner_api, p->owner_kind, p->owner_name, p->owner_uid};
+	char *all[] = {p->ns,	      p->name,	     p->uid,	   p->node, p->owner_api,
+		       p->owner_kind, p->owner_name, p->owner_uid, p->ends};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		free(all[i]);
@@ -167,6 +167,7 @@ void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret)
 		.owner_kind = copy(p->owner_kind),
 		.owner_name = copy(p->owner_name),
 		.owner_uid = copy(p->owner_uid),
+		.ends = copy(p->ends),
 		.host_network = p->host_network,
 		.finished = p->finished,
 		.deleting = p->deleting,
@@ -228,7 +229,8 @@ static int read_metadata(const struct json *m, struct pod_facts *p, struct err *
 				pod_annotation_counts, &p->annotations, e);
 	if (r == 0) {
 		read_owner(m, p);
-		p->deleting = json_kind(json_get(m, "deletionTimestamp")) != JSON_NULL;
+		p->ends = text_or_null(m, "deletionTimestamp");
+		p->deleting = p->ends;
 	}
 	return r;
 }

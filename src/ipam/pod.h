@@ -44,6 +44,7 @@ struct pod_facts {
 	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
 	char *owner_api, *owner_kind, *owner_name, *owner_uid; /* the controller's reference; NULL:
 								* none */
+	char *ends; /* deletionTimestamp, which has its grace in it; NULL: it is not being deleted */
 	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
 };
 

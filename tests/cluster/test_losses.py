@@ -14,10 +14,10 @@ from cluster import wait
 def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
     """Whose DEL never came: theirs go back, after a while; nobody else's does, nor anything while the API is away."""
     one = agent(UNIRAIL_GC_GRACE="1s")
-    pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held")}
+    pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
     for what, pod in pods.items():
         netns = tmp_path / what
-        if what == "held":
+        if what in ("held", "ends"):
             netns.touch()
         assert one.plan(pod, "rail1", "rail2", netNamespace=str(netns))[0] == 200
     replaced = nodes.pod("t", "n1", "r-0")
@@ -25,7 +25,11 @@ def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
     for pod in (replaced, static):
         assert one.plan(pod, "rail1", "rail2")[0] == 200
     used = lambda: one.metrics().get('unirail_ippool_used_ips{pool="rail1"}')  # noqa: E731
-    assert used() == 6
+    assert used() == 7
+    # Its object stays (for a finalizer), and as long as its containers may run its addresses do.
+    path = f"/api/v1/namespaces/t/pods/{pods['ends']['metadata']['name']}"
+    mine.ok("PATCH", path, {"metadata": {"finalizers": ["x.io/y"]}}, type=MERGE)
+    mine.ok("DELETE", path, {"gracePeriodSeconds": 2})
     for pod in (pods["gone"], pods["held"], replaced, static):
         nodes.remove_pod(pod)
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
@@ -33,14 +37,20 @@ def test_pods_that_are_gone(mine, nodes, agent, rails, tmp_path):
     wait(lambda: nodes.pod("t", "n1", "r-0"))
     # The kubelet writes its own pod's object anew, under another UID; its container runs on.
     wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}))
-    wait(lambda: used() == 3, 60)
+    wait(lambda: used() == 4, 60)
     freed = {x["pod"]: x["why"] for x in one.said("addresses freed of a pod that is gone")}
     assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
                      pods["finished"]["metadata"]["name"]: "the pod has finished",
                      "r-0": "another pod of that name took its place"}
     assert one.metrics()["spiderpool_ip_gc_counts_total"] == 6
     (tmp_path / "held").unlink()
+    wait(lambda: used() == 3, 60)
+    (tmp_path / "ends").unlink()
     wait(lambda: used() == 2, 60)
+    assert [x["why"] for x in one.said("addresses freed of a pod that is gone") if x["pod"] == path.split("/")[-1]] == [
+        "the pod was to have ended by now, and its containers are gone"]
+    assert mine.ok("GET", path)["metadata"]["deletionTimestamp"]
+    mine.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
     assert one.release(pods["lives"]) == 2 and one.release(static) == 2
 
 
