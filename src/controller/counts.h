@@ -7,8 +7,8 @@
  * controller/records.h). Who has an address is said by the SpiderEndpoints that agents write, one for
  * a pod and all its rails; so this costs the nodes no request, and the cluster one write a pool and
  * second at most: every node watches pools, so one with a long text is written less often (a second
- * for each 8 KiB, a minute at most). allocatedIPs has no more than `records_max` records, the counts
- * are true. Nothing is written that is there already.
+ * for each 8 KiB, a minute at most). allocatedIPs has no more than `records_max` records, and no more
+ * than fit into an object; the counts are true. Nothing is written that is there already.
  *
  * What Spiderpool handed out before is in status.allocatedIPs when a pool is seen first. It goes into
  * the annotation unirail.io/adopted before anything else (with the version it was read in, so none is

@@ -62,6 +62,13 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	counts_soon(c, wait);
 }
 
+static int64_t lasts(size_t len)
+{
+	int64_t ms = (int64_t)(len / BYTES_A_MS);
+
+	return ms > PACE_MOST_MS ? PACE_MOST_MS : ms;
+}
+
 /* A merge patch of what `version` is of; `part` has the members of metadata or of the status. */
 static void patch(struct counts_pool *p, const char *version, const char *sub, const char *body,
 		  int64_t pace_ms)
@@ -133,7 +140,8 @@ void counts_patch_meta(struct counts_pool *p, const struct json *object, const c
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	p->dirty = true;
-	patch(p, version, NULL, b.p, 0);
+	/* Every node watches this, too. */
+	patch(p, version, NULL, b.p, note ? lasts(strlen(note)) : 0);
 }
 
 bool counts_is_deleting(const struct json *object)
@@ -176,9 +184,9 @@ static bool has_count(const struct json *object, const char *key, int64_t n)
 
 static int64_t pace_of(size_t len)
 {
-	int64_t ms = (int64_t)(len / BYTES_A_MS);
+	int64_t ms = lasts(len);
 
-	return ms < PACE_MS ? PACE_MS : ms > PACE_MOST_MS ? PACE_MOST_MS : ms;
+	return ms < PACE_MS ? PACE_MS : ms;
 }
 
 /* text NULL: allocatedIPs stays. */

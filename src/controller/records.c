@@ -104,8 +104,11 @@ char *records_text(struct records *r, size_t max)
 	buf_init(&b, TEXT_MAX);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
-	for (size_t i = 0; i < r->n && i < max; i++)
+	for (size_t i = 0; i < r->n && i < max; i++) {
+		if (max < SIZE_MAX && b.len >= RECORDS_TEXT_MAX)
+			break;
 		put(&o, &keys[i]);
+	}
 	jo_end_obj(&o);
 	return buf_take(&b);
 }

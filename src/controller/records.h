@@ -11,7 +11,8 @@
 
 #include "base/ip.h"
 
-enum { RECORDS_MAX = 5000 }; /* Spiderpool's IPPOOL_MAX_ALLOCATED_IPS */
+/* Spiderpool's IPPOOL_MAX_ALLOCATED_IPS. TEXT_MAX: an object has 1.5 MiB in etcd, and others' parts of it. */
+enum { RECORDS_MAX = 5000, RECORDS_TEXT_MAX = 1000 * 1000 };
 
 struct record {
 	struct ipaddr ip;
@@ -29,7 +30,8 @@ void records_add(struct records *r, const struct record *one);
 void records_done(struct records *r);
 /* Sorts them by address; of one address that came twice the first stays. */
 void records_sort(struct records *r);
-/* At most `max` of them, those whose text comes first; "" when there are none. Sorts. */
+/* At most `max` of them, those whose text comes first, in at most about RECORDS_TEXT_MAX bytes, or SIZE_MAX: all;
+ * "" when there are none. Sorts. */
 char *records_text(struct records *r, size_t max);
 
 #endif

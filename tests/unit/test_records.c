@@ -55,6 +55,30 @@ static void test_text(void **state)
 	records_done(&r);
 }
 
+/* Names may have 253 characters, an object 1.5 MiB. Old ones are not left out: they came from an object. */
+static void test_text_that_is_too_long(void **state)
+{
+	char uid[37], name[254];
+	struct records r = {0};
+	auto_free char *text = NULL, *all = NULL;
+	auto_json struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(uid, 'u', 36);
+	memset(name, 'n', 253);
+	uid[36] = name[253] = '\0';
+	for (uint32_t i = 0; i < RECORDS_MAX; i++)
+		records_add(&r, &(struct record){ip_from_num(4, 0x0a000000 + i), "ns", name, uid});
+	text = records_text(&r, RECORDS_MAX);
+	assert_in_range(strlen(text), RECORDS_TEXT_MAX - 1000, RECORDS_TEXT_MAX + 1000);
+	assert_int_equal(json_parse(&d, span_of(text), RECORDS_TEXT_MAX + 1000, &e), 0);
+	assert_int_equal(json_kind(json_get(json_root(d), "10.0.0.0")), JSON_OBJECT);
+	all = records_text(&r, SIZE_MAX);
+	assert_true(strlen(all) > 5000 * 253);
+	records_done(&r);
+}
+
 static struct json_doc *parse(const char *text)
 {
 	struct json_doc *d;
@@ -142,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_text_that_is_too_long),
 		cmocka_unit_test(test_nodes),
 		cmocka_unit_test(test_endpoint),
 		cmocka_unit_test(test_endpoint_without_anything),
