@@ -144,8 +144,9 @@ static void add_pools(struct buf *b, const struct counts *c, const char *name, b
 
 	sample_name(b, name, "gauge", help);
 	for (size_t i = 0; i < POOLS_SHOWN && counts_pool_at(c, i, &p); i++)
-		sample_value(b, name, "SpiderIPPool", p.name,
-			     left ? p.total - p.allocated : p.total);
+		if (p.known)
+			sample_value(b, name, "SpiderIPPool", p.name,
+				     left ? p.total - p.allocated : p.total);
 }
 
 static void add_census(struct buf *b, const struct census *c)

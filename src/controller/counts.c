@@ -291,6 +291,7 @@ bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *
 {
 	if (i >= c->n)
 		return false;
-	*ret = (struct counts_pool_stats){c->v[i]->name, c->v[i]->total, c->v[i]->allocated};
+	*ret = (struct counts_pool_stats){c->v[i]->name, c->v[i]->looked, c->v[i]->total,
+					  c->v[i]->allocated};
 	return true;
 }

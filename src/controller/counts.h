@@ -61,6 +61,7 @@ struct counts_stats counts_stats(const struct counts *c);
 /* Each pool's counts as last looked at; false: there are no more. */
 struct counts_pool_stats {
 	const char *name;
+	bool known; /* the counts are */
 	int64_t total, allocated;
 };
 bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *ret);
