@@ -28,15 +28,16 @@ static void question_free(struct asks_question *q)
 	free(q);
 }
 
+/* All about one name together: whoever wants to know it wants all of it, while it is fresh. */
 static int compare(const struct asks_question *q, enum asks_about about, const char *ns,
 		   const char *name, const char *uid)
 {
-	int r = (q->about > about) - (q->about < about);
+	int r = strcmp(q->name, name);
 
 	if (r == 0)
-		r = strcmp(q->name, name);
-	if (r == 0)
 		r = strcmp(q->ns, ns);
+	if (r == 0)
+		r = (q->about > about) - (q->about < about);
 	return r ? r : strcmp(q->uid, uid);
 }
 
@@ -193,8 +194,9 @@ static void on_timer(void *arg)
 
 	a->timer = NULL;
 	forget_old(a);
-	for (size_t i = 0; i < a->n && a->under_way < UNDER_WAY_MAX; i++) {
-		struct asks_question *q = a->v[i];
+	/* One after the other: when all have been asked the first ones are not fresh any more. */
+	for (size_t i = 0, n = a->n; i < n && a->under_way < UNDER_WAY_MAX; i++) {
+		struct asks_question *q = a->v[a->next++ % n];
 
 		if (!q->asked || q->call)
 			continue;

@@ -29,6 +29,7 @@ struct asks {
 	struct asks_conf conf;
 	struct asks_question **v; /* in order */
 	size_t n;
+	size_t next; /* whose turn it is */
 	size_t under_way;
 	struct loop_timer *timer;
 	char *said;

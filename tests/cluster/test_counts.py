@@ -23,8 +23,8 @@ def nodes(cluster):
 
 @pytest.fixture
 def leader(cluster, ns, closing, tmp_path, nodes):
-    def make(*more, name="c"):
-        return closing(Controller(tmp_path / name, cluster.admin_config(), ns, name)).start(
+    def make(*more, name="c", config=None):
+        return closing(Controller(tmp_path / name, config or cluster.admin_config(), ns, name)).start(
             "--gc-grace", "1s", "--gc-interval", "3s", *more).leads()
     return make
 
@@ -170,6 +170,18 @@ def test_a_cluster_that_moves_over(cluster, ns, nodes, leader, agent):
     wait(lambda: has(cluster, "count-old", 98, {}), 60)
     assert pool(cluster, "count-old")["metadata"]["annotations"][ADOPTED] == "{}"
     cluster.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+
+
+def test_more_old_records_go_than_can_be_asked_about_at_once(cluster, ns, nodes, leader, proxy, tmp_path):
+    """Answers last 15 s: all that is asked about a name is asked together, and everybody has his turn."""
+    records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
+               for i in range(300)}
+    nodes.pool("count-slow", "172.28.0.0/16", ["172.28.0.2-172.28.9.99"])
+    cluster.ok("PATCH", f"{POOLS}/count-slow/status", {"status": {"allocatedIPs": text(records)}}, type=MERGE)
+    proxy.delay = 0.1
+    leader(config=cluster.through(proxy, tmp_path / "slow.conf"))
+    wait(lambda: len(pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED]) > 10000, 60)
+    wait(lambda: pool(cluster, "count-slow")["metadata"]["annotations"][ADOPTED] == "{}", 150, 1)
 
 
 def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
