@@ -142,6 +142,12 @@ void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *
 	block_mine(&b->t, pool, usable, ret);
 }
 
+void blocks_only_said(const struct blocks *b, const char *pool, const struct ip_set *usable,
+		      struct ip_set *ret)
+{
+	block_said(&b->t, pool, usable, ret);
+}
+
 bool blocks_ready(const struct blocks *b)
 {
 	return b->t.synced || b->trusted;

@@ -100,6 +100,9 @@ void blocks_expect(struct blocks *b, const char *pool, uint32_t count);
  * asked at each batch: a request that gives addresses up takes them away before it is sent. */
 void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *usable,
 		 struct ip_set *ret);
+/* And those that stay with the pods that have them or that they are kept for: block_said(). */
+void blocks_only_said(const struct blocks *b, const char *pool, const struct ip_set *usable,
+		      struct ip_set *ret);
 /* The own blocks were listed once; or the log says what is ours, and the API server did not answer
  * for some seconds. */
 bool blocks_ready(const struct blocks *b);

@@ -149,6 +149,9 @@ static void cut(const struct lender *l, struct pool *p)
 	if (l->blocks) {
 		blocks_mine(l->blocks, p->name, &p->open, &open);
 		blocks_mine(l->blocks, p->name, &p->adopted, &adopted);
+		/* Both stay with who has them, and are never handed out to others. */
+		blocks_only_said(l->blocks, p->name, &p->open, &adopted);
+		blocks_only_said(l->blocks, p->name, &p->adopted, &adopted);
 	}
 	pool_kube_cut(p, &open, &adopted);
 }

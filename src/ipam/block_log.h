@@ -12,6 +12,7 @@
  *	            "state":"held","ceded":["10.0.0.50"]}],
  *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
  *
+ * A loan that was only said (block_table.h) has "said":true.
  * seen is the latest version of an object by then: an API server that is behind it was set back
  * (etcd restored). "setBack":true stands there until that is over for this node, whatever becomes of
  * its agent meanwhile.

@@ -46,6 +46,8 @@ static void put_loan(struct json_out *o, const struct block_loan *l)
 	jo_kstr(o, "ip", ip_str(&l->ip, text));
 	jo_kstr(o, "token", l->token);
 	jo_kstr(o, "state", loan_words[l->state]);
+	if (l->said)
+		jo_kbool(o, "said", true);
 	jo_end_obj(o);
 }
 
@@ -126,6 +128,7 @@ static const struct json_table claim_table = {claim_fields, 0, sizeof(struct raw
 struct raw_loan {
 	const char *block, *pool, *token, *state;
 	struct ipaddr ip;
+	bool said;
 };
 static const struct json_field loan_fields[] = {
 	FIELD(raw_loan, block, J_STR),
@@ -133,6 +136,7 @@ static const struct json_field loan_fields[] = {
 	FIELD(raw_loan, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
 	FIELD(raw_loan, state, J_STR),
 	FIELD(raw_loan, ip, J_IP),
+	{.name = "said", .type = J_BOOL, .offset = offsetof(struct raw_loan, said)},
 	{0},
 };
 static const struct json_table loan_table = {loan_fields, 0, sizeof(struct raw_loan)};
@@ -193,6 +197,7 @@ static int take_loan(struct block_table *t, const struct raw_loan *x, struct err
 	if (state < 0)
 		return state;
 	l.state = (enum loan_state)state;
+	l.said = x->said;
 	str_copy(l.token, sizeof(l.token), x->token);
 	block_loan_put(t, &l);
 	return 0;

@@ -69,6 +69,7 @@ int op_put_loan(struct block_log *l, struct block_table *t, const struct block_o
 	if ((!was && state != LOAN_ASKING) || (was && was->state == state))
 		return 0;
 	str_copy(n.token, sizeof(n.token), was ? was->token : op->token);
+	n.said = was && was->said;
 	return block_log_loan(l, t, &n, e);
 }
 
@@ -129,6 +130,7 @@ static int begin_loans(struct block_log *l, struct block_table *t, struct block_
 		v[n].pool = op->pool;
 		v[n].ip = op->ips[i];
 		v[n].state = LOAN_ASKING;
+		v[n].said = op->kind == OP_ASSERT;
 		str_copy(v[n++].token, sizeof(v->token), op->token);
 	}
 	return n ? block_log_loans(l, t, v, n, e) : 0;

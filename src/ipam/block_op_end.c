@@ -185,6 +185,7 @@ static int asserted(struct block_log *l, struct block_table *t, const struct blo
 		v[i].pool = (char *)op->pool;
 		v[i].ip = op->ips[i];
 		v[i].state = LOAN_HELD;
+		v[i].said = true;
 		str_copy(v[i].token, sizeof(v[i].token), op->token);
 	}
 	r = block_log_loans(l, t, v, op->n_ips, e);

@@ -84,6 +84,8 @@ bool block_has_looked(const struct block_facts *f);
  * pods have. Whoever has accounted for all pods of the node may delete or adopt them. */
 bool block_is_foreign(const struct block_facts *f, const struct block_object *o);
 /* Whether a pod has it, it rests, or it is kept or in quarantine. */
+bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
+/* Or it is waited for by name (pins). */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
 /* Whether a pod has it, or it is kept for one. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);

@@ -6,11 +6,16 @@
 
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 {
-	const struct lease *l = lease_find(f->leases, a);
-
 	for (size_t i = 0; i < f->n_pins; i++)
 		if (ip_eq(&f->pins[i], a))
 			return true;
+	return block_has_lease(f, a);
+}
+
+bool block_has_lease(const struct block_facts *f, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
 	if (!l)
 		return false;
 	if (l->state == LEASE_FREE)

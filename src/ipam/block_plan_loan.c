@@ -136,6 +136,15 @@ static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
 	       !block_is_ceded(c, &l->ip);
 }
 
+/* Nobody who waits for it here, by name or for any, can have it if it was only said. */
+static bool is_to_spare(const struct planner *p, const struct block_loan *l,
+			const struct block_need *need)
+{
+	if (l->said)
+		return !block_has_lease(p->f, &l->ip);
+	return (!need || !(need->want || need->keep)) && !block_is_busy(p->f, &l->ip);
+}
+
 static void plan_borrowed(struct planner *p, const struct block_loan *l,
 			  const struct block_object *o)
 {
@@ -146,8 +155,7 @@ static void plan_borrowed(struct planner *p, const struct block_loan *l,
 	block_entry_ours(p->f->table->node, l->token, ours);
 	if (x && strcmp(x->to, ours) == 0) {
 		/* No reserve of others' addresses: nobody could wish for them. */
-		if ((!need || !(need->want || need->keep)) && !p->f->hold &&
-		    !block_is_busy(p->f, &l->ip))
+		if (!p->f->hold && is_to_spare(p, l, need))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
 	} else if (!x && is_of_our_own(p, l, o)) {
 		end_loan(p, l, NULL);

@@ -303,6 +303,26 @@ static bool loan_agrees(const struct block_table *t, const struct block_loan *l)
 	return x && strcmp(x->to, block_entry_ours(t->node, l->token, ours)) == 0;
 }
 
+static void add_loans(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		      bool said, struct ip_set *ret)
+{
+	for (size_t i = 0; i < t->n_loans; i++) {
+		const struct block_loan *l = &t->loans[i];
+		const struct ip_range one = {l->ip, l->ip};
+
+		if (l->state == LOAN_HELD && l->said == said && strcmp(l->pool, pool) == 0 &&
+		    ip_set_has(usable, &l->ip) && loan_agrees(t, l))
+			ip_set_add(ret, &one);
+	}
+}
+
+void block_said(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		struct ip_set *ret)
+{
+	ret->family = usable->family;
+	add_loans(t, pool, usable, true, ret);
+}
+
 void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		struct ip_set *ret)
 {
@@ -314,12 +334,5 @@ void block_mine(const struct block_table *t, const char *pool, const struct ip_s
 		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 && block_agrees(t, c, o))
 			add_claim(c, o, usable, ret);
 	}
-	for (size_t i = 0; i < t->n_loans; i++) {
-		const struct block_loan *l = &t->loans[i];
-		const struct ip_range one = {l->ip, l->ip};
-
-		if (l->state == LOAN_HELD && strcmp(l->pool, pool) == 0 &&
-		    ip_set_has(usable, &l->ip) && loan_agrees(t, l))
-			ip_set_add(ret, &one);
-	}
+	add_loans(t, pool, usable, false, ret);
 }

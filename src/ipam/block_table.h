@@ -75,6 +75,12 @@ struct block_loan {
 	struct ipaddr ip;
 	char token[BLOCK_TOKEN_MAX];
 	enum loan_state state;
+	/*
+	 * It was not had of anyone: a pod here has it, which the object was told (OP_ASSERT). Whoever has
+	 * the block may have given it to a pod of its own before (the node was fenced, or etcd restored),
+	 * so it stays with that pod, goes back after it, and is nobody else's here.
+	 */
+	bool said;
 	bool absent; /* not logged: a fresh look found no block */
 };
 
@@ -243,9 +249,12 @@ bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a);
 /*
  * Addresses of a pool that may be handed out now, onto ret: of claims that are held and agree with
  * their object, but for what either says was given up; and loans that are held and that the object
- * shows as ours.
+ * shows as ours and that were not only said.
  */
 void block_mine(const struct block_table *t, const char *pool, const struct ip_set *usable,
+		struct ip_set *ret);
+/* Loans that were only said, for the pods that have them or that they are kept for. */
+void block_said(const struct block_table *t, const char *pool, const struct ip_set *usable,
 		struct ip_set *ret);
 
 #endif

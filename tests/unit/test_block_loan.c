@@ -120,6 +120,32 @@ static void assert_mine(const struct lab *x, const char *want)
 	assert_string_equal(b.len ? b.p : "", want);
 }
 
+static void assert_only_said(const struct lab *x, const char *want)
+{
+	struct ip_set s = {0};
+	auto_buf struct buf b;
+
+	buf_init(&b, 200);
+	block_said(&x->t, "p", &x->usable, &s);
+	ip_set_str(&s, &b);
+	ip_set_done(&s);
+	assert_string_equal(b.len ? b.p : "", want);
+	assert_mine(x, "");
+}
+
+/* The process is another, what it had seen is told anew. */
+static void reopen(struct lab *x)
+{
+	struct block_object o = bl_copy(bl_find("p-4"));
+
+	block_table_done(&x->t);
+	block_log_close(&x->log);
+	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
+			 0);
+	block_object_put(&x->t, &o);
+	x->t.synced = true;
+}
+
 /* Its owner is lost: who has pods in it makes the block anew, and hands out nothing else of it. */
 static void test_block_is_gone(void **state)
 {
@@ -199,7 +225,16 @@ static void test_made_by_another(void **state)
 	assert_int_equal(ask(&x), OP_ASSERT);
 	assert_string_equal(bl_find("p-4")->node, "n2");
 	assert_int_equal(bl_find("p-4")->n_ceded, 1);
-	assert_mine(&x, "10.0.0.17");
+	/* It stays with its pod, is no other pod's, and goes back after it, whoever waits here. */
+	assert_only_said(&x, "10.0.0.17");
+	reopen(&x);
+	assert_only_said(&x, "10.0.0.17");
+	put_pod(&x, "10.0.0.17", LEASE_FREE);
+	x.f.hold = false;
+	x.need.keep = 2;
+	assert_int_equal(ask(&x), OP_RETURN);
+	assert_int_equal(bl_find("p-4")->n_ceded, 0);
+	assert_int_equal(x.t.n_loans, 0);
 	drop(&x);
 }
 

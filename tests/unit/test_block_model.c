@@ -425,6 +425,14 @@ static void order(struct block_op *op)
 	block_op_done(op);
 }
 
+static bool has_pod_on(const struct node *x, const struct ipaddr *a)
+{
+	for (int k = 0; k < n_pods[x - nodes]; k++)
+		if (ip_eq(&pods[x - nodes][k], a))
+			return true;
+	return false;
+}
+
 static bool has_pod(const struct ipaddr *a)
 {
 	for (int i = 0; i < ALL; i++)
@@ -481,12 +489,26 @@ static void control(void)
 	}
 }
 
+/* The journal still has them. */
 static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;
 	x->waiting = 0;
 	x->named = (struct ipaddr){0};
-	lease_table_done(&x->leases);
+}
+
+/* The agent sees that a pod is gone. */
+static void collect(struct node *x)
+{
+	for (size_t i = 0; i < x->leases.n; i++) {
+		struct ipaddr a = x->leases.v[i].address.ip;
+
+		if (x->leases.v[i].state == LEASE_USED && !has_pod_on(x, &a)) {
+			TRACE("%s: a pod is gone\n", x->path);
+			put_lease(x, &a, LEASE_FREE);
+			return;
+		}
+	}
 }
 
 /* The node dies with its pods; later it may be there again, with its disk, as another Node. */
@@ -589,6 +611,8 @@ static void step(int at)
 		break;
 	default: work(x);
 	}
+	if (bl_roll(20) == 0)
+		collect(x);
 	named_comes(x);
 	if (x->waiting && pod_comes(x))
 		x->waiting--;
@@ -705,6 +729,7 @@ static void fill_round(struct node *x, int all)
 	if (x->lost)
 		return;
 	watch(x);
+	collect(x);
 	for (int i = 0; i < 3; i++)
 		work(x);
 	if (x == &nodes[0])
@@ -763,6 +788,7 @@ static void by_name(void)
 		if (nodes[round % NODES].lost)
 			continue;
 		watch(&nodes[round % NODES]);
+		collect(&nodes[round % NODES]);
 		work(&nodes[round % NODES]);
 		/* One that nobody has may be refused for a while: it is on its way back. */
 		done = holder < 0    ? named_comes(x)
