@@ -108,28 +108,30 @@ static int ask(struct lab *x)
 	return kind;
 }
 
-static void assert_mine(const struct lab *x, const char *want)
+static void assert_set(struct ip_set *s, const char *want)
 {
-	struct ip_set s = {0};
 	auto_buf struct buf b;
 
 	buf_init(&b, 200);
-	block_mine(&x->t, "p", &x->usable, &s);
-	ip_set_str(&s, &b);
-	ip_set_done(&s);
+	ip_set_str(s, &b);
+	ip_set_done(s);
 	assert_string_equal(b.len ? b.p : "", want);
+}
+
+static void assert_mine(const struct lab *x, const char *want)
+{
+	struct ip_set s = {0};
+
+	block_mine(&x->t, "p", &x->usable, &s);
+	assert_set(&s, want);
 }
 
 static void assert_only_said(const struct lab *x, const char *want)
 {
 	struct ip_set s = {0};
-	auto_buf struct buf b;
 
-	buf_init(&b, 200);
 	block_said(&x->t, "p", &x->usable, &s);
-	ip_set_str(&s, &b);
-	ip_set_done(&s);
-	assert_string_equal(b.len ? b.p : "", want);
+	assert_set(&s, want);
 	assert_mine(x, "");
 }
 

@@ -560,21 +560,28 @@ static void test_what_is_promised_to_others(void **state)
 	}
 }
 
+/* Whom it has asked after so many tenths of a second. */
+static size_t asked_after(struct lab *x, int turns)
+{
+	size_t asked = 0;
+
+	for (int i = 0; i < turns; i++) {
+		x->f.now_ms += 100;
+		turn(x);
+	}
+	for (size_t i = 0; i < bl_server.n; i++)
+		asked += bl_server.v[i].n_wanted;
+	return asked;
+}
+
 /* In the end everybody was asked: who looks to have nothing may be the one who has. */
 static void test_asks_everybody(void **state)
 {
-	size_t asked = 0;
 	struct lab x;
 
 	(void)state;
 	make_full(&x);
-	for (int i = 0; i < 2000; i++) {
-		x.f.now_ms += 100;
-		turn(&x);
-	}
-	for (size_t i = 0; i < bl_server.n; i++)
-		asked += bl_server.v[i].n_wanted;
-	assert_int_equal(asked, 15);
+	assert_int_equal(asked_after(&x, 2000), 15);
 	drop(&x);
 }
 
@@ -668,19 +675,12 @@ static void test_finds_the_last_one(void **state)
 /* Whoever says that it has nothing may not have come to say otherwise. */
 static void test_asks_those_without(void **state)
 {
-	size_t asked = 0;
 	struct lab x;
 
 	(void)state;
 	make_full(&x);
 	say_all(0);
-	for (int i = 0; i < 6000; i++) {
-		x.f.now_ms += 100;
-		turn(&x);
-	}
-	for (size_t i = 0; i < bl_server.n; i++)
-		asked += bl_server.v[i].n_wanted;
-	assert_int_equal(asked, 15);
+	assert_int_equal(asked_after(&x, 6000), 15);
 	drop(&x);
 }
 

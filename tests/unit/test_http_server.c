@@ -433,31 +433,46 @@ static void hold(void *arg, struct http_request *q)
 	loop_add_timer(l, 100, answer_held, l);
 }
 
-static void test_drain(void **state)
+/* A server that ends when it is drained, with 7. */
+static pid_t start_to_end(http_handler handle)
 {
-	int at = al_listen(&lab), idle, asking, status;
+	int at = al_listen(&lab);
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct loop *l;
-	pid_t pid;
+	pid_t pid = fork();
 
-	(void)state;
-	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (loop_new(&l, NULL) < 0 ||
-		    http_server_new(&drained, l, at, &limits, hold, l, NULL) < 0)
+		    http_server_new(&drained, l, at, &limits, handle, l, NULL) < 0)
 			_exit(1);
 		_exit(loop_run(l));
 	}
 	close(at);
+	return pid;
+}
+
+static void ends_well(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+static void test_drain(void **state)
+{
+	pid_t pid = start_to_end(hold);
+	int idle, asking;
+
+	(void)state;
 	idle = al_connect(&lab);
 	asking = al_connect(&lab);
 	al_send(asking, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(asking, NULL, "Connection: close\r\n\r\nlate");
 	close(asking);
 	ends(idle);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(WEXITSTATUS(status), 7);
+	ends_well(pid);
 }
 
 /* --- the end that nobody notices --- */
@@ -475,31 +490,13 @@ static void handle_going(void *arg, struct http_request *q)
 	http_answer(q, &(struct http1_response){.status = 200, .body = span_of("good")});
 }
 
-static pid_t start_going(void)
-{
-	int at = al_listen(&lab);
-	struct http_limits limits = HTTP_LIMITS_INIT;
-	struct loop *l;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (loop_new(&l, NULL) < 0 ||
-		    http_server_new(&drained, l, at, &limits, handle_going, l, NULL) < 0)
-			_exit(1);
-		_exit(loop_run(l));
-	}
-	close(at);
-	return pid;
-}
-
 #define LAST "Connection: close\r\n\r\ngood"
 #define MORE "Content-Length: 4\r\n\r\ngood"
 
 static void test_sent_away(void **state)
 {
-	int status, a, b, c, d;
-	pid_t pid = start_going();
+	int a, b, c, d;
+	pid_t pid = start_to_end(handle_going);
 
 	(void)state;
 	a = al_connect(&lab);
@@ -521,8 +518,7 @@ static void test_sent_away(void **state)
 	ends(d);
 	says(a, NULL, LAST);
 	ends(a);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(WEXITSTATUS(status), 7);
+	ends_well(pid);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
