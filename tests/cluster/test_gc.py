@@ -480,7 +480,7 @@ def test_etcd_is_set_back(mine, nodes, leader):
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
-    for i in range(20):  # further than the server will be
+    for i in range(200):  # further than the server will be when all agents have written again
         mine.config_map("t", f"later-{i}")
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1, 60)
     mine.restore()
