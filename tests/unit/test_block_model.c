@@ -8,7 +8,8 @@
  * have one address; in the end, when things work again, an address asked for by name is had, or refused
  * because a pod has it, and a pool with as many addresses as pods gives each pod one.
  *
- * What is taken for granted: a node that is released has no pods left; after a restore every agent
+ * What is taken for granted: a node that is released has no pods left, though its journal may say so when it
+ * is back (not when etcd is restored besides); after a restore every agent
  * has said again what its pods have before another stops holding back.
  */
 #include <setjmp.h>
@@ -65,6 +66,7 @@ static struct ipaddr pods[ALL][PODS]; /* each node's pods' addresses */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
 static int backed_up;	 /* after so many steps: later on more addresses are with other nodes */
+static bool past_restore;
 static bool twin;
 static int64_t away_until;
 
@@ -167,7 +169,10 @@ static bool is_said(const struct node *x, const struct ipaddr *a)
 
 		if (!ipnet_contains(&o->net, a))
 			continue;
-		return e ? block_entry_is_of(e, x->who.node) : c && block_is_of(&x->t, c, o);
+		if (e && block_entry_is_of(e, x->who.node))
+			return true;
+		/* Another may say it of a pod that it does not know to be gone. */
+		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;
 }
@@ -489,10 +494,12 @@ static void control(void)
 	}
 }
 
-/* The journal still has them. */
+/* The journal still has them, if no restore is to come. */
 static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;
+	if (!past_restore)
+		lease_table_done(&x->leases);
 	x->waiting = 0;
 	x->named = (struct ipaddr){0};
 }
@@ -582,6 +589,7 @@ static void step(int at)
 		back_up();
 	if (at == backed_up + 200 && bl_server.trouble && bl_roll(2))
 		restore();
+	past_restore = at > backed_up + 200;
 	if (bl_roll(3) == 0)
 		control();
 	if (bl_roll(150) == 0 && bl_server.trouble)
@@ -663,7 +671,7 @@ static void show_plan(struct node *x)
 	char t[IP_TEXT_MAX];
 
 	block_plan(&f, &p);
-	printf("   want %u spare %u\n", need.want, need.spare);
+	printf("   want %u spare %u hold %d\n", need.want, need.spare, f.hold);
 	for (size_t i = 0; i < p.n; i++)
 		printf("   would ask %d %s %s from '%s'\n", p.v[i].kind, p.v[i].name,
 		       ip_str(&p.v[i].ip, t), p.v[i].from);
