@@ -73,7 +73,9 @@ def test_demo_keep_and_clean():
 @pytest.mark.parametrize("delay", ["start", "attached"])
 def test_demo_stopped_leaves_nothing(sig, delay):
     before = traces()
-    p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Who runs the tests in the background has SIGINT ignored, and a signal that comes first of all would be lost.
+    p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL) if sig != signal.SIGKILL else None)
     spaces = set()
     if delay == "attached":
         spaces = wait_for(lambda: len(held_by(p.pid)) >= 4 and held_by(p.pid), "the demo's namespaces")
