@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 
 struct loop_fd {
 	struct loop *l;
@@ -183,12 +184,15 @@ static void run_timers(struct loop *l)
 
 static int wait_ms(const struct loop *l)
 {
-	int64_t left;
+	/* Counts of suppressed log lines are due as well, though no timer of the loop's users. */
+	int64_t log = l->test_clock ? -1 : log_limit_flush(now_mono_ms());
+	int64_t left = log;
 
-	if (!l->first)
-		return -1;
-	left = l->test_clock ? 0 : l->first->due - loop_now_ms(l);
-	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+	if (l->first) {
+		left = l->test_clock ? 0 : l->first->due - loop_now_ms(l);
+		left = log >= 0 && log < left ? log : left < 0 ? 0 : left;
+	}
+	return left > INT_MAX ? INT_MAX : (int)left;
 }
 
 static void run_once(struct loop *l)
