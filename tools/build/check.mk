@@ -51,9 +51,10 @@ format-check:
 	@$(CLANG_FORMAT) --dry-run -Werror $(F) 2>&1 | sed -n 's/^\([^:]*\):[0-9].*error:.*/\1/p' | sort | uniq -c | \
 		awk '{ print $$2 ": " $$1 " places; make format F=" $$2 } END { exit NR > 0 }'
 
-## test: everything that needs this machine's kernel only: the binary, make check, tests/netns, a sample of test-fault
+## test: everything that needs this machine's kernel only: the binary, make check, tests/netns, tests/hostile/netns, a sample of test-fault
 test:
 	@tools/need check test
 	+@$(MAKE) all
-	+@$(MAKE) check; checked=$$?; tools/pytest tests/netns; ran=$$?; $(MAKE) test-fault QUICK=1 && exit $$((checked | ran))
+	+@$(MAKE) check; checked=$$?; tools/pytest tests/netns tests/hostile/netns; ran=$$?; \
+		$(MAKE) test-fault QUICK=1 && exit $$((checked | ran))
 .PHONY: test

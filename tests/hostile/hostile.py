@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the attacks have in common: crowds in processes of their own, honest requests beside them, what a process holds."""
+import contextlib
+import http.client
+import pathlib
+import ssl
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ONE = ["127.0.0.7"]
+MANY = [f"127.0.{i}.{j}" for i in range(1, 5) for j in range(1, 51)]
+
+
+@contextlib.contextmanager
+def crowd(port, kind, n=2000, rate=500, sources=ONE):
+    """n hostile connections, as long as the block runs."""
+    p = subprocess.Popen([sys.executable, HERE / "attack.py", str(port), kind, str(n), str(rate), *sources],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        yield p
+        assert p.poll() is None
+    finally:
+        p.stdin.close()
+        p.wait(30)
+
+
+def ask(port, path, tls=False, timeout=10, source="127.0.0.1"):
+    """On a connection of its own, as a kubelet probes: (status, text)."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    c = (http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0), context=context) if tls
+         else http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0)))
+    try:
+        c.request("GET", path)
+        r = c.getresponse()
+        return r.status, r.read().decode()
+    finally:
+        c.close()
+
+
+def honest(n, port, path, **kw):
+    """n requests, one after the other: (those that failed, the longest in seconds)."""
+    failed, worst = [], 0.0
+    for _ in range(n):
+        began = time.monotonic()
+        try:
+            status, text = ask(port, path, **kw)
+            if status != 200:
+                failed.append(f"{status} {text}")
+        except OSError as e:
+            failed.append(repr(e))
+        except http.client.HTTPException as e:
+            failed.append(repr(e))
+        worst = max(worst, time.monotonic() - began)
+    return failed, worst
+
+
+def held(pid):
+    """(resident KiB, descriptors)"""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]), len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
