@@ -18,6 +18,7 @@ void net_plan_done(struct net_plan *p)
 		free(p->v[i].ifname);
 		free(p->v[i].resource);
 		free(p->v[i].device);
+		free(p->v[i].requested);
 		json_free(p->v[i].config);
 	}
 	for (size_t i = 0; i < p->n_warnings; i++)
@@ -275,10 +276,15 @@ int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const s
 
 /* --- devices --- */
 
+static const char *requested_device(const struct net_choice *c)
+{
+	return c->ask ? c->ask->device_id : NULL;
+}
+
 bool net_plan_wants_devices(const struct net_plan *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (p->v[i].resource)
+		if (p->v[i].resource || requested_device(&p->v[i]))
 			return true;
 	return false;
 }
@@ -296,16 +302,35 @@ static void warn(struct net_plan *p, const char *fmt, ...)
 	VEC_PUSH(p->warnings, p->n_warnings) = buf_take(&b);
 }
 
+/* The annotation's deviceID, if the pod may have it; NULL: it requests none, or may not. */
+static const char *authorize_device(struct net_plan *p, const struct net_choice *c,
+				    const struct allocated *a)
+{
+	const char *id = requested_device(c), *resource = c->resource;
+
+	if (!id || allocated_has(a, resource, id))
+		return id;
+	warn(p,
+	     "network '%s/%s': ignoring deviceID '%s' of the pod's annotation: the kubelet did not "
+	     "allocate this device%s%s%s to the pod (request the device in a container's limits)",
+	     c->ns, c->name, id, resource ? " of resource '" : "", resource ? resource : "",
+	     resource ? "'" : "");
+	return NULL;
+}
+
 void net_plan_devices(struct net_plan *p, struct allocated *a)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		struct net_choice *c = &p->v[i];
-		const char *asked = c->ask ? c->ask->device_id : NULL;
 		const char *id = c->resource ? allocated_take(a, c->resource) : NULL;
+		const char *requested = authorize_device(p, c, a);
 
-		if (id || asked)
-			c->device = xstrdup(id ? id : asked);
-		if (!c->device && c->resource)
+		/* As Multus: what was allocated for the network comes first. */
+		if (id)
+			c->device = xstrdup(id);
+		else if (requested)
+			c->requested = xstrdup(requested);
+		else if (c->resource)
 			warn(p,
 			     "network '%s/%s': the pod has no device of resource '%s' left (does a "
 			     "container ask for one in its limits?)",

@@ -12,6 +12,11 @@
  *
  * Interfaces are net<place> unless asked for. A network whose definition names a resource gets the
  * next of the devices that the kubelet gave the pod of it, in this order.
+ *
+ * Whoever may annotate a pod writes its elements' deviceID. It is honored only for a device that the
+ * kubelet allocated to this pod, of the definition's resource or (where it names none) of any, so no
+ * annotation reaches the node's own NICs or another pod's. Multus takes any id. Plugins then see it as
+ * runtimeConfig.deviceID only (cni/pod_net.h). Any other id is ignored with a warning.
  */
 
 #include "agent/net_select.h"
@@ -46,7 +51,8 @@ struct net_choice {
 	char *ns, *name;	   /* ns NULL: a file of CNI's, or a path when it has a '/' */
 	char *ifname;		   /* NULL: CNI_IFNAME */
 	struct json_doc *config;   /* NULL: the file `name` of CNI's */
-	char *resource, *device;   /* NULL: none */
+	char *resource, *device;   /* device: allocated for it; NULL: none */
+	char *requested;	   /* the annotation's deviceID, authorized; NULL: none */
 	const struct net_ask *ask; /* NULL: nobody's wish */
 };
 
@@ -68,8 +74,9 @@ int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const s
 void net_plan_done(struct net_plan *p);
 #define auto_net_plan __attribute__((cleanup(net_plan_done)))
 
+/* Whether the kubelet's allocations matter for it. */
 bool net_plan_wants_devices(const struct net_plan *p);
-/* Takes from `a`; what is not there is a warning. */
+/* Takes from `a`, and authorizes what annotations request; what is not there is a warning. */
 void net_plan_devices(struct net_plan *p, struct allocated *a);
 
 /* "networks", "replacesFirst" and "warnings" of an object; cni/pod_net.h has the elements. */

@@ -51,6 +51,7 @@ static void put_choice(struct json_out *o, const struct net_choice *c)
 	put_text(o, "ifname", c->ifname);
 	put_text(o, "resource", c->resource);
 	put_text(o, "deviceID", c->device);
+	put_text(o, "requestedDeviceID", c->requested);
 	if (c->ask)
 		put_ask(o, c->ask);
 	if (c->config)

@@ -20,7 +20,7 @@
 struct net_ask {
 	char *ns, *name, *ifname;     /* owned; ifname NULL: goes by its place */
 	const char *mac, *guid;	      /* guid: of InfiniBand */
-	const char *device_id;	      /* when no device was allocated */
+	const char *device_id;	      /* a request: net_plan.h says when it is honored */
 	struct json_strs ips;	      /* an address, or one with its prefix length */
 	struct json_strs routes;      /* default-route: gateways */
 	const struct json *ports;     /* portMappings: an array */

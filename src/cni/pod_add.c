@@ -93,12 +93,13 @@ static int put_own(const struct adding *a, struct json_out *o, size_t i, struct 
 
 static void copy_devinfo(const struct adding *a, const struct pod_net *net)
 {
+	const char *device = pod_net_device(net);
 	auto_free char *to = NULL;
 
-	if (!net->device || !*net->device || !net->resource || !net->ifname)
+	if (!device || !net->resource || !net->ifname)
 		return;
 	to = pod_net_devinfo(pod_net_label(net), a->call->container_id, net->ifname);
-	pod_devinfo_copy(&a->call->root, net->resource, net->device, to);
+	pod_devinfo_copy(&a->call->root, net->resource, device, to);
 }
 
 static int put_answered(const struct adding *a, struct json_out *o, const struct json *v, size_t k,

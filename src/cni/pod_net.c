@@ -20,6 +20,7 @@ static const struct json_field fields[] = {FIELD("nad", J_STR, nad),
 					   FIELD("ifname", J_STR, ifname),
 					   FIELD("config", J_VAL, config),
 					   FIELD("deviceID", J_STR, device),
+					   FIELD("requestedDeviceID", J_STR, requested),
 					   FIELD("resource", J_STR, resource),
 					   FIELD("mac", J_STR, mac),
 					   FIELD("infinibandGUID", J_STR, guid),
@@ -66,6 +67,11 @@ static const char *if_set(const char *s)
 	return s && *s ? s : NULL;
 }
 
+const char *pod_net_device(const struct pod_net *net)
+{
+	return if_set(net->device) ? net->device : if_set(net->requested);
+}
+
 /* --- the network --- */
 
 static void put_cni_args(const struct pod_putting *t)
@@ -94,8 +100,8 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 		jo_kstr(t->o, "ifname", net->ifname);
 	if (version)
 		jo_kstr(t->o, "cniVersion", version);
-	if (if_set(net->device))
-		jo_kstr(t->o, "deviceID", net->device);
+	if (pod_net_device(net))
+		jo_kstr(t->o, "deviceID", pod_net_device(net));
 	put_cni_args(t);
 	if (net->gateways.n) {
 		jo_key(t->o, "defaultRoute");

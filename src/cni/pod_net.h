@@ -8,7 +8,9 @@
  * Multus puts into a delegate's configuration is put in:
  *
  *	name			the definition's, when the configuration has none
- *	deviceID, pciBusID	of what was allocated, in every plugin
+ *	deviceID, pciBusID	of what was allocated, in every plugin. A device that the pod's annotation
+ *				requested is none of these, but runtimeConfig.deviceID, of a plugin that
+ *				names no device itself
  *	args.cni		cni-args, over what is there
  *	runtimeConfig		what the runtime offers, and for all but the first network what was asked
  *				for, cut to each plugin's capabilities
@@ -27,6 +29,7 @@ struct pod_net {
 	const char *nad;  /* "team/rail0" */
 	const char *name; /* of the definition, or of the file to look for */
 	const char *ifname, *device, *resource, *mac, *guid;
+	const char *requested; /* device of the annotation, authorized by the agent; device is NULL */
 	struct json_strs ips, gateways;
 	const struct json *config; /* NULL: the file `name` of the configuration folder */
 	const char *path;	   /* a file or a folder of configurations instead of these */
@@ -45,6 +48,8 @@ struct pod_nets {
 /* The agent's element `v`; `place` names it. */
 int pod_net_read(struct json_doc *d, const struct json *v, const char *place, struct pod_net *ret,
 		 struct err *e);
+/* The device that it gets, allocated or requested; NULL: none. */
+const char *pod_net_device(const struct pod_net *net);
 /* "network 'team/rail0'" for messages. */
 const char *pod_net_label(const struct pod_net *net);
 

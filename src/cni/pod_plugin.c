@@ -78,13 +78,38 @@ void pod_put_strs(struct json_out *o, const struct json_strs *l)
 	jo_end_arr(o);
 }
 
+/* Whether the plugin's own object says which device it is about. */
+static bool names_device(const struct json *plugin)
+{
+	static const char *const keys[] = {"deviceID", "pciBusID", "device", "hwaddr",
+					   "kernelpath"};
+	const struct json *runtime = json_get_go(plugin, "runtimeConfig");
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (if_set(json_string(json_get_go(plugin, keys[i]))))
+			return true;
+	return if_set(json_string(json_get_go(runtime, "deviceID"))) != NULL;
+}
+
+/*
+ * The device for runtimeConfig: what was allocated, else what the pod's annotation requested. The
+ * latter is a tenant's word, so it is never put over what the definition's author wrote.
+ */
+static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
+{
+	if (if_set(net->device))
+		return net->device;
+	return names_device(plugin) ? NULL : if_set(net->requested);
+}
+
 /* What was asked for by the pod; false: nothing. Asked with o NULL it writes nothing. */
-static bool put_asked(const struct pod_putting *t, const char *key, struct json_out *o)
+static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
+		      struct json_out *o)
 {
 	const struct pod_net *net = t->net;
 	const char *text = is(key, "mac")	       ? net->mac
 			   : is(key, "infinibandGUID") ? net->guid
-			   : is(key, "deviceID")       ? net->device
+			   : is(key, "deviceID")       ? runtime_device(net, plugin)
 						       : NULL;
 	const struct json *v = is(key, "portMappings") ? net->ports
 			       : is(key, "bandwidth")  ? net->bandwidth
@@ -93,7 +118,7 @@ static bool put_asked(const struct pod_putting *t, const char *key, struct json_
 
 	if (t->index == 0)
 		return false;
-	if (is(key, "CNIDeviceInfoFile") && if_set(net->device))
+	if (is(key, "CNIDeviceInfoFile") && pod_net_device(net))
 		text = file = pod_net_devinfo(pod_net_label(net), t->p->call->container_id,
 					      net->ifname ? net->ifname : "");
 	if (is(key, "ips") && net->ips.n) {
@@ -119,7 +144,7 @@ static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 
 	while ((v = json_walk_next(&w, &key))) {
 		const struct json *offered = json_get(t->p->runtime, key);
-		bool asked = put_asked(t, key, NULL);
+		bool asked = put_asked(t, plugin, key, NULL);
 
 		if (!json_bool(v) || (!asked && json_kind(offered) == JSON_NULL))
 			continue;
@@ -130,7 +155,7 @@ static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 		}
 		jo_key(t->o, key);
 		if (asked)
-			put_asked(t, key, t->o);
+			put_asked(t, plugin, key, t->o);
 		else
 			jo_val(t->o, offered, true);
 	}

@@ -131,6 +131,18 @@ const char *allocated_take(struct allocated *a, const char *resource)
 	return l && l->taken < l->n ? l->ids[l->taken++] : NULL;
 }
 
+bool allocated_has(const struct allocated *a, const char *resource, const char *id)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (resource && strcmp(a->v[i].resource, resource) != 0)
+			continue;
+		for (size_t k = 0; k < a->v[i].n; k++)
+			if (strcmp(a->v[i].ids[k], id) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* --- the kubelet's answer --- */
 
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,

@@ -32,6 +32,8 @@ void allocated_add(struct allocated *a, struct span resource, struct span id);
 void allocated_sort(struct allocated *a);
 /* The next one; NULL: none is left. Borrowed. */
 const char *allocated_take(struct allocated *a, const char *resource);
+/* Whether the kubelet allocated this device to the pod: of the resource, or (resource NULL) of any. */
+bool allocated_has(const struct allocated *a, const char *resource, const char *id);
 
 /* --- sources; each appends, and sorts --- */
 void allocated_podres(struct allocated *a, const struct podres_list *l, const char *ns,

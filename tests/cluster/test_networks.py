@@ -489,6 +489,35 @@ exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet &&
     return one.start(), folder
 
 
+def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab, kubelet_node):
+    """An attack: a tenant's annotation names the node's NIC, or another pod's VF."""
+    agent, folder = kubelet_node
+    w = World(mine, nodes, team, lab, agent)
+    w.nad(team, "any", {"type": "host-device", "capabilities": {"deviceID": True}})
+    w.nad(team, "vf", {"type": "host-device", "capabilities": {"deviceID": True}}, "x/vf")
+    pods = {net: w.pod(json.dumps([{"name": net, "deviceID": "0000:3b:00.0"}])) for net in ("any", "vf")}
+    uid = {net: p["metadata"]["uid"] for net, p in pods.items()}
+
+    def asked(net):
+        answer = w.ask(pods[net])[1]
+        element, = [n for n in answer["networks"] if n["name"] == net]
+        return element.get("deviceID"), element.get("requestedDeviceID"), answer["warnings"]
+
+    def allocated(entries):
+        (folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": [
+            {"PodUID": u, "ContainerName": "a", "ResourceName": r, "DeviceIDs": {"0": [i]}} for u, r, i in entries]}}))
+
+    assert w.networks(pods["any"], 2)
+    for entries in ([], [("other", "x/vf", "0000:3b:00.0")], [(u, "x/other", "0000:3b:00.1") for u in uid.values()]):
+        allocated(entries)
+        for net in pods:
+            device, requested, warnings = asked(net)
+            assert device is requested is None
+            assert f"network '{team}/{net}': ignoring deviceID '0000:3b:00.0' of the pod's annotation" in warnings[0]
+    allocated([(u, "x/vf", "0000:3b:00.0") for u in uid.values()])
+    assert asked("any") == (None, "0000:3b:00.0", []) and asked("vf") == ("0000:3b:00.0", None, [])
+
+
 def test_devices(mine, nodes, team, lab, kubelet_node):
     """By PodResources, else by the checkpoint: the n-th network of a resource has the n-th device."""
     agent, folder = kubelet_node

@@ -190,7 +190,7 @@ static void add(struct allocated *a, const char *resource, const char *id)
 	allocated_add(a, span_of(resource), span_of(id));
 }
 
-/* In network order, ids in theirs; what the pod asks for is for when none is left. */
+/* In network order, ids in theirs. */
 static void test_devices(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
@@ -201,24 +201,86 @@ static void test_devices(void **state)
 	add(&a, "x/vf", "0000:3b:0a.0");
 	add(&a, "x/vf", "0000:3b:02.1");
 	allocated_sort(&a);
-	assert_int_equal(
-		make(&(struct given){.own = 1,
-				     .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\","
-					     "\"deviceID\":\"r\"},{\"name\":\"vf\","
-					     "\"deviceID\":\"asked\"},{\"name\":\"vf\","
-					     "\"deviceID\":\"asked\"},{\"name\":\"other\"}]"},
-		     &p, &e),
-		0);
+	assert_int_equal(make(&(struct given){.own = 1,
+					      .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\"},"
+						      "{\"name\":\"vf\"},{\"name\":\"other\"}]"},
+			      &p, &e),
+			 0);
 	assert_true(net_plan_wants_devices(&p));
 	net_plan_devices(&p, &a);
 	assert_string_equal(p.v[0].device, "0000:3b:02.1");
-	assert_string_equal(p.v[1].device, "r");
+	assert_null(p.v[1].device);
 	assert_string_equal(p.v[2].device, "0000:3b:0a.0");
-	assert_string_equal(p.v[3].device, "asked");
-	assert_null(p.v[4].device);
+	assert_null(p.v[3].device);
 	assert_int_equal(p.n_warnings, 1);
 	assert_non_null(strstr(p.warnings[0], "network 'pod/other': the pod has no device of "
 					      "resource 'x/other' left"));
+}
+
+/* What becomes of deviceID "0000:3b:02.1" in an annotation's element of network `net`, for a pod to which
+ * the kubelet allocated `id` of `resource`. */
+static void asks_device(const char *net, const char *resource, const char *id,
+			const char *allocated, const char *requested, const char *warning)
+{
+	auto_net_plan struct net_plan p = {0};
+	auto_allocated struct allocated a = {0};
+	auto_free char *nets = xasprintf("[{\"name\":\"%s\",\"deviceID\":\"0000:3b:02.1\"}]", net);
+	struct err e = ERR_INIT;
+
+	if (id)
+		add(&a, resource, id);
+	assert_int_equal(make(&(struct given){.own = 1, .nets = nets}, &p, &e), 0);
+	assert_true(net_plan_wants_devices(&p));
+	net_plan_devices(&p, &a);
+	assert_string_equal(p.v[0].device ? p.v[0].device : "", allocated);
+	assert_string_equal(p.v[0].requested ? p.v[0].requested : "", requested);
+	assert_int_equal(p.n_warnings > 0, warning != NULL);
+	if (warning && !strstr(p.warnings[0], warning))
+		fail_msg("'%s' has no '%s'", p.warnings[0], warning);
+}
+
+/* A tenant writes the annotation: it names a device of the pod's own, or none. */
+static void test_device_of_an_annotation(void **state)
+{
+	static const char nic[] =
+		"network 'pod/rail0': ignoring deviceID '0000:3b:02.1' of the pod's "
+		"annotation: the kubelet did not allocate this device to the pod";
+	static const char other[] =
+		"network 'pod/vf': ignoring deviceID '0000:3b:02.1' of the pod's annotation: the "
+		"kubelet did not allocate this device of resource 'x/vf' to the pod";
+
+	(void)state;
+	asks_device("rail0", NULL, NULL, "", "", nic);
+	asks_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
+	asks_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
+	/* as Multus: the next allocated device counts, whatever the annotation names */
+	asks_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
+	asks_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
+	asks_device("vf", "x/other", "0000:3b:02.1", "", "", other);
+}
+
+/* The next network of the resource finds none left: the device it names is the pod's all the same. */
+static void test_device_of_an_annotation_when_none_is_left(void **state)
+{
+	auto_net_plan struct net_plan p = {0};
+	auto_allocated struct allocated a = {0};
+	struct err e = ERR_INIT;
+
+	(void)state;
+	add(&a, "x/vf", "d0");
+	assert_int_equal(make(&(struct given){.own = 1,
+					      .nets = "[{\"name\":\"vf\"},{\"name\":\"vf\","
+						      "\"deviceID\":\"d0\"},{\"name\":\"vf\","
+						      "\"deviceID\":\"d1\"}]"},
+			      &p, &e),
+			 0);
+	net_plan_devices(&p, &a);
+	assert_string_equal(p.v[0].device, "d0");
+	assert_null(p.v[1].device);
+	assert_string_equal(p.v[1].requested, "d0");
+	assert_null(p.v[2].device);
+	assert_null(p.v[2].requested);
+	assert_int_equal(p.n_warnings, 2);
 }
 
 static void test_answer(void **state)
@@ -259,9 +321,14 @@ static void test_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	cmocka_unit_test(test_first),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_isolation),
-		cmocka_unit_test(test_uid),	cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_isolation),
+		cmocka_unit_test(test_uid),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_device_of_an_annotation),
+		cmocka_unit_test(test_device_of_an_annotation_when_none_is_left),
 		cmocka_unit_test(test_answer),
 	};
 

@@ -66,6 +66,8 @@ static void refused(const char *element, const char *word)
 
 #define NET(config) "{\"nad\":\"team/a\",\"name\":\"a\",\"ifname\":\"net1\",\"config\":" config
 
+#define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\","
+
 static void test_forms(void **state)
 {
 	(void)state;
@@ -93,6 +95,41 @@ static void test_device(void **state)
 	   "{\"type\":\"sriov\",\"deviceID\":\"d\",\"pciBusID\":\"d\"}]}");
 }
 
+#define REQUEST ",\"requestedDeviceID\":\"d\"}"
+#define WANTS	"\"capabilities\":{\"deviceID\":true}"
+
+/* One that the annotation named: for plugins that declare the capability and name no device. */
+static void test_requested_device(void **state)
+{
+	static const char *const own[] = {"\"deviceID\":\"x\"",
+					  "\"pciBusID\":\"x\"",
+					  "\"PCIBusID\":\"x\"",
+					  "\"device\":\"x\"",
+					  "\"hwaddr\":\"x\"",
+					  "\"kernelpath\":\"x\"",
+					  "\"runtimeConfig\":{\"deviceID\":\"x\"}"};
+
+	(void)state;
+	is(NET("{\"plugins\":[{\"type\":\"host-device\"," WANTS
+	       "},{\"type\":\"tuning\"}]}" REQUEST),
+	   1, NULL,
+	   HEAD "\"deviceID\":\"d\",\"plugins\":[{\"type\":\"host-device\"," WANTS
+		",\"runtimeConfig\":{\"deviceID\":\"d\"}},{\"type\":\"tuning\"}]}");
+	is(NET("{\"type\":\"host-device\"}" REQUEST), 1, NULL,
+	   HEAD "\"deviceID\":\"d\",\"plugins\":[{\"type\":\"host-device\"}]}");
+	is(NET("{\"type\":\"host-device\"," WANTS "}" REQUEST), 0, NULL,
+	   HEAD "\"deviceID\":\"d\",\"plugins\":[{\"type\":\"host-device\"," WANTS "}]}");
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		auto_free char *in =
+			xasprintf(NET("{\"type\":\"host-device\",%s," WANTS "}" REQUEST), own[i]);
+		auto_free char *got = put(in, 1, NULL);
+
+		assert_non_null(got);
+		assert_non_null(strstr(got, own[i]));
+		assert_null(strstr(strstr(got, "\"plugins\""), "\"d\""));
+	}
+}
+
 static void test_asks(void **state)
 {
 	(void)state;
@@ -115,7 +152,6 @@ static void test_asks(void **state)
 #define RUNTIME                                                                                    \
 	"{\"runtime\":{\"portMappings\":[{\"hostPort\":1}],\"dns\":{},\"bandwidth\":{},"           \
 	"\"cgroupPath\":\"/x\"}}"
-#define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\","
 
 /* What the runtime offers, under what the pod asks for; only what the plugin declares. The pod's
  * wishes are not for its first network. */
@@ -200,9 +236,13 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_device),
-		cmocka_unit_test(test_asks),	    cmocka_unit_test(test_runtime),
-		cmocka_unit_test(test_coordinator), cmocka_unit_test(test_spiderpool),
+		cmocka_unit_test(test_forms),
+		cmocka_unit_test(test_device),
+		cmocka_unit_test(test_requested_device),
+		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_runtime),
+		cmocka_unit_test(test_coordinator),
+		cmocka_unit_test(test_spiderpool),
 		cmocka_unit_test(test_refused),
 	};
 
