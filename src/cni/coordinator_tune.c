@@ -72,14 +72,22 @@ static struct route in_table(const struct planning *pl, const struct route *from
 	return r;
 }
 
+/* The one route that a hop of a multipath route stands for. */
+static struct route single(const struct route *from, const struct route_hop *hop)
+{
+	struct route r = *from;
+
+	r.hops = NULL;
+	r.n_hops = 0;
+	r.index = hop->index;
+	r.gw = hop->gw;
+	return r;
+}
+
 static void move_hop(struct planning *pl, const struct route *from, const struct route_hop *hop)
 {
-	struct route gone = *from, r;
+	struct route gone = single(from, hop), r;
 
-	gone.hops = NULL;
-	gone.n_hops = 0;
-	gone.index = hop->index;
-	gone.gw = hop->gw;
 	r = in_table(pl, &gone);
 	r.mtu = from->mtu;
 	co_emit_route(pl, CO_POD, &r);
@@ -140,7 +148,8 @@ static void from_rules(struct planning *pl, const struct link *l, uint32_t table
 	free(ips);
 }
 
-/* Replies from eth0's address keep to eth0, whatever becomes of the main table. */
+/* Replies from eth0's address keep to eth0, whatever becomes of the main table. The kernel joins the IPv6
+ * default routes of eth0 and of the new NIC into one multipath route, of which eth0's hop is copied. */
 static void keep_first(struct planning *pl, const struct link *owner)
 {
 	const struct link *eth0 = co_link(pl->f, pl->c->default_nic);
@@ -149,13 +158,17 @@ static void keep_first(struct planning *pl, const struct link *owner)
 	from_rules(pl, owner, CO_FIRST_NIC_TABLE);
 	for (size_t i = 0; eth0 && i < n; i++) {
 		const struct route *r = &pl->f->routes[i];
-		struct route copy;
+		const struct route_hop *hop = hop_on(r, eth0->index);
+		struct route from, copy;
 
-		if (!counts(pl, r) || !ipnet_is_default(&r->dst) || r->n_hops ||
-		    r->index != eth0->index)
+		if (!counts(pl, r) || !ipnet_is_default(&r->dst) ||
+		    (r->n_hops ? !hop : r->index != eth0->index))
 			continue;
-		copy = in_table(pl, r);
+		from = hop ? single(r, hop) : *r;
+		copy = in_table(pl, &from);
 		copy.table = CO_FIRST_NIC_TABLE;
+		if (hop)
+			copy.mtu = r->mtu;
 		co_emit_route(pl, CO_POD, &copy);
 	}
 }

@@ -41,8 +41,8 @@ static int read_gateway(const char *text, size_t i, struct sbr_conf *c, struct e
 	into = ip.family == 4 ? &c->gw4 : &c->gw6;
 	if (into->family)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.gateways[%zu] is '%s', a second one for IPv%d, wants one at "
-				"most",
+				"conf.gateways[%zu] is '%s': multiple IPv%d addresses in gateways, "
+				"expected one at most",
 				i, text, ip.family);
 	*into = ip;
 	return 0;

@@ -114,6 +114,7 @@ struct reply_route {
 
 struct reply {
 	struct json_list ips, routes;
+	const struct json *dns;
 	bool fresh, conflict, gateway_detection;
 	bool has_fresh;
 };
@@ -140,6 +141,7 @@ static const struct json_table route_table = {route_fields, JSON_GO, sizeof(stru
 static const struct json_field reply_fields[] = {
 	OF(reply, "ips", J_OBJS, ips, .sub = &ip_table),
 	OF(reply, "routes", J_OBJS, routes, .sub = &route_table),
+	OF(reply, "dns", J_VAL, dns),
 	OF(reply, "fresh", J_BOOL, fresh, .has = offsetof(struct reply, has_fresh)),
 	OF(reply, "enableIPConflictDetection", J_BOOL, conflict),
 	OF(reply, "enableGatewayDetection", J_BOOL, gateway_detection),
@@ -198,6 +200,8 @@ int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 			? json_read(reply->doc, obj, &reply_table, &p, "answer", e)
 			: json_wants(obj, "answer", "an object", e);
 
+	if (r == 0)
+		r = cni_result_read_dns(reply->doc, p.dns, "answer.dns", rail->out, e);
 	if (r < 0) {
 		if (e)
 			e->kind = ERR_OTHER;

@@ -8,8 +8,10 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
+/* ignored: Go writes the parsed form of "address" as "Address", which is a field of its own there. */
 struct address {
 	const char *text;
+	const struct json *ignored;
 	struct ipaddr gateway;
 };
 
@@ -20,6 +22,7 @@ struct conf {
 
 static const struct json_field address_fields[] = {
 	{"address", J_STR, .offset = offsetof(struct address, text)},
+	{"Address", J_VAL, .offset = offsetof(struct address, ignored)},
 	{"gateway", J_IP, .offset = offsetof(struct address, gateway)},
 	{0}};
 static const struct json_table address_table = {address_fields, JSON_GO, sizeof(struct address)};

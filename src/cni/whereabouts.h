@@ -65,6 +65,7 @@ struct whereabouts_more {
 
 struct whereabouts_static {
 	const char *address, *gateway;
+	const struct json *ignored;
 };
 
 struct whereabouts_conf {

@@ -28,9 +28,12 @@ static const struct json_field more_fields[] = {MORE("range", J_STR, text.range)
 						{0}};
 static const struct json_table more_table = {more_fields, JSON_GO, sizeof(struct whereabouts_more)};
 
-static const struct json_field static_fields[] = {STATIC("address", address),
-						  STATIC("gateway", gateway),
-						  {0}};
+static const struct json_field static_fields[] = {
+	STATIC("address", address),
+	STATIC("gateway", gateway),
+	/* what Go writes beside "address" */
+	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
+	{0}};
 static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};
 

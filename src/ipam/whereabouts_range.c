@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whereabouts' ranges: "10.0.0.0/24", "10.0.0.5-10.0.0.9/24", and what is left out of them. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "ipam/whereabouts.h"
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
@@ -75,6 +77,15 @@ static int outside(const char *which, const struct whereabouts_range *r, const s
 		   ip_str(a, ip));
 }
 
+static void warn_outside(const char *which, const char *text, const struct whereabouts_range *r)
+{
+	char key[sizeof("range_start")], net[IP_TEXT_MAX];
+
+	snprintf(key, sizeof(key), "range_%s", which);
+	log_warn("address is outside the range and is ignored", LOG_S("key", key),
+		 LOG_S("address", text), LOG_S("range", ipnet_str(&r->net, net)));
+}
+
 /* "FIRST-LAST/LEN"; family 0 in *first and *last means that it is a plain CIDR. */
 static int parse_range(const char *text, struct whereabouts_range *r, struct err *e)
 {
@@ -100,7 +111,10 @@ static int parse_range(const char *text, struct whereabouts_range *r, struct err
 	return ipnet_contains(&r->net, &r->first) ? 0 : outside("start", r, &r->first, e);
 }
 
-/* range_start or range_end, where the range's text has not said it. */
+/*
+ * range_start or range_end, where the range's text does not give it. One outside the network is
+ * ignored with a warning, as the original ignores it: such configurations serve in clusters.
+ */
 static int parse_bound(const char *which, const char *text, const struct whereabouts_range *r,
 		       struct ipaddr *ret, struct err *e)
 {
@@ -110,8 +124,10 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 		return 0;
 	if (whereabouts_ip_parse(span_of(text), &a) < 0)
 		return bad(e, "range_%s is \"%s\", wants an IP address", which, text);
-	if (!ipnet_contains(&r->net, &a))
-		return outside(which, r, &a, e);
+	if (!ipnet_contains(&r->net, &a)) {
+		warn_outside(which, text, r);
+		return 0;
+	}
 	*ret = a;
 	return 0;
 }

@@ -153,6 +153,24 @@ def test_overlay(lab, mode):
     assert {r.split()[0] for r in routes(lab.node, 500)} >= {"172.16.1.20", "172.16.2.20"}
 
 
+def test_overlay_dual_stack(make_lab):
+    """The kernel makes one multipath route of two IPv6 defaults; table 100 has eth0's alone."""
+    lab = make_lab(v6=True)
+    s = overlay_pod(lab, v6=True)
+    pod, node = s.pod.ns, lab.node
+    ip(pod, "-6", "addr", "add", "fd00:70::5/64", "dev", "eth0", "nodad")
+    ip(node, "-6", "addr", "add", "fd00:70::1/64", "dev", "cali0", "nodad")
+    ip(pod, "-6", "route", "add", "default", "via", "fd00:70::1", "dev", "eth0")
+    s.add(1, "net1", mode="overlay")
+    assert "default via fd00:70::1 dev eth0" in routes(pod, 100, "-6")
+    assert "default via 169.254.1.1 dev eth0" in routes(pod, 100)
+    assert "default via fd00:16:1::1 dev net1" in routes(pod, 101, "-6")
+    assert [r for r in routes(pod, "main", "-6") if r.startswith("default")] == ["default via fd00:70::1 dev eth0"]
+    assert ("fd00:70::5", None, "100") in {r[1:] for r in rules(pod, "-6")}
+    assert ping(pod, "net1", "fd00:16:1::1")
+    s.delete()
+
+
 @pytest.mark.parametrize("mode", ["disabled", "disable"])
 def test_disabled(lab, mode):
     """The original's own default value 'disabled' makes it fail."""

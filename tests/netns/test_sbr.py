@@ -222,7 +222,7 @@ def test_check_of_a_table(lab, metas):
 @pytest.mark.parametrize("more,words", [
     ({"table": 0}, "conf.table is 0"), ({"table": "x"}, "conf.table"),
     ({"gateways": ["10.0.0.300"]}, "conf.gateways[0] is '10.0.0.300'"),
-    ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "a second one for IPv4"),
+    ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "multiple IPv4 addresses"),
 ])
 def test_bad_configurations(lab, metas, more, words):
     pod = lab.pod()

@@ -624,6 +624,38 @@ static void test_overlay(void **state)
 	co_facts_done(&f);
 }
 
+/* eth0's IPv6 default route is copied to table 100 also as one hop of a multipath route. */
+static void test_overlay_v6_multipath_default(void **state)
+{
+	struct co_conf c = conf_of();
+	struct nic_plan p;
+	struct route *r;
+	struct co_facts f;
+
+	(void)state;
+	overlay_pod(&f);
+	add_addr(&f, ETH0, "fd00:70::5/128");
+	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	add_addr(&f, NET1, "fd01::20/64");
+	r = &VEC_PUSH(f.routes, f.n_routes);
+	*r = (struct route){.dst = net("::/0"),
+			    .family = 6,
+			    .table = TABLE_MAIN,
+			    .priority = 1024,
+			    .type = 1,
+			    .n_hops = 2};
+	r->hops = xcalloc(2, sizeof(*r->hops));
+	r->hops[0] = (struct route_hop){ETH0, ip("fd00:70::1"), 1};
+	r->hops[1] = (struct route_hop){NET1, ip("fd01::1"), 1};
+	plan(&p, &f, &c, "net1");
+	assert_non_null(strstr(p.text.p, "pod rule from fd00:70::5/128 v6 table 100\n"));
+	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd00:70::1 dev 2 table 100\n"));
+	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd01::1 dev 4 table 101\n"));
+	assert_null(strstr(p.text.p, "-route ::/0 via fd00:70::1"));
+	buf_done(&p.text);
+	co_facts_done(&f);
+}
+
 /* A gateway outside every subnet is only taken with its flag. */
 static void test_onlink_is_kept(void **state)
 {
@@ -960,6 +992,7 @@ int main(void)
 		cmocka_unit_test(test_policy_routes),
 		cmocka_unit_test(test_overlay),
 		cmocka_unit_test(test_onlink_is_kept),
+		cmocka_unit_test(test_overlay_v6_multipath_default),
 		cmocka_unit_test(test_stage),
 		cmocka_unit_test(test_mixed_modes_are_refused),
 		cmocka_unit_test(test_nic_without_address),

@@ -374,8 +374,8 @@ static void configuration(void **state)
 	assert_true(c.table == UINT32_MAX && c.gw4.family == 4 && c.gw6.family == 6 && c.hints);
 	assert_int_equal(read_conf("{'table':0}", &c), -EINVAL);
 	assert_int_equal(read_conf("{'gateways':['10.0.0.1','10.0.0.2']}", &c), -EINVAL);
-	assert_string_equal(e.text, "conf.gateways[1] is '10.0.0.2', a second one for IPv4, wants "
-				    "one at most");
+	assert_string_equal(e.text, "conf.gateways[1] is '10.0.0.2': multiple IPv4 addresses in "
+				    "gateways, expected one at most");
 	assert_int_equal(read_conf("{'gateways':['x']}", &c), -EINVAL);
 	assert_int_equal(e.kind, ERR_CONF);
 }

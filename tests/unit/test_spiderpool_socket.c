@@ -364,6 +364,24 @@ static void test_original(void **state)
 	assert_has(log, ",\"ifName\":\"net1\"}\n");
 }
 
+static void test_original_dns_reaches_the_result(void **state)
+{
+	struct invocation v =
+		call("ADD", CONF("1.0.0", AT_SERVER ",\"enable_gateway_detection\":false"));
+
+	(void)state;
+	server = al_serve_original(
+		&lab, 200,
+		"{\"ips\":[" IP(
+			"net1",
+			"10.6.0.2") "],\"dns\":{\"nameservers\":[\"10.0.0.9\"],"
+				    "\"domain\":\"a.b\",\"search\":[\"c.d\"],\"options\":[\"ndots:2\"]}}");
+	expect(&v, 0,
+	       "{\"cniVersion\":\"1.0.0\",\"dns\":{\"domain\":\"a.b\",\"nameservers\":[\"10.0.0.9\"],"
+	       "\"options\":[\"ndots:2\"],\"search\":[\"c.d\"]},\"ips\":[{\"address\":"
+	       "\"10.6.0.2/16\",\"gateway\":\"10.6.0.1\"}]}");
+}
+
 static void test_original_all_rails(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
@@ -488,6 +506,7 @@ int main(void)
 		TEST(test_none_of_them),
 		TEST(test_both_ways_in_one_pod),
 		TEST(test_original),
+		TEST(test_original_dns_reaches_the_result),
 		TEST(test_original_all_rails),
 		TEST(test_original_gives_two_of_three),
 		TEST(test_original_fails),
