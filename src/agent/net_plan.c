@@ -82,8 +82,11 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 	return c;
 }
 
-static int take_nad(const struct net_nad *nad, struct net_choice *c, struct err *e)
+/* What multusNamespace holds is the node's configuration's, since the default networks come from there. */
+static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
+		    struct err *e)
 {
+	c->trusted = nad->trusted || strcmp(c->ns, t->w->multus_ns) == 0;
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
 	return take_config(c, nad->config, e);
 }
@@ -97,7 +100,7 @@ static int add_asked(const struct planning *t, const struct net_ask *ask, const 
 
 	c->ask = ask;
 	if (t->l->nad(t->l->arg, ask->ns, ask->name, &nad)) {
-		r = take_nad(&nad, c, e);
+		r = take_nad(t, &nad, c, e);
 	} else {
 		t->p->lacks_nad = true;
 		r = err_kind(e, ERR_CONF, -ENOENT,
@@ -120,7 +123,7 @@ static int add_named(const struct planning *t, const char *name, const char *key
 		push(t, NULL, name);
 		return 0;
 	}
-	r = take_nad(&nad, push(t, ns, name), e);
+	r = take_nad(t, &nad, push(t, ns, name), e);
 	return r < 0 ? err_wrap(e, r, "network '%s/%s' (conf.%s)", ns, name, key) : 0;
 }
 

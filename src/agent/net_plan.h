@@ -40,6 +40,7 @@ struct net_wish {
 
 struct net_nad {
 	const char *config, *resource; /* NULL: none */
+	bool trusted;		       /* its namespace is (cni/definition.h) */
 };
 
 struct net_lookup {
@@ -53,6 +54,7 @@ struct net_choice {
 	struct json_doc *config;   /* NULL: the file `name` of CNI's */
 	char *resource, *device;   /* device: allocated for it; NULL: none */
 	char *requested;	   /* the annotation's deviceID, authorized; NULL: none */
+	bool trusted;		   /* an administrator wrote the configuration */
 	const struct net_ask *ask; /* NULL: nobody's wish */
 };
 

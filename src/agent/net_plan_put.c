@@ -56,6 +56,8 @@ static void put_choice(struct json_out *o, const struct net_choice *c)
 		put_ask(o, c->ask);
 	if (c->config)
 		put_val(o, "config", json_root(c->config));
+	if (c->trusted)
+		jo_kbool(o, "trusted", true);
 	jo_end_obj(o);
 }
 

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/cni.h"
+#include "cni/definition.h"
 #include "device/podres.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
@@ -230,13 +231,23 @@ static void ask_kubelet(struct nets *n)
 
 /* --- networks --- */
 
+static bool is_trusted(const struct cluster *c, const char *ns)
+{
+	const struct labels *annotations = cluster_ns_annotations(c, ns);
+
+	/* A namespace that is not known may have the annotation "false". */
+	return annotations &&
+	       definition_trusted(ns, labels_get(annotations, DEFINITION_TRUST), cluster_ns(c));
+}
+
 static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad *ret)
 {
 	const struct nets *n = arg;
 	const struct cluster_nad *nad = cluster_nad(n->conf.cluster, ns, name);
 
 	if (nad)
-		*ret = (struct net_nad){nad->config, nad->resource};
+		*ret = (struct net_nad){nad->config, nad->resource,
+					is_trusted(n->conf.cluster, ns)};
 	return nad != NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cni/definition.h"
 #include "cni/delegate.h"
 
 /* What libcni puts in, whatever the plugin's object says. */
@@ -123,13 +124,29 @@ static int wrap(const struct chain_call *c, int code, struct err *e)
 	return c->label ? err_wrap(e, code, "%s", c->label) : code;
 }
 
+/* The plugin would execute its own ipam.type, and so on for ever. */
+static int check_ipam(const struct chain_call *c, struct err *e)
+{
+	const char *type = cni_ipam_type(c->plugin);
+
+	if (!definition_is_interface_plugin(type))
+		return 0;
+	return err_kind(
+		e, ERR_CONF, -ELOOP,
+		"conf.ipam.type is '%s', which makes interfaces, wants an IPAM plugin such as "
+		"'host-local'",
+		type);
+}
+
 int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e)
 {
 	auto_buf struct buf conf;
 	int r;
 
 	buf_init(&conf, CONF_MAX);
-	r = chain_conf(c, false, &conf, e);
+	r = check_ipam(c, e);
+	if (r >= 0)
+		r = chain_conf(c, false, &conf, e);
 	if (r >= 0) {
 		const struct cni_delegate d = {c->type, "ADD", c->call, c->ifname, buf_span(&conf)};
 
@@ -144,7 +161,14 @@ int chain_run(const struct chain_call *c, const char *command, struct err *e)
 	int r;
 
 	buf_init(&conf, CONF_MAX);
-	r = chain_conf(c, strcmp(command, "GC") == 0, &conf, e);
+	r = check_ipam(c, e);
+	/* Its ADD was refused: there is nothing to delete. */
+	if (r < 0 && (strcmp(command, "DEL") == 0 || strcmp(command, "GC") == 0)) {
+		err_clear(e);
+		return 0;
+	}
+	if (r >= 0)
+		r = chain_conf(c, strcmp(command, "GC") == 0, &conf, e);
 	if (r >= 0) {
 		const struct cni_delegate d = {c->type, command, c->call, c->ifname,
 					       buf_span(&conf)};

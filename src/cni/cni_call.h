@@ -8,6 +8,14 @@
 
 enum { CNI_INPUT_MAX = 4 << 20 };
 
+/*
+ * How many CNI plugins of ours executed one another to come here: counted in this variable, which plugins of others hand
+ * on. A configuration whose plugins execute one another in a circle ends at CNI_DEPTH_MAX.
+ */
+#define CNI_DEPTH "UNIRAIL_CNI_DEPTH"
+enum { CNI_DEPTH_MAX = 8 };
+int64_t cni_env_depth(char *const env[]);
+
 /* First value of a variable in an "K=V" list, as getenv. "" when absent. */
 const char *cni_env_get(char *const env[], const char *name);
 /* CNI_* into c, validated as pkg/skel does, in its order and words. Borrows from env. */

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cni/cni_call.h"
 
 enum { IFNAME_MAX = 15 };
@@ -38,6 +39,25 @@ const char *cni_env_get(char *const env[], const char *name)
 		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
 			return *env + n + 1;
 	return "";
+}
+
+int64_t cni_env_depth(char *const env[])
+{
+	int64_t n = 0;
+
+	(void)num_i64(span_of(cni_env_get(env, CNI_DEPTH)), 0, INT32_MAX, &n);
+	return n;
+}
+
+static int check_depth(char *const env[], struct err *e)
+{
+	if (cni_env_depth(env) <= CNI_DEPTH_MAX)
+		return 0;
+	return err_kind(
+		e, ERR_CONF, -ELOOP,
+		"more than %d CNI plugins execute one another: does a 'type', 'ipam.type' or "
+		"'delegate' of this network name the plugin that it is given to?",
+		CNI_DEPTH_MAX);
 }
 
 static bool is_alnum(char c)
@@ -139,6 +159,8 @@ int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 	};
 	int r = read_vars(vars, ARRAY_LEN(vars), env, e);
 
+	if (r == 0)
+		r = check_depth(env, e);
 	if (r < 0)
 		return r;
 	c->netns_override = strcasecmp(override, "TRUE") == 0 || strcmp(override, "1") == 0;

@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cni/cni_call.h"
 #include "cni/code.h"
 #include "cni/delegate_exec.h"
 #include "cni/quote.h"
 
-enum { OUTPUT_MAX = 4 << 20, STDERR_MAX = 64 << 10, N_VARS = 6 };
+enum { OUTPUT_MAX = 4 << 20, STDERR_MAX = 64 << 10, N_VARS = 7 };
 
 static int not_found(const char *type, const char *cni_path, struct err *e)
 {
@@ -57,7 +58,7 @@ static bool is_cni_var(const char *entry, char *const vars[static N_VARS])
 	return false;
 }
 
-/* Our own environment without the six, then the six. The list and those six are the caller's. */
+/* Our own environment without these, then these. The list and they are the caller's. */
 static char **make_env(const struct cni_delegate *d)
 {
 	const struct cni_call *c = d->call;
@@ -68,6 +69,7 @@ static char **make_env(const struct cni_delegate *d)
 		xasprintf("CNI_ARGS=%s", c->args_text),
 		xasprintf("CNI_IFNAME=%s", d->ifname ? d->ifname : c->ifname),
 		xasprintf("CNI_PATH=%s", c->path),
+		xasprintf(CNI_DEPTH "=%lld", (long long)cni_env_depth(environ) + 1),
 	};
 	char **env = NULL;
 	size_t n = 0;

@@ -4,7 +4,7 @@
 
 /*
  * Other CNI plugins, executed as libcni does: looked up in CNI_PATH, our environment with the
- * six CNI_* variables replaced, the configuration on stdin, one JSON document from stdout, what
+ * six CNI_* variables and CNI_DEPTH (cni_call.h) replaced, the configuration on stdin, one JSON document from stdout, what
  * they log to stderr passed on. "Text file busy" (the plugin is being installed) is tried again
  * for five seconds. There is no time limit: the runtime has one.
  *

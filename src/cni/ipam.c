@@ -7,7 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/definition.h"
 #include "cni/delegate.h"
+#include "cni/ipam_plugins.h"
 #include "cni/spiderpool.h"
 
 struct ipam_type {
@@ -113,6 +115,26 @@ static const struct ipam_type types[] = {
 };
 static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, exec_gc, exec_status};
 
+/* --- refused --- */
+
+/* Executed it would execute its own ipam.type, and so on for ever. Nothing can have been allocated by it. */
+static int refuse(const struct cni_ipam_call *c, struct err *e)
+{
+	return err_kind(
+		e, ERR_CONF, -ELOOP,
+		"network '%s': conf.ipam.type is '%s', which makes interfaces, wants an IPAM "
+		"plugin such as 'spiderpool' or 'host-local'",
+		c->name, cni_ipam_type(c->conf));
+}
+
+static int refuse_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
+{
+	(void)out;
+	return refuse(c, e);
+}
+
+static const struct ipam_type refused = {"", refuse_add, nothing, refuse, nothing, refuse};
+
 static const struct ipam_type *type_of(const struct cni_ipam_call *c)
 {
 	const char *name = cni_ipam_type(c->conf);
@@ -120,7 +142,15 @@ static const struct ipam_type *type_of(const struct cni_ipam_call *c)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (strcmp(types[i].name, name) == 0)
 			return &types[i];
-	return &executed;
+	return definition_is_interface_plugin(name) ? &refused : &executed;
+}
+
+bool cni_ipam_is_built_in(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (strcmp(types[i].name, type) == 0)
+			return true;
+	return false;
 }
 
 static bool is_spiderpool(const struct cni_ipam_call *c)

@@ -10,6 +10,9 @@
 
 #include "cni/cni.h"
 
+/* Whether an ipam.type is done in process. */
+bool cni_ipam_is_built_in(const char *type);
+
 /* The plugin itself as a caller: one rail, the whole configuration. */
 struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
 

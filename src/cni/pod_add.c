@@ -67,6 +67,7 @@ static struct pod_nets nets_of(const struct adding *a)
 	return (struct pod_nets){
 		.call = a->call,
 		.conf_dir = a->conf.conf_dir,
+		.bin_dir = a->conf.bin_dir,
 		.agent = a->conf.agent,
 		.state_dir = json_string(json_get(answer_of(a), "stateDir")),
 		.coordinator = json_get(answer_of(a), "coordinator"),
@@ -107,12 +108,15 @@ static int put_answered(const struct adding *a, struct json_out *o, const struct
 {
 	auto_free char *place = xasprintf("networks[%zu]", k);
 	const struct pod_nets p = nets_of(a);
+	auto_json struct json_doc *keep = NULL;
 	struct pod_net net = {0};
 	int r = pod_net_read(a->answer, v, place, &net, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "the agent's answer");
-	r = pod_net_put(o, &p, &net, index, e);
+	r = pod_net_check(&p, &net, &keep, e);
+	if (r >= 0)
+		r = pod_net_put(o, &p, &net, index, e);
 	if (r >= 0)
 		copy_devinfo(a, &net);
 	return r;

@@ -29,6 +29,7 @@ static const struct json_field fields[] = {FIELD("nad", J_STR, nad),
 					   FIELD("portMappings", J_VAL, ports),
 					   FIELD("bandwidth", J_VAL, bandwidth),
 					   FIELD("cniArgs", J_VAL, args),
+					   FIELD("trusted", J_BOOL, trusted),
 					   {0}};
 static const struct json_table table = {fields, JSON_CLOSED, sizeof(struct pod_net)};
 

@@ -33,6 +33,7 @@ struct pod_net {
 	struct json_strs ips, gateways;
 	const struct json *config; /* NULL: the file `name` of the configuration folder */
 	const char *path;	   /* a file or a folder of configurations instead of these */
+	bool trusted;		   /* an administrator wrote the configuration (definition.h) */
 	const struct json *ports, *bandwidth, *args;
 };
 
@@ -40,6 +41,7 @@ struct pod_net {
 struct pod_nets {
 	const struct cni_call *call;
 	const char *conf_dir;		/* of files for networks without configuration */
+	const char *bin_dir;		/* searched before CNI_PATH */
 	const char *agent, *state_dir;	/* for spiderpool; NULL: nothing is put in */
 	const struct json *coordinator; /* its settings; NULL: none */
 	const struct json *runtime;	/* runtimeConfig of the call; NULL: none */
@@ -52,6 +54,13 @@ int pod_net_read(struct json_doc *d, const struct json *v, const char *place, st
 const char *pod_net_device(const struct pod_net *net);
 /* "network 'team/rail0'" for messages. */
 const char *pod_net_label(const struct pod_net *net);
+
+/*
+ * Holds a tenant's configuration against definition.h. Names of log files are removed from it: *keep then owns what
+ * net->config is, else it is NULL. Kind ERR_CONF. definition_node.c
+ */
+int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc **keep,
+		  struct err *e);
 
 /* Network `index` of the pod, onto an array. Kind ERR_CONF. */
 int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_net *net,

@@ -39,7 +39,7 @@ static bool find(void *arg, const char *ns, const char *name, struct net_nad *re
 	const struct scene *s = arg;
 
 	must(ns && name);
-	*ret = (struct net_nad){s->config, s->wishes & 1 ? "x/vf" : NULL};
+	*ret = (struct net_nad){s->config, s->wishes & 1 ? "x/vf" : NULL, s->wishes & 16};
 	return !(s->wishes & 2) || strcmp(name, "none") != 0;
 }
 
@@ -87,6 +87,7 @@ static void write_down(const struct scene *s, struct json_doc *answer, struct cn
 	struct json_walk w = json_walk_start(json_get(json_root(answer), "networks"));
 	const struct pod_nets p = {.call = call,
 				   .conf_dir = "/net.d",
+				   .bin_dir = "/none",
 				   .agent = "/a",
 				   .state_dir = "/s",
 				   .coordinator = s->settings ? json_root(s->settings) : NULL,
@@ -106,10 +107,13 @@ static void write_down(const struct scene *s, struct json_doc *answer, struct cn
 	jo_key(&o, "networks");
 	jo_arr(&o);
 	while (r == 0 && (v = json_walk_next(&w, NULL))) {
+		auto_json struct json_doc *keep = NULL;
 		struct pod_net net;
 
 		must(pod_net_read(answer, v, "networks", &net, &e) == 0);
-		r = pod_net_put(&o, &p, &net, i++, &e);
+		r = pod_net_check(&p, &net, &keep, &e);
+		if (r == 0)
+			r = pod_net_put(&o, &p, &net, i++, &e);
 	}
 	jo_end_arr(&o);
 	jo_end_obj(&o);

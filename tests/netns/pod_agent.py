@@ -74,9 +74,9 @@ class PodAgent:
         return status, json.dumps(answer).encode()
 
     def networks(self, *nets, **more):
-        """nets: (nad, ifname, config, and further keys)."""
+        """nets: (nad, ifname, config, and further keys). All are an administrator's unless a key says otherwise."""
         self.answer = {"networks": [{"nad": nad, "name": nad.split("/")[1], **({"ifname": ifname} if ifname else {}),
-                                     "config": config, **(rest[0] if rest else {})}
+                                     "config": config, "trusted": True, **(rest[0] if rest else {})}
                                     for nad, ifname, config, *rest in nets],
                        "replacesFirst": False, "warnings": [], "coordinator": {},
                        "stateDir": str(self.lab.state_dir), **more}

@@ -16,18 +16,18 @@ static const struct {
 	const char *ns, *name;
 	struct net_nad nad;
 } nads[] = {
-	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL}},
-	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL}},
-	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf"}},
-	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other"}},
-	{"pod", "empty", {NULL, NULL}},
-	{"pod", "blank", {" \n", NULL}},
-	{"pod", "broken", {"{\"type\":", NULL}},
-	{"pod", "list", {"[]", NULL}},
-	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL}},
-	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL}},
-	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL}},
-	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL}},
+	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false}},
+	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false}},
+	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false}},
+	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other", false}},
+	{"pod", "empty", {NULL, NULL, false}},
+	{"pod", "blank", {" \n", NULL, false}},
+	{"pod", "broken", {"{\"type\":", NULL, false}},
+	{"pod", "list", {"[]", NULL, false}},
+	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL, false}},
+	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL, true}},
+	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL, false}},
+	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL, false}},
 };
 
 static bool find(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -129,6 +129,32 @@ static void test_order(void **state)
 	IS("!file@net1", .own = 1, .defaults = "file");
 	IS("kube-system/cluster", .cluster = "cluster", .defaults = "more", .ns = "kube-system");
 	IS("!pod/empty@net1 !pod/blank@net2", .own = 1, .nets = "empty,blank");
+}
+
+/* Which configurations an administrator wrote: by namespace, and what multusNamespace holds. */
+static void test_trusted(void **state)
+{
+	const struct given g = {.own = 1,
+				.defaults = "more",
+				.nets = "rail0,team/rail0,default/shared,kube-system/cluster"};
+	static const bool want[] = {true, false, false, true, true};
+	auto_net_plan struct net_plan p = {0};
+
+	(void)state;
+	assert_int_equal(make(&g, &p, NULL), 0);
+	assert_int_equal(p.n, ARRAY_LEN(want));
+	for (size_t i = 0; i < p.n; i++) {
+		auto_buf struct buf b;
+		struct json_out o;
+
+		assert_int_equal(p.v[i].trusted, want[i]);
+		buf_init(&b, 4096);
+		jo_init(&o, &b, 0);
+		jo_obj(&o);
+		net_plan_put(&(struct net_plan){.v = &p.v[i], .n = 1}, &o);
+		jo_end_obj(&o);
+		assert_int_equal(strstr(b.p, "\"trusted\":true") != NULL, want[i]);
+	}
 }
 
 static void test_first(void **state)
@@ -322,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_trusted),
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_isolation),
