@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+
+enum { LONG_VECTOR = 4096 }; /* bytes */
 
 /* No allocation, no stdio, no exit handlers: there is nothing left to run them with. */
 static void __attribute__((noreturn)) out_of_memory(size_t n)
@@ -66,8 +69,9 @@ char *xasprintf(const char *fmt, ...)
 }
 
 /*
- * No capacity is kept, so a vector made elsewhere can grow too. The allocators round up by
- * an eighth or more, so nearly all of these calls find the room already there.
+ * No capacity is kept beside the vector, so one made elsewhere can grow too: the allocator knows how much was asked
+ * for. A long vector grows by a quarter, so that n elements cost n and not n times n (AddressSanitizer's realloc()
+ * always copies, musl's from time to time).
  */
 void *vec_grow(void *p, size_t count, size_t size)
 {
@@ -75,7 +79,8 @@ void *vec_grow(void *p, size_t count, size_t size)
 
 	if (__builtin_mul_overflow(count + 1, size, &bytes))
 		out_of_memory(count);
-	p = xrealloc(p, bytes);
+	if (!p || malloc_usable_size(p) < bytes)
+		p = xrealloc(p, bytes < LONG_VECTOR ? bytes : bytes + bytes / 4);
 	memset((char *)p + bytes - size, 0, size);
 	return p;
 }

@@ -10,7 +10,8 @@
 #include "controller/admit_priv.h"
 #include "kube/patch.h"
 
-enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256 };
+/* A review tells fewer warnings than that (review.h): a list of 10,000 has the same slip 10,000 times. */
+enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256, WARNINGS_MAX = 32 };
 
 static const struct kind {
 	const char *name;
@@ -90,6 +91,8 @@ void admit_warn(struct admit *a, const char *fmt, ...)
 	char text[WARNING_MAX];
 	va_list ap;
 
+	if (a->answer->n_warnings >= WARNINGS_MAX)
+		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -160,7 +163,7 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 	*ret = (struct admit_answer){0};
 	if (!k || q->operation == ADMIT_DELETE || json_kind(q->object) != JSON_OBJECT)
 		return;
-	t = jt_of(q->object);
+	t = jt_over(q->object);
 	k->fill(&a, t);
 	write_patch(ret, q->object, t);
 }
@@ -178,7 +181,7 @@ bool admit_spec_stays(const struct admit *a)
 		return false;
 	if (json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
 		return true;
-	t = jt_of(q->old);
+	t = jt_over(q->old);
 	kind_of(q->kind)->fill(&quiet, t);
 	same = jt_same(jt_member(t, "spec"), json_get(q->object, "spec"));
 	admit_answer_done(&nobody);
@@ -192,13 +195,63 @@ static bool is_untouched(const struct admit *a)
 						admit_meta(a->ask->old, "annotations"));
 }
 
+/* Of `was` as many are no fault of this change. */
+static int check_number(struct admit *a, const char *place, const struct json *v,
+			const struct json *was, size_t max)
+{
+	if (json_len(v) <= max || json_len(v) <= json_len(was))
+		return 0;
+	return admit_refuse(a, ADMIT_INVALID, "%s: has %zu entries, %zu are allowed", place,
+			    json_len(v), max);
+}
+
+/* Every list and map of the spec, so that a field that comes later is limited as well. */
+static int check_lists(struct admit *a, const char *place, const struct json *v,
+		       const struct json *was)
+{
+	auto_json_index struct json_index before = json_index_of(was);
+	struct json_walk w = json_walk_start(v);
+	const struct json *x;
+	const char *key;
+	int r = check_number(a, place, v, was, ADMIT_LIST_MAX);
+
+	for (size_t i = 0; r == 0 && (x = json_walk_next(&w, &key)); i++) {
+		auto_free char *at = NULL;
+
+		if (json_kind(x) != JSON_ARRAY && json_kind(x) != JSON_OBJECT)
+			continue;
+		at = key ? xasprintf("%s.%.100s", place, key) : xasprintf("%s[%zu]", place, i);
+		r = check_lists(a, at, x, key ? json_index_get(&before, key) : NULL);
+	}
+	return r;
+}
+
+static int check_sizes(struct admit *a)
+{
+	static const char *const maps[] = {"labels", "annotations"};
+	const struct admit_ask *q = a->ask;
+	int r = 0;
+
+	if (q->operation == ADMIT_DELETE || admit_is_going(q->object))
+		return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(maps); i++) {
+		auto_free char *place = xasprintf("metadata.%s", maps[i]);
+
+		r = check_number(a, place, admit_meta(q->object, maps[i]),
+				 admit_meta(q->old, maps[i]), ADMIT_LABELS_MAX);
+	}
+	if (r == 0)
+		r = check_lists(a, "spec", json_get(q->object, "spec"), json_get(q->old, "spec"));
+	return r;
+}
+
 void admit_check(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret)
 {
 	const struct kind *k = kind_of(q->kind);
 	struct admit a = {w, q, ret};
 
 	*ret = (struct admit_answer){0};
-	if (!k || is_untouched(&a))
+	if (!k || check_sizes(&a) < 0 || is_untouched(&a))
 		return;
 	k->check(&a);
 }

@@ -45,6 +45,12 @@
 
 #define ADMIT_FINALIZER "spiderpool.spidernet.io"
 
+/*
+ * Entries of a list or map of the spec, and of labels or annotations. An object that has more from an earlier time
+ * keeps them, and can be changed and deleted.
+ */
+enum { ADMIT_LIST_MAX = 1 << 14, ADMIT_LABELS_MAX = 1 << 10 };
+
 enum admit_operation { ADMIT_CREATE, ADMIT_UPDATE, ADMIT_DELETE };
 
 /* Borrowed. */

@@ -154,8 +154,9 @@ static bool read_ranges(const struct json_tree *list, const struct ipnet *net, s
 		    ip_range_parse(span_of(jt_text(v)), net->ip.family, &r, NULL) < 0 ||
 		    !ipnet_contains(net, &r.first) || !ipnet_contains(net, &r.last))
 			return false;
-		ip_set_add(ret, &r);
+		ip_set_collect(ret, &r);
 	}
+	ip_set_merge(ret);
 	return true;
 }
 
@@ -251,7 +252,7 @@ static void inherit(struct json_tree *object, const struct json *subnet)
 		jt_put_text(spec, "gateway", json_string(json_get(from, "gateway")));
 	if (jt_kind(jt_member(spec, "routes")) == JSON_NULL &&
 	    json_kind(json_get(from, "routes")) == JSON_ARRAY)
-		jt_put(spec, "routes", jt_of(json_get(from, "routes")));
+		jt_put(spec, "routes", jt_over(json_get(from, "routes")));
 }
 
 /* Of several the first, by name: it can be no more than one, but for what an old webhook let in. */

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/opt.h"
 #include "controller/admit_priv.h"
+#include "controller/nad_write.h"
 
 static const char *const inject_keys[] = {
 	"cni.spidernet.io/rdma-resource-inject",
@@ -197,7 +198,11 @@ static int check_custom(struct admit *a, const struct json *spec)
 
 	if (!*text)
 		return 0;
-	if (json_parse(&doc, span_of(text), SIZE_MAX, &e) < 0)
+	if (strlen(text) > NAD_CONFIG_MAX)
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.customCNI: is %zu bytes long, %d are allowed",
+				    strlen(text), NAD_CONFIG_MAX);
+	if (json_parse(&doc, span_of(text), NAD_CONFIG_MAX, &e) < 0)
 		return admit_refuse(a, ADMIT_FORBIDDEN, "spec.customCNI: is no JSON: %s", e.text);
 	if (json_kind(json_root(doc)) != JSON_OBJECT)
 		return admit_refuse(a, ADMIT_INVALID,
@@ -231,10 +236,18 @@ static int check_chain(struct admit *a, const struct json *spec)
 {
 	struct json_walk w = json_walk_start(json_get(spec, "chainCNIJsonData"));
 	const struct json *v;
+	size_t sum = 0;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++)
+	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++) {
+		sum += strlen(admit_text(v));
+		if (sum > NAD_CONFIG_MAX)
+			return admit_refuse(a, ADMIT_INVALID,
+					    "spec.chainCNIJsonData[%zu]: the list is longer than "
+					    "the %d bytes that are allowed",
+					    i, NAD_CONFIG_MAX);
 		r = check_chained(a, v, i);
+	}
 	return r;
 }
 

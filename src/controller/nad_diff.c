@@ -104,10 +104,15 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
 
 static bool same_notes(const struct labels *l, const struct json *there)
 {
-	if (l->n != json_len(there))
+	auto_json_index struct json_index x = json_index_of(there);
+
+	if (l->n != x.n)
 		return false;
 	for (size_t i = 0; i < l->n; i++) {
-		const char *s = json_string(json_get(there, l->v[i].key));
+		const char *s = json_string(x.v[i].v);
+
+		if (strcmp(x.v[i].key, l->v[i].key) != 0)
+			return false;
 
 		if (!s || strcmp(s, l->v[i].value) != 0)
 			return false;

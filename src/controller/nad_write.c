@@ -186,7 +186,8 @@ static void put_notes(struct labels *l, const struct json *smc, const struct nad
 
 	while ((v = json_walk_next(&w, &key)))
 		if (strcmp(key, NAD_LAST_APPLIED) != 0 && json_string(v))
-			labels_put(l, key, json_string(v));
+			labels_collect(l, key, json_string(v));
+	labels_merge(l);
 	put_resource(l, q);
 }
 

@@ -85,7 +85,11 @@ void review_answer(struct review *q, struct review_answer *a);
 
 /* --- as bytes --- */
 
-enum { REVIEW_MAX = 7 << 20 }; /* an object and what it was, each as large as etcd takes them */
+/*
+ * What a review may cost. Bytes: an object and what it was, each as large as etcd takes them. Values: 4 MiB of memory
+ * while it is read and as much again for its patch; the largest objects of real clusters have some 10,000.
+ */
+enum { REVIEW_MAX = 7 << 20, REVIEW_VALUES_MAX = 1 << 18 };
 
 struct review_doc {
 	struct review q;

@@ -197,7 +197,7 @@ int review_parse(struct review_doc *ret, struct span text, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	struct review q;
-	int r = json_parse(&d, text, REVIEW_MAX, e);
+	int r = json_parse_values(&d, text, REVIEW_MAX, REVIEW_VALUES_MAX, e);
 
 	if (r == 0)
 		r = read_review(d, &q, e);

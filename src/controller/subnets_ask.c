@@ -13,7 +13,7 @@ static void add_used(void *arg, const struct ipaddr *ip, const char *pod, const 
 {
 	(void)pod;
 	(void)uid;
-	ip_set_add(arg, &(struct ip_range){*ip, *ip});
+	ip_set_collect(arg, &(struct ip_range){*ip, *ip});
 }
 
 static void on_used(void *arg, int status, const struct json *object, const struct err *why)
@@ -30,6 +30,7 @@ static void on_used(void *arg, int status, const struct json *object, const stru
 	op->until = subnets_now(s) + (why ? SUBNETS_AGAIN_MS : 0);
 	if (!why && pool_records_read(text, add_used, &used, &e) == 0) {
 		ip_set_done(&n->used);
+		ip_set_merge(&used);
 		n->used = used;
 		n->used_at = subnets_now(s);
 	} else if (!why) {

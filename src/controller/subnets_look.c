@@ -56,8 +56,9 @@ void subnets_gather_reserved(struct subnets_look *k)
 		while ((v = json_walk_next(&walk, NULL)))
 			if (json_string(v) && ip_range_parse(span_of(json_string(v)),
 							     k->f.total.family, &r, NULL) == 0)
-				ip_set_add(&k->f.reserved, &r);
+				ip_set_collect(&k->f.reserved, &r);
 	}
+	ip_set_merge(&k->f.reserved);
 }
 
 void subnets_gather_pools(struct subnets_look *k)
@@ -313,8 +314,7 @@ static bool is_gone(void *arg, const struct subnet_entry *x)
 	if (world_object(k->subnet)->deleting)
 		return true;
 	subnet_set_copy(&x->ips, &all);
-	for (size_t i = 0; i < x->held.n; i++)
-		ip_set_add(&all, &x->held.v[i]);
+	ip_set_plus(&all, &x->held);
 	gone = is_clear(k, n, &all);
 	ip_set_done(&all);
 	return gone;

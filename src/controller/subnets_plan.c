@@ -121,16 +121,20 @@ static const struct subnet_want *want_of(const struct subnet_facts *f, const cha
 /* The lowest n of `from` onto `to`; how many it had too few. */
 static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 {
-	while (n > 0 && from->n > 0) {
-		struct ip_range r = from->v[0];
+	struct ip_set moved = {.family = from->family};
+
+	for (size_t i = 0; n > 0 && i < from->n; i++) {
+		struct ip_range r = from->v[i];
 		u128 size = ip_num(&r.last) - ip_num(&r.first) + 1;
 
 		if (size > n)
 			r.last = ip_from_num(from->family, ip_num(&r.first) + n - 1);
 		n -= size > n ? n : size;
-		ip_set_subtract(from, &r);
-		ip_set_add(to, &r);
+		ip_set_collect(&moved, &r);
 	}
+	ip_set_minus(from, &moved);
+	ip_set_plus(to, &moved);
+	ip_set_done(&moved);
 	return n;
 }
 
@@ -146,6 +150,7 @@ static void free_of(const struct subnet_facts *f, const struct subnet_entries *l
 static bool take_strays(const struct subnet_facts *f, const char *pool, struct ip_set *open,
 			struct ip_set *own)
 {
+	struct ip_set taken = {.family = open->family};
 	const struct subnet_stray *v;
 	size_t n;
 
@@ -156,10 +161,14 @@ static bool take_strays(const struct subnet_facts *f, const char *pool, struct i
 
 		if (!ip_set_has(open, &v[i].ip))
 			continue;
-		ip_set_subtract(open, &r);
+		ip_set_collect(&taken, &r);
 		if (!strcmp(v[i].pool, pool))
-			ip_set_add(own, &r);
+			ip_set_collect(own, &r);
 	}
+	ip_set_merge(&taken);
+	ip_set_merge(own);
+	ip_set_minus(open, &taken);
+	ip_set_done(&taken);
 	return true;
 }
 
@@ -216,8 +225,7 @@ static void shrink(const struct subnet_facts *f, const struct subnet_want *w,
 	} else {
 		move_lowest(&idle, &out, less);
 		ip_set_minus(&x->ips, &out);
-		for (size_t i = 0; i < out.n; i++)
-			ip_set_add(&x->held, &out.v[i]);
+		ip_set_plus(&x->held, &out);
 	}
 	ip_set_done(&idle);
 	ip_set_done(&out);

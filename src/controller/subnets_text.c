@@ -70,8 +70,9 @@ static int read_set(const struct json *list, uint8_t family, struct ip_set *ret,
 	while (r == 0 && (v = json_walk_next(&w, NULL))) {
 		r = ip_range_parse(span_of(json_string(v)), family, &range, e);
 		if (r == 0)
-			ip_set_add(ret, &range);
+			ip_set_collect(ret, &range);
 	}
+	ip_set_merge(ret);
 	return r;
 }
 

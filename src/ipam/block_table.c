@@ -272,26 +272,29 @@ bool block_is_ceded(const struct block_claim *c, const struct ipaddr *a)
 	return false;
 }
 
-static void take_away(struct ip_set *s, const struct ipaddr *a)
+static void collect_one(struct ip_set *s, const struct ipaddr *a)
 {
 	const struct ip_range r = {*a, *a};
 
-	ip_set_subtract(s, &r);
+	ip_set_collect(s, &r);
 }
 
 static void add_claim(const struct block_claim *c, const struct block_object *o,
 		      const struct ip_set *usable, struct ip_set *ret)
 {
-	struct ip_set s = {.family = usable->family};
+	struct ip_set s = {.family = usable->family}, ceded = {0};
 
 	block_addresses(usable, &c->net, &s);
 	for (size_t i = 0; i < c->n_ceded; i++)
-		take_away(&s, &c->ceded[i]);
+		collect_one(&ceded, &c->ceded[i]);
 	for (size_t i = 0; i < o->n_ceded; i++)
-		take_away(&s, &o->ceded[i].ip);
+		collect_one(&ceded, &o->ceded[i].ip);
+	ip_set_merge(&ceded);
+	ip_set_minus(&s, &ceded);
 	for (size_t i = 0; i < s.n; i++)
-		ip_set_add(ret, &s.v[i]);
+		ip_set_collect(ret, &s.v[i]);
 	ip_set_done(&s);
+	ip_set_done(&ceded);
 }
 
 static bool loan_agrees(const struct block_table *t, const struct block_loan *l)
@@ -312,8 +315,9 @@ static void add_loans(const struct block_table *t, const char *pool, const struc
 
 		if (l->state == LOAN_HELD && l->said == said && strcmp(l->pool, pool) == 0 &&
 		    ip_set_has(usable, &l->ip) && loan_agrees(t, l))
-			ip_set_add(ret, &one);
+			ip_set_collect(ret, &one);
 	}
+	ip_set_merge(ret);
 }
 
 void block_said(const struct block_table *t, const char *pool, const struct ip_set *usable,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "wire/json.h"
 
 /* Where the key is, or would be put. */
@@ -69,6 +70,60 @@ static int wrong(struct err *e, const char *place, const struct json *v, const c
 			what);
 }
 
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct label *)a)->key, ((const struct label *)b)->key);
+}
+
+/* Of equal keys the last counts: they stand in the order of the document. */
+struct numbered {
+	struct label l;
+	size_t i;
+};
+
+static int by_key_and_place(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+	int r = by_key(&x->l, &y->l);
+
+	return r ? r : x->i < y->i ? -1 : 1;
+}
+
+static bool is_sorted(const struct labels *l)
+{
+	for (size_t i = 1; i < l->n; i++)
+		if (by_key(&l->v[i - 1], &l->v[i]) >= 0)
+			return false;
+	return true;
+}
+
+void labels_collect(struct labels *l, const char *key, const char *value)
+{
+	VEC_PUSH(l->v, l->n) = (struct label){xstrdup(key), xstrdup(value)};
+}
+
+/* The API server sends its maps in order. */
+void labels_merge(struct labels *l)
+{
+	auto_free struct numbered *v = NULL;
+	size_t n = 0;
+
+	if (is_sorted(l))
+		return;
+	v = xcalloc(l->n, sizeof(*v));
+	for (size_t i = 0; i < l->n; i++)
+		v[i] = (struct numbered){l->v[i], i};
+	qsort(v, l->n, sizeof(*v), by_key_and_place);
+	for (size_t i = 0; i < l->n; i++)
+		if (i + 1 < l->n && by_key(&v[i].l, &v[i + 1].l) == 0) {
+			free(v[i].l.key);
+			free(v[i].l.value);
+		} else {
+			l->v[n++] = v[i].l;
+		}
+	l->n = n;
+}
+
 int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
 		struct labels *ret, struct err *e)
 {
@@ -88,8 +143,9 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
 					"%s['%.100s'] is %s, wants a string", place, key,
 					json_kind_name(value));
 		}
-		labels_put(&l, key, json_string(value));
+		labels_collect(&l, key, json_string(value));
 	}
+	labels_merge(&l);
 	*ret = l;
 	return 0;
 }

@@ -28,6 +28,10 @@ struct labels {
 const char *labels_get(const struct labels *l, const char *key);
 /* Replaces what there is of the key; strings are copied. */
 void labels_put(struct labels *l, const char *key, const char *value);
+/* Many at once: labels_put() of each costs the square of their number. Collect in any order, then merge (the last of
+ * equal keys counts); between the two nothing may be read. */
+void labels_collect(struct labels *l, const char *key, const char *value);
+void labels_merge(struct labels *l);
 void labels_done(struct labels *l);
 /* An object of strings, as metadata.labels; null or absent: none. `place` is for errors (kind
  * ERR_DECODE). keep: which keys are kept, NULL: all. *ret is overwritten on success. */

@@ -142,8 +142,7 @@ void pool_set_take_out_reserved(struct pool_set *s)
 		p->usable.family = p->family;
 		for (size_t j = 0; j < p->ips.n; j++)
 			VEC_PUSH(p->usable.v, p->usable.n) = p->ips.v[j];
-		for (size_t j = 0; j < out->n; j++)
-			ip_set_subtract(&p->usable, &out->v[j]);
+		ip_set_minus(&p->usable, out);
 	}
 }
 

@@ -129,26 +129,37 @@ static void all_usable(struct pool *p)
 		ip_set_subtract(&p->ips, &(struct ip_range){p->gateway, p->gateway});
 }
 
-static int build_ips(const struct pool_draft *d, struct pool *p, struct err *e)
+static int read_ranges(const struct pool *p, const struct pool_texts *l, struct ip_set *ret,
+		       struct err *e)
 {
 	struct ip_range r;
+	int n = 0;
+
+	for (size_t i = 0; i < l->n && n == 0; i++) {
+		n = range_in(p, &l->v[i], &r, e);
+		if (n == 0)
+			ip_set_collect(ret, &r);
+	}
+	ip_set_merge(ret);
+	return n;
+}
+
+static int build_ips(const struct pool_draft *d, struct pool *p, struct err *e)
+{
+	struct ip_set exclude = {0};
 	int n;
 
 	p->ips.family = p->family;
 	if (d->ips.n == 0 && d->ips_optional)
 		all_usable(p);
-	for (size_t i = 0; i < d->ips.n; i++) {
-		n = range_in(p, &d->ips.v[i], &r, e);
-		if (n < 0)
-			return n;
-		ip_set_add(&p->ips, &r);
-	}
-	for (size_t i = 0; i < d->exclude.n; i++) {
-		n = range_in(p, &d->exclude.v[i], &r, e);
-		if (n < 0)
-			return n;
-		ip_set_subtract(&p->ips, &r);
-	}
+	else if ((n = read_ranges(p, &d->ips, &p->ips, e)) < 0)
+		return n;
+	n = read_ranges(p, &d->exclude, &exclude, e);
+	if (n == 0 && exclude.n > 0)
+		ip_set_minus(&p->ips, &exclude);
+	ip_set_done(&exclude);
+	if (n < 0)
+		return n;
 	if (p->gateway.family && ip_set_has(&p->ips, &p->gateway))
 		return pool_wrong(&d->gateway, e,
 				  "'%s' is among the pool's addresses: exclude it or take it out",
@@ -176,22 +187,54 @@ static int route_parse(const struct pool *p, const struct pool_text *t, struct p
 	return 0;
 }
 
+struct route_at {
+	struct ipnet dst;
+	size_t i;
+};
+
+static int by_destination(const void *a, const void *b)
+{
+	const struct route_at *x = a, *y = b;
+	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+
+	if (r == 0)
+		r = (int)x->dst.len - (int)y->dst.len;
+	return r ? r : x->i < y->i ? -1 : 1;
+}
+
+/* The first route, in the order of the list, that has the destination of an earlier one; n: none. */
+static size_t repeated_route(const struct pool *p)
+{
+	auto_free struct route_at *v = xcalloc(p->n_routes, sizeof(*v));
+	size_t first = p->n_routes;
+
+	for (size_t i = 0; i < p->n_routes; i++)
+		v[i] = (struct route_at){p->routes[i].dst, i};
+	if (p->n_routes > 1)
+		qsort(v, p->n_routes, sizeof(*v), by_destination);
+	for (size_t i = 1; i < p->n_routes; i++)
+		if (ipnet_eq(&v[i - 1].dst, &v[i].dst) && v[i].i < first)
+			first = v[i].i;
+	return first;
+}
+
 static int build_routes(const struct pool_draft *d, struct pool *p, struct err *e)
 {
+	size_t again;
+
 	for (size_t i = 0; i < d->routes.n; i++) {
 		struct pool_route rt;
 		int n = route_parse(p, &d->routes.v[i], &rt, e);
 
 		if (n < 0)
 			return n;
-		for (size_t j = 0; j < p->n_routes; j++)
-			if (ipnet_eq(&p->routes[j].dst, &rt.dst))
-				return pool_wrong(&d->routes.v[i], e,
-						  "'%s' has the destination of an earlier route",
-						  d->routes.v[i].text);
 		VEC_PUSH(p->routes, p->n_routes) = rt;
 	}
-	return 0;
+	again = repeated_route(p);
+	if (again == p->n_routes)
+		return 0;
+	return pool_wrong(&d->routes.v[again], e, "'%s' has the destination of an earlier route",
+			  d->routes.v[again].text);
 }
 
 static void build_names(const struct pool_texts *l, char ***v, size_t *n)

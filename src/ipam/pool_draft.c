@@ -79,7 +79,7 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 		int n = ip_range_parse(span_of(text), family, &r, &why);
 
 		if (n == 0) {
-			ip_set_add(family == 4 ? &s->reserved4 : &s->reserved6, &r);
+			ip_set_collect(family == 4 ? &s->reserved4 : &s->reserved6, &r);
 		} else if (ret == 0) {
 			ret = n;
 			if (e)
@@ -87,5 +87,7 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 			err_wrap(e, n, "%s", ips->v[i].place);
 		}
 	}
+	ip_set_merge(&s->reserved4);
+	ip_set_merge(&s->reserved6);
 	return ret;
 }

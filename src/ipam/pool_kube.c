@@ -196,8 +196,8 @@ static void note_strays(struct build *b, const struct member *m)
 		const struct ipaddr *a = &m->pool.records[i].ip;
 
 		if (!m->built || !ip_set_has(&m->pool.ips, a))
-			ip_set_add(a->family == 4 ? &b->taken4 : &b->taken6,
-				   &(struct ip_range){*a, *a});
+			ip_set_collect(a->family == 4 ? &b->taken4 : &b->taken6,
+				       &(struct ip_range){*a, *a});
 	}
 }
 
@@ -210,8 +210,9 @@ static void close_up(const struct build *b, struct pool *p)
 		const struct ipaddr *a = &p->records[i].ip;
 
 		if (ip_set_has(&p->ips, a))
-			ip_set_add(&p->adopted, &(struct ip_range){*a, *a});
+			ip_set_collect(&p->adopted, &(struct ip_range){*a, *a});
 	}
+	ip_set_merge(&p->adopted);
 	ip_set_minus(&p->open, four ? &b->set->reserved4 : &b->set->reserved6);
 	ip_set_minus(&p->open, four ? &b->taken4 : &b->taken6);
 	ip_set_minus(&p->open, &p->adopted);
@@ -284,6 +285,8 @@ void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, str
 	check_pairs(&b);
 	for (size_t i = 0; i < b.n; i++)
 		note_strays(&b, &b.v[i]);
+	ip_set_merge(&b.taken4);
+	ip_set_merge(&b.taken6);
 	if (b.n > 0)
 		qsort(b.v, b.n, sizeof(*b.v), by_name);
 	for (size_t i = 0; i < b.n; i++)

@@ -167,6 +167,63 @@ void ip_set_add(struct ip_set *s, const struct ip_range *r)
 	s->v[from] = merged;
 }
 
+void ip_set_collect(struct ip_set *s, const struct ip_range *r)
+{
+	s->family = r->first.family;
+	VEC_PUSH(s->v, s->n) = *r;
+}
+
+static int by_first(const void *a, const void *b)
+{
+	const struct ip_range *x = a, *y = b;
+
+	return ip_cmp(&x->first, &y->first);
+}
+
+/* Most lists come in order: those are not sorted again. */
+static bool is_sorted(const struct ip_set *s)
+{
+	for (size_t i = 1; i < s->n; i++)
+		if (by_first(&s->v[i - 1], &s->v[i]) > 0)
+			return false;
+	return true;
+}
+
+void ip_set_merge(struct ip_set *s)
+{
+	size_t n = 0;
+
+	if (!is_sorted(s))
+		qsort(s->v, s->n, sizeof(*s->v), by_first);
+	for (size_t i = 0; i < s->n; i++) {
+		struct ip_range *last = n ? &s->v[n - 1] : NULL;
+
+		if (!last || !joins(last, &s->v[i]))
+			s->v[n++] = s->v[i];
+		else if (ip_cmp(&s->v[i].last, &last->last) > 0)
+			last->last = s->v[i].last;
+	}
+	s->n = n;
+}
+
+/* Both are in order: the two are merged as they are. */
+void ip_set_plus(struct ip_set *s, const struct ip_set *more)
+{
+	struct ip_set both = {.family = s->n ? s->family : more->family};
+	size_t i = 0, j = 0;
+
+	if (more->n == 0)
+		return;
+	while (i < s->n || j < more->n) {
+		bool own = j == more->n || (i < s->n && by_first(&s->v[i], &more->v[j]) <= 0);
+
+		VEC_PUSH(both.v, both.n) = own ? s->v[i++] : more->v[j++];
+	}
+	ip_set_done(s);
+	*s = both;
+	ip_set_merge(s);
+}
+
 static struct ipaddr step(const struct ipaddr *a, int by)
 {
 	return ip_from_num(a->family, by < 0 ? ip_num(a) - 1 : ip_num(a) + 1);

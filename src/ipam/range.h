@@ -25,7 +25,20 @@ struct ip_set {
 int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e);
 void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
-void ip_set_minus(struct ip_set *s, const struct ip_set *out);
+
+/*
+ * Many ranges at once. Each ip_set_add() and ip_set_subtract() costs the length of the set, so a loop of them over
+ * a list of a user costs its square. Instead: collect the ranges in any order, then merge, which costs n log n.
+ * Between the two the set may not be read. What is to be subtracted is collected into a set of its own.
+ *
+ *	for (size_t i = 0; i < n; i++)
+ *		ip_set_collect(&s, &ranges[i]);
+ *	ip_set_merge(&s);
+ */
+void ip_set_collect(struct ip_set *s, const struct ip_range *r);
+void ip_set_merge(struct ip_set *s);
+void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* in the sum of both lengths */
+void ip_set_minus(struct ip_set *s, const struct ip_set *out); /* likewise */
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* First address two sets share, if any. */
 bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);

@@ -171,7 +171,8 @@ static int set_bounds(struct whereabouts_range *r, struct err *e)
 }
 
 /* A network, or one address. */
-static int exclude(struct whereabouts_range *r, const char *text, struct err *e)
+static int exclude(const struct whereabouts_range *r, const char *text, struct ip_set *out,
+		   struct err *e)
 {
 	struct span s = span_of(text);
 	struct ipnet net;
@@ -185,13 +186,13 @@ static int exclude(struct whereabouts_range *r, const char *text, struct err *e)
 		net = ipnet_host(&net.ip);
 	}
 	if (net.ip.family == r->net.ip.family)
-		ip_set_subtract(&r->usable,
-				&(struct ip_range){ipnet_first(&net), ipnet_last(&net)});
+		ip_set_collect(out, &(struct ip_range){ipnet_first(&net), ipnet_last(&net)});
 	return 0;
 }
 
 static int make(const struct whereabouts_text *t, struct whereabouts_range *r, struct err *e)
 {
+	struct ip_set out = {0};
 	int n = parse_range(given(t->range) ? t->range : "", r, e);
 
 	if (n == 0)
@@ -204,10 +205,13 @@ static int make(const struct whereabouts_text *t, struct whereabouts_range *r, s
 		return n;
 	ip_set_add(&r->usable, &(struct ip_range){r->first, r->last});
 	for (size_t i = 0; i < t->n_exclude && n == 0; i++) {
-		n = exclude(r, t->exclude[i], e);
+		n = exclude(r, t->exclude[i], &out, e);
 		if (n < 0)
 			err_wrap(e, n, "exclude[%zu]", i);
 	}
+	ip_set_merge(&out);
+	ip_set_minus(&r->usable, &out);
+	ip_set_done(&out);
 	return n;
 }
 

@@ -32,24 +32,30 @@ static void differ_member(struct diff *d, const char *key, const struct json *wa
 	d->n--;
 }
 
-static void differ(struct diff *d, const struct json *was, const struct json *is)
+/* What is, then what was and is not any more. */
+static void differ_members(struct diff *d, const struct json *was, const struct json *is)
 {
-	struct json_walk w;
+	auto_json_index struct json_index before = json_index_of(was), now = json_index_of(is);
+	struct json_walk w = json_walk_start(is);
 	const char *key;
 
+	while (json_walk_next(&w, &key))
+		differ_member(d, key, json_index_get(&before, key), json_index_get(&now, key));
+	w = json_walk_start(was);
+	while (json_walk_next(&w, &key))
+		if (!json_index_get(&now, key))
+			differ_member(d, key, json_index_get(&before, key), NULL);
+}
+
+static void differ(struct diff *d, const struct json *was, const struct json *is)
+{
 	if (json_same(was, is))
 		return;
 	if (json_kind(was) != JSON_OBJECT || json_kind(is) != JSON_OBJECT || d->n == DEPTH_MAX) {
 		jo_val(add(d, "replace"), is, false);
 		return;
 	}
-	w = json_walk_start(is);
-	while (json_walk_next(&w, &key))
-		differ_member(d, key, json_get(was, key), json_get(is, key));
-	w = json_walk_start(was);
-	while (json_walk_next(&w, &key))
-		if (!json_get(is, key))
-			differ_member(d, key, json_get(was, key), NULL);
+	differ_members(d, was, is);
 }
 
 bool kube_patch_diff(struct kube_patch *p, const struct json *was, const struct json *is)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "base/cleanup.h"
 #include "wire/json_doc.h"
 
 struct chunk {
@@ -31,7 +32,7 @@ static const struct json *json_of(yyjson_val *v)
 }
 
 /* "3:14: what": line and column (in characters) of the byte at `pos`, both from 1. */
-static int fail_at(struct span text, size_t pos, struct err *e, const char *what)
+static int fail_with(struct span text, size_t pos, int code, struct err *e, const char *what)
 {
 	unsigned int line = 1, column = 1;
 
@@ -43,7 +44,12 @@ static int fail_at(struct span text, size_t pos, struct err *e, const char *what
 			column++;
 		}
 	}
-	return err_kind(e, ERR_DECODE, -EINVAL, "%u:%u: %s", line, column, what);
+	return err_kind(e, ERR_DECODE, code, "%u:%u: %s", line, column, what);
+}
+
+static int fail_at(struct span text, size_t pos, struct err *e, const char *what)
+{
+	return fail_with(text, pos, -EINVAL, e, what);
 }
 
 /* Skips the string that starts at text.p[*i]; false at a NUL written as an escape. */
@@ -59,13 +65,77 @@ static bool skip_string(struct span text, size_t *i)
 	return true;
 }
 
-/* What yyjson has no limit for. Runs over text that may not be JSON at all: it only counts. */
-static int check_limits(struct span text, struct err *e)
+/* A container that is open at some byte of a text. */
+struct level {
+	struct span key; /* of the member at hand */
+	size_t index;	 /* of the element at hand */
+	bool is_list;
+};
+
+static void put_place(struct buf *b, const struct level *v, int depth)
 {
+	for (int i = 0; i < depth; i++)
+		if (v[i].is_list)
+			buf_printf(b, "[%zu]", v[i].index);
+		else
+			buf_printf(b, "%s%.*s", i ? "." : "",
+				   (int)(v[i].key.n < 64 ? v[i].key.n : 64), v[i].key.p);
+}
+
+/* "request.object.spec.ips[9999]": what stands at the byte `pos` of a text that was sound up to there. */
+static void place_at(struct span text, size_t pos, struct buf *ret)
+{
+	struct level v[JSON_DEPTH_MAX + 1] = {0};
+	struct span string = {0};
+	int depth = 0;
+
+	for (size_t i = 0; i < pos && depth <= JSON_DEPTH_MAX; i++) {
+		struct level *at = depth ? &v[depth - 1] : NULL;
+		char c = text.p[i];
+
+		if (c == '"') {
+			size_t from = i + 1;
+
+			skip_string(text, &i);
+			string = (struct span){text.p + from, i - from};
+		} else if (c == '{' || c == '[') {
+			v[depth++] = (struct level){.is_list = c == '['};
+		} else if ((c == '}' || c == ']') && depth > 0) {
+			depth--;
+		} else if (c == ',' && at) {
+			at->index++;
+		} else if (c == ':' && at) {
+			at->key = string;
+		}
+	}
+	put_place(ret, v, depth < JSON_DEPTH_MAX ? depth : JSON_DEPTH_MAX);
+}
+
+static int too_many(struct span text, size_t pos, size_t values, struct err *e)
+{
+	auto_buf struct buf place;
+	auto_free char *what = NULL;
+
+	buf_init(&place, 256);
+	place_at(text, pos, &place);
+	what = xasprintf("more than %zu values, at %s", values, place.len ? place.p : "the top");
+	return fail_with(text, pos, -E2BIG, e, what);
+}
+
+/*
+ * What yyjson has no limit for. Runs over text that may not be JSON at all: it only counts. A value begins a container
+ * or comes after another one; a key ends with a colon.
+ */
+static int check_limits(struct span text, size_t values, struct err *e)
+{
+	size_t n = 0;
 	int depth = 0;
 
 	for (size_t i = 0; i < text.n; i++) {
 		char c = text.p[i];
+
+		if ((c == ',' || c == ':' || c == '{' || c == '[') && ++n >= values)
+			return too_many(text, i + 1, values, e);
 
 		if (c == '"' && !skip_string(text, &i))
 			return fail_at(text, i, e, "NUL character in string");
@@ -91,6 +161,12 @@ static int fail_read(struct span text, const yyjson_read_err *r, struct err *e)
 
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e)
 {
+	return json_parse_values(ret, text, max, SIZE_MAX, e);
+}
+
+int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
+		      struct err *e)
+{
 	struct json_doc *d;
 	yyjson_read_err why;
 	yyjson_doc *doc;
@@ -101,7 +177,7 @@ int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *
 				max);
 	if (span_trim(text).n == 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "unexpected end of JSON input");
-	r = check_limits(text, e);
+	r = check_limits(text, values, e);
 	if (r < 0)
 		return r;
 	/* Without YYJSON_READ_INSITU the text is not written to. */
@@ -269,6 +345,59 @@ const struct json *json_get(const struct json *obj, const char *key)
 		if (k && strcmp(k, key) == 0)
 			found = v;
 	return found;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct json_member *x = a, *y = b;
+	int r = strcmp(x->key, y->key);
+
+	return r ? r : x->v < y->v ? -1 : 1; /* values stand in memory in document order */
+}
+
+struct json_index json_index_of(const struct json *obj)
+{
+	struct json_walk w = json_walk_start(obj);
+	struct json_index x = {0};
+	size_t n = w.pairs ? w.left : 0;
+
+	if (n == 0)
+		return x;
+	x.v = xcalloc(n, sizeof(*x.v));
+	for (size_t i = 0; i < n; i++)
+		x.v[i].v = json_walk_next(&w, &x.v[i].key);
+	qsort(x.v, n, sizeof(*x.v), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || strcmp(x.v[i].key, x.v[i + 1].key) != 0)
+			x.v[x.n++] = x.v[i];
+	return x;
+}
+
+const struct json *json_index_get(const struct json_index *x, const char *key)
+{
+	size_t low = 0, high = x->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int r = strcmp(x->v[mid].key, key);
+
+		if (r == 0)
+			return x->v[mid].v;
+		if (r < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+void json_index_cleanup(struct json_index *x)
+{
+	int saved = errno;
+
+	free(x->v);
+	*x = (struct json_index){0};
+	errno = saved;
 }
 
 static char lower(char c)

@@ -22,6 +22,14 @@ struct json_doc;
 struct json; /* a value; opaque */
 
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
+/*
+ * The same for what strangers send: at most `values` values, of 16 bytes each in memory; a key counts as one, an
+ * empty container as two.
+ * They are counted before the tree is built. -E2BIG names the place where there are too many:
+ * "1:52: more than 262144 values, at request.object.spec.ips[9999]".
+ */
+int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
+		      struct err *e);
 void json_free(struct json_doc *d);
 void json_cleanup(struct json_doc **d);
 #define auto_json __attribute__((cleanup(json_cleanup)))
@@ -56,6 +64,26 @@ const struct json *json_walk_next(struct json_walk *w, const char **key);
 
 const struct json *json_get(const struct json *obj, const char *key);	 /* exact, last wins */
 const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
+
+/*
+ * Members of an object by key. json_get() walks over all of them: fine for a few keys, but a get for each of n keys
+ * costs n times n. An index costs n log n once and log n a get. Borrows from the document.
+ *
+ *	auto_json_index struct json_index x = json_index_of(obj);
+ */
+struct json_index {
+	struct json_member *v; /* sorted by key, of equal keys the last one only */
+	size_t n;
+};
+struct json_member {
+	const char *key;
+	const struct json *v;
+};
+struct json_index json_index_of(const struct json *obj); /* no object: empty */
+const struct json *json_index_get(const struct json_index *x, const char *key);
+void json_index_cleanup(struct json_index *x);
+#define auto_json_index __attribute__((cleanup(json_index_cleanup)))
+
 /* The same when written, but for the order of keys; NULL is null. */
 bool json_same(const struct json *a, const struct json *b);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/num.h"
 #include "wire/json_doc.h"
 
@@ -15,8 +16,10 @@ struct json_tree {
 	enum json_kind kind;
 	bool on; /* JSON_BOOL */
 	char *key;
-	char *text; /* of JSON_STRING; of JSON_NUMBER as it is written */
+	char *text; /* of JSON_STRING; of JSON_NUMBER as it is written; NULL: of `from` */
 	struct json_tree *first, *last, *next;
+	const struct json
+		*from; /* what the node stands for as long as it is folded; NULL: unfolded */
 };
 
 struct json_tree *jt_new(enum json_kind kind)
@@ -69,6 +72,33 @@ struct json_tree *jt_of(const struct json *v)
 	return t;
 }
 
+struct json_tree *jt_over(const struct json *v)
+{
+	struct json_tree *t = jt_new(json_kind(v));
+
+	t->on = json_bool(v);
+	t->from = v;
+	return t;
+}
+
+/* The members or items of a container that is looked into, each folded itself. */
+static void unfold(struct json_tree *t)
+{
+	struct json_walk w = json_walk_start(t->from);
+	const struct json *x;
+	const char *key;
+
+	if (!t->from || (t->kind != JSON_OBJECT && t->kind != JSON_ARRAY))
+		return;
+	t->from = NULL;
+	while ((x = json_walk_next(&w, &key))) {
+		struct json_tree *child = jt_over(x);
+
+		child->key = key ? xstrdup(key) : NULL;
+		append(t, child);
+	}
+}
+
 static void empty(struct json_tree *t)
 {
 	struct json_tree *next;
@@ -80,6 +110,7 @@ static void empty(struct json_tree *t)
 	free(t->text);
 	t->first = t->last = NULL;
 	t->text = NULL;
+	t->from = NULL;
 }
 
 void jt_free(struct json_tree *t)
@@ -103,7 +134,9 @@ enum json_kind jt_kind(const struct json_tree *t)
 
 const char *jt_text(const struct json_tree *t)
 {
-	return t && t->kind == JSON_STRING ? t->text : NULL;
+	if (!t || t->kind != JSON_STRING)
+		return NULL;
+	return t->text ? t->text : json_string(t->from);
 }
 
 bool jt_true(const struct json_tree *t)
@@ -113,9 +146,14 @@ bool jt_true(const struct json_tree *t)
 
 int jt_int(const struct json_tree *t, int64_t *ret)
 {
+	auto_free char *written = NULL;
+
 	if (jt_kind(t) != JSON_NUMBER)
 		return -EINVAL;
-	return num_i64(span_of(t->text), INT64_MIN, INT64_MAX, ret);
+	if (t->text)
+		return num_i64(span_of(t->text), INT64_MIN, INT64_MAX, ret);
+	written = number_text(t->from);
+	return num_i64(span_of(written), INT64_MIN, INT64_MAX, ret);
 }
 
 bool jt_same(const struct json_tree *t, const struct json *v)
@@ -135,7 +173,10 @@ struct json_tree *jt_member(const struct json_tree *t, const char *key)
 {
 	struct json_tree *found = NULL;
 
-	for (struct json_tree *c = t && t->kind == JSON_OBJECT ? t->first : NULL; c; c = c->next)
+	if (jt_kind(t) != JSON_OBJECT)
+		return NULL;
+	unfold((struct json_tree *)t); /* what it says stays the same */
+	for (struct json_tree *c = t->first; c; c = c->next)
 		if (strcmp(c->key, key) == 0)
 			found = c;
 	return found;
@@ -224,7 +265,10 @@ void jt_put_bool(struct json_tree *t, const char *key, bool on)
 
 struct json_tree *jt_first(const struct json_tree *t)
 {
-	return t && (t->kind == JSON_ARRAY || t->kind == JSON_OBJECT) ? t->first : NULL;
+	if (jt_kind(t) != JSON_ARRAY && jt_kind(t) != JSON_OBJECT)
+		return NULL;
+	unfold((struct json_tree *)t);
+	return t->first;
 }
 
 struct json_tree *jt_next(const struct json_tree *item)
@@ -234,10 +278,12 @@ struct json_tree *jt_next(const struct json_tree *item)
 
 void jt_push(struct json_tree *t, struct json_tree *v)
 {
-	if (jt_kind(t) == JSON_ARRAY)
+	if (jt_kind(t) == JSON_ARRAY) {
+		unfold(t);
 		append(t, v);
-	else
+	} else {
 		jt_free(v);
+	}
 }
 
 void jt_push_text(struct json_tree *t, const char *text)
@@ -271,6 +317,10 @@ void jt_write(const struct json_tree *t, struct json_out *o)
 {
 	bool is_object = jt_kind(t) == JSON_OBJECT;
 
+	if (t && t->from) {
+		jo_val(o, t->from, false);
+		return;
+	}
 	if (!t || (!is_object && t->kind != JSON_ARRAY)) {
 		if (t)
 			write_scalar(t, o);

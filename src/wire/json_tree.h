@@ -10,7 +10,7 @@
  *	jt_put_int(jt_member_object(t, "spec"), "ipVersion", 4);
  *	jt_write(t, &out);
  *
- * Nothing is borrowed from the document. A function that is given NULL, or what is no object where one is meant, does nothing and has nothing, so that paths
+ * Nothing is borrowed from the document, but by jt_over(). A function that is given NULL, or what is no object where one is meant, does nothing and has nothing, so that paths
  * can be followed without looking. Of equal keys the last counts.
  */
 
@@ -19,6 +19,11 @@
 struct json_tree;
 
 struct json_tree *jt_of(const struct json *v);
+/*
+ * The same over a document that stays: a node is made only of what is looked at, the rest is written from the
+ * document. For what strangers send: a copied value takes 100 bytes and more, whoever wants to change one of them.
+ */
+struct json_tree *jt_over(const struct json *v);
 struct json_tree *jt_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */
 void jt_free(struct json_tree *t);
 void jt_cleanup(struct json_tree **t);

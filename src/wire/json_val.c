@@ -76,35 +76,14 @@ static void add_number(struct json_out *o, const struct json *v)
 		jo_real(o, json_real(v));
 }
 
-struct pair {
-	const char *key;
-	const struct json *v;
-};
-
-/* Equal keys stay in document order, which is that of their values in memory. */
-static int by_key(const void *a, const void *b)
-{
-	const struct pair *x = a, *y = b;
-	int r = strcmp(x->key, y->key);
-
-	return r ? r : x->v < y->v ? -1 : 1;
-}
-
 /* As Go writes a map: bytewise by key, the last of equal keys. */
 static void add_sorted(struct json_out *o, const struct json *v)
 {
-	struct json_walk w = json_walk_start(v);
-	size_t n = w.left;
-	auto_free struct pair *list = xcalloc(n, sizeof(*list));
+	auto_json_index struct json_index x = json_index_of(v);
 
-	for (size_t i = 0; i < n; i++)
-		list[i].v = json_walk_next(&w, &list[i].key);
-	qsort(list, n, sizeof(*list), by_key);
-	for (size_t i = 0; i < n; i++) {
-		if (i + 1 < n && strcmp(list[i].key, list[i + 1].key) == 0)
-			continue;
-		jo_key(o, list[i].key);
-		jo_val(o, list[i].v, true);
+	for (size_t i = 0; i < x.n; i++) {
+		jo_key(o, x.v[i].key);
+		jo_val(o, x.v[i].v, true);
 	}
 }
 

@@ -32,6 +32,7 @@ WRAP(void *, malloc, size_t n);
 WRAP(void *, calloc, size_t n, size_t size);
 WRAP(void *, realloc, void *p, size_t n);
 WRAP(void, free, void *p);
+WRAP(size_t, malloc_usable_size, void *p);
 WRAP(int, LLVMFuzzerTestOneInput, const uint8_t *data, size_t size);
 
 static char *start, *top;
@@ -112,6 +113,11 @@ void __wrap_free(void *p)
 		drop(p);
 	else
 		__real_free(p);
+}
+
+size_t __wrap_malloc_usable_size(void *p)
+{
+	return is_ours(p) ? size_of(p) : __real_malloc_usable_size(p);
 }
 
 static void map(void)

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "controller/admit.h"
+#include "controller/nad_write.h"
 #include "patch_apply.h"
 #include "wire/yaml.h"
 
@@ -399,6 +400,101 @@ static bool contended(const char *kind, const char *old, const char *is)
 }
 
 /* Only of ranges that are new is anything to be written down. */
+/* --- sizes --- */
+
+/* An object of `kind` whose list or map at `place` has n entries: "spec.ips" or "metadata.labels". */
+static struct json_doc *grown(const char *spec, const char *place, size_t n)
+{
+	bool is_map = strncmp(place, "metadata.", 9) == 0;
+	auto_json struct json_doc *s = parse(spec);
+	auto_tree struct json_tree *t = jt_new(JSON_OBJECT);
+	struct json_tree *list = jt_new(is_map ? JSON_OBJECT : JSON_ARRAY);
+	char text[64];
+
+	jt_put(t, "spec", jt_of(json_root(s)));
+	jt_put_text(jt_member_object(t, "metadata"), "name", "x");
+	jt_put(jt_member(t, is_map ? "metadata" : "spec"), strchr(place, '.') + 1, list);
+	list = jt_member(jt_member(t, is_map ? "metadata" : "spec"), strchr(place, '.') + 1);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(text, sizeof(text), is_map ? "key%zu" : "10.%zu.%zu.1", i / 250, i % 250);
+		if (is_map)
+			snprintf(text, sizeof(text), "key%zu", i);
+		if (is_map)
+			jt_put_text(list, text, "x");
+		else
+			jt_push_text(list, text);
+	}
+	return of_tree(t);
+}
+
+static void expect_size(const char *kind, const struct json *is, const struct json *was,
+			const char *why)
+{
+	const struct admit_world world = {.agent_ns = "kube-system"};
+	const struct admit_ask q = {kind, was ? ADMIT_UPDATE : ADMIT_CREATE, "team", "x", is, was};
+	char text[ERR_TEXT_MAX] = "";
+	struct admit_answer a;
+
+	admit_check(&world, &q, &a);
+	if (a.code)
+		snprintf(text, sizeof(text), "%s: %s", a.field, a.text);
+	assert_string_equal(text, why);
+	admit_answer_done(&a);
+}
+
+/* What has too many entries is refused where it grows; what has them already can be changed. */
+static void test_sizes(void **state)
+{
+	static const struct {
+		const char *kind, *spec, *place;
+		size_t max;
+	} rows[] = {
+		{"SpiderIPPool", "{\"subnet\":\"10.0.0.0/8\"}", "spec.ips", ADMIT_LIST_MAX},
+		{"SpiderIPPool", "{\"subnet\":\"10.0.0.0/8\"}", "spec.excludeIPs", ADMIT_LIST_MAX},
+		{"SpiderReservedIP", "{\"ipVersion\":4}", "spec.ips", ADMIT_LIST_MAX},
+		{"SpiderSubnet", "{\"subnet\":\"10.0.0.0/8\"}", "metadata.labels",
+		 ADMIT_LABELS_MAX},
+		{"SpiderIPPool", "{\"subnet\":\"10.0.0.0/8\"}", "metadata.annotations",
+		 ADMIT_LABELS_MAX},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *kind = rows[i].kind, *spec = rows[i].spec, *place = rows[i].place;
+		auto_json struct json_doc *fits = grown(spec, place, rows[i].max);
+		auto_json struct json_doc *over = grown(spec, place, rows[i].max + 1);
+		auto_free char *why = xasprintf("%s: has %zu entries, %zu are allowed", place,
+						rows[i].max + 1, rows[i].max);
+
+		expect_size(kind, json_root(fits), NULL, "");
+		expect_size(kind, json_root(over), NULL, why);
+		expect_size(kind, json_root(over), json_root(fits), why);
+		expect_size(kind, json_root(over), json_root(over), "");
+		expect_size(kind, json_root(fits), json_root(over), "");
+	}
+}
+
+static void test_long_configurations(void **state)
+{
+	auto_free char *pad = xcalloc(NAD_CONFIG_MAX + 1, 1);
+	auto_free char *custom = NULL, *chain = NULL;
+	auto_json struct json_doc *a = NULL, *b = NULL;
+
+	(void)state;
+	memset(pad, 'x', NAD_CONFIG_MAX);
+	custom = xasprintf("{\"spec\":{\"cniType\":\"custom\",\"customCNI\":\"%s!\"}}", pad);
+	chain = xasprintf("{\"spec\":{\"cniType\":\"ipoib\",\"ipoib\":{\"master\":\"ib0\"},"
+			  "\"chainCNIJsonData\":[\"{\\\"type\\\":\\\"t\\\"}\",\"%s\"]}}",
+			  pad);
+	a = parse(custom);
+	b = parse(chain);
+	expect_size("SpiderMultusConfig", json_root(a), NULL,
+		    "spec.customCNI: is 262145 bytes long, 262144 are allowed");
+	expect_size("SpiderMultusConfig", json_root(b), NULL,
+		    "spec.chainCNIJsonData[1]: the list is longer than the 262144 bytes that are "
+		    "allowed");
+}
+
 static void test_contended(void **state)
 {
 	const char *one = "{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"]}}";
@@ -423,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_pools),	     cmocka_unit_test(test_subnets),
 		cmocka_unit_test(test_reserved),     cmocka_unit_test(test_networks),
 		cmocka_unit_test(test_coordinators), cmocka_unit_test(test_labels_of_cidrs),
+		cmocka_unit_test(test_sizes),	     cmocka_unit_test(test_long_configurations),
 		cmocka_unit_test(test_contended),    cmocka_unit_test(test_long_names),
 	};
 

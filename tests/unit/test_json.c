@@ -397,6 +397,57 @@ static void values_again(void **state)
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
 }
 
+/* Values are counted before a tree is made of them; the words name where there are too many. */
+static void too_many_values(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t max;
+		const char *why; /* NULL: taken */
+	} cases[] = {
+		{"[1,2,3]", 5, NULL},
+		{"{\"a\":1}", 3, NULL},
+		{"[1,2,3,4,5]", 5, "1:10: more than 5 values, at [4]"},
+		{"{\"a\":{\"b\":[{},{\"c.d\":[1,2,3,4,5,6]}]}}", 12,
+		 "1:27: more than 12 values, at a.b[1].c.d[2]"},
+		{"{\"a\":\"1,2,3,[[[{{{:::\",\"b\":\"\\\",[\"}", 8, NULL},
+		{"[[],[],[]]", 5, "1:8: more than 5 values, at [2]"},
+		{"1", 1, NULL},
+		{"]]]],,,", 2, "1:7: more than 2 values, at the top"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_json struct json_doc *d = NULL;
+		struct err e = ERR_INIT;
+		int r = json_parse_values(&d, span_of(cases[i].text), 1000, cases[i].max, &e);
+
+		if (!cases[i].why) {
+			assert_int_equal(r, 0);
+			continue;
+		}
+		assert_int_equal(r, -E2BIG);
+		assert_int_equal(e.kind, ERR_DECODE);
+		assert_string_equal(e.text, cases[i].why);
+	}
+}
+
+/* An index has the members that json_get() finds: of equal keys the last. */
+static void an_index_finds_members(void **state)
+{
+	auto_json struct json_doc *d = parse("{\"b\":1,\"a\":2,\"b\":3,\"\":4,\"ab\":5}");
+	auto_json_index struct json_index x = json_index_of(json_root(d)),
+					  none = json_index_of(NULL);
+	static const char *const keys[] = {"a", "b", "ab", "", "c", "aa", "B"};
+
+	(void)state;
+	assert_int_equal(x.n, 4);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		assert_ptr_equal(json_index_get(&x, keys[i]), json_get(json_root(d), keys[i]));
+		assert_null(json_index_get(&none, keys[i]));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +466,8 @@ int main(void)
 		cmocka_unit_test(indents_as_go),
 		cmocka_unit_test(reals_as_go),
 		cmocka_unit_test(values_again),
+		cmocka_unit_test(too_many_values),
+		cmocka_unit_test(an_index_finds_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

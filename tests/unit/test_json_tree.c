@@ -124,6 +124,29 @@ static void test_same(void **state)
 	assert_true(jt_same(NULL, NULL));
 }
 
+/* A tree over a document says what a copy says, and changes the same way. */
+static void test_over_a_document(void **state)
+{
+	static const char text[] =
+		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
+	auto_json struct json_doc *doc = parse(text);
+	auto_tree struct json_tree *t = jt_over(json_root(doc));
+	int64_t n;
+
+	(void)state;
+	assert_tree(t, text);
+	assert_string_equal(jt_text(jt_member(t, "s")), "y");
+	assert_int_equal(jt_int(jt_member(t, "n"), &n), 0);
+	assert_int_equal(n, 7);
+	jt_put_text(jt_member_object(jt_member(t, "o"), "new"), "z", "1");
+	jt_set_text(jt_first(jt_member(t, "a")), "one");
+	jt_push_text(jt_member(t, "a"), "end");
+	jt_drop(t, "n");
+	jt_put(t, "s", jt_new(JSON_ARRAY));
+	assert_tree(t, "{\"a\":[\"one\",{\"b\":\"x\"},2.5,\"end\"],\"s\":[],"
+		       "\"o\":{\"k\":{},\"new\":{\"z\":\"1\"}}}");
+}
+
 static void check_patch(const char *was, const char *is, const char *want)
 {
 	auto_json struct json_doc *a = parse(was), *b = parse(is);
@@ -157,9 +180,13 @@ static void test_patch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_it_was), cmocka_unit_test(test_members),
-		cmocka_unit_test(test_arrays),	  cmocka_unit_test(test_nowhere),
-		cmocka_unit_test(test_same),	  cmocka_unit_test(test_patch),
+		cmocka_unit_test(test_as_it_was),
+		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_nowhere),
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_patch),
+		cmocka_unit_test(test_over_a_document),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -216,12 +216,54 @@ static void test_minus_as_a_table(void **state)
 	}
 }
 
+/* Collected in any order it is the set that one after another makes; two sets are one by plus. */
+static void test_many_at_once(void **state)
+{
+	uint32_t seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		struct ip_set one = {0}, all = {0}, half = {0}, rest = {0};
+		struct buf a, b;
+
+		for (int i = 0; i < round; i++) {
+			struct ip_range r;
+
+			seed = seed * 1103515245 + 12345;
+			r.first = ip_from_num(4, 0x0a000000 + (seed >> 16) % 512);
+			r.last = ip_from_num(4, ip_num(&r.first) + (seed >> 8) % 3);
+			ip_set_add(&one, &r);
+			ip_set_collect(&all, &r);
+			ip_set_collect(i % 2 ? &half : &rest, &r);
+		}
+		ip_set_merge(&all);
+		ip_set_merge(&half);
+		ip_set_merge(&rest);
+		ip_set_plus(&half, &rest);
+		buf_init(&a, 1 << 20);
+		buf_init(&b, 1 << 20);
+		ip_set_str(&one, &a);
+		ip_set_str(&all, &b);
+		assert_string_equal(a.p ? a.p : "", b.p ? b.p : "");
+		buf_reset(&b);
+		ip_set_str(&half, &b);
+		assert_string_equal(a.p ? a.p : "", b.p ? b.p : "");
+		buf_done(&a);
+		buf_done(&b);
+		ip_set_done(&one);
+		ip_set_done(&all);
+		ip_set_done(&half);
+		ip_set_done(&rest);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_refuses),	cmocka_unit_test(test_add_merges),
 		cmocka_unit_test(test_subtract_splits), cmocka_unit_test(test_wide_ipv6),
 		cmocka_unit_test(test_has_meets_next),	cmocka_unit_test(test_minus_as_a_table),
+		cmocka_unit_test(test_many_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/
 FUZZ_ON_DISK := tree
 FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
 	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
-FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free LLVMFuzzerTestOneInput)
+FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free malloc_usable_size LLVMFuzzerTestOneInput)
 fuzz_wrap = $(FUZZ_MEMORY) $(if $(filter $(1),$(FUZZ_ON_DISK)),,$(FUZZ_FILES))
 # T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
