@@ -73,7 +73,7 @@ int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 
 int err_sys(struct err *e, int code, const char *fmt, ...)
 {
-	const char *name = errno_name(code);
+	const char *name = errno_text(code);
 	char text[ERR_TEXT_MAX];
 	va_list ap;
 	size_t n;
@@ -99,7 +99,7 @@ int err_wrap(struct err *e, int code, const char *fmt, ...)
 	code = negative(code);
 	if (!e)
 		return code;
-	inner = e->text[0] ? e->text : errno_name(code);
+	inner = e->text[0] ? e->text : errno_text(code);
 	va_start(ap, fmt);
 	/* Half for the context: the innermost words say what happened. */
 	n = format(text, sizeof(text) / 2, fmt, ap);

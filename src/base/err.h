@@ -53,9 +53,9 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Like err_set, and appends ": ENOENT" (the errno by name, since libcs word them differently). */
+/* Like err_set, and appends ": No such file or directory (ENOENT)". */
 int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "context: " before what is there (nothing there: the errno's name); sets code only where
+/* Puts "context: " before what is there (nothing there: the errno's text); sets code only where
  * none was set; keeps the kind. Too long a text loses its end, marked "...". */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -63,7 +63,8 @@ void err_details(struct err *e, const char *fmt, ...) __attribute__((format(prin
 void err_default_kind(struct err *e, enum err_kind kind);
 void err_clear(struct err *e);
 
-/* "ENOENT" for 2 or -2; "errno 4711" (static buffer, per thread) for what has no name. */
-const char *errno_name(int code);
+/* "No such file or directory (ENOENT)" for 2 or -2, worded as the GNU C library does; "errno 4711" (static buffer,
+ * per thread) for an unknown one. */
+const char *errno_text(int code);
 
 #endif

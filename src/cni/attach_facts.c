@@ -21,7 +21,7 @@ bool rail_has_addresses(const struct rail *rail)
 
 static int name_taken(const struct rail *rail, const char *by, struct err *e)
 {
-	return err_set(e, -EEXIST, "%s %s '%s' in the pod: EEXIST: file exists (%s)",
+	return err_set(e, -EEXIST, "%s %s '%s' in the pod: File exists (EEXIST) (%s)",
 		       rail_kind_moves(rail->kind) ? "attach" : "create", rail->kind->type,
 		       rail->ifname, by);
 }

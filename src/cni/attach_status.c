@@ -12,9 +12,10 @@ int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *
 		return 0;
 	if (r < 0)
 		return err_wrap(e, r, "create %s", k->type);
-	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"create %s: EOPNOTSUPP: the kernel lacks %s: load module %s", k->type,
-			k->type, k->module);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"create %s: Operation not supported (EOPNOTSUPP): the kernel lacks %s: load module %s",
+		k->type, k->type, k->module);
 }
 
 static int status_made(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e)

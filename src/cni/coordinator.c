@@ -160,8 +160,9 @@ int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e)
 		return 0;
 	r = link_kind_known(host, "veth", e);
 	if (r == 0)
-		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"create veth: EOPNOTSUPP: the kernel lacks veth: load module veth");
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+			"create veth: Operation not supported (EOPNOTSUPP): the kernel lacks veth: load module veth");
 	if (r > 0)
 		r = nl_open(&w, NL_NETFILTER, -1, e);
 	if (r >= 0)

@@ -65,7 +65,7 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 	if (r < 0)
 		return r;
 	return err_set(e, -EEXIST,
-		       "create veth '%s' on the node: EEXIST: file exists (not of this pod: 'ip "
+		       "create veth '%s' on the node: File exists (EEXIST) (not of this pod: 'ip "
 		       "link del %s' where nobody needs it)",
 		       host, host);
 }
@@ -79,7 +79,7 @@ int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 
 	if (link_find(a->pod_links, a->n_pod_links, CO_VETH))
 		return err_set(e, -EEXIST,
-			       "create '" CO_VETH "' in the pod: EEXIST: file exists (the "
+			       "create '" CO_VETH "' in the pod: File exists (EEXIST) (the "
 			       "coordinator ran for '%s' of this pod before)",
 			       c->default_nic);
 	co_host_veth_name(a->call->container_id, host);

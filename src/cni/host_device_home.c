@@ -140,10 +140,11 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 
 	if (link_get(a->host, l->alias, &other, NULL) < 0)
 		return 0;
-	return err_set(e, -EEXIST,
-		       "bring '%s' home as '%s': EEXIST: the node has another link of that name "
-		       "(rename that one, and this is tried again)",
-		       l->name, l->alias);
+	return err_set(
+		e, -EEXIST,
+		"bring '%s' home as '%s': File exists (EEXIST): the node has another link of that name "
+		"(rename that one, and this is tried again)",
+		l->name, l->alias);
 }
 
 /* A name that needs the link to be down (before Linux 6.2). */

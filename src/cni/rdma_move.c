@@ -164,10 +164,11 @@ static int held(struct nl_wire *w, const struct root *r, uint32_t index, const c
 		rdma_holders_text(list, n, &who);
 	if (!who.len)
 		buf_str(&who, "nobody whom the kernel names");
-	return err_kind(e, ERR_AGAIN, -EBUSY,
-			"move RDMA device '%s' to a network namespace: EBUSY for %d ms: it is "
-			"used by %s, who must let go of it first",
-			name, limit_ms, buf_span(&who).p);
+	return err_kind(
+		e, ERR_AGAIN, -EBUSY,
+		"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY) for %d ms: it is "
+		"used by %s, who must let go of it first",
+		name, limit_ms, buf_span(&who).p);
 }
 
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,

@@ -100,7 +100,7 @@ static int lock(const struct meta_call *m, int *fd, struct err *e)
 	if (r < 0)
 		return err_kind(e, r == -EWOULDBLOCK ? ERR_AGAIN : ERR_OTHER, r,
 				"lock namespace '%s': %s: another sbr holds it", m->call->netns,
-				errno_name(r));
+				errno_text(r));
 	return 0;
 }
 

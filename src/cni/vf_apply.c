@@ -65,7 +65,7 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 {
 	if (!first || !e)
 		err_set(e, code, "set VF %u of '%s': %s: %s", w->job.ref.vf, w->job.ref.pf,
-			vf_attr_name(attr), errno_name(code));
+			vf_attr_name(attr), errno_text(code));
 	if (code == -EOPNOTSUPP)
 		return err_kind(e, ERR_UNSUPPORTED, code,
 				"%s (the PF's driver cannot: leave conf.%s out)", e ? e->text : "",

@@ -22,7 +22,7 @@ static int name_is_free(const struct vf_home *h, const struct vf_found *f, const
 		return 0;
 	return err_set(
 		e, -EEXIST,
-		"failed to rename link %s to host name %s: EEXIST: the node has another link "
+		"failed to rename link %s to host name %s: File exists (EEXIST): the node has another link "
 		"of that name (rename that one, and this is tried again)",
 		f->link.name, name);
 }

@@ -121,7 +121,7 @@ static void no_descriptor(struct http_server *s, int code)
 				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
 	int fd = -1;
 
-	log_error("take a connection", LOG_S("error", errno_name(code)));
+	log_error("take a connection", LOG_S("error", errno_text(code)));
 	if (s->spare >= 0) {
 		close(s->spare);
 		s->spare = -1;
@@ -129,7 +129,7 @@ static void no_descriptor(struct http_server *s, int code)
 	}
 	if (fd >= 0) {
 		if (!s->tls && send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
-			log_debug("refusal not sent", LOG_S("error", errno_name(errno)));
+			log_debug("refusal not sent", LOG_S("error", errno_text(errno)));
 		close(fd);
 	}
 	open_spare(s);

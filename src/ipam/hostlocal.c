@@ -38,7 +38,8 @@ int hostlocal_open(struct hostlocal *h, const struct root *r, const char *data_d
 	else
 		err = file_lstat(r, n.dir, &st, e);
 	if (err == -ENOENT)
-		return err_kind(e, ERR_IO, -ENOENT, "open '%s': ENOENT", n.dir);
+		return err_kind(e, ERR_IO, -ENOENT, "open '%s': No such file or directory (ENOENT)",
+				n.dir);
 	lock = hostlocal_path(&n, "lock");
 	if (err == 0)
 		err = lock_take(r, lock, LOCK_MS, &n.lock, e);

@@ -73,5 +73,6 @@ int caps_net_admin(struct err *e)
 
 	if (r < 0 || v[0].effective & CAP_TO_MASK(CAP_NET_ADMIN))
 		return r;
-	return err_kind(e, ERR_UNAVAILABLE, -EPERM, "EPERM: needs CAP_NET_ADMIN: run as root");
+	return err_kind(e, ERR_UNAVAILABLE, -EPERM,
+			"Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root");
 }

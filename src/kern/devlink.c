@@ -104,10 +104,11 @@ static enum eswitch_mode mode_of(int value)
 
 static int no_eswitch(const char *bdf, const char *action, struct err *e)
 {
-	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"%s the eswitch mode of '%s': EOPNOTSUPP: the device or its driver has no "
-			"eswitch to choose",
-			action, bdf);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"%s the eswitch mode of '%s': Operation not supported (EOPNOTSUPP): the device or its driver has no "
+		"eswitch to choose",
+		action, bdf);
 }
 
 int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e)

@@ -25,7 +25,7 @@ static int fail(struct err *e, int code, const char *what, const char *subject)
 	const char *remedy = code == -EPERM ? ": needs CAP_SYS_ADMIN: run as root" : "";
 
 	return err_kind(e, ERR_NETNS, code, *subject ? "%s '%s': %s%s" : "%s%s: %s%s", what,
-			subject, errno_name(code), remedy);
+			subject, errno_text(code), remedy);
 }
 
 static int check_magic(const char *path, struct err *e)
@@ -36,7 +36,7 @@ static int check_magic(const char *path, struct err *e)
 		int code = -errno;
 
 		return err_kind(e, ERR_NETNS, code, "failed to Statfs \"%s\": %s", path,
-				code == -ENOENT ? "no such file or directory" : errno_name(code));
+				code == -ENOENT ? "no such file or directory" : errno_text(code));
 	}
 	if (fs.f_type == NSFS_MAGIC || fs.f_type == PROC_SUPER_MAGIC)
 		return 0;
@@ -104,7 +104,7 @@ void netns_leave(struct netns_visit *v)
 		return;
 	/* Whatever came next would happen to the wrong namespace. */
 	if (setns(v->home, CLONE_NEWNET) < 0) {
-		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_name(errno));
+		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_text(errno));
 		abort();
 	}
 	cleanup_fd(&v->home);

@@ -168,7 +168,8 @@ int nft_status(struct nl_wire *w, struct err *e)
 	}
 	if (r != -EINVAL && !is_unsupported(r))
 		return err_wrap(e, r, "ask for nf_tables");
-	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"mark replies: EOPNOTSUPP: the kernel lacks nf_tables: load module "
-			"nf_tables");
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"mark replies: Operation not supported (EOPNOTSUPP): the kernel lacks nf_tables: load module "
+		"nf_tables");
 }

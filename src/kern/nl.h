@@ -47,7 +47,7 @@ int nl_replay_finished(struct nl_wire *w, struct err *e);
 
 /*
  * Batches. `what` is the failed action in the user's words ("create macvlan 'net1' on 'ens1'");
- * the error is "<what>: EEXIST: <the kernel's ext-ack text if any>".
+ * the error is "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
  */
 enum nl_flags {
 	NL_OK_EXIST = 1 << 0,  /* EEXIST is success */

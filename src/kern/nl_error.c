@@ -62,7 +62,6 @@ static const struct meaning {
 	enum err_kind kind;
 	const char *text;
 } meanings[] = {
-	{-EEXIST, ERR_OTHER, "file exists"},
 	{-EPERM, ERR_UNAVAILABLE, "needs CAP_NET_ADMIN: run as root"},
 	{-EBUSY, ERR_AGAIN, NULL},
 	{-EAGAIN, ERR_AGAIN, NULL},
@@ -100,7 +99,7 @@ int nl_error_set(struct err *e, const struct nl_error *why)
 	const struct meaning *m = meaning_of(why->code);
 	const char *words = m->text ? m->text : "";
 
-	return err_kind(e, m->kind, why->code, "%s%s%s%s%s%s", errno_name(why->code),
+	return err_kind(e, m->kind, why->code, "%s%s%s%s%s%s", errno_text(why->code),
 			*words ? ": " : "", words, why->text[0] ? ": " : "", why->text,
 			remedy(why));
 }

@@ -60,7 +60,7 @@ struct nl_error {
 };
 /* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
 int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
-/* Sets e to "EPERM: the kernel's words: remedy" with the kind that belongs to the code. */
+/* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
 int nl_error_set(struct err *e, const struct nl_error *why);
 
 /* --- batches: nl_batch.c collects, nl_commit.c sends --- */

@@ -51,7 +51,7 @@ static int open_socket(int family, const char *what, int *fd, struct err *e)
 		return 0;
 	r = -errno;
 	return err_kind(e, r == -EPERM ? ERR_UNAVAILABLE : ERR_OTHER, r, "open %s socket: %s%s",
-			what, errno_name(r), r == -EPERM ? " (needs CAP_NET_RAW)" : "");
+			what, errno_text(r), r == -EPERM ? " (needs CAP_NET_RAW)" : "");
 }
 
 int packet_open_send(int *fd, struct err *e)

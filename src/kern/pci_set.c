@@ -22,15 +22,17 @@ static int write_numvfs(const struct root *r, const char *pf, uint32_t n, struct
 	snprintf(value, sizeof(value), "%u", n);
 	code = write_attr(r, pf, "sriov_numvfs", value, e);
 	if (code == -ENOMEM)
-		return err_kind(e, ERR_UNAVAILABLE, code,
-				"make %u VFs of '%s': ENOMEM: the firmware left no room for their "
-				"registers: boot with pci=realloc",
-				n, pf);
+		return err_kind(
+			e, ERR_UNAVAILABLE, code,
+			"make %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware left no room for their "
+			"registers: boot with pci=realloc",
+			n, pf);
 	if (code == -EBUSY)
-		return err_kind(e, ERR_AGAIN, code,
-				"make %u VFs of '%s': EBUSY: its VFs are in use (vfio, a guest) or "
-				"being changed",
-				n, pf);
+		return err_kind(
+			e, ERR_AGAIN, code,
+			"make %u VFs of '%s': Device or resource busy (EBUSY): its VFs are in use (vfio, a guest) or "
+			"being changed",
+			n, pf);
 	return code < 0 ? err_wrap(e, code, "make %u VFs of '%s'", n, pf) : 0;
 }
 
@@ -82,7 +84,7 @@ static int cannot_bind(const struct pci_dev *d, const char *driver, int code, st
 			e, ERR_UNAVAILABLE, code,
 			"bind '%s' to driver 'vfio-pci': %s: it is in no IOMMU group: enable "
 			"the IOMMU in the BIOS and boot with intel_iommu=on",
-			d->bdf, errno_name(code));
+			d->bdf, errno_text(code));
 	return err_wrap(e, code, "bind '%s' to driver '%s'", d->bdf, driver);
 }
 

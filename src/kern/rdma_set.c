@@ -41,10 +41,11 @@ int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct 
 	r = change(w, m, e);
 	/* rdma_compatdev_set() */
 	if (r == -EBUSY)
-		return err_kind(e, ERR_AGAIN, r,
-				"set the RDMA namespace mode to %s: EBUSY: the host has other "
-				"network namespaces already; %s",
-				name, at_boot);
+		return err_kind(
+			e, ERR_AGAIN, r,
+			"set the RDMA namespace mode to %s: Device or resource busy (EBUSY): the host has other "
+			"network namespaces already; %s",
+			name, at_boot);
 	return r < 0 ? err_wrap(e, r, "set the RDMA namespace mode to %s", name) : 0;
 }
 
@@ -98,14 +99,16 @@ static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 	enum rdma_netns_mode mode;
 
 	if (rdma_nl_netns_mode(w, &mode, NULL) == 0 && mode == RDMA_NETNS_EXCLUSIVE)
-		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"move RDMA device '%s' to a network namespace: EOPNOTSUPP: its "
-				"driver cannot do that (soft-RoCE never can)",
-				name);
-	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"move RDMA device '%s' to a network namespace: EOPNOTSUPP: the RDMA "
-			"namespace mode is shared, wants exclusive: %s",
-			name, at_boot);
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+			"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): its "
+			"driver cannot do that (soft-RoCE never can)",
+			name);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): the RDMA "
+		"namespace mode is shared, wants exclusive: %s",
+		name, at_boot);
 }
 
 int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e)
@@ -119,10 +122,11 @@ int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_
 	if (r == -EOPNOTSUPP)
 		return cannot_move(w, name, e);
 	if (r == -EBUSY)
-		return err_kind(e, ERR_AGAIN, r,
-				"move RDMA device '%s' to a network namespace: EBUSY: a process or "
-				"the kernel is using it (`rdma resource show qp dev %s`)",
-				name, name);
+		return err_kind(
+			e, ERR_AGAIN, r,
+			"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY): a process or "
+			"the kernel is using it (`rdma resource show qp dev %s`)",
+			name, name);
 	return r < 0 ? err_wrap(e, r, "move RDMA device '%s' to a network namespace", name) : 0;
 }
 

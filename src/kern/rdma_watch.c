@@ -37,9 +37,10 @@ int rdma_watch_open(int *fd, struct err *e)
 	auto_fd int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
 
 	if (s < 0 && errno == EPROTONOSUPPORT)
-		return err_kind(e, ERR_UNAVAILABLE, -EPROTONOSUPPORT,
-				"listen to RDMA events: EPROTONOSUPPORT: this kernel has no RDMA: "
-				"load module ib_core");
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EPROTONOSUPPORT,
+			"listen to RDMA events: Protocol not supported (EPROTONOSUPPORT): this kernel has no RDMA: "
+			"load module ib_core");
 	if (s < 0)
 		return err_sys(e, -errno, "listen to RDMA events");
 	if (setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)

@@ -36,7 +36,7 @@ int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t
 	fd = open(node, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		code = -errno;
-	snprintf(ret, size, "open %s: %s%s", node, errno_name(code),
+	snprintf(ret, size, "open %s: %s%s", node, errno_text(code),
 		 code == -EACCES || code == -EPERM
 			 ? " (neither file mode nor device cgroup may forbid it: a device plugin "
 			   "or 'privileged' gives it to a container)"

@@ -28,11 +28,12 @@ static int no_memory(const struct verbs_qp *q, int code, struct err *e)
 	getrlimit(RLIMIT_MEMLOCK, &lim);
 	if (code != ENOMEM || lim.rlim_cur >= q->conf.bytes * 4)
 		return failed(code, "register memory", q, e);
-	return err_kind(e, ERR_UNAVAILABLE, -ENOMEM,
-			"register %zu KiB of memory on RDMA device '%s': ENOMEM: this process may "
-			"lock %llu KiB (RLIMIT_MEMLOCK): 'ulimit -l unlimited', CAP_IPC_LOCK for "
-			"the container, or LimitMEMLOCK=infinity for its runtime",
-			q->conf.bytes >> 10, q->dev->name, (unsigned long long)lim.rlim_cur >> 10);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -ENOMEM,
+		"register %zu KiB of memory on RDMA device '%s': Cannot allocate memory (ENOMEM): this process may "
+		"lock %llu KiB (RLIMIT_MEMLOCK): 'ulimit -l unlimited', CAP_IPC_LOCK for "
+		"the container, or LimitMEMLOCK=infinity for its runtime",
+		q->conf.bytes >> 10, q->dev->name, (unsigned long long)lim.rlim_cur >> 10);
 }
 
 static int get_memory(struct verbs_qp *q, struct err *e)
@@ -200,7 +201,7 @@ static int no_path(const struct verbs_qp *q, int code, struct err *e)
 		hint = " (no way to the peer's address from this GID: does 'ping' reach it from "
 		       "this interface?)";
 	return err_set(e, -abs(code), "connect the queue pair on RDMA device '%s': %s%s",
-		       q->dev->name, errno_name(code), hint);
+		       q->dev->name, errno_text(code), hint);
 }
 
 static int to_rtr(struct verbs_qp *q, const struct verbs_end *peer, struct err *e)

@@ -153,10 +153,11 @@ static int ask(struct nl_wire *w, int pf_index, const char *pf, struct vfs *all,
 	put_u32(m, IFLA_EXT_MASK, RTEXT_FILTER_VF | RTEXT_FILTER_SKIP_STATS);
 	r = nl_request(w, m, collect, forget, all, e);
 	if (r == -EMSGSIZE)
-		return err_set(e, r,
-			       "list VFs of '%s': EMSGSIZE: its VFs do not fit the kernel's list "
-			       "(IFLA_VFINFO_LIST) of 64 KiB: use fewer",
-			       pf);
+		return err_set(
+			e, r,
+			"list VFs of '%s': Message too long (EMSGSIZE): its VFs do not fit the kernel's list "
+			"(IFLA_VFINFO_LIST) of 64 KiB: use fewer",
+			pf);
 	if (r == 0 && !all->link)
 		r = -ENODEV;
 	return r < 0 ? err_wrap(e, r, "list VFs of '%s'", pf) : 0;

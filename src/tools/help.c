@@ -26,7 +26,7 @@ int help_put(const struct buf *b)
 
 	if (fwrite(s.p, 1, s.n, stdout) == s.n && fflush(stdout) == 0)
 		return 0;
-	fprintf(stderr, "unirail: write to stdout: %s\n", errno_name(errno));
+	fprintf(stderr, "unirail: write to stdout: %s\n", errno_text(errno));
 	return 1;
 }
 

@@ -238,7 +238,7 @@ static void roll_back(struct swap *s, struct err *e)
 
 		if (r < 0) {
 			err_wrap(e, r, "'%s' could not be put back (%s), it is in '%s'", op->name,
-				 errno_name(r), op->old[0] ? op->old : "nowhere");
+				 errno_text(r), op->old[0] ? op->old : "nowhere");
 			op->old[0] = '\0'; /* so swap_close leaves it */
 		}
 	}

@@ -47,7 +47,7 @@ static int wait_for(const struct conn *c, short events)
 static int nobody_there(const struct grpc_call *c, int code, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, code, "connect to '%s': %s%s%s", c->socket,
-			errno_name(code), c->remedy ? ": " : "", c->remedy ? c->remedy : "");
+			errno_text(code), c->remedy ? ": " : "", c->remedy ? c->remedy : "");
 }
 
 static int open_socket(struct conn *c, struct err *e)

@@ -58,7 +58,7 @@ static int open_socket(struct conn *c, struct err *e)
 		/* EAGAIN: its queue of new connections is full */
 		if (errno != EAGAIN && errno != EINTR)
 			return err_kind(e, ERR_UNAVAILABLE, -errno, "connect to '%s': %s", path,
-					errno_name(errno));
+					errno_text(errno));
 		if (now_mono_ms() >= c->deadline)
 			return too_late(c, "no connection to", e);
 		poll(NULL, 0, BACKLOG_MS);

@@ -57,7 +57,7 @@ static void connected(struct https *c)
 
 	getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &code, &n);
 	if (code) {
-		err_kind(&e, ERR_UNAVAILABLE, -code, "connect: %s", errno_name(code));
+		err_kind(&e, ERR_UNAVAILABLE, -code, "connect: %s", errno_text(code));
 		attempt_failed(c, &e);
 		return;
 	}
@@ -103,7 +103,7 @@ static int start_connect(struct https *c, const struct ipaddr *a, struct err *e)
 		return err_sys(e, -errno, "open a socket");
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	if (connect(c->fd, (struct sockaddr *)&sa, n) < 0 && errno != EINPROGRESS)
-		return err_kind(e, ERR_UNAVAILABLE, -errno, "connect: %s", errno_name(errno));
+		return err_kind(e, ERR_UNAVAILABLE, -errno, "connect: %s", errno_text(errno));
 	c->state = HTTPS_CONNECTING;
 	return loop_add_fd(c->loop, c->fd, EPOLLOUT, on_event, c, &c->watch, e);
 }

@@ -457,8 +457,8 @@ def test_full_disk(world):
             if status != 200:
                 break
             w.agent.ask("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
-        assert status == 500 and answer["code"] == 5 and "ENOSPC" in answer["message"], answer
-        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["ENOSPC", "make room"], args=w.args(pods[1]))
+        assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
+        e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", words=["No space left on device (ENOSPC)", "make room"], args=w.args(pods[1]))
         assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
         assert link_names(boxes[1].ns) == ["lo"] and set(link_names(lab.node)) == before
         filler.unlink()

@@ -65,9 +65,9 @@ def without_ca(path):
 
 
 @pytest.mark.parametrize("what, words", [
-    ("token missing", "token: open '{token}': ENOENT"),
+    ("token missing", "token: open '{token}': No such file or directory (ENOENT)"),
     ("token empty", "token: '{token}' is empty"),
-    ("ca missing", "open '{ca}': ENOENT"),
+    ("ca missing", "open '{ca}': No such file or directory (ENOENT)"),
     ("ca garbage", "'{ca}': the CA is not valid PEM"),
     ("ca of another", "the server's certificate is not signed by the CA that was given"),
     ("name", "10.96.0.1, not for 'example.com'"),

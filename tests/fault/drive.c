@@ -69,7 +69,7 @@ static void share(void)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
-		die("mmap: %s", errno_name(errno));
+		die("mmap: %s", errno_text(errno));
 }
 
 static bool is_chosen(const struct options *o, const struct scene *sc)
@@ -91,7 +91,7 @@ static pid_t start(const struct options *o, work_fn fn)
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid < 0)
-		die("fork: %s", errno_name(errno));
+		die("fork: %s", errno_text(errno));
 	if (pid > 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

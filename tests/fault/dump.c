@@ -47,7 +47,7 @@ static int socket_in(int ns, int proto)
 		return -1;
 	}
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		die("netlink socket: %s", errno_name(errno));
+		die("netlink socket: %s", errno_text(errno));
 	netns_leave(&v);
 	return fd;
 }
@@ -312,7 +312,7 @@ static void ask(int fd, const struct kind *k)
 		     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
 
 	if (send(fd, &m, m.h.nlmsg_len, 0) < 0)
-		die("dump of %ss: %s", k->name, errno_name(errno));
+		die("dump of %ss: %s", k->name, errno_text(errno));
 }
 
 /* False: nothing more comes. */
@@ -343,7 +343,7 @@ static void dump_kind(int fd, const struct kind *k, bool strict, const char *lab
 	do {
 		n = recv(fd, chunk, sizeof(chunk), 0);
 		if (n < 0)
-			die("dump of %ss: %s", k->name, errno_name(errno));
+			die("dump of %ss: %s", k->name, errno_text(errno));
 	} while (put_answer(k, chunk, n, skip, label, b));
 }
 

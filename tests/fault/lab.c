@@ -29,7 +29,7 @@ static const char *const outside[] = {"proc", "sys", "bin", "run/netns", NULL};
 		struct err *e = &must;                                                             \
                                                                                                    \
 		if ((call) < 0)                                                                    \
-			die("%s: %s", #call, must.text[0] ? must.text : errno_name(errno));        \
+			die("%s: %s", #call, must.text[0] ? must.text : errno_text(errno));        \
 		(void)e;                                                                           \
 	} while (0)
 
@@ -65,7 +65,7 @@ static void copy_binary(const struct lab *l, int from)
 		done += n;
 	}
 	if (to < 0 || n < 0 || done == 0)
-		die("copy the binary: %s", errno_name(errno));
+		die("copy the binary: %s", errno_text(errno));
 }
 
 /* A root of its own: whatever the binary writes anywhere is seen. It goes with this process. */
@@ -77,7 +77,7 @@ static void make_root(struct lab *l, const char *binary)
 	struct root r;
 
 	if (from < 0)
-		die("binary '%s': %s (make builds it)", binary, errno_name(errno));
+		die("binary '%s': %s (make builds it)", binary, errno_text(errno));
 	strcpy(l->dir, "/tmp/root");
 	MUST(mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL));
 	MUST(mount("fault", "/tmp", "tmpfs", 0, "mode=755,size=64m"));
@@ -125,7 +125,7 @@ static void write_proc(const char *path, const char *value)
 	auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || fd_write_all(fd, value, strlen(value), NULL) < 0)
-		die("%s: %s", path, errno_name(errno));
+		die("%s: %s", path, errno_text(errno));
 }
 
 static void write_conf(const char *where, const char *key, const char *value)
@@ -253,7 +253,7 @@ void lab_open(struct lab *l, const char *binary, size_t nics)
 
 	*l = (struct lab){.nics = nics, .first = !nics};
 	if (unshare(CLONE_NEWNS | (l->first ? 0 : CLONE_NEWNET)) < 0)
-		die("unshare: %s: run as root", errno_name(errno));
+		die("unshare: %s: run as root", errno_text(errno));
 	make_root(l, binary);
 	MUST(netns_current(&fd, e));
 	if (!l->first)

@@ -139,7 +139,7 @@ static void start(const struct options *o)
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid < 0)
-		die("fork: %s", errno_name(errno));
+		die("fork: %s", errno_text(errno));
 	if (pid > 0)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
-		die("mmap: %s", errno_name(errno));
+		die("mmap: %s", errno_text(errno));
 	if (o.one) {
 		o.runs = o.workers = 1;
 		show((uint64_t)o.first);

@@ -132,7 +132,7 @@ void plan_print(const struct plan *p, struct buf *b)
 		if (t->crash)
 			buf_printf(b, ", killed at call %d", t->crash);
 		if (t->fail)
-			buf_printf(b, ", call %d fails with %s", t->fail, errno_name(t->err));
+			buf_printf(b, ", call %d fails with %s", t->fail, errno_text(t->err));
 		if (t->full)
 			buf_str(b, ", disk full");
 		if (t->with_next)

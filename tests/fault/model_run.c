@@ -110,7 +110,7 @@ static void start(struct running *x, struct doing *d)
 	*d->a = (struct answer){0};
 	d->pid = fork();
 	if (d->pid < 0)
-		die("fork: %s", errno_name(errno));
+		die("fork: %s", errno_text(errno));
 	if (d->pid > 0)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -136,7 +136,7 @@ static bool finish(struct doing *d)
 	if (d->step->crash || d->step->fail)
 		st = trace_child(d->pid, &s, &o);
 	else if (waitpid(d->pid, &st, 0) < 0)
-		die("waitpid: %s", errno_name(errno));
+		die("waitpid: %s", errno_text(errno));
 	d->pid = 0;
 	outcome_done(&o);
 	/* Killed by us, or out of memory because a call for it failed. */
@@ -263,7 +263,7 @@ bool plan_run(const struct plan *p, struct buf *b)
 		answers = mmap(NULL, TOGETHER * sizeof(*answers), PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (answers == MAP_FAILED)
-		die("mmap: %s", errno_name(errno));
+		die("mmap: %s", errno_text(errno));
 	x.answers = answers;
 	model_init(&x.m, &p->setup);
 	store_fresh(&x.m);

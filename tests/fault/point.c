@@ -49,7 +49,7 @@ static void judge_words(struct stage *s)
 	auto_free char *text = error_text(&s->o);
 
 	if (s->shot->act == ACT_FAIL && s->verb != V_COMMAND && !s->sc->arm && text &&
-	    !strstr(text, errno_name(s->shot->err)))
+	    !strstr(text, errno_text(s->shot->err)))
 		stage_unnamed(s, text);
 }
 

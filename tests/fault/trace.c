@@ -84,7 +84,7 @@ static int scratch(struct span text)
 	int fd = memfd_create("fault", MFD_CLOEXEC);
 
 	if (fd < 0 || fd_write_all(fd, text.p, text.n, NULL) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		die("memfd: %s", errno_name(errno));
+		die("memfd: %s", errno_text(errno));
 	return fd;
 }
 
@@ -135,7 +135,7 @@ static int wait_child(pid_t pid, struct outcome *o)
 
 	while (waitpid(pid, &st, __WALL) < 0) {
 		if (errno != EINTR)
-			die("waitpid: %s", errno_name(errno));
+			die("waitpid: %s", errno_text(errno));
 		if (!rung)
 			continue;
 		o->late = true;
@@ -233,7 +233,7 @@ void run(const struct command *c, struct shot *s, struct outcome *o)
 	set_alarm(LIMIT_S);
 	pid = fork();
 	if (pid < 0)
-		die("fork: %s", errno_name(errno));
+		die("fork: %s", errno_text(errno));
 	if (pid == 0)
 		become(c, &p, traced);
 	st = traced ? trace_child(pid, s, o) : wait_child(pid, o);

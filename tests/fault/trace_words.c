@@ -9,11 +9,21 @@
 
 #include "base/cleanup.h"
 
-static const int errors[] = {ENOBUFS, EINTR, ENOMEM, EBUSY, ENOSPC, EIO};
+/* How the errors are named on the driver's command line. */
+static const struct {
+	int code;
+	const char *name;
+} errors[] = {{ENOBUFS, "ENOBUFS"}, {EINTR, "EINTR"},	{ENOMEM, "ENOMEM"},
+	      {EBUSY, "EBUSY"},	    {ENOSPC, "ENOSPC"}, {EIO, "EIO"}};
 
 const char *act_name(const struct shot *s)
 {
-	return s->act == ACT_KILL ? "kill" : s->act == ACT_CALL ? "call" : errno_name(s->err);
+	if (s->act != ACT_FAIL)
+		return s->act == ACT_KILL ? "kill" : "call";
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++)
+		if (errors[i].code == s->err)
+			return errors[i].name;
+	return errno_text(s->err);
 }
 
 int act_parse(const char *word, struct shot *s)
@@ -23,8 +33,8 @@ int act_parse(const char *word, struct shot *s)
 		return 0;
 	s->act = ACT_FAIL;
 	for (size_t i = 0; i < ARRAY_LEN(errors); i++)
-		if (strcmp(word, errno_name(errors[i])) == 0) {
-			s->err = errors[i];
+		if (strcmp(word, errors[i].name) == 0) {
+			s->err = errors[i].code;
 			return 0;
 		}
 	return -EINVAL;

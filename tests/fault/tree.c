@@ -37,7 +37,7 @@ static void read_text(const char *path, struct tree_file *f)
 
 	buf_init(&b, FILE_MAX);
 	if (fd < 0 || fd_read_all(fd, FILE_MAX, &b, NULL) < 0)
-		die("read %s: %s", path, errno_name(errno));
+		die("read %s: %s", path, errno_text(errno));
 	f->n = b.len;
 	f->text = buf_take(&b);
 }
@@ -48,7 +48,7 @@ static void read_target(const char *path, struct tree_file *f)
 	ssize_t n = readlink(path, target, sizeof(target));
 
 	if (n < 0)
-		die("readlink %s: %s", path, errno_name(errno));
+		die("readlink %s: %s", path, errno_text(errno));
 	f->n = (size_t)n;
 	f->text = span_dup((struct span){target, f->n});
 }
@@ -62,7 +62,7 @@ static void take_one(struct tree *t, const char *dir, char *path, const char *co
 	struct stat st;
 
 	if (lstat(at, &st) < 0)
-		die("lstat %s: %s", at, errno_name(errno));
+		die("lstat %s: %s", at, errno_text(errno));
 	f->path = path;
 	f->mode = st.st_mode;
 	if (S_ISREG(st.st_mode))
@@ -80,7 +80,7 @@ static void walk(struct tree *t, const char *dir, const char *below, const char 
 	struct dirent *e;
 
 	if (!d)
-		die("open folder %s: %s", at, errno_name(errno));
+		die("open folder %s: %s", at, errno_text(errno));
 	while ((e = readdir(d))) {
 		char *path;
 
@@ -138,12 +138,12 @@ static void make(const struct tree_file *f, const char *dir)
 	}
 	if (S_ISLNK(f->mode)) {
 		if (symlink(f->text, at) < 0)
-			die("symlink %s: %s", at, errno_name(errno));
+			die("symlink %s: %s", at, errno_text(errno));
 		return;
 	}
 	fd = open(at, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || fd_write_all(fd, f->text, f->n, NULL) < 0 || fchmod(fd, f->mode & 07777) < 0)
-		die("write %s: %s", at, errno_name(errno));
+		die("write %s: %s", at, errno_text(errno));
 }
 
 void tree_restore(const struct tree *t, const char *dir, const char *const *skip)
@@ -157,7 +157,7 @@ void tree_restore(const struct tree *t, const char *dir, const char *const *skip
 		/* Deepest first: a folder comes before what is in it. */
 		if (!is_same(find(t, now.v[i].path), &now.v[i]) && remove(at) < 0 &&
 		    errno != ENOTEMPTY)
-			die("remove %s: %s", at, errno_name(errno));
+			die("remove %s: %s", at, errno_text(errno));
 	}
 	for (size_t i = 0; i < t->n; i++)
 		if (!is_same(find(&now, t->v[i].path), &t->v[i]))

@@ -256,7 +256,7 @@ def test_a_route_that_fails_names_its_device(lab):
     main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
     prev = lab.chain("ADD", [main], s.pod, ifname="eth0")
     lab.fail("ADD", {**coordinator, "cniVersion": "1.0.0", "name": "net", "prevResult": prev}, s.pod, ifname="eth0",
-             words="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': ENETUNREACH")
+             words="failed to add route '10.50.0.0/16 via 192.168.99.1 dev eth0 table 254': Network is unreachable (ENETUNREACH)")
 
 
 def test_mac_prefix(lab):
@@ -380,7 +380,7 @@ def test_taken_name_on_the_node(lab):
     prev = lab.chain("ADD", chain[:1], s.pod, ifname="eth0")
     before = ip_json(lab.node, "link"), s.pod.state()
     conf = {**chain[1], "cniVersion": "1.0.0", "name": "net", "prevResult": prev}
-    lab.fail("ADD", conf, s.pod, ifname="eth0", words=[s.pod.host_veth, "EEXIST", "ip link del"])
+    lab.fail("ADD", conf, s.pod, ifname="eth0", words=[s.pod.host_veth, "File exists (EEXIST)", "ip link del"])
     assert (ip_json(lab.node, "link"), s.pod.state()) == before
 
 

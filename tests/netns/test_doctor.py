@@ -49,7 +49,7 @@ def test_unpacked(tmp_path):
     assert doctor("--root", str(tmp_path / "host")).stdout == doctor("--root", tree).stdout
     assert (tmp_path / "host/proc/sys/kernel/osrelease").read_text() == "6.12.95+deb12-amd64\n"
     again = doctor("--root", tree, "--unpack", str(tmp_path / "host"))
-    assert again.returncode == 1 and "EEXIST" in again.stderr
+    assert again.returncode == 1 and "File exists (EEXIST)" in again.stderr
 
 
 def test_snapshot_of_this_host(tmp_path, paths):
@@ -82,7 +82,7 @@ def test_no_secret(tmp_path):
 @pytest.mark.parametrize("words, status, says", [
     (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot is of this host"),
     (["--unpack", "x"], 2, "--unpack wants a snapshot's file in --root"),
-    (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': ENOENT"),
+    (["--root", "/nonexistent"], 1, "open snapshot '/nonexistent': No such file or directory (ENOENT)"),
     (["--snapshot", "/nonexistent/x"], 1, "write snapshot"),
     (["--root", __file__], 1, "test_doctor.py:2: wants an absolute path"),
     (["what"], 2, "'what'"),

@@ -227,7 +227,7 @@ def test_del_leaves_a_link_without_alias_alone(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()
-    lab.fail("ADD", conf(), pod, words=["net1", "EEXIST"])
+    lab.fail("ADD", conf(), pod, words=["net1", "File exists (EEXIST)"])
     lab.delete(conf(), pod)
     assert pod.state() == before
     at_home(lab)
@@ -239,7 +239,7 @@ def test_name_taken_at_home(lab):
     lab.add(c, pod)
     ip(lab.node, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
     before = pod.state()
-    lab.fail("DEL", c, pod, words=["net1", "'rail0'", "EEXIST"])
+    lab.fail("DEL", c, pod, words=["net1", "'rail0'", "File exists (EEXIST)"])
     assert pod.state() == before and files(lab)
     ip(lab.node, "link", "del", "rail0")
     lab.delete(c, pod)

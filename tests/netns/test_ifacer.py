@@ -107,7 +107,7 @@ def test_a_kernel_without_the_kind(lab, metas, more, kind, module):
     """The original goes on with a link that it could not make. Here, the parent was down and is again."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))
-    lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "EOPNOTSUPP", "load the kernel module"],
+    lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "Operation not supported (EOPNOTSUPP)", "load the kernel module"],
              plugins=metas)
     lab.fail("STATUS", conf("ifacer", "1.1.0", **more), lab.pod(), 50,
              f"this kernel makes no links of kind '{kind}': modprobe {module}", plugins=metas)
@@ -120,7 +120,7 @@ def test_options_that_are_not_known_are_said(lab, metas):
     """As the original they are left out; and the first one may be malformed, which it cannot bear."""
     bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
     c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=metas)
-    assert "EOPNOTSUPP" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
+    assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
 def test_in_front_of_macvlan(lab, metas):

@@ -577,7 +577,7 @@ def test_full_disk(server):
         if status != 200:
             break
         given.append(addresses(answer))
-    assert status == 500 and answer["code"] == 5 and "ENOSPC" in answer["message"], answer
+    assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
     assert "make room" in answer["message"]
     assert server.answers()
     # Nothing of the failed ones is held.
@@ -760,7 +760,7 @@ def test_server_is_down(lab, served):
     conf = lab.macvlan("rail0", at(served, "rail0"))
     lab.add(conf, pod)
     served.stop(signal.SIGKILL)
-    lab.fail("ADD", conf, lab.pod(), words=["unhealthy spiderpool-agent backend, failed to check", "ECONNREFUSED"])
+    lab.fail("ADD", conf, lab.pod(), words=["unhealthy spiderpool-agent backend, failed to check", "Connection refused (ECONNREFUSED)"])
     # Not until the address is given back is the pod gone.
     lab.fail("DEL", conf, pod, code=11, words="unhealthy spiderpool-agent backend, failed to check")
     assert list(lab.used()) == ["172.16.1.10"]

@@ -13,7 +13,7 @@ def conf(ipam=None, version="1.0.0", **more):
 
 
 @pytest.mark.parametrize("more,code,words", [
-    ({}, 50, ["create ipoib: EOPNOTSUPP", "load module ib_ipoib"]),
+    ({}, 50, ["create ipoib: Operation not supported (EOPNOTSUPP)", "load module ib_ipoib"]),
     ({"master": ""}, 7, ["host master interface is missing"]),
     ({"master": 7}, 7, ["master"]),
     ({"pkey": "0x8000"}, 7, ['conf.pkey is ']),

@@ -6,7 +6,7 @@ from lab import THEIRS, ip, link_names, state
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
            "routes": [{"dst": "0.0.0.0/0"}]}
-LACKS = "create ipvlan: EOPNOTSUPP: the kernel lacks ipvlan: load module ipvlan"
+LACKS = "create ipvlan: Operation not supported (EOPNOTSUPP): the kernel lacks ipvlan: load module ipvlan"
 
 
 def conf(ipam=None, version="1.0.0", **more):
@@ -63,7 +63,7 @@ def test_chained_master(lab):
 
 def test_args_are_nobodys_business(lab):
     """The original reads no CNI_ARGS: what macvlan refuses is not looked at."""
-    lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", words="EOPNOTSUPP")
+    lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", words="Operation not supported (EOPNOTSUPP)")
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])

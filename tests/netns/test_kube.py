@@ -168,7 +168,7 @@ def test_nobody_there(pki, tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-        failed(config(tmp_path, pki, port), f"kube: get /version: '127.0.0.1:{port}': connect: ECONNREFUSED")
+        failed(config(tmp_path, pki, port), f"kube: get /version: '127.0.0.1:{port}': connect: Connection refused (ECONNREFUSED)")
 
 
 def test_silent_server(pki, tmp_path):
@@ -258,7 +258,7 @@ def test_a_fixed_token_is_not_tried_twice(pki, serve, tmp_path):
     assert s.requests == 1
 
 
-@pytest.mark.parametrize("text, reason", [("", "is empty"), ("a b\n", "is no token"), (None, "ENOENT")])
+@pytest.mark.parametrize("text, reason", [("", "is empty"), ("a b\n", "is no token"), (None, "No such file or directory (ENOENT)")])
 def test_token_files_that_are_none(pki, tmp_path, text, reason):
     token = tmp_path / "token"
     if text is not None:

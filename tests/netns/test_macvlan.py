@@ -286,7 +286,7 @@ def test_no_cap_net_admin(lab, tmp_path):
                       f"-net_admin,-sys_admin {lab.plugins}/macvlan\n")
     script.chmod(0o755)
     before = pod.state()
-    e = lab.fail("ADD", conf, pod, plugins=wrapped, words="EPERM")
+    e = lab.fail("ADD", conf, pod, plugins=wrapped, words="Operation not permitted (EPERM)")
     assert pod.state() == before and "\n" not in e["msg"]
 
 

@@ -464,7 +464,7 @@ def test_a_note_that_cannot_be_written(m):
     conf["cniDir"] = str(m.lab.tmp / "file")
     (m.lab.tmp / "file").write_text("")
     m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.ours, CNI_PATH=f"{m.ours}:{THEIRS}",
-               words=["note the pod for Multus in", "conf.cniDir", "ENOTDIR"])
+               words=["note the pod for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
     m.gone()
     conf["cniDir"] = "var/lib"
     m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.ours, words="conf.cniDir is 'var/lib', wants an absolute path")

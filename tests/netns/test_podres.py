@@ -231,9 +231,9 @@ def test_no_grpc_server(path, answer):
 
 
 def test_nobody_listens(path):
-    fails(path, f"connect to '{path}': ENOENT: is the kubelet running")
+    fails(path, f"connect to '{path}': No such file or directory (ENOENT): is the kubelet running")
     path.touch()
-    fails(path, f"connect to '{path}': ECONNREFUSED: is the kubelet running")
+    fails(path, f"connect to '{path}': Connection refused (ECONNREFUSED): is the kubelet running")
     fails("/" + "x" * 200, "a socket's path has at most 107 bytes")
 
 

@@ -230,7 +230,7 @@ def test_no_capability_takes_no_address(lab, tmp_path):
         script.write_text("#!/bin/sh\nexec setpriv --bounding-set -net_admin --inh-caps -net_admin "
                           f"{lab.plugins}/{name}\n")
         script.chmod(0o755)
-        e = lab.fail("ADD", conf, pod, plugins=script.parent, words="EPERM: needs CAP_NET_ADMIN: run as root")
+        e = lab.fail("ADD", conf, pod, plugins=script.parent, words="Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root")
         assert e["code"] == 50 and pod.state() == before and not lab.state_dir.exists()
 
 
@@ -301,8 +301,8 @@ def test_full_disk(lab, tmp_path):
             c = lab.cni("ADD", conf, pod, plugin="spiderpool", ifname=f"x{i}")
             if c.status:
                 break
-        assert c.status == 1 and "ENOSPC" in c.json["msg"], c
-        lab.fail("ADD", conf, pod, words="ENOSPC")
+        assert c.status == 1 and "No space left on device (ENOSPC)" in c.json["msg"], c
+        lab.fail("ADD", conf, pod, words="No space left on device (ENOSPC)")
         assert pod.state() == before
         (full / "ballast").unlink()
         late = lab.pod()

@@ -164,7 +164,7 @@ def test_name_taken_at_home(lab, root, at):
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     ip(lab.node, "link", "add", "rail0", "type", "bridge")
-    lab.fail("DEL", conf(), pod, words=["failed to rename link net1 to host name rail0", "EEXIST"], **at)
+    lab.fail("DEL", conf(), pod, words=["failed to rename link net1 to host name rail0", "File exists (EEXIST)"], **at)
     assert link(pod.ns, "net1") and files(root)
     ip(lab.node, "link", "del", "rail0")
     lab.delete(conf(), pod, **at)

@@ -230,7 +230,7 @@ def test_version():
 def test_pools_of_root(tmp_path):
     p = run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY, "pool", "list",
              "--pool-dir", "/nowhere", "--state-dir", tmp_path / "state"], check=False)
-    assert p.returncode == 1 and "EACCES: run as root, or name" in p.stderr and p.stderr.count("\n") == 1
+    assert p.returncode == 1 and "Permission denied (EACCES): run as root, or name" in p.stderr and p.stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_told(tmp_path):
@@ -325,4 +325,4 @@ def test_device_list_of_a_recorded_host(tmp_path):
     assert any(line.split()[:3] == ["0000:81:00.5", "VF", "3"] and line.endswith("team/p")
                for line in unirail("device", "list", "--root", top).stdout.splitlines())
     gone = unirail("device", "list", "--root", tmp_path / "none")
-    assert gone.returncode == 1 and "ENOENT" in gone.stderr and gone.stdout == ""
+    assert gone.returncode == 1 and "No such file or directory (ENOENT)" in gone.stderr and gone.stdout == ""

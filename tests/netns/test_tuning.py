@@ -173,7 +173,7 @@ def test_a_failed_add_takes_everything_back(t):
     before, keys = t.link(), sysctl(t.pod.ns, PROXY)
     more = {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}, "mac": MAC, "mtu": 99999999,
             "promisc": True, "allmulti": True}
-    t.fail("ADD", 7, "set link 'net1' mtu 99999999: EINVAL", **more)
+    t.fail("ADD", 7, "set link 'net1' mtu 99999999: Invalid argument (EINVAL)", **more)
     assert t.link() == before and sysctl(t.pod.ns, PROXY) == keys and t.files() == {}
 
 
@@ -375,7 +375,7 @@ def test_status(t, allow):
     t.fail("STATUS", 7, "is not allowed", version="1.1.0", sysctl=NOTIFY, by=allow("none"))
     t.data.rmdir()
     t.data.write_text("a file")
-    t.fail("STATUS", 50, "ENOTDIR", version="1.1.0", mtu=1400)
+    t.fail("STATUS", 50, "Not a directory (ENOTDIR)", version="1.1.0", mtu=1400)
     t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # which needs no folder
 
 

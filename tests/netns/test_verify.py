@@ -86,7 +86,7 @@ def test_nobody_listens():
     p = client(f"127.0.0.1:{port}")
     assert p.returncode == 1 and p.stdout == ""
     assert p.stderr == (f"unirail verify: connect to '127.0.0.1' port {port} (is 'unirail verify --listen' running "
-                        "there?): ECONNREFUSED\n")
+                        "there?): Connection refused (ECONNREFUSED)\n")
 
 
 def test_no_device_json():
@@ -116,4 +116,4 @@ def test_mistakes(words, says):
 def test_listen_twice():
     with server() as (_, port):
         p = client("--listen", f"127.0.0.1:{port}")
-        assert p.returncode == 1 and p.stderr.endswith(f"listen on '127.0.0.1' port {port}: EADDRINUSE\n")
+        assert p.returncode == 1 and p.stderr.endswith(f"listen on '127.0.0.1' port {port}: Address already in use (EADDRINUSE)\n")

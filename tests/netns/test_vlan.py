@@ -5,7 +5,7 @@ import pytest
 from lab import THEIRS, ip, link_names, state
 
 STATIC4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}]}
-LACKS = "create vlan: EOPNOTSUPP: the kernel lacks vlan: load module 8021q"
+LACKS = "create vlan: Operation not supported (EOPNOTSUPP): the kernel lacks vlan: load module 8021q"
 
 
 def conf(ipam=None, version="1.0.0", **more):

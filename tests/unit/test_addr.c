@@ -127,7 +127,7 @@ static void add_list_delete(void **state)
 	assert_int_equal(find(list, n, "10.1.0.2/24")->scope, 0);
 	addr_add(b, index, "net1", &v4, 0);
 	assert_int_equal(nl_batch_commit(l.w, b, &e), -EEXIST);
-	assert_non_null(strstr(e.text, "add address 10.1.0.2/24 to 'net1': EEXIST: file exists"));
+	assert_non_null(strstr(e.text, "add address 10.1.0.2/24 to 'net1': File exists (EEXIST)"));
 	nl_batch_reset(b);
 	addr_del(b, index, "net1", &v4);
 	addr_del(b, index, "net1", &v4);
@@ -228,7 +228,7 @@ static void permanent_neighbours(void **state)
 	assert_true(neigh_is_permanent(&found) && mac_eq(&found.mac, &one));
 	neigh_add(b, index, "net1", &v4, &two, false);
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
-	      "add neighbour 10.1.0.9 on 'net1': EEXIST: file exists");
+	      "add neighbour 10.1.0.9 on 'net1': File exists (EEXIST)");
 	nl_batch_reset(b);
 	neigh_add(b, index, "net1", &v4, &two, true);
 	kern_commit(&l, b);

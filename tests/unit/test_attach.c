@@ -57,7 +57,7 @@ static void test_names(void **state)
 	(void)state;
 	assert_int_equal(names("net1", "net2", "eth0"), 0);
 	assert_int_equal(names("net1", "net2", "net2"), -EEXIST);
-	says("rail 'b' (two): create macvlan 'net2' in the pod: EEXIST: file exists");
+	says("rail 'b' (two): create macvlan 'net2' in the pod: File exists (EEXIST)");
 	assert_int_equal(names("net1", "net1", "eth0"), -EEXIST);
 	says("another network");
 	assert_int_equal(names("net1", "a/b", "eth0"), -EINVAL);

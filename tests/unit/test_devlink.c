@@ -22,7 +22,7 @@ static void eswitch_and_ports(void **state)
 	OK(devlink_eswitch_get(d, BDF, &mode, &e));
 	assert_int_equal(mode, ESWITCH_LEGACY);
 	FAILS(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e), -EBUSY,
-	      "set the eswitch mode of '" BDF "' to switchdev: EBUSY");
+	      "set the eswitch mode of '" BDF "' to switchdev: Device or resource busy (EBUSY)");
 	assert_int_equal(e.kind, ERR_AGAIN);
 	OK(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e));
 	assert_int_equal(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e), -EOPNOTSUPP);

@@ -12,15 +12,16 @@
 static void test_names(void **state)
 {
 	(void)state;
-	assert_string_equal(errno_name(ENOENT), "ENOENT");
-	assert_string_equal(errno_name(-ENOTRECOVERABLE), "ENOTRECOVERABLE");
-	assert_string_equal(errno_name(EOPNOTSUPP), "EOPNOTSUPP");
-	assert_string_equal(errno_name(EWOULDBLOCK), "EAGAIN");
-	assert_string_equal(errno_name(-524), "ENOTSUPP");
-	assert_string_equal(errno_name(4711), "errno 4711");
-	assert_string_equal(errno_name(0), "errno 0");
-	assert_string_equal(errno_name(41), "errno 41"); /* a hole in the kernel's list */
-	assert_string_equal(errno_name(INT32_MIN), "errno 2147483648");
+	assert_string_equal(errno_text(ENOENT), "No such file or directory (ENOENT)");
+	assert_string_equal(errno_text(-ENOTRECOVERABLE),
+			    "State not recoverable (ENOTRECOVERABLE)");
+	assert_string_equal(errno_text(EOPNOTSUPP), "Operation not supported (EOPNOTSUPP)");
+	assert_string_equal(errno_text(EWOULDBLOCK), "Resource temporarily unavailable (EAGAIN)");
+	assert_string_equal(errno_text(-524), "Operation not supported (ENOTSUPP)");
+	assert_string_equal(errno_text(4711), "errno 4711");
+	assert_string_equal(errno_text(0), "errno 0");
+	assert_string_equal(errno_text(41), "errno 41"); /* a hole in the kernel's list */
+	assert_string_equal(errno_text(INT32_MIN), "errno 2147483648");
 }
 
 static int innermost(struct err *e)
@@ -35,7 +36,8 @@ static void test_wrap(void **state)
 	(void)state;
 	assert_int_equal(err_wrap(&e, innermost(&e), "rail %d", 3), -EPERM);
 	assert_int_equal(err_wrap(&e, -EIO, "attach"), -EIO);
-	assert_string_equal(e.text, "attach: rail 3: open '/dev/x': EPERM");
+	assert_string_equal(e.text,
+			    "attach: rail 3: open '/dev/x': Operation not permitted (EPERM)");
 	assert_int_equal(e.code, -EPERM);
 	assert_int_equal(e.kind, ERR_OTHER);
 	err_default_kind(&e, ERR_IO);
@@ -57,7 +59,7 @@ static void test_wrap_of_nothing_names_the_errno(void **state)
 
 	(void)state;
 	assert_int_equal(err_wrap(&e, -EINVAL, "address '%s'", "x"), -EINVAL);
-	assert_string_equal(e.text, "address 'x': EINVAL");
+	assert_string_equal(e.text, "address 'x': Invalid argument (EINVAL)");
 	assert_int_equal(e.code, -EINVAL);
 }
 
@@ -106,12 +108,12 @@ static void test_long_texts(void **state)
 	err_sys(&e, -ENOENT, "%s", big);
 	n = strlen(e.text);
 	assert_true(n < ERR_TEXT_MAX);
-	assert_string_equal(e.text + n - 12, "a...: ENOENT");
+	assert_string_equal(e.text + n - 40, "a...: No such file or directory (ENOENT)");
 
 	/* A long context leaves half to what is inside. */
 	err_sys(&e, -EPERM, "open 'x'");
 	err_wrap(&e, -EPERM, "%s", big);
-	assert_non_null(strstr(e.text, "a...: open 'x': EPERM"));
+	assert_non_null(strstr(e.text, "a...: open 'x': Operation not permitted (EPERM)"));
 
 	/* Wrapping a full text keeps the context and marks the loss. */
 	err_set(&e, -EIO, "%s", big);

@@ -97,9 +97,10 @@ static void test_read(void **state)
 	assert_string_equal(e.text, "file '/a': read: more than 12 bytes");
 	buf_reset(&b);
 	assert_int_equal(file_read(&p->in, "/b", 12, &b, &e), -ENOENT);
-	assert_string_equal(e.text, "open '/b': ENOENT");
+	assert_string_equal(e.text, "open '/b': No such file or directory (ENOENT)");
 	assert_int_equal(file_read(&p->in, "a", 12, &b, &e), -EINVAL);
-	assert_string_equal(e.text, "open 'a' (must be an absolute path): EINVAL");
+	assert_string_equal(e.text,
+			    "open 'a' (must be an absolute path): Invalid argument (EINVAL)");
 	assert_int_equal(file_read_line(&p->in, "/a", line, 6, &e), 0);
 	assert_string_equal(line, "first");
 	assert_int_equal(file_read_line(&p->in, "/a", line, 5, &e), -EFBIG);
@@ -127,7 +128,7 @@ static void test_attr(void **state)
 	assert_int_equal(file_write_attr(&p->in, "/a", "1", &e), 0);
 	expect(&p->in, "/a", "1");
 	assert_int_equal(file_write_attr(&p->host, "/dev/full", "1\n", &e), -ENOSPC);
-	assert_string_equal(e.text, "write '1' to '/dev/full': ENOSPC");
+	assert_string_equal(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
 }
 
 /* Whatever a link in a recorded tree or a container's says, nothing outside is reached. */
@@ -206,7 +207,7 @@ static void test_replace_without_room(void **state)
 	setrlimit(RLIMIT_FSIZE, &small);
 	assert_int_equal(file_replace(&p->in, "/a", span_of(big), 0600, &e), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &before);
-	assert_string_equal(e.text, "replace '/a': write: EFBIG");
+	assert_string_equal(e.text, "replace '/a': write: File too large (EFBIG)");
 	expect(&p->in, "/a", "old");
 	assert_int_equal(count(&p->in, "/"), 1);
 
@@ -259,7 +260,7 @@ static void test_dirs(void **state)
 	put(&p->in, "/x/f", "");
 	assert_int_equal(dir_make(&p->in, "/x/f", 0755, &e), -ENOTDIR);
 	assert_int_equal(dir_make(&p->in, "/x/f/g", 0755, &e), -ENOTDIR);
-	assert_string_equal(e.text, "make folder '/x/f': ENOTDIR");
+	assert_string_equal(e.text, "make folder '/x/f': Not a directory (ENOTDIR)");
 	assert_int_equal(dir_make(&p->in, "x", 0755, &e), -EINVAL);
 	put(&p->in, "/x/b", "");
 	put(&p->in, "/x/B", "");
@@ -290,7 +291,7 @@ static void test_rename(void **state)
 	assert_int_equal(file_rename(&p->in, "/a", "/b", false, &e), 0);
 	expect(&p->in, "/b", "a");
 	assert_int_equal(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
-	assert_string_equal(e.text, "rename '/a' to '/c': ENOENT");
+	assert_string_equal(e.text, "rename '/a' to '/c': No such file or directory (ENOENT)");
 	assert_int_equal(file_rename(&p->in, "/b", "/c", true, &e), 0);
 	/* A link replaces what was there in one step. */
 	assert_int_equal(link_replace(&p->in, "/c", "t1", &e), 0);
@@ -404,7 +405,8 @@ static void test_root(void **state)
 
 	(void)state;
 	assert_int_equal(root_open(&r, "/no/such", &e), -ENOENT);
-	assert_string_equal(e.text, "open root directory '/no/such': ENOENT");
+	assert_string_equal(e.text,
+			    "open root directory '/no/such': No such file or directory (ENOENT)");
 	assert_int_equal(root_open(&r, "/", &e), 0);
 	assert_true(r.host);
 	assert_true(file_exists(&r, "/proc/self/exe"));

@@ -458,7 +458,7 @@ static void status(void **state)
 	v.conf = CONF("1.1.0", SUBNET ",\"dataDir\":\"/file\"");
 	expect(&v, 1,
 	       "{\"code\":50,\"msg\":\"address store of network 'n': make folder '/file': "
-	       "ENOTDIR\"}");
+	       "Not a directory (ENOTDIR)\"}");
 }
 
 static void resolv_conf(void **state)
@@ -467,7 +467,8 @@ static void resolv_conf(void **state)
 	struct invocation v =
 		call(w, "ADD", CONF("0.4.0", SUBNET ",\"resolvConf\":\"/resolv.conf\""));
 
-	expect(&v, 1, "{\"code\":5,\"msg\":\"conf.ipam.resolvConf: open '/resolv.conf': ENOENT\"}");
+	expect(&v, 1,
+	       "{\"code\":5,\"msg\":\"conf.ipam.resolvConf: open '/resolv.conf': No such file or directory (ENOENT)\"}");
 	no_file(w, "10.1.2.2");
 	assert_int_equal(
 		file_replace(&w->root, "/resolv.conf",

@@ -730,7 +730,8 @@ static void test_client_without_server(void **state)
 	(void)state;
 	assert_int_equal(http1_call(&c, &b, &e), -ENOENT);
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
-	assert_string_equal(e.text, "connect to '/nowhere/socket': ENOENT");
+	assert_string_equal(e.text,
+			    "connect to '/nowhere/socket': No such file or directory (ENOENT)");
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	c.socket = name;

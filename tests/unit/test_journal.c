@@ -380,7 +380,7 @@ static void test_full_disk(void **state)
 
 	(void)state;
 	if (mount("none", dir, "tmpfs", 0, "size=64k") < 0)
-		fail_msg("tmpfs: %s (this test wants root)", errno_name(errno));
+		fail_msg("tmpfs: %s (this test wants root)", errno_text(errno));
 	open_journal(&j);
 	while (r == 0) {
 		struct err e = ERR_INIT;
@@ -401,7 +401,7 @@ static void test_full_disk(void **state)
 	assert_int_equal(j.size, j.end); /* taken back, not left to be cut */
 	journal_close(&j);
 	if (mount("none", dir, "tmpfs", MS_REMOUNT, "size=256k") < 0)
-		fail_msg("remount: %s", errno_name(errno));
+		fail_msg("remount: %s", errno_text(errno));
 	put("10.9.9.9/16", "after");
 	open_journal(&j);
 	assert_int_equal(j.leases.n, granted + 1);

@@ -160,7 +160,7 @@ static void macvlan_into_a_pod(void **state)
 	s.mac.b[5]++;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EEXIST,
-	      "create macvlan 'net1': EEXIST: file exists");
+	      "create macvlan 'net1': File exists (EEXIST)");
 	nl_batch_reset(b);
 	/* The whole group goes with one message, and once more is no error. */
 	link_del_group(b, LINK_GROUP);
@@ -269,7 +269,7 @@ static void peer_up_in_another_namespace(void **state)
 	s.netns_fd = pod.ns;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
-	      "create veth 'eth1': EINVAL: one end can be set up in another namespace, not both "
+	      "create veth 'eth1': Invalid argument (EINVAL): one end can be set up in another namespace, not both "
 	      "and no bridge port");
 	kern_close(&host);
 	kern_close(&pod);
@@ -309,7 +309,7 @@ static void kind_that_is_not_there(void **state)
 	s.kind = "smokesignal";
 	link_add(b, &s);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EOPNOTSUPP,
-	      "create smokesignal 'net1': EOPNOTSUPP: Unknown device type: load the kernel module "
+	      "create smokesignal 'net1': Operation not supported (EOPNOTSUPP): Unknown device type: load the kernel module "
 	      "of this kind");
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
 	kern_close(&lab);
@@ -332,9 +332,10 @@ static void specs_that_are_refused(void **state)
 		link_add(b, &rows[i]);
 		assert_int_equal(nl_batch_commit(lab.w, b, &e), -EINVAL);
 	}
-	assert_string_equal(e.text,
-			    "create veth 'net1': EINVAL: not an interface name: wants 1 to 15 "
-			    "bytes without '/', ':' or white space");
+	assert_string_equal(
+		e.text,
+		"create veth 'net1': Invalid argument (EINVAL): not an interface name: wants 1 to 15 "
+		"bytes without '/', ':' or white space");
 	kern_close(&lab);
 }
 
@@ -348,7 +349,7 @@ static void group_zero_is_never_deleted(void **state)
 	kern_veth(&lab, "ens1", "wire1");
 	link_del_group(b, 0);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
-	      "delete links of group 0: EINVAL: group 0 is everybody's");
+	      "delete links of group 0: Invalid argument (EINVAL): group 0 is everybody's");
 	kern_link(&lab, "ens1");
 	kern_close(&lab);
 }
@@ -511,7 +512,7 @@ static void words_of_a_change(void **state)
 	kern_open(&lab);
 	link_set(b, 4711, "ens1", &c);
 	FAILS(nl_batch_commit(lab.w, b, &e), -ENODEV,
-	      "set link 'ens1' name 'net1', mtu 9000, up: ENODEV");
+	      "set link 'ens1' name 'net1', mtu 9000, up: No such device (ENODEV)");
 	nl_batch_reset(b);
 	memset(alias, 'a', LINK_ALIAS_MAX);
 	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = alias};
@@ -525,7 +526,7 @@ static void words_of_a_change(void **state)
 	c = (struct link_change){.set = LINK_SET_NAME, .name = "net1"};
 	link_set(b, 0, "lo", &c);
 	FAILS(nl_batch_commit(lab.w, b, &e), -EINVAL,
-	      "set link 'lo' name 'net1': EINVAL: a new name needs the link's index");
+	      "set link 'lo' name 'net1': Invalid argument (EINVAL): a new name needs the link's index");
 	kern_close(&lab);
 }
 

@@ -58,7 +58,8 @@ static void there_and_back(void **state)
 	assert_int_equal(netns_same(back, home, &e), 1);
 	/* What is no namespace leaves us where we are. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	FAILS(netns_enter(none, &v, &e), -EINVAL, "enter network namespace: EINVAL");
+	FAILS(netns_enter(none, &v, &e), -EINVAL,
+	      "enter network namespace: Invalid argument (EINVAL)");
 	assert_int_equal(e.kind, ERR_NETNS);
 	assert_int_equal(v.home, -1);
 }
@@ -77,7 +78,7 @@ static void paths(void **state)
 	      "failed to Statfs \"/run/netns/no-such-netns\": no such file or directory");
 	assert_int_equal(e.kind, ERR_NETNS);
 	FAILS(netns_open("/dev/null/x", &fd, &e), -ENOTDIR,
-	      "failed to Statfs \"/dev/null/x\": ENOTDIR");
+	      "failed to Statfs \"/dev/null/x\": Not a directory (ENOTDIR)");
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/file", dir);
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -112,7 +113,8 @@ static void pin(void **state)
 	OK(netns_open(path, &found, &e));
 	assert_int_equal(netns_same(ns, found, &e), 1);
 	/* A name that is taken stays as it is. */
-	snprintf(words, sizeof(words), "create network namespace file '%s': EEXIST", path);
+	snprintf(words, sizeof(words), "create network namespace file '%s': File exists (EEXIST)",
+		 path);
 	FAILS(netns_pin(ns, path, &e), -EEXIST, words);
 	OK(netns_unpin(path, &e));
 	assert_int_equal(stat(path, &st), -1);

@@ -200,7 +200,7 @@ static void status(void **state)
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	OK(nft_status(l->w, &e));
 	FAILS(nft_status(without, &e), -EOPNOTSUPP,
-	      "mark replies: EOPNOTSUPP: the kernel lacks nf_tables: load module nf_tables");
+	      "mark replies: Operation not supported (EOPNOTSUPP): the kernel lacks nf_tables: load module nf_tables");
 	OK(nl_replay_finished(without, &e));
 }
 
@@ -214,7 +214,8 @@ static void all_or_nothing(void **state)
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	nl_batch_add(b, nft_table_msg(NFT_MSG_DELTABLE, 0, p->family), 0, "delete table");
 	nl_batch_add(b, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, p, 0, &veth0), 0, "add rule");
-	FAILS(nl_batch_commit(l->w, b, &e), -ENOENT, "add rule: ENOENT");
+	FAILS(nl_batch_commit(l->w, b, &e), -ENOENT,
+	      "add rule: No such file or directory (ENOENT)");
 	assert_int_equal(nl_batch_result(b, 0), 0);
 	assert_int_equal(check(l, "veth0", 1), 1);
 }

@@ -47,14 +47,14 @@ static void batch_goes_on_after_a_failure(void **state)
 	add_bridge(b, "br0");
 	add_bridge(b, "br0");
 	add_bridge(b, "br1");
-	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
 	assert_int_equal(nl_batch_len(b), 3);
 	assert_int_equal(nl_batch_result(b, 0), 0);
 	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	kern_link(&l, "br1");
 	/* What was sent once is not sent again. */
-	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
 	assert_int_equal(nl_batch_result(b, 2), 0);
 	nl_batch_reset(b);
 	assert_int_equal(nl_batch_len(b), 0);
@@ -88,7 +88,7 @@ static void batch_of_hundreds(void **state)
 		addr_del(b, 1, "lo", &net);
 	}
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
-	      "add address 10.0.0.1/24 to 'lo': EEXIST: file exists: ipv4: Address already assigned");
+	      "add address 10.0.0.1/24 to 'lo': File exists (EEXIST): ipv4: Address already assigned");
 	for (size_t i = 0; i < nl_batch_len(b); i++)
 		assert_int_equal(nl_batch_result(b, i), i % 2 ? 0 : -EEXIST);
 	kern_close(&l);
@@ -117,10 +117,11 @@ static void batch_whose_acks_are_lost(void **state)
 			first = (int)i;
 	}
 	assert_in_range(first, 1, 39);
-	snprintf(words, sizeof(words),
-		 "add address 10.0.0.%d/24 to 'lo': ENOBUFS: the kernel's answer was lost, so the "
-		 "outcome is unknown",
-		 first);
+	snprintf(
+		words, sizeof(words),
+		"add address 10.0.0.%d/24 to 'lo': No buffer space available (ENOBUFS): the kernel's answer was lost, so the "
+		"outcome is unknown",
+		first);
 	assert_string_equal(e.text, words);
 	/* The wire goes on. */
 	assert_string_equal(kern_link(&l, "lo").name, "lo");
@@ -158,7 +159,7 @@ static void refused_input_sends_nothing(void **state)
 	add_bridge(b, "br0");
 	add_bridge(b, "a/b");
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "create bridge 'a/b': EINVAL: not an interface name: wants 1 to 15 bytes without '/', "
+	      "create bridge 'a/b': Invalid argument (EINVAL): not an interface name: wants 1 to 15 bytes without '/', "
 	      "':' or white space");
 	assert_int_equal(nl_batch_result(b, 0), -ECANCELED);
 	FAILS(link_get(l.w, "br0", &found, &e), -ENODEV, "look up link 'br0': Link not found");
@@ -190,11 +191,13 @@ static void kinds_of_errors(void **state)
 		enum err_kind kind;
 		const char *text;
 	} rows[] = {
-		{-EPERM, ERR_UNAVAILABLE, "do it: EPERM: needs CAP_NET_ADMIN: run as root: why"},
-		{-EBUSY, ERR_AGAIN, "do it: EBUSY: why"},
-		{-EINVAL, ERR_OTHER, "do it: EINVAL: why"},
-		{-EOPNOTSUPP, ERR_UNAVAILABLE, "do it: EOPNOTSUPP: why"},
-		{-EMSGSIZE, ERR_OTHER, "do it: EMSGSIZE: does not fit a netlink message: why"},
+		{-EPERM, ERR_UNAVAILABLE,
+		 "do it: Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root: why"},
+		{-EBUSY, ERR_AGAIN, "do it: Device or resource busy (EBUSY): why"},
+		{-EINVAL, ERR_OTHER, "do it: Invalid argument (EINVAL): why"},
+		{-EOPNOTSUPP, ERR_UNAVAILABLE, "do it: Operation not supported (EOPNOTSUPP): why"},
+		{-EMSGSIZE, ERR_OTHER,
+		 "do it: Message too long (EMSGSIZE): does not fit a netlink message: why"},
 	};
 	struct kern_lab l;
 
@@ -222,7 +225,9 @@ static int try_as_nobody(struct kern_lab *l)
 	add_bridge(b, "br0");
 	r = nl_batch_commit(l->w, b, &e);
 	return r != -EPERM || e.kind != ERR_UNAVAILABLE ||
-	       strcmp(e.text, "create bridge 'br0': EPERM: needs CAP_NET_ADMIN: run as root") != 0;
+	       strcmp(e.text,
+		      "create bridge 'br0': Operation not permitted (EPERM): needs CAP_NET_ADMIN: run as root") !=
+		       0;
 }
 
 static void without_privilege(void **state)
@@ -300,8 +305,10 @@ static void protocol_that_is_not_there(void **state)
 		nl_wire_close(w);
 		return;
 	}
-	assert_string_equal(e.text, "open rdma netlink socket: EPROTONOSUPPORT: this kernel lacks "
-				    "the netlink protocol");
+	assert_string_equal(
+		e.text,
+		"open rdma netlink socket: Protocol not supported (EPROTONOSUPPORT): this kernel lacks "
+		"the netlink protocol");
 	assert_int_equal(e.kind, ERR_UNAVAILABLE);
 	assert_null(w);
 }
@@ -339,7 +346,7 @@ static void check_three_bridges(struct nl_wire *w)
 	auto_batch struct nl_batch *b = nl_batch_new();
 
 	three_bridges(b);
-	FAILS(nl_batch_commit(w, b, &e), -EEXIST, "create bridge 'br0': EEXIST: file exists");
+	FAILS(nl_batch_commit(w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
 	assert_int_equal(nl_batch_result(b, 0), 0);
 	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
 	assert_int_equal(nl_batch_result(b, 2), 0);
@@ -488,7 +495,9 @@ static void dump_that_never_settles(void **state)
 	w = replay_text(ONCE ONCE ONCE ONCE ONCE ONCE);
 	assert_non_null(w);
 	assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EINTR);
-	assert_string_equal(e.text, "EINTR: the list kept changing while it was read");
+	assert_string_equal(
+		e.text,
+		"Interrupted system call (EINTR): the list kept changing while it was read");
 	assert_int_equal(e.kind, ERR_AGAIN);
 	OK(nl_replay_finished(w, &e));
 }
@@ -537,7 +546,8 @@ static void malformed_answers(void **state)
 		w = replay_text(text);
 		assert_non_null(w);
 		assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EBADMSG);
-		assert_string_equal(e.text, "EBADMSG: malformed answer from the kernel");
+		assert_string_equal(e.text,
+				    "Bad message (EBADMSG): malformed answer from the kernel");
 	}
 }
 

@@ -270,7 +270,7 @@ static void test_names_of_rails_without_link(void **state)
 
 	(void)state;
 	assert_true(attach_check_names(r, 1, pod, 1, &e) < 0);
-	says("attach host-device 'net1' in the pod: EEXIST: file exists");
+	says("attach host-device 'net1' in the pod: File exists (EEXIST)");
 	r[0].no_link = true;
 	assert_int_equal(attach_check_names(r, 1, pod, 1, &e), 0);
 }

@@ -300,7 +300,7 @@ static void held(void **state)
 	host_unpack(&h, "mlx5_roce.tree");
 	host_write(&h, "/proc/31337/comm", "ib_write_bw");
 	FAILS(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e), -EBUSY,
-	      "move RDMA device 'mlx5_5' to a network namespace: EBUSY for 70 ms: it is used by "
+	      "move RDMA device 'mlx5_5' to a network namespace: Device or resource busy (EBUSY) for 70 ms: it is used by "
 	      "ib_write_bw (pid 31337: 2 QPs, 1 CQ), module rpcrdma (1 CQ), who must let go of it "
 	      "first");
 	assert_int_equal(e.kind, ERR_AGAIN);

@@ -286,19 +286,20 @@ static void words_of_failures(void **state)
 
 	route_add(r->b, &in, ROUTE_CREATE);
 	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
-	      "failed to add route '10.9.0.0/16 dev 4711 table 101': ENODEV");
+	      "failed to add route '10.9.0.0/16 dev 4711 table 101': No such device (ENODEV)");
 	nl_batch_reset(r->b);
 	in.dev = "net1";
 	route_add(r->b, &in, ROUTE_CREATE);
 	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
-	      "failed to add route '10.9.0.0/16 dev net1 table 101': ENODEV");
+	      "failed to add route '10.9.0.0/16 dev net1 table 101': No such device (ENODEV)");
 	nl_batch_reset(r->b);
 	in = simple("0.0.0.0/0", "10.77.0.1", r->one, 0);
 	route_add(r->b, &in, ROUTE_CREATE);
-	snprintf(words, sizeof(words),
-		 "failed to add route 'default via 10.77.0.1 dev %d table 254': ENETUNREACH: "
-		 "Nexthop has invalid gateway",
-		 r->one);
+	snprintf(
+		words, sizeof(words),
+		"failed to add route 'default via 10.77.0.1 dev %d table 254': Network is unreachable (ENETUNREACH): "
+		"Nexthop has invalid gateway",
+		r->one);
 	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENETUNREACH, words);
 	nl_batch_reset(r->b);
 	in.family = 6;
@@ -322,7 +323,7 @@ static void look_up(void **state)
 	assert_int_equal(out.index, r->two);
 	assert_true(goes_via(&out.src, "fd00:2::2"));
 	FAILS(route_lookup(r->lab.w, &far, &out, &e), -ENETUNREACH,
-	      "look up route to 8.8.8.8: ENETUNREACH");
+	      "look up route to 8.8.8.8: Network is unreachable (ENETUNREACH)");
 }
 
 static void other_kinds_of_routes(void **state)

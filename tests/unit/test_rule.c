@@ -200,7 +200,7 @@ static void rules_that_exist(void **state)
 	assert_int_equal(count(&l, 4), 4);
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
-	      "add rule 'from 10.1.0.2/32 lookup 101 pref 100': EEXIST: file exists");
+	      "add rule 'from 10.1.0.2/32 lookup 101 pref 100': File exists (EEXIST)");
 	kern_close(&l);
 }
 
@@ -276,7 +276,7 @@ static void mixed_families(void **state)
 	r.family = 6;
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "add rule 'from 10.1.0.2/32 lookup 101': EINVAL: addresses and rule are of different "
+	      "add rule 'from 10.1.0.2/32 lookup 101': Invalid argument (EINVAL): addresses and rule are of different "
 	      "families");
 	kern_close(&l);
 }

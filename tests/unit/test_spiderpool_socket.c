@@ -476,7 +476,8 @@ static void test_nobody_there(void **state)
 	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
 	says("STATUS", CONF("1.1.0", AT_SERVER), 1, "{\"code\":50,");
 	il_write(&lab, "/run/sock", "a file");
-	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"/run/sock\""), 1, "ECONNREFUSED");
+	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"/run/sock\""), 1,
+	     "Connection refused (ECONNREFUSED)");
 	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"sock\""), 1,
 	     "conf.ipam.ipam_unix_socket_path is 'sock', wants an absolute path");
 }

@@ -143,7 +143,7 @@ static void test_roll_back(void **state)
 		 dir);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(swap_commit(&s, &e), -ENOENT);
-	assert_string_equal(e.text, "change 'c': ENOENT");
+	assert_string_equal(e.text, "change 'c': No such file or directory (ENOENT)");
 	swap_close(&s);
 	expect("/a", "old a");
 	expect("/b", "old b");
@@ -163,7 +163,7 @@ static void test_a_folder_in_the_way_changes_nothing(void **state)
 	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
 	assert_int_equal(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
 	assert_int_equal(swap_commit(&s, &e), -EPERM);
-	assert_string_equal(e.text, "keep 'd' while it changes: EPERM");
+	assert_string_equal(e.text, "keep 'd' while it changes: Operation not permitted (EPERM)");
 	swap_close(&s);
 	expect("/a", "old");
 	assert_int_equal(count(), 2);
@@ -190,10 +190,10 @@ static void test_errors_name_the_subject(void **state)
 	(void)state;
 	s = begin();
 	assert_int_equal(swap_same(&s, "b", "none", &e), -ENOENT);
-	assert_string_equal(e.text, "link 'b' to 'none': ENOENT");
+	assert_string_equal(e.text, "link 'b' to 'none': No such file or directory (ENOENT)");
 	swap_close(&s);
 	assert_int_equal(swap_open(&s, &root, "/none", &e), -ENOENT);
-	assert_string_equal(e.text, "open '/none': ENOENT");
+	assert_string_equal(e.text, "open '/none': No such file or directory (ENOENT)");
 }
 
 /* A full disk shows before anything changes. */
@@ -215,7 +215,7 @@ static void test_full_disk(void **state)
 	s = begin();
 	assert_int_equal(swap_link(&s, "l", "a", NULL), 0);
 	assert_int_equal(swap_text(&s, "a", span_of(big), 0644, &e), -ENOSPC);
-	assert_string_equal(e.text, "file 'a': write: ENOSPC");
+	assert_string_equal(e.text, "file 'a': write: No space left on device (ENOSPC)");
 	swap_close(&s);
 	expect("/a", "old");
 	assert_int_equal(count(), 1);

@@ -38,7 +38,7 @@ static void in_the_namespace_entered(void **state)
 	assert_true(missing);
 	OK(sysctl_ensure(&root, "net/ipv4/conf/gone/arp_notify", "1", NULL, &e));
 	FAILS(sysctl_set(&root, "net/ipv4/conf/gone/arp_notify", "1", &e), -ENOENT,
-	      "open '/proc/sys/net/ipv4/conf/gone/arp_notify': ENOENT");
+	      "open '/proc/sys/net/ipv4/conf/gone/arp_notify': No such file or directory (ENOENT)");
 	assert_int_equal(sysctl_set(&root, "net/ipv4/ip_forward", "many", &e), -EINVAL);
 	netns_leave(&v);
 	OK(sysctl_get(&root, "net/ipv4/ip_forward", value, sizeof(value), &e));

@@ -138,7 +138,7 @@ static void wrong(void **state)
 		{"\tx\n", "x.tree:1: a line of no file"},
 		{"/a = 1\n\tx\n", "x.tree:2: a line of no file"},
 		{"/a :\n\tx\\c\n\ty\n", "x.tree:3: a line of no file"},
-		{"/l -> a\n/l -> b\n", "x.tree:2: make link '/l': EEXIST"},
+		{"/l -> a\n/l -> b\n", "x.tree:2: make link '/l': File exists (EEXIST)"},
 	};
 
 	(void)state;

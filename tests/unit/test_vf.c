@@ -92,7 +92,7 @@ static void setting(void **state)
 	vf_set_node_guid(b, &v, 0x0c42a1030016051c);
 	vf_set_port_guid(b, &v, 0x0c42a1030016051d);
 	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
-	      "set VF 3 of 'ens1f0np0': trust off: EOPNOTSUPP");
+	      "set VF 3 of 'ens1f0np0': trust off: Operation not supported (EOPNOTSUPP)");
 	assert_int_equal(nl_batch_result(b, 5), 0);
 	OK(nl_replay_finished(w, &e));
 }
@@ -156,7 +156,7 @@ static void altnames(void **state)
 	kern_commit(&l, b);
 	altname_add(b, index, "net1", "");
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "add alternative name '' of link 'net1': EINVAL: wants 1 to 127 bytes");
+	      "add alternative name '' of link 'net1': Invalid argument (EINVAL): wants 1 to 127 bytes");
 	kern_close(&l);
 }
 

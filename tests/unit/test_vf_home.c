@@ -45,7 +45,7 @@ static void cannot(void **state)
 
 	(void)state;
 	FAILS(vf_apply(w, &j, 1, &bad, &e), -EOPNOTSUPP,
-	      "set VF 3 of 'pf0': trust: EOPNOTSUPP (the PF's driver cannot: leave conf.trust out)");
+	      "set VF 3 of 'pf0': trust: Operation not supported (EOPNOTSUPP) (the PF's driver cannot: leave conf.trust out)");
 	assert_int_equal(e.kind, ERR_UNSUPPORTED);
 	assert_int_equal(bad, 0);
 	OK(nl_replay_finished(w, &e));
@@ -71,7 +71,7 @@ static void busy_for_ever(void **state)
 	OK(vf_apply(w, &j, 1, NULL, &e));
 	j = job(VF_ATTR_MAC, "02:00:00:00:07:01");
 	FAILS(vf_apply(w, &j, 1, NULL, &e), -EBUSY,
-	      "set VF 3 of 'pf0': mac 02:00:00:00:07:01: EBUSY (still so after 2 s)");
+	      "set VF 3 of 'pf0': mac 02:00:00:00:07:01: Device or resource busy (EBUSY) (still so after 2 s)");
 	assert_int_equal(e.kind, ERR_AGAIN);
 	OK(nl_replay_finished(w, &e));
 	OK(vf_apply(w, NULL, 0, NULL, &e));
@@ -234,7 +234,7 @@ static void name_is_taken(void **state)
 	kern_veth(&w.node, "vf0", "x");
 	f = found_in(&w.pod, VF_IN_POD, "net1");
 	FAILS(vf_home_netdev(&w.home, &w.r, &f, &e), -EEXIST,
-	      "failed to rename link net1 to host name vf0: EEXIST: the node has another link of that "
+	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
 	/* and it can be tried again */
 	kern_link(&w.pod, "net1");
@@ -282,7 +282,7 @@ static void refused_for_now(void **state)
 	strcpy(r.device, "0000:01:10.0");
 	assert_int_equal(vf_home_bring(&home, &r, 0, &e), 1);
 	FAILS(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), -EINVAL,
-	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: EINVAL (more than the link has, or "
+	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
 	      "PF 'eth1' has no carrier)");
 	assert_int_equal(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));

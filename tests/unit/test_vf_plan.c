@@ -196,7 +196,7 @@ static void messages(void **state)
 	assert_int_equal(attrs[4], VF_ATTR_TRUST);
 	assert_int_equal(attrs[7], VF_ATTR_GUID);
 	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
-	      "set VF 3 of 'ens1f0np0': trust off: EOPNOTSUPP");
+	      "set VF 3 of 'ens1f0np0': trust off: Operation not supported (EOPNOTSUPP)");
 	OK(nl_replay_finished(w, &e));
 }
 
