@@ -25,7 +25,7 @@
  *			gateways: the pod's default routes of their families go by this network,
  *			and no other; `deviceID`, for notes; `nad`, what it is called outside
  *			("team/rail0"): the name of such a one need not differ from others', and its
- *			`cniVersion` counts.
+ *			`cniVersion` counts; "": it has none, and its plugins get none (0.1.0).
  *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
  *	coordinator	for each network of ours that has none of its own
  *	timeoutMs	total limit of conflict and gateway detection, from carrier on; default: the
@@ -72,11 +72,14 @@ struct aio_plugin {
 struct aio_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
-	const char *nad;      /* what it is called outside, "team/rail0"; NULL: it is not */
-	const char *device;   /* what was allocated for it; NULL: nothing */
-	struct cni_call call; /* what its plugins see */
-	char *args;	      /* call.args_text, when it is its own */
+	const char *nad;	  /* what it is called outside, "team/rail0"; NULL: it is not */
+	const char *device;	  /* what was allocated for it; NULL: nothing */
+	struct cni_call call;	  /* what its plugins see */
+	char *args;		  /* call.args_text, when it is its own */
+	const char *own_cni_args; /* what it adds to CNI_ARGS; NULL: nothing */
 	bool own_args;
+	bool flat;     /* main.conf is the network's own object, not an element of `plugins` */
+	bool own_prev; /* call.prev is its own, not the common one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
 	bool named;		/* the interface's name is the configuration's, not CNI_IFNAME */
@@ -90,6 +93,7 @@ struct aio_net {
 	struct co_conf co_conf;	  /* read by aio_read_plugins() */
 	struct cni_result result; /* what its chain has so far */
 	struct cni_result told;	  /* before defaultRoute changed it; empty: it did not */
+	struct cni_result prev;	  /* aio_set_prev() */
 };
 
 struct aio {
@@ -131,6 +135,15 @@ void aio_merge(const struct cni_result *from, struct cni_result *into);
  * name, what comes before it and is not in the pod to the same one. */
 void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
 	       struct cni_result *ret);
+
+/*
+ * What the network's own ADD said, noted with it: call.prev of this network, in place of its part of
+ * the runtime's prevResult. Takes *prev over. NULL: nothing is noted of it, and it has no prevResult.
+ */
+void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev);
+/* The network's own result where it is noted, else its part of the common one, into *ret, which is
+ * empty. false: there is none. */
+bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret);
 
 /* --- verbs, in all_in_one_*.c --- */
 int aio_add(struct aio *x, struct cni_result *out, struct err *e);

@@ -44,7 +44,9 @@ static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_p
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
-	struct chain_call c = aio_chain_call(x, i, p, now->n_ifaces || now->n_ips ? now : NULL);
+	/* What stands behind another has what that one said, and be it nothing. */
+	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
+	struct chain_call c = aio_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
 	/* Before: a plugin that fails may have done half of its work. */

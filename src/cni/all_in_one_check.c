@@ -42,7 +42,7 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 	if (r >= 0)
 		r = co_check(a, x->nics, x->n_nets, e);
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++) {
-		r = attach_check_routes(&seen, &x->call->prev, x->rails[i].ifname, e);
+		r = attach_check_routes(&seen, &x->rails[i].ipam.call->prev, x->rails[i].ifname, e);
 		if (r < 0)
 			rail_err(&x->rails[i], r, e);
 	}
@@ -86,7 +86,9 @@ static int check_plugins(const struct aio *x, const struct attach *a, size_t i, 
 	struct checking k = {.x = x, .a = a};
 	int r;
 
-	aio_slice(x, &x->call->prev, i, &k.prev);
+	if (!aio_prev(x, i, &k.prev))
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: required prevResult missing",
+				x->nets[i].label);
 	r = aio_each_plugin(x, i, check_plugin, &k, e);
 	cni_result_done(&k.prev);
 	return r;
@@ -95,9 +97,12 @@ static int check_plugins(const struct aio *x, const struct attach *a, size_t i, 
 int aio_check(struct aio *x, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
+	bool any = false;
 	int r;
 
-	if (!x->call->has_prev)
+	for (size_t i = 0; i < x->n_nets; i++)
+		any |= x->nets[i].call.has_prev;
+	if (!any)
 		return err_kind(e, ERR_CONF, -EINVAL, "required prevResult missing");
 	r = attach_open(&a, x->call, false, e);
 	if (r >= 0)

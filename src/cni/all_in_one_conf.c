@@ -124,6 +124,7 @@ static void net_done(struct aio_net *net)
 	co_conf_done(&net->co_conf);
 	cni_result_done(&net->result);
 	cni_result_done(&net->told);
+	cni_result_done(&net->prev);
 }
 
 void aio_done(struct aio *x)

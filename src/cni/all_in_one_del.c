@@ -35,7 +35,7 @@ static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
 		      const struct cni_result *prev, struct err *e)
 {
 	/* Earlier versions of DEL have none. */
-	bool has_prev = d->x->call->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
+	bool has_prev = aio_call(d->x, i)->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
 	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
 	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
 
@@ -44,12 +44,10 @@ static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
 
 static void run_plugin(struct deleting *d, size_t i, const struct aio_plugin *p)
 {
-	const struct cni_call *c = d->x->call;
 	auto_result struct cni_result prev = {0};
 	struct err why = ERR_INIT;
 
-	if (c->has_prev)
-		aio_slice(d->x, &c->prev, i, &prev);
+	aio_prev(d->x, i, &prev);
 	note(d, del_plugin(d, i, p, &prev, &why), &why);
 }
 
@@ -79,15 +77,23 @@ static void run_ahead(struct deleting *d)
 			run_plugin(d, i, &d->x->nets[i].ahead[k]);
 }
 
+static void know_prev_ips(struct deleting *d, size_t net)
+{
+	auto_result struct cni_result prev = {0};
+
+	aio_prev(d->x, net, &prev);
+	for (size_t i = 0; i < prev.n_ips; i++)
+		VEC_PUSH(d->ips, d->n_ips) = prev.ips[i].address.ip;
+}
+
 /* Of the networks with a coordinator, from prevResult and from the pod; either may be missing. */
 static void know_ips(struct deleting *d)
 {
-	const struct cni_call *c = d->x->call;
 	auto_free struct addr *addrs = NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; c->has_prev && i < c->prev.n_ips; i++)
-		VEC_PUSH(d->ips, d->n_ips) = c->prev.ips[i].address.ip;
+	for (size_t i = 0; i < d->x->n_nets; i++)
+		know_prev_ips(d, i);
 	if (!d->a.pod || addr_list(d->a.pod, 0, 0, &addrs, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)

@@ -23,29 +23,40 @@ static enum cni_version version_for_multus(const struct aio_net *net)
 	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
+/* Of the definition, where Multus is to call its plugins with another. */
+static const char *other_version(const struct aio_net *net)
+{
+	if (net->call.no_version)
+		return "";
+	return net->call.version == version_for_multus(net) ? NULL
+							    : cni_version_str(net->call.version);
+}
+
 /* --- a network as a list of plugins --- */
 
-/* What is the list's, or of the network's own object when it is its plugin as well. */
-static bool is_lists(const char *key)
+static bool is_one_of(const char *key, const char *const *list)
 {
-	static const char *const keys[] = {"cniVersion", "name",    "ifname",
-					   "type",	 "plugins", "nad",
-					   "deviceID",	 "cniArgs", "defaultRoute"};
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (strcasecmp(key, keys[i]) == 0)
+	for (; *list; list++)
+		if (strcasecmp(key, *list) == 0)
 			return true;
 	return false;
 }
 
-static void put_keys(struct json_out *o, const struct json *from, const struct json *unless)
+/* What the list says of all its plugins. Everything else is the plugin's, whatever it is called. */
+static const char *const lists[] = {"cniVersion", "name", "type", NULL};
+/* The same where the plugin's object is the network's; deviceID is both's. */
+static const char *const networks[] = {"cniVersion", "name",	"type",		"ifname",
+				       "nad",	     "cniArgs", "defaultRoute", NULL};
+
+static void put_keys(struct json_out *o, const struct json *from, const char *const *but,
+		     const struct json *unless)
 {
 	struct json_walk w = json_walk_start(from);
 	const struct json *v;
 	const char *key;
 
 	while ((v = json_walk_next(&w, &key))) {
-		if (is_lists(key) || json_kind(json_get_go(unless, key)) != JSON_NULL)
+		if (is_one_of(key, but) || json_kind(json_get_go(unless, key)) != JSON_NULL)
 			continue;
 		jo_key(o, key);
 		jo_val(o, v, false);
@@ -53,19 +64,19 @@ static void put_keys(struct json_out *o, const struct json *from, const struct j
 }
 
 static void put_plugin(struct json_out *o, const char *type, const struct json *conf,
-		       const struct json *defaults)
+		       const char *const *but, const struct json *defaults)
 {
 	jo_obj(o);
 	jo_kstr(o, "type", type);
-	put_keys(o, conf, NULL);
-	put_keys(o, defaults, conf);
+	put_keys(o, conf, but, NULL);
+	put_keys(o, defaults, lists, conf);
 	jo_end_obj(o);
 }
 
 static void put_each(struct json_out *o, const struct aio_plugin *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		put_plugin(o, v[i].type, v[i].conf, NULL);
+		put_plugin(o, v[i].type, v[i].conf, lists, NULL);
 }
 
 static void put_network(const struct aio *x, const struct aio_net *net, struct buf *b)
@@ -79,10 +90,11 @@ static void put_network(const struct aio *x, const struct aio_net *net, struct b
 	jo_key(&o, "plugins");
 	jo_arr(&o);
 	put_each(&o, net->ahead, net->n_ahead);
-	put_plugin(&o, net->main.type, net->main.conf, net->kind ? x->defaults : NULL);
+	put_plugin(&o, net->main.type, net->main.conf, net->flat ? networks : lists,
+		   net->kind ? x->defaults : NULL);
 	put_each(&o, net->before, net->n_before);
 	if (net->co)
-		put_plugin(&o, "coordinator", net->co, NULL);
+		put_plugin(&o, "coordinator", net->co, lists, NULL);
 	put_each(&o, net->after, net->n_after);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
@@ -108,12 +120,16 @@ static int make_scratch(const struct aio *x, struct buf *text, struct err *e)
 
 		buf_init(&conf, TEXT_MAX);
 		put_network(x, net, &conf);
-		r = multus_scratch_put(&o,
-				       &(struct multus_entry){net->nad ? net->nad : net->name,
-							      x->call->name,
-							      net->named ? net->ifname : NULL,
-							      net->device, buf_span(&conf)},
-				       e);
+		r = multus_scratch_put(
+			&o,
+			&(struct multus_entry){.name = net->nad ? net->nad : net->name,
+					       .keeper = x->call->name,
+					       .ifname = net->named ? net->ifname : NULL,
+					       .device = net->device,
+					       .args = net->own_cni_args,
+					       .version = other_version(net),
+					       .conf = buf_span(&conf)},
+			e);
 	}
 	jo_end_arr(&o);
 	return r < 0 || !text->over ? r : err_set(e, -E2BIG, "too much configuration");
@@ -163,22 +179,23 @@ static int keep_result(const struct aio *x, const struct aio_net *net, const cha
 	const struct cni_call *c = x->call;
 	auto_free char *path =
 		xasprintf("%s/%s-%s-%s", dir, net->name, c->container_id, net->ifname);
-	auto_buf struct buf conf, result, text;
+	auto_buf struct buf conf, result, full, text;
 	struct json_out o;
 	int r;
 
 	buf_init(&conf, TEXT_MAX);
 	buf_init(&result, TEXT_MAX);
+	buf_init(&full, TEXT_MAX);
 	buf_init(&text, TEXT_MAX);
 	put_network(x, net, &conf);
-	r = cni_result_print(&net->result, version_for_multus(net), &result, e);
-	if (r < 0)
-		return r;
+	cni_result_relay(&net->result, version_for_multus(net), &result);
+	if (version_for_multus(net) < CNI_1_0_0)
+		cni_result_relay(&net->result, CNI_1_1_0, &full);
 	jo_init(&o, &text, 0);
 	r = libcni_cached_put(&o,
 			      &(struct libcni_entry){c->container_id, net->name, net->ifname,
 						     c->netns, c->args_text, buf_span(&conf),
-						     buf_span(&result)},
+						     buf_span(&result), buf_span(&full)},
 			      e);
 	return r < 0 ? r : file_replace(&c->root, path, buf_span(&text), 0600, e);
 }

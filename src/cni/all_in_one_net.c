@@ -127,8 +127,11 @@ static int take_list(struct aio_net *net, const struct json *plugins, const char
 static int take_plugins(struct aio_net *net, const struct json *self, const struct raw_net *raw,
 			const char *place, struct err *e)
 {
-	int r = raw->plugins ? take_list(net, raw->plugins, place, e)
-			     : take_plugin(net, self, place, e);
+	int r;
+
+	net->flat = !raw->plugins;
+	r = raw->plugins ? take_list(net, raw->plugins, place, e)
+			 : take_plugin(net, self, place, e);
 
 	if (r >= 0 && !net->main.conf)
 		return bad(e, place, "has no plugin that makes an interface");
@@ -178,11 +181,15 @@ static int take_call(const struct aio *x, struct aio_net *net, size_t i, const s
 	net->device = if_set(raw->device);
 	net->call = *x->call;
 	net->call.args_text = args;
-	net->own_args = if_set(raw->args) != NULL;
+	net->own_cni_args = if_set(raw->args);
+	net->own_args = net->own_cni_args != NULL;
 	if (net->own_args) {
 		net->args = xasprintf("%s%s%s", args, *args ? ";" : "", raw->args);
 		net->call.args_text = net->args;
 	}
+	net->call.no_version = net->nad && raw->version && !*raw->version;
+	if (net->call.no_version)
+		net->call.version = CNI_0_1_0;
 	if (net->nad && if_set(raw->version) &&
 	    cni_version_parse(raw->version, &net->call.version) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,

@@ -106,7 +106,10 @@ static int read_net(struct aio *x, size_t i, struct err *e)
 	struct co_nic *nic = &x->nics[i];
 	int r = 0;
 
-	*nic = (struct co_nic){.ifname = net->ifname, .network = net->name, .label = net->label};
+	*nic = (struct co_nic){.ifname = net->ifname,
+			       .network = net->name,
+			       .label = net->label,
+			       .prev = &net->call.prev};
 	if (net->kind)
 		r = read_rail(x, i, e);
 	if (r >= 0 && net->co) {

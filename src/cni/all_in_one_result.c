@@ -100,6 +100,33 @@ static void slice_routes(const struct cni_result *all, int iface, struct cni_res
 			cni_result_route(ret, &all->routes[i]);
 }
 
+void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev)
+{
+	struct aio_net *n = &x->nets[net];
+
+	cni_result_done(&n->prev);
+	if (prev)
+		n->prev = *prev;
+	if (prev)
+		*prev = (struct cni_result){0};
+	n->call.prev = n->prev; /* borrowed */
+	n->call.has_prev = prev != NULL;
+	n->own_prev = true;
+}
+
+bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret)
+{
+	const struct aio_net *n = &x->nets[net];
+
+	if (!n->call.has_prev)
+		return false;
+	if (n->own_prev)
+		cni_result_copy(ret, &n->prev);
+	else
+		aio_slice(x, &n->call.prev, net, ret);
+	return true;
+}
+
 void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
 	       struct cni_result *ret)
 {

@@ -203,7 +203,7 @@ int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail
 	int r = find_parent(a, rail, e);
 
 	if (r >= 0)
-		r = attach_check(s, rail, r, &a->call->prev, a->call->netns, e);
+		r = attach_check(s, rail, r, &rail->ipam.call->prev, a->call->netns, e);
 	if (r >= 0 && rail->kind->verify)
 		r = rail->kind->verify(a, rail, e);
 	return r < 0 ? rail_err(rail, r, e) : 0;

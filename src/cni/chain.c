@@ -61,9 +61,8 @@ static int put_prev(const struct chain_call *c, struct json_out *o, struct err *
 	int r;
 
 	buf_init(&text, PREV_MAX);
-	r = cni_result_print(c->prev, c->call->version, &text, e);
-	if (r >= 0)
-		r = json_parse(&d, buf_span(&text), PREV_MAX, e);
+	cni_result_relay(c->prev, c->call->version, &text);
+	r = json_parse(&d, buf_span(&text), PREV_MAX, e);
 	if (r < 0)
 		return err_wrap(e, r, "prevResult for '%s'", c->type);
 	jo_key(o, "prevResult");
@@ -91,7 +90,8 @@ int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e
 
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	jo_kstr(&o, "cniVersion", cni_version_str(c->call->version));
+	if (!c->call->no_version)
+		jo_kstr(&o, "cniVersion", cni_version_str(c->call->version));
 	jo_kstr(&o, "name", c->network);
 	for (size_t i = 0; i < json_len(c->plugin); i++) {
 		const char *key;

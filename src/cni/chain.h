@@ -18,8 +18,8 @@ struct chain_call {
 	const char *label; /* put before errors; NULL: nothing is */
 };
 
-/* The netconf: the plugin's object with cniVersion, name, runtimeConfig, prevResult and (for GC)
- * the valid attachments put in. Pure. */
+/* The netconf: the plugin's object with cniVersion (unless call->no_version), name, runtimeConfig,
+ * prevResult and (for GC) the valid attachments put in. Pure. */
 int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e);
 
 int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e);

@@ -113,7 +113,11 @@ static int add(const struct cni_plugin *p, struct cni_call *c, struct buf *out, 
 		n = p->add(c, &r, e);
 	if (n < 0 || !p->add)
 		return n;
-	n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version, out, e);
+	if (p->relays)
+		cni_result_relay(&r, c->version, out);
+	else
+		n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version,
+				     out, e);
 	/* The caller sees a failure: it must not find half of a success. */
 	if (n < 0 && p->del)
 		p->del(c, NULL);

@@ -34,6 +34,7 @@ struct cni_call {
 	const char *name;	 /* network name */
 	const char *type;
 	enum cni_version version;
+	bool no_version; /* a delegate's configuration has no cniVersion; `version` is 0.1.0 then */
 	bool has_prev;
 	struct cni_result prev;
 	/* GC: a caller that sends no list at all (has_valid false) wants nothing freed, and gc() of a
@@ -57,6 +58,7 @@ struct cni_plugin {
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
 	unsigned int versions; /* bit mask 1 << enum cni_version; 0: all */
 	bool prints_prev;
+	bool relays; /* prints what another plugin said, as it is in c->version: cni_result_relay() */
 	const void *kind; /* of a family's plugin, whose functions are the family's */
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);

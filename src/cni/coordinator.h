@@ -106,8 +106,9 @@ void co_facts_done(struct co_facts *f);
 struct co_nic {
 	const struct co_conf *conf; /* NULL: none for this NIC, which only has its place here */
 	const char *ifname;
-	const char *network; /* its name */
-	const char *label;   /* put before errors; NULL: nothing is */
+	const char *network;	       /* its name */
+	const char *label;	       /* put before errors; NULL: nothing is */
+	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
 	/* came about */
 	struct mac mac; /* len 0: as it was */
 };

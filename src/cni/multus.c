@@ -30,6 +30,7 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_multus = {
 	.name = "multus",
 	.about = "CNI multus plugin unirail",
+	.relays = true,
 	.add = add,
 	.check = check,
 	.del = del,

@@ -131,6 +131,8 @@ static void list_delegates(struct multus *m)
 		net->ifname = delegate_ifname(m, i);
 		net->conf = (struct span){d->conf, d->conf_len};
 		net->device = d->device_id ? d->name : NULL;
+		net->args = d->args;
+		net->version = d->version;
 		net->file = file_of(m, net->conf, net->ifname);
 		if (!net->file)
 			continue;

@@ -21,6 +21,8 @@ struct network {
 	char *ifname;
 	struct span conf;
 	const char *device;	 /* name for its device file; NULL: none */
+	const char *args;	 /* what it adds to CNI_ARGS; NULL: nothing */
+	const char *version;	 /* its definition's, "": none; NULL: conf's */
 	struct cache_file *file; /* NULL: none */
 };
 

@@ -8,7 +8,17 @@
 #include "base/cleanup.h"
 #include "wire/base64.h"
 
-enum { SCRATCH_MAX = 4 << 20 };
+enum { SCRATCH_MAX = 4 << 20, OWN_VERSION = 1 };
+
+/* What is ours in these files, if it is of a version that is known here; NULL: it is not. */
+static const struct json *own(const struct json *v)
+{
+	int64_t version = 0;
+
+	if (json_kind(v) != JSON_OBJECT || json_int(json_get(v, "version"), &version) < 0)
+		return NULL;
+	return version == OWN_VERSION ? v : NULL;
+}
 
 /* NULL: it is none, or it is empty. */
 static char *decode(const char *text, size_t *len)
@@ -23,6 +33,7 @@ static char *decode(const char *text, size_t *len)
 
 struct raw_delegate {
 	const char *name, *ifname, *device_id, *bytes, *keeper;
+	const struct json *state;
 };
 
 static const struct json_field delegate_fields[] = {
@@ -31,6 +42,7 @@ static const struct json_field delegate_fields[] = {
 	{"deviceID", J_STR, .offset = offsetof(struct raw_delegate, device_id)},
 	{"Bytes", J_STR, .offset = offsetof(struct raw_delegate, bytes)},
 	{"unirail", J_STR, .offset = offsetof(struct raw_delegate, keeper)},
+	{"unirailState", J_VAL, .offset = offsetof(struct raw_delegate, state)},
 	{0}};
 static const struct json_table delegate_table = {delegate_fields, JSON_GO, 0};
 
@@ -43,6 +55,7 @@ static char *dup_set(const char *s)
 static void read_delegate(struct json_doc *d, const struct json *v, struct multus_delegate *ret)
 {
 	struct raw_delegate raw = {0};
+	const char *version;
 
 	if (json_kind(v) == JSON_OBJECT)
 		json_read(d, v, &delegate_table, &raw, "delegate", NULL);
@@ -50,6 +63,9 @@ static void read_delegate(struct json_doc *d, const struct json *v, struct multu
 	ret->ifname = dup_set(raw.ifname);
 	ret->device_id = dup_set(raw.device_id);
 	ret->keeper = dup_set(raw.keeper);
+	ret->args = dup_set(json_string(json_get(own(raw.state), "cniArgs")));
+	version = json_string(json_get(own(raw.state), "cniVersion"));
+	ret->version = version ? xstrdup(version) : NULL;
 	ret->conf = decode(raw.bytes, &ret->conf_len);
 }
 
@@ -82,13 +98,15 @@ void multus_delegates_free(struct multus_delegate *list, size_t n)
 		free(list[i].device_id);
 		free(list[i].conf);
 		free(list[i].keeper);
+		free(list[i].args);
+		free(list[i].version);
 	}
 	free(list);
 }
 
 struct raw_cached {
 	const char *kind, *container_id, *config, *ifname, *network;
-	const struct json *runtime, *result;
+	const struct json *runtime, *result, *own;
 };
 
 static const struct json_field cached_fields[] = {
@@ -99,6 +117,7 @@ static const struct json_field cached_fields[] = {
 	{"networkName", J_STR, .offset = offsetof(struct raw_cached, network)},
 	{"capabilityArgs", J_VAL, .offset = offsetof(struct raw_cached, runtime)},
 	{"result", J_VAL, .offset = offsetof(struct raw_cached, result)},
+	{"unirailResult", J_VAL, .offset = offsetof(struct raw_cached, own)},
 	{0}};
 static const struct json_table cached_table = {cached_fields, JSON_GO, 0};
 
@@ -125,6 +144,7 @@ static int read_cached(struct libcni_cached *c, struct err *e)
 	c->ifname = raw.ifname;
 	c->runtime = raw.runtime;
 	c->result = raw.result;
+	c->full = json_get(own(raw.own), "result");
 	c->conf = decode(raw.config, &c->conf_len);
 	return 0;
 }

@@ -12,8 +12,17 @@
  * keys that are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do
  * not. Multus writes neither file in one step: after a power loss either may end anywhere.
  *
- * The same files of a pod that unirail-cni attached (all_in_one_keep.c) have a key in each delegate
- * that Multus does not know, "unirail": the network of that unirail-cni.
+ * The same files of a pod that unirail-cni attached (all_in_one_keep.c) have keys that Multus and libcni
+ * do not know and pass over:
+ *
+ *	"unirail"	in each delegate: the network of that unirail-cni
+ *	"unirailState"	in each delegate: {"version": 1, "cniArgs": what its plugins get behind CNI_ARGS,
+ *			"cniVersion": its definition's ("": none), where the configuration that Multus
+ *			is to call has another}
+ *	"unirailResult"	in a cache file whose result its version cannot hold:
+ *			{"version": 1, "result": the same of version 1.1.0}
+ *
+ * Of another version than 1 these are not read, and what Multus and libcni know counts.
  */
 
 #include "wire/json.h"
@@ -25,7 +34,9 @@ struct multus_delegate {
 	char *device_id; /* NULL: none */
 	char *conf;	 /* its configuration: a plugin's or a list's; NULL: cannot be read */
 	size_t conf_len;
-	char *keeper; /* the unirail-cni network that wrote it; NULL: Multus did */
+	char *keeper;  /* the unirail-cni network that wrote it; NULL: Multus did */
+	char *args;    /* unirailState.cniArgs; NULL: none */
+	char *version; /* unirailState.cniVersion; "": the definition has none; NULL: conf's */
 };
 
 int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e);
@@ -39,6 +50,7 @@ struct libcni_cached {
 	char *conf; /* the configuration that was used */
 	size_t conf_len;
 	const struct json *result;
+	const struct json *full;    /* unirailResult's; NULL: none */
 	const struct json *runtime; /* capabilityArgs */
 };
 
@@ -51,8 +63,10 @@ struct json_out;
 /* An element of a scratch file, as Multus writes it: `conf` is a list of plugins. */
 struct multus_entry {
 	const char *name, *keeper;
-	const char *ifname; /* NULL: CNI_IFNAME */
-	const char *device; /* NULL: none */
+	const char *ifname;  /* NULL: CNI_IFNAME */
+	const char *device;  /* NULL: none */
+	const char *args;    /* NULL: none */
+	const char *version; /* "": none; NULL: conf's */
 	struct span conf;
 };
 int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e);
@@ -61,6 +75,7 @@ int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct 
 struct libcni_entry {
 	const char *container_id, *network, *ifname, *netns, *args;
 	struct span conf, result;
+	struct span full; /* the result of version 1.1.0; empty: `result` has all of it */
 };
 int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct err *e);
 

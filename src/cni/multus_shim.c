@@ -84,6 +84,7 @@ static int status(struct cni_call *c, struct err *e)
 const struct cni_plugin cni_multus_shim = {
 	.name = "multus-shim",
 	.about = "CNI multus-shim plugin unirail",
+	.relays = true,
 	.add = add,
 	.check = check,
 	.del = del,

@@ -49,6 +49,29 @@ static void put_list(struct json_out *o, const struct json *conf)
 	jo_end_obj(o);
 }
 
+/* multus_scratch.h says what it is. */
+static void put_state(struct json_out *o, const struct multus_entry *d)
+{
+	jo_key(o, "unirailState");
+	jo_obj(o);
+	jo_kint(o, "version", 1);
+	if (d->args)
+		jo_kstr(o, "cniArgs", d->args);
+	if (d->version)
+		jo_kstr(o, "cniVersion", d->version);
+	jo_end_obj(o);
+}
+
+static void put_full(struct json_out *o, const struct json *result)
+{
+	jo_key(o, "unirailResult");
+	jo_obj(o);
+	jo_kint(o, "version", 1);
+	jo_key(o, "result");
+	jo_val(o, result, false);
+	jo_end_obj(o);
+}
+
 int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e)
 {
 	auto_free char *bytes = base64_encode(d->conf);
@@ -72,6 +95,7 @@ int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct 
 		jo_kstr(o, "deviceID", d->device);
 	jo_kstr(o, "Bytes", bytes);
 	jo_kstr(o, "unirail", d->keeper);
+	put_state(o, d);
 	jo_end_obj(o);
 	return 0;
 }
@@ -99,9 +123,11 @@ static void put_args(struct json_out *o, const char *args)
 int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct err *e)
 {
 	auto_free char *config = base64_encode(c->conf);
-	auto_json struct json_doc *doc = NULL;
+	auto_json struct json_doc *doc = NULL, *full = NULL;
 	int r = json_parse(&doc, c->result, CONF_MAX, e);
 
+	if (r >= 0 && c->full.n)
+		r = json_parse(&full, c->full, CONF_MAX, e);
 	if (r < 0)
 		return r;
 	jo_obj(o);
@@ -115,6 +141,8 @@ int libcni_cached_put(struct json_out *o, const struct libcni_entry *c, struct e
 	put_args(o, c->args);
 	jo_key(o, "result");
 	jo_val(o, json_root(doc), false);
+	if (full)
+		put_full(o, json_root(full));
 	jo_end_obj(o);
 	return 0;
 }

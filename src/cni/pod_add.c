@@ -26,7 +26,8 @@ struct adding {
 	bool multus;
 	struct pod_conf conf;
 	struct json_doc *answer;
-	struct cni_call own; /* with the document that was made */
+	struct cni_call own;	  /* with the document that was made */
+	enum cni_version printed; /* the first network's */
 };
 
 /* --- the document --- */
@@ -259,7 +260,15 @@ static int attach(struct adding *a, struct cni_result *out, struct err *e)
 	if (a->conf.agent)
 		tell(a, &x);
 	cni_result_copy(out, a->multus ? &x.nets[0].result : &all);
+	a->printed = x.nets[0].call.version;
 	return 0;
+}
+
+static bool has_version(const struct cni_call *c)
+{
+	const char *text = json_string(json_get_go(c->conf, "cniVersion"));
+
+	return text && *text;
 }
 
 int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err *e)
@@ -275,6 +284,9 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 		r = make_call(&a, e);
 	if (r >= 0)
 		r = attach(&a, out, e);
+	/* Multus prints what its first delegate said; a version of the netconf's own counts here. */
+	if (r >= 0 && multus && !has_version(c))
+		c->version = a.printed;
 	json_free(a.own.doc);
 	json_free(a.answer);
 	return r;

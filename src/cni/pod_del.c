@@ -35,6 +35,7 @@ static int del_noted(struct pod_note *note, struct err *e)
 
 	if (r < 0)
 		return r;
+	pod_note_results(note, &x);
 	forget_devinfo(&x);
 	return aio_del(&x, e);
 }
@@ -145,8 +146,10 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 			"attached",
 			c->container_id, conf.cni_dir);
 	r = aio_read(&note.call, &x, e);
-	if (r >= 0)
-		r = aio_read_plugins(&x, e);
+	if (r < 0)
+		return r;
+	pod_note_results(&note, &x);
+	r = aio_read_plugins(&x, e);
 	return r < 0 ? r : aio_check(&x, e);
 }
 

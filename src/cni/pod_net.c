@@ -99,8 +99,8 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 	jo_kstr(t->o, "nad", net->nad ? net->nad : name ? name : net->name ? net->name : "");
 	if (if_set(net->ifname))
 		jo_kstr(t->o, "ifname", net->ifname);
-	if (version)
-		jo_kstr(t->o, "cniVersion", version);
+	/* "": without one, not the netconf's. */
+	jo_kstr(t->o, "cniVersion", version ? version : "");
 	if (pod_net_device(net))
 		jo_kstr(t->o, "deviceID", pod_net_device(net));
 	put_cni_args(t);

@@ -48,7 +48,9 @@ static int put_network(struct json_out *o, const struct network *net, struct err
 	jo_kstr(o, "name", text_of(conf, "name"));
 	jo_kstr(o, "nad", net->name ? net->name : text_of(conf, "name"));
 	jo_kstr(o, "ifname", net->ifname);
-	jo_kstr(o, "cniVersion", text_of(conf, "cniVersion"));
+	jo_kstr(o, "cniVersion", net->version ? net->version : text_of(conf, "cniVersion"));
+	if (net->args)
+		jo_kstr(o, "cniArgs", net->args);
 	if (net->device)
 		jo_kstr(o, "deviceID", net->device);
 	put_plugins(o, conf);
@@ -79,34 +81,45 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 
 /* --- prevResult --- */
 
-static void merge_cached(const struct network *net, struct cni_result *all, bool *any)
+/* NULL: nothing is noted, or it cannot be read. */
+static struct cni_result *result_of(const struct network *net)
 {
 	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
-	auto_result struct cni_result one = {0};
+	const struct json *v = c && c->full ? c->full : c ? c->result : NULL;
 	enum cni_version version = CNI_1_0_0;
+	struct cni_result one = {0}, *ret;
+	struct err why = ERR_INIT;
 
-	if (!c || !c->doc || json_kind(c->result) != JSON_OBJECT)
-		return;
-	cni_version_parse(text_of(c->result, "cniVersion"), &version);
-	if (cni_result_parse(c->doc, c->result, version, &one, NULL) < 0)
-		return;
-	aio_merge(&one, all);
-	*any = true;
+	if (json_kind(v) != JSON_OBJECT)
+		return NULL;
+	cni_version_parse(text_of(v, "cniVersion"), &version);
+	if (cni_result_parse(c->doc, v, version, &one, &why) < 0) {
+		log_warn("ignoring the noted result of a network", LOG_S("file", net->file->path),
+			 LOG_S("error", why.text));
+		return NULL;
+	}
+	ret = xcalloc(1, sizeof(*ret));
+	*ret = one;
+	return ret;
 }
 
-static void take_prev(const struct multus *m, struct cni_call *c)
+/* Without any the runtime's prevResult counts, as far as it tells about the networks. */
+static void take_results(const struct multus *m, struct pod_note *n)
 {
-	struct cni_result all = {0};
-	bool any = false;
-
-	for (size_t i = 0; i < m->n_nets; i++)
-		merge_cached(&m->nets[i], &all, &any);
-	if (any) {
-		c->prev = all;
-		c->has_prev = true;
-	} else if (c->has_prev) {
-		cni_result_copy(&c->prev, &m->call->prev);
+	n->results = xcalloc(m->n_nets, sizeof(*n->results));
+	n->n_results = m->n_nets;
+	for (size_t i = 0; i < m->n_nets; i++) {
+		n->results[i] = result_of(&m->nets[i]);
+		n->has_results |= n->results[i] != NULL;
 	}
+	if (n->call.has_prev)
+		cni_result_copy(&n->call.prev, &m->call->prev);
+}
+
+void pod_note_results(struct pod_note *n, struct aio *x)
+{
+	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
+		aio_set_prev(x, i, n->results[i]);
 }
 
 enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
@@ -132,12 +145,18 @@ enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, 
 		return POD_NOTE_OTHER;
 	}
 	ret->call.conf = json_root(ret->call.doc);
-	take_prev(&m, &ret->call);
+	take_results(&m, ret);
 	return POD_NOTE_OURS;
 }
 
 void pod_note_done(struct pod_note *n)
 {
+	for (size_t i = 0; i < n->n_results; i++) {
+		if (n->results[i])
+			cni_result_done(n->results[i]);
+		free(n->results[i]);
+	}
+	free(n->results);
 	cni_result_done(&n->call.prev);
 	json_free(n->call.doc);
 	*n = (struct pod_note){0};

@@ -16,12 +16,19 @@ enum pod_note_kind {
 };
 
 struct pod_note {
-	struct cni_call call; /* with the document, and prevResult from libcni's cache */
+	struct cni_call call; /* with the document, and the runtime's prevResult */
+	struct cni_result *
+		*results; /* what each network said, in the document's order; NULL: not known */
+	size_t n_results;
+	bool has_results; /* of one at least */
 };
 
-/* `c` is the call; what it has of prevResult stays where nothing was cached. */
+/* `c` is the call; what it has of prevResult counts where no result is noted. */
 enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
 				 struct pod_note *ret);
+/* The noted results become those of x's networks, which were read of n->call. */
+struct aio;
+void pod_note_results(struct pod_note *n, struct aio *x);
 void pod_note_done(struct pod_note *n);
 #define auto_pod_note __attribute__((cleanup(pod_note_done)))
 

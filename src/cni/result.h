@@ -82,6 +82,9 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 /* 4-space indented as the originals print it, no final newline. -EINVAL "cannot convert: no valid
  * IP addresses" for 0.1.0/0.2.0 without an address. */
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
+/* A result that another plugin printed in this version, to be passed on or kept: 0.1.0 and 0.2.0 may
+ * have no address, since nothing is converted. */
+void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
 /* prevResult (or an IPAM plugin's stdout) of the given version's class; a cniVersion inside the
  * object wins, as Go's map order makes it. *ret is overwritten. */
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,

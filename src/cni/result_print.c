@@ -223,12 +223,10 @@ static void put_family(struct json_out *o, const char *key, const struct cni_res
 	jo_end_obj(o);
 }
 
-int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e)
+void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b)
 {
 	struct json_out o;
 
-	if (v <= CNI_0_2_0 && !first_of(r, 4) && !first_of(r, 6))
-		return err_kind(e, ERR_CONF, -EINVAL, "cannot convert: no valid IP addresses");
 	jo_init(&o, b, 4);
 	jo_obj(&o);
 	jo_kstr(&o, "cniVersion", cni_version_str(v));
@@ -243,5 +241,12 @@ int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf 
 	if (v < CNI_1_0_0)
 		put_dns_0(&o, &r->dns);
 	jo_end_obj(&o);
+}
+
+int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e)
+{
+	if (v <= CNI_0_2_0 && !first_of(r, 4) && !first_of(r, 6))
+		return err_kind(e, ERR_CONF, -EINVAL, "cannot convert: no valid IP addresses");
+	cni_result_relay(r, v, b);
 	return 0;
 }

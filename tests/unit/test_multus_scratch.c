@@ -201,8 +201,12 @@ static void written_delegates(void **state)
 
 	(void)state;
 	for (size_t len = least; len <= least + 6; len++) {
-		const struct multus_entry d = {
-			"n", "rails", len % 2 ? "net1" : NULL, NULL, {conf, len}};
+		const struct multus_entry d = {.name = "n",
+					       .keeper = "rails",
+					       .ifname = len % 2 ? "net1" : NULL,
+					       .args = len % 2 ? "MAC=x" : NULL,
+					       .version = len % 2 ? "" : NULL,
+					       .conf = {conf, len}};
 		struct multus_delegate *list;
 		auto_buf struct buf b;
 		struct json_out o;
@@ -221,12 +225,59 @@ static void written_delegates(void **state)
 		assert_int_equal(list->conf_len, len);
 		assert_memory_equal(list->conf, conf, len);
 		assert_string_equal(list->keeper, "rails");
-		if (d.ifname)
+		assert_true(!list->ifname == !d.ifname && !list->args == !d.args &&
+			    !list->version == !d.version);
+		if (d.ifname) {
 			assert_string_equal(list->ifname, "net1");
-		else
-			assert_null(list->ifname);
+			assert_string_equal(list->args, "MAC=x");
+			assert_string_equal(list->version, "");
+		}
 		multus_delegates_free(list, n);
 	}
+}
+
+/* Beside what Multus and libcni know: only of a version that is known, and of the right kinds. */
+static void own_keys(void **state)
+{
+	static const struct {
+		const char *state, *args;
+	} states[] = {{"{\"version\":1,\"cniArgs\":\"A=1\"}", "A=1"},
+		      {"{\"version\":1}", NULL},
+		      {"{\"version\":1,\"cniArgs\":7}", NULL},
+		      {"{\"version\":2,\"cniArgs\":\"A=1\"}", NULL},
+		      {"{\"version\":\"1\",\"cniArgs\":\"A=1\"}", NULL},
+		      {"{\"cniArgs\":\"A=1\"}", NULL},
+		      {"[1]", NULL},
+		      {"null", NULL}};
+	struct libcni_cached c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+		auto_free char *text =
+			xasprintf("[{\"Name\":\"a\",\"unirailState\":%s}]", states[i].state);
+		struct multus_delegate *list;
+		size_t n;
+
+		assert_int_equal(multus_scratch_parse(span_of(text), &list, &n, NULL), 0);
+		assert_string_equal(list->args ? list->args : "",
+				    states[i].args ? states[i].args : "");
+		assert_null(list->version);
+		multus_delegates_free(list, n);
+	}
+	assert_int_equal(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
+						     "\"unirailResult\":{\"version\":1,"
+						     "\"result\":{\"ips\":[]}}}"),
+					     &c, NULL),
+			 0);
+	assert_non_null(json_get(c.full, "ips"));
+	libcni_cached_done(&c);
+	assert_int_equal(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
+						     "\"unirailResult\":{\"version\":3,"
+						     "\"result\":{}}}"),
+					     &c, NULL),
+			 0);
+	assert_null(c.full);
+	libcni_cached_done(&c);
 }
 
 static void written_cache(void **state)
@@ -270,6 +321,7 @@ int main(void)
 		cmocka_unit_test(bad_cache_files),
 		cmocka_unit_test(written_delegates),
 		cmocka_unit_test(written_cache),
+		cmocka_unit_test(own_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,21 +66,21 @@ static void refused(const char *element, const char *word)
 
 #define NET(config) "{\"nad\":\"team/a\",\"name\":\"a\",\"ifname\":\"net1\",\"config\":" config
 
-#define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\","
+#define HEAD "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniVersion\":\"\","
 
 static void test_forms(void **state)
 {
 	(void)state;
 	is(NET("{\"type\":\"ptp\",\"mtu\":9}}"), 1, NULL,
-	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"plugins\":[{\"type\":\"ptp\","
-	   "\"mtu\":9}]}");
+	   HEAD "\"plugins\":[{\"type\":\"ptp\","
+		"\"mtu\":9}]}");
 	is(NET("{\"cniVersion\":\"0.3.1\",\"name\":\"n\",\"plugins\":[{\"type\":\"ptp\"},{\"type\":"
 	       "\"sbr\"}]}}"),
 	   1, NULL,
 	   "{\"name\":\"n\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniVersion\":\"0.3.1\","
 	   "\"plugins\":[{\"type\":\"ptp\"},{\"type\":\"sbr\"}]}");
 	is("{\"name\":\"n\",\"config\":{\"name\":\"n\",\"type\":\"ptp\"}}", 0, NULL,
-	   "{\"name\":\"n\",\"nad\":\"n\",\"plugins\":[{\"type\":\"ptp\"}]}");
+	   "{\"name\":\"n\",\"nad\":\"n\",\"cniVersion\":\"\",\"plugins\":[{\"type\":\"ptp\"}]}");
 }
 
 /* Into every plugin, whatever it said itself. */
@@ -90,9 +90,9 @@ static void test_device(void **state)
 	is(NET("{\"plugins\":[{\"type\":\"ifacer\"},{\"type\":\"sriov\",\"deviceID\":\"x\","
 	       "\"PCIBusID\":\"y\"}]},\"deviceID\":\"d\",\"resource\":\"r\"}"),
 	   1, NULL,
-	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"deviceID\":\"d\",\"plugins\":["
-	   "{\"type\":\"ifacer\",\"deviceID\":\"d\",\"pciBusID\":\"d\"},"
-	   "{\"type\":\"sriov\",\"deviceID\":\"d\",\"pciBusID\":\"d\"}]}");
+	   HEAD "\"deviceID\":\"d\",\"plugins\":["
+		"{\"type\":\"ifacer\",\"deviceID\":\"d\",\"pciBusID\":\"d\"},"
+		"{\"type\":\"sriov\",\"deviceID\":\"d\",\"pciBusID\":\"d\"}]}");
 }
 
 #define REQUEST ",\"requestedDeviceID\":\"d\"}"
@@ -136,14 +136,14 @@ static void test_asks(void **state)
 	is(NET("{\"type\":\"ptp\"},\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\",\"fd00::9\"],"
 	       "\"defaultRoute\":[\"10.0.0.1\"]}"),
 	   1, NULL,
-	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"cniArgs\":"
-	   "\"MAC=02:00:00:00:00:01;IP=10.0.0.9,fd00::9\",\"defaultRoute\":[\"10.0.0.1\"],"
-	   "\"plugins\":[{\"type\":\"ptp\"}]}");
+	   HEAD "\"cniArgs\":"
+		"\"MAC=02:00:00:00:00:01;IP=10.0.0.9,fd00::9\",\"defaultRoute\":[\"10.0.0.1\"],"
+		"\"plugins\":[{\"type\":\"ptp\"}]}");
 	is(NET("{\"type\":\"ptp\",\"args\":{\"x\":1,\"cni\":{\"a\":1,\"b\":2}}},"
 	       "\"cniArgs\":{\"b\":3}}"),
 	   1, NULL,
-	   "{\"name\":\"a\",\"nad\":\"team/a\",\"ifname\":\"net1\",\"plugins\":[{\"type\":\"ptp\","
-	   "\"args\":{\"x\":1,\"cni\":{\"a\":1,\"b\":3}}}]}");
+	   HEAD "\"plugins\":[{\"type\":\"ptp\","
+		"\"args\":{\"x\":1,\"cni\":{\"a\":1,\"b\":3}}}]}");
 }
 
 #define CAPS                                                                                       \

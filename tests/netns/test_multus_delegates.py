@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`multus` towards the plugins of each network: what they are told at ADD, they are told at CHECK and DEL; their own results
+come back to them, and nobody else's. The plugins are scripts that record what they are called with."""
+import json
+
+import pytest
+from lab import THEIRS, link_names
+from multus_lab import Multus
+from pod_agent import PodAgent
+
+from test_multus import conf, gone, leases, notes, podnet, with_files
+
+RECORDER = """#!/usr/bin/python3
+import json, os, sys
+text = sys.stdin.read()
+conf = json.loads(text)
+command = os.environ["CNI_COMMAND"]
+seen = {"conf": conf, "args": os.environ.get("CNI_ARGS", ""), "type": os.path.basename(sys.argv[0])}
+with open(os.path.join(%r, f"{command}-{conf['name']}-{os.environ['CNI_IFNAME']}-{seen['type']}"), "w") as f:
+    json.dump(seen, f)
+if command == "ADD":
+    print(json.dumps(conf["says"] if "says" in conf else conf["prevResult"]))
+"""
+
+
+@pytest.fixture
+def agent(lab):
+    lab.rail_pools()
+    one = PodAgent(lab)
+    yield one
+    one.close()
+
+
+class Recorder:
+    """Plugins `link` (says what its configuration tells it to) and `chained` (passes prevResult on)."""
+
+    def __init__(self, lab):
+        self.dir, self.bin = lab.tmp / "seen", lab.tmp / "recorders"
+        self.dir.mkdir()
+        self.bin.mkdir()
+        for name in ("link", "chained"):
+            (self.bin / name).write_text(RECORDER % str(self.dir))
+            (self.bin / name).chmod(0o755)
+
+    def seen(self, command, network, ifname="net1", plugin="link"):
+        return json.loads((self.dir / f"{command}-{network}-{ifname}-{plugin}").read_text())
+
+    def called(self, command):
+        return sorted(p.name for p in self.dir.glob(f"{command}-*"))
+
+
+@pytest.fixture
+def recorder(lab):
+    return Recorder(lab)
+
+
+def iface(name, pod=None, **more):
+    return {"name": name, **({"sandbox": pod.netns} if pod else {}), **more}
+
+
+def says(version, ifaces=(), ips=(), routes=(), **more):
+    return {"cniVersion": version, "interfaces": list(ifaces), "ips": list(ips), "routes": list(routes), **more}
+
+
+def without(d, *keys):
+    return {k: v for k, v in d.items() if k not in keys}
+
+
+def test_plugins_keep_their_own_keys(lab, agent, recorder):
+    """Keys that a network of unirail-cni has as well, CNI_ARGS, and runtimeConfig."""
+    own = {"deviceID": "a", "ifname": "b", "cniArgs": "c", "defaultRoute": ["d"], "nad": "e", "plugins": ["f"], "name": "g",
+           "capabilities": {"mac": True}}
+    pod = lab.pod()
+    agent.networks(
+        ("kube-system/podnet", None, podnet(lab)),
+        ("team/rail0", "net1", {"cniVersion": "1.0.0", "name": "rail0", "plugins": [
+            {"type": "link", **own, "says": says("1.0.0", [iface("net1", pod)])}, {"type": "chained", **own}]},
+         {"mac": "02:00:5e:10:00:09", "ips": ["172.16.1.77"], "cniArgs": {"k": "v"}, "defaultRoute": ["172.16.1.1"]}),
+        ("team/rail1", "net2", {"cniVersion": "1.0.0", "name": "rail1", "type": "link", **without(own, "plugins", "name"),
+                                "says": says("1.0.0", [iface("net2", pod)])}))
+    agent.answer["networks"][1].pop("defaultRoute")
+    c = conf(lab, agent, clusterNetwork="podnet")
+    result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    agent.stop()
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    for where in (("rail0", "net1", "link"), ("rail0", "net1", "chained"), ("rail1", "net2", "link")):
+        add = recorder.seen("ADD", *where)
+        assert add["conf"]["deviceID"] == "a" and add["conf"].get("plugins", ["f"]) == ["f"]
+        assert add["args"].endswith("MAC=02:00:5e:10:00:09;IP=172.16.1.77") == (where[0] == "rail0")
+        for command in ("CHECK", "DEL"):
+            seen = recorder.seen(command, *where)
+            assert without(seen["conf"], "prevResult") == without(add["conf"], "prevResult"), (command, where)
+            assert seen["args"] == add["args"], (command, where)
+    gone(lab, pod)
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.0.0", "0.4.0"])
+@pytest.mark.parametrize("type", ["multus", "unirail-cni"])
+def test_each_network_has_its_own_result(lab, agent, recorder, type, version):
+    """Addresses without interface, links of the node, renamed ones, and DNS come back to the network that said them."""
+    pod = lab.pod()
+    address = lambda a, **more: {**({"version": "4"} if version < "1.0.0" else {}), "address": a, **more}
+    said = {
+        "rail0": says(version, [iface("hostend0"), iface("net1", pod)], [address("10.7.0.2/24", gateway="10.7.0.1")],
+                      [{"dst": "10.8.0.0/16"}, {"dst": "10.9.0.0/16", "gw": "10.7.0.3"}], dns={"nameservers": ["10.7.0.53"]}),
+        "rail1": says(version, [iface("renamed1", pod), iface("hostend1")],
+                      [address("10.17.0.2/24", interface=0), address("10.17.0.3/24")], [{"dst": "10.18.0.0/16"}],
+                      dns={"domain": "rail1.example", "search": ["a"]}),
+        "rail2": says(version, [], [address("10.27.0.2/24")]),
+    }
+    agent.networks(("kube-system/podnet", None, podnet(lab)),
+                   *((f"team/{n}", f"net{i + 1}", {"cniVersion": version, "name": n, "type": "link", "says": s})
+                     for i, (n, s) in enumerate(said.items())))
+    c = conf(lab, agent, type, clusterNetwork="podnet")
+    result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lab.delete({**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    for i, (name, what) in enumerate(said.items()):
+        want = {k: v for k, v in what.items() if v}
+        for command in ("CHECK", "DEL"):
+            prev = recorder.seen(command, name, f"net{i + 1}")["conf"]["prevResult"]
+            assert {k: v for k, v in prev.items() if v} == want, (command, name)
+    gone(lab, pod)
+
+
+def test_a_result_of_our_own_rail_survives_its_version(lab, agent):
+    """libcni's cache holds it as its version has it; 0.3.1 has no MTU. CHECK needs none of it lost."""
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", {**with_files(lab, "rail0"), "cniVersion": "0.2.0"}))
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    result = lab.add(c, pod, ifname="eth0")
+    lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
+    cached, = (lab.tmp / "multus" / "results").glob("rail0-*")
+    entry = json.loads(cached.read_text())
+    assert entry["result"]["ip4"] and "interfaces" not in entry["result"], "as Multus has it"
+    assert entry["unirailResult"]["version"] == 1 and entry["unirailResult"]["result"]["interfaces"][0]["name"] == "net1"
+    assert Multus(lab, lab.tmp / "multus").delete(pod, THEIRS)
+    gone(lab, pod)
+    assert leases(lab) == []
+
+
+def test_notes_of_another_version(lab, agent, recorder):
+    """What a later unirail wrote beside Multus' keys is not understood: Multus' own keys count."""
+    pod = lab.pod()
+    agent.networks(("kube-system/podnet", None, podnet(lab)),
+                   ("team/rail0", "net1", {"cniVersion": "0.4.0", "name": "rail0", "type": "link",
+                                           "says": says("0.4.0", [iface("net1", pod)])}, {"mac": "02:00:5e:10:00:09"}))
+    c = conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    scratch = lab.tmp / "multus" / pod.id
+    cached, = (lab.tmp / "multus" / "results").glob("rail0-*")
+    delegates, entry = json.loads(scratch.read_text()), json.loads(cached.read_text())
+    assert delegates[1]["unirailState"] == {"version": 1, "cniArgs": "MAC=02:00:5e:10:00:09"}
+    delegates[1]["unirailState"] = {"version": 2, "cniArgs": {"of": "another kind"}}
+    entry["unirailResult"] = {"version": 2, "result": 7}
+    scratch.write_text(json.dumps(delegates))
+    cached.write_text(json.dumps(entry))
+    lab.ok("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert recorder.seen("DEL", "rail0")["conf"]["prevResult"]["interfaces"] == [iface("net1", pod)]
+    gone(lab, pod)
+
+
+@pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
+def test_a_netconf_without_version_has_its_first_delegates(lab, agent, recorder, delegate, prints):
+    """As Multus, which prints what its first delegate said; 0.1.0 has no interfaces, and one address a family."""
+    pod = lab.pod()
+    address = lambda a: {**({"version": "4"} if prints < "1.0.0" else {}), "address": a, "interface": 0}
+    said = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \
+        says(delegate, [iface("eth0", pod)], [address("10.7.0.2/24"), address("10.7.0.3/24")])
+    first = {"name": "first", "type": "link", "says": said, **({"cniVersion": delegate} if delegate else {})}
+    c = conf(lab, agent, delegates=[first])
+    del c["cniVersion"]
+    del c["agent"]
+    result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert result["cniVersion"] == prints
+    assert {k: v for k, v in result.items() if v} == {k: v for k, v in said.items() if v}
+    assert lab.add({**c, "cniVersion": "1.0.0"}, lab.pod("b"), ifname="eth0", CNI_PATH=str(recorder.bin))["cniVersion"] == "1.0.0"
+    lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+
+
+def test_a_definition_without_version_is_passed_on_without_one(lab, agent, recorder):
+    pod = lab.pod()
+    said = {"ip4": {"ip": "10.7.0.2/24", "gateway": "10.7.0.1"}, "dns": {}}
+    agent.networks(("kube-system/podnet", None, podnet(lab)),
+                   ("team/rail0", "net1", {"name": "rail0", "plugins": [{"type": "link", "says": said}, {"type": "chained"}]}),
+                   ("team/rail1", "net2", {"type": "link", "says": said}))
+    c = conf(lab, agent, clusterNetwork="podnet")
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert Multus(lab, lab.tmp / "multus").prev(pod, "rail0", "net1", "0.1.0") is None
+    scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
+    assert scratch[1]["ConfList"]["cniVersion"] == "0.1.0", "Multus would write a list without one anew, and lose most of it"
+    lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    for command in ("ADD", "DEL"):
+        for where in (("rail0", "net1", "link"), ("rail0", "net1", "chained"), ("rail1", "net2", "link")):
+            seen = recorder.seen(command, *where)["conf"]
+            assert "cniVersion" not in seen and ("prevResult" in seen) == (command == "ADD" and where[2] == "chained")
+    assert recorder.seen("ADD", "rail0", "net1", "chained")["conf"]["prevResult"] == {"cniVersion": "0.1.0", **said}
+    gone(lab, pod)
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_a_delegate_of_an_old_version_without_addresses(lab, agent, recorder, first, version):
+    """libcni keeps what such a plugin says, and passes it on; only a conversion to 0.2.0 needs an address."""
+    pod = lab.pod()
+    nothing = {"cniVersion": version, "dns": {}}
+    net = {"cniVersion": version, "name": "old", "plugins": [{"type": "link", "says": nothing}, {"type": "chained"}]}
+    agent.networks(*([] if first else [("kube-system/podnet", None, podnet(lab))]), ("team/old", "eth0" if first else "net1", net))
+    c = conf(lab, agent, clusterNetwork="podnet", **({"cniVersion": version} if first else {}))
+    result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    if first:
+        assert result == nothing
+    ifname = "eth0" if first else "net1"
+    assert recorder.seen("ADD", "old", ifname, "chained")["conf"]["prevResult"] == nothing
+    cached, = (lab.tmp / "multus" / "results").glob("old-*")
+    assert json.loads(cached.read_text())["result"] == nothing
+    lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert recorder.called("DEL") == [f"DEL-old-{ifname}-chained", f"DEL-old-{ifname}-link"]
+    assert notes(lab) == [] and (first or link_names(pod.ns) == ["lo"])
