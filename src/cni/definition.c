@@ -18,7 +18,10 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	return strcmp(ns, "kube-system") == 0 || (own_ns && *own_ns && strcmp(ns, own_ns) == 0);
+	/* "default" is also what own_ns is where nobody named it. */
+	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
+		own_ns = "kube-system";
+	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
 }
 
 /* --- plugins --- */

@@ -77,6 +77,9 @@ struct admit_world {
 	const struct json *const *pools; /* all SpiderIPPools, as a GET has them */
 	const struct json *const *subnets; /* all SpiderSubnets; none: they are not in use */
 	size_t n_pools, n_subnets;
+	/* Whether an administrator writes the definitions of this namespace (cni/definition.h). NULL: nobody
+	 * is known to. */
+	bool (*trusts)(void *arg, const char *ns);
 	/* Who has the name, other than SpiderMultusConfig ns/name; *owner for ADMIT_NAD_TAKEN. May be
 	 * NULL. */
 	enum admit_nad (*nad)(void *arg, const char *ns, const char *nad, const char *name,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cni/definition.h"
 
 enum { UNAVAILABLE = 503 };
 
@@ -87,6 +88,18 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 	return o && !*by ? ADMIT_NAD_FREE : ADMIT_NAD_NONE;
 }
 
+static bool trusts(void *arg, const char *ns)
+{
+	const struct admit_hook *h = arg;
+	const struct kube_object *o = world_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+
+	/* A namespace that is not known may have the annotation "false". */
+	return o && definition_trusted(ns,
+				       json_string(json_get(meta(world_json(o), "annotations"),
+							    DEFINITION_TRUST)),
+				       h->conf.ns);
+}
+
 static size_t add(struct admit_hook *h, enum world_kind kind, size_t at)
 {
 	for (size_t i = 0; i < world_count(h->conf.world, kind); i++)
@@ -112,6 +125,7 @@ static struct admit_world all(struct admit_hook *h)
 				    .subnets = h->list + n,
 				    .n_pools = n,
 				    .n_subnets = m,
+				    .trusts = trusts,
 				    .nad = find_nad,
 				    .arg = h};
 }

@@ -212,11 +212,12 @@ static int check_custom(struct admit *a, const struct json *spec)
 	if (!json_get(json_root(doc), "type") && !json_get(json_root(doc), "plugins"))
 		admit_warn(a,
 			   "spec.customCNI has neither 'type' nor 'plugins': no plugin is named");
-	return 0;
+	return admit_check_definition(a, json_root(doc), "spec.customCNI");
 }
 
 static int check_chained(struct admit *a, const struct json *v, size_t i)
 {
+	auto_free char *place = xasprintf("spec.chainCNIJsonData[%zu]", i);
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
 
@@ -229,7 +230,7 @@ static int check_chained(struct admit *a, const struct json *v, size_t i)
 				    "spec.chainCNIJsonData[%zu]: wants an object with the plugin's "
 				    "name as 'type', such as {\"type\":\"tuning\"}",
 				    i);
-	return 0;
+	return admit_check_definition(a, json_root(doc), place);
 }
 
 static int check_chain(struct admit *a, const struct json *spec)
@@ -325,6 +326,8 @@ int admit_check_network(struct admit *a)
 		r = check_type(a, spec, type, block);
 	if (r == 0)
 		r = block ? admit_check_block(a, type, block, spec) : check_custom(a, spec);
+	if (r == 0 && block)
+		r = admit_check_ifacer(a, block, spec);
 	if (r == 0)
 		r = check_inject(a, spec);
 	if (r == 0 && json_kind(c) != JSON_NULL)

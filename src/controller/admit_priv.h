@@ -73,6 +73,10 @@ int admit_check_block(struct admit *a, const char *type, const char *block,
 		      const struct json *spec);
 /* place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
+/* A tenant's CNI configuration, whole or a plugin of it, by cni/definition.h. */
+int admit_check_definition(struct admit *a, const struct json *config, const char *place);
+/* What the controller itself would put before a tenant's plugin: ifacer. */
+int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec);
 /* The member of spec that a cniType has; NULL: not known. */
 const char *admit_block_of(const char *type);
 

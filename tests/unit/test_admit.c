@@ -132,6 +132,14 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 	return ADMIT_NAD_NONE;
 }
 
+static bool trusts(void *arg, const char *ns)
+{
+	const struct row *r = arg;
+
+	assert_string_equal(ns, "team");
+	return json_bool(json_get(r->v, "trusted"));
+}
+
 static void make_world(struct row *r)
 {
 	const struct json *switches = json_get(r->v, "world"), *v;
@@ -144,6 +152,7 @@ static void make_world(struct row *r)
 		.keep_used = json_bool(json_get(switches, "keep_used")),
 		.pools = r->pools,
 		.subnets = r->subnets,
+		.trusts = trusts,
 		.nad = find_nad,
 		.arg = r,
 	};

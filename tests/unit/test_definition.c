@@ -204,6 +204,7 @@ static void test_trusted_namespaces(void **state)
 	assert_false(definition_trusted("kube-system", "false", "unirail"));
 	assert_false(definition_trusted("team", NULL, "unirail"));
 	assert_false(definition_trusted("default", NULL, "unirail"));
+	assert_false(definition_trusted("default", NULL, "default"));
 	assert_false(definition_trusted("team", "yes", "unirail"));
 	assert_false(definition_trusted("team", "", "unirail"));
 	assert_false(definition_trusted("", NULL, ""));

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant who may create SpiderMultusConfigs and NetworkAttachmentDefinitions in a namespace, against the cluster's nodes.
+
+Before: a definition of type `multus` with a binDir in a pod's volume was root on every node that ran such a pod.
+"""
+import json
+
+import pytest
+from agents import MERGE, SPIDER, install_crds
+from cluster import free_port, wait
+from controllers import Controller
+from lab import link_names
+from test_networks import World, agent, lab, mine, nodes, pools, team, world  # noqa: F401
+
+import cluster as clusters
+
+TRUST = "unirail.io/trusted-definitions"
+WHY = f"only a definition of a trusted namespace may (annotation {TRUST}=true on the Namespace)"
+
+
+def multus(folder):
+    return {"cniVersion": "1.0.0", "name": "evil", "type": "multus", "binDir": str(folder),
+            "delegates": [{"cniVersion": "1.0.0", "name": "x", "type": "mine"}]}
+
+
+def trust(cluster, ns, value):
+    cluster.ok("PATCH", f"/api/v1/namespaces/{ns}", {"metadata": {"annotations": {TRUST: value}}}, type=MERGE)
+
+
+@pytest.fixture
+def volume(tmp_path):
+    """A pod's volume as the node sees it; who executes its plugin, leaves his number there."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    (folder / "mine").write_text(f"#!/bin/sh\nid -u >{folder}/seen\necho '{{\"cniVersion\":\"1.0.0\"}}'\n")
+    (folder / "mine").chmod(0o755)
+    return folder
+
+
+def test_a_definition_is_root_on_the_node(world, volume):  # noqa: F811
+    """The node refuses it, until an administrator trusts the namespace; then it is as it always was."""
+    w, lab_ = world, world.lab
+    w.nad(w.team, "evil", multus(volume))
+    pod = w.pod("evil")
+    w.networks(pod, 2)
+    box = lab_.pod()
+    lab_.fail("ADD", w.conf(), box, 7, ifname="eth0", args=w.args(pod),
+              words=[f"network '{w.team}/evil': type is 'multus', which acts on the node itself: {WHY}"])
+    assert link_names(box.ns) == ["lo"] and w.notes() == [] and not (volume / "seen").exists()
+    lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
+
+    said = lambda: [n.get("trusted", False) for n in w.ask(pod)[1]["networks"]]
+    assert said() == [True, False]  # kube-system's, and the tenant's
+    trust(w.mine, w.team, "yes")  # not the word
+    trust(w.mine, w.team, "true")
+    wait(lambda: said() == [True, True])
+    lab_.cni("ADD", w.conf(), box, ifname="eth0", args=w.args(pod))
+    assert (volume / "seen").read_text() == "0\n"
+    lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
+    trust(w.mine, w.team, None)
+    wait(lambda: said() == [True, False])
+
+
+def test_a_definition_of_another_namespace(world, volume):  # noqa: F811
+    """Trust is of the definition's namespace, not of the pod's, nor does the pod's first network lend it."""
+    w, lab_ = world, world.lab
+    w.nad("default", "evil", multus(volume))
+    trust(w.mine, w.team, "true")
+    for annotations in ({"annotation": "default/evil"}, {"v1.multus-cni.io/default-network": "default/evil"}):
+        pod = w.pod(**annotations)
+        wait(lambda: "default/evil" in json.dumps(w.ask(pod)[1].get("networks", [])))
+        box = lab_.pod(f"p{len(annotations)}{list(annotations)[0][0]}")
+        lab_.fail("ADD", {**w.conf(), "globalNamespaces": "default"}, box, 7, ifname="eth0", args=w.args(pod),
+                  words=["network 'default/evil'", WHY])
+        assert link_names(box.ns) == ["lo"]
+        lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
+    assert not (volume / "seen").exists()
+
+
+def test_what_tenants_have(world):  # noqa: F811
+    """Definitions of every kind that users have in their own namespaces, attached as before."""
+    w, lab_ = world, world.lab
+    net = w.rail("rail0")
+    net["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}}, {"type": "sbr"}]
+    w.nad(w.team, "mine", net)
+    pod, box = w.pod("mine"), lab_.pod()
+    w.networks(pod, 2)
+    lab_.add(w.conf(), box, ifname="eth0", args=w.args(pod))
+    assert sorted(link_names(box.ns)) == ["eth0", "lo", "net1"]
+    lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
+
+
+# --- admission ---
+
+
+@pytest.fixture(scope="module")
+def admitting(tmp_path_factory):
+    """A cluster whose SpiderMultusConfigs a controller is asked about."""
+    one = clusters.Cluster()
+    install_crds(one)
+    one.namespace("unirail")
+    one.namespace("team")
+    one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
+    c = Controller(tmp_path_factory.mktemp("c"), one.admin_config(), "unirail")
+    c.webhook_port = free_port()
+    c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s")
+    wait(lambda: apply(one, "team", {"cniType": "none"})[0] == 422, 60, 0.2)
+    yield one
+    c.close()
+    one.close()
+
+
+def apply(cluster, ns, spec):
+    """Whether it would be taken, and the API server's words."""
+    status, answer = cluster.request(
+        "POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs?dryRun=All",
+        {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "x"}, "spec": spec})
+    return status, answer.get("message", "")
+
+
+EVIL = [
+    ({"cniType": "custom", "customCNI": json.dumps(multus("/var/lib/kubelet/pods/u/volumes/e"))}, "spec.customCNI"),
+    ({"cniType": "macvlan", "macvlan": {"master": ["eth0"]}, "chainCNIJsonData": ['{"type":"ifacer","interfaces":["eth0"],"vlanID":7}']},
+     "spec.chainCNIJsonData[0]"),
+    ({"cniType": "macvlan", "macvlan": {"master": ["eth0"], "vlanID": 7}}, "spec.macvlan.vlanID"),
+    ({"cniType": "custom", "customCNI": '{"type":"tuning","dataDir":"/etc/cron.d"}'}, "dataDir"),
+]
+
+
+@pytest.mark.parametrize("spec, place", EVIL)
+def test_what_a_tenant_s_configuration_names(admitting, spec, place):
+    one = admitting
+    status, words = apply(one, "team", spec)
+    assert status == 422 and place in words and TRUST in words and "\n" not in words, words
+    assert apply(one, "kube-system", spec)[0] == 201 and apply(one, "unirail", spec)[0] == 201
+    for value, taken in (("true", 201), ("false", 422), ("", 422), (None, 422)):
+        trust(one, "team", value)
+        wait(lambda: apply(one, "team", spec)[0] == taken)
+    trust(one, "kube-system", "false")
+    wait(lambda: apply(one, "kube-system", spec)[0] == 422)
+    trust(one, "kube-system", None)
+    wait(lambda: apply(one, "kube-system", spec)[0] == 201)
