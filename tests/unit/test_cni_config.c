@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The generated CNI configuration: what is wrapped, when it is written, and that others' files stay. */
+#include "host_lab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "host/cni_config.h"
+
+#define DIR    "/etc/cni/net.d"
+#define SOCKET "/run/agent.sock"
+#define CALICO                                                                                       \
+	"{\"name\":\"k8s-pod-network\",\"cniVersion\":\"0.3.1\",\"plugins\":[{\"type\":\"calico\"}," \
+	"{\"type\":\"portmap\",\"capabilities\":{\"portMappings\":true,\"no\":false}},"              \
+	"{\"type\":\"bandwidth\",\"capabilities\":{\"bandwidth\":true,\"portMappings\":true}}]}"
+
+struct lab {
+	struct host_lab host;
+	struct cni_config_plan plan;
+	char name[64];
+	char said[1024];
+};
+
+static void begin(struct lab *l)
+{
+	*l = (struct lab){.name = CNI_CONFIG_NAME};
+	host_empty(&l->host);
+	assert_int_equal(dir_make(&l->host.root, DIR, 0755, NULL), 0);
+}
+
+static void put(struct lab *l, const char *name, const char *text)
+{
+	auto_free char *path = xasprintf(DIR "/%s", name);
+
+	host_write(&l->host, path, text);
+}
+
+static bool is_there(struct lab *l, const char *name)
+{
+	auto_free char *path = xasprintf(DIR "/%s", name);
+
+	return file_exists(&l->host.root, path);
+}
+
+/* Plans and carries out; what is planned right after that is nothing. */
+static void step(struct lab *l)
+{
+	for (int i = 0; i < 2; i++) {
+		auto_cni_config struct cni_config_files files;
+		struct buf b;
+
+		cni_config_plan_done(&l->plan);
+		assert_int_equal(cni_config_read(&l->host.root, DIR, &files, NULL), 0);
+		cni_config_plan(&files, DIR, l->name, SOCKET, &l->plan);
+		if (i == 1)
+			assert_true(!l->plan.write && !l->plan.remove);
+		assert_int_equal(cni_config_apply(&l->host.root, DIR, l->name, &l->plan, NULL), 0);
+		buf_init(&b, sizeof(l->said));
+		cni_config_describe(&l->plan, DIR, l->name, &b);
+		snprintf(l->said, sizeof(l->said), "%s", b.len ? buf_span(&b).p : "");
+		buf_done(&b);
+		l->plan.file = NULL; /* borrowed */
+	}
+}
+
+static struct json_doc *ours(struct lab *l)
+{
+	auto_free char *path = xasprintf(DIR "/%s", l->name);
+	struct json_doc *d = NULL;
+	auto_buf struct buf b;
+
+	buf_init(&b, 1 << 16);
+	assert_int_equal(file_read(&l->host.root, path, 1 << 16, &b, NULL), 0);
+	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	return d;
+}
+
+static void is(struct lab *l, const char *text)
+{
+	auto_json struct json_doc *have = ours(l), *want = NULL;
+
+	assert_int_equal(json_parse(&want, span_of(text), 1 << 16, NULL), 0);
+	assert_true(json_same(json_root(have), json_root(want)));
+}
+
+static void wraps(struct lab *l, const char *network)
+{
+	auto_json struct json_doc *have = ours(l);
+	const struct json *p = json_at(json_get(json_root(have), "plugins"), 0);
+
+	assert_string_equal(json_string(json_get(p, "clusterNetwork")), network);
+}
+
+static void end(struct lab *l)
+{
+	cni_config_plan_done(&l->plan);
+	host_remove(&l->host);
+}
+
+static void test_wraps_the_first_network(void **state)
+{
+	struct stat st;
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "05-broken.conflist", "{\"name\":");
+	put(&l, "06-empty.conflist", "{\"name\":\"x\",\"plugins\":[]}");
+	put(&l, "07-no-type.conf", "{\"name\":\"x\"}");
+	put(&l, "10-calico.conflist", CALICO);
+	put(&l, "20-other.conf", "{\"name\":\"o\",\"type\":\"bridge\"}");
+	put(&l, "0-calico-kubeconfig", "no configuration");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	is(&l,
+	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
+	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
+	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
+	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
+	assert_int_equal(file_lstat(&l.host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	/* The cluster's network is another one, or none any more. */
+	put(&l, "08-cilium.conflist",
+	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
+	step(&l);
+	wraps(&l, DIR "/08-cilium.conflist");
+	file_remove(&l.host.root, DIR "/08-cilium.conflist", NULL);
+	file_remove(&l.host.root, DIR "/10-calico.conflist", NULL);
+	step(&l);
+	wraps(&l, DIR "/20-other.conf");
+	file_remove(&l.host.root, DIR "/20-other.conf", NULL);
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_NO_NETWORK);
+	assert_false(is_there(&l, CNI_CONFIG_NAME));
+	assert_non_null(strstr(l.said, "as soon as there is one"));
+	end(&l);
+}
+
+static void test_newer_versions_are_not_claimed(void **state)
+{
+	static const char *const versions[][2] = {
+		{"1.1.0", "1.1.0"}, {"1.2.0", "0.3.1"}, {"0.2.0", "0.3.1"}, {"", "0.3.1"}};
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+		auto_free char *text =
+			xasprintf("{\"cniVersion\":\"%s\",\"type\":\"bridge\"}", versions[i][0]);
+
+		put(&l, "10-net.conf", text);
+		step(&l);
+		auto_json struct json_doc *d = ours(&l);
+
+		assert_string_equal(json_string(json_get(json_root(d), "cniVersion")),
+				    versions[i][1]);
+	}
+	end(&l);
+}
+
+static void test_an_earlier_file_is_told(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "10-calico.conflist", CALICO);
+	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
+	step(&l);
+	/* Written all the same: it is used as soon as the other one goes. */
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l.said, "uses '" DIR "/0-aa.conf'"));
+	assert_non_null(strstr(l.said, "cni-conf-name"));
+	assert_true(is_there(&l, CNI_CONFIG_NAME));
+	put(&l, "0-aa.conf", "{\"type\":");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l.said, "is not valid"));
+	put(&l, "0-aa.conf", "{}");
+	step(&l);
+	assert_non_null(strstr(l.said, "is not valid (type is missing)"));
+	file_remove(&l.host.root, DIR "/0-aa.conf", NULL);
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	assert_string_equal(l.said, "");
+	end(&l);
+}
+
+static void test_multus_is_stood_in_for(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "00-multus.conf",
+	    "{\"cniVersion\":\"0.3.1\",\"type\":\"multus\",\"namespaceIsolation\":true,"
+	    "\"systemNamespaces\":[\"a\"],\"clusterNetwork\":\"/host/etc/cni/net.d/10-calico.conflist\","
+	    "\"kubeconfig\":\"/x\"}");
+	put(&l, "10-calico.conflist", CALICO);
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	is(&l,
+	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
+	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
+	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
+	   "/10-calico.conflist\",\"confDir\":\"" DIR
+	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
+	/* By name; and by the daemon's own file. */
+	put(&l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
+	assert_int_equal(dir_make(&l.host.root, DIR "/multus.d", 0755, NULL), 0);
+	put(&l, "multus.d/daemon-config.json",
+	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
+	step(&l);
+	wraps(&l, "team");
+	/* Behind Multus it would be taken for the cluster's network. */
+	strcpy(l.name, "01-unirail.conflist");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_false(is_there(&l, "01-unirail.conflist"));
+	assert_non_null(strstr(l.said, "Multus"));
+	end(&l);
+}
+
+static void test_multus_with_the_network_in_itself(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "00-multus.conf", "{\"type\":\"multus\",\"delegates\":[{\"type\":\"bridge\"}]}");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_false(is_there(&l, CNI_CONFIG_NAME));
+	end(&l);
+}
+
+static void test_one_written_by_hand_counts(void **state)
+{
+	static const char hand[] = "{\"plugins\":[{\"type\":\"unirail-cni\",\"networks\":[]}]}";
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "10-calico.conflist", CALICO);
+	step(&l);
+	assert_true(is_there(&l, CNI_CONFIG_NAME));
+	put(&l, "05-unirail.conflist", hand);
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
+	assert_false(is_there(&l, CNI_CONFIG_NAME));
+	assert_string_equal(l.said, "");
+	/* Also one of our name. */
+	file_remove(&l.host.root, DIR "/05-unirail.conflist", NULL);
+	put(&l, CNI_CONFIG_NAME, hand);
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
+	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l.said, "written by hand"));
+	end(&l);
+}
+
+static void test_a_name_that_is_taken(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "10-calico.conflist", CALICO);
+	put(&l, CNI_CONFIG_NAME, "{\"plugins\":[{\"type\":\"bridge\"}]}");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l.said, CNI_CONFIG_NAME));
+	end(&l);
+}
+
+static void test_what_others_appended_stays(void **state)
+{
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "10-calico.conflist", CALICO);
+	put(&l, CNI_CONFIG_NAME,
+	    "{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"},{\"type\":\"istio-cni\"}]}");
+	step(&l);
+	auto_json struct json_doc *d = ours(&l);
+	const struct json *list = json_get(json_root(d), "plugins");
+
+	assert_int_equal(json_len(list), 2);
+	assert_string_equal(json_string(json_get(json_at(list, 1), "type")), "istio-cni");
+	end(&l);
+}
+
+static void test_removal(void **state)
+{
+	auto_cni_config struct cni_config_files files = {0};
+	struct lab l;
+
+	(void)state;
+	begin(&l);
+	put(&l, "10-calico.conflist", CALICO);
+	put(&l, "11-calico.conflist.cilium_bak", CALICO);
+	put(&l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
+	step(&l);
+	/* Cilium's way to be the only one. */
+	assert_int_equal(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
+				     DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
+			 0);
+	strcpy(l.name, "000-unirail.conflist");
+	step(&l);
+	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	assert_int_equal(cni_config_read(&l.host.root, DIR, &files, NULL), 0);
+	assert_int_equal(cni_config_remove(&l.host.root, DIR, &files, l.name, NULL), 1);
+	assert_true(is_there(&l, l.name));
+	assert_false(is_there(&l, CNI_CONFIG_NAME ".cilium_bak"));
+	assert_int_equal(cni_config_remove(&l.host.root, DIR, &files, NULL, NULL), 2);
+	assert_false(is_there(&l, l.name));
+	assert_true(is_there(&l, "10-calico.conflist"));
+	assert_true(is_there(&l, "11-calico.conflist.cilium_bak"));
+	assert_true(is_there(&l, "12-hand.conflist.cilium_bak"));
+	end(&l);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_int_equal(cni_config_check_name("0-unirail.conflist", NULL), 0);
+	for (const char *const *n =
+		     (const char *const[]){"x.conf", ".conflist", "a/b.conflist", "", NULL};
+	     *n; n++)
+		assert_true(cni_config_check_name(*n, NULL) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wraps_the_first_network),
+		cmocka_unit_test(test_newer_versions_are_not_claimed),
+		cmocka_unit_test(test_an_earlier_file_is_told),
+		cmocka_unit_test(test_multus_is_stood_in_for),
+		cmocka_unit_test(test_multus_with_the_network_in_itself),
+		cmocka_unit_test(test_one_written_by_hand_counts),
+		cmocka_unit_test(test_a_name_that_is_taken),
+		cmocka_unit_test(test_what_others_appended_stays),
+		cmocka_unit_test(test_removal),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
