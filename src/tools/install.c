@@ -10,15 +10,17 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/cni_config.h"
 #include "tools/swap.h"
 #include "tools/tools.h"
 #include "wire/digest.h"
 
-#define SELF "/proc/self/exe"
+#define SELF   "/proc/self/exe"
+#define SOCKET "/var/run/spidernet/spiderpool.sock"
 
 struct install_opts {
-	const char *folder, *links, *root, *output;
-	bool replace, keep, dry_run, uninstall, list;
+	const char *folder, *links, *root, *output, *conf_dir, *conf_name, *socket;
+	bool replace, keep, dry_run, uninstall, purge, list;
 };
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
@@ -30,8 +32,23 @@ static const struct opt opts[] = {
 	 "put links in the place of files not made by unirail, and keep those", AT(replace)},
 	{"keep", 0, OPT_FLAG, NULL, "leave files not made by unirail, make the other links",
 	 AT(keep)},
-	{"uninstall", 0, OPT_FLAG, NULL, "remove what was installed, put back what was kept",
+	{"cni-conf-dir", 0, OPT_STR, "DIR",
+	 "generate the CNI configuration for the container runtime in this folder, under its path on "
+	 "the node (" CNI_CONFIG_DIR "); without this option none is written",
+	 AT(conf_dir)},
+	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
+	 "its name, which has to sort before all others there (UNIRAIL_CNI_CONF_NAME, or "
+	 "" CNI_CONFIG_NAME ")",
+	 AT(conf_name)},
+	{"socket", 0, OPT_STR, "PATH", "the agent's socket, for that file (" SOCKET ")",
+	 AT(socket)},
+	{"uninstall", 0, OPT_FLAG, NULL,
+	 "remove what was installed, put back what was kept; with --cni-conf-dir also the generated "
+	 "CNI configuration",
 	 AT(uninstall)},
+	{"purge", 0, OPT_FLAG, NULL,
+	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
+	 AT(purge)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of the links there are, do nothing", AT(list)},
 	{"dry-run", 0, OPT_FLAG, NULL, "only say what would be done", AT(dry_run)},
 	{"root", 0, OPT_STR, "DIR", "take this folder for '/'", AT(root)},
@@ -89,15 +106,19 @@ static void say_step(const struct install_opts *o, const struct install_step *s,
 	buf_char(b, '\n');
 }
 
-static void say(const struct install_opts *o, const struct install_plan *p, struct buf *b)
+static void say(const struct install_opts *o, const struct install_plan *p,
+		const struct install_node *node, struct buf *b)
 {
 	for (size_t i = 0; i < p->n; i++)
 		say_step(o, &p->steps[i], b);
-	if (p->n == 0)
+	if (node->said.len)
+		buf_printf(b, "%s", buf_span(&node->said).p);
+	if (p->n == 0 && node->said.len == 0)
 		buf_printf(b, "nothing to do in %s\n", o->folder);
 }
 
-static void say_json(const struct install_opts *o, const struct install_plan *p, struct buf *b)
+static void say_json(const struct install_opts *o, const struct install_plan *p,
+		     const struct install_node *node, struct buf *b)
 {
 	struct json_out j;
 
@@ -105,7 +126,7 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 	jo_obj(&j);
 	jo_kstr(&j, "folder", o->folder);
 	jo_kbool(&j, "dryRun", o->dry_run);
-	jo_kbool(&j, "changed", p->n > 0 && !o->dry_run);
+	jo_kbool(&j, "changed", (p->n > 0 || node->said.len > 0) && !o->dry_run);
 	jo_key(&j, "steps");
 	jo_arr(&j);
 	for (size_t i = 0; i < p->n; i++) {
@@ -124,6 +145,8 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
+	if (o->conf_dir && !o->uninstall)
+		jo_kstr(&j, "configuration", node->why.len ? buf_span(&node->why).p : "");
 	jo_end_obj(&j);
 	buf_char(b, '\n');
 }
@@ -218,15 +241,19 @@ static int act(const struct root *r, const struct install_opts *o, struct swap *
 	return n < 0 ? err_wrap(e, n, "folder '%s'", o->folder) : 0;
 }
 
-static int report(const struct install_opts *o, const struct install_plan *p)
+static int report(const struct install_opts *o, const struct install_plan *p,
+		  const struct install_node *node)
 {
 	auto_buf struct buf b;
 
 	buf_init(&b, HELP_MAX);
 	if (strcmp(o->output, "json") == 0)
-		say_json(o, p, &b);
+		say_json(o, p, node, &b);
 	else
-		say(o, p, &b);
+		say(o, p, node, &b);
+	/* The node may have no network yet: no failure, the agent goes on with it. */
+	if (node->why.len)
+		fprintf(stderr, "unirail install: %s\n", buf_span(&node->why).p);
 	for (size_t i = 0; i < p->n_left; i++)
 		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
 			p->left[i].why);
@@ -239,19 +266,39 @@ static void drop_folder(const struct root *r, const char *folder)
 	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
 }
 
+/* Before a removal: the runtime calls none of the links any more. After an install: all are there. */
+static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
+{
+	int r = 0;
+
+	if (o->uninstall && !after && (o->conf_dir || o->purge))
+		r = o->dry_run ? 0 : install_node_is_free(n, e);
+	if (r == 0 && o->conf_dir && after != o->uninstall)
+		r = install_node_config(n, o->uninstall, e);
+	return r == 0 && o->purge && after ? install_node_purge(n, e) : r;
+}
+
 static int run(const struct install_opts *o, struct err *e)
 {
 	auto_swap struct swap s = SWAP_INIT;
 	struct install_facts f = {0};
 	struct install_plan p = {0};
 	struct root r;
+	struct install_node node = {.root = &r,
+				    .conf_dir = o->conf_dir,
+				    .conf_name = o->conf_name,
+				    .socket = o->socket,
+				    .dry_run = o->dry_run};
 	int n = root_open(&r, o->root, e), status = 1;
 	bool made;
 
 	if (n < 0)
 		return n;
-	made = !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
-	if (!o->dry_run && !o->uninstall)
+	buf_init(&node.said, HELP_MAX);
+	buf_init(&node.why, ERR_TEXT_MAX);
+	n = do_node(o, &node, false, e);
+	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
+	if (n == 0 && !o->dry_run && !o->uninstall)
 		n = dir_make(&r, o->folder, 0755, e);
 	/* A folder that is not there holds nothing to remove. */
 	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
@@ -262,11 +309,35 @@ static int run(const struct install_opts *o, struct err *e)
 	if (n < 0 && made)
 		drop_folder(&r, o->folder);
 	if (n == 0)
-		status = report(o, &p);
+		n = do_node(o, &node, true, e);
+	if (n == 0)
+		status = report(o, &p, &node);
+	buf_done(&node.said);
+	buf_done(&node.why);
 	install_plan_done(&p);
 	install_facts_done(&f);
 	root_close(&r);
 	return n < 0 ? n : status;
+}
+
+static int check_config(struct install_opts *o, struct err *e)
+{
+	const char *name = getenv("UNIRAIL_CNI_CONF_NAME");
+
+	if (!o->socket)
+		o->socket = SOCKET;
+	if (o->socket[0] != '/')
+		return err_set(e, -EINVAL, "socket '%s' is not an absolute path", o->socket);
+	if (o->conf_name && !o->conf_dir)
+		return err_set(e, -EINVAL,
+			       "option '--cni-conf-name' means nothing without --cni-conf-dir");
+	if (!o->conf_name)
+		o->conf_name = name && *name ? name : CNI_CONFIG_NAME;
+	if (!o->conf_dir)
+		return 0;
+	if (o->conf_dir[0] != '/')
+		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->conf_dir);
+	return cni_config_check_name(o->conf_name, e);
 }
 
 static int check(struct install_opts *o, const char *operand, struct err *e)
@@ -284,7 +355,9 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 					  : "links");
 	if (o->replace && o->keep)
 		return err_set(e, -EINVAL, "option '--keep' beside '--replace': want one of them");
-	return 0;
+	if (o->purge && !o->uninstall)
+		return err_set(e, -EINVAL, "option '--purge' means nothing without --uninstall");
+	return check_config(o, e);
 }
 
 int install_main(int argc, char **argv)

@@ -102,4 +102,22 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 void install_plan_removal(const struct install_facts *f, struct install_plan *p);
 void install_plan_done(struct install_plan *p);
 
+/* --- install_node.c: outside of the folder --- */
+
+struct install_node {
+	const struct root *root;
+	const char *conf_dir, *conf_name; /* host/cni_config.h */
+	const char *socket;		  /* the agent's */
+	bool dry_run;
+	struct buf said; /* a line a step */
+	struct buf why;	 /* why the configuration is not used by the runtime now; empty: it is */
+};
+
+/* Writes the CNI configuration, or removes all that were generated; does nothing that is done already. */
+int install_node_config(struct install_node *n, bool uninstall, struct err *e);
+/* -EBUSY: an agent runs on this node. */
+int install_node_is_free(const struct install_node *n, struct err *e);
+/* Removes the agent's socket, and all that is in its folders of state. */
+int install_node_purge(struct install_node *n, struct err *e);
+
 #endif

@@ -172,6 +172,61 @@ static void test_fresh(void **state)
 	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
 }
 
+static void write_file(const char *path, const char *text)
+{
+	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
+}
+
+/* What a node is given, and what is taken from it again. */
+static void test_the_configuration_of_a_node(void **state)
+{
+	(void)state;
+	assert_int_equal(dir_make(&root, "/etc/cni/net.d", 0755, NULL), 0);
+	assert_int_equal(dir_make(&root, "/var/lib/unirail/ipam/status", 0755, NULL), 0);
+	assert_int_equal(dir_make(&root, "/var/run/spidernet", 0755, NULL), 0);
+	/* No network yet: no failure, and no file. */
+	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
+	assert_non_null(strstr(err_text, "written as soon as there is one"));
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
+	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
+	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d", "--dry-run"), 0);
+	assert_string_equal(out_text, "would write    /etc/cni/net.d/0-unirail.conflist\n");
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
+	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
+	assert_string_equal(out_text, "write    /etc/cni/net.d/0-unirail.conflist\n");
+	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
+	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	/* Another name: there is one at a time. */
+	assert_int_equal(
+		INSTALL("--cni-conf-dir", "/etc/cni/net.d", "--cni-conf-name", "00-a.conflist"), 0);
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
+	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
+	write_file("/var/lib/unirail/ipam/journal", "x");
+	write_file("/var/lib/unirail/ipam/status/y", "x");
+	write_file("/var/run/spidernet/spiderpool.sock", "");
+	assert_int_equal(symlinkat("/etc/cni", root.fd, "var/lib/unirail/link"), 0);
+	/* State stays unless it is asked for. */
+	assert_int_equal(INSTALL("--uninstall", "--cni-conf-dir", "/etc/cni/net.d"), 0);
+	assert_false(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
+	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
+	assert_true(file_exists(&root, "/var/lib/unirail/ipam/journal"));
+	assert_int_equal(count(), 0);
+	assert_int_equal(INSTALL("--uninstall", "--purge"), 0);
+	assert_false(file_exists(&root, "/var/lib/unirail/ipam"));
+	assert_true(file_exists(&root, "/var/lib/unirail"));
+	assert_false(file_exists(&root, "/var/run/spidernet/spiderpool.sock"));
+	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
+	assert_int_equal(INSTALL("--uninstall", "--purge", "--cni-conf-dir", "/etc/cni/net.d"), 0);
+	/* Mistakes. */
+	assert_int_equal(INSTALL("--purge"), 2);
+	assert_non_null(strstr(err_text, "--uninstall"));
+	assert_int_equal(INSTALL("--cni-conf-dir", "etc"), 2);
+	assert_int_equal(INSTALL("--cni-conf-name", "x.conflist"), 2);
+	assert_int_equal(INSTALL("--cni-conf-dir", "/x", "--cni-conf-name", "x.conf"), 2);
+	assert_non_null(strstr(err_text, "NAME.conflist"));
+	assert_int_equal(INSTALL("--socket", "x"), 2);
+}
+
 static void test_a_mistake_makes_no_folder(void **state)
 {
 	(void)state;
@@ -578,6 +633,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_fresh, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_configuration_of_a_node, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_mistake_makes_no_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_second_time_changes_nothing, setup,
 						teardown),
