@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/cni_config.h"
 #include "ipam/ipam.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -25,6 +26,12 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  IPAM_STATE_DIR, "UNIRAIL_STATE_DIR", 0)                                                  \
 	X("hostlocal-dir", OPT_STR, "DIR", "addresses of host-local", hostlocal_dir, 0, 0,         \
 	  IPAM_HOSTLOCAL_DIR, "UNIRAIL_HOSTLOCAL_DIR", 0)                                          \
+	X("cni-conf-name", OPT_STR, "NAME.conflist",                                               \
+	  "CNI configuration for the container runtime that this agent generates; it has to sort " \
+	  "before all others of the folder; empty: none is written",                               \
+	  cni_name, 0, 0, "", "UNIRAIL_CNI_CONF_NAME", 0)                                          \
+	X("cni-conf-dir", OPT_STR, "DIR", "the folder that the container runtime reads it from",   \
+	  cni_dir, 0, 0, CNI_CONFIG_DIR, "UNIRAIL_CNI_CONF_DIR", 0)                                \
 	X("max-connections", OPT_INT, "N", "connections to the socket at a time", conns, 1, 4096,  \
 	  "256", "UNIRAIL_MAX_CONNECTIONS", 0)                                                     \
 	SETTINGS_PORTS(X, "5710", "5711")                                                          \

@@ -11,7 +11,8 @@
 #include "daemon/settings.h"
 
 struct agent_conf {
-	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir;
+	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir,
+		*cni_dir, *cni_name;
 	const char *listen, *log_level, *log_format, *pid_file;
 	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;
 	const char *ipv4, *ipv6, *statefulset, *kubevirt, *subnet;

@@ -9,6 +9,7 @@
 #include "agent/gauges.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/sample.h"
 
 /* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
 enum { FD_RESERVE = 64 };
@@ -109,6 +110,9 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 	buf_init(&b, METRICS_TEXT_MAX);
 	metrics_text(&b, &a->metrics);
 	gauges_text(&b, store, a->cluster, a->lender);
+	if (a->cni)
+		sample_gauge(&b, "unirail_cni_config_used", cni_watch_used(a->cni),
+			     "Whether the container runtime uses unirail's CNI configuration.");
 	ports_metrics(a->ports, buf_span(&b));
 }
 
@@ -183,8 +187,10 @@ static void on_came(void *arg)
 static int on_ready(void *arg, struct err *e)
 {
 	struct agent *a = arg;
+	int r;
 
-	return lender_ready(a->lender, e);
+	r = lender_ready(a->lender, e);
+	return r < 0 ? r : cni_watch_ready(a->cni, e);
 }
 
 /* --- set-up --- */
@@ -222,6 +228,7 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.lender = a->lender,
 		.handover = a->handover,
 		.nets = a->nets,
+		.cni = a->cni,
 		.wait_ms = a->conf.wait_ms,
 		.pools = pools_conf(a),
 		.identity = {.statefulset = settings_yes(a->conf.statefulset),
@@ -325,6 +332,19 @@ int agent_serve(struct agent *a, struct err *e)
 							.hold_ms = a->conf.gc_grace_ms,
 							.touch = on_due,
 							.arg = a});
+	if (a->conf.cni_name && *a->conf.cni_name) {
+		r = cni_watch_new(&a->cni,
+				  &(struct cni_watch_conf){.loop = a->loop,
+							   .root = &a->root,
+							   .events = a->events,
+							   .dir = a->conf.cni_dir,
+							   .name = a->conf.cni_name,
+							   .socket = a->conf.socket,
+							   .node = a->conf.node},
+				  e);
+		if (r < 0)
+			return r;
+	}
 	api = agent_api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -343,6 +363,7 @@ void agent_part_from(struct agent *a)
 	kept_free(a->kept);
 	handover_free(a->handover);
 	nets_free(a->nets);
+	cni_watch_free(a->cni);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);
 	lender_free(a->lender);

@@ -5,11 +5,13 @@
  * {"node", "ready", "why": "" or what is waited for,
  *  "pools": [{"name", "used", "free", "total"}]: those that this node has something of,
  *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
- *  "kinds": [{"kind", "behind": seconds, "why"}]}
+ *  "kinds": [{"kind", "behind": seconds, "why"}],
+ *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none}
  */
 #include <stdlib.h>
 
 #include "agent/api.h"
+#include "agent/cni_watch.h"
 #include "agent/gauges.h"
 #include "base/cleanup.h"
 
@@ -87,7 +89,7 @@ void api_status(struct api_call *c, struct ipam *store)
 		api_refuse(c, 404, 404, "this server is no node's of a cluster");
 		return;
 	}
-	ready = lender_ready(a->conf.lender, &e) == 0;
+	ready = lender_ready(a->conf.lender, &e) == 0 && cni_watch_ready(a->conf.cni, &e) == 0;
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "node", ipam_node(store));
@@ -97,6 +99,8 @@ void api_status(struct api_call *c, struct ipam *store)
 	put_blocks(&o, lender_blocks(a->conf.lender));
 	jo_kint(&o, "waiting", count_calls(a->parked) + count_calls(a->fetching));
 	put_kinds(&o, a->conf.cluster);
+	jo_key(&o, "cni");
+	cni_watch_put(a->conf.cni, &o);
 	jo_end_obj(&o);
 	buf_char(&b, '\n');
 	api_json(c, &b);

@@ -51,6 +51,7 @@
 #include "ipam/ipam.h"
 #include "ipam/pod_pools.h"
 
+struct cni_watch;
 struct handover;
 struct ipam_api;
 struct nets;
@@ -80,8 +81,9 @@ struct ipam_api_conf {
 	/* --- of a cluster --- */
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
 	struct lender *lender;
-	struct handover *handover; /* NULL: kept addresses stay on their node */
-	int64_t wait_ms;	   /* for pods and addresses */
+	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
+	struct handover *handover;   /* NULL: kept addresses stay on their node */
+	int64_t wait_ms;	     /* for pods and addresses */
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
 	struct ipam_api_hooks hooks;

@@ -83,6 +83,19 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", text(k, "why"));
 }
 
+/* What keeps pods from their rails is in `why` of the node already. */
+static void print_cni(const struct json *v, bool ready)
+{
+	if (json_kind(v) != JSON_OBJECT)
+		return;
+	if (json_bool(json_get(v, "used")))
+		printf("CNI configuration %s%s%s is used by the container runtime\n",
+		       text(v, "file"), *text(v, "network") ? ", which wraps " : "",
+		       text(v, "network"));
+	if (*text(v, "why") && (ready || json_bool(json_get(v, "used"))))
+		printf("%s\n", text(v, "why"));
+}
+
 static void print_text(const struct json *v)
 {
 	const struct json *b = json_get(v, "blocks");
@@ -98,6 +111,7 @@ static void print_text(const struct json *v)
 	if (waiting)
 		printf("%lld pods wait\n", waiting);
 	print_kinds(json_get(v, "kinds"));
+	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	putchar('\n');
 	print_pools(json_get(v, "pools"));
 }
