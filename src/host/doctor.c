@@ -19,6 +19,8 @@ const struct doctor_check doctor_checks[] = {
 	{"cni-links", "links in the CNI folder lead to something", doctor_cni_links},
 	{"cni-conf", "CNI configurations can be read, and their plugins are there",
 	 doctor_cni_conf},
+	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
+	 doctor_cni_first},
 	{"pools", "pools, journal and pods agree", doctor_pools},
 	{"stray-links", "nothing that was made for a pod is left on the host", doctor_stray_links},
 	{0},

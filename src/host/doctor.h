@@ -60,6 +60,7 @@ void doctor_vf_pfs(struct doctor *d);
 void doctor_vf_rdma(struct doctor *d);
 void doctor_cni_links(struct doctor *d);
 void doctor_cni_conf(struct doctor *d);
+void doctor_cni_first(struct doctor *d); /* doctor_cni_first.c */
 void doctor_rdma_mode(struct doctor *d);
 void doctor_pools(struct doctor *d);
 void doctor_stray_links(struct doctor *d);

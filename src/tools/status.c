@@ -89,9 +89,8 @@ static void print_cni(const struct json *v, bool ready)
 	if (json_kind(v) != JSON_OBJECT)
 		return;
 	if (json_bool(json_get(v, "used")))
-		printf("CNI configuration %s%s%s is used by the container runtime\n",
-		       text(v, "file"), *text(v, "network") ? ", which wraps " : "",
-		       text(v, "network"));
+		printf("the container runtime uses CNI configuration %s%s%s\n", text(v, "file"),
+		       *text(v, "network") ? ", which wraps " : "", text(v, "network"));
 	if (*text(v, "why") && (ready || json_bool(json_get(v, "used"))))
 		printf("%s\n", text(v, "why"));
 }

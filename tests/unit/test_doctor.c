@@ -474,12 +474,67 @@ static void shown(void **state)
 	assert_string_equal(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
 				 "problem  p: bad: mend\n"
 				 "note     ens1: small: enlarge\n"
-				 "13 checks: 1 problems, 1 notes\n");
+				 "14 checks: 1 problems, 1 notes\n");
 	buf_init(&b, 1 << 16);
 	doctor_show_json(&l.f, &found, &b);
 	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
 	assert_false(json_bool(json_get(json_root(d), "ok")));
 	assert_int_equal(json_len(json_get(json_root(d), "findings")), 2);
+	end(&l);
+}
+
+static void test_the_cni_configuration_that_is_first(void **state)
+{
+	static const char ours[] =
+		"{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"}]}";
+	static const char net[] = "{\"type\":\"bridge\"}", multus[] = "{\"type\":\"multus\"}";
+	const struct finding *f;
+	struct lab l;
+
+	(void)state;
+	begin(&l, NULL);
+	host_write(&l.host, "/etc/cni/net.d/10-net.conf", net);
+	run(&l);
+	assert_null(find(&l, "cni-first", "/etc/cni/net.d"));
+	/* Installed, and called by nothing. */
+	assert_int_equal(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
+	host_write(&l.host, "/opt/cni/bin/unirail", "");
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL),
+			 0);
+	run(&l);
+	f = find(&l, "cni-first", "/etc/cni/net.d");
+	assert_non_null(f);
+	assert_int_equal(f->level, FINDING_NOTE);
+	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", ours);
+	run(&l);
+	assert_null(find(&l, "cni-first", "/etc/cni/net.d"));
+	host_write(&l.host, "/etc/cni/net.d/0-net.conf", net);
+	run(&l);
+	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
+	assert_non_null(f);
+	assert_int_equal(f->level, FINDING_PROBLEM);
+	assert_non_null(strstr(f->what, "not '0-unirail.conflist': pods get no rails"));
+	assert_non_null(strstr(f->remedy, "cni-conf-name"));
+	host_write(&l.host, "/etc/cni/net.d/0-net.conf", "{");
+	run(&l);
+	f = find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
+	assert_non_null(f);
+	assert_non_null(strstr(f->what, "not valid"));
+	/* Multus' own is fine where we are Multus. */
+	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
+	run(&l);
+	assert_non_null(find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
+	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/multus", "unirail", NULL), 0);
+	run(&l);
+	assert_null(find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
+	file_remove(&l.host.root, "/etc/cni/net.d/0-net.conf", NULL);
+	assert_int_equal(file_rename(&l.host.root, "/etc/cni/net.d/0-unirail.conflist",
+				     "/etc/cni/net.d/0-unirail.conflist.cilium_bak", true, NULL),
+			 0);
+	run(&l);
+	f = find(&l, "cni-first", "/etc/cni/net.d/0-unirail.conflist.cilium_bak");
+	assert_non_null(f);
+	assert_non_null(strstr(f->remedy, "cni.exclusive=false"));
 	end(&l);
 }
 
@@ -500,6 +555,7 @@ int main(void)
 		cmocka_unit_test(recorded),
 		cmocka_unit_test(recording_damaged),
 		cmocka_unit_test(shown),
+		cmocka_unit_test(test_the_cni_configuration_that_is_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CNI configuration that an agent generates: kept true in a folder where others write, too."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from cluster import BINARY, wait
+
+NAME = "0-unirail.conflist"
+CALICO = {"cniVersion": "0.3.1", "name": "k8s-pod-network", "plugins": [
+    {"type": "calico"}, {"type": "portmap", "capabilities": {"portMappings": True}}]}
+
+
+@pytest.fixture
+def net_d(tmp_path):
+    folder = tmp_path / "net.d"
+    folder.mkdir()
+    (folder / "10-calico.conflist").write_text(json.dumps(CALICO))
+    return folder
+
+
+@pytest.fixture
+def writer(agent, net_d):
+    """An agent that generates one in that folder."""
+    return lambda *args, **kw: agent(args=("--cni-conf-name", NAME, "--cni-conf-dir", net_d, *args), **kw)
+
+
+def ours(net_d):
+    return json.loads((net_d / NAME).read_text())
+
+
+def wraps(net_d, name):
+    def does():
+        with_ours = (net_d / NAME).exists()
+        return with_ours and ours(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
+    wait(does)
+
+
+def told(mine, reason):
+    """Messages of the node's events."""
+    return [e["message"] for e in mine.ok("GET", "/api/v1/namespaces/default/events")["items"]
+            if e["reason"] == reason and e["involvedObject"]["kind"] == "Node" and e["involvedObject"]["name"] == "n1"]
+
+
+def status(a):
+    p = subprocess.run([BINARY, "status", "--socket", a.socket], capture_output=True, text=True)
+    return p.returncode, p.stdout
+
+
+def others(net_d):
+    return {p.name: p.read_bytes() for p in net_d.iterdir() if p.name != NAME and p.is_file()}
+
+
+def test_the_clusters_own_network_is_wrapped(writer, net_d):
+    before = others(net_d)
+    a = writer()
+    assert ours(net_d) == {
+        "cniVersion": "0.3.1", "name": "unirail", "unirail.io/generated": True, "plugins": [{
+            "type": "unirail-cni", "capabilities": {"portMappings": True}, "agent": str(a.socket),
+            "clusterNetwork": str(net_d / "10-calico.conflist"), "confDir": str(net_d)}]}
+    code, text = status(a)
+    assert code == 0 and f"the container runtime uses CNI configuration {NAME}, which wraps 10-calico.conflist" in text
+    assert a.metrics()["unirail_cni_config_used"] == 1
+    assert others(net_d) == before
+
+
+def test_kept_true_when_the_network_changes(writer, net_d):
+    a = writer()
+    (net_d / "tmp").write_text(json.dumps({"cniVersion": "1.0.0", "name": "cilium", "plugins": [{"type": "cilium-cni"}]}))
+    os.rename(net_d / "tmp", net_d / "05-cilium.conflist")
+    wraps(net_d, "05-cilium.conflist")
+    assert ours(net_d)["cniVersion"] == "1.0.0" and "capabilities" not in ours(net_d)["plugins"][0]
+    (net_d / "05-cilium.conflist").unlink()
+    wraps(net_d, "10-calico.conflist")
+    (net_d / NAME).unlink()  # by mistake
+    wraps(net_d, "10-calico.conflist")
+    # Nothing changes while nothing happens.
+    before = os.stat(net_d / NAME)
+    (net_d / "calico-kubeconfig").write_text("x")
+    a.stop()
+    writer()
+    assert os.stat(net_d / NAME).st_ino == before.st_ino
+
+
+def test_a_node_without_a_network_yet(writer, net_d):
+    (net_d / "10-calico.conflist").unlink()
+    a = writer()  # ready: the node itself says that it has no network
+    assert not (net_d / NAME).exists()
+    assert "is written as soon as there is one" in status(a)[1]
+    (net_d / "10-calico.conflist").write_text(json.dumps(CALICO))
+    wraps(net_d, "10-calico.conflist")
+    wait(lambda: status(a)[1].count("as soon as") == 0)
+
+
+def test_another_file_is_first(writer, net_d, mine):
+    """The agent says so everywhere, and that it is over."""
+    (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
+    a = writer(ready=False)
+    why = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
+    wait(lambda: why in a.get(a.health, "/readyz")[1])
+    assert a.get(a.health, "/readyz")[0] == 503
+    code, text = status(a)
+    assert code == 1 and why in text
+    wait(lambda: any(why in m for m in told(mine, "CNIConfigNotUsed")))
+    assert a.said("CNI configuration")[0]["why"].startswith(why)
+    assert a.metrics()["unirail_cni_config_used"] == 0
+    (net_d / "0-aa.conf").unlink()
+    a.ready()
+    wait(lambda: told(mine, "CNIConfigUsed"))
+    assert a.metrics()["unirail_cni_config_used"] == 1
+
+
+def test_another_program_removes_it_again_and_again(writer, net_d, mine):
+    """As Cilium does with cni.exclusive=true: written again, ever later, and the remedy is told."""
+    a = writer()
+    for _ in range(4):
+        wait(lambda: (net_d / NAME).exists(), 20)
+        os.rename(net_d / NAME, net_d / (NAME + ".cilium_bak"))
+    wait(lambda: any("cni.exclusive=false" in m for m in told(mine, "CNIConfigNotUsed")), 20)
+    assert "cni.exclusive=false" in status(a)[1]
+    wraps(net_d, "10-calico.conflist")
+
+
+def test_one_written_by_hand_is_left(writer, net_d):
+    """Also where it is not first: that is said."""
+    hand = net_d / "05-hand.conflist"
+    hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
+    before = others(net_d)
+    a = writer()
+    assert not (net_d / NAME).exists() and others(net_d) == before
+    os.rename(hand, net_d / "50-hand.conflist")
+    wait(lambda: a.get(a.health, "/readyz")[0] == 503)
+    assert "written by hand" in a.get(a.health, "/readyz")[1] and not (net_d / NAME).exists()
+
+
+def test_a_folder_that_cannot_be_written(writer, net_d, mine, closing, tmp_path):
+    """Said with the mount as the remedy; written once it can be."""
+    subprocess.run(["chattr", "+i", net_d], check=True)
+    try:
+        a = writer(ready=False)
+        wait(lambda: "writable into the agent's pod" in a.get(a.health, "/readyz")[1])
+        assert not (net_d / NAME).exists()
+    finally:
+        subprocess.run(["chattr", "-i", net_d], check=True)
+    (net_d / "touch").write_text("")
+    a.ready()
+    wraps(net_d, "10-calico.conflist")
+
+
+def test_uninstalled_by_hand(writer, net_d, tmp_path):
+    """Not while the agent runs, which would write it again; then only what is ours goes."""
+    before = others(net_d)
+    a = writer()
+    uninstall = [BINARY, "install", "--uninstall", "--socket", a.socket, "--cni-conf-dir", net_d, tmp_path / "bin"]
+    p = subprocess.run(uninstall, capture_output=True, text=True)
+    assert p.returncode == 1 and "stop it first" in p.stderr and (net_d / NAME).exists()
+    a.stop()
+    p = subprocess.run(uninstall, capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+    assert not (net_d / NAME).exists() and others(net_d) == before
