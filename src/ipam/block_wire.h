@@ -3,7 +3,7 @@
 #define UNIRAIL_IPAM_BLOCK_WIRE_H
 
 /*
- * Blocks and requests about them as the API server's JSON (deploy/crds/spideripblocks.yaml). Names of
+ * Blocks and requests about them as the API server's JSON (deploy/crd.yaml). Names of
  * nodes and pools are labels as well, so that a node watches its own blocks only; a name that is too
  * long for a label's value is cut and has its hash.
  *

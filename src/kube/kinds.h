@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_KINDS_H
 #define UNIRAIL_KUBE_KINDS_H
 
-/* The kinds that are installed with unirail (deploy/crds), and those of Kubernetes' own that more
+/* The kinds that are installed with unirail (deploy/crds, deploy/crd.yaml), and those of Kubernetes' own that more
  * than one part asks for; kube/path.h has some more. */
 
 #include "kube/path.h"

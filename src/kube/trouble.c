@@ -45,7 +45,7 @@ static void say_not_installed(void *arg)
 				   k->kind->group);
 	if (b.len)
 		log_error("the API server does not know some kinds: install their definitions "
-			  "(kubectl apply -f deploy/crds); they are asked for again",
+			  "(kubectl apply -f deploy/crds -f deploy/); they are asked for again",
 			  LOG_S("kinds", b.p));
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 
 struct install_opts {
 	const char *folder, *links, *root, *output, *conf_dir, *conf_name, *socket;
-	bool replace, keep, dry_run, uninstall, purge, list;
+	bool replace, keep, dry_run, uninstall, purge, stay, list;
 };
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
@@ -49,6 +50,8 @@ static const struct opt opts[] = {
 	{"purge", 0, OPT_FLAG, NULL,
 	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
 	 AT(purge)},
+	{"stay", 0, OPT_FLAG, NULL,
+	 "then wait for SIGTERM: for a container whose pod is ready when it is done", AT(stay)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of the links there are, do nothing", AT(list)},
 	{"dry-run", 0, OPT_FLAG, NULL, "only say what would be done", AT(dry_run)},
 	{"root", 0, OPT_STR, "DIR", "take this folder for '/'", AT(root)},
@@ -360,6 +363,20 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 	return check_config(o, e);
 }
 
+/* As a container's first process, which no signal ends by itself. */
+static void stay(void)
+{
+	sigset_t set;
+
+	fflush(stdout);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	while (sigwaitinfo(&set, NULL) < 0 && errno == EINTR)
+		;
+}
+
 int install_main(int argc, char **argv)
 {
 	struct install_opts o = {.output = "text"};
@@ -375,6 +392,8 @@ int install_main(int argc, char **argv)
 	if (!o.links)
 		o.links = "all";
 	r = run(&o, &e);
+	if (r == 0 && o.stay)
+		stay();
 	if (r >= 0)
 		return r;
 	fprintf(stderr, "unirail install: %s\n", e.text);

@@ -13,7 +13,8 @@ import yaml
 from cluster import wait
 from daemons import Daemon
 
-CRDS = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "crds"
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # unirail's own, and others'
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -21,11 +22,11 @@ MERGE = "application/merge-patch+json"
 
 
 def install_crds(cluster, only=lambda name: True):
-    for f in sorted(CRDS.glob("*.yaml")):
+    for f in CRDS:
         crd = yaml.safe_load(f.read_text())
         if only(crd["metadata"]["name"]):
             cluster.request("POST", CRD_PATH, crd)
-    for f in sorted(CRDS.glob("*.yaml")):
+    for f in CRDS:
         crd = yaml.safe_load(f.read_text())
         spec = crd["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"

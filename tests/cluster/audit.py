@@ -40,7 +40,7 @@ class Audited:
 
     def apply(self):
         """Twice: the second time changes nothing."""
-        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", self.manifest)
+        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", self.manifest)
         again = kubectl(self.cluster, "apply", "-f", self.manifest)
         assert all(line.endswith(" unchanged") for line in again.splitlines()), again
 

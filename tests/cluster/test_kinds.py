@@ -2,14 +2,13 @@
 """The kinds of deploy/crds on a real API server, and what requests about blocks count on."""
 import http.client
 import json
-import pathlib
 import ssl
 
 import pytest
 
+from agents import CRDS
 from cluster import wait
 
-CRDS = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "crds"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 PATCH, MERGE = "application/json-patch+json", "application/merge-patch+json"
@@ -31,7 +30,7 @@ def yaml(cluster, path, text):
 def install(cluster):
     """All of deploy/crds, and waits until they are served."""
     names = []
-    for f in sorted(CRDS.glob("*.yaml")):
+    for f in CRDS:
         status, answer = yaml(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", f.read_text())
         assert status in (201, 409), (f.name, answer)
         if status == 409:

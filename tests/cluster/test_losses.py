@@ -7,7 +7,7 @@ import uuid
 
 import yaml
 
-from agents import CRDS, MERGE, SPIDER, addresses, elapsed
+from agents import DEPLOY, MERGE, SPIDER, addresses, elapsed
 from cluster import wait
 
 
@@ -169,7 +169,7 @@ def test_permissions_that_are_missing(mine, nodes, agent, rails, tmp_path):
 
 def test_what_it_may(mine, nodes, agent, rails, tmp_path):
     """The rules of deploy/agent.yaml are enough for all that it does."""
-    objects = yaml.safe_load_all((CRDS.parent / "agent.yaml").read_text())
+    objects = yaml.safe_load_all((DEPLOY / "agent.yaml").read_text())
     (rules,) = [o["rules"] for o in objects if o["kind"] == "ClusterRole"]
     token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
     one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}), UNIRAIL_GC_GRACE="1s",

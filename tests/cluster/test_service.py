@@ -24,7 +24,7 @@ def net():
 @pytest.fixture(scope="module")
 def own(net):
     one = clusters.Cluster()
-    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "controller.yaml")
+    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
     wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200)
     net.address(one.ok("GET", SERVICE)["spec"]["clusterIP"])
     yield one
