@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """unirail-cni: every network of a pod in one process, and the same kernel state as the chain."""
 import json
+import os
+import re
 
 import pytest
 from lab import (has_address, ip, link, link_names, ping, routes, rules, run, same, same_shape, state)
@@ -308,27 +310,45 @@ def test_gc(lab):
     assert lab.used() == {}
 
 
+def use_plan(lab, plan, number):
+    """configs/ of a plan on the node of that number there, as they stand but for folders and this host's name."""
+    from lab import TOP
+    for src in (TOP / "configs" / plan).glob("pools/*.conf"):
+        lab.pools(re.sub(rf"(?m)^(node *=) node{number}$", rf"\1 {os.uname().nodename}", src.read_text()), src.name)
+    text = next((TOP / "configs" / plan).glob("*.conf*")).read_text()
+    conf = json.loads(text.replace("/etc/unirail/pools", str(lab.pool_dir)).replace(
+        "/var/lib/unirail/ipam", str(lab.state_dir)))
+    assert conf["cniVersion"] == "1.0.0"  # containerd 1.x refuses what is newer
+    return {**conf["plugins"][0], "cniVersion": conf["cniVersion"], "name": conf["name"]}
+
+
 def test_example_configs(make_lab):
     """configs/ are what a reader copies: they must work as they stand, but for the folders."""
-    from lab import TOP
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
         if plan == "exclusive":
             ip(lab.node, "addr", "del", "172.16.0.2/27", "dev", "eth0")
             ip(lab.node, "addr", "add", "172.16.0.2/24", "dev", "eth0")
-        for src in (TOP / "configs" / plan).glob("pools/*.conf"):
-            lab.pools(src.read_text(), src.name)
-        text = next((TOP / "configs" / plan).glob("*.conf*")).read_text()
-        conf = json.loads(text.replace("/etc/unirail/pools", str(lab.pool_dir)).replace(
-            "/var/lib/unirail/ipam", str(lab.state_dir)))
-        plugin = conf["plugins"][0] if "plugins" in conf else conf
-        plugin = {**plugin, "cniVersion": conf["cniVersion"], "name": conf["name"]}
+        plugin = use_plan(lab, plan, 1)
         pod = lab.pod()
         lab.add(plugin, pod, ifname="eth0")
         for i in range(1, 9):
             assert ping(pod.ns, f"net{i}", f"172.16.{i}.1"), (plan, i)
         lab.delete(plugin, pod, ifname="eth0")
         assert link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+def test_example_configs_on_two_nodes(make_lab):
+    """The same files on each: no address is given out twice; on a node that they do not name, none is."""
+    given = []
+    for number in (1, 2):
+        lab = make_lab(rails=8)
+        lab.add(use_plan(lab, "shared", number), lab.pod(), ifname="eth0")
+        given.append(set(lab.used()))
+    assert len(given[0]) == len(given[1]) == 9 and not given[0] & given[1], given
+    lab = make_lab(rails=8)
+    lab.fail("ADD", use_plan(lab, "shared", 3), lab.pod(), ifname="eth0")
+    assert lab.used() == {}
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
