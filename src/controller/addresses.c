@@ -7,6 +7,7 @@
 #include "controller/census.h"
 #include "controller/counts.h"
 #include "controller/reap.h"
+#include "controller/uninjected.h"
 #include "daemon/sample.h"
 
 enum { POOLS_SHOWN = 1000 };
@@ -26,6 +27,8 @@ static void on_changed(void *arg, enum census_kind kind, const struct kube_objec
 
 	if (kind == CENSUS_BLOCKS && is && census_block(is)->set_back)
 		world_set_back(a->conf.world, census_block(is)->set_back);
+	if (kind == CENSUS_PODS && a->conf.uninjected)
+		uninjected_pod(a->conf.uninjected, was, is);
 	counts_changed(a->counts, kind, was, is);
 	if (a->gc)
 		reap_changed(a->gc, kind, was, is);
@@ -76,6 +79,8 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 	a->conf = *c;
 	a->census =
 		census_new(&(struct census_conf){.kube = c->kube, .changed = on_changed, .arg = a});
+	if (c->uninjected)
+		uninjected_census(c->uninjected, a->census);
 	a->asks = asks_new(&(struct asks_conf){.kube = c->kube,
 					       .identity = c->identity,
 					       .again_ms = c->interval_ms / 2,
@@ -93,6 +98,8 @@ void addresses_free(struct addresses *a)
 	reap_free(a->gc);
 	counts_free(a->counts);
 	asks_free(a->asks);
+	if (a->conf.uninjected)
+		uninjected_census(a->conf.uninjected, NULL);
 	census_free(a->census);
 	free(a);
 }

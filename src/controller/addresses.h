@@ -10,6 +10,7 @@
 #include "kube/events.h"
 
 struct addresses;
+struct uninjected;
 
 struct addresses_conf {
 	struct kube *kube; /* borrowed, as world and events */
@@ -19,6 +20,7 @@ struct addresses_conf {
 	int64_t grace_ms, interval_ms; /* controller/reap.h */
 	size_t records_max;	       /* controller/counts.h */
 	struct identity_conf identity;
+	struct uninjected *uninjected; /* told of pods; NULL: none */
 };
 
 struct addresses *addresses_new(const struct addresses_conf *c);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "controller/inject_priv.h"
 #include "ipam/block_wire.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
@@ -86,6 +87,8 @@ static int read_pod(void *value, const struct json *object, struct err *e)
 	(void)e;
 	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 	p->deleting = meta(object, "deletionTimestamp");
+	p->asks = (unsigned char)inject_asks(meta(object, "annotations"));
+	p->networks = *text_of(meta(object, "annotations"), INJECT_NETWORKS);
 	p->host_network = json_bool(json_get(spec, "hostNetwork"));
 	p->node = xstrdup(text_of(spec, "nodeName"));
 	return 0;

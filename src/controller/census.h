@@ -22,7 +22,9 @@ struct census_node {
 
 struct census_pod {
 	bool finished, deleting, host_network;
-	char *node; /* "": not scheduled */
+	bool networks;	    /* annotation k8s.v1.cni.cncf.io/networks names any */
+	unsigned char asks; /* inject_asks() of its annotations */
+	char *node;	    /* "": not scheduled */
 };
 
 struct census_ip {

@@ -9,6 +9,7 @@
 #include "controller/defaults.h"
 #include "controller/nads.h"
 #include "controller/subnets.h"
+#include "controller/uninjected.h"
 #include "daemon/sample.h"
 
 /* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
@@ -112,6 +113,29 @@ static void stop_defaults(void *part)
 	defaults_free(part);
 }
 
+/* --- pods that no webhook saw --- */
+
+static int start_uninjected(struct controller *c, void **ret, struct err *e)
+{
+	(void)e;
+	c->uninjected = NULL;
+	if (c->webhooks)
+		c->uninjected = uninjected_new(&(struct uninjected_conf){
+			.world = c->world, .events = c->events, .webhooks = c->webhooks});
+	*ret = c->uninjected;
+	return 0;
+}
+
+static void stop_uninjected(void *part)
+{
+	uninjected_free(part);
+}
+
+static void metrics_uninjected(void *part, struct buf *b)
+{
+	uninjected_metrics(part, b);
+}
+
 /* --- addresses --- */
 
 static int start_addresses(struct controller *c, void **ret, struct err *e)
@@ -128,6 +152,7 @@ static int start_addresses(struct controller *c, void **ret, struct err *e)
 		.interval_ms = f->gc_interval_ms,
 		.records_max = (size_t)f->records_max,
 		.identity = {settings_yes(f->statefulset), settings_yes(f->kubevirt)},
+		.uninjected = c->uninjected,
 	});
 	return 0;
 }
@@ -236,6 +261,7 @@ static const struct part leads[] = {
 	{start_nads, stop_nads, NULL, NULL, metrics_nads},
 	{start_coordinators, stop_coordinators, NULL, NULL, metrics_coordinators},
 	{start_defaults, stop_defaults, NULL, NULL, NULL},
+	{start_uninjected, stop_uninjected, NULL, NULL, metrics_uninjected},
 	{start_addresses, stop_addresses, NULL, NULL, addresses_text},
 	{start_subnets, stop_subnets, NULL, NULL, subnets_sample},
 	{0},
@@ -300,6 +326,22 @@ void controller_tell_settings(struct controller *c)
 	tell_settings(c, leads, c->leads);
 }
 
+/* Until then pods are sent to nobody. Once it was ready it does not wait again: the webhooks stay registered
+ * whoever leads. */
+static int is_registered(struct controller *c, struct err *e)
+{
+	int r = 0;
+
+	if (c->registered || !c->webhooks)
+		return 0;
+	if (!*kube_lease_holder(c->lease))
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"no replica leads yet, which registers the webhooks");
+	r = webhooks_registered(c->webhooks, e);
+	c->registered = r == 0;
+	return r;
+}
+
 /* What a replica answers with does not wait for a server that is away: the last state stays. Nor for a
  * kind that is not installed (in our version): nobody can be asked about it, and of the others all
  * is known. */
@@ -319,7 +361,7 @@ int controller_ready(struct controller *c, struct err *e)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return is_registered(c, e);
 }
 
 static void add_metrics(const struct part *p, void **at, struct buf *b)

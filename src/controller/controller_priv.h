@@ -27,12 +27,14 @@ struct controller {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct world *world;
-	struct webhooks *webhooks;   /* NULL: they are switched off */
-	struct addresses *addresses; /* as long as it leads */
+	struct webhooks *webhooks;     /* NULL: they are switched off */
+	struct addresses *addresses;   /* as long as it leads */
+	struct uninjected *uninjected; /* the same; NULL: no webhooks */
 	struct kube_events *events;
 	struct kube_lease *lease;
 	uint64_t gained; /* how often it has led */
 	bool ready;	 /* /readyz said so */
+	bool registered; /* the webhooks were, when it was ready first */
 	bool drains;	 /* the Lease is given back, or is not going to be */
 	/* What runs, one for each row of controller_parts.c; NULL: does not run. */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];

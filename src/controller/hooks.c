@@ -206,6 +206,11 @@ bool hooks_trust(const struct hooks *h, const char *ca)
 	return true;
 }
 
+bool hooks_registered(const struct hooks *h)
+{
+	return now(&h->sides[0]) && now(&h->sides[1]);
+}
+
 uint64_t hooks_healed(const struct hooks *h)
 {
 	return h->healed;

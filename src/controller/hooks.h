@@ -76,6 +76,8 @@ void hooks_free(struct hooks *h); /* NULL is fine */
 void hooks_look(struct hooks *h, const struct hooks_form *f);
 /* Whether the API server has them with this CA. */
 bool hooks_trust(const struct hooks *h, const char *ca);
+/* Whether the API server has both. */
+bool hooks_registered(const struct hooks *h);
 /* How often what somebody else had changed was put right. */
 uint64_t hooks_healed(const struct hooks *h);
 

@@ -37,6 +37,19 @@ bool inject_is_asked(const struct json *annotations)
 	return false;
 }
 
+unsigned int inject_asks(const struct json *annotations)
+{
+	unsigned int bits = 0;
+
+	for (enum inject_key k = 0; k < INJECT_KEYS; k++) {
+		const char *text = json_string(json_get(annotations, inject_key_name(k)));
+
+		bits |= text ? INJECT_HAS(k) : 0;
+		bits |= any_value(text) ? INJECT_ASKS(k) : 0;
+	}
+	return bits;
+}
+
 static struct inject_wish wish_for(const struct inject_ask *q, enum inject_key key)
 {
 	const struct json *annotations = json_get(json_get(q->pod, "metadata"), "annotations");

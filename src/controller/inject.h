@@ -69,6 +69,10 @@ int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err 
 /* Whether a pod or a namespace with these annotations (an object of strings) asks for anything, so
  * that whoever does not need not be looked at. */
 bool inject_is_asked(const struct json *annotations);
+/* The same in bits: INJECT_HAS(key): the annotation is there; INJECT_ASKS(key): it names a group. */
+unsigned int inject_asks(const struct json *annotations);
+#define INJECT_HAS(key)	 (1U << (2 * (key)))
+#define INJECT_ASKS(key) (2U << (2 * (key)))
 
 /*
  * Namespaces whose pods are looked at: lists as "kube-system, metallb-*", where a name may end in

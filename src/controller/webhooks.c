@@ -332,6 +332,24 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg)
 	w->linger = loop_add_timer(w->loop, w->first.linger_ms, on_lingered, w);
 }
 
+bool webhooks_inject(const struct webhooks *w, const char *ns)
+{
+	return settings_yes(w->conf.conf->inject) && inject_in_scope(&w->scope, ns);
+}
+
+const char *webhooks_namespace(const struct webhooks *w)
+{
+	return w->first.ns;
+}
+
+int webhooks_registered(const struct webhooks *w, struct err *e)
+{
+	if (!w->leads || (w->hooks && hooks_registered(w->hooks)))
+		return 0;
+	return err_kind(e, ERR_AGAIN, -EAGAIN,
+			"the webhooks are not registered at the API server yet");
+}
+
 int webhooks_ready(struct webhooks *w, struct err *e)
 {
 	if (serves(w))

@@ -31,6 +31,11 @@ void webhooks_settings(struct webhooks *w, const struct controller_conf *conf);
 void webhooks_lead(struct webhooks *w, bool leads);
 /* Answers for a while (who sends us reviews does not know yet), then no more; then done(arg). */
 void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
+/* Whether pods of this namespace get the networks that they ask for. */
+bool webhooks_inject(const struct webhooks *w, const char *ns);
+const char *webhooks_namespace(const struct webhooks *w);
+/* Of the leader: whether the API server has the configurations; kind ERR_AGAIN: not yet. 0 of others. */
+int webhooks_registered(const struct webhooks *w, struct err *e);
 int webhooks_ready(struct webhooks *w, struct err *e);
 void webhooks_metrics(struct webhooks *w, struct buf *b);
 
