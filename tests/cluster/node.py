@@ -15,6 +15,7 @@ from cluster import BINARY, HERE, die_with_parent, wait
 
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 PREFIX = "unirail-cluster-"
+IMAGES = ("busybox", "unirail")
 PLUGINS = pathlib.Path("/usr/lib/cni")  # Debian's containernetworking-plugins
 
 CONTAINERD = """version = 2
@@ -80,27 +81,29 @@ def sweep():
 
 
 class Node:
-    """files: {path: text} of /etc that are there from the start."""
+    """files: {path: text} of /etc that are there from the start, as are the images."""
 
-    def __init__(self, cluster, address, files, name="n1"):
+    def __init__(self, cluster, address, files, name="n1", images=IMAGES):
         sweep()
         self.cluster, self.name, self.address = cluster, name, address
         self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
         self.process = None
         self.root = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, stdout=subprocess.PIPE,
                                                 text=True).stdout.strip())
-        self.lay_out(files)
+        self.lay_out(files, images)
         self.start()
 
-    def lay_out(self, files):
+    def lay_out(self, files, present):
         images, plugins = self.folder / "images", self.folder / "opt/cni/bin"
         for folder in (images, plugins):
             folder.mkdir(parents=True)
         for path, text in files.items():
             (self.folder / "etc" / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / "etc" / path).write_text(text)
-        (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
-        (images / "unirail").write_bytes(image.unirail(BINARY))
+        if "busybox" in present:
+            (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
+        if "unirail" in present:
+            (images / "unirail").write_bytes(image.unirail(BINARY))
         for plugin in PLUGINS.iterdir():  # as a node has them
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",

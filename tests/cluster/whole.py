@@ -9,7 +9,7 @@ import cluster as clusters
 from audit import DEPLOY
 from cluster import HERE, die_with_parent, free_port, wait
 from managers import WORKLOADS, Manager
-from node import Node
+from node import IMAGES, Node
 from ownnet import OwnNet
 
 CONFIGS = HERE.parent.parent / "configs" / "cluster"
@@ -26,7 +26,11 @@ class Whole:
 
     ADDRESS = "10.200.0.11"
 
-    def __init__(self):
+    def __init__(self, files=None, images=IMAGES, deploy=True):
+        """files: {name: text} of the node's CNI configurations; with deploy=False nothing of unirail is there yet."""
+        self.files = files or {"50-bridge.conflist": BRIDGE,
+                               "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
+        self.images, self.deploys = images, deploy
         self.parts, self.scheduler, self.fabric = [], None, None
         try:
             self.start()
@@ -48,10 +52,10 @@ class Whole:
         self.scheduler = self.cluster.spawn(
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}", "--leader-elect=false", "--authentication-skip-lookup=true")
-        self.node = self.part(Node(self.cluster, self.ADDRESS, {
-            NET_D + "50-bridge.conflist": BRIDGE,
-            NET_D + "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}))
-        self.deploy()
+        self.node = self.part(Node(self.cluster, self.ADDRESS, {NET_D + name: text for name, text in self.files.items()},
+                                   images=self.images))
+        if self.deploys:
+            self.deploy()
 
     def part(self, one):
         self.parts.append(one)
@@ -80,7 +84,7 @@ class Whole:
                       text=(CONFIGS / name).read_text())
 
     def deploy(self):
-        self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "controller.yaml")
+        self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
         self.net.address(service["spec"]["clusterIP"])
         for app in ("unirail-agent", "unirail-controller"):

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first cluster, by the commands of README.md and deploy/README.md as they stand there, and what is left after the last one."""
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+import yaml
+from test_networks import RAILS as EIGHT
+from test_networks import agent, lab, link_names, mine, nodes, ping, pools, team, world  # noqa: F401
+
+import cluster as clusters
+from audit import kubectl
+from cluster import BINARY, wait
+from whole import BRIDGE, RAILS, Whole
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+NAME = "0-unirail.conflist"
+SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
+KINDS = ("/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
+         "/apis/apps/v1/daemonsets", "/apis/apps/v1/deployments",
+         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+
+
+def commands(file, section):
+    """Of the first indented block of a section, without its comments."""
+    text = re.search(rf"(?ms)^#+ {section}\n(.*?)(?=^#|\Z)", (TOP / file).read_text()).group(1)
+    block = re.search(r"(?m)(^    .*\n)+", text).group(0)
+    return [line.split(" #")[0].strip() for line in block.splitlines()]
+
+
+def others_objects(cluster):
+    """What others have, as it is before anything of unirail is there."""
+    for name in ("team", "kube-system"):
+        cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    cluster.ok("POST", NADS.format("team"), {
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "theirs"},
+        "spec": {"config": '{"cniVersion":"1.0.0","type":"bridge"}'}})
+    cluster.ok("POST", f"{SPIDER}/spiderippools", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "theirs"},
+        "spec": {"ipVersion": 4, "subnet": "10.9.0.0/24", "ips": ["10.9.0.5-10.9.0.9"]}})
+
+
+def are_there(cluster):
+    assert cluster.ok("GET", f"{NADS.format('team')}/theirs")["metadata"].get("deletionTimestamp") is None
+    assert cluster.ok("GET", f"{SPIDER}/spiderippools/theirs")["metadata"].get("deletionTimestamp") is None
+
+
+def names(cluster):
+    return {(kind, o["metadata"]["name"]) for kind in KINDS for o in cluster.ok("GET", kind)["items"]
+            if not o["metadata"].get("deletionTimestamp")}
+
+
+def test_deletion_as_documented_leaves_what_others_have(closing):
+    one = closing(clusters.Cluster())
+    kubectl(one, "apply", "-f", TOP / "deploy/crds")
+    wait(lambda: one.request("GET", f"{SPIDER}/spiderippools")[0] == 200 and one.request(
+        "GET", NADS.format("default"))[0] == 200)
+    others_objects(one)
+    before = names(one)
+    install = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
+    uninstall = [c for c in commands("deploy/README.md", "Uninstall") if c.endswith("-f deploy/")]
+    assert len(install) == len(uninstall) == 1
+    kubectl(one, *paths(install[0])[1:])
+    assert len(names(one)) > len(before) + 6
+    kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # nobody finishes namespaces here
+    wait(lambda: names(one) == before)
+    are_there(one)
+
+
+def paths(command):
+    """Its words, with paths of this tree."""
+    return [str(TOP / w) + ("/" if w.endswith("/") else "") if re.match("(deploy|configs|images|build)/", w) else w
+            for w in shlex.split(command)]
+
+
+def test_the_generated_configuration_attaches_a_pod(world, closing):
+    """What the init container writes, and the runtime takes as the first of the folder, beside two CNIs' files."""
+    w, lab = world, world.lab
+    net_d = lab.tmp / "net.d"
+    net_d.mkdir()
+    (net_d / "10-podnet.conflist").write_text(json.dumps(w.podnet()))
+    (net_d / "20-second.conf").write_text('{"cniVersion": "1.0.0", "name": "second", "type": "ptp"}')
+    before = {p.name: p.read_bytes() for p in net_d.iterdir()}
+    p = subprocess.run([BINARY, "install", "--cni-conf-dir", net_d, "--socket", w.agent.socket, lab.tmp / "bin"],
+                       capture_output=True, text=True)
+    assert p.returncode == 0 and p.stderr == "", p
+    first = sorted(net_d.iterdir())[0]
+    assert first.name == NAME
+    whole = json.loads(first.read_text())
+    plugin, = whole["plugins"]
+    pod, box = w.pod(",".join(EIGHT)), lab.pod()
+    w.networks(pod, 8, clusterNetwork=None, own=1)
+    # As libcni passes it; with this test's folders.
+    conf = {**plugin, "cniVersion": whole["cniVersion"], "name": whole["name"], "cniDir": str(lab.tmp / "multus"),
+            "binDir": "/usr/lib/cni"}
+    conf.pop("capabilities", None)
+    result = lab.add(conf, box, ifname="eth0", args=w.args(pod))
+    assert sorted(link_names(box.ns)) == sorted(["lo", "eth0"] + [f"net{i}" for i in range(1, 9)])
+    assert ping(box.ns, "eth0", "10.233.70.1") and ping(box.ns, "net8", "172.16.8.1")
+    status = json.loads(wait(lambda: w.annotation(pod)))
+    assert status[0]["name"] == "podnet" and status[0]["default"], status[0]
+    lab.delete({**conf, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
+    assert link_names(box.ns) == ["lo"]
+    assert {p.name: p.read_bytes() for p in net_d.iterdir() if p.name != NAME} == before
+
+
+# --- all of it, on a node ---
+
+
+SECOND = '{"cniVersion": "1.0.0", "name": "second", "type": "ptp"}\n'
+MASTERS = dict(zip(("rail0", "rail1"), RAILS))
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """A cluster of one node that has two CNIs' configurations and no image of unirail."""
+    one = Whole(files={"50-bridge.conflist": BRIDGE, "60-second.conf": SECOND}, images=("busybox",), deploy=False)
+    yield one
+    one.close()
+
+
+class Steps:
+    """Commands of a document, run where they belong; what it says to edit is edited for this cluster."""
+
+    def __init__(self, whole):
+        self.whole, self.folder = whole, whole.cluster.folder / "steps"
+        self.folder.mkdir()
+
+    def edited(self, path):
+        text = (TOP / path).read_text()
+        to = self.folder / pathlib.Path(path).name
+        if to.name == "job.yaml":
+            text = re.sub("image: .*", "image: registry.local/busybox:1", text)
+        else:
+            every = yaml.safe_load(text)
+            every["items"] = [o for o in every["items"] if o["metadata"]["name"] in MASTERS]
+            for o in every["items"]:
+                if "macvlan" in o["spec"]:
+                    o["spec"]["macvlan"]["master"] = [MASTERS[o["metadata"]["name"]]]
+            text = yaml.safe_dump(every)
+        to.write_text(text)
+        return to
+
+    def run(self, command):
+        words = paths(re.sub(r"configs/cluster/\S+", lambda m: str(self.edited(m.group(0))), command))
+        words = [str(self.folder / w) if w == "unirail.tar" else w for w in words]
+        if words[0] == "ctr":
+            self.whole.node.run(*words)
+        elif words[0] == "kubectl":
+            return self.whole.kubectl(*words[1:])
+        elif words[0] != "make":  # its result is what is tested
+            words = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in words]
+            subprocess.run(words, check=True, cwd=TOP)
+
+
+def node_files(whole):
+    """{path: digest} of what CNI has on the node."""
+    out = whole.node.run("sh", "-c", "cd / && find etc/cni/net.d opt/cni/bin ! -type d -exec sha256sum {} +").stdout
+    return {line.split(None, 1)[1].strip(): line.split()[0] for line in out.splitlines()}
+
+
+@pytest.mark.kube("1.34")
+def test_the_steps_of_the_documents(fresh):
+    """Install, a workload with its rails, uninstall; objects and files of others are as they were."""
+    w, steps = fresh, Steps(fresh)
+    before = node_files(w)
+    # As a device plugin does it.
+    assert w.cluster.request("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {
+        f"spidernet.io/shared_{r}": "8" for r in MASTERS}}}, type="application/merge-patch+json")[0] == 200
+    todo = commands("README.md", "In a cluster")
+    assert any(c.startswith("ctr ") for c in todo) and any("rollout status" in c for c in todo)
+    for command in todo:
+        steps.run(command)
+        if command.startswith("kubectl apply") and command.endswith("deploy/"):
+            service = w.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
+            w.net.address(service["spec"]["clusterIP"])  # nobody here does that for Services
+    ours = json.loads(w.node.run("cat", f"/etc/cni/net.d/{NAME}").stdout)
+    assert ours["plugins"][0]["clusterNetwork"] == "/etc/cni/net.d/50-bridge.conflist"
+    wait(lambda: [p["status"]["phase"] for p in w.pods("default", "app=rails")] == ["Succeeded"] * 2 or w.why("default") and False,
+         120)
+    for p in w.pods("default", "app=rails"):
+        said = w.kubectl("logs", p["metadata"]["name"])
+        assert "inet 172.16.1." in said and "inet 172.16.2." in said and "inet 10.244.1." in said, said
+    header = w.kubectl("get", "spideripblocks").splitlines()[0]
+    assert header.split().count("NODE") == 1
+    after = node_files(w)
+    assert {k: v for k, v in after.items() if k in before} == before
+    # And back.
+    others_objects(w.cluster)
+    for command in commands("deploy/README.md", "Uninstall"):
+        steps.run(command)
+    assert node_files(w) == before
+    assert w.node.run("sh", "-c", "ls -A /var/lib/unirail /run/unirail /var/run/spidernet | grep -v ':$' || true").stdout.strip() == ""
+    are_there(w.cluster)
+    assert not [n for n in names(w.cluster) if "unirail" in n[1]]
+    w.kubectl("run", "plain", "--image=registry.local/busybox:1", "--restart=Never", "--", "sleep", "1000")
+    pod, = w.ready("default", "run=plain", 1)
+    assert "net1" not in w.exec(pod, "ip", "address") and pod["status"]["podIP"].startswith("10.244.1.")
