@@ -78,18 +78,12 @@ static struct inject_wish wish_of(const struct inject_ask *q)
 	return rdma.value ? rdma : net;
 }
 
-static int inject(const struct inject_ask *q, const struct inject_nets *nets,
-		  struct kube_patch *patch, struct err *e)
+static int inject(const struct inject_ask *q, const struct inject_wish *w,
+		  const struct inject_nets *nets, struct kube_patch *patch, struct err *e)
 {
-	struct inject_list l = {0};
-	int r = inject_list_read(q, nets, &l, e), n;
+	int n = inject_list(q, w, nets, patch, e);
 
-	if (r < 0)
-		return r;
-	n = inject_list_write(q, &l, patch);
-	n += inject_containers(q, nets, &l, patch);
-	inject_list_done(&l);
-	return n;
+	return n < 0 ? n : n + inject_containers(q, nets, patch);
 }
 
 int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err *e)
@@ -110,7 +104,7 @@ int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err 
 	}
 	r = inject_choose(q, &w, &nets, e);
 	if (r == 0)
-		r = inject(q, &nets, patch, e);
+		r = inject(q, &w, &nets, patch, e);
 	free(nets.v);
 	return r;
 }

@@ -9,10 +9,11 @@
  *	cni.spidernet.io/network-resource-inject: gpu-ib, storage
  *
  * names groups of SpiderMultusConfigs: those that carry the same annotation with that value, of
- * whatever namespace (theirs may be several values, too). Their networks are put after the pod's
- * own in k8s.v1.cni.cncf.io/networks, in the natural order of what they are on (eth2 before eth10),
- * as JSON with the names of their interfaces (net1, net2, ..., as places give them), and what they need of
- * the node's devices into the limits of its first container.
+ * whatever namespace (theirs may be several values, too). Their networks become the pod's
+ * k8s.v1.cni.cncf.io/networks, in the natural order of what they are on (eth2 before eth10), as JSON with
+ * the names of their interfaces (net1, net2, ...), and what they need of the node's devices is put into the
+ * limits of its first container. A list that the pod has already is overwritten, as by Spiderpool's
+ * webhook, with a warning that quotes it.
  *
  * A key on the pod counts before the namespace's, also when it is empty: the pod wants none then.
  * The key of RDMA counts before the other one. A pod that has all of it already is left as it is.

@@ -27,36 +27,17 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* The pod's own networks take devices, too, and one network can be there twice. */
-static void count_own(const struct inject_ask *q, const struct inject_list *l, struct needs *needs)
-{
-	for (size_t i = 0; i < l->has.n; i++) {
-		const struct net_ask *a = &l->has.v[i];
-
-		for (size_t k = 0; k < q->nets.n; k++) {
-			const struct inject_net *n = q->nets.v[k];
-			struct need *need = n->takes && n->resource ? need_of(needs, n->resource)
-								    : NULL;
-
-			if (!need || strcmp(n->ns, a->ns) || strcmp(n->nad, a->name))
-				continue;
-			need->count++;
-			break;
-		}
-	}
-}
-
 /* A device for every network that takes one; of a shared one, one part is enough for all. */
-static void count(const struct inject_ask *q, const struct inject_nets *nets,
-		  const struct inject_list *l, struct needs *needs)
+static void count(const struct inject_nets *nets, struct needs *needs)
 {
-	for (size_t i = 0; i < nets->n; i++)
-		if (nets->v[i]->resource && !need_of(needs, nets->v[i]->resource))
-			VEC_PUSH(needs->v, needs->n) = (struct need){nets->v[i]->resource, 0};
-	count_own(q, l, needs);
-	for (size_t i = 0; i < l->n_miss; i++)
-		if (l->miss[i]->takes && l->miss[i]->resource)
-			need_of(needs, l->miss[i]->resource)->count++;
+	for (size_t i = 0; i < nets->n; i++) {
+		const char *resource = nets->v[i]->resource;
+
+		if (resource && !need_of(needs, resource))
+			VEC_PUSH(needs->v, needs->n) = (struct need){resource, 0};
+		if (resource && nets->v[i]->takes)
+			need_of(needs, resource)->count++;
+	}
 	for (size_t i = 0; i < needs->n; i++)
 		if (needs->v[i].count == 0)
 			needs->v[i].count = 1;
@@ -272,7 +253,7 @@ static int write_locks(const struct inject_ask *q, const struct needs *needs, bo
 }
 
 int inject_containers(const struct inject_ask *q, const struct inject_nets *nets,
-		      const struct inject_list *l, struct kube_patch *p)
+		      struct kube_patch *p)
 {
 	const struct json *first = json_at(json_get(json_get(q->pod, "spec"), "containers"), 0);
 	struct needs needs = {0}, add = {0};
@@ -280,7 +261,7 @@ int inject_containers(const struct inject_ask *q, const struct inject_nets *nets
 
 	if (!first) /* the API server has its own words for that */
 		return 0;
-	count(q, nets, l, &needs);
+	count(nets, &needs);
 	for (size_t i = 0; i < needs.n; i++)
 		if (!is_held(q, &needs.v[i]))
 			VEC_PUSH(add.v, add.n) = needs.v[i];

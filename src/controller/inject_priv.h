@@ -27,21 +27,15 @@ bool inject_next_value(struct span *rest, struct span *ret);
 int inject_choose(const struct inject_ask *q, const struct inject_wish *w, struct inject_nets *ret,
 		  struct err *e);
 
-/* What the pod has in its annotation, and which of `nets` are missing in it. */
-struct inject_list {
-	struct net_select has;
-	const struct inject_net **miss;
-	size_t n_miss;
-};
-int inject_list_read(const struct inject_ask *q, const struct inject_nets *nets,
-		     struct inject_list *ret, struct err *e);
-void inject_list_done(struct inject_list *l);
-/* 1: an operation was written. */
-int inject_list_write(const struct inject_ask *q, const struct inject_list *l,
-		      struct kube_patch *p);
+/*
+ * Makes `nets` the pod's annotation of networks. Another list that it has is overwritten with a warning,
+ * also one that cannot be read. 1: an operation was written; 0: the list is that already.
+ */
+int inject_list(const struct inject_ask *q, const struct inject_wish *w,
+		const struct inject_nets *nets, struct kube_patch *p, struct err *e);
 
 /* Resources and capabilities of its containers: how many operations were written. */
 int inject_containers(const struct inject_ask *q, const struct inject_nets *nets,
-		      const struct inject_list *l, struct kube_patch *p);
+		      struct kube_patch *p);
 
 #endif

@@ -196,6 +196,21 @@ def test_pods(cluster, replica, ns):
         {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
 
 
+def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
+    """As by the original's webhook; kubectl shows the warning, which quotes what was lost."""
+    registered(cluster, start(replica()).leads())
+    work = cluster.namespace(f"{ns}-work")
+    assert create(cluster, config("eth2", work, "rails"))[0] == 201
+    o = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": work,
+         "annotations": {INJECT: "rails", NETWORKS: "storage/nfs@nfs0, eth9"}},
+         "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]}}
+    r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
+    assert r.returncode == 0, r.stderr
+    assert f"Warning: the pod's annotation '{NETWORKS}' (storage/nfs@nfs0, eth9) is overwritten" in r.stderr
+    stored = cluster.ok("GET", f"/api/v1/namespaces/{work}/pods/own")["metadata"]["annotations"][NETWORKS]
+    assert json.loads(stored) == [{"name": "eth2", "namespace": work, "interface": "net1"}]
+
+
 def test_a_pod_right_behind_its_networks(cluster, replica, ns, closing, tmp_path):
     """They come in one file, and who is asked hears of them late, one after the other: the pod has all of them."""
     link, conf = closing(clusters.Proxy(cluster.port)), tmp_path / "late"
