@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-enum { CONFIG_MAX = 1 << 20 };
+enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
 
 void net_plan_done(struct net_plan *p)
 {
@@ -321,6 +321,22 @@ static const char *authorize_device(struct net_plan *p, const struct net_choice 
 	return NULL;
 }
 
+/* The pod's limits may name another resource than the definition: both are named. */
+static void warn_no_device(struct net_plan *p, const struct net_choice *c,
+			   const struct allocated *a)
+{
+	auto_buf struct buf has;
+
+	buf_init(&has, RESOURCES_MAX);
+	for (size_t i = 0; i < a->n; i++)
+		buf_printf(&has, "%s'%s' (%zu)", i ? ", " : "", a->v[i].resource, a->v[i].n);
+	warn(p,
+	     "network '%s/%s': the pod has no device of resource '%s' left: its containers have "
+	     "%s%s; add %s to a container's limits",
+	     c->ns, c->name, c->resource, has.len ? "devices of " : "none at all",
+	     has.len ? has.p : "", c->resource);
+}
+
 void net_plan_devices(struct net_plan *p, struct allocated *a)
 {
 	for (size_t i = 0; i < p->n; i++) {
@@ -334,9 +350,6 @@ void net_plan_devices(struct net_plan *p, struct allocated *a)
 		else if (requested)
 			c->requested = xstrdup(requested);
 		else if (c->resource)
-			warn(p,
-			     "network '%s/%s': the pod has no device of resource '%s' left (does a "
-			     "container ask for one in its limits?)",
-			     c->ns, c->name, c->resource);
+			warn_no_device(p, c, a);
 	}
 }

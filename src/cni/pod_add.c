@@ -2,6 +2,7 @@
 /* ADD of the networks that a pod has in the cluster. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@ enum {
 	READY_MS = 45 * 1000,
 	LOOK_MS = 100,
 };
+
+/* Part of the agent's warning (agent/net_plan.c). */
+#define NET_NO_DEVICE " has no device of resource "
 
 struct adding {
 	struct cni_call *call; /* as it came */
@@ -271,6 +275,20 @@ static bool has_version(const struct cni_call *c)
 	return text && *text;
 }
 
+/* A network without its device fails with a plugin's words about a missing deviceID: the agent knows why. */
+static void add_reasons(const struct adding *a, struct err *e)
+{
+	struct json_walk w = json_walk_start(json_get(answer_of(a), "warnings"));
+	const struct json *v;
+
+	while (e && (v = json_walk_next(&w, NULL))) {
+		size_t n = strlen(e->text);
+
+		if (json_string(v) && strstr(json_string(v), NET_NO_DEVICE))
+			snprintf(e->text + n, sizeof(e->text) - n, "; %s", json_string(v));
+	}
+}
+
 int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err *e)
 {
 	struct adding a = {.call = c, .multus = multus};
@@ -287,6 +305,8 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 	/* Multus prints what its first delegate said; a version of the netconf's own counts here. */
 	if (r >= 0 && multus && !has_version(c))
 		c->version = a.printed;
+	if (r < 0)
+		add_reasons(&a, e);
 	json_free(a.own.doc);
 	json_free(a.answer);
 	return r;

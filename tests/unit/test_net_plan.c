@@ -239,8 +239,10 @@ static void test_devices(void **state)
 	assert_string_equal(p.v[2].device, "0000:3b:0a.0");
 	assert_null(p.v[3].device);
 	assert_int_equal(p.n_warnings, 1);
-	assert_non_null(strstr(p.warnings[0], "network 'pod/other': the pod has no device of "
-					      "resource 'x/other' left"));
+	assert_string_equal(
+		p.warnings[0],
+		"network 'pod/other': the pod has no device of resource 'x/other' left: its "
+		"containers have devices of 'x/vf' (2); add x/other to a container's limits");
 }
 
 /* What becomes of deviceID "0000:3b:02.1" in an annotation's element of network `net`, for a pod to which
