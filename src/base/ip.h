@@ -32,7 +32,8 @@ struct mac {
 /* Parsers return 0 or -EINVAL and leave *ret alone on failure.  IPv4 octets with leading zeros
  * are refused as Go does; an IPv4-mapped IPv6 address becomes IPv4 (net.ParseIP then To4). */
 int ip_parse(struct span s, struct ipaddr *ret);
-int ipnet_parse(struct span s, struct ipnet *ret);	 /* CIDR, host bits kept */
+int ip_family_parse(struct span s, uint8_t *ret);  /* "4", "v4", "IPv4" in any case: 4; or 6 */
+int ipnet_parse(struct span s, struct ipnet *ret); /* CIDR, host bits kept */
 int ipnet_parse_loose(struct span s, struct ipnet *ret); /* CIDR or bare address (/32, /128) */
 int mac_parse(struct span s, struct mac *ret); /* net.ParseMAC: ':' '-' '.', 6, 8, 20 bytes */
 

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/cleanup.h"
 #include "base/ip.h"
 #include "base/num.h"
 
@@ -114,6 +116,23 @@ static bool is_mapped(const uint8_t b[static 16])
 	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
 
 	return memcmp(b, prefix, sizeof(prefix)) == 0;
+}
+
+int ip_family_parse(struct span s, uint8_t *ret)
+{
+	static const char *const names[] = {"", "v", "ipv"};
+
+	s = span_trim(s);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t n = strlen(names[i]);
+
+		if (s.n != n + 1 || strncasecmp(s.p, names[i], n) != 0 ||
+		    (s.p[n] != '4' && s.p[n] != '6'))
+			continue;
+		*ret = (uint8_t)(s.p[n] - '0');
+		return 0;
+	}
+	return -EINVAL;
 }
 
 int ip_parse(struct span s, struct ipaddr *ret)

@@ -80,10 +80,11 @@ static int check_match(const struct block *b)
 {
 	if (!json_bool(json_get(get(b, "ippools"), "matchMasterSubnet")))
 		return 0;
-	return admit_refuse(b->a, ADMIT_INVALID,
-			    "spec.%s.ippools.matchMasterSubnet: MatchMasterSubnet feature is not "
-			    "supported for %s: take it out, or use cniType sriov",
-			    b->name, b->type);
+	return admit_refuse(
+		b->a, ADMIT_INVALID,
+		"spec.%s.ippools.matchMasterSubnet: MatchMasterSubnet feature is not "
+		"supported for %s: take it out, or use cniType sriov, macvlan or ipvlan",
+		b->name, b->type);
 }
 
 /* --- masters --- */
@@ -142,13 +143,14 @@ static int check_masters(const struct block *b)
 static int check_on_master(const struct block *b)
 {
 	int64_t mtu;
-	int r = strcmp(b->name, "vlan") == 0 ? check_mode(b) : 0;
+	bool vlan = strcmp(b->name, "vlan") == 0;
+	int r = vlan ? check_mode(b) : 0;
 
 	if (r == 0)
 		r = check_vlan(b, "vlanID");
 	if (r == 0)
 		r = check_int(b, "mtu", 0, INT32_MAX, &mtu);
-	if (r == 0)
+	if (r == 0 && vlan)
 		r = check_match(b);
 	return r == 0 ? check_masters(b) : r;
 }

@@ -117,6 +117,26 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 	}
 }
 
+/* "172.16.11.0/16" with addresses of 172.16.11.0/24 alone: the length is a slip. */
+static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
+			   const char *network)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	char meant[IP_TEXT_MAX];
+	struct pool p = {0};
+	struct ipnet net;
+	bool found = false;
+
+	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->object, "spec"), &p) == 0)
+		found = admit_narrower(&p, &net) && ipnet_contains(&net, &written->ip);
+	admit_warn(a, "spec.subnet: '%s' has host bits, its network '%s' is taken%s%s%s", text,
+		   network, found ? ": did you mean " : "", found ? ipnet_str(&net, meant) : "",
+		   found ? "?" : "");
+	pool_done(&p);
+	admit_answer_done(&nobody);
+}
+
 /* The subnet's network; false: there is none that could be read. */
 static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *ret)
 {
@@ -130,8 +150,7 @@ static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *r
 	*ret = ipnet_network(&net);
 	if (ipnet_has_host_bits(&net)) {
 		ipnet_str(ret, text);
-		admit_warn(a, "spec.subnet: '%s' has host bits, its network '%s' is taken",
-			   jt_text(v), text);
+		warn_host_bits(a, &net, jt_text(v), text);
 		jt_set_text(v, text);
 	}
 	return true;
@@ -141,6 +160,19 @@ static void fill_version(struct json_tree *spec, uint8_t family)
 {
 	if (jt_kind(jt_member(spec, "ipVersion")) == JSON_NULL)
 		jt_put_int(spec, "ipVersion", family);
+}
+
+/* Stored as a number, which every client of this API expects. A text of another meaning stays, for the
+ * schema to refuse. */
+static void number_version(struct admit *a, struct json_tree *spec)
+{
+	const char *text = jt_text(jt_member(spec, "ipVersion"));
+	uint8_t family;
+
+	if (!text || ip_family_parse(span_of(text), &family) < 0)
+		return;
+	admit_warn(a, "spec.ipVersion: '%.60s' is taken as the number %u", text, family);
+	jt_put_int(spec, "ipVersion", family);
 }
 
 /* --- ranges --- */
@@ -194,6 +226,7 @@ static bool fill_ranges(struct admit *a, struct json_tree *object, const char *l
 	squeeze_list(a, jt_member(spec, "excludeIPs"), "excludeIPs");
 	squeeze(a, jt_member(spec, "gateway"), "spec.gateway");
 	fill_routes(a, spec);
+	number_version(a, spec);
 	if (!fill_subnet(a, spec, net))
 		return false;
 	fill_version(spec, net->ip.family);
@@ -305,6 +338,7 @@ void admit_default_reserved(struct admit *a, struct json_tree *object)
 
 	admit_drop_finalizer(object);
 	squeeze_list(a, jt_member(spec, "ips"), "ips");
+	number_version(a, spec);
 	first = jt_first(jt_member(spec, "ips"));
 	if (!jt_text(first))
 		return;

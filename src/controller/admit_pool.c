@@ -34,14 +34,18 @@ static void added_ips(const struct admit *a, const struct pool *p, struct ip_set
 
 static int overlap_net(struct admit *a, const struct pool *p, const struct pool *other)
 {
+	auto_buf struct buf hint;
 	char text[IP_TEXT_MAX];
 
+	buf_init(&hint, 256);
+	admit_overlap_hint(p, other, &hint);
 	return admit_refuse(
 		a, ADMIT_INVALID,
 		"spec.subnet: overlap with IPPool %s which 'spec.subnet' is %s: make "
-		"the two equal or disjoint%s",
+		"the two equal or disjoint%s%s",
 		other->name, ipnet_str(&other->subnet, text),
-		p->subnet.len > other->subnet.len ? " (a part of it is said by 'spec.ips')" : "");
+		p->subnet.len > other->subnet.len ? " (a part of it is said by 'spec.ips')" : "",
+		hint.len ? hint.p : "");
 }
 
 static int check_other(struct admit *a, const struct pool *p, const struct ip_set *added,

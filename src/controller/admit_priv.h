@@ -46,6 +46,14 @@ int admit_pool_of(struct admit *a, const char *name, const struct json *spec, st
 /* Those of the list that are valid, without the object itself; kind: the list's. */
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
+/*
+ * The network at an octet boundary (IPv6: of 16 bits), longer than the pool's subnet, /24 (/64) at most,
+ * that all its addresses and its gateway are in: what the subnet may have been meant to be. false: none.
+ */
+bool admit_narrower(const struct pool *p, struct ipnet *ret);
+/* "; did you mean 172.16.11.0/24?" about two overlapping subnets, when the narrower network of one of them
+ * does not overlap with the other; else "". */
+void admit_overlap_hint(const struct pool *p, const struct pool *other, struct buf *ret);
 int admit_check_family(struct admit *a, uint8_t family);
 int admit_check_fixed(struct admit *a); /* ipVersion and subnet of an update */
 /* "[10.6.0.1-10.6.0.9 10.6.0.20]", as Go prints such a list. */

@@ -56,6 +56,44 @@ void admit_others(const struct admit *a, const struct json *const *list, size_t 
 	}
 }
 
+static bool spans(const struct pool *p, const struct ipnet *net)
+{
+	if (p->gateway.family && !ipnet_contains(net, &p->gateway))
+		return false;
+	return !p->ips.n || (ipnet_contains(net, &p->ips.v[0].first) &&
+			     ipnet_contains(net, &p->ips.v[p->ips.n - 1].last));
+}
+
+bool admit_narrower(const struct pool *p, struct ipnet *ret)
+{
+	int step = p->family == 4 ? 8 : 16, longest = p->family == 4 ? 24 : 64;
+	struct ipnet net;
+
+	if (!p->ips.n && !p->gateway.family)
+		return false;
+	net.ip = p->ips.n ? p->ips.v[0].first : p->gateway;
+	for (int len = longest; len > p->subnet.len; len -= step) {
+		net.len = (uint8_t)len;
+		if (!spans(p, &net))
+			continue;
+		*ret = ipnet_network(&net);
+		return true;
+	}
+	return false;
+}
+
+void admit_overlap_hint(const struct pool *p, const struct pool *other, struct buf *ret)
+{
+	char text[IP_TEXT_MAX];
+	struct ipnet net;
+
+	if (admit_narrower(p, &net) && !ipnet_overlaps(&net, &other->subnet))
+		buf_printf(ret, "; did you mean %s?", ipnet_str(&net, text));
+	else if (admit_narrower(other, &net) && !ipnet_overlaps(&net, &p->subnet))
+		buf_printf(ret, "; did you mean %s? (for %s, whose addresses are all in it)",
+			   ipnet_str(&net, text), other->name);
+}
+
 int admit_check_family(struct admit *a, uint8_t family)
 {
 	if (family == 4 ? !a->world->no_ipv4 : !a->world->no_ipv6)

@@ -10,19 +10,23 @@
 
 static int check_other_subnets(struct admit *a, const struct pool *p)
 {
+	auto_buf struct buf hint;
 	char text[IP_TEXT_MAX];
 	struct pool_set others;
 	int r = 0;
 
+	buf_init(&hint, 256);
 	admit_others(a, a->world->subnets, a->world->n_subnets, "SpiderSubnet", &others);
 	for (size_t i = 0; i < others.n && r == 0; i++) {
 		const struct pool *o = &others.v[i];
 
-		if (o->family == p->family && ipnet_overlaps(&o->subnet, &p->subnet))
-			r = admit_refuse(a, ADMIT_INVALID,
-					 "spec.subnet: overlap with Subnet %s which 'spec.subnet' "
-					 "is %s: two SpiderSubnets have nothing in common",
-					 o->name, ipnet_str(&o->subnet, text));
+		if (o->family != p->family || !ipnet_overlaps(&o->subnet, &p->subnet))
+			continue;
+		admit_overlap_hint(p, o, &hint);
+		r = admit_refuse(a, ADMIT_INVALID,
+				 "spec.subnet: overlap with Subnet %s which 'spec.subnet' is %s: "
+				 "two SpiderSubnets have nothing in common%s",
+				 o->name, ipnet_str(&o->subnet, text), hint.len ? hint.p : "");
 	}
 	pool_set_done(&others);
 	return r;
@@ -33,16 +37,20 @@ static int check_pool_of_subnet(struct admit *a, const struct pool *p, const str
 {
 	char text[IP_TEXT_MAX];
 	struct ip_set out;
-	auto_buf struct buf ranges = {0};
+	auto_buf struct buf ranges = {0}, hint = {0};
 	int r = 0;
 
+	buf_init(&hint, 256);
 	if (pool->family != p->family || !ipnet_overlaps(&pool->subnet, &p->subnet))
 		return 0;
-	if (!ipnet_eq(&pool->subnet, &p->subnet))
+	if (!ipnet_eq(&pool->subnet, &p->subnet)) {
+		admit_overlap_hint(p, pool, &hint);
 		return admit_refuse(a, ADMIT_INVALID,
 				    "spec.subnet: overlap with SpiderIPPool '%s' resource "
-				    "'spec.subnet' %s: make the two equal or disjoint",
-				    pool->name, ipnet_str(&pool->subnet, text));
+				    "'spec.subnet' %s: make the two equal or disjoint%s",
+				    pool->name, ipnet_str(&pool->subnet, text),
+				    hint.len ? hint.p : "");
+	}
 	admit_set_copy(&pool->ips, &out);
 	ip_set_minus(&out, &p->ips);
 	buf_init(&ranges, 512);
@@ -235,6 +243,10 @@ int admit_check_reserved(struct admit *a)
 		return 0;
 	if (a->ask->operation == ADMIT_UPDATE && admit_is_going(a->ask->old))
 		return admit_forbid(a, "cannot update a terminating ReservedIP");
+	if (json_string(json_get(spec, "ipVersion")))
+		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
+				    "spec.ipVersion: is '%.60s', wants 4 or 6",
+				    json_string(json_get(spec, "ipVersion")));
 	if (json_int(json_get(spec, "ipVersion"), &version) < 0)
 		return check_versionless(a, spec);
 	if (version != 4 && version != 6)

@@ -24,6 +24,13 @@ static bool matches_master(const struct nad_ask *q)
 	       nad_bool(json_get(q->spec, "matchMasterSubnet"), false);
 }
 
+/* Types whose IPAM is told: the master is a PF, or the interface that the network is on. */
+static bool knows_match(const char *type)
+{
+	return strcmp(type, "sriov") == 0 || strcmp(type, "macvlan") == 0 ||
+	       strcmp(type, "ipvlan") == 0;
+}
+
 static void put_pools(struct json_out *o, const char *key, const struct json *names)
 {
 	if (json_len(names) == 0)
@@ -43,7 +50,7 @@ static void put_ipam(struct json_out *o, const struct nad_ask *q)
 	jo_kstr(o, "type", "spiderpool");
 	put_pools(o, "default_ipv4_ippool", json_get(pools, "ipv4"));
 	put_pools(o, "default_ipv6_ippool", json_get(pools, "ipv6"));
-	if (strcmp(q->type, "sriov") == 0 && matches_master(q))
+	if (knows_match(q->type) && matches_master(q))
 		jo_kbool(o, "match_master_subnet", true);
 	jo_end_obj(o);
 }

@@ -60,11 +60,14 @@ static int get_bool(const struct pool_spec *o, const char *key, struct pool_text
 static int get_version(const struct pool_spec *o, struct pool_text *ret, struct err *e)
 {
 	const struct json *v = json_get(o->spec, "ipVersion");
+	uint8_t family;
 	int64_t n;
 
 	if (json_kind(v) == JSON_NULL)
 		return 0;
-	if (json_int(v, &n) < 0 || (n != 4 && n != 6))
+	if (json_string(v) && ip_family_parse(span_of(json_string(v)), &family) == 0)
+		n = family;
+	else if (json_int(v, &n) < 0 || (n != 4 && n != 6))
 		return pool_spec_wrong(o, e, "spec.ipVersion wants 4 or 6");
 	*ret = (struct pool_text){place_of(o, "ipVersion", 0, false), xasprintf("%d", (int)n)};
 	return 0;
