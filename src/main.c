@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The applet table, and which row a call means. */
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "cni/cni.h"
@@ -228,11 +232,22 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A full disk or a closed pipe: what people asked for did not arrive, whatever the applet thinks. */
+/* The reader of a pipe, such as `head`, has had enough: the pipe reports an error or a hang-up. */
+static bool reader_is_gone(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP));
+}
+
+/* A full disk: what people asked for did not arrive, whatever the applet thinks. A closed pipe ends a
+ * program silently by SIGPIPE; an applet that ignores SIGPIPE to clean up first has that exit status. */
 static int end(int status)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
 		return status;
+	if (reader_is_gone())
+		return 128 + SIGPIPE;
 	fputs("unirail: write to stdout: not everything arrived\n", stderr);
 	return 1;
 }

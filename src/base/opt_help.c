@@ -5,7 +5,7 @@
 
 #include "base/opt.h"
 
-enum { COLUMN = 30, WIDTH = 100 };
+enum { COLUMN = 30, WIDTH = 80 };
 
 void opt_wrap(struct buf *b, const char *text, size_t at)
 {

@@ -9,13 +9,14 @@
 
 static const char *plan_words(const struct demo *d)
 {
-	return strcmp(d->opt.plan, "shared") == 0 ? "shared subnets (a /24 a rail for all nodes)"
-						  : "exclusive subnets (a /27 a rail and node)";
+	return strcmp(d->opt.plan, "shared") == 0
+		       ? "shared subnets: each rail has one /24 for all nodes"
+		       : "exclusive subnets: each rail has a /27 for each node";
 }
 
 void demo_show_head(const struct demo *d)
 {
-	printf("a fabric, a node with %d rails (MTU %u), %d pods; %s\n", (int)d->opt.rails,
+	printf("a fabric, a node with %d rails (MTU %u), %d pods\n%s\n", (int)d->opt.rails,
 	       d->nics[1].mtu, DEMO_PODS, plan_words(d));
 }
 
@@ -167,10 +168,11 @@ static void add_node(struct columns *c, const struct demo_facts *f, uint32_t tab
 	tables_words(f, n, &tables);
 	words = demo_route_words(f, r);
 	columns_add(c, tables.p);
-	if (n > 1)
-		columns_addf(c, "%s; so for all %zu addresses of the node", words, n);
-	else
-		columns_add(c, words);
+	columns_add(c, words);
+	if (n > 1) {
+		columns_add(c, " ");
+		columns_addf(c, "(and the same for the node's %zu other addresses)", n - 1);
+	}
 	free(words);
 	buf_done(&tables);
 }
@@ -195,7 +197,7 @@ void demo_show_pod(const struct demo *d, size_t pod)
 
 	printf("\n%s: ", p->name);
 	cost("attached", &p->add);
-	printf("; no address in conflict, all gateways there\n");
+	printf("\n       no address conflict, all gateways answer\n");
 	if (pod > 0)
 		return;
 	printf("\n");
@@ -251,12 +253,30 @@ void demo_show_pings(const struct demo *d)
 
 static void show_kept(const struct demo *d)
 {
-	printf("\nkept: ");
+	printf("\nkept:    %s; ip netns: unirail-demo-", d->dir);
 	for (enum demo_ns i = 0; i < NS_COUNT; i++)
-		printf("%sunirail-demo-%s", i ? ", " : "", demo_ns_name(i));
-	printf(" (ip netns), %s\n"
-	       "look: ip netns exec unirail-demo-pod-1 ip address; remove: unirail demo --clean\n",
-	       d->dir);
+		printf("%s%s", i ? ", -" : "", demo_ns_name(i));
+	printf("\nlook:    ip netns exec unirail-demo-pod-1 ip address\n"
+	       "remove:  unirail demo --clean\n");
+}
+
+static void show_verdict(const struct demo *d)
+{
+	size_t answered = 0;
+
+	for (size_t i = 0; i < d->n_pings; i++)
+		answered += d->pings[i].us >= 0;
+	printf("\ndemo %s: %d pods on %d rails, %zu of %zu pings answered",
+	       d->n_problems ? "FAILED" : "passed", DEMO_PODS, (int)d->opt.rails, answered,
+	       d->n_pings);
+	if (!d->opt.keep && d->n_left)
+		printf(", %zu things left behind", d->n_left);
+	else if (!d->opt.keep)
+		printf(", nothing left behind");
+	if (d->n_problems)
+		printf("\n             %zu problem%s, named above", d->n_problems,
+		       d->n_problems == 1 ? "" : "s");
+	printf("\n");
 }
 
 void demo_show_end(const struct demo *d)
@@ -276,4 +296,5 @@ void demo_show_end(const struct demo *d)
 	}
 	for (size_t i = 0; i < d->n_problems; i++)
 		printf("%sNOT AS IT OUGHT TO BE: %s\n", i ? "" : "\n", d->problems[i]);
+	show_verdict(d);
 }

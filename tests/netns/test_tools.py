@@ -28,7 +28,8 @@ def test_demo(plan):
     assert p.stderr == "" and "nothing" in p.stdout and "NOT AS" not in p.stdout
     for word in ("net8", "172.16.8.1", "pod-2", "lookup 101", "default via 172.16.1.1 dev net1"):
         assert word in p.stdout
-    assert max(len(k) for k in p.stdout.splitlines()) <= 100
+    assert max(len(k) for k in p.stdout.splitlines()) <= 80
+    assert p.stdout.splitlines()[-1] == "demo passed: 2 pods on 8 rails, 36 of 36 pings answered, nothing left behind"
     assert traces() == before
 
 
@@ -42,11 +43,45 @@ def test_demo_json():
         assert pod["attach"]["cpu_ms"] > 0
 
 
+def test_demo_of_64_rails_fits_80_columns():
+    p = unirail("demo", "--rails", "64", timeout=120)
+    assert p.returncode == 0 and max(len(k) for k in p.stdout.splitlines()) <= 80
+    assert "260 of 260 pings answered" in p.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("reader", ["true", "head -n 1"])
+def test_demo_whose_reader_ends_is_silent_and_leaves_nothing(tmp_path, reader):
+    """The namespaces go in any case; the exit status is that of a program that SIGPIPE ended."""
+    before = traces()
+    script = f"{BINARY} demo -n 1 2>{tmp_path}/err | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}"
+    p = run(["bash", "-c", script])
+    # More than a pipe holds is not written: a reader that reads a line may have ended after the demo.
+    assert p.stdout in (["141\n"] if reader == "true" else ["141\n", "0\n"])
+    assert (tmp_path / "err").read_text() == "" and p.stderr == ""
+    assert traces() == before
+
+
+def test_demo_whose_output_does_not_fit_on_the_disk_says_so():
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([BINARY, "demo", "-n", "1"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert p.returncode == 1 and p.stderr.count("\n") == 1 and "stdout" in p.stderr
+
+
+@pytest.mark.parametrize("args", [["--help"]] + [["help", *a.split()] for a in (
+    "demo", "pool", "install", "device", "unirail-cni", "agent", "controller", "doctor", "verify", "rdma", "kube", "ipam")])
+def test_help_fits_80_columns(args):
+    p = unirail(*args, check=True)
+    assert max(len(k) for k in p.stdout.splitlines()) <= 80, p.stdout
+
+
 KEEP = """
 set -e
 mount -t tmpfs run /run
 unirail() { %s "$@"; }
-unirail demo --keep -n 2 >/dev/null
+unirail demo --keep -n 2 >/run/output
+awk 'length > 80 { exit 1 }' /run/output
+tail -n 1 /run/output | grep -q '^demo passed: .* 12 of 12 pings answered$'
+rm /run/output
 ip -n unirail-demo-pod-1 -br address
 echo --- again
 unirail demo --keep -n 2 2>&1 && exit 1
@@ -101,7 +136,9 @@ AS_NOBODY = """
 set -e
 mount -t tmpfs -o mode=755 var /var/lib
 mkdir -p -m 700 /var/lib/cni/multus
-exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn %s demo -n 1
+# The tree may be in a folder that only root may enter, such as /root.
+cp %s /var/lib/unirail
+exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/unirail demo -n 1
 """ % BINARY
 
 

@@ -221,8 +221,9 @@ static void test_help_is_wrapped(void **state)
 	assert_string_equal(
 		b.p, "  --a-very-long-option-name-indeed X\n"
 		     "                              one two three four five six seven eight nine "
-		     "ten eleven twelve\n"
-		     "                              thirteen fourteen fifteen sixteen\n");
+		     "ten\n"
+		     "                              eleven twelve thirteen fourteen fifteen "
+		     "sixteen\n");
 }
 
 int main(void)
