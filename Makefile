@@ -46,7 +46,8 @@ endif
 # ---- flags --------------------------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 # Warnings differ between compilers: they are errors with Debian 12's, which CI uses, and are shown with any other.
-ifeq ($(firstword $(subst ., ,$(shell $(CROSS)gcc -dumpversion 2>/dev/null))),12)
+compiler := $(if $(filter fuzz,$(FLAVOUR)),clang,$(CROSS)gcc)
+ifneq ($(filter gcc-12 clang-14,$(subst $(CROSS),,$(compiler))-$(firstword $(subst ., ,$(shell $(compiler) -dumpversion 2>/dev/null)))),)
 WARN += -Werror
 endif
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection
@@ -150,8 +151,10 @@ distclean: clean
 	rm -rf "$${UNIRAIL_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/unirail}"
 
 help:
-	@echo "make            the binary: build/unirail (FLAVOUR=release, debug or asan; ARCH=x86_64 or arm64; PROVIDERS=...)"
-	@sed -n 's/^## \([a-z-]*\): /\1	/p' $(MAKEFILE_LIST) | sort -u | expand -t 16 | sed 's/^/make /'
+	@echo "make                the binary: build/unirail (FLAVOUR=release, debug or"
+	@echo "                    asan; ARCH=x86_64 or arm64; PROVIDERS=...)"
+	@sed -n 's/^## \([a-z-]*\): /\1 /p' $(MAKEFILE_LIST) | sort -u | while read -r name what; do \
+		echo "$$what" | fold -s -w 60 | sed "s/ *$$//; 1s/^/$$(printf 'make %-14s ' "$$name")/; 2,\$$s/^/                    /"; done
 
 include $(wildcard tools/build/*.mk)
 -include $(OBJS:=.d)
