@@ -116,6 +116,15 @@ bool line_is_whole(const char *line, size_t n)
 	return sum == xxh64(line, n - LINE_SUM_MAX);
 }
 
+uint64_t line_sum(const char *line, size_t n)
+{
+	uint64_t sum = 0;
+
+	if (n > 16)
+		(void)num_hex((struct span){line + n - 16, 16}, UINT64_MAX, &sum);
+	return sum;
+}
+
 static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

@@ -24,6 +24,8 @@ enum { LINE_SUM_MAX = 18 };
 
 /* True when the n bytes (without a new line) end in their own checksum. */
 bool line_is_whole(const char *line, size_t n);
+/* The checksum that such a line ends in. */
+uint64_t line_sum(const char *line, size_t n);
 /*
  * Puts what the line says into the table. The line is whole, is written to (its strings are
  * ended in place) and must live as long as the table. -EPROTO: a word of a later release.

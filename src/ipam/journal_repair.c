@@ -13,6 +13,8 @@ enum { BODY_MAX = 256 << 20 };
 struct repair {
 	struct journal j;
 	int64_t now_ms;
+	const struct lease *found;
+	size_t n_found;
 	struct ipnet *doubtful;
 	size_t n_doubtful;
 	size_t damaged; /* lines */
@@ -90,27 +92,46 @@ static void hold_back(struct repair *p)
 		l.at_ms = p->now_ms;
 		lease_put(&p->j.leases, &l);
 	}
+	for (size_t i = 0; i < p->n_found; i++) {
+		const struct lease *f = &p->found[i],
+				   *there = lease_find(&p->j.leases, &f->address.ip);
+		char text[IP_TEXT_MAX];
+
+		if (there && (there->state == LEASE_KEPT ||
+			      (there->state == LEASE_USED && *there->container_id)))
+			continue;
+		buf_printf(p->said, "%s is in use: ", ip_str(&f->address.ip, text));
+		lease_owner_str(f, p->said);
+		buf_printf(p->said, "%s%s\n", *f->netns ? " in " : "", f->netns);
+		p->n_doubtful += !*f->container_id;
+		lease_put(&p->j.leases, f);
+	}
 }
 
 static int replace(struct repair *p, struct err *e)
 {
 	auto_free char *aside = xasprintf("%s.damaged-%" PRId64, p->j.path, p->now_ms / 1000);
+	bool was_there = p->j.fd >= 0;
 	auto_buf struct buf whole, body;
 	int n;
 
 	buf_init(&whole, BODY_MAX);
 	buf_init(&body, BODY_MAX);
-	n = file_read(p->j.root, p->j.path, BODY_MAX, &whole, e);
-	if (n == 0)
-		n = file_replace(p->j.root, aside, buf_span(&whole), 0600, e);
-	if (n < 0)
-		return n;
+	if (p->j.fd >= 0) {
+		n = file_read(p->j.root, p->j.path, BODY_MAX, &whole, e);
+		if (n == 0)
+			n = file_replace(p->j.root, aside, buf_span(&whole), 0600, e);
+		if (n < 0)
+			return n;
+	}
 	journal_render(p->j.leases.v, p->j.leases.n, &body);
 	n = journal_rewrite(&p->j, buf_span(&body), (int64_t)body.len, e);
 	if (n < 0)
 		return n;
-	buf_printf(p->said, "journal written anew with %zu records, the old one is '%s'\n",
-		   p->j.leases.n, aside);
+	buf_printf(p->said, "journal written anew with %zu records", p->j.leases.n);
+	if (was_there)
+		buf_printf(p->said, ", the old one is '%s'", aside);
+	buf_char(p->said, '\n');
 	if (p->n_doubtful > 0)
 		buf_str(p->said,
 			"addresses held back show no owner in 'unirail pool show': give each back "
@@ -118,17 +139,43 @@ static int replace(struct repair *p, struct err *e)
 	return 0;
 }
 
-int journal_repair(const struct root *r, const char *path, int64_t now_ms, struct buf *said,
-		   struct err *e)
+/* Whether the file is all of what was written, as far as its anchor knows. */
+static int look_whole(const struct root *r, const char *path, struct buf *said, bool *ret,
+		      struct err *e)
 {
-	struct repair p = {
-		.j = {.root = r, .path = xstrdup(path), .fd = -1}, .now_ms = now_ms, .said = said};
-	char *text = NULL;
-	int n = journal_read(&p.j, &text, e);
+	struct err why = ERR_INIT;
+	struct journal j;
+	int n = journal_open(&j, r, path, &why);
 
+	*ret = n >= 0;
+	if (n >= 0)
+		journal_close(&j);
+	else if (n != -EBADMSG && e)
+		*e = why;
+	else if (n == -EBADMSG)
+		buf_printf(said, "%s\n", why.text);
+	return n == -EBADMSG ? 0 : n;
+}
+
+int journal_repair(const struct root *r, const char *path, int64_t now_ms,
+		   const struct lease *found, size_t n_found, struct buf *said, struct err *e)
+{
+	struct repair p = {.j = {.root = r, .path = xstrdup(path), .fd = -1},
+			   .now_ms = now_ms,
+			   .found = found,
+			   .n_found = n_found,
+			   .said = said};
+	char *text = NULL;
+	bool whole;
+	int n = anchor_open(&p.j.anchor, r, path, e);
+
+	if (n >= 0)
+		n = look_whole(r, path, said, &whole, e);
+	if (n >= 0)
+		n = journal_read(&p.j, &text, e);
 	if (n > 0)
 		n = walk(&p, text, e);
-	if (n == 0 && p.damaged == 0) {
+	if (n == 0 && p.damaged == 0 && whole) {
 		buf_printf(said, "journal '%s' is not damaged\n", path);
 	} else if (n == 0) {
 		hold_back(&p);

@@ -44,7 +44,7 @@ int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 	p = p ? p : &defaults;
 	i->root = r;
 	i->lock = -1;
-	i->j.fd = -1;
+	i->j = (struct journal)JOURNAL_INIT;
 	i->pool_dir = path_or(p->pool_dir, IPAM_POOL_DIR);
 	i->state_dir = path_or(p->state_dir, IPAM_STATE_DIR);
 	i->hostlocal_dir = path_or(p->hostlocal_dir, IPAM_HOSTLOCAL_DIR);
@@ -75,7 +75,7 @@ int ipam_open(struct ipam **ret, const struct root *r, const struct ipam_paths *
 	path = store_journal_path(i);
 	n = journal_open(&i->j, r, path, e);
 	if (n < 0) {
-		i->j = (struct journal){.fd = -1};
+		i->j = (struct journal)JOURNAL_INIT;
 		return n;
 	}
 	*ret = take(i);
@@ -163,5 +163,5 @@ int ipam_repair(const struct root *r, const struct ipam_paths *p, struct buf *sa
 	if (n < 0)
 		return err_wrap(e, n, "open address store");
 	path = store_journal_path(i);
-	return journal_repair(r, path, i->now_ms(), said, e);
+	return journal_repair(r, path, i->now_ms(), NULL, 0, said, e);
 }

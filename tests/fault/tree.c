@@ -231,7 +231,7 @@ static bool is_furniture(const struct tree_file *f)
 
 	return S_ISDIR(f->mode) || strcmp(base, "lock") == 0 ||
 	       (n >= 5 && strcmp(base + n - 5, ".lock") == 0) ||
-	       strncmp(base, "last_reserved_ip.", 17) == 0;
+	       strcmp(base, "journal.anchor") == 0 || strncmp(base, "last_reserved_ip.", 17) == 0;
 }
 
 static void put_file(const struct tree_file *f, struct buf *b)
