@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/doctor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* In the order in which one thing needs the other. */
@@ -21,7 +22,12 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_cni_conf},
 	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
 	 doctor_cni_first},
-	{"pools", "pools, journal and pods agree", doctor_pools},
+	{"cni-masters", "the host has the links that CNI configurations name as masters",
+	 doctor_cni_masters},
+	{"pools",
+	 "there are pools where a CNI configuration uses them; pools, journal and pods "
+	 "agree",
+	 doctor_pools},
 	{"stray-links", "nothing that was made for a pod is left on the host", doctor_stray_links},
 	{0},
 };
@@ -63,11 +69,19 @@ void findings_done(struct findings *l)
 	*l = (struct findings){0};
 }
 
-size_t findings_problems(const struct findings *l)
+size_t findings_count(const struct findings *l, enum finding_level level)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->n; i++)
-		n += l->v[i].level == FINDING_PROBLEM;
+		n += l->v[i].level == level;
 	return n;
+}
+
+bool doctor_skip(struct doctor *d, const char *where, int code)
+{
+	if (code != -EACCES && code != -EPERM)
+		return false;
+	doctor_find(d, FINDING_SKIPPED, where, "run as root", "%s", errno_text(code));
+	return true;
 }

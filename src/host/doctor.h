@@ -12,6 +12,7 @@
 enum finding_level {
 	FINDING_NOTE,	 /* works, but not as well as it could; or only somebody else can tell */
 	FINDING_PROBLEM, /* RDMA, or pods, will not work */
+	FINDING_SKIPPED, /* not checked, because this user may not read it */
 };
 
 struct finding {
@@ -42,11 +43,19 @@ extern const struct doctor_check doctor_checks[]; /* ended by {0} */
 void doctor_run(struct doctor *d);
 void findings_done(struct findings *l);
 #define auto_findings __attribute__((cleanup(findings_done)))
-size_t findings_problems(const struct findings *l);
+size_t findings_count(const struct findings *l, enum finding_level level);
 
 /* For checks: `where` and `remedy` are copied. */
 void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* Reports that `where` could not be checked, when `code` says that this user may not read it (EACCES, EPERM). Returns
+ * whether it did. */
+bool doctor_skip(struct doctor *d, const char *where, int code);
+
+/* Name of the first CNI configuration that takes addresses from the node's own pools, without an agent. Caller frees;
+ * NULL: none does. */
+char *doctor_local_pools_conf(struct doctor *d);
 
 /* --- the checks; doctor_rdma.c, doctor_vf.c, doctor_cni.c, doctor_state.c --- */
 
@@ -61,6 +70,7 @@ void doctor_vf_rdma(struct doctor *d);
 void doctor_cni_links(struct doctor *d);
 void doctor_cni_conf(struct doctor *d);
 void doctor_cni_first(struct doctor *d); /* doctor_cni_first.c */
+void doctor_cni_masters(struct doctor *d);
 void doctor_rdma_mode(struct doctor *d);
 void doctor_pools(struct doctor *d);
 void doctor_stray_links(struct doctor *d);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What unirail itself keeps: addresses, and the links it made. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "host/doctor.h"
@@ -29,18 +31,24 @@ static void cannot_open(struct doctor *d, int r, const struct err *e)
 		doctor_find(d, FINDING_NOTE, d->state_dir, "run it again", "%s", e->text);
 }
 
-/* Opening the store would make its folder. */
-static void check_pools_alone(struct doctor *d)
+/* Without the store, whose opening would make its folder. */
+static void check_pool_files(struct doctor *d, bool report_errors)
 {
+	auto_free char *user = doctor_local_pools_conf(d);
 	struct pool_set set = {0};
 	struct err e = ERR_INIT;
+	int r = pool_set_load(d->f->root, d->pool_dir, &set, &e);
 
-	if (!file_exists(d->f->root, d->pool_dir))
+	if (doctor_skip(d, d->pool_dir, r))
 		return;
-	if (pool_set_load(d->f->root, d->pool_dir, &set, &e) < 0)
+	if (r < 0 && report_errors)
 		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
 			    "mend the file; 'unirail pool check' tries it", "%s", e.text);
-	else
+	if (r == 0 && !set.n && user)
+		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
+			    "'unirail pool list' shows what a pool's file looks like",
+			    "there are no pools, and '%s' takes addresses from them", user);
+	if (r == 0)
 		pool_set_done(&set);
 }
 
@@ -60,17 +68,20 @@ void doctor_pools(struct doctor *d)
 	struct ipam *store = NULL;
 	auto_buf struct buf found = {0};
 	struct err e = ERR_INIT;
+	struct stat st;
 	int r;
 
-	if (!file_exists(d->f->root, d->state_dir)) {
-		check_pools_alone(d);
+	r = file_lstat(d->f->root, d->state_dir, &st, NULL);
+	check_pool_files(d, r < 0);
+	if (r < 0) {
+		doctor_skip(d, d->state_dir, r);
 		return;
 	}
 	buf_init(&found, FOUND_MAX);
 	r = ipam_open(&store, d->f->root, &paths, &e);
 	if (r == 0 && (file_exists(d->f->root, d->pool_dir) || has_records(store)))
 		r = ipam_check(store, &found, &e);
-	if (r < 0)
+	if (r < 0 && !doctor_skip(d, d->state_dir, r))
 		cannot_open(d, r, &e);
 	tell_lines(d, buf_span(&found));
 	ipam_close(store);

@@ -23,6 +23,7 @@ enum { OUT_MAX = 16 << 20, OPEN_MAX = 16 };
 struct doctor_opts {
 	const char *snapshot, *root, *unpack, *output;
 	const char *cni_bin, *cni_conf, *pool_dir, *state_dir;
+	bool list;
 };
 
 #define AT(field) offsetof(struct doctor_opts, field), 0, 0
@@ -33,6 +34,8 @@ static const struct opt opts[] = {
 	 "look at a snapshot, packed or unpacked, instead of this host", AT(root)},
 	{"unpack", 0, OPT_STR, "DIR",
 	 "unpack the snapshot of --root into DIR, a root for other tools", AT(unpack)},
+	{"list", 'l', OPT_FLAG, NULL, "print the name of each check and what it verifies",
+	 AT(list)},
 	{"cni-bin", 0, OPT_STR, "DIR", "folder of CNI plugins; /opt/cni/bin if not given",
 	 AT(cni_bin)},
 	{"cni-conf", 0, OPT_STR, "DIR", "folder of CNI configurations; /etc/cni/net.d if not given",
@@ -167,7 +170,7 @@ static int put_findings(const struct doctor_opts *o, const struct host_facts *f,
 		doctor_show_json(f, l, &b);
 		help_put(&b);
 	}
-	return findings_problems(l) ? 1 : 0;
+	return findings_count(l, FINDING_PROBLEM) ? 1 : 0;
 }
 
 static int check(const struct doctor_opts *o, const struct root *root, const char *dir,
@@ -209,11 +212,26 @@ static int check_packed(const struct doctor_opts *o, struct err *e)
 	return r;
 }
 
+static int list_checks(const struct doctor_opts *o)
+{
+	auto_buf struct buf b = {0};
+
+	if (strcmp(o->output, "json")) {
+		doctor_list_text(stdout);
+		return 0;
+	}
+	buf_init(&b, OUT_MAX);
+	doctor_list_json(&b);
+	return help_put(&b);
+}
+
 static int run(const struct doctor_opts *o, struct err *e)
 {
 	struct root root;
 	int r;
 
+	if (o->list)
+		return list_checks(o);
 	if (o->unpack)
 		return unpack_for_user(o, e);
 	if (o->root && !is_folder(o->root))

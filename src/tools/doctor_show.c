@@ -5,7 +5,7 @@
 
 static const char *level_name(enum finding_level l)
 {
-	return l == FINDING_PROBLEM ? "problem" : "note";
+	return l == FINDING_PROBLEM ? "problem" : l == FINDING_NOTE ? "note" : "skipped";
 }
 
 static void count_functions(const struct host_facts *f, size_t *pfs, size_t *vfs)
@@ -51,7 +51,8 @@ static void put_level(const struct findings *l, enum finding_level level, FILE *
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out)
 {
-	size_t pfs, vfs, bad = findings_problems(l);
+	size_t skipped = findings_count(l, FINDING_SKIPPED);
+	size_t pfs, vfs;
 	char kernel[128];
 
 	count_functions(f, &pfs, &vfs);
@@ -64,7 +65,12 @@ void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE
 	fprintf(out, "; PFs: %zu, VFs: %zu; links: %zu\n", pfs, vfs, f->n_links);
 	put_level(l, FINDING_PROBLEM, out);
 	put_level(l, FINDING_NOTE, out);
-	fprintf(out, "%zu checks: %zu problems, %zu notes\n", count_checks(), bad, l->n - bad);
+	put_level(l, FINDING_SKIPPED, out);
+	fprintf(out, "%zu checks: %zu problems, %zu notes", count_checks(),
+		findings_count(l, FINDING_PROBLEM), findings_count(l, FINDING_NOTE));
+	if (skipped)
+		fprintf(out, ", %zu skipped", skipped);
+	fputc('\n', out);
 }
 
 void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b)
@@ -77,7 +83,7 @@ void doctor_show_json(const struct host_facts *f, const struct findings *l, stru
 	put_kernel(f, kernel, sizeof(kernel));
 	jo_init(&o, b, 4);
 	jo_obj(&o);
-	jo_kbool(&o, "ok", !findings_problems(l));
+	jo_kbool(&o, "ok", !findings_count(l, FINDING_PROBLEM));
 	jo_kstr(&o, "kernel", kernel);
 	jo_kstr(&o, "rdmaMode", mode_name(f));
 	jo_kint(&o, "rdmaDevices", (int64_t)f->n_rdma);
@@ -96,5 +102,27 @@ void doctor_show_json(const struct host_facts *f, const struct findings *l, stru
 	}
 	jo_end_arr(&o);
 	jo_end_obj(&o);
+	buf_char(b, '\n');
+}
+
+void doctor_list_text(FILE *out)
+{
+	for (const struct doctor_check *c = doctor_checks; c->name; c++)
+		fprintf(out, "%-13s  %s\n", c->name, c->about);
+}
+
+void doctor_list_json(struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 4);
+	jo_arr(&o);
+	for (const struct doctor_check *c = doctor_checks; c->name; c++) {
+		jo_obj(&o);
+		jo_kstr(&o, "check", c->name);
+		jo_kstr(&o, "about", c->about);
+		jo_end_obj(&o);
+	}
+	jo_end_arr(&o);
 	buf_char(b, '\n');
 }

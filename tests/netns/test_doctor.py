@@ -79,6 +79,69 @@ def test_no_secret(tmp_path):
     assert "# /etc/cni/net.d/c.conf: left out: no JSON\n" in text
 
 
+def findings(*args):
+    p = doctor(*args, "-o", "json")
+    assert p.stderr == "", p.stderr
+    return json.loads(p.stdout)["findings"]
+
+
+def conf_file(folder, plugins, name="10-rails.conflist"):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps({"cniVersion": "1.0.0", "name": "rails", "plugins": plugins}))
+    return str(folder / name)
+
+
+def test_list_names_every_check():
+    p = doctor("--list")
+    names = [line.split()[0] for line in p.stdout.splitlines()]
+    assert p.returncode == 0 and {"cni-conf", "cni-masters", "pools"} <= set(names)
+    rows = json.loads(doctor("--list", "-o", "json").stdout)
+    assert [r["check"] for r in rows] == names and all(r["about"] in p.stdout for r in rows)
+
+
+def test_missing_master_is_found(tmp_path, paths):
+    """In plugins of a list and in networks of unirail-cni; not where the master is in the pod or exists."""
+    inner = {"name": "rail0", "plugins": [{"type": "macvlan", "master": "lo0"}]}
+    file = conf_file(tmp_path / "conf", [
+        {"type": "unirail-cni", "networks": [inner]}, {"type": "vlan", "master": "nosuch", "vlanId": 1},
+        {"type": "macvlan", "master": "lo"}, {"type": "macvlan", "master": "inpod", "linkInContainer": True},
+        {"type": "bridge", "master": "other"}])
+    found = [(f["where"], f["what"], f["remedy"]) for f in findings(*paths) if f["check"] == "cni-masters"]
+    assert [f[:2] for f in found] == [(file, "master 'lo0' of plugin 'macvlan' is no link of this host"),
+                                      (file, "master 'nosuch' of plugin 'vlan' is no link of this host")]
+    assert found[0][2].startswith("did you mean 'lo'?")
+
+
+def test_missing_pools_are_found_where_they_are_used(tmp_path, paths):
+    spiderpool = {"type": "macvlan", "master": "lo", "ipam": {"type": "spiderpool"}}
+    file = conf_file(tmp_path / "conf", [spiderpool])
+    what = f"there are no pools, and '{file}' takes addresses from them"
+    where = (str(tmp_path / "pools"), what)
+    assert where in [(f["where"], f["what"]) for f in findings(*paths)]
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools" / "a.conf").write_text("[pool a]\nsubnet = 172.16.1.0/24\n")
+    assert what not in [f["what"] for f in findings(*paths)]
+    (tmp_path / "pools" / "a.conf").unlink()
+    spiderpool["ipam"]["ipam_unix_socket_path"] = "/var/run/spidernet/spiderpool.sock"
+    conf_file(tmp_path / "conf", [spiderpool])
+    assert what not in [f["what"] for f in findings(*paths)]
+
+
+def test_skipped_checks_are_named(tmp_path):
+    """As a user who may read neither configurations nor addresses."""
+    conf_file(tmp_path / "conf", [{"type": "a"}])
+    for name in ("bin", "pools", "state"):
+        (tmp_path / name).mkdir()
+    script = "set -e; mount -t tmpfs t /mnt; cp {b} /mnt/unirail; cp -r {t}/* /mnt; chmod 0 /mnt/*/; chmod 755 /mnt; " \
+             "exec setpriv --reuid 65534 --clear-groups /mnt/unirail doctor --cni-bin /mnt/bin --cni-conf /mnt/conf " \
+             "--pool-dir /mnt/pools --state-dir /mnt/state/ipam".format(b=BINARY, t=tmp_path)
+    p = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p
+    for name in ("bin", "conf", "pools", "state/ipam"):
+        assert f"skipped  /mnt/{name}: Permission denied (EACCES): run as root\n" in p.stdout, p.stdout
+    assert p.stdout.endswith("problems, 0 notes, 4 skipped\n")
+
+
 @pytest.mark.parametrize("words, status, says", [
     (["--snapshot", "x", "--root", "/tmp"], 2, "--snapshot is of this host"),
     (["--unpack", "x"], 2, "--unpack wants a snapshot's file in --root"),
