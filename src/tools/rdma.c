@@ -26,11 +26,20 @@ static const struct opt opts[] = {
 	{0},
 };
 
+/* `link` and `system` are iproute2's words, as is a "show" behind any of them. */
 const struct cmd rdma_cmds[] = {
-	{"dev", NULL, "devices and ports, and whether libibverbs can use them", opts, 0, 0},
-	{"mode", NULL, "whether network namespaces share devices or own them", opts, 0, 0},
+	{"dev", "[show]", "devices and ports, and whether libibverbs can use them", opts, 0, 1},
+	{"link", "[show]", "the same as 'rdma dev': each port is listed with its device", opts, 0,
+	 1},
+	{"mode", "[show]", "whether network namespaces share RDMA devices or own them", opts, 0, 1},
+	{"system", "[show]", "the same as 'rdma mode'", opts, 0, 1},
 	{0},
 };
+
+static bool is_mode(const struct cmd *c)
+{
+	return !strcmp(c->name, "mode") || !strcmp(c->name, "system");
+}
 
 static int dev_text(const struct rdma_dev *list, size_t n, bool supported)
 {
@@ -102,21 +111,36 @@ static int show_mode(bool json, struct err *e)
 	return 0;
 }
 
+static int read_words(int argc, char **argv, struct rdma_opts *o, const struct cmd **ret,
+		      struct err *e)
+{
+	auto_free char *prog = NULL;
+	int words, at, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, ret, &words, e);
+
+	if (r < 0)
+		return r;
+	prog = xasprintf("unirail rdma %s", (*ret)->name);
+	argc -= 1 + words;
+	argv += 1 + words;
+	at = opt_parse(*ret, prog, argc, argv, o, e);
+	if (at >= 0 && at < argc && strcmp(argv[at], "show"))
+		return err_set(e, -EINVAL, "%s: unknown operand '%s', expected 'show'",
+			       (*ret)->name, argv[at]);
+	return at;
+}
+
 int rdma_main(int argc, char **argv)
 {
 	struct rdma_opts o = {.output = "text"};
 	const struct cmd *c = NULL;
 	struct err e = ERR_INIT;
+	int r = read_words(argc, argv, &o, &c, &e);
 	bool json;
-	int words, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, &c, &words, &e);
-	const char *prog = c && !strcmp(c->name, "mode") ? "unirail rdma mode" : "unirail rdma dev";
 
-	if (r == 0)
-		r = opt_parse(c, prog, argc - 1 - words, argv + 1 + words, &o, &e);
 	if (r < 0)
 		return opt_exit("unirail rdma", r, &e);
 	json = !strcmp(o.output, "json");
-	r = c == &rdma_cmds[0] ? show_dev(json, &e) : show_mode(json, &e);
+	r = is_mode(c) ? show_mode(json, &e) : show_dev(json, &e);
 	if (r < 0) {
 		fprintf(stderr, "unirail rdma: %s\n", e.text);
 		return 1;

@@ -22,7 +22,8 @@
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
 struct tls_material {
-	struct span ca; /* PEM, one certificate or more; a client must have it */
+	/* PEM, one certificate or more; a client must have it. Unreadable ones are skipped beside a readable one. */
+	struct span ca;
 	struct span cert,
 		key;	  /* PEM, chain and private key; both or neither, a server must have them */
 	const char *alpn; /* the one protocol spoken on top, "h2"; NULL: none is named */

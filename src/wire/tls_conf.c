@@ -34,15 +34,13 @@ static void wipe(char *text)
 	explicit_bzero(text, strlen(text));
 }
 
+/* Adds the certificates of `pem`; returns how many of them mbedTLS cannot read. */
 static int read_certs(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = with_nul(pem);
 	int r = mbedtls_x509_crt_parse(into, (unsigned char *)text, strlen(text) + 1);
 
-	if (r > 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s: %d of its certificates cannot be read",
-				what, r);
-	return r < 0 ? bad(what, r, e) : 0;
+	return r < 0 ? bad(what, r, e) : r;
 }
 
 static int read_key(struct tls_conf *c, struct span pem, struct err *e)
@@ -73,6 +71,9 @@ static int read_own(struct tls_conf *c, const struct tls_material *m, struct err
 				m->cert.n ? "certificate" : "key",
 				m->cert.n ? "key" : "certificate");
 	r = read_certs(&c->cert, m->cert, "the certificate", e);
+	if (r > 0)
+		r = err_kind(e, ERR_CONF, -EINVAL,
+			     "the certificate: %d certificates of its chain cannot be read", r);
 	if (r == 0)
 		r = read_key(c, m->key, e);
 	if (r == 0)
@@ -87,6 +88,7 @@ static int read_ca(struct tls_conf *c, const struct tls_material *m, struct err 
 	if (!m->ca.n)
 		return c->side == TLS_SERVER ? 0
 					     : err_kind(e, ERR_CONF, -EINVAL, "the CA is missing");
+	/* Bundles of distributions have certificates that mbedTLS does not read: other libraries skip those, too. */
 	r = read_certs(&c->ca, m->ca, "the CA", e);
 	if (r < 0)
 		return r;

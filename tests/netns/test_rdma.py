@@ -52,3 +52,10 @@ def test_mode():
         return
     assert mode == {"supported": True, "mode": peer("system")[0]["netns"]}
     assert rdma("mode").startswith(mode["mode"])
+
+
+def test_iproute2_words():
+    assert rdma("link") == rdma("link", "show") == rdma("dev")
+    assert rdma("system") == rdma("system", "show") == rdma("mode", "show")
+    p = subprocess.run([UNIRAIL, "rdma", "system", "set"], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 2 and p.stderr == "unirail rdma: system: unknown operand 'set', expected 'show'\n"

@@ -138,7 +138,7 @@ static void rails(void **state)
 	run(&l);
 	assert_int_equal(l.found.n, 1);
 	finds(&l, "rail-mtu", "ens2", "MTU 1500 is less than the 4192", "mtu 9000");
-	assert_int_equal(findings_problems(&l.found), 0);
+	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 0);
 
 	addrs[2].net.ip.b[2] = 1;
 	addrs[2].net.ip.b[3] = 2;
@@ -426,7 +426,7 @@ static void recorded(void **state)
 	finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
 	finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
 	finds(&l, "stray-links", "net1", "this macvlan was made for a pod", "");
-	assert_int_equal(findings_problems(&l.found), 12);
+	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 12);
 	findings_done(&l.found);
 	host_facts_done(&l.f);
 	host_remove(&l.host);
