@@ -12,7 +12,7 @@
 #include "daemon/sample.h"
 
 /* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
-enum { FD_RESERVE = 64 };
+enum { FD_RESERVE = 64 + PORTS_FDS_MAX };
 
 /* --- what happens in the cluster --- */
 
@@ -243,7 +243,10 @@ int agent_open_ports(struct agent *a, struct err *e)
 
 	return ports_new(&a->ports,
 			 &(struct ports_conf){.loop = a->loop,
-					      .listen = a->conf.listen,
+					      .health_listen = a->conf.health_listen,
+					      .metrics_listen = a->conf.metrics_listen
+									? a->conf.metrics_listen
+									: a->conf.listen,
 					      .health = (int)a->conf.health_port,
 					      .metrics = metrics ? (int)a->conf.metrics_port : 0,
 					      .ready = on_ready,

@@ -152,7 +152,10 @@ static int open_ports(struct controller *c, struct err *e)
 
 	return ports_new(&c->ports,
 			 &(struct ports_conf){.loop = c->loop,
-					      .listen = c->conf.listen,
+					      .health_listen = c->conf.health_listen,
+					      .metrics_listen = c->conf.metrics_listen
+									? c->conf.metrics_listen
+									: c->conf.listen,
 					      .health = (int)c->conf.health_port,
 					      .metrics = metrics ? (int)c->conf.metrics_port : 0,
 					      .ready = on_ready,

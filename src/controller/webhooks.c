@@ -20,7 +20,7 @@
 /* Over HTTP/1.1 each review under way has a connection; an API server has 600 requests under way. */
 enum {
 	CONNS_MAX = 2000,
-	FD_RESERVE = 64,
+	FD_RESERVE = 64 + PORTS_FDS_MAX,
 	BODIES_MAX = 48 << 20, /* of all reviews at a time */
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */

@@ -47,12 +47,30 @@ static void put_error(struct http_request *c, int status, int code, const char *
 	buf_done(&b);
 }
 
+static void tell_refused(struct http_request *c, int status, const char *why)
+{
+	char peer[PEER_TEXT_MAX] = "-";
+
+	if (c->entry.peer)
+		peer_key_text(peer_entry_key(&c->entry), peer);
+	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", peer), LOG_I("status", status),
+		    LOG_S("error", why));
+}
+
 void conn_refuse(struct http_request *c, int status, const char *why)
 {
-	log_warn("request refused", LOG_I("status", status), LOG_S("error", why));
+	tell_refused(c, status, why);
 	c->close = true;
 	c->msg = (struct http1_msg){0};
 	put_error(c, status, status, why, NULL);
+}
+
+void conn_refuse_unsaid(struct http_request *c, int status)
+{
+	tell_refused(c, status, "what its head asks for is not given to it");
+	c->close = true;
+	c->msg = (struct http1_msg){0};
+	put(c, (struct http1_response){.status = status});
 }
 
 /* --- answers --- */
@@ -77,7 +95,8 @@ static void log_answer(const struct http_request *c, int status)
 	if (log_threshold > LOG_DEBUG)
 		return;
 	snprintf(method, sizeof(method), "%.*s", (int)c->msg.method.n, c->msg.method.p);
-	snprintf(target, sizeof(target), "%.*s", (int)c->msg.target.n, c->msg.target.p);
+	if (!c->s->limits.secret)
+		snprintf(target, sizeof(target), "%.*s", (int)c->msg.target.n, c->msg.target.p);
 	log_debug("answered", LOG_S("method", method), LOG_S("target", target),
 		  LOG_I("status", status), LOG_I("us", now_mono_us() - c->began));
 }

@@ -11,6 +11,8 @@ enum {
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24, /* that one connection may take in a row: eight requests and answers */
+	RATE_MS =
+		1000, /* between two looks at how a body comes on; and it has so long before the first */
 };
 
 bool conn_is_idle(const struct http_request *c)
@@ -21,12 +23,29 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
+/* Of the body at hand: how long it may still take, until the next look at it. Negative: too long. */
+static int64_t body_left(const struct http_request *c)
+{
+	const struct http_limits *l = &c->s->limits;
+	int64_t took = loop_now_ms(c->s->loop) - c->body_since, left = l->body_ms - took;
+
+	if (!l->body_rate)
+		return left;
+	if ((int64_t)c->body * 1000 < l->body_rate * (took - RATE_MS))
+		return -1;
+	return left < RATE_MS ? left : RATE_MS;
+}
+
 static void on_timer(void *arg)
 {
 	struct http_request *c = arg;
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
+	if (mid_request && http1_phase(c->codec) == HTTP1_IN_BODY && body_left(c) > 0) {
+		conn_set_timer(c, body_left(c));
+		return;
+	}
 	if (!mid_request) {
 		conn_close(c);
 		return;
@@ -50,10 +69,14 @@ void conn_set_phase(struct http_request *c)
 	if (phase == c->phase && c->timer)
 		return;
 	c->phase = phase;
-	if (phase == HTTP1_NOTHING)
+	if (phase == HTTP1_NOTHING) {
 		conn_set_timer(c, c->began ? l->idle_ms : l->first_ms);
-	else
-		conn_set_timer(c, phase == HTTP1_IN_HEAD ? l->first_ms : l->body_ms);
+	} else if (phase == HTTP1_IN_HEAD) {
+		conn_set_timer(c, l->first_ms);
+	} else {
+		c->body_since = loop_now_ms(c->s->loop);
+		conn_set_timer(c, body_left(c));
+	}
 }
 
 void conn_reap(struct http_request *c)
@@ -62,13 +85,33 @@ void conn_reap(struct http_request *c)
 		conn_advance(c);
 }
 
-int conn_spare(const struct http_request *c)
+static int rank_of(const struct http_request *c)
 {
-	if (c->state == CONN_CLOSING && !c->running)
-		return http_request_is_gone(c) ? 4 : 1;
-	if (c->state == CONN_SHAKING && !c->running)
-		return 3;
-	return conn_is_idle(c) ? 2 : 0;
+	if (c->refused)
+		return RANK_REFUSED;
+	switch (c->state) {
+	case CONN_SHAKING: return RANK_STRANGER;
+	case CONN_READING:
+		if (http1_phase(c->codec) == HTTP1_IN_BODY)
+			return -1;
+		return c->known ? RANK_IDLE : RANK_STRANGER;
+	case CONN_HANDLING: return -1;
+	case CONN_WRITING: return c->close ? RANK_CLOSING : RANK_IDLE;
+	case CONN_CLOSING: return RANK_CLOSING;
+	}
+	return -1;
+}
+
+void conn_rank(struct http_request *c)
+{
+	enum http1_phase phase = http1_phase(c->codec);
+	int rank = rank_of(c);
+
+	if (rank == c->entry.rank && c->state == c->ranked && phase == c->ranked_phase)
+		return;
+	c->ranked = c->state;
+	c->ranked_phase = phase;
+	peers_rank(c->s->peers, &c->entry, rank);
 }
 
 void conn_end_idle(struct http_request *c)
@@ -89,8 +132,9 @@ static void hand_over(struct http_request *c)
 {
 	c->state = CONN_HANDLING;
 	c->answered = false;
-	c->close = c->msg.close || c->ended;
+	c->close |= c->msg.close || c->ended;
 	c->began = now_mono_us();
+	conn_rank(c);
 	conn_set_timer(c, -1);
 	/* Nothing more is read; that the peer has closed is always told. */
 	conn_watch(c, 0);
@@ -115,6 +159,23 @@ static void forget_body(struct http_request *c)
 	buf_trim(&c->out, HTTP_READ_SIZE);
 }
 
+/* The head is whole. True: it is refused. */
+static bool check(struct http_request *c)
+{
+	struct http_server *s = c->s;
+	int status = s->check(s->arg, &c->msg);
+
+	c->close |= status == HTTP_TAKE_ONE;
+	if (status == HTTP_TAKE) {
+		c->known = true;
+		peers_know(s->peers, &c->entry);
+	}
+	if (status <= HTTP_TAKE_ONE)
+		return false;
+	conn_refuse_unsaid(c, status);
+	return true;
+}
+
 /* Parses what has been read. False: more must be. */
 static bool parse(struct http_request *c)
 {
@@ -131,6 +192,8 @@ static bool parse(struct http_request *c)
 		buf_reset(&c->in);
 		c->in_at = 0;
 	}
+	if (r == HTTP1_HEAD)
+		return check(c) || parse(c);
 	if (r < 0)
 		conn_refuse(c, http1_refusal(c->codec), e.text);
 	else if (r > 0)
@@ -144,8 +207,16 @@ static bool parse(struct http_request *c)
 
 static bool do_shaking(struct http_request *c)
 {
-	int r = conn_shake(c);
+	int r;
 
+	if (!c->shook) {
+		/* What comes meanwhile is there when its turn comes. */
+		conn_watch(c, 0);
+		conn_wait(c);
+		return false;
+	}
+	c->shook = false;
+	r = conn_shake(c);
 	if (r == 0) {
 		conn_watch(c, tls_events(c->tls));
 	} else if (r < 0) {
@@ -194,7 +265,6 @@ static bool do_writing(struct http_request *c)
 		return false;
 	}
 	forget_body(c);
-	c->idle_since = loop_now_ms(c->s->loop);
 	c->phase = HTTP1_NOTHING;
 	if (c->close) {
 		/* To close with bytes unread would take our last words from the peer. */
@@ -253,9 +323,11 @@ void conn_advance(struct http_request *c)
 	if (c->fd < 0) {
 		if (c->state != CONN_HANDLING || c->answered)
 			conn_free(c);
-	} else if (steps == STEPS_MAX && !c->turn) {
+	} else {
+		conn_rank(c);
 		/* The others' turn. */
-		c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
+		if (steps == STEPS_MAX && !c->turn)
+			c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
 	}
 }
 

@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "daemon/http_server_priv.h"
 
-enum { TELL_MS = 10 * 1000 };
-
 void conn_watch(struct http_request *c, uint32_t events)
 {
 	struct err e = ERR_INIT;
@@ -16,19 +14,12 @@ void conn_watch(struct http_request *c, uint32_t events)
 		log_error("watch a connection", LOG_S("error", e.text));
 }
 
-/* Whoever can reach the port can have this written: not for each. */
-static void tell_unshaken(struct http_server *s, const struct err *e)
+static void tell_unshaken(struct http_request *c, const struct err *e)
 {
-	int64_t now = loop_now_ms(s->loop);
+	char peer[PEER_TEXT_MAX];
 
-	s->n_unshaken++;
-	if (s->unshaken_told && now - s->unshaken_told < TELL_MS) {
-		log_debug("TLS handshake", LOG_S("error", e->text));
-		return;
-	}
-	log_warn("TLS handshake", LOG_S("error", e->text), LOG_I("failed", s->n_unshaken));
-	s->n_unshaken = 0;
-	s->unshaken_told = now;
+	peer_key_text(peer_entry_key(&c->entry), peer);
+	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
 }
 
 int conn_shake(struct http_request *c)
@@ -44,7 +35,7 @@ int conn_shake(struct http_request *c)
 	if (r == -ECONNRESET)
 		log_debug("TLS handshake", LOG_S("error", e.text));
 	else
-		tell_unshaken(c->s, &e);
+		tell_unshaken(c, &e);
 	return -1;
 }
 

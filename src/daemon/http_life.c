@@ -27,7 +27,9 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	buf_init(&c->out, HTTP_OUT_MAX);
 	c->codec =
 		http1_new(HTTP1_REQUESTS, s->limits.body_max ? s->limits.body_max : HTTP1_BODY_MAX);
-	c->idle_since = loop_now_ms(s->loop);
+	if (s->check)
+		http1_stop_at_heads(c->codec);
+	peers_join(s->peers, &c->entry, peer_key_of(fd));
 	c->next = s->conns;
 	if (c->next)
 		c->next->prev = c;
@@ -73,6 +75,7 @@ void conn_free(struct http_request *c)
 	*(c->prev ? &c->prev->next : &s->conns) = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
+	peers_leave(s->peers, &c->entry);
 	tls_free(c->tls);
 	http1_free(c->codec);
 	buf_done(&c->in);
@@ -97,6 +100,8 @@ void conn_close(struct http_request *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
+	/* What has no descriptor is in nobody's way, and has no turn. */
+	peers_leave(c->s->peers, &c->entry);
 	if (c->running || (c->state == CONN_HANDLING && !c->answered))
 		return;
 	conn_free(c);

@@ -17,6 +17,7 @@ enum {
 	ACCEPT_MAX = 64,  /* in a row */
 	REFUSED_MAX = 16, /* connections above the limit that are being told so */
 	PAUSE_MS = 50,	  /* when the kernel has no descriptor for us */
+	TURN_US = 5000,	  /* of handshakes, until the loop's other callbacks run */
 };
 
 static void on_connect(void *arg, uint32_t events);
@@ -35,24 +36,23 @@ static bool may(int fd, struct ucred *peer)
 
 /* --- how many --- */
 
-/* The connection that can best be done without gives way to a new one; of several, the oldest. */
-static bool make_room(struct http_server *s, bool refused)
+static bool give_way(struct http_server *s, int rank)
 {
-	struct http_request *least = NULL;
-	int best = 0;
+	struct peer_entry *e = peers_victim(s->peers, rank);
 
-	for (struct http_request *c = s->conns; c; c = c->next) {
-		int spare = c->refused == refused ? conn_spare(c) : 0;
+	if (!e)
+		return false;
+	conn_close((struct http_request *)((char *)e - offsetof(struct http_request, entry)));
+	return true;
+}
 
-		if (spare == 0 || spare < best ||
-		    (least && spare == best && c->idle_since > least->idle_since))
-			continue;
-		best = spare;
-		least = c;
-	}
-	if (least)
-		conn_close(least);
-	return least;
+/* Strangers have an eighth of the room in any case: who is known by its first request only is one, too, until then. */
+static bool make_room(struct http_server *s)
+{
+	bool many = peers_count(s->peers, RANK_STRANGER) > (size_t)s->limits.max_conns / 8;
+
+	return give_way(s, RANK_CLOSING) || give_way(s, many ? RANK_STRANGER : RANK_IDLE) ||
+	       give_way(s, many ? RANK_IDLE : RANK_STRANGER);
 }
 
 static void reap(struct http_server *s)
@@ -69,13 +69,16 @@ static bool is_full(struct http_server *s)
 {
 	if (s->n_conns - s->n_refused < s->limits.max_conns)
 		return false;
+	if (make_room(s))
+		return false;
+	/* All are asking; one may have given up. */
 	reap(s);
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
 
 static void refuse(struct http_server *s, int fd, int status, const char *why)
 {
-	if (s->tls || (s->n_refused >= REFUSED_MAX && !make_room(s, true)))
+	if (s->tls || (s->n_refused >= REFUSED_MAX && !give_way(s, RANK_REFUSED)))
 		close(fd);
 	else
 		conn_open_refused(s, fd, status, why);
@@ -86,9 +89,10 @@ static void take_in(struct http_server *s, int fd)
 	struct ucred peer;
 
 	if (!s->limits.anyone && !may(fd, &peer)) {
-		log_warn("connection refused", LOG_I("uid", peer.uid), LOG_I("pid", peer.pid));
+		log_limited(LOG_WARN, 1, "connection refused", LOG_I("uid", peer.uid),
+			    LOG_I("pid", peer.pid));
 		refuse(s, fd, 403, "only root and the user that runs this server may ask");
-	} else if (is_full(s) && !make_room(s, false)) {
+	} else if (is_full(s)) {
 		refuse(s, fd, 503, "too many connections, try again");
 	} else {
 		conn_open(s, fd);
@@ -121,7 +125,7 @@ static void no_descriptor(struct http_server *s, int code)
 				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
 	int fd = -1;
 
-	log_error("take a connection", LOG_S("error", errno_text(code)));
+	log_limited(LOG_ERROR, 0, "take a connection", LOG_S("error", errno_text(code)));
 	if (s->spare >= 0) {
 		close(s->spare);
 		s->spare = -1;
@@ -137,6 +141,35 @@ static void no_descriptor(struct http_server *s, int code)
 		loop_set_events(s->watch, 0, NULL);
 		s->pause = loop_add_timer(s->loop, PAUSE_MS, on_pause_over, s);
 	}
+}
+
+/* --- handshakes, by turns --- */
+
+static void on_turn(void *arg)
+{
+	struct http_server *s = arg;
+	int64_t until = now_mono_us() + TURN_US;
+	struct peer_entry *e = NULL;
+
+	s->turn = NULL;
+	while (now_mono_us() < until && (e = peers_turn(s->peers))) {
+		struct http_request *c =
+			(struct http_request *)((char *)e - offsetof(struct http_request, entry));
+
+		c->shook = true;
+		conn_advance(c);
+	}
+	if (e && !s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+void conn_wait(struct http_request *c)
+{
+	struct http_server *s = c->s;
+
+	peers_wait(s->peers, &c->entry);
+	if (!s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
 }
 
 /* --- */
@@ -170,15 +203,22 @@ int http_server_new(struct http_server **ret, struct loop *l, int fd,
 
 	*s = (struct http_server){
 		.loop = l, .limits = *limits, .handle = handle, .arg = arg, .fd = fd, .spare = -1};
+	s->peers = peers_new();
 	open_spare(s);
 	r = loop_add_fd(l, fd, EPOLLIN, on_connect, s, &s->watch, e);
 	if (r < 0) {
 		cleanup_fd(&s->spare);
+		peers_free(s->peers);
 		free(s);
 		return r;
 	}
 	*ret = s;
 	return 0;
+}
+
+void http_server_check(struct http_server *s, http_check check)
+{
+	s->check = check;
 }
 
 void http_server_use_tls(struct http_server *s, struct tls_conf *c)
@@ -211,7 +251,9 @@ void http_server_free(struct http_server *s)
 		conn_close(c);
 	}
 	loop_del_timer(s->deadline);
+	loop_del_timer(s->turn);
 	cleanup_fd(&s->spare);
+	peers_free(s->peers);
 	tls_conf_put(s->tls);
 	free(s);
 }

@@ -10,19 +10,28 @@
  *
  *   a peer that is not root nor this server's own user    403, closed; unless `anyone` may ask
  *   a head or a body that does not come to its end        408 after a while (struct http_limits)
+ *   a body that comes more slowly than `body_rate`        408 after a second or two
  *   an answer that is not read                            closed after a while
  *   a connection without requests                         closed after a while
- *   more connections than allowed                         the one that is idle longest gives way;
- *                                                         none idle: 503, "Retry-After"
+ *   more connections than allowed                         one that nobody misses gives way, see below;
+ *                                                         none such: 503, "Retry-After"
  *   no descriptor left                                    503 through one kept for this, then a
  *                                                         pause, so that the loop does not spin
  *   bytes that are not HTTP                               their 4xx or 5xx, closed
  *   long bodies on many connections                       503, "Retry-After"; see bodies_max
  *
+ * A connection gives way in this order: one that has its last answer; one of a stranger; one of those
+ * whom a check has let in (http_server_check(); without one all are strangers, who else have an eighth
+ * of the room in any case). Of these, one that is idle, in a handshake or a head, or that does not read
+ * its answer: the peer address with most of them loses the one that has been so longest, so one
+ * address cannot push another out. A request whose head is whole stays.
+ *
  * With a certificate it speaks TLS, and HTTP/1.1 in it, whatever else a client offers (ALPN). A
- * handshake has `first_ms`; one that hangs gives way to a new connection before an idle one does. Who
- * is not wanted is closed without a word. Handshakes that fail are told in one line, at most each
- * ten seconds.
+ * handshake has `first_ms`. Handshakes cost the processor milliseconds: they are computed by turns, one
+ * for each peer address, those first that have asked something before, and the loop's other callbacks
+ * run in between. Who is not wanted is closed without a word.
+ *
+ * Refusals and handshakes that fail are logged with the peer's address, limited (base/log.h).
  */
 
 #include "base/loop.h"
@@ -37,10 +46,12 @@ typedef void (*http_handler)(void *arg, struct http_request *q);
 struct http_limits {
 	int max_conns;
 	int first_ms; /* until a new connection's first byte, and from any head's first to its last */
-	int body_ms;	   /* from the end of the head to the end of the body */
-	int idle_ms;	   /* between two requests */
-	int send_ms;	   /* for an answer to be taken */
-	bool anyone;	   /* no look at who the peer is: for TCP */
+	int body_ms;   /* from the end of the head to the end of the body */
+	int body_rate; /* bytes a second that a body comes with at least, after its first; 0: any */
+	int idle_ms;   /* between two requests */
+	int send_ms;   /* for an answer to be taken */
+	bool anyone;   /* no look at who the peer is: for TCP */
+	bool secret;   /* what is asked is not for the log */
 	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
 	size_t bodies_max; /* of all that are read or answered at a time; 0: as many as there are */
 };
@@ -58,6 +69,15 @@ int http_server_new(struct http_server **ret, struct loop *l, int fd,
 void http_server_use_tls(struct http_server *s, struct tls_conf *c);
 /* Every connection is closed; requests that are not answered yet must not be after this. */
 void http_server_free(struct http_server *s);
+
+/*
+ * Asked of each request as soon as its head is whole, before a byte of its body is looked at; arg is the handler's.
+ * HTTP_TAKE: it may come, and its peer is known from now on. HTTP_TAKE_ONE: it may come, as its connection's last, and is a
+ * stranger's. Else the status that it is refused with; the answer says nothing else.
+ */
+enum { HTTP_TAKE = 0, HTTP_TAKE_ONE = 1 };
+typedef int (*http_check)(void *arg, const struct http1_msg *head);
+void http_server_check(struct http_server *s, http_check check);
 
 /*
  * Every answer from now on is its connection's last, so that clients turn to another server of the

@@ -5,9 +5,13 @@
 /* Between http_server.c (who comes in), http_life.c, http_conn.c (what they say), http_io.c and
  * http_answer.c. */
 
+#include "daemon/http_peers.h"
 #include "daemon/http_server.h"
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
+
+/* In which order connections give way (http_peers.h). */
+enum { RANK_CLOSING, RANK_STRANGER, RANK_IDLE, RANK_REFUSED };
 
 enum conn_state {
 	CONN_SHAKING, /* hands, in TLS */
@@ -20,6 +24,7 @@ enum conn_state {
 struct http_request {
 	struct http_server *s;
 	struct http_request *prev, *next;
+	struct peer_entry entry;
 	int fd; /* -1: the peer is gone, and the handler has not answered yet */
 	enum conn_state state;
 	struct tls *tls; /* NULL: none, or all is said in it */
@@ -33,17 +38,23 @@ struct http_request {
 	size_t out_at;
 	struct http1_msg msg;
 	bool close, running, answered, ended, refused;
+	bool known, shook;	/* a check has let it in; the turn of its handshake has come */
 	enum http1_phase phase; /* what the timer runs for */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* of the request at hand, as far as it has come */
-	int64_t idle_since, began;
+	int64_t began, body_since;
+	enum conn_state ranked;	       /* what its rank was given for */
+	enum http1_phase ranked_phase; /* and in which phase */
 };
 
 struct http_server {
 	struct loop *loop;
 	struct http_limits limits;
 	http_handler handle;
+	http_check check;
 	void *arg;
+	struct peers *peers;
+	struct loop_timer *turn; /* handshakes wait */
 	int fd, spare;
 	struct loop_fd *watch;
 	struct loop_timer *pause, *deadline;
@@ -51,8 +62,6 @@ struct http_server {
 	int n_conns, n_refused;	    /* of those */
 	size_t bodies;		    /* theirs */
 	struct tls_conf *tls;
-	int n_unshaken;	       /* handshakes that failed since that was told */
-	int64_t unshaken_told; /* loop's time; 0: never */
 	bool sends_away, draining;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -76,12 +85,15 @@ void conn_set_phase(struct http_request *c);
 void conn_set_timer(struct http_request *c, int64_t ms);
 /* Puts down why, to be written, and the end after it. */
 void conn_refuse(struct http_request *c, int status, const char *why);
+/* The same, and the peer hears the status only. */
+void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
+/* Its place among those that give way, by what it does now. */
+void conn_rank(struct http_request *c);
+/* Waits for its turn to compute a handshake. */
+void conn_wait(struct http_request *c);
 /* Sees to its end if its peer has closed, which the loop may not have come to yet. */
 void conn_reap(struct http_request *c);
-/* How well it can be done without: 0 not at all, 1 all is said, 2 idle, 3 hands are not
- * shaken, 4 all is said and heard. */
-int conn_spare(const struct http_request *c);
 /* An idle connection when the server ends: one that never asked has a moment left to do so. */
 void conn_end_idle(struct http_request *c);
 /* --- http_io.c: the socket, or TLS on it --- */

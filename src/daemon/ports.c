@@ -14,7 +14,10 @@
 #include "wire/http1.h"
 
 /* BACKLOG: those that an API server opens at once, for pods of one job. */
-enum { BACKLOG = 1024, CONNS_MAX = 32, SCRAPES_MAX = 32 };
+enum { BACKLOG = 1024, SCRAPES_MAX = 32 };
+
+/* A request of theirs comes in one piece. */
+enum { FIRST_MS = 5000, BODY_MAX = 1 };
 
 struct port {
 	struct ports *p;
@@ -163,7 +166,7 @@ static void handle(void *arg, struct http_request *q)
 
 /* --- life --- */
 
-static int open_port(struct ports *p, int number, bool metrics, struct err *e)
+static int open_port(struct ports *p, const char *listen, int number, bool metrics, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct port *v = &p->v[p->n];
@@ -171,13 +174,15 @@ static int open_port(struct ports *p, int number, bool metrics, struct err *e)
 
 	if (number == 0)
 		return 0;
-	fd = ports_listen(p->conf.listen, number, "health-port, metrics-port", e);
+	fd = ports_listen(listen, number, "health-port, metrics-port", e);
 	if (fd < 0)
 		return fd;
 	*v = (struct port){.p = p, .fd = fd, .has_metrics = metrics};
 	p->n++;
 	limits.anyone = true;
-	limits.max_conns = CONNS_MAX;
+	limits.max_conns = PORTS_CONNS_MAX;
+	limits.first_ms = limits.body_ms = FIRST_MS;
+	limits.body_max = BODY_MAX;
 	return http_server_new(&v->server, p->conf.loop, fd, &limits, handle, v, e);
 }
 
@@ -188,9 +193,9 @@ int ports_new(struct ports **ret, const struct ports_conf *c, struct err *e)
 	int r;
 
 	p->conf = *c;
-	r = open_port(p, c->health, one, e);
+	r = open_port(p, one ? c->metrics_listen : c->health_listen, c->health, one, e);
 	if (r == 0 && !one)
-		r = open_port(p, c->metrics, true, e);
+		r = open_port(p, c->metrics_listen, c->metrics, true, e);
 	if (r < 0) {
 		ports_free(p);
 		return r;

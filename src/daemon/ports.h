@@ -3,8 +3,9 @@
 #define UNIRAIL_DAEMON_PORTS_H
 
 /*
- * The agent's TCP ports: for a kubelet's probes and for Prometheus. Anybody may ask, and gets a word
- * or numbers.
+ * A daemon's TCP ports: for a kubelet's probes, on loopback unless a setting says otherwise, and for Prometheus. Anybody
+ * who reaches them may ask, and gets a word or numbers. A request has no body (413); what crowds of strangers do to each
+ * other's connections is in daemon/http_server.h.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
  *	/readyz, /v1/runtime/readiness				503 and why, when no address can be had
@@ -17,9 +18,13 @@
 
 struct ports;
 
+/* Descriptors that both ports take at most. */
+enum { PORTS_CONNS_MAX = 256, PORTS_FDS_MAX = 2 * PORTS_CONNS_MAX + 40 };
+
 struct ports_conf {
 	struct loop *loop;
-	const char *listen;  /* NULL: every address of the host */
+	/* NULL: every address of the host. Where both ports are one, it has the metrics' address. */
+	const char *health_listen, *metrics_listen;
 	int health, metrics; /* 0: none */
 	int (*ready)(void *arg, struct err *e);
 	/* To be answered by ports_metrics(), now or later. */

@@ -80,8 +80,15 @@ struct settings {
 	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
 	  0, "", "UNIRAIL_CONTEXT", 0)
 #define SETTINGS_PORTS(X, health, of_metrics)                                                      \
-	X("listen", OPT_STR, "ADDRESS", "address of the ports below; empty: all of the host's",    \
-	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                   \
+	X("listen", OPT_STR, "ADDRESS",                                                            \
+	  "address of the ports below, but for health-port; empty: all of the host's", listen, 0,  \
+	  0, "", "UNIRAIL_LISTEN", 0)                                                              \
+	X("health-listen", OPT_STR, "ADDRESS",                                                     \
+	  "address of health-port: a kubelet asks from the node itself", health_listen, 0, 0,      \
+	  "127.0.0.1", "UNIRAIL_HEALTH_LISTEN", 0)                                                 \
+	X("metrics-listen", OPT_STR, "ADDRESS",                                                    \
+	  "address of metrics-port, instead of listen's: who reaches it may read it",              \
+	  metrics_listen, 0, 0, "", "UNIRAIL_METRICS_LISTEN", 0)                                   \
 	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
 	  65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                              \
 	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \

@@ -22,7 +22,7 @@ struct http1 {
 	struct http1_lines lines;
 	struct http1_head parsed;
 	struct http1_chunks chunks;
-	bool continued;
+	bool continued, stops, stopped; /* at heads; at this one */
 	int interim, refusal;
 	struct err err;
 };
@@ -98,7 +98,7 @@ static void begin(struct http1 *h)
 	buf_trim(&h->body, KEEP_MAX);
 	h->lines = (struct http1_lines){0};
 	h->chunks = (struct http1_chunks){0};
-	h->continued = false;
+	h->continued = h->stopped = false;
 }
 
 static int head_too_long(struct http1 *h, struct err *e)
@@ -238,6 +238,21 @@ static int failed(struct http1 *h, struct err *e)
 	return h->err.code;
 }
 
+void http1_stop_at_heads(struct http1 *h)
+{
+	h->stops = true;
+}
+
+/* The head is whole, and has not been handed out. */
+static bool stop_at_head(struct http1 *h, struct http1_msg *ret)
+{
+	if (!h->stops || h->stopped || h->state != ST_BODY)
+		return false;
+	h->stopped = true;
+	*ret = h->parsed.msg;
+	return true;
+}
+
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e)
 {
 	if (h->state == ST_FAILED)
@@ -254,6 +269,8 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
 			hand_out(h, ret);
 			return 1;
 		}
+		if (stop_at_head(h, ret))
+			return HTTP1_HEAD;
 	}
 	return 0;
 }

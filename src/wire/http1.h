@@ -54,6 +54,12 @@ void http1_cleanup(struct http1 **h);
  * speak HTTP as above; from then on every call says so again.
  */
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e);
+/*
+ * From now on http1_in() returns HTTP1_HEAD once for each message as soon as its head is whole: *ret is the message
+ * without its body, of which no byte has been taken. The next call goes on with the body.
+ */
+enum { HTTP1_HEAD = 2 };
+void http1_stop_at_heads(struct http1 *h);
 /* The message that was handed out is done with: what a long one took is given back. */
 void http1_done(struct http1 *h);
 /* The peer has closed. 1: that ended a response without a length; 0: between messages; -EPROTO: in

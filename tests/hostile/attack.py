@@ -4,6 +4,7 @@
 Keeps N connections to 127.0.0.1:PORT, by turns from the addresses given, and opens those that are closed again, RATE a
 second at most. Each sends a byte of its text now and then, so that no pause is long. "ready" on stdout when N were open
 for the first time; ends when stdin does."""
+import contextlib
 import errno
 import select
 import socket
@@ -11,7 +12,7 @@ import ssl
 import sys
 import time
 
-EVERY = 0.2  # seconds between two bytes of a connection
+EVERY = 0.5  # seconds between two bytes of a connection
 TEXTS = {
     "silent": (b"", b""),
     "head": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X-Slow: " + b"a" * 15000),
@@ -37,9 +38,9 @@ def main():
     port, kind, n, rate = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     sources = sys.argv[5:]
     start, more = (hello(), b"") if kind == "hello" else TEXTS[kind]
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
-    live, opened, ready, allowed, last = {}, 0, False, float(n), time.monotonic()
+    poll = select.epoll()
+    poll.register(0, select.EPOLLIN)
+    live, opened, ready, allowed, last, byte = {}, 0, False, float(n), time.monotonic(), 0.0
     while True:
         now = time.monotonic()
         allowed, last = min(allowed + (now - last) * rate, n), now
@@ -52,31 +53,31 @@ def main():
             if s.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
                 s.close()
                 break
-            live[s.fileno()] = [s, -1, now]
-            poll.register(s, select.POLLIN | select.POLLOUT)
+            live[s.fileno()] = [s, -1]
+            poll.register(s, select.EPOLLIN | select.EPOLLOUT)
             opened += 1
-        for fd, event in poll.poll(50):
+        for fd, event in poll.poll(0.05):
             if fd == 0:
                 return
-            s, sent, due = one = live[fd]
+            s, sent = one = live[fd]
             try:
-                if event & select.POLLOUT and sent < 0:
+                if event & select.EPOLLOUT and sent < 0:
                     s.send(start)
-                    one[1], one[2] = 0, now + EVERY
-                    poll.modify(s, select.POLLIN if kind != "unread" else 0)
-                if event & (select.POLLHUP | select.POLLERR) or (event & select.POLLIN and not s.recv(65536)):
+                    one[1] = 0
+                    poll.modify(s, select.EPOLLIN if kind != "unread" else 0)
+                if event & (select.EPOLLHUP | select.EPOLLERR) or (event & select.EPOLLIN and not s.recv(65536)):
                     raise ConnectionResetError
             except OSError:
                 poll.unregister(fd)
                 s.close()
                 del live[fd]
-        for fd, one in list(live.items()):
-            if one[1] >= 0 and now >= one[2] and one[1] < len(more):
-                try:
-                    one[0].send(more[one[1]:one[1] + 1])
-                except OSError:
-                    continue  # the poll above hears of it
-                one[1], one[2] = one[1] + 1, now + EVERY
+        if now - byte > EVERY:
+            byte = now
+            for s, sent in list(live.values()):
+                if 0 <= sent < len(more):
+                    with contextlib.suppress(OSError):  # the poll above hears of it
+                        s.send(more[sent:sent + 1])
+                    live[s.fileno()][1] += 1
         if not ready and opened >= n:
             ready = True
             print("ready", flush=True)

@@ -29,10 +29,11 @@ static pid_t server;
 static struct http_server *served; /* in the server's process */
 
 static const struct http_limits quick = {.max_conns = 4,
-					 .first_ms = 300,
-					 .body_ms = 300,
+					 .first_ms = 1000,
+					 .body_ms = 60000,
+					 .body_rate = 1000,
 					 .idle_ms = 2000,
-					 .send_ms = 300,
+					 .send_ms = 5000,
 					 .body_max = BODY_MAX,
 					 .bodies_max = BODY_MAX + (64 << 10)};
 
@@ -76,6 +77,15 @@ static void handle(void *arg, struct http_request *q)
 	http_answer(q, &r);
 }
 
+/* Whoever asks for "/" is known. */
+static int check(void *arg, const struct http1_msg *head)
+{
+	(void)arg;
+	if (span_eq(head->target, "/never"))
+		return 404;
+	return span_eq(head->target, "/once") ? HTTP_TAKE_ONE : HTTP_TAKE;
+}
+
 static void serve(int fd)
 {
 	struct loop *loop;
@@ -85,6 +95,7 @@ static void serve(int fd)
 	if (loop_new(&loop, NULL) < 0 ||
 	    http_server_new(&served, loop, fd, &quick, handle, NULL, NULL) < 0)
 		_exit(1);
+	http_server_check(served, check);
 	use(served, false);
 	loop_run(loop);
 	_exit(0);
@@ -315,12 +326,13 @@ static void test_crowd(void **state)
 	struct client idle = connected();
 
 	(void)state;
+	asks(&idle, "/", 1, "\r\n\r\n1\n");
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = al_connect(&lab);
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
-	/* Who has shaken hands stays. */
+	/* Who was let in before stays. */
 	asks(&idle, "/", 1, "\r\n\r\n1\n");
 	hang_up(&idle);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -343,6 +355,42 @@ static void test_cut_off(void **state)
 		hang_up(&c);
 	}
 	still_well();
+}
+
+/* Refused by its head: its body is not waited for, and the answer says nothing. */
+static void test_checked(void **state)
+{
+	struct client c = connected(), once = connected();
+	auto_free char *got = NULL, *last = NULL;
+	const char *head = "POST /never HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
+	const char *one = "POST /once HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+
+	(void)state;
+	put(&c, head, strlen(head));
+	got = hear(&c, NULL);
+	assert_string_equal(
+		got, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+	hang_up(&c);
+	put(&once, one, strlen(one));
+	last = hear(&once, NULL);
+	assert_non_null(strstr(last, "Connection: close\r\n\r\n3\n"));
+	hang_up(&once);
+}
+
+/* A byte now and then is no body. */
+static void test_slow_body(void **state)
+{
+	static const char head[] =
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\nabc";
+	struct client c = connected();
+	auto_free char *got = NULL;
+
+	(void)state;
+	put(&c, head, sizeof(head) - 1);
+	/* Long before the time that a body has, and the test waits. */
+	got = hear(&c, NULL);
+	assert_non_null(strstr(got, "408 "));
+	hang_up(&c);
 }
 
 static void test_slow_request(void **state)
@@ -384,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_keep_alive), cmocka_unit_test(test_long),
 		cmocka_unit_test(test_too_long),   cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_not_tls),	   cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_checked),	   cmocka_unit_test(test_slow_body),
 		cmocka_unit_test(test_cut_off),	   cmocka_unit_test(test_slow_request),
 		cmocka_unit_test(test_swap),
 	};

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which connection gives way, and whose turn it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/http_peers.h"
+
+static struct peer_key key(unsigned int i)
+{
+	struct peer_key k = {.b = {[10] = 0xff, [11] = 0xff, [12] = 10}};
+
+	k.b[14] = (uint8_t)(i >> 8);
+	k.b[15] = (uint8_t)i;
+	return k;
+}
+
+static void join(struct peers *p, struct peer_entry *e, unsigned int peer, int rank)
+{
+	peers_join(p, e, key(peer));
+	peers_rank(p, e, rank);
+}
+
+/* Who has most loses, the oldest first; of equals who came to so many first. */
+static void test_victims(void **state)
+{
+	struct peers *p = peers_new();
+	struct peer_entry many[3], few[1], other[2];
+
+	(void)state;
+	assert_null(peers_victim(p, 0));
+	join(p, &few[0], 1, 0);
+	for (int i = 0; i < 3; i++)
+		join(p, &many[i], 2, 0);
+	for (int i = 0; i < 2; i++)
+		join(p, &other[i], 3, 1);
+	assert_ptr_equal(peers_victim(p, 0), &many[0]);
+	assert_ptr_equal(peers_victim(p, 1), &other[0]);
+	assert_null(peers_victim(p, 2));
+	/* It has done something: it is the newest. */
+	peers_rank(p, &many[0], 0);
+	assert_ptr_equal(peers_victim(p, 0), &many[1]);
+	peers_rank(p, &many[1], -1);
+	assert_ptr_equal(peers_victim(p, 0), &many[2]);
+	peers_leave(p, &many[2]);
+	assert_int_equal(peers_count(p, 0), 2);
+	assert_ptr_equal(peers_victim(p, 0), &few[0]);
+	peers_leave(p, &few[0]);
+	assert_ptr_equal(peers_victim(p, 0), &many[0]);
+	for (int i = 0; i < 2; i++) {
+		peers_leave(p, &many[i]);
+		peers_leave(p, &other[i]);
+	}
+	assert_null(peers_victim(p, 0));
+	assert_null(peers_victim(p, 1));
+	peers_free(p);
+}
+
+/* In a circle of peers, whoever asked how often; the known before the others. */
+static void test_turns(void **state)
+{
+	struct peers *p = peers_new();
+	struct peer_entry a[3], b[2], c[2];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		join(p, &a[i], 1, 0);
+	for (int i = 0; i < 2; i++) {
+		join(p, &b[i], 2, 0);
+		join(p, &c[i], 3, 0);
+	}
+	for (int i = 0; i < 3; i++)
+		peers_wait(p, &a[i]);
+	for (int i = 0; i < 2; i++)
+		peers_wait(p, &b[i]);
+	peers_wait(p, &a[0]);
+	assert_ptr_equal(peers_turn(p), &a[0]);
+	assert_ptr_equal(peers_turn(p), &b[0]);
+	peers_know(p, &c[0]);
+	peers_wait(p, &c[0]);
+	assert_ptr_equal(peers_turn(p), &c[0]);
+	assert_ptr_equal(peers_turn(p), &a[1]);
+	peers_leave(p, &b[1]); /* with its turn */
+	assert_ptr_equal(peers_turn(p), &a[2]);
+	assert_null(peers_turn(p));
+	peers_leave(p, &c[0]);
+	peers_leave(p, &c[1]);
+	/* It comes again, and is remembered. */
+	join(p, &c[0], 3, 0);
+	assert_true(peers_is_known(p, &c[0]));
+	assert_false(peers_is_known(p, &a[0]));
+	peers_leave(p, &c[0]);
+	peers_leave(p, &b[0]);
+	for (int i = 0; i < 3; i++)
+		peers_leave(p, &a[i]);
+	peers_free(p);
+}
+
+/* Against counting by hand. */
+static void test_model(void **state)
+{
+	enum { N = 300, PEERS = 40, STEPS = 40000 };
+	struct peer_entry *e = xcalloc(N, sizeof(*e));
+	struct peers *p = peers_new();
+	unsigned int seed = 7;
+
+	(void)state;
+	for (int step = 0; step < STEPS; step++) {
+		struct peer_entry *one = &e[(seed = seed * 1103515245 + 12345) / 65536 % N];
+		unsigned int what = (seed = seed * 1103515245 + 12345) / 65536 % 8;
+		size_t n[PEERS] = {0}, most = 0, mine = 0;
+		struct peer_entry *victim;
+
+		if (!one->peer)
+			peers_join(p, one, key((unsigned int)(one - e) % PEERS * 77));
+		else if (what == 0)
+			peers_leave(p, one);
+		else
+			peers_rank(p, one, what < 6 ? 2 : -1);
+		for (int i = 0; i < N; i++)
+			if (e[i].peer && e[i].rank == 2 && ++n[i % PEERS] > most)
+				most = n[i % PEERS];
+		victim = peers_victim(p, 2);
+		if (victim)
+			mine = n[(victim - e) % PEERS];
+		assert_int_equal(mine, most);
+	}
+	for (int i = 0; i < N; i++)
+		peers_leave(p, &e[i]);
+	peers_free(p);
+	free(e);
+}
+
+static void test_text(void **state)
+{
+	char text[PEER_TEXT_MAX];
+	struct peer_key k = key(258), none = {0}, six = {.b = {0xfd, 0, 0, 1}};
+
+	(void)state;
+	assert_string_equal(peer_key_text(&k, text), "10.0.1.2");
+	assert_string_equal(peer_key_text(&six, text), "fd00:1::/64");
+	assert_string_equal(peer_key_text(&none, text), "-");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_victims),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
