@@ -253,6 +253,14 @@ static void bring_about(struct nads_job *j, const struct kube_object *o, const s
 	const struct nad_state ready = {n->name, true, "Written", ""};
 	auto_free char *words = NULL;
 
+	if (there && world_object(there)->large) {
+		words = xasprintf(
+			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete "
+			"it, and it is made anew",
+			j->ns, n->name, world_object(there)->large);
+		is_wrong(j, world_json(o), "NADTooLarge", words);
+		return;
+	}
 	if (there && world_object(there)->deleting) {
 		words = xasprintf(
 			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is made "
@@ -279,6 +287,21 @@ static void bring_about(struct nads_job *j, const struct kube_object *o, const s
 		put_status(j, world_json(o), &ready);
 }
 
+static void is_large(struct nads_job *j, const struct kube_object *o)
+{
+	size_t bytes = world_object(o)->large;
+	auto_free char *words =
+		bytes > WORLD_OBJECT_MAX
+			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
+				    bytes, WORLD_OBJECT_MAX)
+			: xasprintf(
+				  "the object takes %zu bytes, which its namespace or the cluster has "
+				  "not left (%d, %d): delete others, then change this one",
+				  bytes, WORLD_NS_MAX, WORLD_TOTAL_MAX);
+
+	is_wrong(j, world_json(o), "TooLarge", words);
+}
+
 void nads_look_at(struct nads_job *j)
 {
 	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
@@ -290,6 +313,10 @@ void nads_look_at(struct nads_job *j)
 		return;
 	free(j->nad);
 	j->nad = xstrdup(nad_name(world_json(o)));
+	if (world_object(o)->large) {
+		is_large(j, o);
+		return;
+	}
 	if (nad_write(world_json(o), &n, &e) < 0) {
 		is_wrong(j, world_json(o), "Invalid", e.text);
 		return;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watches, who is told of a change, and what is said when a watch does not work. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "controller/world_priv.h"
-#include "ipam/journal_line.h"
 #include "kube/kinds.h"
 
 static const struct kube_kind *const kinds[WORLD_KINDS] = {
@@ -26,40 +24,15 @@ const char *world_kind_name(enum world_kind kind)
 
 /* --- objects --- */
 
-static uint64_t digest_of(const struct json *object)
-{
-	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
-
-	return text && *text ? xxh64(text, strlen(text)) : 0;
-}
-
-static int decode(enum world_kind kind, struct world_object *v, const struct json *object,
-		  struct err *e)
-{
-	auto_buf struct buf b;
-	int r;
-
-	buf_init(&b, WORLD_TEXT_MAX);
-	world_trim(kind, object, &b);
-	if (b.over)
-		return err_set(e, -EFBIG, "is longer than %d bytes", WORLD_TEXT_MAX);
-	r = json_parse(&v->doc, buf_span(&b), WORLD_TEXT_MAX, e);
-	if (r < 0)
-		return r;
-	v->json = json_root(v->doc);
-	v->deleting = json_get(json_get(v->json, "metadata"), "deletionTimestamp");
-	v->allocated = kind == WORLD_POOLS ? digest_of(object) : 0;
-	return 0;
-}
-
 #define DECODE(name, kind)                                                                         \
 	static int name(void *value, const struct json *object, struct err *e)                     \
 	{                                                                                          \
-		return decode(kind, value, object, e);                                             \
+		return world_decode(kind, value, object, e);                                       \
 	}
 DECODE(read_pool, WORLD_POOLS)
 DECODE(read_namespace, WORLD_NAMESPACES)
-DECODE(read_other, WORLD_NADS)
+DECODE(read_tenants, WORLD_NADS)
+DECODE(read_other, WORLD_RESERVED)
 
 static void drop(void *value)
 {
@@ -89,7 +62,13 @@ static void tell(struct world_watch *v, const struct kube_object *was, const str
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	tell(arg, was, is);
+	struct world_watch *v = arg;
+
+	if (was)
+		world_spend_back(v->w, v->kind, was);
+	if (is)
+		world_spend(v->w, v->kind, is);
+	tell(v, was, is);
 }
 
 static void on_synced(void *arg)
@@ -131,6 +110,7 @@ static void start(struct world *w, enum world_kind kind)
 					 .size = sizeof(struct world_object),
 					 .decode = kind == WORLD_POOLS	      ? read_pool
 						   : kind == WORLD_NAMESPACES ? read_namespace
+						   : world_is_tenants(kind)   ? read_tenants
 									      : read_other,
 					 .drop = drop,
 					 .changed = on_changed,
@@ -161,6 +141,7 @@ void world_free(struct world *w)
 		kube_informer_free(w->watch[k].i);
 		free(w->watch[k].v);
 	}
+	world_spent_done(&w->spent);
 	free(w);
 }
 

@@ -16,6 +16,12 @@
  *			kubectl's last-applied-configuration)
  *	spec, status	whole; of a pool without status.allocatedIPs (see world_object.allocated)
  *	namespaces	of metadata name, uid, labels, and annotations that count for pods; no spec
+ *	large objects	only what names the object, and the status that the controller gave it
+ *
+ * A tenant writes SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and could fill the
+ * memory of every replica. So an object that is longer than WORLD_OBJECT_MAX is large, as is one that brings its
+ * namespace past WORLD_NS_MAX, or one that is not small and brings all namespaces past WORLD_TOTAL_MAX: it stays so
+ * until it changes. Who needs more of it refuses it in words (world_object.large).
  *
  *	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
  *
@@ -41,10 +47,23 @@ enum world_kind {
 	WORLD_KINDS
 };
 
+/* In bytes of memory. */
+enum {
+	WORLD_OBJECT_MAX =
+		768
+		<< 10, /* 256 KiB of configuration with every byte escaped, and what is beside it */
+	WORLD_LABELS_MAX = 128 << 10, /* of a namespace */
+	WORLD_NS_MAX = 4 << 20,
+	WORLD_TOTAL_MAX = 64 << 20,
+	WORLD_SMALL = 16 << 10,
+};
+
 /* kube_object.value of each. */
 struct world_object {
 	struct json_doc *doc;
 	const struct json *json;
+	size_t bytes;	    /* that it takes */
+	size_t large;	    /* bytes that it would take; 0: it is kept whole */
 	bool deleting;	    /* has a deletionTimestamp */
 	uint64_t allocated; /* of a pool: xxh64() of status.allocatedIPs; 0: it is empty or absent */
 };
@@ -106,5 +125,24 @@ void world_off(struct world *w, const void *arg);
 
 /* What is kept of an object, as text. */
 void world_trim(enum world_kind kind, const struct json *object, struct buf *b);
+/* The same of a large one. */
+void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b);
+/* world_object.value of an object; to be dropped by json_free(doc). */
+int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
+		 struct err *e);
+
+/* What the objects of each namespace take. */
+struct world_spent {
+	struct world_ns {
+		char *ns;
+		size_t bytes;
+	} * v; /* sorted */
+	size_t n, total;
+};
+/* An object of the namespace is gone. */
+void world_spent_less(struct world_spent *s, const char *ns, size_t bytes);
+/* One came: false, and nothing is spent, when there is no room for it. */
+bool world_spent_more(struct world_spent *s, const char *ns, size_t bytes);
+void world_spent_done(struct world_spent *s);
 
 #endif

@@ -2,6 +2,7 @@
 /* What is kept of an object. */
 #include <string.h>
 
+#include "controller/nad_write.h"
 #include "controller/world_priv.h"
 #include "ipam/pod.h"
 
@@ -89,5 +90,72 @@ void world_trim(enum world_kind kind, const struct json *object, struct buf *b)
 		else
 			jo_val(&o, status, false);
 	}
+	jo_end_obj(&o);
+}
+
+/* --- of a large object --- */
+
+enum { PART_MAX = 8 << 10, NOTES_MAX = 64 << 10 };
+
+static bool is_short(const struct json *v, size_t max)
+{
+	struct json_out o;
+	struct buf b;
+	bool over;
+
+	buf_init(&b, max);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, false);
+	over = b.over;
+	buf_done(&b);
+	return !over;
+}
+
+static void put_short(struct json_out *o, const struct json *of, const char *const *keys)
+{
+	for (; *keys; keys++) {
+		const struct json *v = json_get(of, *keys);
+
+		if (!v || !is_short(v, PART_MAX))
+			continue;
+		jo_key(o, *keys);
+		jo_val(o, v, false);
+	}
+}
+
+void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b)
+{
+	static const char *const names[] = {"name",
+					    "namespace",
+					    "uid",
+					    "resourceVersion",
+					    "generation",
+					    "creationTimestamp",
+					    "finalizers",
+					    "deletionTimestamp",
+					    "ownerReferences",
+					    NULL};
+	static const char *const notes[] = {NAD_NAME_NOTE, NULL}, *const status[] = {"status",
+										     NULL};
+	const struct json *meta = json_get(object, "metadata");
+	const struct json *annotations = json_get(meta, "annotations");
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	put_short(&o, meta, names);
+	jo_key(&o, "annotations");
+	if (kind == WORLD_NAMESPACES && is_short(annotations, NOTES_MAX)) {
+		put_annotations(&o, annotations, true);
+	} else {
+		jo_obj(&o);
+		put_short(&o, annotations, notes);
+		jo_end_obj(&o);
+	}
+	jo_end_obj(&o);
+	if (kind == WORLD_MULTUSCONFIGS)
+		put_short(&o, object, status);
 	jo_end_obj(&o);
 }

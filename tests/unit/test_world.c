@@ -6,9 +6,23 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "controller/world.h"
+
+static char *text_of(const struct json *v)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, false);
+	return buf_take(&b);
+}
 
 static void expect(enum world_kind kind, const char *object, const char *kept)
 {
@@ -53,11 +67,96 @@ static void test_what_is_not_an_object(void **state)
 	       "{\"metadata\":{},\"spec\":[],\"status\":null}");
 }
 
+/* --- how much is kept --- */
+
+/* `%s` in the text stands for n bytes. */
+static size_t decoded(enum world_kind kind, const char *fmt, size_t n, struct world_object *v)
+{
+	auto_free char *pad = xcalloc(n + 1, 1), *text = NULL;
+	const char *at = strstr(fmt, "%s");
+	auto_json struct json_doc *doc = NULL;
+
+	memset(pad, 'x', n);
+	text = xasprintf("%.*s%s%s", (int)(at - fmt), fmt, pad, at + 2);
+	*v = (struct world_object){0};
+	assert_int_equal(json_parse(&doc, span_of(text), 8 << 20, NULL), 0);
+	assert_int_equal(world_decode(kind, v, json_root(doc), NULL), 0);
+	return v->large;
+}
+
+#define SMC                                                                                             \
+	"{\"metadata\":{\"name\":\"n\",\"namespace\":\"t\",\"uid\":\"u\",\"generation\":3,\"labels\":{" \
+	"\"l\":\"1\"},\"annotations\":{\"multus.spidernet.io/cr-name\":\"m\",\"a\":\"1\"}},\"spec\":{"  \
+	"\"customCNI\":\"%s\"},\"status\":{\"nad\":\"m\"}}"
+
+/* Of an object that is too large there is only what names it, and what its status says. */
+static void test_a_large_object(void **state)
+{
+	struct world_object v;
+	char *text;
+
+	(void)state;
+	assert_int_equal(decoded(WORLD_MULTUSCONFIGS, SMC, 256 << 10, &v), 0);
+	assert_in_range(v.bytes, 256 << 10, 260 << 10);
+	json_free(v.doc);
+	assert_in_range(decoded(WORLD_MULTUSCONFIGS, SMC, 1300 << 10, &v), 1300 << 10, 1304 << 10);
+	assert_in_range(v.bytes, 1, 1024);
+	text = text_of(v.json);
+	assert_string_equal(text, "{\"metadata\":{\"name\":\"n\",\"namespace\":\"t\",\"uid\":\"u\","
+				  "\"generation\":3,\"annotations\":{"
+				  "\"multus.spidernet.io/cr-name\":\"m\"}},"
+				  "\"status\":{\"nad\":\"m\"}}");
+	free(text);
+	json_free(v.doc);
+	assert_in_range(
+		decoded(WORLD_NAMESPACES,
+			"{\"metadata\":{\"name\":\"n\",\"labels\":{\"l\":\"%s\"},"
+			"\"annotations\":{\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}",
+			200 << 10, &v),
+		200 << 10, 201 << 10);
+	text = text_of(v.json);
+	assert_string_equal(text, "{\"metadata\":{\"name\":\"n\",\"annotations\":{"
+				  "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
+	free(text);
+	json_free(v.doc);
+	/* A pool is an administrator's. */
+	assert_int_equal(decoded(WORLD_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
+	json_free(v.doc);
+}
+
+/* Each namespace has its room, all of them another; what goes gives its room back. */
+static void test_room_of_namespaces(void **state)
+{
+	struct world_spent s = {0};
+	char ns[16];
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_true(world_spent_more(&s, "b", 1 << 20));
+	assert_false(world_spent_more(&s, "b", 1));
+	assert_true(world_spent_more(&s, "a", 1 << 20));
+	world_spent_less(&s, "b", 1 << 20);
+	assert_true(world_spent_more(&s, "b", 1 << 20));
+	world_spent_less(&s, "nobody", 1);
+	for (int i = 0; i < 100; i++) {
+		snprintf(ns, sizeof(ns), "c%d", i * 37 % 100);
+		n += world_spent_more(&s, ns, 1 << 20);
+	}
+	assert_int_equal(n, 64 - 5);
+	assert_true(world_spent_more(&s, "small", 16 << 10));
+	world_spent_less(&s, "a", 1 << 20);
+	assert_int_equal(s.total, (63 << 20) + (16 << 10));
+	world_spent_done(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_kept),
 		cmocka_unit_test(test_what_is_not_an_object),
+		cmocka_unit_test(test_a_large_object),
+		cmocka_unit_test(test_room_of_namespaces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
