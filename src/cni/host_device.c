@@ -210,6 +210,7 @@ const struct rail_kind host_device_kind = {
 	.check = check,
 	.hint = hint,
 	.look = look,
+	.prepare = host_device_prepare,
 	.put = put,
 	.undo = host_device_undo,
 	.del = host_device_del,

@@ -16,8 +16,10 @@
  * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
  *
  * While it is in the pod, the device's alias is its name on the node, as the original keeps it. DEL
- * brings it home under that name, down and without alias, and what the device had on the node
- * (addresses, routes, an alias) is lost, as with the original. When the pod's namespace is gone the
+ * brings it home under that name. What it was is recorded before it is moved, in
+ * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting addresses,
+ * and DEL, or GC after a lost DEL, makes it that again. The original leaves it down, and so does a DEL
+ * without a record. Routes by the device that its addresses do not bring are lost. When the pod's namespace is gone the
  * kernel has put a physical device back under its name in the pod, or dev<index>; DEL and GC find
  * it by the alias. The device's group is left alone, so no deletion by group can reach it.
  *
@@ -55,6 +57,13 @@ struct attach;
 struct rail;
 struct nl_batch;
 void host_device_put_aside(const struct link *l, const char *altname, struct nl_batch *b);
+/* What a device was, host_device_record.c. */
+int host_device_prepare(struct attach *a, struct err *e);
+/* A device that is home, by this container's record, which then goes. It stays while the device is
+ * not home. Failures are logged: a DEL that fails for them would not find the device in the pod. */
+void host_device_restore(struct attach *a, const char *ifname);
+/* GC: the same by the records of attachments of the network that are not valid. */
+void host_device_restore_lost(struct attach *a, const struct rail *rail);
 int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);

@@ -127,10 +127,15 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 		r = move_home(a, l, rail->master.name, rail->master.alias, e);
 	if (r >= 0)
 		r = take_back(a->host, rail->master.name, e);
-	if (r < 0 || !l || !link_is_up(&rail->master))
+	if (r < 0 || !l)
 		return r;
-	link_set(b, 0, rail->master.name, &up);
-	return nl_batch_commit(a->host, b, e);
+	if (link_is_up(&rail->master)) {
+		link_set(b, 0, rail->master.name, &up);
+		r = nl_batch_commit(a->host, b, e);
+	}
+	if (r >= 0)
+		host_device_restore(a, rail->ifname);
+	return r;
 }
 
 /* Half a way home, under the pod's name, would leave nobody who finds it. */
@@ -184,6 +189,10 @@ int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 		r = rename_home(a, l, e);
 	if (r >= 0 && (l || home))
 		r = take_back(a->host, l ? l->alias : home->name, e);
+	if (r >= 0 && *a->call->container_id)
+		host_device_restore(a, rail->ifname);
+	else if (r >= 0)
+		host_device_restore_lost(a, rail);
 	return r < 0 ? r : 0;
 }
 
@@ -208,5 +217,9 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	r = name_is_free(a, l, e);
 	if (r >= 0)
 		r = move_home(a, l, l->alias, "", e);
-	return r < 0 ? r : take_back(a->host, l->alias, e);
+	if (r >= 0)
+		r = take_back(a->host, l->alias, e);
+	if (r >= 0)
+		host_device_restore(a, rail->ifname);
+	return r;
 }

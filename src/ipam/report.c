@@ -87,20 +87,31 @@ int report_release(const struct report *o, const char *address, enum report_rele
 
 /* --- check --- */
 
-int report_findings(const struct report *o, const struct buf *found, int n)
+static int findings_text(const struct report *o, const char *checked, const struct buf *found,
+			 int n)
+{
+	buf_add(o->out, found->p, found->len);
+	if (checked)
+		buf_printf(o->out, "checked %s: ", checked);
+	if (n == 0)
+		buf_str(o->out, "nothing found\n");
+	else if (checked)
+		buf_printf(o->out, "%d finding%s\n", n, n == 1 ? "" : "s");
+	return n > 0;
+}
+
+int report_findings(const struct report *o, const char *checked, const struct buf *found, int n)
 {
 	struct span rest = buf_span(found), line;
 	struct json_out j;
 
-	if (!o->json) {
-		buf_add(o->out, found->p, found->len);
-		if (n == 0)
-			buf_str(o->out, "nothing found\n");
-		return n > 0;
-	}
+	if (!o->json)
+		return findings_text(o, checked, found, n);
 	jo_init(&j, o->out, 4);
 	jo_obj(&j);
 	jo_kbool(&j, "ok", n == 0);
+	if (checked)
+		jo_kstr(&j, "checked", checked);
 	jo_key(&j, "findings");
 	jo_arr(&j);
 	while (span_cut(&rest, '\n', &line)) {
@@ -117,12 +128,22 @@ int report_findings(const struct report *o, const struct buf *found, int n)
 
 int report_check(const struct report *o, struct err *e)
 {
+	auto_free struct ipam_record *records = NULL;
+	auto_free char *checked = NULL;
 	auto_buf struct buf found;
+	size_t n_records = 0;
 	int n;
 
 	buf_init(&found, SAID_MAX);
 	n = ipam_check(o->store, &found, e);
-	return n < 0 ? n : report_findings(o, &found, n);
+	if (n < 0)
+		return n;
+	if (ipam_records(o->store, &records, &n_records, NULL) < 0)
+		n_records = 0;
+	checked = xasprintf("%zu pools, %zu addresses in the journal and the network namespaces of "
+			    "their pods",
+			    ipam_pools(o->store)->n, n_records);
+	return report_findings(o, checked, &found, n);
 }
 
 /* --- by name --- */

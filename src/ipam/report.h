@@ -41,8 +41,9 @@ struct report_call {
 };
 int report_run(const struct report *r, const struct report_call *c, struct err *e);
 
-/* What a check found, one a line, n of them; the exit status. */
-int report_findings(const struct report *r, const struct buf *found, int n);
+/* Writes what a check found, one finding a line, n of them, and what was checked ("8 pools, ..."; NULL: not said).
+ * Returns the exit status. */
+int report_findings(const struct report *r, const char *checked, const struct buf *found, int n);
 
 /* --- its parts --- */
 

@@ -19,6 +19,16 @@ bool addr_is_dadfailed(const struct addr *a)
 	return a->flags & IFA_F_DADFAILED;
 }
 
+bool addr_is_permanent(const struct addr *a)
+{
+	return a->flags & IFA_F_PERMANENT;
+}
+
+bool addr_has_no_prefix_route(const struct addr *a)
+{
+	return a->flags & IFA_F_NOPREFIXROUTE;
+}
+
 struct addrs {
 	int family, index; /* wanted; 0: all */
 	struct addr *list;

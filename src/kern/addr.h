@@ -16,6 +16,8 @@ struct addr {
 
 bool addr_is_tentative(const struct addr *a);
 bool addr_is_dadfailed(const struct addr *a);
+bool addr_is_permanent(const struct addr *a); /* no lease: it does not expire */
+bool addr_has_no_prefix_route(const struct addr *a);
 
 /* family 4, 6 or 0 (both); index 0: every link. free() the list. */
 int addr_list(struct nl_wire *w, int family, int index, struct addr **ret, size_t *n,

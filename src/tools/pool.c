@@ -59,12 +59,13 @@ static const struct opt check_opts[] = {
 
 const struct cmd pool_cmds[] = {
 	{"list", NULL, "the pools, and how much of each is in use", look_opts, 0, 0},
-	{"show", "POOL", "who holds the pool's addresses", look_opts, 1, 1},
+	{"show", "POOL", "the owners of the pool's addresses", look_opts, 1, 1},
 	{"free", "POOL [N]", "the next N free addresses of a pool; 10 if not given", look_opts, 1,
 	 2},
-	{"owner", "ADDRESS", "who holds an address", look_opts, 1, 1},
-	{"release", "ADDRESS", "free an address, whoever holds it", release_opts, 1, 1},
-	{"check", NULL, "hold journal, pools and namespaces against each other", check_opts, 0, 0},
+	{"owner", "ADDRESS", "the owner of an address", look_opts, 1, 1},
+	{"release", "ADDRESS", "release an address, regardless of its owner", release_opts, 1, 1},
+	{"check", NULL, "verify that journal, pools and network namespaces agree", check_opts, 0,
+	 0},
 	{0},
 };
 
@@ -93,7 +94,7 @@ static int say_damage(const struct report *o, const struct err *why)
 		"--repair' keeps every whole line, holds back the addresses that can still be "
 		"read in a damaged one, and leaves the old file beside the new one\n",
 		why->text);
-	return report_findings(o, &found, 1);
+	return report_findings(o, NULL, &found, 1);
 }
 
 static int repair(const struct pool_tool *t, const struct report *o, const struct ipam_paths *p,
@@ -104,7 +105,7 @@ static int repair(const struct pool_tool *t, const struct report *o, const struc
 
 	buf_init(&said, SAID_MAX);
 	r = ipam_repair(t->root, p, &said, e);
-	return r < 0 ? r : report_findings(o, &said, 0);
+	return r < 0 ? r : report_findings(o, NULL, &said, 0);
 }
 
 static int of_store(const struct pool_tool *t, const struct report_call *call, struct report *o,

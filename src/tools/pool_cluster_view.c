@@ -195,11 +195,14 @@ int pool_view_check(const struct pool_view *v)
 {
 	auto_buf struct buf found, out;
 	const struct report o = {.json = v->t->json, .out = &out};
+	auto_free char *checked = NULL;
 	int r;
 
 	buf_init(&found, REPORT_MAX);
 	buf_init(&out, REPORT_MAX);
-	r = report_findings(&o, &found, check(v, &found));
+	checked = xasprintf("%zu SpiderIPPools and %zu SpiderIPBlocks of all nodes",
+			    v->pools.n + v->pools.n_out, v->n_blocks);
+	r = report_findings(&o, checked, &found, check(v, &found));
 	help_put(&out);
 	return r;
 }

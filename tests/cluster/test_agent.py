@@ -95,7 +95,7 @@ def test_pools_for_people(mine, nodes, agent, rails, tmp_path):
     assert sorted(r[1] for r in rows(look("show", "rail1", *config)).values()) == ["n1", "n2"]
     blocks = json.loads(look("show", "rail1", "-o", "json", *config))["pools"][0]["blocks"]
     assert sorted(b["node"] for b in blocks) == ["n1", "n2"]
-    assert look("check", *config) == "nothing found\n"
+    assert look("check", *config) == f"checked {len(rails)} SpiderIPPools and 3 SpiderIPBlocks of all nodes: nothing found\n"
     assert "no SpiderIPPool 'none'" in look("show", "none", *config, status=1)
     assert "run it on the address's node" in look("release", "172.16.1.10", "--yes", *config, status=1)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")

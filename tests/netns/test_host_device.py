@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """host-device with veth ends for NICs: side by side with Debian's, and where that one fails."""
 import json
+import pathlib
 
+import lab as lab_module
 import pytest
 from lab import (THEIRS, VERSIONS, addresses, has_address, ip, ip_json, link, link_names, ns_del, ping, routes,
                  rules, same, same_shape, state, sysctl)
@@ -56,7 +58,7 @@ def shape(st):
 @pytest.mark.parametrize("by", ["device", "hwaddr"])
 def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
     lab = make_lab(v6=v6)
-    results, states, homes = [], [], []
+    results, states = [], []
     for plugins in (lab.plugins, THEIRS):
         pod = lab.pod()
         mac = bare(lab)["address"]
@@ -72,12 +74,11 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
         results.append(result)
         lab.delete(c, pod, plugins=plugins)
         assert link_names(pod.ns) == ["lo"]
-        homes.append(shape(state(lab.node)))
-        ip(lab.node, "link", "set", "rail0", "up", "alias", "")
-        same(before, shape(state(lab.node)), "the node after DEL and up again")
+        if plugins == THEIRS:  # which leaves it down
+            ip(lab.node, "link", "set", "rail0", "up", "alias", "")
+        same(before, shape(state(lab.node)), "the node after DEL")
     assert results[0] == results[1]
     same(*states, "the pod")
-    same(*homes, "the node")
 
 
 @pytest.mark.parametrize("maker,deleter", [("ours", "theirs"), ("theirs", "ours")])
@@ -159,6 +160,141 @@ def test_altname_that_is_a_name_in_the_pod(lab, ifname):
         lab.delete(c, pod, ifname=ifname)
         at_home(lab)
         assert altnames(lab.node, "rail0") == ["net1", "nic-0", "other"]
+
+
+# --- home as it was ---
+
+RECORDS = pathlib.Path("/var/lib/cni/host-device")
+
+
+@pytest.fixture(autouse=True)
+def no_record_left(monkeypatch):
+    """A device whose pod the original deleted, or whose namespace took it along, leaves its record."""
+    ids = []
+
+    class Pod(lab_module.Pod):
+        def __init__(self, *a):
+            super().__init__(*a)
+            ids.append(self.id)
+
+    monkeypatch.setattr(lab_module, "Pod", Pod)
+    yield
+    for p in RECORDS.glob("*") if RECORDS.exists() else []:
+        if p.name.split("-")[0] in ids:
+            p.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def dual(make_lab):
+    return make_lab(v6=True)
+
+
+@pytest.fixture
+def record():
+    """The record of a pod's device."""
+    return lambda pod, ifname="net1": RECORDS / f"{pod.id}-{ifname}"
+
+
+def in_use(lab, nic="rail0"):
+    """A NIC that the node uses: up, with addresses, an MTU and a name for people. What it is then."""
+    ip(lab.node, "link", "set", nic, "mtu", "1450", "alias", "port 7")
+    ip(lab.node, "addr", "add", "192.0.2.7/24", "dev", nic)
+    ip(lab.node, "addr", "add", "192.0.2.77/32", "dev", nic, "noprefixroute")
+    ip(lab.node, "addr", "add", "fd00:77::7/64", "dev", nic, "nodad")
+    ip(lab.node, "addr", "add", "192.0.2.200/24", "dev", nic, "valid_lft", "3000", "preferred_lft", "3000")
+    return as_is(lab, nic)
+
+
+def as_is(lab, nic="rail0"):
+    k = link(lab.node, nic)
+    lasting = sorted(a["address"] for a in addresses(lab.node)
+                     if a["dev"] == nic and not a["address"].startswith(("fe80", "192.0.2.200")))
+    connected = sorted(r for r in routes(lab.node, "main") if f"dev {nic}" in r and r.startswith(("192.0.2.", "fd00:77")))
+    return {**{f: k.get(f) for f in ("address", "mtu", "ifalias", "ifname")}, "up": "UP" in k["flags"]}, lasting, connected
+
+
+def test_a_device_that_was_in_use_is_so_again(dual, record):
+    """The original leaves it down and bare. A lease is its client's to get again."""
+    lab = dual
+    pod, c = lab.pod(), conf(STATIC4)
+    before = in_use(lab)
+    chain = [c, {"type": "tuning", "mac": "0a:00:00:00:00:42", "mtu": 1400, "dataDir": str(lab.tmp / "tuning")}]
+    prev = lab.chain("ADD", chain, pod)
+    assert record(pod).exists() and record(pod).stat().st_mode & 0o777 == 0o600
+    assert link(pod.ns, "net1")["mtu"] == 1400
+    ip(pod.ns, "link", "set", "net1", "mtu", "1300")
+    lab.chain("DEL", chain, pod, prev=prev)
+    assert as_is(lab) == before and not record(pod).exists()
+    assert not has_address(lab.node, "rail0", "192.0.2.200/24")
+    ip(lab.node, "link", "set", "rail0", "down")
+    down = as_is(lab)
+    lab.add(c, pod)
+    lab.delete(c, pod)
+    assert as_is(lab) == down and not down[0]["up"] and not record(pod).exists()
+
+
+def test_a_failed_add_leaves_the_device_in_use(dual, record):
+    lab = dual
+    pod = lab.pod()
+    before = in_use(lab)
+    ipam, word = FAILS["route"]
+    lab.fail("ADD", conf(ipam), pod, words=word)
+    assert as_is(lab) == before and not record(pod).exists()
+
+
+def test_killed_on_the_way_home(dual, tmp_path, record):
+    """The next DEL does the rest."""
+    lab = dual
+    c, before = conf(), in_use(lab)
+    for n in range(1, 40):
+        pod = lab.pod()
+        lab.add(c, pod)
+        p = lab.popen("DEL", c, pod, plugins=injected(lab, tmp_path, "sendto:signal=KILL", n))
+        p.communicate(timeout=60)
+        lab.delete(c, pod)
+        assert as_is(lab) == before and not record(pod).exists(), n
+        ip(lab.node, "addr", "replace", "192.0.2.200/24", "dev", "rail0", "valid_lft", "3000", "preferred_lft", "3000")
+        if p.returncode == 0:
+            break
+    assert 3 < n < 39
+
+
+@pytest.mark.parametrize("how", ["DEL", "GC"])
+def test_a_device_that_its_namespace_lost(dual, how, record):
+    """On the node under its name in the pod, down and bare, as the kernel puts a physical one."""
+    lab = dual
+    pod, other, c = lab.pod(), lab.pod("b"), conf(None, "1.1.0")
+    before = in_use(lab)
+    lab.add(c, pod)
+    ip(pod.ns, "link", "set", "net1", "netns", lab.node, "name", "dev4711")
+    valid = [{"containerID": i, "ifname": "net1"} for i in (pod.id, other.id)]
+    if how == "DEL":
+        lab.delete(c, pod, netns="")
+    else:
+        record(other).write_text(record(pod).read_text().replace(pod.id, other.id).replace("1450", "1200"))
+        lab.ok("GC", {**c, "cni.dev/valid-attachments": valid[1:]}, pod)
+        assert record(other).exists(), "it is valid"
+    assert as_is(lab) == before and not record(pod).exists()
+
+
+@pytest.mark.parametrize("damage", ["another device", "another boot", "broken", "another version", "gone"])
+def test_a_record_that_does_not_fit(dual, damage, record):
+    """The device goes home, as without a record; nothing of it is done to another's."""
+    lab = dual
+    pod, c = lab.pod(), conf()
+    in_use(lab)
+    lab.add(c, pod)
+    r = json.loads(record(pod).read_text())
+    changes = {"another device": {"mac": "02:00:00:00:00:99"}, "another boot": {"boot": "b"}, "another version": {"version": 2}}
+    record(pod).write_text("{" if damage == "broken" else json.dumps({**r, **changes.get(damage, {})}))
+    if damage == "gone":
+        record(pod).unlink()
+    lab.delete(c, pod)
+    now, lasting, _ = as_is(lab)
+    assert now["ifname"] == "rail0" and not now["up"] and lasting == []
+    lab.add(c, pod)
+    lab.delete(c, pod)
+    assert not record(pod).exists(), "the next one's counts"
 
 
 # --- DEL ---

@@ -216,7 +216,10 @@ static void test_check(void **state)
 	char *text;
 
 	(void)state;
-	says("check", 0, "nothing found", "");
+	says("check", 0,
+	     "checked 2 pools, 0 addresses in the journal and the network namespaces of their pods: "
+	     "nothing found\n",
+	     "");
 	take_for_pod("c1", "a");
 	take_for_pod("c2", "b");
 	text = il_read(&lab, "/state/journal", &n);
