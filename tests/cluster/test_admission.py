@@ -57,8 +57,6 @@ def admitting(tmp_path_factory):
     install_crds(one)
     one.namespace(NS)
     one.namespace("team")
-    one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "infra", "annotations": {
-        "unirail.io/trusted-definitions": "true"}}})
     folder = tmp_path_factory.mktemp("c")
     replicas = [Controller(folder / n, one.admin_config(), NS, n) for n in ("a", "b")]
     for c in replicas:
@@ -127,7 +125,7 @@ def cases():
     for path in sorted(MANIFESTS.glob("*.yaml")):
         table = yaml.safe_load(path.read_text())
         for case in table["cases"]:
-            if not any(case.get(key) for key in ("world", "overlapping", "unsettled")):
+            if not any(case.get(key) for key in ("world", "overlapping", "unsettled", "trusted")):
                 yield pytest.param(table["kind"], case, id=f"{path.stem}: {case['case']}")
 
 
@@ -195,17 +193,12 @@ def test_table(clean, kind, case):
         r = kubectl(cluster, "delete", PATHS[kind].rsplit("/", 1)[1], "x", "--wait=false")
     else:
         o = whole(kind, "x", case.get("meta"), case.get("spec", (was or {}).get("spec")))
-        if case.get("trusted"):
-            o["metadata"]["namespace"] = "infra"
         if was and was.get("going") and "finalizers" not in o["metadata"]:
             o["metadata"]["finalizers"] = ["test/hold"]
         r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
     check_words(case, r)
-    path = PATHS[kind].replace("/team/", "/infra/") if case.get("trusted") else PATHS[kind]
     if "becomes" in case:
-        has(cluster.ok("GET", f"{path}/x"), case["becomes"])
-    if case.get("trusted"):
-        cluster.ok("DELETE", f"{path}/x")
+        has(cluster.ok("GET", f"{PATHS[kind]}/x"), case["becomes"])
 
 
 def test_applied_again(clean):

@@ -123,6 +123,7 @@ EVIL = [
     ({"cniType": "macvlan", "macvlan": {"master": ["eth0"]}, "chainCNIJsonData": ['{"type":"ifacer","interfaces":["eth0"],"vlanID":7}']},
      "spec.chainCNIJsonData[0]"),
     ({"cniType": "macvlan", "macvlan": {"master": ["eth0"], "vlanID": 7}}, "spec.macvlan.vlanID"),
+    ({"cniType": "ipvlan", "ipvlan": {"master": ["eth0", "eth1"], "bond": {"name": "bond0", "mode": 1}}}, "spec.ipvlan.master"),
     ({"cniType": "custom", "customCNI": '{"type":"tuning","dataDir":"/etc/cron.d"}'}, "dataDir"),
 ]
 
