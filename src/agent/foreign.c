@@ -29,13 +29,15 @@ void foreign_traces_done(struct foreign_traces *t)
 	*t = (struct foreign_traces){0};
 }
 
-static int add(struct foreign_traces *t, const char *address, const char *ifname, struct err *e)
+static int add(struct foreign_traces *t, const char *address, const char *ifname, bool written,
+	       struct err *e)
 {
 	struct ipnet net;
 
 	if (ipnet_parse_loose(span_of(address), &net) < 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", address);
-	VEC_PUSH(t->v, t->n) = (struct foreign_address){net.ip, xstrdup(ifname ? ifname : "")};
+	VEC_PUSH(t->v, t->n) =
+		(struct foreign_address){net.ip, xstrdup(ifname ? ifname : ""), written};
 	return 0;
 }
 
@@ -66,7 +68,7 @@ int foreign_read_status(const char *text, struct foreign_traces *t, struct err *
 
 		ips = json_walk_start(json_get(v, "ips"));
 		while (r == 0 && (ip = json_walk_next(&ips, NULL)))
-			r = add(t, json_string(ip) ? json_string(ip) : "", ifname, e);
+			r = add(t, json_string(ip) ? json_string(ip) : "", ifname, false, e);
 	}
 	return r;
 }
@@ -87,7 +89,7 @@ int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct e
 			const char *ip = json_string(json_get(v, keys[i]));
 
 			if (ip && *ip)
-				r = add(t, ip, json_string(json_get(v, "interface")), e);
+				r = add(t, ip, json_string(json_get(v, "interface")), true, e);
 		}
 	return r;
 }
@@ -127,45 +129,152 @@ static bool trace(const struct foreign *f, const struct lease_table *leases,
 	return found || p->host_network || p->finished;
 }
 
+/* --- whose an address is --- */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct foreign_claim *x = a, *y = b;
+	int order = ip_cmp(&x->ip, &y->ip);
+
+	if (order == 0 && x->written != y->written)
+		return x->written ? -1 : 1;
+	return order ? order : (x->pod > y->pod) - (x->pod < y->pod);
+}
+
+size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at)
+{
+	size_t kept = 0;
+
+	*clear = true;
+	if (n > 1)
+		qsort(v, n, sizeof(*v), by_address);
+	for (size_t i = 0; i < n; i++) {
+		const struct foreign_claim *last = kept ? &v[kept - 1] : NULL;
+
+		if (!last || !ip_eq(&last->ip, &v[i].ip)) {
+			v[kept++] = v[i];
+		} else if (!last->written && last->pod != v[i].pod) {
+			v[kept] = v[i];
+			*clear = false;
+			*at = kept - 1;
+			return kept + 1;
+		}
+	}
+	return kept;
+}
+
 /* --- accounting --- */
 
 struct account {
-	struct ipam_known *known; /* borrows from traces */
+	struct foreign_claim *claims; /* borrow from traces and blocks */
+	size_t n_claims;
+	struct ipam_known *known;
 	size_t n;
+	const struct block_object **blocks; /* in the order of their addresses */
+	size_t n_blocks;
 	struct foreign_traces *traces; /* one a pod */
 	size_t n_traces;
-	struct buf missing; /* pods without a trace */
+	struct buf missing; /* pods without a trace, or with another's address */
 };
 
-static const struct block_object *block_of(const struct blocks *b, const struct ipaddr *a)
+static int by_net(const void *a, const void *b)
 {
-	for (size_t i = 0; i < blocks_foreign_count(b); i++) {
-		const struct block_object *o = blocks_foreign_at(b, i);
+	const struct block_object *const *x = a, *const *y = b;
 
-		if (o->net.ip.family == a->family && ipnet_contains(&o->net, a))
-			return o;
-	}
-	return NULL;
+	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
 }
 
-static void note(const struct foreign *f, struct account *x, const struct pod_facts *p,
+static void list_blocks(const struct blocks *b, struct account *x)
+{
+	const struct block_object *o;
+
+	for (size_t i = 0; (o = blocks_foreign_at(b, i)); i++)
+		VEC_PUSH(x->blocks, x->n_blocks) = o;
+	if (x->n_blocks > 1)
+		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
+}
+
+static bool is_ceded(const struct block_object *o, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (ip_eq(&o->ceded[i].ip, a))
+			return true;
+	return false;
+}
+
+/* The last block that begins at the address or before it. */
+static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
+{
+	size_t low = 0, high = x->n_blocks;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&x->blocks[mid]->net.ip, a) <= 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0 || x->blocks[low - 1]->net.ip.family != a->family ||
+	    !ipnet_contains(&x->blocks[low - 1]->net, a))
+		return NULL;
+	return x->blocks[low - 1];
+}
+
+static void note(const struct foreign *f, struct account *x, size_t pod,
 		 const struct foreign_address *a)
 {
 	const struct pool_set *s = cluster_pools(f->conf.cluster);
-	const struct block_object *o = block_of(lender_blocks(f->conf.lender), &a->ip);
+	const struct block_object *o = block_of(x, &a->ip);
 	const struct pool *pool = o && s ? pool_find(s, o->pool) : NULL;
 
-	if (!o)
+	if (!o || is_ceded(o, &a->ip))
 		return;
-	VEC_PUSH(x->known, x->n) = (struct ipam_known){
-		.address = {a->ip, pool ? pool->subnet.len : (uint8_t)ip_bits(&a->ip)},
-		.who = {.container_id = p->uid,
-			.ifname = a->ifname,
-			.pod_namespace = p->ns,
-			.pod_name = p->name,
-			.pod_uid = p->uid},
+	/* What an agent wrote stands, though the pool may have less by now. */
+	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
+		return;
+	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+		.ip = a->ip,
+		.ifname = a->ifname,
+		.pod = pod,
+		.written = a->written,
 		.pool = o->pool,
+		.len = pool ? pool->subnet.len : (uint8_t)ip_bits(&a->ip),
 	};
+}
+
+static void say_conflict(struct account *x, size_t at)
+{
+	const struct ipam_owner *a = &x->known[at].who, *b = &x->known[at + 1].who;
+	char ip[IP_TEXT_MAX];
+
+	buf_printf(&x->missing, "%s%s/%s and %s/%s (both name %s)", x->missing.len ? ", " : "",
+		   a->pod_namespace, a->pod_name, b->pod_namespace, b->pod_name,
+		   ip_str(&x->known[at].address.ip, ip));
+}
+
+static void settle(const struct foreign *f, struct account *x)
+{
+	size_t at = 0;
+	bool clear;
+
+	x->n_claims = foreign_settle(x->claims, x->n_claims, &clear, &at);
+	for (size_t i = 0; i < x->n_claims; i++) {
+		const struct foreign_claim *c = &x->claims[i];
+		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, c->pod);
+
+		VEC_PUSH(x->known, x->n) = (struct ipam_known){
+			.address = {c->ip, c->len},
+			.who = {.container_id = p->uid,
+				.ifname = c->ifname,
+				.pod_namespace = p->ns,
+				.pod_name = p->name,
+				.pod_uid = p->uid},
+			.pool = c->pool,
+		};
+	}
+	if (!clear)
+		say_conflict(x, at);
 }
 
 static void account(const struct foreign *f, const struct lease_table *leases, struct account *x)
@@ -174,6 +283,7 @@ static void account(const struct foreign *f, const struct lease_table *leases, s
 
 	*x = (struct account){.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n};
 	buf_init(&x->missing, NAMES_MAX);
+	list_blocks(lender_blocks(f->conf.lender), x);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, i);
 
@@ -181,8 +291,9 @@ static void account(const struct foreign *f, const struct lease_table *leases, s
 			buf_printf(&x->missing, "%s%s/%s", x->missing.len ? ", " : "", p->ns,
 				   p->name);
 		for (size_t k = 0; k < x->traces[i].n; k++)
-			note(f, x, p, &x->traces[i].v[k]);
+			note(f, x, i, &x->traces[i].v[k]);
 	}
+	settle(f, x);
 }
 
 static void account_done(struct account *x)
@@ -190,7 +301,9 @@ static void account_done(struct account *x)
 	for (size_t i = 0; i < x->n_traces; i++)
 		foreign_traces_done(&x->traces[i]);
 	free(x->traces);
+	free(x->claims);
 	free(x->known);
+	free(x->blocks);
 	buf_done(&x->missing);
 }
 
@@ -204,7 +317,8 @@ static void say_missing(struct foreign *f, const char *pods)
 	f->said = xstrdup(pods);
 	log_warn(
 		"blocks of a lost log stay unused: nobody knows what these pods have, which left "
-		"neither a network-status nor a SpiderEndpoint; delete them, or wait for their end",
+		"neither a network-status nor a SpiderEndpoint, or name an address that another one "
+		"names; delete them, or wait for their end",
 		LOG_S("pods", pods));
 }
 

@@ -11,6 +11,12 @@
  * Then what the traces say of these blocks goes into the journal, under the pod's UID in place of the
  * container that nobody knows any more, and the blocks are ours. Such addresses go back when the pod
  * is gone (agent/gc.h). A pod without a trace holds all of it up; the log names it.
+ *
+ * Whoever may create or annotate a pod writes its network-status, so a trace is held against what the cluster says:
+ * an address counts only in a foreign block of this node, not among those that the block has ceded, and, when
+ * only an annotation names it, among the pool's addresses. A SpiderEndpoint, which agents write, counts before annotations.
+ * An address that the annotations of two pods name is believed of neither: else it would be freed with the wrong one, and
+ * two pods have it. It holds all of it up until one of them is gone; the log names both.
  */
 
 #include "agent/cluster.h"
@@ -39,6 +45,7 @@ void foreign_batch(struct foreign *f, struct ipam *store);
 struct foreign_address {
 	struct ipaddr ip;
 	char *ifname;
+	bool written; /* by an agent: in a SpiderEndpoint */
 };
 struct foreign_traces {
 	struct foreign_address *v;
@@ -49,5 +56,20 @@ void foreign_traces_done(struct foreign_traces *t);
 int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e);
 /* Of status.current.ips of an endpoint's status. */
 int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e);
+
+/* An address that a pod names; pod: its place in a list. */
+struct foreign_claim {
+	struct ipaddr ip;
+	const char *ifname;
+	size_t pod;
+	bool written;
+	const char *pool;
+	uint8_t len; /* of its prefix */
+};
+/*
+ * Whose each address is: leaves one claim an address, in their order, and returns how many; n log n. False in *clear:
+ * annotations alone say that two pods have one, which is v[*at] and v[*at + 1].
+ */
+size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at);
 
 #endif

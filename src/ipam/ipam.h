@@ -113,7 +113,8 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *wh
 	      struct err *e);
 /*
  * Writes down what pods have that this journal does not know (it was lost), as used, all at once. An
- * address that it knows to be used, kept or in quarantine stays as it is. Returns how many were new.
+ * address that it knows to be used, kept or in quarantine stays as it is. In the order of addresses; of equal
+ * ones the first counts. Returns how many were new.
  */
 struct ipam_known {
 	struct ipnet address;

@@ -28,14 +28,6 @@ static struct lease lease_of(const struct ipam *i, const struct ipam_known *k)
 	return l;
 }
 
-static bool is_there(const struct lease *v, size_t n, const struct ipaddr *a)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ip_eq(&v[i].address.ip, a))
-			return true;
-	return false;
-}
-
 int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e)
 {
 	auto_free struct lease *new = xcalloc(n + 1, sizeof(*new));
@@ -45,7 +37,9 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 	for (size_t k = 0; k < n; k++) {
 		const struct lease *l = lease_find(&i->j.leases, &v[k].address.ip);
 
-		if ((l && l->state != LEASE_FREE) || is_there(new, count, &v[k].address.ip))
+		if (l && l->state != LEASE_FREE)
+			continue;
+		if (count && ip_eq(&new[count - 1].address.ip, &v[k].address.ip))
 			continue;
 		new[count++] = lease_of(i, &v[k]);
 	}

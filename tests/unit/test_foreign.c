@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/foreign.h"
@@ -67,6 +68,57 @@ static void test_what_cannot_be_read(void **state)
 	}
 }
 
+static struct foreign_claim claim(const char *ip, size_t pod, bool written)
+{
+	return (struct foreign_claim){.ip = il_net(ip).ip, .pod = pod, .written = written};
+}
+
+/* Anybody may write another pod's address into an annotation of his own. */
+static void test_whose_an_address_is(void **state)
+{
+	struct foreign_claim v[] = {
+		claim("10.0.0.12/24", 3, false), claim("10.0.0.11/24", 0, false),
+		claim("10.0.0.11/24", 2, true),	 claim("10.0.0.11/24", 1, false),
+		claim("10.0.0.12/24", 3, false), claim("10.0.0.10/24", 1, true),
+	};
+	struct foreign_claim two[] = {claim("10.0.0.12/24", 5, false),
+				      claim("10.0.0.9/24", 5, false),
+				      claim("10.0.0.12/24", 4, false)};
+	bool clear = false;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(foreign_settle(v, 6, &clear, &at), 3);
+	assert_true(clear);
+	il_assert_ip(&v[0].ip, "10.0.0.10");
+	assert_int_equal(v[0].pod, 1);
+	assert_int_equal(v[1].pod, 2); /* its SpiderEndpoint says so */
+	assert_int_equal(v[2].pod, 3);
+	assert_int_equal(foreign_settle(two, 3, &clear, &at), 3);
+	assert_false(clear);
+	assert_int_equal(at, 1);
+	assert_int_equal(two[at].pod, 4);
+	assert_int_equal(two[at + 1].pod, 5);
+	assert_int_equal(foreign_settle(NULL, 0, &clear, &at), 0);
+	assert_true(clear);
+}
+
+/* An annotation of 256 KiB names some 17,000 addresses; each pod may have one. */
+static void test_many_claims(void **state)
+{
+	enum { N = 200000 };
+	struct foreign_claim *v = calloc(N, sizeof(*v));
+	bool clear = false;
+	size_t at;
+
+	(void)state;
+	for (size_t i = 0; i < N; i++)
+		v[i] = claim(i % 2 ? "10.0.0.11/24" : "10.0.0.12/24", 7, false);
+	assert_int_equal(foreign_settle(v, N, &clear, &at), 2);
+	assert_true(clear);
+	free(v);
+}
+
 static struct ipam_known known(const char *net, const char *uid)
 {
 	return (struct ipam_known){.address = il_net(net),
@@ -108,6 +160,8 @@ int main(void)
 		cmocka_unit_test(test_network_status),
 		cmocka_unit_test(test_endpoint),
 		cmocka_unit_test(test_what_cannot_be_read),
+		cmocka_unit_test(test_whose_an_address_is),
+		cmocka_unit_test(test_many_claims),
 		cmocka_unit_test(test_known_addresses_are_not_given_out),
 	};
 
