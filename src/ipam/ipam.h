@@ -149,7 +149,9 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 /* Journal, pools and records against each other; each finding is one line onto b. Returns the
  * number of findings. */
 int ipam_check(struct ipam *i, struct buf *b, struct err *e);
-/* For a damaged journal, which ipam_open() refuses (-EBADMSG); see journal.h. */
-int ipam_repair(const struct root *r, const struct ipam_paths *p, struct buf *said, struct err *e);
+/* For a damaged journal, which ipam_open() refuses (-EBADMSG); see journal.h. `found`: what pods have by
+ * their own state; those in no pool are left out where there are pools. */
+int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,
+		size_t n_found, struct buf *said, struct err *e);
 
 #endif

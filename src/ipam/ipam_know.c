@@ -10,7 +10,7 @@ static const char *text(const char *s)
 	return s ? s : "";
 }
 
-static struct lease lease_of(const struct ipam *i, const struct ipam_known *k)
+struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 {
 	struct lease l = LEASE_INIT;
 
@@ -41,7 +41,7 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 			continue;
 		if (count && ip_eq(&new[count - 1].address.ip, &v[k].address.ip))
 			continue;
-		new[count++] = lease_of(i, &v[k]);
+		new[count++] = store_lease_of(i, &v[k]);
 	}
 	r = store_commit(i, new, count, e);
 	return r < 0 ? r : (int)count;

@@ -184,6 +184,23 @@ static int replay(struct journal *j, char *text, struct err *e)
 	return check_anchor(j, e);
 }
 
+static void set_anchor(struct journal *j)
+{
+	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
+}
+
+/* Lines that the anchor does not know: a kill came before it was written, or an earlier release wrote
+ * them. What we read may not be on the disk yet. */
+static void catch_up(struct journal *j)
+{
+	const struct anchor_mark *now = &j->anchor.now;
+
+	if (now->journal == j->name && now->end >= j->end)
+		return;
+	if (!j->no_newline && fdatasync(j->fd) == 0)
+		set_anchor(j);
+}
+
 int journal_open(struct journal *j, const struct root *r, const char *path, struct err *e)
 {
 	struct journal n = {.root = r, .path = xstrdup(path), .fd = -1};
@@ -203,6 +220,8 @@ int journal_open(struct journal *j, const struct root *r, const char *path, stru
 		err_default_kind(e, ERR_IO);
 		return ret;
 	}
+	if (n.fd >= 0)
+		catch_up(&n);
 	*j = n;
 	return 0;
 }
@@ -293,11 +312,6 @@ static int write_anew(const struct journal *j, struct span text, int64_t room, s
 		return no_room(j, n, e);
 	n = file_temp_commit(&t, e);
 	return n < 0 ? err_wrap(e, n, "replace '%s'", j->path) : 0;
-}
-
-static void set_anchor(struct journal *j)
-{
-	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
 }
 
 static size_t count_records(struct span body)

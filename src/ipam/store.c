@@ -154,14 +154,30 @@ int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e)
 	return r;
 }
 
-int ipam_repair(const struct root *r, const struct ipam_paths *p, struct buf *said, struct err *e)
+int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,
+		size_t n_found, struct buf *said, struct err *e)
 {
 	auto_ipam struct ipam *i = xcalloc(1, sizeof(*i));
+	auto_free struct lease *v = xcalloc(n_found + 1, sizeof(*v));
 	auto_free char *path = NULL;
+	size_t count = 0;
 	int n = store_lock(i, r, p, e);
 
 	if (n < 0)
 		return err_wrap(e, n, "open address store");
+	ipam_load_pools(i, NULL);
+	for (size_t k = 0; k < n_found; k++) {
+		const struct pool *pool = pool_of(&i->pools, &found[k].address.ip);
+		struct lease l = store_lease_of(i, &found[k]);
+
+		if (i->pools.n > 0 && !pool)
+			continue;
+		if (pool) {
+			l.pool = pool->name;
+			l.address.len = pool->subnet.len;
+		}
+		v[count++] = l;
+	}
 	path = store_journal_path(i);
-	return journal_repair(r, path, i->now_ms(), NULL, 0, said, e);
+	return journal_repair(r, path, i->now_ms(), v, count, said, e);
 }

@@ -25,6 +25,8 @@ int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 char *store_journal_path(const struct ipam *i);
 /* One durable change; writes the journal anew when it has grown long. n == 0: nothing. */
 int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e);
+/* As used; strings are borrowed. */
+struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k);
 struct select_facts store_facts(const struct ipam *i);
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `unirail pool`: options, and the commands that change something. */
 #include "tools/pool.h"
+#include "tools/pool_found.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -92,7 +93,8 @@ static int say_damage(const struct report *o, const struct err *why)
 		"%s\n"
 		"no address is given out or taken back until that is repaired: 'unirail pool check "
 		"--repair' keeps every whole line, holds back the addresses that can still be "
-		"read in a damaged one, and leaves the old file beside the new one\n",
+		"read in a damaged one and those that pods of this node have (libcni's cache, "
+		"network namespaces), and leaves the old file beside the new one\n",
 		why->text);
 	return report_findings(o, NULL, &found, 1);
 }
@@ -100,11 +102,14 @@ static int say_damage(const struct report *o, const struct err *why)
 static int repair(const struct pool_tool *t, const struct report *o, const struct ipam_paths *p,
 		  struct err *e)
 {
+	struct pool_found found = {0};
 	auto_buf struct buf said;
 	int r;
 
 	buf_init(&said, SAID_MAX);
-	r = ipam_repair(t->root, p, &said, e);
+	pool_find_used(&found, t->root, &said);
+	r = ipam_repair(t->root, p, found.v, found.n, &said, e);
+	pool_found_done(&found);
 	return r < 0 ? r : report_findings(o, NULL, &said, 0);
 }
 

@@ -44,6 +44,7 @@ enum op {
 	OP_LOSE,   /* a container that dies without a DEL */
 	OP_TEAR,   /* half a line at the journal's end */
 	OP_LITTER, /* what a kill left of a journal written anew */
+	OP_CUT,	   /* the journal is cut short anywhere, or a byte of it is spoilt, and put back */
 };
 extern const char *const op_names[];
 bool op_is_call(enum op op); /* of the store; the others are events */
@@ -170,6 +171,12 @@ void store_look(const struct model *m, struct seen *ret, struct buf *wrong);
 /* model_disk.c */
 void store_tear(uint32_t how);
 void store_litter(void);
+/* The journal cut at a byte, or with one byte changed, as `how` says; free() what it was. False: there
+ * is none. */
+bool store_spoil(uint32_t how, char **was, size_t *n);
+void store_mend(const char *was, size_t n);
+/* 0, or why the store does not open. */
+int store_opens(struct buf *why);
 void store_fill(bool full);
 
 /* --- one step held against the model (model_judge.c) --- */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -42,6 +43,39 @@ void store_litter(void)
 
 	if (fd >= 0)
 		fd_write_all(fd, "unirail-journal 1 base=0", 24, NULL);
+}
+
+static void write_all(const char *p, size_t n)
+{
+	auto_fd int fd = open(JOURNAL, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	if (fd >= 0)
+		fd_write_all(fd, p, n, NULL);
+}
+
+bool store_spoil(uint32_t how, char **was, size_t *n)
+{
+	static const char bytes[] = {'\0', '\n', ' ', '0', '=', '#'};
+	auto_fd int fd = open(JOURNAL, O_RDONLY | O_CLOEXEC);
+	auto_buf struct buf b;
+	auto_free char *bad = NULL;
+	size_t at;
+
+	buf_init(&b, 1 << 20);
+	if (fd < 0 || fd_read_all(fd, 1 << 20, &b, NULL) < 0 || !b.len)
+		return false;
+	at = (size_t)how * 2654435761U % b.len;
+	bad = span_dup(buf_span(&b));
+	bad[at] = bytes[how % sizeof(bytes)];
+	write_all(bad, how % 4 ? at : b.len);
+	*n = b.len;
+	*was = buf_take(&b);
+	return true;
+}
+
+void store_mend(const char *was, size_t n)
+{
+	write_all(was, n);
 }
 
 void store_fill(bool full)

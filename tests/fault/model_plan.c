@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 
 const char *const op_names[] = {"add",	 "add again", "del",  "gc",   "quarantine", "release",
-				"churn", "clock",     "lose", "tear", "litter"};
+				"churn", "clock",     "lose", "tear", "litter",	    "cut"};
 
 static const int errors[] = {ENOBUFS, EINTR, ENOMEM, EBUSY, ENOSPC, EIO};
 
@@ -53,7 +53,7 @@ static enum op make_op(uint64_t *s)
 					OP_ADD,	       OP_DEL,	      OP_DEL, OP_DEL,
 					OP_DEL,	       OP_ADD_AGAIN,  OP_GC,  OP_CLOCK,
 					OP_QUARANTINE, OP_RELEASE_IP, OP_LOSE};
-	static const enum op seldom[] = {OP_CHURN, OP_TEAR, OP_LITTER};
+	static const enum op seldom[] = {OP_CHURN, OP_TEAR, OP_LITTER, OP_CUT, OP_CUT};
 
 	return once_in(s, 12) ? seldom[below(s, ARRAY_LEN(seldom))]
 			      : often[below(s, ARRAY_LEN(often))];

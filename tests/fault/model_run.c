@@ -184,6 +184,31 @@ static void do_event(struct running *x, const struct step *t)
 	}
 }
 
+/* Either it is refused for what it is, or nothing is missing in it: no address that is used looks free. */
+static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
+{
+	auto_free char *was = NULL;
+	auto_buf struct buf why;
+	struct doing d;
+	bool ok = true;
+	size_t n = 0;
+	int r;
+
+	buf_init(&why, 4096);
+	/* What a kill kept from being told is told by who opens it next. */
+	if (store_opens(&why) < 0)
+		return plan_fails(x, at, why.p);
+	if (!store_spoil(t->pick, &was, &n))
+		return true;
+	r = store_opens(&why);
+	if (r == 0)
+		ok = doing_explained(x, at, &d, 0);
+	else if (r != -EBADMSG && r != -EPROTO)
+		ok = plan_fails(x, at, why.p);
+	store_mend(was, n);
+	return ok && doing_explained(x, at, &d, 0);
+}
+
 /* The step and those that go with it; the number of steps used. */
 static size_t gather(struct running *x, size_t at, struct doing *d, size_t *n)
 {
@@ -212,6 +237,8 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 	size_t n;
 
 	*used = 1;
+	if (x->plan->steps[at].op == OP_CUT)
+		return cut_is_noticed(x, at, &x->plan->steps[at]);
 	if (!op_is_call(x->plan->steps[at].op)) {
 		do_event(x, &x->plan->steps[at]);
 		return doing_explained(x, at, d, 0);

@@ -234,6 +234,17 @@ void store_do(const struct model *m, const struct request *r, struct answer *ret
 	ret->done = true;
 }
 
+int store_opens(struct buf *why)
+{
+	auto_ipam struct ipam *i = NULL;
+	struct err e = ERR_INIT;
+	int r = ipam_open(&i, &root, &paths, &e);
+
+	if (r < 0)
+		buf_str(why, e.text);
+	return r;
+}
+
 /* --- looking --- */
 
 static int owner_of(const struct model *m, const struct ipam_record *r)

@@ -265,6 +265,32 @@ def test_torn_journal(lab):
     assert one(lab.add(conf, lab.pod(), plugin="spiderpool")) not in got[:2]
 
 
+def test_journal_cut_short_grants_nothing_that_is_used(lab):
+    """Cut at the end of a line it reads as if it had never been longer: refused, by name and remedy; then
+    the pods' own namespaces tell what is missing."""
+    lab.rail_pools()
+    conf = lab.macvlan("rail0", lab.ipam("rail0"))
+    pods = [lab.pod() for _ in range(3)]
+    got = [one(lab.add(conf, p)) for p in pods]
+    journal = lab.journal()
+    whole = journal.read_bytes()
+    ends = [i + 1 for i, c in enumerate(whole) if c == 10]
+    for cut in [*ends[:-1], 0, ends[-1] - 2]:
+        journal.write_bytes(whole[:cut])
+        pod = lab.pod()
+        lab.fail("ADD", conf, pod, words=[str(journal), "unirail pool check"])
+        assert link_names(pod.ns) == ["lo"] and journal.read_bytes() == whole[:cut]
+    journal.unlink()
+    lab.fail("ADD", conf, lab.pod(), words=["is gone", "unirail pool check"])
+    journal.write_bytes(whole[:ends[0]])
+    p = lab.pool("check", check=False)
+    assert "is cut short" in p.stdout and "unirail pool check --repair" in p.stdout, p
+    p = lab.pool("check", "--repair")
+    for ip in got:
+        assert f"{ip} is in use" in p.stdout, p
+    assert one(lab.add(conf, lab.pod())) not in got
+
+
 def test_spoilt_journal_is_not_guessed_at(lab):
     """A record in the middle that does not match its checksum: refuse and say where."""
     lab.rail_pools()

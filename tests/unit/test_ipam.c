@@ -737,7 +737,7 @@ static void test_damaged_journal(void **state)
 	il_write(&lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
 	assert_int_equal(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
 	buf_init(&said, 4096);
-	assert_int_equal(ipam_repair(&lab.root, &lab.paths, &said, &e), 0);
+	assert_int_equal(ipam_repair(&lab.root, &lab.paths, NULL, 0, &said, &e), 0);
 	assert_has(said.p, "line 1 is damaged: held back 10.0.0.15/24");
 	buf_done(&said);
 	assert_int_equal(records("used"), 1);

@@ -236,6 +236,35 @@ static void test_check(void **state)
 	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
+/* What the journal lost, the pods' own state still says, with its owners. */
+static void test_check_of_one_cut_short(void **state)
+{
+	size_t n;
+	char *text;
+
+	(void)state;
+	take_for_pod("c1", "a");
+	take_for_pod("c2", "b");
+	text = il_read(&lab, "/state/journal", &n);
+	strchr(strchr(text, '\n') + 1, '\n')[1] = '\0';
+	il_write(&lab, "/state/journal", text);
+	free(text);
+	says("list", 1, "", "is cut short (");
+	says("check", 1, "those that pods of this node have", "");
+	il_write(&lab, "/var/lib/cni/results/rails-c2-eth0",
+		 "{\"kind\":\"cniCacheV1\",\"containerId\":\"c2\",\"ifName\":\"eth0\","
+		 "\"networkName\":\"rails\",\"result\":{\"interfaces\":[{\"name\":\"eth0\"},"
+		 "{\"name\":\"net1\",\"sandbox\":\"/run/netns/b\"}],\"ips\":["
+		 "{\"address\":\"192.168.0.9/24\",\"interface\":0},"
+		 "{\"address\":\"10.0.0.11/24\",\"interface\":1}]}}");
+	il_write(&lab, "/var/lib/cni/results/rails-c3-eth0", "no JSON");
+	says("check --repair", 0, "10.0.0.11 is in use: container c2 net1 in /run/netns/b", "");
+	says("owner 10.0.0.10", 0, "team/a", "");
+	says("owner 10.0.0.11", 0, "c2", "");
+	says("owner 192.168.0.9", 1, "", "");
+	says("list", 0, "", "");
+}
+
 static void test_mistakes(void **state)
 {
 	(void)state;
@@ -250,8 +279,13 @@ static void test_mistakes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_list),      CASE(test_empty),	  CASE(test_show_and_owner),
-		CASE(test_next_free), CASE(test_release), CASE(test_check),
+		CASE(test_list),
+		CASE(test_empty),
+		CASE(test_show_and_owner),
+		CASE(test_next_free),
+		CASE(test_release),
+		CASE(test_check),
+		CASE(test_check_of_one_cut_short),
 		CASE(test_mistakes),
 	};
 
