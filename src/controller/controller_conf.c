@@ -113,6 +113,9 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  0, 0, "", "UNIRAIL_WEBHOOK_URL", 0)                                                      \
 	X("webhook-secret", OPT_STR, "NAME", "the Secret of the certificate, made if missing",     \
 	  webhook_secret, 0, 0, "unirail-controller-certs", "UNIRAIL_WEBHOOK_SECRET", 0)           \
+	X("webhook-token-secret", OPT_STR, "NAME",                                                 \
+	  "the Secret of the token in the webhooks' paths, made if missing", webhook_token, 0, 0,  \
+	  "unirail-controller-token", "UNIRAIL_WEBHOOK_TOKEN_SECRET", 0)                           \
 	X("webhook-cert", OPT_STR, "FILE", "a certificate instead of the Secret", webhook_cert, 0, \
 	  0, "", "UNIRAIL_WEBHOOK_CERT", 0)                                                        \
 	X("webhook-key", OPT_STR, "FILE", "its key", webhook_key, 0, 0, "", "UNIRAIL_WEBHOOK_KEY", \
@@ -130,6 +133,9 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "UNIRAIL_CA_LIFE", 0)                                                                    \
 	X("ca-settle", OPT_DUR, "TIME", "that a new CA is trusted before it is used", settle_ms,   \
 	  0, HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                               \
+	X("token-life", OPT_DUR, "TIME",                                                           \
+	  "of a token; a new one is known everywhere for ca-settle before it is registered",       \
+	  token_life_ms, 1000, YEARS_MS, "24h", "UNIRAIL_TOKEN_LIFE", 0)                           \
 	X("webhook-linger", OPT_DUR, "TIME", "that reviews are answered after SIGTERM", linger_ms, \
 	  0, HOUR_MS, "3s", "UNIRAIL_WEBHOOK_LINGER", 0)                                           \
 	X("inject", OPT_CHOICE, SETTINGS_YES_NO, "look at pods that are created", inject, 0, 0,    \

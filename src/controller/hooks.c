@@ -211,6 +211,21 @@ bool hooks_registered(const struct hooks *h)
 	return now(&h->sides[0]) && now(&h->sides[1]);
 }
 
+bool hooks_have(const struct hooks *h, const char *token)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+		const struct json *client = o ? json_get(json_at(list_of(o), 0), "clientConfig")
+					      : NULL;
+		const char *url = json_string(json_get(client, "url"));
+		const char *path = json_string(json_get(json_get(client, "service"), "path"));
+
+		if (!h->sides[i].right || (!url && !path) || !strstr(url ? url : path, token))
+			return false;
+	}
+	return true;
+}
+
 uint64_t hooks_healed(const struct hooks *h)
 {
 	return h->healed;

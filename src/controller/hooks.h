@@ -46,7 +46,8 @@ struct hooks_form {
 	const char *url;	  /* instead of the service: "https://h:5722"; NULL: none */
 	const char *ns, *service; /* where the API server finds us */
 	int port;
-	const char *ca; /* PEM; NULL: the API server trusts what it trusts anyhow */
+	const char *token; /* what the path begins with */
+	const char *ca;	   /* PEM; NULL: the API server trusts what it trusts anyhow */
 	const struct inject_scope *scope;
 	bool pods;	       /* send any at all */
 	bool pods_fail_closed; /* refused while nobody answers */
@@ -76,6 +77,8 @@ void hooks_free(struct hooks *h); /* NULL is fine */
 void hooks_look(struct hooks *h, const struct hooks_form *f);
 /* Whether the API server has them with this CA. */
 bool hooks_trust(const struct hooks *h, const char *ca);
+/* Whether it has them with this token. */
+bool hooks_have(const struct hooks *h, const char *token);
 /* Whether the API server has both. */
 bool hooks_registered(const struct hooks *h);
 /* How often what somebody else had changed was put right. */

@@ -80,6 +80,18 @@ bool hooks_is_kept(const struct side *s, const struct json *webhooks, const char
 	return text && !strcmp(text, s->kept);
 }
 
+/* The server may say back what it was sent. */
+static void log_failure(const struct side *s, const struct err *e)
+{
+	const char *token = s->h->conf.form.token;
+	struct err said = *e;
+	char *at;
+
+	while (*token && (at = strstr(said.text, token)))
+		memset(at, '*', strlen(token));
+	log_error("webhooks cannot be registered", LOG_S("error", said.text));
+}
+
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct side *s = arg;
@@ -102,7 +114,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	/* Somebody else was first; the watch brings it. */
 	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
 		return;
-	log_error("webhooks cannot be registered", LOG_S("error", e->text));
+	log_failure(s, e);
 	if (status == 422 && s->h->conf.form.condition && !s->validating)
 		s->no_conditions = true;
 	hooks_look_in(s, kube_backoff_next(&s->backoff));

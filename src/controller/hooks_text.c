@@ -21,7 +21,8 @@ static void words(struct json_out *o, const char *key, const char *one)
 static void put_client(const struct hooks_form *f, const struct hook *h, struct json_out *o)
 {
 	auto_free char *ca = f->ca ? base64_encode(span_of(f->ca)) : NULL;
-	auto_free char *url = f->url ? xasprintf("%s%s", f->url, h->path) : NULL;
+	auto_free char *path = xasprintf("/%s%s", f->token, h->path);
+	auto_free char *url = f->url ? xasprintf("%s%s", f->url, path) : NULL;
 
 	jo_key(o, "clientConfig");
 	jo_obj(o);
@@ -32,7 +33,7 @@ static void put_client(const struct hooks_form *f, const struct hook *h, struct 
 		jo_obj(o);
 		jo_kstr(o, "namespace", f->ns);
 		jo_kstr(o, "name", f->service);
-		jo_kstr(o, "path", h->path);
+		jo_kstr(o, "path", path);
 		jo_kint(o, "port", f->port);
 		jo_end_obj(o);
 	}

@@ -32,7 +32,9 @@ struct reviews {
 	const struct review_route *routes;
 	struct counts *counts; /* one a route */
 	size_t n;
-	uint64_t wrong; /* that were no reviews */
+	uint64_t wrong, strangers; /* that were no reviews; that had no token */
+	bool (*accept)(void *arg, struct span *path);
+	void *arg;
 	struct asked *asked;
 };
 
@@ -48,15 +50,12 @@ static void say(struct http_request *q, int status, const char *allow, const cha
 						.body = span_of(line)});
 }
 
-static void not_wanted(struct reviews *s, struct http_request *q, int status, const char *allow,
-		       const char *text)
+/* Never the target: it has the token. */
+static void not_wanted(struct reviews *s, struct http_request *q, const struct review_route *route,
+		       int status, const char *allow, const char *text)
 {
-	struct span target = http_request_msg(q)->target;
-	char where[128];
-
-	snprintf(where, sizeof(where), "%.*s", (int)target.n, target.p);
-	log_warn("request refused", LOG_S("target", where), LOG_I("status", status),
-		 LOG_S("error", text));
+	log_limited(LOG_WARN, 1, "request refused", LOG_S("path", route ? route->path : "another"),
+		    LOG_I("status", status), LOG_S("error", text));
 	s->wrong++;
 	say(q, status, allow, text);
 }
@@ -176,7 +175,7 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	a->began = now_mono_us();
 	if (review_parse(&a->d, m->body, &e) < 0) {
 		free(a);
-		not_wanted(s, http, 400, NULL, e.text);
+		not_wanted(s, http, route, 400, NULL, e.text);
 		return;
 	}
 	a->s = s;
@@ -189,6 +188,23 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	hand_over(a);
 }
 
+#define HEALTH "/webhook-health-check"
+
+int reviews_check(void *arg, const struct http1_msg *head)
+{
+	struct reviews *s = arg;
+	struct span path, query;
+
+	if (http1_target(head->target, &path, &query) == 0) {
+		if (span_eq(path, HEALTH))
+			return HTTP_TAKE_ONE;
+		if (s->accept(s->arg, &path))
+			return HTTP_TAKE;
+	}
+	s->strangers++;
+	return 404;
+}
+
 void reviews_handle(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);
@@ -196,32 +212,34 @@ void reviews_handle(void *arg, struct http_request *q)
 	struct reviews *s = arg;
 	struct span path, query;
 
-	if (http1_target(m->target, &path, &query) < 0) {
-		not_wanted(s, q, 400, NULL, "the request's target is no path");
-		return;
-	}
-	if (span_eq(path, "/webhook-health-check")) {
+	if (http1_target(m->target, &path, &query) == 0 && span_eq(path, HEALTH)) {
 		say(q, 200, NULL, "ok");
 		return;
 	}
-	route = route_of(s, path);
+	/* Again: it may have run out while the body came. */
+	route = s->accept(s->arg, &path) ? route_of(s, path) : NULL;
 	if (!route)
-		not_wanted(s, q, 404, NULL, "no webhook has this path");
+		not_wanted(s, q, NULL, 404, NULL, "no webhook has this path");
 	else if (!span_eq(m->method, "POST"))
-		not_wanted(s, q, 405, "POST", "wants POST");
+		not_wanted(s, q, route, 405, "POST", "wants POST");
 	else if (!is_json(m))
-		not_wanted(s, q, 415, NULL, "Content-Type wants to be application/json");
+		not_wanted(s, q, route, 415, NULL, "Content-Type wants to be application/json");
 	else
 		ask(s, route, q);
 }
 
 /* --- life --- */
 
-struct reviews *reviews_new(const struct review_route *routes, size_t n)
+struct reviews *reviews_new(const struct review_route *routes, size_t n,
+			    bool (*accept)(void *arg, struct span *path), void *arg)
 {
 	struct reviews *s = xcalloc(1, sizeof(*s));
 
-	*s = (struct reviews){.routes = routes, .n = n, .counts = xcalloc(n, sizeof(*s->counts))};
+	*s = (struct reviews){.routes = routes,
+			      .n = n,
+			      .counts = xcalloc(n, sizeof(*s->counts)),
+			      .accept = accept,
+			      .arg = arg};
 	return s;
 }
 
@@ -254,4 +272,6 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 		   "Time they took, until their answer.", offsetof(struct counts, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
 		       "Requests that were no reviews.");
+	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
+		       "Requests without the registered token: refused unread.");
 }

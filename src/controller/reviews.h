@@ -7,7 +7,9 @@
  *
  *	200	the hook's answer; a refusal, too, if another kind or version is asked about
  *	400	no AdmissionReview, or one that lacks what its operation comes with
- *	404	no such path	405	no POST		415	no application/json
+ *	404	no such path, or without the token that is registered: no word of text then
+ *	405	no POST
+ *	415	no application/json
  *
  * Whatever is not answered with 200 is one line of text that says why, here in the log as well: the API
  * server hides it from users behind "failed calling webhook".
@@ -28,8 +30,14 @@ struct review_route {
 
 struct reviews;
 
-/* Routes are borrowed. */
-struct reviews *reviews_new(const struct review_route *routes, size_t n);
+/*
+ * Routes are borrowed. `accept` says whether a path begins with what an API server was given, and takes it off; who has it not
+ * is a stranger, to be refused before a byte of the body is looked at.
+ */
+struct reviews *reviews_new(const struct review_route *routes, size_t n,
+			    bool (*accept)(void *arg, struct span *path), void *arg);
+/* A http_check: 404 for strangers, whatever they ask. */
+int reviews_check(void *arg, const struct http1_msg *head);
 /* Before http_server_free(); what is not answered yet must not be any more. NULL is fine. */
 void reviews_free(struct reviews *s);
 /* A http_handler; arg is a struct reviews. */

@@ -13,6 +13,7 @@
 #include "controller/hooks_quiet.h"
 #include "controller/inject_hook.h"
 #include "controller/reviews.h"
+#include "controller/tokens.h"
 #include "daemon/daemon.h"
 #include "daemon/ports.h"
 #include "daemon/sample.h"
@@ -22,6 +23,7 @@ enum {
 	CONNS_MAX = 2000,
 	FD_RESERVE = 64 + PORTS_FDS_MAX,
 	BODIES_MAX = 48 << 20, /* of all reviews at a time */
+	BODY_RATE = 64 << 10,  /* bytes a second: else the API server has given up before its end */
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
 	NAMES_MAX = 24,
@@ -32,12 +34,13 @@ struct webhooks {
 	struct controller_conf first; /* what counts from the start on only */
 	struct loop *loop;
 	int fd;
-	struct http_server *server; /* NULL: there is no certificate yet */
+	struct http_server *server; /* NULL: there is no certificate or no token yet */
 	struct reviews *reviews;
 	struct review_route *routes;
 	struct admit_hook *admit;
 	struct inject_hook *inject;
 	struct certs *certs;
+	struct tokens *tokens;
 	char *names[NAMES_MAX]; /* in the certificate */
 	size_t n_names;
 	struct inject_scope scope;
@@ -107,6 +110,7 @@ static struct hooks_form form_of(const struct webhooks *w)
 				   .ns = w->first.ns,
 				   .service = w->first.webhook_service,
 				   .port = (int)w->first.webhook_port,
+				   .token = tokens_current(w->tokens),
 				   .ca = certs_ca(w->certs),
 				   .scope = &w->scope,
 				   .pods = settings_yes(c->inject),
@@ -143,6 +147,7 @@ void webhooks_lead(struct webhooks *w, bool leads)
 	}
 	start_hooks(w);
 	certs_lead(w->certs, leads);
+	tokens_lead(w->tokens, leads);
 }
 
 /* --- certificates --- */
@@ -166,14 +171,34 @@ static int open_server(struct webhooks *w, struct err *e)
 	limits.body_max = REVIEW_MAX;
 	limits.bodies_max = BODIES_MAX;
 	limits.idle_ms = IDLE_MS;
-	return http_server_new(&w->server, w->loop, w->fd, &limits, reviews_handle, w->reviews, e);
+	limits.body_rate = BODY_RATE;
+	limits.secret = true;
+	conns = http_server_new(&w->server, w->loop, w->fd, &limits, reviews_handle, w->reviews, e);
+	if (conns == 0)
+		http_server_check(w->server, reviews_check);
+	return conns;
 }
 
+static bool have_registered(void *arg, const char *token)
+{
+	const struct webhooks *w = arg;
+
+	return w->hooks && hooks_have(w->hooks, token);
+}
+
+static bool accept_path(void *arg, struct span *path)
+{
+	return tokens_accept(((struct webhooks *)arg)->tokens, path);
+}
+
+/* There is another certificate, or another token. */
 static void on_certs(void *arg)
 {
 	struct webhooks *w = arg;
 	struct err e = ERR_INIT;
 
+	if (!certs_tls(w->certs) || !tokens_current(w->tokens))
+		return;
 	if (!w->server && open_server(w, &e) < 0) {
 		log_error("serve webhooks", LOG_S("error", e.text));
 		return;
@@ -187,6 +212,14 @@ static void start_certs(struct webhooks *w)
 {
 	const struct controller_conf *c = &w->first;
 
+	w->tokens = tokens_new(&(struct tokens_conf){.kube = w->conf.kube,
+						     .ns = c->ns,
+						     .secret = c->webhook_token,
+						     .life = c->token_life_ms / 1000,
+						     .settle = c->settle_ms / 1000,
+						     .changed = on_certs,
+						     .registered = have_registered,
+						     .arg = w});
 	w->certs = certs_new(&(struct certs_conf){.kube = w->conf.kube,
 						  .root = w->conf.root,
 						  .ns = c->ns,
@@ -258,7 +291,7 @@ static void start_hosts(struct webhooks *w)
 	w->routes = xcalloc(hooks_count, sizeof(*w->routes));
 	for (size_t i = 0; i < hooks_count; i++)
 		w->routes[i] = route_of(w, &hooks_table[i]);
-	w->reviews = reviews_new(w->routes, hooks_count);
+	w->reviews = reviews_new(w->routes, hooks_count, accept_path, w);
 }
 
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
@@ -304,6 +337,7 @@ void webhooks_free(struct webhooks *w)
 	reviews_free(w->reviews);
 	http_server_free(w->server);
 	certs_free(w->certs);
+	tokens_free(w->tokens);
 	cleanup_fd(&w->fd);
 	free(w->routes);
 	free(w->exclude);
@@ -354,6 +388,8 @@ int webhooks_ready(struct webhooks *w, struct err *e)
 {
 	if (serves(w))
 		return 0;
+	if (tokens_trouble(w->tokens, e) < 0)
+		return tokens_trouble(w->tokens, NULL);
 	return certs_trouble(w->certs, e);
 }
 

@@ -51,6 +51,7 @@ def replica(cluster, ns, closing, tmp_path):
         c = closing(Controller(tmp_path / name, cluster.admin_config(), ns, name, **env))
         c.webhook_port = port or free_port()
         c.url = f"https://127.0.0.1:{c.webhook_port}"
+        c.token = lambda: token(cluster, ns)
         made.append(c)
         return c
     yield make
@@ -136,14 +137,19 @@ def test_kubectl_apply(cluster, replica, ns):
     drop(cluster, "a")
 
 
-def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, **headers):
-    """By hand, not by an API server; (status, text)."""
+def token(cluster, ns):
+    """The newest."""
+    return base64.b64decode(cluster.ok("GET", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")["data"]["tokens"]).decode().split()[0]
+
+
+def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, auth=True, **headers):
+    """By hand, with the token that an API server has; (status, text)."""
     context = ssl.create_default_context(cadata=ca)
     if not ca:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=20)
     try:
-        conn.request(method, path, body, {"Content-Type": "application/json", **headers})
+        conn.request(method, (f"/{c.token()}" if auth else "") + path, body, {"Content-Type": "application/json", **headers})
         r = conn.getresponse()
         return r.status, r.read().decode()
     finally:

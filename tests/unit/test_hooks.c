@@ -17,6 +17,7 @@ static const struct inject_scope scope = {.include = NULL, .exclude = "kube-syst
 static struct hooks_form form = {.ns = "unirail",
 				 .service = "unirail-controller",
 				 .port = 5722,
+				 .token = "abc",
 				 .ca = "CA",
 				 .scope = &scope,
 				 .pods = true,
@@ -67,7 +68,7 @@ static void test_objects(void **state)
 	assert_int_equal(json_len(json_root(v)), 5);
 	is(h, "clientConfig",
 	   "{\"service\":{\"namespace\":\"unirail\",\"name\":\"unirail-controller\",\"path\":"
-	   "\"/validate-spiderpool-spidernet-io-v2beta1-spiderippool\",\"port\":5722},"
+	   "\"/abc/validate-spiderpool-spidernet-io-v2beta1-spiderippool\",\"port\":5722},"
 	   "\"caBundle\":\"Q0E=\"}");
 	is(h, "rules",
 	   "[{\"apiGroups\":[\"spiderpool.spidernet.io\"],\"apiVersions\":[\"v2beta1\"],"
@@ -105,7 +106,7 @@ static void test_pods(void **state)
 	closed = written(&f, false);
 	h = hook(closed, "pods.spiderpool.spidernet.io");
 	is(h, "failurePolicy", "\"Fail\"");
-	is(h, "clientConfig", "{\"url\":\"https://10.0.0.1:99/mutate--v1-pod\"}");
+	is(h, "clientConfig", "{\"url\":\"https://10.0.0.1:99/abc/mutate--v1-pod\"}");
 	assert_null(json_get(h, "matchConditions"));
 }
 

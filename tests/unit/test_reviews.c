@@ -50,6 +50,17 @@ static void hook(void *arg, struct review *q)
 	}
 }
 
+#define TOKEN "/0123"
+
+static bool accept_path(void *arg, struct span *path)
+{
+	(void)arg;
+	if (!span_has_prefix(*path, TOKEN "/"))
+		return false;
+	*path = (struct span){path->p + strlen(TOKEN), path->n - strlen(TOKEN)};
+	return true;
+}
+
 static void handle(void *arg, struct http_request *q)
 {
 	static const struct review_route routes[] = {
@@ -58,8 +69,11 @@ static void handle(void *arg, struct http_request *q)
 
 	(void)arg;
 	if (!served)
-		served = reviews_new(routes, ARRAY_LEN(routes));
-	reviews_handle(served, q);
+		served = reviews_new(routes, ARRAY_LEN(routes), accept_path, NULL);
+	if (reviews_check(served, http_request_msg(q)) > HTTP_TAKE_ONE)
+		http_answer(q, &(struct http1_response){.status = 404});
+	else
+		reviews_handle(served, q);
 }
 
 static int setup(void **state)
@@ -81,7 +95,7 @@ static int teardown(void **state)
 
 static void thing(const char *body, int status, const char *answer)
 {
-	al_expect(&lab, "POST", "/validate-thing?timeout=10s", body, status, answer);
+	al_expect(&lab, "POST", TOKEN "/validate-thing?timeout=10s", body, status, answer);
 }
 
 static void test_answers(void **state)
@@ -92,7 +106,7 @@ static void test_answers(void **state)
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"'bad' is not "
 	      "good\",\"reason\":\"Forbidden\",\"code\":403}}}");
-	al_expect(&lab, "POST", "/mutate--v1-pod", REVIEW("", "v1", "Pod", "good"), 200,
+	al_expect(&lab, "POST", TOKEN "/mutate--v1-pod", REVIEW("", "v1", "Pod", "good"), 200,
 		  ANSWER "\"allowed\":true}}");
 }
 
@@ -102,14 +116,15 @@ static void test_later(void **state)
 	auto_free char *got = NULL;
 
 	(void)state;
-	al_send_request(fd, "POST", "/validate-thing", REVIEW("x.io", "v1", "Thing", "slow"));
+	al_send_request(fd, "POST", TOKEN "/validate-thing", REVIEW("x.io", "v1", "Thing", "slow"));
 	poll(NULL, 0, 50);
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "\"warnings\":[\"it took its time\"]"));
 	close(fd);
 	/* Who asked has gone meanwhile. */
-	al_send_request(gone, "POST", "/validate-thing", REVIEW("x.io", "v1", "Thing", "slow"));
+	al_send_request(gone, "POST", TOKEN "/validate-thing",
+			REVIEW("x.io", "v1", "Thing", "slow"));
 	poll(NULL, 0, 50);
 	close(gone);
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
@@ -139,11 +154,16 @@ static void test_no_reviews(void **state)
 	thing("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}", 400,
 	      "AdmissionReview: review.apiVersion is 'admission.k8s.io/v1beta1', wants "
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
-	al_expect(&lab, "POST", "/", "{}", 404, "no webhook has this path\n");
-	al_expect(&lab, "GET", "/validate-thing", NULL, 405, "wants POST\n");
+	al_expect(&lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
+	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "wants POST\n");
+	/* Who has no token hears nothing, whatever there is. */
+	al_expect(&lab, "POST", "/validate-thing", "{}", 404, "");
+	al_expect(&lab, "GET", "/", NULL, 404, "");
+	al_expect(&lab, "POST", "/01234/validate-thing", "{}", 404, "");
 	al_expect(&lab, "GET", "/webhook-health-check", NULL, 200, "ok\n");
-	al_send(fd, "POST /validate-thing HTTP/1.1\r\nHost: x\r\nContent-Type: text/yaml\r\n"
-		    "Content-Length: 2\r\nConnection: close\r\n\r\n{}");
+	al_send(fd,
+		"POST " TOKEN "/validate-thing HTTP/1.1\r\nHost: x\r\nContent-Type: text/yaml\r\n"
+		"Content-Length: 2\r\nConnection: close\r\n\r\n{}");
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "415 "));
 	assert_non_null(strstr(got, "Content-Type wants to be application/json\n"));

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The webhooks' tokens: when which is taken, which is registered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/tokens_plan.h"
+
+enum { LIFE = 86400, SETTLE = 60, NOW = 1800000000 };
+
+static enum tokens_step step(const struct tokens_set *s, int64_t registered, int64_t now)
+{
+	return tokens_step(s, LIFE, SETTLE, registered, now);
+}
+
+static bool accepts(const struct tokens_set *s, const struct token *t)
+{
+	auto_free char *path = xasprintf("/%s/validate", t->text);
+
+	for (size_t i = 0; i < s->n; i++)
+		if (token_matches(&s->v[i], span_of(path)))
+			return true;
+	return false;
+}
+
+/* Through a rotation, each second: what is registered is taken. */
+static void test_rotation(void **state)
+{
+	struct tokens_set s = {0};
+	struct token first, second;
+	int64_t registered = 0, pruned = 0;
+
+	(void)state;
+	assert_int_equal(step(&s, 0, NOW), TOKENS_CREATE);
+	tokens_take_step(&s, TOKENS_CREATE, NOW);
+	assert_int_equal(s.n, 1);
+	first = s.v[0];
+	assert_int_equal(strspn(first.text, "0123456789abcdef"), TOKEN_LEN);
+	/* The only one is registered at once. */
+	assert_string_equal(tokens_registered(&s, SETTLE, NOW)->text, first.text);
+	assert_int_equal(step(&s, NOW, NOW + LIFE - 1), TOKENS_FINE);
+	assert_int_equal(step(&s, NOW, NOW + LIFE), TOKENS_CREATE);
+	tokens_take_step(&s, TOKENS_CREATE, NOW + LIFE);
+	second = s.v[0];
+	assert_string_not_equal(second.text, first.text);
+	for (int64_t t = NOW + LIFE; t < NOW + LIFE + 300; t++) {
+		const struct token *r = tokens_registered(&s, SETTLE, t);
+
+		assert_string_equal(r->text, t < NOW + LIFE + SETTLE ? first.text : second.text);
+		assert_true(accepts(&s, r));
+		if (!registered && r != &s.v[1])
+			registered = t + 5; /* the API server was slow */
+		if (step(&s, t < registered ? 0 : registered, t) == TOKENS_PRUNE) {
+			tokens_take_step(&s, TOKENS_PRUNE, t);
+			pruned = t;
+		}
+	}
+	assert_int_equal(pruned, NOW + LIFE + SETTLE + 5 + SETTLE);
+	assert_true(accepts(&s, &second));
+	assert_false(accepts(&s, &first));
+}
+
+/* It cannot be registered: it is not taken off, and no more of them come. */
+static void test_never_registered(void **state)
+{
+	struct tokens_set s = {0};
+
+	(void)state;
+	tokens_take_step(&s, TOKENS_CREATE, NOW);
+	tokens_take_step(&s, TOKENS_CREATE, NOW + LIFE);
+	assert_int_equal(step(&s, 0, NOW + 9 * LIFE), TOKENS_FINE);
+	for (int i = 0; i < 9; i++)
+		tokens_take_step(&s, TOKENS_CREATE, NOW);
+	assert_int_equal(s.n, TOKENS_MAX);
+}
+
+static void test_text(void **state)
+{
+	struct tokens_set s = {0}, back = {0};
+	auto_buf struct buf b;
+
+	(void)state;
+	tokens_take_step(&s, TOKENS_CREATE, NOW);
+	tokens_take_step(&s, TOKENS_CREATE, NOW);
+	buf_init(&b, 1024);
+	tokens_write(&s, &b);
+	assert_int_equal(tokens_read(&back, buf_span(&b)), 0);
+	assert_int_equal(back.n, 2);
+	assert_string_equal(back.v[1].text, s.v[1].text);
+	assert_int_equal(tokens_read(&back, span_of("")), -EINVAL);
+	assert_int_equal(tokens_read(&back, span_of("abc\n")), -EINVAL);
+	b.p[3] = 'X';
+	assert_int_equal(tokens_read(&back, buf_span(&b)), -EINVAL);
+	assert_int_equal(back.n, 2);
+}
+
+static void test_matches(void **state)
+{
+	struct tokens_set s = {0};
+	auto_free char *path = NULL;
+
+	(void)state;
+	tokens_take_step(&s, TOKENS_CREATE, NOW);
+	path = xasprintf("/%s", s.v[0].text);
+	assert_true(token_matches(&s.v[0], span_of(path)));
+	for (size_t i = 0; i <= TOKEN_LEN; i++) {
+		path[i] ^= 1;
+		assert_false(token_matches(&s.v[0], span_of(path)));
+		path[i] ^= 1;
+	}
+	path[TOKEN_LEN] = '\0';
+	assert_false(token_matches(&s.v[0], span_of(path)));
+	assert_false(token_matches(&s.v[0], span_of("")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rotation),
+		cmocka_unit_test(test_never_registered),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_matches),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
