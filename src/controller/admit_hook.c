@@ -206,6 +206,16 @@ static int judge(void *arg, const char *kind, const struct json *other, struct e
 	return err_set(e, -EINVAL, "%s", w->answer.text);
 }
 
+static const struct json *known(void *arg, const char *kind, const char *name)
+{
+	const struct waiting *w = arg;
+	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
+	const struct kube_object *o =
+		world_get(w->h->conf.world, is_pool ? WORLD_POOLS : WORLD_SUBNETS, "", name);
+
+	return o ? world_json(o) : NULL;
+}
+
 static void on_claimed(void *arg, const struct err *e)
 {
 	struct waiting *w = arg;
@@ -230,6 +240,7 @@ static void claim(struct admit_hook *h, struct review *q, const struct admit_ask
 						    .kind = w->ask.kind,
 						    .object = w->ask.object,
 						    .judge = judge,
+						    .known = known,
 						    .done = on_claimed,
 						    .arg = w});
 }

@@ -148,15 +148,13 @@ static void unsettled(struct claim *m)
 }
 
 /* What was claimed has become of it. */
-static bool is_settled(const struct json *claim, const struct json *other)
+static bool is_settled(const struct claims_entry *c, const struct json *other)
 {
-	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
+	char claimed[DIGEST_HEX], is[DIGEST_HEX];
 
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (!json_same(json_get(json_get(claim, "spec"), keys[i]),
-			       json_get(json_get(other, "spec"), keys[i])))
-			return false;
-	return true;
+	claims_entry_digest(c, claimed);
+	claims_digest(json_get(other, "spec"), is);
+	return strcmp(claimed, is) == 0;
 }
 
 static void on_other(void *arg, int status, const struct json *list, const struct err *e)
@@ -176,7 +174,7 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 		end(m, &why);
 		return;
 	}
-	if (!other || !is_settled(claim, other)) {
+	if (!other || !is_settled(&m->list.v[m->at], other)) {
 		unsettled(m);
 		return;
 	}
@@ -205,6 +203,18 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
+/* The watch has it as it was claimed, and the judge has seen that. */
+static bool is_known(const struct claim *m, const struct claims_entry *c)
+{
+	const struct json *claim = json_root(c->doc);
+	const struct json *o =
+		m->q.known
+			? m->q.known(m->q.arg, json_string(json_get(claim, "kind")), name_of(claim))
+			: NULL;
+
+	return o && is_settled(c, o);
+}
+
 static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -213,16 +223,25 @@ static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
 
 	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
 	       !claims_is_gone(m->c, uid) &&
-	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0;
+	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0 &&
+	       !is_known(m, c);
 }
 
 static void look(struct claim *m)
 {
+	struct err e = ERR_INIT;
+
 	for (; m->at < m->list.n; m->at++)
 		if (is_in_the_way(m, &m->list.v[m->at])) {
 			read_other(m, json_root(m->list.v[m->at].doc));
 			return;
 		}
+	if (claims_are_full(&m->list, now_real_ms())) {
+		err_kind(&e, ERR_AGAIN, -EAGAIN, "%d decisions about addresses in %d s", CLAIMS_MAX,
+			 CLAIMS_RUN_OUT_MS / 1000);
+		fail(m, &e);
+		return;
+	}
 	write_map(m);
 }
 

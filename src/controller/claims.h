@@ -9,7 +9,12 @@
  * have written there lately counts like what there is.
  *
  *	data:
- *	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},"spec":{...}}
+ *	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},
+ *				"spec":{"subnet":"10.6.0.0/24","ips":["10.6.0.10-10.6.0.99"]},"digest":"..."}
+ *
+ * A claim is short, whatever its object says: of a pool the first and the last address, of a SpiderSubnet no address, so that
+ * it is in the way rather once too often; and a digest of what is decided about, by which the object is known to be there as
+ * it was claimed.
  *
  * A claim that is in the way of another object is looked into: the object as it is now, asked of the API
  * server, decides. While there is none (its request is under way, or was refused by somebody else) it is
@@ -21,6 +26,7 @@
 
 #include "base/err.h"
 #include "kube/client.h"
+#include "wire/digest.h"
 #include "wire/json.h"
 
 #define CLAIMS_NAME "unirail-claims"
@@ -33,6 +39,7 @@ enum {
 	CLAIMS_PATIENCE_MS = 2000, /* for another's object to be there */
 	/* More, or longer ones, are not kept longer than they must: a ConfigMap has 1 MiB at most. */
 	CLAIMS_MANY = 500,
+	CLAIMS_MAX = 1000, /* within RUN_OUT: no more are decided */
 	CLAIMS_LONG = 256 << 10,
 };
 
@@ -51,6 +58,8 @@ struct claims_ask {
 	/* Whether the object goes with `other` of that kind; NULL: with all that is known by now.
 	 * Negative with e: it does not. */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
+	/* The object as the watch has it, with which judge(NULL) has just compared; NULL: not there. May be NULL. */
+	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/* Once, never from within: it is written down, or why not (-EINVAL: the judge's no). */
 	void (*done)(void *arg, const struct err *e);
 	void *arg;
@@ -73,6 +82,12 @@ struct claims_list {
 	size_t n;
 };
 
+/* Of subnet, ips and excludeIPs: DIGEST_HEX bytes. */
+void claims_digest(const struct json *spec, char hex[static DIGEST_HEX]);
+/* A claim's, as it is written or, of an older controller, of what it is about. */
+void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX]);
+/* Whether there are as many as can be kept. */
+bool claims_are_full(const struct claims_list *l, int64_t now_ms);
 /* From a ConfigMap; an entry that cannot be read is left out. */
 void claims_read(const struct json *map, struct claims_list *ret);
 void claims_list_done(struct claims_list *l);

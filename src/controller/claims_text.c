@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/ip.h"
 #include "controller/claims.h"
+#include "ipam/range.h"
 
-enum { CLAIM_MAX = 1 << 20 };
+/* SPEC_MAX: of what etcd takes. */
+enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
 
 static const struct json *meta(const struct json *object, const char *key)
 {
@@ -61,9 +64,82 @@ static void put_value(struct json_out *o, const struct json *v)
 	jo_str(o, text.len ? text.p : "");
 }
 
+static const char *const decided[] = {"subnet", "ips", "excludeIPs"};
+
+void claims_digest(const struct json *spec, char hex[static DIGEST_HEX])
+{
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, SPEC_MAX);
+	jo_init(&o, &text, 0);
+	jo_arr(&o);
+	for (size_t i = 0; i < ARRAY_LEN(decided); i++)
+		if (json_get(spec, decided[i]))
+			jo_val(&o, json_get(spec, decided[i]), true);
+		else
+			jo_null(&o);
+	jo_end_arr(&o);
+	digest_sha256(buf_span(&text), hex);
+}
+
+void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX])
+{
+	const char *text = json_string(json_get(json_root(c->doc), "digest"));
+
+	if (text)
+		str_copy(hex, DIGEST_HEX, text);
+	else
+		claims_digest(json_get(json_root(c->doc), "spec"), hex);
+}
+
+/* The first and the last address of a list of ranges. False: there is none, or one that is no range. */
+static bool bounds_of(const struct json *ips, struct ip_range *ret)
+{
+	struct json_walk w = json_walk_start(ips);
+	const struct json *v;
+	bool any = false;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		const char *text = json_string(v);
+		struct ip_range r;
+
+		if (!text || ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, NULL) < 0)
+			return false;
+		if (!any || ip_cmp(&r.first, &ret->first) < 0)
+			ret->first = r.first;
+		if (!any || ip_cmp(&r.last, &ret->last) > 0)
+			ret->last = r.last;
+		any = true;
+	}
+	return any;
+}
+
+static void put_spec(struct json_out *o, const char *kind, const struct json *spec)
+{
+	const char *subnet = json_string(json_get(spec, "subnet"));
+	char first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+	struct ip_range r;
+
+	jo_obj(o);
+	if (subnet)
+		jo_kstr(o, "subnet", subnet);
+	jo_key(o, "ips");
+	jo_arr(o);
+	if (strcmp(kind, "SpiderSubnet") != 0 && bounds_of(json_get(spec, "ips"), &r)) {
+		auto_free char *text =
+			xasprintf("%s-%s", ip_str(&r.first, first), ip_str(&r.last, last));
+
+		jo_str(o, text);
+	}
+	jo_end_arr(o);
+	jo_end_obj(o);
+}
+
 static void put_own(struct json_out *map, const struct claims_ask *q, int64_t now_ms)
 {
-	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
+	const struct json *spec = json_get(q->object, "spec");
+	char hex[DIGEST_HEX];
 	struct json_out o;
 	auto_buf struct buf text;
 
@@ -78,13 +154,9 @@ static void put_own(struct json_out *map, const struct claims_ask *q, int64_t no
 	jo_kstr(&o, "uid", json_string(meta(q->object, "uid")) ?: "");
 	jo_end_obj(&o);
 	jo_key(&o, "spec");
-	jo_obj(&o);
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (json_get(json_get(q->object, "spec"), keys[i])) {
-			jo_key(&o, keys[i]);
-			jo_val(&o, json_get(json_get(q->object, "spec"), keys[i]), false);
-		}
-	jo_end_obj(&o);
+	put_spec(&o, q->kind, spec);
+	claims_digest(spec, hex);
+	jo_kstr(&o, "digest", hex);
 	jo_end_obj(&o);
 	jo_kstr(map, q->id, text.p);
 }
@@ -96,6 +168,15 @@ static int64_t kept_ms(const struct claims_list *l)
 	for (size_t i = 0; i < l->n; i++)
 		len += l->v[i].len;
 	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
+}
+
+bool claims_are_full(const struct claims_list *l, int64_t now_ms)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += !l->v[i].drop && now_ms - l->v[i].at_ms < CLAIMS_RUN_OUT_MS;
+	return n >= CLAIMS_MAX;
 }
 
 void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,

@@ -50,15 +50,109 @@ static char *write_list(const struct claims_list *l, const char *version)
 static void test_first(void **state)
 {
 	struct claims_list none = {0};
-	auto_free char *text = write_list(&none, NULL);
+	auto_free char *text = write_list(&none, NULL), *want = NULL;
+	auto_json struct json_doc *object = parse(POOL);
+	char hex[DIGEST_HEX];
 
 	(void)state;
-	assert_string_equal(
-		text, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
-		      "\"unirail-claims\",\"namespace\":\"unirail\"},\"data\":{\"r1\":"
-		      "\"{\\\"at\\\":1767225600,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":"
-		      "{\\\"name\\\":\\\"p\\\",\\\"uid\\\":\\\"u1\\\"},\\\"spec\\\":{"
-		      "\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":[\\\"10.6.0.1\\\"]}}\"}}");
+	claims_digest(json_get(json_root(object), "spec"), hex);
+	want = xasprintf(
+		"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+		"\"unirail-claims\",\"namespace\":\"unirail\"},\"data\":{\"r1\":"
+		"\"{\\\"at\\\":1767225600,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":"
+		"{\\\"name\\\":\\\"p\\\",\\\"uid\\\":\\\"u1\\\"},\\\"spec\\\":{"
+		"\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":[\\\"10.6.0.1-10.6.0.1\\\"]},"
+		"\\\"digest\\\":\\\"%s\\\"}\"}}",
+		hex);
+	assert_string_equal(text, want);
+}
+
+/* A claim of 20,000 ranges is as long as one of a range, covers them all, and is known by its digest. */
+static void test_short(void **state)
+{
+	struct claims_list none = {0}, list;
+	auto_json struct json_doc *object = NULL, *map = NULL;
+	auto_free char *text = NULL;
+	struct claims_ask q;
+	char was[DIGEST_HEX], is[DIGEST_HEX];
+	auto_buf struct buf b, out;
+
+	(void)state;
+	buf_init(&b, TEXT_MAX);
+	buf_init(&out, TEXT_MAX);
+	buf_str(&b, "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":\"10.0.0.0/8\",\"ips\":[");
+	for (int i = 20000; i > 0; i--)
+		buf_printf(&b, "%s\"10.%d.%d.7\"", i < 20000 ? "," : "", i / 200, i % 200);
+	buf_str(&b, "],\"excludeIPs\":[\"10.1.1.1\"]}}");
+	object = parse(b.p);
+	q = ask_of(object, "r1");
+	claims_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	assert_true(out.len < 500);
+	assert_non_null(strstr(out.p, "10.0.1.7-10.100.0.7"));
+	map = parse(out.p);
+	claims_read(json_root(map), &list);
+	claims_entry_digest(&list.v[0], was);
+	claims_digest(json_get(json_root(object), "spec"), is);
+	assert_string_equal(was, is);
+	claims_list_done(&list);
+	/* Of a SpiderSubnet: none of its addresses is known to be there. */
+	q.kind = "SpiderSubnet";
+	buf_reset(&out);
+	claims_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
+}
+
+/* By a controller that wrote what it was about. */
+static void test_old_entry(void **state)
+{
+	auto_json struct json_doc *map = parse(
+		"{\"data\":{\"a\":\"{\\\"at\\\":1,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":{"
+		"\\\"name\\\":\\\"p\\\"},\\\"spec\\\":{\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":["
+		"\\\"10.6.0.1\\\"]}}\"}}");
+	auto_json struct json_doc *object = parse(POOL);
+	char was[DIGEST_HEX], is[DIGEST_HEX];
+	struct claims_list list;
+
+	(void)state;
+	claims_read(json_root(map), &list);
+	claims_entry_digest(&list.v[0], was);
+	claims_digest(json_get(json_root(object), "spec"), is);
+	assert_string_equal(was, is);
+	claims_list_done(&list);
+}
+
+/* As many as there may be, of the longest names, are no more than a ConfigMap has. */
+static void test_full(void **state)
+{
+	char name[254];
+	struct claims_list list = {0};
+	auto_json struct json_doc *object = NULL;
+	auto_free char *text = NULL;
+	struct claims_ask q;
+	auto_buf struct buf b;
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	text = xasprintf(
+		"{\"metadata\":{\"name\":\"%s\",\"uid\":\"01234567-0123-0123-0123-0123456789ab\"},"
+		"\"spec\":{\"subnet\":\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:0/112\",\"ips\":["
+		"\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\"]}}",
+		name);
+	object = parse(text);
+	q = ask_of(object, "01234567-0123-0123-0123-0123456789ab");
+	assert_false(claims_are_full(&list, NOW_MS));
+	for (int i = 0; i < CLAIMS_MAX; i++)
+		VEC_PUSH(list.v, list.n) = (struct claims_entry){.at_ms = NOW_MS - i % 60000};
+	assert_true(claims_are_full(&list, NOW_MS));
+	assert_false(claims_are_full(&list, NOW_MS + CLAIMS_RUN_OUT_MS));
+	list.v[7].drop = true;
+	assert_false(claims_are_full(&list, NOW_MS));
+	free(list.v);
+	list = (struct claims_list){0};
+	buf_init(&b, TEXT_MAX);
+	claims_write(&list, &q, "unirail", NULL, NOW_MS, &b);
+	assert_true(b.len * CLAIMS_MAX < 1 << 20);
 }
 
 /* What is written is read, and written again as it was. */
@@ -175,7 +269,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first),	 cmocka_unit_test(test_again),
 		cmocka_unit_test(test_how_long), cmocka_unit_test(test_long_ones),
-		cmocka_unit_test(test_length),	 cmocka_unit_test(test_rubbish),
+		cmocka_unit_test(test_short),	 cmocka_unit_test(test_old_entry),
+		cmocka_unit_test(test_full),	 cmocka_unit_test(test_length),
+		cmocka_unit_test(test_rubbish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
