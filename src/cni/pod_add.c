@@ -312,6 +312,19 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 	return r;
 }
 
+int pod_own_networks(struct cni_call *c, bool multus, const struct pod_conf *conf,
+		     struct cni_call *ret, struct err *e)
+{
+	struct adding a = {.call = c, .multus = multus, .conf = *conf};
+	int r = make_call(&a, e);
+
+	if (r < 0)
+		json_free(a.own.doc);
+	else
+		*ret = a.own;
+	return r;
+}
+
 /* --- STATUS --- */
 
 static int status_of_own(struct adding *a, struct err *e)

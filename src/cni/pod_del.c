@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DEL, CHECK and GC of the networks that a pod has in the cluster, from what was noted of it. */
+/* DEL and CHECK of the networks that a pod has in the cluster, from what was noted of it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void forget_devinfo(const struct aio *x)
 	}
 }
 
-static int del_noted(struct pod_note *note, struct err *e)
+int pod_note_del(struct pod_note *note, struct err *e)
 {
 	auto_aio struct aio x = {0};
 	int r = aio_read(&note->call, &x, e);
@@ -119,7 +119,7 @@ int pod_del(struct cni_call *c, bool multus, struct err *e)
 	sweep_notes(c, &conf);
 	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
 	if (kind == POD_NOTE_OURS)
-		return del_noted(&note, e);
+		return pod_note_del(&note, e);
 	r = del_others(c, &conf, e);
 	if (r == 0 && kind == POD_NOTE_NONE)
 		del_addresses(c, &conf);
@@ -151,47 +151,4 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 	pod_note_results(&note, &x);
 	r = aio_read_plugins(&x, e);
 	return r < 0 ? r : aio_check(&x, e);
-}
-
-/* --- GC --- */
-
-/* One container that the runtime does not name. A failure is told, and stops nothing. */
-static int gc_one(const struct cni_call *c, const struct pod_conf *conf, const char *id,
-		  struct err *e)
-{
-	auto_pod_note struct pod_note note = {0};
-	struct cni_call gone = *c;
-
-	gone.container_id = id;
-	gone.netns = gone.args_text = "";
-	gone.ifname = *c->ifname ? c->ifname : "eth0";
-	gone.has_prev = false;
-	gone.prev = (struct cni_result){0};
-	if (pod_note_read(&gone, conf->cni_dir, conf->bin_dir, &note) != POD_NOTE_OURS)
-		return 0;
-	log_warn("a container is gone without a DEL", LOG_S("container_id", id));
-	return del_noted(&note, e);
-}
-
-int pod_gc(struct cni_call *c, bool multus, struct err *e)
-{
-	struct err first = ERR_INIT;
-	struct pod_conf conf;
-	char **ids = NULL;
-	size_t n = 0;
-
-	pod_conf_or_default(c, multus, &conf);
-	if (!c->has_valid || dir_list(&c->root, conf.cni_dir, &ids, &n, NULL) < 0)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		struct err why = ERR_INIT;
-
-		if (cni_name_ok(ids[i]) && !cni_is_valid(c, ids[i], NULL) &&
-		    gc_one(c, &conf, ids[i], &why) < 0 && !first.code)
-			first = why;
-	}
-	str_list_free(ids, n);
-	if (e && first.code)
-		*e = first;
-	return first.code;
 }

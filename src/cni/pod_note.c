@@ -35,7 +35,8 @@ static const char *text_of(const struct json *v, const char *key)
 	return text ? text : "";
 }
 
-static int put_network(struct json_out *o, const struct network *net, struct err *e)
+int pod_note_put_network(struct json_out *o, const struct network *net, bool attached,
+			 struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	const struct json *conf;
@@ -47,11 +48,12 @@ static int put_network(struct json_out *o, const struct network *net, struct err
 	jo_obj(o);
 	jo_kstr(o, "name", text_of(conf, "name"));
 	jo_kstr(o, "nad", net->name ? net->name : text_of(conf, "name"));
-	jo_kstr(o, "ifname", net->ifname);
+	if (attached)
+		jo_kstr(o, "ifname", net->ifname);
 	jo_kstr(o, "cniVersion", net->version ? net->version : text_of(conf, "cniVersion"));
-	if (net->args)
+	if (attached && net->args)
 		jo_kstr(o, "cniArgs", net->args);
-	if (net->device)
+	if (attached && net->device)
 		jo_kstr(o, "deviceID", net->device);
 	put_plugins(o, conf);
 	jo_end_obj(o);
@@ -73,7 +75,7 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 	jo_key(&o, "networks");
 	jo_arr(&o);
 	for (size_t i = 0; r == 0 && i < m->n_nets; i++)
-		r = put_network(&o, &m->nets[i], e);
+		r = pod_note_put_network(&o, &m->nets[i], true, e);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	return r == 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;

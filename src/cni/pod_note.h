@@ -29,6 +29,14 @@ enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, 
 /* The noted results become those of x's networks, which were read of n->call. */
 struct aio;
 void pod_note_results(struct pod_note *n, struct aio *x);
+/* DEL of what is noted; pod_del.c. */
+int pod_note_del(struct pod_note *n, struct err *e);
+/* A noted network as one of unirail-cni's configuration; without what is of its one attachment unless
+ * `attached`. */
+struct network;
+struct json_out;
+int pod_note_put_network(struct json_out *o, const struct network *net, bool attached,
+			 struct err *e);
 void pod_note_done(struct pod_note *n);
 #define auto_pod_note __attribute__((cleanup(pod_note_done)))
 

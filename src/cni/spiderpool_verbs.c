@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "cni/spiderpool_private.h"
 
 static bool in_prev(const struct cni_result *prev, const struct ipnet *net)
@@ -59,23 +60,36 @@ int spiderpool_check(const struct cni_ipam_call *call, struct err *e)
 	return r;
 }
 
-int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
+static int gc_store(const struct cni_ipam_call *call, const struct spiderpool_conf *conf,
+		    struct err *e)
 {
 	const struct cni_call *c = call->call;
 	auto_free struct ipam_valid *v = xcalloc(c->n_valid + 1, sizeof(*v));
 	auto_ipam struct ipam *store = NULL;
-	struct spiderpool_conf conf;
-	int r = spiderpool_conf_read(call, &conf, e);
+	int r = spiderpool_open(call, conf, &store, e);
 
 	for (size_t i = 0; i < c->n_valid; i++)
 		v[i] = (struct ipam_valid){c->valid[i].container_id, c->valid[i].ifname};
-	if (r == 0 && spiderpool_has_server(&conf))
-		return spiderpool_socket_gc(conf.socket, call, e);
-	if (r == 0)
-		r = spiderpool_open(call, &conf, &store, e);
 	if (r == 0)
 		r = ipam_gc(store, call->name, v, c->n_valid, e);
 	return r < 0 ? r : 0;
+}
+
+int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
+{
+	struct spiderpool_conf conf;
+	int r = spiderpool_conf_read(call, &conf, e);
+
+	if (r < 0)
+		return r;
+	if (!spiderpool_has_server(&conf))
+		return gc_store(call, &conf, e);
+	r = spiderpool_socket_gc(conf.socket, call, e);
+	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
+		return r;
+	/* As a DEL: nobody answered, and the server's store is known. */
+	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
+	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
 
 static int try_store(const struct rail_ask *rail, struct err *e)

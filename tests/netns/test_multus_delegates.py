@@ -218,3 +218,87 @@ def test_a_delegate_of_an_old_version_without_addresses(lab, agent, recorder, fi
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert recorder.called("DEL") == [f"DEL-old-{ifname}-chained", f"DEL-old-{ifname}-link"]
     assert notes(lab) == [] and (first or link_names(pod.ns) == ["lo"])
+
+
+# --- GC ---
+
+
+def rail_1_1(lab, name="rail0", **more):
+    """One of ours with addresses in files, and a plugin that is executed behind it."""
+    return {"cniVersion": "1.1.0", "name": name, "plugins": [
+        {"type": "macvlan", "master": name, "mode": "bridge", "ipam": {
+            "type": "host-local", "dataDir": str(lab.tmp / "networks"), "ranges": [[{"subnet": "172.16.9.0/24"}]]}},
+        {"type": "chained", **more}]}
+
+
+def lose_notes(lab, pod):
+    for p in list((lab.tmp / "multus").rglob("*")):
+        if p.is_file() and pod.id in p.name:
+            p.unlink()
+
+
+def valid(*pods):
+    return [{"containerID": p.id, "ifname": "eth0"} for p in pods]
+
+
+def test_gc_reaches_plugins_and_ipam(lab, agent, recorder):
+    """A note is lost, and with it who would free its address. Other containers tell about the network."""
+    agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
+    kept, lost = lab.pod("kept"), lab.pod("lost")
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    for pod in (kept, lost):
+        lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert len(leases(lab)) == 4
+    held = [p.name for p in (lab.tmp / "networks" / "rail0").glob("172.*") if kept.id in p.read_text()]
+    lose_notes(lab, lost)
+    agent.stop()
+    call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(kept)}, kept, ifname="", CNI_PATH=str(recorder.bin))
+    assert call.status == 0 and call.out == "" and "EISDIR" not in call.err and call.err == "", call
+    assert leases(lab) == sorted(held)
+    seen, = [recorder.dir / n for n in recorder.called("GC")]
+    said = json.loads(seen.read_text())["conf"]
+    assert said["cniVersion"] == "1.1.0" and said["name"] == "rail0" and said["type"] == "chained"
+    attached = {(a["containerID"], a["ifname"]) for a in said["cni.dev/valid-attachments"]}
+    assert attached == {(kept.id, "eth0"), (kept.id, "net7")} and said["cni.dev/attachments"] == said["cni.dev/valid-attachments"]
+    lab.delete(c, kept, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert leases(lab) == []
+
+
+def test_gc_of_what_the_netconf_has_itself(lab, recorder):
+    """No note is left of any container."""
+    pod = lab.pod()
+    c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
+         "binDir": str(THEIRS), "delegates": [rail_1_1(lab)]}
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    assert len(leases(lab)) == 1
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod, ifname="", CNI_PATH=str(recorder.bin))
+    assert leases(lab) == [] and len(recorder.called("GC")) == 1
+
+
+def test_gc_takes_nothing_from_a_container_that_lives(lab, agent, recorder):
+    """Nothing is noted of it: no network can tell which address is its."""
+    agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
+    one, lives = lab.pod("one"), lab.pod("lives")
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    for pod in (one, lives):
+        lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, lives)
+    call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(one, lives)}, one, ifname="", CNI_PATH=str(recorder.bin))
+    assert call.status == 0 and lives.id in call.err and len(leases(lab)) == 2 and recorder.called("GC") == []
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": valid(one)}, one, ifname="", CNI_PATH=str(recorder.bin))
+    assert len(leases(lab)) == 1
+    lab.delete(c, one, ifname="eth0", CNI_PATH=str(recorder.bin))
+
+
+def test_gc_protects_what_is_anothers(lab, agent, recorder):
+    """Notes of Multus itself, and of another network in the same folder, whose containers our runtime's list does not name."""
+    agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
+    pod, other, old = lab.pod("pod"), lab.pod("other"), lab.pod("old")
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lab.add({**c, "name": "another"}, other, ifname="eth0", CNI_PATH=str(recorder.bin))
+    Multus(lab, lab.tmp / "multus").add(old, {**with_files(lab, "rail0"), "cniVersion": "1.0.0"})
+    assert len(leases(lab)) == 3
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": valid(pod)}, pod, ifname="", CNI_PATH=str(recorder.bin))
+    assert len(leases(lab)) == 3
