@@ -174,6 +174,7 @@ const struct snap_rule snap_rules[] = {
 	{"/etc/cni/net.d/*.conf", SNAP_JSON},
 	{"/etc/cni/net.d/*.conflist", SNAP_JSON},
 	{"/etc/cni/net.d/*.json", SNAP_JSON},
+	{"/etc/cni/net.d/*.cilium_bak", SNAP_JSON}, /* what Cilium renames */
 	{"/etc/unirail/*.conf", SNAP_LINES},
 	{"/etc/unirail/*.json", SNAP_JSON},
 	{"/etc/unirail/pools/*.conf", SNAP_LINES},

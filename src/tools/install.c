@@ -38,8 +38,8 @@ static const struct opt opts[] = {
 	 "the node (" CNI_CONFIG_DIR "); without this option none is written",
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
-	 "its name, which has to sort before all others there (UNIRAIL_CNI_CONF_NAME, or "
-	 "" CNI_CONFIG_NAME ")",
+	 "its name, which has to sort before all others there; empty: none is generated "
+	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH", "the agent's socket, for that file (" SOCKET ")",
 	 AT(socket)},
@@ -277,7 +277,7 @@ static int do_node(const struct install_opts *o, struct install_node *n, bool af
 	if (o->uninstall && !after && (o->conf_dir || o->purge))
 		r = o->dry_run ? 0 : install_node_is_free(n, e);
 	if (r == 0 && o->conf_dir && after != o->uninstall)
-		r = install_node_config(n, o->uninstall, e);
+		r = install_node_config(n, o->uninstall || !*o->conf_name, e);
 	return r == 0 && o->purge && after ? install_node_purge(n, e) : r;
 }
 
@@ -335,12 +335,12 @@ static int check_config(struct install_opts *o, struct err *e)
 		return err_set(e, -EINVAL,
 			       "option '--cni-conf-name' means nothing without --cni-conf-dir");
 	if (!o->conf_name)
-		o->conf_name = name && *name ? name : CNI_CONFIG_NAME;
+		o->conf_name = name ? name : CNI_CONFIG_NAME;
 	if (!o->conf_dir)
 		return 0;
 	if (o->conf_dir[0] != '/')
 		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->conf_dir);
-	return cni_config_check_name(o->conf_name, e);
+	return *o->conf_name ? cni_config_check_name(o->conf_name, e) : 0;
 }
 
 static int check(struct install_opts *o, const char *operand, struct err *e)

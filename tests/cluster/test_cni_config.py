@@ -160,3 +160,13 @@ def test_uninstalled_by_hand(writer, net_d, tmp_path):
     p = subprocess.run(uninstall, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     assert not (net_d / NAME).exists() and others(net_d) == before
+
+
+def test_an_empty_name_generates_none(net_d, tmp_path):
+    """As agent.yaml has it for both containers; also the one before goes."""
+    before = others(net_d)
+    for name in (NAME, ""):
+        p = subprocess.run([BINARY, "install", "--cni-conf-dir", net_d, tmp_path / "bin"], capture_output=True, text=True,
+                           env={**os.environ, "UNIRAIL_CNI_CONF_NAME": name})
+        assert p.returncode == 0 and p.stderr == "", p
+        assert (net_d / NAME).exists() == bool(name) and others(net_d) == before

@@ -84,7 +84,11 @@ class Whole:
                       text=(CONFIGS / name).read_text())
 
     def deploy(self):
-        self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
+        """With the CNI configuration written by hand: configure()."""
+        self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
+        agent = (DEPLOY / "agent.yaml").read_text()
+        assert "value: 0-unirail.conflist" in agent
+        self.kubectl("apply", "-f", "-", text=agent.replace("value: 0-unirail.conflist", 'value: ""'))
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
         self.net.address(service["spec"]["clusterIP"])
         for app in ("unirail-agent", "unirail-controller"):

@@ -177,46 +177,75 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
+/* One call on the runtime's folder, without what it does in the folder of plugins; its lines in out_text. */
+static int node(const char *name, bool uninstall, bool dry_run)
+{
+	struct install_node n = {.root = &root,
+				 .conf_dir = "/etc/cni/net.d",
+				 .conf_name = name,
+				 .socket = "/var/run/spidernet/spiderpool.sock",
+				 .dry_run = dry_run};
+	int r;
+
+	buf_init(&n.said, sizeof(out_text));
+	buf_init(&n.why, sizeof(err_text));
+	r = install_node_config(&n, uninstall, NULL);
+	snprintf(out_text, sizeof(out_text), "%s", n.said.len ? n.said.p : "");
+	snprintf(err_text, sizeof(err_text), "%s", n.why.len ? n.why.p : "");
+	buf_done(&n.said);
+	buf_done(&n.why);
+	return r;
+}
+
 /* What a node is given, and what is taken from it again. */
 static void test_the_configuration_of_a_node(void **state)
 {
 	(void)state;
+	/* No network yet: no failure, and no file. */
+	assert_int_equal(node("0-a.conflist", false, false), 0);
+	assert_non_null(strstr(err_text, "written as soon as there is one"));
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
+	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
+	assert_int_equal(node("0-a.conflist", false, true), 0);
+	assert_string_equal(out_text, "would write    /etc/cni/net.d/0-a.conflist\n");
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
+	assert_int_equal(node("0-a.conflist", false, false), 0);
+	assert_string_equal(out_text, "write    /etc/cni/net.d/0-a.conflist\n");
+	assert_int_equal(node("0-a.conflist", false, false), 0);
+	assert_string_equal(out_text, "");
+	/* Another name: there is one at a time. */
+	assert_int_equal(node("00-a.conflist", false, false), 0);
+	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
+	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
+	assert_int_equal(node("00-a.conflist", true, false), 0);
+	assert_string_equal(out_text, "remove   /etc/cni/net.d/00-a.conflist\n");
+	assert_false(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
+	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
+}
+
+/* Nothing of others, and nothing through a link. */
+static void test_the_state_of_a_node_is_removed(void **state)
+{
+	struct install_node n = {.root = &root, .socket = "/var/run/spidernet/spiderpool.sock"};
+
+	(void)state;
 	assert_int_equal(dir_make(&root, "/etc/cni/net.d", 0755, NULL), 0);
 	assert_int_equal(dir_make(&root, "/var/lib/unirail/ipam/status", 0755, NULL), 0);
 	assert_int_equal(dir_make(&root, "/var/run/spidernet", 0755, NULL), 0);
-	/* No network yet: no failure, and no file. */
-	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
-	assert_non_null(strstr(err_text, "written as soon as there is one"));
-	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
 	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
-	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d", "--dry-run"), 0);
-	assert_string_equal(out_text, "would write    /etc/cni/net.d/0-unirail.conflist\n");
-	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
-	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
-	assert_string_equal(out_text, "write    /etc/cni/net.d/0-unirail.conflist\n");
-	assert_int_equal(INSTALL("--cni-conf-dir", "/etc/cni/net.d"), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	/* Another name: there is one at a time. */
-	assert_int_equal(
-		INSTALL("--cni-conf-dir", "/etc/cni/net.d", "--cni-conf-name", "00-a.conflist"), 0);
-	assert_false(file_exists(&root, "/etc/cni/net.d/0-unirail.conflist"));
-	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
 	write_file("/var/lib/unirail/ipam/journal", "x");
 	write_file("/var/lib/unirail/ipam/status/y", "x");
 	write_file("/var/run/spidernet/spiderpool.sock", "");
-	assert_int_equal(symlinkat("/etc/cni", root.fd, "var/lib/unirail/link"), 0);
-	/* State stays unless it is asked for. */
-	assert_int_equal(INSTALL("--uninstall", "--cni-conf-dir", "/etc/cni/net.d"), 0);
-	assert_false(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
-	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
-	assert_true(file_exists(&root, "/var/lib/unirail/ipam/journal"));
-	assert_int_equal(count(), 0);
-	assert_int_equal(INSTALL("--uninstall", "--purge"), 0);
+	assert_int_equal(symlinkat("../../../etc/cni", root.fd, "var/lib/unirail/link"), 0);
+	buf_init(&n.said, sizeof(out_text));
+	assert_int_equal(install_node_is_free(&n, NULL), 0);
+	assert_int_equal(install_node_purge(&n, NULL), 0);
+	assert_int_equal(install_node_purge(&n, NULL), 0);
+	buf_done(&n.said);
 	assert_false(file_exists(&root, "/var/lib/unirail/ipam"));
 	assert_true(file_exists(&root, "/var/lib/unirail"));
 	assert_false(file_exists(&root, "/var/run/spidernet/spiderpool.sock"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
-	assert_int_equal(INSTALL("--uninstall", "--purge", "--cni-conf-dir", "/etc/cni/net.d"), 0);
 	/* Mistakes. */
 	assert_int_equal(INSTALL("--purge"), 2);
 	assert_non_null(strstr(err_text, "--uninstall"));
@@ -634,6 +663,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_fresh, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_configuration_of_a_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_state_of_a_node_is_removed, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_a_mistake_makes_no_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_second_time_changes_nothing, setup,
 						teardown),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pods had to get networks: annotations of the pod and of its namespace, as injection takes them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "controller/uninjected.h"
+#include "wire/json.h"
+
+static unsigned int asks(const char *text)
+{
+	auto_json struct json_doc *d = NULL;
+
+	assert_int_equal(json_parse(&d, span_of(text), 1 << 10, NULL), 0);
+	return inject_asks(json_root(d));
+}
+
+#define RDMA(v)	   "{\"cni.spidernet.io/rdma-resource-inject\":\"" v "\"}"
+#define NETWORK(v) "{\"cni.spidernet.io/network-resource-inject\":\"" v "\"}"
+
+static void test_the_pods_own_counts_before_its_namespaces(void **state)
+{
+	static const struct {
+		const char *own, *ns;
+		int key; /* -1: asks for none */
+	} cases[] = {
+		{"{}", "{}", -1},
+		{RDMA("a"), "{}", INJECT_RDMA},
+		{NETWORK("a, b"), "{}", INJECT_NETWORK},
+		{RDMA(" , "), "{}", -1},
+		{"{}", RDMA("a"), INJECT_RDMA},
+		{RDMA(""), RDMA("a"), -1},
+		{RDMA(""), NETWORK("a"), INJECT_NETWORK},
+		{NETWORK("a"), RDMA("b"), INJECT_RDMA},
+		{NETWORK(""), RDMA("b"), INJECT_RDMA},
+		{"{\"other\":\"x\"}", NETWORK(""), -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		enum inject_key key = INJECT_KEYS;
+		bool is = uninjected_asks(asks(cases[i].own), asks(cases[i].ns), &key);
+
+		assert_int_equal(is ? (int)key : -1, cases[i].key);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_pods_own_counts_before_its_namespaces),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
