@@ -89,9 +89,11 @@ static void say_not_own(const struct api_call *c)
 
 	buf_init(&why, 500);
 	lender_name_words(c->api->conf.lender, &c->own, &why);
-	log_warn("a pod gets another address than it had before, which was not to be had in time",
-		 LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
-		 LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", why.len ? why.p : ""));
+	log_limited(
+		LOG_WARN, 2,
+		"a pod gets another address than it had before, which was not to be had in time",
+		LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+		LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", why.len ? why.p : ""));
 }
 
 static int take_now(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,

@@ -230,8 +230,8 @@ void api_plan(struct api_call *c, struct ipam *store)
 	if (parsed < 0 || r == API_PARKED)
 		return;
 	if (r < 0) {
-		log_warn("no addresses given", LOG_S("container_id", p->container_id),
-			 LOG_S("error", e.text));
+		log_limited(LOG_WARN, 1, "no addresses given",
+			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
 		api_call_fail(c, &e);
 		return;
 	}

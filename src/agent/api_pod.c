@@ -15,7 +15,8 @@ static const char *text(const char *s)
 
 static void answer_failure(struct api_call *c, const struct err *e)
 {
-	log_warn("no addresses given", LOG_S("path", c->route->path), LOG_S("error", e->text));
+	log_limited(LOG_WARN, 1, "no addresses given", LOG_S("path", c->route->path),
+		    LOG_S("error", e->text));
 	api_call_fail(c, e);
 	api_call_free(c);
 }
@@ -33,10 +34,11 @@ static int judge(const struct pod_facts *p, const struct api_pod *asked, struct 
 /* Of a pod that nobody can be asked about, there is what the runtime says. */
 static void take_asked(struct api_call *c, const struct api_pod *asked, const struct err *why)
 {
-	log_warn("a pod is not known while the API server is away: its pools are those of the "
-		 "network's configuration",
-		 LOG_S("namespace", asked->ns), LOG_S("pod", asked->name),
-		 LOG_S("error", why->text));
+	log_limited(LOG_WARN, 2,
+		    "a pod is not known while the API server is away: its pools are those of the "
+		    "network's configuration",
+		    LOG_S("namespace", asked->ns), LOG_S("pod", asked->name),
+		    LOG_S("error", why->text));
 	c->pod = (struct pod_facts){.ns = xstrdup(asked->ns),
 				    .name = xstrdup(asked->name),
 				    .uid = xstrdup(asked->uid),

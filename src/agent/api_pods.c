@@ -152,8 +152,8 @@ void api_release(struct api_call *c, struct ipam *store)
 		v[i] = (struct ipam_valid){p->container_id, p->has_rails ? p->rails.v[i] : NULL};
 	r = ipam_release_many(store, v, n, &e);
 	if (r < 0) {
-		log_warn("nothing given back", LOG_S("container_id", p->container_id),
-			 LOG_S("error", e.text));
+		log_limited(LOG_WARN, 1, "nothing given back",
+			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
 		api_call_fail(c, &e);
 		return;
 	}

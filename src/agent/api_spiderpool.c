@@ -128,8 +128,8 @@ void api_put_grants(struct json_out *o, const struct ipam_grant *g, size_t n, si
 
 static void log_failure(const struct api_pod_args *p, const char *what, const struct err *e)
 {
-	log_warn(what, LOG_S("container_id", p->container_id),
-		 LOG_S("ifname", p->ifname ? p->ifname : ""), LOG_S("error", e->text));
+	log_limited(LOG_WARN, 1, what, LOG_S("container_id", p->container_id),
+		    LOG_S("ifname", p->ifname ? p->ifname : ""), LOG_S("error", e->text));
 }
 
 /* The original's agent looks into the pod's namespace for the VF's PF. */

@@ -225,6 +225,7 @@ void api_asks_routes(struct api_call *c, struct ipam *store, const struct api_as
 	n_had = held_nets(store, a->v[0].who.container_id, g, n, &had);
 	left = pod_routes_give(a->routes, a->n_routes, had, n_had, g, n);
 	if (left > 0)
-		log_info("routes of a pod have no interface yet", LOG_S("namespace", c->pod.ns),
-			 LOG_S("pod", c->pod.name), LOG_I("routes", (int64_t)left));
+		log_limited(LOG_INFO, 2, "routes of a pod have no interface yet",
+			    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+			    LOG_I("routes", (int64_t)left));
 }

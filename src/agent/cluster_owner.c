@@ -165,9 +165,10 @@ static void on_made(void *arg, int status, const struct json *object, const stru
 	(void)object;
 	a->call = NULL;
 	if (why && why->code != -EEXIST)
-		log_warn("a pool cannot be made for an application, or not of its size",
-			 LOG_S("namespace", a->app.ns), LOG_S("kind", a->app.kind),
-			 LOG_S("name", a->app.name), LOG_S("error", why->text));
+		log_limited(LOG_WARN, 3,
+			    "a pool cannot be made for an application, or not of its size",
+			    LOG_S("namespace", a->app.ns), LOG_S("kind", a->app.kind),
+			    LOG_S("name", a->app.name), LOG_S("error", why->text));
 	ask_free(a);
 }
 

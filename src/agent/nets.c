@@ -84,8 +84,8 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 
 static void fail(struct nets_ask *a, const struct err *e)
 {
-	log_warn("no networks for a pod", LOG_S("namespace", a->ns), LOG_S("pod", a->name),
-		 LOG_S("error", e->text));
+	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", a->ns),
+		    LOG_S("pod", a->name), LOG_S("error", e->text));
 	http_answer_error(a->q, 500, cni_code(e), e->text);
 	ask_free(a);
 }

@@ -73,7 +73,8 @@ size_t nets_waiting(const struct nets *n)
 
 static void say(const struct nets_patch *p, const char *what, const char *why)
 {
-	log_warn(what, LOG_S("namespace", p->ns), LOG_S("pod", p->name), LOG_S("error", why));
+	log_limited(LOG_WARN, 2, what, LOG_S("namespace", p->ns), LOG_S("pod", p->name),
+		    LOG_S("error", why));
 }
 
 static void drop(struct nets_patch *p, const char *why)

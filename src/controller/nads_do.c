@@ -37,8 +37,8 @@ static void complain(struct nads_job *j, const char *reason, const char *message
 		return;
 	free(j->said);
 	j->said = xstrdup(message);
-	log_error("a SpiderMultusConfig has no network", LOG_S("namespace", j->ns),
-		  LOG_S("name", j->name), LOG_S("error", message));
+	log_limited(LOG_ERROR, 2, "a SpiderMultusConfig has no network", LOG_S("namespace", j->ns),
+		    LOG_S("name", j->name), LOG_S("error", message));
 	tell(j, true, reason, message);
 }
 

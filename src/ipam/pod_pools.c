@@ -110,7 +110,8 @@ static void warn_strangers(const struct pod_pools_facts *f, const struct pod_not
 		while (k < f->n_names && strcmp(f->names[k], l->v[i].ifname) != 0)
 			k++;
 		if (k == f->n_names)
-			log_warn(
+			log_limited(
+				LOG_WARN, 3,
 				"an annotation has pools for an interface that the pod does not have",
 				LOG_S("namespace", n->ns), LOG_S("pod", n->name),
 				LOG_S("annotation", n->key), LOG_S("interface", l->v[i].ifname));

@@ -25,9 +25,9 @@ int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 				"annotation '" NOTE_IPPOOL "'",
 				f->pod->ns, f->pod->name);
 	if (!f->conf.subnets) {
-		log_warn("an annotation does not count: SpiderSubnet is off",
-			 LOG_S("namespace", f->pod->ns), LOG_S("pod", f->pod->name),
-			 LOG_S("annotation", key));
+		log_limited(LOG_WARN, 3, "an annotation does not count: SpiderSubnet is off",
+			    LOG_S("namespace", f->pod->ns), LOG_S("pod", f->pod->name),
+			    LOG_S("annotation", key));
 		return 0;
 	}
 	if (!f->autos.app)

@@ -31,9 +31,9 @@ int pod_note_wrong(const struct pod_note *n, struct err *e, const char *fmt, ...
 
 void pod_note_taken(const struct pod_note *n, const char *what, const char *as)
 {
-	log_warn("an annotation is taken as it must be meant", LOG_S("namespace", n->ns),
-		 LOG_S("pod", n->of_namespace ? "" : n->name), LOG_S("annotation", n->key),
-		 LOG_S("has", what), LOG_S("taken_as", as));
+	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
+		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
+		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
 }
 
 int pod_note_parse(const struct pod_note *n, struct json_doc **ret, struct err *e)
@@ -112,9 +112,9 @@ static void warn_unknown(const struct pod_note *n, const struct json *v)
 		while (i < ARRAY_LEN(known) && strcasecmp(known[i], key) != 0)
 			i++;
 		if (i == ARRAY_LEN(known))
-			log_warn("an annotation has a key that nothing reads",
-				 LOG_S("namespace", n->ns), LOG_S("pod", n->name),
-				 LOG_S("annotation", n->key), LOG_S("key", key));
+			log_limited(LOG_WARN, 3, "an annotation has a key that nothing reads",
+				    LOG_S("namespace", n->ns), LOG_S("pod", n->name),
+				    LOG_S("annotation", n->key), LOG_S("key", key));
 	}
 }
 

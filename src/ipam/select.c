@@ -48,8 +48,8 @@ static int add_matches(const struct select_facts *f, const char *pattern, uint8_
 			found[n++] = p;
 	}
 	if (n == 0)
-		log_warn("wildcard matches no pool", LOG_S("pattern", pattern),
-			 LOG_I("ip_version", family));
+		log_limited(LOG_WARN, 1, "wildcard matches no pool", LOG_S("pattern", pattern),
+			    LOG_I("ip_version", family));
 	else
 		qsort(found, n, sizeof(*found), by_name);
 	for (size_t i = 0; i < n; i++)

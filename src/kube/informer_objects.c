@@ -34,9 +34,9 @@ static void not_decoded(struct kube_informer *i, const struct kube_object *o, co
 {
 	struct kube_object *known = kube_store_get(&i->store, o->ns, o->name);
 
-	log_warn("kube: an object cannot be read; what was known of it stays",
-		 LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns), LOG_S("name", o->name),
-		 LOG_S("error", e->text));
+	log_limited(LOG_WARN, 3, "kube: an object cannot be read; what was known of it stays",
+		    LOG_S("kind", i->c.kind->name), LOG_S("namespace", o->ns),
+		    LOG_S("name", o->name), LOG_S("error", e->text));
 	if (known)
 		known->round = i->round;
 }

@@ -333,6 +333,15 @@ def test_full_disk(lab, tmp_path):
         assert c.status == 1 and "No space left on device (ENOSPC)" in c.json["msg"], c
         lab.fail("ADD", conf, pod, words="No space left on device (ENOSPC)")
         assert pod.state() == before
+        # what lets go of an address has its room kept
+        granted = i
+        assert granted > 0
+        for i in range(granted):
+            lab.ok("DEL", conf, pod, plugin="spiderpool", ifname=f"x{i}")
+        lab.delete(conf, first)
+        used = json.loads(run([BINARY, "pool", "list", "-o", "json", "--pool-dir", lab.pool_dir,
+                               "--state-dir", full]).stdout)
+        assert '"used": 0' in json.dumps(used), used
         (full / "ballast").unlink()
         late = lab.pod()
         assert lab.add(conf, late)["ips"]
