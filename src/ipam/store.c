@@ -51,8 +51,8 @@ int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 	i->node = node_name(p->node);
 	i->now_ms = p->now_ms ? p->now_ms : now_real_ms;
 	lock = xasprintf("%s/lock", i->state_dir);
-	n = dir_make(r, i->state_dir, 0700, e);
-	if (n == 0)
+	n = p->read_only ? 0 : dir_make(r, i->state_dir, 0700, e);
+	if (n == 0 && (!p->read_only || file_exists(r, lock)))
 		n = lock_take(r, lock, p->lock_ms ? p->lock_ms : LOCK_MS, &i->lock, e);
 	if (n < 0)
 		err_default_kind(e, ERR_IO);

@@ -118,7 +118,11 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 {
 	auto_free char *pool_dir = path_absolute(t->o->pool_dir);
 	auto_free char *state_dir = path_absolute(t->o->state_dir);
-	const struct ipam_paths paths = {.pool_dir = pool_dir, .state_dir = state_dir};
+	const struct ipam_paths paths = {
+		.pool_dir = pool_dir,
+		.state_dir = state_dir,
+		.read_only = strcmp(call->command, "release") != 0 || call->release != REPORT_DO,
+	};
 	int r;
 
 	if (t->o->repair)

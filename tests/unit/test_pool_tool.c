@@ -210,6 +210,24 @@ static void test_release(void **state)
 	says("release 10.0.0.10 --yes -o json", 0, "\"released\": true", "");
 }
 
+static void test_reading_commands_write_nothing(void **state)
+{
+	static const char *const commands[] = {"list",	     "show rail0",
+					       "free rail0", "owner 10.0.0.10",
+					       "check",	     "release 10.0.0.10 --dry-run"};
+	auto_free char *state_dir = il_path(&lab, "/state");
+
+	(void)state;
+	rmdir(state_dir); /* it may not be there yet */
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		auto_said struct said s = run(commands[i]);
+
+		if (file_exists(&lab.root, "/state"))
+			fail_msg("'%s' made the state directory (status %d)", commands[i],
+				 s.status);
+	}
+}
+
 static void test_check(void **state)
 {
 	size_t n;
@@ -279,13 +297,10 @@ static void test_mistakes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_list),
-		CASE(test_empty),
-		CASE(test_show_and_owner),
-		CASE(test_next_free),
-		CASE(test_release),
-		CASE(test_check),
-		CASE(test_check_of_one_cut_short),
+		CASE(test_list),	   CASE(test_empty),
+		CASE(test_show_and_owner), CASE(test_next_free),
+		CASE(test_release),	   CASE(test_reading_commands_write_nothing),
+		CASE(test_check),	   CASE(test_check_of_one_cut_short),
 		CASE(test_mistakes),
 	};
 
