@@ -186,9 +186,16 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	const struct json *spec = json_get(subnet, "spec");
 	auto_free char *number = xasprintf("%u", a->count);
 	struct labels l = {0}, app = {0};
+	char cidr[IP_TEXT_MAX] = "";
+	struct ipnet net;
 	struct json_out o;
 
-	auto_pool_labels(&a->app, a->subnet, text(spec, "subnet"), a->ifname, a->reclaim, &l);
+	/* It may have been written with host bits. */
+	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
+		net = ipnet_network(&net);
+		ipnet_str(&net, cidr);
+	}
+	auto_pool_labels(&a->app, a->subnet, cidr, a->ifname, a->reclaim, &l);
 	app_id_labels(&a->app, &app);
 	jo_init(&o, b, 0);
 	jo_obj(&o);
@@ -203,7 +210,7 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	jo_key(&o, "spec");
 	jo_obj(&o);
 	jo_kint(&o, "ipVersion", a->family);
-	jo_kstr(&o, "subnet", text(spec, "subnet"));
+	jo_kstr(&o, "subnet", cidr);
 	if (*text(spec, "gateway"))
 		jo_kstr(&o, "gateway", text(spec, "gateway"));
 	if (json_len(json_get(spec, "routes"))) {

@@ -154,6 +154,13 @@ static void write_patch(struct admit_answer *r, const struct json *was,
 	kube_patch_done(&p);
 }
 
+static void drop_warnings(struct admit_answer *r)
+{
+	str_list_free(r->warnings, r->n_warnings);
+	r->warnings = NULL;
+	r->n_warnings = 0;
+}
+
 void admit_default(const struct admit_world *w, const struct admit_ask *q, struct admit_answer *ret)
 {
 	const struct kind *k = kind_of(q->kind);
@@ -165,6 +172,9 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 		return;
 	t = jt_over(q->object);
 	k->fill(&a, t);
+	if (q->operation == ADMIT_UPDATE &&
+	    json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
+		drop_warnings(ret); /* they were given when it was written */
 	write_patch(ret, q->object, t);
 }
 

@@ -7,21 +7,22 @@
  * refusal out. Of the API server's two questions admit_default() answers the first and
  * admit_check() the second, which is about the object with the patch applied.
  *
- * Taken as meant, with a warning, and stored as the definition has it: a subnet with host bits,
- * blanks in addresses, routes `to` and `via`, `enableRdma`, `rdmaResourceName`, `ippools` and
- * `matchMasterSubnet` one level off, a number as `pkey`. When such a field comes again beside the one
- * it was taken as (kubectl apply sends it each time), it counts, unless that one was changed, too.
+ * Taken as meant, with a warning: a subnet with host bits, blanks around addresses, routes `to` and `via`,
+ * `enableRdma`, `rdmaResourceName`, `ippools` and `matchMasterSubnet` one level off. Such texts are stored
+ * as they were written, since kubectl apply compares what it sends with what is stored and would report
+ * `configured` each time: readers understand the spelling (ipam/pool_spec.h), or the field it is taken as
+ * is filled beside it. Only what the definition's type cannot hold is replaced: a text as `ipVersion`, a
+ * number as `pkey`; and `enableCoordinator` of a custom network, which is always false, as in Spiderpool.
  * What cannot be meant is refused with the field's path and the mended line.
  *
  * Defaults are Spiderpool's, and what the stored object gets besides:
  *
- *	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr, ranges sorted and merged;
- *				of the SpiderSubnet with the same CIDR: owner, gateway, routes
- *	SpiderSubnet		ipVersion, label ipam.spidernet.io/subnet-cidr, ranges
+ *	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr (of the network); of the SpiderSubnet with the same CIDR: owner, gateway, routes
+ *	SpiderSubnet		ipVersion, label ipam.spidernet.io/subnet-cidr
  *	SpiderReservedIP	ipVersion
  *	SpiderMultusConfig	all of its block and coordinator; the inject annotations as labels, which
  *				go with them
- *	SpiderCoordinator	addresses as CIDRs
+ *	SpiderCoordinator	mode, vethMTU
  *
  * A pool carries the finalizer spiderpool.spidernet.io: deleted while addresses are in use it hands
  * out nothing more, is still there for those who have them, so that no other pool gets their

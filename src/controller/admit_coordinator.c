@@ -13,31 +13,14 @@ enum { IFNAME_MAX = 15, MTU_MIN = 68, MTU_MAX = 65535, RP_FILTER_MAX = 2 };
 
 /* --- defaults --- */
 
-/* A bare address is a net of itself. */
-static void as_net(struct json_tree *v)
-{
-	char text[IP_TEXT_MAX];
-	struct ipaddr ip;
-	struct ipnet net;
-
-	if (!jt_text(v) || ip_parse(span_of(jt_text(v)), &ip) < 0)
-		return;
-	net = ipnet_host(&ip);
-	jt_set_text(v, ipnet_str(&net, text));
-}
-
 void admit_default_coordinator(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member_object(object, "spec"), *v;
+	struct json_tree *spec = jt_member_object(object, "spec");
 
 	(void)a;
 	admit_drop_finalizer(object);
 	if (jt_kind(jt_member(spec, "mode")) == JSON_NULL)
 		jt_put_text(spec, "mode", "auto");
-	for (v = jt_first(jt_member(spec, "hijackCIDR")); v; v = jt_next(v))
-		as_net(v);
-	for (v = jt_first(jt_member(spec, "policyRoutes")); v; v = jt_next(v))
-		as_net(jt_member(v, "dst"));
 	if (jt_kind(jt_member(spec, "vethMTU")) == JSON_NULL)
 		jt_put_int(spec, "vethMTU", 1500);
 }

@@ -62,7 +62,14 @@ static void put_label(struct json_tree *object, const char *key, const char *val
 
 /* --- texts as meant --- */
 
-/* Blanks mean nothing in an address. */
+static bool is_readable(const char *range)
+{
+	struct ip_range r;
+
+	return ip_range_parse(span_of(range), strchr(range, ':') ? 6 : 4, &r, NULL) == 0;
+}
+
+/* Blanks mean nothing in an address. Those around the ends of a range stay: every reader passes over them. */
 static void squeeze(struct admit *a, struct json_tree *v, const char *place)
 {
 	const char *text = jt_text(v);
@@ -76,7 +83,8 @@ static void squeeze(struct admit *a, struct json_tree *v, const char *place)
 		if (!strchr(" \t\n", *p))
 			*end++ = *p;
 	admit_warn(a, "%s: '%.60s' is taken as '%.60s'", place, text, to);
-	jt_set_text(v, to);
+	if (!is_readable(text))
+		jt_set_text(v, to);
 }
 
 static void squeeze_list(struct admit *a, const struct json_tree *list, const char *key)
@@ -90,21 +98,20 @@ static void squeeze_list(struct admit *a, const struct json_tree *list, const ch
 	}
 }
 
-static void route_key(struct admit *a, struct json_tree *route, size_t i, const char *key,
+/* The text stays: readers of routes know both keys. */
+static void route_key(struct admit *a, const struct json_tree *route, size_t i, const char *key,
 		      const char *other)
 {
-	struct json_tree *v = jt_member(route, other);
+	const char *text = jt_text(jt_member(route, other));
+	const char *own = jt_text(jt_member(route, key));
 
-	if (!jt_text(v))
+	if (!text)
 		return;
-	if (jt_text(jt_member(route, key)) && strcmp(jt_text(jt_member(route, key)), jt_text(v)))
+	if (own && strcmp(own, text) != 0)
 		admit_warn(a, "spec.routes[%zu].%s: '%.60s' is not used: '%s' says '%.60s'", i,
-			   other, jt_text(v), key, jt_text(jt_member(route, key)));
+			   other, text, key, own);
 	else
 		admit_warn(a, "spec.routes[%zu].%s is taken as '%s': write that", i, other, key);
-	if (!jt_text(jt_member(route, key)))
-		jt_put_text(route, key, jt_text(v));
-	jt_drop(route, other);
 }
 
 static void fill_routes(struct admit *a, const struct json_tree *spec)
@@ -151,7 +158,6 @@ static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *r
 	if (ipnet_has_host_bits(&net)) {
 		ipnet_str(ret, text);
 		warn_host_bits(a, &net, jt_text(v), text);
-		jt_set_text(v, text);
 	}
 	return true;
 }
@@ -177,50 +183,12 @@ static void number_version(struct admit *a, struct json_tree *spec)
 
 /* --- ranges --- */
 
-static bool read_ranges(const struct json_tree *list, const struct ipnet *net, struct ip_set *ret)
-{
-	for (struct json_tree *v = jt_first(list); v; v = jt_next(v)) {
-		struct ip_range r;
-
-		if (!jt_text(v) ||
-		    ip_range_parse(span_of(jt_text(v)), net->ip.family, &r, NULL) < 0 ||
-		    !ipnet_contains(net, &r.first) || !ipnet_contains(net, &r.last))
-			return false;
-		ip_set_collect(ret, &r);
-	}
-	ip_set_merge(ret);
-	return true;
-}
-
-/* In order and merged, when there are several; one with a fault in it stays, for the check to name
- * the entry. */
-static void merge(struct json_tree *spec, const char *key, const struct ipnet *net)
-{
-	struct json_tree *list = jt_member(spec, key), *merged;
-	struct ip_set set = {0};
-
-	if (!jt_first(list) || !jt_next(jt_first(list)))
-		return;
-	if (read_ranges(list, net, &set)) {
-		merged = jt_new(JSON_ARRAY);
-		for (size_t i = 0; i < set.n; i++) {
-			struct ip_set one = {net->ip.family, &set.v[i], 1};
-			auto_buf struct buf text;
-
-			buf_init(&text, 3 * IP_TEXT_MAX);
-			ip_set_str(&one, &text);
-			jt_push_text(merged, text.p);
-		}
-		jt_put(spec, key, merged);
-	}
-	ip_set_done(&set);
-}
-
 static bool fill_ranges(struct admit *a, struct json_tree *object, const char *label,
 			struct ipnet *net)
 {
 	struct json_tree *spec = jt_member(object, "spec");
 	auto_free char *value = NULL;
+	char network[IP_TEXT_MAX];
 
 	squeeze_list(a, jt_member(spec, "ips"), "ips");
 	squeeze_list(a, jt_member(spec, "excludeIPs"), "excludeIPs");
@@ -230,7 +198,7 @@ static bool fill_ranges(struct admit *a, struct json_tree *object, const char *l
 	if (!fill_subnet(a, spec, net))
 		return false;
 	fill_version(spec, net->ip.family);
-	value = admit_cidr_label(jt_text(jt_member(spec, "subnet")));
+	value = admit_cidr_label(ipnet_str(net, network));
 	put_label(object, label, value);
 	return true;
 }
@@ -305,7 +273,6 @@ static void fill_owner(struct admit *a, struct json_tree *object, const struct i
 
 void admit_default_pool(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member(object, "spec");
 	struct ipnet net;
 
 	if (admit_is_going(a->ask->object))
@@ -314,20 +281,15 @@ void admit_default_pool(struct admit *a, struct json_tree *object)
 	if (!fill_ranges(a, object, LABEL_POOL_CIDR, &net))
 		return;
 	fill_owner(a, object, &net);
-	merge(spec, "ips", &net);
-	merge(spec, "excludeIPs", &net);
 }
 
 void admit_default_subnet(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member(object, "spec");
 	struct ipnet net;
 
 	admit_drop_finalizer(object);
 	if (admit_is_going(a->ask->object) || !fill_ranges(a, object, LABEL_SUBNET_CIDR, &net))
 		return;
-	merge(spec, "ips", &net);
-	merge(spec, "excludeIPs", &net);
 }
 
 /* Of the first address. */

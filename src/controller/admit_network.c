@@ -330,7 +330,7 @@ int admit_check_network(struct admit *a)
 		r = admit_check_ifacer(a, block, spec);
 	if (r == 0)
 		r = check_inject(a, spec);
-	if (r == 0 && json_kind(c) != JSON_NULL)
+	if (r == 0 && block && json_kind(c) != JSON_NULL)
 		r = admit_check_coordinator_spec(a, c, "spec.coordinator");
 	if (r == 0)
 		r = check_chain(a, spec);

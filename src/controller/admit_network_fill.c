@@ -40,10 +40,11 @@ static bool has_masters(const char *block)
 /* --- taken as meant --- */
 
 struct move {
-	struct json_tree *from, *to;
+	const struct json *from;   /* the object that has the spelling, as it was sent */
+	struct json_tree *at, *to; /* the same in the tree, and the object that has the field */
 	const char *key, *to_key;
-	const char *from_place, *to_place; /* of the objects, "spec.sriov" */
-	const struct json *old;		   /* `to` before this update; NULL: creation */
+	const char *from_place, *to_place;    /* of the objects, "spec.sriov" */
+	const struct json *old_from, *old_to; /* both before this update; NULL: creation */
 };
 
 static bool says_nothing(const struct json_tree *v)
@@ -52,90 +53,102 @@ static bool says_nothing(const struct json_tree *v)
 	       (jt_text(v) && !*jt_text(v)) || (jt_kind(v) == JSON_ARRAY && !jt_first(v));
 }
 
+/*
+ * The field gets what the spelling says, which stays beside it: so kubectl apply finds what it sends, and
+ * reports `unchanged`. Of a spelling that stayed and a field that somebody changed since, the field counts
+ * and the spelling goes; the next kubectl apply brings it back, and it counts then, as for any field.
+ */
 static void take_as(struct admit *a, const struct move *m)
 {
-	struct json_tree *v = jt_take(m->from, m->key), *there = jt_member(m->to, m->to_key);
-	const struct json *old = json_get(m->old, m->to_key);
-	bool counts = says_nothing(there) || (old && jt_same(there, old));
+	const struct json *v = json_get(m->from, m->key);
+	const struct json *old = json_get(m->old_to, m->to_key);
+	struct json_tree *there = jt_member(m->to, m->to_key);
+	bool nothing = says_nothing(there), stays = old && jt_same(there, old);
 
-	if (jt_kind(v) == JSON_NULL || !m->to) {
-		if (v)
-			jt_put(m->from, m->key, v);
+	if (json_kind(v) == JSON_NULL || !m->to || (there && jt_same(there, v)))
 		return;
-	}
-	if (counts)
+	if (!nothing && json_same(v, json_get(m->old_from, m->key))) {
+		if (stays)
+			return;
+		admit_warn(a, "%s.%s is dropped: %s.%s was changed", m->from_place, m->key,
+			   m->to_place, m->to_key);
+		jt_drop(m->at, m->key);
+	} else if (nothing || stays) {
 		admit_warn(a, "%s.%s is taken as %s.%s: write that", m->from_place, m->key,
 			   m->to_place, m->to_key);
-	else
+		jt_put(m->to, m->to_key, jt_of(v));
+	} else {
 		admit_warn(a, "%s.%s is not used: %s.%s says it", m->from_place, m->key,
 			   m->to_place, m->to_key);
-	if (counts)
-		jt_put(m->to, m->to_key, v);
-	else
-		jt_free(v);
+	}
 }
 
+/* What the spellings of one block are read from. */
+struct spellings {
+	const struct json *spec, *old; /* as it was sent, and before this update */
+	struct json_tree *tree;	       /* of spec */
+	const char *block;
+};
+
 /* `ippools` of the spec are its block's. */
-static void take_pools(struct admit *a, struct json_tree *spec, const struct json *old,
-		       const char *block)
+static void take_pools(struct admit *a, const struct spellings *s)
 {
 	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};
-	auto_free char *place = xasprintf("spec.%s.ippools", block);
-	struct json_tree *from = jt_member(spec, "ippools");
-	struct json_tree *to = jt_member_object(jt_member(spec, block), "ippools");
+	auto_free char *place = xasprintf("spec.%s.ippools", s->block);
+	struct json_tree *from = jt_member(s->tree, "ippools"), *to;
 
-	if (jt_kind(from) != JSON_OBJECT || !to)
+	if (jt_kind(from) != JSON_OBJECT)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		take_as(a, &(struct move){from, to, keys[i], keys[i], "spec.ippools", place,
-					  json_get(json_get(old, block), "ippools")});
-	if (!jt_first(from))
-		jt_drop(spec, "ippools");
+	to = jt_member_object(jt_member(s->tree, s->block), "ippools");
+	for (size_t i = 0; to && i < ARRAY_LEN(keys); i++)
+		take_as(a, &(struct move){json_get(s->spec, "ippools"), from, to, keys[i], keys[i],
+					  "spec.ippools", place, json_get(s->old, "ippools"),
+					  json_get(json_get(s->old, s->block), "ippools")});
 }
 
 /* `matchMasterSubnet` of the spec and of the block are the block's pools'. */
-static void take_match(struct admit *a, struct json_tree *spec, const struct json *old,
-		       const char *block)
+static void take_match(struct admit *a, const struct spellings *s)
 {
-	auto_free char *place = xasprintf("spec.%s", block);
-	auto_free char *to_place = xasprintf("spec.%s.ippools", block);
-	const struct json *was = json_get(json_get(old, block), "ippools");
-	struct json_tree *b = jt_member(spec, block), *to;
+	auto_free char *place = xasprintf("spec.%s", s->block);
+	auto_free char *to_place = xasprintf("spec.%s.ippools", s->block);
+	const struct json *old = json_get(s->old, s->block), *was = json_get(old, "ippools");
+	struct json_tree *b = jt_member(s->tree, s->block), *to;
 	const char *key = "matchMasterSubnet";
 
-	if (!jt_member(spec, key) && !jt_member(b, key))
+	if (!jt_member(s->tree, key) && !jt_member(b, key))
 		return;
 	to = jt_member_object(b, "ippools");
-	take_as(a, &(struct move){spec, to, key, key, "spec", to_place, was});
-	take_as(a, &(struct move){b, to, key, key, place, to_place, was});
+	take_as(a, &(struct move){s->spec, s->tree, to, key, key, "spec", to_place, s->old, was});
+	take_as(a, &(struct move){json_get(s->spec, s->block), b, to, key, key, place, to_place,
+				  old, was});
 }
 
-static void take_resource(struct admit *a, struct json_tree *spec, const struct json *old,
-			  const char *block)
+static void take_resource(struct admit *a, const struct spellings *s)
 {
 	static const char *const of_vfs[] = {"sriov", "ibsriov", NULL};
-	auto_free char *place = xasprintf("spec.%s", block);
-	const char *key = has_masters(block)	     ? "rdmaResourceName"
-			  : is_one_of(block, of_vfs) ? "resourceName"
-						     : NULL;
+	auto_free char *place = xasprintf("spec.%s", s->block);
+	const char *key = has_masters(s->block)		? "rdmaResourceName"
+			  : is_one_of(s->block, of_vfs) ? "resourceName"
+							: NULL;
 
 	if (key)
-		take_as(a, &(struct move){spec, jt_member(spec, block), "rdmaResourceName", key,
-					  "spec", place, json_get(old, block)});
-	else if (*(jt_text(jt_member(spec, "rdmaResourceName")) ?: ""))
-		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", block);
+		take_as(a, &(struct move){s->spec, s->tree, jt_member(s->tree, s->block),
+					  "rdmaResourceName", key, "spec", place, s->old,
+					  json_get(s->old, s->block)});
+	else if (*(jt_text(jt_member(s->tree, "rdmaResourceName")) ?: ""))
+		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", s->block);
 }
 
 /* Of releases up to 0.9. */
-static void take_rdma(struct admit *a, struct json_tree *spec, const struct json *old,
-		      const char *block)
+static void take_rdma(struct admit *a, const struct spellings *s)
 {
-	struct json_tree *b = jt_member(spec, block);
+	struct json_tree *b = jt_member(s->tree, s->block);
 	const char *resource = jt_text(jt_member(b, "rdmaResourceName"));
+	const struct json *old = json_get(s->old, s->block);
 
-	if (strcmp(block, "sriov") == 0) {
-		take_as(a, &(struct move){b, b, "enableRdma", "rdmaIsolation", "spec.sriov",
-					  "spec.sriov", json_get(old, block)});
+	if (strcmp(s->block, "sriov") == 0) {
+		take_as(a, &(struct move){json_get(s->spec, s->block), b, b, "enableRdma",
+					  "rdmaIsolation", "spec.sriov", "spec.sriov", old, old});
 		return;
 	}
 	if (!jt_true(jt_member(b, "enableRdma")) || (resource && *resource))
@@ -143,7 +156,7 @@ static void take_rdma(struct admit *a, struct json_tree *spec, const struct json
 	admit_warn(a,
 		   "spec.%s.enableRdma is of old releases: name the resource of the device plugin "
 		   "in spec.%s.rdmaResourceName",
-		   block, block);
+		   s->block, s->block);
 }
 
 /* A number is one however it was written: 0x8001 of YAML comes as 32769. */
@@ -160,13 +173,15 @@ static void take_pkey(struct admit *a, struct json_tree *block)
 	jt_put_text(block, "pkey", text);
 }
 
-static void take_spellings(struct admit *a, struct json_tree *spec, const struct json *old,
-			   const char *block)
+static void take_spellings(struct admit *a, struct json_tree *spec, const char *block)
 {
-	take_pools(a, spec, old, block);
-	take_match(a, spec, old, block);
-	take_resource(a, spec, old, block);
-	take_rdma(a, spec, old, block);
+	const struct spellings s = {json_get(a->ask->object, "spec"), json_get(a->ask->old, "spec"),
+				    spec, block};
+
+	take_pools(a, &s);
+	take_match(a, &s);
+	take_resource(a, &s);
+	take_rdma(a, &s);
 	if (strcmp(block, "ibsriov") == 0)
 		take_pkey(a, jt_member(spec, block));
 }
@@ -262,7 +277,6 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 		if (!is_new)
 			admit_warn(a, "spec.coordinator is not used: a custom configuration has a "
 				      "coordinator of its own among its plugins, or none");
-		jt_drop(spec, "coordinator");
 		jt_put_bool(spec, "enableCoordinator", false);
 		return;
 	}
@@ -295,7 +309,6 @@ static void mirror(struct admit *a, struct json_tree *object, const char *key)
 void admit_default_network(struct admit *a, struct json_tree *object)
 {
 	struct json_tree *spec = jt_member_object(object, "spec");
-	const struct json *old = json_get(a->ask->old, "spec");
 	const char *type, *block;
 
 	if (!spec)
@@ -305,7 +318,7 @@ void admit_default_network(struct admit *a, struct json_tree *object)
 	type = jt_text(jt_member(spec, "cniType"));
 	block = type ? admit_block_of(type) : NULL;
 	if (block && jt_kind(jt_member(spec, block)) == JSON_OBJECT)
-		take_spellings(a, spec, old, block);
+		take_spellings(a, spec, block);
 	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
 		fill_block(spec, blocks[i].block);
 	if (jt_kind(jt_member(spec, "disableIPAM")) == JSON_NULL)

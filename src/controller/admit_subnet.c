@@ -125,15 +125,16 @@ static int64_t taken(const struct admit *a)
 {
 	const char *cidr = admit_text(json_get(json_get(a->ask->old, "spec"), "subnet"));
 	struct pool_set pools;
+	struct ipnet net;
 	u128 n = 0;
 
+	if (ipnet_parse(span_of(cidr), &net) < 0)
+		return 0;
+	net = ipnet_network(&net);
 	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &pools);
-	for (size_t i = 0; i < pools.n; i++) {
-		char text[IP_TEXT_MAX];
-
-		if (strcmp(ipnet_str(&pools.v[i].subnet, text), cidr) == 0)
+	for (size_t i = 0; i < pools.n; i++)
+		if (ipnet_eq(&pools.v[i].subnet, &net))
 			n += ip_set_count(&pools.v[i].ips);
-	}
 	pool_set_done(&pools);
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }

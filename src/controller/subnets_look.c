@@ -64,7 +64,8 @@ void subnets_gather_reserved(struct subnets_look *k)
 void subnets_gather_pools(struct subnets_look *k)
 {
 	struct world *w = k->s->conf.world;
-	const char *cidr = subnets_spec(k->subnet, "subnet");
+	char own[IP_TEXT_MAX], other[IP_TEXT_MAX];
+	const char *cidr = subnets_cidr(json_get(world_json(k->subnet), "spec"), own);
 
 	for (size_t i = 0; i < world_count(w, WORLD_POOLS); i++) {
 		const struct kube_object *o = world_at(w, WORLD_POOLS, i);
@@ -72,7 +73,7 @@ void subnets_gather_pools(struct subnets_look *k)
 		struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
 		const char *uid;
 
-		if (strcmp(subnets_spec(o, "subnet"), cidr) != 0)
+		if (strcmp(subnets_cidr(json_get(world_json(o), "spec"), other), cidr) != 0)
 			continue;
 		if (subnet_spec_ips(json_get(world_json(o), "spec"), &p.ips, NULL) < 0)
 			p.ips = (struct ip_set){.family = k->f.total.family};

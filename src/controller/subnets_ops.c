@@ -136,6 +136,17 @@ const char *subnets_spec(const struct kube_object *o, const char *key)
 	return text ? text : "";
 }
 
+const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX])
+{
+	const char *text = json_string(json_get(spec, "subnet"));
+	struct ipnet net;
+
+	if (!text || ipnet_parse_loose(span_of(text), &net) < 0)
+		return text ? text : "";
+	net = ipnet_network(&net);
+	return ipnet_str(&net, ret);
+}
+
 static char *label_dup(const struct kube_object *o, const char *key)
 {
 	const char *text = subnets_label(o, key);

@@ -170,6 +170,8 @@ void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id 
 const struct json *subnets_meta(const struct kube_object *o, const char *key);
 const char *subnets_label(const struct kube_object *o, const char *key); /* NULL: none */
 const char *subnets_spec(const struct kube_object *o, const char *key);	 /* "": none */
+/* spec.subnet as a network: it may have been written with host bits. */
+const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX]);
 /* Whose pool it is, by its labels; false: it was made by hand. For app_id_done(). */
 bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret);
 

@@ -46,9 +46,11 @@ static void put_metadata(struct subnets *s, struct json_out *o, const struct kub
 			 const struct subnets_target *t)
 {
 	auto_free char *number = number_text(s, t->wish);
+	char cidr[IP_TEXT_MAX];
 	struct labels l = {0};
 
-	auto_pool_labels(t->app, subnet->name, subnets_spec(subnet, "subnet"), t->ifname,
+	auto_pool_labels(t->app, subnet->name,
+			 subnets_cidr(json_get(world_json(subnet), "spec"), cidr), t->ifname,
 			 t->wish->reclaim, &l);
 	jo_key(o, "metadata");
 	jo_obj(o);
@@ -72,13 +74,14 @@ static void put_spec(struct json_out *o, const struct kube_object *subnet,
 		     const struct subnets_target *t, const struct subnet_entry *x)
 {
 	const struct json *spec = json_get(world_json(subnet), "spec");
+	char cidr[IP_TEXT_MAX];
 	struct labels l = {0};
 
 	app_id_labels(t->app, &l);
 	jo_key(o, "spec");
 	jo_obj(o);
 	jo_kint(o, "ipVersion", x->ips.family);
-	jo_kstr(o, "subnet", subnets_spec(subnet, "subnet"));
+	jo_kstr(o, "subnet", subnets_cidr(spec, cidr));
 	jo_key(o, "ips");
 	subnet_put_set(o, &x->ips);
 	if (*subnets_spec(subnet, "gateway"))

@@ -56,7 +56,7 @@ static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *
 		return pool_wrong(t, e, "'%s' is not a subnet such as 172.16.1.0/24", t->text);
 	p->subnet = ipnet_network(&as_written);
 	p->family = p->subnet.ip.family;
-	if (ipnet_has_host_bits(&as_written))
+	if (ipnet_has_host_bits(&as_written) && !d->quiet)
 		log_warn("subnet has host bits set, its network is taken", LOG_S("place", t->place),
 			 LOG_S("subnet", t->text), LOG_S("network", ipnet_str(&p->subnet, buf)));
 	if (d->version.place &&

@@ -23,6 +23,7 @@ struct pool_draft {
 	char *name, *where;
 	struct pool_text subnet, gateway, is_default, disable, rest, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
+	bool quiet; /* of a cluster, whose webhook has warned: spellings are not logged at each reading */
 	bool ips_optional; /* no ips: all usable ones (INI), else none */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	struct pool_texts networks;

@@ -101,6 +101,8 @@ static const char *route_end(const struct pool_spec *o, const struct json *v, si
 
 	if (s || !json_string(json_get(v, other)))
 		return s;
+	if (o->agent_ns) /* the webhook has warned */
+		return json_string(json_get(v, other));
 	place = place_of(o, "routes", i, true);
 	log_warn("a route's key is taken as another", LOG_S("place", place), LOG_S("key", other),
 		 LOG_S("taken_as", key));
@@ -228,6 +230,7 @@ int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *
 	/* First what says which addresses: of a pool that is left out they are not free. */
 	int n = o->agent_ns ? 0 : check_keys(o, known, ARRAY_LEN(known), e);
 
+	d->quiet = o->agent_ns != NULL;
 	if (n == 0 && !o->agent_ns)
 		n = refuse_selectors(o, e);
 	if (n == 0)

@@ -97,10 +97,13 @@ int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct e
 	struct ip_range r;
 	int n;
 
-	if (has_blank(s))
-		return refuse(s, e, "has a blank in it, wants 'FIRST-LAST'");
-	if (!span_cut(&rest, '-', &first))
+	if (span_trim(s).n == 0 || !span_cut(&rest, '-', &first))
 		return refuse(s, e, "is empty, wants 'ADDRESS' or 'FIRST-LAST'");
+	first = span_trim(first);
+	if (rest.p)
+		rest = span_trim(rest);
+	if (has_blank(first) || (rest.p && has_blank(rest)))
+		return refuse(s, e, "has a blank in an address, wants 'FIRST-LAST'");
 	n = parse_end(s, first, family, &r.first, e);
 	if (n < 0)
 		return n;

@@ -4,7 +4,7 @@
 
 /*
  * Sets of addresses as sorted, disjoint intervals; never expanded, so an IPv6 /64 costs what an
- * IPv4 /30 does. The grammar is SpiderIPPool's: "a" or "a-b", no blanks, one family, a <= b
+ * IPv4 /30 does. The grammar is SpiderIPPool's: "a" or "a-b", one family, a <= b, and blanks around each,
  * (a reversed range is refused: the original admits it and then cannot use it).
  */
 
