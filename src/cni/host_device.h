@@ -60,8 +60,8 @@ void host_device_put_aside(const struct link *l, const char *altname, struct nl_
 /* What a device was, host_device_record.c. */
 int host_device_prepare(struct attach *a, struct err *e);
 /* A device that is home, by this container's record, which then goes. It stays while the device is
- * not home. Failures are logged: a DEL that fails for them would not find the device in the pod. */
-void host_device_restore(struct attach *a, const char *ifname);
+ * not home, and when it fails; what no later try would change is logged only. */
+int host_device_restore(struct attach *a, const char *ifname, struct err *e);
 /* GC: the same by the records of attachments of the network that are not valid. */
 void host_device_restore_lost(struct attach *a, const struct rail *rail);
 int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);

@@ -134,7 +134,7 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 		r = nl_batch_commit(a->host, b, e);
 	}
 	if (r >= 0)
-		host_device_restore(a, rail->ifname);
+		r = host_device_restore(a, rail->ifname, e);
 	return r;
 }
 
@@ -190,7 +190,7 @@ int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 	if (r >= 0 && (l || home))
 		r = take_back(a->host, l ? l->alias : home->name, e);
 	if (r >= 0 && *a->call->container_id)
-		host_device_restore(a, rail->ifname);
+		r = host_device_restore(a, rail->ifname, e);
 	else if (r >= 0)
 		host_device_restore_lost(a, rail);
 	return r < 0 ? r : 0;
@@ -220,6 +220,6 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (r >= 0)
 		r = take_back(a->host, l->alias, e);
 	if (r >= 0)
-		host_device_restore(a, rail->ifname);
+		r = host_device_restore(a, rail->ifname, e);
 	return r;
 }

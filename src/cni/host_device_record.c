@@ -59,6 +59,7 @@ static const struct json_table table = {fields, 0, sizeof(struct raw)};
 struct record {
 	struct json_doc *doc;
 	struct raw raw;
+	bool read; /* what failed then is the text */
 };
 
 static void record_done(struct record *r)
@@ -79,6 +80,7 @@ static int load(const struct root *root, const char *path, struct record *ret, s
 
 	buf_init(&text, RECORD_MAX + 1);
 	r = file_read(root, path, RECORD_MAX, &text, e);
+	ret->read = r >= 0;
 	if (r >= 0)
 		r = json_parse(&ret->doc, buf_span(&text), RECORD_MAX, e);
 	if (r >= 0)
@@ -294,21 +296,34 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 			 LOG_S("address", raw->address), LOG_S("error", why.text));
 }
 
-/* false: the device is not home. */
-static bool restore(struct attach *a, const struct raw *r)
+/* What no later try changes: it must not keep a pod from being deleted. */
+static bool is_final(int r)
+{
+	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
+}
+
+/* 1: done; 0: the device is not home. */
+static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
-	struct err why = ERR_INIT;
 	struct link l;
+	int n = link_get(a->host, r->link, &l, e);
 
-	if (link_get(a->host, r->link, &l, NULL) < 0 || !is_same(r, &l))
-		return false;
-	if (restore_link(a, r, &l, &why) < 0)
+	if (n == -ENODEV || (n >= 0 && !is_same(r, &l))) {
+		err_clear(e);
+		return 0;
+	}
+	if (n >= 0)
+		n = restore_link(a, r, &l, e);
+	if (n < 0 && !is_final(n))
+		return err_wrap(e, n, "make '%s' what it was before the pod had it", r->link);
+	if (n < 0)
 		log_warn("a device of the node is not as it was before a pod had it",
-			 LOG_S("link", l.name), LOG_S("error", why.text));
+			 LOG_S("link", l.name), LOG_S("error", e ? e->text : ""));
+	err_clear(e);
 	for (size_t i = 0; i < r->addresses.n; i++)
 		restore_address(a, &addrs[i], &l);
-	return true;
+	return 1;
 }
 
 /* After a reboot the device is as the node makes it. */
@@ -320,21 +335,29 @@ static bool is_past(const struct root *root, const struct raw *r)
 	return r->boot && *r->boot && *boot && strcmp(r->boot, boot) != 0;
 }
 
-void host_device_restore(struct attach *a, const char *ifname)
+int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
 	auto_free char *path = path_of(a->call->container_id, ifname);
 	auto_record struct record rec = {0};
-	struct err why = ERR_INIT;
-	int r = load(root, path, &rec, &why);
+	int r;
 
-	if (r == -ENOENT)
-		return;
-	if (r < 0)
+	file_sweep(root, path);
+	r = load(root, path, &rec, e);
+	if (r == -ENOENT && !rec.read) {
+		err_clear(e);
+		return 0;
+	}
+	if (r < 0 && !rec.read)
+		return r;
+	if (r < 0) {
 		log_warn("the record of a device cannot be read", LOG_S("file", path),
-			 LOG_S("error", why.text));
-	if (r < 0 || is_past(root, &rec.raw) || restore(a, &rec.raw))
-		forget(root, path);
+			 LOG_S("error", e ? e->text : ""));
+		err_clear(e);
+		return file_remove(root, path, e);
+	}
+	r = is_past(root, &rec.raw) ? 1 : restore(a, &rec.raw, e);
+	return r <= 0 ? r : file_remove(root, path, e);
 }
 
 struct collecting {
@@ -346,13 +369,18 @@ struct collecting {
 static void collect(void *arg, const char *path, const struct record *r)
 {
 	const struct collecting *c = arg;
+	struct err why = ERR_INIT;
+	int n = 0;
 
 	if (!r->raw.network || strcmp(r->raw.network, c->network) != 0 ||
 	    cni_is_valid(c->call, r->raw.container, r->raw.ifname))
 		return;
 	if (!is_past(&c->call->root, &r->raw))
-		restore(c->a, &r->raw);
-	forget(&c->call->root, path);
+		n = restore(c->a, &r->raw, &why);
+	if (n < 0)
+		log_warn("GC", LOG_S("error", why.text)); /* the next one tries again */
+	else
+		forget(&c->call->root, path);
 }
 
 void host_device_restore_lost(struct attach *a, const struct rail *rail)
