@@ -28,5 +28,7 @@ void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c);
 /* review_hooks; arg is the struct admit_hook. */
 void admit_hook_default(void *arg, struct review *q);
 void admit_hook_check(void *arg, struct review *q);
+/* What both compute, for nothing. */
+void admit_hook_try(void *arg, const struct review *q);
 
 #endif

@@ -205,6 +205,20 @@ void inject_hook_review(void *arg, struct review *q)
 	h->waiting = w;
 }
 
+void inject_hook_try(void *arg, const struct review *q)
+{
+	struct inject_hook *h = arg;
+	struct review_answer a;
+	struct err e = ERR_INIT;
+
+	if (!inject_in_scope(&h->conf.scope, q->ns) || strcmp(q->operation, "CREATE") != 0 ||
+	    *q->subresource)
+		return;
+	review_allow(&a);
+	try(h, q, &a, &e);
+	review_drop(&a);
+}
+
 /* --- life --- */
 
 void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock)

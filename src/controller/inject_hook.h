@@ -31,5 +31,7 @@ void inject_hook_free(struct inject_hook *h);
 void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock);
 /* A review_hook; arg is the struct inject_hook. */
 void inject_hook_review(void *arg, struct review *q);
+/* What it computes, for nothing. */
+void inject_hook_try(void *arg, const struct review *q);
 
 #endif

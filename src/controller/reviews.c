@@ -10,9 +10,15 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "controller/review_priv.h"
+#include "controller/trials.h"
 #include "daemon/sample.h"
 
-enum { ANSWER_MAX = 3 << 20, WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3 };
+/* TRIAL_SIZE: a body that long may cost much; what n log n of less costs is no matter. */
+enum {
+	TRIAL_SIZE = 32 << 10,
+	ANSWER_MAX = 3 << 20,
+	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3
+};
 
 struct counts {
 	uint64_t allowed, refused, us;
@@ -36,6 +42,18 @@ struct reviews {
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
 	struct asked *asked;
+	struct trials *trials;
+	struct tried *tried;
+	uint64_t costly; /* that took too much */
+};
+
+/* One that a child decides first. */
+struct tried {
+	struct reviews *s;
+	const struct review_route *route;
+	struct http_request *http;
+	struct trial *trial;
+	struct tried *prev, *next;
 };
 
 /* --- what is no review --- */
@@ -54,7 +72,7 @@ static void say(struct http_request *q, int status, const char *allow, const cha
 static void not_wanted(struct reviews *s, struct http_request *q, const struct review_route *route,
 		       int status, const char *allow, const char *text)
 {
-	log_limited(LOG_WARN, 1, "request refused", LOG_S("path", route ? route->path : "another"),
+	log_limited(LOG_WARN, 3, "request refused", LOG_S("path", route ? route->path : "another"),
 		    LOG_I("status", status), LOG_S("error", text));
 	s->wrong++;
 	say(q, status, allow, text);
@@ -188,6 +206,51 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	hand_over(a);
 }
 
+/* --- those that may cost much --- */
+
+static void forget_tried(struct tried *x)
+{
+	*(x->prev ? &x->prev->next : &x->s->tried) = x->next;
+	if (x->next)
+		x->next->prev = x->prev;
+	free(x);
+}
+
+/* In the child. */
+static void run_trial(void *arg)
+{
+	const struct tried *x = arg;
+	struct review_doc d;
+
+	if (review_parse(&d, http_request_msg(x->http)->body, NULL) == 0)
+		x->route->trial(x->route->arg, &d.q);
+}
+
+static void on_tried(void *arg, const struct err *why)
+{
+	struct tried x = *(struct tried *)arg;
+
+	forget_tried(arg);
+	if (!why) {
+		ask(x.s, x.route, x.http);
+		return;
+	}
+	x.s->costly += why->code == -EFBIG;
+	not_wanted(x.s, x.http, x.route, why->code == -EFBIG ? 413 : 503, NULL, why->text);
+}
+
+static void try_first(struct reviews *s, const struct review_route *route,
+		      struct http_request *http)
+{
+	struct tried *x = xcalloc(1, sizeof(*x));
+
+	*x = (struct tried){.s = s, .route = route, .http = http, .next = s->tried};
+	if (x->next)
+		x->next->prev = x;
+	s->tried = x;
+	x->trial = trials_start(s->trials, run_trial, on_tried, x);
+}
+
 #define HEALTH "/webhook-health-check"
 
 int reviews_check(void *arg, const struct http1_msg *head)
@@ -224,13 +287,15 @@ void reviews_handle(void *arg, struct http_request *q)
 		not_wanted(s, q, route, 405, "POST", "wants POST");
 	else if (!is_json(m))
 		not_wanted(s, q, route, 415, NULL, "Content-Type wants to be application/json");
+	else if (route->trial && m->body.n > TRIAL_SIZE)
+		try_first(s, route, q);
 	else
 		ask(s, route, q);
 }
 
 /* --- life --- */
 
-struct reviews *reviews_new(const struct review_route *routes, size_t n,
+struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg)
 {
 	struct reviews *s = xcalloc(1, sizeof(*s));
@@ -240,6 +305,7 @@ struct reviews *reviews_new(const struct review_route *routes, size_t n,
 			      .counts = xcalloc(n, sizeof(*s->counts)),
 			      .accept = accept,
 			      .arg = arg};
+	s->trials = trials_new(l);
 	return s;
 }
 
@@ -247,6 +313,9 @@ void reviews_free(struct reviews *s)
 {
 	if (!s)
 		return;
+	trials_free(s->trials);
+	while (s->tried)
+		forget_tried(s->tried);
 	while (s->asked)
 		forget(s->asked);
 	free(s->counts);
@@ -272,6 +341,8 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 		   "Time they took, until their answer.", offsetof(struct counts, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
 		       "Requests that were no reviews.");
+	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,
+		       "Reviews that took more than their budget: refused.");
 	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
 		       "Requests without the registered token: refused unread.");
 }

@@ -10,6 +10,7 @@
  *	404	no such path, or without the token that is registered: no word of text then
  *	405	no POST
  *	415	no application/json
+ *	413	deciding it takes too much (controller/trials.h)	503	it could not be seen whether
  *
  * Whatever is not answered with 200 is one line of text that says why, here in the log as well: the API
  * server hides it from users behind "failed calling webhook".
@@ -26,6 +27,8 @@ struct review_route {
 	const char *group, *version, *kind; /* what it is for */
 	review_hook hook;
 	void *arg;
+	/* Decides it without saying or changing anything, to see what that costs; NULL: it costs little. */
+	void (*trial)(void *arg, const struct review *q);
 };
 
 struct reviews;
@@ -34,7 +37,7 @@ struct reviews;
  * Routes are borrowed. `accept` says whether a path begins with what an API server was given, and takes it off; who has it not
  * is a stranger, to be refused before a byte of the body is looked at.
  */
-struct reviews *reviews_new(const struct review_route *routes, size_t n,
+struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);
 /* A http_check: 404 for strangers, whatever they ask. */
 int reviews_check(void *arg, const struct http1_msg *head);

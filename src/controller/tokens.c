@@ -209,8 +209,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	}
 	if (!e) {
 		note_version(t, object);
-		log_info("Secret written", LOG_S("name", t->conf.secret),
-			 LOG_S("what", "the webhooks' token"), LOG_I("status", status));
+		log_info("token stored", LOG_S("secret", t->conf.secret), LOG_I("status", status));
 	}
 	kube_backoff_reset(&t->backoff);
 	look_in(t, 0);

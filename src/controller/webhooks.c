@@ -24,6 +24,7 @@ enum {
 	FD_RESERVE = 64 + PORTS_FDS_MAX,
 	BODIES_MAX = 48 << 20, /* of all reviews at a time */
 	BODY_RATE = 64 << 10,  /* bytes a second: else the API server has given up before its end */
+	FIRST_MS = 30 * 1000,  /* a handshake waits for its turn; who is slow gives way anyhow */
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
 	NAMES_MAX = 24,
@@ -172,6 +173,7 @@ static int open_server(struct webhooks *w, struct err *e)
 	limits.bodies_max = BODIES_MAX;
 	limits.idle_ms = IDLE_MS;
 	limits.body_rate = BODY_RATE;
+	limits.first_ms = FIRST_MS;
 	limits.secret = true;
 	conns = http_server_new(&w->server, w->loop, w->fd, &limits, reviews_handle, w->reviews, e);
 	if (conns == 0)
@@ -246,13 +248,14 @@ static struct review_route route_of(const struct webhooks *w, const struct hook 
 					 [HOOK_CHECK] = admit_hook_check,
 					 [HOOK_INJECT] = inject_hook_review};
 
-	return (struct review_route){.path = h->path,
-				     .group = h->group,
-				     .version = h->version,
-				     .kind = h->kind,
-				     .hook = by[h->by],
-				     .arg = h->by == HOOK_INJECT ? (void *)w->inject
-								 : (void *)w->admit};
+	return (struct review_route){
+		.path = h->path,
+		.group = h->group,
+		.version = h->version,
+		.kind = h->kind,
+		.hook = by[h->by],
+		.trial = h->by == HOOK_INJECT ? inject_hook_try : admit_hook_try,
+		.arg = h->by == HOOK_INJECT ? (void *)w->inject : (void *)w->admit};
 }
 
 /* Pods of our own namespace must come up while nobody answers. */
@@ -291,7 +294,7 @@ static void start_hosts(struct webhooks *w)
 	w->routes = xcalloc(hooks_count, sizeof(*w->routes));
 	for (size_t i = 0; i < hooks_count; i++)
 		w->routes[i] = route_of(w, &hooks_table[i]);
-	w->reviews = reviews_new(w->routes, hooks_count, accept_path, w);
+	w->reviews = reviews_new(w->loop, w->routes, hooks_count, accept_path, w);
 }
 
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)

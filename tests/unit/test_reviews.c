@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "agent_lab.h"
@@ -61,27 +63,60 @@ static bool accept_path(void *arg, struct span *path)
 	return true;
 }
 
+/* "spin" never ends, "eat" takes all memory there is. */
+static void trial(void *arg, const struct review *q)
+{
+	volatile unsigned int i = 0;
+
+	(void)arg;
+	while (!strcmp(q->name, "spin"))
+		i++;
+	while (!strcmp(q->name, "eat"))
+		memset(xmalloc(1 << 20), 1, 1 << 20);
+}
+
+static struct loop *loop;
+
 static void handle(void *arg, struct http_request *q)
 {
 	static const struct review_route routes[] = {
-		{"/validate-thing", "x.io", "v1", "Thing", hook, &lab},
-		{"/mutate--v1-pod", "", "v1", "Pod", hook, &lab}};
+		{"/validate-thing", "x.io", "v1", "Thing", hook, &lab, trial},
+		{"/mutate--v1-pod", "", "v1", "Pod", hook, &lab, NULL}};
 
 	(void)arg;
 	if (!served)
-		served = reviews_new(routes, ARRAY_LEN(routes), accept_path, NULL);
+		served = reviews_new(loop, routes, ARRAY_LEN(routes), accept_path, NULL);
 	if (reviews_check(served, http_request_msg(q)) > HTTP_TAKE_ONE)
 		http_answer(q, &(struct http1_response){.status = 404});
 	else
 		reviews_handle(served, q);
 }
 
+static void serve(int fd)
+{
+	struct http_limits limits = HTTP_LIMITS_INIT;
+	struct http_server *s;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (loop_new(&loop, NULL) < 0 ||
+	    http_server_new(&s, loop, fd, &limits, handle, NULL, NULL) < 0)
+		_exit(1);
+	loop_run(loop);
+	_exit(0);
+}
+
 static int setup(void **state)
 {
+	int fd;
+
 	(void)state;
 	log_threshold = LOG_NONE;
 	il_make(&lab);
-	server = al_serve(&lab, NULL, handle);
+	fd = al_listen(&lab);
+	server = fork();
+	if (server == 0)
+		serve(fd);
+	close(fd);
 	return 0;
 }
 
@@ -171,13 +206,75 @@ static void test_no_reviews(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
+/* A review with so long a name of a field that it is tried first. */
+static char *long_review(const char *name)
+{
+	auto_free char *pad = xcalloc(1, 40001);
+
+	memset(pad, 'p', 40000);
+	return xasprintf(
+		"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\","
+		"\"request\":{\"uid\":\"u-1\",\"kind\":{\"group\":\"x.io\",\"version\":"
+		"\"v1\",\"kind\":\"Thing\"},\"resource\":{\"group\":\"\",\"version\":\"v1\","
+		"\"resource\":\"things\"},\"operation\":\"CREATE\",\"name\":\"%s\","
+		"\"object\":{\"pad\":\"%s\"}}}",
+		name, pad);
+}
+
+/* 413; on a machine that is short of processors it does not come to its budget in time: 503. */
+static void refused(const char *review)
+{
+	int fd = al_connect(&lab);
+	auto_free char *got = NULL;
+
+	al_send_request(fd, "POST", TOKEN "/validate-thing", review);
+	got = al_read(fd, NULL);
+	assert_non_null(strstr(got, "413 ") ?: strstr(got, "503 "));
+	assert_non_null(strstr(got, "make the object smaller\n") ?: strstr(got, "try again\n"));
+	close(fd);
+}
+
+/* Others are answered while it is tried, and after it. */
+static void test_costly(void **state)
+{
+	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),
+		       *good = long_review("good"), *got = NULL;
+	int fd = al_connect(&lab);
+	struct pollfd p = {fd, POLLIN, 0};
+
+	(void)state;
+	al_send_request(fd, "POST", TOKEN "/validate-thing", spin);
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+	assert_int_equal(poll(&p, 1, 0), 0);
+	got = al_read(fd, NULL);
+	assert_non_null(strstr(got, "413 ") ?: strstr(got, "503 "));
+	close(fd);
+	refused(eat);
+	thing(good, 200, ANSWER "\"allowed\":true}}");
+}
+
+/* More than may be tried at a time, whose clients go away. */
+static void test_many_costly(void **state)
+{
+	auto_free char *spin = long_review("spin");
+	int fds[8];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = al_connect(&lab);
+		al_send_request(fds[i], "POST", TOKEN "/validate-thing", spin);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_later),
-		cmocka_unit_test(test_other_kinds),
-		cmocka_unit_test(test_no_reviews),
+		cmocka_unit_test(test_answers),	    cmocka_unit_test(test_later),
+		cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_no_reviews),
+		cmocka_unit_test(test_costly),	    cmocka_unit_test(test_many_costly),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
