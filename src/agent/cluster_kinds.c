@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of each kind of object. */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/cluster_priv.h"
 #include "ipam/pool_kube.h"
@@ -27,7 +29,7 @@ static void drop_pod(void *value)
 
 static int read_node(void *value, const struct json *object, struct err *e)
 {
-	return labels_read(meta(object, "labels"), "metadata.labels", NULL, value, e);
+	return labels_of(json_get(object, "metadata"), value, e);
 }
 
 static void drop_node(void *value)
@@ -38,7 +40,7 @@ static void drop_node(void *value)
 static int read_ns(void *value, const struct json *object, struct err *e)
 {
 	struct cluster_ns *n = value;
-	int r = labels_read(meta(object, "labels"), "metadata.labels", NULL, &n->labels, e);
+	int r = labels_of(json_get(object, "metadata"), &n->labels, e);
 
 	return r < 0 ? r
 		     : labels_read(meta(object, "annotations"), "metadata.annotations",
@@ -55,6 +57,9 @@ static void drop_ns(void *value)
 
 /* --- networks --- */
 
+/* What a SpiderMultusConfig may have as well (controller/nad_write.h): tenants write as many as they like. */
+enum { CONFIG_MAX = 256 << 10 };
+
 static char *text_or_null(const struct json *v)
 {
 	const char *s = json_string(v);
@@ -64,10 +69,14 @@ static char *text_or_null(const struct json *v)
 
 static int read_nad(void *value, const struct json *object, struct err *e)
 {
+	const char *config = json_string(json_get(json_get(object, "spec"), "config"));
 	struct cluster_nad *n = value;
 
-	(void)e;
-	n->config = text_or_null(json_get(json_get(object, "spec"), "config"));
+	if (config && strlen(config) > CONFIG_MAX)
+		return err_kind(e, ERR_CONF, -EFBIG,
+				"spec.config is %zu bytes long, %d are allowed", strlen(config),
+				CONFIG_MAX);
+	n->config = config && *config ? xstrdup(config) : NULL;
 	n->resource = text_or_null(
 		json_get(meta(object, "annotations"), "k8s.v1.cni.cncf.io/resourceName"));
 	return 0;

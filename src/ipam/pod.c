@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "wire/json.h"
 
 /* Where the key is, or would be put. */
@@ -150,6 +151,27 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
 	return 0;
 }
 
+static const char *word(const struct json *metadata, const char *key)
+{
+	const char *s = json_string(json_get(metadata, key));
+
+	return s ? s : "";
+}
+
+int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
+{
+	const struct json *v = json_get(metadata, "labels");
+
+	if (json_len(v) <= LABELS_MAX || json_kind(v) != JSON_OBJECT)
+		return labels_read(v, "metadata.labels", NULL, ret, e);
+	log_limited(LOG_WARN, 2, "an object has too many labels: none is looked at",
+		    LOG_S("namespace", word(metadata, "namespace")),
+		    LOG_S("name", word(metadata, "name")), LOG_I("labels", (int64_t)json_len(v)),
+		    LOG_I("allowed", LABELS_MAX));
+	*ret = (struct labels){0};
+	return 0;
+}
+
 /* The group itself or one below it: "vm.kubevirt.io/name". */
 static bool in_group(const char *key, size_t len, const char *group)
 {
@@ -279,7 +301,7 @@ static int read_metadata(const struct json *m, struct pod_facts *p, struct err *
 	if (r == 0)
 		r = get_text(m, "uid", "metadata.uid", true, &p->uid, e);
 	if (r == 0)
-		r = labels_read(json_get(m, "labels"), "metadata.labels", NULL, &p->labels, e);
+		r = labels_of(m, &p->labels, e);
 	if (r == 0)
 		r = labels_read(json_get(m, "annotations"), "metadata.annotations",
 				pod_annotation_counts, &p->annotations, e);

@@ -69,7 +69,7 @@ static int mapping(struct yaml *y)
 			r = next_entry(y, at);
 	}
 	jo_end_obj(&y->out);
-	free(k.at);
+	free(k.v);
 	y->depth--;
 	return r;
 }
@@ -155,7 +155,7 @@ static int flow(struct yaml *y)
 			r = flow_end(y, close);
 	}
 	(close == '}' ? jo_end_obj : jo_end_arr)(&y->out);
-	free(k.at);
+	free(k.v);
 	y->flow--;
 	y->depth--;
 	if (r == 0)

@@ -34,6 +34,36 @@ int yaml_unread(struct yaml *y, char c)
 	return 0;
 }
 
+static int compare(const char *a, size_t n, const char *b, size_t m)
+{
+	int r = memcmp(a, b, n < m ? n : m);
+
+	return r ? r : n < m ? -1 : n > m;
+}
+
+/* Puts the key in its place among the others; false: it is there. */
+static bool is_new_key(struct yaml_keys *k, const char *out, size_t from, size_t n)
+{
+	size_t low = 0, high = k->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct yaml_key_at *x = &k->v[mid];
+		int r = compare(out + x->from, x->n, out + from, n);
+
+		if (r == 0)
+			return false;
+		if (r < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	(void)VEC_PUSH(k->v, k->n);
+	memmove(&k->v[low + 1], &k->v[low], (k->n - 1 - low) * sizeof(*k->v));
+	k->v[low] = (struct yaml_key_at){from, n};
+	return true;
+}
+
 static int take_key(struct yaml *y, struct yaml_keys *k)
 {
 	size_t from = y->out.b->len, n;
@@ -47,13 +77,10 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 		from++;
 		n--;
 	}
-	for (size_t i = 0; i < k->n; i += 2)
-		if (k->at[i + 1] == n && !memcmp(y->out.b->p + k->at[i], y->out.b->p + from, n))
-			return yaml_fail(y, "key '%.64s' stands here twice", y->text.p);
-	if (k->n >= 2 * YAML_KEYS_MAX)
+	if (!is_new_key(k, y->out.b->p, from, n))
+		return yaml_fail(y, "key '%.64s' stands here twice", y->text.p);
+	if (k->n >= YAML_KEYS_MAX)
 		return yaml_fail(y, "more than %d keys in one mapping", YAML_KEYS_MAX);
-	VEC_PUSH(k->at, k->n) = from;
-	VEC_PUSH(k->at, k->n) = n;
 	return 0;
 }
 

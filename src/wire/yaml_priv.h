@@ -33,9 +33,11 @@ bool yaml_at_end(const struct yaml *y);
 int yaml_skip(struct yaml *y);	      /* to the next token, over blanks, comments and lines */
 int yaml_end_of_line(struct yaml *y); /* only blanks and a comment may follow in this one */
 
-/* Of one mapping: none stands in it twice. The owner frees `at`. */
+/* Of one mapping: none stands in it twice. The owner frees `v`. */
 struct yaml_keys {
-	size_t *at; /* offset and length of each in the output */
+	struct yaml_key_at {
+		size_t from, n; /* in the output */
+	} * v;			/* sorted by their bytes */
 	size_t n;
 };
 

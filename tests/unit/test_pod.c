@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "ipam/pod.h"
 #include "wire/json.h"
 
@@ -131,13 +132,53 @@ static void labels_by_hand(void **state)
 	assert_null(labels_get(&l, "a"));
 }
 
+/* Labels in any order, of equal keys the last; past the limit none. */
+static void many_labels(void **state)
+{
+	static const size_t counts[] = {0, 1, LABELS_MAX, LABELS_MAX + 1};
+
+	(void)state;
+	log_threshold = LOG_NONE;
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		auto_buf struct buf b;
+		struct pod_facts p;
+
+		buf_init(&b, 1 << 16);
+		buf_str(&b,
+			"{\"metadata\":{\"namespace\":\"t\",\"name\":\"p\",\"uid\":\"u\",\"labels\":{");
+		for (size_t k = 0; k < counts[i]; k++)
+			buf_printf(&b, "%s\"k%04zu\":\"%zu\"", k ? "," : "", k * 7919 % counts[i],
+				   k);
+		buf_str(&b, "}}}");
+		assert_int_equal(read_text(b.p, &p, NULL), 0);
+		assert_int_equal(p.labels.n, counts[i] > LABELS_MAX ? 0 : counts[i]);
+		for (size_t k = 1; k < p.labels.n; k++)
+			assert_true(strcmp(p.labels.v[k - 1].key, p.labels.v[k].key) < 0);
+		pod_facts_done(&p);
+	}
+}
+
+static void equal_keys(void **state)
+{
+	struct labels l = {0};
+
+	(void)state;
+	labels_collect(&l, "b", "1");
+	labels_collect(&l, "a", "2");
+	labels_collect(&l, "b", "3");
+	labels_merge(&l);
+	assert_int_equal(l.n, 2);
+	assert_string_equal(labels_get(&l, "a"), "2");
+	assert_string_equal(labels_get(&l, "b"), "3");
+	labels_done(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_pod),
-		cmocka_unit_test(bare_pod),
-		cmocka_unit_test(bad_pods),
-		cmocka_unit_test(labels_by_hand),
+		cmocka_unit_test(whole_pod),   cmocka_unit_test(bare_pod),
+		cmocka_unit_test(bad_pods),    cmocka_unit_test(labels_by_hand),
+		cmocka_unit_test(many_labels), cmocka_unit_test(equal_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
