@@ -6,6 +6,7 @@
 
 #include "agent/cluster_priv.h"
 #include "base/cleanup.h"
+#include "base/sweep.h"
 #include "base/log.h"
 #include "ipam/pool_kube.h"
 
@@ -217,6 +218,7 @@ void cluster_pools_open(struct cluster *c)
 {
 	c->complaint = xstrdup("");
 	c->pools_path = xasprintf("%s/pools.json", c->conf.state_dir);
+	file_sweep_old(c->conf.root, c->conf.state_dir);
 	read_file(c);
 }
 

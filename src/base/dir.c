@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/sweep.h"
+#include "base/loop.h"
 #include "base/path.h"
 
 int file_remove(const struct root *r, const char *path, struct err *e)
@@ -147,7 +149,17 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-void file_sweep_folder(const struct root *r, const char *folder)
+/* A time in the future is a clock's that was set back. */
+static bool is_old(const struct root *r, const char *path)
+{
+	int64_t now = now_real_ms() / 1000;
+	struct stat st;
+
+	return file_lstat(r, path, &st, NULL) == 0 && S_ISREG(st.st_mode) &&
+	       now - st.st_mtime > FILE_OLD_S;
+}
+
+static void sweep_folder(const struct root *r, const char *folder, bool only_old)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -162,10 +174,20 @@ void file_sweep_folder(const struct root *r, const char *folder)
 		if (len <= sizeof("..01234567.tmp") - 1)
 			continue;
 		base[len - (sizeof(".01234567.tmp") - 1)] = '\0';
-		if (is_temp_of(names[i], base + 1))
+		if (is_temp_of(names[i], base + 1) && (!only_old || is_old(r, path)))
 			(void)file_remove(r, path, NULL);
 	}
 	str_list_free(names, n);
+}
+
+void file_sweep_folder(const struct root *r, const char *folder)
+{
+	sweep_folder(r, folder, false);
+}
+
+void file_sweep_old(const struct root *r, const char *folder)
+{
+	sweep_folder(r, folder, true);
 }
 
 void str_list_free(char **names, size_t n)

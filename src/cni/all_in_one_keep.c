@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/sweep.h"
 #include "base/log.h"
 #include "cni/all_in_one_private.h"
 #include "cni/cni_call.h"
@@ -214,10 +215,22 @@ int aio_keep_results(const struct aio *x, struct err *e)
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
+/* What an ADD that was killed left of files that it was writing: this container's, and old ones. */
+static void sweep(const struct aio *x)
+{
+	auto_free char *own = scratch_path(x), *results = xasprintf("%s/results", x->keep_dir);
+
+	file_sweep(&x->call->root, own);
+	file_sweep_old(&x->call->root, x->keep_dir);
+	file_sweep_old(&x->call->root, results);
+}
+
 void aio_forget(const struct aio *x)
 {
-	if (x->keep_dir)
-		multus_forget(x->call, x->keep_dir);
+	if (!x->keep_dir)
+		return;
+	multus_forget(x->call, x->keep_dir);
+	sweep(x);
 }
 
 void aio_forget_others(const struct aio *x)

@@ -11,12 +11,14 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/sweep.h"
 #include "base/file.h"
 #include "base/loop.h"
 
@@ -245,6 +247,24 @@ static void test_sweep(void **state)
 	assert_false(file_exists(&p->in, "/.ff.0123abcd.tmp"));
 	expect(&p->in, "/f", "f");
 	file_sweep_folder(&p->in, "/none");
+	/* Where others write now, only what nobody has written to for long. */
+	{
+		auto_free char *old = xasprintf("%s/.f.0123abcd.tmp", p->dir);
+		auto_free char *other = xasprintf("%s/old.tmp", p->dir);
+		const struct timespec past[2] = {{.tv_sec = time(NULL) - FILE_OLD_S - 60},
+						 {.tv_sec = time(NULL) - FILE_OLD_S - 60}};
+
+		put(&p->in, "/.f.0123abcd.tmp", "");
+		put(&p->in, "/.f.4567abcd.tmp", "");
+		put(&p->in, "/old.tmp", "");
+		assert_int_equal(utimensat(AT_FDCWD, old, past, 0), 0);
+		assert_int_equal(utimensat(AT_FDCWD, other, past, 0), 0);
+		file_sweep_old(&p->in, "/");
+		assert_false(file_exists(&p->in, "/.f.0123abcd.tmp"));
+		assert_true(file_exists(&p->in, "/.f.4567abcd.tmp"));
+		assert_true(file_exists(&p->in, "/old.tmp"));
+		file_sweep_old(&p->in, "/none");
+	}
 }
 
 static void test_dirs(void **state)
