@@ -150,7 +150,7 @@ static void look_at(struct cni_watch *w, const struct cni_config_files *l,
 	}
 	if (!why.len)
 		cni_config_describe(p, w->conf.dir, w->conf.name, &why);
-	if (!why.len && is_removed_again(w, now))
+	if (!why.len && (left > 0 || is_removed_again(w, now)))
 		describe_removal(w, l, &why);
 	free(w->network);
 	w->network = xstrdup(p->state == CNI_CONFIG_IS_FIRST && p->file ? p->file : "");

@@ -152,12 +152,15 @@ static int purge_folder(struct install_node *n, const char *path, struct err *e)
 
 int install_node_purge(struct install_node *n, struct err *e)
 {
+	auto_free char *lock = xasprintf("%s.lock", n->socket);
+	const char *const files[] = {n->socket, lock};
 	int r = 0;
 
-	if (file_exists(n->root, n->socket)) {
-		say(n, "remove", n->socket);
-		r = n->dry_run ? 0 : file_remove(n->root, n->socket, e);
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
+		if (file_exists(n->root, files[i])) {
+			say(n, "remove", files[i]);
+			r = n->dry_run ? 0 : file_remove(n->root, files[i], e);
+		}
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(state); i++)
 		r = purge_folder(n, state[i], e);
 	return r;

@@ -70,6 +70,15 @@ def test_deletion_as_documented_leaves_what_others_have(closing):
     kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # nobody finishes namespaces here
     wait(lambda: names(one) == before)
     are_there(one)
+    # What takes the files off the nodes: only off those that are labelled for it, and without an account.
+    kubectl(one, "apply", "-f", TOP / "deploy/uninstall")
+    spec = one.ok("GET", "/apis/apps/v1/namespaces/unirail-uninstall/daemonsets/node")["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"unirail.io/uninstall": "yes"} and spec["automountServiceAccountToken"] is False
+    first, = spec["initContainers"]
+    assert first["args"][:2] == ["install", "--uninstall"] and first["securityContext"]["capabilities"] == {
+        "drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
+    kubectl(one, "delete", "--wait=false", "-f", TOP / "deploy/uninstall")
+    wait(lambda: names(one) == before)
 
 
 def paths(command):
@@ -152,7 +161,7 @@ class Steps:
         if words[0] == "ctr":
             self.whole.node.run(*words)
         elif words[0] == "kubectl":
-            return self.whole.kubectl(*words[1:])
+            return self.whole.kubectl(*words[1:], timeout=300)
         elif words[0] != "make":  # its result is what is tested
             words = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in words]
             subprocess.run(words, check=True, cwd=TOP)

@@ -94,9 +94,9 @@ class Whole:
         for app in ("unirail-agent", "unirail-controller"):
             self.ready("unirail", f"app.kubernetes.io/name={app}", 1)
 
-    def kubectl(self, *args, text=None, check=True):
+    def kubectl(self, *args, text=None, check=True, timeout=120):
         r = subprocess.run([self.cluster.bin / "kubectl", "--kubeconfig", self.cluster.admin_config(), *map(str, args)],
-                           input=text, capture_output=True, text=True, timeout=120)
+                           input=text, capture_output=True, text=True, timeout=timeout)
         assert not check or r.returncode == 0, (args, r.stdout, r.stderr)
         return r.stdout
 
