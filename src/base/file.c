@@ -105,9 +105,29 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 	return 0;
 }
 
+/*
+ * Whoever can write to a folder can leave a FIFO there, whose open() waits for a writer. Names in /dev and /proc are a
+ * person's: "kubectl config view | unirail --kubeconfig /dev/stdin".
+ */
+static int open_content(const struct root *r, const char *path, struct err *e)
+{
+	bool any = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+	auto_fd int fd = file_open(r, path, any ? O_RDONLY : O_RDONLY | O_NONBLOCK, 0, e);
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "stat '%s'", path);
+	if (any || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return take_fd(&fd);
+	return err_set(e, -EINVAL, "file '%s' is %s, wants a regular file", path,
+		       S_ISFIFO(st.st_mode) ? "a FIFO" : "a device");
+}
+
 int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e)
 {
-	auto_fd int fd = file_open(r, path, O_RDONLY, 0, e);
+	auto_fd int fd = open_content(r, path, e);
 	int n;
 
 	if (fd < 0)

@@ -83,6 +83,28 @@ static size_t count(const struct root *r, const char *path)
 	return n;
 }
 
+/* Left by whoever can write to the folder: its open() would wait for a writer, locks held. */
+static void test_a_fifo_is_not_waited_for(void **state)
+{
+	struct place *p = *state;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	char path[80], text[200];
+
+	buf_init(&b, 100);
+	snprintf(path, sizeof(path), "%s/fifo", p->dir);
+	assert_int_equal(mkfifo(path, 0666), 0);
+	alarm(10);
+	assert_int_equal(file_read(&p->in, "/fifo", 12, &b, &e), -EINVAL);
+	assert_string_equal(e.text, "file '/fifo' is a FIFO, wants a regular file");
+	assert_int_equal(file_read(&p->host, path, 12, &b, &e), -EINVAL);
+	snprintf(text, sizeof(text), "file '%s' is a FIFO, wants a regular file", path);
+	assert_string_equal(e.text, text);
+	assert_int_equal(file_read(&p->host, "/dev/null", 12, &b, &e), 0);
+	assert_true(file_read(&p->host, p->dir, 12, &b, &e) == -EISDIR);
+	alarm(0);
+}
+
 static void test_read(void **state)
 {
 	struct place *p = *state;
@@ -458,6 +480,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_path_absolute),
+		cmocka_unit_test_setup_teardown(test_a_fifo_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attr, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
