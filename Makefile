@@ -55,6 +55,10 @@ ifeq ($(FLAVOUR),release)
 OPT := -Os -g -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
 else ifeq ($(FLAVOUR),debug)
 OPT := -Og -g
+else ifeq ($(FLAVOUR),count)
+# Every basic block calls a counter: tests/growth.
+OPT := -O1 -g -ffunction-sections -fdata-sections -fsanitize-coverage=trace-pc
+WARN += -Wno-maybe-uninitialized -Wno-format-truncation -Wno-stringop-truncation
 else ifeq ($(FLAVOUR),asan)
 OPT := -Og -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 # gcc follows values less well through instrumented code: these would name what is not there.
@@ -66,7 +70,7 @@ OPT := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-coverage
 # What clang says of idioms that gcc takes for what they are.
 WARN += -Wno-string-plus-int -Wno-format-nonliteral
 else
-$(error FLAVOUR is '$(FLAVOUR)', wants release, debug, asan or fuzz)
+$(error FLAVOUR is '$(FLAVOUR)', wants release, debug, asan, fuzz or count)
 endif
 # The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
 CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)=. \

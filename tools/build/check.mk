@@ -41,7 +41,7 @@ layering:
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
-F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/fault/*.[ch] tests/cluster/*.c))
+F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(wildcard tests/unit/*.[ch] tests/fuzz/*.[ch] tests/growth/*.[ch] tests/fault/*.[ch] tests/cluster/*.c))
 have_clang_format = command -v $(CLANG_FORMAT) >/dev/null || \
 	{ echo "$(CLANG_FORMAT) is not here: this system's archive has other versions, which format otherwise" >&2; exit 1; }
 .PHONY: format-check

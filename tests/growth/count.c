@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compiler calls __sanitizer_cov_trace_pc() in every basic block of src (FLAVOUR=count); the linker leads the calls
+ * of libc's functions over memory and strings here (--wrap), which count a step for 16 bytes.
+ */
+#include <string.h>
+
+#include "growth.h"
+
+#define PLAIN	__attribute__((no_sanitize_coverage))
+#define STEP(n) (count_work += 1 + (n) / 16)
+
+uint64_t count_work;
+
+void __sanitizer_cov_trace_pc(void);
+PLAIN void __sanitizer_cov_trace_pc(void)
+{
+	count_work++;
+}
+
+#define WRAP(type, name, ...)                                                                      \
+	type __real_##name(__VA_ARGS__);                                                           \
+	type __wrap_##name(__VA_ARGS__);                                                           \
+	PLAIN type __wrap_##name(__VA_ARGS__)
+
+/* How far two strings agree: that is what a comparison looks at. */
+static PLAIN size_t common(const char *a, const char *b, size_t max)
+{
+	size_t n = 0;
+
+	while (n < max && a[n] == b[n] && a[n])
+		n++;
+	return n;
+}
+
+WRAP(void *, memcpy, void *to, const void *from, size_t n)
+{
+	STEP(n);
+	return __real_memcpy(to, from, n);
+}
+
+WRAP(void *, memmove, void *to, const void *from, size_t n)
+{
+	STEP(n);
+	return __real_memmove(to, from, n);
+}
+
+WRAP(void *, memset, void *to, int c, size_t n)
+{
+	STEP(n);
+	return __real_memset(to, c, n);
+}
+
+WRAP(int, memcmp, const void *a, const void *b, size_t n)
+{
+	STEP(n);
+	return __real_memcmp(a, b, n);
+}
+
+WRAP(void *, memchr, const void *a, int c, size_t n)
+{
+	const char *at = __real_memchr(a, c, n);
+
+	STEP(at ? (size_t)(at - (const char *)a) : n);
+	return (void *)at;
+}
+
+WRAP(size_t, strlen, const char *s)
+{
+	size_t n = __real_strlen(s);
+
+	STEP(n);
+	return n;
+}
+
+WRAP(char *, strchr, const char *s, int c)
+{
+	char *at = __real_strchr(s, c);
+
+	STEP(at ? (size_t)(at - s) : __real_strlen(s));
+	return at;
+}
+
+WRAP(char *, strstr, const char *s, const char *what)
+{
+	char *at = __real_strstr(s, what);
+
+	STEP(at ? (size_t)(at - s) : __real_strlen(s));
+	return at;
+}
+
+WRAP(size_t, strspn, const char *s, const char *set)
+{
+	size_t n = __real_strspn(s, set);
+
+	STEP(n);
+	return n;
+}
+
+WRAP(char *, strpbrk, const char *s, const char *set)
+{
+	char *at = __real_strpbrk(s, set);
+
+	STEP(at ? (size_t)(at - s) : __real_strlen(s));
+	return at;
+}
+
+WRAP(int, strcmp, const char *a, const char *b)
+{
+	STEP(common(a, b, SIZE_MAX));
+	return __real_strcmp(a, b);
+}
+
+WRAP(int, strncmp, const char *a, const char *b, size_t n)
+{
+	STEP(common(a, b, n));
+	return __real_strncmp(a, b, n);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * growth SCHEMA...: each list, map and text of each definition, in several orders, at three sizes, through everything
+ * that reads such an object; and each two lists of one kind together. Counted is work, not time: the same in every run.
+ * Fails where a step from 4n to 16n costs more than LIMIT times the step from n to 4n: 4 is linear, 4.9 is n log n,
+ * 16 is n times n.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "growth.h"
+#include "wire/yaml.h"
+
+enum { SIZES = 3, FIRST = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 40000 };
+static const double limit = 6.5;
+
+static size_t n_cases, n_bad;
+
+struct definition {
+	struct json_doc *doc, *base, *grafted;
+	const struct json *schema;
+	const char *kind;
+	struct shapes shapes;
+};
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "growth: %s: %s\n", what, why);
+	exit(2);
+}
+
+static struct json_doc *parse(const char *what, struct span text)
+{
+	struct err e = ERR_INIT;
+	struct json_doc *doc;
+
+	if (json_parse(&doc, text, TEXT_BYTES, &e) < 0)
+		die(what, e.text);
+	return doc;
+}
+
+/* A definition says of metadata only that it is an object. */
+static void add_metadata(struct definition *d)
+{
+	static const char text[] =
+		"{\"type\":\"object\",\"properties\":{"
+		"\"labels\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
+		"\"annotations\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"},"
+		"\"properties\":{\"unirail.io/adopted\":{\"type\":\"string\"},"
+		"\"multus.spidernet.io/cr-name\":{\"type\":\"string\"},"
+		"\"cni.spidernet.io/rdma-resource-inject\":{\"type\":\"string\"}}},"
+		"\"finalizers\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
+		"\"ownerReferences\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
+		"\"kind\":{\"type\":\"string\"},\"name\":{\"type\":\"string\"},"
+		"\"uid\":{\"type\":\"string\"},\"controller\":{\"type\":\"boolean\"}}}},"
+		"\"managedFields\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
+		"\"fieldsV1\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}}}}}}";
+	auto_json struct json_doc *more = parse("metadata", span_of(text));
+	auto_tree struct json_tree *t = jt_of(d->schema);
+	auto_buf struct buf b;
+	struct json_out o;
+
+	jt_put(jt_member(t, "properties"), "metadata", jt_of(json_root(more)));
+	buf_init(&b, TEXT_BYTES);
+	jo_init(&o, &b, 0);
+	jt_write(t, &o);
+	d->grafted = parse("metadata", buf_span(&b));
+	d->schema = json_root(d->grafted);
+}
+
+static void load(const char *path, struct definition *d)
+{
+	auto_buf struct buf text, json;
+	struct err e = ERR_INIT;
+	struct root root;
+	const char *base;
+
+	buf_init(&text, TEXT_BYTES);
+	buf_init(&json, TEXT_BYTES);
+	if (root_open(&root, "/", &e) < 0 || file_read(&root, path, TEXT_BYTES, &text, &e) < 0 ||
+	    yaml_to_json(buf_span(&text), &json, &e) < 0)
+		die(path, e.text);
+	root_close(&root);
+	*d = (struct definition){.doc = parse(path, buf_span(&json))};
+	d->schema = json_get(json_root(d->doc), "spec");
+	d->kind = json_string(json_get(json_get(d->schema, "names"), "kind"));
+	d->schema = json_get(json_get(json_at(json_get(d->schema, "versions"), 0), "schema"),
+			     "openAPIV3Schema");
+	if (json_len(json_get(json_get(d->schema, "properties"), "metadata")) == 1)
+		add_metadata(d);
+	base = d->kind ? subject_base(d->kind) : NULL;
+	if (!base || !d->schema)
+		die(path, "the kind has no object in tests/growth/subjects.c");
+	d->base = parse(d->kind, span_of(base));
+	shapes_of(d->schema, &d->shapes);
+}
+
+/* --- one case --- */
+
+/* As the API server sends it: a map's keys in order, unless a stranger plays the API server. */
+static struct json_doc *make(const struct definition *d, const struct shape *const *s,
+			     const int *variants, size_t n_shapes, size_t n)
+{
+	auto_tree struct json_tree *t = jt_of(json_root(d->base));
+	auto_buf struct buf b;
+	struct json_out o;
+
+	for (size_t i = 0; i < n_shapes; i++)
+		shape_grow(t, d->schema, s[i], n, variants[i]);
+	buf_init(&b, 4 * TEXT_BYTES);
+	jo_init(&o, &b, 0);
+	jt_write(t, &o);
+	return parse(d->kind, buf_span(&b));
+}
+
+static uint64_t cost(const struct subject *x, const struct sample *s)
+{
+	uint64_t before = count_work;
+
+	x->run(s);
+	return count_work - before;
+}
+
+static void judge(const struct definition *d, const char *what, const char *how,
+		  const char *subject, const char *change, const uint64_t c[static SIZES])
+{
+	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
+
+	n_cases++;
+	/* Past a limit it is refused, which costs less. */
+	if (c[2] < c[0] + LITTLE || (first > 0 ? second / first : second / (double)c[0]) <= limit)
+		return;
+	n_bad++;
+	printf("%s: %s (%s): %s, %s: %d, %d and %d entries cost %llu, %llu and %llu steps\n",
+	       d->kind, what, how, subject, change, FIRST, FIRST * STEP, FIRST * STEP * STEP,
+	       (unsigned long long)c[0], (unsigned long long)c[1], (unsigned long long)c[2]);
+}
+
+static bool reads(const struct subject *x, const char *kind)
+{
+	struct span rest = span_of(x->kinds ? x->kinds : ""), one;
+
+	if (!x->kinds)
+		return true;
+	while (span_cut(&rest, ' ', &one))
+		if (span_eq(one, kind))
+			return true;
+	return false;
+}
+
+/* A creation, an update to it, an update from it, and from the same in another order. */
+static void measure(const struct definition *d, const struct shape *const *s, const int *variants,
+		    size_t n_shapes, const char *what, const char *how)
+{
+	static const char *const changes[] = {"created", "grown", "shrunk", "rearranged"};
+	struct json_doc *is[SIZES], *other[SIZES];
+	int turned[64];
+	size_t n = FIRST;
+
+	for (size_t i = 0; i < n_shapes; i++)
+		turned[i] = (variants[i] + 1) % VARIANTS;
+
+	for (int i = 0; i < SIZES; i++, n *= STEP) {
+		is[i] = make(d, s, variants, n_shapes, n);
+		other[i] = make(d, s, turned, n_shapes, n);
+	}
+	for (size_t x = 0; x < n_subjects; x++)
+		for (size_t k = 0; reads(&subjects[x], d->kind) &&
+				   k < (subjects[x].compares ? ARRAY_LEN(changes) : 1);
+		     k++) {
+			uint64_t c[SIZES];
+
+			for (int i = 0; i < SIZES; i++) {
+				const struct json *base = json_root(d->base);
+				struct sample p = {d->kind, k == 2 ? base : json_root(is[i]),
+						   k == 0   ? NULL
+						   : k == 1 ? base
+						   : k == 2 ? json_root(is[i])
+							    : json_root(other[i])};
+
+				c[i] = cost(&subjects[x], &p);
+			}
+			judge(d, what, how, subjects[x].name, changes[k], c);
+		}
+	for (int i = 0; i < SIZES; i++) {
+		json_free(is[i]);
+		json_free(other[i]);
+	}
+}
+
+/* Words are the keys of a map, whatever its values. */
+static bool differs(const struct shape *s, int variant)
+{
+	return s->what != SHAPE_MAP || variant < 5;
+}
+
+static void each(const struct definition *d)
+{
+	for (size_t i = 0; i < d->shapes.n; i++)
+		for (int v = 0; v < VARIANTS; v++) {
+			const struct shape *s = &d->shapes.v[i];
+
+			if (differs(s, v))
+				measure(d, &s, &v, 1, s->path, shape_variant(s, v));
+		}
+}
+
+/* What one list does to each entry of another: all that stand side by side in one object. */
+static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
+{
+	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');
+	size_t head = end ? (size_t)(end - path) + 1 : 0, n = 0;
+
+	for (size_t i = 0; i < d->shapes.n; i++) {
+		const struct shape *s = &d->shapes.v[i];
+
+		if (s->what == SHAPE_TEXT || strncmp(s->path, path, head) != 0 ||
+		    strchr(s->path + head, '.'))
+			continue;
+		if (n == 0 && i < first)
+			return 0; /* these were together already */
+		ret[n++] = s;
+	}
+	return n;
+}
+
+static void together(const struct definition *d)
+{
+	auto_free const struct shape **list = xcalloc(d->shapes.n + 1, sizeof(*list));
+
+	for (size_t i = 0; i < d->shapes.n; i++) {
+		size_t n = siblings(d, i, list);
+
+		for (int v = 0; n > 1 && d->shapes.v[i].what != SHAPE_TEXT && v < VARIANTS; v++) {
+			auto_free char *what =
+				xasprintf("%s and its %zu neighbours", d->shapes.v[i].path, n - 1);
+			int variants[64];
+
+			for (size_t k = 0; k < ARRAY_LEN(variants); k++)
+				variants[k] = v;
+			measure(d, list, variants, n < 64 ? n : 64, what,
+				shape_variant(list[0], v));
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	log_threshold = LOG_NONE;
+	for (int i = 1; i < argc; i++) {
+		struct definition d;
+
+		load(argv[i], &d);
+		each(&d);
+		together(&d);
+		json_free(d.doc);
+		json_free(d.base);
+		json_free(d.grafted);
+		free(d.shapes.v);
+		fflush(stdout);
+	}
+	printf("growth: %zu cases, %zu cost more than n log n\n", n_cases, n_bad);
+	return n_bad > 0 || n_cases == 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_GROWTH_H
+#define UNIRAIL_TESTS_GROWTH_H
+
+/*
+ * Whether what a user sends costs more than n log n. Between growth.c (each list of each kind, at three sizes, and the
+ * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects) and count.c (what it costs).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/json.h"
+#include "wire/json_tree.h"
+
+/* --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves --- */
+
+extern uint64_t count_work;
+
+/* --- shapes.c --- */
+
+enum { PATH_MAX_BYTES = 256, VARIANTS = 8 };
+
+/* Something in an object that can have any size. */
+struct shape {
+	char path[PATH_MAX_BYTES]; /* "spec.podAffinity.matchExpressions.[].values" */
+	enum { SHAPE_LIST, SHAPE_MAP, SHAPE_TEXT } what;
+};
+
+struct shapes {
+	struct shape *v;
+	size_t n;
+};
+
+/* All of a schema (openAPIV3Schema), so that a field that comes later is there as well. */
+void shapes_of(const struct json *schema, struct shapes *ret);
+/* `object` gets n entries (or bytes) at the path; variant: their order and what they say. */
+void shape_grow(struct json_tree *object, const struct json *schema, const struct shape *s,
+		size_t n, int variant);
+const char *shape_variant(const struct shape *s, int variant);
+
+/* --- subjects.c --- */
+
+/* NULL: not there. The objects have no key twice. */
+struct sample {
+	const char *kind;
+	const struct json *object, *old;
+};
+
+struct subject {
+	const char *name;
+	const char *kinds; /* "Pod Node"; NULL: all */
+	void (*run)(const struct sample *s);
+	bool compares; /* it looks at `old` */
+};
+extern const struct subject subjects[];
+extern const size_t n_subjects;
+/* What a kind's object is before anything grows; NULL: the kind is not known here. */
+const char *subject_base(const char *kind);
+
+#endif

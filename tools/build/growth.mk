@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc looks at.
+
+GROWTH_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/growth/*.c))
+GROWTH_WRAP := memcpy memmove memset memcmp memchr strlen strchr strstr strspn strpbrk strcmp strncmp
+GROWTH_SCHEMAS = $(sort $(wildcard deploy/crds/*.yaml tests/growth/schemas/*.yaml))
+
+.PHONY: growth growth-run
+## growth: each list of each kind that users send costs n log n at most (counted, so the same in every run)
+growth:
+	+@$(MAKE) --no-print-directory FLAVOUR=count growth-run
+growth-run: $(OBJ)/growth
+	@printf '%s\n' $(abspath $(GROWTH_SCHEMAS)) | xargs -n 1 -P "$$(nproc)" $<
+
+$(OBJ)/tests/growth/%.o: tests/growth/%.c $(OBJ)/flags
+	$(call say,CC,$<) $(call compile,$<,,-Itests/growth)
+$(OBJ)/growth: $(GROWTH_OBJS) $(LIB)
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $(GROWTH_WRAP:%=-Wl$(comma)--wrap=%) $^ $(VENDOR_LIBS) $(into)
+-include $(GROWTH_OBJS:=.d)
