@@ -11,8 +11,7 @@ enum {
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24, /* that one connection may take in a row: eight requests and answers */
-	RATE_MS =
-		1000, /* between two looks at how a body comes on; and it has so long before the first */
+	RATE_MS = 2000, /* between two looks at how a body comes on */
 };
 
 bool conn_is_idle(const struct http_request *c)
@@ -23,17 +22,22 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
-/* Of the body at hand: how long it may still take, until the next look at it. Negative: too long. */
+/* Of the body at hand: how long until the next look at it. Negative: it took too long. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
-	int64_t took = loop_now_ms(c->s->loop) - c->body_since, left = l->body_ms - took;
+	int64_t left = l->body_ms - (loop_now_ms(c->s->loop) - c->body_since);
 
-	if (!l->body_rate)
-		return left;
-	if ((int64_t)c->body * 1000 < l->body_rate * (took - RATE_MS))
-		return -1;
-	return left < RATE_MS ? left : RATE_MS;
+	return l->body_rate && left > RATE_MS ? RATE_MS : left;
+}
+
+/* Since the last look at it: what came fast before does not pay for a pause. */
+static bool is_slow(struct http_request *c)
+{
+	size_t came = c->body - c->body_seen;
+
+	c->body_seen = c->body;
+	return (int64_t)came * 1000 < (int64_t)c->s->limits.body_rate * RATE_MS;
 }
 
 static void on_timer(void *arg)
@@ -42,7 +46,8 @@ static void on_timer(void *arg)
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
-	if (mid_request && http1_phase(c->codec) == HTTP1_IN_BODY && body_left(c) > 0) {
+	if (mid_request && http1_phase(c->codec) == HTTP1_IN_BODY && body_left(c) > 0 &&
+	    !is_slow(c)) {
 		conn_set_timer(c, body_left(c));
 		return;
 	}
@@ -75,6 +80,7 @@ void conn_set_phase(struct http_request *c)
 		conn_set_timer(c, l->first_ms);
 	} else {
 		c->body_since = loop_now_ms(c->s->loop);
+		c->body_seen = 0;
 		conn_set_timer(c, body_left(c));
 	}
 }

@@ -10,7 +10,7 @@
  *
  *   a peer that is not root nor this server's own user    403, closed; unless `anyone` may ask
  *   a head or a body that does not come to its end        408 after a while (struct http_limits)
- *   a body that comes more slowly than `body_rate`        408 after a second or two
+ *   a body that comes more slowly than `body_rate`        408 after two seconds of it
  *   an answer that is not read                            closed after a while
  *   a connection without requests                         closed after a while
  *   more connections than allowed                         one that nobody misses gives way, see below;
@@ -47,7 +47,7 @@ struct http_limits {
 	int max_conns;
 	int first_ms; /* until a new connection's first byte, and from any head's first to its last */
 	int body_ms;   /* from the end of the head to the end of the body */
-	int body_rate; /* bytes a second that a body comes with at least, after its first; 0: any */
+	int body_rate; /* bytes a second that a body comes with at least, each two seconds; 0: any */
 	int idle_ms;   /* between two requests */
 	int send_ms;   /* for an answer to be taken */
 	bool anyone;   /* no look at who the peer is: for TCP */

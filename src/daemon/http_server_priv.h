@@ -42,6 +42,7 @@ struct http_request {
 	enum http1_phase phase; /* what the timer runs for */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* of the request at hand, as far as it has come */
+	size_t body_seen;	/* of that, when it was last looked at */
 	int64_t began, body_since;
 	enum conn_state ranked;	       /* what its rank was given for */
 	enum http1_phase ranked_phase; /* and in which phase */

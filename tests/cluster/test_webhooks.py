@@ -149,7 +149,7 @@ def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", 
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=20)
     try:
-        conn.request(method, (f"/{c.token()}" if auth else "") + path, body, {"Content-Type": "application/json", **headers})
+        conn.request(method, (f"/{c.token()}" if auth and path != "/webhook-health-check" else "") + path, body, {"Content-Type": "application/json", **headers})
         r = conn.getresponse()
         return r.status, r.read().decode()
     finally:

@@ -377,16 +377,17 @@ static void test_checked(void **state)
 	hang_up(&once);
 }
 
-/* A byte now and then is no body. */
+/* Most of it at once and then a byte: what came fast does not pay for a pause. */
 static void test_slow_body(void **state)
 {
-	static const char head[] =
-		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\nabc";
+	static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2900000\r\n\r\n";
 	struct client c = connected();
-	auto_free char *got = NULL;
+	auto_free char *text = xcalloc(1, 2800000), *got = NULL;
 
 	(void)state;
+	memset(text, 'b', 2800000);
 	put(&c, head, sizeof(head) - 1);
+	put(&c, text, 2800000);
 	/* Long before the time that a body has, and the test waits. */
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "408 "));
