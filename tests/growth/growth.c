@@ -15,7 +15,7 @@
 #include "growth.h"
 #include "wire/yaml.h"
 
-enum { SIZES = 3, FIRST = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 40000 };
+enum { SIZES = 3, FIRST = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 100000 };
 static const double limit = 6.5;
 
 static size_t n_cases, n_bad;
