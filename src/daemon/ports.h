@@ -19,7 +19,7 @@
 struct ports;
 
 /* Descriptors that both ports take at most. */
-enum { PORTS_CONNS_MAX = 1024, PORTS_FDS_MAX = 2 * PORTS_CONNS_MAX + 40 };
+enum { PORTS_CONNS_MAX = 384, PORTS_FDS_MAX = 2 * PORTS_CONNS_MAX + 40 };
 
 struct ports_conf {
 	struct loop *loop;
