@@ -54,7 +54,8 @@ const struct applet applets[] = {
 	 NULL, NULL},
 	{"multus", "attach every network that a pod's annotations name", run_multus, PLUGIN, NULL,
 	 NULL},
-	{"multus-shim", "the same, where Multus was a daemon", run_multus_shim, PLUGIN, NULL, NULL},
+	{"multus-shim", "the same, for nodes on which Multus ran as a daemon", run_multus_shim,
+	 PLUGIN, NULL, NULL},
 	{"macvlan", "give a pod a macvlan interface on a rail's NIC", run_macvlan, PLUGIN, NULL,
 	 NULL},
 	{"ipvlan", "give a pod an ipvlan interface on a rail's NIC", run_ipvlan, PLUGIN, NULL,
@@ -65,7 +66,7 @@ const struct applet applets[] = {
 	{"ib-sriov", "move a virtual function of an InfiniBand HCA into a pod", run_ib_sriov,
 	 PLUGIN, NULL, NULL},
 	{"ipoib", "give a pod an IPoIB interface on a rail's HCA", run_ipoib, PLUGIN, NULL, NULL},
-	{"coordinator", "let a pod's rails work side by side: routes, rules, checks",
+	{"coordinator", "set routes, rules and checks so that a pod's rails work side by side",
 	 run_coordinator, PLUGIN, NULL, NULL},
 	{"tuning", "set sysctls, MAC, MTU and flags of a pod's interface", run_tuning, PLUGIN, NULL,
 	 NULL},
@@ -78,16 +79,16 @@ const struct applet applets[] = {
 	{"ifacer", "make the node's VLAN interfaces and bonds that rails stand on", run_ifacer,
 	 PLUGIN, NULL, NULL},
 	{"spiderpool", "addresses from pools", run_spiderpool, IPAM, NULL, NULL},
-	{"host-local", "addresses from ranges, remembered in a folder of this host", run_host_local,
+	{"host-local", "addresses from ranges, stored in a directory of this host", run_host_local,
 	 IPAM, NULL, NULL},
 	{"static", "the addresses that the configuration names", run_static, IPAM, NULL, NULL},
-	{"whereabouts", "addresses from ranges, remembered for each network on this node",
-	 run_whereabouts, IPAM, NULL, NULL},
+	{"whereabouts", "addresses from ranges, stored per network on this node", run_whereabouts,
+	 IPAM, NULL, NULL},
 
 	{"demo", "show a node, its rails and two pods, all in namespaces of its own", demo_main, 0,
 	 demo_cmds, NULL},
-	{"pool", "look at address pools and change them", pool_main, 0, pool_cmds, NULL},
-	{"agent", "addresses on a node of a cluster: pools from the API server", agent_main, 0,
+	{"pool", "show and change address pools", pool_main, 0, pool_cmds, NULL},
+	{"agent", "the node's daemon in a cluster: addresses, networks, status", agent_main, 0,
 	 agent_cmds,
 	 "A node's agent. Pools, pods and networks come from the Kubernetes API server; addresses are "
 	 "given out by Spiderpool's agent API and unirail's own on a UNIX socket, from this node's "
@@ -96,8 +97,8 @@ const struct applet applets[] = {
 	 "an environment variable; the first that is given counts. A file that changes is read anew; "
 	 "what is not valid stays as it was, and the log says where.\n\n"
 	 "Signals: HUP reads the settings anew, TERM answers what has been asked and ends."},
-	{"controller", "the cluster's side: networks, addresses, checks, clearing up",
-	 controller_main, 0, controller_cmds,
+	{"controller", "the cluster's daemon: webhooks, networks, pools, clean-up", controller_main,
+	 0, controller_cmds,
 	 "A Deployment of a replica or more. What users write becomes NetworkAttachmentDefinitions and "
 	 "checked objects; one replica, which holds the Lease unirail-controller, changes the "
 	 "cluster, and another takes over when it is gone.\n\n"
@@ -105,19 +106,20 @@ const struct applet applets[] = {
 	 "mostly an environment variable; the first that is given counts. A file that changes is read "
 	 "anew; what is not valid stays as it was, and the log says where.\n\n"
 	 "Signals: HUP reads the settings anew, TERM lets another replica lead and ends."},
-	{"ipam", "give out addresses to whoever asks on a UNIX socket", ipam_main, 0, ipam_cmds,
+	{"ipam", "allocate addresses to clients of a UNIX socket", ipam_main, 0, ipam_cmds,
 	 "A node's IPAM server: Spiderpool's agent API on the socket its plugins expect, over the "
 	 "pools and the journal that unirail's own plugins use without it. Both may run side by "
 	 "side.\n\n"
 	 "Signals: HUP reads pools and settings anew (what is not valid stays as it was, and the log "
 	 "says so), TERM answers what has been asked and ends."},
-	{"device", "devices of this node, and which pod holds which", device_main, 0, device_cmds,
-	 NULL},
-	{"status", "how this node stands in its cluster", status_main, 0, status_cmds,
+	{"device", "show this node's devices and the pod that owns each", device_main, 0,
+	 device_cmds, NULL},
+	{"status", "state of this node's agent and its pools", status_main, 0, status_cmds,
 	 "Asks this node's agent: whether it can give out addresses and what it waits for, which kinds "
 	 "of objects it does not follow now and why, the pools that it has addresses of. Exit status: 0 "
-	 "ready, 1 not ready or no agent, 2 a mistake in the words."},
-	{"kube", "ask the API server, as the agent would", kube_main, 0, kube_cmds, NULL},
+	 "ready, 1 not ready or no agent, 2 a usage error."},
+	{"kube", "read objects of the API server with the agent's credentials", kube_main, 0,
+	 kube_cmds, NULL},
 	{"verify", "test RDMA between two pods or hosts: data, latency, bandwidth", verify_main, 0,
 	 verify_cmds,
 	 "'unirail verify --listen' on one side, 'unirail verify HOST' on the other. The two talk "
@@ -129,17 +131,17 @@ const struct applet applets[] = {
 	 "by their own address of the connection. With --all any address of the peer will do.\n\n"
 	 "Who can reach the listening port can have tests run, and write into the memory made for "
 	 "them; let it listen only as long as it is needed. Exit status: 0 all well, 1 something is "
-	 "wrong, 2 a mistake in the words."},
-	{"doctor", "what is wrong with this host, and a snapshot of it for a bug report",
+	 "wrong, 2 a usage error."},
+	{"doctor", "diagnose problems of this host, and write a snapshot for a bug report",
 	 doctor_main, 0, doctor_cmds,
 	 "Looks at RDMA devices, links, PFs and VFs, CNI's folders, pools and what is left of pods, "
 	 "and says in a line each what is wrong, where, and what to do. Changes nothing. Exit status: "
-	 "0 no problem (notes do not count), 1 problems, 2 a mistake in the words.\n\n"
+	 "0 no problem (notes do not count), 1 problems, 2 a usage error.\n\n"
 	 "--snapshot writes the parts of /sys, /proc, /etc, /dev and /var/lib that unirail reads and "
 	 "the kernel's answers to its questions into one text file. Tokens, keys, passwords and "
 	 "kubeconfigs are left out; host names, interface names and addresses are not. --root FILE "
 	 "looks at such a file as if it were this host."},
-	{"install", "put the binary and its CNI links into a folder, or take them away",
+	{"install", "install the binary and its CNI links into a directory, or remove them",
 	 install_main, 0, install_cmds,
 	 "Copies this program into the CNI folder under its own name and makes a symbolic link for "
 	 "each plugin. Each file appears in one step: a container runtime that calls a plugin at "

@@ -14,7 +14,8 @@
 enum { DRAIN_MS = 10 * 1000 };
 
 const struct cmd agent_cmds[] = {
-	{NULL, NULL, "this node's part of the cluster", agent_opts, 0, 0},
+	{NULL, NULL, "run the node's agent: allocate addresses from the cluster's pools",
+	 agent_opts, 0, 0},
 	{0},
 };
 

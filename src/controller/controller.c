@@ -18,7 +18,8 @@
 enum { METRICS_MAX = 1 << 20, END_MS = 3000, SILENT_MS = 60 * 1000 };
 
 const struct cmd controller_cmds[] = {
-	{NULL, NULL, "the cluster's part", controller_opts, 0, 0},
+	{NULL, NULL, "run the cluster's controller: webhooks, networks, pools, clean-up",
+	 controller_opts, 0, 0},
 	{0},
 };
 

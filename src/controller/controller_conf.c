@@ -17,154 +17,177 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 #define YEARS_MS ((int64_t)HOUR_MS * 24 * 365 * 100)
 
 /* daemon/settings.h has what the columns are. */
-#define KEYS(X)                                                                                    \
-	X("config", OPT_STR, "FILE", "settings", config, 0, 0, CONTROLLER_CONF, "UNIRAIL_CONFIG",  \
-	  0)                                                                                       \
-	X("name", OPT_STR, "NAME", "this replica's name (the host's)", name, 0, 0, "",             \
-	  "POD_NAME SPIDERPOOL_POD_NAME", 0)                                                       \
-	X("namespace", OPT_STR, "NS", "where the Lease and what is the controller's own are", ns,  \
-	  0, 0, "unirail", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                            \
-	SETTINGS_KUBE(X)                                                                           \
-	SETTINGS_PORTS(X, "5720", "5721")                                                          \
-	X("lease", OPT_DUR, "TIME", "after it another replica leads when the leader is silent",    \
-	  lease_ms, 2000, HOUR_MS, "15s", "UNIRAIL_LEASE SPIDERPOOL_LEADER_DURATION", 0)           \
-	X("lease-renew", OPT_DUR, "TIME", "a leader that cannot renew for so long gives up",       \
-	  renew_ms, 1000, HOUR_MS, "10s", "UNIRAIL_LEASE_RENEW SPIDERPOOL_LEADER_RENEW_DEADLINE",  \
-	  0)                                                                                       \
-	X("lease-retry", OPT_DUR, "TIME", "between two tries to lead or to renew", retry_ms, 100,  \
-	  HOUR_MS, "2s", "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                  \
-	X("hold", OPT_DUR, "TIME",                                                                 \
-	  "when nobody led for a minute agents are listened to for so long, before anything is "   \
-	  "counted or freed",                                                                      \
-	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                           \
-	X("multus-config", OPT_CHOICE, SETTINGS_YES_NO,                                            \
-	  "keep a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0, "yes",   \
-	  "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                             \
-	X("coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                              \
-	  "keep the cluster's CIDRs in the SpiderCoordinator's status", coordinator, 0, 0, "yes",  \
-	  "UNIRAIL_COORDINATOR SPIDERPOOL_COORDINATOR_ENABLED", 0)                                 \
-	X("default-coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                      \
-	  "make a SpiderCoordinator where there is none", make_coordinator, 0, 0, "yes",           \
-	  "UNIRAIL_DEFAULT_COORDINATOR", 0)                                                        \
-	X("default-network", OPT_CHOICE, SETTINGS_YES_NO,                                          \
-	  "make a SpiderMultusConfig of the cluster's own network", make_network, 0, 0, "yes",     \
-	  "UNIRAIL_DEFAULT_NETWORK", 0)                                                            \
-	X("coordinator-mode", OPT_CHOICE, "auto|underlay|overlay|disabled",                        \
-	  "of the SpiderCoordinator that is made", mode, 0, 0, "auto",                             \
-	  "UNIRAIL_COORDINATOR_MODE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_MODE", 0)                  \
-	X("coordinator-cidr-type", OPT_CHOICE, "auto|cluster|calico|cilium|none",                  \
-	  "its podCIDRType", cidr_type, 0, 0, "auto",                                              \
-	  "UNIRAIL_COORDINATOR_CIDR_TYPE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_POD_CIDR_TYPE", 0)    \
-	X("coordinator-hijack", OPT_STR, "CIDRS", "its hijackCIDR, with commas", hijack, 0, 0,     \
-	  "169.254.0.0/16",                                                                        \
-	  "UNIRAIL_COORDINATOR_HIJACK SPIDERPOOL_INIT_DEFAULT_COORDINATOR_HIJACK_CIDR", 0)         \
-	X("coordinator-name", OPT_STR, "NAME", "its name; agents ask for 'default'",               \
-	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)             \
-	X("default-ipv4-subnet", OPT_STR, "NAME",                                                  \
-	  "of the SpiderSubnet of the IPv4 pool below; none without", default4.subnet, 0, 0, "",   \
-	  "SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME", 0)                                           \
-	X("default-ipv4-pool", OPT_STR, "NAME",                                                    \
-	  "of an IPv4 SpiderIPPool that a new cluster is given, for pods that name none",          \
-	  default4.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME", 0)                  \
-	X("default-ipv4-cidr", OPT_STR, "CIDR", "the default pool's subnet", default4.cidr, 0, 0,  \
-	  "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET", 0)                                     \
-	X("default-ipv4-ips", OPT_STR, "RANGES", "the default pool's addresses, with commas",      \
-	  default4.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES", 0)               \
-	X("default-ipv4-gateway", OPT_STR, "ADDRESS", "the default pool's gateway",                \
-	  default4.gateway, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY", 0)            \
-	X("default-ipv6-subnet", OPT_STR, "NAME",                                                  \
-	  "of the SpiderSubnet of the IPv6 pool below; none without", default6.subnet, 0, 0, "",   \
-	  "SPIDERPOOL_INIT_DEFAULT_IPV6_SUBNET_NAME", 0)                                           \
-	X("default-ipv6-pool", OPT_STR, "NAME",                                                    \
-	  "of an IPv6 SpiderIPPool that a new cluster is given, for pods that name none",          \
-	  default6.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_NAME", 0)                  \
-	X("default-ipv6-cidr", OPT_STR, "CIDR", "the default pool's subnet", default6.cidr, 0, 0,  \
-	  "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_SUBNET", 0)                                     \
-	X("default-ipv6-ips", OPT_STR, "RANGES", "the default pool's addresses, with commas",      \
-	  default6.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_IPRANGES", 0)               \
-	X("default-ipv6-gateway", OPT_STR, "ADDRESS", "the default pool's gateway",                \
-	  default6.gateway, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_GATEWAY", 0)            \
-	X("cni-config-dir", OPT_STR, "DIR", "where podCIDRType auto looks for the cluster's CNI",  \
-	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                         \
-	X("cilium-configmap", OPT_STR, "NS/NAME", "Cilium's settings", cilium, 0, 0,               \
-	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)            \
-	X("gc", OPT_CHOICE, SETTINGS_YES_NO, "free what pods and nodes that are gone left behind", \
-	  gc, 0, 0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 0)                               \
-	X("gc-grace", OPT_DUR, "TIME", "how long such a pod or node has been gone by then",        \
-	  gc_grace_ms, 1000, HOUR_MS, "60s", "UNIRAIL_GC_GRACE", 0)                                \
-	X("gc-delay", OPT_DUR, "TIME", "besides that time", gc_delay_ms, 0, HOUR_MS, "0s",         \
-	  "UNIRAIL_GC_DELAY SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY", 0)                              \
-	X("gc-interval", OPT_DUR, "TIME", "between two full scans", gc_interval_ms, 1000,          \
-	  24 * HOUR_MS, "600s", "UNIRAIL_GC_INTERVAL SPIDERPOOL_GC_DEFAULT_INTERVAL_DURATION", 0)  \
-	X("max-allocated-ips", OPT_INT, "COUNT",                                                   \
-	  "records in a pool's status.allocatedIPs at most", records_max, 0, 100000, "5000",       \
-	  "UNIRAIL_MAX_ALLOCATED_IPS SPIDERPOOL_IPPOOL_MAX_ALLOCATED_IPS", 0)                      \
-	X("enable-statefulset", OPT_CHOICE, SETTINGS_YES_NO,                                       \
-	  "pods of a StatefulSet keep their addresses; as the agents'", statefulset, 0, 0, "yes",  \
-	  "UNIRAIL_ENABLE_STATEFULSET", 0)                                                         \
-	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO, "and KubeVirt machines",       \
-	  kubevirt, 0, 0, "yes", "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 0)                           \
-	X("webhook-port", OPT_INT, "PORT", "for reviews by HTTPS; 0: no webhooks", webhook_port,   \
-	  0, 65535, "5722", "SPIDERPOOL_WEBHOOK_PORT", 0)                                          \
-	X("webhook-service", OPT_STR, "NAME", "the Service that leads there, on the same port",    \
-	  webhook_service, 0, 0, "unirail-controller", "UNIRAIL_WEBHOOK_SERVICE", 0)               \
-	X("webhook-url", OPT_STR, "URL",                                                           \
-	  "instead of it, for a controller outside the cluster: https://HOST:PORT", webhook_url,   \
-	  0, 0, "", "UNIRAIL_WEBHOOK_URL", 0)                                                      \
-	X("webhook-secret", OPT_STR, "NAME", "the Secret of the certificate, made if missing",     \
-	  webhook_secret, 0, 0, "unirail-controller-certs", "UNIRAIL_WEBHOOK_SECRET", 0)           \
-	X("webhook-token-secret", OPT_STR, "NAME",                                                 \
-	  "the Secret of the token in the webhooks' paths, made if missing", webhook_token, 0, 0,  \
-	  "unirail-controller-token", "UNIRAIL_WEBHOOK_TOKEN_SECRET", 0)                           \
-	X("webhook-cert", OPT_STR, "FILE", "a certificate instead of the Secret", webhook_cert, 0, \
-	  0, "", "UNIRAIL_WEBHOOK_CERT", 0)                                                        \
-	X("webhook-key", OPT_STR, "FILE", "its key", webhook_key, 0, 0, "", "UNIRAIL_WEBHOOK_KEY", \
-	  0)                                                                                       \
-	X("webhook-ca", OPT_STR, "FILE", "its CA, for the API server", webhook_ca, 0, 0, "",       \
-	  "UNIRAIL_WEBHOOK_CA", 0)                                                                 \
-	X("webhook-names", OPT_STR, "NAMES",                                                       \
-	  "more names or addresses in the certificate, with commas", webhook_names, 0, 0, "",      \
-	  "UNIRAIL_WEBHOOK_NAMES", 0)                                                              \
-	X("cluster-domain", OPT_STR, "NAME", "of the cluster's DNS", cluster_domain, 0, 0,         \
-	  "cluster.local", "UNIRAIL_CLUSTER_DOMAIN", 0)                                            \
-	X("cert-life", OPT_DUR, "TIME", "of a certificate; renewed after two thirds of it",        \
-	  cert_life_ms, MINUTE_MS / 6, YEARS_MS, "8760h", "UNIRAIL_CERT_LIFE", 0)                  \
-	X("ca-life", OPT_DUR, "TIME", "of the CA", ca_life_ms, MINUTE_MS / 6, YEARS_MS, "87600h",  \
-	  "UNIRAIL_CA_LIFE", 0)                                                                    \
-	X("ca-settle", OPT_DUR, "TIME", "that a new CA is trusted before it is used", settle_ms,   \
-	  0, HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                               \
-	X("token-life", OPT_DUR, "TIME",                                                           \
-	  "of a token; a new one is known everywhere for ca-settle before it is registered",       \
-	  token_life_ms, 1000, YEARS_MS, "24h", "UNIRAIL_TOKEN_LIFE", 0)                           \
-	X("webhook-linger", OPT_DUR, "TIME", "that reviews are answered after SIGTERM", linger_ms, \
-	  0, HOUR_MS, "3s", "UNIRAIL_WEBHOOK_LINGER", 0)                                           \
-	X("inject", OPT_CHOICE, SETTINGS_YES_NO, "look at pods that are created", inject, 0, 0,    \
-	  "yes", "UNIRAIL_INJECT SPIDERPOOL_POD_RESOURCE_INJECT_ENABLED", 1)                       \
-	X("namespaces-include", OPT_STR, "NAMES", "only at pods of these; NAME or NAME*", include, \
-	  0, 0, "", "UNIRAIL_NAMESPACES_INCLUDE", 1)                                               \
-	X("namespaces-exclude", OPT_STR, "NAMES", "never at pods of these, nor at our own",        \
-	  exclude, 0, 0, INJECT_EXCLUDE, "UNIRAIL_NAMESPACES_EXCLUDE", 1)                          \
-	X("pod-failure-policy", OPT_CHOICE, "Ignore|Fail",                                         \
-	  "what becomes of pods while nobody answers", pod_failure, 0, 0, "Ignore",                \
-	  "UNIRAIL_POD_FAILURE_POLICY", 1)                                                         \
-	X("inject-ipc-lock", OPT_CHOICE, SETTINGS_YES_NO,                                          \
-	  "containers that get a device may lock memory (IPC_LOCK)", ipc_lock, 0, 0, "no",         \
-	  "UNIRAIL_INJECT_IPC_LOCK", 1)                                                            \
-	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "take pools of IPv4", ipv4, 0, 0, "yes",     \
-	  "UNIRAIL_ENABLE_IPV4", 1)                                                                \
-	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "and of IPv6", ipv6, 0, 0, "yes",            \
-	  "UNIRAIL_ENABLE_IPV6", 1)                                                                \
-	X("keep-used", OPT_CHOICE, SETTINGS_YES_NO, "refuse to delete pools and subnets in use",   \
-	  keep_used, 0, 0, "no", "UNIRAIL_KEEP_USED", 1)                                           \
-	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                   \
-	  "make pools of SpiderSubnets for the applications that ask for one", subnet, 0, 0,       \
-	  "yes", "UNIRAIL_SUBNET", 0)                                                              \
-	X("subnet-more", OPT_INT, "COUNT",                                                         \
-	  "addresses of such a pool beyond its application's pods, where that says nothing",       \
-	  subnet_more, 0, 100000, "0", "UNIRAIL_SUBNET_MORE", 0)                                   \
-	X("subnet-rest", OPT_DUR, "TIME",                                                          \
-	  "before an address that such a pool gave up is another's", subnet_rest_ms, 0,            \
-	  24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                           \
+#define KEYS(X)                                                                                                                       \
+	X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONTROLLER_CONF,                                      \
+	  "UNIRAIL_CONFIG", 0)                                                                                                        \
+	X("name", OPT_STR, "NAME", "name of this replica (default: the host name)", name, 0, 0,                                       \
+	  "", "POD_NAME SPIDERPOOL_POD_NAME", 0)                                                                                      \
+	X("namespace", OPT_STR, "NS",                                                                                                 \
+	  "namespace of the Lease and the controller's other own objects", ns, 0, 0, "unirail",                                       \
+	  "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                                                                                \
+	SETTINGS_KUBE(X)                                                                                                              \
+	SETTINGS_PORTS(X, "5720", "5721")                                                                                             \
+	X("lease", OPT_DUR, "TIME",                                                                                                   \
+	  "duration of the leader's Lease; another replica leads after it expires", lease_ms,                                         \
+	  2000, HOUR_MS, "15s", "UNIRAIL_LEASE SPIDERPOOL_LEADER_DURATION", 0)                                                        \
+	X("lease-renew", OPT_DUR, "TIME",                                                                                             \
+	  "time after which a leader that cannot renew its Lease stops leading", renew_ms, 1000,                                      \
+	  HOUR_MS, "10s", "UNIRAIL_LEASE_RENEW SPIDERPOOL_LEADER_RENEW_DEADLINE", 0)                                                  \
+	X("lease-retry", OPT_DUR, "TIME",                                                                                             \
+	  "interval between attempts to acquire or renew the Lease", retry_ms, 100, HOUR_MS, "2s",                                    \
+	  "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                                                                    \
+	X("hold", OPT_DUR, "TIME",                                                                                                    \
+	  "when nobody led for a minute agents are listened to for so long, before anything is "                                      \
+	  "counted or freed",                                                                                                         \
+	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                                                              \
+	X("multus-config", OPT_CHOICE, SETTINGS_YES_NO,                                                                               \
+	  "maintain a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0,                                         \
+	  "yes", "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                                                         \
+	X("coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                                                                 \
+	  "maintain the cluster's CIDRs in the SpiderCoordinator's status", coordinator, 0, 0,                                        \
+	  "yes", "UNIRAIL_COORDINATOR SPIDERPOOL_COORDINATOR_ENABLED", 0)                                                             \
+	X("default-coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                                                         \
+	  "create a SpiderCoordinator if none exists", make_coordinator, 0, 0, "yes",                                                 \
+	  "UNIRAIL_DEFAULT_COORDINATOR", 0)                                                                                           \
+	X("default-network", OPT_CHOICE, SETTINGS_YES_NO,                                                                             \
+	  "create a SpiderMultusConfig of the cluster's default network", make_network, 0, 0,                                         \
+	  "yes", "UNIRAIL_DEFAULT_NETWORK", 0)                                                                                        \
+	X("coordinator-mode", OPT_CHOICE, "auto|underlay|overlay|disabled",                                                           \
+	  "mode of the SpiderCoordinator that is created", mode, 0, 0, "auto",                                                        \
+	  "UNIRAIL_COORDINATOR_MODE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_MODE", 0)                                                     \
+	X("coordinator-cidr-type", OPT_CHOICE, "auto|cluster|calico|cilium|none",                                                     \
+	  "podCIDRType of the SpiderCoordinator that is created", cidr_type, 0, 0, "auto",                                            \
+	  "UNIRAIL_COORDINATOR_CIDR_TYPE SPIDERPOOL_INIT_DEFAULT_COORDINATOR_POD_CIDR_TYPE", 0)                                       \
+	X("coordinator-hijack", OPT_STR, "CIDRS",                                                                                     \
+	  "hijackCIDR of the SpiderCoordinator that is created, separated by commas", hijack, 0,                                      \
+	  0, "169.254.0.0/16",                                                                                                        \
+	  "UNIRAIL_COORDINATOR_HIJACK SPIDERPOOL_INIT_DEFAULT_COORDINATOR_HIJACK_CIDR", 0)                                            \
+	X("coordinator-name", OPT_STR, "NAME",                                                                                        \
+	  "name of the SpiderCoordinator that is created; agents read 'default'",                                                     \
+	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)                                                \
+	X("default-ipv4-subnet", OPT_STR, "NAME",                                                                                     \
+	  "SpiderSubnet to create for the default IPv4 pool; empty: none", default4.subnet, 0, 0,                                     \
+	  "", "SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME", 0)                                                                          \
+	X("default-ipv4-pool", OPT_STR, "NAME",                                                                                       \
+	  "IPv4 SpiderIPPool to create in a new cluster for pods that name no pool",                                                  \
+	  default4.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME", 0)                                                     \
+	X("default-ipv4-cidr", OPT_STR, "CIDR", "subnet of the default pool of this IP version",                                      \
+	  default4.cidr, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET", 0)                                                   \
+	X("default-ipv4-ips", OPT_STR, "RANGES",                                                                                      \
+	  "address ranges of the default pool of this IP version, separated by commas",                                               \
+	  default4.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES", 0)                                                  \
+	X("default-ipv4-gateway", OPT_STR, "ADDRESS",                                                                                 \
+	  "gateway of the default pool of this IP version", default4.gateway, 0, 0, "",                                               \
+	  "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY", 0)                                                                           \
+	X("default-ipv6-subnet", OPT_STR, "NAME",                                                                                     \
+	  "SpiderSubnet to create for the default IPv6 pool; empty: none", default6.subnet, 0, 0,                                     \
+	  "", "SPIDERPOOL_INIT_DEFAULT_IPV6_SUBNET_NAME", 0)                                                                          \
+	X("default-ipv6-pool", OPT_STR, "NAME",                                                                                       \
+	  "IPv6 SpiderIPPool to create in a new cluster for pods that name no pool",                                                  \
+	  default6.name, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_NAME", 0)                                                     \
+	X("default-ipv6-cidr", OPT_STR, "CIDR", "subnet of the default pool of this IP version",                                      \
+	  default6.cidr, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_SUBNET", 0)                                                   \
+	X("default-ipv6-ips", OPT_STR, "RANGES",                                                                                      \
+	  "address ranges of the default pool of this IP version, separated by commas",                                               \
+	  default6.ips, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_IPRANGES", 0)                                                  \
+	X("default-ipv6-gateway", OPT_STR, "ADDRESS",                                                                                 \
+	  "gateway of the default pool of this IP version", default6.gateway, 0, 0, "",                                               \
+	  "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_GATEWAY", 0)                                                                           \
+	X("cni-config-dir", OPT_STR, "DIR",                                                                                           \
+	  "directory of CNI configurations, from which podCIDRType auto detects the cluster's CNI",                                   \
+	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                                                            \
+	X("cilium-configmap", OPT_STR, "NS/NAME", "ConfigMap of Cilium's settings", cilium, 0, 0,                                     \
+	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)                                               \
+	X("gc", OPT_CHOICE, SETTINGS_YES_NO, "release what deleted pods and nodes left behind",                                       \
+	  gc, 0, 0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 0)                                                                  \
+	X("gc-grace", OPT_DUR, "TIME",                                                                                                \
+	  "time after a deletion before gc releases what the pod or node left", gc_grace_ms, 1000,                                    \
+	  HOUR_MS, "60s", "UNIRAIL_GC_GRACE", 0)                                                                                      \
+	X("gc-delay", OPT_DUR, "TIME", "time added to gc-grace", gc_delay_ms, 0, HOUR_MS, "0s",                                       \
+	  "UNIRAIL_GC_DELAY SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY", 0)                                                                 \
+	X("gc-interval", OPT_DUR, "TIME", "interval between two full scans of gc", gc_interval_ms,                                    \
+	  1000, 24 * HOUR_MS, "600s",                                                                                                 \
+	  "UNIRAIL_GC_INTERVAL SPIDERPOOL_GC_DEFAULT_INTERVAL_DURATION", 0)                                                           \
+	X("max-allocated-ips", OPT_INT, "COUNT",                                                                                      \
+	  "maximum number of records in a pool's status.allocatedIPs", records_max, 0, 100000,                                        \
+	  "5000", "UNIRAIL_MAX_ALLOCATED_IPS SPIDERPOOL_IPPOOL_MAX_ALLOCATED_IPS", 0)                                                 \
+	X("enable-statefulset", OPT_CHOICE, SETTINGS_YES_NO,                                                                          \
+	  "retain the addresses of StatefulSet pods; must equal the agents' setting", statefulset,                                    \
+	  0, 0, "yes", "UNIRAIL_ENABLE_STATEFULSET", 0)                                                                               \
+	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO,                                                                   \
+	  "retain the addresses of KubeVirt virtual machines", kubevirt, 0, 0, "yes",                                                 \
+	  "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 0)                                                                                     \
+	X("webhook-port", OPT_INT, "PORT", "TCP port of the webhooks (HTTPS); 0: no webhooks",                                        \
+	  webhook_port, 0, 65535, "5722", "SPIDERPOOL_WEBHOOK_PORT", 0)                                                               \
+	X("webhook-service", OPT_STR, "NAME",                                                                                         \
+	  "Service of the webhooks; it must have the same port", webhook_service, 0, 0,                                               \
+	  "unirail-controller", "UNIRAIL_WEBHOOK_SERVICE", 0)                                                                         \
+	X("webhook-url", OPT_STR, "URL",                                                                                              \
+	  "base URL of the webhooks instead of a Service, for a controller outside the cluster: https://HOST:PORT",                   \
+	  webhook_url, 0, 0, "", "UNIRAIL_WEBHOOK_URL", 0)                                                                            \
+	X("webhook-secret", OPT_STR, "NAME",                                                                                          \
+	  "Secret of the webhooks' certificate, created if missing", webhook_secret, 0, 0,                                            \
+	  "unirail-controller-certs", "UNIRAIL_WEBHOOK_SECRET", 0)                                                                    \
+	X("webhook-token-secret", OPT_STR, "NAME",                                                                                    \
+	  "Secret of the token in the webhooks' paths, created if missing", webhook_token, 0, 0,                                      \
+	  "unirail-controller-token", "UNIRAIL_WEBHOOK_TOKEN_SECRET", 0)                                                              \
+	X("webhook-cert", OPT_STR, "FILE",                                                                                            \
+	  "file of the webhooks' certificate, instead of the Secret", webhook_cert, 0, 0, "",                                         \
+	  "UNIRAIL_WEBHOOK_CERT", 0)                                                                                                  \
+	X("webhook-key", OPT_STR, "FILE", "file of the key of the webhooks' certificate",                                             \
+	  webhook_key, 0, 0, "", "UNIRAIL_WEBHOOK_KEY", 0)                                                                            \
+	X("webhook-ca", OPT_STR, "FILE",                                                                                              \
+	  "file of the CA of the webhooks' certificate, for the API server", webhook_ca, 0, 0, "",                                    \
+	  "UNIRAIL_WEBHOOK_CA", 0)                                                                                                    \
+	X("webhook-names", OPT_STR, "NAMES",                                                                                          \
+	  "additional names and addresses in the webhooks' certificate, separated by commas",                                         \
+	  webhook_names, 0, 0, "", "UNIRAIL_WEBHOOK_NAMES", 0)                                                                        \
+	X("cluster-domain", OPT_STR, "NAME", "domain of the cluster's DNS", cluster_domain, 0, 0,                                     \
+	  "cluster.local", "UNIRAIL_CLUSTER_DOMAIN", 0)                                                                               \
+	X("cert-life", OPT_DUR, "TIME",                                                                                               \
+	  "lifetime of a serving certificate; it is renewed after two thirds", cert_life_ms,                                          \
+	  MINUTE_MS / 6, YEARS_MS, "8760h", "UNIRAIL_CERT_LIFE", 0)                                                                   \
+	X("ca-life", OPT_DUR, "TIME", "lifetime of the webhooks' CA", ca_life_ms, MINUTE_MS / 6,                                      \
+	  YEARS_MS, "87600h", "UNIRAIL_CA_LIFE", 0)                                                                                   \
+	X("ca-settle", OPT_DUR, "TIME",                                                                                               \
+	  "time for which a new CA or token is published before it is used", settle_ms, 0,                                            \
+	  HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                                                                     \
+	X("token-life", OPT_DUR, "TIME",                                                                                              \
+	  "lifetime of the token in the webhooks' paths; replicas accept a new one for ca-settle before it is registered",            \
+	  token_life_ms, 1000, YEARS_MS, "24h", "UNIRAIL_TOKEN_LIFE", 0)                                                              \
+	X("webhook-linger", OPT_DUR, "TIME", "time for which reviews are answered after SIGTERM",                                     \
+	  linger_ms, 0, HOUR_MS, "3s", "UNIRAIL_WEBHOOK_LINGER", 0)                                                                   \
+	X("inject", OPT_CHOICE, SETTINGS_YES_NO,                                                                                      \
+	  "inject networks and resources into pods at creation", inject, 0, 0, "yes",                                                 \
+	  "UNIRAIL_INJECT SPIDERPOOL_POD_RESOURCE_INJECT_ENABLED", 1)                                                                 \
+	X("namespaces-include", OPT_STR, "NAMES",                                                                                     \
+	  "namespaces whose pods are injected; NAME or NAME*; empty: all", include, 0, 0, "",                                         \
+	  "UNIRAIL_NAMESPACES_INCLUDE", 1)                                                                                            \
+	X("namespaces-exclude", OPT_STR, "NAMES",                                                                                     \
+	  "namespaces whose pods are never injected, besides the controller's own", exclude, 0, 0,                                    \
+	  INJECT_EXCLUDE, "UNIRAIL_NAMESPACES_EXCLUDE", 1)                                                                            \
+	X("pod-failure-policy", OPT_CHOICE, "Ignore|Fail",                                                                            \
+	  "failurePolicy of the pod webhook while no controller answers", pod_failure, 0, 0,                                          \
+	  "Ignore", "UNIRAIL_POD_FAILURE_POLICY", 1)                                                                                  \
+	X("inject-ipc-lock", OPT_CHOICE, SETTINGS_YES_NO,                                                                             \
+	  "add the capability IPC_LOCK to containers that get a device", ipc_lock, 0, 0, "no",                                        \
+	  "UNIRAIL_INJECT_IPC_LOCK", 1)                                                                                               \
+	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "accept IPv4 pools", ipv4, 0, 0, "yes",                                         \
+	  "UNIRAIL_ENABLE_IPV4", 1)                                                                                                   \
+	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "accept IPv6 pools", ipv6, 0, 0, "yes",                                         \
+	  "UNIRAIL_ENABLE_IPV6", 1)                                                                                                   \
+	X("keep-used", OPT_CHOICE, SETTINGS_YES_NO,                                                                                   \
+	  "refuse the deletion of pools and subnets in use", keep_used, 0, 0, "no",                                                   \
+	  "UNIRAIL_KEEP_USED", 1)                                                                                                     \
+	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                                                      \
+	  "create pools from SpiderSubnets for the applications that request one", subnet, 0, 0,                                      \
+	  "yes", "UNIRAIL_SUBNET", 0)                                                                                                 \
+	X("subnet-more", OPT_INT, "COUNT",                                                                                            \
+	  "number of addresses of a pool made from a SpiderSubnet beyond its application's replicas, unless the application says it", \
+	  subnet_more, 0, 100000, "0", "UNIRAIL_SUBNET_MORE", 0)                                                                      \
+	X("subnet-rest", OPT_DUR, "TIME",                                                                                             \
+	  "minimum time before an address that a pool made from a SpiderSubnet gave up is used by another pool",                      \
+	  subnet_rest_ms, 0, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                                           \
 	SETTINGS_PID_FILE(X)
 
 #define AS_OPT(...) SETTINGS_OPT(struct controller_conf, __VA_ARGS__)
@@ -177,7 +200,7 @@ const struct settings controller_settings = {
 	.rows = rows,
 	.n = ARRAY_LEN(rows),
 	.prog = "unirail controller",
-	.help = "the cluster's part",
+	.help = "run the cluster's controller: webhooks, networks, pools, clean-up",
 	.section = "controller",
 	.own = offsetof(struct controller_conf, own),
 };

@@ -16,7 +16,7 @@
  * Spiderpool's daemon knows:
  *
  *	#define KEYS(X)                                                                           \
- *		X("config", OPT_STR, "FILE", "settings", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
+ *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
  *		X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes", "", 0)
  *	#define AS_OPT(...) SETTINGS_OPT(struct my_conf, __VA_ARGS__)
  *	const struct opt my_opts[] = {KEYS(AS_OPT){0}};
@@ -74,34 +74,35 @@ struct settings {
  */
 #define SETTINGS_KUBE(X)                                                                           \
 	X("kubeconfig", OPT_STR, "FILE",                                                           \
-	  "how to reach the API server; else KUBECONFIG, the pod's service account or "            \
-	  "~/.kube/config",                                                                        \
+	  "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "   \
+	  "~/.kube/config is used",                                                                \
 	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
-	X("context", OPT_STR, "NAME", "of the kubeconfig, instead of its current one", context, 0, \
-	  0, "", "UNIRAIL_CONTEXT", 0)
-#define SETTINGS_PORTS(X, health, of_metrics)                                                      \
-	X("listen", OPT_STR, "ADDRESS",                                                            \
-	  "address of the ports below, but for health-port; empty: all of the host's", listen, 0,  \
-	  0, "", "UNIRAIL_LISTEN", 0)                                                              \
-	X("health-listen", OPT_STR, "ADDRESS",                                                     \
-	  "address of health-port: a kubelet asks from the node itself", health_listen, 0, 0,      \
-	  "127.0.0.1", "UNIRAIL_HEALTH_LISTEN", 0)                                                 \
-	X("metrics-listen", OPT_STR, "ADDRESS",                                                    \
-	  "address of metrics-port, instead of listen's: who reaches it may read it",              \
-	  metrics_listen, 0, 0, "", "UNIRAIL_METRICS_LISTEN", 0)                                   \
-	X("health-port", OPT_INT, "PORT", "for /healthz and /readyz; 0: none", health_port, 0,     \
-	  65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                              \
-	X("metrics-port", OPT_INT, "PORT", "for /metrics; 0: none", metrics_port, 0, 65535,        \
-	  of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                            \
-	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",          \
-	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                          \
-	X("log-level", OPT_CHOICE, "debug|info|warn|error", "what to log", log_level, 0, 0,        \
-	  "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                     \
-	X("log-format", OPT_CHOICE, "logfmt|json", "how", log_format, 0, 0, "logfmt",              \
-	  "UNIRAIL_LOG_FORMAT", 1)
+	X("context", OPT_STR, "NAME",                                                              \
+	  "context of the kubeconfig to use instead of its current context", context, 0, 0, "",    \
+	  "UNIRAIL_CONTEXT", 0)
+#define SETTINGS_PORTS(X, health, of_metrics)                                                                                 \
+	X("listen", OPT_STR, "ADDRESS",                                                                                       \
+	  "address on which all TCP ports but health-port listen; empty: all addresses of the host",                          \
+	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                                              \
+	X("health-listen", OPT_STR, "ADDRESS",                                                                                \
+	  "address on which health-port listens; the kubelet probes from the node itself",                                    \
+	  health_listen, 0, 0, "127.0.0.1", "UNIRAIL_HEALTH_LISTEN", 0)                                                       \
+	X("metrics-listen", OPT_STR, "ADDRESS",                                                                               \
+	  "address on which metrics-port listens instead of the listen address; metrics are readable without authentication", \
+	  metrics_listen, 0, 0, "", "UNIRAIL_METRICS_LISTEN", 0)                                                              \
+	X("health-port", OPT_INT, "PORT", "TCP port of /healthz and /readyz; 0: disabled",                                    \
+	  health_port, 0, 65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                                         \
+	X("metrics-port", OPT_INT, "PORT", "TCP port of /metrics; 0: disabled", metrics_port, 0,                              \
+	  65535, of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                                \
+	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",                                     \
+	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                                                     \
+	X("log-level", OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged",                                    \
+	  log_level, 0, 0, "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                               \
+	X("log-format", OPT_CHOICE, "logfmt|json", "format of log lines", log_format, 0, 0,                                   \
+	  "logfmt", "UNIRAIL_LOG_FORMAT", 1)
 #define SETTINGS_PID_FILE(X)                                                                       \
-	X("pid-file", OPT_STR, "FILE", "written when ready, removed at the end", pid_file, 0, 0,   \
-	  "", "UNIRAIL_PID_FILE", 0)
+	X("pid-file", OPT_STR, "FILE", "file that holds the process id from readiness until exit", \
+	  pid_file, 0, 0, "", "UNIRAIL_PID_FILE", 0)
 
 struct settings_env {
 	const char *(*get)(void *arg, const char *name); /* NULL: getenv() */

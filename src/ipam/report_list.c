@@ -64,8 +64,9 @@ static void row(struct columns *c, const struct pool *p, const struct report_tal
 static void list_table(const struct report *r, const struct pool_set *s,
 		       const struct ipam_record *v, size_t n)
 {
-	static const char *const head[] = {"POOL", "VERSION", "SUBNET",	     "USED",	"TOTAL",
-					   "FREE", "RESTING", "QUARANTINED", "DEFAULT", "STATE"};
+	static const char *const head[] = {"POOL",    "IP VERSION", "SUBNET",	     "USED",
+					   "TOTAL",   "FREE",	    "REUSE DELAYED", "QUARANTINED",
+					   "DEFAULT", "STATE"};
 	auto_columns struct columns c;
 
 	columns_init(&c, ARRAY_LEN(head), "");

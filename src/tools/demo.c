@@ -18,17 +18,18 @@ static const struct opt options[] = {
 	{"rails", 'n', OPT_INT, "N", "number of rails (8)", offsetof(struct demo_options, rails), 1,
 	 DEMO_RAILS_MAX},
 	{"plan", 'p', OPT_CHOICE, "shared|exclusive",
-	 "one subnet a rail for all nodes, or one a rail and node",
+	 "address plan: one subnet per rail (shared), or one per rail and node (exclusive)",
 	 offsetof(struct demo_options, plan), 0, 0},
-	{"output", 'o', OPT_CHOICE, "text|json", "for people or for programs",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct demo_options, output), 0, 0},
-	{"keep", 'k', OPT_FLAG, NULL, "leave pods attached, namespaces under /run/netns",
+	{"keep", 'k', OPT_FLAG, NULL,
+	 "leave the pods attached, with their namespaces in /run/netns",
 	 offsetof(struct demo_options, keep), 0, 0},
-	{"clean", 0, OPT_FLAG, NULL, "remove what an earlier --keep left",
+	{"clean", 0, OPT_FLAG, NULL, "remove what an earlier run with --keep left",
 	 offsetof(struct demo_options, clean), 0, 0},
 	{0}};
 
-const struct cmd demo_cmds[] = {{NULL, NULL, "attach two pods to eight rails, look, detach",
+const struct cmd demo_cmds[] = {{NULL, NULL, "attach two pods to eight rails, verify, detach",
 				 options, 0, 0},
 				{0}};
 

@@ -37,7 +37,7 @@ static const char *master_of(const struct demo *d, const struct link *l)
 static void show_interfaces(const struct demo *d, const struct demo_facts *f)
 {
 	auto_columns struct columns c;
-	static const char *const head[] = {"INTERFACE", "KIND", "ON", "MTU", "MAC", "ADDRESS"};
+	static const char *const head[] = {"INTERFACE", "KIND", "MASTER", "MTU", "MAC", "ADDRESS"};
 
 	columns_init(&c, 6, "  ");
 	for (size_t i = 0; i < 6; i++)
@@ -231,8 +231,8 @@ static const struct demo_ping *ping_of(const struct demo *d, size_t nic, const c
 void demo_show_pings(const struct demo *d)
 {
 	auto_columns struct columns c;
-	static const char *const head[] = {"PING FROM POD-1 BY", "GATEWAY", "ANSWERED", "POD-2",
-					   "ANSWERED"};
+	static const char *const head[] = {"PING FROM POD-1 BY", "GATEWAY", "GATEWAY RTT", "POD-2",
+					   "POD-2 RTT"};
 
 	columns_init(&c, 5, "  ");
 	for (size_t i = 0; i < 5; i++)

@@ -19,19 +19,19 @@ struct device_opts {
 };
 
 static const struct opt list_opts[] = {
-	{"root", 0, OPT_STR, "DIR", "of a host in a folder ('unirail doctor --unpack')",
+	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct device_opts, output), 0, 0},
 	{0},
 };
 
 static const struct opt pods_opts[] = {
-	{"socket", 0, OPT_STR, "PATH", "the kubelet's socket (" PODRES_SOCKET ")",
+	{"socket", 0, OPT_STR, "PATH", "path of the kubelet's socket (" PODRES_SOCKET ")",
 	 offsetof(struct device_opts, socket), 0, 0},
-	{"timeout", 0, OPT_DUR, "TIME", "how long to wait for the kubelet (5s)",
+	{"timeout", 0, OPT_DUR, "TIME", "maximum time to wait for the kubelet (5s)",
 	 offsetof(struct device_opts, timeout_ms), 1, PODRES_TIMEOUT_MAX_MS},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct device_opts, output), 0, 0},
 	{0},
 };
@@ -39,7 +39,7 @@ static const struct opt pods_opts[] = {
 const struct cmd device_cmds[] = {
 	{"list", NULL, "PFs and VFs: netdevs, RDMA devices, GIDs, settings, and the pod of a VF",
 	 list_opts, 0, 0},
-	{"pods", NULL, "which pod holds which device, as the kubelet knows it", pods_opts, 0, 0},
+	{"pods", NULL, "the devices of each pod, as allocated by the kubelet", pods_opts, 0, 0},
 	{0},
 };
 

@@ -115,8 +115,9 @@ static void add_pod(struct columns *c, const struct device_row *row)
 
 void device_show_text(const struct device_row *v, size_t n, FILE *f)
 {
-	static const char *const head[] = {"FUNCTION", "ROLE", "DRIVER", "NUMA",     "NETDEV",
-					   "MTU",      "LINK", "RDMA",	 "SETTINGS", "POD"};
+	static const char *const head[] = {"FUNCTION",	  "ROLE", "DRIVER",	"NUMA",
+					   "NETDEV",	  "MTU",  "LINK STATE", "RDMA DEVICE",
+					   "VF SETTINGS", "POD"};
 	auto_columns struct columns c;
 
 	if (!n) {

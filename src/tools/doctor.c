@@ -28,28 +28,24 @@ struct doctor_opts {
 
 #define AT(field) offsetof(struct doctor_opts, field), 0, 0
 static const struct opt opts[] = {
-	{"snapshot", 's', OPT_STR, "FILE", "write what a bug report needs of this host to FILE",
+	{"snapshot", 's', OPT_STR, "FILE", "write a snapshot of this host for a bug report to FILE",
 	 AT(snapshot)},
 	{"root", 0, OPT_STR, "DIR|FILE",
-	 "look at a snapshot, packed or unpacked, instead of this host", AT(root)},
+	 "read a snapshot, packed or unpacked, instead of this host", AT(root)},
 	{"unpack", 0, OPT_STR, "DIR",
-	 "unpack the snapshot of --root into DIR, a root for other tools", AT(unpack)},
+	 "unpack the snapshot of --root into DIR, which other tools take as --root", AT(unpack)},
 	{"list", 'l', OPT_FLAG, NULL, "print the name of each check and what it verifies",
 	 AT(list)},
-	{"cni-bin", 0, OPT_STR, "DIR", "folder of CNI plugins; /opt/cni/bin if not given",
-	 AT(cni_bin)},
-	{"cni-conf", 0, OPT_STR, "DIR", "folder of CNI configurations; /etc/cni/net.d if not given",
+	{"cni-bin", 0, OPT_STR, "DIR", "directory of CNI plugins (/opt/cni/bin)", AT(cni_bin)},
+	{"cni-conf", 0, OPT_STR, "DIR", "directory of CNI configurations (/etc/cni/net.d)",
 	 AT(cni_conf)},
-	{"pool-dir", 0, OPT_STR, "DIR", "folder of pools; " IPAM_POOL_DIR " if not given",
-	 AT(pool_dir)},
-	{"state-dir", 0, OPT_STR, "DIR", "folder of the journal; " IPAM_STATE_DIR " if not given",
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},
+	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")",
 	 AT(state_dir)},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", AT(output)},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0}};
 
-const struct cmd doctor_cmds[] = {
-	{NULL, NULL, "what is wrong with this host, and what to do about it", opts, 0, 0},
-	{0}};
+const struct cmd doctor_cmds[] = {{NULL, NULL, "diagnose problems of this host", opts, 0, 0}, {0}};
 
 /* --- snapshot --- */
 

@@ -27,41 +27,44 @@ struct install_opts {
 #define AT(field) offsetof(struct install_opts, field), 0, 0
 static const struct opt opts[] = {
 	{"cni-bin-dir", 0, OPT_STR, "DIR",
-	 "the folder, instead of as an operand; /opt/cni/bin if not given", AT(folder)},
-	{"links", 0, OPT_STR, "LIST", "links to make, 'a,b' or 'all'; all if not given", AT(links)},
+	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(folder)},
+	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
-	 "put links in the place of files not made by unirail, and keep those", AT(replace)},
-	{"keep", 0, OPT_FLAG, NULL, "leave files not made by unirail, make the other links",
-	 AT(keep)},
+	 "replace files not made by unirail by links, and keep the files under another name",
+	 AT(replace)},
+	{"keep", 0, OPT_FLAG, NULL,
+	 "leave files not made by unirail in place, create the other links", AT(keep)},
 	{"cni-conf-dir", 0, OPT_STR, "DIR",
-	 "generate the CNI configuration for the container runtime in this folder, under its path on "
-	 "the node (" CNI_CONFIG_DIR "); without this option none is written",
+	 "directory in which to generate the CNI configuration for the container runtime, under its "
+	 "path on the node (" CNI_CONFIG_DIR "); without this option none is generated",
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
-	 "its name, which has to sort before all others there; empty: none is generated "
+	 "file name of the generated CNI configuration; it must sort before all other files of the "
+	 "directory; empty: generate none "
 	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
-	{"socket", 0, OPT_STR, "PATH", "the agent's socket, for that file (" SOCKET ")",
+	{"socket", 0, OPT_STR, "PATH",
+	 "path of the agent's socket, for the generated CNI configuration (" SOCKET ")",
 	 AT(socket)},
 	{"uninstall", 0, OPT_FLAG, NULL,
-	 "remove what was installed, put back what was kept; with --cni-conf-dir also the generated "
-	 "CNI configuration",
+	 "remove what was installed and put back what was kept; with --cni-conf-dir also remove the generated CNI configuration",
 	 AT(uninstall)},
 	{"purge", 0, OPT_FLAG, NULL,
 	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
 	 AT(purge)},
 	{"stay", 0, OPT_FLAG, NULL,
-	 "then wait for SIGTERM: for a container whose pod is ready when it is done", AT(stay)},
-	{"list", 0, OPT_FLAG, NULL, "print the names of the links there are, do nothing", AT(list)},
-	{"dry-run", 0, OPT_FLAG, NULL, "only say what would be done", AT(dry_run)},
-	{"root", 0, OPT_STR, "DIR", "take this folder for '/'", AT(root)},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to say what was done", AT(output)},
+	 "after --uninstall wait for SIGTERM, for a container whose pod is ready when the work is done",
+	 AT(stay)},
+	{"list", 0, OPT_FLAG, NULL, "print the names of all links, change nothing", AT(list)},
+	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
+	{"root", 0, OPT_STR, "DIR", "use this directory as the root of the file system", AT(root)},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0},
 };
 
 const struct cmd install_cmds[] = {
-	{NULL, "[DIR]", "put the binary and its CNI links into a folder, or take them away", opts,
-	 0, 1},
+	{NULL, "[DIR]", "install the binary and its CNI links into a directory, or remove them",
+	 opts, 0, 1},
 	{0},
 };
 

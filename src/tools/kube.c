@@ -10,37 +10,43 @@
 #include "tools/tools.h"
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
-#define ACCESS                                                                                      \
-	{"kubeconfig",                                                                              \
-	 0,                                                                                         \
-	 OPT_STR,                                                                                   \
-	 "FILE",                                                                                    \
-	 "how to reach the API server; KUBECONFIG, the pod's service account or ~/.kube/config if " \
-	 "not given",                                                                               \
-	 AT(kubeconfig)},                                                                           \
-		{"context",  0, OPT_STR, "NAME", "of the kubeconfig, instead of its current one",   \
-		 AT(context)},                                                                      \
-	{                                                                                           \
-		"timeout", 0, OPT_DUR, "TIME", "how long to try (30s)",                             \
-			offsetof(struct kube_opts, timeout_ms), 1, 3600 * 1000                      \
+#define ACCESS                                                                                     \
+	{"kubeconfig",                                                                             \
+	 0,                                                                                        \
+	 OPT_STR,                                                                                  \
+	 "FILE",                                                                                   \
+	 "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "    \
+	 "~/.kube/config is used",                                                                 \
+	 AT(kubeconfig)},                                                                          \
+		{"context",                                                                        \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "NAME",                                                                           \
+		 "context of the kubeconfig to use instead of its current context",                \
+		 AT(context)},                                                                     \
+	{                                                                                          \
+		"timeout", 0, OPT_DUR, "TIME",                                                     \
+			"maximum time to try to reach the API server (30s)",                       \
+			offsetof(struct kube_opts, timeout_ms), 1, 3600 * 1000                     \
 	}
 
 static const struct opt get_opts[] = {
 	ACCESS,
-	{"namespace", 'n', OPT_STR, "NS", "instead of the context's own", AT(ns)},
-	{"all-namespaces", 'A', OPT_FLAG, NULL, "of every namespace", AT(all)},
-	{"selector", 'l', OPT_STR, "LABELS", "only those with such labels: a=b,c!=d", AT(labels)},
-	{"field-selector", 0, OPT_STR, "FIELDS", "only those: spec.nodeName=n1", AT(fields)},
-	{"watch", 'w', OPT_FLAG, NULL, "then go on with what changes, until interrupted",
-	 AT(watch)},
-	{"cached", 0, OPT_FLAG, NULL, "with --watch: begin with what the server has in its cache",
-	 AT(cached)},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", AT(output)},
+	{"namespace", 'n', OPT_STR, "NS", "namespace to list instead of the context's namespace",
+	 AT(ns)},
+	{"all-namespaces", 'A', OPT_FLAG, NULL, "list objects of all namespaces", AT(all)},
+	{"selector", 'l', OPT_STR, "LABELS",
+	 "list objects that match this label selector: a=b,c!=d", AT(labels)},
+	{"field-selector", 0, OPT_STR, "FIELDS",
+	 "list objects that match this field selector: spec.nodeName=n1", AT(fields)},
+	{"watch", 'w', OPT_FLAG, NULL, "after the list print changes until interrupted", AT(watch)},
+	{"cached", 0, OPT_FLAG, NULL, "with --watch: list from the API server's cache", AT(cached)},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0}};
 static const struct opt version_opts[] = {ACCESS, {0}};
 
 const struct cmd kube_cmds[] = {
-	{"get", "KIND[,KIND...] [NAME]", "objects of the cluster", get_opts, 1, 2},
+	{"get", "KIND[,KIND...] [NAME]", "list objects of the cluster", get_opts, 1, 2},
 	{"version", NULL, "the API server's version, and how we come to it", version_opts, 0, 0},
 	{0},
 };

@@ -16,7 +16,7 @@ struct man_opts {
 };
 
 static const struct opt opts[] = {
-	{"all", 0, OPT_STR, "DIR", "write every page into this folder",
+	{"all", 0, OPT_STR, "DIR", "directory to write every man page into",
 	 offsetof(struct man_opts, all), 0, 0},
 	{0},
 };

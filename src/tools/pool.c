@@ -16,53 +16,58 @@ enum { SAID_MAX = 1 << 20 };
 
 #define AT(field) offsetof(struct pool_opts, field), 0, 0
 #define COMMON                                                                                     \
-	{"pool-dir",  0, OPT_STR, "DIR", "folder of pools; " IPAM_POOL_DIR " if not given",        \
-	 AT(pool_dir)},                                                                            \
-		{"state-dir",                                                                      \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "DIR",                                                                            \
-		 "folder of the journal; " IPAM_STATE_DIR " if not given",                         \
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},   \
+		{"state-dir",  0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")", \
 		 AT(state_dir)},                                                                   \
-		{"root", 0, OPT_STR, "DIR", "take this folder for '/'", AT(root)},                 \
+		{"root",  0, OPT_STR, "DIR", "use this directory as the root of the file system",  \
+		 AT(root)},                                                                        \
 		{"kubeconfig",                                                                     \
 		 0,                                                                                \
 		 OPT_STR,                                                                          \
 		 "FILE",                                                                           \
-		 "look at a cluster's pools and the blocks of all its nodes",                      \
+		 "kubeconfig of a cluster whose pools and blocks to show instead of this node's",  \
 		 AT(kubeconfig)},                                                                  \
-		{"context",  0, OPT_STR, "NAME", "of the kubeconfig, instead of its current one",  \
+		{"context",                                                                        \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "NAME",                                                                           \
+		 "context of the kubeconfig to use instead of its current context",                \
 		 AT(context)},                                                                     \
-		{"socket", 0, OPT_STR, "PATH", "ask this agent for its node's part", AT(socket)},  \
+		{"socket",                                                                         \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "PATH",                                                                           \
+		 "socket of the agent whose part of the pools to show",                            \
+		 AT(socket)},                                                                      \
 		{"timeout",                                                                        \
 		 0,                                                                                \
 		 OPT_DUR,                                                                          \
 		 "TIME",                                                                           \
-		 "how long to wait for a server (5s)",                                             \
+		 "maximum time to wait for the agent or the API server (5s)",                      \
 		 offsetof(struct pool_opts, timeout_ms),                                           \
 		 1,                                                                                \
 		 60 * 1000},                                                                       \
 	{                                                                                          \
-		"output", 'o', OPT_CHOICE, "text|json", "how to print", AT(output)                 \
+		"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)                \
 	}
 
 static const struct opt look_opts[] = {COMMON, {0}};
 static const struct opt release_opts[] = {
 	COMMON,
-	{"yes", 'y', OPT_FLAG, NULL, "do it; without this only say what would be done", AT(yes)},
-	{"dry-run", 0, OPT_FLAG, NULL, "only say what would be done", AT(dry_run)},
+	{"yes", 'y', OPT_FLAG, NULL,
+	 "release the address; without this option only print what would be done", AT(yes)},
+	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
 	{0}};
 static const struct opt check_opts[] = {
 	COMMON,
 	{"repair", 0, OPT_FLAG, NULL,
-	 "write a damaged journal anew, and hold back addresses in doubt", AT(repair)},
+	 "rewrite a damaged journal; addresses that may be in use are reserved", AT(repair)},
 	{0}};
 
 const struct cmd pool_cmds[] = {
 	{"list", NULL, "the pools, and how much of each is in use", look_opts, 0, 0},
 	{"show", "POOL", "the owners of the pool's addresses", look_opts, 1, 1},
-	{"free", "POOL [N]", "the next N free addresses of a pool; 10 if not given", look_opts, 1,
-	 2},
+	{"free", "POOL [N]", "the next N free addresses of a pool (10)", look_opts, 1, 2},
 	{"owner", "ADDRESS", "the owner of an address", look_opts, 1, 1},
 	{"release", "ADDRESS", "release an address, regardless of its owner", release_opts, 1, 1},
 	{"check", NULL, "verify that journal, pools and network namespaces agree", check_opts, 0,

@@ -109,8 +109,8 @@ int pool_view_json(const struct pool_view *v, const char *only)
 
 void pool_view_list(const struct pool_view *v)
 {
-	static const char *const head[] = {"POOL",   "VERSION",	 "SUBNET",  "TOTAL", "BLOCKS",
-					   "NOBODY", "GIVEN UP", "DEFAULT", "STATE"};
+	static const char *const head[] = {"POOL",    "IP VERSION", "SUBNET",  "TOTAL", "BLOCKS",
+					   "UNOWNED", "RELEASED",   "DEFAULT", "STATE"};
 	auto_columns struct columns c;
 	char text[IP_TEXT_MAX];
 
@@ -138,7 +138,7 @@ void pool_view_list(const struct pool_view *v)
 
 void pool_view_show(const struct pool_view *v, const char *pool)
 {
-	static const char *const head[] = {"BLOCK", "NET", "NODE", "GIVEN UP", "WANTED BY"};
+	static const char *const head[] = {"BLOCK", "CIDR", "NODE", "RELEASED", "REQUESTED BY"};
 	auto_columns struct columns c;
 	char text[IP_TEXT_MAX];
 

@@ -21,7 +21,7 @@ struct rdma_opts {
 };
 
 static const struct opt opts[] = {
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct rdma_opts, output), 0, 0},
 	{0},
 };

@@ -21,17 +21,17 @@ struct status_opts {
 };
 
 static const struct opt status_opts[] = {
-	{"socket", 0, OPT_STR, "PATH", "the agent's socket (" SOCKET ")",
+	{"socket", 0, OPT_STR, "PATH", "path of the agent's socket (" SOCKET ")",
 	 offsetof(struct status_opts, socket), 0, 0},
-	{"timeout", 0, OPT_DUR, "TIME", "how long to wait for it (5s)",
+	{"timeout", 0, OPT_DUR, "TIME", "maximum time to wait for the agent (5s)",
 	 offsetof(struct status_opts, timeout_ms), 1, 60 * 1000},
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct status_opts, output), 0, 0},
 	{0},
 };
 
 const struct cmd status_cmds[] = {
-	{NULL, NULL, "how this node stands in its cluster, from its agent", status_opts, 0, 0},
+	{NULL, NULL, "state of this node's agent and its pools", status_opts, 0, 0},
 	{0},
 };
 
@@ -53,7 +53,8 @@ static const char *text(const struct json *v, const char *key)
 
 static void print_pools(const struct json *pools)
 {
-	static const char *const heads[] = {"POOL", "USED HERE", "FREE HERE", "IN ALL"};
+	static const char *const heads[] = {"POOL", "USED ON NODE", "FREE ON NODE",
+					    "TOTAL IN POOL"};
 	struct json_walk w = json_walk_start(pools);
 	auto_columns struct columns c;
 	const struct json *p;

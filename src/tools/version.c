@@ -35,7 +35,7 @@ struct version_opts {
 };
 
 static const struct opt opts[] = {
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it",
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct version_opts, output), 0, 0},
 	{0},
 };

@@ -89,7 +89,7 @@ def test_settings(cluster, ns, replica):
 
 
 def test_settings_of_the_start_stay(cluster, ns, replica):
-    """What counts from the next start on does not count for who leads from now on either."""
+    """What requires a restart does not count for who leads from now on either."""
     a, b = replica("a").start().leads(), replica("b")
     b.conf.write_text("[controller]\ngc = yes\n")
     b.start("--gc-grace", "1s")

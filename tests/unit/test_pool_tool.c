@@ -137,11 +137,11 @@ static void test_list(void **state)
 	(void)state;
 	take_for_pod("c1", "a");
 	says("list", 0,
-	     "POOL   VERSION  SUBNET       USED  TOTAL                 FREE                  RESTING  "
-	     "QUARANTINED  DEFAULT  STATE\n"
-	     "rail0  4        10.0.0.0/24  1     10                    8                     0        "
-	     "0            no       ready\n"
-	     "wide   6        fd00::/64    0     18446744073709551615  ",
+	     "POOL   IP VERSION  SUBNET       USED  TOTAL                 FREE                  "
+	     "REUSE DELAYED  QUARANTINED  DEFAULT  STATE\n"
+	     "rail0  4           10.0.0.0/24  1     10                    8                     "
+	     "0              0            no       ready\n"
+	     "wide   6           fd00::/64    0     18446744073709551615  ",
 	     "");
 	s = run("list -o json");
 	if (json_parse(&doc, span_of(s.out), 1 << 20, &e) < 0)
