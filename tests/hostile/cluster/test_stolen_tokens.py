@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thief with the token of an agent or of a controller, against deploy/ and deploy/policies as they are.
+
+Before: an agent's token wrote the status, labels and annotations of every pod, and all pools and blocks of the cluster.
+"""
+import http.client
+import json
+import ssl
+
+import pytest
+from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses
+from audit import DEPLOY, kubectl
+from cluster import wait
+
+import cluster as clusters
+
+pytestmark = pytest.mark.kube("1.34")
+JSON_PATCH = "application/json-patch+json"
+STATUS = "k8s.v1.cni.cncf.io/network-status"
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
+ENDPOINTS = f"{SPIDER}/namespaces/t/spiderendpoints"
+POOLS = f"{SPIDER}/spiderippools"
+PODS = "/api/v1/namespaces/t/pods"
+NODES = ("n1", "n2", "n3")
+
+
+class World:
+    """A cluster with what deploy/ gives it, and pods whose tokens are stolen."""
+
+    def __init__(self):
+        self.cluster = clusters.Cluster()
+        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
+        kubectl(self.cluster, "apply", "-f", DEPLOY)
+        kubectl(self.cluster, "apply", "-f", DEPLOY / "policies")
+        self.nodes = Nodes(self.cluster)
+        for name in NODES:
+            self.nodes.node(name)
+        self.cluster.namespace("t")
+        self.tokens = {name: self.bound("unirail-agent", name) for name in NODES}
+        self.tokens["controller"] = self.bound("unirail-controller", "n1")
+        self.tokens["no node"] = self.cluster.token("unirail", "unirail-agent")
+        wait(self.is_enforced)
+
+    def is_enforced(self):
+        """A policy counts a moment after it was written."""
+        probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", note("x", "y")),
+                  ("no node", "POST", BLOCKS, block("probe-0", "n1")), ("no node", "POST", ENDPOINTS, endpoint("probe", "n1")),
+                  ("no node", "POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+                                              "metadata": {"name": "probe"}, "spec": {"subnet": "10.6.0.0/24"}}),
+                  ("controller", "POST", NADS, nad("probe")))
+        answers = [self.send(who, method, f"{path}?dryRun=All", body) for who, method, path, body in probes]
+        assert all("ValidatingAdmissionPolicy" in message for _, message in answers), answers
+        return True
+
+    def bound(self, account, node):
+        """The token that a pod of the account on the node has."""
+        name = f"{account}-{node}"
+        pod = self.cluster.ok("POST", "/api/v1/namespaces/unirail/pods", {
+            "metadata": {"name": name},
+            "spec": {"nodeName": node, "serviceAccountName": account, "automountServiceAccountToken": False,
+                     "containers": [{"name": "c", "image": "i"}]}})
+        return self.cluster.ok("POST", f"/api/v1/namespaces/unirail/serviceaccounts/{account}/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600, "boundObjectRef": {
+                "kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}}})["status"]["token"]
+
+    def config(self, who, path):
+        token = path.with_name(path.name + ".token")
+        token.write_text(self.tokens[who])
+        return self.cluster.kubeconfig(path, {"tokenFile": token})
+
+    def send(self, who, method, path, body=None, type=None):
+        """(status, message), with a stolen token alone: no certificate."""
+        context = ssl.create_default_context(cafile=self.cluster.pki.ca)
+        c = http.client.HTTPSConnection("127.0.0.1", self.cluster.port, context=context, timeout=30)
+        default = JSON_PATCH if isinstance(body, list) else MERGE if method == "PATCH" else "application/json"
+        try:
+            c.request(method, path, None if body is None else json.dumps(body),
+                      {"Content-Type": type or default, "Authorization": f"Bearer {self.tokens[who]}"})
+            r = c.getresponse()
+            answer = json.loads(r.read())
+        finally:
+            c.close()
+        return r.status, answer.get("message", "")
+
+    def refused(self, who, words, *request):
+        status, message = self.send(who, *request)
+        assert status in (403, 422) and words in message, (who, request, status, message)
+
+    def allowed(self, who, *request):
+        status, message = self.send(who, *request)
+        assert status < 300, (who, request, status, message)
+
+
+def block(name, node, ceded=None, **spec):
+    index = int(name.rsplit("-", 1)[1], 16)
+    return {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
+            "metadata": {"name": name, "labels": {"unirail.io/pool": "p", **({} if node == "-" else {"unirail.io/node": node})}},
+            "spec": {"pool": "p", "cidr": f"172.16.1.{index * 16}/28", "node": node, "nodeUID": "u", "claim": "l/1" if node != "-" else "-",
+                     "ceded": ceded or {}, "wanted": {}, **spec}}
+
+
+def endpoint(name, node, uid="u1", **meta):
+    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
+            "metadata": {"name": name, "labels": {"unirail.io/node": node}, **meta},
+            "status": {"current": {"uid": uid, "node": node, "ips": []}, "ownerControllerType": "StatefulSet",
+                       "ownerControllerName": "web"}}
+
+
+def nad(name, *owners):
+    return {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": name, "ownerReferences": list(owners)}, "spec": {"config": "{}"}}
+
+
+def owner(kind="SpiderMultusConfig", api="spiderpool.spidernet.io/v2beta1"):
+    return {"apiVersion": api, "kind": kind, "name": "m", "uid": "7ddfa1ac-4a2f-4aa1-a2c6-8d0fd9cb1c5a", "controller": True}
+
+
+def note(key, value):
+    return {"metadata": {"annotations": {key: value}}}
+
+
+@pytest.fixture(scope="module")
+def stolen():
+    one = World()
+    yield one
+    one.cluster.close()
+
+
+@pytest.fixture
+def fresh(stolen):
+    """Without the objects of the test before."""
+    cluster = stolen.cluster
+    for path in (BLOCKS, POOLS, ENDPOINTS, NADS, PODS):
+        for o in cluster.ok("GET", path)["items"]:
+            stolen.cluster.request("DELETE", f"{path}/{o['metadata']['name']}", {"gracePeriodSeconds": 0})
+    return stolen
+
+
+def test_pods(fresh):
+    """The one annotation of the own node's pods."""
+    at = {}
+    for node in ("n1", "n2"):
+        pod = fresh.nodes.pod("t", node, f"pod-{node}", annotations={"mine": "x"}, labels={"app": "x"})
+        at[node] = f"{PODS}/{pod['metadata']['name']}"
+    own, other = f"{at['n1']}/status", f"{at['n2']}/status"
+    fresh.allowed("n1", "PATCH", own, note(STATUS, "[]"))
+    fresh.allowed("n1", "PATCH", own, note(STATUS, None))
+    fresh.refused("n1", "to the status of pods of its own node (n1) only", "PATCH", other, note(STATUS, "[]"))
+    fresh.refused("no node", "the agent's token names no node", "PATCH", own, note(STATUS, "[]"))
+    one = "to change nothing of a pod but the annotation k8s.v1.cni.cncf.io/network-status"
+    for body in (note("mine", "y"), note("mine", None), note("new", "y"), {"metadata": {"labels": {"app": "y"}}},
+                 {"metadata": {"labels": {"more": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
+                 {"status": {"phase": "Failed"}}, {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
+                 {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}):
+        fresh.refused("n1", one, "PATCH", own, body)
+    for method, path, body in (("PATCH", at["n1"], note("a", "b")), ("DELETE", at["n1"], None), ("POST", PODS, {}),
+                               ("POST", f"{at['n1']}/eviction", {}), ("GET", "/api/v1/namespaces/unirail/secrets", None)):
+        fresh.refused("n1", "forbidden", method, path, body)
+
+
+def test_blocks_of_others(fresh):
+    """What agents need to exchange addresses, and no more."""
+    fresh.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
+        "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
+        "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, busy=3))
+    at = f"{BLOCKS}/p-1"
+    put = lambda ip, text: {"spec": {"ceded": {f"172.16.1.{ip}": text}}}
+    addresses_ = "to have addresses of a block that are offered to its node and to give back those that it has"
+    for ip, text in ((17, "n3/t"), (17, None), (17, "@n1"), (18, "n11/x"), (22, "n1/t"), (22, None), (22, "*"), (23, "n1/t"), (23, None),
+                     (24, "n1/t"), (21, "n3/t"), (26, "*"), (26, "n3/x")):
+        fresh.refused("n1", addresses_, "PATCH", at, put(ip, text))
+    for ip, text in ((17, "n1/x"), (18, "n1/x"), (19, "n1/x"), (20, "n1/x"), (21, None), (25, "@n3"), (26, "n1/x"), (17, "n1/y"), (17, "?")):
+        fresh.allowed("n1", "PATCH", at, put(ip, text))
+    for spec in ({"node": "n1"}, {"node": "-"}, {"node": "n3"}):
+        fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": spec})
+    for spec in ({"nodeUID": "x"}, {"claim": "x/1"}, {"busy": 0}, {"busy": None}):
+        fresh.refused("n1", "nodeUID, claim and busy of blocks of its own node only", "PATCH", at, {"spec": spec})
+    for spec in ({"pool": "q"}, {"cidr": "172.16.2.0/28"}):
+        fresh.refused("n1", "neither a block's pool", "PATCH", at, {"spec": spec})
+    fresh.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
+    for labels in ({"unirail.io/node": "n1"}, {"unirail.io/node": None}, {"x": "y"}):
+        fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": labels}})
+    for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
+        fresh.refused("n1", "no annotation of a block but", "PATCH", at, note(key, "1"))
+    for key in ("n3", "n3@*", "n11@*"):
+        fresh.refused("n1", "its own node's wishes", "PATCH", at, {"spec": {"wanted": {key: 1}}})
+    fresh.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
+    fresh.refused("n1", "its own node's wishes", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
+    for wanted in ({"n1@*": 2}, {"n1@172.16.1.30": 1}, {"n1": 1}, {"n1@*": None}):
+        fresh.allowed("n1", "PATCH", at, {"spec": {"wanted": wanted}})
+    fresh.refused("n1", "to delete blocks of its own node only", "DELETE", at)
+    fresh.refused("n1", "", "DELETE", BLOCKS)
+    fresh.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
+    fresh.refused("no node", "the agent's token names no node", "PATCH", at, put(20, "n1/x"))
+
+
+def test_own_blocks(fresh):
+    """All but what other nodes have of them."""
+    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
+    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
+    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
+    fresh.allowed("n1", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "?"}))
+    at = f"{BLOCKS}/p-2"
+    for ceded in ({"172.16.1.34": "*"}, {"172.16.1.34": None}, {"172.16.1.34": "@n2*"}, {"172.16.1.34": "@n3"}):
+        fresh.allowed("n1", "PATCH", at, {"spec": {"ceded": ceded, "busy": 2}})
+    fresh.allowed("n2", "PATCH", at, {"spec": {"wanted": {"n2@*": 1}}})
+    fresh.allowed("n1", "PATCH", at, {"spec": {"wanted": {"n2@*": None}, "ceded": {"172.16.1.35": "@n2*"}}})
+    fresh.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": "n2/t"}}})
+    for text in (None, "*", "n1/x", "n2/u", "n3/t"):
+        fresh.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": text}}})
+    fresh.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.36": "n2/u"}}})
+    fresh.refused("n1", "of which no other node has addresses", "DELETE", at)
+    for key in ("unirail.io/seen", "unirail.io/set-back"):
+        fresh.allowed("n1", "PATCH", at, note(key, "1"))
+    fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
+    fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
+    fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/pool": "q"}}})
+    nobody = {"metadata": {"labels": {"unirail.io/node": None}}, "spec": {"node": "-", "nodeUID": "-", "claim": "-"}}
+    fresh.allowed("n1", "PATCH", at, nobody)
+    fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
+    fresh.refused("n1", "nodeUID, claim and busy", "PATCH", at, {"spec": {"claim": "x"}})
+    take = lambda node: {"metadata": {"labels": {"unirail.io/node": node}}, "spec": {"node": node, "nodeUID": "v", "claim": "m/1"}}
+    fresh.refused("n3", "no label of a block but", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
+    fresh.allowed("n3", "PATCH", at, take("n3"))
+    fresh.refused("n3", "of which no other node has addresses", "DELETE", at)
+    fresh.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": None}}})
+    fresh.allowed("n3", "DELETE", at)
+    fresh.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
+
+
+def test_endpoints(fresh):
+    """The own node's, and the words by which a kept address is asked for."""
+    fresh.refused("n1", "to make endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
+    fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
+    fresh.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
+    fresh.cluster.ok("POST", ENDPOINTS, endpoint("web-0", "n2"))
+    at = f"{ENDPOINTS}/web-0"
+    write = "to write endpoints of its own node's pods, to ask for addresses of others"
+    fresh.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
+    ask = lambda words, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": words}}}
+    for body in ({"status": {"current": {"ips": [{"interface": "x"}]}}}, {"status": {"current": {"node": "n1"}}}, {"status": {"current": {"node": "n3"}}},
+                 {"metadata": {"finalizers": ["a.b/c"]}}, {"metadata": {"labels": {"unirail.io/node": "n1"}}}, note("x", "y"),
+                 ask("n3 u9"), ask("n11 u9"), ask("n2 u1 refused"), {"status": None}):
+        fresh.refused("n1", write, "PATCH", at, body)
+    fresh.allowed("n1", "PATCH", at, ask("n1 u9 migration"))
+    refusal = {"metadata": {"labels": {"unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": "n1 u9 refused"}}}
+    fresh.refused("n3", write, "PATCH", at, refusal)
+    fresh.refused("n2", write, "PATCH", at, {"status": {"current": {"node": "n1"}}})
+    fresh.allowed("n2", "PATCH", at, refusal)
+    taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": None}},
+             "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
+    fresh.allowed("n1", "PATCH", at, taken)  # the name's next pod; this remains (deploy/README)
+    fresh.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
+    fresh.allowed("n1", "DELETE", at)
+    fresh.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
+
+
+def test_pools(fresh):
+    """How it is cut, once, and what an application wants of a pool that is made for it."""
+    fresh.nodes.pool("p", "172.16.1.0/24")
+    at = f"{POOLS}/p"
+    nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, where there is none"
+    number = "ipam.spidernet.io/ippool-ip-number"
+    for body in ({"spec": {"ips": ["172.16.1.2"]}}, {"spec": {"gateway": "172.16.1.9"}}, {"spec": {"disable": True}}, note("x", "y"), note(number, "9"),
+                 {"metadata": {"labels": {"x": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
+                 {"metadata": {"ownerReferences": [owner("SpiderSubnet")]}}):
+        fresh.refused("n1", nothing, "PATCH", at, body)
+    fresh.refused("no node", "the agent's token names no node", "PATCH", at, note("unirail.io/block-prefix", "28"))
+    fresh.allowed("n1", "PATCH", at, note("unirail.io/block-prefix", "28"))
+    for value in ("27", None):
+        fresh.refused("n1", nothing, "PATCH", at, note("unirail.io/block-prefix", value))
+    made = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "auto4-x", "labels": {
+        f"ipam.spidernet.io/owner-{k}": "x" for k in ("spider-subnet", "application-gv", "application-kind", "application-namespace",
+                                                      "application-name", "application-uid")}}, "spec": {"subnet": "10.6.0.0/24", "ipVersion": 4}}
+    fresh.refused("n1", "without addresses (spec.ips)", "POST", POOLS, {**made, "spec": {**made["spec"], "ips": ["10.6.0.1"]}})
+    fresh.refused("n1", "to make pools for applications only", "POST", POOLS, {**made, "metadata": {"name": "mine"}})
+    fresh.allowed("n1", "POST", POOLS, made)
+    fresh.allowed("n1", "PATCH", f"{POOLS}/auto4-x", note(number, "9"))
+    fresh.refused("n1", nothing, "PATCH", f"{POOLS}/auto4-x", {"spec": {"ips": ["10.6.0.1"]}})
+    fresh.refused("n1", "forbidden", "DELETE", at)
+    fresh.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
+
+
+def test_networks(fresh):
+    """The controller's token writes those of SpiderMultusConfigs, and takes over what had no controller."""
+    only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
+    fresh.refused("controller", only, "POST", NADS, nad("x"))
+    fresh.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))
+    fresh.refused("controller", only, "POST", NADS, nad("x", owner(api="example.org/v1")))
+    fresh.refused("controller", only, "POST", NADS, nad("x", {**owner(), "controller": False}))
+    fresh.cluster.ok("POST", NADS, nad("hand"))
+    fresh.refused("controller", only, "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
+    fresh.refused("controller", only, "DELETE", f"{NADS}/hand")
+    fresh.allowed("controller", "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": [owner()]}})
+    fresh.allowed("controller", "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
+    fresh.refused("controller", only, "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": []}})
+    fresh.cluster.ok("POST", NADS, nad("anothers", owner("Operator", "example.org/v1")))
+    fresh.refused("controller", "to take no NetworkAttachmentDefinition from another controller", "PATCH", f"{NADS}/anothers",
+                  {"metadata": {"ownerReferences": [owner()]}})
+    fresh.allowed("controller", "POST", NADS, nad("y", owner()))
+    fresh.allowed("controller", "DELETE", f"{NADS}/y")
+
+
+def test_agents_at_work(fresh, closing, tmp_path):
+    """Under the policies two agents allocate, borrow, give back, and move kept addresses, and are refused nothing."""
+    nodes = fresh.nodes
+    nodes.pool("wide", "172.16.1.0/24")
+    nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
+    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
+    one, two = (closing(Agent(tmp_path / n, fresh.config(n, tmp_path / f"{n}.conf"), n)).start(*args) for n in ("n1", "n2"))
+    first = {agent: nodes.pod("t", agent.node) for agent in (one, two)}
+    for agent, pod in first.items():
+        status, answer = agent.plan(pod, "wide", "narrow")
+        assert status == 200, (answer, agent.log.read_text()[-3000:])
+        meta = pod["metadata"]
+        agent.ask("POST", "/v1/unirail/pods/done", {
+            "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
+            "networkStatus": '[{"name":"x"}]', "message": "Added eth0"})
+        wait(lambda: fresh.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS))
+        wait(lambda: nodes.endpoint("t", meta["name"]))
+    assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["ceded"].values())
+    kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    had = addresses(one.plan(kept, "wide")[1])
+    wait(lambda: nodes.endpoint("t", "web-0"))
+    for here, there in ((one, two), (two, one)):
+        assert here.release(kept) == 1
+        nodes.remove_pod(kept)
+        kept = wait(lambda: nodes.pod("t", there.node, "web-0", {"kind": "StatefulSet", "name": "web"}))
+        status, answer = there.plan(kept, "wide")
+        assert status == 200 and addresses(answer) == had, (answer, there.log.read_text()[-3000:])
+        wait(lambda: nodes.endpoint("t", "web-0")["status"]["current"]["node"] == there.node)
+    for agent, pod in first.items():
+        agent.release(pod)
+        nodes.remove_pod(pod)
+    wait(lambda: not [b for b in nodes.blocks("narrow") if b["spec"]["node"] != "-"], 60)
+    wait(lambda: not nodes.endpoint("t", first[one]["metadata"]["name"]))
+    for agent in (one, two):
+        assert agent.stop() == 0
+        assert not agent.said("unirail allows an agent"), agent.log.read_text()[-3000:]
