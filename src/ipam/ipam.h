@@ -24,7 +24,8 @@ struct ipam_paths {
 	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the defaults above */
 	const char *node; /* this node's name; NULL: gethostname() */
 	int lock_ms;	  /* how long to wait for the lock; 0: 30 s */
-	/* Only the calls that change nothing. Makes no directory and no file: a store that was never used is empty. */
+	/* Only the calls that change nothing (others: -EROFS). Writes nothing: a store that was never used is empty, an
+	 * anchor that lags and files that a kill left stay as they are. */
 	bool read_only;
 	int64_t (*now_ms)(void); /* since the epoch; NULL: the real clock */
 };

@@ -33,7 +33,7 @@ int journal_read(struct journal *j, char **text, struct err *e)
 	struct stat st;
 	ssize_t n;
 
-	j->fd = file_open(j->root, j->path, O_RDWR, 0, e);
+	j->fd = file_open(j->root, j->path, j->read_only ? O_RDONLY : O_RDWR, 0, e);
 	if (j->fd == -ENOENT) {
 		err_clear(e);
 		return 0;
@@ -201,14 +201,16 @@ static void catch_up(struct journal *j)
 		set_anchor(j);
 }
 
-int journal_open(struct journal *j, const struct root *r, const char *path, struct err *e)
+int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
+		 struct err *e)
 {
-	struct journal n = {.root = r, .path = xstrdup(path), .fd = -1};
+	struct journal n = {.root = r, .path = xstrdup(path), .fd = -1, .read_only = read_only};
 	char *text = NULL;
 	int ret;
 
-	file_sweep(r, path); /* under the store's lock */
-	ret = anchor_open(&n.anchor, r, path, e);
+	if (!read_only)
+		file_sweep(r, path); /* under the store's lock */
+	ret = anchor_open(&n.anchor, r, path, read_only, e);
 	if (ret >= 0)
 		ret = journal_read(&n, &text, e);
 	if (ret > 0)
@@ -220,7 +222,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, stru
 		err_default_kind(e, ERR_IO);
 		return ret;
 	}
-	if (n.fd >= 0)
+	if (n.fd >= 0 && !read_only)
 		catch_up(&n);
 	*j = n;
 	return 0;
@@ -325,6 +327,11 @@ static size_t count_records(struct span body)
 	return n;
 }
 
+static int read_only_error(const struct journal *j, struct err *e)
+{
+	return err_kind(e, ERR_IO, -EROFS, "journal '%s' was opened for reading only", j->path);
+}
+
 int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
 {
 	auto_buf struct buf b;
@@ -333,6 +340,8 @@ int journal_rewrite(struct journal *j, struct span body, int64_t base, struct er
 	int fd, n;
 
 	buf_init(&b, JOURNAL_MAX);
+	if (j->read_only)
+		return read_only_error(j, e);
 	buf_printf(&b, "%s%d base=%" PRId64 " id=%016" PRIx64, magic, JOURNAL_FORMAT, base,
 		   random_id());
 	next.journal = xxh64(b.p, b.len);
@@ -445,6 +454,8 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 	int r;
 
 	buf_init(&b, JOURNAL_MAX);
+	if (j->read_only)
+		return read_only_error(j, e);
 	if (j->broken)
 		return err_set(e, -EIO, "journal '%s': an earlier write failed", j->path);
 	line_begin(&w, &b);

@@ -54,6 +54,7 @@ struct journal {
 	bool reached;	 /* the mark of the anchor */
 	bool no_newline; /* the last whole line lacks it */
 	bool broken;	 /* a write failed: nothing more from this process */
+	bool read_only;	 /* neither journal nor anchor may be written */
 	struct journal_anchor anchor;
 	struct lease_table leases;
 	char **texts; /* what the leases' strings point into */
@@ -69,8 +70,11 @@ struct journal {
  * Reads everything. A file that was never there is an empty journal. -EBADMSG, kind ERR_IO: damaged,
  * cut short or gone;
  * -EPROTO, kind ERR_UNAVAILABLE: written by a later release. `j` needs no journal_close() then.
+ * read_only: nothing is written, neither now (a torn line, an anchor that lags and temporary files stay
+ * as they are) nor by journal_commit() and journal_compact(), which are refused with -EROFS.
  */
-int journal_open(struct journal *j, const struct root *r, const char *path, struct err *e);
+int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
+		 struct err *e);
 void journal_close(struct journal *j);
 /* Makes the leases' new states durable, as one change, and takes them into j->leases. On failure
  * (a full disk) file and leases are as before. */

@@ -77,14 +77,15 @@ static char *path_of(const char *journal)
 	return xasprintf("%s.anchor", journal);
 }
 
-int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, struct err *e)
+int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, bool read_only,
+		struct err *e)
 {
 	auto_free char *path = path_of(journal);
 	char text[SLOT * SLOTS];
 	ssize_t n;
 
 	*a = (struct journal_anchor)JOURNAL_ANCHOR_INIT;
-	a->fd = file_open(r, path, O_RDWR | O_NOFOLLOW, 0, e);
+	a->fd = file_open(r, path, (read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW, 0, e);
 	if (a->fd == -ENOENT) {
 		a->fd = -1;
 		err_clear(e);

@@ -46,8 +46,10 @@ struct journal_anchor {
 		.fd = -1                                                                           \
 	}
 
-/* Reads <journal path>.anchor. One that is not there, or of which no slot can be read, is {0}. */
-int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, struct err *e);
+/* Reads <journal path>.anchor. One that is not there, or of which no slot can be read, is {0}.
+ * read_only: the caller does not write it. */
+int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, bool read_only,
+		struct err *e);
 void anchor_close(struct journal_anchor *a);
 /* The journal is durable up to there. Failure leaves a bound that is lower; makes the file if there
  * is none. */

@@ -145,7 +145,7 @@ static int look_whole(const struct root *r, const char *path, struct buf *said, 
 {
 	struct err why = ERR_INIT;
 	struct journal j;
-	int n = journal_open(&j, r, path, &why);
+	int n = journal_open(&j, r, path, true, &why);
 
 	*ret = n >= 0;
 	if (n >= 0)
@@ -167,7 +167,7 @@ int journal_repair(const struct root *r, const char *path, int64_t now_ms,
 			   .said = said};
 	char *text = NULL;
 	bool whole;
-	int n = anchor_open(&p.j.anchor, r, path, e);
+	int n = anchor_open(&p.j.anchor, r, path, false, e);
 
 	if (n >= 0)
 		n = look_whole(r, path, said, &whole, e);

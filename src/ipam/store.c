@@ -73,7 +73,7 @@ int ipam_open(struct ipam **ret, const struct root *r, const struct ipam_paths *
 	if (n < 0)
 		return err_wrap(e, n, "open address store");
 	path = store_journal_path(i);
-	n = journal_open(&i->j, r, path, e);
+	n = journal_open(&i->j, r, path, p && p->read_only, e);
 	if (n < 0) {
 		i->j = (struct journal)JOURNAL_INIT;
 		return n;

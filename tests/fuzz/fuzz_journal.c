@@ -59,7 +59,7 @@ static void make_file(struct feed f, struct buf *b)
 
 static int open_file(struct journal *j, struct err *e)
 {
-	int r = journal_open(j, fuzz_root(), JOURNAL, e);
+	int r = journal_open(j, fuzz_root(), JOURNAL, false, e);
 
 	must(r == 0 || r == -EBADMSG || r == -EPROTO);
 	return r;

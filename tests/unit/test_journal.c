@@ -44,7 +44,7 @@ static void open_journal(struct journal *j)
 {
 	struct err e = ERR_INIT;
 
-	if (journal_open(j, &lab.root, PATH, &e) < 0)
+	if (journal_open(j, &lab.root, PATH, false, &e) < 0)
 		fail_msg("%s", e.text);
 }
 
@@ -302,7 +302,7 @@ static void assert_refused(int code, enum err_kind kind, const char *words)
 	struct err e = ERR_INIT;
 	struct journal j;
 
-	assert_int_equal(journal_open(&j, &lab.root, PATH, &e), code);
+	assert_int_equal(journal_open(&j, &lab.root, PATH, false, &e), code);
 	assert_int_equal(e.kind, kind);
 	assert_has(e.text, PATH);
 	assert_has(e.text, words);
@@ -326,7 +326,7 @@ static void test_damage_is_refused(void **state)
 
 		bad[i] ^= 0x01;
 		il_write(&lab, PATH, bad);
-		assert_int_equal(journal_open(&j, &lab.root, PATH, &e), -EBADMSG);
+		assert_int_equal(journal_open(&j, &lab.root, PATH, false, &e), -EBADMSG);
 	}
 	whole[first_end + 10] ^= 0x20;
 	il_write(&lab, PATH, whole);
@@ -354,7 +354,7 @@ static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;
 	struct journal j;
-	int r = journal_open(&j, &lab.root, PATH, &e);
+	int r = journal_open(&j, &lab.root, PATH, false, &e);
 
 	if (r < 0) {
 		assert_has(e.text, PATH);

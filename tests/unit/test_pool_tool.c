@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -210,22 +211,77 @@ static void test_release(void **state)
 	says("release 10.0.0.10 --yes -o json", 0, "\"released\": true", "");
 }
 
-static void test_reading_commands_write_nothing(void **state)
+static const char *const reading[] = {"list",	    "show rail0",
+				      "free rail0", "owner 10.0.0.10",
+				      "check",	    "release 10.0.0.10 --dry-run"};
+
+static void test_reading_commands_make_no_directory(void **state)
 {
-	static const char *const commands[] = {"list",	     "show rail0",
-					       "free rail0", "owner 10.0.0.10",
-					       "check",	     "release 10.0.0.10 --dry-run"};
 	auto_free char *state_dir = il_path(&lab, "/state");
 
 	(void)state;
 	rmdir(state_dir); /* it may not be there yet */
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-		auto_said struct said s = run(commands[i]);
+	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
+		auto_said struct said s = run(reading[i]);
 
 		if (file_exists(&lab.root, "/state"))
-			fail_msg("'%s' made the state directory (status %d)", commands[i],
-				 s.status);
+			fail_msg("'%s' made the state directory (status %d)", reading[i], s.status);
 	}
+}
+
+/* Every file of the state directory: name, inode, time of the last write, content. */
+static char *snapshot(void)
+{
+	char **names = NULL;
+	size_t n = 0;
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	assert_int_equal(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf("/state/%s", names[i]), *text = NULL;
+		struct stat st;
+		size_t len;
+
+		assert_int_equal(file_lstat(&lab.root, path, &st, NULL), 0);
+		text = il_read(&lab, path, &len);
+		buf_printf(&b, "%s inode=%ju written=%jd.%09ld\n", names[i], (uintmax_t)st.st_ino,
+			   (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+		buf_add(&b, text, len);
+	}
+	str_list_free(names, n);
+	return buf_take(&b);
+}
+
+/* What a killed writer leaves: an anchor that lags, half a line, a temporary file. */
+static void test_reading_commands_write_nothing(void **state)
+{
+	auto_free char *before = NULL, *anchor = NULL, *journal = NULL, *torn = NULL;
+	size_t n;
+
+	(void)state;
+	take_for_pod("c1", "a");
+	anchor = il_read(&lab, "/state/journal.anchor", &n);
+	take_for_pod("c2", "b");
+	il_write(&lab, "/state/journal.anchor", anchor);
+	journal = il_read(&lab, "/state/journal", &n);
+	torn = xasprintf("%sgrant t=17637", journal);
+	il_write(&lab, "/state/journal", torn);
+	il_write(&lab, "/state/.journal.01234567.tmp", "unirail-journal 1 base=0");
+	before = snapshot();
+	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
+		auto_said struct said s = run(reading[i]);
+		auto_free char *after = snapshot();
+
+		/* `check` tells of the half line. */
+		if (s.status != (strcmp(reading[i], "check") == 0))
+			fail_msg("'%s' exits with %d: %s%s", reading[i], s.status, s.out, s.err);
+		if (strcmp(before, after) != 0)
+			fail_msg("'%s' wrote:\nbefore:\n%s\nafter:\n%s", reading[i], before, after);
+	}
+	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10", "");
+	assert_false(file_exists(&lab.root, "/state/.journal.01234567.tmp"));
+	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
 static void test_check(void **state)
@@ -297,10 +353,15 @@ static void test_mistakes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_list),	   CASE(test_empty),
-		CASE(test_show_and_owner), CASE(test_next_free),
-		CASE(test_release),	   CASE(test_reading_commands_write_nothing),
-		CASE(test_check),	   CASE(test_check_of_one_cut_short),
+		CASE(test_list),
+		CASE(test_empty),
+		CASE(test_show_and_owner),
+		CASE(test_next_free),
+		CASE(test_release),
+		CASE(test_reading_commands_make_no_directory),
+		CASE(test_reading_commands_write_nothing),
+		CASE(test_check),
+		CASE(test_check_of_one_cut_short),
 		CASE(test_mistakes),
 	};
 
