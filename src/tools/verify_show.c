@@ -98,9 +98,9 @@ static void add_row(struct columns *c, const struct verify_result *r)
 
 void verify_show_table(const struct verify_result *v, size_t n, FILE *f)
 {
-	static const char *const head[] = {"INTERFACE",	 "ADDRESS", "DEVICE",
-					   "PEER",	 "PEER'S",  "MTU",
-					   "DATA CHECK", "LATENCY", "BANDWIDTH"};
+	static const char *const head[] = {"INTERFACE",	 "ADDRESS",	"DEVICE",
+					   "PEER",	 "PEER DEVICE", "MTU",
+					   "DATA CHECK", "LATENCY",	"BANDWIDTH"};
 	auto_columns struct columns c;
 	size_t bad = 0;
 

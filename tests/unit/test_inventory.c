@@ -159,7 +159,7 @@ static void as_text(void **state)
 	fclose(out);
 	assert_non_null(strstr(
 		text,
-		"\n0000:3b:00.2  VF 0  mlx5_core  1     -       -    -     -     vlan 7 qos 3 rate "
+		"\n0000:3b:00.2  VF 0  mlx5_core  1     -       -    -           -            vlan 7 qos 3 rate "
 		"0-100 spoofchk off link enable guid 02:00:00:00:00:00:00:01  team/p\n"));
 }
 

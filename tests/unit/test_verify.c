@@ -322,9 +322,12 @@ static void text(void **state)
 		"  data       20.0 MiB by RDMA write, every byte right\n"
 		"  latency    1.23 us (least 1.10 us, 99 of 100 within 2.00 us)\n"
 		"  bandwidth  97.3 Gb/s (RDMA write, messages of 64.0 KiB, 23.3 GiB in all)\n"
-		"INTERFACE  ADDRESS      DEVICE  PEER         PEER'S  MTU   DATA   LATENCY  BANDWIDTH\n"
-		"net1       172.16.1.10  mlx5_0  172.16.1.11  mlx5_0  4096  right  1.23 us  97.3 Gb/s\n"
-		"net2       172.16.2.10  mlx5_1  -            -       -     -      -        -\n"
+		"INTERFACE  ADDRESS      DEVICE  PEER         PEER DEVICE  MTU   DATA CHECK  LATENCY  "
+		"BANDWIDTH\n"
+		"net1       172.16.1.10  mlx5_0  172.16.1.11  mlx5_0       4096  right       1.23 us  "
+		"97.3 Gb/s\n"
+		"net2       172.16.2.10  mlx5_1  -            -            -     -           -        "
+		"-\n"
 		"net2 172.16.2.10: no answer\n"
 		"1 of 2 rails failed\n");
 }
