@@ -238,6 +238,10 @@ int cni_conf_valid(struct cni_call *c, struct err *e)
 	c->has_valid = true;
 	if (json_kind(v) == JSON_NULL) /* Go's empty list */
 		return 0;
+	if (json_kind(v) == JSON_ARRAY && json_len(v) > CNI_VALID_MAX)
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"%s has %zu attachments, the limit is %d: nothing is collected",
+				place, json_len(v), CNI_VALID_MAX);
 	r = json_read_value(c->doc, v, &list, &found, place, e);
 	if (r < 0)
 		return r;

@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "cni/all_in_one.h"
 #include "cni/net_status.h"
+#include "cni/network_record.h"
 #include "cni/pod_agent.h"
 #include "cni/pod_note.h"
 #include "cni/pod_verbs.h"
@@ -246,6 +247,21 @@ static void tell(const struct adding *a, const struct aio *x)
 		json_free(docs[i]);
 }
 
+/* Also after a failure: what it did not take back is for GC to find. The note is written before. */
+static void record_networks(const struct adding *a)
+{
+	const char *state_dir = json_string(json_get(answer_of(a), "stateDir"));
+	struct json_walk w = json_walk_start(json_get(answer_of(a), "networks"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		struct pod_net net = {0};
+
+		if (pod_net_read(a->answer, v, "networks", &net, NULL) >= 0)
+			network_record_write(a->call, &a->conf, state_dir, &net);
+	}
+}
+
 static int attach(struct adding *a, struct cni_result *out, struct err *e)
 {
 	auto_result struct cni_result all = {0};
@@ -255,8 +271,10 @@ static int attach(struct adding *a, struct cni_result *out, struct err *e)
 	if (r < 0)
 		return r;
 	r = aio_read_plugins(&x, e);
-	if (r >= 0)
+	if (r >= 0) {
 		r = aio_add(&x, &all, e);
+		record_networks(a);
+	}
 	if (r < 0) {
 		forget_devinfo(&x);
 		return r;

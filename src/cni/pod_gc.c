@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GC of the networks that pods have in the cluster. */
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "cni/all_in_one.h"
 #include "cni/cni_call.h"
 #include "cni/multus_private.h"
+#include "cni/network_record.h"
 #include "cni/pod_note.h"
 #include "cni/pod_verbs.h"
 
@@ -24,8 +26,15 @@ struct known {
 struct collecting {
 	const struct cni_call *call;
 	struct pod_conf conf;
-	struct known *nets;
+	struct known **nets; /* of notes and of the netconf, in their order */
 	size_t n_nets;
+	void *by_key; /* the same, a tree (tsearch) */
+	struct network_record *records;
+	size_t n_records;
+	char **noted; /* names of the notes, sorted */
+	size_t n_noted;
+	/* What the runtime names, sorted by container. */
+	const struct cni_attachment **lives;
 	/* Every attachment that a network may have of a container that lives. */
 	struct cni_attachment *valid;
 	size_t n_valid;
@@ -35,12 +44,21 @@ struct collecting {
 	struct err first;    /* what failed first */
 };
 
+static void keep_nothing(void *p)
+{
+	(void)p;
+}
+
 static void collecting_done(struct collecting *g)
 {
+	tdestroy(g->by_key, keep_nothing);
 	for (size_t i = 0; i < g->n_nets; i++) {
-		free(g->nets[i].key);
-		free(g->nets[i].text);
+		free(g->nets[i]->key);
+		free(g->nets[i]->text);
+		free(g->nets[i]);
 	}
+	network_records_free(g->records, g->n_records);
+	free(g->lives);
 	for (size_t i = 0; i < g->n_names; i++)
 		free(g->names[i]);
 	free(g->nets);
@@ -76,25 +94,40 @@ static void protect_all(struct collecting *g, const struct multus *m)
 
 /* --- networks --- */
 
-static bool is_known(const struct collecting *g, const char *key)
+static int by_key(const void *a, const void *b)
 {
-	for (size_t i = 0; i < g->n_nets; i++)
-		if (strcmp(g->nets[i].key, key) == 0)
-			return true;
-	return false;
+	return strcmp(((const struct known *)a)->key, ((const struct known *)b)->key);
+}
+
+/* NULL: none. `key` is taken over. */
+static struct known *find_known(const struct collecting *g, char *key)
+{
+	auto_free char *keep_key = key;
+	const struct known want = {.key = keep_key};
+	struct known *const *found = tfind(&want, &g->by_key, by_key);
+
+	return found ? *found : NULL;
+}
+
+static char *key_of(const char *nad, const char *name)
+{
+	return xasprintf("%s %s", nad ? nad : "", name ? name : "");
 }
 
 /* `text` is taken over. */
 static void add_known(struct collecting *g, const char *nad, const char *name, char *text)
 {
-	char *key = xasprintf("%s %s", nad ? nad : "", name ? name : "");
+	struct known *one;
 
-	if (is_known(g, key)) {
-		free(key);
+	if (find_known(g, key_of(nad, name))) {
 		free(text);
 		return;
 	}
-	VEC_PUSH(g->nets, g->n_nets) = (struct known){key, text};
+	one = xcalloc(1, sizeof(*one));
+	*one = (struct known){.key = key_of(nad, name), .text = text};
+	VEC_PUSH(g->nets, g->n_nets) = one;
+	if (!tsearch(one, &g->by_key, by_key))
+		abort(); /* as any other lack of memory */
 }
 
 static void take_noted(struct collecting *g, const struct multus *m)
@@ -145,6 +178,53 @@ static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 
 /* --- containers --- */
 
+/* The first that the runtime named stays first. */
+static int by_container(const void *a, const void *b)
+{
+	const struct cni_attachment *x = *(const struct cni_attachment *const *)a;
+	const struct cni_attachment *y = *(const struct cni_attachment *const *)b;
+	int d = strcmp(x->container_id, y->container_id);
+
+	return d ? d : (x > y) - (x < y);
+}
+
+static void sort_valid(struct collecting *g)
+{
+	size_t n = g->call->n_valid;
+
+	g->lives = xcalloc(n, sizeof(*g->lives));
+	for (size_t i = 0; i < n; i++)
+		g->lives[i] = &g->call->valid[i];
+	if (n)
+		qsort(g->lives, n, sizeof(*g->lives), by_container);
+}
+
+/* Where the container's attachments begin or would. */
+static size_t first_of(const struct collecting *g, const char *id)
+{
+	size_t low = 0, high = g->call->n_valid;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(g->lives[middle]->container_id, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_at(const struct collecting *g, size_t i, const char *id)
+{
+	return i < g->call->n_valid && strcmp(g->lives[i]->container_id, id) == 0;
+}
+
+static bool is_living(const struct collecting *g, const char *id)
+{
+	return is_at(g, first_of(g, id), id);
+}
+
 /* What is noted of a container that the runtime does not name goes. What fails stays as it was. */
 static int delete_noted(const struct collecting *g, const char *id, struct err *e)
 {
@@ -163,12 +243,12 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 }
 
 /* Which interface a first network without a name of its own has. */
-static const char *ifname_of(const struct cni_call *c, const char *id)
+static const char *ifname_of(const struct collecting *g, const char *id)
 {
-	for (size_t i = 0; i < c->n_valid; i++)
-		if (strcmp(c->valid[i].container_id, id) == 0 && *c->valid[i].ifname)
-			return c->valid[i].ifname;
-	return *c->ifname ? c->ifname : "eth0";
+	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
+		if (*g->lives[i]->ifname)
+			return g->lives[i]->ifname;
+	return *g->call->ifname ? g->call->ifname : "eth0";
 }
 
 /* Notes of another network, and Multus' own, are not ours to delete: they count as valid. */
@@ -180,11 +260,11 @@ static void look_at(struct collecting *g, const char *id)
 	int r = 0;
 
 	call.container_id = id;
-	call.ifname = ifname_of(g->call, id);
+	call.ifname = ifname_of(g, id);
 	multus_find(&m);
 	if (multus_is_own(&m)) {
 		take_noted(g, &m);
-		if (!cni_is_valid(g->call, id, NULL)) {
+		if (!is_living(g, id)) {
 			r = delete_noted(g, id, &why);
 			note_failure(g, r, &why);
 			if (r >= 0)
@@ -192,10 +272,10 @@ static void look_at(struct collecting *g, const char *id)
 		}
 	}
 	/* A note that cannot be read, of a container that is gone. */
-	if (m.found && !m.n_delegates && !cni_is_valid(g->call, id, NULL))
+	if (m.found && !m.n_delegates && !is_living(g, id))
 		return;
 	protect_all(g, &m);
-	if (!m.n_nets && cni_is_valid(g->call, id, NULL))
+	if (!m.n_nets && is_living(g, id))
 		g->unknown = keep(g, id);
 }
 
@@ -208,39 +288,37 @@ static bool is_note(const struct collecting *g, const char *name)
 	       S_ISREG(st.st_mode);
 }
 
-static bool has_note(char *const *names, size_t n, const char *id)
+static int by_name(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], id) == 0)
-			return true;
-	return false;
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_note(const struct collecting *g, const char *id)
+{
+	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
 }
 
 /* Each once, although the runtime may name several interfaces of it. */
-static void look_at_valid(struct collecting *g, char *const *names, size_t n)
+static void look_at_valid(struct collecting *g)
 {
-	const struct cni_call *c = g->call;
+	for (size_t i = 0; i < g->call->n_valid; i++) {
+		const char *id = g->lives[i]->container_id;
 
-	for (size_t i = 0; i < c->n_valid; i++) {
-		bool seen = has_note(names, n, c->valid[i].container_id);
-
-		protect(g, c->valid[i].container_id, c->valid[i].ifname);
-		for (size_t k = 0; k < i && !seen; k++)
-			seen = strcmp(c->valid[k].container_id, c->valid[i].container_id) == 0;
-		if (!seen)
-			look_at(g, c->valid[i].container_id);
+		protect(g, id, g->lives[i]->ifname);
+		if (!(i && is_at(g, i - 1, id)) && !has_note(g, id))
+			look_at(g, id);
 	}
 }
 
 /* --- GC of a network --- */
 
-static int make_document(const struct collecting *g, const struct known *net, struct json_doc **ret,
+static int make_document(const struct collecting *g, const char *text, struct json_doc **ret,
 			 struct err *e)
 {
 	auto_json struct json_doc *one = NULL;
 	auto_buf struct buf b;
 	struct json_out o;
-	int r = json_parse(&one, span_of(net->text), DOC_MAX, e);
+	int r = json_parse(&one, span_of(text), DOC_MAX, e);
 
 	if (r < 0)
 		return r;
@@ -257,12 +335,12 @@ static int make_document(const struct collecting *g, const struct known *net, st
 		      : json_parse(ret, buf_span(&b), DOC_MAX, e);
 }
 
-static int gc_network(const struct collecting *g, const struct known *net, struct err *e)
+static int gc_network(const struct collecting *g, const char *text, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct cni_call call = *g->call;
 	auto_aio struct aio x = {0};
-	int r = make_document(g, net, &doc, e);
+	int r = make_document(g, text, &doc, e);
 
 	if (r < 0)
 		return r;
@@ -278,6 +356,101 @@ static int gc_network(const struct collecting *g, const struct known *net, struc
 	return aio_gc(&x, e);
 }
 
+static int collect(struct collecting *g, const char *text)
+{
+	struct err why = ERR_INIT;
+	int r = gc_network(g, text, &why);
+
+	if (r < 0)
+		log_warn("GC", LOG_S("error", why.text));
+	note_failure(g, r, &why);
+	return r;
+}
+
+/* --- GC of recorded networks --- */
+
+/* As the ADD of a pod that asks for nothing; what its definition may name is checked again. */
+static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
+			struct err *e)
+{
+	const struct pod_nets p = {
+		.call = g->call,
+		.conf_dir = g->conf.conf_dir,
+		.bin_dir = g->conf.bin_dir,
+		.agent = g->conf.agent,
+		.state_dir = rec->state_dir,
+	};
+	auto_json struct json_doc *keep_conf = NULL;
+	struct pod_net net = rec->net;
+	struct json_out o;
+	int r = pod_net_check(&p, &net, &keep_conf, e);
+
+	jo_init(&o, b, 0);
+	if (r >= 0)
+		r = pod_net_put(&o, &p, &net, 0, e);
+	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+}
+
+/* As pod_net_put() names it. */
+static char *recorded_key(const struct network_record *rec)
+{
+	const char *name = json_string(json_get_go(rec->net.config, "name"));
+
+	name = name && *name ? name : rec->net.name;
+	return key_of(rec->net.nad ? rec->net.nad : name, name);
+}
+
+/* Whether nothing of it can be left: its record may go. */
+static bool gc_recorded(struct collecting *g, const struct network_record *rec)
+{
+	const struct known *noted = find_known(g, recorded_key(rec));
+	struct err why = ERR_INIT;
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, DOC_MAX);
+	r = put_recorded(g, rec, &b, &why);
+	/* The notes were enough, unless the definition was changed since. */
+	if (noted) {
+		if (r >= 0 && strcmp(noted->text, b.p) != 0)
+			collect(g, b.p);
+		return false;
+	}
+	if (r >= 0)
+		return collect(g, b.p) >= 0;
+	log_warn(rec->net.trusted ? "recorded network is not collected"
+				  : "recorded network is not collected: GC trusts definitions of "
+				    "multusNamespace and kube-system only",
+		 LOG_S("file", rec->file), LOG_S("error", why.text));
+	return false;
+}
+
+/* No note has come since they were read: what a pod of now has may be what a record is of. */
+static bool is_unchanged(void *arg)
+{
+	const struct collecting *g = arg;
+	char **names = NULL;
+	size_t n = 0;
+	bool same = dir_list(&g->call->root, g->conf.cni_dir, &names, &n, NULL) >= 0;
+
+	for (size_t i = 0; i < n && same; i++)
+		same = has_note(g, names[i]) || !is_note(g, names[i]);
+	str_list_free(names, n);
+	return same;
+}
+
+static void gc_records(struct collecting *g)
+{
+	auto_free const char **files = NULL;
+	size_t n = 0;
+
+	network_records_read(g->call, &g->conf, &g->records, &g->n_records);
+	for (size_t i = 0; i < g->n_records; i++)
+		if (gc_recorded(g, &g->records[i]))
+			VEC_PUSH(files, n) = g->records[i].file;
+	network_records_remove(g->call, &g->conf, files, n, is_unchanged, g);
+}
+
 /*
  * A container that lives, and of which nothing is known, may have an address of any network under any
  * name: rather none is collected than its.
@@ -289,37 +462,34 @@ static void gc_networks(struct collecting *g)
 			 LOG_S("container_id", g->unknown), LOG_S("folder", g->conf.cni_dir));
 		return;
 	}
-	for (size_t i = 0; i < g->n_nets; i++) {
-		struct err why = ERR_INIT;
-		int r = gc_network(g, &g->nets[i], &why);
-
-		if (r < 0)
-			log_warn("GC", LOG_S("error", why.text));
-		note_failure(g, r, &why);
-	}
+	for (size_t i = 0; i < g->n_nets; i++)
+		collect(g, g->nets[i]->text);
+	gc_records(g);
 }
 
 int pod_gc(struct cni_call *c, bool multus, struct err *e)
 {
 	struct collecting g = {.call = c};
 	char **names = NULL;
-	size_t n = 0, kept = 0;
+	size_t n = 0;
 
 	if (!c->has_valid)
 		return 0;
 	pod_conf_or_default(c, multus, &g.conf);
+	sort_valid(&g);
 	dir_list(&c->root, g.conf.cni_dir, &names, &n, NULL);
+	g.noted = names;
 	for (size_t i = 0; i < n; i++) {
 		char *name = names[i];
 
 		if (is_note(&g, name)) {
-			names[i] = names[kept];
-			names[kept++] = name;
+			names[i] = names[g.n_noted];
+			names[g.n_noted++] = name;
 		}
 	}
-	for (size_t i = 0; i < kept; i++)
+	for (size_t i = 0; i < g.n_noted; i++)
 		look_at(&g, names[i]);
-	look_at_valid(&g, names, kept);
+	look_at_valid(&g);
 	take_own(&g, c, multus);
 	gc_networks(&g);
 	str_list_free(names, n);

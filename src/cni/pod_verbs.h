@@ -12,8 +12,9 @@
  *		addresses are looked for. Needs no agent
  *	CHECK	by the note
  *	GC	deletes what is noted of containers that are not valid any more, then calls GC of every
- *		network that the netconf has itself or that is noted of any container, IPAM included, so that
- *		what was lost with a note is found as well (Multus' did nothing). Needs no agent
+ *		network that the netconf has itself, that is noted of any container, or that the agent named
+ *		before (network_record.h), IPAM included, so that what was lost with a note is found as well
+ *		(Multus' did nothing). Needs no agent
  *	STATUS	the readiness file, and the agent
  */
 

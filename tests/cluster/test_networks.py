@@ -158,7 +158,8 @@ class World:
         return self.agent.ok("POST", "/v1/unirail/pods/check", {"containerID": container})["rails"]
 
     def notes(self):
-        return sorted(p.name for p in (self.lab.tmp / "multus").rglob("*") if p.is_file())
+        top = self.lab.tmp / "multus"  # networks are recorded beside notes
+        return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
 @pytest.fixture

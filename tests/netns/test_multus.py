@@ -49,7 +49,9 @@ def names_told(agent, n):
 
 
 def notes(lab):
-    return sorted(p.name for p in (lab.tmp / "multus").rglob("*") if p.is_file())
+    """Of pods; networks are recorded beside them."""
+    top = lab.tmp / "multus"
+    return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
 def gone(lab, pod):
@@ -332,6 +334,18 @@ def test_what_the_agent_refuses(lab, agent):
     lab.fail("ADD", c, pod, 7, ifname="eth0", words="net1")
     lab.fail("ADD", c, pod, 4, ifname="eth0", args="IgnoreUnknown=1", words="K8S_POD_NAME")
     assert notes(lab) == [] and link_names(pod.ns) == ["lo"] and lab.used() == {}
+
+
+@pytest.mark.parametrize("type, theirs", [("host-device", "specify either"), ("sriov", "deviceID")])
+def test_an_add_without_a_device_of_its_networks_resource_says_why(lab, agent, type, theirs):
+    """The plugin knows that no deviceID came, the agent knows which resource the pod does not have."""
+    why = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/vf", "net1", {"cniVersion": "1.0.0", "name": "vf", "type": type}),
+                   warnings=["network 'team/rail0': something else", why])
+    pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
+    answer = lab.fail("ADD", c, pod, ifname="eth0", words=[theirs, "; " + why])
+    assert "something else" not in json.dumps(answer)
+    gone(lab, pod)
 
 
 def test_a_rail_that_fails_takes_everything_back(lab, agent):

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that pods of this node had from the agent are recorded, so that GC frees addresses in a network of which no note is
+left (src/cni/network_record.h)."""
+import json
+
+import pytest
+from lab import THEIRS
+from pod_agent import PodAgent
+
+from test_multus import conf, leases
+from test_multus_delegates import lose_notes, rail_1_1, recorder, valid  # noqa: F401
+from test_whereabouts import held
+
+
+@pytest.fixture
+def agent(lab):
+    lab.rail_pools()
+    one = PodAgent(lab)
+    yield one
+    one.close()
+
+
+def folder(lab):
+    return lab.tmp / "multus" / "unirail" / "networks"
+
+
+def records(lab):
+    return sorted(p.name for p in folder(lab).iterdir()) if folder(lab).is_dir() else []
+
+
+def macvlan(nic, ipam):
+    return {"cniVersion": "1.1.0", "name": f"net-{nic}", "plugins": [{"type": "macvlan", "master": nic, "mode": "bridge", "ipam": ipam}]}
+
+
+def used(lab):
+    """Every address that some store of the lab has as used."""
+    return sorted([*leases(lab), *(ip for _, ip in held(lab)), *lab.used()])
+
+
+IPAM = {
+    "host-local": lambda lab: ("kube-system", {"type": "host-local", "dataDir": str(lab.tmp / "networks"),
+                                               "ranges": [[{"subnet": "172.16.9.0/24"}]]}),
+    "static": lambda lab: ("team", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]}),
+    "spiderpool": lambda lab: ("team", {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]}),
+    "whereabouts": lambda lab: ("kube-system", {"type": "whereabouts", "range": "172.16.1.0/24", "state_dir": str(lab.state_dir)}),
+}
+
+
+def gc(lab, c, pod, *alive, **env):
+    call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(*alive)}, pod, ifname="", **env)
+    assert call.status == 0 and call.out == "", call
+    return call
+
+
+@pytest.mark.parametrize("ipam", IPAM)
+def test_gc_frees_addresses_of_a_network_whose_last_note_is_lost(lab, agent, ipam):
+    """A container that another runtime has keeps its address of the same network, by its own note."""
+    ns, what = IPAM[ipam](lab)
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    lost, other, kept = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
+    agent.networks((f"{ns}/rail0", "eth0", macvlan("rail0", what), {"trusted": ns == "kube-system"}))
+    lab.add(c, lost, ifname="eth0")
+    if ipam != "static":
+        lab.add({**c, "name": "another"}, other, ifname="eth0")
+    before = used(lab)
+    agent.networks(("team/rail1", "eth0", macvlan("rail1", {"type": "static", "addresses": [{"address": "172.16.2.9/24"}]})))
+    lab.add(c, kept, ifname="eth0")
+    assert used(lab) == before and len(before) == (0 if ipam == "static" else 2)
+    mine = [r for r in records(lab) if json.loads((folder(lab) / r).read_text())["network"] == c["name"]]
+    modes = [p.stat().st_mode & 0o777 for p in folder(lab).parent.rglob("*")]
+    lose_notes(lab, lost)
+    agent.stop()
+    gc(lab, c, kept, kept)
+    assert len(used(lab)) == len(before) // 2 and set(used(lab)) < set(before) | {"none"}
+    assert [r.rsplit("-", 1)[0] for r in mine] == sorted([f"{ns}_rail0", "team_rail1"])
+    assert sorted(set(modes)) == [0o600, 0o700]
+    # the record of what is used stays, what nothing is left of goes
+    left = [r for r in records(lab) if json.loads((folder(lab) / r).read_text())["network"] == c["name"]]
+    assert [r.rsplit("-", 1)[0] for r in left] == ["team_rail1"]
+    lab.delete(c, kept, ifname="eth0")
+    if ipam != "static":
+        lab.delete({**c, "name": "another"}, other, ifname="eth0")
+    assert used(lab) == []
+    gc(lab, c, kept)
+    gc(lab, {**c, "name": "another"}, kept)
+    assert records(lab) == []
+
+
+def test_a_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
+    """Whatever each pod has of its own: MAC, addresses, arguments, a device's name."""
+    agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    for i, more in enumerate([{}, {"mac": "02:00:5e:10:00:09", "cniArgs": {"k": "v"}}, {"mac": "", "ips": ["172.16.9.77"]}]):
+        agent.answer["networks"][0].update(more)
+        lab.add(c, lab.pod(f"p{i}"), ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert len(records(lab)) == 1
+    agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab, more="changed")))
+    lab.add(c, lab.pod("p3"), ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert len(records(lab)) == 2
+
+
+def test_a_definition_that_is_not_trusted_any_more_is_not_executed(lab, agent, recorder):  # noqa: F811
+    """The agent trusted the namespace at the ADD; at GC there is nobody to ask."""
+    agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
+    c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert "dataDir" in call.err and "team_rail0-" in call.err
+    assert recorder.called("GC") == [] and len(leases(lab)) == 1 and len(records(lab)) == 1
+    call = gc(lab, {**c, "multusNamespace": "team"}, pod, CNI_PATH=str(recorder.bin))
+    assert call.err == "" and recorder.called("GC") != [] and leases(lab) == [] and records(lab) == []
+
+
+def spoil_content(at, lab):
+    one, = at.iterdir()
+    one.write_text(one.read_text().replace('"chained"', '"link"'))
+
+
+def spoil_end(at, lab):
+    one, = at.iterdir()
+    one.write_text(one.read_text()[:100])
+
+
+def spoil_link(at, lab):
+    one, = at.iterdir()
+    one.rename(lab.tmp / "elsewhere")
+    one.symlink_to(lab.tmp / "elsewhere")
+
+
+def spoil_owner(at, lab):
+    at.chmod(0o777)
+
+
+def spoil_folder(at, lab):
+    at.rename(lab.tmp / "elsewhere")
+    at.symlink_to(lab.tmp / "elsewhere")
+
+
+@pytest.mark.parametrize("spoil, written_again", [(spoil_content, False), (spoil_end, True), (spoil_link, True), (spoil_owner, False),
+                                                  (spoil_folder, False)])
+def test_a_record_that_somebody_spoiled_is_not_executed(lab, agent, recorder, spoil, written_again):  # noqa: F811
+    """Neither GC nor the next ADD fails for it."""
+    agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
+    c, pod, next_pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), lab.pod("next")
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    spoil(folder(lab), lab)
+    call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert "recorded network" in call.err, call
+    assert recorder.called("GC") == [] and len(leases(lab)) == 1
+    lab.add(c, next_pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, next_pod)
+    gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert (leases(lab) == []) == (written_again or spoil is spoil_content)
+
+
+def test_records_do_not_grow_without_a_limit(lab, agent):
+    """64 of a namespace: an ADD does not fail for it, and other namespaces have theirs."""
+    folder(lab).mkdir(parents=True, mode=0o700)
+    for i in range(64):
+        (folder(lab) / f"team_n{i}-{i:032x}.json").write_text("{}")
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    static = {"type": "static", "addresses": [{"address": "172.16.2.9/24"}]}
+    for ns, n in (("team", 64), ("teams", 65), ("tea", 66)):
+        agent.networks((f"{ns}/rail1", "eth0", macvlan("rail1", static)))
+        pod = lab.pod(ns)
+        call = lab.cni("ADD", c, pod, ifname="eth0")
+        assert call.status == 0 and len(records(lab)) == n, call
+        assert ("64 records of the namespace" in call.err) == (ns == "team")
+        lab.delete(c, pod, ifname="eth0")
+    agent.networks(("big/rail1", "eth0", {**macvlan("rail1", static), "padding": "x" * (64 << 10)}))
+    call = lab.cni("ADD", c, lab.pod("big"), ifname="eth0")
+    assert call.status == 0 and "65536 bytes" in call.err and len(records(lab)) == 66
+    gc(lab, c, pod)
+    assert records(lab) == [], "what does not match its digest goes as well"
+
+
+def test_where_records_cannot_be_written_an_add_goes_on(lab, agent):
+    (lab.tmp / "multus").mkdir()
+    (lab.tmp / "multus" / "unirail").write_text("a file")
+    agent.networks(("team/rail0", "eth0", macvlan("rail0", {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]})))
+    c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
+    call = lab.cni("ADD", c, pod, ifname="eth0")
+    assert call.status == 0 and "ENOTDIR" in call.err and len(lab.used()) == 1
+    gc(lab, c, pod)
+    assert lab.used() == {}
+
+
+def test_gc_refuses_a_list_of_attachments_without_end(lab, agent):
+    c, pod = conf(lab, agent, delegates=[rail_1_1(lab)], cniVersion="1.1.0", binDir=str(THEIRS)), lab.pod()
+    many = [{"containerID": f"{i:064x}", "ifname": "eth0"} for i in range((16 << 10) + 1)]
+    lab.fail("GC", {**c, "cni.dev/valid-attachments": many}, pod, 7, ifname="",
+             words="conf.cni.dev/valid-attachments has 16385 attachments, the limit is 16384")
