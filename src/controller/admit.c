@@ -170,6 +170,8 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 	*ret = (struct admit_answer){0};
 	if (!k || q->operation == ADMIT_DELETE || json_kind(q->object) != JSON_OBJECT)
 		return;
+	if (q->operation == ADMIT_UPDATE && admit_is_agent(q->user))
+		return;
 	t = jt_over(q->object);
 	k->fill(&a, t);
 	if (q->operation == ADMIT_UPDATE &&
@@ -181,7 +183,7 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 bool admit_spec_stays(const struct admit *a)
 {
 	const struct admit_ask *q = a->ask;
-	struct admit_ask of_old = {q->kind, ADMIT_UPDATE, q->ns, q->name, q->old, NULL};
+	struct admit_ask of_old = {q->kind, ADMIT_UPDATE, q->ns, q->name, q->old, NULL, NULL};
 	struct admit_answer nobody = {0};
 	struct admit quiet = {a->world, &of_old, &nobody};
 	auto_tree struct json_tree *t = NULL;
@@ -261,7 +263,7 @@ void admit_check(const struct admit_world *w, const struct admit_ask *q, struct 
 	struct admit a = {w, q, ret};
 
 	*ret = (struct admit_answer){0};
-	if (!k || check_sizes(&a) < 0 || is_untouched(&a))
+	if (!k || admit_check_agent(&a) < 0 || check_sizes(&a) < 0 || is_untouched(&a))
 		return;
 	k->check(&a);
 }

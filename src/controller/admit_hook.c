@@ -151,7 +151,7 @@ static struct admit_ask ask_of(const struct review *q)
 				  : strcmp(q->operation, "DELETE") == 0 ? ADMIT_DELETE
 									: ADMIT_UPDATE;
 
-	return (struct admit_ask){q->kind, op, q->ns, q->name, q->object, q->old};
+	return (struct admit_ask){q->kind, op, q->ns, q->name, q->object, q->old, q->user};
 }
 
 static void tell(struct review *q, const struct admit_answer *r)

@@ -71,6 +71,7 @@ void admit_default_subnet(struct admit *a, struct json_tree *object);
 void admit_default_reserved(struct admit *a, struct json_tree *object);
 void admit_default_network(struct admit *a, struct json_tree *object);
 void admit_default_coordinator(struct admit *a, struct json_tree *object);
+int admit_check_agent(struct admit *a); /* what its account may write of the kind */
 int admit_check_pool(struct admit *a);
 int admit_check_subnet(struct admit *a);
 int admit_check_reserved(struct admit *a);

@@ -195,9 +195,13 @@ static void run_cluster(const struct sample *s)
 
 static struct admit_ask ask_of(const struct sample *s, bool old)
 {
-	return (struct admit_ask){
-		s->kind, s->old ? ADMIT_UPDATE : ADMIT_CREATE, "t", "x", old ? NULL : s->object,
-		s->old};
+	return (struct admit_ask){s->kind,
+				  s->old ? ADMIT_UPDATE : ADMIT_CREATE,
+				  "t",
+				  "x",
+				  old ? NULL : s->object,
+				  s->old,
+				  NULL};
 }
 
 /* Others of its kind are as large as it is. */
@@ -252,7 +256,7 @@ static void run_delete(const struct sample *s)
 {
 	const struct json *others[1];
 	struct admit_world w = world_of(s, others);
-	struct admit_ask q = {s->kind, ADMIT_DELETE, "t", "x", NULL, s->object};
+	struct admit_ask q = {s->kind, ADMIT_DELETE, "t", "x", NULL, s->object, NULL};
 	struct admit_answer a;
 
 	admit_check(&w, &q, &a);

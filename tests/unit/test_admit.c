@@ -442,7 +442,8 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 			const char *why)
 {
 	const struct admit_world world = {.agent_ns = "kube-system"};
-	const struct admit_ask q = {kind, was ? ADMIT_UPDATE : ADMIT_CREATE, "team", "x", is, was};
+	const struct admit_ask q = {kind, was ? ADMIT_UPDATE : ADMIT_CREATE, "team", "x", is, was,
+				    NULL};
 	char text[ERR_TEXT_MAX] = "";
 	struct admit_answer a;
 
@@ -524,14 +525,127 @@ static void test_contended(void **state)
 	assert_true(admit_knows("SpiderCoordinator") && !admit_knows("SpiderIPBlock"));
 }
 
+/* --- an agent's account --- */
+
+#define OWN(more)                                                                                  \
+	"\"labels\":{\"ipam.spidernet.io/owner-spider-subnet\":\"s\","                             \
+	"\"ipam.spidernet.io/owner-application-gv\":\"apps_v1\","                                  \
+	"\"ipam.spidernet.io/owner-application-kind\":\"Deployment\","                             \
+	"\"ipam.spidernet.io/owner-application-namespace\":\"t\","                                 \
+	"\"ipam.spidernet.io/owner-application-name\":\"x\","                                      \
+	"\"ipam.spidernet.io/owner-application-uid\":\"u\"" more "}"
+#define POOL(meta, spec) "{\"metadata\":{" meta "},\"spec\":{\"subnet\":\"10.6.0.0/24\"" spec "}}"
+#define CUT		 "\"unirail.io/block-prefix\":\"28\""
+#define NUMBER(n)	 "\"ipam.spidernet.io/ippool-ip-number\":\"" n "\""
+#define NOTES(text)	 "\"annotations\":{" text "}"
+
+static int code_for(const char *user, const char *was, const char *is)
+{
+	const struct admit_world world = {.agent_ns = "kube-system"};
+	auto_json struct json_doc *a = was ? parse(was) : NULL, *b = is ? parse(is) : NULL;
+	const struct admit_ask q = {.kind = "SpiderIPPool",
+				    .operation = !is   ? ADMIT_DELETE
+						 : was ? ADMIT_UPDATE
+						       : ADMIT_CREATE,
+				    .ns = "",
+				    .name = "x",
+				    .object = b ? json_root(b) : NULL,
+				    .old = a ? json_root(a) : NULL,
+				    .user = user};
+	struct admit_answer r;
+	int code;
+
+	admit_check(&world, &q, &r);
+	code = r.code;
+	admit_answer_done(&r);
+	return code;
+}
+
+/* What a stolen token may write of pools on servers without policies; others are not concerned. */
+static void test_agents(void **state)
+{
+	static const char agent[] = "system:serviceaccount:unirail:unirail-agent";
+	static const struct {
+		const char *was, *is;
+		int code;
+	} rows[] = {
+		{POOL("", ""), POOL(NOTES(CUT), ""), 0},
+		{POOL(NOTES("\"a\":\"b\""), ""), POOL(NOTES("\"a\":\"b\"," CUT), ""), 0},
+		{POOL(OWN(""), ""), POOL(OWN("") "," NOTES(NUMBER("2")), ""), 0},
+		{POOL(OWN("") "," NOTES(NUMBER("2")), ""), POOL(OWN("") "," NOTES(NUMBER("3")), ""),
+		 0},
+		{NULL, POOL(OWN(""), ""), 0},
+		{POOL(NOTES(CUT), ""), POOL(NOTES("\"unirail.io/block-prefix\":\"27\""), ""), 403},
+		{POOL(NOTES(CUT), ""), POOL("", ""), 403},
+		{POOL("", ""), POOL(NOTES(NUMBER("2")), ""), 403},
+		{POOL("", ""), POOL(NOTES("\"a\":\"b\""), ""), 403},
+		{POOL("", ""), POOL("", ",\"ips\":[\"10.6.0.1\"]"), 403},
+		{POOL("", ""), POOL("", ",\"disable\":true"), 403},
+		{POOL("", ""), POOL(OWN(""), ""), 403},
+		{POOL("", ""), POOL("\"finalizers\":[\"a\"]", ""), 403},
+		{POOL("", ""), POOL("\"ownerReferences\":[{\"name\":\"a\"}]", ""), 403},
+		{POOL("", ""), NULL, 403},
+		{NULL, POOL("", ""), 403},
+		{NULL, POOL(OWN(""), ",\"ips\":[\"10.6.0.1\"]"), 403},
+	};
+	static const char *const others[] = {NULL,
+					     "",
+					     "admin",
+					     "system:serviceaccount:unirail:unirail-controller",
+					     "system:serviceaccount:unirail:unirail-agent2",
+					     "system:serviceaccount:unirail-agent",
+					     "unirail-agent"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (code_for(agent, rows[i].was, rows[i].is) != rows[i].code)
+			fail_msg("row %zu: not %d", i, rows[i].code);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		assert_int_equal(
+			code_for(others[i], POOL("", ""), POOL("", ",\"ips\":[\"10.6.0.1\"]")), 0);
+	assert_int_equal(code_for("system:serviceaccount:spiderpool:unirail-agent", POOL("", ""),
+				  NULL),
+			 403);
+}
+
+/* What is filled in would be a change that it may not make. */
+static void test_nothing_is_filled_in_for_agents(void **state)
+{
+	const struct admit_world world = {.agent_ns = "kube-system"};
+	auto_json struct json_doc *was = parse(POOL("", "")), *is = parse(POOL(NOTES(CUT), ""));
+	struct admit_ask q = {.kind = "SpiderIPPool",
+			      .operation = ADMIT_UPDATE,
+			      .ns = "",
+			      .name = "x",
+			      .object = json_root(is),
+			      .old = json_root(was)};
+	struct admit_answer r;
+
+	(void)state;
+	admit_default(&world, &q, &r);
+	assert_true(r.patch.len > 0);
+	admit_answer_done(&r);
+	q.user = "system:serviceaccount:unirail:unirail-agent";
+	admit_default(&world, &q, &r);
+	assert_int_equal(r.patch.len, 0);
+	admit_answer_done(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pools),	     cmocka_unit_test(test_subnets),
-		cmocka_unit_test(test_reserved),     cmocka_unit_test(test_networks),
-		cmocka_unit_test(test_coordinators), cmocka_unit_test(test_labels_of_cidrs),
-		cmocka_unit_test(test_sizes),	     cmocka_unit_test(test_long_configurations),
-		cmocka_unit_test(test_contended),    cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_agents),
+		cmocka_unit_test(test_nothing_is_filled_in_for_agents),
+		cmocka_unit_test(test_pools),
+		cmocka_unit_test(test_subnets),
+		cmocka_unit_test(test_reserved),
+		cmocka_unit_test(test_networks),
+		cmocka_unit_test(test_coordinators),
+		cmocka_unit_test(test_labels_of_cidrs),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_long_configurations),
+		cmocka_unit_test(test_contended),
+		cmocka_unit_test(test_long_names),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
