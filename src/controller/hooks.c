@@ -127,6 +127,7 @@ static void look(struct side *s)
 	if (s->call || !kube_informer_synced(s->informer))
 		return;
 	o = now(s);
+	s->missing &= !o;
 	/* What we wrote is on its way here. */
 	if (s->version && (!o || kube_version_older(o->version, s->version)))
 		return;
@@ -208,7 +209,21 @@ bool hooks_trust(const struct hooks *h, const char *ca)
 
 bool hooks_registered(const struct hooks *h)
 {
-	return now(&h->sides[0]) && now(&h->sides[1]);
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+
+		if (!o || !json_len(list_of(o)))
+			return false;
+	}
+	return true;
+}
+
+const char *hooks_missing(const struct hooks *h)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		if (h->sides[i].missing)
+			return h->sides[i].kind->name;
+	return NULL;
 }
 
 bool hooks_have(const struct hooks *h, const char *token)

@@ -12,8 +12,11 @@
  * by an annotation, and those of namespaces that are not known to have none (hooks_quiet.c). Where it has
  * not, it drops that field without a word, and all pods in scope are sent.
  *
- * They stay when the controller ends, so that an upgrade opens no gap. Who removes unirail removes them:
- * kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration unirail-controller.
+ * deploy/controller.yaml brings them without webhooks: the account of it may change these two and make none.
+ * Where they are missing and may not be made, one line of the log and the readiness say so, and it goes on when they
+ * appear; an account that may make them makes them.
+ *
+ * They stay when the controller ends, so that an upgrade opens no gap, and go with the manifest.
  *
  * What is somebody else's in them stays: labels, annotations, and the caBundle where cert-manager puts it
  * in (annotations cert-manager.io/inject-ca-from, -from-secret, inject-apiserver-ca).
@@ -79,8 +82,10 @@ void hooks_look(struct hooks *h, const struct hooks_form *f);
 bool hooks_trust(const struct hooks *h, const char *ca);
 /* Whether it has them with this token. */
 bool hooks_have(const struct hooks *h, const char *token);
-/* Whether the API server has both. */
+/* Whether the API server has both, with webhooks in them. */
 bool hooks_registered(const struct hooks *h);
+/* "mutatingwebhookconfiguration": there is none, and our account may not make it; NULL: nothing like that. */
+const char *hooks_missing(const struct hooks *h);
 /* How often what somebody else had changed was put right. */
 uint64_t hooks_healed(const struct hooks *h);
 

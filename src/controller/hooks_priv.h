@@ -29,6 +29,8 @@ struct side {
 	char *kept; /* what the server made of `sent`, where that is something else; NULL: nothing */
 	bool right;	    /* it was as it is to be, since `sent` */
 	bool no_conditions; /* the server drops or refuses them */
+	bool making;	    /* the call under way is a creation */
+	bool missing;	    /* there is none, and we may not make it */
 };
 
 struct hooks {

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "controller/hooks_priv.h"
 
+enum { FORBIDDEN = 403 };
+
 /* The object's part that we write; version NULL: a new one. */
 static void put_object(const struct side *s, const char *webhooks, const char *version,
 		       struct buf *b)
@@ -92,6 +94,17 @@ static void log_failure(const struct side *s, const struct err *e)
 	log_error("webhooks cannot be registered", LOG_S("error", said.text));
 }
 
+/* It comes with deploy/controller.yaml, so that the account needs no permission to make others. */
+static void note_missing(struct side *s)
+{
+	if (!s->missing)
+		log_error(
+			"a webhook configuration is missing, and this account may not make it: kubectl "
+			"apply -f deploy/controller.yaml",
+			LOG_S("object", s->kind->name), LOG_S("name", HOOKS_NAME));
+	s->missing = true;
+}
+
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct side *s = arg;
@@ -114,7 +127,10 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	/* Somebody else was first; the watch brings it. */
 	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
 		return;
-	log_failure(s, e);
+	if (s->making && status == FORBIDDEN)
+		note_missing(s);
+	else
+		log_failure(s, e);
 	if (status == 422 && s->h->conf.form.condition && !s->validating)
 		s->no_conditions = true;
 	hooks_look_in(s, kube_backoff_next(&s->backoff));
@@ -130,6 +146,7 @@ void hooks_send(struct side *s, const char *webhooks, const char *version)
 	put_object(s, webhooks, version, &b);
 	r.body = buf_span(&b);
 	s->right = false;
+	s->making = !version;
 	free(s->sent);
 	s->sent = xstrdup(webhooks);
 	s->call = kube_send(s->h->conf.kube, &r, on_written, s);

@@ -381,8 +381,16 @@ const char *webhooks_namespace(const struct webhooks *w)
 
 int webhooks_registered(const struct webhooks *w, struct err *e)
 {
+	const char *missing = w->hooks ? hooks_missing(w->hooks) : NULL;
+
 	if (!w->leads || (w->hooks && hooks_registered(w->hooks)))
 		return 0;
+	if (missing)
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"the %s '" HOOKS_NAME
+				"' is missing, and this account may not make it: "
+				"kubectl apply -f deploy/controller.yaml",
+				missing);
 	return err_kind(e, ERR_AGAIN, -EAGAIN,
 			"the webhooks are not registered at the API server yet");
 }

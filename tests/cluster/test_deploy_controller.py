@@ -102,7 +102,7 @@ def use_webhooks(cluster, c):
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for kind in ("mutating", "validating"):
         path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller"
-        wait(lambda: cluster.request("GET", path)[0] == 200)
+        wait(lambda: cluster.ok("GET", path).get("webhooks"))
         cluster.ok("PATCH", path, {"webhooks": []}, type=MERGE)
         wait(lambda: cluster.ok("GET", path).get("webhooks"))
     secret = "/api/v1/namespaces/unirail/secrets/unirail-controller-certs"
@@ -168,6 +168,47 @@ def test_the_controllers_permissions(controllers, closing, tmp_path):
     assert c.stop() == 0
     use_webhooks(cluster, closing(Controller(tmp_path / "w", conf, "unirail")))
     controllers.check(BUT)
+
+
+def webhooks(cluster):
+    return [cluster.ok("GET", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller").get("webhooks")
+            for kind in ("mutating", "validating")]
+
+
+def test_a_later_apply_leaves_the_webhooks(controllers):
+    """What the controller wrote into them by the test before is there, and the manifest still is `unchanged`."""
+    before = webhooks(controllers.cluster)
+    assert all(before)
+    controllers.apply()
+    assert webhooks(controllers.cluster) == before
+
+
+def test_webhook_configurations_that_are_missing(controllers, closing, tmp_path):
+    """The account may not make them: one line and the readiness say what does, and it goes on when they appear."""
+    cluster = controllers.cluster
+    for kind in ("mutating", "validating"):
+        cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
+    c = closing(Controller(tmp_path / "m", controllers.config(tmp_path / "conf"), "unirail"))
+    c.webhook_port = free_port()
+    c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", ready=False)
+    remedy = "kubectl apply -f deploy/controller.yaml"
+    wait(lambda: remedy in c.get(c.health, "/readyz")[1])
+    wait(lambda: len(c.said(remedy)) == 2)  # one of each kind
+    controllers.apply()
+    c.ready()
+    wait(lambda: all(webhooks(cluster)))
+    assert len(c.said(remedy)) == 2, c.said(remedy)
+    assert c.stop() == 0
+
+
+def test_the_account_makes_no_webhook_configuration(controllers):
+    token = controllers.cluster.token("unirail", "unirail-controller")
+    for kind in ("Mutating", "Validating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
+        body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration", "metadata": {"name": "mine"}}
+        assert controllers.cluster.request("POST", path, body, token=token)[0] != 201
+        controllers.cluster.ok("POST", path, body)
+        assert controllers.cluster.request("PATCH", f"{path}/mine", {}, token=token, type=MERGE)[0] != 200
 
 
 def test_the_deployment(controllers):
