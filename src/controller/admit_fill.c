@@ -70,7 +70,7 @@ static bool is_readable(const char *range)
 }
 
 /* Blanks mean nothing in an address. Those around the ends of a range stay: every reader passes over them. */
-static void squeeze(struct admit *a, struct json_tree *v, const char *place)
+static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
 {
 	const char *text = jt_text(v);
 	auto_free char *to = NULL;
@@ -83,7 +83,7 @@ static void squeeze(struct admit *a, struct json_tree *v, const char *place)
 		if (!strchr(" \t\n", *p))
 			*end++ = *p;
 	admit_warn(a, "%s: '%.60s' is taken as '%.60s'", place, text, to);
-	if (!is_readable(text))
+	if (!is_range || !is_readable(text))
 		jt_set_text(v, to);
 }
 
@@ -94,7 +94,7 @@ static void squeeze_list(struct admit *a, const struct json_tree *list, const ch
 	for (struct json_tree *v = jt_first(list); v; v = jt_next(v)) {
 		auto_free char *place = xasprintf("spec.%s[%zu]", key, i++);
 
-		squeeze(a, v, place);
+		squeeze(a, v, place, true);
 	}
 }
 
@@ -151,7 +151,7 @@ static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *r
 	char text[IP_TEXT_MAX];
 	struct ipnet net;
 
-	squeeze(a, v, "spec.subnet");
+	squeeze(a, v, "spec.subnet", false);
 	if (!jt_text(v) || ipnet_parse(span_of(jt_text(v)), &net) < 0)
 		return false;
 	*ret = ipnet_network(&net);
@@ -192,7 +192,7 @@ static bool fill_ranges(struct admit *a, struct json_tree *object, const char *l
 
 	squeeze_list(a, jt_member(spec, "ips"), "ips");
 	squeeze_list(a, jt_member(spec, "excludeIPs"), "excludeIPs");
-	squeeze(a, jt_member(spec, "gateway"), "spec.gateway");
+	squeeze(a, jt_member(spec, "gateway"), "spec.gateway", false);
 	fill_routes(a, spec);
 	number_version(a, spec);
 	if (!fill_subnet(a, spec, net))

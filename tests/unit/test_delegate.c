@@ -94,7 +94,7 @@ static void environment_and_stdin(void **state)
 	assert_int_equal(file_read(&root, "/seen", 4096, &seen, NULL), 0);
 	want = xasprintf("{\"a\":1}\nCNI_ARGS=A=1;B=2\nCNI_COMMAND=ADD\nCNI_COMMAND_2=kept\n"
 			 "CNI_CONTAINERID=cid\nCNI_IFNAME=net1\nCNI_NETNS=/run/netns/x\n"
-			 "CNI_PATH=/nonexistent::%s\nUNIRAIL_TEST=kept\n",
+			 "CNI_PATH=/nonexistent::%s\nUNIRAIL_CNI_DEPTH=1\nUNIRAIL_TEST=kept\n",
 			 dir);
 	assert_string_equal(seen.p, want);
 	assert_string_equal(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
