@@ -10,14 +10,21 @@
 #include "kube/client_priv.h"
 #include "wire/json_split.h"
 
-enum { PAGES_MAX = 100000 };
+enum {
+	PAGES_MAX = 100000,
+	FIRST_PAGE = 32,
+	FASTER = 4, /* times the page before, at most */
+	PAGE_BYTES = 8 << 20,
+};
 
 struct kube_list {
 	struct kube *k;
 	const struct kube_kind *kind;
 	char *ns, *labels, *fields;
-	char *since; /* a version of the server's cache; "": etcd, in pages */
-	int page, pages;
+	char *since;	     /* a version of the server's cache; "": etcd, in pages */
+	int page, pages;     /* objects of a page at most; pages so far */
+	int ask;	     /* objects of the page that comes */
+	size_t items, bytes; /* of that page, so far */
 	const struct kube_list_ops *ops;
 	void *arg;
 	struct kube_call *call;
@@ -82,7 +89,10 @@ static int take_piece(struct kube_list *l, struct span piece, bool item, struct 
 
 	if (r < 0)
 		return err_wrap(e, r, "the answer");
-	return item ? l->ops->item(l->arg, json_root(doc), e) : take_meta(l, json_root(doc), e);
+	if (!item)
+		return take_meta(l, json_root(doc), e);
+	l->items++;
+	return l->ops->item(l->arg, json_root(doc), e);
 }
 
 static int on_data(void *arg, struct span bytes, struct err *e)
@@ -93,6 +103,7 @@ static int on_data(void *arg, struct span bytes, struct err *e)
 	int r;
 
 	l->busy = true;
+	l->bytes += bytes.n;
 	while ((r = json_split_in(&l->split, &bytes, &piece, &item, e)) > 0) {
 		r = take_piece(l, piece, item, e);
 		if (r < 0 || l->dropped)
@@ -108,6 +119,20 @@ static void finish(struct kube_list *l, const struct err *e)
 {
 	l->ops->done(l->arg, e ? NULL : l->version, e);
 	list_free(l);
+}
+
+/* Nobody holds many large objects at once: not the API server, which makes the whole page first, nor
+ * what is between it and us. */
+static void size_next_page(struct kube_list *l)
+{
+	int64_t fit, most = (int64_t)l->ask * FASTER;
+
+	if (l->items == 0)
+		return;
+	fit = (int64_t)(PAGE_BYTES / (l->bytes / l->items + 1));
+	if (fit > most)
+		fit = most;
+	l->ask = fit < 1 ? 1 : fit > l->page ? l->page : (int)fit;
 }
 
 static void on_end(void *arg, int status, const struct kube_status *s, const struct err *e)
@@ -126,10 +151,12 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 			PAGES_MAX);
 		e = &bad;
 	}
-	if (e || !*l->next)
+	if (e || !*l->next) {
 		finish(l, e);
-	else
+	} else {
+		size_next_page(l);
 		start_page(l);
+	}
 }
 
 static void start_page(struct kube_list *l)
@@ -141,7 +168,7 @@ static void start_page(struct kube_list *l)
 	char limit[16];
 
 	buf_init(&query, KUBE_PATH_MAX);
-	snprintf(limit, sizeof(limit), "%d", l->page);
+	snprintf(limit, sizeof(limit), "%d", l->ask);
 	/* With a limit it would ask etcd. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
@@ -151,6 +178,7 @@ static void start_page(struct kube_list *l)
 	with_query.query = query.p;
 	free(l->next);
 	l->next = NULL;
+	l->items = l->bytes = 0;
 	json_split_done(&l->split);
 	json_split_init(&l->split, JSON_SPLIT_LIST, JSON_PIECE_MAX);
 	l->call = kube_stream(l->k, &with_query, &ops, l);
@@ -169,6 +197,7 @@ static struct kube_list *start(struct kube *k, const struct kube_kind *kind,
 				.fields = copy(s->fields),
 				.since = copy(since),
 				.page = page,
+				.ask = page < FIRST_PAGE ? page : FIRST_PAGE,
 				.ops = ops,
 				.arg = arg};
 	start_page(l);

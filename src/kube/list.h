@@ -4,7 +4,8 @@
 
 /*
  * A collection of any size, in pages, and each page object by object as its bytes come: what is
- * held is one object. Objects of a list have no kind and apiVersion of their own.
+ * held is one object. The first page is short; the pages after it have so many objects that they come to
+ * about 8 MiB, since the API server holds the whole of each. Objects of a list have no kind and apiVersion of their own.
  */
 
 #include "kube/client.h"
@@ -29,6 +30,7 @@ struct kube_list_ops {
 
 struct kube_list;
 
+/* `page`: objects of a page at most. */
 struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
 			    void *arg);
