@@ -19,7 +19,7 @@ static size_t cost_of(struct span text)
 	size_t n = 1;
 
 	for (size_t i = 0; i < text.n; i++)
-		n += strchr(",:[{", text.p[i]) != NULL;
+		n += text.p[i] == ',' || text.p[i] == ':' || text.p[i] == '[' || text.p[i] == '{';
 	return text.n + n * VALUE_BYTES;
 }
 

@@ -98,6 +98,17 @@ static void add_ascii(struct buf *b, unsigned char c)
 		buf_char(b, (char)c);
 }
 
+/* How many bytes stand as they are. */
+static size_t plain_len(const unsigned char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\' && p[i] != '<' &&
+	       p[i] != '>' && p[i] != '&')
+		i++;
+	return i;
+}
+
 static void add_string(struct buf *b, const char *s)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -105,6 +116,11 @@ static void add_string(struct buf *b, const char *s)
 
 	buf_char(b, '"');
 	for (; left > 0; p += n, left -= n) {
+		n = plain_len(p, left);
+		if (n > 0) {
+			buf_add(b, p, n);
+			continue;
+		}
 		n = utf8_len(p, left);
 		if (n == 0) {
 			buf_str(b, "\\ufffd");

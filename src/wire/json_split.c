@@ -156,16 +156,37 @@ static int rest_byte(struct json_split *s, char c)
 	return s->depth == 0 ? 2 : 0;
 }
 
+static int has_room(struct json_split *s)
+{
+	if (s->piece.over || s->rest.over)
+		return err_kind(&s->err, ERR_DECODE, -EFBIG,
+				"the answer has a piece longer than %zu bytes", s->max);
+	return 0;
+}
+
 static int one_byte(struct json_split *s, char c)
 {
 	int r = s->mode == JSON_SPLIT_STREAM ? stream_byte(s, c)
 		: s->in_items		     ? item_byte(s, c)
 					     : rest_byte(s, c);
 
-	if (r >= 0 && (s->piece.over || s->rest.over))
-		return err_kind(&s->err, ERR_DECODE, -EFBIG,
-				"the answer has a piece longer than %zu bytes", s->max);
+	if (r >= 0 && has_room(s) < 0)
+		return s->err.code;
 	return r;
+}
+
+/* What is inside a string, up to where it may end: most of what is long, and nothing else looks at it. */
+static size_t take_text(struct json_split *s, struct span in)
+{
+	bool piece = s->mode == JSON_SPLIT_STREAM || s->in_items;
+	size_t n = 0;
+
+	if (!s->in_string || s->escaped)
+		return 0;
+	while (n < in.n && in.p[n] != '"' && in.p[n] != '\\')
+		n++;
+	buf_add(piece ? &s->piece : &s->rest, in.p, n);
+	return n;
 }
 
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
@@ -177,9 +198,12 @@ int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool 
 		begin_piece(s);
 	s->handed = false;
 	while (r == 0 && in->n > 0) {
-		r = one_byte(s, *in->p);
-		in->p++;
-		in->n--;
+		size_t n = take_text(s, *in);
+
+		r = n > 0 ? has_room(s) : one_byte(s, *in->p);
+		n += n == 0;
+		in->p += n;
+		in->n -= n;
 	}
 	if (r < 0) {
 		if (e)
