@@ -10,7 +10,8 @@ import ssl
 import pytest
 from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses
 from audit import DEPLOY, kubectl
-from cluster import wait
+from cluster import free_port, wait
+from controllers import Controller
 
 import cluster as clusters
 
@@ -110,6 +111,11 @@ def endpoint(name, node, uid="u1", **meta):
 def nad(name, *owners):
     return {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
             "metadata": {"name": name, "ownerReferences": list(owners)}, "spec": {"config": "{}"}}
+
+
+def pool_outside_its_subnet():
+    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "probe"},
+            "spec": {"subnet": "10.0.0.0/24", "ips": ["10.1.0.1"]}}
 
 
 def owner(kind="SpiderMultusConfig", api="spiderpool.spidernet.io/v2beta1"):
@@ -338,3 +344,32 @@ def test_agents_at_work(fresh, closing, tmp_path):
     for agent in (one, two):
         assert agent.stop() == 0
         assert not agent.said("unirail allows an agent"), agent.log.read_text()[-3000:]
+
+
+def test_a_controller_at_work(fresh, closing, tmp_path):
+    """It writes networks, adopts and removes them, is asked about pools; and an agent's cut of an older pool passes all of it."""
+    cluster, smcs = fresh.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
+    fresh.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in
+    c = closing(Controller(tmp_path / "c", fresh.config("controller", tmp_path / "c.conf"), "unirail"))
+    c.webhook_port = free_port()
+    c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
+    wait(lambda: cluster.request("POST", f"{POOLS}?dryRun=All", pool_outside_its_subnet())[0] == 422)
+    fresh.allowed("n1", "PATCH", f"{POOLS}/old", note("unirail.io/block-prefix", "28"))
+    cluster.ok("POST", NADS, nad("m"))  # by hand, and has no owner
+    wait(lambda: cluster.ok("POST", smcs, {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "m"},
+        "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"]}}}))
+    owned = lambda name: cluster.ok("GET", f"{NADS}/{name}")["metadata"]["ownerReferences"][0]["name"] == "m"
+    wait(lambda: owned("m"))
+    cluster.ok("PATCH", f"{NADS}/m", {"spec": {"config": "{}"}}, type=MERGE)
+    wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}")
+    assert c.stop() == 0
+    assert not c.said("unirail allows"), c.log.read_text()[-3000:]
+    for kind in ("mutating", "validating"):  # who would refuse another name
+        cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
+    c.webhook_port = 0
+    c.start().leads()
+    wait(lambda: cluster.request("PATCH", f"{smcs}/m", {"metadata": {"annotations": {"multus.spidernet.io/cr-name": "n"}}}, type=MERGE)[0] == 200)
+    wait(lambda: cluster.request("GET", f"{NADS}/m")[0] == 404 and owned("n"))
+    assert c.stop() == 0
+    assert not c.said("unirail allows"), c.log.read_text()[-3000:]
