@@ -348,7 +348,7 @@ def state(ns):
         rules += [dict(r, family=family) for r in ip_json(ns, family, "rule", "show")]
         routes += [dict(r, family=family) for r in ip_json(ns, family, "route", "show", "table", "all")]
     return {"links": [clean_link(k) for k in links], "addresses": addresses(ns),
-            "rules": rules, "routes": [clean_route(r) for r in routes],
+            "rules": rules, "routes": [clean_route(r) for r in routes if not is_of_link_local(r)],
             "neighbours": sorted_json(clean_neigh(n) for n in ip_json(ns, "neigh", "show", "nud", "permanent")),
             "nft": nft(ns)}
 
@@ -364,6 +364,12 @@ def clean_link(k):
     out["kind"] = k.get("linkinfo", {}).get("info_kind")
     out["mode"] = k.get("linkinfo", {}).get("info_data", {}).get("mode")
     return out
+
+
+def is_of_link_local(r):
+    """The kernel adds them when duplicate address detection is over, a second or two after the link is up; addresses() leaves
+    the address out, too."""
+    return r.get("protocol") == "kernel" and r["dst"].startswith("fe80:")
 
 
 def clean_route(r):
