@@ -21,19 +21,21 @@ int file_remove(const struct root *r, const char *path, struct err *e)
 	char base[PATH_NAME_MAX];
 	auto_fd int dir = -1;
 	int n = path_parent(r, path, base, &dir);
+	char why[PATH_HINT_MAX];
 
 	if (n == 0 && unlinkat(dir, base, 0) < 0)
 		n = -errno;
 	if (n < 0 && n != -ENOENT)
-		return err_sys(e, n, "remove '%s'", path);
+		return err_sys(e, n, "remove '%s'%s", path, path_hint(r, path, n, why));
 	return 0;
 }
 
-static bool is_dir(const struct root *r, const char *path)
+/* 0 or -errno */
+static int check_dir(const struct root *r, const char *path)
 {
 	auto_fd int fd = path_open(r, path, O_PATH | O_DIRECTORY, 0);
 
-	return fd >= 0;
+	return fd < 0 ? fd : 0;
 }
 
 /* One folder; there already is fine. */
@@ -48,18 +50,16 @@ static int make_one(const struct root *r, const char *path, mode_t mode)
 	if (mkdirat(dir, base, mode) == 0)
 		return 0;
 	n = -errno;
-	if (n == -EEXIST)
-		return is_dir(r, path) ? 0 : -ENOTDIR;
-	return n;
+	return n == -EEXIST ? check_dir(r, path) : n;
 }
 
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 {
-	char part[PATH_MAX];
+	char part[PATH_MAX], why[PATH_HINT_MAX];
 	size_t len = strlen(path);
 	int n = 0;
 
-	if (is_dir(r, path))
+	if (check_dir(r, path) == 0)
 		return 0;
 	if (path[0] != '/' || len >= sizeof(part))
 		return err_sys(e, path[0] != '/' ? -EINVAL : -ENAMETOOLONG, "make folder '%s'",
@@ -71,10 +71,10 @@ int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 			continue;
 		memcpy(part, path, i);
 		part[i] = '\0';
-		if (!is_dir(r, part))
+		if (check_dir(r, part) < 0)
 			n = make_one(r, part, mode);
 	}
-	return n < 0 ? err_sys(e, n, "make folder '%s'", part) : 0;
+	return n < 0 ? err_sys(e, n, "make folder '%s'%s", part, path_hint(r, part, n, why)) : 0;
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -30,22 +30,64 @@ void root_close(struct root *r)
 	r->fd = -1;
 }
 
-static const char *hint(const struct root *r, const char *path, int code)
+const char *path_hint(const struct root *r, const char *path, int code,
+		      char buf[static PATH_HINT_MAX])
 {
+	char link[PATH_HINT_MAX - 150];
+
 	if (path[0] != '/')
 		return " (must be an absolute path)";
 	if (code == -ENOSYS && !r->host)
 		return " (a root other than '/' needs openat2, Linux 5.6)";
-	return "";
+	if (code != -ELOOP || !path_refused(r, path, link, sizeof(link)))
+		return "";
+	snprintf(buf, PATH_HINT_MAX,
+		 " ('%s' is a symbolic link that others than root can change: name the folder that "
+		 "it leads to, or chown root and chmod go-w the link's folder)",
+		 link);
+	return buf;
+}
+
+int path_check_kind(const struct stat *st, const char *path, struct err *e)
+{
+	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
+		return 0;
+	return err_set(e, -EINVAL, "file '%s' is %s, wants a regular file", path,
+		       S_ISFIFO(st->st_mode)  ? "a FIFO"
+		       : S_ISLNK(st->st_mode) ? "a symbolic link"
+					      : "a device");
+}
+
+/* Of whatever kind the file is. */
+static int open_any(const struct root *r, const char *path, int flags, mode_t mode, struct err *e)
+{
+	int fd = path_open(r, path, flags, mode);
+	char why[PATH_HINT_MAX];
+
+	if (fd < 0)
+		return err_sys(e, fd, "open '%s'%s", path, path_hint(r, path, fd, why));
+	return fd;
+}
+
+static int check_kind(int fd, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "stat '%s'", path);
+	return path_check_kind(&st, path, e);
 }
 
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e)
 {
-	int fd = path_open(r, path, flags, mode);
+	auto_fd int fd = open_any(r, path, flags, mode, e);
+	int n = 0;
 
 	if (fd < 0)
-		return err_sys(e, fd, "open '%s'%s", path, hint(r, path, fd));
-	return fd;
+		return fd;
+	if (r->strict && r->host && !(flags & (O_PATH | O_DIRECTORY)) && !path_is_kernels(path))
+		n = check_kind(fd, path, e);
+	return n < 0 ? n : take_fd(&fd);
 }
 
 bool file_exists(const struct root *r, const char *path)
@@ -112,17 +154,12 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 static int open_content(const struct root *r, const char *path, struct err *e)
 {
 	bool any = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-	auto_fd int fd = file_open(r, path, any ? O_RDONLY : O_RDONLY | O_NONBLOCK, 0, e);
-	struct stat st;
+	auto_fd int fd = open_any(r, path, any ? O_RDONLY : O_RDONLY | O_NONBLOCK, 0, e);
+	int n = 0;
 
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		return err_sys(e, -errno, "stat '%s'", path);
-	if (any || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-		return take_fd(&fd);
-	return err_set(e, -EINVAL, "file '%s' is %s, wants a regular file", path,
-		       S_ISFIFO(st.st_mode) ? "a FIFO" : "a device");
+	if (fd >= 0 && !any)
+		n = check_kind(fd, path, e);
+	return n < 0 ? n : take_fd(&fd);
 }
 
 int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e)
@@ -187,9 +224,11 @@ int file_temp_open(const struct root *r, const char *path, mode_t mode, struct f
 {
 	struct file_temp n = FILE_TEMP_INIT;
 	int err = path_parent(r, path, n.base, &n.dir);
+	char why[PATH_HINT_MAX];
 
 	if (err < 0)
-		return err_sys(e, err, "open the folder of '%s'%s", path, hint(r, path, err));
+		return err_sys(e, err, "open the folder of '%s'%s", path,
+			       path_hint(r, path, err, why));
 	do {
 		path_temp_name(n.base, n.name);
 		n.fd = openat(n.dir, n.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode & 07777);

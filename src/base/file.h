@@ -20,6 +20,15 @@
 struct root {
 	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
 	bool host; /* fd is "/" itself: paths mean what they mean to everybody */
+	/*
+	 * Set by the caller after root_open(), where root opens paths of the host that others may have a hand in; no
+	 * effect on another root than the host's, nor below /proc, /sys and /dev:
+	 *  - a symbolic link is followed when root owns it and its folder, and only root can change that folder (or it
+	 *    is sticky): /var/run, an administrator's link to another disk. Any other link is -ELOOP, and the error names it.
+	 *  - what file_open() opens for its content is a regular file or a folder, and is not waited for: a FIFO, socket
+	 *    or device is -EINVAL (-ENXIO where nobody reads the FIFO).
+	 */
+	bool strict;
 };
 
 int root_open(struct root *r, const char *dir, struct err *e); /* NULL: "/" */
@@ -60,7 +69,7 @@ struct stat;
 int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
 /*
- * flock(2) on a file (created 0600), released by close or death.  timeout_ms < 0 waits for
+ * flock(2) on a regular file (created 0600; -EINVAL for any other), released by close or death.  timeout_ms < 0 waits for
  * ever; -EWOULDBLOCK with kind ERR_AGAIN when time is up, naming the file.
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/loop.h"
+#include "base/path.h"
 
 /* flock until `deadline` (-1: no end), looking again after 5, 10, 20, 40, 50, 50 ms ... */
 static int flock_until(int fd, int64_t deadline)
@@ -44,11 +45,13 @@ int lock_fd(int fd, int timeout_ms)
 }
 
 /* Somebody may remove the file while we wait: a lock on a file without a name guards nothing. */
-static bool has_name(int fd)
+static int check_file(int fd, const char *path, struct err *e)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && st.st_nlink > 0;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "stat '%s'", path);
+	return st.st_nlink == 0 ? -EAGAIN : path_check_kind(&st, path, e);
 }
 
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e)
@@ -56,11 +59,12 @@ int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, s
 	int64_t deadline = deadline_of(timeout_ms);
 
 	for (;;) {
-		auto_fd int f = file_open(r, path, O_RDWR | O_CREAT, 0600, e);
+		auto_fd int f = path_open(r, path, O_RDWR | O_CREAT | O_NONBLOCK, 0600);
+		char why[PATH_HINT_MAX];
 		int n;
 
 		if (f < 0)
-			return err_wrap(e, f, "lock");
+			return err_sys(e, f, "lock: open '%s'%s", path, path_hint(r, path, f, why));
 		n = flock_until(f, deadline);
 		if (n == -EWOULDBLOCK)
 			return err_kind(e, ERR_AGAIN, n,
@@ -68,9 +72,10 @@ int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, s
 					timeout_ms);
 		if (n < 0)
 			return err_sys(e, n, "lock '%s'", path);
-		if (has_name(f)) {
+		n = check_file(f, path, e);
+		if (n == 0)
 			*fd = take_fd(&f);
-			return 0;
-		}
+		if (n != -EAGAIN)
+			return n < 0 ? err_wrap(e, n, "lock") : 0;
 	}
 }

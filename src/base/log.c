@@ -51,11 +51,26 @@ int log_level_parse(const char *s, enum log_level *ret)
 	return -EINVAL;
 }
 
-static int open_log(const char *path)
+/* A netconf may name the file: no link or FIFO of another user, which would be written to as root. */
+static int open_host(struct root *ret, struct err *e)
 {
-	int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int r = root_open(ret, NULL, e);
 
-	return fd < 0 ? -errno : fd;
+	if (r == 0)
+		ret->strict = true;
+	return r;
+}
+
+static int open_log(const char *path, struct err *e)
+{
+	struct root host;
+	int fd = open_host(&host, e);
+
+	if (fd < 0)
+		return fd;
+	fd = file_open(&host, path, O_WRONLY | O_CREAT | O_APPEND, 0600, e);
+	root_close(&host);
+	return fd < 0 ? err_wrap(e, fd, "log file '%s'", path) : fd;
 }
 
 /* The folder of a log is made, as the programs this replaces did. */
@@ -73,7 +88,7 @@ static int make_folder(const char *path, struct err *e)
 	if (slash == path)
 		return 0;
 	dir[slash - path] = '\0';
-	r = root_open(&host, NULL, e);
+	r = open_host(&host, e);
 	if (r < 0)
 		return r;
 	r = dir_make(&host, dir, 0755, e);
@@ -91,9 +106,9 @@ int log_setup(const struct log_conf *c, struct err *e)
 
 		if (r < 0)
 			return r;
-		fd = open_log(c->path);
+		fd = open_log(c->path, e);
 		if (fd < 0)
-			return err_sys(e, fd, "open log file '%s'", c->path);
+			return fd;
 	}
 	if (out.path[0])
 		close(out.file);
@@ -162,7 +177,7 @@ static void rotate(void)
 	if (fstat(out.file, &ours) == 0 && stat(out.path, &named) == 0 && same_file(&ours, &named))
 		shift_files();
 	flock(out.file, LOCK_UN);
-	fd = open_log(out.path);
+	fd = open_log(out.path, NULL);
 	if (fd >= 0) {
 		close(out.file);
 		out.file = fd;

@@ -27,6 +27,8 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 
 	if (path[0] != '/')
 		return -EINVAL;
+	if (r->strict && r->host && !path_is_kernels(path))
+		return path_open_strict(r, path, flags, mode);
 	/* openat, since musl's open() asks for FD_CLOEXEC a second time.
 	 * -EAGAIN: a rename raced with the walk and the kernel would not vouch for the result. */
 	do {
@@ -34,6 +36,12 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
 	} while (fd < 0 && (errno == EINTR || (errno == EAGAIN && !r->host)));
 	return fd < 0 ? -errno : (int)fd;
+}
+
+bool path_is_kernels(const char *path)
+{
+	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0 ||
+	       (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0);
 }
 
 int path_parent(const struct root *r, const char *path, char *base, int *dir)

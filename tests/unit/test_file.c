@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <sys/wait.h>
 #include <signal.h>
@@ -103,6 +107,205 @@ static void test_a_fifo_is_not_waited_for(void **state)
 	assert_int_equal(file_read(&p->host, "/dev/null", 12, &b, &e), 0);
 	assert_true(file_read(&p->host, p->dir, 12, &b, &e) == -EISDIR);
 	alarm(0);
+}
+
+static void put_link(const struct place *p, const char *name, const char *target, uid_t owner)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(lchown(path, owner, owner), 0);
+}
+
+static int open_at(const struct root *r, const struct place *p, const char *name, int flags,
+		   struct err *e)
+{
+	char path[160];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s%s", p->dir, name);
+	fd = file_open(r, path, flags, 0600, e);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static void strict_tree(struct place *p)
+{
+	char path[160];
+
+	assert_int_equal(chmod(p->dir, 0755), 0);
+	put(&p->in, "/file", "x");
+	assert_int_equal(dir_make(&p->in, "/real/deep", 0755, NULL), 0);
+	assert_int_equal(dir_make(&p->in, "/open", 0755, NULL), 0);
+	put(&p->in, "/real/deep/file", "y");
+	put_link(p, "admin", "real", 0);
+	snprintf(path, sizeof(path), "%s/real/../real", p->dir);
+	put_link(p, "absolute", path, 0);
+	put_link(p, "chain", "admin/deep/", 0);
+	put_link(p, "last", "admin/deep/file", 0);
+	put_link(p, "dangling", "real/new", 0);
+	put_link(p, "circle", "circle", 0);
+	put_link(p, "theirs", "real", 1000);
+	put_link(p, "to-theirs", "theirs/deep", 0);
+	put_link(p, "open/link", "../real", 0);
+}
+
+static bool is_there(const struct place *p, const char *name)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s%s", p->dir, name);
+	return file_exists(&p->host, path);
+}
+
+/* Each case of a strict root. */
+static void strict_cases(struct place *p)
+{
+	const struct root r = {p->host.fd, true, true};
+	char text[400], path[160];
+	struct err e = ERR_INIT;
+	int fd = -1;
+
+	/* Plain, and what an administrator set up. */
+	assert_int_equal(open_at(&r, p, "/file", O_RDWR, &e), 0);
+	assert_int_equal(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
+	assert_int_equal(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
+	assert_int_equal(open_at(&r, p, "/absolute/deep/file", O_RDONLY, &e), 0);
+	assert_int_equal(open_at(&r, p, "/chain/file", O_RDONLY, &e), 0);
+	assert_int_equal(open_at(&r, p, "/last", O_RDONLY, &e), 0);
+	assert_int_equal(open_at(&r, p, "/dangling", O_RDWR | O_CREAT, &e), 0);
+	assert_true(is_there(p, "/real/new"));
+	assert_int_equal(open_at(&r, p, "/admin/none", O_RDONLY, &e), -ENOENT);
+	assert_int_equal(open_at(&r, p, "/admin/new/x", O_RDWR | O_CREAT, &e), -ENOTDIR);
+	assert_int_equal(open_at(&r, p, "/circle", O_RDONLY, &e), -ELOOP);
+	assert_null(strstr(e.text, "symbolic link that others"));
+	assert_int_equal(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
+	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
+
+	/* A link that others own, or can replace: the error says which. */
+	snprintf(text, sizeof(text),
+		 "'%s/theirs' is a symbolic link that others than root can change", p->dir);
+	assert_int_equal(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
+	assert_non_null(strstr(e.text, text));
+	assert_int_equal(open_at(&r, p, "/to-theirs/file", O_RDONLY, &e), -ELOOP);
+	assert_non_null(strstr(e.text, text));
+	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_DIRECTORY, &e), -ELOOP);
+	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
+	snprintf(path, sizeof(path), "%s/open", p->dir);
+	assert_int_equal(chmod(path, 0777), 0);
+	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
+	assert_int_equal(chmod(path, 01777), 0);
+	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
+	assert_int_equal(chmod(path, 0755), 0);
+	assert_int_equal(chown(path, 1000, 1000), 0);
+	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
+
+	/* What makes, replaces, removes, locks. */
+	snprintf(path, sizeof(path), "%s/theirs/new/folder", p->dir);
+	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
+	assert_non_null(strstr(e.text, text));
+	snprintf(path, sizeof(path), "%s/theirs/file", p->dir);
+	assert_int_equal(file_replace(&r, path, span_of("z"), 0600, &e), -ELOOP);
+	assert_non_null(strstr(e.text, text));
+	assert_int_equal(file_remove(&r, path, &e), -ELOOP);
+	assert_int_equal(lock_take(&r, path, 0, &fd, &e), -ELOOP);
+	assert_non_null(strstr(e.text, text));
+	snprintf(path, sizeof(path), "%s/theirs", p->dir);
+	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
+	snprintf(path, sizeof(path), "%s/absolute/made/deep", p->dir);
+	assert_int_equal(dir_make(&r, path, 0755, &e), 0);
+	assert_true(is_there(p, "/real/made/deep"));
+	assert_false(is_there(p, "/real/folder"));
+
+	/* Not strict, all of them are followed. */
+	assert_int_equal(open_at(&p->host, p, "/theirs/deep/file", O_RDONLY, &e), 0);
+
+	/* The kernel's own names. */
+	for (size_t i = 0; i < 2; i++) {
+		auto_fd int own =
+			file_open(&r, i ? "/dev/null" : "/proc/self/exe", O_RDONLY, 0, &e);
+
+		assert_true(own >= 0);
+	}
+}
+
+static void test_links_of_others(void **state)
+{
+	strict_tree(*state);
+	strict_cases(*state);
+}
+
+/* Linux before 5.6 (ENOSYS), or a container's filter that does not know the call (EPERM). */
+static void refuse_openat2(int code)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned int)code),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {ARRAY_LEN(filter), filter};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+	assert_int_equal(syscall(SYS_openat2, 0, "/", NULL, 0), -1);
+	assert_int_equal(errno, code);
+}
+
+static void without_openat2(struct place *p, int code)
+{
+	int status;
+	pid_t pid;
+
+	strict_tree(p);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		/* A failed assertion of a child would go on with the parent's tests: it must not return. */
+		alarm(20);
+		refuse_openat2(code);
+		strict_cases(p);
+		_exit(77);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 77);
+}
+
+static void test_links_of_others_enosys(void **state)
+{
+	without_openat2(*state, ENOSYS);
+}
+
+static void test_links_of_others_eperm(void **state)
+{
+	without_openat2(*state, EPERM);
+}
+
+/* Opening a FIFO for reading waits for a writer, and one that is a lock or a log is another's to read. */
+static void test_fifo_in_a_files_place(void **state)
+{
+	struct place *p = *state;
+	const struct root r = {p->host.fd, true, true};
+	struct err e = ERR_INIT;
+	char path[128], text[200];
+	int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/fifo", p->dir);
+	snprintf(text, sizeof(text), "file '%s' is a FIFO, wants a regular file", path);
+	assert_int_equal(mkfifo(path, 0666), 0);
+	alarm(10);
+	assert_int_equal(open_at(&r, p, "/fifo", O_RDONLY, &e), -EINVAL);
+	assert_string_equal(e.text, text);
+	assert_int_equal(open_at(&r, p, "/fifo", O_RDWR | O_CREAT, &e), -EINVAL);
+	assert_int_equal(open_at(&r, p, "/fifo", O_WRONLY | O_APPEND, &e), -ENXIO);
+	assert_int_equal(lock_take(&r, path, 0, &fd, &e), -EINVAL);
+	assert_non_null(strstr(e.text, text));
+	assert_int_equal(lock_take(&p->host, path, 0, &fd, &e), -EINVAL);
+	alarm(0);
+	assert_int_equal(open_at(&r, p, "/fifo", O_PATH, &e), 0);
 }
 
 static void test_read(void **state)
@@ -481,6 +684,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_path_absolute),
 		cmocka_unit_test_setup_teardown(test_a_fifo_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_others_enosys, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_others_eperm, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fifo_in_a_files_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attr, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_stay_in_root, setup, teardown),
