@@ -220,6 +220,7 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 		return print_about(p);
 	r = root_open(&c.root, cni_env_get(env, "UNIRAIL_ROOT"), &e);
 	if (r == 0) {
+		c.root.strict = true; /* netconfs name folders */
 		r = cni_env_read(&c, env, &e);
 		if (r == 0)
 			r = answer(p, &c, in, &text, out, &e);
