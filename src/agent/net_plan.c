@@ -82,11 +82,14 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 	return c;
 }
 
-/* What multusNamespace holds is the node's configuration's, since the default networks come from there. */
+/*
+ * What multusNamespace holds is the node's configuration's, since the default networks come from there, unless the
+ * annotation of that namespace says otherwise, as at admission.
+ */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
-	c->trusted = nad->trusted || strcmp(c->ns, t->w->multus_ns) == 0;
+	c->trusted = nad->trusted || (!nad->distrusted && strcmp(c->ns, t->w->multus_ns) == 0);
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
 	return take_config(c, nad->config, e);
 }

@@ -41,6 +41,7 @@ struct net_wish {
 struct net_nad {
 	const char *config, *resource; /* NULL: none */
 	bool trusted;		       /* its namespace is (cni/definition.h) */
+	bool distrusted; /* its annotation says so, or the namespace is not known: even in multusNamespace */
 };
 
 struct net_lookup {

@@ -231,13 +231,14 @@ static void ask_kubelet(struct nets *n)
 
 /* --- networks --- */
 
-static bool is_trusted(const struct cluster *c, const char *ns)
+/* A namespace that is not known may have the annotation "false". */
+static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
+	const char *said = annotations ? labels_get(annotations, DEFINITION_TRUST) : NULL;
 
-	/* A namespace that is not known may have the annotation "false". */
-	return annotations &&
-	       definition_trusted(ns, labels_get(annotations, DEFINITION_TRUST), cluster_ns(c));
+	ret->trusted = annotations && definition_trusted(ns, said, cluster_ns(c));
+	ret->distrusted = !ret->trusted && (!annotations || said);
 }
 
 static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -245,10 +246,11 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 	const struct nets *n = arg;
 	const struct cluster_nad *nad = cluster_nad(n->conf.cluster, ns, name);
 
-	if (nad)
-		*ret = (struct net_nad){nad->config, nad->resource,
-					is_trusted(n->conf.cluster, ns)};
-	return nad != NULL;
+	if (!nad)
+		return false;
+	*ret = (struct net_nad){.config = nad->config, .resource = nad->resource};
+	judge_ns(n->conf.cluster, ns, ret);
+	return true;
 }
 
 /* A definition that is not seen may be there, as long as nobody has told us of any. */

@@ -7,7 +7,8 @@
  * plugins run as root on the node, so a definition could otherwise execute a file of a pod's volume, or write anywhere.
  *
  * A definition is trusted, and not checked, when an administrator wrote it: files of the node (confDir, clusterNetwork
- * as a path), the netconf's own networks, definitions in the namespace that the netconf's multusNamespace names, and
+ * as a path), the netconf's own networks, definitions in the namespace that the netconf's multusNamespace names (unless
+ * the annotation on it is not "true", or the agent has not seen the namespace), and
  * definitions in a namespace that definition_trusted() accepts. Multus' globalNamespaces say who may use definitions, not
  * who wrote them ("default" is among them), so they are not trusted. Any other definition is a tenant's, and refused when
  * it has, at any depth:

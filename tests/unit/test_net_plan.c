@@ -16,18 +16,19 @@ static const struct {
 	const char *ns, *name;
 	struct net_nad nad;
 } nads[] = {
-	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false}},
-	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false}},
-	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false}},
-	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other", false}},
-	{"pod", "empty", {NULL, NULL, false}},
-	{"pod", "blank", {" \n", NULL, false}},
-	{"pod", "broken", {"{\"type\":", NULL, false}},
-	{"pod", "list", {"[]", NULL, false}},
-	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL, false}},
-	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL, true}},
-	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL, false}},
-	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL, false}},
+	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false, false}},
+	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false, false}},
+	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false, false}},
+	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other", false, false}},
+	{"pod", "empty", {NULL, NULL, false, false}},
+	{"pod", "blank", {" \n", NULL, false, false}},
+	{"pod", "broken", {"{\"type\":", NULL, false, false}},
+	{"pod", "list", {"[]", NULL, false, false}},
+	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL, false, false}},
+	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL, true, false}},
+	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL, false, false}},
+	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL, false, false}},
+	{"kube-system", "not", {"{\"type\":\"ptp\"}", NULL, false, true}},
 };
 
 static bool find(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -136,8 +137,9 @@ static void test_trusted(void **state)
 {
 	const struct given g = {.own = 1,
 				.defaults = "more",
-				.nets = "rail0,team/rail0,default/shared,kube-system/cluster"};
-	static const bool want[] = {true, false, false, true, true};
+				.nets = "rail0,team/rail0,default/shared,kube-system/cluster,"
+					"kube-system/not"};
+	static const bool want[] = {true, false, false, true, true, false};
 	auto_net_plan struct net_plan p = {0};
 
 	(void)state;
