@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -30,12 +31,54 @@ const char *cni_ipam_type(const struct json *conf)
 
 /* --- executed --- */
 
-static int conf_text(const struct cni_ipam_call *c, struct buf *b)
+/* What conf_text() says itself. */
+static bool is_said(const char *key, bool gc)
+{
+	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||
+	       (gc && (strcmp(key, "cni.dev/valid-attachments") == 0 ||
+		       strcmp(key, "cni.dev/attachments") == 0));
+}
+
+static void put_valid(const struct cni_call *c, const char *key, struct json_out *o)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < c->n_valid; i++) {
+		jo_obj(o);
+		jo_kstr(o, "containerID", c->valid[i].container_id);
+		jo_kstr(o, "ifname", c->valid[i].ifname);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+/*
+ * As libcni gives a plugin its configuration: with the network's name and version, and at GC with what is still there
+ * (both spellings), which a network of unirail-cni has outside of the plugin's own object.
+ */
+static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {
 	struct json_out o;
 
 	jo_init(&o, b, 0);
-	jo_val(&o, c->conf, false);
+	jo_obj(&o);
+	if (!c->call->no_version)
+		jo_kstr(&o, "cniVersion", cni_version_str(c->version));
+	jo_kstr(&o, "name", c->name ? c->name : "");
+	for (size_t i = 0; i < json_len(c->conf); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->conf, i, &key);
+
+		if (is_said(key, gc))
+			continue;
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
+	if (gc) {
+		put_valid(c->call, "cni.dev/valid-attachments", &o);
+		put_valid(c->call, "cni.dev/attachments", &o);
+	}
+	jo_end_obj(&o);
 	return b->over ? -EFBIG : 0;
 }
 
@@ -51,7 +94,7 @@ static int exec_verb(const struct cni_ipam_call *c, const char *command, struct 
 	auto_buf struct buf b;
 
 	buf_init(&b, CONF_MAX);
-	if (conf_text(c, &b) < 0)
+	if (conf_text(c, strcmp(command, "GC") == 0, &b) < 0)
 		return err_kind(e, ERR_CONF, -EFBIG, "netconf is longer than %d MiB",
 				CONF_MAX >> 20);
 	d.conf = buf_span(&b);

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ours and others' plugins in one pod: what a cluster has before it has moved over."""
+import json
+
 import pytest
 from lab import (THEIRS, VERSIONS, has_address, ip, link_names, nft, ping, routes, rules, same,
                  same_shape, state, sysctl)
@@ -152,3 +154,28 @@ def test_node_address_that_changes(lab):
     assert [r for r in routes(second.ns, "main") if r.startswith("172.16.1.3 ")]
     for p in (first, second):
         lab.delete(conf, p, ifname="eth0")
+
+
+def test_foreign_ipam_gets_the_networks_name_and_version(lab):
+    """An IPAM that we do not have, in a network of unirail-cni: libcni's delegates get both, dhcp keys leases by them."""
+    folder = lab.tmp / "bin"
+    folder.mkdir()
+    answer = {"cniVersion": "1.0.0", "ips": [{"address": "172.16.1.77/24"}]}
+    (folder / "lease").write_text(f"#!/bin/sh\ncat >{folder}/$CNI_COMMAND\n[ $CNI_COMMAND != ADD ] || echo '{json.dumps(answer)}'\n")
+    (folder / "lease").chmod(0o755)
+    ipam = {"type": "lease", "Name": "own", "keys": [1, 2.5, {"deep": None}]}
+    conf, pod = lab.rails([lab.network("rail0", "net1", ipam=ipam, coordinator=False)], "1.1.0"), lab.pod()
+    calls = f"{lab.plugins}:{folder}"
+    result = lab.add(conf, pod, ifname="eth0", CNI_PATH=calls)
+    valid = [{"containerID": pod.id, "ifname": "eth0"}]
+    lab.ok("CHECK", {**conf, "prevResult": result}, pod, ifname="eth0", CNI_PATH=calls)
+    lab.ok("GC", {**conf, "cni.dev/valid-attachments": valid}, pod, ifname="eth0", CNI_PATH=calls)
+    lab.ok("STATUS", conf, pod, ifname="eth0", CNI_PATH=calls)
+    lab.delete(conf, pod, ifname="eth0", CNI_PATH=calls)
+    for command in ("ADD", "CHECK", "GC", "STATUS", "DEL"):
+        given = json.loads((folder / command).read_text())
+        assert (given["cniVersion"], given["name"], given["ipam"]) == ("1.1.0", "rail0", ipam), (command, given)
+        assert given["type"] == "macvlan" and given["master"] == "rail0"
+        if command == "GC":
+            assert [v["containerID"] for v in given["cni.dev/valid-attachments"]] == [pod.id]
+            assert given["cni.dev/attachments"] == given["cni.dev/valid-attachments"]
