@@ -100,7 +100,11 @@ static int rank_of(const struct http_request *c)
 	case CONN_READING:
 		if (http1_phase(c->codec) == HTTP1_IN_BODY)
 			return -1;
-		return c->known ? RANK_IDLE : RANK_STRANGER;
+		if (c->known)
+			return RANK_IDLE;
+		/* Another one from the same address, who had no answer yet, may be the kubelet. */
+		return c->began && http1_phase(c->codec) == HTTP1_NOTHING ? RANK_SERVED
+									  : RANK_STRANGER;
 	case CONN_HANDLING: return -1;
 	case CONN_WRITING: return c->close ? RANK_CLOSING : RANK_IDLE;
 	case CONN_CLOSING: return RANK_CLOSING;
@@ -118,6 +122,15 @@ void conn_rank(struct http_request *c)
 	c->ranked = c->state;
 	c->ranked_phase = phase;
 	peers_rank(c->s->peers, &c->entry, rank);
+}
+
+int64_t conn_grace(const struct http_request *c)
+{
+	int64_t age = loop_now_ms(c->s->loop) - c->opened;
+
+	/* A handshake that is not done yet says nothing: its time is first_ms. */
+	return c->s->tls || c->began || age >= c->s->limits.grace_ms ? 0
+								     : c->s->limits.grace_ms - age;
 }
 
 void conn_end_idle(struct http_request *c)

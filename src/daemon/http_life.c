@@ -17,6 +17,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	c->s = s;
 	c->fd = fd;
 	c->state = CONN_READING;
+	c->opened = loop_now_ms(s->loop);
 	if (loop_add_fd(s->loop, fd, EPOLLIN, conn_on_event, c, &c->watch, &e) < 0) {
 		log_error("take a connection", LOG_S("error", e.text));
 		close(fd);

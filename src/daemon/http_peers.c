@@ -38,6 +38,7 @@ struct rank {
 	struct ring *counts; /* counts[n - 1]: those with n */
 	size_t n, top;	     /* top: the largest count of any peer */
 	size_t total;
+	struct list all;
 };
 
 struct peers {
@@ -220,27 +221,40 @@ static void unrank(struct peers *p, struct peer_entry *e)
 		return;
 	*(e->prev ? &e->prev->next : &l->first) = e->next;
 	*(e->next ? &e->next->prev : &l->last) = e->prev;
+	l = &p->ranks[e->rank].all;
+	*(e->all_prev ? &e->all_prev->all_next : &l->first) = e->all_next;
+	*(e->all_next ? &e->all_next->all_prev : &l->last) = e->all_prev;
 	e->peer->n_ranks[e->rank]--;
 	p->ranks[e->rank].total--;
 	recount(p, e->peer, e->rank);
 	e->rank = -1;
 }
 
+static void count_in(struct peers *p, struct peer_entry *e, int rank)
+{
+	e->rank = rank;
+	e->peer->n_ranks[rank]++;
+	p->ranks[rank].total++;
+	recount(p, e->peer, rank);
+}
+
 void peers_rank(struct peers *p, struct peer_entry *e, int rank)
 {
-	struct list *l = rank < 0 ? NULL : &e->peer->ranks[rank];
+	struct list *l = rank < 0 ? NULL : &e->peer->ranks[rank], *all;
 
 	unrank(p, e);
 	if (!l)
 		return;
-	e->rank = rank;
+	all = &p->ranks[rank].all;
 	e->prev = l->last;
 	e->next = NULL;
 	*(l->last ? &l->last->next : &l->first) = e;
 	l->last = e;
-	e->peer->n_ranks[rank]++;
-	p->ranks[rank].total++;
-	recount(p, e->peer, rank);
+	e->all_prev = all->last;
+	e->all_next = NULL;
+	*(all->last ? &all->last->all_next : &all->first) = e;
+	all->last = e;
+	count_in(p, e, rank);
 }
 
 size_t peers_count(const struct peers *p, int rank)
@@ -257,6 +271,21 @@ struct peer_entry *peers_victim(const struct peers *p, int rank)
 		return NULL;
 	one = OF(r->counts[r->top - 1].next, const struct peer, by_count[rank]);
 	return one->ranks[rank].first;
+}
+
+struct peer_entry *peers_oldest(const struct peers *p, int rank)
+{
+	return p->ranks[rank].all.first;
+}
+
+struct peer_entry *peers_beside(const struct peer_entry *e, int rank)
+{
+	return e->peer->ranks[rank].first;
+}
+
+size_t peers_most(const struct peers *p, int rank)
+{
+	return p->ranks[rank].top;
 }
 
 /* --- turns --- */

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PEER_RANKS = 4, PEER_TEXT_MAX = 64 };
+enum { PEER_RANKS = 5, PEER_TEXT_MAX = 64 };
 
 struct peer_key {
 	uint8_t b[16]; /* IPv4 as ::ffff:a.b.c.d; all zero: no address (a UNIX socket) */
@@ -39,6 +39,7 @@ struct peer_entry {
 	int rank; /* -1: it stays */
 	bool waits;
 	struct peer_entry *prev, *next;		  /* of its rank and peer, oldest first */
+	struct peer_entry *all_prev, *all_next;	  /* of its rank, oldest first */
 	struct peer_entry *turn_prev, *turn_next; /* of its peer, in the order of asking */
 };
 
@@ -62,6 +63,12 @@ void peers_rank(struct peers *p, struct peer_entry *e, int rank);
 size_t peers_count(const struct peers *p, int rank);
 /* The oldest of the peer that has most of this rank; NULL: there is none. */
 struct peer_entry *peers_victim(const struct peers *p, int rank);
+/* How many of this rank that peer has. */
+size_t peers_most(const struct peers *p, int rank);
+/* The oldest of the same peer in another rank. NULL: there is none. */
+struct peer_entry *peers_beside(const struct peer_entry *e, int rank);
+/* The oldest of this rank, of any peer. NULL: there is none. */
+struct peer_entry *peers_oldest(const struct peers *p, int rank);
 
 /* The peer has shown that it is no stranger. A few are remembered after their connections. */
 void peers_know(struct peers *p, const struct peer_entry *e);

@@ -21,6 +21,7 @@ enum {
 };
 
 static void on_connect(void *arg, uint32_t events);
+static void on_pause_over(void *arg);
 
 /* --- who may --- */
 
@@ -36,23 +37,83 @@ static bool may(int fd, struct ucred *peer)
 
 /* --- how many --- */
 
+static struct http_request *conn_of(struct peer_entry *e)
+{
+	return (struct http_request *)((char *)e - offsetof(struct http_request, entry));
+}
+
 static bool give_way(struct http_server *s, int rank)
 {
 	struct peer_entry *e = peers_victim(s->peers, rank);
 
 	if (!e)
 		return false;
-	conn_close((struct http_request *)((char *)e - offsetof(struct http_request, entry)));
+	conn_close(conn_of(e));
 	return true;
 }
 
+/*
+ * The stranger who gives way: of the peer with most of them one who had an answer, else the oldest; if all of these were opened
+ * just now, another's that was not.
+ */
+static struct peer_entry *stranger(struct http_server *s)
+{
+	struct peer_entry *e = peers_victim(s->peers, RANK_STRANGER),
+			  *served = peers_victim(s->peers, RANK_SERVED), *oldest;
+
+	if (!e ||
+	    (served && peers_most(s->peers, RANK_SERVED) >= peers_most(s->peers, RANK_STRANGER)))
+		return served;
+	if (peers_beside(e, RANK_SERVED))
+		return peers_beside(e, RANK_SERVED);
+	if (!conn_grace(conn_of(e)))
+		return e;
+	oldest = peers_oldest(s->peers, RANK_STRANGER);
+	return served ? served : conn_grace(conn_of(oldest)) ? e : oldest;
+}
+
+static bool strangers_give_way(struct http_server *s)
+{
+	struct peer_entry *e = stranger(s);
+	int n = s->n_conns;
+
+	if (e && !s->tls)
+		conn_advance(conn_of(e));
+	if (s->n_conns < n)
+		return true;
+	e = stranger(s);
+	if (e)
+		conn_close(conn_of(e));
+	return e;
+}
+
 /* Strangers have an eighth of the room in any case: who is known by its first request only is one, too, until then. */
+static bool many_strangers(const struct http_server *s)
+{
+	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
+
+	return n > (size_t)s->limits.max_conns / 8;
+}
+
 static bool make_room(struct http_server *s)
 {
-	bool many = peers_count(s->peers, RANK_STRANGER) > (size_t)s->limits.max_conns / 8;
+	if (give_way(s, RANK_CLOSING))
+		return true;
+	return many_strangers(s) ? strangers_give_way(s) || give_way(s, RANK_IDLE)
+				 : give_way(s, RANK_IDLE) || strangers_give_way(s);
+}
 
-	return give_way(s, RANK_CLOSING) || give_way(s, many ? RANK_STRANGER : RANK_IDLE) ||
-	       give_way(s, many ? RANK_IDLE : RANK_STRANGER);
+/* How long until a connection may give way, when all that could were opened just now. 0: one may, or none ever. */
+static int64_t room_in(struct http_server *s)
+{
+	struct peer_entry *e;
+
+	if (s->n_conns - s->n_refused < s->limits.max_conns ||
+	    peers_count(s->peers, RANK_CLOSING) ||
+	    (peers_count(s->peers, RANK_IDLE) && !many_strangers(s)))
+		return 0;
+	e = stranger(s);
+	return e ? conn_grace(conn_of(e)) : 0;
 }
 
 static void reap(struct http_server *s)
@@ -107,6 +168,14 @@ static void open_spare(struct http_server *s)
 		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void pause_for(struct http_server *s, int64_t ms)
+{
+	if (!s->watch || s->pause)
+		return;
+	loop_set_events(s->watch, 0, NULL);
+	s->pause = loop_add_timer(s->loop, ms, on_pause_over, s);
+}
+
 static void on_pause_over(void *arg)
 {
 	struct http_server *s = arg;
@@ -137,10 +206,7 @@ static void no_descriptor(struct http_server *s, int code)
 		close(fd);
 	}
 	open_spare(s);
-	if (s->watch && !s->pause) {
-		loop_set_events(s->watch, 0, NULL);
-		s->pause = loop_add_timer(s->loop, PAUSE_MS, on_pause_over, s);
-	}
+	pause_for(s, PAUSE_MS);
 }
 
 /* --- handshakes, by turns --- */
@@ -153,8 +219,7 @@ static void on_turn(void *arg)
 
 	s->turn = NULL;
 	while (now_mono_us() < until && (e = peers_turn(s->peers))) {
-		struct http_request *c =
-			(struct http_request *)((char *)e - offsetof(struct http_request, entry));
+		struct http_request *c = conn_of(e);
 
 		c->shook = true;
 		conn_advance(c);
@@ -174,11 +239,17 @@ void conn_wait(struct http_request *c)
 
 /* --- */
 
-static void accept_some(struct http_server *s)
+static void accept_some(struct http_server *s, bool all)
 {
 	for (int i = 0; i < ACCEPT_MAX; i++) {
-		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int64_t wait = all ? 0 : room_in(s);
+		int fd;
 
+		if (wait) {
+			pause_for(s, wait);
+			return;
+		}
+		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0 && errno != EAGAIN)
@@ -192,7 +263,7 @@ static void accept_some(struct http_server *s)
 static void on_connect(void *arg, uint32_t events)
 {
 	(void)events;
-	accept_some(arg);
+	accept_some(arg, false);
 }
 
 int http_server_new(struct http_server **ret, struct loop *l, int fd,
@@ -272,6 +343,10 @@ static void on_drained(void *arg)
 
 void http_server_conn_gone(struct http_server *s)
 {
+	if (s->pause && s->watch) {
+		loop_del_timer(s->pause);
+		on_pause_over(s);
+	}
 	if (!s->draining || s->n_conns > 0)
 		return;
 	/* Not from within: done() may free what our caller is walking over. */
@@ -289,7 +364,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 	if (s->draining)
 		return;
 	/* Whoever has connected was promised an answer. */
-	accept_some(s);
+	accept_some(s, true);
 	stop_listening(s);
 	s->done = done;
 	s->done_arg = arg;

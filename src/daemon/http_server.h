@@ -24,7 +24,11 @@
  * whom a check has let in (http_server_check(); without one all are strangers, who else have an eighth
  * of the room in any case). Of these, one that is idle, in a handshake or a head, or that does not read
  * its answer: the peer address with most of them loses the one that has been so longest, so one
- * address cannot push another out. A request whose head is whole stays.
+ * address cannot push another out; a stranger who had an answer goes before one who had none. A request
+ * whose head is whole stays.
+ *
+ * Without TLS a new connection has `grace_ms` to ask, however many come behind it from its own address: while all are as
+ * new as that, the next ones wait in the kernel. So one whose request comes with it is answered, whoever else connects.
  *
  * With a certificate it speaks TLS, and HTTP/1.1 in it, whatever else a client offers (ALPN). A
  * handshake has `first_ms`. Handshakes cost the processor milliseconds: they are computed by turns, one
@@ -50,15 +54,16 @@ struct http_limits {
 	int body_rate; /* bytes a second that a body comes with at least, each two seconds; 0: any */
 	int idle_ms;   /* between two requests */
 	int send_ms;   /* for an answer to be taken */
-	bool anyone;   /* no look at who the peer is: for TCP */
-	bool secret;   /* what is asked is not for the log */
+	int grace_ms; /* from a connection's beginning, until it gives way to another before it asked; not in TLS */
+	bool anyone;	   /* no look at who the peer is: for TCP */
+	bool secret;	   /* what is asked is not for the log */
 	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
 	size_t bodies_max; /* of all that are read or answered at a time; 0: as many as there are */
 };
 #define HTTP_LIMITS_INIT                                                                           \
 	{                                                                                          \
 		.max_conns = 256, .first_ms = 10 * 1000, .body_ms = 20 * 1000,                     \
-		.idle_ms = 60 * 1000, .send_ms = 20 * 1000                                         \
+		.idle_ms = 60 * 1000, .send_ms = 20 * 1000, .grace_ms = 100                        \
 	}
 
 /* `fd` listens, does not block, and stays the caller's. */

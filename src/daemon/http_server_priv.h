@@ -10,8 +10,8 @@
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* In which order connections give way (http_peers.h). */
-enum { RANK_CLOSING, RANK_STRANGER, RANK_IDLE, RANK_REFUSED };
+/* In which order connections give way (http_peers.h); SERVED: strangers who had an answer, and ask nothing. */
+enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_REFUSED };
 
 enum conn_state {
 	CONN_SHAKING, /* hands, in TLS */
@@ -44,6 +44,7 @@ struct http_request {
 	size_t body;		/* of the request at hand, as far as it has come */
 	size_t body_seen;	/* of that, when it was last looked at */
 	int64_t began, body_since;
+	int64_t opened;		       /* on the loop's clock */
 	enum conn_state ranked;	       /* what its rank was given for */
 	enum http1_phase ranked_phase; /* and in which phase */
 };
@@ -91,6 +92,8 @@ void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
 /* Its place among those that give way, by what it does now. */
 void conn_rank(struct http_request *c);
+/* How long until it may give way: it was just opened and has not asked anything yet. 0: now. */
+int64_t conn_grace(const struct http_request *c);
 /* Waits for its turn to compute a handshake. */
 void conn_wait(struct http_request *c);
 /* Sees to its end if its peer has closed, which the loop may not have come to yet. */

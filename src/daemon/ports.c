@@ -13,8 +13,8 @@
 #include "base/ip.h"
 #include "wire/http1.h"
 
-/* BACKLOG: those that an API server opens at once, for pods of one job. */
-enum { BACKLOG = 1024, SCRAPES_MAX = 32 };
+/* BACKLOG: those that an API server opens at once, for pods of one job; beside strangers (http_limits.grace_ms). */
+enum { BACKLOG = 4096, SCRAPES_MAX = 32 };
 
 /* A request of theirs comes in one piece. */
 enum { FIRST_MS = 5000, BODY_MAX = 1 };

@@ -313,6 +313,35 @@ static void test_oldest_idle_gives_way(void **state)
 	}
 }
 
+/* As a kubelet's probe from an address that strangers share: connected before they were, asked after. */
+static void test_a_new_connection_has_time_to_ask(void **state)
+{
+	struct http_limits patient = quick;
+	int first[3], more[50], probe;
+
+	(void)state;
+	patient.grace_ms = patient.first_ms = patient.idle_ms = 10 * 1000;
+	al_stop(server);
+	server = al_serve(&lab, &patient, echo);
+	/* Those who have their answer give way, whoever came first. */
+	probe = al_connect(&lab);
+	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
+		first[i] = al_connect(&lab);
+		al_send(first[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+		says(first[i], "GET / 0\n", "200 OK");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		more[i] = al_connect(&lab);
+	for (size_t i = 0; i < ARRAY_LEN(first); i++)
+		ends(first[i]);
+	al_send(probe, "GET /probe HTTP/1.1\r\nHost: x\r\n\r\n");
+	says(probe, "/probe 0\n", "200 OK");
+	close(probe);
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		close(more[i]);
+	still_well();
+}
+
 static void test_all_busy(void **state)
 {
 	int busy[4], more;
@@ -539,6 +568,7 @@ int main(void)
 		TEST(test_refused_while_writing),
 		TEST(test_gone_in_the_middle),
 		TEST(test_oldest_idle_gives_way),
+		TEST(test_a_new_connection_has_time_to_ask),
 		TEST(test_all_busy),
 		TEST(test_flood),
 		TEST(test_no_descriptors),
