@@ -17,7 +17,9 @@
 enum {
 	TRIAL_SIZE = 32 << 10,
 	ANSWER_MAX = 3 << 20,
-	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3
+	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
+	TURN_US =
+		20 * 1000, /* of reviews, until the loop's other callbacks run: the Lease, probes */
 };
 
 struct counts {
@@ -34,7 +36,15 @@ struct asked {
 	struct asked *prev, *next;
 };
 
+/* Its turn to be decided has not come yet. */
+struct queued {
+	const struct review_route *route;
+	struct http_request *http;
+	struct queued *next;
+};
+
 struct reviews {
+	struct loop *loop;
 	const struct review_route *routes;
 	struct counts *counts; /* one a route */
 	size_t n;
@@ -44,7 +54,9 @@ struct reviews {
 	struct asked *asked;
 	struct trials *trials;
 	struct tried *tried;
-	uint64_t costly; /* that took too much */
+	struct queued *first, **end; /* in the order they came */
+	struct loop_timer *turn;     /* some are queued */
+	uint64_t costly;	     /* that took too much */
 };
 
 /* One that a child decides first. */
@@ -206,6 +218,48 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	hand_over(a);
 }
 
+/* --- by turns --- */
+
+static struct queued *next_queued(struct reviews *s)
+{
+	struct queued *w = s->first;
+
+	s->first = w->next;
+	if (!s->first)
+		s->end = &s->first;
+	return w;
+}
+
+static void on_turn(void *arg)
+{
+	struct reviews *s = arg;
+	int64_t until = now_mono_us() + TURN_US;
+
+	s->turn = NULL;
+	while (s->first && now_mono_us() < until) {
+		struct queued *w = next_queued(s);
+
+		if (http_request_is_gone(w->http))
+			say(w->http, 503, NULL, "nobody waits for the answer");
+		else
+			ask(s, w->route, w->http);
+		free(w);
+	}
+	if (s->first && !s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+static void queue(struct reviews *s, const struct review_route *route, struct http_request *http)
+{
+	struct queued *w = xcalloc(1, sizeof(*w));
+
+	*w = (struct queued){.route = route, .http = http};
+	*s->end = w;
+	s->end = &w->next;
+	if (!s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
 /* --- those that may cost much --- */
 
 static void forget_tried(struct tried *x)
@@ -232,7 +286,7 @@ static void on_tried(void *arg, const struct err *why)
 
 	forget_tried(arg);
 	if (!why) {
-		ask(x.s, x.route, x.http);
+		queue(x.s, x.route, x.http);
 		return;
 	}
 	x.s->costly += why->code == -EFBIG;
@@ -290,7 +344,7 @@ void reviews_handle(void *arg, struct http_request *q)
 	else if (route->trial && m->body.n > TRIAL_SIZE)
 		try_first(s, route, q);
 	else
-		ask(s, route, q);
+		queue(s, route, q);
 }
 
 /* --- life --- */
@@ -300,7 +354,9 @@ struct reviews *reviews_new(struct loop *l, const struct review_route *routes, s
 {
 	struct reviews *s = xcalloc(1, sizeof(*s));
 
-	*s = (struct reviews){.routes = routes,
+	*s = (struct reviews){.loop = l,
+			      .routes = routes,
+			      .end = &s->first,
 			      .n = n,
 			      .counts = xcalloc(n, sizeof(*s->counts)),
 			      .accept = accept,
@@ -314,6 +370,9 @@ void reviews_free(struct reviews *s)
 	if (!s)
 		return;
 	trials_free(s->trials);
+	loop_del_timer(s->turn);
+	while (s->first)
+		free(next_queued(s));
 	while (s->tried)
 		forget_tried(s->tried);
 	while (s->asked)

@@ -12,6 +12,8 @@
  *	415	no application/json
  *	413	deciding it takes too much (controller/trials.h)	503	it could not be seen whether
  *
+ * They are decided in the order they came, for 20 ms at a time; in between the loop's other callbacks run.
+ *
  * Whatever is not answered with 200 is one line of text that says why, here in the log as well: the API
  * server hides it from users behind "failed calling webhook".
  *
