@@ -52,7 +52,8 @@ static void in_trouble(struct certs *c, const char *where, const struct err *e)
 
 static int load(struct certs *c, const struct certs_set *s, struct err *e)
 {
-	const struct tls_material m = {.cert = span_of(s->cert), .key = span_of(s->key)};
+	const struct tls_material m = {
+		.ca = span_of(c->conf.client_ca), .cert = span_of(s->cert), .key = span_of(s->key)};
 	struct tls_conf *tls;
 	int r = certs_usable(s, e);
 

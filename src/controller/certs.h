@@ -27,6 +27,7 @@ struct certs_conf {
 	const struct root *root;
 	const char *ns, *secret;
 	const char *cert_file, *key_file, *ca_file; /* instead of the Secret; NULL: none */
+	const char *client_ca; /* PEM: clients must show a certificate of this CA; NULL: anybody */
 	struct certs_wish wish;
 	/* There is another certificate or CA than before. */
 	void (*changed)(void *arg);

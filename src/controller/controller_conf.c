@@ -139,6 +139,9 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("webhook-ca", OPT_STR, "FILE",                                                                                              \
 	  "file of the CA of the webhooks' certificate, for the API server", webhook_ca, 0, 0, "",                                    \
 	  "UNIRAIL_WEBHOOK_CA", 0)                                                                                                    \
+	X("webhook-client-ca", OPT_STR, "FILE",                                                                                       \
+	  "file of the CA that the API server's client certificate is to be of; a connection without one is refused",                 \
+	  webhook_client_ca, 0, 0, "", "UNIRAIL_WEBHOOK_CLIENT_CA", 0)                                                                \
 	X("webhook-names", OPT_STR, "NAMES",                                                                                          \
 	  "additional names and addresses in the webhooks' certificate, separated by commas",                                         \
 	  webhook_names, 0, 0, "", "UNIRAIL_WEBHOOK_NAMES", 0)                                                                        \

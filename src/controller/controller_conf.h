@@ -24,7 +24,7 @@ struct controller_conf {
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms, token_life_ms;
 	const char *webhook_url, *webhook_service, *webhook_secret, *webhook_token, *webhook_names,
 		*cluster_domain;
-	const char *webhook_cert, *webhook_key, *webhook_ca;
+	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
 	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
 	const char *ipv4, *ipv6, *keep_used;
 	const char *subnet; /* pools of SpiderSubnets */

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "controller/admit_hook.h"
 #include "controller/certs.h"
 #include "controller/hooks.h"
+#include "controller/hooks_bare.h"
 #include "controller/hooks_quiet.h"
 #include "controller/inject_hook.h"
 #include "controller/reviews.h"
@@ -17,6 +19,7 @@
 #include "daemon/daemon.h"
 #include "daemon/ports.h"
 #include "daemon/sample.h"
+#include "wire/x509.h"
 
 /* Over HTTP/1.1 each review under way has a connection; an API server has 600 requests under way. */
 enum {
@@ -28,6 +31,7 @@ enum {
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
 	NAMES_MAX = 24,
+	CLIENT_CA_MAX = 256 << 10,
 };
 
 struct webhooks {
@@ -42,6 +46,8 @@ struct webhooks {
 	struct inject_hook *inject;
 	struct certs *certs;
 	struct tokens *tokens;
+	struct hooks_bare *bare;
+	char *client_ca;	/* PEM; NULL: none */
 	char *names[NAMES_MAX]; /* in the certificate */
 	size_t n_names;
 	struct inject_scope scope;
@@ -190,7 +196,9 @@ static bool have_registered(void *arg, const char *token)
 
 static bool accept_path(void *arg, struct span *path)
 {
-	return tokens_accept(((struct webhooks *)arg)->tokens, path);
+	const struct webhooks *w = arg;
+
+	return tokens_accept(w->tokens, path) || hooks_bare_accept(w->bare, *path);
 }
 
 /* There is another certificate, or another token. */
@@ -222,6 +230,7 @@ static void start_certs(struct webhooks *w)
 						     .changed = on_certs,
 						     .registered = have_registered,
 						     .arg = w});
+	w->bare = hooks_bare_new(w->conf.kube, c->settle_ms / 1000);
 	w->certs = certs_new(&(struct certs_conf){.kube = w->conf.kube,
 						  .root = w->conf.root,
 						  .ns = c->ns,
@@ -229,6 +238,7 @@ static void start_certs(struct webhooks *w)
 						  .cert_file = c->webhook_cert,
 						  .key_file = c->webhook_key,
 						  .ca_file = c->webhook_ca,
+						  .client_ca = w->client_ca,
 						  .wish = {.name = HOOKS_NAME,
 							   .names = (const char *const *)w->names,
 							   .n_names = w->n_names,
@@ -311,15 +321,41 @@ void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
 
 /* --- life --- */
 
+static int read_client_ca(const struct webhooks_conf *c, char **ret, struct err *e)
+{
+	const char *path = c->conf->webhook_client_ca;
+	auto_buf struct buf b;
+	struct x509_facts f;
+	int r;
+
+	buf_init(&b, CLIENT_CA_MAX);
+	if (!path)
+		return 0;
+	r = file_read(c->root, path, CLIENT_CA_MAX, &b, e);
+	if (r == 0)
+		r = x509_look(buf_span(&b), &f, e);
+	if (r < 0)
+		return err_wrap(e, r, "webhook-client-ca");
+	*ret = buf_take(&b);
+	return 0;
+}
+
 int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct err *e)
 {
-	int fd = ports_listen(c->conf->listen, (int)c->conf->webhook_port, "webhook-port", e);
+	auto_free char *client_ca = NULL;
 	struct webhooks *w;
+	int fd = read_client_ca(c, &client_ca, e);
 
+	if (fd == 0)
+		fd = ports_listen(c->conf->listen, (int)c->conf->webhook_port, "webhook-port", e);
 	if (fd < 0)
 		return fd;
 	w = xcalloc(1, sizeof(*w));
-	*w = (struct webhooks){.conf = *c, .first = *c->conf, .loop = kube_loop(c->kube), .fd = fd};
+	*w = (struct webhooks){.conf = *c,
+			       .first = *c->conf,
+			       .loop = kube_loop(c->kube),
+			       .fd = fd,
+			       .client_ca = take(client_ca)};
 	read_scope(w);
 	name_it(w);
 	start_hosts(w);
@@ -341,9 +377,11 @@ void webhooks_free(struct webhooks *w)
 	http_server_free(w->server);
 	certs_free(w->certs);
 	tokens_free(w->tokens);
+	hooks_bare_free(w->bare);
 	cleanup_fd(&w->fd);
 	free(w->routes);
 	free(w->exclude);
+	free(w->client_ca);
 	for (size_t i = 0; i < w->n_names; i++)
 		free(w->names[i]);
 	free(w);
