@@ -142,12 +142,12 @@ def token(cluster, ns):
     return base64.b64decode(cluster.ok("GET", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")["data"]["tokens"]).decode().split()[0]
 
 
-def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, auth=True, **headers):
+def ask(c, body, path="/validate-spiderpool-spidernet-io-v2beta1-spiderippool", method="POST", ca=None, auth=True, timeout=20, **headers):
     """By hand, with the token that an API server has; (status, text)."""
     context = ssl.create_default_context(cadata=ca)
     if not ca:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=20)
+    conn = http.client.HTTPSConnection("127.0.0.1", c.webhook_port, context=context, timeout=timeout)
     try:
         conn.request(method, (f"/{c.token()}" if auth and path != "/webhook-health-check" else "") + path, body, {"Content-Type": "application/json", **headers})
         r = conn.getresponse()
@@ -181,9 +181,9 @@ def test_pods(cluster, replica, ns):
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     for rail in ("eth10", "eth2"):
-        status, answer = create(cluster, config(rail, work, "rails"))
+        status, answer = create(cluster, config(rail, work, work))
         assert status == 201, json.dumps(answer)
-    status, answer = pod(cluster, work, **{INJECT: "rails"})
+    status, answer = pod(cluster, work, **{INJECT: work})
     assert status == 201, answer
     assert json.loads(answer["metadata"]["annotations"][NETWORKS]) == [
         {"name": "eth2", "namespace": work, "interface": "net1"}, {"name": "eth10", "namespace": work, "interface": "net2"}]
@@ -206,9 +206,10 @@ def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
     """As by the original's webhook; kubectl shows the warning, which quotes what was lost."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
-    assert create(cluster, config("eth2", work, "rails"))[0] == 201
+    # A group of its own: those of other tests' namespaces would be injected, too.
+    assert create(cluster, config("eth2", work, work))[0] == 201
     o = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": work,
-         "annotations": {INJECT: "rails", NETWORKS: "storage/nfs@nfs0, eth9"}},
+         "annotations": {INJECT: work, NETWORKS: "storage/nfs@nfs0, eth9"}},
          "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]}}
     r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
     assert r.returncode == 0, r.stderr
@@ -392,12 +393,19 @@ def test_many_reviews_at_a_time(cluster, replica):
             "metadata": {"annotations": {INJECT: "none"}}, "spec": {"containers": [{"name": "c"}]}},
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"}}})
-    wait(lambda: c.said("certificate"))
-    answers = []
+
+    def answered():
+        try:
+            return ask(c, body, "/mutate--v1-pod")[0] == 200
+        except OSError:
+            return False
+    wait(answered)  # before it has a certificate it takes none in
+    answers, taken = [], c.token()
+    c.token = lambda: taken
 
     def one():
         try:
-            answers.append(ask(c, body, "/mutate--v1-pod")[0])
+            answers.append(ask(c, body, "/mutate--v1-pod", timeout=120)[0])
         except OSError as e:
             answers.append(str(e))
     threads = [threading.Thread(target=one) for _ in range(400)]
@@ -482,8 +490,9 @@ def test_half_a_secret(cluster, replica, ns):
     late = replica("late")
     start(late, ready=False)
     wait(lambda: late.said("no certificate to serve"))
-    status, why = late.get(late.health, "/readyz")
-    assert status == 503 and "tls.crt and tls.key: the key does not belong" in why
+    # Until it has read the cluster it says that first.
+    wait(lambda: "tls.crt and tls.key: the key does not belong" in late.get(late.health, "/readyz")[1])
+    assert late.get(late.health, "/readyz")[0] == 503
     cluster.ok("PATCH", path, {"data": coded}, **merge)
     late.ready()
 
