@@ -356,14 +356,16 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 	return aio_gc(&x, e);
 }
 
-static int collect(struct collecting *g, const char *text)
+/* A network that no pod may have any more does not fail each GC because its tenant's definition is bad: trusted false. */
+static int collect(struct collecting *g, const char *text, bool trusted)
 {
 	struct err why = ERR_INIT;
 	int r = gc_network(g, text, &why);
 
 	if (r < 0)
 		log_warn("GC", LOG_S("error", why.text));
-	note_failure(g, r, &why);
+	if (trusted)
+		note_failure(g, r, &why);
 	return r;
 }
 
@@ -413,11 +415,11 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	/* The notes were enough, unless the definition was changed since. */
 	if (noted) {
 		if (r >= 0 && strcmp(noted->text, b.p) != 0)
-			collect(g, b.p);
+			collect(g, b.p, rec->net.trusted);
 		return false;
 	}
 	if (r >= 0)
-		return collect(g, b.p) >= 0;
+		return collect(g, b.p, rec->net.trusted) >= 0;
 	log_warn(rec->net.trusted ? "recorded network is not collected"
 				  : "recorded network is not collected: GC trusts definitions of "
 				    "multusNamespace and kube-system only",
@@ -463,7 +465,7 @@ static void gc_networks(struct collecting *g)
 		return;
 	}
 	for (size_t i = 0; i < g->n_nets; i++)
-		collect(g, g->nets[i]->text);
+		collect(g, g->nets[i]->text, true);
 	gc_records(g);
 }
 

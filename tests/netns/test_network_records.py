@@ -187,6 +187,54 @@ def test_where_records_cannot_be_written_an_add_goes_on(lab, agent):
     assert lab.used() == {}
 
 
+def test_an_add_on_a_full_disk_goes_on_without_a_record(lab, agent, tmp_path):
+    agent.networks(("team/rail0", "eth0", macvlan("rail0", {"type": "spiderpool", "default_ipv4_ippool": ["rail0"]})))
+    c, pod, full = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), tmp_path / "full"
+    full.mkdir()
+    (full / "multus").write_text(
+        "#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq -o /dev/null -e trace=write -e inject=write:error=ENOSPC "
+        f"-P {folder(lab)}/.new.tmp {lab.plugins}/multus\n")
+    (full / "multus").chmod(0o755)
+    call = lab.cni("ADD", c, pod, ifname="eth0", plugins=full)
+    assert call.status == 0 and "ENOSPC" in call.err and "network is not recorded" in call.err, call
+    assert records(lab) == [] and len(lab.used()) == 1
+    lab.delete(c, pod, ifname="eth0")
+    lab.add(c, pod, ifname="eth0")
+    assert len(records(lab)) == 1, "the next ADD writes it"
+
+
+def test_gc_keeps_records_when_a_pod_comes_meanwhile(lab, agent, recorder):  # noqa: F811
+    """Its ADD may have found the record there, and written none."""
+    agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
+    c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    new = lab.tmp / "multus" / "newcomer"
+    (recorder.bin / "chained").write_text(f"#!/bin/sh\ncat >/dev/null\necho [] >{new}\n")
+    gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert new.exists() and leases(lab) == [] and len(records(lab)) == 1
+    (recorder.bin / "chained").write_text("#!/bin/sh\ncat >/dev/null\n")
+    new.unlink()
+    gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert records(lab) == []
+
+
+@pytest.mark.parametrize("ns, status", [("team", 0), ("kube-system", 1)])
+def test_a_tenants_recorded_network_does_not_fail_gc_for_ever(lab, agent, recorder, ns, status):  # noqa: F811
+    """Its plugin refuses GC each time: that is logged, and told to the runtime of an administrator's network alone."""
+    net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
+    net["plugins"].append({"type": "chained"})
+    agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": ns != "team"}))
+    c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    (recorder.bin / "chained").write_text(
+        '#!/bin/sh\ncat >/dev/null\necho \'{"cniVersion": "1.1.0", "code": 100, "msg": "refuses GC"}\'\nexit 1\n')
+    for _ in range(2):
+        call = lab.cni("GC", {**c, "cni.dev/valid-attachments": []}, pod, ifname="", CNI_PATH=str(recorder.bin))
+        assert call.status == status and "refuses GC" in call.err and len(records(lab)) == 1, call
+
+
 def test_gc_refuses_a_list_of_attachments_without_end(lab, agent):
     c, pod = conf(lab, agent, delegates=[rail_1_1(lab)], cniVersion="1.1.0", binDir=str(THEIRS)), lab.pod()
     many = [{"containerID": f"{i:064x}", "ifname": "eth0"} for i in range((16 << 10) + 1)]
