@@ -172,6 +172,7 @@ struct account {
 	size_t n;
 	const struct block_object **blocks; /* in the order of their addresses */
 	size_t n_blocks;
+	const struct lease_table *leases;
 	struct foreign_traces *traces; /* one a pod */
 	size_t n_traces;
 	struct buf missing; /* pods without a trace, or with another's address */
@@ -221,6 +222,30 @@ static const struct block_object *block_of(const struct account *x, const struct
 	return x->blocks[low - 1];
 }
 
+/*
+ * In no block that is foreign: borrowed by the lost log of another node's block, which gets it back when no
+ * lease here has it (block_plan_loan.c). Nothing but a SpiderEndpoint tells it from an annotation's lie.
+ */
+static void note_loan(const struct foreign *f, struct account *x, size_t pod,
+		      const struct foreign_address *a)
+{
+	const struct pool_set *s = cluster_pools(f->conf.cluster);
+	const struct pool *pool = s ? pool_of(s, &a->ip) : NULL;
+	const struct lease *l = lease_find(x->leases, &a->ip);
+
+	if (!pool || (l && l->state != LEASE_FREE))
+		return;
+	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+		.ip = a->ip,
+		.ifname = a->ifname,
+		.pod = pod,
+		.written = a->written,
+		.loan = true,
+		.pool = pool->name,
+		.len = pool->subnet.len,
+	};
+}
+
 static void note(const struct foreign *f, struct account *x, size_t pod,
 		 const struct foreign_address *a)
 {
@@ -228,7 +253,11 @@ static void note(const struct foreign *f, struct account *x, size_t pod,
 	const struct block_object *o = block_of(x, &a->ip);
 	const struct pool *pool = o && s ? pool_find(s, o->pool) : NULL;
 
-	if (!o || is_ceded(o, &a->ip))
+	if (!o) {
+		note_loan(f, x, pod, a);
+		return;
+	}
+	if (is_ceded(o, &a->ip))
 		return;
 	/* What an agent wrote stands, though the pool may have less by now. */
 	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
@@ -253,6 +282,15 @@ static void say_conflict(struct account *x, size_t at)
 		   ip_str(&x->known[at].address.ip, ip));
 }
 
+static void say_unsure(struct account *x, const struct pod_facts *p, const struct foreign_claim *c)
+{
+	char ip[IP_TEXT_MAX];
+
+	buf_printf(&x->missing,
+		   "%s%s/%s (%s is in no block of this node, and in no SpiderEndpoint)",
+		   x->missing.len ? ", " : "", p->ns, p->name, ip_str(&c->ip, ip));
+}
+
 static void settle(const struct foreign *f, struct account *x)
 {
 	size_t at = 0;
@@ -272,6 +310,8 @@ static void settle(const struct foreign *f, struct account *x)
 				.pod_uid = p->uid},
 			.pool = c->pool,
 		};
+		if (c->loan && !c->written)
+			say_unsure(x, p, c);
 	}
 	if (!clear)
 		say_conflict(x, at);
@@ -281,7 +321,8 @@ static void account(const struct foreign *f, const struct lease_table *leases, s
 {
 	size_t n = cluster_pod_count(f->conf.cluster);
 
-	*x = (struct account){.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n};
+	*x = (struct account){
+		.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n, .leases = leases};
 	buf_init(&x->missing, NAMES_MAX);
 	list_blocks(lender_blocks(f->conf.lender), x);
 	for (size_t i = 0; i < n; i++) {
@@ -318,7 +359,7 @@ static void say_missing(struct foreign *f, const char *pods)
 	log_warn(
 		"blocks of a lost log stay unused: nobody knows what these pods have, which left "
 		"neither a network-status nor a SpiderEndpoint, or name an address that another one "
-		"names; delete them, or wait for their end",
+		"names or that nothing confirms; delete them, or wait for their end",
 		LOG_S("pods", pods));
 }
 

@@ -17,6 +17,10 @@
  * only an annotation names it, among the pool's addresses. A SpiderEndpoint, which agents write, counts before annotations.
  * An address that the annotations of two pods name is believed of neither: else it would be freed with the wrong one, and
  * two pods have it. It holds all of it up until one of them is gone; the log names both.
+ *
+ * An address that the lost log had borrowed of another node's block goes back to that block when no lease here has it
+ * (ipam/block_plan_loan.c); so what a SpiderEndpoint names of a pool outside of these blocks is written down as well. When
+ * only an annotation names it, it is a loan or a lie: it holds all of it up, and the log names pod and address.
  */
 
 #include "agent/cluster.h"
@@ -63,6 +67,7 @@ struct foreign_claim {
 	const char *ifname;
 	size_t pod;
 	bool written;
+	bool loan; /* in no foreign block */
 	const char *pool;
 	uint8_t len; /* of its prefix */
 };
