@@ -91,13 +91,41 @@ static int listen_on(struct agent *a, struct err *e)
 	return r != 0 ? (r < 0 ? r : 0) : listener_open(&a->listener, a->conf.socket, e);
 }
 
+/*
+ * A damaged journal is a lost one: its blocks stay unused until every pod of the node is accounted for. `why` says
+ * what is wrong with it.
+ */
+static int begin_anew(struct agent *a, const struct ipam_paths *paths, const struct err *why,
+		      struct err *e)
+{
+	auto_free char *log = blocks_log_path(a->conf.state_dir);
+	auto_fd int lock = -1;
+	int r = blocks_lock(&a->root, a->conf.state_dir, &lock, e);
+
+	if (r >= 0)
+		r = ipam_begin_anew(&a->root, paths, log, &a->aside, e);
+	if (r == 0 && a->aside)
+		log_error("the journal is damaged and was moved aside: blocks of this node stay "
+			  "unused until every pod of the node is accounted for",
+			  LOG_S("file", a->aside), LOG_S("error", why->text));
+	return r;
+}
+
 /* An error here is found by whoever starts us, not by the first pod. */
 static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;
 	struct ipam *store = NULL;
-	int r = ipam_open(&store, &a->root, &paths, e);
+	struct err why = ERR_INIT;
+	int r = ipam_open(&store, &a->root, &paths, &why);
 
+	if (r == -EBADMSG) {
+		r = begin_anew(a, &paths, &why, e);
+		if (r == 0)
+			r = ipam_open(&store, &a->root, &paths, e);
+	} else if (r < 0) {
+		*e = why;
+	}
 	ipam_close(store);
 	return r;
 }
@@ -137,6 +165,7 @@ static void stop(struct agent *a)
 	loop_free(a->loop);
 	agent_conf_done(&a->conf);
 	agent_conf_done(&a->first);
+	free(a->aside);
 }
 
 static int run(struct agent *a)

@@ -282,6 +282,25 @@ int agent_know_cluster(struct agent *a, struct err *e)
 	return 0;
 }
 
+static void tell_of_journal(struct agent *a)
+{
+	auto_free char *text = NULL;
+
+	if (!a->aside)
+		return;
+	text = xasprintf("unirail's journal on this node was damaged and was moved to '%s': the "
+			 "addresses of its blocks stay unused until every pod of the node is "
+			 "accounted for; look for errors of the node's disk",
+			 a->aside);
+	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
+							.kind = "Node",
+							.name = a->conf.node,
+							.uid = a->conf.node, /* as the kubelet's */
+							.warning = true,
+							.reason = "JournalDamaged",
+							.message = text});
+}
+
 int agent_serve(struct agent *a, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
@@ -295,6 +314,7 @@ int agent_serve(struct agent *a, struct err *e)
 		return r;
 	limits.max_conns = r;
 	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
+	tell_of_journal(a);
 	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,
 							      .cluster = a->cluster,
 							      .node = a->conf.node,

@@ -44,6 +44,7 @@ struct agent {
 	struct ports *ports;
 	struct metrics metrics;
 	bool scraped; /* metrics are waited for */
+	char *aside;  /* where a damaged journal went at this start; NULL: there was none */
 	struct daemon *daemon;
 };
 

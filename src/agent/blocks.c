@@ -193,25 +193,30 @@ void blocks_soon(struct blocks *b, int64_t ms)
 
 /* --- from the start to the end --- */
 
-static int take_lock(struct blocks *b, struct err *e)
+int blocks_lock(const struct root *root, const char *state_dir, int *fd, struct err *e)
 {
-	auto_free char *path = xasprintf("%s/blocks.lock", b->c.state_dir);
-	int r = dir_make(b->c.root, b->c.state_dir, 0700, e);
+	auto_free char *path = xasprintf("%s/blocks.lock", state_dir);
+	int r = dir_make(root, state_dir, 0700, e);
 
 	if (r >= 0)
-		r = lock_take(b->c.root, path, LOCK_MS, &b->lock, e);
+		r = lock_take(root, path, LOCK_MS, fd, e);
 	if (r == -EWOULDBLOCK)
 		return err_kind(e, ERR_AGAIN, r,
 				"another agent runs with the state folder '%s': one of the two "
 				"must end, or have a folder and a node of its own",
-				b->c.state_dir);
+				state_dir);
 	return r;
+}
+
+char *blocks_log_path(const char *state_dir)
+{
+	return xasprintf("%s/blocks.json", state_dir);
 }
 
 static int open_all(struct blocks *b, struct err *e)
 {
-	auto_free char *path = xasprintf("%s/blocks.json", b->c.state_dir);
-	int r = take_lock(b, e);
+	auto_free char *path = blocks_log_path(b->c.state_dir);
+	int r = blocks_lock(b->c.root, b->c.state_dir, &b->lock, e);
 
 	if (r < 0)
 		return r;

@@ -67,6 +67,10 @@ struct blocks_conf {
 
 struct blocks;
 
+/* The lock that one agent holds; -EWOULDBLOCK, kind ERR_AGAIN: another one does. *fd: to be closed. */
+int blocks_lock(const struct root *r, const char *state_dir, int *fd, struct err *e);
+/* The log's path; free() it. */
+char *blocks_log_path(const char *state_dir);
 /* -EWOULDBLOCK, kind ERR_AGAIN: another agent runs with this state folder; or as block_log_open().
  * Strings are copied. */
 int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e);

@@ -212,6 +212,13 @@ static void not_now(struct ipam_api *a, int r, const struct err *e)
 	else if (a->touched)
 		schedule(a, r == -EWOULDBLOCK ? RETRY_MS : STINT_MS);
 	a->gap_at = now;
+	/* Its next start moves the journal aside and asks the cluster what it said. */
+	if (r == -EBADMSG && a->conf.lender) {
+		log_error("the journal was damaged while the agent ran: it ends, and begins anew "
+			  "with its next start",
+			  LOG_S("error", e->text));
+		loop_stop(a->conf.loop, 1);
+	}
 }
 
 /* How long the store is to be left to others before this turn. */

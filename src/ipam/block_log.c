@@ -54,6 +54,21 @@ void block_log_close(struct block_log *l)
 	*l = (struct block_log){0};
 }
 
+int block_log_begin_anew(const struct root *r, const char *path, const char *node, struct err *e)
+{
+	struct block_table t = {0}, empty;
+	struct block_log l;
+	int n = block_log_open(&l, r, path, node, &t, e);
+
+	if (n < 0)
+		return n;
+	empty = (struct block_table){.node = t.node, .node_uid = t.node_uid};
+	n = make_new(&l, &empty, e);
+	block_log_close(&l);
+	block_table_done(&t);
+	return n;
+}
+
 /* --- changes --- */
 
 static struct block_claim copy_claim(const struct block_claim *c)

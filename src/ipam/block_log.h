@@ -44,6 +44,12 @@ struct block_log {
 int block_log_open(struct block_log *l, const struct root *r, const char *path, const char *node,
 		   struct block_table *t, struct err *e);
 void block_log_close(struct block_log *l);
+/*
+ * A new id, no claim and no loan in its place, for a journal that is lost: without it nobody knows which
+ * addresses of these blocks are in use. What it knows of the API server's data stays. Errors as
+ * block_log_open().
+ */
+int block_log_begin_anew(const struct root *r, const char *path, const char *node, struct err *e);
 /* Another state of a claim or loan, durable before it is on the table. When it cannot be written,
  * what would be a gain is not there, and what is given up is given up. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,

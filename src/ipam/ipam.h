@@ -152,6 +152,16 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 /* Journal, pools and records against each other; each finding is one line onto b. Returns the
  * number of findings. */
 int ipam_check(struct ipam *i, struct buf *b, struct err *e);
+/*
+ * For a journal that ipam_open() refuses (-EBADMSG), on a node whose addresses a cluster knows as well: its
+ * blocks (`blocks`: path of their log) are made those of a lost log, then journal and anchor are moved aside,
+ * durable in this order, so that a kill in between leaves a journal that is refused. *aside: its new path,
+ * to be freed; NULL: the journal is whole. At most ANEW_KEPT such files are kept, the latest ones. No agent
+ * may run.
+ */
+enum { ANEW_KEPT = 8 };
+int ipam_begin_anew(const struct root *r, const struct ipam_paths *p, const char *blocks,
+		    char **aside, struct err *e);
 /* For a damaged journal, which ipam_open() refuses (-EBADMSG); see journal.h. `found`: what pods have by
  * their own state; those in no pool are left out where there are pools. */
 int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct ipam_known *found,

@@ -5,6 +5,7 @@ import shutil
 import time
 import uuid
 
+import pytest
 import yaml
 
 from agents import DEPLOY, MERGE, SPIDER, addresses, elapsed
@@ -88,6 +89,77 @@ def test_a_lost_disk(mine, nodes, agent, rails):
     used = one.metrics()['unirail_ippool_used_ips{pool="rail1"}']
     nodes.remove_pod(pods[0])
     wait(lambda: one.metrics()['unirail_ippool_used_ips{pool="rail1"}'] == used - 1, 60)
+
+
+def cut_first_line(text):
+    return text[:text.index(b"\n") + 1]
+
+
+def cut_last_line(text):
+    return text[:text[:-1].rindex(b"\n") + 1]
+
+
+def damage_middle(text):
+    at = text.index(b"\n") + 20
+    return text[:at] + b"\xff" + text[at + 1:]
+
+
+@pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
+                         ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "gone"])
+def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
+    """What pods have of the node's blocks and of others' blocks is handed out to nobody; it is free when they end."""
+    case = request.node.callspec.id
+    here, there = f"{case}-1", f"{case}-2"
+    for name in (here, there):
+        nodes.node(name)
+    small = f"small-{case}"
+    nodes.pool(small, "172.16.77.0/28", ["172.16.77.2-172.16.77.7"])  # one block: the other node has to borrow
+    one, other = agent(here, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s"), agent(there, UNIRAIL_WAIT="3s")
+    first = nodes.pod("t", there)
+    wait(lambda: other.plan(first, small)[0] == 200, 60)
+    theirs = addresses(other.plan(first, small)[1])["net1"]
+    pods = [nodes.pod("t", here) for _ in range(3)]
+    for pod in pods:
+        wait(lambda: one.plan(pod, small, rails[0])[0] == 200, 60)
+    before = [addresses(one.plan(p, small, rails[0])[1]) for p in pods]
+    for pod in pods:
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    wait(lambda: sum(to.startswith(here + "/") for b in nodes.blocks(small) for to in b["spec"]["ceded"].values()) == 3)
+    one.kill()
+    journal = one.state / "journal"
+    text = journal.read_bytes()
+    if what == "disk":
+        shutil.rmtree(one.state)
+    elif what:
+        journal.write_bytes(what(text))
+    else:
+        journal.unlink()
+    one.start(ready=False)
+    if what != "disk":
+        aside, = one.said("journal is damaged and was moved aside")
+        kept = [f.read_bytes() for f in one.state.glob("journal.damaged-*") if f.suffix != ".anchor"]
+        assert kept == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
+        wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
+                      if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here])
+    one.ready()
+    used = {theirs, *(a for v in before for a in v.values())}
+    got = addresses(one.plan(nodes.pod("t", here), rails[0])[1])["net1"]
+    assert got not in used
+    used.add(got)
+    wait(lambda: one.said("are adopted"), 60)
+    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    # Both nodes take of the small pool what they can get.
+    for _ in range(2):
+        for a, node in ((one, here), (other, there)):
+            status, answer = a.plan(nodes.pod("t", node), small, timeout=120)
+            got = set(addresses(answer).values()) if status == 200 else set()
+            assert not got & used, (case, got, used)
+            used |= got
+    for pod in pods:
+        assert one.release(pod) == 0  # under its container's name nothing is known any more
+        nodes.remove_pod(pod)
+    mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
+    wait(lambda: mine_now() == 1, 60)
 
 
 def test_killed_anywhere(nodes, agent, rails):

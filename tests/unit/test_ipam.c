@@ -746,6 +746,71 @@ static void test_damaged_journal(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* A cluster's node begins anew: its blocks are another log's from before the journal is gone. */
+static void test_begin_anew(void **state)
+{
+	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
+	struct err e = ERR_INIT;
+	struct ipaddr a;
+	char **names = NULL;
+	size_t n;
+
+	(void)state;
+	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
+	a = il_take(&lab, "c1", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.10");
+	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e),
+			 0);
+	assert_null(aside);
+	assert_false(file_exists(&lab.root, "/state/blocks.json"));
+	il_write(
+		&lab, "/state/blocks.json",
+		"{\"version\":1,\"node\":\"node1\",\"nodeUID\":\"u\",\"id\":\"1111111111111111\","
+		"\"tokens\":7,\"seen\":91,\"setBack\":true,\"claims\":[{\"name\":\"rail0-0\",\"pool\":"
+		"\"rail0\",\"uid\":\"x\",\"token\":\"1111111111111111-6\",\"net\":\"10.0.0.0/28\","
+		"\"state\":\"held\",\"ceded\":[]}],\"loans\":[]}\n");
+	before = il_read(&lab, "/state/journal", &n);
+	*strchr(before, '\n') = '\0';
+	text = xasprintf("%s\n", before);
+	for (int i = 0; i < 2 * ANEW_KEPT; i++) {
+		il_clock_ms++;
+		if (i == 0)
+			il_write(&lab, "/state/journal", text);
+		else
+			il_write(&lab, "/state/journal", "x\n");
+		free(take(aside));
+		if (ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e) < 0)
+			fail_msg("%s", e.text);
+		assert_non_null(aside);
+		again = il_read(&lab, aside, &n);
+		assert_string_equal(again, i ? "x\n" : text);
+		free(take(again));
+		assert_false(file_exists(&lab.root, "/state/journal"));
+		assert_false(file_exists(&lab.root, "/state/journal.anchor"));
+	}
+	assert_int_equal(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	str_list_free(names, n);
+	assert_in_range(n, ANEW_KEPT, ANEW_KEPT + 3); /* one anchor, blocks.json, lock */
+	after = il_read(&lab, "/state/blocks.json", &n);
+	assert_null(strstr(after, "1111111111111111"));
+	assert_has(after, "\"claims\":[],\"loans\":[]");
+	assert_has(after, "\"nodeUID\":\"u\"");
+	assert_has(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
+	/* The new one is empty, and whole. */
+	a = il_take(&lab, "c2", "net1", "rail0");
+	il_assert_ip(&a, "10.0.0.10");
+	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
+			 0);
+	assert_null(again);
+	/* Blocks that cannot be read leave the journal where it is, refused. */
+	il_write(&lab, "/state/blocks.json", "{");
+	il_write(&lab, "/state/journal", "x\n");
+	assert_int_equal(ipam_begin_anew(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
+			 -EBADMSG);
+	assert_null(again);
+	assert_true(file_exists(&lab.root, "/state/journal"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -757,6 +822,7 @@ int main(void)
 		CASE(test_quarantine),
 		CASE(test_sticky),
 		CASE(test_release_without_pools),
+		CASE(test_begin_anew),
 		CASE(test_bad_pools_fail_the_ask),
 		CASE(test_rails_all_or_nothing),
 		CASE(test_wide_ipv6),
