@@ -10,8 +10,9 @@ enum {
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
-	STEPS_MAX = 24, /* that one connection may take in a row: eight requests and answers */
-	RATE_MS = 2000, /* between two looks at how a body comes on */
+	STEPS_MAX = 24,	  /* that one connection may take in a row: eight requests and answers */
+	IDLE_SIZE = 1024, /* of a buffer that is kept between two requests */
+	RATE_MS = 2000,	  /* between two looks at how a body comes on */
 };
 
 bool conn_is_idle(const struct http_request *c)
@@ -175,7 +176,9 @@ static void forget_body(struct http_request *c)
 	c->s->bodies -= c->body;
 	c->body = 0;
 	http1_done(c->codec);
-	buf_trim(&c->out, HTTP_READ_SIZE);
+	buf_trim(&c->out, IDLE_SIZE);
+	if (c->in.len == 0)
+		buf_trim(&c->in, IDLE_SIZE);
 }
 
 /* The head is whole. True: it is refused. */
