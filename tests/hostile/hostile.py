@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import socket
 import ssl
 import subprocess
 import sys
@@ -39,7 +40,10 @@ def ask(port, path, tls=False, timeout=10, source="127.0.0.1"):
     try:
         c.request("GET", path)
         r = c.getresponse()
-        return r.status, r.read().decode()
+        status, text = r.status, r.read().decode()
+        if c.sock:  # a thousand of them leave no TIME_WAIT, which would take the ports of later tests
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        return status, text
     finally:
         c.close()
 

@@ -4,6 +4,8 @@
 Before: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """
 import contextlib
+import random
+import socket
 import subprocess
 
 import pytest
@@ -15,10 +17,13 @@ KINDS = ["silent", "head", "body", "idle", "unread"]
 
 
 def free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Outside the range that connections are given, of which crowds leave thousands behind."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket(socket.AF_INET6) as s, contextlib.suppress(OSError):
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            s.bind(("::", port))
+            return port
 
 
 class Daemon:
@@ -64,9 +69,10 @@ def agent(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_probes_beside_a_crowd(agent, kind, sources):
     """2,000 hostile connections a kind, from one address, from the kubelet's own, from 200."""
+    before = held(agent.process.pid)
     with crowd(agent.health, kind, sources=sources):
-        before = held(agent.process.pid)
         failed, worst = honest(1000, agent.health, "/healthz")
         after = held(agent.process.pid)
     assert (failed, worst < 1.0) == ([], True), f"{len(failed)} of 1,000 failed ({failed[:3]}), the longest took {worst:.2f} s"
-    assert after[0] < before[0] + 1024 and after[1] < before[1] + 64, (before, after)
+    # 384 connections at most, and what one holds: its buffers.
+    assert after[0] < before[0] + 384 * 8 and after[1] <= before[1] + 384, (before, after)
