@@ -134,6 +134,7 @@ def test_network_status(lab, agent, others, name):
 DIFFERENT = {
     "Conf": "of a list it is empty there but for two empty objects; nobody reads it",
     "unirail": "who wrote the note, so that a DEL of ours knows it",
+    "unirailState": "what a CHECK or DEL of ours needs besides: arguments, and the definition's version",
     "ifnameRequest": "always there: a number counted anew must not change an interface's name",
 }
 
