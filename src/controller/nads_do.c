@@ -133,18 +133,17 @@ static void on_written(struct nads_job *j, enum nads_step step)
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct nads_job *j = arg;
-	struct nads *n = j->n;
 	enum nads_step step = j->step;
 
 	(void)object;
 	j->call = NULL;
 	j->step = STEP_NONE;
-	n->flying--;
+	j->n->flying--;
 	if (e)
 		on_failed(j, step, status, e);
 	else
 		on_written(j, step);
-	nads_pump_soon(n);
+	nads_answered(j);
 }
 
 static void send(struct nads_job *j, enum nads_step step, const struct kube_request *r)
@@ -192,15 +191,14 @@ static void is_wrong(struct nads_job *j, const struct json *smc, const char *rea
 static const struct kube_object *orphan(const struct nads_job *j, const char *smc_uid,
 					const char *nad)
 {
-	const struct world *w = j->n->c.world;
+	const struct nads_index *x = &j->n->owned;
 
-	for (size_t i = 0; i < world_count(w, WORLD_NADS); i++) {
-		const struct kube_object *o = world_at(w, WORLD_NADS, i);
-		const char *uid = NULL;
+	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
+	     i++) {
+		const struct kube_object *o =
+			world_get(j->n->c.world, WORLD_NADS, j->ns, x->v[i]->name);
 
-		if (strcmp(o->ns, j->ns) == 0 && strcmp(o->name, nad) != 0 &&
-		    !world_object(o)->deleting && nad_owner(world_json(o), &uid) &&
-		    strcmp(uid, smc_uid) == 0)
+		if (o && strcmp(o->name, nad) != 0 && !world_object(o)->deleting)
 			return o;
 	}
 	return NULL;
@@ -311,8 +309,7 @@ void nads_look_at(struct nads_job *j)
 	j->due = false;
 	if (!o || world_object(o)->deleting)
 		return;
-	free(j->nad);
-	j->nad = xstrdup(nad_name(world_json(o)));
+	nads_want(j, nad_name(world_json(o)));
 	if (world_object(o)->large) {
 		is_large(j, o);
 		return;
