@@ -54,6 +54,10 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		know_node(c, is->uid);
 		cluster_save_soon(c);
 	}
+	if (w->kind == CLUSTER_NADS && was)
+		cluster_nad_spend_back(c, was);
+	if (w->kind == CLUSTER_NADS && is)
+		cluster_nad_spend(c, is);
 	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
 		return;
 	/* The lines have what counts. */
@@ -114,6 +118,7 @@ struct cluster *cluster_new(const struct cluster_conf *conf)
 	struct cluster *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
+	c->nads = cluster_nads_room;
 	kube_troubles_init(&c->troubles, kube_loop(conf->kube), "agent");
 	cluster_pools_open(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
@@ -131,6 +136,7 @@ void cluster_free(struct cluster *c)
 	cluster_pools_close(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
+	kube_spent_done(&c->nads);
 	free(c);
 }
 

@@ -116,6 +116,9 @@ const char *cluster_node_uid(const struct cluster *c);
 struct cluster_nad {
 	char *config;	/* spec.config, as it is; NULL: none */
 	char *resource; /* annotation k8s.v1.cni.cncf.io/resourceName; NULL: none */
+	/* The bytes of both, of which nothing is kept, since it or all of its namespace is too large: config and resource
+	 * are NULL. 0: it is kept. */
+	size_t left_out;
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/cluster_priv.h"
+#include "base/log.h"
 #include "ipam/pool_kube.h"
 #include "kube/kinds.h"
 
@@ -57,8 +58,15 @@ static void drop_ns(void *value)
 
 /* --- networks --- */
 
-/* What a SpiderMultusConfig may have as well (controller/nad_write.h): tenants write as many as they like. */
-enum { CONFIG_MAX = 256 << 10 };
+/* Tenants write as many as they like, and each agent keeps all. CONFIG_MAX: what a SpiderMultusConfig may have as well
+ * (controller/nad_write.h). */
+enum {
+	CONFIG_MAX = 256 << 10,
+	NADS_NS_MAX = 1 << 20,
+	NADS_TOTAL_MAX = 8 << 20,
+	NADS_SMALL = 4 << 10,
+};
+const struct kube_spent cluster_nads_room = {NADS_NS_MAX, NADS_TOTAL_MAX, NADS_SMALL, NULL, 0, 0};
 
 static char *text_or_null(const struct json *v)
 {
@@ -67,18 +75,32 @@ static char *text_or_null(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
+/* An empty one costs its place in the list. */
+static size_t nad_bytes(const struct cluster_nad *n)
+{
+	return sizeof(struct kube_object) + sizeof(*n) + (n->config ? strlen(n->config) : 0) +
+	       (n->resource ? strlen(n->resource) : 0);
+}
+
+static void leave_out(struct cluster_nad *n)
+{
+	n->left_out = nad_bytes(n);
+	free(n->config);
+	free(n->resource);
+	n->config = n->resource = NULL;
+}
+
 static int read_nad(void *value, const struct json *object, struct err *e)
 {
 	const char *config = json_string(json_get(json_get(object, "spec"), "config"));
 	struct cluster_nad *n = value;
 
-	if (config && strlen(config) > CONFIG_MAX)
-		return err_kind(e, ERR_CONF, -EFBIG,
-				"spec.config is %zu bytes long, %d are allowed", strlen(config),
-				CONFIG_MAX);
+	(void)e;
 	n->config = config && *config ? xstrdup(config) : NULL;
 	n->resource = text_or_null(
 		json_get(meta(object, "annotations"), "k8s.v1.cni.cncf.io/resourceName"));
+	if (nad_bytes(n) > CONFIG_MAX)
+		leave_out(n);
 	return 0;
 }
 
@@ -88,6 +110,27 @@ static void drop_nad(void *value)
 
 	free(n->config);
 	free(n->resource);
+}
+
+void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
+{
+	struct cluster_nad *n = o->value;
+
+	if (!n->left_out && !kube_spent_more(&c->nads, o->ns, nad_bytes(n)))
+		leave_out(n);
+	if (n->left_out)
+		log_limited(LOG_WARN, 2, "a network-attachment-definition is too large to be kept",
+			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
+			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
+			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
+}
+
+void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
+{
+	const struct cluster_nad *n = o->value;
+
+	if (!n->left_out)
+		kube_spent_less(&c->nads, o->ns, nad_bytes(n));
 }
 
 static int read_coordinator(void *value, const struct json *object, struct err *e)

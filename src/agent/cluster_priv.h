@@ -7,6 +7,7 @@
 #include "agent/cluster.h"
 #include "ipam/pod.h"
 #include "kube/informer.h"
+#include "kube/spent.h"
 #include "kube/trouble.h"
 
 struct cluster_watch {
@@ -22,6 +23,7 @@ struct cluster {
 	struct cluster_fetch *fetches;
 	struct cluster_ask *asks;
 	struct kube_troubles troubles;
+	struct kube_spent nads; /* what is kept of networks */
 	/* pools */
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
@@ -47,6 +49,11 @@ struct cluster_decoder {
 	bool ours; /* a definition that is installed with unirail */
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
+
+extern const struct kube_spent cluster_nads_room;
+/* One came: what of it does not fit in is dropped. One is gone. */
+void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
+void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
 
 /* --- pools --- */
 

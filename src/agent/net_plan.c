@@ -89,6 +89,13 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
+	if (nad->left_out)
+		return err_kind(
+			e, ERR_CONF, -EFBIG,
+			"the network-attachment-definition takes %zu bytes, which the agent does not "
+			"keep: 256 KiB are allowed for one, 1 MiB for all of a namespace, 8 MiB for all: "
+			"make it smaller, or delete others and change it",
+			nad->left_out);
 	c->trusted = nad->trusted || (!nad->distrusted && strcmp(c->ns, t->w->multus_ns) == 0);
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
 	return take_config(c, nad->config, e);

@@ -42,6 +42,7 @@ struct net_nad {
 	const char *config, *resource; /* NULL: none */
 	bool trusted;		       /* its namespace is (cni/definition.h) */
 	bool distrusted; /* its annotation says so, or the namespace is not known: even in multusNamespace */
+	size_t left_out; /* bytes of it that were too many: config and resource are not known; 0: they are */
 };
 
 struct net_lookup {

@@ -248,7 +248,8 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 
 	if (!nad)
 		return false;
-	*ret = (struct net_nad){.config = nad->config, .resource = nad->resource};
+	*ret = (struct net_nad){
+		.config = nad->config, .resource = nad->resource, .left_out = nad->left_out};
 	judge_ns(n->conf.cluster, ns, ret);
 	return true;
 }

@@ -126,6 +126,7 @@ struct world *world_new(struct kube *k)
 	struct world *w = xcalloc(1, sizeof(*w));
 
 	w->kube = k;
+	w->spent = (struct kube_spent){WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
 	kube_troubles_init(&w->troubles, kube_loop(k), "controller");
 	for (int kind = 0; kind < WORLD_KINDS; kind++)
 		start(w, kind);
@@ -141,7 +142,7 @@ void world_free(struct world *w)
 		kube_informer_free(w->watch[k].i);
 		free(w->watch[k].v);
 	}
-	world_spent_done(&w->spent);
+	kube_spent_done(&w->spent);
 	free(w);
 }
 

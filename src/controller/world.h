@@ -131,18 +131,4 @@ void world_trim_large(enum world_kind kind, const struct json *object, struct bu
 int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
 		 struct err *e);
 
-/* What the objects of each namespace take. */
-struct world_spent {
-	struct world_ns {
-		char *ns;
-		size_t bytes;
-	} * v; /* sorted */
-	size_t n, total;
-};
-/* An object of the namespace is gone. */
-void world_spent_less(struct world_spent *s, const char *ns, size_t bytes);
-/* One came: false, and nothing is spent, when there is no room for it. */
-bool world_spent_more(struct world_spent *s, const char *ns, size_t bytes);
-void world_spent_done(struct world_spent *s);
-
 #endif

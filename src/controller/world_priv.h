@@ -6,6 +6,7 @@
  * is kept) and world_trim.c (what is kept). */
 
 #include "controller/world.h"
+#include "kube/spent.h"
 #include "kube/informer.h"
 #include "kube/trouble.h"
 
@@ -29,7 +30,7 @@ struct world {
 	struct kube *kube;
 	struct world_watch watch[WORLD_KINDS];
 	struct kube_troubles troubles;
-	struct world_spent spent; /* by what tenants write */
+	struct kube_spent spent; /* by what tenants write */
 	/* world_hold.c, on the loop's clock; 0: never */
 	int64_t set_back, listens_until;
 };

@@ -79,68 +79,6 @@ int world_decode(enum world_kind kind, struct world_object *v, const struct json
 
 /* --- all of a namespace --- */
 
-static struct world_ns *find(const struct world_spent *s, const char *ns, size_t *at)
-{
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(s->v[mid].ns, ns);
-
-		if (r == 0)
-			return &s->v[mid];
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	*at = low;
-	return NULL;
-}
-
-bool world_spent_more(struct world_spent *s, const char *ns, size_t bytes)
-{
-	size_t at = 0;
-	struct world_ns *x = find(s, ns, &at);
-
-	if ((x ? x->bytes : 0) + bytes > WORLD_NS_MAX ||
-	    (bytes > WORLD_SMALL && s->total + bytes > WORLD_TOTAL_MAX))
-		return false;
-	if (!x) {
-		(void)VEC_PUSH(s->v, s->n);
-		x = &s->v[at];
-		memmove(x + 1, x, (s->n - 1 - at) * sizeof(*x));
-		*x = (struct world_ns){.ns = xstrdup(ns)};
-	}
-	x->bytes += bytes;
-	s->total += bytes;
-	return true;
-}
-
-void world_spent_less(struct world_spent *s, const char *ns, size_t bytes)
-{
-	size_t at = 0;
-	struct world_ns *x = find(s, ns, &at);
-
-	if (!x || x->bytes < bytes)
-		return;
-	x->bytes -= bytes;
-	s->total -= bytes;
-	if (x->bytes > 0)
-		return;
-	free(x->ns);
-	s->n--;
-	memmove(x, x + 1, (size_t)(s->v + s->n - x) * sizeof(*x));
-}
-
-void world_spent_done(struct world_spent *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		free(s->v[i].ns);
-	free(s->v);
-	*s = (struct world_spent){0};
-}
-
 static void say_large(enum world_kind kind, const struct kube_object *o)
 {
 	log_limited(LOG_WARN, 2, "an object is too large to be kept: nothing is made of it",
@@ -153,7 +91,7 @@ void world_spend(struct world *w, enum world_kind kind, const struct kube_object
 	struct world_object *v = o->value;
 	auto_buf struct buf b = {0};
 
-	if (world_is_tenants(kind) && !v->large && !world_spent_more(&w->spent, o->ns, v->bytes)) {
+	if (world_is_tenants(kind) && !v->large && !kube_spent_more(&w->spent, o->ns, v->bytes)) {
 		v->large = v->bytes;
 		buf_init(&b, WORLD_TEXT_MAX);
 		world_trim_large(kind, v->json, &b);
@@ -168,5 +106,5 @@ void world_spend_back(struct world *w, enum world_kind kind, const struct kube_o
 	const struct world_object *v = world_object(o);
 
 	if (world_is_tenants(kind) && !v->large)
-		world_spent_less(&w->spent, o->ns, v->bytes);
+		kube_spent_less(&w->spent, o->ns, v->bytes);
 }

@@ -16,19 +16,20 @@ static const struct {
 	const char *ns, *name;
 	struct net_nad nad;
 } nads[] = {
-	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false, false}},
-	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false, false}},
-	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false, false}},
-	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other", false, false}},
-	{"pod", "empty", {NULL, NULL, false, false}},
-	{"pod", "blank", {" \n", NULL, false, false}},
-	{"pod", "broken", {"{\"type\":", NULL, false, false}},
-	{"pod", "list", {"[]", NULL, false, false}},
-	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL, false, false}},
-	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL, true, false}},
-	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL, false, false}},
-	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL, false, false}},
-	{"kube-system", "not", {"{\"type\":\"ptp\"}", NULL, false, true}},
+	{"pod", "rail0", {"{\"type\":\"macvlan\"}", NULL, false, false, 0}},
+	{"pod", "rail1", {"{\"type\":\"macvlan\"}", NULL, false, false, 0}},
+	{"pod", "vf", {"{\"type\":\"sriov\"}", "x/vf", false, false, 0}},
+	{"pod", "other", {"{\"type\":\"sriov\"}", "x/other", false, false, 0}},
+	{"pod", "empty", {NULL, NULL, false, false, 0}},
+	{"pod", "blank", {" \n", NULL, false, false, 0}},
+	{"pod", "broken", {"{\"type\":", NULL, false, false, 0}},
+	{"pod", "list", {"[]", NULL, false, false, 0}},
+	{"pod", "large", {NULL, NULL, false, false, 300000}},
+	{"team", "rail0", {"{\"type\":\"ipvlan\"}", NULL, false, false, 0}},
+	{"default", "shared", {"{\"type\":\"ipvlan\"}", NULL, true, false, 0}},
+	{"kube-system", "cluster", {"{\"type\":\"ptp\"}", NULL, false, false, 0}},
+	{"kube-system", "more", {"{\"type\":\"ptp\"}", NULL, false, false, 0}},
+	{"kube-system", "not", {"{\"type\":\"ptp\"}", NULL, false, true, 0}},
 };
 
 static bool find(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -167,6 +168,7 @@ static void test_first(void **state)
 	IS("+team/rail0@eth9 pod/rail0@net2", .own = 2, .first = "team/rail0@eth9",
 	   .nets = "rail0");
 	IS("kube-system/cluster", .cluster = "cluster", .first = "");
+	REFUSED("takes 300000 bytes", .own = 1, .nets = "large");
 	REFUSED("more than one default network is specified", .own = 1, .first = "more,cluster");
 	LACKS("network 'kube-system/none' (annotation v1.multus-cni.io/default-network)", .own = 1,
 	      .first = "none");

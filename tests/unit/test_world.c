@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "controller/world.h"
+#include "kube/spent.h"
 
 static char *text_of(const struct json *v)
 {
@@ -127,27 +128,27 @@ static void test_a_large_object(void **state)
 /* Each namespace has its room, all of them another; what goes gives its room back. */
 static void test_room_of_namespaces(void **state)
 {
-	struct world_spent s = {0};
+	struct kube_spent s = {WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
 	char ns[16];
 	size_t n = 0;
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
-		assert_true(world_spent_more(&s, "b", 1 << 20));
-	assert_false(world_spent_more(&s, "b", 1));
-	assert_true(world_spent_more(&s, "a", 1 << 20));
-	world_spent_less(&s, "b", 1 << 20);
-	assert_true(world_spent_more(&s, "b", 1 << 20));
-	world_spent_less(&s, "nobody", 1);
+		assert_true(kube_spent_more(&s, "b", 1 << 20));
+	assert_false(kube_spent_more(&s, "b", 1));
+	assert_true(kube_spent_more(&s, "a", 1 << 20));
+	kube_spent_less(&s, "b", 1 << 20);
+	assert_true(kube_spent_more(&s, "b", 1 << 20));
+	kube_spent_less(&s, "nobody", 1);
 	for (int i = 0; i < 100; i++) {
 		snprintf(ns, sizeof(ns), "c%d", i * 37 % 100);
-		n += world_spent_more(&s, ns, 1 << 20);
+		n += kube_spent_more(&s, ns, 1 << 20);
 	}
 	assert_int_equal(n, 64 - 5);
-	assert_true(world_spent_more(&s, "small", 16 << 10));
-	world_spent_less(&s, "a", 1 << 20);
+	assert_true(kube_spent_more(&s, "small", 16 << 10));
+	kube_spent_less(&s, "a", 1 << 20);
 	assert_int_equal(s.total, (63 << 20) + (16 << 10));
-	world_spent_done(&s);
+	kube_spent_done(&s);
 }
 
 int main(void)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large objects of tenants, past admission: controller and agent start, keep little of them, and say what they leave out."""
+import os
+import pathlib
+
+import pytest
+
+from agents import MERGE, SPIDER, Agent, install_crds
+from cluster import memory, wait
+from controllers import Controller
+
+NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
+# 190 of them took the controller past its 256 MiB at every start; 60 take the API server a minute to store as it is.
+COUNT, BYTES = 60, 1_300_000
+# What etcd takes of one object, with what the API server notes of who wrote each label.
+LABELS = {f"{i:x}": "" for i in range(60000)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crds(cluster):
+    install_crds(cluster)
+
+
+def seconds(daemon):
+    """CPU time of the process so far."""
+    words = pathlib.Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def answered(*args, **kw):
+    """The status; 0: nothing came in time."""
+    cluster, *args = args
+    try:
+        return cluster.request(*args, **kw)[0]
+    except TimeoutError:
+        return 0
+
+
+def smc(name, spec):
+    return {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": name}, "spec": spec}
+
+
+def reasons(cluster, path):
+    """The reason of each object's condition, by name; in pages, since the list is 80 MB long."""
+    found, more = {}, ""
+    while True:
+        page = cluster.ok("GET", f"{path}?limit=10{more}")
+        for o in page["items"]:
+            for c in o.get("status", {}).get("conditions", []):
+                found[o["metadata"]["name"]] = c["reason"]
+        if not page["metadata"].get("continue"):
+            return found
+        more = "&continue=" + page["metadata"]["continue"]
+
+
+def test_large_definitions(cluster, ns, closing, tmp_path):
+    path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
+    names = [f"large-{i}" for i in range(COUNT)]
+    try:
+        for name in names:
+            cluster.ok("POST", path, smc(name, {"cniType": "custom", "customCNI": "x" * BYTES}))  # no webhook here: it is refused there
+        cluster.ok("POST", path, smc("small", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
+        c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start(ready=False)
+        c.leads(60)
+        c.ready(300)
+        wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200, 300)
+        assert c.said("an object is too large to be kept")
+        wait(lambda: reasons(cluster, path) == {**dict.fromkeys(names, "TooLarge"), "small": "Written"}, 300, 5)
+        print("CPU", seconds(c), "KiB", memory(c.process.pid, "VmHWM"))
+        assert memory(c.process.pid, "VmHWM") < 32 << 10
+    finally:
+        for name in [*names, "small"]:
+            cluster.request("DELETE", f"{path}/{name}")
+
+
+def test_many_labels(cluster, ns, closing, tmp_path):
+    """60,000 labels of a namespace, a pod and a pool: nobody's CPU is gone, and the leader stays the same."""
+    c = closing(Controller(tmp_path / "c", cluster.admin_config(), ns)).start().leads()
+    cluster.ok("POST", "/api/v1/nodes", {"metadata": {"name": f"{ns}-node"}})
+    a = closing(Agent(tmp_path / "a", cluster.admin_config(), f"{ns}-node")).start()
+
+    def held():
+        """Who leads, and how often that has changed."""
+        leases = cluster.ok("GET", f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases")["items"]
+        return {x["metadata"]["name"]: (x["spec"]["holderIdentity"], x["spec"].get("leaseTransitions")) for x in leases}
+
+    before, spent = held(), {x: seconds(x) for x in (c, a)}
+    assert before
+    many = f"{ns}-many"
+    objects = [("/api/v1/namespaces", {"metadata": {"name": many, "labels": LABELS}}),
+               (f"/api/v1/namespaces/{ns}/pods",
+                {"metadata": {"name": "many", "labels": LABELS},
+                 "spec": {"nodeName": f"{ns}-node", "containers": [{"name": "c", "image": "i"}]}}),
+               (f"{SPIDER}/spiderippools",
+                {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": many, "labels": LABELS},
+                 "spec": {"subnet": "10.77.0.0/24", "ips": ["10.77.0.2"]}})]
+    for path, o in objects:
+        # The API server itself takes half a minute for so many on a busy machine.
+        wait(lambda path=path, o=o: answered(cluster, "POST", path, o) in (201, 409), 120)
+    for path, o in objects:
+        wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200, 120)
+    wait(lambda: c.said("an object is too large to be kept"))
+    # A namespace that comes after them: what came before it has been read.
+    cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", smc("last", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
+    wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200, 60)
+    a.ready()
+    assert held() == before
+    for x in c, a:
+        print("CPU", seconds(x) - spent[x], "KiB", memory(x.process.pid, "VmHWM"))
+        assert memory(x.process.pid, "VmHWM") < 32 << 10
+    assert a.process.poll() is None and c.process.poll() is None
+    for path, o in reversed(objects):
+        cluster.request("DELETE", f"{path}/{o['metadata']['name']}?gracePeriodSeconds=0")
+    cluster.request("DELETE", f"/api/v1/nodes/{ns}-node")
