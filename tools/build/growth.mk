@@ -6,7 +6,7 @@ GROWTH_WRAP := memcpy memmove memset memcmp memchr strlen strchr strstr strspn s
 GROWTH_SCHEMAS = $(sort $(wildcard deploy/crds/*.yaml tests/growth/schemas/*.yaml))
 
 .PHONY: growth growth-run
-## growth: each list of each kind that users send costs n log n at most (counted, so the same in every run)
+## growth: each list of each kind that users send costs n log n at most (counted, so the same in every run; GROWTH_EVERY=7: a sample)
 growth:
 	+@$(MAKE) --no-print-directory FLAVOUR=count growth-run
 growth-run: $(OBJ)/growth
