@@ -9,6 +9,7 @@
 #include "agent/agent_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/confine.h"
 #include "kern/caps.h"
 
 enum { DRAIN_MS = 10 * 1000 };
@@ -130,6 +131,25 @@ static int try_store(struct agent *a, struct err *e)
 	return r;
 }
 
+static void confine(struct agent *a)
+{
+	struct confine c = {.root = &a->root, .mode = SANDBOX_AGENT};
+	const char *files[KUBE_CONF_FILES];
+
+	confine_file(&c, a->conf.config, SANDBOX_READ);
+	kube_conf_files(&a->kube_conf, files);
+	confine_server(&c, a->kube_conf.host, files,
+		       a->kube_conf.exec.argv ? a->kube_conf.exec.argv[0] : NULL);
+	confine_folder(&c, a->conf.state_dir, SANDBOX_WRITE);
+	confine_folder(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
+	if (a->cni)
+		confine_folder(&c, a->conf.cni_dir, SANDBOX_WRITE);
+	if (a->listener.path)
+		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
+	confine_file(&c, a->conf.pid_file, SANDBOX_REMOVE);
+	confine_enter(&c, a->conf.sandbox, a->unconfined, sizeof(a->unconfined));
+}
+
 static int start(struct agent *a, struct err *e)
 {
 	static const struct daemon_ops ops = {reload, end};
@@ -154,7 +174,10 @@ static int start(struct agent *a, struct err *e)
 	if (r < 0)
 		return r;
 	daemon_watch(a->daemon, a->conf.config);
-	return daemon_pid_file(a->daemon, &a->root, a->conf.pid_file, e);
+	r = daemon_pid_file(a->daemon, &a->root, a->conf.pid_file, e);
+	if (r == 0)
+		confine(a);
+	return r;
 }
 
 static void stop(struct agent *a)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/confine.h"
 #include "host/cni_config.h"
 #include "ipam/ipam.h"
 
@@ -79,6 +80,7 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	X("gc-grace", OPT_DUR, "TIME",                                                                    \
 	  "time after a pod's deletion before gc releases its addresses", gc_grace_ms, 1000,              \
 	  DAY_MS, "60s", "UNIRAIL_GC_GRACE", 1)                                                           \
+	SETTINGS_SANDBOX(X)                                                                               \
 	SETTINGS_PID_FILE(X)
 
 #define AS_OPT(...) SETTINGS_OPT(struct agent_conf, __VA_ARGS__)

@@ -14,7 +14,7 @@ struct agent_conf {
 	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir,
 		*cni_dir, *cni_name;
 	const char *listen, *health_listen, *metrics_listen;
-	const char *log_level, *log_format, *pid_file;
+	const char *log_level, *log_format, *sandbox, *pid_file;
 	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;
 	const char *ipv4, *ipv6, *statefulset, *kubevirt, *subnet;
 	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,

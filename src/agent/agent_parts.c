@@ -229,6 +229,7 @@ struct ipam_api_conf agent_api_conf(struct agent *a)
 		.handover = a->handover,
 		.nets = a->nets,
 		.cni = a->cni,
+		.unconfined = a->unconfined,
 		.wait_ms = a->conf.wait_ms,
 		.pools = pools_conf(a),
 		.identity = {.statefulset = settings_yes(a->conf.statefulset),

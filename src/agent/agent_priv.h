@@ -46,6 +46,7 @@ struct agent {
 	bool scraped; /* metrics are waited for */
 	char *aside;  /* where a damaged journal went at this start; NULL: there was none */
 	struct daemon *daemon;
+	char unconfined[256]; /* what of the sandbox is not in force; "" all is */
 };
 
 struct lender_conf agent_lender_conf(struct agent *a);

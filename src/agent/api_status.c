@@ -6,7 +6,8 @@
  *  "pools": [{"name", "used", "free", "total"}]: those that this node has something of,
  *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
  *  "kinds": [{"kind", "behind": seconds, "why"}],
- *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none}
+ *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
+ *  "unconfined": what of the sandbox is not in force, and why; "": all of it is}
  */
 #include <stdlib.h>
 
@@ -101,6 +102,7 @@ void api_status(struct api_call *c, struct ipam *store)
 	put_kinds(&o, a->conf.cluster);
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);
+	jo_kstr(&o, "unconfined", a->conf.unconfined ? a->conf.unconfined : "");
 	jo_end_obj(&o);
 	buf_char(&b, '\n');
 	api_json(c, &b);

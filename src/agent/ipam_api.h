@@ -82,6 +82,7 @@ struct ipam_api_conf {
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
 	struct lender *lender;
 	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
+	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
 	struct handover *handover;   /* NULL: kept addresses stay on their node */
 	int64_t wait_ms;	     /* for pods and addresses */
 	struct pod_pools_conf pools;

@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/ipam_api.h"
+#include "daemon/confine.h"
 #include "daemon/daemon.h"
 #include "daemon/listener.h"
 #include "base/cleanup.h"
@@ -22,7 +23,7 @@ enum { DRAIN_MS = 10 * 1000, FD_RESERVE = 40, CONNS_MAX = 4096 };
 
 struct serve_opts {
 	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node, *config;
-	const char *log_level, *log_format, *pid_file;
+	const char *log_level, *log_format, *sandbox, *pid_file;
 	int64_t conns;
 };
 
@@ -48,6 +49,10 @@ static const struct opt serve_opts[] = {
 	 offsetof(struct serve_opts, log_level), 0, 0},
 	{"log-format", 0, OPT_CHOICE, "logfmt|json", "format of log lines (logfmt)",
 	 offsetof(struct serve_opts, log_format), 0, 0},
+	{"sandbox", 0, OPT_CHOICE, SETTINGS_ON_OFF_LOG,
+	 "refuse system calls and files that it does not need (seccomp, Landlock); log: only let the "
+	 "kernel log them (on, or UNIRAIL_SANDBOX)",
+	 offsetof(struct serve_opts, sandbox), 0, 0},
 	{"pid-file", 0, OPT_STR, "FILE", "file that holds the process id from readiness until exit",
 	 offsetof(struct serve_opts, pid_file), 0, 0},
 	{0},
@@ -152,6 +157,22 @@ static int try_store(const struct server *s, const struct ipam_api_conf *c, stru
 	return r;
 }
 
+static void confine(struct server *s)
+{
+	struct confine c = {.root = &s->root, .mode = SANDBOX_IPAM_SERVE};
+	const struct serve_opts *o = s->o;
+	char words[256];
+
+	confine_file(&c, o->config ? o->config : AGENT_CONF, SANDBOX_READ);
+	confine_folder(&c, o->pool_dir ? o->pool_dir : IPAM_POOL_DIR, SANDBOX_READ);
+	confine_folder(&c, o->state_dir ? o->state_dir : IPAM_STATE_DIR, SANDBOX_WRITE);
+	confine_folder(&c, o->hostlocal_dir ? o->hostlocal_dir : IPAM_HOSTLOCAL_DIR, SANDBOX_WRITE);
+	if (s->listener.path)
+		confine_file(&c, s->listener.path, SANDBOX_REMOVE);
+	confine_file(&c, o->pid_file, SANDBOX_REMOVE);
+	confine_enter(&c, o->sandbox, words, sizeof(words));
+}
+
 static int start(struct server *s, struct err *e)
 {
 	static const struct daemon_ops ops = {reload, end};
@@ -183,7 +204,11 @@ static int start(struct server *s, struct err *e)
 	limits.max_conns = r;
 	s->api = ipam_api_new(&conf);
 	r = http_server_new(&s->http, s->loop, s->listener.fd, &limits, ipam_api_handle, s->api, e);
-	return r < 0 ? r : daemon_pid_file(s->daemon, &s->root, s->o->pid_file, e);
+	if (r == 0)
+		r = daemon_pid_file(s->daemon, &s->root, s->o->pid_file, e);
+	if (r == 0)
+		confine(s);
+	return r;
 }
 
 static void stop(struct server *s)
@@ -214,13 +239,32 @@ static int serve(const struct serve_opts *o)
 	return r < 0 ? 1 : 0;
 }
 
+/* As the daemons with a file of settings have it. */
+static int sandbox_from_env(struct serve_opts *o, struct err *e)
+{
+	const char *v = getenv("UNIRAIL_SANDBOX");
+
+	if (!v || !*v)
+		return 0;
+	if (strcmp(v, "on") != 0 && strcmp(v, "off") != 0 && strcmp(v, "log") != 0)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"variable UNIRAIL_SANDBOX is '%.100s', wants one of " SETTINGS_ON_OFF_LOG,
+			v);
+	o->sandbox = v;
+	return 0;
+}
+
 int ipam_main(int argc, char **argv)
 {
-	struct serve_opts o = {.conns = 256, .log_level = "info", .log_format = "logfmt"};
+	struct serve_opts o = {
+		.conns = 256, .log_level = "info", .log_format = "logfmt", .sandbox = "on"};
 	struct err e = ERR_INIT;
 	const struct cmd *c;
 	int words, r = cmd_pick("unirail ipam", ipam_cmds, argc, argv, &c, &words, &e);
 
+	if (r == 0)
+		r = sandbox_from_env(&o, &e);
 	if (r == 0)
 		r = opt_parse(c, "unirail ipam serve", argc - 1 - words, argv + 1 + words, &o, &e);
 	if (r < 0)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "controller/controller_priv.h"
+#include "daemon/confine.h"
 #include "kern/caps.h"
 #include "wire/random.h"
 
@@ -182,6 +183,25 @@ static int know_cluster(struct controller *c, struct err *e)
 	return 0;
 }
 
+static void confine(struct controller *c)
+{
+	struct confine s = {.root = &c->root, .mode = SANDBOX_CONTROLLER};
+	const char *files[KUBE_CONF_FILES];
+	char words[256];
+
+	confine_file(&s, c->conf.config, SANDBOX_READ);
+	kube_conf_files(&c->kube_conf, files);
+	confine_server(&s, c->kube_conf.host, files,
+		       c->kube_conf.exec.argv ? c->kube_conf.exec.argv[0] : NULL);
+	confine_folder(&s, c->conf.cni_dir, SANDBOX_READ);
+	confine_file(&s, c->conf.webhook_cert, SANDBOX_READ);
+	confine_file(&s, c->conf.webhook_key, SANDBOX_READ);
+	confine_file(&s, c->conf.webhook_ca, SANDBOX_READ);
+	confine_file(&s, c->conf.webhook_client_ca, SANDBOX_READ);
+	confine_file(&s, c->conf.pid_file, SANDBOX_REMOVE);
+	confine_enter(&s, c->conf.sandbox, words, sizeof(words));
+}
+
 static int start(struct controller *c, struct err *e)
 {
 	static const struct daemon_ops ops = {reload, end};
@@ -203,7 +223,10 @@ static int start(struct controller *c, struct err *e)
 		return r;
 	start_lease(c);
 	daemon_watch(c->daemon, c->conf.config);
-	return daemon_pid_file(c->daemon, &c->root, c->conf.pid_file, e);
+	r = daemon_pid_file(c->daemon, &c->root, c->conf.pid_file, e);
+	if (r == 0)
+		confine(c);
+	return r;
 }
 
 static void stop(struct controller *c)

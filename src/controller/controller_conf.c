@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/confine.h"
 #include "controller/inject.h"
 
 #define CONTROLLER_CONF "/etc/unirail/controller.conf"
@@ -191,6 +192,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("subnet-rest", OPT_DUR, "TIME",                                                                                             \
 	  "minimum time before an address that a pool made from a SpiderSubnet gave up is used by another pool",                      \
 	  subnet_rest_ms, 0, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                                           \
+	SETTINGS_SANDBOX(X)                                                                                                           \
 	SETTINGS_PID_FILE(X)
 
 #define AS_OPT(...) SETTINGS_OPT(struct controller_conf, __VA_ARGS__)

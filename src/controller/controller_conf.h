@@ -11,7 +11,7 @@
 struct controller_conf {
 	const char *config, *name, *ns, *kubeconfig, *context;
 	const char *listen, *health_listen, *metrics_listen;
-	const char *metrics, *log_level, *log_format, *pid_file;
+	const char *metrics, *log_level, *log_format, *sandbox, *pid_file;
 	int64_t health_port, metrics_port;
 	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
 	const char *multus; /* NADs of SpiderMultusConfigs */

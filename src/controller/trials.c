@@ -2,6 +2,7 @@
 #include "controller/trials.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,27 +31,28 @@ struct trials {
 	struct loop *loop;
 	struct trial *first, *last; /* in the order they came */
 	int running;
+	int statm; /* open from the start: the sandbox has no /proc */
 };
 
 static void next(struct trials *t);
 
 /* --- in the child --- */
 
-/* What this process has, and so much more. */
-static void limit_memory(void)
+/* What the controller has, and so much more. */
+static void limit_memory(const struct trials *t)
 {
 #ifndef __SANITIZE_ADDRESS__
-	long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
+	char text[64] = "";
 	struct rlimit r;
+	long pages = 0;
 
-	if (f && fscanf(f, "%ld", &pages) == 1) {
+	if (pread(t->statm, text, sizeof(text) - 1, 0) > 0 && sscanf(text, "%ld", &pages) == 1) {
 		r.rlim_cur = r.rlim_max =
 			(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + TRIAL_MEMORY;
 		setrlimit(RLIMIT_AS, &r);
 	}
-	if (f)
-		fclose(f);
+#else
+	(void)t;
 #endif
 }
 
@@ -64,7 +66,7 @@ static int run_in_child(void *arg)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
 	setrlimit(RLIMIT_CORE, &none);
-	limit_memory();
+	limit_memory(x->t);
 	/* SIGPROF ends it. */
 	signal(SIGPROF, SIG_DFL);
 	setitimer(ITIMER_PROF, &budget, NULL);
@@ -188,6 +190,7 @@ struct trials *trials_new(struct loop *l)
 	struct trials *t = xcalloc(1, sizeof(*t));
 
 	t->loop = l;
+	t->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	return t;
 }
 
@@ -197,5 +200,6 @@ void trials_free(struct trials *t)
 		return;
 	while (t->first)
 		trial_cancel(t->first);
+	cleanup_fd(&t->statm);
 	free(t);
 }

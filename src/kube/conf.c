@@ -183,3 +183,14 @@ int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err
 		*ret = c;
 	return r;
 }
+
+void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES])
+{
+	const char *const all[] = {c->ca_file, c->cert_file, c->key_file, c->token_file};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i])
+			ret[n++] = all[i];
+	ret[n] = NULL;
+}

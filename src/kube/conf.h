@@ -55,6 +55,9 @@ struct kube_where {
 /* Errors have kind ERR_CONF and name file, line or field. *ret is left alone then. */
 int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e);
 void kube_conf_done(struct kube_conf *c);
+/* The files that are read again while it is used; `ret` is NULL-terminated, its texts are c's. */
+enum { KUBE_CONF_FILES = 5 };
+void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES]);
 #define auto_kube_conf __attribute__((cleanup(kube_conf_done)))
 
 /* --- its parts --- */

@@ -112,6 +112,8 @@ static void print_text(const struct json *v)
 		printf("%lld pods wait\n", waiting);
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
+	if (*text(v, "unconfined"))
+		printf("the agent's sandbox is not complete: %s\n", text(v, "unconfined"));
 	putchar('\n');
 	print_pools(json_get(v, "pools"));
 }

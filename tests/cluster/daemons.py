@@ -42,6 +42,12 @@ class Daemon:
         if self.process:
             self.process.kill()
             self.process.wait()
+        assert not self.log.exists() or "the sandbox refused" not in self.log.read_text()
+
+    def confined(self):
+        """Whether system calls are filtered, and execve() gives nothing."""
+        lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return {"Seccomp:\t2", "NoNewPrivs:\t1"} <= set(lines)
 
     @staticmethod
     def get(port, path):

@@ -66,6 +66,7 @@ def test_status(mine, nodes, agent, rails):
         "rail1": ("1", "241"), "rail2": ("1", "241")}, r.stdout
     got = json.loads(mine.unirail("status", "--socket", one.socket, "-o", "json").stdout)
     assert got["ready"] and got["waiting"] == 0 and [k["why"] for k in got["kinds"]] == [""] * 7, got
+    assert got["unconfined"] == "" and one.confined() or "AddressSanitizer" in got["unconfined"], got
     mine.stop_apiserver()
     try:
         wait(lambda: "namespaces are not known: " in mine.unirail("status", "--socket", one.socket).stdout)

@@ -681,8 +681,21 @@ def test_pid_file_and_privileges(server):
     only_files = f"{1 << 1:016x}"  # CAP_DAC_OVERRIDE
     assert status["CapEff"] == status["CapPrm"] == status["CapBnd"] == only_files
     assert int(status["CapInh"], 16) == int(status["CapAmb"], 16) == 0 and status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2" or "AddressSanitizer" in server.log.read_text()
+    assert addresses(server.plan("c1", "rail1")[1]) == ["172.16.1.10"]
     assert server.stop() == 0
     assert not pid.exists() and not server.path.exists()
+    assert "the sandbox refused" not in server.log.read_text()
+
+
+def test_sandbox_off(server):
+    server.start("--sandbox", "off")
+    assert "Seccomp:\t0\n" in open(f"/proc/{server.process.pid}/status").read()
+    said = [line for line in map(json.loads, server.log.read_text().splitlines()) if line["msg"] == "no sandbox"]
+    assert [line["reason"] for line in said] == ["sandbox = off"]
+    assert server.stop() == 0
+    r = run([BINARY, "ipam", "serve", *server.options()], env={"UNIRAIL_SANDBOX": "maybe"}, check=False)
+    assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', wants one of on|off|log" in r.stderr, r
 
 
 def test_socket_activation(server):

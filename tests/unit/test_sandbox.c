@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sandbox of each mode: what it does not need fails, what it needs goes on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kern/caps.h"
+#include "kern/sandbox.h"
+
+/* In the child: the line that fails is its exit status. */
+#define NEED(x)                                                                                    \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			return __LINE__ % 255 + 1;                                                 \
+	} while (0)
+#define PASS(fn)                                                                                   \
+	do {                                                                                       \
+		int line = (fn);                                                                   \
+                                                                                                   \
+		if (line)                                                                          \
+			return line;                                                               \
+	} while (0)
+#define REFUSED(x) NEED((x) < 0 && errno == EPERM)
+
+struct place {
+	char dir[64], in[80], out[80];
+};
+
+static void place_make(struct place *p)
+{
+	strcpy(p->dir, "/tmp/unirail-sandbox-XXXXXX");
+	assert_non_null(mkdtemp(p->dir));
+	snprintf(p->in, sizeof(p->in), "%s/in", p->dir);
+	snprintf(p->out, sizeof(p->out), "%s/out", p->dir);
+	assert_int_equal(mkdir(p->in, 0755), 0);
+	assert_int_equal(mkdir(p->out, 0755), 0);
+}
+
+static void place_drop(const struct place *p)
+{
+	auto_free char *rm = xasprintf("rm -rf %s", p->dir);
+
+	assert_int_equal(system(rm), 0);
+}
+
+static int in_child(int (*fn)(const struct place *p), struct place *p, char *said, size_t size)
+{
+	int status, out[2];
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(out[1], STDERR_FILENO);
+		_exit(fn(p));
+	}
+	close(out[1]);
+	while ((got = read(out[0], said + n, size - 1 - n)) > 0)
+		n += (size_t)got;
+	said[n] = '\0';
+	close(out[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+
+static void test_not_with_sanitizer(void **state)
+{
+	struct err e = ERR_INIT;
+	int abi;
+
+	(void)state;
+	(void)in_child;
+	(void)place_make;
+	(void)place_drop;
+	assert_int_equal(sandbox_calls(SANDBOX_AGENT, false, &e), -EOPNOTSUPP);
+	assert_int_equal(sandbox_paths(NULL, 0, &abi, &e), -EOPNOTSUPP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_with_sanitizer)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+/* --- system calls --- */
+
+/* What no mode needs. */
+static int nobody_may(void)
+{
+	char *const argv[] = {"/bin/true", NULL};
+	void *p;
+
+	REFUSED(ptrace(PTRACE_TRACEME, 0, 0, 0));
+	REFUSED(mount("none", "/mnt", "tmpfs", 0, NULL));
+	REFUSED(umount2("/mnt", 0));
+	REFUSED(syscall(SYS_bpf, 0, NULL, 0));
+	REFUSED(syscall(SYS_keyctl, 0, 0, 0, 0, 0));
+	REFUSED(syscall(SYS_add_key, "user", "x", "x", 1, -1));
+	REFUSED(socket(AF_PACKET, SOCK_RAW, 0));
+	REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
+	REFUSED(socket(AF_VSOCK, SOCK_STREAM, 0));
+	REFUSED(execve(argv[0], argv, NULL));
+	REFUSED(syscall(SYS_execveat, AT_FDCWD, argv[0], argv, NULL, 0));
+	REFUSED(unshare(CLONE_NEWUSER));
+	REFUSED(setns(0, 0));
+	REFUSED(chroot("/"));
+	REFUSED(syscall(SYS_io_uring_setup, 1, NULL));
+	REFUSED(syscall(SYS_userfaultfd, 0));
+	REFUSED(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0));
+	REFUSED(syscall(SYS_init_module, NULL, 0, ""));
+	REFUSED(syscall(SYS_process_vm_readv, getpid(), NULL, 0, NULL, 0, 0));
+	REFUSED(syscall(SYS_open_by_handle_at, 0, NULL, 0));
+	REFUSED(syscall(SYS_clone, (long)(CLONE_NEWNET | SIGCHLD), 0L, 0L, 0L, 0L));
+	REFUSED(syscall(SYS_prlimit64, 1, RLIMIT_CORE, NULL, NULL));
+	NEED(prctl(PR_SET_NAME, "x") != 0);
+	REFUSED(ioctl(0, SIOCGIFINDEX, (void *)NULL));
+	REFUSED(syscall(SYS_capset, NULL, NULL));
+	REFUSED(setuid(0));
+	p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(p == MAP_FAILED); /* musl makes ENOMEM of EPERM here */
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(p != MAP_FAILED);
+	REFUSED(mprotect(p, 4096, PROT_READ | PROT_EXEC));
+	NEED(mprotect(p, 4096, PROT_READ) == 0 && munmap(p, 4096) == 0);
+	return 0;
+}
+
+/* What each needs. */
+static int everybody_may(void)
+{
+	struct timespec ts = {0, 1};
+	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
+	char text[16], *big;
+
+	NEED(ep < 0 && errno == EPERM); /* the loop is there by then */
+	NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
+	     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	NEED(fd >= 0 && write(fd, "x", 1) == 1 && read(fd, text, 1) == 0);
+	big = malloc(8 << 20);
+	NEED(big);
+	big[0] = big[(8 << 20) - 1] = 1;
+	big = realloc(big, 16 << 20);
+	NEED(big && big[0] == 1);
+	free(big);
+	NEED(getpid() > 0);
+	return 0;
+}
+
+static bool can_fork(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(7);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7;
+}
+
+static int enter(enum sandbox_mode mode)
+{
+	NEED(caps_files_only(NULL) == 0);
+	NEED(sandbox_calls(mode, false, NULL) == 0);
+	PASS(nobody_may());
+	PASS(everybody_may());
+	return 0;
+}
+
+static int as_ipam_serve(const struct place *p)
+{
+	PASS(enter(SANDBOX_IPAM_SERVE));
+	REFUSED(socket(AF_INET, SOCK_STREAM, 0));
+	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	NEED(!can_fork() && errno == EPERM);
+	REFUSED(chdir(p->in));
+	return 0;
+}
+
+static int with_cluster(enum sandbox_mode mode)
+{
+	int fd;
+
+	PASS(enter(mode));
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	NEED(fd >= 0);
+	REFUSED(listen(fd, 1));
+	close(fd);
+	NEED(can_fork());
+	return 0;
+}
+
+static int as_agent(const struct place *p)
+{
+	auto_free char *file = xasprintf("%s/file", p->in), *to = xasprintf("%s/to", p->in);
+	int fd;
+
+	PASS(with_cluster(SANDBOX_AGENT));
+	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	NEED(fd >= 0 && fsync(fd) == 0 && flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0);
+	NEED(renameat(AT_FDCWD, file, AT_FDCWD, to) == 0);
+	return 0;
+}
+
+static int as_controller(const struct place *p)
+{
+	auto_free char *to = xasprintf("%s/to", p->in);
+
+	PASS(with_cluster(SANDBOX_CONTROLLER));
+	REFUSED(renameat(AT_FDCWD, p->in, AT_FDCWD, to));
+	REFUSED(mkdirat(AT_FDCWD, to, 0755));
+	return 0;
+}
+
+static void test_calls(void **state)
+{
+	int (*const modes[])(const struct place *p) = {as_ipam_serve, as_agent, as_controller};
+	static char said[64 << 10];
+	struct place p;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+		const char *first;
+
+		place_make(&p);
+		assert_int_equal(in_child(modes[i], &p, said, sizeof(said)), 0);
+		/* Each once, by name. */
+		first = strstr(said, "call=socket ");
+		assert_non_null(first);
+		assert_null(strstr(first + 1, "call=socket "));
+		assert_non_null(strstr(said, "call=ptrace number="));
+		assert_non_null(strstr(said, "level=error"));
+		place_drop(&p);
+	}
+}
+
+#ifdef __x86_64__
+/* open(2)'s number on i386, by the gate of i386. */
+static int by_another_gate(const struct place *p)
+{
+	long r;
+
+	(void)p;
+	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(20L) : "memory");
+	return 1;
+}
+
+static int by_x32(const struct place *p)
+{
+	(void)p;
+	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
+	syscall(0x40000000 | SYS_getpid);
+	return 1;
+}
+
+static void test_other_architectures(void **state)
+{
+	char said[4096];
+	struct place p;
+	int status;
+
+	(void)state;
+	place_make(&p);
+	status = in_child(by_x32, &p, said, sizeof(said));
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+	/* SIGSEGV: a kernel without i386's gate. */
+	status = in_child(by_another_gate, &p, said, sizeof(said));
+	assert_true(WIFSIGNALED(status) &&
+		    (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV));
+	place_drop(&p);
+}
+#endif
+
+static int only_logs(const struct place *p)
+{
+	(void)p;
+	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, true, NULL) == 0);
+	NEED(prctl(PR_SET_NAME, "x") == 0);
+	return 0;
+}
+
+static void test_log_only(void **state)
+{
+	char said[4096];
+	struct place p;
+
+	(void)state;
+	place_make(&p);
+	assert_int_equal(in_child(only_logs, &p, said, sizeof(said)), 0);
+	assert_string_equal(said, "");
+	place_drop(&p);
+}
+
+/* --- paths --- */
+
+static int confined(const struct place *p)
+{
+	auto_free char *inside = xasprintf("%s/x", p->in), *outside = xasprintf("%s/x", p->out);
+	auto_free char *to = xasprintf("%s/sub/y", p->in), *sub = xasprintf("%s/sub", p->in);
+	auto_free char *read_only = xasprintf("%s/read", p->dir);
+	const struct sandbox_path v[] = {
+		{p->in, SANDBOX_WRITE},
+		{read_only, SANDBOX_READ},
+		{"/no/such/folder", SANDBOX_WRITE},
+		{"/dev/null", SANDBOX_WRITE},
+	};
+	auto_fd int fd = -1, other = -1;
+	struct root root;
+	int abi = 0;
+
+	NEED(mkdir(read_only, 0755) == 0);
+	NEED(root_open(&root, NULL, NULL) == 0);
+	NEED(caps_files_only(NULL) == 0);
+	NEED(sandbox_paths(v, ARRAY_LEN(v), &abi, NULL) == 0 && abi >= 1);
+	NEED(file_replace(&root, inside, span_of("x"), 0600, NULL) == 0);
+	NEED(mkdir(sub, 0755) == 0 && file_rename(&root, inside, to, true, NULL) == 0);
+	NEED(file_remove(&root, to, NULL) == 0 && rmdir(sub) == 0);
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	NEED(fd >= 0);
+	NEED(file_replace(&root, outside, span_of("x"), 0600, NULL) == -EACCES);
+	NEED(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES);
+	NEED(open("/proc/1/environ", O_RDONLY) < 0 && errno == EACCES);
+	NEED(open("/sys/kernel/uevent_helper", O_WRONLY) < 0);
+	NEED(mkdir(outside, 0755) < 0 && errno == EACCES);
+	NEED(rmdir(p->out) < 0 && errno == EACCES);
+	NEED(mknod(inside, S_IFIFO | 0600, 0) < 0 && errno == EACCES);
+	NEED(symlink("/", inside) < 0 && errno == EACCES);
+	other = open(read_only, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	NEED(other >= 0 && openat(other, "x", O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
+	root_close(&root);
+	return 0;
+}
+
+static void test_paths(void **state)
+{
+	char said[4096];
+	struct place p;
+
+	(void)state;
+	place_make(&p);
+	assert_int_equal(in_child(confined, &p, said, sizeof(said)), 0);
+	place_drop(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls),
+#ifdef __x86_64__
+		cmocka_unit_test(test_other_architectures),
+#endif
+		cmocka_unit_test(test_log_only),
+		cmocka_unit_test(test_paths),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
