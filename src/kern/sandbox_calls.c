@@ -142,6 +142,7 @@ static const struct call calls[] = {
 	CALL(renameat2, SA),
 	CALL(fchmod, SA),
 	CALL(umask, SA),
+	CALL(inotify_add_watch, A), /* the folder of CNI configurations, made anew */
 	ONLY(ioctl, SAC, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
 	/* this process */
 	CALL(futex, SAC),
