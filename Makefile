@@ -79,7 +79,7 @@ LINK_MODE := $(if $(filter musl,$(LIBC)),-static-pie,-pie)
 # A bit for a pointer to relocate instead of 24 bytes: a twentieth of the binary. musl reads it since 1.2.4; GNU ld
 # writes it for arm64 since 2.43 only.
 PACK := $(if $(filter musl-x86_64,$(LIBC)-$(ARCH)),-Wl$(comma)-z$(comma)pack-relative-relocs)
-LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code,--build-id=sha1 $(PACK)
+LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--build-id=sha1 $(PACK)
 
 # Objects are written beside their place and moved there: two makes in one folder do not spoil each other's.
 say = @printf '  %-5s %s\n' $(1) $(2);

@@ -97,3 +97,4 @@ def test_the_daemon_set(agents):
         may = c["securityContext"]
         assert not may.get("privileged") and not may["allowPrivilegeEscalation"]
         assert may["capabilities"] == {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
+        assert may["seccompProfile"] == {"type": "RuntimeDefault"} and may["readOnlyRootFilesystem"]
