@@ -4,8 +4,10 @@
 Namespaces are named unirail-test-PID-...: what a run left behind is told from what another run
 is using by whether PID is alive.
 """
+import contextlib
 import ctypes
 import difflib
+import errno
 import itertools
 import json
 import os
@@ -107,6 +109,51 @@ def sweep():
         pid = path.name[len(PREFIX):].split("-")[0]
         if not os.path.exists(f"/proc/{pid}"):
             ns_del(path.name)
+
+
+# --- disks ---
+
+
+@contextlib.contextmanager
+def small_disk(folder):
+    """A file system of its own, soon full."""
+    folder.mkdir(parents=True)
+    run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", folder])
+    try:
+        yield folder
+    finally:
+        run(["umount", folder])
+
+
+@contextlib.contextmanager
+def filled(disk):
+    """Meanwhile the disk has no byte and no inode left."""
+    made = []
+    try:
+        while True:
+            made.append(disk / f"ballast{len(made)}")
+            try:
+                with open(made[-1], "wb", buffering=0) as f:
+                    while f.write(b"x" * 512):
+                        pass
+            except OSError as e:
+                assert e.errno == errno.ENOSPC, e
+            if not made[-1].exists():
+                break
+        s = os.statvfs(disk)
+        assert s.f_bfree == 0 and s.f_ffree == 0, s
+        yield
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
+
+
+def age(path, seconds=3600):
+    """An empty file that was written so long ago."""
+    path.write_bytes(b"")
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
 
 
 # --- CNI ---

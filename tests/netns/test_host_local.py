@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 
 import pytest
-from lab import THEIRS, cni_env
+from lab import THEIRS, age, cni_env, filled, small_disk
 
 RANGES = [[{"subnet": "10.7.0.0/29"}], [{"subnet": "fd07::/120", "rangeStart": "fd07::10"}]]
 
@@ -144,3 +144,35 @@ def test_gc_frees_what_is_not_valid(tmp_path, plugins):
     p = s.call("GC", "c1", version="1.1.0", **{"cni.dev/valid-attachments": keep})
     assert p.returncode == 0, p.stdout
     assert {n for n in s.files() if n.startswith(("10.", "fd07"))} == {"10.7.0.3", "fd07::11"}
+
+
+def test_delete_on_a_full_disk(tmp_path, plugins):
+    """No byte and no inode left: an ADD fails and leaves nothing, a DEL frees what its pod has."""
+    with small_disk(tmp_path / "small") as disk:
+        s = Store(disk / "d", plugins)
+        for c in ("c1", "c2"):
+            assert s.call("ADD", c).returncode == 0
+        before = set(s.files())
+        with filled(disk):
+            p = s.call("ADD", "c3")
+            assert p.returncode == 1 and "No space left on device (ENOSPC)" in json.loads(p.stdout)["msg"], p
+            assert set(s.files()) == before
+            for c in ("c1", "c1", "never"):
+                p = s.call("DEL", c)
+                assert p.returncode == 0, p
+            assert set(s.files()) == before - {"10.7.0.2", "fd07::10"}
+        assert s.call("CHECK", "c2").returncode == 0
+        assert s.call("ADD", "c3").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["ADD", "DEL"])
+def test_what_a_killed_add_was_writing_is_swept(tmp_path, plugins, command):
+    s = Store(tmp_path / "d", plugins)
+    assert s.call("ADD", "c1").returncode == 0
+    folder = s.folder / "rails"
+    halves = [folder / n for n in (".10.7.0.5.0123abcd.tmp", ".fd07::15.0123abcd.tmp")]
+    others = [folder / n for n in (".note.0123abcd.tmp", "10.7.0.5.tmp", ".10.7.0.5.0123abcd.txt", ".10.7.0.5.tmp")]
+    for path in halves + others:
+        age(path)
+    assert s.call(command, "c2").returncode == 0
+    assert [p for p in halves + others if p.exists()] == others

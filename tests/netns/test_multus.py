@@ -4,7 +4,8 @@ import json
 import time
 
 import pytest
-from lab import THEIRS, addresses, has_address, link, link_names, ping, routes, run, same, same_shape, state, wait_for
+from lab import (THEIRS, addresses, age, filled, has_address, link, link_names, ping, routes, run, same, same_shape,
+                 small_disk, state, wait_for)
 from multus_lab import Multus
 from pod_agent import PodAgent
 
@@ -484,6 +485,43 @@ def test_an_add_that_is_killed_anywhere(lab, agent):
         lab.delete(c, pod, ifname="eth0")
         gone(lab, pod)
     assert left > 2, "none was killed half way"
+
+
+@pytest.mark.parametrize("type", ["multus", "unirail-cni"])
+def test_delete_on_a_full_disk(lab, agent, type):
+    """cniDir and the cluster network's addresses have no byte and no inode left."""
+    two_rails(lab, agent)
+    with small_disk(lab.tmp / "multus") as disk, small_disk(lab.tmp / "networks") as addresses:
+        c, pod, late = conf(lab, agent, type, clusterNetwork="podnet"), lab.pod(), lab.pod("late")
+        lab.add(c, pod, ifname="eth0")
+        with filled(disk), filled(addresses):
+            before = late.state()
+            lab.fail("ADD", c, late, ifname="eth0", words="No space left on device (ENOSPC)")
+            lab.delete(c, late, ifname="eth0")
+            assert late.state() == before
+            lab.delete(c, pod, ifname="eth0")
+            lab.delete(c, pod, ifname="eth0")
+        gone(lab, pod)
+        lab.add(c, late, ifname="eth0")
+        lab.delete(c, late, ifname="eth0")
+        gone(lab, late)
+
+
+def test_what_a_killed_add_was_writing_is_swept(lab, agent):
+    """This container's at once, those of others when they are old, and nothing of another name."""
+    two_rails(lab, agent)
+    c, pod, top = conf(lab, agent, clusterNetwork="podnet"), lab.pod(), lab.tmp / "multus"
+    lab.add(c, pod, ifname="eth0")
+    (top / "results").mkdir(exist_ok=True)
+    swept = [age(top / f".{pod.id}.0123abcd.tmp", 0), age(top / "results" / f".podnet-{pod.id}-eth0.0123abcd.tmp", 0),
+             age(top / ".another.0123abcd.tmp"), age(top / "results" / ".podnet-another-eth0.0123abcd.tmp")]
+    stay = [age(top / ".young.0123abcd.tmp", 0), age(top / "results" / ".podnet-young-eth0.0123abcd.tmp", 0),
+            age(top / ".another.0123abcd.txt"), age(top / "another.0123abcd.tmp"), age(top / ".tmp")]
+    lab.delete(c, pod, ifname="eth0")
+    assert [p for p in swept + stay if p.exists()] == stay
+    for path in stay:
+        path.unlink()
+    gone(lab, pod)
 
 
 def test_a_server_that_hangs_keeps_no_pod(lab, agent):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lab import BINARY, ip, link_names, run, state
+from lab import BINARY, age, ip, link_names, run, state
 
 
 def one(result):
@@ -349,6 +349,19 @@ def test_full_disk(lab, tmp_path):
         lab.delete(conf, first)
     finally:
         run(["umount", full])
+
+
+def test_what_a_killed_add_was_writing_is_swept(lab):
+    lab.rail_pools()
+    conf, pod = lab.macvlan("rail0", lab.ipam("rail0")), lab.pod()
+    lab.add(conf, pod)
+    other = age(lab.state_dir / ".note.0123abcd.tmp")
+    half = age(lab.state_dir / ".journal.0123abcd.tmp")
+    lab.delete(conf, pod)
+    assert not half.exists() and other.exists()
+    age(half)
+    lab.add(conf, pod)
+    assert not half.exists() and other.exists()
 
 
 def test_gc(lab):

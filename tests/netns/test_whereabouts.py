@@ -6,7 +6,8 @@ import pathlib
 import signal
 
 import pytest
-from lab import (BINARY, PLUGINS, THEIRS, VERSIONS, counter, has_address, ip, link_names, ping, run, state)
+from lab import (BINARY, PLUGINS, THEIRS, VERSIONS, age, counter, filled, has_address, ip, link_names, ping, run,
+                 small_disk, state)
 
 
 @pytest.fixture(scope="module")
@@ -315,6 +316,35 @@ def test_torn_last_line(lab):
     anchor.write_bytes(before)  # as a crash within the ADD leaves it: nobody was told of the line
     assert got(alone(lab, "ADD", ipam, b)) == ["172.16.1.2"]
     assert set(held(lab).values()) == {a.id, b.id}
+
+
+def test_delete_on_a_full_disk(lab, tmp_path):
+    """The range comes from the flat file; its journal and the log are on the disk that is full."""
+    with small_disk(tmp_path / "small") as disk:
+        flat = tmp_path / "whereabouts.conf"
+        flat.write_text(f'{{"range": "172.16.1.0/24", "log_file": "{disk}/log", "log_level": "debug"}}')
+        ipam = {"type": "whereabouts", "state_dir": str(disk), "configuration_path": str(flat)}
+        pods = [Caller(f"p{i}") for i in range(4)]
+        for p in pods:
+            got(alone(lab, "ADD", ipam, p))
+        with filled(disk):
+            for p in pods[:3] + pods[:1]:
+                c = alone(lab, "DEL", ipam, p)
+                assert c.status == 0, c
+        # none of the three is held: they are given again
+        assert [got(alone(lab, "ADD", ipam, Caller(f"q{i}")))[0] for i in range(4)] == [
+            "172.16.1.1", "172.16.1.2", "172.16.1.3", "172.16.1.5"]
+
+
+def test_what_a_killed_add_was_writing_is_swept(lab):
+    ipam, pod = wb(lab), Caller("a")
+    got(alone(lab, "ADD", ipam, pod))
+    folder = lab.state_dir / "whereabouts" / "172.16.1.0-24"
+    other = age(folder / ".note.0123abcd.tmp")
+    for command in ("ADD", "DEL"):
+        half = age(folder / ".journal.0123abcd.tmp")
+        assert alone(lab, command, ipam, pod).status == 0
+        assert not half.exists() and other.exists(), command
 
 
 # --- configuration ---
