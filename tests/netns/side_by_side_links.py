@@ -196,6 +196,10 @@ DEV = ("link add dev0 address 02:00:00:00:05:01 type veth peer name far0",
        "link set far0 address 02:00:00:00:05:02 up", "link set dev0 up")
 
 
+KEPT_UP = "DEL leaves the NIC down there, and as it was before ADD here"
+AS_IT_WAS = {"end.node.link.*.flags": KEPT_UP, "end.node.link.dev0.qdisc": KEPT_UP}
+
+
 def host_device(addresses=None, **more):
     conf = {"type": "host-device", **({} if {"hwaddr", "kernelpath", "pciBusID"} & set(more) else {"device": "dev0"}), **more}
     return {**conf, "ipam": static(*addresses)} if addresses else conf
@@ -203,16 +207,17 @@ def host_device(addresses=None, **more):
 
 def host_devices():
     one = ("ADD", "CHECK", "DEL")
-    add("host-device-no-ipam", chain(host_device(), verbs=one), node=DEV)
-    add("host-device-address", chain(host_device([V4]), verbs=one), node=DEV)
-    add("host-device-route", chain({**host_device(), "ipam": static(V4, routes=DEFAULT)}, verbs=one), node=DEV)
-    add("host-device-v6", chain(host_device([V4, V6]), verbs=one), node=DEV, v6=True)
-    add("host-device-hwaddr", chain(host_device(hwaddr="02:00:00:00:05:01"), verbs=one), node=DEV)
+    add("host-device-no-ipam", chain(host_device(), verbs=one), node=DEV, differs=AS_IT_WAS)
+    add("host-device-address", chain(host_device([V4]), verbs=one), node=DEV, differs=AS_IT_WAS)
+    add("host-device-route", chain({**host_device(), "ipam": static(V4, routes=DEFAULT)}, verbs=one), node=DEV, differs=AS_IT_WAS)
+    add("host-device-v6", chain(host_device([V4, V6]), verbs=one), node=DEV, v6=True,
+        differs={**AS_IT_WAS, "end.node.link.dev0.addresses": KEPT_UP, "end.node.routes": KEPT_UP})
+    add("host-device-hwaddr", chain(host_device(hwaddr="02:00:00:00:05:01"), verbs=one), node=DEV, differs=AS_IT_WAS)
     add("host-device-down", chain(host_device([V4]), verbs=one), node=DEV + ("link set dev0 down",))
-    add("host-device-same-name", chain(host_device([V4]), verbs=one, env={"CNI_IFNAME": "dev0"}), node=DEV)
-    add("host-device-mtu-kept", chain(host_device([V4]), verbs=one), node=DEV + ("link set dev0 mtu 1400",))
+    add("host-device-same-name", chain(host_device([V4]), verbs=one, env={"CNI_IFNAME": "dev0"}), node=DEV, differs=AS_IT_WAS)
+    add("host-device-mtu-kept", chain(host_device([V4]), verbs=one), node=DEV + ("link set dev0 mtu 1400",), differs=AS_IT_WAS)
     for version in KNOWN:
-        add(f"host-device-{version}", chain(host_device([V4]), version=version, verbs=one), node=DEV)
+        add(f"host-device-{version}", chain(host_device([V4]), version=version, verbs=one), node=DEV, differs=AS_IT_WAS)
     for name, conf, words, code in [
             ("device", host_device(device="nic9"), "Link not found", MISSING),
             ("hwaddr", host_device(hwaddr="02:00:00:00:05:99"), "failed to find host device", MISSING),
@@ -247,8 +252,10 @@ def chains():
         differs={"4.DEL.*": AGAIN_DEL})
     add("chain-macvlan-tuning-mac", chain(macvlan([V4]), {**tune, "mac": MAC2}, verbs=("ADD", "CHECK", "DEL")),
         differs={"3.CHECK.*": IFNAME})
-    add("chain-host-device-tuning", chain(host_device([V4]), {**tune, "mac": MAC2}, verbs=("ADD", "DEL")), node=DEV)
-    add("chain-host-device-sbr", chain(host_device([V4]), rules, verbs=("ADD", "DEL")), node=DEV)
+    add("chain-host-device-tuning", chain(host_device([V4]), {**tune, "mac": MAC2}, verbs=("ADD", "DEL")), node=DEV,
+        differs=AS_IT_WAS)
+    add("chain-host-device-sbr", chain(host_device([V4]), rules, verbs=("ADD", "DEL")), node=DEV,
+        differs=AS_IT_WAS)
     add("chain-fails-at-tuning", refused("invalid net sysctl key", macvlan(pool, mac=MAC),
                                          {**tune, "sysctl": {"kernel.shmmax": "1"}}), differs={"1.ADD.code": CONF})
 
