@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/confine.h"
+#include "device/allocated.h"
 #include "kern/caps.h"
 
 enum { DRAIN_MS = 10 * 1000 };
@@ -144,6 +145,8 @@ static void confine(struct agent *a)
 	confine_folder(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
 	if (a->cni)
 		confine_folder(&c, a->conf.cni_dir, SANDBOX_WRITE);
+	/* Read where the kubelet has no PodResources API. */
+	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
 	confine_file(&c, a->conf.pid_file, SANDBOX_REMOVE);
