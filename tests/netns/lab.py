@@ -117,7 +117,7 @@ def sweep():
 @contextlib.contextmanager
 def small_disk(folder):
     """A file system of its own, soon full."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", folder])
     try:
         yield folder
