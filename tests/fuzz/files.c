@@ -23,6 +23,11 @@ WRAP(int, file_read, const struct root *r, const char *path, size_t max, struct 
      struct err *e);
 WRAP(int, file_replace, const struct root *r, const char *path, struct span data, mode_t mode,
      struct err *e);
+WRAP(int, file_temp_open, const struct root *r, const char *path, mode_t mode, struct file_temp *t,
+     struct err *e);
+WRAP(int, file_temp_commit, struct file_temp *t, struct err *e);
+WRAP(void, file_temp_abort, struct file_temp *t);
+WRAP(int, fd_write_all, int fd, const void *p, size_t n, struct err *e);
 WRAP(int, file_remove, const struct root *r, const char *path, struct err *e);
 WRAP(void, file_sweep, const struct root *r, const char *path);
 WRAP(int, file_lstat, const struct root *r, const char *path, struct stat *ret, struct err *e);
@@ -265,6 +270,56 @@ int __wrap_file_replace(const struct root *r, const char *path, struct span data
 	return 0;
 }
 
+/* A descriptor of a file without a name; `base` has the whole path that commit gives it. */
+int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, struct file_temp *t,
+			  struct err *e)
+{
+	(void)mode;
+	must(r->fd == FD_ROOT);
+	if (strlen(path) >= sizeof(t->base))
+		return err_sys(e, -ENAMETOOLONG, "create a file beside '%s'", path);
+	*t = (struct file_temp)FILE_TEMP_INIT;
+	for (int i = 0; i < OPEN_MAX; i++) {
+		if (opened[i].file)
+			continue;
+		opened[i] = (struct open){.file = file_new((struct span){"", 0})};
+		t->fd = FD_FIRST + i;
+		strcpy(t->base, path);
+		return 0;
+	}
+	return err_sys(e, -EMFILE, "create a file beside '%s'", path);
+}
+
+int __wrap_fd_write_all(int fd, const void *p, size_t n, struct err *e)
+{
+	struct file *f = file_of(fd);
+
+	if (!f)
+		return __real_fd_write_all(fd, p, n, e);
+	buf_add(&f->content, p, n);
+	return 0;
+}
+
+int __wrap_file_temp_commit(struct file_temp *t, struct err *e)
+{
+	struct name *n = add(t->base);
+
+	if (!n)
+		return err_sys(e, -ENAMETOOLONG, "create '%s'", t->base);
+	unref(n->file);
+	n->file = file_of(t->fd);
+	n->file->refs++;
+	__wrap_file_temp_abort(t);
+	return 0;
+}
+
+void __wrap_file_temp_abort(struct file_temp *t)
+{
+	if (t->fd >= 0)
+		__wrap_close(t->fd);
+	*t = (struct file_temp)FILE_TEMP_INIT;
+}
+
 int __wrap_file_remove(const struct root *r, const char *path, struct err *e)
 {
 	struct name *n = find(path);
@@ -400,7 +455,9 @@ ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
 
 	if (!f)
 		return __real_pwrite(fd, p, n, at);
-	must((size_t)at <= f->content.len);
+	/* A hole reads as zeros. */
+	while (f->content.len < (size_t)at)
+		buf_char(&f->content, '\0');
 	over = f->content.len - (size_t)at;
 	over = over < n ? over : n;
 	memcpy(f->content.p + (over ? at : 0), p, over);

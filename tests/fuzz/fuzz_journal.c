@@ -191,7 +191,7 @@ static void repair(const char *text)
 	int r;
 
 	buf_init(&said, OUT_MAX);
-	r = journal_repair(fuzz_root(), JOURNAL, NOW_MS, &said, &e);
+	r = journal_repair(fuzz_root(), JOURNAL, NOW_MS, NULL, 0, &said, &e);
 	must(r == 0 || r == -EPROTO);
 	if (r < 0)
 		return;

@@ -39,8 +39,10 @@ static bool find(void *arg, const char *ns, const char *name, struct net_nad *re
 	const struct scene *s = arg;
 
 	must(ns && name);
-	*ret = (struct net_nad){s->config, s->wishes & 1 ? "x/vf" : NULL, s->wishes & 16,
-				s->wishes & 32};
+	*ret = (struct net_nad){.config = s->config,
+				.resource = s->wishes & 1 ? "x/vf" : NULL,
+				.trusted = s->wishes & 16,
+				.distrusted = s->wishes & 32};
 	return !(s->wishes & 2) || strcmp(name, "none") != 0;
 }
 

@@ -7,7 +7,7 @@ FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
 # What files.c and, for libFuzzer, arena.c stand in for; some fuzzers are about a disk.
 FUZZ_ON_DISK := tree
-FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace file_remove file_sweep file_lstat \
+FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace file_temp_open file_temp_commit file_temp_abort fd_write_all file_remove file_sweep file_lstat \
 	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
 FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free malloc_usable_size LLVMFuzzerTestOneInput)
 fuzz_wrap = $(FUZZ_MEMORY) $(if $(filter $(1),$(FUZZ_ON_DISK)),,$(FUZZ_FILES))
