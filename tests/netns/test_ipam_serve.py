@@ -303,6 +303,21 @@ def test_silent_and_slow_clients_are_in_nobodys_way(server):
     assert server.process.poll() is None
 
 
+def test_slow_heads_time_out_where_there_is_room(server):
+    """However many bytes they send: each of them is told."""
+    server.start("--max-connections", "50")
+    slow = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Le") for _ in range(20)]
+    for s in slow:
+        s.settimeout(15)
+    until = time.monotonic() + 9
+    while time.monotonic() < until:
+        for s in slow[:10]:
+            s.send(b"x")
+        time.sleep(0.5)
+    assert all(reply(s).startswith(b"HTTP/1.1 408 ") for s in slow)
+    assert server.process.poll() is None
+
+
 def test_a_full_house_is_said(server):
     server.start("--max-connections", "10")
     busy = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n") for _ in range(10)]
