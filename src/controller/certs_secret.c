@@ -7,49 +7,29 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "controller/certs_priv.h"
-#include "kube/time.h"
-#include "wire/base64.h"
+#include "controller/secret.h"
 
-#define MANAGED	 "app.kubernetes.io/managed-by"
-#define OURS	 "unirail-controller"
 #define CA_SINCE "unirail.io/ca-since"
 /* Who writes it as well: its certificates are not to be replaced in turns. */
 #define ISSUED "cert-manager.io/certificate-name"
 
 /* LOOK_MAX_S: a clock that was set may have made what is there too young, or too old. */
-enum { BODY_MAX = 256 << 10, LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
-
-static const struct kube_kind secrets = {"", "v1", "secrets", "secret", true};
+enum { LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* --- as it is there --- */
 
-static char *part(const struct json *data, const char *key)
-{
-	const char *text = json_string(json_get(data, key));
-	char *ret = NULL;
-
-	/* An empty one is what was made to be filled in. */
-	if (!text || !*text || base64_decode(span_of(text), &ret) < 0)
-		return NULL;
-	return ret;
-}
-
 static int decode(void *value, const struct json *object, struct err *e)
 {
-	const struct json *meta = json_get(object, "metadata"), *data = json_get(object, "data");
-	const char *by = json_string(json_get(json_get(meta, "labels"), MANAGED));
-	const char *since = json_string(json_get(json_get(meta, "annotations"), CA_SINCE));
+	const struct json *annotations = json_get(json_get(object, "metadata"), "annotations");
 	struct certs_secret *s = value;
-	int64_t ms;
 
 	(void)e;
-	s->ours = by && !strcmp(by, OURS) && !json_get(json_get(meta, "annotations"), ISSUED);
-	s->set = (struct certs_set){.ca = part(data, "ca.crt"),
-				    .ca_key = part(data, "ca.key"),
-				    .cert = part(data, "tls.crt"),
-				    .key = part(data, "tls.key")};
-	if (since && kube_time_parse(since, &ms) == 0)
-		s->set.ca_since = ms / 1000;
+	s->ours = secret_is_ours(object) && !json_get(annotations, ISSUED);
+	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
+				    .ca_key = secret_text(object, "ca.key"),
+				    .cert = secret_text(object, "tls.crt"),
+				    .key = secret_text(object, "tls.key"),
+				    .ca_since = secret_since(object, CA_SINCE)};
 	return 0;
 }
 
@@ -64,49 +44,6 @@ static const struct kube_object *there(const struct certs *c)
 }
 
 /* --- as it is to be --- */
-
-static void put(struct json_out *o, const char *key, const char *text)
-{
-	auto_free char *coded = text ? base64_encode(span_of(text)) : NULL;
-
-	if (coded)
-		jo_kstr(o, key, coded);
-}
-
-static void put_secret(struct json_out *o, const struct certs *c, const struct certs_set *s,
-		       const char *version)
-{
-	char since[KUBE_TIME_MAX];
-
-	kube_time_text(s->ca_since * 1000, since);
-	jo_obj(o);
-	jo_kstr(o, "apiVersion", "v1");
-	jo_kstr(o, "kind", "Secret");
-	if (!version)
-		jo_kstr(o, "type", "kubernetes.io/tls");
-	jo_key(o, "metadata");
-	jo_obj(o);
-	jo_kstr(o, "name", c->conf.secret);
-	if (version)
-		jo_kstr(o, "resourceVersion", version);
-	jo_key(o, "labels");
-	jo_obj(o);
-	jo_kstr(o, MANAGED, OURS);
-	jo_end_obj(o);
-	jo_key(o, "annotations");
-	jo_obj(o);
-	jo_kstr(o, CA_SINCE, since);
-	jo_end_obj(o);
-	jo_end_obj(o);
-	jo_key(o, "data");
-	jo_obj(o);
-	put(o, "ca.crt", s->ca);
-	put(o, "ca.key", s->ca_key);
-	put(o, "tls.crt", s->cert);
-	put(o, "tls.key", s->key);
-	jo_end_obj(o);
-	jo_end_obj(o);
-}
 
 static void look_in(struct certs *c, int64_t ms);
 
@@ -152,17 +89,20 @@ static void on_written(void *arg, int status, const struct json *object, const s
 
 static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
 {
-	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
-				 .on = {&secrets, c->conf.ns, c->conf.secret, NULL}};
-	auto_buf struct buf b;
-	struct json_out o;
+	const struct secret_item items[] = {{.key = "ca.crt", .text = s->ca},
+					    {.key = "ca.key", .text = s->ca_key},
+					    {.key = "tls.crt", .text = s->cert},
+					    {.key = "tls.key", .text = s->key}};
+	const struct secret_write w = {.ns = c->conf.ns,
+				       .name = c->conf.secret,
+				       .type = "kubernetes.io/tls",
+				       .version = version,
+				       .since_name = CA_SINCE,
+				       .since = s->ca_since,
+				       .items = items,
+				       .n_items = ARRAY_LEN(items)};
 
-	buf_init(&b, BODY_MAX);
-	jo_init(&o, &b, 0);
-	put_secret(&o, c, s, version);
-	r.body = buf_span(&b);
-	c->call = kube_send(c->conf.kube, &r, on_written, c);
-	explicit_bzero(b.p, b.len);
+	c->call = secret_write(c->conf.kube, &w, on_written, c);
 }
 
 static void take_step(struct certs *c, const struct certs_set *is, enum certs_step step,
@@ -275,7 +215,7 @@ void certs_secret_start(struct certs *c)
 	c->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	c->informer = kube_informer_new(
 		c->conf.kube,
-		&(struct kube_informer_conf){.kind = &secrets,
+		&(struct kube_informer_conf){.kind = &secret_kind,
 					     .select = {.ns = c->conf.ns, .fields = only},
 					     .size = sizeof(struct certs_secret),
 					     .decode = decode,

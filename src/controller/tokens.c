@@ -7,18 +7,13 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "controller/secret.h"
 #include "kube/backoff.h"
 #include "kube/informer.h"
-#include "kube/time.h"
-#include "wire/base64.h"
 
-#define MANAGED	    "app.kubernetes.io/managed-by"
-#define OURS	    "unirail-controller"
 #define TOKEN_SINCE "unirail.io/token-since"
 
-enum { BODY_MAX = 8 << 10, LOOK_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
-
-static const struct kube_kind secrets = {"", "v1", "secrets", "secret", true};
+enum { TEXT_MAX = 8 << 10, LOOK_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 /* kube_object.value */
 struct stored {
@@ -54,22 +49,14 @@ static int64_t now_s(void)
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
-	const struct json *meta = json_get(object, "metadata");
-	const char *coded = json_string(json_get(json_get(object, "data"), "tokens"));
-	const char *by = json_string(json_get(json_get(meta, "labels"), MANAGED));
-	const char *since = json_string(json_get(json_get(meta, "annotations"), TOKEN_SINCE));
 	struct stored *s = value;
-	auto_free char *text = NULL;
-	int64_t ms;
+	char *text = secret_text(object, "tokens");
 	int r;
 
-	s->ours = by && !strcmp(by, OURS);
-	if (since && kube_time_parse(since, &ms) == 0)
-		s->set.since = ms / 1000;
-	r = coded ? base64_decode(span_of(coded), &text) : -EINVAL;
-	r = r < 0 ? r : tokens_read(&s->set, span_of(text));
-	if (text)
-		explicit_bzero(text, strlen(text));
+	s->ours = secret_is_ours(object);
+	s->set.since = secret_since(object, TOKEN_SINCE);
+	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
+	secret_text_free(text);
 	if (r >= 0 || s->ours)
 		return 0; /* ours is made anew */
 	return err_kind(e, ERR_CONF, -EINVAL,
@@ -147,44 +134,6 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 
 /* --- as it is to be --- */
 
-static void put_secret(struct json_out *o, const struct tokens *t, const struct tokens_set *s,
-		       const char *version)
-{
-	char since[KUBE_TIME_MAX];
-	auto_free char *coded = NULL;
-	struct buf text;
-
-	buf_init(&text, BODY_MAX);
-	tokens_write(s, &text);
-	coded = base64_encode(buf_span(&text));
-	explicit_bzero(text.p, text.len);
-	buf_done(&text);
-	kube_time_text(s->since * 1000, since);
-	jo_obj(o);
-	jo_kstr(o, "apiVersion", "v1");
-	jo_kstr(o, "kind", "Secret");
-	jo_key(o, "metadata");
-	jo_obj(o);
-	jo_kstr(o, "name", t->conf.secret);
-	if (version)
-		jo_kstr(o, "resourceVersion", version);
-	jo_key(o, "labels");
-	jo_obj(o);
-	jo_kstr(o, MANAGED, OURS);
-	jo_end_obj(o);
-	jo_key(o, "annotations");
-	jo_obj(o);
-	jo_kstr(o, TOKEN_SINCE, since);
-	jo_end_obj(o);
-	jo_end_obj(o);
-	jo_key(o, "data");
-	jo_obj(o);
-	jo_kstr(o, "tokens", coded);
-	jo_end_obj(o);
-	jo_end_obj(o);
-	explicit_bzero(coded, strlen(coded));
-}
-
 static void note_version(struct tokens *t, const struct json *object)
 {
 	const char *version =
@@ -217,18 +166,22 @@ static void on_written(void *arg, int status, const struct json *object, const s
 
 static void write_secret(struct tokens *t, const struct tokens_set *s, const char *version)
 {
-	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
-				 .on = {&secrets, t->conf.ns, t->conf.secret, NULL}};
-	struct json_out o;
-	struct buf b;
+	struct secret_item item = {.key = "tokens"};
+	const struct secret_write w = {.ns = t->conf.ns,
+				       .name = t->conf.secret,
+				       .version = version,
+				       .since_name = TOKEN_SINCE,
+				       .since = s->since,
+				       .items = &item,
+				       .n_items = 1};
+	struct buf text;
 
-	buf_init(&b, BODY_MAX);
-	jo_init(&o, &b, 0);
-	put_secret(&o, t, s, version);
-	r.body = buf_span(&b);
-	t->call = kube_send(t->conf.kube, &r, on_written, t);
-	explicit_bzero(b.p, b.len);
-	buf_done(&b);
+	buf_init(&text, TEXT_MAX);
+	tokens_write(s, &text);
+	item.text = text.p;
+	t->call = secret_write(t->conf.kube, &w, on_written, t);
+	explicit_bzero(text.p, text.len);
+	buf_done(&text);
 }
 
 /* --- when --- */
@@ -340,7 +293,7 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 	t->trouble.kind = ERR_AGAIN;
 	t->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
 	t->informer = kube_informer_new(
-		c->kube, &(struct kube_informer_conf){.kind = &secrets,
+		c->kube, &(struct kube_informer_conf){.kind = &secret_kind,
 						      .select = {.ns = c->ns, .fields = only},
 						      .size = sizeof(struct stored),
 						      .decode = decode,
