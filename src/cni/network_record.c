@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cni/definition.h"
 #include "wire/digest.h"
 
 #define FOLDER "/unirail/networks"
@@ -123,6 +122,8 @@ static void put_record(const struct cni_call *c, const char *state_dir, const st
 		jo_kstr(&o, "name", net->name);
 	if (state_dir)
 		jo_kstr(&o, "stateDir", state_dir);
+	if (net->trusted)
+		jo_kbool(&o, "trusted", true);
 	if (json_kind(net->config) != JSON_NULL) {
 		jo_key(&o, "config");
 		jo_val(&o, net->config, false);
@@ -225,6 +226,7 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 struct raw {
 	int64_t version;
 	const char *network, *nad, *name, *state_dir;
+	bool trusted;
 	const struct json *config;
 };
 
@@ -239,6 +241,7 @@ static const struct json_field fields[] = {
 	FIELD("nad", J_STR, nad),
 	FIELD("name", J_STR, name),
 	FIELD("stateDir", J_STR, state_dir),
+	FIELD("trusted", J_BOOL, trusted),
 	FIELD("config", J_VAL, config),
 	{0},
 };
@@ -256,22 +259,9 @@ static int read_content(int dir, const char *name, struct buf *into, struct err 
 	return fd_read_all(fd, NETWORK_RECORD_BYTES_MAX, into, e);
 }
 
-static bool is_trusted(const struct pod_conf *conf, const struct raw *raw)
-{
-	auto_free char *ns = NULL;
-
-	/* A file in confDir stands for it. */
-	if (json_kind(raw->config) == JSON_NULL)
-		return true;
-	if (!raw->nad || !strchr(raw->nad, '/'))
-		return false;
-	ns = span_dup((struct span){raw->nad, strcspn(raw->nad, "/")});
-	return strcmp(ns, conf->multus_namespace) == 0 || definition_trusted(ns, NULL, NULL);
-}
-
 /* 1: it is one of another netconf. */
-static int parse(const struct cni_call *c, const struct pod_conf *conf, struct span content,
-		 struct network_record *ret, struct err *e)
+static int parse(const struct cni_call *c, struct span content, struct network_record *ret,
+		 struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	struct raw raw = {0};
@@ -286,17 +276,15 @@ static int parse(const struct cni_call *c, const struct pod_conf *conf, struct s
 			       (long long)raw.version, VERSION);
 	if (!raw.network || strcmp(raw.network, c->name) != 0)
 		return 1;
-	ret->net = (struct pod_net){.nad = raw.nad,
-				    .name = raw.name,
-				    .config = raw.config,
-				    .trusted = is_trusted(conf, &raw)};
+	ret->net = (struct pod_net){
+		.nad = raw.nad, .name = raw.name, .config = raw.config, .trusted = raw.trusted};
 	ret->state_dir = raw.state_dir;
 	ret->doc = take(d);
 	return 0;
 }
 
-static int read_record(const struct cni_call *c, const struct pod_conf *conf, int dir,
-		       const char *name, struct network_record *ret, struct err *e)
+static int read_record(const struct cni_call *c, int dir, const char *name,
+		       struct network_record *ret, struct err *e)
 {
 	auto_buf struct buf text;
 	int r;
@@ -311,7 +299,7 @@ static int read_record(const struct cni_call *c, const struct pod_conf *conf, in
 			e, -EIO,
 			"it does not match its digest: removed, the next ADD writes it again");
 	}
-	return parse(c, conf, buf_span(&text), ret, e);
+	return parse(c, buf_span(&text), ret, e);
 }
 
 void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
@@ -332,7 +320,7 @@ void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 		if (!is_record(names[i]))
 			continue;
 		err_clear(&why);
-		r = read_record(c, conf, dir, names[i], &one, &why);
+		r = read_record(c, dir, names[i], &one, &why);
 		if (r < 0)
 			log_warn("recorded network is not collected", LOG_S("file", names[i]),
 				 LOG_S("folder", folder), LOG_S("error", why.text));

@@ -8,16 +8,17 @@
  *
  *	<cniDir>/unirail/networks/<namespace>_<name>-<digest>.json
  *	{"version": 1, "network": the netconf's name, "nad": "team/rail0", "name": "rail0",
- *	 "stateDir": the agent's, "config": the definition's, as its author wrote it}
+ *	 "stateDir": the agent's, "trusted": true, "config": the definition's, as its author wrote it}
  *
  * The digest is the first 32 digits of the content's SHA-256, so a record is written once, by the first ADD of a definition,
  * and a definition that changes has another record. Records are not synced: one that a power loss cut off does not match its
  * digest; GC removes it and the next ADD writes it again.
  *
- * Definitions are written by tenants. The number of records is limited, in all and for each namespace, and their size; what
- * is read back is checked as at an ADD (definition.h), and trusted by its namespace alone: the netconf's multusNamespace and
- * kube-system (GC asks nobody about annotations of namespaces). A definition that is refused keeps its record; GC does not
- * execute it. The folder must belong to root and be writable by root alone; neither it nor a record may be a symbolic link.
+ * Definitions are written by tenants. The number of records is limited, in all and for each namespace, and their size.
+ * "trusted" is the agent's answer at the ADD that wrote the record: an administrator wrote the definition (definition.h). GC has
+ * no agent to ask, so it executes such a definition as that ADD did, also when the namespace has lost its trust since; any other
+ * is checked again, and keeps its record when it is refused. Nobody but root can change a record: the folder must belong to root
+ * and be writable by root alone, and neither it nor a record may be a symbolic link.
  *
  * ADD and GC lock the folder: ADD writes its record when its note is written already, GC removes records only when no note
  * has come since it read the notes.
@@ -34,7 +35,7 @@ enum {
 struct network_record {
 	char *file; /* in the folder */
 	struct json_doc *doc;
-	struct pod_net net;    /* borrowed from doc; trusted as of now */
+	struct pod_net net;    /* borrowed from doc; trusted as at the ADD */
 	const char *state_dir; /* NULL: the agent named none */
 };
 

@@ -420,10 +420,8 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	}
 	if (r >= 0)
 		return collect(g, b.p, rec->net.trusted) >= 0;
-	log_warn(rec->net.trusted ? "recorded network is not collected"
-				  : "recorded network is not collected: GC trusts definitions of "
-				    "multusNamespace and kube-system only",
-		 LOG_S("file", rec->file), LOG_S("error", why.text));
+	log_warn("recorded network is not collected", LOG_S("file", rec->file),
+		 LOG_S("error", why.text));
 	return false;
 }
 

@@ -99,17 +99,46 @@ def test_a_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
     assert len(records(lab)) == 2
 
 
-def test_a_definition_that_is_not_trusted_any_more_is_not_executed(lab, agent, recorder):  # noqa: F811
-    """The agent trusted the namespace at the ADD; at GC there is nobody to ask."""
-    agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
+def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  # noqa: F811
+    """Of a tenant's namespace that the agent trusted; its notes, the agent and any knowledge of namespaces are gone."""
+    agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     lose_notes(lab, pod)
+    agent.stop()
     call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
-    assert "dataDir" in call.err and "team_rail0-" in call.err
-    assert recorder.called("GC") == [] and len(leases(lab)) == 1 and len(records(lab)) == 1
-    call = gc(lab, {**c, "multusNamespace": "team"}, pod, CNI_PATH=str(recorder.bin))
     assert call.err == "" and recorder.called("GC") != [] and leases(lab) == [] and records(lab) == []
+
+
+@pytest.mark.parametrize("ns", ["team", "kube-system"])
+def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, recorder, ns):  # noqa: F811
+    """Also of a namespace that is trusted without an annotation: one may have been on it."""
+    net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
+    net["plugins"].append({"type": "chained"})
+    agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": False}))
+    c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0", multusNamespace=ns), lab.pod()
+    lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
+    lose_notes(lab, pod)
+    (recorder.bin / "chained").chmod(0o777)
+    call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert "can be changed by others than root" in call.err and f"{ns}_rail0-" in call.err, call
+    assert recorder.called("GC") == [] and len(records(lab)) == 1
+    (recorder.bin / "chained").chmod(0o755)
+    gc(lab, c, pod, CNI_PATH=str(recorder.bin))
+    assert recorder.called("GC") != [] and records(lab) == []
+
+
+def test_trust_that_comes_or_goes_makes_another_record(lab, agent, recorder):  # noqa: F811
+    net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
+    c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
+    for i, trusted in enumerate([True, False, True]):
+        agent.networks(("team/rail0", "eth0", net, {"trusted": trusted}))
+        pod = lab.pod(f"p{i}")
+        lab.add(c, pod, ifname="eth0")
+        lab.delete(c, pod, ifname="eth0")
+    assert sorted(json.loads((folder(lab) / r).read_text()).get("trusted", False) for r in records(lab)) == [False, True]
+    gc(lab, c, pod)
+    assert records(lab) == []
 
 
 def spoil_content(at, lab):
