@@ -50,7 +50,7 @@ static bool counts(const struct lease *l)
 	       *l->pod_namespace;
 }
 
-/* Those of one name are together, of these those of one container, in their own order. */
+/* Those of one name are together, of these those of one container, by time of the ADD and name: net2 before net10. */
 static int in_order(const void *a, const void *b)
 {
 	const struct lease *x = *(const struct lease *const *)a;
@@ -61,6 +61,10 @@ static int in_order(const void *a, const void *b)
 		r = strcmp(x->pod_name, y->pod_name);
 	if (r == 0)
 		r = strcmp(x->container_id, y->container_id);
+	if (r == 0)
+		r = (x->at_ms > y->at_ms) - (x->at_ms < y->at_ms);
+	if (r == 0)
+		r = strverscmp(x->ifname, y->ifname);
 	return r ? r : (x > y) - (x < y);
 }
 

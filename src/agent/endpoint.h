@@ -31,7 +31,8 @@ struct endpoints_wanted {
 
 /*
  * Of a name with several containers, the last's; leases without a pod's name have none. Interfaces
- * are in the order in which they got their addresses, IPv4 and IPv6 of one together.
+ * are in the order in which they got their addresses, those of one request in the natural order of
+ * their names; IPv4 and IPv6 of one are together.
  */
 void endpoints_wanted(const struct lease_table *t, const struct pool_set *s,
 		      struct endpoints_wanted *ret);

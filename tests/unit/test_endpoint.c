@@ -114,6 +114,32 @@ static void test_all_rails_of_a_pod(void **state)
 	endpoints_wanted_done(&w);
 }
 
+/* The lease table has addresses in the order in which they were first seen, and retained ones come back in any order. */
+static void test_order_of_interfaces(void **state)
+{
+	static const char *const want[] = {"net2", "net10", "net11", "net1", NULL};
+	struct lease last = lease("10.6.0.2/24", "p4", "a", "u1", "net1");
+	struct endpoints_wanted w;
+	const char *at;
+
+	(void)state;
+	last.at_ms = 2000;
+	lease_put(&leases, &last);
+	put("10.6.0.5/24", "p4", "a", "u1", "net11");
+	put("10.6.0.3/24", "p4", "a", "u1", "net10");
+	put("10.6.0.4/24", "p4", "a", "u1", "net2");
+	endpoints_wanted(&leases, &pools, &w);
+	assert_int_equal(w.n, 1);
+	at = w.v[0].ips;
+	for (size_t i = 0; want[i]; i++) {
+		auto_free char *text = xasprintf("\"interface\":\"%s\"", want[i]);
+
+		at = strstr(at, text);
+		assert_non_null(at);
+	}
+	endpoints_wanted_done(&w);
+}
+
 /* The old sandbox's DEL comes after the new one's ADD. */
 static void test_the_last_container_counts(void **state)
 {
@@ -235,6 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_all_rails_of_a_pod, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_order_of_interfaces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_last_container_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_has_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
