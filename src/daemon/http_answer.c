@@ -11,10 +11,8 @@ enum { ERROR_MAX = 8 << 10 };
 
 static void put(struct http_request *c, struct http1_response r)
 {
-	struct span method = c->msg.method;
-
 	r.close = c->close;
-	r.head = span_eq(method, "HEAD");
+	r.head = c->head;
 	http1_put_response(&c->out, &r);
 	c->state = CONN_WRITING;
 	conn_set_timer(c, c->s->limits.send_ms);
@@ -62,6 +60,7 @@ void conn_refuse(struct http_request *c, int status, const char *why)
 	tell_refused(c, status, why);
 	c->close = true;
 	c->msg = (struct http1_msg){0};
+	c->head = false;
 	put_error(c, status, status, why, NULL);
 }
 
@@ -70,6 +69,7 @@ void conn_refuse_unsaid(struct http_request *c, int status)
 	tell_refused(c, status, "what its head asks for is not given to it");
 	c->close = true;
 	c->msg = (struct http1_msg){0};
+	c->head = false;
 	put(c, (struct http1_response){.status = status});
 }
 
@@ -78,6 +78,12 @@ void conn_refuse_unsaid(struct http_request *c, int status)
 const struct http1_msg *http_request_msg(const struct http_request *q)
 {
 	return &q->msg;
+}
+
+void http_request_drop_msg(struct http_request *q)
+{
+	http1_done(q->codec);
+	q->msg = (struct http1_msg){0};
 }
 
 /* The loop may not have come to the event yet. */

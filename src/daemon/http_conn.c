@@ -11,7 +11,7 @@ enum {
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24,	  /* that one connection may take in a row: eight requests and answers */
-	IDLE_SIZE = 1024, /* of a buffer that is kept between two requests */
+	HOLD_SIZE = 1024, /* of buffers: connections that hold less are not closed for it */
 	RATE_MS = 2000,	  /* between two looks at how a body comes on */
 };
 
@@ -92,10 +92,19 @@ void conn_reap(struct http_request *c)
 		conn_advance(c);
 }
 
+static bool holds_much(const struct http_request *c)
+{
+	return c->s->limits.held_max && !c->tls && c->held > HOLD_SIZE &&
+	       (c->state == CONN_WRITING ||
+		(c->state == CONN_READING && http1_phase(c->codec) == HTTP1_IN_HEAD));
+}
+
 static int rank_of(const struct http_request *c)
 {
 	if (c->refused)
 		return RANK_REFUSED;
+	if (holds_much(c))
+		return RANK_HOLDING;
 	switch (c->state) {
 	case CONN_SHAKING: return RANK_STRANGER;
 	case CONN_READING:
@@ -153,6 +162,7 @@ static void hand_over(struct http_request *c)
 	c->state = CONN_HANDLING;
 	c->answered = false;
 	c->close |= c->msg.close || c->ended;
+	c->head = span_eq(c->msg.method, "HEAD");
 	c->began = now_mono_us();
 	conn_rank(c);
 	conn_set_timer(c, -1);
@@ -176,9 +186,7 @@ static void forget_body(struct http_request *c)
 	c->s->bodies -= c->body;
 	c->body = 0;
 	http1_done(c->codec);
-	buf_trim(&c->out, IDLE_SIZE);
-	if (c->in.len == 0)
-		buf_trim(&c->in, IDLE_SIZE);
+	buf_trim(&c->out, 0);
 }
 
 /* The head is whole. True: it is refused. */
@@ -210,8 +218,12 @@ static bool parse(struct http_request *c)
 		return true;
 	}
 	c->in_at = c->in.len - in.n;
+	if (r == 1 && c->s->limits.bare && c->in_at < c->in.len) {
+		c->close = true;
+		c->in_at = c->in.len;
+	}
 	if (c->in_at == c->in.len) {
-		buf_reset(&c->in);
+		buf_trim(&c->in, 0);
 		c->in_at = 0;
 	}
 	if (r == HTTP1_HEAD)
@@ -331,6 +343,14 @@ static void on_turn(void *arg)
 	conn_advance(c);
 }
 
+static void count_held(struct http_request *c)
+{
+	size_t held = c->in.cap + c->out.cap + http1_held(c->codec);
+
+	c->s->held += held - c->held;
+	c->held = held;
+}
+
 /* A handler that answers at once gets here from within: the outer call goes on. */
 void conn_advance(struct http_request *c)
 {
@@ -346,10 +366,12 @@ void conn_advance(struct http_request *c)
 		if (c->state != CONN_HANDLING || c->answered)
 			conn_free(c);
 	} else {
+		count_held(c);
 		conn_rank(c);
 		/* The others' turn. */
 		if (steps == STEPS_MAX && !c->turn)
 			c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
+		http_server_trim(c->s);
 	}
 }
 

@@ -9,6 +9,13 @@
 
 /* --- the beginning --- */
 
+static size_t body_max(const struct http_limits *l)
+{
+	if (l->bare)
+		return 0;
+	return l->body_max ? l->body_max : HTTP1_BODY_MAX;
+}
+
 static struct http_request *conn_new(struct http_server *s, int fd)
 {
 	struct http_request *c = xcalloc(1, sizeof(*c));
@@ -26,8 +33,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	}
 	buf_init(&c->in, HTTP_READ_SIZE * 2);
 	buf_init(&c->out, HTTP_OUT_MAX);
-	c->codec =
-		http1_new(HTTP1_REQUESTS, s->limits.body_max ? s->limits.body_max : HTTP1_BODY_MAX);
+	c->codec = http1_new(HTTP1_REQUESTS, body_max(&s->limits));
 	if (s->check)
 		http1_stop_at_heads(c->codec);
 	peers_join(s->peers, &c->entry, peer_key_of(fd));
@@ -84,6 +90,7 @@ void conn_free(struct http_request *c)
 	s->n_conns--;
 	s->n_refused -= c->refused;
 	s->bodies -= c->body;
+	s->held -= c->held;
 	free(c);
 	http_server_conn_gone(s);
 }

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PEER_RANKS = 5, PEER_TEXT_MAX = 64 };
+enum { PEER_RANKS = 6, PEER_TEXT_MAX = 64 };
 
 struct peer_key {
 	uint8_t b[16]; /* IPv4 as ::ffff:a.b.c.d; all zero: no address (a UNIX socket) */

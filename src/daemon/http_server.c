@@ -99,8 +99,18 @@ static bool make_room(struct http_server *s)
 {
 	if (give_way(s, RANK_CLOSING))
 		return true;
-	return many_strangers(s) ? strangers_give_way(s) || give_way(s, RANK_IDLE)
-				 : give_way(s, RANK_IDLE) || strangers_give_way(s);
+	if (many_strangers(s) ? strangers_give_way(s) || give_way(s, RANK_IDLE)
+			      : give_way(s, RANK_IDLE) || strangers_give_way(s))
+		return true;
+	return give_way(s, RANK_HOLDING);
+}
+
+void http_server_trim(struct http_server *s)
+{
+	if (s->walks)
+		return;
+	while (s->limits.held_max && s->held > s->limits.held_max && give_way(s, RANK_HOLDING))
+		;
 }
 
 /* How long until a connection may give way, when all that could were opened just now. 0: one may, or none ever. */
@@ -120,10 +130,12 @@ static void reap(struct http_server *s)
 {
 	struct http_request *next;
 
+	s->walks = true;
 	for (struct http_request *c = s->conns; c; c = next) {
 		next = c->next;
 		conn_reap(c);
 	}
+	s->walks = false;
 }
 
 static bool is_full(struct http_server *s)

@@ -19,6 +19,7 @@
  *                                                         pause, so that the loop does not spin
  *   bytes that are not HTTP                               their 4xx or 5xx, closed
  *   long bodies on many connections                       503, "Retry-After"; see bodies_max
+ *   long heads, and answers that are not read, on many    one of them is closed; see held_max
  *
  * A connection gives way in this order: one that has its last answer; one of a stranger; one of those
  * whom a check has let in (http_server_check(); without one all are strangers, who else have an eighth
@@ -55,10 +56,16 @@ struct http_limits {
 	int idle_ms;   /* between two requests */
 	int send_ms;   /* for an answer to be taken */
 	int grace_ms; /* from a connection's beginning, until it gives way to another before it asked; not in TLS */
-	bool anyone;	   /* no look at who the peer is: for TCP */
-	bool secret;	   /* what is asked is not for the log */
+	bool anyone; /* no look at who the peer is: for TCP */
+	bool secret; /* what is asked is not for the log */
+	/* For probes and scrapes: a request has no body (413), and what comes behind one before its answer is not read: the
+	 * connection closes after that answer. */
+	bool bare;
 	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
 	size_t bodies_max; /* of all that are read or answered at a time; 0: as many as there are */
+	/* Bytes of memory for unfinished requests and for answers that were not read, of all connections without TLS; past it
+	 * those that hold more than a kilobyte are closed. 0: as many as there are. */
+	size_t held_max;
 };
 #define HTTP_LIMITS_INIT                                                                           \
 	{                                                                                          \
@@ -99,6 +106,8 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 
 /* Valid until it is answered. */
 const struct http1_msg *http_request_msg(const struct http_request *q);
+/* Frees the message of one that waits for its answer: there is nothing to look at any more. */
+void http_request_drop_msg(struct http_request *q);
 /* Its client has closed: nobody will read the answer, which must be given all the same. */
 bool http_request_is_gone(const struct http_request *q);
 /* r->close and r->head are set here. The body is copied. */

@@ -10,8 +10,9 @@
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* In which order connections give way (http_peers.h); SERVED: strangers who had an answer, and ask nothing. */
-enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_REFUSED };
+/* In which order connections give way (http_peers.h); SERVED: strangers who had an answer, and ask nothing; HOLDING: with much
+ * memory for what its peer has not finished, or does not read (where limits.held_max is set). */
+enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };
 
 enum conn_state {
 	CONN_SHAKING, /* hands, in TLS */
@@ -37,12 +38,13 @@ struct http_request {
 	struct buf out;
 	size_t out_at;
 	struct http1_msg msg;
-	bool close, running, answered, ended, refused;
+	bool close, head, running, answered, ended, refused; /* head: it is a HEAD */
 	bool known, shook;	/* a check has let it in; the turn of its handshake has come */
 	enum http1_phase phase; /* what the timer runs for */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* of the request at hand, as far as it has come */
 	size_t body_seen;	/* of that, when it was last looked at */
+	size_t held;		/* memory of its buffers, as counted in the server's */
 	int64_t began, body_since;
 	int64_t opened;		       /* on the loop's clock */
 	enum conn_state ranked;	       /* what its rank was given for */
@@ -63,6 +65,8 @@ struct http_server {
 	struct http_request *conns; /* newest first */
 	int n_conns, n_refused;	    /* of those */
 	size_t bodies;		    /* theirs */
+	size_t held;		    /* theirs */
+	bool walks;		    /* over the connections: none but the one at hand may go */
 	struct tls_conf *tls;
 	bool sends_away, draining;
 	void (*done)(void *arg);
@@ -112,6 +116,8 @@ int conn_write_out(struct http_request *c);
 void conn_finish(struct http_request *c);
 void conn_watch(struct http_request *c, uint32_t events);
 
+/* Closes connections until what all hold is within the limit. */
+void http_server_trim(struct http_server *s);
 /* Tells the server that a connection is gone. */
 void http_server_conn_gone(struct http_server *s);
 

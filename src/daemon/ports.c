@@ -14,10 +14,14 @@
 #include "wire/http1.h"
 
 /* BACKLOG: those that an API server opens at once, for pods of one job; beside strangers (http_limits.grace_ms). */
-enum { BACKLOG = 4096, SCRAPES_MAX = 32 };
+enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
 /* A request of theirs comes in one piece. */
-enum { FIRST_MS = 5000, BODY_MAX = 1 };
+enum { FIRST_MS = 5000 };
+
+/* HELD_MAX: of a port's connections, so that a crowd cannot bring the agent over its 4 MB. SOCKET_BUFFER: what the kernel holds of
+ * each connection counts as the pod's memory, too. */
+enum { HELD_MAX = 384 << 10, SOCKET_BUFFER = 16 << 10 };
 
 struct port {
 	struct ports *p;
@@ -119,13 +123,18 @@ static void answer_ready(struct ports *p, struct http_request *q)
 
 static void answer_metrics(struct ports *p, struct http_request *q)
 {
+	struct http_request *oldest = NULL;
+
 	if (p->n_scrapes == SCRAPES_MAX) {
-		answer(q, 503, span_of("too many ask at a time\n"));
-		return;
+		oldest = p->scrapes[0];
+		memmove(p->scrapes, p->scrapes + 1, --p->n_scrapes * sizeof(oldest));
 	}
+	http_request_drop_msg(q);
 	p->scrapes[p->n_scrapes++] = q;
 	if (p->n_scrapes == 1)
 		p->conf.scrape(p->conf.arg);
+	if (oldest)
+		answer(oldest, 503, span_of("too many scrapes at a time\n"));
 }
 
 void ports_metrics(struct ports *p, struct span text)
@@ -177,12 +186,16 @@ static int open_port(struct ports *p, const char *listen, int number, bool metri
 	fd = ports_listen(listen, number, "health-port, metrics-port", e);
 	if (fd < 0)
 		return fd;
+	/* Inherited by each connection. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SOCKET_BUFFER}, sizeof(int));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){SOCKET_BUFFER}, sizeof(int));
 	*v = (struct port){.p = p, .fd = fd, .has_metrics = metrics};
 	p->n++;
 	limits.anyone = true;
 	limits.max_conns = PORTS_CONNS_MAX;
 	limits.first_ms = limits.body_ms = FIRST_MS;
-	limits.body_max = BODY_MAX;
+	limits.bare = true;
+	limits.held_max = HELD_MAX;
 	return http_server_new(&v->server, p->conf.loop, fd, &limits, handle, v, e);
 }
 

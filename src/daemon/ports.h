@@ -4,8 +4,9 @@
 
 /*
  * A daemon's TCP ports: for a kubelet's probes, on loopback unless a setting says otherwise, and for Prometheus. Anybody
- * who reaches them may ask, and gets a word or numbers. A request has no body (413); what crowds of strangers do to each
- * other's connections is in daemon/http_server.h.
+ * who reaches them may ask, and gets a word or numbers. A request has no body (413) and no other request behind it before its
+ * answer (the connection then closes); what crowds of strangers do to each other's connections is in daemon/http_server.h. The
+ * agent stays below 4 MB resident whatever they do: tests/hostile/netns/test_hostile_ports.py.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
  *	/readyz, /v1/runtime/readiness				503 and why, when no address can be had

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 
 /* A server that sends interim answers for ever is none. */
-enum { INTERIM_MAX = 8, KEEP_MAX = 32 << 10 };
+enum { INTERIM_MAX = 8 };
 
 enum state { ST_HEAD, ST_BODY, ST_DONE, ST_FAILED };
 
@@ -24,7 +24,7 @@ struct http1 {
 	struct http1_chunks chunks;
 	bool continued, stops, stopped; /* at heads; at this one */
 	int interim, refusal;
-	struct err err;
+	struct err *err; /* of ST_FAILED */
 };
 
 struct http1 *http1_new(enum http1_side side, size_t body_max)
@@ -44,6 +44,8 @@ void http1_free(struct http1 *h)
 		return;
 	buf_done(&h->head);
 	buf_done(&h->body);
+	free(h->parsed.fields);
+	free(h->err);
 	free(h);
 }
 
@@ -94,8 +96,10 @@ int http1_line_byte(struct http1_lines *l, char c)
 static void begin(struct http1 *h)
 {
 	h->state = ST_HEAD;
-	buf_reset(&h->head);
-	buf_trim(&h->body, KEEP_MAX);
+	buf_trim(&h->head, 0);
+	buf_trim(&h->body, 0);
+	free(h->parsed.fields);
+	h->parsed.fields = NULL;
 	h->lines = (struct http1_lines){0};
 	h->chunks = (struct http1_chunks){0};
 	h->continued = h->stopped = false;
@@ -234,8 +238,8 @@ static int step(struct http1 *h, struct span *in, struct err *e)
 static int failed(struct http1 *h, struct err *e)
 {
 	if (e)
-		*e = h->err;
-	return h->err.code;
+		*e = *h->err;
+	return h->err->code;
 }
 
 void http1_stop_at_heads(struct http1 *h)
@@ -259,10 +263,13 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
 		return failed(h, e);
 	/* A message without a body is whole as soon as its head is, without another byte. */
 	while (in->n > 0 || (h->state == ST_BODY && h->parsed.framing == FRAME_NONE)) {
-		int r = step(h, in, &h->err);
+		struct err why = ERR_INIT;
+		int r = step(h, in, &why);
 
 		if (r < 0) {
 			h->state = ST_FAILED;
+			h->err = xmalloc(sizeof(*h->err));
+			*h->err = why;
 			return failed(h, e);
 		}
 		if (r > 0) {
@@ -300,6 +307,12 @@ enum http1_phase http1_phase(const struct http1 *h)
 	if (h->state == ST_BODY)
 		return HTTP1_IN_BODY;
 	return h->state == ST_HEAD && h->head.len > 0 ? HTTP1_IN_HEAD : HTTP1_NOTHING;
+}
+
+size_t http1_held(const struct http1 *h)
+{
+	return h->head.cap + h->body.cap +
+	       (h->parsed.fields ? h->parsed.msg.n_fields * sizeof(*h->parsed.fields) : 0);
 }
 
 int http1_refusal(const struct http1 *h)

@@ -14,7 +14,8 @@
  *   - one Host in a request of HTTP/1.1
  *   - any request may have a body (GET and DELETE do, in Spiderpool's API)
  *
- * Limits: HTTP1_HEAD_MAX for the head, HTTP1_FIELDS_MAX fields, the caller's for the body. Several
+ * Limits: HTTP1_HEAD_MAX for the head, HTTP1_FIELDS_MAX fields, the caller's for the body (0: a message
+ * has none; one that announces a body, of whatever length, is refused with its head). Several
  * messages may come in one read (pipelining), and one message in any number of them.
  */
 
@@ -60,7 +61,7 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
  */
 enum { HTTP1_HEAD = 2 };
 void http1_stop_at_heads(struct http1 *h);
-/* The message that was handed out is done with: what a long one took is given back. */
+/* The message that was handed out is done with: its memory is freed. */
 void http1_done(struct http1 *h);
 /* The peer has closed. 1: that ended a response without a length; 0: between messages; -EPROTO: in
  * the middle of one. */
@@ -69,6 +70,8 @@ int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 /* How far the next message is. */
 enum http1_phase { HTTP1_NOTHING, HTTP1_IN_HEAD, HTTP1_IN_BODY };
 enum http1_phase http1_phase(const struct http1 *h);
+/* Bytes of memory that the message at hand takes, as far as it has come. */
+size_t http1_held(const struct http1 *h);
 /* After a failure of http1_in(): the status a server answers with. */
 int http1_refusal(const struct http1 *h);
 /* The client waits for "100 Continue" before it sends the body; true once a message. */

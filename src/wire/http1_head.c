@@ -66,6 +66,7 @@ static bool lists(const struct http1_msg *m, const char *name, const char *word)
 static int take_fields(struct http1_head *h, const struct phr_header *v, size_t n, int *refusal,
 		       struct err *e)
 {
+	h->fields = xrealloc(h->fields, n * sizeof(*h->fields));
 	for (size_t i = 0; i < n; i++) {
 		/* no name: a folded line */
 		if (!v[i].name)
@@ -84,6 +85,13 @@ static int take_fields(struct http1_head *h, const struct phr_header *v, size_t 
 
 /* --- where the body ends --- */
 
+static int too_long(size_t body_max, int *refusal, struct err *e)
+{
+	if (body_max == 0)
+		return http1_refuse(refusal, 413, e, "the request has a body: send none");
+	return http1_refuse(refusal, 413, e, "the body is longer than %zu bytes", body_max);
+}
+
 static int content_length(struct http1_head *h, size_t body_max, int *refusal, struct err *e)
 {
 	struct span v = {0};
@@ -95,12 +103,12 @@ static int content_length(struct http1_head *h, size_t body_max, int *refusal, s
 	if (v.n == 0)
 		return http1_refuse(refusal, 400, e, "Content-Length is no number");
 	if (num_u64(v, 0, body_max, &h->length) < 0)
-		return http1_refuse(refusal, 413, e, "the body is longer than %zu bytes", body_max);
+		return too_long(body_max, refusal, e);
 	h->framing = h->length ? FRAME_LENGTH : FRAME_NONE;
 	return 0;
 }
 
-static int transfer_encoding(struct http1_head *h, int *refusal, struct err *e)
+static int transfer_encoding(struct http1_head *h, size_t body_max, int *refusal, struct err *e)
 {
 	struct span v = {0};
 
@@ -110,6 +118,8 @@ static int transfer_encoding(struct http1_head *h, int *refusal, struct err *e)
 	if (!http1_span_eq_nocase(v, "chunked"))
 		return http1_refuse(refusal, 501, e, "Transfer-Encoding is '%.*s', wants 'chunked'",
 				    (int)(v.n < 64 ? v.n : 64), v.p);
+	if (body_max == 0)
+		return too_long(body_max, refusal, e);
 	h->framing = FRAME_CHUNKED;
 	return 0;
 }
@@ -130,7 +140,7 @@ static int framing(enum http1_side side, struct http1_head *h, size_t body_max, 
 	if (lengths)
 		return content_length(h, body_max, refusal, e);
 	if (encodings)
-		return transfer_encoding(h, refusal, e);
+		return transfer_encoding(h, body_max, refusal, e);
 	h->framing = side == HTTP1_RESPONSES ? FRAME_EOF : FRAME_NONE;
 	return 0;
 }

@@ -16,7 +16,7 @@ enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };
 
 struct http1_head {
 	struct http1_msg msg;
-	struct http1_field fields[HTTP1_FIELDS_MAX];
+	struct http1_field *fields; /* as many as there are, owned by struct http1 */
 	int minor;
 	enum http1_framing framing;
 	uint64_t length; /* FRAME_LENGTH */

@@ -19,8 +19,13 @@ TEXTS = {
     "body": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", b"b" * 15000),
     "idle": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b""),
     "unread": (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 40, b"G"),
+    "heads": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"a" * 900) for i in range(17)), b""),
+    "byte": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b""),  # complete but for that byte
+    "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
+    "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # none of the answers is read
     "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that never is whole
 }
+UNREAD = {"unread", "pipeline"}
 
 
 def hello():
@@ -47,6 +52,8 @@ def main():
         while len(live) < n and allowed >= 1:
             allowed -= 1
             s = socket.socket()
+            if kind in UNREAD:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the kernel's smallest: answers stay with the server
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # leaves no TIME_WAIT
             s.bind((sources[opened % len(sources)], 0))
             s.setblocking(False)
@@ -64,7 +71,7 @@ def main():
                 if event & select.EPOLLOUT and sent < 0:
                     s.send(start)
                     one[1] = 0
-                    poll.modify(s, select.EPOLLIN if kind != "unread" else 0)
+                    poll.modify(s, select.EPOLLIN if kind not in UNREAD else 0)
                 if event & (select.EPOLLHUP | select.EPOLLERR) or (event & select.EPOLLIN and not s.recv(65536)):
                     raise ConnectionResetError
             except OSError:

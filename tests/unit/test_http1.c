@@ -491,6 +491,37 @@ static void test_bad_responses(void **state)
 	buf_done(&x.log);
 }
 
+/* Refused with the head: a body that never comes would hold the connection. */
+static void test_no_bodies(void **state)
+{
+	static const struct {
+		const char *field;
+		int r, refusal;
+	} cases[] = {
+		{"Content-Length: 0\r\n", 1, 0},
+		{"", 1, 0},
+		{"Content-Length: 1\r\n", -EPROTO, 413},
+		{"Transfer-Encoding: chunked\r\n", -EPROTO, 413},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_http1 struct http1 *h = http1_new(HTTP1_REQUESTS, 0);
+		auto_free char *text =
+			xasprintf("POST / HTTP/1.1\r\nHost: x\r\n%s\r\n", cases[i].field);
+		struct span in = span_of(text);
+		struct http1_msg m;
+
+		assert_int_equal(http1_held(h), 0);
+		assert_int_equal(http1_in(h, &in, &m, NULL), cases[i].r);
+		if (cases[i].r < 0)
+			assert_int_equal(http1_refusal(h), cases[i].refusal);
+		assert_true(http1_held(h) > 0);
+		http1_done(h);
+		assert_true(cases[i].r < 0 || http1_held(h) == 0);
+	}
+}
+
 static void test_endless_responses(void **state)
 {
 	auto_buf struct buf b;
@@ -754,6 +785,7 @@ int main(void)
 		cmocka_unit_test(test_continue),
 		cmocka_unit_test(test_responses),
 		cmocka_unit_test(test_bad_responses),
+		cmocka_unit_test(test_no_bodies),
 		cmocka_unit_test(test_endless_responses),
 		cmocka_unit_test(test_written),
 		cmocka_unit_test(test_targets),
