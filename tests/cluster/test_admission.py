@@ -23,6 +23,7 @@ PATHS = {"SpiderIPPool": f"{SPIDER}/spiderippools", "SpiderSubnet": f"{SPIDER}/s
          "SpiderReservedIP": f"{SPIDER}/spiderreservedips", "SpiderCoordinator": f"{SPIDER}/spidercoordinators",
          "SpiderMultusConfig": f"{SPIDER}/namespaces/team/spidermultusconfigs", "NetworkAttachmentDefinition": NADS}
 NS = "unirail"
+TRUST = "unirail.io/trusted-definitions"
 CLAIMS = f"/api/v1/namespaces/{NS}/configmaps/unirail-claims"
 
 
@@ -210,10 +211,38 @@ def again():
                 yield pytest.param(table["kind"], case, id=f"{path.stem}: {case['case']}")
 
 
+@pytest.fixture
+def team_trusted(clean):
+    """team_trusted(object): the object's namespace is trusted during the test."""
+    objects = []
+
+    def is_taken(o, want):
+        status, answer = clean.request("POST", PATHS[o["kind"]] + "?dryRun=All", o)
+        assert (status == 201) == want, answer
+        return True
+
+    def annotate(value):
+        clean.ok("PATCH", "/api/v1/namespaces/team", {"metadata": {"annotations": {TRUST: value}}}, type=MERGE)
+
+    def trust(o):
+        objects.append(o)
+        annotate("true")
+        wait(lambda: is_taken(o, True))
+
+    yield trust
+    for o in objects:
+        annotate(None)
+        remove(clean, o["kind"], o["metadata"]["name"])
+        wait(lambda: is_taken(o, False))
+
+
 @pytest.mark.parametrize("kind, case", again())
-def test_applied_again(clean, kind, case):
+def test_applied_again(clean, team_trusted, kind, case):
     """kubectl apply finds what it sent, also what was taken as something else: the second time nothing is sent."""
-    text = json.dumps(whole(kind, "x", case.get("meta"), case["spec"]))
+    o = whole(kind, "x", case.get("meta"), case["spec"])
+    if case.get("trusted"):
+        team_trusted(o)
+    text = json.dumps(o)
     assert kubectl(clean, "apply", "-f", "-", text=text).returncode == 0
     version = clean.ok("GET", f"{PATHS[kind]}/x")["metadata"]["generation"]
     r = kubectl(clean, "apply", "-f", "-", text=text)
