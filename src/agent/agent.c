@@ -143,8 +143,8 @@ static void confine(struct agent *a)
 		       a->kube_conf.exec.argv ? a->kube_conf.exec.argv[0] : NULL);
 	confine_folder(&c, a->conf.state_dir, SANDBOX_WRITE);
 	confine_folder(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
-	if (a->cni)
-		confine_folder(&c, a->conf.cni_dir, SANDBOX_WRITE);
+	confine_folder(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
+	confine_folder(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
 	/* Read where the kubelet has no PodResources API. */
 	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)

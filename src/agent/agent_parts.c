@@ -369,6 +369,10 @@ int agent_serve(struct agent *a, struct err *e)
 		if (r < 0)
 			return r;
 	}
+	a->network = cluster_network_new(&(struct cluster_network_conf){.loop = a->loop,
+									.root = &a->root,
+									.cni_dir = a->conf.cni_dir,
+									.socket = a->conf.socket});
 	api = agent_api_conf(a);
 	a->api = ipam_api_new(&api);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -387,6 +391,7 @@ void agent_part_from(struct agent *a)
 	kept_free(a->kept);
 	handover_free(a->handover);
 	nets_free(a->nets);
+	cluster_network_free(a->network);
 	cni_watch_free(a->cni);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);

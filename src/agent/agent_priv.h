@@ -5,6 +5,7 @@
 /* Between agent.c (settings, signals, from start to end) and agent_parts.c (what belongs to what). */
 
 #include "agent/agent_conf.h"
+#include "agent/cluster_network.h"
 #include "agent/cni_watch.h"
 #include "agent/endpoints.h"
 #include "agent/foreign.h"
@@ -38,6 +39,7 @@ struct agent {
 	struct kube_events *events;
 	struct nets *nets;
 	struct cni_watch *cni; /* NULL: no configuration is generated */
+	struct cluster_network *network;
 	struct ipam_api *api;
 	struct listener listener;
 	struct http_server *http;

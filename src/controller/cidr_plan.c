@@ -114,6 +114,12 @@ static void plan_pods(struct planner *a, enum cidr_type type)
 			cidr_list_copy(&a->p->pods, &a->known[CIDR_CALICO_POOLS].facts.pods);
 		return;
 	case CIDR_CILIUM: plan_cilium(a); return;
+	case CIDR_UNREADABLE:
+		note(a,
+		     "the pods' CIDRs are not known (the CNI configuration on the controller's node "
+		     "is readable by root only, and no agent there has published the network's "
+		     "name): set spec.podCIDRType");
+		return;
 	default: return;
 	}
 }

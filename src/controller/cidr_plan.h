@@ -11,7 +11,8 @@
  *	cilium		by Cilium's ipam: cluster-pool its subnets; multi-pool its pools; kubernetes as
  *			`cluster`
  *	none		nothing
- *	auto		by the CNI of the controller's node; where that one's sources are missing: `cluster`
+ *	auto		by the CNI of the controller's node; where that one's sources are missing: `cluster`; where that
+ *			CNI is not known (CIDR_UNREADABLE) nothing, and the reason says so
  *
  * Services: ServiceCIDR objects, else kubeadm's serviceSubnet, else --service-cluster-ip-range.
  *

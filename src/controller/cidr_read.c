@@ -10,7 +10,7 @@
 #include "base/ip.h"
 #include "kube/time.h"
 
-enum { CONF_MAX = 256 << 10 };
+enum { CONF_MAX = 256 << 10, PUBLISHED_MAX = 256 };
 
 /* --- lists --- */
 
@@ -287,33 +287,72 @@ static enum cidr_type by_name(const char *name)
 	return CIDR_NONE;
 }
 
-char *cidr_network(const struct root *root, const char *dir)
+/* Of one configuration: 1 with *ret, NULL where it has no name; 0: it is another program's that calls networks, or is
+ * invalid. */
+static int read_name(const struct root *root, const char *path, char **ret)
+{
+	auto_json struct json_doc *doc = NULL;
+	const char *name;
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, CONF_MAX);
+	r = file_read(root, path, CONF_MAX, &b, NULL);
+	if (r == -EACCES)
+		return r;
+	if (r < 0 || json_parse(&doc, buf_span(&b), CONF_MAX, NULL) < 0 || is_meta(json_root(doc)))
+		return 0;
+	name = json_string(json_get(json_root(doc), "name"));
+	*ret = name && *name ? xstrdup(name) : NULL;
+	return 1;
+}
+
+static int read_published(const struct root *root, const struct cidr_cni *cni, const char *unread,
+			  char **ret, struct err *e)
+{
+	char name[PUBLISHED_MAX];
+
+	if (cni->published && file_read_line(root, cni->published, name, sizeof(name), NULL) == 0 &&
+	    *name) {
+		*ret = xstrdup(name);
+		return 0;
+	}
+	return err_kind(e, ERR_CONF, -EACCES,
+			"the cluster's CNI is not known: '%.100s' is readable by root only, and "
+			"no agent has published '%.100s' on this node: wait for the agent, or set "
+			"podCIDRType",
+			unread, cni->published ? cni->published : "");
+}
+
+int cidr_network(const struct root *root, const struct cidr_cni *cni, char **ret, struct err *e)
 {
 	char **names = NULL, *found = NULL;
 	size_t n = 0;
-	bool done = dir_list(root, dir, &names, &n, NULL) < 0;
+	int r = dir_list(root, cni->dir, &names, &n, NULL);
 
-	for (size_t i = 0; i < n && !done; i++) {
-		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
-		auto_json struct json_doc *doc = NULL;
-		auto_buf struct buf b;
-		const char *name;
+	if (r == -EACCES)
+		return read_published(root, cni, cni->dir, ret, e);
+	r = 0;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		auto_free char *path = xasprintf("%s/%s", cni->dir, names[i]);
 
-		buf_init(&b, CONF_MAX);
-		if (!is_conf(names[i]) || file_read(root, path, CONF_MAX, &b, NULL) < 0 ||
-		    json_parse(&doc, buf_span(&b), CONF_MAX, NULL) < 0 || is_meta(json_root(doc)))
-			continue;
-		name = json_string(json_get(json_root(doc), "name"));
-		found = name && *name ? xstrdup(name) : NULL;
-		done = true;
+		if (is_conf(names[i]))
+			r = read_name(root, path, &found);
+		if (r < 0)
+			r = read_published(root, cni, path, &found, e) < 0 ? -EACCES : 1;
 	}
 	str_list_free(names, n);
-	return found;
+	if (r < 0)
+		return r;
+	*ret = found;
+	return 0;
 }
 
-enum cidr_type cidr_probe(const struct root *root, const char *dir)
+enum cidr_type cidr_probe(const struct root *root, const struct cidr_cni *cni, struct err *e)
 {
-	auto_free char *name = cidr_network(root, dir);
+	auto_free char *name = NULL;
 
+	if (cidr_network(root, cni, &name, e) < 0)
+		return CIDR_UNREADABLE;
 	return name ? by_name(name) : CIDR_NONE;
 }

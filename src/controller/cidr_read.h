@@ -42,15 +42,26 @@ void cidr_of_calico(const struct json *object, struct cidr_facts *f);
 void cidr_of_cilium(const struct json *object, struct cidr_facts *f);
 void cidr_of_cilium_pool(const struct json *object, struct cidr_facts *f);
 
-enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE };
+/* CIDR_UNREADABLE: what `auto` means where this node's CNI cannot be detected; no text stands for it. */
+enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE, CIDR_UNREADABLE };
 
 /* -EINVAL: no such word. */
 int cidr_type_parse(const char *text, enum cidr_type *ret);
 const char *cidr_type_name(enum cidr_type t);
-/* The name of the first network of the CNI folder that is not Multus or unirail's own, which call it;
- * NULL: there is none. The caller frees. */
-char *cidr_network(const struct root *root, const char *dir);
-/* What `auto` means: by that name. */
-enum cidr_type cidr_probe(const struct root *root, const char *dir);
+
+/* Where this node's CNI is described; borrowed. */
+struct cidr_cni {
+	const char *dir; /* of CNI configurations */
+	const char *
+		published; /* by the agent (agent/cluster_network.h): read where this process may not read the above */
+};
+/*
+ * The name of the first network of the CNI directory that is not Multus or unirail's own, which call it. Returns 0 with
+ * *ret, which the caller frees; NULL: there is none. -EACCES with e: its configuration, or the directory, cannot be read
+ * without being root, and the agent has not published the name.
+ */
+int cidr_network(const struct root *root, const struct cidr_cni *cni, char **ret, struct err *e);
+/* What `auto` means, by that name; CIDR_UNREADABLE with e. */
+enum cidr_type cidr_probe(const struct root *root, const struct cidr_cni *cni, struct err *e);
 
 #endif

@@ -194,6 +194,7 @@ static void confine(struct controller *c)
 	confine_server(&s, c->kube_conf.host, files,
 		       c->kube_conf.exec.argv ? c->kube_conf.exec.argv[0] : NULL);
 	confine_folder(&s, c->conf.cni_dir, SANDBOX_READ);
+	confine_file(&s, c->conf.network_file, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_cert, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_key, SANDBOX_READ);
 	confine_file(&s, c->conf.webhook_ca, SANDBOX_READ);

@@ -97,6 +97,10 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("cni-config-dir", OPT_STR, "DIR",                                                                                           \
 	  "directory of CNI configurations, from which podCIDRType auto detects the cluster's CNI",                                   \
 	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                                                            \
+	X("cluster-network-file", OPT_STR, "FILE",                                                                                    \
+	  "file from which the name of the cluster's network is read if cni-config-dir is not readable",                              \
+	  network_file, 0, 0, "/var/run/spidernet/public/cluster-network",                                                            \
+	  "UNIRAIL_CLUSTER_NETWORK_FILE", 0)                                                                                          \
 	X("cilium-configmap", OPT_STR, "NS/NAME", "ConfigMap of Cilium's settings", cilium, 0, 0,                                     \
 	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)                                               \
 	X("gc", OPT_CHOICE, SETTINGS_YES_NO, "release what deleted pods and nodes left behind",                                       \

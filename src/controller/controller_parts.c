@@ -59,12 +59,13 @@ static int start_coordinators(struct controller *c, void **ret, struct err *e)
 
 	(void)e;
 	if (settings_yes(f->coordinator))
-		*ret = coordinators_new(&(struct coordinators_conf){.kube = c->kube,
-								    .root = &c->root,
-								    .world = c->world,
-								    .events = c->events,
-								    .cni_dir = f->cni_dir,
-								    .cilium = f->cilium});
+		*ret = coordinators_new(
+			&(struct coordinators_conf){.kube = c->kube,
+						    .root = &c->root,
+						    .world = c->world,
+						    .events = c->events,
+						    .cni = {f->cni_dir, f->network_file},
+						    .cilium = f->cilium});
 	return 0;
 }
 
@@ -96,7 +97,7 @@ static int start_defaults(struct controller *c, void **ret, struct err *e)
 		.root = &c->root,
 		.world = c->world,
 		.ns = f->ns,
-		.cni_dir = f->cni_dir,
+		.cni = {f->cni_dir, f->network_file},
 		.coordinator = settings_yes(f->make_coordinator),
 		.network = settings_yes(f->make_network),
 		.name = f->coordinator_name,

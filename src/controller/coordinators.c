@@ -12,11 +12,14 @@
 
 #define FINALIZER "spiderpool.spidernet.io"
 
-/* LOOK_MS: changes come in groups. PROBE_MS: the node's CNI may be another one. */
+/* LOOK_MS: changes come in groups. PROBE_MS: the node's CNI may be another one.
+ * UNREADABLE_MS: for so long the agent of a new node is waited for, asked for each UNREADABLE_PROBE_MS. */
 enum {
 	BODY_MAX = 256 << 10,
 	LOOK_MS = 200,
 	PROBE_MS = 60 * 1000,
+	UNREADABLE_MS = 60 * 1000,
+	UNREADABLE_PROBE_MS = 2000,
 	SOON_MS = 500,
 	AGAIN_MS = 1000,
 	AGAIN_MOST_MS = 60 * 1000
@@ -28,6 +31,7 @@ struct coordinators {
 	struct cidr_sources *sources;
 	struct loop_timer *look, *probe;
 	int64_t look_ms;	/* when it comes */
+	int64_t unreadable_ms;	/* since when the CNI is not known; 0: it is */
 	struct kube_call *call; /* one at a time: mostly there is one object */
 	struct kube_backoff backoff;
 	uint64_t written, failed;
@@ -208,9 +212,34 @@ static enum cidr_type type_of(const struct kube_object *o)
 	return text && cidr_type_parse(text, &t) == 0 ? t : CIDR_AUTO;
 }
 
+/* Of this node. The agent publishes what this process may not read: it is waited for, since a status that is wrong
+ * for a moment stays in the pods that start in it. */
+static enum cidr_type probe(struct coordinators *c, bool *wait)
+{
+	int64_t now = loop_now_ms(c->loop);
+	struct err e = ERR_INIT;
+	enum cidr_type cni = cidr_probe(c->c.root, &c->c.cni, &e);
+
+	*wait = false;
+	if (cni != CIDR_UNREADABLE) {
+		c->unreadable_ms = 0;
+		return cni;
+	}
+	if (!c->unreadable_ms) {
+		log_warn("the cluster's CNI is not detected", LOG_S("error", e.text));
+		c->unreadable_ms = now;
+	}
+	*wait = now - c->unreadable_ms < UNREADABLE_MS;
+	look_in(c, UNREADABLE_PROBE_MS);
+	return cni;
+}
+
 static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 			    const struct cidr_known *known)
 {
+	bool wait;
+	enum cidr_type type, cni;
+
 	const struct json *meta = json_get(world_json(o), "metadata");
 	struct cidr_plan p;
 	unsigned int wants;
@@ -220,7 +249,11 @@ static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 			let_go(c, o);
 		return 0;
 	}
-	cidr_plan(type_of(o), cidr_probe(c->c.root, c->c.cni_dir), known, &p);
+	type = type_of(o);
+	cni = type == CIDR_AUTO ? probe(c, &wait) : type;
+	if (type == CIDR_AUTO && wait)
+		return 0;
+	cidr_plan(type, cni, known, &p);
 	if (p.phase != CIDR_WAIT && !c->call && !is_said(json_get(world_json(o), "status"), &p)) {
 		tell(c, o, &p);
 		put_status(c, o, &p);

@@ -11,6 +11,7 @@
  * A SpiderCoordinator that is being deleted loses Spiderpool's finalizer, which nobody takes off there.
  */
 
+#include "controller/cidr_read.h"
 #include "controller/world.h"
 #include "kube/events.h"
 
@@ -22,7 +23,7 @@ struct coordinators_conf {
 	const struct root *root;
 	struct world *world;
 	struct kube_events *events;
-	const char *cni_dir; /* of this node */
+	struct cidr_cni cni; /* of this node */
 	const char *cilium;  /* "kube-system/cilium-config" */
 };
 

@@ -11,14 +11,21 @@
 #include "kube/backoff.h"
 #include "kube/kinds.h"
 
-enum { BODY_MAX = 16 << 10, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000, NAME_MAX_LEN = 253 };
+enum {
+	BODY_MAX = 16 << 10,
+	AGAIN_MS = 1000,
+	AGAIN_MOST_MS = 60 * 1000,
+	UNKNOWN_MS = 2000,
+	NAME_MAX_LEN = 253
+};
 
 #define CALICO_NETWORK "k8s-pod-network"
 
 struct defaults {
 	struct defaults_conf c;
 	struct loop *loop;
-	size_t step; /* of steps[] */
+	size_t step;  /* of steps[] */
+	bool unknown; /* the network's name is, and the log says so */
 	struct kube_call *call;
 	struct loop_timer *again;
 	struct kube_backoff backoff;
@@ -167,10 +174,20 @@ static bool is_there(const struct defaults *d, const char *network)
 
 static bool make_network(struct defaults *d)
 {
-	auto_free char *network = d->c.network ? cidr_network(d->c.root, d->c.cni_dir) : NULL;
+	auto_free char *network = NULL;
+	struct err e = ERR_INIT;
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
+	/* The last step, so that no other waits for the agent to publish the name. */
+	if (d->c.network && cidr_network(d->c.root, &d->c.cni, &network, &e) < 0) {
+		if (!d->unknown)
+			log_warn("the cluster's network gets no SpiderMultusConfig yet",
+				 LOG_S("error", e.text));
+		d->unknown = true;
+		d->again = loop_add_timer(d->loop, UNKNOWN_MS, on_again, d);
+		return true;
+	}
 	if (!network || is_there(d, network))
 		return false;
 	if (!defaults_network(&b, &d->c, network)) {
@@ -231,9 +248,9 @@ static void go_on(struct defaults *d)
 {
 	static const enum world_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS, WORLD_NADS,
 						WORLD_SUBNETS, WORLD_POOLS};
-	/* True: a request is under way. */
+	/* True: a request is under way, or a timer runs. */
 	static bool (*const steps[])(struct defaults * d) = {
-		make_coordinator, make_network, make_subnet4, make_pool4, make_subnet6, make_pool6};
+		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
 		if (!world_synced(d->c.world, needs[i])) {

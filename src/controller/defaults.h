@@ -16,6 +16,7 @@
  * Whoever deletes one and wants none says so in the settings: the next leader would make it again.
  */
 
+#include "controller/cidr_read.h"
 #include "controller/world.h"
 
 struct defaults;
@@ -32,7 +33,7 @@ struct defaults_conf {
 	const struct root *root;
 	struct world *world;
 	const char *ns;			  /* the controller's */
-	const char *cni_dir;		  /* of this node */
+	struct cidr_cni cni;		  /* of this node */
 	bool coordinator, network;	  /* which are wanted */
 	const char *name;		  /* of the coordinator */
 	const char *mode, *type, *hijack; /* its spec; hijack: CIDRs with commas, NULL: none */

@@ -150,6 +150,25 @@ static int purge_folder(struct install_node *n, const char *path, struct err *e)
 	return r < 0 ? err_wrap(e, r, "folder '%s'", path) : 0;
 }
 
+/* What the agent published beside its socket (agent/cluster_network.h). */
+static int purge_published(struct install_node *n, struct err *e)
+{
+	const char *slash = strrchr(n->socket, '/');
+	auto_free char *parent =
+		slash ? span_dup((struct span){n->socket, (size_t)(slash - n->socket)})
+		      : xstrdup(".");
+	auto_free char *path = xasprintf("%s/public", parent);
+	auto_fd int fd = file_open(n->root, parent, O_RDONLY | O_DIRECTORY, 0, NULL);
+	int r;
+
+	if (fd < 0 || !file_exists(n->root, path))
+		return 0;
+	r = purge_folder(n, path, e);
+	if (r == 0 && !n->dry_run)
+		unlinkat(fd, "public", AT_REMOVEDIR); /* a mount stays */
+	return r;
+}
+
 int install_node_purge(struct install_node *n, struct err *e)
 {
 	auto_free char *lock = xasprintf("%s.lock", n->socket);
@@ -161,6 +180,8 @@ int install_node_purge(struct install_node *n, struct err *e)
 			say(n, "remove", files[i]);
 			r = n->dry_run ? 0 : file_remove(n->root, files[i], e);
 		}
+	if (r == 0)
+		r = purge_published(n, e);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(state); i++)
 		r = purge_folder(n, state[i], e);
 	return r;

@@ -11,17 +11,17 @@ from cluster import BINARY, die_with_parent, free_port
 
 
 class Daemon:
-    """One process; everything it has is in one folder."""
+    """One process; everything it has is in one folder. `before`: a command that executes it, setpriv for instance."""
 
     def __init__(self, folder, kubeconfig, **env):
         self.folder, self.kubeconfig, self.env = pathlib.Path(folder), kubeconfig, env
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "log"
         self.health, self.metrics_port = free_port(), free_port()
-        self.process = None
+        self.process, self.before = None, ()
 
     def launch(self, applet, *args):
-        args = [BINARY, applet, "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
+        args = [*self.before, BINARY, applet, "--kubeconfig", self.kubeconfig, "--listen", "127.0.0.1", "--health-port", self.health,
                 "--metrics-port", self.metrics_port, "--log-format", "json", *args]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([str(a) for a in args], stderr=log, stdout=log, env={

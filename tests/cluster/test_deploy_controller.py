@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/controller.yaml, applied by kubectl: the controller works with it, and it grants nothing that is not used."""
-import pytest
+import os
+import pathlib
+import tempfile
 
-from agents import BLOCKS, MERGE, SPIDER, Nodes
-from audit import Audited
+import pytest
+import yaml
+
+from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes
+from audit import DEPLOY, Audited
 from cluster import free_port, wait
 from controllers import Controller
 from test_coordinators import define
@@ -170,6 +175,57 @@ def test_the_controllers_permissions(controllers, closing, tmp_path):
     controllers.check(BUT)
 
 
+@pytest.fixture
+def anyones(closing):
+    """A folder that each user of the machine may enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        path.chmod(0o755)
+        yield path
+
+
+def test_the_controller_without_root(controllers, closing, anyones):
+    """As its manifest says: another user, no capability. Calico's configuration is root's; the agent publishes the network's name.
+
+    Before: the manifest had it run as root."""
+    cluster = controllers.cluster
+    controllers.apply()
+    may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")
+    assert may["runAsNonRoot"] and may["runAsUser"] > 0
+    net = anyones / "net.d"
+    net.mkdir()
+    for name, text in (("10-calico.conflist", '{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}'),
+                       ("20-other.conflist", '{"name": "cbr0", "plugins": [{"type": "flannel"}]}')):
+        (net / name).write_text(text)
+    (net / "10-calico.conflist").chmod(0o600)
+    for path in (f"{SPIDER}/spidercoordinators/default", f"{SPIDER}/namespaces/unirail/spidermultusconfigs/calico"):
+        cluster.request("DELETE", path)
+        wait(lambda: cluster.request("GET", path)[0] == 404)
+    conf = controllers.config(anyones / "conf")
+    for path in (conf, anyones / "conf.token"):
+        os.chown(path, may["runAsUser"], may["runAsGroup"])
+    c = closing(Controller(anyones / "c", conf, "unirail"))
+    c.conf.touch()
+    c.before = ("setpriv", f"--reuid={may['runAsUser']}", f"--regid={may['runAsGroup']}", "--clear-groups", "--bounding-set=-all",
+                "--inh-caps=-all", "--no-new-privs")
+    c.webhook_port = free_port()
+    published = anyones / "a" / "public" / "cluster-network"
+    c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", "--cni-config-dir", net, "--default-network",
+            "yes", "--default-coordinator", "yes", "--cluster-network-file", published).leads()
+    assert f"Uid:\t{may['runAsUser']}" in pathlib.Path(f"/proc/{c.process.pid}/status").read_text()
+    wait(lambda: c.said(f"'{net}/10-calico.conflist' is readable by root only"))
+    smcs = f"{SPIDER}/namespaces/unirail/spidermultusconfigs"
+    assert not [o for o in cluster.ok("GET", smcs)["items"] if o["metadata"]["name"] in ("cbr0", "calico")]
+    nodes = Nodes(cluster)
+    nodes.node("n1")
+    agent = closing(Agent(anyones / "a", cluster.admin_config(), "n1"))
+    agent.start("--cni-conf-dir", net)
+    assert published.read_text() == "k8s-pod-network\n"
+    wait(lambda: cluster.request("GET", f"{smcs}/calico")[0] == 200)
+    wait(lambda: cluster.ok("GET", f"{SPIDER}/spidercoordinators/default").get("status", {}).get("phase"))
+    assert agent.stop() == 0 and c.stop() == 0
+
+
 def webhooks(cluster):
     return [cluster.ok("GET", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller").get("webhooks")
             for kind in ("mutating", "validating")]
@@ -216,7 +272,51 @@ def test_the_deployment(controllers):
     o = controllers.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/deployments/unirail-controller")
     spec = o["spec"]["template"]["spec"]
     assert o["spec"]["replicas"] == 2 and not spec.get("hostPID")
+    assert spec["securityContext"] == {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532}
     for c in spec["containers"]:
-        may = c["securityContext"]
-        assert not may.get("privileged") and not may["allowPrivilegeEscalation"] and may["readOnlyRootFilesystem"]
-        assert may["capabilities"] == {"drop": ["ALL"]}
+        assert c["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+# --- every container of deploy/ ---
+
+# Root, with the capability of opening files of others: what they read and write on the node is root's.
+FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
+CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES}
+TOKENS = {("controller.yaml", "controller"), ("agent.yaml", "agent")}
+
+
+def manifests(name):
+    return [o for o in yaml.safe_load_all((DEPLOY / name).read_text()) if o]
+
+
+def security_of(o):
+    return o["spec"]["template"]["spec"].get("securityContext", {})
+
+
+def token_volumes(spec):
+    """{name: source} of the volumes that a token is in."""
+    return {v["name"]: s["serviceAccountToken"] for v in spec["volumes"] for s in v.get("projected", {}).get("sources", ())
+            if "serviceAccountToken" in s}
+
+
+@pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")))
+def test_every_container(name):
+    """Nothing that it does not need: of the token, of the filesystem, of root. Before: each container of a pod had the token,
+    without an expiry on 1.20, and the controller was root."""
+    pods = [o["spec"]["template"]["spec"] for o in manifests(name) if o["kind"] in ("DaemonSet", "Deployment", "Job")]
+    assert bool(pods) == (name in CAPABILITIES)
+    for o in manifests(name):
+        assert o["kind"] != "ServiceAccount" or o["automountServiceAccountToken"] is False, o
+    for spec in pods:
+        assert spec["automountServiceAccountToken"] is False
+        assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & set(spec)
+        assert bool(spec.get("securityContext", {}).get("runAsNonRoot")) == (name == "controller.yaml")
+        tokens = token_volumes(spec)
+        assert all(600 <= t["expirationSeconds"] <= 7200 for t in tokens.values()), tokens
+        for c in spec["containers"] + spec.get("initContainers", []):
+            may = c["securityContext"]
+            assert not may.get("privileged") and may["allowPrivilegeEscalation"] is False and may["readOnlyRootFilesystem"] is True
+            assert may["capabilities"] == CAPABILITIES[name] and may["seccompProfile"] == {"type": "RuntimeDefault"}
+            has = [m for m in c["volumeMounts"] if m["name"] in tokens]
+            assert bool(has) == ((name, c["name"]) in TOKENS), (c["name"], has)
+            assert all(m["readOnly"] and m["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount" for m in has)

@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "controller/cidr_plan.h"
@@ -135,17 +138,62 @@ static void test_probe(void **state)
 		{"00-a.conflist", "{\"name\":\"unirail\",\"plugins\":[{\"type\":\"unirail-cni\"}]}",
 		 CIDR_CALICO},
 	};
+	const struct cidr_cni cni = {"/etc/cni/net.d", "/run/published"};
 	struct ipam_lab lab;
 
 	(void)state;
 	il_make(&lab);
-	assert_int_equal(cidr_probe(&lab.root, "/etc/cni/net.d"), CIDR_NONE);
+	assert_int_equal(cidr_probe(&lab.root, &cni, NULL), CIDR_NONE);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		auto_free char *path = xasprintf("/etc/cni/net.d/%s", v[i].file);
 
 		il_write(&lab, path, v[i].text);
-		assert_int_equal(cidr_probe(&lab.root, "/etc/cni/net.d"), v[i].type);
+		assert_int_equal(cidr_probe(&lab.root, &cni, NULL), v[i].type);
 	}
+	il_drop(&lab);
+}
+
+/* Without being root. */
+static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cidr_cni *cni,
+				    struct err *e)
+{
+	enum cidr_type type;
+	bool root = geteuid() == 0;
+
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	type = cidr_probe(&lab->root, cni, e);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	return type;
+}
+
+/* A configuration that only root may read is not passed over: the next file is another network. */
+static void test_probe_unreadable(void **state)
+{
+	const struct cidr_cni cni = {"/etc/cni/net.d", "/run/published"};
+	auto_free char *file = NULL, *dir = NULL;
+	struct err e = ERR_INIT;
+	struct ipam_lab lab;
+
+	(void)state;
+	il_make(&lab);
+	assert_int_equal(chmod(lab.dir, 0755), 0);
+	il_write(&lab, "/etc/cni/net.d/10-calico.conflist", "{\"name\":\"k8s-pod-network\"}");
+	il_write(&lab, "/etc/cni/net.d/20-flannel.conflist", "{\"name\":\"cbr0\"}");
+	file = il_path(&lab, "/etc/cni/net.d/10-calico.conflist");
+	dir = il_path(&lab, "/etc/cni/net.d");
+	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	assert_int_equal(chmod(file, 0), 0);
+	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_UNREADABLE);
+	assert_int_equal(e.code, -EACCES);
+	assert_has(e.text, "'/etc/cni/net.d/10-calico.conflist' is readable by root only");
+	il_write(&lab, "/run/published", "k8s-pod-network\n");
+	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	assert_int_equal(chmod(dir, 0), 0);
+	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(file, 0600), 0);
 	il_drop(&lab);
 }
 
@@ -234,6 +282,14 @@ static const struct {
 	 "",
 	 "",
 	 "the services' CIDRs are not known"},
+	{"the CNI may not be read",
+	 CIDR_AUTO,
+	 CIDR_UNREADABLE,
+	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
+	 CIDR_SYNCED,
+	 "",
+	 "10.2.0.0/16",
+	 "is readable by root only"},
 	{"ServiceCIDR comes first",
 	 CIDR_NONE,
 	 CIDR_NONE,
@@ -415,11 +471,9 @@ static void test_what_is_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_probe),
-		cmocka_unit_test(test_plans),
-		cmocka_unit_test(test_what_is_asked_for),
+		cmocka_unit_test(test_objects), cmocka_unit_test(test_join),
+		cmocka_unit_test(test_probe),	cmocka_unit_test(test_probe_unreadable),
+		cmocka_unit_test(test_plans),	cmocka_unit_test(test_what_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
