@@ -82,8 +82,10 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		kube_backoff_reset(&c->backoff);
 		return;
 	}
-	log_error("the webhooks' certificate cannot be kept", LOG_S("error", e->text));
 	c->trouble = *e;
+	if (status == 403 && !there(c))
+		secret_explain_missing(&c->trouble, "Secret", c->conf.ns, c->conf.secret);
+	log_error("failed to store the webhooks' certificate", LOG_S("error", c->trouble.text));
 	look_in(c, kube_backoff_next(&c->backoff));
 }
 
@@ -196,7 +198,9 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
 		c->ours = s->ours;
-		certs_adopt(c, &s->set, where);
+		/* An empty one of ours, as the manifest creates it, is written soon. */
+		if (!s->ours || s->set.ca || s->set.cert || s->set.key)
+			certs_adopt(c, &s->set, where);
 	}
 	/* Not from within: the informer has it when this returns. All replicas see it at once. */
 	if (kube_informer_synced(c->informer))

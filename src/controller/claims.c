@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/loop.h"
 #include "controller/claims_priv.h"
+#include "controller/secret.h"
 #include "kube/backoff.h"
 #include "kube/kinds.h"
 
@@ -68,6 +69,14 @@ static void fail(struct claim *m, const struct err *why)
 	end(m, &e);
 }
 
+static void fail_missing(struct claim *m)
+{
+	struct err e = ERR_INIT;
+
+	secret_explain_missing(&e, "ConfigMap", m->c->ns, CLAIMS_NAME);
+	fail(m, &e);
+}
+
 /* --- asking --- */
 
 static int left_ms(const struct claim *m)
@@ -106,6 +115,8 @@ static void on_written(void *arg, int status, const struct json *map, const stru
 	else if ((status == 409 || (status == 404 && m->version) || e->code == -ECONNRESET) &&
 		 left_ms(m) > AGAIN_MAX_MS)
 		again(m, kube_jitter(AGAIN_MIN_MS, AGAIN_MAX_MS));
+	else if (status == 403 && !m->version)
+		fail_missing(m);
 	else
 		fail(m, e);
 }

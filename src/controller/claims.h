@@ -80,6 +80,8 @@ struct claims_entry {
 struct claims_list {
 	struct claims_entry *v;
 	size_t n;
+	struct json_doc
+		*metadata; /* of the ConfigMap: labels and annotations, which stay; NULL: none */
 };
 
 /* Of subnet, ips and excludeIPs: DIGEST_HEX bytes. */

@@ -16,13 +16,35 @@ static const struct json *meta(const struct json *object, const char *key)
 	return json_get(json_get(object, "metadata"), key);
 }
 
+/* kubectl's and others' marks: a PUT without them removes them. */
+static struct json_doc *read_metadata(const struct json *map)
+{
+	static const char *const keys[] = {"labels", "annotations"};
+	struct json_doc *doc = NULL;
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	if (!meta(map, keys[0]) && !meta(map, keys[1]))
+		return NULL;
+	jo_init(&o, &text, 0);
+	jo_obj(&o);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (meta(map, keys[i])) {
+			jo_key(&o, keys[i]);
+			jo_val(&o, meta(map, keys[i]), false);
+		}
+	jo_end_obj(&o);
+	return json_parse(&doc, buf_span(&text), CLAIM_MAX, NULL) < 0 ? NULL : doc;
+}
+
 void claims_read(const struct json *map, struct claims_list *ret)
 {
 	struct json_walk w = json_walk_start(json_get(map, "data"));
 	const struct json *v;
 	const char *id;
 
-	*ret = (struct claims_list){0};
+	*ret = (struct claims_list){.metadata = read_metadata(map)};
 	while ((v = json_walk_next(&w, &id))) {
 		struct json_doc *doc = NULL;
 		int64_t at;
@@ -50,6 +72,7 @@ void claims_list_done(struct claims_list *l)
 		json_free(l->v[i].doc);
 	}
 	free(l->v);
+	json_free(l->metadata);
 	*l = (struct claims_list){0};
 }
 
@@ -183,6 +206,9 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 		  const char *version, int64_t now_ms, struct buf *ret)
 {
 	int64_t keep = kept_ms(l);
+	struct json_walk w = json_walk_start(l->metadata ? json_root(l->metadata) : NULL);
+	const struct json *v;
+	const char *key;
 	struct json_out o;
 
 	jo_init(&o, ret, 0);
@@ -195,6 +221,10 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 	jo_kstr(&o, "namespace", ns);
 	if (version)
 		jo_kstr(&o, "resourceVersion", version);
+	while (version && (v = json_walk_next(&w, &key))) {
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
 	jo_end_obj(&o);
 	jo_key(&o, "data");
 	jo_obj(&o);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/secret.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,15 @@ void secret_text_free(char *text)
 	if (text)
 		explicit_bzero(text, strlen(text));
 	free(text);
+}
+
+void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name)
+{
+	err_clear(e);
+	err_kind(e, ERR_CONF, -EACCES,
+		 "%s '%s/%s' does not exist and the controller's account may not create it: "
+		 "kubectl apply -f deploy/controller.yaml",
+		 kind, ns, name);
 }
 
 /* --- read --- */

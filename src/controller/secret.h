@@ -38,6 +38,12 @@ struct secret_write {
 struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kube_done_fn fn,
 			       void *arg);
 
+/*
+ * Of a create that was refused (403): the remedy instead of the API server's words. The accounts of deploy/ may create no
+ * object of their own, since RBAC cannot limit a create to a name; manifests create them empty.
+ */
+void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name);
+
 /* Whether the Secret has the label above. */
 bool secret_is_ours(const struct json *object);
 /* Of that annotation, seconds since the epoch; 0: none, or not a time. */

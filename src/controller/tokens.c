@@ -150,9 +150,13 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	t->call = NULL;
 	/* Another was first: the watch brings what it wrote. */
 	if (e && e->code != -EEXIST && e->code != -ESTALE) {
-		log_error("the webhooks' token cannot be stored", LOG_S("name", t->conf.secret),
-			  LOG_S("error", e->text));
-		t->trouble = *e;
+		struct err why = *e;
+
+		if (status == 403 && !there(t))
+			secret_explain_missing(&why, "Secret", t->conf.ns, t->conf.secret);
+		log_error("failed to store the webhooks' token", LOG_S("name", t->conf.secret),
+			  LOG_S("error", why.text));
+		t->trouble = why;
 		look_in(t, kube_backoff_next(&t->backoff));
 		return;
 	}
@@ -234,8 +238,9 @@ static void look(void *arg)
 		return;
 	if (!o)
 		create(t, NULL);
-	else if (((const struct stored *)o->value)->ours && !t->set.n)
-		create(t, o->version);
+	else if (((const struct stored *)o->value)->ours &&
+		 !((const struct stored *)o->value)->set.n)
+		create(t, o->version); /* as the manifest creates it, or emptied for a new token */
 	else if (t->leads && ((const struct stored *)o->value)->ours)
 		rotate(t, o->version);
 }
@@ -265,7 +270,9 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		note_version(t, NULL);
 	/* Not from within: the informer has it when this returns. All replicas see it at once. */
 	if (kube_informer_synced(t->informer))
-		look_in(t, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
+		look_in(t, is && ((const struct stored *)is->value)->set.n
+				   ? 0
+				   : kube_jitter(0, FIRST_WAIT_MS));
 }
 
 static void on_synced(void *arg)

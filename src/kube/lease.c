@@ -20,7 +20,8 @@ struct kube_lease {
 	/* as it was last seen */
 	char *holder, *version;
 	int64_t transitions, seen_at, silent_ms;
-	bool known; /* version is worth a write */
+	bool known;    /* version is worth a write */
+	bool creating; /* the write under way is a create */
 	/* as we have it */
 	bool held;
 	int64_t asked_at;
@@ -186,8 +187,17 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 	} else {
 		/* Whoever was faster, or whatever was written: look first. */
 		l->known = false;
-		if (status != 409)
+		if (status == 403 && l->creating) {
+			struct err missing = ERR_INIT;
+
+			err_kind(&missing, ERR_CONF, -EACCES,
+				 "lease '%s/%s' does not exist and this account may not create it: "
+				 "apply the manifest that has it (deploy/controller.yaml)",
+				 l->ns, l->name);
+			note(l, &missing);
+		} else if (status != 409) {
 			note(l, e);
+		}
 	}
 	try_later(l);
 }
@@ -198,6 +208,7 @@ static void write_lease(struct kube_lease *l, bool exists)
 
 	put_lease(l, &body, exists);
 	l->asked_at = loop_now_ms(l->loop);
+	l->creating = !exists;
 	send(l, exists ? KUBE_MERGE_PATCH : KUBE_CREATE, buf_span(&body), on_written);
 }
 

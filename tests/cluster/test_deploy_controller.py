@@ -231,12 +231,95 @@ def webhooks(cluster):
             for kind in ("mutating", "validating")]
 
 
-def test_a_later_apply_leaves_the_webhooks(controllers):
-    """What the controller wrote into them by the test before is there, and the manifest still is `unchanged`."""
-    before = webhooks(controllers.cluster)
-    assert all(before)
+OWN = {"lease": "/apis/coordination.k8s.io/v1/namespaces/unirail/leases/unirail-controller",
+       "certificate": "/api/v1/namespaces/unirail/secrets/unirail-controller-certs",
+       "token": "/api/v1/namespaces/unirail/secrets/unirail-controller-token",
+       "claims": "/api/v1/namespaces/unirail/configmaps/unirail-claims"}
+
+
+def contents(cluster):
+    """Of the controller's own objects, which deploy/controller.yaml creates empty."""
+    own = {what: cluster.ok("GET", path) for what, path in OWN.items()}
+    return {what: o.get("spec") or o.get("data") for what, o in own.items()}
+
+
+def test_a_later_apply_leaves_what_the_controller_wrote(controllers):
+    """Into its webhooks, Lease, Secrets and claims by the test before: it is there, and the manifest still is `unchanged`."""
+    cluster = controllers.cluster
+    before = webhooks(cluster), contents(cluster)
+    assert all(before[0]) and all(before[1].values()), before
     controllers.apply()
-    assert webhooks(controllers.cluster) == before
+    assert (webhooks(cluster), contents(cluster)) == before
+
+
+def serving(controllers, closing, folder):
+    """A controller with webhooks, as it is started."""
+    c = closing(Controller(folder / "s", controllers.config(folder / "conf"), "unirail"))
+    c.webhook_port = free_port()
+    return c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", "--lease-retry", "200ms", ready=False)
+
+
+def pool_is_taken(cluster, name):
+    i = int(name[1:])
+    status, answer = cluster.request("POST", f"{SPIDER}/spiderippools", {
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
+        "spec": {"subnet": f"172.21.{i}.0/24", "ips": [f"172.21.{i}.9"]}})
+    assert status in (201, 409), answer
+    return True
+
+
+def test_own_objects_are_filled_in(controllers, closing, tmp_path):
+    """As a new cluster has them: empty. And those of a controller that created them itself, before the manifest had them."""
+    cluster = controllers.cluster
+    controllers.apply()
+    for kind in ("Secret", "ConfigMap", "Lease"):  # the account created them before: RBAC cannot limit that to a name
+        assert not {(g, r) for g, r, v in controllers.granted() if v == "create"} & {
+            ("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")}, kind
+    for path in OWN.values():
+        cluster.ok("DELETE", path)
+    controllers.apply()
+    assert not any(contents(cluster).values())
+    c = serving(controllers, closing, tmp_path).ready().leads()
+    wait(lambda: pool_is_taken(cluster, "q1"))
+    wait(lambda: all(contents(cluster).values()))
+    assert not c.said("may not create"), c.log.read_text()[-3000:]
+    # Emptied by hand: another token; the certificate is kept as it is served.
+    old = contents(cluster)["token"]
+    cluster.ok("PATCH", OWN["token"], {"data": None}, type=MERGE)
+    wait(lambda: contents(cluster)["token"] not in (None, old))
+    wait(lambda: pool_is_taken(cluster, "q2"))
+    assert c.stop() == 0
+    # As a controller of before created it.
+    old = cluster.ok("GET", OWN["certificate"])
+    cluster.ok("DELETE", OWN["certificate"])
+    cluster.ok("POST", OWN["certificate"].rsplit("/", 1)[0], {
+        "metadata": {k: old["metadata"][k] for k in ("name", "labels")}, "type": "kubernetes.io/tls", "data": old["data"]})
+    controllers.apply()
+    now = cluster.ok("GET", OWN["certificate"])
+    assert now["type"] == "kubernetes.io/tls" and now["data"] == old["data"]
+
+
+@pytest.mark.parametrize("what", sorted(OWN))
+def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
+    """The account may not create them: one line says what does, and the controller goes on when they appear."""
+    cluster = controllers.cluster
+    controllers.apply()
+    cluster.request("DELETE", OWN[what])
+    c = serving(controllers, closing, tmp_path)
+    if what == "claims":
+        c.ready()
+        refused = lambda: cluster.request("POST", f"{SPIDER}/spiderippools", {
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "q9"},
+            "spec": {"subnet": "172.21.9.0/24", "ips": ["172.21.9.9"]}})[1].get("message", "")
+        wait(lambda: "ConfigMap 'unirail/unirail-claims' does not exist" in refused() and "kubectl apply -f deploy/controller.yaml" in refused())
+    else:
+        wait(lambda: c.said("does not exist and th") and "deploy/controller.yaml" in str(c.said("does not exist and th")))
+        assert not c.said("forbidden: User"), c.said("forbidden: User")
+    controllers.apply()
+    c.ready(60)
+    wait(lambda: pool_is_taken(cluster, "q3"))
+    cluster.ok("DELETE", f"{SPIDER}/spiderippools/q3")
+    assert c.stop() == 0
 
 
 def test_webhook_configurations_that_are_missing(controllers, closing, tmp_path):

@@ -67,6 +67,24 @@ static void test_first(void **state)
 	assert_string_equal(text, want);
 }
 
+/* An update keeps labels and annotations, kubectl's last-applied-configuration for instance. */
+static void test_metadata(void **state)
+{
+	auto_json struct json_doc *map =
+		parse("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
+		      "\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}}}");
+	auto_free char *text = NULL;
+	struct claims_list list;
+
+	(void)state;
+	claims_read(json_root(map), &list);
+	text = write_list(&list, "7");
+	assert_non_null(strstr(text,
+			       "\"namespace\":\"unirail\",\"resourceVersion\":\"7\",\"labels\":"
+			       "{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}},\"data\""));
+	claims_list_done(&list);
+}
+
 /* A claim of 20,000 ranges is as long as one of a range, covers them all, and is known by its digest. */
 static void test_short(void **state)
 {
@@ -267,11 +285,11 @@ static void test_rubbish(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	 cmocka_unit_test(test_again),
-		cmocka_unit_test(test_how_long), cmocka_unit_test(test_long_ones),
-		cmocka_unit_test(test_short),	 cmocka_unit_test(test_old_entry),
-		cmocka_unit_test(test_full),	 cmocka_unit_test(test_length),
-		cmocka_unit_test(test_rubbish),
+		cmocka_unit_test(test_first),	  cmocka_unit_test(test_again),
+		cmocka_unit_test(test_how_long),  cmocka_unit_test(test_long_ones),
+		cmocka_unit_test(test_metadata),  cmocka_unit_test(test_short),
+		cmocka_unit_test(test_old_entry), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_length),	  cmocka_unit_test(test_rubbish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

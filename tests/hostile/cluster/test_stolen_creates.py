@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thief with the controller's token, and what it may create in the controller's namespace: nothing.
+
+Before: any Secret, ConfigMap and Lease there, since RBAC does not limit a create to a name: a Secret of type
+kubernetes.io/service-account-token is a token without an expiry of any account there, also for another controller to read.
+"""
+import pytest
+from audit import DEPLOY, kubectl
+
+import cluster as clusters
+
+
+@pytest.fixture(scope="module")
+def deployed():
+    one = clusters.Cluster()
+    one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
+    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
+    kubectl(one, "apply", "-f", DEPLOY)
+    yield one
+    one.close()
+
+
+CORE = "/api/v1/namespaces/unirail"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/unirail"
+CREATES = {
+    "a token of an account": (f"{CORE}/secrets", {"metadata": {"name": "x", "annotations": {
+        "kubernetes.io/service-account.name": "unirail-agent"}}, "type": "kubernetes.io/service-account-token"}),
+    "a Secret": (f"{CORE}/secrets", {"metadata": {"name": "unirail-controller-x"}}),
+    "a ConfigMap": (f"{CORE}/configmaps", {"metadata": {"name": "x"}}),
+    "a Lease": ("/apis/coordination.k8s.io/v1/namespaces/unirail/leases", {"metadata": {"name": "x"}}),
+    "a TokenRequest": (f"{CORE}/serviceaccounts/unirail-agent/token", {"spec": {}}),
+    "a Pod": (f"{CORE}/pods", {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+    "an account": (f"{CORE}/serviceaccounts", {"metadata": {"name": "x"}}),
+    "a role": (f"{ROLES}/roles", {"metadata": {"name": "x"}, "rules": []}),
+    "a binding": (f"{ROLES}/rolebindings", {"metadata": {"name": "x"}, "roleRef": {
+        "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "unirail-controller"}}),
+}
+# What is not the controller's own there, and what is.
+READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE}/configmaps/unirail-controller": 403,
+         f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200, f"{CORE}/configmaps/unirail-claims": 200}
+
+
+@pytest.mark.parametrize("account", ["unirail-controller", "unirail-agent"])
+@pytest.mark.parametrize("what", CREATES)
+def test_creates(deployed, account, what):
+    path, body = CREATES[what]
+    status, answer = deployed.request("POST", path, body, token=deployed.token("unirail", account))
+    assert status == 403, answer
+
+
+@pytest.mark.parametrize("path", READS)
+def test_reads(deployed, path):
+    assert deployed.request("GET", path, token=deployed.token("unirail", "unirail-controller"))[0] == READS[path]
+
+
+@pytest.mark.parametrize("body", [{"metadata": {"annotations": {"kubernetes.io/service-account.name": "unirail-agent"}}},
+                                  {"type": "kubernetes.io/service-account-token"}])
+def test_an_own_secret_becomes_no_token(deployed, body):
+    """Neither by its annotation, for its type stays, nor by its type."""
+    path = f"{CORE}/secrets/unirail-controller-token"
+    deployed.request("PATCH", path, body, token=deployed.token("unirail", "unirail-controller"), type="application/merge-patch+json")
+    secret = deployed.ok("GET", path)
+    assert secret["type"] == "Opaque" and "token" not in secret.get("data", {})
