@@ -34,10 +34,9 @@ static bool status_is(const struct subnets_look *k)
 
 static const struct kube_object *object_named(const struct subnets_look *k, const char *pool)
 {
-	for (size_t i = 0; i < k->n_pools; i++)
-		if (!strcmp(k->objects[i]->name, pool))
-			return k->objects[i];
-	return NULL;
+	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
+
+	return p ? k->objects[p - k->pools] : NULL;
 }
 
 static void follow_entry(struct subnets_look *k, const struct subnet_entry *x, size_t pool)
@@ -174,16 +173,16 @@ static int read_subnet(struct subnets_look *k, struct err *e)
 	return subnet_entries_read(k->is.n ? text : NULL, k->f.total.family, &k->wanted, NULL);
 }
 
-static void look_at(struct subnets *s, const struct kube_object *subnet)
+static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
 {
-	struct subnets_look k = {.s = s, .subnet = subnet};
+	struct subnets *s = t->s;
+	struct subnets_look k = {.s = s, .turn = t, .subnet = subnet};
 	struct err e = ERR_INIT;
 
 	subnets_look_init(&k);
 	if (read_subnet(&k, &e) < 0) {
 		subnets_say(s, subnet->name, NULL, "", &e);
 	} else {
-		subnets_gather_reserved(&k);
 		subnets_gather_pools(&k);
 		if (!world_object(subnet)->deleting)
 			subnets_gather_wants(&k);
@@ -205,6 +204,7 @@ static bool is_known(struct subnets *s)
 static void on_timer(void *arg)
 {
 	struct subnets *s = arg;
+	struct subnets_turn t;
 
 	s->timer = NULL;
 	s->due = 0;
@@ -215,8 +215,10 @@ static void on_timer(void *arg)
 	if (world_hold(s->conf.world) == WORLD_HEARS)
 		return;
 	subnets_apps_check(s);
+	subnets_turn_init(&t, s);
 	for (size_t i = 0; i < world_count(s->conf.world, WORLD_SUBNETS); i++)
-		look_at(s, world_at(s->conf.world, WORLD_SUBNETS, i));
+		look_at(&t, world_at(s->conf.world, WORLD_SUBNETS, i));
+	subnets_turn_done(&t);
 }
 
 void subnets_wake(struct subnets *s, int64_t ms)

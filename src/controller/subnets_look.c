@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "controller/census.h"
 #include "controller/subnets_priv.h"
+#include "ipam/block_wire.h"
 
 enum { USED_MS = 5000, FAILED_MS = 5000 };
 
@@ -26,12 +27,13 @@ void subnets_look_done(struct subnets_look *k)
 	}
 	free(k->pools);
 	free(k->objects);
-	free(k->tags);
+	for (size_t i = 0; i < k->n_keys; i++)
+		free(k->keys[i].key);
+	free(k->keys);
 	free(k->wants);
 	free(k->targets);
 	free(k->strays);
 	ip_set_done(&k->f.total);
-	ip_set_done(&k->f.reserved);
 	subnet_entries_done(&k->is);
 	subnet_entries_done(&k->wanted);
 }
@@ -42,54 +44,97 @@ static bool is_auto(const struct kube_object *pool)
 	       subnets_label(pool, AUTO_POOL_UID) && subnets_label(pool, AUTO_POOL_IFNAME);
 }
 
-void subnets_gather_reserved(struct subnets_look *k)
+/* An application finds its own pool by its UID, and one that was left behind by its name. */
+static void add_key(struct subnets_look *k, size_t pool, char *key)
 {
-	struct world *w = k->s->conf.world;
+	VEC_PUSH(k->keys, k->n_keys) = (struct subnets_pool_key){key, pool};
+}
 
-	k->f.reserved.family = k->f.total.family;
-	for (size_t i = 0; i < world_count(w, WORLD_RESERVED); i++) {
-		const struct json *o = world_json(world_at(w, WORLD_RESERVED, i));
-		struct json_walk walk = json_walk_start(json_get(json_get(o, "spec"), "ips"));
-		const struct json *v;
-		struct ip_range r;
+static char *key_of_uid(const char *uid, const char *ifname)
+{
+	return xasprintf("uid %s/%s", uid, ifname);
+}
 
-		while ((v = json_walk_next(&walk, NULL)))
-			if (json_string(v) && ip_range_parse(span_of(json_string(v)),
-							     k->f.total.family, &r, NULL) == 0)
-				ip_set_collect(&k->f.reserved, &r);
+static char *key_of_name(const char *ns, const char *label, const char *ifname)
+{
+	return xasprintf("name %s/%s/%s", ns, label, ifname);
+}
+
+static void add_keys(struct subnets_look *k, size_t pool)
+{
+	const struct kube_object *o = k->objects[pool];
+	const char *uid = subnets_label(o, AUTO_POOL_UID);
+	const char *ifname = subnets_label(o, AUTO_POOL_IFNAME);
+	const char *ns = subnets_label(o, AUTO_POOL_NAMESPACE);
+	const char *name = subnets_label(o, AUTO_POOL_NAME);
+
+	if (!k->pools[pool].app)
+		return;
+	add_key(k, pool, key_of_uid(uid, ifname));
+	if (subnets_stays(o))
+		add_key(k, pool, key_of_name(ns ? ns : "", name, ifname));
+}
+
+/* In the order of their pools where they are the same. */
+static int by_key(const void *a, const void *b)
+{
+	const struct subnets_pool_key *x = a, *y = b;
+	int r = strcmp(x->key, y->key);
+
+	return r ? r : x->pool < y->pool ? -1 : x->pool > y->pool;
+}
+
+static size_t first_key(const struct subnets_look *k, const char *key)
+{
+	size_t low = 0, high = k->n_keys;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(k->keys[mid].key, key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	ip_set_merge(&k->f.reserved);
+	return low;
+}
+
+static bool is_key(const struct subnets_look *k, size_t i, const char *key)
+{
+	return i < k->n_keys && strcmp(k->keys[i].key, key) == 0;
+}
+
+static void add_pool(struct subnets_look *k, const struct kube_object *o)
+{
+	struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
+	size_t at = k->n_pools;
+	struct app_id app;
+
+	if (subnet_spec_ips(json_get(world_json(o), "spec"), &p.ips, NULL) < 0)
+		p.ips = (struct ip_set){.family = k->f.total.family};
+	if (is_auto(o) && subnets_pool_app(o, &app)) {
+		p.app = app_id_text(&app);
+		app_id_done(&app);
+	}
+	subnets_note(k->s, o->name)->seen = true;
+	VEC_PUSH(k->pools, k->n_pools) = p;
+	k->objects[at] = o;
+	add_keys(k, at);
 }
 
 void subnets_gather_pools(struct subnets_look *k)
 {
-	struct world *w = k->s->conf.world;
-	char own[IP_TEXT_MAX], other[IP_TEXT_MAX];
-	const char *cidr = subnets_cidr(json_get(world_json(k->subnet), "spec"), own);
+	char text[IP_TEXT_MAX];
+	const char *cidr = subnets_cidr(json_get(world_json(k->subnet), "spec"), text);
+	size_t n;
+	const struct subnets_turn_pool *v = subnets_turn_pools(k->turn, cidr, &n);
 
-	for (size_t i = 0; i < world_count(w, WORLD_POOLS); i++) {
-		const struct kube_object *o = world_at(w, WORLD_POOLS, i);
-		struct app_id app;
-		struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
-		const char *uid;
-
-		if (strcmp(subnets_cidr(json_get(world_json(o), "spec"), other), cidr) != 0)
-			continue;
-		if (subnet_spec_ips(json_get(world_json(o), "spec"), &p.ips, NULL) < 0)
-			p.ips = (struct ip_set){.family = k->f.total.family};
-		if (is_auto(o) && subnets_pool_app(o, &app)) {
-			p.app = app_id_text(&app);
-			app_id_done(&app);
-		}
-		uid = subnets_label(o, AUTO_POOL_UID);
-		subnets_note(k->s, o->name)->seen = true;
-		VEC_PUSH(k->objects, k->n_pools) = o;
-		k->n_pools--;
-		VEC_PUSH(k->tags, k->n_pools) =
-			(struct subnets_tag){uid ? uid : "", subnets_stays(o)};
-		k->n_pools--;
-		VEC_PUSH(k->pools, k->n_pools) = p;
-	}
+	k->f.reserved = k->turn->reserved[k->f.total.family == 6];
+	k->objects = xcalloc(n + 1, sizeof(k->objects[0]));
+	for (size_t i = 0; i < n; i++)
+		add_pool(k, v[i].o);
+	if (k->n_keys)
+		qsort(k->keys, k->n_keys, sizeof(k->keys[0]), by_key);
 	k->f.pools = k->pools;
 	k->f.n_pools = k->n_pools;
 }
@@ -124,25 +169,31 @@ bool subnets_stays(const struct kube_object *pool)
 	return reclaim && !strcmp(reclaim, "false");
 }
 
+static bool is_pool_for(const struct subnets_look *k, size_t pool, const struct app_id *app,
+			const char *ifname)
+{
+	const struct kube_object *o = k->objects[pool];
+
+	return auto_pool_label_is(subnets_label(o, AUTO_POOL_OWNER), k->subnet->name) &&
+	       is_for(o, app, ifname, k->f.total.family == 6);
+}
+
 /* The application's own; or that of one of its name that left it behind. */
 static const struct kube_object *pool_for(const struct subnets_look *k, const struct app_id *app,
 					  const char *ifname)
 {
+	char label[BLOCK_LABEL_MAX];
+	auto_free char *own = key_of_uid(app->uid, ifname);
+	auto_free char *name = key_of_name(app->ns, block_label(app->name, label), ifname);
 	const struct kube_object *left = NULL;
 
-	for (size_t i = 0; i < k->n_pools; i++) {
-		const struct kube_object *o = k->objects[i];
-		bool own = !strcmp(k->tags[i].uid, app->uid);
-
-		if ((!own && !k->tags[i].stays) || !k->pools[i].app ||
-		    !auto_pool_label_is(subnets_label(o, AUTO_POOL_OWNER), k->subnet->name) ||
-		    !is_for(o, app, ifname, k->f.total.family == 6))
-			continue;
-		if (own)
-			return o;
-		if (!k->pools[i].deleting)
-			left = o;
-	}
+	for (size_t i = first_key(k, own); is_key(k, i, own); i++)
+		if (is_pool_for(k, k->keys[i].pool, app, ifname))
+			return k->objects[k->keys[i].pool];
+	for (size_t i = first_key(k, name); is_key(k, i, name); i++)
+		if (!k->pools[k->keys[i].pool].deleting &&
+		    is_pool_for(k, k->keys[i].pool, app, ifname))
+			left = k->objects[k->keys[i].pool];
 	return left;
 }
 
@@ -166,15 +217,12 @@ static void add_want(struct subnets_look *k, const char *pool, const struct subn
 static void want_nic(struct subnets_look *k, const struct subnets_app *a,
 		     const struct auto_nic *nic)
 {
-	const char *subnet = k->f.total.family == 6 ? nic->subnet6 : nic->subnet4;
 	struct subnets_target t = {
 		.ifname = nic->ifname, .app = &a->id, .wish = &a->wish, .count = count_of(k->s, a)};
 	const struct kube_object *o, *other;
 	char name[AUTO_POOL_NAME_MAX + 1];
 	struct err e = ERR_INIT;
 
-	if (!subnet || strcmp(subnet, k->subnet->name) != 0)
-		return;
 	o = pool_for(k, &a->id, nic->ifname);
 	if (o) {
 		add_want(k, o->name, &t);
@@ -224,13 +272,12 @@ static void want_foreign(struct subnets_look *k, const struct kube_object *o)
 
 void subnets_gather_wants(struct subnets_look *k)
 {
-	for (size_t kind = 0; kind < SUBNETS_APP_KINDS; kind++)
-		for (size_t i = 0; i < subnets_app_count(k->s, kind); i++) {
-			const struct subnets_app *a = subnets_app_at(k->s, kind, i);
+	size_t n;
+	const struct subnets_turn_wish *v =
+		subnets_turn_wishes(k->turn, k->subnet->name, k->f.total.family, &n);
 
-			for (size_t n = 0; n < a->wish.n; n++)
-				want_nic(k, a, &a->wish.v[n]);
-		}
+	for (size_t i = 0; i < n; i++)
+		want_nic(k, v[i].app, v[i].nic);
 	for (size_t i = 0; i < k->n_pools; i++) {
 		const char *owner = subnets_label(k->objects[i], AUTO_POOL_OWNER);
 
@@ -257,12 +304,10 @@ static const struct ip_set *used(void *arg, const char *pool)
 
 static bool has_any(const struct subnets_look *k, const char *pool, const struct ip_set *of)
 {
+	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
 	struct ipaddr a;
 
-	for (size_t i = 0; i < k->n_pools; i++)
-		if (!strcmp(k->pools[i].name, pool))
-			return ip_set_meets(&k->pools[i].ips, of, &a);
-	return false;
+	return p && ip_set_meets(&p->ips, of, &a);
 }
 
 static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
@@ -323,24 +368,20 @@ static bool is_gone(void *arg, const struct subnet_entry *x)
 
 static void gather_strays(struct subnets_look *k)
 {
-	const struct census *c = k->s->conf.census;
-	struct ip_set open;
+	struct ip_set open, had = {.family = k->f.total.family};
 
-	subnet_set_copy(&k->f.total, &open);
 	for (size_t i = 0; i < k->wanted.n; i++) {
-		ip_set_minus(&open, &k->wanted.v[i].ips);
-		ip_set_minus(&open, &k->wanted.v[i].held);
+		for (size_t n = 0; n < k->wanted.v[i].ips.n; n++)
+			ip_set_collect(&had, &k->wanted.v[i].ips.v[n]);
+		for (size_t n = 0; n < k->wanted.v[i].held.n; n++)
+			ip_set_collect(&had, &k->wanted.v[i].held.v[n]);
 	}
-	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
-		const struct census_endpoint *x =
-			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
-
-		for (size_t n = 0; n < x->n; n++)
-			if (ip_set_has(&open, &x->v[n].ip))
-				VEC_PUSH(k->strays, k->n_strays) =
-					(struct subnet_stray){x->v[n].ip, x->v[n].pool};
-	}
+	ip_set_merge(&had);
+	subnet_set_copy(&k->f.total, &open);
+	ip_set_minus(&open, &had);
+	subnets_turn_ips(k->turn, &open, &k->strays, &k->n_strays);
 	ip_set_done(&open);
+	ip_set_done(&had);
 	k->strays_known = true;
 }
 
@@ -364,9 +405,7 @@ static void on_failed(void *arg, const struct subnet_want *w, const struct err *
 {
 	struct subnets_look *k = arg;
 
-	for (size_t i = 0; i < k->n_wants; i++)
-		if (!strcmp(k->wants[i].pool, w->pool))
-			subnets_say(k->s, w->pool, k->targets[i].app, "SubnetPoolFailed", why);
+	subnets_say(k->s, w->pool, k->targets[w - k->wants].app, "SubnetPoolFailed", why);
 	k->s->failed++;
 	subnets_wake(k->s, FAILED_MS);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is remembered of a pool while it matters, and what is told about it. */
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,31 +17,42 @@ static void note_free(struct subnets_pool_note *n)
 	free(n);
 }
 
+static int by_pool(const void *a, const void *b)
+{
+	return strcmp(((const struct subnets_pool_note *)a)->pool,
+		      ((const struct subnets_pool_note *)b)->pool);
+}
+
+/* NULL: none. */
+static struct subnets_pool_note *find(const struct subnets *s, const char *pool)
+{
+	const struct subnets_pool_note want = {.pool = (char *)pool};
+	struct subnets_pool_note *const *found = tfind(&want, &s->notes, by_pool);
+
+	return found ? *found : NULL;
+}
+
 struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool)
 {
-	struct subnets_pool_note *n = s->notes;
+	struct subnets_pool_note *n = find(s, pool);
 
-	while (n && strcmp(n->pool, pool) != 0)
-		n = n->next;
 	if (n)
 		return n;
 	n = xcalloc(1, sizeof(*n));
 	n->pool = xstrdup(pool);
-	n->next = s->notes;
-	s->notes = n;
+	if (!tsearch(n, &s->notes, by_pool))
+		abort(); /* as any other lack of memory */
 	return n;
 }
 
 void subnets_forget(struct subnets *s, const char *pool)
 {
-	for (struct subnets_pool_note **p = &s->notes; *p; p = &(*p)->next)
-		if (!strcmp((*p)->pool, pool)) {
-			struct subnets_pool_note *n = *p;
+	struct subnets_pool_note *n = find(s, pool);
 
-			*p = n->next;
-			note_free(n);
-			return;
-		}
+	if (!n)
+		return;
+	tdelete(n, &s->notes, by_pool);
+	note_free(n);
 }
 
 static void put_event(struct subnets *s, const struct app_id *app, const char *reason,
@@ -76,12 +88,13 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, why->text);
 }
 
+static void note_drop(void *n)
+{
+	note_free(n);
+}
+
 void subnets_notes_done(struct subnets *s)
 {
-	while (s->notes) {
-		struct subnets_pool_note *n = s->notes;
-
-		s->notes = n->next;
-		note_free(n);
-	}
+	tdestroy(s->notes, note_drop);
+	s->notes = NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Objects as the watch shows them, and requests about them, one an object at a time. */
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,23 +19,43 @@ const struct kube_kind subnets_blocks = {"unirail.io", "v1", "spideripblocks", "
 
 /* --- requests under way --- */
 
-static void op_free(struct subnets_op *op)
+/* One of a kind and a name at a time. */
+static int by_kind_and_name(const void *a, const void *b)
 {
-	struct subnets_op **p = &op->s->ops;
+	const struct subnets_op *x = a, *y = b;
 
-	while (*p != op)
-		p = &(*p)->next;
-	*p = op->next;
+	return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* NULL: none. */
+static struct subnets_op *find(const struct subnets *s, enum subnets_op_kind kind, const char *name)
+{
+	const struct subnets_op want = {.kind = kind, .name = (char *)name};
+	struct subnets_op *const *found = tfind(&want, &s->ops, by_kind_and_name);
+
+	return found ? *found : NULL;
+}
+
+static void op_drop(void *arg)
+{
+	struct subnets_op *op = arg;
+
 	kube_cancel(op->call);
 	free(op->name);
 	free(op->was);
 	free(op);
 }
 
+static void op_free(struct subnets_op *op)
+{
+	tdelete(op, &op->s->ops, by_kind_and_name);
+	op_drop(op);
+}
+
 void subnets_ops_done(struct subnets *s)
 {
-	while (s->ops)
-		op_free(s->ops);
+	tdestroy(s->ops, op_drop);
+	s->ops = NULL;
 }
 
 /* As the watch shows it: "" when it is not there. */
@@ -57,28 +78,29 @@ static bool is_over(struct subnets_op *op)
 
 bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
-	for (struct subnets_op *op = s->ops; op; op = op->next) {
-		if (op->kind != kind || strcmp(op->name, name) != 0)
-			continue;
-		if (!is_over(op))
-			return true;
+	struct subnets_op *op = find(s, kind, name);
+
+	if (op && !is_over(op))
+		return true;
+	if (op)
 		op_free(op);
-		return false;
-	}
 	return false;
 }
 
 struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
-	struct subnets_op *op = xcalloc(1, sizeof(*op));
+	struct subnets_op *op = find(s, kind, name);
 	bool writes = kind == SUBNETS_STATUS || kind == SUBNETS_POOL;
 
+	if (op)
+		op_free(op); /* it is over: the caller asked subnets_busy() */
+	op = xcalloc(1, sizeof(*op));
 	*op = (struct subnets_op){.s = s,
 				  .kind = kind,
 				  .name = xstrdup(name),
-				  .was = writes ? xstrdup(version_now(s, kind, name)) : NULL,
-				  .next = s->ops};
-	s->ops = op;
+				  .was = writes ? xstrdup(version_now(s, kind, name)) : NULL};
+	if (!tsearch(op, &s->ops, by_kind_and_name))
+		abort(); /* as any other lack of memory */
 	return op;
 }
 

@@ -28,7 +28,7 @@ struct subnet_entry {
 };
 
 struct subnet_entries {
-	struct subnet_entry *v;
+	struct subnet_entry *v; /* in the order of the pools' names, bytewise, each once */
 	size_t n;
 };
 
@@ -37,6 +37,7 @@ int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries 
 			struct err *e);
 /* Pools in the order of their names; nothing when there is none. */
 void subnet_entries_write(const struct subnet_entries *l, struct buf *b);
+void subnet_entry_done(struct subnet_entry *x);
 void subnet_entries_done(struct subnet_entries *l);
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool);
 u128 subnet_entries_count(const struct subnet_entries *l); /* addresses, held ones too */
@@ -63,7 +64,8 @@ struct subnet_stray {
 
 struct subnet_facts {
 	struct ip_set total, reserved;
-	const struct subnet_pool *pools; /* that are there, of the subnet's CIDR */
+	const struct subnet_pool
+		*pools; /* that are there, of the subnet's CIDR, in the order of names */
 	size_t n_pools;
 	const struct subnet_want *wants;
 	size_t n_wants;
@@ -77,12 +79,13 @@ struct subnet_facts {
 	/* Of a pool that is not there and that nobody wants: nobody will make it any more, and what
 	 * it had may be had by others now. */
 	bool (*is_gone)(void *arg, const struct subnet_entry *x);
-	/* The pool cannot be what is wanted. */
+	/* The pool cannot be what is wanted; w is one of `wants`. */
 	void (*failed)(void *arg, const struct subnet_want *w, const struct err *why);
 	void *arg;
 };
 
-/* From what the status says to what it is to say. */
+const struct subnet_pool *subnet_pool_find(const struct subnet_facts *f, const char *name);
+/* From what the status says to what it is to say. Costs n log n of pools, wants, addresses and entries together. */
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l);
 
 /* How many pods an application has at a time; `kind` as "Deployment". */

@@ -3,7 +3,8 @@
 #define UNIRAIL_CONTROLLER_SUBNETS_PRIV_H
 
 /*
- * Between subnets.c (when, and what is done), subnets_look.c (what there is and who wants what),
+ * Between subnets.c (when, and what is done), subnets_turn.c (all that there is, indexed), subnets_look.c (what of it
+ * concerns one subnet, and who wants what),
  * subnets_notes.c (what is remembered and told), subnets_apps.c (who asks), subnets_ops.c (requests under
  * way), subnets_write.c (of pools), subnets_own.c (of subnets), subnets_ask.c (questions).
  */
@@ -41,7 +42,6 @@ struct subnets_op {
 	} kind;
 	char *name, *was; /* was: its version before; "": it was not there */
 	int64_t until;	  /* once answered: when it counts as over in any case */
-	struct subnets_op *next;
 };
 
 /* What is remembered of a pool while it matters. */
@@ -55,7 +55,6 @@ struct subnets_pool_note {
 	int64_t used_at; /* 0: not known */
 	bool orphan;	 /* the owner was not there */
 	char *said;	 /* the last trouble */
-	struct subnets_pool_note *next;
 };
 
 struct subnets {
@@ -63,8 +62,7 @@ struct subnets {
 	struct loop *loop;
 	struct kube_informer *apps[SUBNETS_APP_KINDS]; /* NULL: not looked at */
 	bool old_cronjobs; /* the server does not know those of batch/v1 */
-	struct subnets_op *ops;
-	struct subnets_pool_note *notes;
+	void *ops, *notes; /* trees (tsearch) of struct subnets_op and struct subnets_pool_note */
 	struct loop_timer *timer;
 	int64_t due;
 	uint64_t made, resized, reclaimed, failed;
@@ -93,18 +91,56 @@ size_t subnets_app_count(const struct subnets *s, size_t kind);
 /* One of that name, kind and namespace that asks for pools; NULL: none. */
 const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
 
+/* --- one look at all subnets --- */
+
+/* Everything that the looks at the subnets search, sorted once: pools, applications and addresses each may be as many as
+ * users make. Valid within one turn of the loop. */
+struct subnets_turn {
+	struct subnets *s;
+	struct ip_set reserved[2]; /* IPv4, IPv6 */
+	struct subnets_turn_pool {
+		char *cidr; /* subnets_cidr() */
+		const struct kube_object *o;
+	} * pools;
+	size_t n_pools;
+	struct subnets_turn_wish {
+		const char *subnet;
+		uint8_t family;
+		size_t order;
+		const struct subnets_app *app;
+		const struct auto_nic *nic;
+	} * wishes;
+	size_t n_wishes;
+	struct subnet_stray *ips; /* of all SpiderEndpoints */
+	size_t n_ips;
+	bool ips_are_known;
+};
+void subnets_turn_init(struct subnets_turn *t, struct subnets *s);
+void subnets_turn_done(struct subnets_turn *t);
+/* The pools of a CIDR, in the order of their names. */
+const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
+						   size_t *n);
+/* Who asks for pools of the subnet. */
+const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t,
+						    const char *subnet, uint8_t family, size_t *n);
+/* What pods have of these addresses; *ret is the caller's, to be freed. */
+void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_stray **ret,
+		      size_t *n);
+
 /* --- one look at one subnet --- */
 
 struct subnets_look {
 	struct subnets *s;
+	struct subnets_turn *turn;
 	const struct kube_object *subnet;
-	struct subnet_facts f;
+	struct subnet_facts f; /* reserved: the turn's */
 	struct subnet_pool *pools;
 	const struct kube_object **objects; /* of pools */
-	struct subnets_tag {
-		const char *uid; /* of its application, by the label; "": none */
-		bool stays;
-	} * tags; /* of pools: each application looks for its own among all */
+	struct subnets_pool_key {
+		char *key;
+		size_t pool;
+	} * keys; /* by which applications find their pools, sorted */
+	size_t n_keys;
 	size_t n_pools;
 	struct subnet_want *wants;
 	struct subnets_target *targets; /* of wants */
@@ -116,7 +152,6 @@ struct subnets_look {
 	struct subnet_entries is, wanted;
 };
 void subnets_look_init(struct subnets_look *k); /* what the plan may ask */
-void subnets_gather_reserved(struct subnets_look *k);
 void subnets_gather_pools(struct subnets_look *k);
 void subnets_gather_wants(struct subnets_look *k);
 void subnets_look_done(struct subnets_look *k);

@@ -102,7 +102,7 @@ int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e)
 
 /* --- entries --- */
 
-static void entry_done(struct subnet_entry *x)
+void subnet_entry_done(struct subnet_entry *x)
 {
 	free(x->pool);
 	free(x->app);
@@ -113,17 +113,19 @@ static void entry_done(struct subnet_entry *x)
 void subnet_entries_done(struct subnet_entries *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		entry_done(&l->v[i]);
+		subnet_entry_done(&l->v[i]);
 	free(l->v);
 	*l = (struct subnet_entries){0};
 }
 
+static int pool_of(const void *pool, const void *entry)
+{
+	return strcmp(pool, ((const struct subnet_entry *)entry)->pool);
+}
+
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool)
 {
-	for (size_t i = 0; i < l->n; i++)
-		if (!strcmp(l->v[i].pool, pool))
-			return &l->v[i];
-	return NULL;
+	return l->n ? bsearch(pool, l->v, l->n, sizeof(l->v[0]), pool_of) : NULL;
 }
 
 u128 subnet_entries_count(const struct subnet_entries *l)
@@ -150,6 +152,34 @@ static int read_entry(const char *pool, const struct json *v, uint8_t family,
 	return r < 0 ? err_wrap(e, r, "status.controlledIPPools: pool '%s'", pool) : 0;
 }
 
+static int by_pool(const void *a, const void *b)
+{
+	return strcmp(((const struct subnet_entry *)a)->pool,
+		      ((const struct subnet_entry *)b)->pool);
+}
+
+/* Of a pool that is there twice one stays, with what all of them have. */
+static void sort_entries(struct subnet_entries *l)
+{
+	size_t n = 0;
+
+	if (l->n == 0)
+		return;
+	qsort(l->v, l->n, sizeof(l->v[0]), by_pool);
+	for (size_t i = 1; i < l->n; i++) {
+		struct subnet_entry *last = &l->v[n], *x = &l->v[i];
+
+		if (strcmp(last->pool, x->pool) != 0) {
+			l->v[++n] = *x;
+			continue;
+		}
+		ip_set_plus(&last->ips, &x->ips);
+		ip_set_plus(&last->held, &x->held);
+		subnet_entry_done(x);
+	}
+	l->n = n + 1;
+}
+
 int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries *ret, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
@@ -169,41 +199,33 @@ int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries 
 	w = json_walk_start(json_root(d));
 	while (r == 0 && (v = json_walk_next(&w, &pool)))
 		r = read_entry(pool ? pool : "", v, family, &l, e);
-	if (r < 0)
+	if (r < 0) {
 		subnet_entries_done(&l);
-	else
-		*ret = l;
-	return r;
-}
-
-static int by_pool(const void *a, const void *b)
-{
-	return strcmp((*(struct subnet_entry *const *)a)->pool,
-		      (*(struct subnet_entry *const *)b)->pool);
+		return r;
+	}
+	sort_entries(&l);
+	*ret = l;
+	return 0;
 }
 
 void subnet_entries_write(const struct subnet_entries *l, struct buf *b)
 {
-	auto_free struct subnet_entry **v = xcalloc(l->n + 1, sizeof(struct subnet_entry *));
 	struct json_out o;
 
 	if (l->n == 0)
 		return;
-	for (size_t i = 0; i < l->n; i++)
-		v[i] = &l->v[i];
-	qsort(v, l->n, sizeof(struct subnet_entry *), by_pool);
 	jo_init(&o, b, 0);
 	jo_obj(&o);
 	for (size_t i = 0; i < l->n; i++) {
-		jo_key(&o, v[i]->pool);
+		jo_key(&o, l->v[i].pool);
 		jo_obj(&o);
 		jo_key(&o, "ips");
-		subnet_put_set(&o, &v[i]->ips);
-		if (v[i]->app)
-			jo_kstr(&o, "application", v[i]->app);
-		if (v[i]->held.n) {
+		subnet_put_set(&o, &l->v[i].ips);
+		if (l->v[i].app)
+			jo_kstr(&o, "application", l->v[i].app);
+		if (l->v[i].held.n) {
 			jo_key(&o, "held");
-			subnet_put_set(&o, &v[i]->held);
+			subnet_put_set(&o, &l->v[i].held);
 		}
 		jo_end_obj(&o);
 	}

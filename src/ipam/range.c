@@ -258,7 +258,8 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out)
 {
 	struct ip_set left = {.family = s->family};
 
-	for (size_t i = 0, j = 0; i < s->n; i++) {
+	/* A short set out of a long one is worth no walk through that. */
+	for (size_t i = 0, j = s->n ? at_or_after(out, &s->v[0].first) : 0; i < s->n; i++) {
 		struct ip_range r = s->v[i];
 		bool more = true;
 

@@ -39,6 +39,8 @@ void ip_set_collect(struct ip_set *s, const struct ip_range *r);
 void ip_set_merge(struct ip_set *s);
 void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* in the sum of both lengths */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out); /* likewise */
+/* Each address stays in the first of the sets that has it. All are of one family. Costs n log n of all ranges. */
+void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* First address two sets share, if any. */
 bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * growth SCHEMA...: each list, map and text of each definition, in several orders, at three sizes, through everything
- * that reads such an object; and each two lists of one kind together. Counted is work, not time: the same in every run.
+ * that reads such an object; and each two lists of one kind together. `growth crowds`: what reads many objects of a
+ * kind together, at three numbers of them. Counted is work, not time: the same in every run.
  * Fails where a step from 4n to 16n costs more than LIMIT times the step from n to 4n: 4 is linear, 4.9 is n log n,
  * 16 is n times n. With GROWTH_EVERY=7 in the environment each 7th case only, of every kind: a sample.
  */
@@ -15,7 +16,7 @@
 #include "growth.h"
 #include "wire/yaml.h"
 
-enum { SIZES = 3, FIRST = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 100000 };
+enum { SIZES = 3, FIRST = 24, CROWD = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 100000 };
 static const double limit = 6.5;
 
 static size_t n_cases, n_bad, n_shapes_seen, every = 1;
@@ -125,16 +126,23 @@ static uint64_t cost(const struct subject *x, const struct sample *s)
 	return count_work - before;
 }
 
-static void judge(const struct definition *d, const char *what, const char *how,
-		  const char *subject, const char *change, const uint64_t c[static SIZES])
+/* Past a limit it is refused, which costs less. */
+static bool grows_too_fast(const uint64_t c[static SIZES])
 {
 	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
 
 	n_cases++;
-	/* Past a limit it is refused, which costs less. */
 	if (c[2] < c[0] + LITTLE || (first > 0 ? second / first : second / (double)c[0]) <= limit)
-		return;
+		return false;
 	n_bad++;
+	return true;
+}
+
+static void judge(const struct definition *d, const char *what, const char *how,
+		  const char *subject, const char *change, const uint64_t c[static SIZES])
+{
+	if (!grows_too_fast(c))
+		return;
 	printf("%s: %s (%s): %s, %s: %d, %d and %d entries cost %llu, %llu and %llu steps\n",
 	       d->kind, what, how, subject, change, FIRST, FIRST * STEP, FIRST * STEP * STEP,
 	       (unsigned long long)c[0], (unsigned long long)c[1], (unsigned long long)c[2]);
@@ -250,6 +258,35 @@ static void together(const struct definition *d)
 	}
 }
 
+static void each_crowd(void)
+{
+	for (size_t i = 0; i < n_crowds; i++) {
+		uint64_t c[SIZES];
+		size_t n = CROWD;
+
+		for (int k = 0; k < SIZES; k++, n *= STEP)
+			c[k] = crowds[i].run(n);
+		if (grows_too_fast(c))
+			printf("%s: %d, %d and %d of them cost %llu, %llu and %llu steps\n",
+			       crowds[i].name, CROWD, CROWD * STEP, CROWD * STEP * STEP,
+			       (unsigned long long)c[0], (unsigned long long)c[1],
+			       (unsigned long long)c[2]);
+	}
+}
+
+static void each_shape(const char *path)
+{
+	struct definition d;
+
+	load(path, &d);
+	each(&d);
+	together(&d);
+	json_free(d.doc);
+	json_free(d.base);
+	json_free(d.grafted);
+	free(d.shapes.v);
+}
+
 int main(int argc, char **argv)
 {
 	const char *sample = getenv("GROWTH_EVERY");
@@ -258,15 +295,10 @@ int main(int argc, char **argv)
 	if (sample && *sample && (every = (size_t)strtoul(sample, NULL, 10)) == 0)
 		die("GROWTH_EVERY", "wants a number above 0");
 	for (int i = 1; i < argc; i++) {
-		struct definition d;
-
-		load(argv[i], &d);
-		each(&d);
-		together(&d);
-		json_free(d.doc);
-		json_free(d.base);
-		json_free(d.grafted);
-		free(d.shapes.v);
+		if (strcmp(argv[i], "crowds") == 0)
+			each_crowd();
+		else
+			each_shape(argv[i]);
 		fflush(stdout);
 	}
 	printf("growth: %zu cases, %zu cost more than n log n\n", n_cases, n_bad);

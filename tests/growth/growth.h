@@ -4,7 +4,8 @@
 
 /*
  * Whether what a user sends costs more than n log n. Between growth.c (each list of each kind, at three sizes, and the
- * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects) and count.c (what it costs).
+ * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects), crowds.c (who reads many of
+ * them together) and count.c (what it costs).
  */
 
 #include <stdbool.h>
@@ -58,5 +59,14 @@ extern const struct subject subjects[];
 extern const size_t n_subjects;
 /* What a kind's object is before anything grows; NULL: the kind is not known here. */
 const char *subject_base(const char *kind);
+
+/* --- crowds.c --- */
+
+struct crowd {
+	const char *name;
+	uint64_t (*run)(size_t n); /* what n of them cost */
+};
+extern const struct crowd crowds[];
+extern const size_t n_crowds;
 
 #endif

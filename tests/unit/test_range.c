@@ -259,13 +259,53 @@ static void test_many_at_once(void **state)
 	}
 }
 
+/* Each address stays with the first that has it: as asking one set after another says, of 300 crowds of sets. */
+static void test_part(void **state)
+{
+	enum { SETS = 6, WIDTH = 60 };
+
+	(void)state;
+	for (unsigned int seed = 0; seed < 300; seed++) {
+		const u128 base = seed % 2 ? ip_num(&(struct ipaddr){.family = 4})
+					   : (u128)0 - WIDTH;
+		uint8_t family = seed % 2 ? 4 : 6; /* to the last address of all */
+		struct ip_set sets[SETS] = {0}, was[SETS] = {0};
+
+		srand(seed);
+		for (size_t i = 0; i < SETS; i++)
+			for (int n = rand() % 5; n > 0; n--) {
+				int first = rand() % WIDTH, last = first + rand() % (WIDTH - first);
+				struct ip_range r = {ip_from_num(family, base + (u128)first),
+						     ip_from_num(family, base + (u128)last)};
+
+				ip_set_add(&sets[i], &r);
+				ip_set_add(&was[i], &r);
+			}
+		ip_sets_part(sets, SETS);
+		for (int at = 0; at < WIDTH; at++) {
+			struct ipaddr a = ip_from_num(family, base + (u128)at);
+			bool found = false;
+
+			for (size_t i = 0; i < SETS; i++) {
+				assert_int_equal(ip_set_has(&sets[i], &a),
+						 !found && ip_set_has(&was[i], &a));
+				found |= ip_set_has(&was[i], &a);
+			}
+		}
+		for (size_t i = 0; i < SETS; i++) {
+			ip_set_done(&sets[i]);
+			ip_set_done(&was[i]);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_refuses),	cmocka_unit_test(test_add_merges),
 		cmocka_unit_test(test_subtract_splits), cmocka_unit_test(test_wide_ipv6),
 		cmocka_unit_test(test_has_meets_next),	cmocka_unit_test(test_minus_as_a_table),
-		cmocka_unit_test(test_many_at_once),
+		cmocka_unit_test(test_many_at_once),	cmocka_unit_test(test_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

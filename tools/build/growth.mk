@@ -10,7 +10,7 @@ GROWTH_SCHEMAS = $(sort $(wildcard deploy/crds/*.yaml tests/growth/schemas/*.yam
 growth:
 	+@$(MAKE) --no-print-directory FLAVOUR=count growth-run
 growth-run: $(OBJ)/growth
-	@printf '%s\n' $(abspath $(GROWTH_SCHEMAS)) | xargs -n 1 -P "$$(nproc)" $<
+	@printf '%s\n' crowds $(abspath $(GROWTH_SCHEMAS)) | xargs -n 1 -P "$$(nproc)" $<
 
 $(OBJ)/tests/growth/%.o: tests/growth/%.c $(OBJ)/flags
 	$(call say,CC,$<) $(call compile,$<,,-Itests/growth)

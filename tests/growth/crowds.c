@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What many objects cost together, each of them small. A new reader of many is one function and one row here. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/subnets_plan.h"
+#include "growth.h"
+
+enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };
+
+/* --- pools of one subnet --- */
+
+/* n pools of four addresses each, and the applications that want them. */
+struct pools {
+	struct subnet_facts f;
+	struct subnet_entries entries;
+	struct subnet_pool *pools;
+	struct subnet_want *wants;
+	struct subnet_stray *strays;
+	char (*names)[NAME_MAX_BYTES];
+	struct ip_set used;
+	size_t n;
+};
+
+static const struct ip_set *used(void *arg, const char *pool)
+{
+	(void)pool;
+	return &((struct pools *)arg)->used;
+}
+
+static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+{
+	const struct pools *p = arg;
+
+	*ret = p->strays;
+	*n = p->strays ? p->n : 0;
+	return true;
+}
+
+static bool yes(void *arg, const struct subnet_entry *x)
+{
+	(void)arg, (void)x;
+	return true;
+}
+
+static void failed(void *arg, const struct subnet_want *w, const struct err *why)
+{
+	(void)arg, (void)w, (void)why;
+}
+
+static struct ip_range range_of(size_t i, size_t first, size_t last)
+{
+	const u128 base = (u128)10 << 24;
+
+	return (struct ip_range){ip_from_num(4, base + 8 * i + first),
+				 ip_from_num(4, base + 8 * i + last)};
+}
+
+static void pools_init(struct pools *p, size_t n, uint64_t count)
+{
+	*p = (struct pools){.n = n};
+	p->pools = xcalloc(n, sizeof(*p->pools));
+	p->wants = xcalloc(n, sizeof(*p->wants));
+	p->names = xcalloc(n, sizeof(*p->names));
+	for (size_t i = 0; i < n; i++) {
+		snprintf(p->names[i], NAME_MAX_BYTES, "p%06zu", i);
+		p->pools[i] = (struct subnet_pool){.name = p->names[i], .app = "a"};
+		ip_set_collect(&p->pools[i].ips,
+			       &(struct ip_range){range_of(i, 0, 3).first, range_of(i, 0, 3).last});
+		p->wants[i] = (struct subnet_want){p->names[n - i - 1], "a", count};
+	}
+	p->f = (struct subnet_facts){.pools = p->pools,
+				     .wants = p->wants,
+				     .used = used,
+				     .strays = strays,
+				     .may_release = yes,
+				     .is_gone = yes,
+				     .failed = failed,
+				     .arg = p};
+	ip_set_collect(&p->f.total,
+		       &(struct ip_range){range_of(0, 0, 0).first, range_of(2 * n, 0, 0).first});
+}
+
+/* What the status says: the pools that there are, or as many others. */
+static void pools_note(struct pools *p, const char *prefix, bool held)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, TEXT_BYTES);
+	for (size_t i = 0; i < p->n; i++) {
+		struct ip_range r = range_of(i, 0, 3);
+		char first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+
+		buf_printf(&b, "%s\"%s%06zu\":{\"ips\":[\"%s-%s\"],\"application\":\"a\"",
+			   i ? "," : "{", prefix, i, ip_str(&r.first, first),
+			   ip_str(&r.last, last));
+		r = range_of(i, 5, 6);
+		if (held)
+			buf_printf(&b, ",\"held\":[\"%s-%s\"]", ip_str(&r.first, first),
+				   ip_str(&r.last, last));
+		buf_str(&b, "}");
+	}
+	buf_str(&b, "}");
+	if (subnet_entries_read(b.p, 4, &p->entries, NULL) < 0)
+		abort();
+}
+
+static void pools_stray(struct pools *p)
+{
+	p->strays = xcalloc(p->n, sizeof(*p->strays));
+	for (size_t i = 0; i < p->n; i++)
+		p->strays[i] = (struct subnet_stray){range_of(i, 7, 7).first, p->names[i]};
+}
+
+static uint64_t pools_plan(struct pools *p)
+{
+	uint64_t before = count_work;
+	auto_buf struct buf b;
+
+	buf_init(&b, TEXT_BYTES);
+	subnet_plan(&p->f, &p->entries);
+	subnet_entries_write(&p->entries, &b);
+	before = count_work - before;
+	for (size_t i = 0; i < p->n; i++)
+		ip_set_done(&p->pools[i].ips);
+	subnet_entries_done(&p->entries);
+	ip_set_done(&p->f.total);
+	ip_set_done(&p->used);
+	free(p->pools);
+	free(p->wants);
+	free(p->strays);
+	free(p->names);
+	return before;
+}
+
+static uint64_t pools_wanted(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 4);
+	p.f.n_wants = n;
+	pools_stray(&p);
+	return pools_plan(&p);
+}
+
+static uint64_t pools_too_large(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 1 << 20);
+	p.f.n_wants = n;
+	return pools_plan(&p);
+}
+
+static uint64_t pools_grow(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 6);
+	p.f.n_pools = p.f.n_wants = n;
+	pools_note(&p, "p", false);
+	pools_stray(&p);
+	return pools_plan(&p);
+}
+
+static uint64_t pools_shrink(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 2);
+	p.f.n_pools = p.f.n_wants = n;
+	pools_note(&p, "p", true);
+	return pools_plan(&p);
+}
+
+/* The status was lost: two pools claim each address. */
+static uint64_t pools_of_no_status(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 4);
+	p.f.n_pools = p.f.n_wants = n;
+	for (size_t i = 0; i < n; i++)
+		p.pools[i].ips.v[0].last = range_of(i + 1, 0, 1).last;
+	return pools_plan(&p);
+}
+
+static uint64_t pools_gone(size_t n)
+{
+	struct pools p;
+
+	pools_init(&p, n, 4);
+	pools_note(&p, "q", true);
+	return pools_plan(&p);
+}
+
+const struct crowd crowds[] = {
+	{"pools of a subnet, wanted", pools_wanted},
+	{"pools of a subnet, too large", pools_too_large},
+	{"pools of a subnet, growing", pools_grow},
+	{"pools of a subnet, shrinking", pools_shrink},
+	{"pools of a subnet whose status was lost", pools_of_no_status},
+	{"pools of a subnet, gone", pools_gone},
+};
+const size_t n_crowds = ARRAY_LEN(crowds);
