@@ -3,7 +3,8 @@
  *	fleet DIR POOLS FIRST COUNT [idle=MS] [cut] [shared]
  *
  * COUNT nodes from number FIRST on, state below DIR, pools as in the folder POOLS, the API server from
- * $KUBECONFIG. Commands come on standard input, one a line; each is answered by one line:
+ * $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. Commands come on
+ * standard input, one a line; each is answered by one line:
  *
  *	expect		   every node will use every pool
  *	add NODE PODS	   pods come to a node ("*": to each), one after the other, the nodes in turn

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "kube/conf.h"
 #include "agent/blocks.h"
 #include "ipam/lend.h"
 
@@ -23,7 +24,8 @@ struct fleet_pod {
 struct fleet_shared;
 
 struct fleet_node {
-	char name[16], dir[256];
+	char name[16], dir[256], token[300];
+	struct kube_conf conf; /* the fleet's, with this node's token */
 	struct kube *kube;
 	struct blocks *blocks;
 	struct ipam_pools pools; /* usable: what is ours */

@@ -153,7 +153,14 @@ static void share_up(struct fleet_node *n)
 
 void fleet_node_up(struct fleet_node *n)
 {
-	n->kube = kube_new(fleet.loop, fleet.root, fleet.conf, &(struct kube_settings){0});
+	const char *tokens = getenv("FLEET_TOKENS");
+
+	n->conf = *fleet.conf;
+	if (tokens) {
+		snprintf(n->token, sizeof(n->token), "%s/%s.token", tokens, n->name);
+		n->conf.token_file = n->token;
+	}
+	n->kube = kube_new(fleet.loop, fleet.root, &n->conf, &(struct kube_settings){0});
 	n->down = false;
 	if (!fleet.shared)
 		share_up(n);

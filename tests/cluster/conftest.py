@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import agents  # noqa: E402
 import cluster as clusters  # noqa: E402
+import policies  # noqa: E402
 
 
 def pytest_sessionstart(session):
@@ -80,6 +81,8 @@ def closing():
 def mine():
     one = clusters.Cluster()
     agents.install_crds(one)
+    if policies.POLICIES:
+        policies.enforce(one)
     yield one
     one.close()
 
@@ -97,9 +100,15 @@ def nodes(mine):
 def agent(mine, nodes, closing, tmp_path):
     """agent() is one on n1 that is ready; all that it has is gone after the test."""
     def start(node="n1", kubeconfig=None, name=None, args=(), ready=True, **env):
+        if policies.POLICIES and not kubeconfig:
+            kubeconfig = policies.agent_config(mine, tmp_path, node)
         one = agents.Agent(tmp_path / (name or node), kubeconfig or mine.admin_config(), node, **env)
-        return closing(one).start(*args, ready=ready)
-    return start
+        made.append(closing(one).start(*args, ready=ready))
+        return one
+
+    made = []
+    yield start
+    assert not [line for one in made for line in one.said("unirail allows an agent")]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import time
 
+import policies
 import pytest
 
 from cluster import Process, wait
@@ -20,10 +21,10 @@ FLEET = pathlib.Path(os.environ.get("UNIRAIL_FLEET", pathlib.Path(__file__).reso
 
 
 class Fleet(Process):
-    def __init__(self, kubeconfig, folder, pools, first, count, *more):
+    def __init__(self, kubeconfig, folder, pools, first, count, *more, env=None):
         self.said = 0
         super().__init__(FLEET, folder, pools, first, count, *more, stdin=-1,
-                         env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1"})
+                         env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
     def tell(self, *words):
         """The answer's line."""
@@ -98,9 +99,21 @@ def pools(cluster, kinds, tmp_path):
 
 @pytest.fixture
 def fleet(cluster, closing, tmp_path):
+    if policies.POLICIES:
+        policies.enforce(cluster)
+
     def start(pools, first, count, *more, kubeconfig=None, folder="state"):
-        return closing(Fleet(kubeconfig or cluster.admin_config(), tmp_path / folder, pools, first, count, *more))
-    return start
+        env = {}
+        if policies.POLICIES and not kubeconfig:
+            for i in range(first, first + count):
+                kubeconfig = policies.agent_config(cluster, tmp_path, f"n{i}")
+            env["FLEET_TOKENS"] = str(tmp_path)
+        made.append(closing(Fleet(kubeconfig or cluster.admin_config(), tmp_path / folder, pools, first, count, *more, env=env)))
+        return made[-1]
+
+    made = []
+    yield start
+    assert not [line for f in made for line in f.log if "unirail allows an agent" in line]
 
 
 def alone(*fleets):

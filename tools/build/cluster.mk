@@ -17,10 +17,10 @@ $(FLEET): $(FLEET_OBJS) $(LIB)
 -include $(FLEET_OBJS:=.d)
 
 .PHONY: test-cluster bench-cluster bench-fleet
-## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server)
+## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
-	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
+	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_POLICIES=$(POLICIES) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
 
 ## bench-cluster: what agent and controller hold and ask where there are 1,000 nodes; each watch by itself
 bench-cluster: $(BIN)

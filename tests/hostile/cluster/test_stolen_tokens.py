@@ -12,6 +12,7 @@ from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses
 from audit import DEPLOY, kubectl
 from cluster import free_port, wait
 from controllers import Controller
+from policies import bound_token
 
 import cluster as clusters
 
@@ -37,8 +38,8 @@ class World:
         for name in NODES:
             self.nodes.node(name)
         self.cluster.namespace("t")
-        self.tokens = {name: self.bound("unirail-agent", name) for name in NODES}
-        self.tokens["controller"] = self.bound("unirail-controller", "n1")
+        self.tokens = {name: bound_token(self.cluster, "unirail-agent", name) for name in NODES}
+        self.tokens["controller"] = bound_token(self.cluster, "unirail-controller", "n1")
         self.tokens["no node"] = self.cluster.token("unirail", "unirail-agent")
         wait(self.is_enforced)
 
@@ -52,18 +53,6 @@ class World:
         answers = [self.send(who, method, f"{path}?dryRun=All", body) for who, method, path, body in probes]
         assert all("ValidatingAdmissionPolicy" in message for _, message in answers), answers
         return True
-
-    def bound(self, account, node):
-        """The token that a pod of the account on the node has."""
-        name = f"{account}-{node}"
-        pod = self.cluster.ok("POST", "/api/v1/namespaces/unirail/pods", {
-            "metadata": {"name": name},
-            "spec": {"nodeName": node, "serviceAccountName": account, "automountServiceAccountToken": False,
-                     "containers": [{"name": "c", "image": "i"}]}})
-        return self.cluster.ok("POST", f"/api/v1/namespaces/unirail/serviceaccounts/{account}/token", {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600, "boundObjectRef": {
-                "kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}}})["status"]["token"]
 
     def config(self, who, path):
         token = path.with_name(path.name + ".token")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens as pods have them, and deploy/policies. UNIRAIL_POLICIES=1 (make test-cluster KUBE=1.34 POLICIES=1) has agents and nodes of
+the fixtures write with such tokens, under deploy/'s roles and these policies, instead of as admin: honest work is not refused."""
+import os
+
+from agents import BLOCKS, SPIDER
+from audit import DEPLOY, kubectl
+from cluster import wait
+
+POLICIES = bool(os.environ.get("UNIRAIL_POLICIES"))
+PODS = "/api/v1/namespaces/unirail/pods"
+
+
+def bound_token(cluster, account, node):
+    """The token that a pod of the account on the node has."""
+    name = f"{account}-{node}"
+    status, pod = cluster.request("POST", PODS, {
+        "metadata": {"name": name},
+        "spec": {"nodeName": node, "serviceAccountName": account, "automountServiceAccountToken": False,
+                 "containers": [{"name": "c", "image": "i"}]}})
+    if status == 409:
+        pod = cluster.ok("GET", f"{PODS}/{name}")
+    return cluster.ok("POST", f"/api/v1/namespaces/unirail/serviceaccounts/{account}/token", {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 3600, "boundObjectRef": {
+            "kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}}})["status"]["token"]
+
+
+def agent_config(cluster, folder, node):
+    """A kubeconfig of the agent on the node."""
+    (folder / f"{node}.token").write_text(bound_token(cluster, "unirail-agent", node))
+    return cluster.kubeconfig(folder / f"{node}.conf", {"tokenFile": folder / f"{node}.token"})
+
+
+def enforce(cluster):
+    """The agent's account, role and policies; until they are in force."""
+    kubectl(cluster, "apply", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "policies" / "agent.yaml")
+    token = cluster.token("unirail", "unirail-agent")
+    pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "probe"},
+            "spec": {"subnet": "10.6.0.0/24"}}
+    block = {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock", "metadata": {"name": "probe-0"},
+             "spec": {"pool": "probe", "cidr": "10.6.0.0/28", "node": "n1", "claim": "l/1", "ceded": {}, "wanted": {}}}
+    wait(lambda: all("ValidatingAdmissionPolicy" in cluster.request("POST", f"{path}?dryRun=All", body, token=token)[1].get("message", "")
+                     for path, body in ((BLOCKS, block), (f"{SPIDER}/spiderippools", pool))))
