@@ -30,12 +30,17 @@ CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "bui
 PREFIX = "unirail-cluster-"
 KUBE = os.environ.get("UNIRAIL_KUBE", "1.20")
 FETCH = {"1.20": "fetch", "1.34": "fetch-1.34"}
+# kubelet, scheduler and controllers, where that does not bring them.
+FETCH_NODE = {"1.20": "fetch-kubelet"}
+OLD = KUBE == "1.20"
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
 
 
-def programs():
-    """The folder of etcd, kube-apiserver and their like; fetches them the first time."""
-    return pathlib.Path(subprocess.run([HERE / FETCH[KUBE]], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+def programs(node=False):
+    """The folder of etcd, kube-apiserver and kubectl, with what a node and its workloads need if asked for; fetches them the
+    first time."""
+    script = FETCH_NODE.get(KUBE, FETCH[KUBE]) if node else FETCH[KUBE]
+    return pathlib.Path(subprocess.run([HERE / script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def sweep():
@@ -109,7 +114,7 @@ class Cluster:
         pki = self.folder / "pki"
         self.apiserver = self.spawn(
             "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", *self.more,
-            f"--secure-port={self.port}", *(["--insecure-port=0"] if KUBE == "1.20" else []), "--advertise-address=10.200.0.1",
+            f"--secure-port={self.port}", *(["--insecure-port=0"] if OLD else []), "--advertise-address=10.200.0.1",
             "--endpoint-reconciler-type=none", f"--tls-cert-file={pki}/server.crt",
             f"--tls-private-key-file={pki}/server.key", f"--client-ca-file={pki}/ca.crt",
             "--service-account-issuer=https://kubernetes.default.svc",

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """kube-controller-manager: what makes pods of Deployments and their like."""
-from cluster import free_port
+from cluster import OLD, free_port, programs
 
-WORKLOADS = ("deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
-             "job-controller", "cronjob-controller", "garbage-collector-controller")
+# Names that every version takes.
+WORKLOADS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob", "garbagecollector")
+NO_HTTP = ["--port=0"] if OLD else []
 
 
 class Manager:
     """As admin; all but the controllers named are off."""
 
     def __init__(self, cluster, *more, controllers=WORKLOADS):
+        programs(node=True)
         self.process = cluster.spawn(
             "kube-controller-manager", f"--kubeconfig={cluster.admin_config()}", "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}", "--leader-elect=false", f"--controllers={','.join(controllers)}",
             f"--service-account-private-key-file={cluster.folder}/pki/sa.key", f"--root-ca-file={cluster.pki.ca}",
-            f"--flex-volume-plugin-dir={cluster.folder}/flex", "--authentication-skip-lookup=true", *more)
+            f"--flex-volume-plugin-dir={cluster.folder}/flex", "--authentication-skip-lookup=true",
+            *NO_HTTP, *more)
 
     def close(self):
         self.process.kill()

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import image
-from cluster import BINARY, HERE, die_with_parent, wait
+from cluster import BINARY, HERE, OLD, die_with_parent, wait
 
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 PREFIX = "unirail-cluster-"
@@ -48,7 +48,6 @@ tlsCertFile: {cert}
 tlsPrivateKeyFile: {key}
 cgroupDriver: cgroupfs
 cgroupRoot: /{group}
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 failSwapOn: false
 makeIPTablesUtilChains: false
 readOnlyPort: 0
@@ -58,6 +57,10 @@ imageGCHighThresholdPercent: 100
 volumePluginDir: /var/lib/kubelet/volume-plugins
 nodeStatusUpdateFrequency: 2s
 """
+# A setting of the file's came after 1.20.
+RUNTIME = "unix:///run/containerd/containerd.sock"
+if not OLD:
+    KUBELET += f"containerRuntimeEndpoint: {RUNTIME}\n"
 
 
 def hierarchies():
@@ -120,6 +123,8 @@ class Node:
     def start(self):
         kubelet = [self.cluster.bin / "kubelet", f"--kubeconfig={self.folder}/kubeconfig", f"--config={self.folder}/kubelet.yaml",
                    f"--hostname-override={self.name}", f"--node-ip={self.address}", "--v=2"]
+        if OLD:
+            kubelet += ["--container-runtime=remote", f"--container-runtime-endpoint={RUNTIME}"]
         init = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", HERE / "node-init",
                 self.folder, self.name, *map(str, kubelet)]
         with open(self.folder / "init.log", "ab") as log:

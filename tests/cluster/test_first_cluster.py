@@ -173,10 +173,11 @@ def node_files(whole):
     return {line.split(None, 1)[1].strip(): line.split()[0] for line in out.splitlines()}
 
 
-@pytest.mark.kube("1.34")
 def test_the_steps_of_the_documents(fresh):
     """Install, a workload with its rails, uninstall; objects and files of others are as they were."""
     w, steps = fresh, Steps(fresh)
+    info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]
+    assert info["kubeletVersion"].startswith(f"v{clusters.KUBE}.") and info["containerRuntimeVersion"].startswith("containerd://"), info
     before = node_files(w)
     # As a device plugin does it.
     assert w.cluster.request("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {

@@ -9,7 +9,6 @@ from agents import SPIDER
 from cluster import wait
 from whole import RAILS, Whole
 
-pytestmark = pytest.mark.kube("1.34")
 INJECT = "cni.spidernet.io/network-resource-inject"
 STATUS = "k8s.v1.cni.cncf.io/network-status"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"

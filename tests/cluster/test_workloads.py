@@ -9,7 +9,6 @@ from cluster import wait
 from managers import Manager
 from test_webhooks import INJECT, NETWORKS, SPIDER, cluster, config, create, kubectl, ns, registered, replica, start  # noqa: F401
 
-pytestmark = pytest.mark.kube("1.34")
 SUBNET = "ipam.spidernet.io/subnet"
 
 

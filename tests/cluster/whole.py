@@ -7,11 +7,13 @@ import yaml
 
 import cluster as clusters
 from audit import DEPLOY
-from cluster import HERE, die_with_parent, free_port, wait
-from managers import WORKLOADS, Manager
+from cluster import HERE, OLD, die_with_parent, free_port, wait
+from managers import NO_HTTP, WORKLOADS, Manager
 from node import IMAGES, Node
 from ownnet import OwnNet
 
+CLUSTER = ("serviceaccount", "root-ca-cert-publisher", "namespace", "endpointslice", "podgc", "nodelifecycle",
+           *(["serviceaccount-token"] if OLD else []))  # a pod's token was a Secret once
 CONFIGS = HERE.parent.parent / "configs" / "cluster"
 RAILS = ("rail1", "rail2")
 NET_D = "cni/net.d/"
@@ -39,6 +41,7 @@ class Whole:
             raise
 
     def start(self):
+        clusters.programs(node=True)
         self.net = self.part(OwnNet())
         self.lay_cables()
         self.cluster = self.part(clusters.Cluster(443, (
@@ -46,12 +49,10 @@ class Whole:
             "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=pki/ca.crt",
             "--kubelet-client-certificate=pki/admin.crt", "--kubelet-client-key=pki/admin.key")))
         self.net.address("10.96.0.1")  # where pods look for the API server
-        self.part(Manager(self.cluster, controllers=WORKLOADS + (
-            "serviceaccount-controller", "root-ca-certificate-publisher-controller", "namespace-controller",
-            "endpointslice-controller", "pod-garbage-collector-controller", "node-lifecycle-controller")))
+        self.part(Manager(self.cluster, controllers=WORKLOADS + CLUSTER))
         self.scheduler = self.cluster.spawn(
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
-            f"--secure-port={free_port()}", "--leader-elect=false", "--authentication-skip-lookup=true")
+            f"--secure-port={free_port()}", "--leader-elect=false", "--authentication-skip-lookup=true", *NO_HTTP)
         self.node = self.part(Node(self.cluster, self.ADDRESS, {NET_D + name: text for name, text in self.files.items()},
                                    images=self.images))
         if self.deploys:
