@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cni/all_in_one.h"
+#include "ipam/range.h"
 
 static struct ipaddr gateway_of(const struct cni_result *r, int family)
 {
@@ -93,11 +94,61 @@ static void owners(const struct aio *x, const struct cni_result *all, size_t *ow
 	}
 }
 
-static void slice_routes(const struct cni_result *all, int iface, struct cni_result *ret)
+/* --- whose a route is: attach_route_is_of() of many at once --- */
+
+struct reach {
+	bool all;	     /* no other interface has addresses */
+	struct ip_set to[2]; /* what the interfaces' own networks reach: IPv4, IPv6 */
+};
+
+static void reach_ips(const struct cni_result *all, const size_t *owner, size_t net,
+		      struct reach *ret)
 {
-	for (size_t i = 0; i < all->n_routes; i++)
-		if (attach_route_is_of(all, iface, &all->routes[i]))
+	for (size_t i = 0; i < all->n_ips; i++) {
+		const struct ipnet *a = &all->ips[i].address;
+		int f = all->ips[i].iface;
+
+		if (f >= 0 && (size_t)f < all->n_ifaces && owner[f] == net &&
+		    in_pod(&all->ifaces[f]))
+			ip_set_collect(&ret->to[a->ip.family == 6],
+				       &(struct ip_range){ipnet_first(a), ipnet_last(a)});
+	}
+	ip_set_merge(&ret->to[0]);
+	ip_set_merge(&ret->to[1]);
+}
+
+static bool has_all(const struct cni_result *all, const size_t *owner, size_t net)
+{
+	size_t *has = xcalloc(all->n_ifaces + 1, sizeof(*has)), named = 0;
+	bool found = false;
+
+	for (size_t i = 0; i < all->n_ips; i++) {
+		int f = all->ips[i].iface;
+
+		named += f >= 0;
+		if (f >= 0 && (size_t)f < all->n_ifaces)
+			has[f]++;
+	}
+	for (size_t i = 0; i < all->n_ifaces; i++)
+		found |= owner[i] == net && in_pod(&all->ifaces[i]) && has[i] == named;
+	free(has);
+	return found;
+}
+
+static void slice_routes(const struct cni_result *all, const size_t *owner, size_t net,
+			 struct cni_result *ret)
+{
+	struct reach r = {.all = has_all(all, owner, net)};
+
+	reach_ips(all, owner, net, &r);
+	for (size_t i = 0; i < all->n_routes; i++) {
+		const struct ipaddr *gw = &all->routes[i].gw;
+
+		if (r.all || (gw->family && ip_set_has(&r.to[gw->family == 6], gw)))
 			cni_result_route(ret, &all->routes[i]);
+	}
+	ip_set_done(&r.to[0]);
+	ip_set_done(&r.to[1]);
 }
 
 void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev)
@@ -148,9 +199,7 @@ void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
 		ip.iface = named ? place[ip.iface] : -1;
 		cni_result_ip(ret, &ip);
 	}
-	for (size_t i = 0; i < all->n_ifaces; i++)
-		if (owner[i] == net && in_pod(&all->ifaces[i]))
-			slice_routes(all, (int)i, ret);
+	slice_routes(all, owner, net, ret);
 	free(owner);
 	free(place);
 }

@@ -179,6 +179,7 @@ int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_pla
 
 	free(pl.ips);
 	free(pl.host);
+	co_ways_done(&pl);
 	if (r < 0 && nic->label)
 		err_wrap(e, r, "%s", nic->label);
 	return r;

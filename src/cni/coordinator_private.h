@@ -23,6 +23,10 @@ struct planning {
 	struct ipaddr *host; /* the node's addresses, the one to go through first */
 	size_t n_host;
 	struct ipaddr src4; /* of eth0 */
+	struct co_ways {
+		void *tree; /* of which routes a list has (tsearch) */
+		bool is_known;
+	} ways[2]; /* by enum co_side */
 };
 
 /* Links that are not hidden; NULL: no such link (yet). */
@@ -49,6 +53,7 @@ struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what,
 			int index);
 void co_emit_route(struct planning *pl, enum co_side side, const struct route *r);
 void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r);
+void co_ways_done(struct planning *pl);
 void co_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table);
 
 /* Step 18 of the original: which NIC keeps the default route, and the other's move. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps onto the plan, and the facts as they will be afterwards. */
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,20 +75,95 @@ static void emit_route(struct planning *pl, enum co_side side, enum co_do what,
 	co_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
 }
 
+/* --- what is in the way: a configuration may name thousands of routes --- */
+
+struct way {
+	uint32_t table, metric;
+	struct ipnet dst;
+	size_t n; /* routes of the list */
+};
+
+static struct way way_of(const struct route *r)
+{
+	return (struct way){table_of(r), metric_of(r), r->dst, 1};
+}
+
+static int by_way(const void *a, const void *b)
+{
+	const struct way *x = a, *y = b;
+	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+
+	if (r == 0)
+		r = x->dst.len - y->dst.len;
+	if (r == 0)
+		r = x->table < y->table ? -1 : x->table > y->table;
+	return r ? r : x->metric < y->metric ? -1 : x->metric > y->metric;
+}
+
+static struct way *way_find(const struct co_ways *w, const struct route *r)
+{
+	const struct way want = way_of(r);
+	struct way *const *found = tfind(&want, &w->tree, by_way);
+
+	return found ? *found : NULL;
+}
+
+static void way_add(struct co_ways *w, const struct route *r)
+{
+	struct way *x = way_find(w, r);
+
+	if (x) {
+		x->n++;
+		return;
+	}
+	x = xcalloc(1, sizeof(*x));
+	*x = way_of(r);
+	if (!tsearch(x, &w->tree, by_way))
+		abort(); /* as any other lack of memory */
+}
+
+static void way_remove(struct co_ways *w, const struct route *r)
+{
+	struct way *x = way_find(w, r);
+
+	if (!x || --x->n > 0)
+		return;
+	tdelete(x, &w->tree, by_way);
+	free(x);
+}
+
+static struct co_ways *ways_of(struct planning *pl, enum co_side side)
+{
+	struct co_ways *w = &pl->ways[side];
+	size_t *n;
+	const struct route *list = list_of(pl, side, &n);
+
+	for (size_t i = 0; !w->is_known && i < *n; i++)
+		way_add(w, &list[i]);
+	w->is_known = true;
+	return w;
+}
+
+void co_ways_done(struct planning *pl)
+{
+	tdestroy(pl->ways[CO_POD].tree, free);
+	tdestroy(pl->ways[CO_HOST].tree, free);
+}
+
 void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
 {
-	size_t *n;
-	struct route *list = list_of(pl, side, &n), *now;
+	struct co_ways *w = ways_of(pl, side);
+	struct route *now;
 
-	for (size_t i = 0; i < *n; i++)
-		if (in_the_way(&list[i], r))
-			return;
+	if (way_find(w, r))
+		return;
 	emit_route(pl, side, CO_ROUTE_ADD, r);
 	now = side == CO_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
 			     : &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
 	*now = *r;
 	now->table = table_of(r);
 	now->priority = metric_of(r);
+	way_add(w, now);
 }
 
 /* Of an IPv6 multipath route one hop goes; the last one left is a plain route. */
@@ -127,15 +203,19 @@ static bool drop(struct route *list, size_t *n, size_t i, const struct route *go
 void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r)
 {
 	struct route gone = *r;
+	struct co_ways *w = ways_of(pl, side);
 	size_t *n;
 	struct route *list = list_of(pl, side, &n);
+	size_t before = *n;
 
 	gone.hops = NULL;
 	gone.n_hops = 0;
 	emit_route(pl, side, CO_ROUTE_DEL, &gone);
 	for (size_t i = 0; i < *n; i++)
 		if (drop(list, n, i, &gone))
-			return;
+			break;
+	if (*n < before)
+		way_remove(w, &gone);
 }
 
 /* No priority: the kernel takes one less than the second rule's, as for the original. */

@@ -130,10 +130,10 @@ static int check_sets(const struct cni_ipam_call *call, struct host_local_conf *
 
 static int check_apart(const struct host_local_conf *c, struct err *e)
 {
-	for (size_t i = 0; i < c->n_sets; i++)
-		for (size_t j = i + 1; j < c->n_sets; j++)
-			if (hostlocal_sets_meet(&c->sets[i], &c->sets[j]))
-				return bad(e, "range set %zu overlaps with %zu", i, j);
+	size_t i, j;
+
+	if (hostlocal_sets_overlap(c->sets, c->n_sets, &i, &j))
+		return bad(e, "range set %zu overlaps with %zu", i, j);
 	return 0;
 }
 
@@ -146,11 +146,41 @@ static int want(struct host_local_conf *c, const char *text, struct err *e)
 		return bad(e, "cannot understand ip: IP <nil> not v4 nor v6");
 	if (ipnet_parse_loose(span_of(text), &n) < 0)
 		return bad(e, "invalid IP address %s", text);
-	for (size_t i = 0; i < c->n_wanted; i++)
-		if (ip_eq(&c->wanted[i], &n.ip))
-			return 0;
 	VEC_PUSH(c->wanted, c->n_wanted) = n.ip;
 	return 0;
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(*(const struct ipaddr *const *)a, *(const struct ipaddr *const *)b);
+}
+
+/* The same address first of all where it was named first. */
+static int by_ip_and_place(const void *a, const void *b)
+{
+	const struct ipaddr *x = *(const struct ipaddr *const *)a,
+			    *y = *(const struct ipaddr *const *)b;
+	int r = by_ip(a, b);
+
+	return r ? r : x < y ? -1 : x > y;
+}
+
+/* Each of them once, where it was named first. */
+static void want_once(struct host_local_conf *c)
+{
+	auto_free const struct ipaddr **v = xcalloc(c->n_wanted + 1, sizeof(v[0]));
+	auto_free bool *again = xcalloc(c->n_wanted + 1, sizeof(*again));
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_wanted; i++)
+		v[i] = &c->wanted[i];
+	qsort(v, c->n_wanted, sizeof(v[0]), by_ip_and_place);
+	for (size_t i = 1; i < c->n_wanted; i++)
+		again[v[i] - c->wanted] = by_ip(&v[i - 1], &v[i]) == 0;
+	for (size_t i = 0; i < c->n_wanted; i++)
+		if (!again[i])
+			c->wanted[n++] = c->wanted[i];
+	c->n_wanted = n;
 }
 
 static int want_all(struct host_local_conf *c, const struct ipam_request *q, struct err *e)
@@ -167,6 +197,7 @@ static int want_all(struct host_local_conf *c, const struct ipam_request *q, str
 		r = want(c, q->args_ips.v[i], e);
 	for (size_t i = 0; i < q->runtime_ips.n && r == 0; i++)
 		r = want(c, q->runtime_ips.v[i], e);
+	want_once(c);
 	return r;
 }
 

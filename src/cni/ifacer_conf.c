@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stddef.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -59,25 +61,40 @@ static int read_bond(struct json_doc *d, const struct json *v, struct ifacer_con
 	return raw.options ? ifacer_options(raw.options, c, e) : 0;
 }
 
+static int check_name(const struct ifacer_conf *c, size_t i, void **seen, struct err *e)
+{
+	const char *name = c->interfaces[i];
+	const char *const *found;
+
+	if (!link_name_ok(name))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.interfaces[%zu] is '%s', wants an interface's name", i, name);
+	if (ifacer_wants_bond(c) && strcmp(name, c->bond_name) == 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.interfaces[%zu] is '%s', which conf.bond.name is too", i,
+				name);
+	found = tsearch(name, seen, (int (*)(const void *, const void *))strcmp);
+	if (!found)
+		abort(); /* as any other lack of memory */
+	if (*found != name)
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.interfaces has '%s' twice", name);
+	return 0;
+}
+
+static void nothing(void *name)
+{
+	(void)name;
+}
+
 static int check_names(const struct ifacer_conf *c, struct err *e)
 {
-	for (size_t i = 0; i < c->n_interfaces; i++) {
-		const char *name = c->interfaces[i];
+	void *seen = NULL;
+	int r = 0;
 
-		if (!link_name_ok(name))
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"conf.interfaces[%zu] is '%s', wants an interface's name",
-					i, name);
-		if (ifacer_wants_bond(c) && strcmp(name, c->bond_name) == 0)
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"conf.interfaces[%zu] is '%s', which conf.bond.name is too",
-					i, name);
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(c->interfaces[k], name) == 0)
-				return err_kind(e, ERR_CONF, -EINVAL,
-						"conf.interfaces has '%s' twice", name);
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < c->n_interfaces; i++)
+		r = check_name(c, i, &seen, e);
+	tdestroy(seen, nothing);
+	return r;
 }
 
 /* Options that name a port of the bond. */

@@ -46,6 +46,7 @@ struct tuning_conf {
 	struct tuning_attrs want;
 	struct tuning_sysctl *sysctls; /* in the order of writing; each path once */
 	size_t n_sysctls;
+	void *paths;	 /* where each path is in `sysctls`, a tree (tsearch) */
 	struct buf keep; /* of CNI_ARGS */
 };
 

@@ -2,6 +2,7 @@
 /* tuning's netconf: four places that say what an interface shall be like. */
 #include <errno.h>
 #include <stddef.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,12 +107,33 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 	return NULL;
 }
 
+struct place_of_path {
+	const char *path; /* the sysctl's own */
+	size_t at;
+};
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct place_of_path *)a)->path,
+		      ((const struct place_of_path *)b)->path);
+}
+
 static struct tuning_sysctl *find_path(struct tuning_conf *c, size_t from, const char *path)
 {
-	for (size_t i = from; i < c->n_sysctls; i++)
-		if (strcmp(c->sysctls[i].path, path) == 0)
-			return &c->sysctls[i];
-	return NULL;
+	const struct place_of_path want = {.path = path};
+	struct place_of_path *const *found = tfind(&want, &c->paths, by_path);
+
+	return found && (*found)->at >= from ? &c->sysctls[(*found)->at] : NULL;
+}
+
+static void put_sysctl(struct tuning_conf *c, const char *key, const char *value, char *path)
+{
+	struct place_of_path *p = xcalloc(1, sizeof(*p));
+
+	*p = (struct place_of_path){path, c->n_sysctls};
+	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path};
+	if (!tsearch(p, &c->paths, by_path))
+		abort(); /* as any other lack of memory */
 }
 
 static int two_values(const char *place, const char *a, const char *b, struct err *e)
@@ -146,7 +168,7 @@ static int add_sysctl(const struct meta_call *m, struct tuning_conf *c, size_t f
 		same->value = value;
 		return 0;
 	}
-	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, take(path)};
+	put_sysctl(c, key, value, take(path));
 	return 0;
 }
 
@@ -288,6 +310,7 @@ void tuning_conf_done(struct tuning_conf *c)
 	for (size_t i = 0; i < c->n_sysctls; i++)
 		free(c->sysctls[i].path);
 	free(c->sysctls);
+	tdestroy(c->paths, free);
 	buf_done(&c->keep);
 	*c = (struct tuning_conf){0};
 }

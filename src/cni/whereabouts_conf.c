@@ -152,11 +152,22 @@ static int add_statics(struct whereabouts_conf *c, struct err *e)
 /* What is somebody's already is not given out. */
 static void keep_apart(struct whereabouts_conf *c)
 {
-	for (size_t i = 0; i < c->n_ranges; i++) {
-		whereabouts_range_without(&c->ranges[i], &c->gateway);
-		for (size_t k = 0; k < c->fixed.n_ips; k++)
-			whereabouts_range_without(&c->ranges[i], &c->fixed.ips[k].address.ip);
+	struct ip_set out[2] = {{.family = 4}, {.family = 6}};
+
+	for (size_t k = 0; k < c->fixed.n_ips; k++) {
+		const struct ipaddr *a = &c->fixed.ips[k].address.ip;
+
+		ip_set_collect(&out[a->family == 6], &(struct ip_range){*a, *a});
 	}
+	if (c->gateway.family)
+		ip_set_collect(&out[c->gateway.family == 6],
+			       &(struct ip_range){c->gateway, c->gateway});
+	ip_set_merge(&out[0]);
+	ip_set_merge(&out[1]);
+	for (size_t i = 0; i < c->n_ranges; i++)
+		ip_set_minus(&c->ranges[i].usable, &out[c->ranges[i].net.ip.family == 6]);
+	ip_set_done(&out[0]);
+	ip_set_done(&out[1]);
 }
 
 static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf *c, struct err *e)

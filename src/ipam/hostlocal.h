@@ -29,6 +29,8 @@ struct hostlocal_set {
  * before the broadcast address) and refuses what cannot be. Kind ERR_CONF, the original's words. */
 int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
 bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_set *b);
+/* The first set that has an address of another, and the first of those, after hostlocal_set_check() of each. */
+bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j);
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 						 const struct ipaddr *a);
 void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-d" */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "ipam/hostlocal.h"
 
@@ -96,17 +97,105 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b)
 	}
 }
 
-static int check_apart(const struct hostlocal_range *a, const struct hostlocal_range *b,
-		       struct err *e)
+/* --- which ranges overlap: a sweep in the order of their first addresses --- */
+
+struct piece {
+	const struct hostlocal_range *r;
+	size_t group; /* of one group no two overlap */
+};
+
+static int by_first(const void *a, const void *b)
 {
+	return ip_cmp(&((const struct piece *)a)->r->first, &((const struct piece *)b)->r->first);
+}
+
+/* The lowest group that overlaps another; SIZE_MAX: none. */
+static size_t first_overlapping(const struct piece *v, size_t n)
+{
+	const struct ipaddr *last = NULL; /* of all before */
+	size_t group = SIZE_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		bool before = last && ip_cmp(&v[i].r->first, last) <= 0;
+		bool after = i + 1 < n && ip_cmp(&v[i + 1].r->first, &v[i].r->last) <= 0;
+
+		if ((before || after) && v[i].group < group)
+			group = v[i].group;
+		if (!last || ip_cmp(&v[i].r->last, last) > 0)
+			last = &v[i].r->last;
+	}
+	return group;
+}
+
+/* Whether one of those, which are sorted and disjoint, overlaps r. */
+static bool overlaps_any(const struct piece *v, size_t n, const struct hostlocal_range *r)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&v[mid].r->last, &r->first) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < n && ip_cmp(&v[low].r->first, &r->last) <= 0;
+}
+
+static bool first_overlap(struct piece *v, size_t n, size_t *i, size_t *j)
+{
+	struct piece *own;
+	size_t n_own = 0;
+
+	if (n > 0)
+		qsort(v, n, sizeof(v[0]), by_first);
+	*i = first_overlapping(v, n);
+	*j = SIZE_MAX;
+	if (*i == SIZE_MAX)
+		return false;
+	own = xcalloc(n, sizeof(*own));
+	for (size_t k = 0; k < n; k++)
+		if (v[k].group == *i)
+			own[n_own++] = v[k];
+	for (size_t k = 0; k < n; k++)
+		if (v[k].group != *i && v[k].group < *j && overlaps_any(own, n_own, v[k].r))
+			*j = v[k].group;
+	free(own);
+	return true;
+}
+
+bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j)
+{
+	struct piece *v = NULL;
+	size_t n_v = 0;
+	bool found;
+
+	for (size_t k = 0; k < n; k++)
+		for (size_t m = 0; m < sets[k].n; m++)
+			VEC_PUSH(v, n_v) = (struct piece){&sets[k].v[m], k};
+	found = first_overlap(v, n_v, i, j);
+	free(v);
+	return found;
+}
+
+static int check_apart(const struct hostlocal_set *s, struct err *e)
+{
+	struct piece *v = xcalloc(s->n, sizeof(*v));
 	auto_buf struct buf x, y;
+	size_t i, j;
+	bool found;
 
 	buf_init(&x, ERR_TEXT_MAX);
 	buf_init(&y, ERR_TEXT_MAX);
-	if (!ranges_meet(a, b))
+	for (size_t k = 0; k < s->n; k++)
+		v[k] = (struct piece){&s->v[k], k};
+	found = first_overlap(v, s->n, &i, &j);
+	free(v);
+	if (!found)
 		return 0;
-	range_str(a, &x);
-	range_str(b, &y);
+	range_str(&s->v[i], &x);
+	range_str(&s->v[j], &y);
 	return bad(e, "subnets %s and %s overlap", x.p, y.p);
 }
 
@@ -121,10 +210,7 @@ int hostlocal_set_check(struct hostlocal_set *s, struct err *e)
 		if (n == 0 && s->v[i].first.family != s->v[0].first.family)
 			return bad(e, "mixed address families");
 	}
-	for (size_t i = 0; i < s->n && n == 0; i++)
-		for (size_t j = i + 1; j < s->n && n == 0; j++)
-			n = check_apart(&s->v[i], &s->v[j], e);
-	return n;
+	return n < 0 ? n : check_apart(s, e);
 }
 
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,

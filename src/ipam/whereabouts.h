@@ -54,8 +54,6 @@ int whereabouts_net_parse(struct span s, struct ipnet *ret);
  */
 int whereabouts_range_make(const struct whereabouts_text *t, const char *place,
 			   struct whereabouts_range *ret, struct err *e);
-/* One address less; outside of the range is fine. */
-void whereabouts_range_without(struct whereabouts_range *r, const struct ipaddr *a);
 void whereabouts_range_done(struct whereabouts_range *r);
 
 struct whereabouts_pool {

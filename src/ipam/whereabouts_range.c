@@ -229,12 +229,6 @@ int whereabouts_range_make(const struct whereabouts_text *t, const char *place,
 	return 0;
 }
 
-void whereabouts_range_without(struct whereabouts_range *r, const struct ipaddr *a)
-{
-	if (a->family == r->net.ip.family)
-		ip_set_subtract(&r->usable, &(struct ip_range){*a, *a});
-}
-
 void whereabouts_range_done(struct whereabouts_range *r)
 {
 	ip_set_done(&r->usable);

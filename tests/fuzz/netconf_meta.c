@@ -9,7 +9,7 @@
 #include "cni/tuning.h"
 #include "netconf.h"
 
-enum { NET1 = 3, TEXT_MAX = 1 << 20 };
+enum { NET1 = 3, TEXT_MAX = 1 << 20, BESIDE = 64 };
 
 static struct meta_call meta_of(struct cni_call *c)
 {
@@ -48,7 +48,7 @@ static void check_sysctls(const struct tuning_conf *c)
 
 		must(strncmp(path, "net/", 4) == 0 && !strstr(path, "/../"));
 		must(tuning_same_value(c->sysctls[i].value, c->sysctls[i].value));
-		for (size_t k = 0; k < i; k++)
+		for (size_t k = i > BESIDE ? i - BESIDE : 0; k < i; k++)
 			must(strcmp(c->sysctls[k].path, path) != 0);
 	}
 }

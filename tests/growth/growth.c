@@ -153,7 +153,7 @@ static bool reads(const struct subject *x, const char *kind)
 	struct span rest = span_of(x->kinds ? x->kinds : ""), one;
 
 	if (!x->kinds)
-		return true;
+		return strcmp(kind, "CNI") != 0;
 	while (span_cut(&rest, ' ', &one))
 		if (span_eq(one, kind))
 			return true;

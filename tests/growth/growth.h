@@ -51,7 +51,7 @@ struct sample {
 
 struct subject {
 	const char *name;
-	const char *kinds; /* "Pod Node"; NULL: all */
+	const char *kinds; /* "Pod Node"; NULL: all that are the API server's */
 	void (*run)(const struct sample *s);
 	bool compares; /* it looks at `old` */
 };
@@ -59,6 +59,15 @@ extern const struct subject subjects[];
 extern const size_t n_subjects;
 /* What a kind's object is before anything grows; NULL: the kind is not known here. */
 const char *subject_base(const char *kind);
+
+/* --- netconf.c --- */
+
+void growth_coordinator(const struct sample *s), growth_tuning(const struct sample *s),
+	growth_sbr(const struct sample *s), growth_ifacer(const struct sample *s),
+	growth_macvlan(const struct sample *s), growth_sriov(const struct sample *s),
+	growth_all_in_one(const struct sample *s), growth_host_local(const struct sample *s),
+	growth_whereabouts(const struct sample *s), growth_spiderpool(const struct sample *s),
+	growth_static(const struct sample *s);
 
 /* --- crowds.c --- */
 

@@ -90,8 +90,10 @@ static bool is_one_of(const char *word, const char *const *list)
 
 static void text_of(const char *name, int variant, size_t i, char ret[static 64])
 {
-	static const char *const nets[] = {
-		"dst", "to", "hijackCIDR", "podCIDR", "serviceCIDR", "overlayPodCIDR", NULL};
+	static const char *const nets[] = {"dst",     "to",	     "hijackCIDR",
+					   "podCIDR", "serviceCIDR", "overlayPodCIDR",
+					   "address", "range",	     "exclude",
+					   NULL};
 	static const char *const gateways[] = {"gw", "via", NULL};
 	static const char *const words[] = {"key", "name", "pod", "node", NULL};
 	size_t mixed = (i * SHUFFLE) % SHUFFLE_MOD;
@@ -106,6 +108,8 @@ static void text_of(const char *name, int variant, size_t i, char ret[static 64]
 		snprintf(ret, 64, "w%06zu", mixed);
 	else if (variant == SAME)
 		snprintf(ret, 64, "10.0.1.1%s", end);
+	else if (strcmp(name, "subnet") == 0)
+		snprintf(ret, 64, "10.%zu.%zu.0/24", at >> 8, at & 255);
 	else if (variant == SIXES)
 		snprintf(ret, 64, "fd00::%zx", mixed * 2);
 	else
@@ -221,9 +225,10 @@ static struct json_tree *grown_map(const struct json *schema, size_t n, int vari
 {
 	const struct json *of = json_get(schema, "additionalProperties");
 	auto_json struct json_doc *doc = NULL;
+	const char *prefix = json_string(json_get(schema, "x-prefix")); /* of keys */
 	auto_buf struct buf text;
 	struct json_out o;
-	char key[64];
+	char key[128], word[64];
 
 	buf_init(&text, 16 << 20);
 	jo_init(&o, &text, 0);
@@ -232,7 +237,8 @@ static struct json_tree *grown_map(const struct json *schema, size_t n, int vari
 		auto_tree struct json_tree *v = entry(of, "", variant, i);
 		size_t at = variant == DOWN ? n - i : variant == MIXED ? i * 7919 % n : i;
 
-		text_of("key", variant, at, key);
+		text_of("key", variant, at, word);
+		snprintf(key, sizeof(key), "%s%s", prefix ? prefix : "", word);
 		jo_key(&o, key);
 		jt_write(v, &o);
 	}
@@ -274,6 +280,10 @@ static void grow_at(struct json_tree *t, const struct json *schema, struct span 
 	span_cut(&rest, '.', &part);
 	if (span_eq(part, "[]")) {
 		of = json_get(schema, "items");
+		if (rest.n == 0) { /* a list of lists */
+			jt_push(t, grown(of, "", s, n, variant));
+			return;
+		}
 		if (!jt_first(t))
 			jt_push(t, entry(of, "", variant, 0));
 		grow_at(jt_first(t), of, rest, s, n, variant);

@@ -52,6 +52,14 @@ static const struct {
 	 "{\"metadata\":{\"name\":\"x\",\"namespace\":\"t\",\"uid\":\"u\",\"resourceVersion\":\"1\"},"
 	 "\"spec\":{\"nodeName\":\"n\",\"containers\":[{\"name\":\"c\"}]}}"},
 	{"Node", "{\"metadata\":{\"name\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}"},
+	{"CNI",
+	 "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"type\":\"x\",\"master\":\"ens1\",\"interfaces\":"
+	 "[\"ens1\"],\"ipam\":{\"addresses\":[{\"address\":\"10.9.0.9/24\"}],\"range\":\"10.0.0.0/8\","
+	 "\"ranges\":[[{\"subnet\":\"10.0.0.0/8\"}]]},"
+	 "\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\",\"master\":\"ens1\"}],"
+	 "\"prevResult\":{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"net1\",\"mac\":"
+	 "\"02:00:00:00:00:01\",\"sandbox\":\"/run/netns/not-there\"}],\"ips\":[{\"address\":"
+	 "\"172.16.1.20/24\",\"interface\":0}],\"routes\":[]}}"},
 	{"Namespace", "{\"metadata\":{\"name\":\"t\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}"},
 };
 
@@ -493,5 +501,16 @@ const struct subject subjects[] = {
 	{"endpoint", "SpiderEndpoint", run_endpoint, false},
 	{"block", "SpiderIPBlock", run_block, false},
 	{"node", "Node", run_node, false},
+	{"coordinator", "CNI", growth_coordinator, false},
+	{"tuning", "CNI", growth_tuning, false},
+	{"sbr", "CNI", growth_sbr, false},
+	{"ifacer", "CNI", growth_ifacer, false},
+	{"macvlan", "CNI", growth_macvlan, false},
+	{"sriov", "CNI", growth_sriov, false},
+	{"unirail-cni", "CNI", growth_all_in_one, false},
+	{"host-local", "CNI", growth_host_local, false},
+	{"whereabouts", "CNI", growth_whereabouts, false},
+	{"spiderpool", "CNI", growth_spiderpool, false},
+	{"static", "CNI", growth_static, false},
 };
 const size_t n_subjects = ARRAY_LEN(subjects);

@@ -2,8 +2,10 @@
 # tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc looks at.
 
 GROWTH_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/growth/*.c))
+# What the fuzzer of netconf reads and judges configurations by.
+GROWTH_OBJS += $(patsubst %,$(OBJ)/tests/fuzz/%.o,fuzz $(basename $(notdir $(wildcard tests/fuzz/netconf_*.c))))
 GROWTH_WRAP := memcpy memmove memset memcmp memchr strlen strchr strstr strspn strpbrk strcmp strncmp
-GROWTH_SCHEMAS = $(sort $(wildcard deploy/crds/*.yaml tests/growth/schemas/*.yaml))
+GROWTH_SCHEMAS = $(sort $(wildcard deploy/crd.yaml deploy/crds/*.yaml tests/growth/schemas/*.yaml))
 
 .PHONY: growth growth-run
 ## growth: each list of each kind that users send costs n log n at most (counted, so the same in every run; GROWTH_EVERY=7: a sample)
@@ -13,7 +15,7 @@ growth-run: $(OBJ)/growth
 	@printf '%s\n' crowds $(abspath $(GROWTH_SCHEMAS)) | xargs -n 1 -P "$$(nproc)" $<
 
 $(OBJ)/tests/growth/%.o: tests/growth/%.c $(OBJ)/flags
-	$(call say,CC,$<) $(call compile,$<,,-Itests/growth)
+	$(call say,CC,$<) $(call compile,$<,,-Itests/growth -Itests/fuzz)
 $(OBJ)/growth: $(GROWTH_OBJS) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $(GROWTH_WRAP:%=-Wl$(comma)--wrap=%) $^ $(VENDOR_LIBS) $(into)
 -include $(GROWTH_OBJS:=.d)
