@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TLS server that speaks just enough HTTP/2 to answer requests one after another with what a test scripted,
 mistakes included. What it is asked is not decoded: real answers come from the real API server in tests/cluster."""
+import datetime
 import json
 import socket
 import ssl
@@ -34,8 +35,17 @@ class Pki:
         self.run("req", *self.new_key(key, kind), "-subj", subject or f"/CN={name}", "-out", csr)
         ext.write_text(f"extendedKeyUsage={usage}\n" + (f"subjectAltName={names}\n" if names else ""))
         self.run("x509", "-req", "-in", csr, "-CA", self.ca, "-CAkey", self.folder / "ca.key", "-CAcreateserial",
-                 "-days", days, "-out", crt, "-extfile", ext)
+                 *self.validity(days), "-out", crt, "-extfile", ext)
         return crt, key
+
+    def validity(self, days):
+        """OpenSSL 3.4 and later refuse an end before now, unless both dates are given; older ones have no such option."""
+        options = subprocess.run(["openssl", "x509", "-help"], capture_output=True, text=True).stderr
+        if days > 0 or "-not_after" not in options:
+            return "-days", days
+        end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
+        begin = end - datetime.timedelta(days=1)
+        return "-not_before", f"{begin:%Y%m%d%H%M%SZ}", "-not_after", f"{end:%Y%m%d%H%M%SZ}"
 
 
 def frame(kind, flags, stream, payload=b""):
