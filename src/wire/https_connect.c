@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "wire/https_priv.h"
 
 /* A firewall that drops packets shall not use up the time of the other addresses. */
@@ -43,6 +44,9 @@ static void shake(struct https *c)
 	if (r == 0) {
 		loop_del_timer(c->attempt);
 		c->attempt = NULL;
+		log_debug("TLS connection", LOG_S("server", c->where),
+			  LOG_S("version", tls_version(c->tls)),
+			  LOG_I("resumed", tls_resumed(c->tls)));
 		r = https_begin(c, &e);
 	}
 	if (r < 0)

@@ -20,7 +20,8 @@ struct tls {
 	bool starved; /* the socket had nothing */
 	bool left;    /* we have said goodbye */
 	uint32_t events;
-	int broken; /* once it failed it stays failed */
+	int64_t until; /* of the session that this connection resumes */
+	int broken;    /* once it failed it stays failed */
 };
 
 static int give(void *arg, const unsigned char *p, size_t n)
@@ -68,6 +69,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	if (!t->broken)
 		t->broken = mbedtls_ssl_set_hostname(&t->ssl, t->check.ip.family ? NULL : name);
 	mbedtls_ssl_set_verify(&t->ssl, tls_check_cert, &t->check);
+	if (!t->broken)
+		tls_session_use(c, &t->ssl, &t->check, &t->until);
 	mbedtls_ssl_set_bio(&t->ssl, t, give, get, NULL);
 	return t;
 }
@@ -94,10 +97,21 @@ void tls_free(struct tls *t)
  * of ours (a session ticket), when more may have been read already. */
 static bool again(struct tls *t, int r)
 {
+	if (r == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
+		tls_session_keep(t->conf, &t->ssl, &t->check, t->until);
+		return true;
+	}
 	if (r != MBEDTLS_ERR_SSL_WANT_READ && r != MBEDTLS_ERR_SSL_WANT_WRITE)
 		return false;
 	t->events = r == MBEDTLS_ERR_SSL_WANT_READ ? EPOLLIN : EPOLLOUT;
 	return !t->starved;
+}
+
+/* Before each call of mbedTLS. */
+static void at_hand(struct tls *t)
+{
+	t->starved = false;
+	t->conf->at_hand = &t->check;
 }
 
 static int fail(struct tls *t, int r, const char *doing, struct err *e)
@@ -136,10 +150,16 @@ int tls_handshake(struct tls *t, struct err *e)
 
 	if (!r)
 		do {
-			t->starved = false;
+			at_hand(t);
 			r = mbedtls_ssl_handshake(&t->ssl);
 		} while (again(t, r));
-	return r ? fail(t, r, "handshake", e) : check_alpn(t, e);
+	t->conf->at_hand = NULL;
+	if (r)
+		return fail(t, r, "handshake", e);
+	/* TLS 1.3 has a ticket later. */
+	if (mbedtls_ssl_get_version_number(&t->ssl) == MBEDTLS_SSL_VERSION_TLS1_2)
+		tls_session_keep(t->conf, &t->ssl, &t->check, t->until);
+	return check_alpn(t, e);
 }
 
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
@@ -148,9 +168,10 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
 
 	if (!r)
 		do {
-			t->starved = false;
+			at_hand(t);
 			r = mbedtls_ssl_read(&t->ssl, p, n);
 		} while (again(t, r));
+	t->conf->at_hand = NULL;
 	if (r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
 		return 0;
 	/* 0: the connection ended without a goodbye; somebody may have cut it. */
@@ -163,15 +184,22 @@ ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e)
 
 	if (!r)
 		do {
-			t->starved = false;
+			at_hand(t);
 			r = mbedtls_ssl_write(&t->ssl, p, n);
 		} while (again(t, r));
+	t->conf->at_hand = NULL;
 	return r < 0 ? fail(t, r, "write", e) : r;
 }
 
 uint32_t tls_events(const struct tls *t)
 {
 	return t->events;
+}
+
+bool tls_resumed(struct tls *t)
+{
+	return t->conf->side == TLS_CLIENT && !t->check.looked &&
+	       mbedtls_ssl_is_handshake_over(&t->ssl);
 }
 
 const char *tls_version(const struct tls *t)

@@ -10,9 +10,17 @@
  * certificate's subjectAltName); there is no way to turn that off. An IP address is never sent as
  * server name (RFC 6066). A server with a CA wants clients to show a certificate it has signed.
  *
+ * Sessions are resumed, which costs the processor a fraction of a full handshake. A client keeps the session of the last connection of
+ * its tls_conf, for a server of the same name, until a certificate of the verified chain expires, a day at most, and one attempt: if that
+ * fails the next handshake is a full one. A server gives tickets of an hour, encrypted with keys of its tls_conf that
+ * rotate hourly; it keeps nothing itself. So a new tls_conf (other certificates, another CA) resumes nothing that was before
+ * it. With a CA a ticket is given only after a handshake that verified the client's certificate, and not when that expires
+ * within the hour.
+ *
  * What a connection holds: 23 KiB (one record of 16 KiB in, 4 KiB out, keys).
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -61,6 +69,8 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e);
 
 uint32_t tls_events(const struct tls *t); /* EPOLLIN or EPOLLOUT, after -EAGAIN */
+/* A client's connection that resumed a session: the server's certificate was verified when that began. */
+bool tls_resumed(struct tls *t);
 const char *tls_version(const struct tls *t);
 
 #endif

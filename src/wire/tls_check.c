@@ -65,10 +65,26 @@ static bool note_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 	return found;
 }
 
+static int64_t seconds_of(const mbedtls_x509_time *t)
+{
+	struct tm tm = {.tm_year = t->year - 1900,
+			.tm_mon = t->mon - 1,
+			.tm_mday = t->day,
+			.tm_hour = t->hour,
+			.tm_min = t->min,
+			.tm_sec = t->sec};
+
+	return timegm(&tm);
+}
+
 int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
 	struct tls_check *c = arg;
+	int64_t end = seconds_of(&crt->valid_to);
 
+	if (!c->looked || end < c->end)
+		c->end = end;
+	c->looked = true;
 	if (depth == 0 && c->name && !note_names(c, crt) && c->ip.family)
 		*flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
 	if (*flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) {

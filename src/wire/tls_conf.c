@@ -108,6 +108,9 @@ static int set_up(struct tls_conf *c, const struct tls_material *m, struct err *
 	if (r)
 		return err_set(e, -ENOMEM, "set TLS up: mbedTLS %d", r);
 	mbedtls_ssl_conf_rng(&c->ssl, tls_random, NULL);
+	r = tls_sessions_init(c);
+	if (r)
+		return err_set(e, -ENOMEM, "set TLS up: mbedTLS %d", r);
 	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
 	c->alpn[0] = m->alpn;
 	if (m->alpn && mbedtls_ssl_conf_alpn_protocols(&c->ssl, c->alpn))
@@ -152,6 +155,7 @@ void tls_conf_put(struct tls_conf *c)
 	if (!c || --c->users)
 		return;
 	mbedtls_ssl_config_free(&c->ssl);
+	tls_sessions_done(c);
 	mbedtls_x509_crt_free(&c->ca);
 	mbedtls_x509_crt_free(&c->cert);
 	mbedtls_pk_free(&c->key);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission by the real API server: objects applied by kubectl, certificates that change, controllers that are gone."""
 import base64
+import contextlib
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -523,6 +525,63 @@ def test_files(cluster, replica, tmp_path):
     assert served(c, cluster.pki.ca.read_text()) == was
     cluster.pki.leaf("hook", "IP:127.0.0.1")
     wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
+
+
+def client_context(cluster, version, certificate=None):
+    c = ssl.create_default_context(cafile=cluster.pki.ca)
+    c.check_hostname = False
+    c.minimum_version = c.maximum_version = version
+    if certificate:
+        c.load_cert_chain(*certificate)
+    return c
+
+
+def resume(c, context, session=None):
+    """One connection to the webhook port: (whether the session was resumed, the session to use next)"""
+    with socket.create_connection(("127.0.0.1", c.webhook_port), timeout=10) as raw, \
+            context.wrap_socket(raw, session=session) as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 4")  # TLS 1.3: its ticket came before
+        return s.session_reused, s.session
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_session_is_resumed_until_the_certificate_is_rotated(cluster, replica, version):
+    cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
+    c = start(replica(), "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", cluster.pki.ca)
+    context = client_context(cluster, version)
+    reused, session = resume(c, context)
+    assert not reused
+    for _ in range(3):
+        reused, session = resume(c, context, session)
+        assert reused
+    was = served(c, cluster.pki.ca.read_text())
+    cluster.pki.leaf("hook", "IP:127.0.0.1")  # into the same files
+    wait(lambda: served(c, cluster.pki.ca.read_text()) != was, 20)
+    assert not resume(c, context, session)[0]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_session_stands_for_the_client_certificate_that_was_verified(cluster, replica, version):
+    cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
+    c = replica()
+    c.start("--webhook-url", c.url, "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", cluster.pki.ca,
+            "--webhook-client-ca", cluster.pki.ca, ready=False)
+    certificate = cluster.pki.leaf("api", "", "clientAuth")
+    context = client_context(cluster, version, certificate)
+
+    def first():
+        with contextlib.suppress(ConnectionRefusedError):
+            return resume(c, context)
+    reused, session = wait(first)
+    assert not reused
+    reused, after = resume(c, context, session)
+    assert reused
+    if version == ssl.TLSVersion.TLSv1_3:
+        # What a resumed connection is given is no ticket: the certificate is shown again.
+        assert not resume(c, context, after)[0]
+    with pytest.raises(OSError):
+        resume(c, client_context(cluster, version))
 
 
 class Load:

@@ -128,7 +128,7 @@ class Server(Listener):
         if tls:
             self.context.minimum_version = self.context.maximum_version = tls
         self.context.sni_callback = lambda s, name, c: self.names.append(name)
-        self.names, self.versions, self.requests, self.connections = [], [], 0, 0
+        self.names, self.versions, self.reused, self.requests, self.connections = [], [], [], 0, 0
         self.script, self.greet = list(script), greet
         self.listen()
 
@@ -139,6 +139,7 @@ class Server(Listener):
                 with self.context.wrap_socket(raw, server_side=True) as s:
                     self.connections += 1
                     self.versions.append(s.version())
+                    self.reused.append(s.session_reused)
                     self.talk(s)
             except OSError:
                 pass

@@ -84,6 +84,16 @@ def test_both_versions_and_both_kinds_of_key(pki, serve, tmp_path, version, kind
     assert s.versions == [version.name.replace("_", ".")]
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("certificate", [False, True], ids=["token", "certificate"])
+def test_session_is_resumed_after_a_broken_connection(pki, serve, tmp_path, version, certificate):
+    user = f"{{client-certificate: '{pki.client[0]}', client-key: '{pki.client[1]}'}}" if certificate else "token: t0ps3cret"
+    s = serve(pki.server, [h2.close, h2.close, GOOD], tls=version, client_ca=pki.ca if certificate else None)
+    code, said = ask(config(tmp_path, pki, s.port, user=user))
+    assert code == 0 and "v1.99.0" in said, said
+    assert s.reused == [False, True, True]
+
+
 def test_server_name(pki, serve, tmp_path):
     """A name is looked up, sent and checked; an address is checked and never sent."""
     s = serve(pki.server, [GOOD])

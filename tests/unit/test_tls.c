@@ -10,11 +10,13 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "tls_certs.h"
 #include "wire/tls.h"
+#include "wire/x509.h"
 
 struct pair {
 	int fds[2];
@@ -266,6 +268,180 @@ static void test_a_connection_that_breaks(void **state)
 	pair_done(&p);
 }
 
+/* --- sessions --- */
+
+struct sides {
+	struct tls_conf *client, *server;
+};
+
+static struct sides sides_new(const struct tls_material *client, const struct tls_material *server)
+{
+	return (struct sides){conf(TLS_CLIENT, client), conf(TLS_SERVER, server)};
+}
+
+static void sides_done(struct sides *s)
+{
+	tls_conf_put(s->client);
+	tls_conf_put(s->server);
+}
+
+enum outcome { FULL, RESUMED, FAILED };
+
+/* One connection, and a byte each way, behind which the ticket has come. */
+static enum outcome connect_once(const struct sides *s, const char *name, struct err *why)
+{
+	enum outcome ret = FAILED;
+	struct err e = ERR_INIT, other = ERR_INIT;
+	struct pair p;
+	int cr, sr;
+	char b;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
+	p.client = tls_new(s->client, p.fds[0], name);
+	p.server = tls_new(s->server, p.fds[1], NULL);
+	shake(&p, &cr, &sr, &e, &other);
+	if (cr == 0 && sr == 0) {
+		assert_int_equal(tls_write(p.client, "a", 1, &e), 1);
+		assert_int_equal(tls_read(p.server, &b, 1, &e), 1);
+		assert_int_equal(tls_write(p.server, "b", 1, &e), 1);
+		assert_int_equal(tls_read(p.client, &b, 1, &e), 1);
+		assert_int_equal(b, 'b');
+		ret = tls_resumed(p.client) ? RESUMED : FULL;
+	} else if (why) {
+		*why = cr ? e : other;
+	}
+	pair_done(&p);
+	return ret;
+}
+
+static void test_session_is_resumed(void **state)
+{
+	const struct tls_material c = client_material("h2"), s = server_material("h2");
+	struct sides both = sides_new(&c, &s);
+
+	(void)state;
+	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	/* The certificate was verified for that name. */
+	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), FULL);
+	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), RESUMED);
+	assert_int_equal(connect_once(&both, "example.com", NULL), FAILED);
+	sides_done(&both);
+}
+
+/* A server whose certificate was rotated, a client with another CA. */
+static void test_session_ends_with_the_material(void **state)
+{
+	struct tls_material c = client_material(NULL), s = server_material(NULL);
+	struct sides both = sides_new(&c, &s);
+	struct tls_conf *rotated = conf(TLS_SERVER, &s);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+	tls_conf_put(both.server);
+	both.server = rotated;
+	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+	assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	c.ca = span_of(TLS_TEST_OTHER_CA);
+	tls_conf_put(both.client);
+	both.client = conf(TLS_CLIENT, &c);
+	assert_int_equal(connect_once(&both, "localhost", &e), FAILED);
+	assert_string_equal(e.text,
+			    "the server's certificate is not signed by the CA that was given");
+	sides_done(&both);
+}
+
+static void test_session_of_a_client_with_a_certificate(void **state)
+{
+	struct tls_material c = client_material(NULL), s = server_material(NULL);
+	struct sides open = sides_new(&c, &s), both;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	s.ca = span_of(TLS_TEST_CA);
+	/* What a server gave that verifies nobody is no ticket of one that does. */
+	both = (struct sides){open.client, conf(TLS_SERVER, &s)};
+	assert_int_equal(connect_once(&open, "localhost", NULL), FULL);
+	assert_int_equal(connect_once(&open, "localhost", NULL), RESUMED);
+	assert_int_equal(connect_once(&both, "localhost", &e), FAILED);
+	assert_string_equal(e.text, "the client's certificate is missing");
+	tls_conf_put(both.client);
+	c.cert = span_of(TLS_TEST_CLIENT);
+	c.key = span_of(TLS_TEST_CLIENT_KEY);
+	both.client = conf(TLS_CLIENT, &c);
+	/* A ticket does not lead to the next one: the certificate is shown again each hour. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	}
+	tls_conf_put(open.server);
+	sides_done(&both);
+}
+
+struct chain {
+	char *ca, *cert, *key;
+};
+
+static struct chain chain_until(int64_t end)
+{
+	static const char *const names[] = {"localhost"};
+	int64_t now = time(NULL);
+	struct chain v = {0};
+	auto_free char *ca_key = NULL;
+	struct err e = ERR_INIT;
+
+	assert_int_equal(
+		x509_make(&(struct x509_wish){.name = "ca", .from = now - 60, .to = now + 86400},
+			  &v.ca, &ca_key, &e),
+		0);
+	assert_int_equal(x509_make(&(struct x509_wish){.name = "leaf",
+						       .names = names,
+						       .n_names = 1,
+						       .from = now - 60,
+						       .to = end,
+						       .ca = span_of(v.ca),
+						       .ca_key = span_of(ca_key)},
+				   &v.cert, &v.key, &e),
+			 0);
+	return v;
+}
+
+static void chain_done(struct chain *v)
+{
+	free(v->ca);
+	free(v->cert);
+	free(v->key);
+}
+
+/* Resumed until then, and refused from then on. */
+static void test_session_ends_with_the_servers_certificate(void **state)
+{
+	int64_t end = time(NULL) + 3;
+	struct chain v = chain_until(end);
+	const struct tls_material c = {.ca = span_of(v.ca)};
+	const struct tls_material s = {.cert = span_of(v.cert), .key = span_of(v.key)};
+	struct sides both = sides_new(&c, &s);
+	enum outcome now = connect_once(&both, "localhost", NULL);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(now, FULL);
+	assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	do {
+		int64_t before = time(NULL);
+
+		now = connect_once(&both, "localhost", &e);
+		/* In its last second it is valid, and verified. */
+		assert_true(now != RESUMED || before < end);
+	} while (now != FAILED && time(NULL) < end + 20);
+	assert_int_equal(now, FAILED);
+	assert_non_null(strstr(e.text, "the server's certificate has expired on"));
+	sides_done(&both);
+	chain_done(&v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +453,10 @@ int main(void)
 		cmocka_unit_test(test_material),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_a_connection_that_breaks),
+		cmocka_unit_test(test_session_is_resumed),
+		cmocka_unit_test(test_session_ends_with_the_material),
+		cmocka_unit_test(test_session_of_a_client_with_a_certificate),
+		cmocka_unit_test(test_session_ends_with_the_servers_certificate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,11 @@ $(FLEET): $(FLEET_OBJS) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(FLEET_OBJS:=.d)
 
+BENCH_TLS := $(OBJ)/tests/bench/tls
+$(BENCH_TLS): $(BENCH_TLS).o $(LIB)
+	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
+-include $(BENCH_TLS).o.d
+
 .PHONY: test-cluster bench-cluster bench-fleet
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(FLEET)

@@ -31,9 +31,10 @@ demo: $(BIN)
 	@$(BIN) demo
 
 ## bench: compare with the programs that unirail replaces
-bench: $(BIN)
+bench: $(BIN) $(OBJ)/tests/bench/tls
 	@tools/need test
 	@tests/bench/run
+	@$(OBJ)/tests/bench/tls
 
 ## check-run: run the binary of another machine under qemu (make ARCH=arm64 check-run)
 check-run: $(BIN)
