@@ -31,7 +31,8 @@ const char *world_kind_name(enum world_kind kind)
 	}
 DECODE(read_pool, WORLD_POOLS)
 DECODE(read_namespace, WORLD_NAMESPACES)
-DECODE(read_tenants, WORLD_NADS)
+DECODE(read_config, WORLD_MULTUSCONFIGS)
+DECODE(read_nad, WORLD_NADS)
 DECODE(read_other, WORLD_RESERVED)
 
 static void drop(void *value)
@@ -108,10 +109,11 @@ static void start(struct world *w, enum world_kind kind)
 				 &(struct kube_informer_conf){
 					 .kind = kinds[kind],
 					 .size = sizeof(struct world_object),
-					 .decode = kind == WORLD_POOLS	      ? read_pool
-						   : kind == WORLD_NAMESPACES ? read_namespace
-						   : world_is_tenants(kind)   ? read_tenants
-									      : read_other,
+					 .decode = kind == WORLD_POOLS		 ? read_pool
+						   : kind == WORLD_NAMESPACES	 ? read_namespace
+						   : kind == WORLD_MULTUSCONFIGS ? read_config
+						   : kind == WORLD_NADS		 ? read_nad
+										 : read_other,
 					 .drop = drop,
 					 .changed = on_changed,
 					 .synced = on_synced,

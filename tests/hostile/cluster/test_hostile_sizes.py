@@ -112,3 +112,61 @@ def test_many_labels(cluster, ns, closing, tmp_path):
     for path, o in reversed(objects):
         cluster.request("DELETE", f"{path}/{o['metadata']['name']}?gracePeriodSeconds=0")
     cluster.request("DELETE", f"/api/v1/nodes/{ns}-node")
+
+
+def test_large_definitions_come_back(cluster, ns, closing, tmp_path, proxy):
+    """A skipped object keeps its condition through a new list, which does not read it again; made smaller it is followed at once,
+    and so is one that its namespace had no room for, when there is room and it changes."""
+    path, nads = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", NADS.format(ns)
+    small = {"spec": {"cniType": "ipoib", "ipoib": {"master": "ib0"}, "customCNI": None}}
+    fills = [f"fill-{i}" for i in range(9)]  # 600 KiB each: a namespace has room for six
+    cluster.through(proxy, tmp_path / "proxy.conf")
+    try:
+        cluster.ok("POST", path, smc("own", {"cniType": "custom", "customCNI": "x" * BYTES}))
+        for name in fills:
+            cluster.ok("POST", path, smc(name, {"cniType": "custom", "customCNI": "x" * (600 << 10)}))
+        c = closing(Controller(tmp_path / "c", tmp_path / "proxy.conf", ns)).start(ready=False)
+        c.leads(60)
+        wait(lambda: len(reasons(cluster, path)) == 10, 120)
+        skipped = sorted(name for name, reason in reasons(cluster, path).items() if reason == "TooLarge")
+        assert "own" in skipped and len(skipped) == 4, skipped
+
+        def versions():
+            return {name: cluster.ok("GET", f"{path}/{name}")["metadata"]["resourceVersion"] for name in skipped}
+
+        seen = {}
+
+        def settled():
+            """The size in the condition counts the condition, so that it is written twice."""
+            was = dict(seen)
+            seen.update(versions())
+            return was == seen
+
+        wait(settled, 60, 3)
+        before, said = versions(), c.log.read_text().count("an object is too large to be kept")
+        proxy.cut()
+        cluster.config_map(ns, "later")
+        cluster.stop_apiserver()
+        cluster.compact()
+        cluster.start_apiserver()
+        proxy.mend()
+        cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
+        wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, 60)
+        assert versions() == before
+        assert c.log.read_text().count("an object is too large to be kept") == said
+
+        cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
+        wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, 60)
+        wait(lambda: reasons(cluster, path)["own"] == "Written", 60)
+
+        full = [name for name in skipped if name != "own"]
+        for name in [x for x in fills if x not in full][:3]:
+            cluster.request("DELETE", f"{path}/{name}")
+        cluster.ok("PATCH", f"{path}/{full[0]}", {"metadata": {"labels": {"again": ""}}}, type=MERGE)
+        wait(lambda: reasons(cluster, path)[full[0]] == "Invalid", 60)  # it is read: what it says is no JSON
+        assert reasons(cluster, path)[full[1]] == "TooLarge"
+        cluster.ok("PATCH", f"{path}/{full[1]}", small, type=MERGE)
+        wait(lambda: cluster.request("GET", f"{nads}/{full[1]}")[0] == 200, 60)
+    finally:
+        for name in ["own", "after", *fills]:
+            cluster.request("DELETE", f"{path}/{name}")
