@@ -80,6 +80,11 @@ const struct http1_msg *http_request_msg(const struct http_request *q)
 	return &q->msg;
 }
 
+bool http_request_is_local(const struct http_request *q)
+{
+	return q->entry.peer && peer_key_is_local(peer_entry_key(&q->entry));
+}
+
 void http_request_drop_msg(struct http_request *q)
 {
 	http1_done(q->codec);

@@ -120,6 +120,16 @@ const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_M
 	return text;
 }
 
+/* Of ::1 the key is all zero, as of a UNIX socket. */
+bool peer_key_is_local(const struct peer_key *k)
+{
+	static const struct peer_key none;
+
+	if (k->b[10] == 0xff)
+		return k->b[12] == 127;
+	return memcmp(k, &none, sizeof(none)) == 0;
+}
+
 const struct peer_key *peer_entry_key(const struct peer_entry *e)
 {
 	return &e->peer->key;

@@ -52,6 +52,8 @@ void peers_free(struct peers *p); /* every entry has left; NULL is fine */
 struct peer_key peer_key_of(int fd);
 /* "10.0.0.1", "fd00::/64", "-". */
 const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_MAX]);
+/* A loopback address, or none. */
+bool peer_key_is_local(const struct peer_key *k);
 const struct peer_key *peer_entry_key(const struct peer_entry *e);
 
 /* With rank -1, waiting for nothing. */

@@ -106,6 +106,8 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 
 /* Valid until it is answered. */
 const struct http1_msg *http_request_msg(const struct http_request *q);
+/* It came from this host: from a loopback address, or through a UNIX socket. */
+bool http_request_is_local(const struct http_request *q);
 /* Frees the message of one that waits for its answer: there is nothing to look at any more. */
 void http_request_drop_msg(struct http_request *q);
 /* Its client has closed: nobody will read the answer, which must be given all the same. */

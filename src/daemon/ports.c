@@ -115,7 +115,11 @@ static void answer_ready(struct ports *p, struct http_request *q)
 	if (p->conf.ready(p->conf.arg, &e) < 0) {
 		auto_free char *text = xasprintf("%s\n", e.text);
 
-		answer(q, 503, span_of(text));
+		/* It may name a pool, an object or a path. */
+		if (http_request_is_local(q))
+			answer(q, 503, span_of(text));
+		else
+			answer(q, 503, span_of("not ready: its log says why\n"));
 		return;
 	}
 	answer(q, 200, span_of("ok\n"));

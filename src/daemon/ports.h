@@ -9,7 +9,7 @@
  * agent stays below 4 MB resident whatever they do: tests/hostile/netns/test_hostile_ports.py.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
- *	/readyz, /v1/runtime/readiness				503 and why, when no address can be had
+ *	/readyz, /v1/runtime/readiness				503 when no address can be had, and why to callers on loopback
  *	/metrics						when it is served: see agent/metrics.h
  */
 

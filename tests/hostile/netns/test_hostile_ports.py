@@ -4,6 +4,7 @@
 Before: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """
 import contextlib
+import os
 import random
 import socket
 import subprocess
@@ -96,3 +97,39 @@ def test_probes_beside_a_crowd_that_fills_buffers(agent, kind):
 def test_scrapes_beside_a_crowd(agent):
     """Answers of many kilobytes that nobody reads. Before: the agent kept a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
+
+
+# In a network namespace of its own, which ends with its processes: an address that is not on loopback, and its daemon.
+ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
+
+
+def test_stranger_at_the_health_port_learns_no_names(tmp_path):
+    """The reason why an agent is not ready names objects and paths: it is for callers on loopback. Before: for anybody."""
+    (tmp_path / "none.conf").touch()
+    conf = tmp_path / "kubeconfig"
+    conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "
+                    f"certificate-authority: '{Pki(tmp_path / 'pki').ca}'}}}}]\n"
+                    "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
+                    "current-context: c\n")
+    log = open(tmp_path / "log", "w")  # the agent has it
+    agent = subprocess.Popen(["unshare", "-n", "sh", "-c", ELSEWHERE + '"$@"', "sh", *map(str, [
+        BINARY, "agent", "--kubeconfig", conf, "--config", tmp_path / "none.conf", "--health-port", 7777, "--metrics-port", 0,
+        "--health-listen", "0.0.0.0", "--node", "n1", "--socket", tmp_path / "sock", "--state-dir", tmp_path / "state",
+        "--hostlocal-dir", tmp_path / "networks"])], cwd=tmp_path, stderr=log)
+
+    def answer(address, path):
+        r = subprocess.run(["nsenter", "-n", "-t", str(agent.pid), "curl", "-s", "--max-time", "5", "-w", " %{http_code}",
+                            f"http://{address}:7777{path}"], capture_output=True, text=True)
+        return r.stdout if r.returncode == 0 else ""
+    try:
+        wait_for(lambda: os.readlink(f"/proc/{agent.pid}/ns/net") != os.readlink("/proc/self/ns/net"), "the namespace")
+        wait_for(lambda: answer("127.0.0.1", "/healthz") == "ok\n 200", "the agent: " + (tmp_path / "log").read_text(),
+                 timeout=20)
+        reason = answer("127.0.0.1", "/readyz")
+        assert reason.endswith(" 503") and "its log says" not in reason
+        assert answer("192.0.2.1", "/readyz") == "not ready: its log says why\n 503"
+        for path in ("/metrics", "/v1/ipam", "/" + "x" * 50, "//etc/passwd"):
+            assert answer("192.0.2.1", path) == "there are /healthz, /readyz and, on its port, /metrics\n 404"
+    finally:
+        agent.kill()
+        agent.wait()
