@@ -50,6 +50,9 @@ compiler := $(if $(filter fuzz,$(FLAVOUR)),clang,$(CROSS)gcc)
 ifneq ($(filter gcc-12 clang-14,$(subst $(CROSS),,$(compiler))-$(firstword $(subst ., ,$(shell $(compiler) -dumpversion 2>/dev/null)))),)
 WARN += -Werror
 endif
+# No -fcf-protection and no -mbranch-protection: the linker keeps their mark (readelf -n) only when every object has it, and none of
+# musl 1.2.5's has; its assembly has no landing pads. What the compiler adds would cost bytes and never be enforced: Linux has no
+# IBT for programs, a shadow stack is switched on by the C library, which musl does not do, and BTI by that mark.
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection
 ifeq ($(FLAVOUR),release)
 OPT := -Os -g -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
