@@ -70,19 +70,6 @@ static int put_prev(const struct chain_call *c, struct json_out *o, struct err *
 	return 0;
 }
 
-static void put_valid(const struct chain_call *c, const char *key, struct json_out *o)
-{
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < c->n_valid; i++) {
-		jo_obj(o);
-		jo_kstr(o, "containerID", c->valid[i].container_id);
-		jo_kstr(o, "ifname", c->valid[i].ifname);
-		jo_end_obj(o);
-	}
-	jo_end_arr(o);
-}
-
 int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e)
 {
 	struct json_out o;
@@ -105,11 +92,8 @@ int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e
 	put_runtime(c, &o);
 	if (c->prev)
 		r = put_prev(c, &o, e);
-	if (gc) {
-		/* Both spellings, as libcni sends them (containernetworking/cni#1101). */
-		put_valid(c, "cni.dev/valid-attachments", &o);
-		put_valid(c, "cni.dev/attachments", &o);
-	}
+	if (gc)
+		cni_put_valid(&o, c->valid, c->n_valid);
 	jo_end_obj(&o);
 	if (r >= 0 && b->over)
 		r = err_set(e, -E2BIG, "netconf for '%s' is too long", c->type);

@@ -79,6 +79,10 @@ int cni_code(const struct err *e);
 /* {"code","msg","details"}, 4-space indented. */
 void cni_error_print(const struct err *e, struct buf *b);
 
+/* The attachments that GC keeps, into the configuration of a plugin that is executed; in both spellings, as libcni sends them
+ * (containernetworking/cni#1101). */
+void cni_put_valid(struct json_out *o, const struct cni_attachment *v, size_t n);
+
 /* --- IPAM: in process where we have the type, else `<type>` executed from CNI_PATH --- */
 
 struct cni_ipam_flags {

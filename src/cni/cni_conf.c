@@ -252,6 +252,23 @@ int cni_conf_valid(struct cni_call *c, struct err *e)
 	return 0;
 }
 
+void cni_put_valid(struct json_out *o, const struct cni_attachment *v, size_t n)
+{
+	static const char *const keys[] = {"cni.dev/valid-attachments", "cni.dev/attachments"};
+
+	for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+		jo_key(o, keys[k]);
+		jo_arr(o);
+		for (size_t i = 0; i < n; i++) {
+			jo_obj(o);
+			jo_kstr(o, "containerID", v[i].container_id);
+			jo_kstr(o, "ifname", v[i].ifname);
+			jo_end_obj(o);
+		}
+		jo_end_arr(o);
+	}
+}
+
 bool cni_file_is_stale(const struct cni_call *c, const char *name)
 {
 	enum { ID_HEX = 64 };

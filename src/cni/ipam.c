@@ -39,19 +39,6 @@ static bool is_said(const char *key, bool gc)
 		       strcmp(key, "cni.dev/attachments") == 0));
 }
 
-static void put_valid(const struct cni_call *c, const char *key, struct json_out *o)
-{
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < c->n_valid; i++) {
-		jo_obj(o);
-		jo_kstr(o, "containerID", c->valid[i].container_id);
-		jo_kstr(o, "ifname", c->valid[i].ifname);
-		jo_end_obj(o);
-	}
-	jo_end_arr(o);
-}
-
 /*
  * As libcni gives a plugin its configuration: with the network's name and version, and at GC with what is still there
  * (both spellings), which a network of unirail-cni has outside of the plugin's own object.
@@ -74,10 +61,8 @@ static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 		jo_key(&o, key);
 		jo_val(&o, v, false);
 	}
-	if (gc) {
-		put_valid(c->call, "cni.dev/valid-attachments", &o);
-		put_valid(c->call, "cni.dev/attachments", &o);
-	}
+	if (gc)
+		cni_put_valid(&o, c->call->valid, c->call->n_valid);
 	jo_end_obj(&o);
 	return b->over ? -EFBIG : 0;
 }
