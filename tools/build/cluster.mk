@@ -21,7 +21,7 @@ $(BENCH_TLS): $(BENCH_TLS).o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(BENCH_TLS).o.d
 
-.PHONY: test-cluster bench-cluster bench-fleet
+.PHONY: test-cluster bench-cluster bench-fleet bench-policies
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
@@ -37,3 +37,8 @@ bench-cluster: $(BIN)
 bench-fleet: $(BIN) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_FLEET=$(FLEET) tests/bench/fleet $(if $(N),--nodes $(N))
+
+## bench-policies: what deploy/policies cost an agent's writes on Kubernetes 1.34, and the largest objects
+bench-policies: $(BIN)
+	@tools/need test cluster
+	@tests/bench/policies

@@ -161,7 +161,7 @@ def test_blocks_of_others(fresh):
         "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, busy=3))
     at = f"{BLOCKS}/p-1"
     put = lambda ip, text: {"spec": {"ceded": {f"172.16.1.{ip}": text}}}
-    addresses_ = "to have addresses of a block that are offered to its node and to give back those that it has"
+    addresses_ = "to borrow addresses of a block that are offered to its node and to return those that it has"
     for ip, text in ((17, "n3/t"), (17, None), (17, "@n1"), (18, "n11/x"), (22, "n1/t"), (22, None), (22, "*"), (23, "n1/t"), (23, None),
                      (24, "n1/t"), (21, "n3/t"), (26, "*"), (26, "n3/x")):
         fresh.refused("n1", addresses_, "PATCH", at, put(ip, text))
@@ -179,9 +179,9 @@ def test_blocks_of_others(fresh):
     for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
         fresh.refused("n1", "no annotation of a block but", "PATCH", at, note(key, "1"))
     for key in ("n3", "n3@*", "n11@*"):
-        fresh.refused("n1", "its own node's wishes", "PATCH", at, {"spec": {"wanted": {key: 1}}})
+        fresh.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {key: 1}}})
     fresh.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
-    fresh.refused("n1", "its own node's wishes", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
+    fresh.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
     for wanted in ({"n1@*": 2}, {"n1@172.16.1.30": 1}, {"n1": 1}, {"n1@*": None}):
         fresh.allowed("n1", "PATCH", at, {"spec": {"wanted": wanted}})
     fresh.refused("n1", "to delete blocks of its own node only", "DELETE", at)
@@ -192,9 +192,9 @@ def test_blocks_of_others(fresh):
 
 def test_own_blocks(fresh):
     """All but what other nodes have of them."""
-    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
-    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
-    fresh.refused("n1", "to make blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
+    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
+    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
+    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
     fresh.allowed("n1", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "?"}))
     at = f"{BLOCKS}/p-2"
     for ceded in ({"172.16.1.34": "*"}, {"172.16.1.34": None}, {"172.16.1.34": "@n2*"}, {"172.16.1.34": "@n3"}):
@@ -226,12 +226,12 @@ def test_own_blocks(fresh):
 
 def test_endpoints(fresh):
     """The own node's, and the words by which a kept address is asked for."""
-    fresh.refused("n1", "to make endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
+    fresh.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
     fresh.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
     fresh.cluster.ok("POST", ENDPOINTS, endpoint("web-0", "n2"))
     at = f"{ENDPOINTS}/web-0"
-    write = "to write endpoints of its own node's pods, to ask for addresses of others"
+    write = "to write endpoints of its own node's pods, to request addresses of others"
     fresh.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
     ask = lambda words, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": words}}}
     for body in ({"status": {"current": {"ips": [{"interface": "x"}]}}}, {"status": {"current": {"node": "n1"}}}, {"status": {"current": {"node": "n3"}}},
@@ -255,7 +255,7 @@ def test_pools(fresh):
     """How it is cut, once, and what an application wants of a pool that is made for it."""
     fresh.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
-    nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, where there is none"
+    nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, if it has none"
     number = "ipam.spidernet.io/ippool-ip-number"
     for body in ({"spec": {"ips": ["172.16.1.2"]}}, {"spec": {"gateway": "172.16.1.9"}}, {"spec": {"disable": True}}, note("x", "y"), note(number, "9"),
                  {"metadata": {"labels": {"x": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
@@ -269,7 +269,7 @@ def test_pools(fresh):
         f"ipam.spidernet.io/owner-{k}": "x" for k in ("spider-subnet", "application-gv", "application-kind", "application-namespace",
                                                       "application-name", "application-uid")}}, "spec": {"subnet": "10.6.0.0/24", "ipVersion": 4}}
     fresh.refused("n1", "without addresses (spec.ips)", "POST", POOLS, {**made, "spec": {**made["spec"], "ips": ["10.6.0.1"]}})
-    fresh.refused("n1", "to make pools for applications only", "POST", POOLS, {**made, "metadata": {"name": "mine"}})
+    fresh.refused("n1", "to create pools for applications only", "POST", POOLS, {**made, "metadata": {"name": "mine"}})
     fresh.allowed("n1", "POST", POOLS, made)
     fresh.allowed("n1", "PATCH", f"{POOLS}/auto4-x", note(number, "9"))
     fresh.refused("n1", nothing, "PATCH", f"{POOLS}/auto4-x", {"spec": {"ips": ["10.6.0.1"]}})
