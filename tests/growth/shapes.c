@@ -197,7 +197,8 @@ static void put_text(struct buf *b, size_t n, int variant)
 		"a",
 		",w%zu",
 		",\"k%zu\":\"v\"",
-		",{\"name\":\"n%zu\",\"namespace\":\"s\",\"ips\":[\"10.0.0.1\"]}",
+		",{\"name\":\"n%zu\",\"namespace\":\"s\",\"interface\":\"n%zu\",\"ips\":[\"10.0.0.1\"],\"ipv4\":[\"p\"],"
+		"\"dst\":\"fd00::%zu/128\",\"gw\":\"fd00::1\"}",
 		",\"10.%zu.0.1\":{\"pod\":\"n/p\",\"podUid\":\"u\",\"ips\":[\"10.0.0.1\"]}",
 		",{\"type\":\"t%zu\"}",
 		" ",
@@ -205,17 +206,16 @@ static void put_text(struct buf *b, size_t n, int variant)
 
 	buf_str(b, begin[variant]);
 	for (size_t i = 0; i < n; i++) {
-		const char *at = strstr(each[variant], "%zu");
+		const char *rest = each[variant], *at;
 
-		if (!at) {
-			buf_str(b, each[variant]);
+		if (variant == 4) {
+			at = strstr(rest, "%zu");
+			buf_printf(b, ",\"10.%zu.%zu.1\"%s", i >> 8, i & 255, at + 8);
 			continue;
 		}
-		if (variant == 4)
-			buf_printf(b, ",\"10.%zu.%zu.1\"%s", i >> 8, i & 255, at + 8);
-		else
-			buf_printf(b, "%.*s%zu%s", (int)(at - each[variant]), each[variant], i,
-				   at + 3);
+		for (; (at = strstr(rest, "%zu")); rest = at + 3)
+			buf_printf(b, "%.*s%zu", (int)(at - rest), rest, i);
+		buf_str(b, rest);
 	}
 	buf_str(b, end[variant]);
 }

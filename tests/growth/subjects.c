@@ -17,6 +17,7 @@
 #include "controller/world.h"
 #include "growth.h"
 #include "ipam/block_wire.h"
+#include "ipam/pod_pools.h"
 #include "ipam/pool_kube.h"
 #include "kube/kinds.h"
 #include "wire/json_split.h"
@@ -437,6 +438,27 @@ static void run_net_plan(const struct sample *s)
 	pod_facts_done(&pod);
 }
 
+/* Its routes, and its pools for two interfaces. */
+static void run_pod_pools(const struct sample *s)
+{
+	static const struct pod_nic nics[2] = {{.ifname = "eth0"}, {.ifname = "n1"}};
+	struct pod_wish wishes[2] = {0};
+	struct pool_route *routes = NULL;
+	struct pod_facts pod = {0};
+	struct pod_pools_facts f = {.pod = &pod, .ns_annotations = &pod.annotations};
+	size_t n;
+
+	if (pod_facts_read(s->object, &pod, NULL) < 0)
+		return;
+	if (pod_routes_read(&pod, &routes, &n, NULL) == 0)
+		pod_routes_give(routes, n, NULL, 0, NULL, 0);
+	free(routes);
+	if (pod_pools_ask(&f, nics, 2, wishes, NULL) >= 0)
+		for (size_t i = 0; i < 2; i++)
+			pod_wish_done(&wishes[i]);
+	pod_facts_done(&pod);
+}
+
 static void run_traces(const struct sample *s)
 {
 	struct json_walk w = json_walk_start(meta(s->object, "annotations"));
@@ -497,6 +519,7 @@ const struct subject subjects[] = {
 	{"injection's networks", "SpiderMultusConfig", run_inject_net, false},
 	{"injection", "Pod", run_inject, false},
 	{"pod's networks", "Pod", run_net_plan, false},
+	{"pod's pools", "Pod", run_pod_pools, false},
 	{"pod's traces", "Pod", run_traces, false},
 	{"endpoint", "SpiderEndpoint", run_endpoint, false},
 	{"block", "SpiderIPBlock", run_block, false},
