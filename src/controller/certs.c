@@ -30,7 +30,6 @@ static void keep(struct certs *c, const struct certs_set *s)
 	struct certs_set was = c->set;
 
 	c->set = (struct certs_set){.ca = copy(s->ca),
-				    .ca_key = copy(s->ca_key),
 				    .cert = copy(s->cert),
 				    .key = copy(s->key),
 				    .ca_since = s->ca_since};

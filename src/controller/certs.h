@@ -12,8 +12,10 @@
  *				with cert-manager's annotation) read, never written
  *	files			read each 10 s
  *
- * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; ours has ca.key, too, and the label
- * app.kubernetes.io/managed-by=unirail-controller. One that cannot be used is one line in the log, and
+ * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; ours has the label
+ * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt, ca.key), which is
+ * neither watched nor kept: it is read when a certificate or CA has to be made, and the key is wiped after that. A
+ * ca.key that an earlier version put beside the certificate is moved there by the leader. One that cannot be used is one line in the log, and
  * what was served before goes on being served.
  */
 
@@ -25,7 +27,7 @@
 struct certs_conf {
 	struct kube *kube;
 	const struct root *root;
-	const char *ns, *secret;
+	const char *ns, *secret, *ca_secret;
 	const char *cert_file, *key_file, *ca_file; /* instead of the Secret; NULL: none */
 	const char *client_ca; /* PEM: clients must show a certificate of this CA; NULL: anybody */
 	struct certs_wish wish;

@@ -12,16 +12,20 @@
 /* EARLY_S: clocks differ; AGAIN_S: for who does not trust a new CA yet. */
 enum { EARLY_S = 300, AGAIN_S = 1, CA_MAX = 64 << 10 };
 
+static void wipe(char **key)
+{
+	if (*key)
+		explicit_bzero(*key, strlen(*key));
+	free(*key);
+	*key = NULL;
+}
+
 void certs_set_done(struct certs_set *s)
 {
-	if (s->ca_key)
-		explicit_bzero(s->ca_key, strlen(s->ca_key));
-	if (s->key)
-		explicit_bzero(s->key, strlen(s->key));
+	wipe(&s->ca_key);
+	wipe(&s->key);
 	free(s->ca);
-	free(s->ca_key);
 	free(s->cert);
-	free(s->key);
 	*s = (struct certs_set){0};
 }
 
@@ -48,6 +52,11 @@ int certs_believed(const struct certs_set *s, const char *name, struct err *e)
 	return r < 0 ? err_wrap(e, r, "held against ca.crt") : 0;
 }
 
+static bool same_text(struct span a, struct span b)
+{
+	return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
+}
+
 /* The one that signs. */
 static struct span signer(const struct certs_set *s)
 {
@@ -57,13 +66,17 @@ static struct span signer(const struct certs_set *s)
 	return first;
 }
 
-static bool can_sign(const struct certs_set *s)
+static bool signer_is_ca(const struct certs_set *s)
 {
 	struct x509_facts f;
 
-	return s->ca && s->ca_key && x509_look(signer(s), &f, NULL) == 0 && f.is_ca &&
-	       x509_fits(signer(s), span_of(s->ca_key), NULL) == 0 &&
+	return s->ca && x509_look(signer(s), &f, NULL) == 0 && f.is_ca &&
 	       x509_trusts(signer(s), signer(s), NULL, NULL) == 0;
+}
+
+static bool can_sign(const struct certs_set *s)
+{
+	return s->ca_key && signer_is_ca(s) && x509_fits(signer(s), span_of(s->ca_key), NULL) == 0;
 }
 
 /* When a certificate is renewed. */
@@ -104,14 +117,14 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *w, int64_t now,
-			   bool trusted, int64_t *wake)
+static enum certs_step step_of(const struct certs_set *is, bool signs, const struct certs_wish *w,
+			       int64_t now, bool trusted, int64_t *wake)
 {
 	bool serves = certs_usable(is, NULL) == 0 && certs_believed(is, NULL, NULL) == 0, old;
 	int64_t settled = is->ca_since + w->settle, leaf;
 
 	*wake = now;
-	if (!can_sign(is))
+	if (!signs)
 		return serves ? CERTS_CA : CERTS_ALL;
 	if (!serves)
 		return CERTS_LEAF;
@@ -129,6 +142,20 @@ enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *
 	else
 		*wake = earlier(*wake, settled > now ? settled : now + AGAIN_S);
 	return CERTS_FINE;
+}
+
+enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *w, int64_t now,
+			   bool trusted, int64_t *wake)
+{
+	return step_of(is, can_sign(is), w, now, trusted, wake);
+}
+
+bool certs_is_due(const struct certs_set *serving, const struct certs_wish *w, int64_t now,
+		  bool trusted, int64_t *wake)
+{
+	*wake = now;
+	return serving->ca_key ||
+	       step_of(serving, signer_is_ca(serving), w, now, trusted, wake) != CERTS_FINE;
 }
 
 /* --- what there is to be --- */
@@ -160,7 +187,7 @@ static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s,
 	if (n < 0)
 		return n;
 	free(s->ca);
-	free(s->ca_key);
+	wipe(&s->ca_key);
 	s->ca = take(ca);
 	s->ca_key = take(key);
 	s->ca_since = now;
@@ -185,13 +212,13 @@ static int make_leaf(const struct certs_wish *w, int64_t now, struct certs_set *
 	if (r < 0)
 		return r;
 	free(s->cert);
-	free(s->key);
+	wipe(&s->key);
 	s->cert = take(cert);
 	s->key = take(key);
 	return 0;
 }
 
-/* What was trusted and has not expired is still. */
+/* What was trusted and has not expired is still, each once. */
 static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 {
 	struct span rest = span_of(ca), cert;
@@ -201,7 +228,7 @@ static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 	buf_init(&b, CA_MAX);
 	buf_str(&b, s->ca ? s->ca : "");
 	while (x509_next(&rest, &cert)) {
-		if (x509_look(cert, &f, NULL) < 0 || f.to <= now)
+		if (x509_look(cert, &f, NULL) < 0 || f.to <= now || same_text(cert, signer(s)))
 			continue;
 		buf_add(&b, cert.p, cert.n);
 		buf_char(&b, '\n');
@@ -232,14 +259,105 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 	return r;
 }
 
+/* --- two Secrets --- */
+
+static char *signer_text(const struct certs_set *s)
+{
+	struct span first = signer(s);
+
+	return xasprintf("%.*s\n", (int)first.n, first.p);
+}
+
+static bool same_signer(const struct certs_set *a, const struct certs_set *b)
+{
+	return a->ca && b->ca && same_text(signer(a), signer(b));
+}
+
+static void put_ca(const struct certs_set *from, enum certs_step step, struct certs_write *ret)
+{
+	*ret = (struct certs_write){.step = step,
+				    .to_ca = true,
+				    .set = {.ca = signer_text(from), .ca_key = copy(from->ca_key)}};
+}
+
+/* What an earlier version left: the certificate's Secret with the CA's key in it. */
+static void next_of_old(const struct certs_set *serving, const struct certs_set *ca,
+			struct certs_write *ret)
+{
+	if (can_sign(serving) && !(can_sign(ca) && same_signer(serving, ca))) {
+		put_ca(serving, CERTS_MOVE_KEY, ret);
+		return;
+	}
+	*ret = (struct certs_write){.step = CERTS_REMOVE_KEY,
+				    .set = {.ca = copy(serving->ca),
+					    .cert = copy(serving->cert),
+					    .key = copy(serving->key),
+					    .ca_since = serving->ca_since}};
+}
+
+/* The CA in its Secret before the others, since now. */
+static void trust(struct certs_set *s, const struct certs_set *ca, int64_t now)
+{
+	auto_free char *before = s->ca;
+
+	s->ca = signer_text(ca);
+	add_trusted(s, before, now);
+	s->ca_since = now;
+}
+
+int certs_next(const struct certs_set *serving, const struct certs_set *ca,
+	       const struct certs_wish *w, int64_t now, bool trusted, struct certs_write *ret,
+	       struct err *e)
+{
+	struct certs_set is = {.ca_since = serving->ca_since}, next = {0};
+	bool other = can_sign(ca) && !same_signer(serving, ca) && due(signer(ca)) > now;
+	enum certs_step step;
+	int64_t wake;
+	int r = 0;
+
+	if (serving->ca_key) {
+		next_of_old(serving, ca, ret);
+		return 0;
+	}
+	is.ca = copy(serving->ca);
+	is.cert = copy(serving->cert);
+	is.key = copy(serving->key);
+	is.ca_key = copy(ca->ca_key);
+	if (other)
+		trust(&is, ca, now);
+	step = certs_step(&is, w, now, trusted && !other, &wake);
+	if (step == CERTS_ALL)
+		step = CERTS_CA;
+	if (step == CERTS_FINE && other)
+		step = CERTS_TRUST;
+	if (step == CERTS_TRUST || step == CERTS_FINE)
+		next = is, is = (struct certs_set){0};
+	else
+		r = certs_take_step(&is, step, w, now, &next, e);
+	certs_set_done(&is);
+	if (r < 0)
+		return r;
+	if (step == CERTS_CA) {
+		put_ca(&next, step, ret);
+		certs_set_done(&next);
+		return 0;
+	}
+	wipe(&next.ca_key);
+	*ret = (struct certs_write){.step = step, .set = next};
+	return 0;
+}
+
 const char *certs_step_words(enum certs_step step)
 {
 	switch (step) {
 	case CERTS_FINE: return "as it was";
 	case CERTS_ALL: return "a CA and a certificate are made";
-	case CERTS_CA: return "a new CA is trusted beside the old one";
+	case CERTS_CA: return "a new CA is made";
 	case CERTS_LEAF: return "a new certificate is made";
 	case CERTS_PRUNE: return "a CA that has expired is not trusted any more";
+	case CERTS_TRUST: return "a new CA is trusted beside the old one";
+	case CERTS_MOVE_KEY: return "the CA's key is moved to a Secret of its own";
+	case CERTS_REMOVE_KEY: return "the CA's key is removed from the certificate's Secret";
 	}
 	return "";
 }

@@ -25,8 +25,9 @@ struct certs {
 	/* the Secret */
 	struct kube_informer *informer;
 	bool ours, leads;
-	struct kube_call *call;
-	char *version;		  /* that our write made */
+	struct kube_call *call;	  /* a write to either Secret, or a read of the CA's */
+	bool to_ca, creates;	  /* that write */
+	char *version;		  /* that our write to the certificate's Secret made */
 	struct loop_timer *timer; /* what is next: a look at the time, or at the files */
 	struct kube_backoff backoff;
 	enum certs_step doing;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Secret: watched, made, renewed. */
+/* The Secret: watched, made, renewed; and that of the CA, read when it is to sign. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->ours = secret_is_ours(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    .ca_key = secret_text(object, "ca.key"),
+				    /* Of an earlier version, until it is moved. */
+				    .ca_key = s->ours ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
 				    .ca_since = secret_since(object, CA_SINCE)};
@@ -65,34 +66,47 @@ static void on_set_back(void *arg)
 	look_in(arg, 0);
 }
 
+/* Of both Secrets. */
+static void failed(struct certs *c, const char *what, const struct err *e)
+{
+	c->trouble = *e;
+	log_error(what, LOG_S("error", c->trouble.text));
+	look_in(c, kube_backoff_next(&c->backoff));
+}
+
+static const char *written_name(const struct certs *c)
+{
+	return c->to_ca ? c->conf.ca_secret : c->conf.secret;
+}
+
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct certs *c = arg;
+	struct err why;
 
 	c->call = NULL;
-	look_in(c, 0);
-	/* Somebody else was first: the watch brings what that made. */
+	/* Somebody else was first: the watch, or the next read, brings what that made. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
-		if (!e)
+		if (!e && !c->to_ca)
 			note_version(c, object);
 		if (!e)
-			log_info("Secret written", LOG_S("name", c->conf.secret),
+			log_info("Secret written", LOG_S("name", written_name(c)),
 				 LOG_S("what", certs_step_words(c->doing)),
 				 LOG_I("status", status));
 		kube_backoff_reset(&c->backoff);
+		look_in(c, 0);
 		return;
 	}
-	c->trouble = *e;
-	if (status == 403 && !there(c))
-		secret_explain_missing(&c->trouble, "Secret", c->conf.ns, c->conf.secret);
-	log_error("failed to store the webhooks' certificate", LOG_S("error", c->trouble.text));
-	look_in(c, kube_backoff_next(&c->backoff));
+	why = *e;
+	if (status == 403 && c->creates)
+		secret_explain_missing(&why, "Secret", c->conf.ns, written_name(c));
+	failed(c, "failed to store the webhooks' certificate", &why);
 }
 
 static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
 {
 	const struct secret_item items[] = {{.key = "ca.crt", .text = s->ca},
-					    {.key = "ca.key", .text = s->ca_key},
+					    {.key = "ca.key", .remove = version != NULL},
 					    {.key = "tls.crt", .text = s->cert},
 					    {.key = "tls.key", .text = s->key}};
 	const struct secret_write w = {.ns = c->conf.ns,
@@ -104,23 +118,24 @@ static void write_secret(struct certs *c, const struct certs_set *s, const char 
 				       .items = items,
 				       .n_items = ARRAY_LEN(items)};
 
+	c->to_ca = false;
+	c->creates = !version;
 	c->call = secret_write(c->conf.kube, &w, on_written, c);
 }
 
-static void take_step(struct certs *c, const struct certs_set *is, enum certs_step step,
-		      const char *version)
+static void write_ca(struct certs *c, const struct certs_set *s, const char *version)
 {
-	struct certs_set s = {0};
-	struct err e = ERR_INIT;
+	const struct secret_item items[] = {{.key = "ca.crt", .text = s->ca},
+					    {.key = "ca.key", .text = s->ca_key}};
+	const struct secret_write w = {.ns = c->conf.ns,
+				       .name = c->conf.ca_secret,
+				       .version = version,
+				       .items = items,
+				       .n_items = ARRAY_LEN(items)};
 
-	c->doing = step;
-	if (certs_take_step(is, step, &c->conf.wish, now_real_ms() / 1000, &s, &e) < 0) {
-		log_error("make a certificate", LOG_S("error", e.text));
-		look_in(c, kube_backoff_next(&c->backoff));
-		return;
-	}
-	write_secret(c, &s, version);
-	certs_set_done(&s);
+	c->to_ca = true;
+	c->creates = !version;
+	c->call = secret_write(c->conf.kube, &w, on_written, c);
 }
 
 /* --- when --- */
@@ -139,49 +154,149 @@ static void look_in(struct certs *c, int64_t ms)
 	c->timer = loop_add_timer(c->loop, ms, on_time, c);
 }
 
-/* What is not there: as it was, when it was ours; else new, when there was none. */
-static void make(struct certs *c)
+/* What we wrote is on its way here. */
+static bool is_behind(const struct certs *c, const struct kube_object *o)
 {
-	if (c->tls && !c->ours) {
+	return c->version && (!o || kube_version_older(o->version, c->version));
+}
+
+/* Not there, and never was: any replica creates it. There: the leader renews it, if it is ours. */
+static bool may_renew(const struct certs *c, const struct kube_object *o)
+{
+	if (is_behind(c, o))
+		return false;
+	return o ? c->leads && ((const struct certs_secret *)o->value)->ours : !c->tls;
+}
+
+static const struct certs_set *set_of(const struct kube_object *o)
+{
+	static const struct certs_set none;
+
+	return o ? &((const struct certs_secret *)o->value)->set : &none;
+}
+
+static bool is_trusted(const struct certs *c, const struct certs_set *s)
+{
+	return s->ca && c->conf.trusted(c->conf.arg, s->ca);
+}
+
+/* --- with the CA's key --- */
+
+struct stored_ca {
+	struct certs_set set;
+	bool ours;
+	const char *version; /* NULL: there is none */
+};
+
+static void carry_out(struct certs *c, const struct certs_write *w, const struct stored_ca *ca,
+		      const struct kube_object *o)
+{
+	struct err e = ERR_INIT;
+
+	c->doing = w->step;
+	if (w->step == CERTS_FINE) {
+		look_in(c, kube_backoff_next(&c->backoff));
+	} else if (!w->to_ca) {
+		write_secret(c, &w->set, o ? o->version : NULL);
+	} else if (!ca->version || ca->ours) {
+		write_ca(c, &w->set, ca->version);
+	} else {
+		err_kind(
+			&e, ERR_CONF, -EPERM,
+			"Secret '%s/%s' is to get the webhooks' CA, but is not the controller's: label it "
+			"app.kubernetes.io/managed-by=unirail-controller, or name another in webhook-ca-secret",
+			c->conf.ns, c->conf.ca_secret);
+		failed(c, "failed to store the webhooks' certificate", &e);
+	}
+}
+
+static void renew(struct certs *c, const struct stored_ca *ca)
+{
+	const struct kube_object *o = there(c);
+	const struct certs_set *is = set_of(o);
+	struct certs_write w;
+	struct err e = ERR_INIT;
+
+	if (!may_renew(c, o)) {
+		look_in(c, 0);
+		return;
+	}
+	if (certs_next(is, &ca->set, &c->conf.wish, now_real_ms() / 1000, is_trusted(c, is), &w,
+		       &e) < 0) {
+		failed(c, "make a certificate", &e);
+		return;
+	}
+	carry_out(c, &w, ca, o);
+	certs_set_done(&w.set);
+}
+
+static void on_ca(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct certs *c = arg;
+	struct stored_ca ca = {0};
+	struct err why;
+
+	c->call = NULL;
+	if (e && status != 404) {
+		why = *e;
+		if (status == 403)
+			err_wrap(
+				&why, why.code,
+				"the controller's account may not read the CA's Secret '%s/%s', kubectl apply -f "
+				"deploy/controller.yaml allows it",
+				c->conf.ns, c->conf.ca_secret);
+		failed(c, "failed to read the CA of the webhooks' certificate", &why);
+		return;
+	}
+	if (!e) {
+		ca.set.ca = secret_text(object, "ca.crt");
+		ca.set.ca_key = secret_text(object, "ca.key");
+		ca.ours = secret_is_ours(object);
+		ca.version = json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+	}
+	renew(c, &ca);
+	certs_set_done(&ca.set);
+}
+
+static void read_ca(struct certs *c)
+{
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {&secret_kind, c->conf.ns, c->conf.ca_secret, NULL}};
+
+	c->call = kube_send(c->conf.kube, &r, on_ca, c);
+}
+
+/* --- without it --- */
+
+/* What is not there any more: as it was, when it was ours. */
+static void write_again(struct certs *c)
+{
+	if (!c->ours) {
 		log_warn("the Secret of the webhooks' certificate is gone: what was in it goes on "
 			 "being served",
 			 LOG_S("name", c->conf.secret));
 		return;
 	}
 	c->doing = CERTS_FINE;
-	if (c->tls)
-		write_secret(c, &c->set, NULL);
-	else
-		take_step(c, &(struct certs_set){0}, CERTS_ALL, NULL);
-}
-
-static void renew(struct certs *c, const struct kube_object *o)
-{
-	const struct certs_secret *s = o->value;
-	int64_t now = now_real_ms() / 1000, wake;
-	bool trusted = s->set.ca && c->conf.trusted(c->conf.arg, s->set.ca);
-	enum certs_step step = certs_step(&s->set, &c->conf.wish, now, trusted, &wake);
-
-	if (step != CERTS_FINE)
-		take_step(c, &s->set, step, o->version);
-	else
-		look_in(c, (wake - now > LOOK_MAX_S ? LOOK_MAX_S : wake - now) * 1000 + 1);
+	write_secret(c, &c->set, NULL);
 }
 
 void certs_secret_look(struct certs *c)
 {
 	const struct kube_object *o;
+	int64_t now = now_real_ms() / 1000, wake;
 
 	if (!c->informer || c->call || !kube_informer_synced(c->informer))
 		return;
 	o = there(c);
-	/* What we wrote is on its way here. */
-	if (c->version && (!o || kube_version_older(o->version, c->version)))
+	if (!o && c->tls && !is_behind(c, o))
+		write_again(c);
+	else if (!may_renew(c, o))
 		return;
-	if (!o)
-		make(c);
-	else if (c->leads && ((const struct certs_secret *)o->value)->ours)
-		renew(c, o);
+	else if (certs_is_due(set_of(o), &c->conf.wish, now, is_trusted(c, set_of(o)), &wake))
+		read_ca(c);
+	else
+		look_in(c, (wake - now > LOOK_MAX_S ? LOOK_MAX_S : wake - now) * 1000 + 1);
 }
 
 /* --- changes --- */

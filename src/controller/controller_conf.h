@@ -22,8 +22,8 @@ struct controller_conf {
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms, token_life_ms;
-	const char *webhook_url, *webhook_service, *webhook_secret, *webhook_token, *webhook_names,
-		*cluster_domain;
+	const char *webhook_url, *webhook_service, *webhook_secret, *webhook_ca_secret,
+		*webhook_token, *webhook_names, *cluster_domain;
 	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
 	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
 	const char *ipv4, *ipv6, *keep_used;

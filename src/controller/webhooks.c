@@ -235,6 +235,7 @@ static void start_certs(struct webhooks *w)
 						  .root = w->conf.root,
 						  .ns = c->ns,
 						  .secret = c->webhook_secret,
+						  .ca_secret = c->webhook_ca_secret,
 						  .cert_file = c->webhook_cert,
 						  .key_file = c->webhook_key,
 						  .ca_file = c->webhook_ca,

@@ -233,6 +233,7 @@ def webhooks(cluster):
 
 OWN = {"lease": "/apis/coordination.k8s.io/v1/namespaces/unirail/leases/unirail-controller",
        "certificate": "/api/v1/namespaces/unirail/secrets/unirail-controller-certs",
+       "ca": "/api/v1/namespaces/unirail/secrets/unirail-controller-ca",
        "token": "/api/v1/namespaces/unirail/secrets/unirail-controller-token",
        "claims": "/api/v1/namespaces/unirail/configmaps/unirail-claims"}
 
@@ -305,6 +306,8 @@ def test_own_objects_that_are_missing(controllers, closing, tmp_path, what):
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
+    if what == "ca":  # which is read only to sign
+        cluster.ok("PATCH", OWN["certificate"], {"data": {"ca.crt": "", "tls.crt": "", "tls.key": ""}}, type=MERGE)
     c = serving(controllers, closing, tmp_path)
     if what == "claims":
         c.ready()

@@ -24,7 +24,8 @@ MUTATING = f"{REG}/mutatingwebhookconfigurations"
 VALIDATING = f"{REG}/validatingwebhookconfigurations"
 NAME = "unirail-controller"
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
-SECRET = "unirail-controller-certs"
+SECRET, CA_SECRET = "unirail-controller-certs", "unirail-controller-ca"
+MERGE = dict(type="application/merge-patch+json")
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 INJECT = "cni.spidernet.io/rdma-resource-inject"
 
@@ -109,9 +110,13 @@ def pod(cluster, ns, name="", **annotations):
         "metadata": meta, "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]}})
 
 
-def secret(cluster, ns):
-    status, s = cluster.request("GET", f"/api/v1/namespaces/{ns}/secrets/{SECRET}")
+def secret(cluster, ns, name=SECRET):
+    status, s = cluster.request("GET", f"/api/v1/namespaces/{ns}/secrets/{name}")
     return s if status == 200 else None
+
+
+def written(c, name=SECRET):
+    return [line["what"] for line in c.said("Secret written") if line["name"] == name]
 
 
 def data(s, key):
@@ -265,7 +270,7 @@ def test_an_outage(cluster, replica, ns):
     start(c)
     wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201)
     assert [h["clientConfig"]["caBundle"] for h in hooks(cluster)] == before
-    assert len(c.said("Secret written")) == 1  # that of the first start
+    assert len(written(c)) == 1  # that of the first start
     drop(cluster, "late")
 
 
@@ -462,7 +467,9 @@ def test_half_a_secret(cluster, replica, ns):
     c = registered(cluster, start(replica()).leads())
     path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
     first = secret(cluster, ns)
-    assert first["type"] == "kubernetes.io/tls"
+    assert first["type"] == "kubernetes.io/tls" and sorted(first["data"]) == ["ca.crt", "tls.crt", "tls.key"]
+    own = secret(cluster, ns, CA_SECRET)
+    assert sorted(own["data"]) == ["ca.crt", "ca.key"] and "PRIVATE KEY" in data(own, "ca.key")
     cluster.ok("PATCH", path, {"data": {"tls.key": ""}}, **merge)
     wait(lambda: data(secret(cluster, ns), "tls.key"))
     assert len(c.said("tls.key is missing")) == 1
@@ -511,7 +518,105 @@ def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
     wait(lambda: trusted(cluster) == ca and served(c, ca))
     time.sleep(2)
     assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert len(c.said("Secret written")) == 1  # that of the start
+    assert len(written(c)) == 1  # that of the start
+
+
+def as_before(cluster, ns):
+    """Both Secrets as an earlier version left them: the CA's key beside the certificate, and no Secret of the CA."""
+    path = f"/api/v1/namespaces/{ns}/secrets"
+    key = secret(cluster, ns, CA_SECRET)["data"]["ca.key"]
+    cluster.ok("DELETE", f"{path}/{CA_SECRET}")
+    cluster.ok("PATCH", f"{path}/{SECRET}", {"data": {"ca.key": key}}, **MERGE)
+    return secret(cluster, ns)["data"]
+
+
+def moved(cluster, ns, before):
+    """The key is in the CA's Secret and no longer beside the certificate, and nothing else is changed."""
+    wait(lambda: "ca.key" not in secret(cluster, ns)["data"])
+    own = secret(cluster, ns, CA_SECRET)["data"]
+    assert own == {k: before[k] for k in ("ca.key", "ca.crt")}
+    assert secret(cluster, ns)["data"] == {k: v for k, v in before.items() if k != "ca.key"}
+
+
+def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replica, ns):
+    """By the leader, while all are served."""
+    c = registered(cluster, start(replica()).leads())
+    ca = trusted(cluster)
+    was = served(c, ca)
+    assert c.stop() == 0
+    before = as_before(cluster, ns)
+    c = start(replica("d", c.webhook_port)).leads()
+    load = Load(cluster)
+    try:
+        moved(cluster, ns, before)
+        wait(lambda: load.done > 50)
+        # And when an earlier version puts it back while this one runs.
+        moved(cluster, ns, as_before(cluster, ns))
+        done = load.done
+        wait(lambda: load.done > done + 50)
+    finally:
+        load.stop()
+    assert not load.wrong, load.wrong[:3]
+    assert trusted(cluster) == ca and served(c, ca) == was
+    assert not c.said("failed to store the webhooks' certificate")
+
+
+def test_migration_of_the_ca_key_goes_on_after_a_crash(cluster, replica, ns, closing, tmp_path):
+    """Between its two writes: the key is in both Secrets, and the next process removes it from the first."""
+    c = registered(cluster, start(replica()).leads())
+    assert c.stop() == 0
+    before = as_before(cluster, ns)
+    refuse = [True]
+    server = closing(faulty.Faulty(cluster, lambda method, path: faulty.refused(500) if refuse[0] and method == "PATCH" and
+                                   f"/secrets/{SECRET}" in path else None))
+    cluster.through(server, tmp_path / "conf")
+    d = replica("d", c.webhook_port)
+    d.kubeconfig = tmp_path / "conf"
+    start(d).leads()
+    wait(lambda: d.said("failed to store the webhooks' certificate"))
+    d.process.kill()
+    d.process.wait()
+    assert secret(cluster, ns, CA_SECRET)["data"]["ca.key"] == secret(cluster, ns)["data"]["ca.key"] == before["ca.key"]
+    refuse[0] = False
+    e = start(replica("e", c.webhook_port)).leads(60)
+    moved(cluster, ns, before)
+    assert written(e, CA_SECRET) == [] and len(written(e)) == 1
+
+
+def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path):
+    """Not by a process that finds a certificate which is not due, and it is not watched."""
+    requests = []
+    server = closing(faulty.Faulty(cluster, lambda method, path: requests.append((method, path))))
+    cluster.through(server, tmp_path / "conf")
+
+    def of_ca():
+        return [r for r in requests if CA_SECRET in r[1]]
+    c = replica()
+    c.kubeconfig = tmp_path / "conf"
+    registered(cluster, start(c).leads())
+    assert len(written(c, CA_SECRET)) == 1
+    path = f"/api/v1/namespaces/{ns}/secrets/{CA_SECRET}"
+    assert of_ca() == [("GET", path)] * 2  # there is none; and, once it is created, to sign
+    assert c.stop() == 0
+    requests.clear()
+    d = replica("d", c.webhook_port)
+    d.kubeconfig = tmp_path / "conf"
+    registered(cluster, start(d).leads())
+    wait(lambda: d.metrics()["unirail_controller_leads"] == 1)
+    assert requests and not of_ca()
+
+
+def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, ns):
+    """One error names it; with the label it is filled in."""
+    path = f"/api/v1/namespaces/{ns}/secrets"
+    cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})
+    c = start(replica(), ready=False)
+    wait(lambda: c.said("failed to store the webhooks' certificate"))
+    assert f"Secret '{ns}/{CA_SECRET}' is to get the webhooks' CA, but is not the controller's" in str(
+        c.said("failed to store the webhooks' certificate"))
+    cluster.ok("PATCH", f"{path}/{CA_SECRET}", {"metadata": {"labels": {"app.kubernetes.io/managed-by": NAME}}}, **MERGE)
+    c.ready(60)
+    assert sorted(secret(cluster, ns, CA_SECRET)["data"]) == ["ca.crt", "ca.key", "other"]
 
 
 def test_files(cluster, replica, tmp_path):
@@ -660,7 +765,8 @@ def test_two_replicas(cluster, replica, ns, closing):
     registered(cluster, a)
     ca = trusted(cluster)
     assert served(a, ca) == served(b, ca)
-    assert len(a.said("Secret written")) + len(b.said("Secret written")) == 1
+    assert len(written(a)) + len(written(b)) == 1
+    assert len(written(a, CA_SECRET)) + len(written(b, CA_SECRET)) == 1
     load = Load(cluster, 10)  # few at a time may all go by the connections to one of the two
     path = 'unirail_controller_reviews_allowed_total{path="/mutate-spiderpool-spidernet-io-v2beta1-spiderippool"}'
     try:

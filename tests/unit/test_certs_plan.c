@@ -218,13 +218,175 @@ static void test_halves(void **state)
 	certs_set_done(&other);
 }
 
+/* --- two Secrets --- */
+
+struct two {
+	struct certs_set serving, ca;
+};
+
+static void two_done(struct two *t)
+{
+	certs_set_done(&t->serving);
+	certs_set_done(&t->ca);
+}
+
+/* The next write, as the API server carries it out. The CA's key is never written beside the certificate. */
+static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step)
+{
+	struct certs_write w;
+	struct err e = ERR_INIT;
+	struct certs_set *to;
+
+	if (certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e) < 0)
+		fail_msg("%s", e.text);
+	assert_string_equal(certs_step_words(w.step), certs_step_words(step));
+	if (step == CERTS_FINE) {
+		certs_set_done(&w.set);
+		return;
+	}
+	to = w.to_ca ? &t->ca : &t->serving;
+	assert_int_equal(w.to_ca, w.set.ca_key != NULL);
+	if (w.to_ca)
+		assert_null(w.set.key);
+	certs_set_done(to);
+	*to = w.set;
+}
+
+static void assert_due(const struct two *t, int64_t at, bool trusted, bool due)
+{
+	int64_t wake;
+
+	assert_int_equal(certs_is_due(&t->serving, &wish, at, trusted, &wake), due);
+	if (!due)
+		assert_true(wake > at);
+}
+
+static struct two split(int64_t at)
+{
+	struct two t = {0};
+
+	assert_due(&t, at, true, true);
+	writes(&t, at, true, CERTS_CA); /* the CA first: a crash after it costs nothing */
+	assert_due(&t, at, true, true);
+	writes(&t, at, true, CERTS_LEAF);
+	assert_due(&t, at, true, false);
+	writes(&t, at, true, CERTS_FINE);
+	assert_int_equal(certs_usable(&t.serving, NULL), 0);
+	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	return t;
+}
+
+static void test_two_secrets(void **state)
+{
+	struct two t = split(now - 250 * DAY);
+	auto_free char *key = xstrdup(t.ca.ca_key), *cert = NULL;
+
+	(void)state;
+	assert_due(&t, now, true, true);
+	writes(&t, now, true, CERTS_LEAF);
+	assert_string_equal(t.ca.ca_key, key);
+	assert_due(&t, now, true, false);
+	two_done(&t);
+
+	/* The CA is due, the certificate is not. */
+	writes(&t, now - 2500 * DAY, true, CERTS_CA);
+	writes(&t, now - 100 * DAY, true, CERTS_LEAF);
+	cert = xstrdup(t.serving.cert);
+	assert_due(&t, now - 90 * DAY, true, false);
+	assert_due(&t, now, true, true);
+	writes(&t, now, true, CERTS_CA);
+	writes(&t, now, true, CERTS_TRUST);
+	assert_int_equal(n_trusted(&t.serving), 2);
+	assert_string_equal(t.serving.cert, cert);
+	assert_due(&t, now, true, false); /* the new CA has to be trusted first */
+	assert_due(&t, now + 61, true, true);
+	writes(&t, now + 61, true, CERTS_LEAF);
+	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	two_done(&t);
+}
+
+/* Of an earlier version. */
+static void test_key_is_moved(void **state)
+{
+	struct two t = {.serving = made(now)};
+	auto_free char *ca = xstrdup(t.serving.ca), *ca_key = xstrdup(t.serving.ca_key),
+		       *cert = xstrdup(t.serving.cert), *key = xstrdup(t.serving.key);
+
+	(void)state;
+	assert_due(&t, now, true, true);
+	writes(&t, now, true, CERTS_MOVE_KEY);
+	assert_string_equal(t.ca.ca_key, ca_key);
+	assert_non_null(t.serving.ca_key);
+	writes(&t, now, true, CERTS_REMOVE_KEY); /* also by the next process, after a crash */
+	assert_null(t.serving.ca_key);
+	assert_string_equal(t.serving.ca, ca);
+	assert_string_equal(t.serving.cert, cert);
+	assert_string_equal(t.serving.key, key);
+	assert_due(&t, now, true, false);
+	writes(&t, now, true, CERTS_FINE);
+	two_done(&t);
+}
+
+/* An earlier version was run again for a while: it has made another CA. One that signs nothing is only removed. */
+static void test_key_is_moved_again(void **state)
+{
+	struct two t = split(now);
+	auto_free char *was = xstrdup(t.ca.ca_key), *key = NULL;
+
+	(void)state;
+	goes_to(&t.serving, CERTS_CA, &wish, now);
+	key = xstrdup(t.serving.ca_key);
+	writes(&t, now, true, CERTS_MOVE_KEY);
+	assert_string_equal(t.ca.ca_key, key);
+	writes(&t, now, true, CERTS_REMOVE_KEY);
+	assert_int_equal(n_trusted(&t.serving), 2);
+	writes(&t, now, false, CERTS_FINE);
+	t.serving.ca_key = take(was); /* of the other CA */
+	writes(&t, now, true, CERTS_REMOVE_KEY);
+	assert_string_equal(t.ca.ca_key, key);
+	two_done(&t);
+}
+
+/* The Secret of the CA is empty, or has another CA: noticed when it is to sign, what is served is trusted all the while. */
+static void test_another_ca(void **state)
+{
+	struct two t = split(now - 250 * DAY), other = split(now);
+
+	(void)state;
+	certs_set_done(&t.ca);
+	assert_due(&t, now, true, true);
+	writes(&t, now, true, CERTS_CA);
+	writes(&t, now, true, CERTS_TRUST);
+	assert_int_equal(n_trusted(&t.serving), 2);
+	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	writes(&t, now + 59, true, CERTS_FINE);
+	writes(&t, now + 61, false, CERTS_FINE);
+	assert_due(&t, now + 61, false, false);
+	writes(&t, now + 61, true, CERTS_LEAF);
+	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	certs_set_done(&t.ca);
+	t.ca = other.ca;
+	other.ca = (struct certs_set){0};
+	writes(&t, now + 62, true, CERTS_TRUST);
+	writes(&t, now + 62, true, CERTS_FINE);
+	assert_int_equal(n_trusted(&t.serving), 3);
+	/* One that does not fit its key signs nothing. */
+	lose(&t.ca.ca_key);
+	t.ca.ca_key = xstrdup("nonsense");
+	writes(&t, now + 63, true, CERTS_CA);
+	two_done(&t);
+	two_done(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),  cmocka_unit_test(test_leaf),
-		cmocka_unit_test(test_ca),     cmocka_unit_test(test_ends_with_its_ca),
-		cmocka_unit_test(test_names),  cmocka_unit_test(test_short_lives),
-		cmocka_unit_test(test_halves),
+		cmocka_unit_test(test_first),	     cmocka_unit_test(test_leaf),
+		cmocka_unit_test(test_ca),	     cmocka_unit_test(test_ends_with_its_ca),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_short_lives),
+		cmocka_unit_test(test_halves),	     cmocka_unit_test(test_two_secrets),
+		cmocka_unit_test(test_key_is_moved), cmocka_unit_test(test_key_is_moved_again),
+		cmocka_unit_test(test_another_ca),
 	};
 
 	now = time(NULL);

@@ -37,7 +37,10 @@ CREATES = {
 }
 # What is not the controller's own there, and what is.
 READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE}/configmaps/unirail-controller": 403,
-         f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200, f"{CORE}/configmaps/unirail-claims": 200}
+         f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200,
+         # Read to sign, neither listed nor watched.
+         f"{CORE}/secrets/unirail-controller-ca": 200, f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-ca": 403,
+         f"{CORE}/configmaps/unirail-claims": 200}
 
 
 @pytest.mark.parametrize("account", ["unirail-controller", "unirail-agent"])
