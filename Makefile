@@ -90,8 +90,8 @@ into = -o $@.$$$$ && mv -f $@.$$$$ $@
 compile = mkdir -p $(@D) && $(CC) $(CFLAGS) $(3) -MMD -MP -MT $@ -MF $@.d -c $(1) $(into)
 
 # ---- sources ------------------------------------------------------------------------------------------------------
-SRC := $(sort $(wildcard src/*.c src/*/*.c))
-HDR := $(sort $(wildcard src/*.h src/*/*.h))
+SRC := $(sort $(shell find src -name '*.c'))
+HDR := $(sort $(shell find src -name '*.h'))
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
 LIB := $(OBJ)/libunirail.a
 
@@ -123,7 +123,7 @@ VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 
 COMMIT ?= $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
 version_flags = -DUNIRAIL_VERSION='"$(VERSION)"' -DUNIRAIL_COMMIT='"$(COMMIT)"'
 
-$(OBJ)/src/tools/version.o: src/tools/version.c $(OBJ)/flags $(GEN)/version $(GEN)/vendor_versions.h
+$(OBJ)/src/cli/version.o: src/cli/version.c $(OBJ)/flags $(GEN)/version $(GEN)/vendor_versions.h
 	$(call say,CC,$<) $(call compile,$<,,$(version_flags))
 $(GEN)/version: FORCE
 	@mkdir -p $(@D)

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "cni/cni.h"
-#include "cni/whereabouts.h"
+#include "cni/protocol/cni.h"
+#include "cni/ipam/whereabouts.h"
 #include "controller/controller.h"
-#include "tools/tools.h"
+#include "cli/tools.h"
 
 #define CNI(fn)                                                                                    \
 	static int run_##fn(int argc, char **argv)                                                 \

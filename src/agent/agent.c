@@ -9,9 +9,9 @@
 #include "agent/agent_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/confine.h"
+#include "server/confine.h"
 #include "device/allocated.h"
-#include "kern/caps.h"
+#include "kern/sys/caps.h"
 
 enum { DRAIN_MS = 10 * 1000 };
 

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/confine.h"
+#include "server/confine.h"
 #include "host/cni_config.h"
 #include "ipam/ipam.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
 
-/* daemon/settings.h has what the columns are. */
+/* server/settings.h has what the columns are. */
 #define KEYS(X)                                                                                           \
 	X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, AGENT_CONF,               \
 	  "UNIRAIL_CONFIG", 0)                                                                            \

@@ -3,12 +3,12 @@
 #define UNIRAIL_AGENT_AGENT_CONF_H
 
 /*
- * The agent's settings: daemon/settings.h's, in section [agent] of the file (default
- * /etc/unirail/agent.conf), whose section [coordinator] is agent/coordinator_settings.h's.
+ * The agent's settings: server/settings.h's, in section [agent] of the file (default
+ * /etc/unirail/agent.conf), whose section [coordinator] is spec/coordinator_settings.h's.
  */
 
-#include "agent/coordinator_settings.h"
-#include "daemon/settings.h"
+#include "spec/coordinator_settings.h"
+#include "server/settings.h"
 
 struct agent_conf {
 	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir,

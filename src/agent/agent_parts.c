@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "agent/agent_priv.h"
-#include "agent/blocks_expect.h"
-#include "agent/gauges.h"
+#include "agent/blocks/blocks_expect.h"
+#include "agent/api/gauges.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/sample.h"
+#include "server/sample.h"
 
 /* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
 enum { FD_RESERVE = 64 + PORTS_FDS_MAX };

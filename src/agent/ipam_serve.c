@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/ipam_api.h"
-#include "daemon/confine.h"
-#include "daemon/daemon.h"
-#include "daemon/listener.h"
+#include "agent/api/ipam_api.h"
+#include "server/confine.h"
+#include "server/daemon.h"
+#include "server/listener.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "kern/caps.h"
+#include "kern/sys/caps.h"
 
 #define SOCKET "/var/run/spidernet/spiderpool.sock"
 

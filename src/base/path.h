@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_BASE_PATH_H
 #define UNIRAIL_BASE_PATH_H
 
-/* How file.c, dir.c and lock.c find a path below a root, and tools/swap.c its folder. */
+/* How file.c, dir.c and lock.c find a path below a root, and cli/install/swap.c its folder. */
 
 #include "base/file.h"
 

@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "controller/controller_priv.h"
-#include "daemon/confine.h"
-#include "kern/caps.h"
-#include "wire/random.h"
+#include "server/confine.h"
+#include "kern/sys/caps.h"
+#include "base/random.h"
 
 #define LEASE "unirail-controller"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/confine.h"
-#include "controller/inject.h"
+#include "server/confine.h"
+#include "controller/injection/inject.h"
 
 #define CONTROLLER_CONF "/etc/unirail/controller.conf"
 
@@ -17,7 +17,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 
 #define YEARS_MS ((int64_t)HOUR_MS * 24 * 365 * 100)
 
-/* daemon/settings.h has what the columns are. */
+/* server/settings.h has what the columns are. */
 #define KEYS(X)                                                                                                                       \
 	X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONTROLLER_CONF,                                      \
 	  "UNIRAIL_CONFIG", 0)                                                                                                        \

@@ -2,11 +2,11 @@
 #ifndef UNIRAIL_CONTROLLER_CONTROLLER_CONF_H
 #define UNIRAIL_CONTROLLER_CONTROLLER_CONF_H
 
-/* The controller's settings: daemon/settings.h's, in section [controller] of the file (default
+/* The controller's settings: server/settings.h's, in section [controller] of the file (default
  * /etc/unirail/controller.conf). src/controller/README.md has them for people. */
 
 #include "controller/defaults.h"
-#include "daemon/settings.h"
+#include "server/settings.h"
 
 struct controller_conf {
 	const char *config, *name, *ns, *kubeconfig, *context;
@@ -18,7 +18,7 @@ struct controller_conf {
 	const char *coordinator, *coordinator_name, *cni_dir, *network_file, *cilium; /* CIDRs */
 	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack;      /* defaults */
 	struct defaults_pool default4, default6;
-	const char *gc, *statefulset, *kubevirt; /* addresses.h */
+	const char *gc, *statefulset, *kubevirt; /* controller/gc/addresses.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms, token_life_ms;

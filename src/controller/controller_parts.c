@@ -3,14 +3,14 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "controller/addresses.h"
+#include "controller/gc/addresses.h"
 #include "controller/controller_priv.h"
-#include "controller/coordinators.h"
+#include "controller/coordinator/coordinators.h"
 #include "controller/defaults.h"
-#include "controller/nads.h"
-#include "controller/subnets.h"
-#include "controller/uninjected.h"
-#include "daemon/sample.h"
+#include "controller/nad/nads.h"
+#include "controller/subnet/subnets.h"
+#include "controller/gc/uninjected.h"
+#include "server/sample.h"
 
 /* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
  * NULL. */

@@ -6,9 +6,9 @@
 
 #include "controller/controller_conf.h"
 #include "controller/webhooks.h"
-#include "controller/world.h"
-#include "daemon/daemon.h"
-#include "daemon/ports.h"
+#include "controller/cache/world.h"
+#include "server/daemon.h"
+#include "server/ports.h"
 #include "kube/conf.h"
 #include "kube/events.h"
 #include "kube/lease.h"

@@ -6,9 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "controller/cidr_read.h"
-#include "controller/nad_write.h"
-#include "kube/backoff.h"
+#include "controller/coordinator/cidr_read.h"
+#include "controller/nad/nad_write.h"
+#include "base/backoff.h"
 #include "kube/kinds.h"
 
 enum {

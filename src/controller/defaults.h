@@ -16,8 +16,8 @@
  * Whoever deletes one and wants none says so in the settings: the next leader would make it again.
  */
 
-#include "controller/cidr_read.h"
-#include "controller/world.h"
+#include "controller/coordinator/cidr_read.h"
+#include "controller/cache/world.h"
 
 struct defaults;
 

@@ -10,7 +10,7 @@
 
 #include "base/loop.h"
 #include "controller/controller_conf.h"
-#include "controller/world.h"
+#include "controller/cache/world.h"
 #include "kube/client.h"
 
 struct webhooks_conf {

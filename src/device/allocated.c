@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "device/podres.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { CHECKPOINT_MAX = 16 << 20, PATH_BYTES = 128 };
 

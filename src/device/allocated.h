@@ -10,7 +10,7 @@
  */
 
 #include "base/file.h"
-#include "wire/podres_pb.h"
+#include "device/podres_pb.h"
 
 #define KUBELET_CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 

@@ -12,9 +12,9 @@
  * pod has none here.
  */
 
-#include "kern/devlink.h"
-#include "kern/pci.h"
-#include "kern/vf.h"
+#include "kern/pci/devlink.h"
+#include "kern/pci/pci.h"
+#include "kern/net/vf.h"
 
 enum { INVENTORY_WORD_MAX = 64 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/grpc.h"
+#include "wire/http/grpc.h"
 
 static void add_node(struct podres_devices *d, int64_t node)
 {

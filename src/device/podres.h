@@ -4,7 +4,7 @@
 
 /* Which pod holds which device, as the kubelet knows it (PodResources v1). */
 
-#include "wire/podres_pb.h"
+#include "device/podres_pb.h"
 
 #define PODRES_SOCKET "/var/lib/kubelet/pod-resources/kubelet.sock"
 

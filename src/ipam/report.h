@@ -8,7 +8,7 @@
  */
 
 #include "ipam/ipam.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { REPORT_MAX = 16 << 20 };
 

@@ -5,8 +5,8 @@
 /* The open store, between store.c and ipam*.c. */
 
 #include "ipam/ipam.h"
-#include "ipam/journal.h"
-#include "ipam/select.h"
+#include "ipam/journal/journal.h"
+#include "ipam/select/select.h"
 
 struct ipam {
 	const struct root *root;

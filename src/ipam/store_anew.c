@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A journal that is refused goes aside, and what it said is asked of the cluster (agent/foreign.h). */
+/* A journal that is refused goes aside, and what it said is asked of the cluster (agent/blocks/foreign.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/block_log.h"
+#include "block/block_log.h"
 #include "ipam/store.h"
 
 static const char aside_name[] = "journal.damaged-";

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/auth_exec.h"
-#include "wire/digest.h"
+#include "wire/tls/digest.h"
 
 enum {
 	FRESH_MS = 60000,

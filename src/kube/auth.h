@@ -11,7 +11,7 @@
 
 #include "base/loop.h"
 #include "kube/conf.h"
-#include "wire/tls.h"
+#include "wire/tls/tls.h"
 
 enum { KUBE_TOKEN_MAX = 64 << 10 };
 

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "kube/time.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { EXEC_MS = 60000, OUT_MAX = 256 << 10, NOT_FOUND = 127 };
 

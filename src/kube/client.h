@@ -4,7 +4,7 @@
 
 /*
  * Requests to the API server, on the loop. All requests and watches share one HTTP/2 connection
- * (wire/h2.h says why), which is opened when something is asked and again whenever it is lost,
+ * (wire/http/h2.h says why), which is opened when something is asked and again whenever it is lost,
  * after a growing, jittered wait. Credentials are refreshed on the way (kube/auth.h).
  *
  * A request is tried again, until its time is up: while there is no connection; when the server
@@ -19,7 +19,7 @@
 #include "base/loop.h"
 #include "kube/conf.h"
 #include "kube/path.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { KUBE_TIMEOUT_MS = 30000, KUBE_BODY_MAX = 4 << 20 };
 

@@ -5,10 +5,10 @@
 /* What client.c, call.c, list.c and watch.c share; not for other folders. */
 
 #include "kube/auth.h"
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/client.h"
 #include "kube/status.h"
-#include "wire/https.h"
+#include "wire/http/https.h"
 
 struct kube_conn {
 	struct kube *k;

@@ -8,9 +8,9 @@
 
 #include "base/cleanup.h"
 #include "kube/conf.h"
-#include "wire/base64.h"
-#include "wire/json.h"
-#include "wire/yaml.h"
+#include "wire/tls/base64.h"
+#include "wire/json/json.h"
+#include "wire/yaml/yaml.h"
 
 enum { JSON_MAX = 2 << 20 };
 

@@ -4,7 +4,7 @@
 
 /* Between informer.c, which lists and watches, and informer_objects.c. */
 
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/informer.h"
 #include "kube/watch.h"
 

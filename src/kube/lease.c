@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/time.h"
 
 enum { BODY_MAX = 8 << 10, SAID_MAX = 256 };

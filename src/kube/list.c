@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "kube/client_priv.h"
-#include "wire/json_split.h"
+#include "wire/json/json_split.h"
 
 enum {
 	PAGES_MAX = 100000,

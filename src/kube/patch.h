@@ -19,7 +19,7 @@
  * when the object is no longer that one.
  */
 
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 struct kube_patch {
 	struct buf b;

@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { KUBE_STATUS_MAX = 64 << 10 };
 

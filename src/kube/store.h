@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 struct kube_object {
 	const char *ns, *name; /* ns "": of the cluster */

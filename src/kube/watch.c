@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "kube/client_priv.h"
-#include "wire/json_split.h"
+#include "wire/json/json_split.h"
 
 /* Spread, so that a thousand watches that began together do not end together. */
 enum { TIMEOUT_S = 300, TIMEOUT_MAX_S = 600 };

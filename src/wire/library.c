@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions of the libraries that only wire/ may include, for `unirail version`. */
-#include "wire/digest.h"
+#include "wire/tls/digest.h"
 
 #include <string.h>
 

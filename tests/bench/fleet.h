@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "kube/conf.h"
-#include "agent/blocks.h"
+#include "agent/blocks/blocks.h"
 #include "ipam/lend.h"
 
 struct fleet_pod {

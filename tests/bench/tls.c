@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "wire/tls.h"
-#include "wire/x509.h"
+#include "wire/tls/tls.h"
+#include "wire/tls/x509.h"
 
 enum { N = 300 };
 

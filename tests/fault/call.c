@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { CONF_MAX = 1 << 20 };
 

@@ -28,7 +28,7 @@
 
 #include "base/cleanup.h"
 #include "base/ip.h"
-#include "kern/netns.h"
+#include "kern/sys/netns.h"
 
 enum { DUMP_MAX = 1 << 22, RECV_MAX = 1 << 17 };
 

@@ -14,10 +14,10 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kern/addr.h"
-#include "kern/link.h"
-#include "kern/netns.h"
-#include "kern/route.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/sys/netns.h"
+#include "kern/net/route.h"
 
 enum { MTU = 9000, SETTLE_MS = 30000 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
-#include "kern/link.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
 
 static void commit(struct nl_wire *w, struct nl_batch *b)
 {

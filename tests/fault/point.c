@@ -13,7 +13,7 @@
 /* --- judging --- */
 
 /* Nothing can be done without a thread pointer; and a process that cannot go home must not do
- * anything more (kern/netns.h). */
+ * anything more (kern/sys/netns.h). */
 static bool may_crash(const struct stage *s)
 {
 #ifdef SYS_arch_prctl

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kern/link.h"
+#include "kern/net/link.h"
 #include "trace.h"
 
 struct lab;

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
-#include "kern/link.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
 
 enum { COMES_MS = 30000 };
 
@@ -212,7 +212,7 @@ const struct scene scenes[] = {
 		   {"tuning", "net1", NAMED("n") TUNING},
 		   {"sbr", "net1", NAMED("n") "\"type\":\"sbr\"}"}},
 	 .lenient = true,
-	 .no_gc = true}, /* "nothing here keeps a pod from going", cni/tuning.c */
+	 .no_gc = true}, /* "nothing here keeps a pod from going", cni/plugins/tuning/tuning.c */
 	{.name = "unirail-cni",
 	 .steps = {{"unirail-cni", "eth0", RAILS("")}},
 	 .prepare = with_pools},

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "kern/link.h"
-#include "kern/netns.h"
-#include "kern/vf.h"
+#include "kern/net/link.h"
+#include "kern/sys/netns.h"
+#include "kern/net/vf.h"
 
 enum { COMES_MS = 30000, OPER_UP = 6 };
 

@@ -11,8 +11,8 @@
 #include "agent.h"
 #include "base/cleanup.h"
 #include "base/num.h"
-#include "cni/spiderpool_agent.h"
-#include "wire/http1.h"
+#include "cni/ipam/spiderpool/spiderpool_agent.h"
+#include "wire/http/http1.h"
 
 enum { RAILS = 2, BODY_MAX = 4 << 20, QUESTIONS = 6 };
 

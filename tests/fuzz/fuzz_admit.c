@@ -11,9 +11,9 @@
 
 #include "../unit/patch_apply.h"
 #include "base/log.h"
-#include "controller/admit.h"
+#include "controller/admission/admit.h"
 #include "fuzz.h"
-#include "ipam/pool_kube.h"
+#include "ipam/pool/pool_kube.h"
 
 enum { OBJECT_MAX = 1 << 20 };
 

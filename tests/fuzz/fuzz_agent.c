@@ -3,18 +3,18 @@
  * The agent's API. A first byte 'r': what a plugin hears when it asks (agent_replies.c). Any other:
  * requests to the agent, a NUL between them: "METHOD TARGET" and perhaps the body's type in a line,
  * the rest of it the body. They meet one store, which is kept in memory. This file stands in for the
- * agent's server (daemon/http_answer.c): a request is answered once, by what is JSON.
+ * agent's server (server/http_answer.c): a request is answered once, by what is JSON.
  */
 #include "agent.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ipam_api.h"
+#include "agent/api/ipam_api.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "files.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 #define POOLS_DIR "/etc/unirail/pools"
 #define POOLS                                                                                      \

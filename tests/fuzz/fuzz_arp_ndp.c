@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "kern/arp.h"
-#include "kern/ndp.h"
+#include "kern/probe/arp.h"
+#include "kern/probe/ndp.h"
 
 enum { NDP = 1, IB = 2, RIGHT_SUM = 4, UNICAST = 8, PACKET_MAX = 2048, IP6_HEAD = 40 };
 

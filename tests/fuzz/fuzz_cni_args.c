@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/all_in_one.h"
-#include "cni/quote.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/protocol/quote.h"
 #include "fuzz.h"
 
 enum { KEEP_MAX = 1 << 20 };

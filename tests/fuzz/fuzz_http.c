@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "wire/http1.h"
+#include "wire/http/http1.h"
 
 enum { BODY_MAX = 2048, OUT_MAX = 1 << 20, VALUE_MAX = 64 };
 

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"
-#include "ipam/journal_priv.h"
+#include "ipam/journal/journal_priv.h"
 
 #define JOURNAL "/journal"
 #define NOW_MS	1700000000000

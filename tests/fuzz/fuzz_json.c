@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/ip.h"
 #include "fuzz.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { TEXT_MAX = 1 << 20, OUT_MAX = 16 << 20, LEVELS_MAX = 32, STRING_MAX = 48 };
 

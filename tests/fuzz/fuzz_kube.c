@@ -21,10 +21,10 @@
 #include "kube/conf.h"
 #include "kube/status.h"
 #include "kube/time.h"
-#include "wire/base64.h"
-#include "wire/h2.h"
-#include "wire/json_split.h"
-#include "wire/yaml.h"
+#include "wire/tls/base64.h"
+#include "wire/http/h2.h"
+#include "wire/json/json_split.h"
+#include "wire/yaml/yaml.h"
 
 enum { JSON_MAX = 1 << 20, PIECE_MAX = 1024 };
 

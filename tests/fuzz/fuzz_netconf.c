@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cni/cni_call.h"
+#include "cni/protocol/cni_call.h"
 #include "files.h"
 
 enum { OUT_MAX = 16 << 20, ENV = 8 };

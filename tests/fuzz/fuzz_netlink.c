@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the kernel answers, or what a snapshot says that it did. This file stands in for
- * kern/nl_replay.c: any request is answered by the next datagrams of the input, each behind its
+ * kern/netlink/nl_replay.c: any request is answered by the next datagrams of the input, each behind its
  * length (two bytes, little endian); length 0 ends the answers to one request. The first byte
  * says what is asked for.
  */
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kern/uapi_link.h"
+#include "kern/net/uapi_link.h"
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
-#include "kern/link.h"
-#include "kern/nft_priv.h"
-#include "kern/nl_priv.h"
-#include "kern/packet.h"
-#include "kern/rdma.h"
-#include "kern/route.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/net/nft_priv.h"
+#include "kern/netlink/nl_priv.h"
+#include "kern/probe/packet.h"
+#include "kern/rdma/rdma.h"
+#include "kern/net/route.h"
 #include "netlink.h"
 
 struct nl_replay {

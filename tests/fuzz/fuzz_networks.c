@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/net_plan.h"
+#include "agent/network/net_plan.h"
 #include "base/cleanup.h"
-#include "cni/all_in_one.h"
-#include "cni/pod_net.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/cluster/pod_net.h"
 #include "files.h"
 #include "fuzz.h"
-#include "kern/link.h"
+#include "kern/net/link.h"
 
 enum { TEXT_MAX = 4 << 20 };
 

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "device/podres.h"
 #include "fuzz.h"
-#include "wire/grpc.h"
+#include "wire/http/grpc.h"
 
 enum { REPLY_MAX = 4096 };
 

@@ -10,12 +10,12 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "fuzz.h"
-#include "ipam/handover.h"
-#include "ipam/identity.h"
-#include "ipam/pod_pools.h"
-#include "ipam/pool_kube.h"
-#include "ipam/select.h"
-#include "wire/json.h"
+#include "block/handover.h"
+#include "spec/identity.h"
+#include "spec/pod_pools.h"
+#include "ipam/pool/pool_kube.h"
+#include "ipam/select/select.h"
+#include "wire/json/json.h"
 
 enum { POOLS_MAX = 12 };
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"
-#include "ipam/select.h"
+#include "ipam/select/select.h"
 
 enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/result.h"
+#include "cni/protocol/result.h"
 #include "fuzz.h"
 
 enum { TEXT_MAX = 1 << 20, OUT_MAX = 16 << 20 };

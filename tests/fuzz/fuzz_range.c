@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "fuzz.h"
-#include "ipam/range.h"
+#include "base/range.h"
 
 enum { OPS_MAX = 48 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/review.h"
+#include "controller/webhook/review.h"
 #include "fuzz.h"
 
 enum { ANSWER_MAX = 4 << 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots (host/tree.h). The input is unpacked as a tree, below a folder that holds nothing else;
+ * Snapshots (doctor/tree.h). The input is unpacked as a tree, below a folder that holds nothing else;
  * then it is a file's content, written as a tree and unpacked again: the same bytes.
  */
 #include <ftw.h>
@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "host/tree.h"
+#include "doctor/tree.h"
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {

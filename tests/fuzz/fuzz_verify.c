@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "tools/verify_tcp.h"
+#include "cli/verify/verify_tcp.h"
 
 static void check_words(const struct verify_msg *m)
 {

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "kube/store.h"
 #include "kube/watch.h"
-#include "wire/json_split.h"
+#include "wire/json/json_split.h"
 
 enum { OUT_MAX = 1 << 22, PIECE_MAX = 1 << 16 };
 

@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "kube/conf.h"
-#include "wire/json.h"
-#include "wire/yaml.h"
+#include "wire/json/json.h"
+#include "wire/yaml/yaml.h"
 
 enum { JSON_MAX = 4 << 20 };
 

@@ -4,7 +4,7 @@
 
 /* What of each plugin's verbs is pure: reading the configuration, deciding, writing results. */
 
-#include "cni/coordinator.h"
+#include "cni/plugins/coordinator/coordinator.h"
 #include "fuzz.h"
 
 typedef int netconf_read(struct cni_call *c, struct cni_result *out, struct err *e);

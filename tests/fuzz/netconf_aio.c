@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/all_in_one.h"
-#include "cni/chain.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/protocol/chain.h"
 #include "netconf.h"
 
 enum { TEXT_MAX = 8 << 20 };

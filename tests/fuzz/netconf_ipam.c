@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/all_in_one.h"
-#include "cni/host_local_conf.h"
-#include "cni/spiderpool.h"
-#include "cni/whereabouts.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/ipam/host_local_conf.h"
+#include "cni/ipam/spiderpool/spiderpool.h"
+#include "cni/ipam/whereabouts.h"
 
 enum { TEXT_MAX = 8 << 20, BESIDE = 64 };
 

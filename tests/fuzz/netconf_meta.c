@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/ifacer.h"
-#include "cni/sbr.h"
-#include "cni/tuning.h"
+#include "cni/plugins/ifacer.h"
+#include "cni/plugins/sbr.h"
+#include "cni/plugins/tuning/tuning.h"
 #include "netconf.h"
 
 enum { NET1 = 3, TEXT_MAX = 1 << 20, BESIDE = 64 };

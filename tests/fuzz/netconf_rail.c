@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/ipam_plugins.h"
+#include "cni/ipam/ipam_plugins.h"
 #include "netconf.h"
 
 enum { TEXT_MAX = 8 << 20 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "kern/nl.h"
+#include "kern/netlink/nl.h"
 
 typedef int netlink_ask(struct nl_wire *w, struct err *e);
 

@@ -3,16 +3,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "kern/uapi_link.h"
+#include "kern/net/uapi_link.h"
 
 #include "base/cleanup.h"
-#include "kern/altname.h"
-#include "kern/devlink.h"
-#include "kern/nl_priv.h"
-#include "kern/rdma_res.h"
-#include "kern/rdma_watch.h"
-#include "kern/uevent.h"
-#include "kern/vf.h"
+#include "kern/net/altname.h"
+#include "kern/pci/devlink.h"
+#include "kern/netlink/nl_priv.h"
+#include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_watch.h"
+#include "kern/pci/uevent.h"
+#include "kern/net/vf.h"
 #include "netlink.h"
 
 enum { PF = 3, RDMA_DEV = 0, PORT = 1 };

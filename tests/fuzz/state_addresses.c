@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/ipam_plugins.h"
+#include "cni/ipam/ipam_plugins.h"
 #include "files.h"
-#include "ipam/block_log.h"
-#include "ipam/block_wire.h"
-#include "ipam/hostlocal.h"
+#include "block/block_log.h"
+#include "block/block_wire.h"
+#include "ipam/hostlocal/hostlocal.h"
 #include "state.h"
 
 #define FLAT_FILE "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf"

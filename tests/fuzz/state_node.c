@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/coordinator_settings.h"
+#include "spec/coordinator_settings.h"
 #include "base/applet.h"
 #include "base/cleanup.h"
 #include "files.h"
-#include "host/redact.h"
+#include "doctor/redact.h"
 #include "state.h"
-#include "tools/install.h"
-#include "tools/verify_msg.h"
+#include "cli/install/install.h"
+#include "cli/verify/verify_msg.h"
 
 /* main.c's, which is no part of the library. */
 const struct applet applets[] = {{0}};

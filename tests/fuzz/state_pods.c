@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/multus_private.h"
-#include "cni/rdma_plugin.h"
-#include "cni/sriov.h"
+#include "cni/multus/multus_private.h"
+#include "cni/plugins/rdma/rdma_plugin.h"
+#include "cni/plugins/sriov/sriov.h"
 #include "files.h"
 #include "state.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/subnets_plan.h"
+#include "controller/subnet/subnets_plan.h"
 #include "growth.h"
 
 enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };

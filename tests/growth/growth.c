@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "growth.h"
-#include "wire/yaml.h"
+#include "wire/yaml/yaml.h"
 
 enum { SIZES = 3, FIRST = 24, CROWD = 24, STEP = 4, TEXT_BYTES = 4 << 20, LITTLE = 100000 };
 static const double limit = 6.5;

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/json.h"
-#include "wire/json_tree.h"
+#include "wire/json/json.h"
+#include "wire/json/json_tree.h"
 
 /* --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves --- */
 

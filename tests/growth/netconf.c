@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "cni/cni_call.h"
+#include "cni/protocol/cni_call.h"
 #include "growth.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { TEXT_BYTES = 16 << 20 };
 

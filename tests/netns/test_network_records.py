@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that pods of this node had from the agent are recorded, so that GC frees addresses in a network of which no note is
-left (src/cni/network_record.h)."""
+left (src/cni/cluster/network_record.h)."""
 import json
 
 import pytest

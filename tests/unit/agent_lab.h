@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "daemon/http_server.h"
+#include "server/http_server.h"
 #include "ipam_lab.h"
 
 /* The IPAM API on l's root, listening on <l->dir>/sock; `more` may be NULL. */

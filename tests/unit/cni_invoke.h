@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/cni.h"
+#include "cni/protocol/cni.h"
 
 struct invocation {
 	const struct cni_plugin *plugin;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "host/tree.h"
+#include "doctor/tree.h"
 
 static void parent_of(struct host_lab *h, const char *path)
 {

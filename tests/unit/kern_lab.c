@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kern/netns.h"
+#include "kern/sys/netns.h"
 
 void kern_open(struct kern_lab *l)
 {

@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kern/uapi_link.h"
+#include "kern/net/uapi_link.h"
 
 #include "base/err.h"
 #include "base/ip.h"
-#include "kern/link.h"
-#include "kern/nl.h"
+#include "kern/net/link.h"
+#include "kern/netlink/nl.h"
 
 struct kern_lab {
 	int ns;

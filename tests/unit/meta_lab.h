@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/meta.h"
+#include "cni/plugins/meta.h"
 
 struct meta_lab {
 	struct kern_lab lab;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "wire/json_tree.h"
+#include "wire/json/json_tree.h"
 
 /* RFC 6901 */
 static inline char *patch_unescape(struct span part)

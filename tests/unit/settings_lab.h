@@ -4,7 +4,7 @@
 
 /* What holds for every table of settings. Include after cmocka. */
 
-#include "daemon/settings.h"
+#include "server/settings.h"
 #include "ipam_lab.h"
 
 /* A folder for a test of its own: cmocka's setup and teardown. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
+#include "kern/net/addr.h"
 
 enum {
 	PERMANENT_FLAG = 0x80,

@@ -13,10 +13,10 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "controller/admit.h"
-#include "controller/nad_write.h"
+#include "controller/admission/admit.h"
+#include "controller/nad/nad_write.h"
 #include "patch_apply.h"
-#include "wire/yaml.h"
+#include "wire/yaml/yaml.h"
 
 enum { TABLE_MAX = 1 << 20, THERE_MAX = 8 };
 

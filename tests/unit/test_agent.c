@@ -17,13 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/coordinator_settings.h"
-#include "daemon/listener.h"
+#include "spec/coordinator_settings.h"
+#include "server/listener.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam/lend.h"
 #include "ipam_lab.h"
-#include "kern/caps.h"
+#include "kern/sys/caps.h"
 
 static struct ipam_lab lab;
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/handover.h"
+#include "agent/migration/handover.h"
 #include "base/log.h"
 #include "ipam_lab.h"
 #include "ipam/lend.h"

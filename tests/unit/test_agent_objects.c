@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cluster_priv.h"
-#include "agent/coordinator_settings.h"
+#include "agent/cluster/cluster_priv.h"
+#include "spec/coordinator_settings.h"
 #include "base/log.h"
 
 static int take(enum cluster_kind kind, const char *text, void *value, struct err *e)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/all_in_one.h"
-#include "cni/chain.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/protocol/chain.h"
 
 static struct err e;
 static struct cni_call call;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/arp.h"
+#include "kern/probe/arp.h"
 
 enum { ETHER = 1, IEEE802 = 6, INFINIBAND = 32, ETHER_BYTES = 28, IB_BYTES = 56 };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/attach.h"
+#include "cni/attach/attach.h"
 
 enum { NET1 = 4, NET2 = 5 };
 

@@ -12,8 +12,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "ipam/auto_pool.h"
-#include "ipam/block.h"
+#include "spec/auto_pool.h"
+#include "block/block.h"
 
 static const struct {
 	const char *subnet, *subnets, *number, *reclaim, *is;

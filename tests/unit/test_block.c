@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "ipam/block_op.h"
+#include "block/block_op.h"
 #include "ipam_lab.h"
 
 static struct block_cut cut_of(const char *subnet, uint8_t asked, bool one_node)

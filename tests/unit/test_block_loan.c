@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "block_lab.h"
-#include "ipam/block_plan.h"
+#include "block/block_plan.h"
 #include "ipam_lab.h"
 
 /* A node that has .17 of the pool p (10.0.0.0/27, blocks of four), which lies in p-4. */

@@ -25,8 +25,8 @@
 
 #include "base/cleanup.h"
 #include "block_lab.h"
-#include "ipam/block_plan.h"
-#include "ipam/block_release.h"
+#include "block/block_plan.h"
+#include "block/block_release.h"
 
 enum { NODES = 4, TWIN = NODES, ALL, PODS = 48, REST_MS = 2000, VIEW_MS = 300, HOLD_MS = 10000 };
 
@@ -447,7 +447,7 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* An address of nobody known (ipam/block.h). */
+/* An address of nobody known (block/block.h). */
 static bool is_lost(void *arg, const struct ipaddr *a)
 {
 	(void)arg;

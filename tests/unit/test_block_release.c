@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/block_release.h"
-#include "ipam/block_wire.h"
+#include "block/block_release.h"
+#include "block/block_wire.h"
 
 /* "gone", "n1" made anew with the UID u2, and nobody with .9. */
 static bool is_gone(void *arg, const char *node, const char *uid)

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "block_lab.h"
-#include "ipam/block_plan.h"
+#include "block/block_plan.h"
 #include "ipam_lab.h"
 
 enum { RAILS = 3 };

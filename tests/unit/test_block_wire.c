@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/block_wire.h"
+#include "block/block_wire.h"
 #include "ipam_lab.h"
 
 static int read_text(const char *text, struct block_object *o, struct err *e)

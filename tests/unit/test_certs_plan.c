@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "controller/certs_plan.h"
-#include "wire/x509.h"
+#include "controller/webhook/certs_plan.h"
+#include "wire/tls/x509.h"
 
 enum { DAY = 24 * 3600 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "controller/cidr_plan.h"
+#include "controller/coordinator/cidr_plan.h"
 #include "ipam_lab.h"
 
 static char *text_of(const struct cidr_list *l)

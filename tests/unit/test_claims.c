@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/claims.h"
+#include "controller/admission/claims.h"
 
 enum { TEXT_MAX = 1 << 20 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/cni.h"
-#include "cni/code.h"
+#include "cni/protocol/cni.h"
+#include "cni/protocol/code.h"
 
 static void known_keys(void **state)
 {

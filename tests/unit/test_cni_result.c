@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/cni.h"
+#include "cni/protocol/cni.h"
 
 /* What Go's MarshalIndent writes, without its white space. */
 static void compact(struct buf *b)

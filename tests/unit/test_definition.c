@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/definition.h"
+#include "spec/definition.h"
 
 #define MAX (1 << 20)
 

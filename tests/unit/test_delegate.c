@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/loop.h"
-#include "cni/delegate.h"
+#include "cni/protocol/delegate.h"
 
 static char dir[] = "/tmp/test_delegate.XXXXXX";
 static struct root root;

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/columns.h"
-#include "tools/demo.h"
+#include "cli/demo/demo.h"
 
 /* IFF_UP, which only kern/ may take from its header. */
 enum { UP = 1 };

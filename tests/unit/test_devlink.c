@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/devlink.h"
+#include "kern/pci/devlink.h"
 
 #define BDF "0000:3b:00.0"
 

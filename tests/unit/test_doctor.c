@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/doctor.h"
-#include "host/snapshot.h"
-#include "host/tree.h"
-#include "tools/doctor.h"
-#include "wire/json.h"
+#include "doctor/doctor.h"
+#include "doctor/snapshot.h"
+#include "doctor/tree.h"
+#include "cli/doctor.h"
+#include "wire/json/json.h"
 
 struct lab {
 	struct host_lab host;

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/endpoint.h"
+#include "agent/endpoint/endpoint.h"
 #include "base/cleanup.h"
 #include "ipam_lab.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 static struct lease_table leases;
 static struct pool_set pools;

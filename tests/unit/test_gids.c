@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "cni/gids.h"
-#include "kern/gid.h"
+#include "cni/attach/gids.h"
+#include "kern/rdma/gid.h"
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"
 

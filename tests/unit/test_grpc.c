@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "wire/grpc.h"
-#include "wire/grpc_status.h"
+#include "wire/http/grpc.h"
+#include "wire/http/grpc_status.h"
 
 #define SETTINGS      "000006040000000000000500004000"
 #define SETTINGS_ACK  "000000040100000000"

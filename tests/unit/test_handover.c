@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/block_wire.h"
-#include "ipam/handover.h"
+#include "block/block_wire.h"
+#include "block/handover.h"
 #include "ipam_lab.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 /* --- endpoints --- */
 

@@ -18,8 +18,8 @@
 
 #include "base/cleanup.h"
 #include "block_lab.h"
-#include "ipam/block_plan.h"
-#include "ipam/handover.h"
+#include "block/block_plan.h"
+#include "block/handover.h"
 
 static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
 

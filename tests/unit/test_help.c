@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "tools/completion.h"
-#include "tools/tools.h"
+#include "cli/completion.h"
+#include "cli/tools.h"
 
 static const struct opt list_opts[] = {
 	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", 0, 0, 0},

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/hooks.h"
-#include "controller/hooks_quiet.h"
+#include "controller/registration/hooks.h"
+#include "controller/registration/hooks_quiet.h"
 
 static const struct inject_scope scope = {.include = NULL, .exclude = "kube-system, unirail"};
 static struct hooks_form form = {.ns = "unirail",

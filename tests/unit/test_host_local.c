@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "cni/ipam_plugins.h"
+#include "cni/ipam/ipam_plugins.h"
 #include "cni_invoke.h"
-#include "ipam/hostlocal.h"
+#include "ipam/hostlocal/hostlocal.h"
 
 #define NET "/var/lib/cni/networks/n/"
 

@@ -18,7 +18,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/loop.h"
-#include "wire/http1.h"
+#include "wire/http/http1.h"
 
 #define HOST	"Host: x\r\n"
 #define GET	"GET / HTTP/1.1\r\n" HOST

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "daemon/http_peers.h"
+#include "server/http_peers.h"
 
 static struct peer_key key(unsigned int i)
 {

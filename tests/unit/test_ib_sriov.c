@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/attach.h"
-#include "cni/vf_plan.h"
+#include "cni/attach/attach.h"
+#include "cni/device/vf_plan.h"
 
 #define VF "0000:3d:00.2"
 

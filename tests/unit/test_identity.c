@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/identity.h"
+#include "spec/identity.h"
 
 static const struct identity_conf both = {true, true}, none = {false, false};
 

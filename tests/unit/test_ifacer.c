@@ -11,8 +11,8 @@
 
 #include <linux/rtnetlink.h>
 
-#include "cni/ifacer.h"
-#include "kern/attr.h"
+#include "cni/plugins/ifacer.h"
+#include "kern/netlink/attr.h"
 
 /* --- configuration --- */
 

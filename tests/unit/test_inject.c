@@ -12,7 +12,7 @@
 #include <yyjson.h>
 
 #include "base/cleanup.h"
-#include "controller/inject.h"
+#include "controller/injection/inject.h"
 
 #define RDMA	"'cni.spidernet.io/rdma-resource-inject'"
 #define NETWORK "'cni.spidernet.io/network-resource-inject'"

@@ -19,9 +19,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "tools/install.h"
-#include "tools/tools.h"
-#include "wire/digest.h"
+#include "cli/install/install.h"
+#include "cli/tools.h"
+#include "wire/tls/digest.h"
 
 const struct applet applets[] = {
 	{"alpha", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},

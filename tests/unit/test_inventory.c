@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "device/inventory.h"
-#include "tools/device_show.h"
+#include "cli/device_show.h"
 
 static struct err e;
 

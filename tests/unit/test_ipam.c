@@ -19,7 +19,7 @@
 #include "base/loop.h"
 #include "ipam/store.h"
 #include "ipam/lend.h"
-#include "ipam/pool_kube.h"
+#include "ipam/pool/pool_kube.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;

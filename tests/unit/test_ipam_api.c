@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/ipam_api.h"
+#include "agent/api/ipam_api.h"
 #include "agent_lab.h"
 #include "base/cleanup.h"
 #include "base/log.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/attach.h"
+#include "cni/attach/attach.h"
 
 static struct err e;
 static struct json_doc *doc;

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/journal.h"
+#include "ipam/journal/journal.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { MAX = 1 << 20 };
 

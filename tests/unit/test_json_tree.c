@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "kube/patch.h"
-#include "wire/json_tree.h"
+#include "wire/json/json_tree.h"
 
 enum { TEXT_MAX = 1 << 16 };
 

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "kube/backoff.h"
+#include "base/backoff.h"
 #include "kube/path.h"
 #include "kube/status.h"
 

@@ -16,9 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kern/attr.h"
-#include "kern/netns.h"
-#include "kern/sysctl.h"
+#include "kern/netlink/attr.h"
+#include "kern/sys/netns.h"
+#include "kern/sys/sysctl.h"
 
 enum { OPERSTATE_UP = 6 };
 

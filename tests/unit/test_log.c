@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 static char dir[64], path[128];
 static struct root host;

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "kern/addr.h"
+#include "kern/net/addr.h"
 
 static void found_by_type(void **state)
 {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cni/rail.h"
+#include "cni/attach/rail.h"
 
 static struct err e;
 static struct json_doc *doc;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/metrics.h"
-#include "daemon/sample.h"
+#include "agent/api/metrics.h"
+#include "server/sample.h"
 #include "base/cleanup.h"
 
 static char *text_of(const struct metrics *m)

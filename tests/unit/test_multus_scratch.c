@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/multus_scratch.h"
+#include "cni/multus/multus_scratch.h"
 
 /* {"cniVersion":"0.3.1","name":"podnet","plugins":[{"type":"ptp"}]} */
 #define LIST_BYTES                                                                                 \

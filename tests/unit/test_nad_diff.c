@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "controller/nad_diff.h"
+#include "controller/nad/nad_diff.h"
 
 #define OWNED                                                                                      \
 	"\"ownerReferences\":[{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\","                \

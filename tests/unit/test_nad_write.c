@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "controller/nad_write.h"
-#include "wire/yaml.h"
+#include "controller/nad/nad_write.h"
+#include "wire/yaml/yaml.h"
 
 enum { CASES_MAX = 1 << 20 };
 

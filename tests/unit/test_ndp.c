@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/ndp.h"
+#include "kern/probe/ndp.h"
 
 enum { MSG = 40, OPTIONS = 64, ETH = 6, IB = 20 };
 

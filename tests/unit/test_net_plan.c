@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/net_plan.h"
+#include "agent/network/net_plan.h"
 #include "base/cleanup.h"
 
 static const struct {

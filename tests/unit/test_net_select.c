@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/net_select.h"
+#include "spec/net_select.h"
 #include "base/cleanup.h"
 
 /* What was read, as one line: ns/name@if and, in brackets, the rest. */

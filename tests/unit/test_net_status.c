@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/net_status.h"
+#include "cni/cluster/net_status.h"
 
 struct given {
 	struct json_doc *docs[4];

@@ -14,10 +14,10 @@
 #include <linux/netfilter/nf_tables.h>
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
-#include "kern/netns.h"
-#include "kern/nft_priv.h"
-#include "kern/route.h"
+#include "kern/net/addr.h"
+#include "kern/sys/netns.h"
+#include "kern/net/nft_priv.h"
+#include "kern/net/route.h"
 
 static const struct nft_marks veth0 = {"veth0", 1};
 

@@ -16,10 +16,10 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kern/addr.h"
-#include "kern/attr.h"
-#include "kern/netns.h"
-#include "kern/nl_priv.h"
+#include "kern/net/addr.h"
+#include "kern/netlink/attr.h"
+#include "kern/sys/netns.h"
+#include "kern/netlink/nl_priv.h"
 
 static struct link_spec bridge(const char *name)
 {

@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/loop.h"
-#include "kern/pci.h"
-#include "kern/uevent.h"
+#include "kern/pci/pci.h"
+#include "kern/pci/uevent.h"
 
 static struct err e;
 

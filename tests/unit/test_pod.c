@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/pod.h"
-#include "wire/json.h"
+#include "spec/pod.h"
+#include "wire/json/json.h"
 
 static int read_text(const char *text, struct pod_facts *ret, struct err *e)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cni/pod_net.h"
+#include "cni/cluster/pod_net.h"
 
 #define MAX (1 << 16)
 

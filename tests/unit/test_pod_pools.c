@@ -14,12 +14,12 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "ipam/auto_pool.h"
-#include "ipam/pod_pools.h"
-#include "ipam/pool_kube.h"
-#include "ipam/select.h"
+#include "spec/auto_pool.h"
+#include "spec/pod_pools.h"
+#include "ipam/pool/pool_kube.h"
+#include "ipam/select/select.h"
 #include "ipam_lab.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 #define POOL(name, net, more)                                                                      \
 	"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"" name                                \

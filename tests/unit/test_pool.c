@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ipam/pool.h"
+#include "ipam/pool/pool.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;

@@ -12,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/pool_kube.h"
+#include "ipam/pool/pool_kube.h"
 #include "ipam_lab.h"
-#include "wire/json.h"
+#include "wire/json/json.h"
 
 enum { LINES_MAX = 16 };
 

@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ipam_lab.h"
-#include "tools/tools.h"
-#include "wire/json.h"
+#include "cli/tools.h"
+#include "wire/json/json.h"
 
 /* main.c's, which is no part of the library. */
 const struct applet applets[] = {{0}};

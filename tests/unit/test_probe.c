@@ -17,13 +17,13 @@
 
 #include "base/cleanup.h"
 #include "base/loop.h"
-#include "kern/addr.h"
-#include "kern/arp.h"
-#include "kern/link.h"
-#include "kern/ndp.h"
-#include "kern/netns.h"
-#include "kern/packet.h"
-#include "kern/probe.h"
+#include "kern/net/addr.h"
+#include "kern/probe/arp.h"
+#include "kern/net/link.h"
+#include "kern/probe/ndp.h"
+#include "kern/sys/netns.h"
+#include "kern/probe/packet.h"
+#include "kern/probe/probe.h"
 
 enum { RAILS = 8 };
 

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kern/uapi_link.h"
+#include "kern/net/uapi_link.h"
 
 #include "base/cleanup.h"
-#include "cni/attach.h"
+#include "cni/attach/attach.h"
 
 static struct err e;
 static struct json_doc *doc;

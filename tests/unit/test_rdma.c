@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "kern/rdma.h"
+#include "kern/rdma/rdma.h"
 
 enum { ROCE_HCAS = 6, HCAS = 8, ACTIVE = 4, DOWN = 1, DISABLED = 3 };
 

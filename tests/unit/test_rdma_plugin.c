@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "cni/rdma_plugin.h"
+#include "cni/plugins/rdma/rdma_plugin.h"
 
 #define PF    "0000:3d:00.0"
 #define VF    "0000:3d:00.2"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/rdma_res.h"
-#include "kern/rdma_set.h"
-#include "kern/rdma_watch.h"
+#include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_set.h"
+#include "kern/rdma/rdma_watch.h"
 
 enum { NS = 33, MLX5_5 = 5 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/rdma_show.h"
-#include "wire/json.h"
+#include "cli/rdma_show.h"
+#include "wire/json/json.h"
 
 static const struct rdma_dev devs[] = {
 	{.name = "mlx5_0",

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/census.h"
-#include "controller/records.h"
-#include "wire/json.h"
+#include "controller/gc/census.h"
+#include "controller/gc/records.h"
+#include "wire/json/json.h"
 
 static struct ipaddr ip_of(const char *text)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/redact.h"
+#include "doctor/redact.h"
 
 static void json(void **state)
 {

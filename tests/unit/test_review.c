@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/review.h"
-#include "wire/base64.h"
+#include "controller/webhook/review.h"
+#include "wire/tls/base64.h"
 
 #define KIND                                                                                       \
 	"\"kind\":{\"group\":\"spiderpool.spidernet.io\",\"version\":\"v2beta1\","                 \

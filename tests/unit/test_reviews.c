@@ -16,7 +16,7 @@
 #include "agent_lab.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "controller/reviews.h"
+#include "controller/webhook/reviews.h"
 
 #define REVIEW(group, version, kind, name)                                                         \
 	"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{"       \

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "kern/addr.h"
-#include "kern/route.h"
+#include "kern/net/addr.h"
+#include "kern/net/route.h"
 
 enum { PROTOCOL_KERNEL = 2, PROTOCOL_BOOT = 3, TYPE_UNICAST = 1, TYPE_BLACKHOLE = 6 };
 

@@ -9,8 +9,8 @@
 #include <linux/rtnetlink.h>
 
 #include "base/cleanup.h"
-#include "kern/attr.h"
-#include "kern/route.h"
+#include "kern/netlink/attr.h"
+#include "kern/net/route.h"
 
 enum { LOOKUP = 1 };
 

@@ -32,8 +32,8 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "kern/caps.h"
-#include "kern/sandbox.h"
+#include "kern/sys/caps.h"
+#include "kern/sys/sandbox.h"
 
 /* In the child: the line that fails is its exit status. */
 #define NEED(x)                                                                                    \

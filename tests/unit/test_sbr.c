@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/loop.h"
-#include "cni/sbr.h"
-#include "kern/addr.h"
+#include "cni/plugins/sbr.h"
+#include "kern/net/addr.h"
 
 enum { NET1 = 4, NET2 = 5 };
 

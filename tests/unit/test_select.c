@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ipam/select.h"
+#include "ipam/select/select.h"
 #include "ipam_lab.h"
 
 enum { NOW = 1000000 };

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/selector.h"
-#include "wire/json.h"
+#include "ipam/pool/selector.h"
+#include "wire/json/json.h"
 
 static int read_text(const char *text, struct selector *ret, struct err *e)
 {

@@ -7,12 +7,12 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "cni/spiderpool.h"
+#include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni_invoke.h"
 #include "ipam_lab.h"
-#include "kern/addr.h"
-#include "kern/link.h"
-#include "kern/netns.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/sys/netns.h"
 
 /* "net1" in the pod is a veth whose other end, "far" in another namespace, is the network. */
 struct world {

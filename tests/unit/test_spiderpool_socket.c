@@ -14,9 +14,9 @@
 #include "agent_lab.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "cni/spiderpool.h"
+#include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni_invoke.h"
-#include "kern/netns.h"
+#include "kern/sys/netns.h"
 
 static struct ipam_lab lab;
 static pid_t server;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/attach.h"
+#include "cni/attach/attach.h"
 
 static struct err e;
 static struct json_doc *doc;

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/subnets_plan.h"
-#include "wire/json.h"
+#include "controller/subnet/subnets_plan.h"
+#include "wire/json/json.h"
 
 static char *quoted(const char *text)
 {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "tools/swap.h"
+#include "cli/install/swap.h"
 
 static char dir[64];
 static struct root root;

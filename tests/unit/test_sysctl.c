@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "kern/netns.h"
-#include "kern/sysctl.h"
+#include "kern/sys/netns.h"
+#include "kern/sys/sysctl.h"
 
 enum { VALUE_MAX = 256 };
 

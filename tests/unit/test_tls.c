@@ -15,8 +15,8 @@
 
 #include "base/cleanup.h"
 #include "tls_certs.h"
-#include "wire/tls.h"
-#include "wire/x509.h"
+#include "wire/tls/tls.h"
+#include "wire/tls/x509.h"
 
 struct pair {
 	int fds[2];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/tokens_plan.h"
+#include "controller/webhook/tokens_plan.h"
 
 enum { LIFE = 86400, SETTLE = 60, NOW = 1800000000 };
 

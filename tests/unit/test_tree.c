@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "host/tree.h"
+#include "doctor/tree.h"
 
 static int unpack(struct host_lab *h, const char *text, struct err *e)
 {

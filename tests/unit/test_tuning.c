@@ -7,9 +7,9 @@
 #include <regex.h>
 #include <unistd.h>
 
-#include "cni/tuning.h"
-#include "kern/netns.h"
-#include "kern/sysctl.h"
+#include "cni/plugins/tuning/tuning.h"
+#include "kern/sys/netns.h"
+#include "kern/sys/sysctl.h"
 
 /* --- names of sysctls --- */
 

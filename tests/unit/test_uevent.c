@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/loop.h"
-#include "kern/netns.h"
-#include "kern/uevent.h"
+#include "kern/sys/netns.h"
+#include "kern/pci/uevent.h"
 
 #define SPAN(s) ((struct span){s, sizeof(s) - 1})
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "controller/uninjected.h"
-#include "wire/json.h"
+#include "controller/gc/uninjected.h"
+#include "wire/json/json.h"
 
 static unsigned int asks(const char *text)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/verify.h"
-#include "wire/json.h"
+#include "cli/verify/verify.h"
+#include "wire/json/json.h"
 
 #define GID4(a, b, c, d)                                                                           \
 	{                                                                                          \

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tools/verify_msg.h"
+#include "cli/verify/verify_msg.h"
 
 static int parse(const char *line, struct verify_msg *m, struct err *e)
 {

@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "kern/altname.h"
-#include "kern/vf.h"
+#include "kern/net/altname.h"
+#include "kern/net/vf.h"
 
 enum { PF = 7 };
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/vf_apply.h"
-#include "cni/vf_home.h"
-#include "kern/altname.h"
-#include "kern/netns.h"
+#include "cni/device/vf_apply.h"
+#include "cni/device/vf_home.h"
+#include "kern/net/altname.h"
+#include "kern/sys/netns.h"
 
 enum { PF = 7 };
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/vf_place.h"
-#include "cni/vf_plan.h"
+#include "cni/device/vf_place.h"
+#include "cni/device/vf_plan.h"
 
 static struct vf_info plain(void)
 {

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/ib_sriov.h"
-#include "cni/sriov.h"
-#include "cni/vf_claim.h"
+#include "cni/plugins/sriov/ib_sriov.h"
+#include "cni/plugins/sriov/sriov.h"
+#include "cni/device/vf_claim.h"
 
 /* What the original keeps of a VF that was in a VLAN, for a pod that asked for nothing. */
 static const char theirs[] =

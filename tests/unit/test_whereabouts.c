@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "cni/whereabouts.h"
+#include "cni/ipam/whereabouts.h"
 #include "cni_invoke.h"
-#include "ipam/whereabouts.h"
+#include "ipam/whereabouts/whereabouts.h"
 
 #define STORE "/var/lib/unirail/ipam/whereabouts/"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "controller/world.h"
+#include "controller/cache/world.h"
 #include "kube/spent.h"
 
 static char *text_of(const struct json *v)

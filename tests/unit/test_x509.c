@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "tls_certs.h"
-#include "wire/tls.h"
-#include "wire/x509.h"
+#include "wire/tls/tls.h"
+#include "wire/tls/x509.h"
 
 enum { DAY = 24 * 3600 };
 

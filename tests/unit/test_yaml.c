@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "wire/json.h"
-#include "wire/yaml.h"
+#include "wire/json/json.h"
+#include "wire/yaml/yaml.h"
 
 static int convert(const char *text, size_t n, struct buf *json, struct err *e)
 {

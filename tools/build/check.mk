@@ -34,9 +34,9 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 	@touch $@
 -include $(HDR:%=$(OBJ)/%.alone.d) $(TESTS:%=$(OBJ)/tests/unit/%.o.d) $(TEST_COMMON:=.d)
 
-## layering: hold the layers, who includes whom under src
-layering:
-	@tools/layering
+## layering: hold the layers of tools/folders: who calls and includes whom under src
+layering: $(OBJS)
+	@tools/layering $(OBJ)/src
 
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which route a request means, and its turn at the store. */
+#include "agent/api/ipam_api.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/api.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/*
+ * A CNI process that waits for the lock looks every 50 ms at last. While requests never end, the
+ * store is left alone for longer than that now and then, so that such a one waits for STINT_MS or
+ * so, and not for its luck.
+ */
+enum {
+	TURN_MS = 20,
+	PAUSE_MS = 2,
+	STINT_MS = 400,
+	GAP_MS = 60,
+	LOCK_MS = 1,	     /* the loop must not stand still */
+	RETRY_MS = 5,	     /* somebody else has the store */
+	WAIT_MS = 30 * 1000, /* as long as a CNI process waits */
+};
+
+static void on_turn(void *arg);
+
+struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
+{
+	struct ipam_api *a = xcalloc(1, sizeof(*a));
+
+	a->conf = *c;
+	a->conf.paths.lock_ms = LOCK_MS;
+	if (!a->conf.settings)
+		a->conf.settings = AGENT_CONF;
+	a->end = &a->first;
+	if (a->conf.lender)
+		coordinator_settings_init(&a->settings);
+	else
+		ipam_api_reload(a);
+	return a;
+}
+
+static void count(struct api_call *c)
+{
+	struct metrics *m = c->api->conf.metrics;
+	struct metrics_ipam *i = m && c->route->count ? c->route->count(m) : NULL;
+
+	if (!i || !c->begin_us)
+		return;
+	i->done += !c->failed;
+	metrics_time(&i->all, now_mono_us() - c->begin_us);
+	metrics_time(&i->queued, c->queue_us);
+}
+
+void api_call_free(struct api_call *c)
+{
+	count(c);
+	json_free(c->doc);
+	free(c->args);
+	pod_facts_done(&c->pod);
+	app_id_done(&c->app);
+	needs_done(&c->needs);
+	free(c);
+}
+
+void ipam_api_free(struct ipam_api *a)
+{
+	if (!a)
+		return;
+	while (a->first) {
+		struct api_call *c = a->first;
+
+		a->first = c->next;
+		api_call_free(c);
+	}
+	api_park_free(a);
+	loop_del_timer(a->timer);
+	ipam_pools_done(&a->pools);
+	coordinator_settings_done(&a->settings);
+	free(a);
+}
+
+/* --- pools and settings --- */
+
+static void reload_pools(struct ipam_api *a)
+{
+	bool had = a->pools.r == 0 && a->pools.set.n > 0;
+	struct err e = ERR_INIT;
+
+	if (ipam_pools_read(&a->pools, a->conf.root, a->conf.paths.pool_dir, &e) == 0)
+		log_info("pools read", LOG_I("pools", (int64_t)a->pools.set.n));
+	else
+		log_error(had ? "pools are not valid, the ones read before stay in force"
+			      : "pools are not valid, no address can be given out",
+			  LOG_S("error", e.text));
+}
+
+static void reload_settings(struct ipam_api *a)
+{
+	struct coordinator_settings s;
+	struct err e = ERR_INIT;
+
+	if (coordinator_settings_read(a->conf.root, a->conf.settings, &s, &e) == 0) {
+		coordinator_settings_done(&a->settings);
+		a->settings = s;
+		return;
+	}
+	log_error("coordinator settings are not valid, the ones read before stay in force",
+		  LOG_S("error", e.text));
+}
+
+void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
+		       struct coordinator_settings *s)
+{
+	a->conf.wait_ms = c->wait_ms;
+	a->conf.pools = c->pools;
+	a->conf.identity = c->identity;
+	a->conf.no_release_conflict_ips = c->no_release_conflict_ips;
+	coordinator_settings_done(&a->settings);
+	a->settings = *s;
+	*s = (struct coordinator_settings){0};
+}
+
+void ipam_api_reload(struct ipam_api *a)
+{
+	reload_pools(a);
+	reload_settings(a);
+}
+
+/* --- the store --- */
+
+static void schedule(struct ipam_api *a, int64_t ms)
+{
+	if (!a->timer)
+		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
+}
+
+/* Mostly the last; one that waited for something comes before those that came after it. */
+void api_enqueue(struct api_call *c)
+{
+	struct ipam_api *a = c->api;
+	struct api_call **at = c->late ? &a->first : a->end;
+
+	while (*at && (*at)->seq < c->seq)
+		at = &(*at)->next;
+	c->since = loop_now_ms(a->conf.loop);
+	c->queue_us -= now_mono_us();
+	c->next = *at;
+	*at = c;
+	if (!c->next)
+		a->end = &c->next;
+	schedule(a, 0);
+}
+
+void ipam_api_touch(struct ipam_api *a)
+{
+	a->touched = true;
+	schedule(a, 0);
+}
+
+static struct api_call *dequeue(struct ipam_api *a)
+{
+	struct api_call *c = a->first;
+
+	a->first = c->next;
+	if (!a->first)
+		a->end = &a->first;
+	c->next = NULL;
+	c->queue_us += now_mono_us();
+	return c;
+}
+
+static void drop(struct api_call *c)
+{
+	http_answer_error(c->q, 503, 503, "the caller is gone");
+	api_call_free(c);
+}
+
+void api_call_fail(struct api_call *c, const struct err *e)
+{
+	struct metrics *m = c->api->conf.metrics;
+	const struct ipam_api_hooks *h = &c->api->conf.hooks;
+
+	c->failed = true;
+	if (m && c->route->count)
+		metrics_failure(c->route->count(m), e, c->waited);
+	if (h->failed && c->has_pod && c->route->pod)
+		h->failed(h->arg, &c->pod, e);
+	c->route->fail(c, e);
+}
+
+static void fail(struct api_call *c, const struct err *e)
+{
+	log_error("store", LOG_S("path", c->route->path), LOG_S("error", e->text));
+	api_call_fail(c, e);
+	api_call_free(c);
+}
+
+/* Others may have the store for as long as a caller would wait for it; what else is wrong with it
+ * is told at once. */
+static void not_now(struct ipam_api *a, int r, const struct err *e)
+{
+	int64_t now = loop_now_ms(a->conf.loop);
+
+	while (a->first && (r != -EWOULDBLOCK || now - a->first->since > WAIT_MS))
+		fail(dequeue(a), e);
+	if (a->first)
+		schedule(a, RETRY_MS);
+	else if (a->touched)
+		schedule(a, r == -EWOULDBLOCK ? RETRY_MS : STINT_MS);
+	a->gap_at = now;
+	/* Its next start moves the journal aside and asks the cluster what it said. */
+	if (r == -EBADMSG && a->conf.lender) {
+		log_error("the journal was damaged while the agent ran: it ends, and begins anew "
+			  "with its next start",
+			  LOG_S("error", e->text));
+		loop_stop(a->conf.loop, 1);
+	}
+}
+
+/* How long the store is to be left to others before this turn. */
+static int64_t others_turn(struct ipam_api *a)
+{
+	int64_t now = loop_now_ms(a->conf.loop), free_for = now - a->turn_end;
+
+	if (free_for >= GAP_MS)
+		a->gap_at = now;
+	return now - a->gap_at < STINT_MS ? 0 : GAP_MS - free_for;
+}
+
+static void run_one(struct api_call *c, struct ipam *store)
+{
+	if (c->route->for_caller && http_request_is_gone(c->q)) {
+		drop(c);
+		return;
+	}
+	c->route->run(c, store);
+	if (!c->parked)
+		api_call_free(c);
+}
+
+/* The folder's, or the cluster's as far as they are this node's. */
+static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+{
+	if (a->conf.lender)
+		lender_take(a->conf.lender, p);
+	ipam_lend(store, a->conf.lender ? p : &a->pools);
+	if (a->conf.hooks.begin)
+		a->conf.hooks.begin(a->conf.hooks.arg, store);
+}
+
+static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+{
+	if (a->conf.hooks.batch)
+		a->conf.hooks.batch(a->conf.hooks.arg, store);
+	ipam_take_back(store, a->conf.lender ? p : &a->pools);
+	if (a->conf.lender)
+		lender_give_back(a->conf.lender, p);
+}
+
+static void on_turn(void *arg)
+{
+	struct ipam_api *a = arg;
+	int64_t end = now_mono_ms() + TURN_MS, wait;
+	struct ipam_pools pools;
+	struct err e = ERR_INIT;
+	struct ipam *store;
+	int r;
+
+	a->timer = NULL;
+	if (!a->first && !a->touched)
+		return;
+	wait = others_turn(a);
+	if (wait > 0) {
+		schedule(a, wait);
+		return;
+	}
+	r = ipam_open(&store, a->conf.root, &a->conf.paths, &e);
+	if (r < 0) {
+		not_now(a, r, &e);
+		return;
+	}
+	a->touched = false;
+	lend(a, store, &pools);
+	while (a->first && now_mono_ms() < end)
+		run_one(dequeue(a), store);
+	take_back(a, store, &pools);
+	ipam_close(store);
+	a->turn_end = loop_now_ms(a->conf.loop);
+	if (a->first)
+		schedule(a, PAUSE_MS);
+}

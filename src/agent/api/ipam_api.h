@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_API_IPAM_API_H
+#define UNIRAIL_AGENT_API_IPAM_API_H
+
+/*
+ * Spiderpool's agent API, and ours, on the local store.
+ *
+ *	GET    /v1/ipam/healthy
+ *	POST   /v1/ipam/ip		addresses for one interface
+ *	DELETE /v1/ipam/ip		gives them back
+ *	POST   /v1/ipam/ips		nothing, as there
+ *	DELETE /v1/ipam/ips		gives back what a container has
+ *	GET    /v1/workloadendpoint	?podNamespace=&podName=
+ *	GET    /v1/coordinator/config
+ *	GET    /v1/runtime/startup, readiness, liveness
+ *
+ * Bodies, answers and errors are those of Spiderpool 1.x: a failure is 500 and a JSON string; what
+ * go-openapi finds wrong is {"code","message"} with 400, 404, 405, 415 or 422.
+ *
+ *	POST   /v1/unirail/pods/networks  which networks a pod has, on a node of a cluster
+ *	POST   /v1/unirail/pods/plan	  addresses for all rails of a pod: all of them, or none
+ *	POST   /v1/unirail/pods/done	  what the pod's side found: addresses in conflict, and what is to
+ *					  be written at the pod
+ *	POST   /v1/unirail/pods/check	  what a container holds
+ *	POST   /v1/unirail/pods/release	  gives back some rails of a container, or all
+ *	POST   /v1/unirail/networks/gc	  gives back all that is not valid any more
+ *	GET    /v1/unirail/status	  how this node stands in its cluster
+ *	POST   /v1/unirail/pools	  `unirail pool` on this store
+ *
+ * These are closed (a key that is not known is an error, so that no wish goes unheard); their
+ * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
+ * another path. api_pods.c, api_networks.c, api_status.c and
+ * api_pools.c have the bodies.
+ *
+ * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
+ * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
+ * that finds this node's part of a pool empty waits until there is more (agent/blocks/blocks.h), in the
+ * order of arrival by pool, without holding up others. A request whose first pool cannot be had
+ * for a third of its time goes on to the next one of its list. Giving back waits for nothing.
+ *
+ * The store is opened for a batch of requests and closed after it, never held: CNI processes that
+ * use it directly wait no longer than for each other. Where such a one has it, requests wait their
+ * turn while the loop goes on. An answer is given when what it says is durable.
+ */
+
+#include "spec/coordinator_settings.h"
+#include "server/http_server.h"
+#include "agent/blocks/lender.h"
+#include "agent/api/metrics.h"
+#include "spec/identity.h"
+#include "ipam/ipam.h"
+#include "spec/pod_pools.h"
+
+struct cni_watch;
+struct handover;
+struct ipam_api;
+struct nets;
+
+enum { IPAM_API_WAIT_MS = 15 * 1000 };
+
+/* What else is to be done about what happens to pods; each may be NULL. */
+struct ipam_api_hooks {
+	/* A batch begins. */
+	void (*begin)(void *arg, struct ipam *store);
+	/* A batch is over; the store is still open. */
+	void (*batch)(void *arg, struct ipam *store);
+	/* A pod got no addresses. */
+	void (*failed)(void *arg, const struct pod_facts *pod, const struct err *e);
+	void *arg;
+};
+
+struct ipam_api_conf {
+	struct loop *loop;
+	const struct root *root;
+	struct ipam_paths paths;
+	const char *settings; /* file of the coordinator's settings; NULL: AGENT_CONF */
+	/* SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS */
+	bool no_release_conflict_ips;
+	struct metrics *metrics; /* counted here; may be NULL */
+
+	/* --- of a cluster --- */
+	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
+	struct lender *lender;
+	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
+	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
+	struct handover *handover;   /* NULL: kept addresses stay on their node */
+	int64_t wait_ms;	     /* for pods and addresses */
+	struct pod_pools_conf pools;
+	struct identity_conf identity;
+	struct ipam_api_hooks hooks;
+	struct nets *nets; /* which networks pods have (agent/network/nets.h); NULL: no cluster is known */
+};
+
+/* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */
+struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
+void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
+/* More may be had now of a pool, or of any (NULL), or there is another pool (""); for
+ * lender_conf.changed. */
+void ipam_api_changed(struct ipam_api *a, const char *pool);
+/* Runs the batch's hook soon, as after a request. */
+void ipam_api_touch(struct ipam_api *a);
+/* The end is near: nobody waits any more. */
+void ipam_api_hurry(struct ipam_api *a);
+/* Other settings: wait_ms, pools, identity, no_release_conflict_ips; a cluster's coordinator ones are moved in. */
+void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
+		       struct coordinator_settings *s);
+/* What the coordinators of a pod (NULL: not known) are told, as an object. */
+struct json_out;
+void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
+			   struct json_out *o);
+/* Reads pools and settings anew; what cannot be read stays as it was, and the log says so. */
+void ipam_api_reload(struct ipam_api *a);
+/* An http_handler; arg is the struct ipam_api. */
+void ipam_api_handle(void *arg, struct http_request *q);
+
+#endif

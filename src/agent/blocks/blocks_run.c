@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a plan to requests, and from their ends to what is known. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks/blocks_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "block/block_wire.h"
+
+enum {
+	WANTED_MS = 200, /* looked again while asks wait */
+	TICK_MS = 5000,
+	LOST_MS = 200, /* after a request that was not answered */
+	LOST_MOST_MS = 15000,
+	RIVAL_MS = 10, /* after one that somebody else was faster with */
+	RIVAL_MOST_MS = 250,
+	DISK_MS = 1000,
+	DISK_MOST_MS = 10000,
+};
+
+const struct kube_kind blocks_kind = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
+
+void blocks_said(struct blocks *b, const char *pool, const struct err *e)
+{
+	struct blocks_pool *p = blocks_pool_get(b, pool);
+
+	if (strncmp(p->said, e->text, sizeof(p->said) - 1) == 0)
+		return;
+	str_copy(p->said, sizeof(p->said), e->text);
+	log_warn("blocks: not done for now, will be tried again", LOG_S("pool", pool),
+		 LOG_S("error", e->text));
+}
+
+static void log_failed(struct blocks *b, const struct err *e)
+{
+	if (!b->log_fails)
+		log_error("blocks: what is ours cannot be written down: no address is claimed or "
+			  "given up until it can",
+			  LOG_S("error", e->text));
+	b->log_fails = true;
+	blocks_rest(b, BLOCKS_DISK_KEY, DISK_MS, DISK_MOST_MS);
+}
+
+static void log_works(struct blocks *b)
+{
+	if (b->log_fails)
+		log_info("blocks: what is ours is written down again");
+	b->log_fails = false;
+	blocks_rested(b, BLOCKS_DISK_KEY);
+}
+
+/* --- the end of a request --- */
+
+static bool is_search(enum block_op_kind k)
+{
+	return k == OP_CREATE || k == OP_TAKE_OVER || k == OP_BORROW || k == OP_LIST ||
+	       k == OP_WISH;
+}
+
+/* A search rests as a whole: the next one asks for another block. */
+static const char *key_of(const struct block_op *op)
+{
+	return is_search(op->kind) ? op->pool : op->name;
+}
+
+static void count(struct blocks *b, const struct block_op *op, enum block_outcome r)
+{
+	struct blocks_stats *s = &b->stats;
+
+	s->refused += r == BLOCK_REFUSED;
+	s->unanswered += r == BLOCK_UNKNOWN;
+	if (r != BLOCK_OK)
+		return;
+	s->claimed += op->kind == OP_CREATE || op->kind == OP_TAKE_OVER;
+	s->left += op->kind == OP_DELETE || op->kind == OP_DISOWN;
+	s->ceded += op->kind == OP_CEDE ? op->n_ips : 0;
+	s->borrowed += op->kind == OP_BORROW ? op->n_ips : 0;
+	s->returned += op->kind == OP_RETURN;
+	s->listed += op->kind == OP_LIST;
+}
+
+static void pace(struct blocks *b, const struct block_op *op, enum block_outcome r)
+{
+	const char *key = key_of(op);
+
+	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ && !op->ip.family))
+		blocks_rest(b, key, LOST_MS, LOST_MOST_MS);
+	else if (r == BLOCK_REFUSED)
+		blocks_rest(b, key, RIVAL_MS, RIVAL_MOST_MS);
+	else if (op->kind != OP_LIST && op->kind != OP_READ)
+		blocks_rested(b, key);
+}
+
+static void flight_free(struct blocks_flight *f)
+{
+	kube_cancel(f->call);
+	kube_list_cancel(f->list);
+	for (size_t i = 0; i < f->n_listed; i++)
+		block_object_done(&f->listed[i]);
+	free(f->listed);
+	block_op_done(&f->op);
+	free(f);
+}
+
+static void land(struct blocks_flight *f)
+{
+	struct blocks *b = f->b;
+
+	for (size_t i = 0; i < b->n_flights; i++)
+		if (b->flights[i] == f)
+			b->flights[i] = b->flights[--b->n_flights];
+}
+
+static void ended(struct blocks_flight *f, enum block_outcome r, struct block_object *o)
+{
+	struct blocks *b = f->b;
+	struct err e = ERR_INIT;
+
+	land(f);
+	if (f->fn)
+		f->fn(f->arg, r, o);
+	if (block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), &e) < 0)
+		log_failed(b, &e);
+	if (r != BLOCK_UNKNOWN)
+		blocks_looked(b, &f->op);
+	count(b, &f->op, r);
+	pace(b, &f->op, r);
+	if (r == BLOCK_OK)
+		*blocks_pool_get(b, f->op.pool)->said = '\0';
+	blocks_tell(b, f->op.pool);
+	flight_free(f);
+	blocks_soon(b, 0);
+}
+
+/*
+ * A 404 of the kind instead of the object says nothing of the object; neither does an answer that
+ * was cut off after its head.
+ */
+static enum block_outcome outcome(const struct blocks_flight *f, int status, const struct err *e)
+{
+	if (e && ((status == 404 && e->kind == ERR_UNAVAILABLE) || status < 300))
+		status = 0;
+	return block_outcome_of(f->op.kind, status);
+}
+
+static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct blocks_flight *f = arg;
+	struct block_object o = {0};
+	struct err bad = ERR_INIT;
+	enum block_outcome r = outcome(f, status, e);
+
+	f->call = NULL;
+	if (r == BLOCK_OK && f->op.kind != OP_DELETE && block_object_read(object, &o, &bad) < 0) {
+		r = BLOCK_UNKNOWN;
+		e = &bad;
+	}
+	if (r == BLOCK_UNKNOWN && e)
+		blocks_said(f->b, f->op.pool, e);
+	ended(f, r, o.name ? &o : NULL);
+	block_object_done(&o);
+}
+
+/* --- lists --- */
+
+static int on_item(void *arg, const struct json *object, struct err *e)
+{
+	struct blocks_flight *f = arg;
+	struct block_object o;
+	int r = block_object_read(object, &o, e);
+
+	if (r < 0)
+		return r;
+	VEC_PUSH(f->listed, f->n_listed) = o;
+	return 0;
+}
+
+static void on_listed(void *arg, const char *version, const struct err *e)
+{
+	struct blocks_flight *f = arg;
+	struct blocks *b = f->b;
+	const struct blocks_pool *p = blocks_pool_find(b, f->op.pool);
+
+	(void)version;
+	f->list = NULL;
+	if (e)
+		blocks_said(b, f->op.pool, e);
+	else if (p)
+		block_view_put(&b->t, p->name, &p->cut, f->listed, f->n_listed, blocks_now(b));
+	ended(f, e ? BLOCK_UNKNOWN : BLOCK_OK, NULL);
+}
+
+static void send_list(struct blocks_flight *f)
+{
+	static const struct kube_list_ops ops = {on_item, on_listed};
+	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_POOL_LABEL) + 1 + BLOCK_LABEL_MAX];
+	const struct kube_select s = {.labels = select};
+
+	strcpy(select, BLOCK_POOL_LABEL "=");
+	strcat(select, block_label(f->op.pool, label));
+	/* From the server's memory: in etcd it would read all pools' blocks. A moment old is fine. */
+	f->list = kube_list_since(f->b->c.kube, &blocks_kind, &s, "0", &ops, f);
+}
+
+/* --- out --- */
+
+static enum kube_verb verb_of(const struct block_request *q)
+{
+	if (strcmp(q->method, "POST") == 0)
+		return KUBE_CREATE;
+	if (strcmp(q->method, "DELETE") == 0)
+		return KUBE_DELETE;
+	if (strcmp(q->method, "PATCH") == 0)
+		return strcmp(q->type, "application/merge-patch+json") == 0 ? KUBE_MERGE_PATCH
+									    : KUBE_JSON_PATCH;
+	return KUBE_GET;
+}
+
+static void send(struct blocks_flight *f)
+{
+	struct blocks *b = f->b;
+	struct block_request q;
+	struct kube_request r = {.on = {.kind = &blocks_kind, .name = f->op.name},
+				 .timeout_ms = BLOCKS_REQUEST_MS,
+				 .once = true};
+
+	block_request(&f->op, b->node, *b->t.node_uid ? b->t.node_uid : "-", &q);
+	r.verb = verb_of(&q);
+	r.body = buf_span(&q.body);
+	f->call = kube_send(b->c.kube, &r, on_done, f);
+	block_request_done(&q);
+}
+
+bool blocks_is_under_way(const struct blocks *b, const char *name)
+{
+	for (size_t i = 0; i < b->n_flights; i++)
+		if (strcmp(b->flights[i]->op.name, name) == 0)
+			return true;
+	return false;
+}
+
+bool blocks_start(struct blocks *b, struct block_op *op)
+{
+	struct blocks_flight *f = xcalloc(1, sizeof(*f));
+	struct err e = ERR_INIT;
+
+	*f = (struct blocks_flight){.b = b, .op = *op, .since_ms = blocks_now(b)};
+	*op = (struct block_op){0};
+	if (block_op_begin(&b->log, &b->t, &f->op, &e) < 0) {
+		log_failed(b, &e);
+		flight_free(f);
+		return false;
+	}
+	log_works(b);
+	if (f->op.kind == OP_FORGET) {
+		flight_free(f);
+		blocks_soon(b, 0);
+		return true;
+	}
+	VEC_PUSH(b->flights, b->n_flights) = f;
+	b->stats.requests++;
+	if (f->op.kind == OP_LIST)
+		send_list(f);
+	else
+		send(f);
+	return true;
+}
+
+void blocks_drop_flights(struct blocks *b)
+{
+	for (size_t i = 0; i < b->n_flights; i++) {
+		struct blocks_flight *f = b->flights[i];
+
+		if (f->fn)
+			f->fn(f->arg, BLOCK_UNKNOWN, NULL);
+		flight_free(f);
+	}
+	free(b->flights);
+	b->flights = NULL;
+	b->n_flights = 0;
+}
+
+/* A plan may hold several requests of one search: they go together. */
+static void carry_out(struct blocks *b, struct block_plan *plan)
+{
+	for (size_t i = 0; i < plan->n && b->n_flights < BLOCKS_FLIGHTS_MAX; i++) {
+		struct block_op *op = &plan->v[i];
+
+		if (op->kind != OP_LIST && blocks_is_under_way(b, op->name))
+			continue;
+		if (blocks_rests_until(b, key_of(op)))
+			continue;
+		if (!blocks_start(b, op))
+			return;
+	}
+}
+
+static bool is_wanted(const struct blocks *b)
+{
+	for (size_t i = 0; i < b->n_pools; i++)
+		if (b->pools[i]->known &&
+		    (b->pools[i]->n_names || b->pools[i]->want > b->pools[i]->idle))
+			return true;
+	return false;
+}
+
+static void end_set_back(struct blocks *b, const struct block_facts *f)
+{
+	if (!b->log.set_back || f->hold || !block_has_looked(f))
+		return;
+	log_info("blocks: all pools are as they were before the API server's data was set back");
+	block_log_set_back(&b->log, &b->t, false, NULL);
+	b->witness = false;
+}
+
+/* When there may be something to do, as far as nobody tells it before: what rests is gone on with as soon as
+ * its time is over. */
+static int64_t next_ms(const struct blocks *b)
+{
+	int64_t ms = is_wanted(b) ? WANTED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
+	int64_t now = blocks_now(b);
+
+	for (size_t i = 0; i < b->n_rests; i++)
+		if (b->rests[i].until_ms > now && b->rests[i].until_ms - now < ms)
+			ms = b->rests[i].until_ms - now;
+	return ms;
+}
+
+void blocks_work(struct blocks *b)
+{
+	auto_free struct block_need *needs = xcalloc(b->n_pools + 1, sizeof(*needs));
+	struct block_facts f;
+	struct block_plan plan;
+
+	if (!b->leases_known || !b->pools_known || !b->t.synced)
+		return;
+	/* Whether the server's data is what it was is known when the watch goes on. */
+	if (kube_informer_behind_ms(b->informer) > 0) {
+		blocks_soon(b, WANTED_MS);
+		return;
+	}
+	if (blocks_rests_until(b, BLOCKS_DISK_KEY)) {
+		blocks_soon(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
+		return;
+	}
+	block_table_stamp(&b->t, blocks_now(b));
+	f = blocks_facts(b, needs, blocks_needs(b, needs));
+	end_set_back(b, &f);
+	block_plan(&f, &plan);
+	carry_out(b, &plan);
+	block_plan_done(&plan);
+	blocks_soon(b, next_ms(b));
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be told: of a pool that has no address, of foreign blocks, for metrics. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks/blocks_priv.h"
+#include "base/cleanup.h"
+
+/* --- a pool --- */
+
+static void say_view(const struct block_view *v, const struct blocks_pool *p, struct buf *w)
+{
+	size_t full = 0;
+
+	for (size_t i = 0; i < v->n_others; i++)
+		full += v->others[i].told && !v->others[i].spare;
+	buf_printf(w, "%zu blocks of the pool are claimed", v->n_taken);
+	if (full)
+		buf_printf(w, ", %zu have none to spare", full);
+	if (v->wished_ms)
+		buf_printf(w, "; of %zu of them addresses were asked for, %s",
+			   v->wished < v->n_others ? v->wished : v->n_others,
+			   v->n_offers ? "some are on offer" : "none is given up yet");
+	else if (v->n_taken == block_count(&p->cut))
+		buf_str(w, ", that is all");
+}
+
+void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
+{
+	const struct blocks_pool *p = blocks_pool_find(b, pool);
+	const struct block_view *v = block_view_find(&b->t, pool);
+
+	if (!blocks_ready(b))
+		buf_str(w, "the API server has not told which blocks this node has");
+	else if (b->log_fails)
+		buf_printf(w, "'%s' cannot be written, so nothing can be claimed", b->log.path);
+	else if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
+		buf_str(w, "the API server does not answer, so no more addresses can be claimed");
+	else if (p && !p->is_cut)
+		buf_printf(w, "the pool is not cut into blocks yet%s%s", *p->said ? ": " : "",
+			   p->said);
+	else if (v && v->n_taken && v->at_ms)
+		say_view(v, p, w);
+	else
+		buf_str(w, "a block is being claimed");
+	if (p && p->is_cut && *p->said)
+		buf_printf(w, "; %s", p->said);
+}
+
+bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
+{
+	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL) &&
+	       blocks_holder_known(b, pool, a);
+}
+
+static void say_holder(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+{
+	const char *pod = blocks_holder(b, a);
+
+	if (pod)
+		buf_printf(w, ", for pod '%s' by the pool's status", pod);
+}
+
+void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w)
+{
+	const struct block_seen *s = block_seen_find(&b->t, a);
+
+	if (block_is_refused(&b->t, a, blocks_now(b), w)) {
+		say_holder(b, a, w);
+		return;
+	}
+	if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
+		buf_str(w, "the API server does not answer, so its block cannot be looked for");
+	else if (s && s->wished)
+		buf_printf(w, "node '%s' was asked for it and has not answered", s->node);
+	else if (s && *s->node)
+		buf_printf(w, "it lies in block '%s' of node '%s'", s->block, s->node);
+	else
+		buf_str(w, s ? "its block is being claimed" : "its block is being looked at");
+}
+
+/* --- foreign blocks --- */
+
+static bool is_foreign(const struct blocks *b, const struct block_object *o)
+{
+	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+}
+
+size_t blocks_foreign_count(const struct blocks *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		n += is_foreign(b, &b->t.objects[i]);
+	return n;
+}
+
+const struct block_object *blocks_foreign_at(const struct blocks *b, size_t at)
+{
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		if (is_foreign(b, &b->t.objects[i]) && at-- == 0)
+			return &b->t.objects[i];
+	return NULL;
+}
+
+bool blocks_foreign_alive(const struct blocks *b)
+{
+	return b->other_alive;
+}
+
+void blocks_accounted(struct blocks *b)
+{
+	b->accounted = true;
+	blocks_soon(b, 0);
+}
+
+struct blocks_stats blocks_stats(const struct blocks *b)
+{
+	struct blocks_stats s = b->stats;
+
+	s.claims = b->t.n_claims;
+	s.loans = b->t.n_loans;
+	s.under_way = b->n_flights;
+	return s;
+}

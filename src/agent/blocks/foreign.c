@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/blocks/foreign.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/journal/lease.h"
+#include "wire/json/json.h"
+
+enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
+
+struct foreign {
+	struct foreign_conf conf;
+	struct loop_timer *timer;
+	int64_t since, looked; /* loop's time; since: that there are any, 0: there are none */
+	char *said;	       /* pods without a trace, as logged */
+};
+
+/* --- traces --- */
+
+void foreign_traces_done(struct foreign_traces *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->v[i].ifname);
+	free(t->v);
+	*t = (struct foreign_traces){0};
+}
+
+static int add(struct foreign_traces *t, const char *address, const char *ifname, bool written,
+	       struct err *e)
+{
+	struct ipnet net;
+
+	if (ipnet_parse_loose(span_of(address), &net) < 0)
+		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", address);
+	VEC_PUSH(t->v, t->n) =
+		(struct foreign_address){net.ip, xstrdup(ifname ? ifname : ""), written};
+	return 0;
+}
+
+/* A list in the wrong shape says that we do not understand it, so all of it says nothing. */
+static int read_list(const char *text, struct json_doc **doc, const struct json **list,
+		     struct err *e)
+{
+	int r = json_parse(doc, span_of(text), TEXT_MAX, e);
+
+	if (r == 0 && json_kind(json_root(*doc)) != JSON_ARRAY)
+		r = json_wants(json_root(*doc), "the list", "an array", e);
+	*list = r == 0 ? json_root(*doc) : NULL;
+	return r;
+}
+
+int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	const struct json *list, *v, *ip;
+	int r = read_list(text, &doc, &list, e);
+	struct json_walk w, ips;
+
+	if (r < 0)
+		return r;
+	w = json_walk_start(list);
+	while (r == 0 && (v = json_walk_next(&w, NULL))) {
+		const char *ifname = json_string(json_get(v, "interface"));
+
+		ips = json_walk_start(json_get(v, "ips"));
+		while (r == 0 && (ip = json_walk_next(&ips, NULL)))
+			r = add(t, json_string(ip) ? json_string(ip) : "", ifname, false, e);
+	}
+	return r;
+}
+
+int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e)
+{
+	static const char *const keys[] = {"ipv4", "ipv6"};
+	auto_json struct json_doc *doc = NULL;
+	const struct json *v;
+	int r = json_parse(&doc, span_of(status), TEXT_MAX, e);
+	struct json_walk w;
+
+	if (r < 0)
+		return r;
+	w = json_walk_start(json_get(json_get(json_root(doc), "current"), "ips"));
+	while (r == 0 && (v = json_walk_next(&w, NULL)))
+		for (size_t i = 0; i < ARRAY_LEN(keys) && r == 0; i++) {
+			const char *ip = json_string(json_get(v, keys[i]));
+
+			if (ip && *ip)
+				r = add(t, ip, json_string(json_get(v, "interface")), true, e);
+		}
+	return r;
+}
+
+static bool is_endpoint_of(const char *status, const char *uid)
+{
+	auto_json struct json_doc *doc = NULL;
+	const char *s;
+
+	if (json_parse(&doc, span_of(status), TEXT_MAX, NULL) < 0)
+		return false;
+	s = json_string(json_get(json_get(json_root(doc), "current"), "uid"));
+	return s && strcmp(s, uid) == 0;
+}
+
+static bool has_leases(const struct lease_table *t, const struct pod_facts *p)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].state == LEASE_USED && strcmp(t->v[i].pod_uid, p->uid) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the pod has left any trace; its addresses onto t. */
+static bool trace(const struct foreign *f, const struct lease_table *leases,
+		  const struct pod_facts *p, struct foreign_traces *t)
+{
+	const char *status = labels_get(&p->annotations, "k8s.v1.cni.cncf.io/network-status");
+	const char *endpoint = endpoints_status(f->conf.endpoints, p->ns, p->name);
+	bool found = has_leases(leases, p);
+
+	if (status && foreign_read_status(status, t, NULL) == 0)
+		found = true;
+	if (endpoint && is_endpoint_of(endpoint, p->uid) &&
+	    foreign_read_endpoint(endpoint, t, NULL) == 0)
+		found = true;
+	return found || p->host_network || p->finished;
+}
+
+/* --- whose an address is --- */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct foreign_claim *x = a, *y = b;
+	int order = ip_cmp(&x->ip, &y->ip);
+
+	if (order == 0 && x->written != y->written)
+		return x->written ? -1 : 1;
+	return order ? order : (x->pod > y->pod) - (x->pod < y->pod);
+}
+
+size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at)
+{
+	size_t kept = 0;
+
+	*clear = true;
+	if (n > 1)
+		qsort(v, n, sizeof(*v), by_address);
+	for (size_t i = 0; i < n; i++) {
+		const struct foreign_claim *last = kept ? &v[kept - 1] : NULL;
+
+		if (!last || !ip_eq(&last->ip, &v[i].ip)) {
+			v[kept++] = v[i];
+		} else if (!last->written && last->pod != v[i].pod) {
+			v[kept] = v[i];
+			*clear = false;
+			*at = kept - 1;
+			return kept + 1;
+		}
+	}
+	return kept;
+}
+
+/* --- accounting --- */
+
+struct account {
+	struct foreign_claim *claims; /* borrow from traces and blocks */
+	size_t n_claims;
+	struct ipam_known *known;
+	size_t n;
+	const struct block_object **blocks; /* in the order of their addresses */
+	size_t n_blocks;
+	const struct lease_table *leases;
+	struct foreign_traces *traces; /* one a pod */
+	size_t n_traces;
+	struct buf missing; /* pods without a trace, or with another's address */
+};
+
+static int by_net(const void *a, const void *b)
+{
+	const struct block_object *const *x = a, *const *y = b;
+
+	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
+}
+
+static void list_blocks(const struct blocks *b, struct account *x)
+{
+	const struct block_object *o;
+
+	for (size_t i = 0; (o = blocks_foreign_at(b, i)); i++)
+		VEC_PUSH(x->blocks, x->n_blocks) = o;
+	if (x->n_blocks > 1)
+		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
+}
+
+static bool is_ceded(const struct block_object *o, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (ip_eq(&o->ceded[i].ip, a))
+			return true;
+	return false;
+}
+
+/* The last block that begins at the address or before it. */
+static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
+{
+	size_t low = 0, high = x->n_blocks;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&x->blocks[mid]->net.ip, a) <= 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0 || x->blocks[low - 1]->net.ip.family != a->family ||
+	    !ipnet_contains(&x->blocks[low - 1]->net, a))
+		return NULL;
+	return x->blocks[low - 1];
+}
+
+/*
+ * In no block that is foreign: borrowed by the lost log of another node's block, which gets it back when no
+ * lease here has it (block_plan_loan.c). Nothing but a SpiderEndpoint tells it from an annotation's lie.
+ */
+static void note_loan(const struct foreign *f, struct account *x, size_t pod,
+		      const struct foreign_address *a)
+{
+	const struct pool_set *s = cluster_pools(f->conf.cluster);
+	const struct pool *pool = s ? pool_of(s, &a->ip) : NULL;
+	const struct lease *l = lease_find(x->leases, &a->ip);
+
+	if (!pool || (l && l->state != LEASE_FREE))
+		return;
+	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+		.ip = a->ip,
+		.ifname = a->ifname,
+		.pod = pod,
+		.written = a->written,
+		.loan = true,
+		.pool = pool->name,
+		.len = pool->subnet.len,
+	};
+}
+
+static void note(const struct foreign *f, struct account *x, size_t pod,
+		 const struct foreign_address *a)
+{
+	const struct pool_set *s = cluster_pools(f->conf.cluster);
+	const struct block_object *o = block_of(x, &a->ip);
+	const struct pool *pool = o && s ? pool_find(s, o->pool) : NULL;
+
+	if (!o) {
+		note_loan(f, x, pod, a);
+		return;
+	}
+	if (is_ceded(o, &a->ip))
+		return;
+	/* What an agent wrote stands, though the pool may have less by now. */
+	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
+		return;
+	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
+		.ip = a->ip,
+		.ifname = a->ifname,
+		.pod = pod,
+		.written = a->written,
+		.pool = o->pool,
+		.len = pool ? pool->subnet.len : (uint8_t)ip_bits(&a->ip),
+	};
+}
+
+static void say_conflict(struct account *x, size_t at)
+{
+	const struct ipam_owner *a = &x->known[at].who, *b = &x->known[at + 1].who;
+	char ip[IP_TEXT_MAX];
+
+	buf_printf(&x->missing, "%s%s/%s and %s/%s (both name %s)", x->missing.len ? ", " : "",
+		   a->pod_namespace, a->pod_name, b->pod_namespace, b->pod_name,
+		   ip_str(&x->known[at].address.ip, ip));
+}
+
+static void say_unsure(struct account *x, const struct pod_facts *p, const struct foreign_claim *c)
+{
+	char ip[IP_TEXT_MAX];
+
+	buf_printf(&x->missing,
+		   "%s%s/%s (%s is in no block of this node, and in no SpiderEndpoint)",
+		   x->missing.len ? ", " : "", p->ns, p->name, ip_str(&c->ip, ip));
+}
+
+static void settle(const struct foreign *f, struct account *x)
+{
+	size_t at = 0;
+	bool clear;
+
+	x->n_claims = foreign_settle(x->claims, x->n_claims, &clear, &at);
+	for (size_t i = 0; i < x->n_claims; i++) {
+		const struct foreign_claim *c = &x->claims[i];
+		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, c->pod);
+
+		VEC_PUSH(x->known, x->n) = (struct ipam_known){
+			.address = {c->ip, c->len},
+			.who = {.container_id = p->uid,
+				.ifname = c->ifname,
+				.pod_namespace = p->ns,
+				.pod_name = p->name,
+				.pod_uid = p->uid},
+			.pool = c->pool,
+		};
+		if (c->loan && !c->written)
+			say_unsure(x, p, c);
+	}
+	if (!clear)
+		say_conflict(x, at);
+}
+
+static void account(const struct foreign *f, const struct lease_table *leases, struct account *x)
+{
+	size_t n = cluster_pod_count(f->conf.cluster);
+
+	*x = (struct account){
+		.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n, .leases = leases};
+	buf_init(&x->missing, NAMES_MAX);
+	list_blocks(lender_blocks(f->conf.lender), x);
+	for (size_t i = 0; i < n; i++) {
+		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, i);
+
+		if (!trace(f, leases, p, &x->traces[i]))
+			buf_printf(&x->missing, "%s%s/%s", x->missing.len ? ", " : "", p->ns,
+				   p->name);
+		for (size_t k = 0; k < x->traces[i].n; k++)
+			note(f, x, i, &x->traces[i].v[k]);
+	}
+	settle(f, x);
+}
+
+static void account_done(struct account *x)
+{
+	for (size_t i = 0; i < x->n_traces; i++)
+		foreign_traces_done(&x->traces[i]);
+	free(x->traces);
+	free(x->claims);
+	free(x->known);
+	free(x->blocks);
+	buf_done(&x->missing);
+}
+
+/* --- adopting --- */
+
+static void say_missing(struct foreign *f, const char *pods)
+{
+	if (f->said && strcmp(f->said, pods) == 0)
+		return;
+	free(f->said);
+	f->said = xstrdup(pods);
+	log_warn(
+		"blocks of a lost log stay unused: nobody knows what these pods have, which left "
+		"neither a network-status nor a SpiderEndpoint, or name an address that another one "
+		"names or that nothing confirms; delete them, or wait for their end",
+		LOG_S("pods", pods));
+}
+
+static void adopt(struct foreign *f, struct ipam *store, const struct account *x)
+{
+	struct blocks *b = lender_blocks(f->conf.lender);
+	struct err e = ERR_INIT;
+
+	if (ipam_know(store, x->known, x->n, &e) < 0) {
+		log_error("addresses of pods cannot be written down, blocks stay unused",
+			  LOG_S("error", e.text));
+		return;
+	}
+	log_info("every pod of this node is accounted for: blocks of a lost log are adopted",
+		 LOG_I("blocks", (int64_t)blocks_foreign_count(b)),
+		 LOG_I("addresses", (int64_t)x->n));
+	lender_leases(f->conf.lender, ipam_leases(store));
+	blocks_accounted(b);
+}
+
+static void run(struct foreign *f, struct ipam *store)
+{
+	struct account x;
+
+	account(f, ipam_leases(store), &x);
+	if (x.missing.len)
+		say_missing(f, x.missing.p);
+	else
+		adopt(f, store, &x);
+	account_done(&x);
+}
+
+/* --- when --- */
+
+static int64_t now(const struct foreign *f)
+{
+	return loop_now_ms(f->conf.loop);
+}
+
+static void on_tick(void *arg)
+{
+	struct foreign *f = arg;
+	struct blocks *b = lender_blocks(f->conf.lender);
+
+	f->timer = loop_add_timer(f->conf.loop, TICK_MS, on_tick, f);
+	if (!b || blocks_foreign_count(b) == 0)
+		f->since = 0;
+	else if (!f->since)
+		f->since = now(f);
+	else if (now(f) - f->since >= f->conf.hold_ms)
+		f->conf.touch(f->conf.arg);
+}
+
+static bool is_known(const struct foreign *f)
+{
+	return cluster_pools(f->conf.cluster) && cluster_synced(f->conf.cluster, CLUSTER_PODS) &&
+	       cluster_behind_ms(f->conf.cluster, CLUSTER_PODS) == 0 &&
+	       endpoints_synced(f->conf.endpoints);
+}
+
+void foreign_batch(struct foreign *f, struct ipam *store)
+{
+	struct blocks *b = lender_blocks(f->conf.lender);
+
+	if (!f->since || now(f) - f->since < f->conf.hold_ms || now(f) - f->looked < TICK_MS)
+		return;
+	if (!b || blocks_foreign_count(b) == 0 || blocks_foreign_alive(b) || !is_known(f))
+		return;
+	f->looked = now(f);
+	run(f, store);
+}
+
+struct foreign *foreign_new(const struct foreign_conf *c)
+{
+	struct foreign *f = xcalloc(1, sizeof(*f));
+
+	f->conf = *c;
+	f->timer = loop_add_timer(c->loop, TICK_MS, on_tick, f);
+	return f;
+}
+
+void foreign_free(struct foreign *f)
+{
+	if (!f)
+		return;
+	loop_del_timer(f->timer);
+	free(f->said);
+	free(f);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/blocks/lender.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/pool/pool_kube.h"
+
+struct lender {
+	struct lender_conf conf;
+	struct blocks *blocks; /* NULL: this node's UID is not known */
+	char *node_uid;
+};
+
+static void on_blocks(void *arg, const char *pool)
+{
+	struct lender *l = arg;
+
+	l->conf.changed(l->conf.arg, pool);
+}
+
+static void set_up(const struct lender *l, struct pool_set *s)
+{
+	s->rest_ms = l->conf.rest_ms;
+	s->quarantine_ms = l->conf.quarantine_ms;
+	s->conflict_detection = l->conf.conflict_detection;
+	s->gateway_detection = l->conf.gateway_detection;
+}
+
+static void tell_pools(struct lender *l)
+{
+	struct pool_set *s = cluster_pools(l->conf.cluster);
+
+	if (!s)
+		return;
+	set_up(l, s);
+	if (l->blocks)
+		blocks_pools(l->blocks, s);
+}
+
+/* A node that was made anew is another one to the API server: its blocks bear its UID. */
+static int open_blocks(struct lender *l, struct err *e)
+{
+	const char *uid = cluster_node_uid(l->conf.cluster);
+	const struct blocks_conf c = {
+		.kube = l->conf.kube,
+		.root = l->conf.root,
+		.state_dir = l->conf.state_dir,
+		.node = l->conf.node,
+		.node_uid = uid,
+		.reserve = l->conf.reserve,
+		.idle_ms = l->conf.idle_ms,
+		.changed = on_blocks,
+		.arg = l,
+	};
+
+	if (!uid || (l->node_uid && strcmp(l->node_uid, uid) == 0))
+		return 0;
+	free(l->node_uid);
+	l->node_uid = xstrdup(uid);
+	blocks_free(take(l->blocks));
+	return blocks_new(&l->blocks, &c, e);
+}
+
+int lender_new(struct lender **ret, const struct lender_conf *c, struct err *e)
+{
+	struct lender *l = xcalloc(1, sizeof(*l));
+	int r;
+
+	l->conf = *c;
+	r = open_blocks(l, e);
+	if (r < 0) {
+		lender_free(l);
+		return r;
+	}
+	tell_pools(l);
+	*ret = l;
+	return 0;
+}
+
+void lender_free(struct lender *l)
+{
+	if (!l)
+		return;
+	blocks_free(l->blocks);
+	free(l->node_uid);
+	free(l);
+}
+
+void lender_settings(struct lender *l, const struct lender_conf *c)
+{
+	l->conf.rest_ms = c->rest_ms;
+	l->conf.quarantine_ms = c->quarantine_ms;
+	l->conf.conflict_detection = c->conflict_detection;
+	l->conf.gateway_detection = c->gateway_detection;
+	tell_pools(l);
+}
+
+void lender_pools_changed(struct lender *l)
+{
+	tell_pools(l);
+	l->conf.changed(l->conf.arg, NULL);
+}
+
+int lender_node_changed(struct lender *l, struct err *e)
+{
+	int r = open_blocks(l, e);
+
+	if (r == 0) {
+		tell_pools(l);
+		l->conf.changed(l->conf.arg, NULL);
+	}
+	return r;
+}
+
+int lender_ready(const struct lender *l, struct err *e)
+{
+	int r;
+
+	if (!cluster_pools(l->conf.cluster)) {
+		r = cluster_trouble(l->conf.cluster, CLUSTER_POOLS, e);
+		if (r == 0)
+			r = cluster_trouble(l->conf.cluster, CLUSTER_RESERVED, e);
+		return r < 0 ? r : err_kind(e, ERR_AGAIN, -EAGAIN, "pools are not read yet");
+	}
+	if (!l->blocks) {
+		r = cluster_trouble(l->conf.cluster, CLUSTER_NODE, e);
+		return r < 0 ? r
+			     : err_kind(e, ERR_AGAIN, -EAGAIN,
+					"the API server has no node '%s': name this node as it "
+					"does (NODE_NAME, or 'node' in the agent's settings)",
+					l->conf.node);
+	}
+	if (!blocks_ready(l->blocks))
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"this node's blocks are not read from the API server yet");
+	return 0;
+}
+
+/* --- lending --- */
+
+static void cut(const struct lender *l, struct pool *p)
+{
+	struct ip_set open = {.family = p->family}, adopted = {.family = p->family};
+
+	if (l->blocks) {
+		blocks_mine(l->blocks, p->name, &p->open, &open);
+		blocks_mine(l->blocks, p->name, &p->adopted, &adopted);
+		/* Both stay with who has them, and are never handed out to others. */
+		blocks_only_said(l->blocks, p->name, &p->open, &adopted);
+		blocks_only_said(l->blocks, p->name, &p->adopted, &adopted);
+	}
+	pool_kube_cut(p, &open, &adopted);
+}
+
+static int no_pools(const struct lender *l, struct err *e)
+{
+	const struct pool_set *s = cluster_pools(l->conf.cluster);
+
+	if (s->n_out > 0)
+		return err_kind(e, ERR_CONF, -ENOENT, "none of the %zu pools can be used: %s: %s",
+				s->n_out, s->out[0].name, s->out[0].why);
+	return err_kind(e, ERR_CONF, -ENOENT,
+			"there is no SpiderIPPool in the cluster: make one (kubectl apply)");
+}
+
+void lender_take(struct lender *l, struct ipam_pools *ret)
+{
+	struct pool_set *s = cluster_pools(l->conf.cluster);
+
+	*ret = (struct ipam_pools){0};
+	if (!s || s->n == 0) {
+		ret->r = s ? no_pools(l, &ret->why) : lender_ready(l, &ret->why);
+		return;
+	}
+	for (size_t i = 0; i < s->n; i++)
+		cut(l, &s->v[i]);
+	ret->set = *s;
+}
+
+void lender_give_back(struct lender *l, struct ipam_pools *p)
+{
+	if (p->r == 0)
+		*cluster_pools(l->conf.cluster) = p->set;
+	*p = (struct ipam_pools){0};
+}
+
+void lender_leases(struct lender *l, const struct lease_table *t)
+{
+	if (l->blocks)
+		blocks_leases(l->blocks, t);
+}
+
+void lender_want(struct lender *l, const char *pool, uint32_t count)
+{
+	if (l->blocks)
+		blocks_want(l->blocks, pool, count);
+}
+
+void lender_names(struct lender *l, const struct need_name *v, size_t n)
+{
+	if (l->blocks)
+		blocks_names(l->blocks, v, n);
+}
+
+bool lender_refused(const struct lender *l, const struct need_name *x)
+{
+	return l->blocks && blocks_refused(l->blocks, x->pool, &x->ip);
+}
+
+void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w)
+{
+	auto_buf struct buf b;
+	char text[IP_TEXT_MAX];
+
+	buf_init(&b, 400);
+	if (l->blocks)
+		blocks_name_words(l->blocks, a, &b);
+	if (b.len)
+		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
+}
+
+void lender_expect(struct lender *l, const char *pool, uint32_t count)
+{
+	if (l->blocks)
+		blocks_expect(l->blocks, pool, count);
+}
+
+void lender_words(const struct lender *l, const char *pool, struct buf *w)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, 400);
+	if (l->blocks)
+		blocks_words(l->blocks, pool, &b);
+	if (b.len)
+		buf_printf(w, " (pool '%s': %s)", pool, b.p);
+}
+
+struct blocks *lender_blocks(struct lender *l)
+{
+	return l->blocks;
+}

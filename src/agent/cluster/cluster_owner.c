@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Applications: what made a pod, and the pools that are made for it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cluster/cluster_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum { ASK_MS = 10 * 1000, BODY_MAX = 64 << 10 };
+
+static const struct kube_kind replicasets = {"apps", "v1", "replicasets", "replicaset", true};
+static const struct kube_kind subnets = {"spiderpool.spidernet.io", "v2beta1", "spidersubnets",
+					 "spidersubnet", false};
+static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
+				       "spiderippool", false};
+
+struct cluster_ask {
+	struct cluster *c;
+	struct kube_call *call;
+	struct app_id app; /* as far as it is known */
+	cluster_app_fn fn;
+	void *arg;
+	/* --- a pool to be made --- */
+	char *subnet, *ifname, *pool;
+	uint8_t family;
+	uint32_t count;
+	bool reclaim;
+	struct cluster_ask *next;
+};
+
+static void ask_free(struct cluster_ask *a)
+{
+	for (struct cluster_ask **p = &a->c->asks; *p; p = &(*p)->next)
+		if (*p == a) {
+			*p = a->next;
+			break;
+		}
+	kube_cancel(a->call);
+	app_id_done(&a->app);
+	free(a->subnet);
+	free(a->ifname);
+	free(a->pool);
+	free(a);
+}
+
+void cluster_ask_cancel(struct cluster_ask *a)
+{
+	if (a)
+		ask_free(a);
+}
+
+void cluster_asks_drop_all(struct cluster *c)
+{
+	while (c->asks)
+		ask_free(c->asks);
+}
+
+static struct cluster_ask *begin(struct cluster *c, const struct app_id *app)
+{
+	struct cluster_ask *a = xcalloc(1, sizeof(*a));
+
+	*a = (struct cluster_ask){.c = c, .next = c->asks};
+	app_id_copy(app, &a->app);
+	c->asks = a;
+	return a;
+}
+
+/* --- what made a pod --- */
+
+static const char *text(const struct json *o, const char *key)
+{
+	const char *s = json_string(json_get(o, key));
+
+	return s ? s : "";
+}
+
+static const struct json *controller_of(const struct json *object)
+{
+	struct json_walk w =
+		json_walk_start(json_get(json_get(object, "metadata"), "ownerReferences"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_bool(json_get(v, "controller")))
+			return v;
+	return NULL;
+}
+
+static void on_owner(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct cluster_ask *a = arg;
+	const struct json *o = why ? NULL : controller_of(object);
+	struct app_id top = {.ns = a->app.ns};
+
+	(void)status;
+	a->call = NULL;
+	if (o) {
+		top.api = (char *)text(o, "apiVersion");
+		top.kind = (char *)text(o, "kind");
+		top.name = (char *)text(o, "name");
+		top.uid = (char *)text(o, "uid");
+	}
+	a->fn(a->arg, why ? NULL : o ? &top : &a->app, why);
+	ask_free(a);
+}
+
+struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p, cluster_app_fn fn,
+				    void *arg)
+{
+	struct app_id app = {p->owner_api, p->owner_kind, p->ns, p->owner_name, p->owner_uid};
+	struct kube_kind jobs = {"batch", "v1", "jobs", "job", true};
+	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = ASK_MS};
+	struct cluster_ask *a;
+
+	if (!p->owner_kind || !p->owner_api || !p->owner_name || !p->owner_uid) {
+		fn(arg, NULL, NULL);
+		return NULL;
+	}
+	r.on = (struct kube_ref){.ns = p->ns, .name = p->owner_name};
+	if (!strcmp(p->owner_kind, "ReplicaSet") && !strcmp(p->owner_api, "apps/v1"))
+		r.on.kind = &replicasets;
+	else if (!strcmp(p->owner_kind, "Job") && !strcmp(p->owner_api, "batch/v1"))
+		r.on.kind = &jobs;
+	if (!r.on.kind) {
+		fn(arg, &app, NULL);
+		return NULL;
+	}
+	a = begin(c, &app);
+	a->fn = fn;
+	a->arg = arg;
+	a->call = kube_send(c->conf.kube, &r, on_owner, a);
+	return a;
+}
+
+/* --- pools --- */
+
+static const struct pool *pool_for(struct cluster *c, const char *key, uint8_t family)
+{
+	const struct pool_set *set = cluster_pools(c);
+
+	for (size_t i = 0; set && i < set->n; i++) {
+		const struct pool *p = &set->v[i];
+
+		if (p->made_for && p->family == family && !p->terminating &&
+		    !strcmp(p->made_for, key))
+			return p;
+	}
+	return NULL;
+}
+
+const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
+{
+	const struct pool *p = pool_for(c, key, family);
+
+	return p ? p->name : NULL;
+}
+
+static void on_made(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct cluster_ask *a = arg;
+
+	(void)status;
+	(void)object;
+	a->call = NULL;
+	if (why && why->code != -EEXIST)
+		log_limited(LOG_WARN, 3,
+			    "a pool cannot be made for an application, or not of its size",
+			    LOG_S("namespace", a->app.ns), LOG_S("kind", a->app.kind),
+			    LOG_S("name", a->app.name), LOG_S("error", why->text));
+	ask_free(a);
+}
+
+static void put_labels(struct json_out *o, const char *key, const struct labels *l)
+{
+	jo_key(o, key);
+	jo_obj(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_kstr(o, l->v[i].key, l->v[i].value);
+	jo_end_obj(o);
+}
+
+static void put_pool(const struct cluster_ask *a, const struct json *subnet, struct buf *b)
+{
+	const struct json *spec = json_get(subnet, "spec");
+	auto_free char *number = xasprintf("%u", a->count);
+	struct labels l = {0}, app = {0};
+	char cidr[IP_TEXT_MAX] = "";
+	struct ipnet net;
+	struct json_out o;
+
+	/* It may have been written with host bits. */
+	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
+		net = ipnet_network(&net);
+		ipnet_str(&net, cidr);
+	}
+	auto_pool_labels(&a->app, a->subnet, cidr, a->ifname, a->reclaim, &l);
+	app_id_labels(&a->app, &app);
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jo_kstr(&o, "kind", "SpiderIPPool");
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", a->pool);
+	put_labels(&o, "labels", &l);
+	auto_pool_put_notes(&a->app, number, &o);
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	jo_kint(&o, "ipVersion", a->family);
+	jo_kstr(&o, "subnet", cidr);
+	if (*text(spec, "gateway"))
+		jo_kstr(&o, "gateway", text(spec, "gateway"));
+	if (json_len(json_get(spec, "routes"))) {
+		jo_key(&o, "routes");
+		jo_val(&o, json_get(spec, "routes"), false);
+	}
+	jo_key(&o, "podAffinity");
+	jo_obj(&o);
+	put_labels(&o, "matchLabels", &app);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	labels_done(&l);
+	labels_done(&app);
+}
+
+static void on_subnet(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct cluster_ask *a = arg;
+	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &pools, .name = a->pool}};
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (why) {
+		on_made(a, status, NULL, why);
+		return;
+	}
+	put_pool(a, object, &b);
+	r.body = buf_span(&b);
+	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
+}
+
+/* Its number was changed since: the controller follows what the pool says. */
+static void resize(struct cluster_ask *a)
+{
+	auto_free char *body = xasprintf(
+		"{\"metadata\":{\"annotations\":{\"" AUTO_POOL_NUMBER "\":\"%u\"}}}", a->count);
+	const struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				       .on = {.kind = &pools, .name = a->pool},
+				       .body = span_of(body)};
+
+	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
+}
+
+void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
+		       const char *ifname, uint8_t family, uint32_t count, bool reclaim)
+{
+	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets, .name = subnet}};
+	auto_free char *key = auto_pool_key_of(subnet, app->uid, ifname);
+	const struct pool *is = pool_for(c, key, family);
+	char name[AUTO_POOL_NAME_MAX + 1];
+	struct cluster_ask *a;
+
+	if (is && is->made_count == count)
+		return;
+	auto_pool_name(app, ifname, family, name);
+	if (is)
+		str_copy(name, sizeof(name), is->name);
+	for (a = c->asks; a; a = a->next)
+		if (a->pool && !strcmp(a->pool, name))
+			return;
+	a = begin(c, app);
+	a->subnet = xstrdup(subnet);
+	a->ifname = xstrdup(ifname);
+	a->pool = xstrdup(name);
+	a->family = family;
+	a->count = count;
+	a->reclaim = reclaim;
+	if (is)
+		resize(a);
+	else
+		a->call = kube_send(c->conf.kube, &r, on_subnet, a);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools: from objects to a set, and the file for when the API server is away. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cluster/cluster_priv.h"
+#include "base/cleanup.h"
+#include "base/sweep.h"
+#include "base/log.h"
+#include "ipam/pool/pool_kube.h"
+
+enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
+
+/* --- from lines to a set --- */
+
+/* Each reason once, not at each change of any pool. */
+static void complain(struct cluster *c)
+{
+	const struct pool_set *s = &c->pools;
+	struct buf b;
+
+	buf_init(&b, COMPLAINT_MAX);
+	for (size_t i = 0; i < s->n_out; i++)
+		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].why);
+	buf_str(&b, "");
+	if (strcmp(b.p ? b.p : "", c->complaint) == 0) {
+		buf_done(&b);
+		return;
+	}
+	free(c->complaint);
+	c->complaint = buf_take(&b);
+	if (*c->complaint)
+		log_error("pools are left out", LOG_S("error", c->complaint));
+	else
+		log_info("all pools can be used");
+}
+
+static void replace(struct cluster *c, const char *const *texts, size_t n, bool old)
+{
+	if (c->have_pools)
+		pool_set_done(&c->pools);
+	pool_kube_set(texts, n, c->conf.ns, &c->pools);
+	c->have_pools = true;
+	c->pools_are_old = old;
+	complain(c);
+}
+
+/* --- the file --- */
+
+/* What must not be handed out has to be known, too; where the kind is not installed there is none. */
+static bool is_known(const struct cluster *c)
+{
+	return cluster_synced(c, CLUSTER_POOLS) &&
+	       (cluster_synced(c, CLUSTER_RESERVED) ||
+		c->watch[CLUSTER_RESERVED].trouble.why.code == -ENOENT);
+}
+
+static void collect(const struct cluster *c, enum cluster_kind kind, const char ***texts, size_t *n)
+{
+	const struct kube_informer *i = c->watch[kind].i;
+
+	for (size_t at = 0; at < kube_informer_count(i); at++) {
+		char *const *line = kube_informer_at(i, at)->value;
+
+		VEC_PUSH(*texts, *n) = *line;
+	}
+}
+
+static void collect_all(const struct cluster *c, const char ***texts, size_t *n)
+{
+	collect(c, CLUSTER_RESERVED, texts, n);
+	collect(c, CLUSTER_POOLS, texts, n);
+}
+
+static void put_node(struct buf *b, const struct cluster *c)
+{
+	const struct labels *l = cluster_node_labels(c);
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "uid", c->node_uid ? c->node_uid : "");
+	jo_key(&o, "labels");
+	jo_obj(&o);
+	for (size_t i = 0; l && i < l->n; i++)
+		jo_kstr(&o, l->v[i].key, l->v[i].value);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+static char *file_text(const struct cluster *c)
+{
+	auto_free const char **texts = NULL;
+	struct buf b;
+	size_t n = 0;
+
+	collect_all(c, &texts, &n);
+	buf_init(&b, FILE_MAX);
+	buf_printf(&b, "{\"version\":%d,\"node\":", FORMAT);
+	put_node(&b, c);
+	buf_str(&b, ",\"items\":[");
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, "%s\n%s", i ? "," : "", texts[i]);
+	buf_str(&b, "\n]}\n");
+	if (!b.over)
+		return buf_take(&b);
+	log_error("pools are too many to be saved", LOG_I("pools", (int64_t)n));
+	buf_done(&b);
+	return NULL;
+}
+
+static void save(void *arg)
+{
+	struct cluster *c = arg;
+	auto_free char *text = is_known(c) ? file_text(c) : NULL;
+	struct err e = ERR_INIT;
+
+	c->save = NULL;
+	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
+		return;
+	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
+		log_error("pools are not saved: a restart while the API server is away would know "
+			  "none",
+			  LOG_S("error", e.text));
+		return;
+	}
+	free(c->pools_text);
+	c->pools_text = take(text);
+}
+
+void cluster_save_soon(struct cluster *c)
+{
+	if (!c->save)
+		c->save = loop_add_timer(kube_loop(c->conf.kube), SAVE_MS, save, c);
+}
+
+static char *text_of(const struct json *v)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, POOL_KUBE_TEXT_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, false);
+	return buf_take(&b);
+}
+
+static int take_file(struct cluster *c, const struct json *root, struct err *e)
+{
+	const struct json *node = json_get(root, "node");
+	const char *uid = json_string(json_get(node, "uid"));
+	const struct json *items = json_get(root, "items"), *v;
+	struct json_walk w = json_walk_start(items);
+	char **texts = NULL;
+	int64_t version = 0;
+	size_t n = 0;
+
+	if (json_int(json_get(root, "version"), &version) < 0 || version != FORMAT)
+		return err_set(e, -EPROTO, "version is not %d: of another release", FORMAT);
+	while ((v = json_walk_next(&w, NULL)))
+		VEC_PUSH(texts, n) = text_of(v);
+	replace(c, (const char *const *)texts, n, true);
+	if (uid && *uid && labels_read(json_get(node, "labels"), "", NULL, &c->node_labels, e) == 0)
+		c->node_uid = xstrdup(uid);
+	log_info("pools as last seen, until the API server tells",
+		 LOG_I("pools", (int64_t)c->pools.n), LOG_S("path", c->pools_path));
+	str_list_free(texts, n);
+	return 0;
+}
+
+static void read_file(struct cluster *c)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, FILE_MAX);
+	r = file_read(c->conf.root, c->pools_path, FILE_MAX, &b, &e);
+	if (r == -ENOENT)
+		return;
+	if (r >= 0)
+		r = json_parse(&doc, buf_span(&b), FILE_MAX, &e);
+	if (r >= 0)
+		r = take_file(c, json_root(doc), &e);
+	if (r < 0)
+		log_warn("pools as last seen cannot be read: none are known until the API server "
+			 "tells",
+			 LOG_S("path", c->pools_path), LOG_S("error", e.text));
+}
+
+/* --- from watches --- */
+
+static void rebuild(void *arg)
+{
+	auto_free const char **texts = NULL;
+	struct cluster *c = arg;
+	size_t n = 0;
+
+	c->rebuild = NULL;
+	if (!is_known(c))
+		return;
+	collect_all(c, &texts, &n);
+	replace(c, texts, n, false);
+	cluster_save_soon(c);
+	if (c->conf.pools_changed)
+		c->conf.pools_changed(c->conf.arg);
+}
+
+void cluster_pools_changed(struct cluster *c)
+{
+	if (!c->rebuild)
+		c->rebuild = loop_add_timer(kube_loop(c->conf.kube), 0, rebuild, c);
+}
+
+void cluster_pools_open(struct cluster *c)
+{
+	c->complaint = xstrdup("");
+	c->pools_path = xasprintf("%s/pools.json", c->conf.state_dir);
+	file_sweep_old(c->conf.root, c->conf.state_dir);
+	read_file(c);
+}
+
+void cluster_pools_close(struct cluster *c)
+{
+	loop_del_timer(c->rebuild);
+	if (c->save) {
+		loop_del_timer(c->save);
+		save(c);
+	}
+	free(c->node_uid);
+	labels_done(&c->node_labels);
+	if (c->have_pools)
+		pool_set_done(&c->pools);
+	free(c->pools_text);
+	free(c->pools_path);
+	free(c->complaint);
+}
+
+struct pool_set *cluster_pools(struct cluster *c)
+{
+	return c->have_pools ? &c->pools : NULL;
+}
+
+bool cluster_pools_are_old(const struct cluster *c)
+{
+	return c->pools_are_old;
+}

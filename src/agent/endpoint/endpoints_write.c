@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request at a time: what is wanted is written, what is idle goes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/endpoint/endpoints_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "block/handover.h"
+
+/* GONE_MS: a pod whose sandbox is made anew gives its addresses back and gets others. */
+enum {
+	GONE_MS = 5 * 1000,
+	SHOWN_MS = 10 * 1000,
+	CHANGED_MS = 2 * 1000, /* by somebody else meanwhile */
+	REFUSED_MS = 60 * 1000
+};
+
+static int64_t now(const struct endpoints *e)
+{
+	return loop_now_ms(kube_loop(e->conf.kube));
+}
+
+static void settle(struct endpoints *e, int64_t ms)
+{
+	settled_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
+}
+
+void endpoints_job_done(struct endpoints *e)
+{
+	free(e->job.ns);
+	free(e->job.name);
+	free(e->job.status);
+	e->job = (struct endpoints_job){0};
+	e->call = NULL;
+}
+
+static void say_failure(struct endpoints *e, const struct err *why)
+{
+	if (e->conf.metrics)
+		e->conf.metrics->endpoints_failed++;
+	if (e->said)
+		return;
+	e->said = true;
+	log_warn("a SpiderEndpoint is not written for now", LOG_S("namespace", e->job.ns),
+		 LOG_S("name", e->job.name), LOG_S("error", why->text));
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct endpoints *e = arg;
+	bool gone = status == 404, there = why && why->code == -EEXIST && e->job.create;
+	bool refused = status >= 400 && status < 500 && status != 429, changed;
+
+	(void)object;
+	free(take(e->taken));
+	if (!why || (gone && e->job.removal)) {
+		if (e->conf.metrics && !e->job.removal)
+			e->conf.metrics->endpoints++;
+		kube_backoff_reset(&e->backoff);
+		e->said = false;
+		settle(e, SHOWN_MS);
+	} else if (there) {
+		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
+	} else {
+		say_failure(e, why);
+		/* The others need not wait for this one. */
+		changed = gone || why->kind == ERR_AGAIN;
+		if (refused)
+			settle(e, changed ? CHANGED_MS : REFUSED_MS);
+	}
+	endpoints_job_done(e);
+	endpoints_soon(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
+}
+
+static void send(struct endpoints *e, const struct kube_request *r, const char *status,
+		 bool removal)
+{
+	e->job = (struct endpoints_job){.ns = xstrdup(r->on.ns),
+					.name = xstrdup(r->on.name),
+					.status = xstrdup(status),
+					.create = r->verb == KUBE_CREATE,
+					.removal = removal};
+	e->call = kube_send(e->conf.kube, r, on_written, e);
+}
+
+static bool is_taken(const struct endpoints *e, const struct endpoint *p)
+{
+	auto_free char *name = xasprintf("%s/%s", p->ns, p->name);
+
+	return e->taken && strcmp(e->taken, name) == 0;
+}
+
+static void write_one(struct endpoints *e, const struct endpoint *p, const struct pod_facts *pod,
+		      const char *status, bool exists)
+{
+	auto_free char *text = exists ? endpoint_patch_text(p, pod, e->conf.node, e->label)
+				      : endpoint_create_text(p, pod, e->conf.node, e->label);
+	const struct kube_request r = {
+		.verb = exists ? KUBE_MERGE_PATCH : KUBE_CREATE,
+		.on = {.kind = &endpoints_kind, .ns = p->ns, .name = p->name},
+		.body = span_of(text),
+	};
+
+	send(e, &r, status, false);
+}
+
+/* The pod under which the addresses are, if it is (still) this node's. A machine's pod has another
+ * name. */
+static const struct pod_facts *pod_of(const struct endpoints *e, const struct endpoint *p)
+{
+	const struct pod_facts *pod = cluster_pod(e->conf.cluster, p->ns, p->name);
+
+	if (pod && strcmp(pod->uid, p->uid) == 0)
+		return pod;
+	for (size_t i = 0; i < cluster_pod_count(e->conf.cluster); i++) {
+		pod = cluster_pod_at(e->conf.cluster, i);
+		if (strcmp(pod->uid, p->uid) == 0)
+			return pod;
+	}
+	return NULL;
+}
+
+static bool write_next(struct endpoints *e)
+{
+	for (size_t i = 0; i < e->wanted.n; i++) {
+		const struct endpoint *p = &e->wanted.v[i];
+		const struct kube_object *o = kube_informer_get(e->informer, p->ns, p->name);
+		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
+		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
+
+		if (!pod || settled_has(&e->settled, p->ns, p->name, status) ||
+		    (o && strcmp(((struct endpoints_there *)o->value)->status, status) == 0))
+			continue;
+		write_one(e, p, pod, status, o || is_taken(e, p));
+		return true;
+	}
+	return false;
+}
+
+/* How long until it is to go: 0 now, negative never. */
+static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
+{
+	struct endpoints_there *t = o->value;
+	int64_t due;
+
+	if (endpoints_wanted_find(&e->wanted, o->ns, o->name)) {
+		t->idle_since = 0;
+		return -1;
+	}
+	if (settled_has(&e->settled, o->ns, o->name, ""))
+		return -1;
+	if (!t->idle_since)
+		t->idle_since = now(e) > 0 ? now(e) : 1;
+	/* The last trace of what the name had, until the other node has written its own. */
+	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
+	return due > now(e) ? due - now(e) : 0;
+}
+
+static bool remove_next(struct endpoints *e, int64_t *wait)
+{
+	for (size_t i = 0; i < kube_informer_count(e->informer); i++) {
+		const struct kube_object *o = kube_informer_at(e->informer, i);
+		const struct kube_request r = {
+			.verb = KUBE_DELETE,
+			.on = {.kind = &endpoints_kind, .ns = o->ns, .name = o->name},
+			.uid = o->uid,
+			.resource_version = o->version};
+		int64_t ms = remove_in(e, o);
+
+		if (ms > 0 && (*wait < 0 || ms < *wait))
+			*wait = ms;
+		if (ms != 0)
+			continue;
+		send(e, &r, "", true);
+		return true;
+	}
+	return false;
+}
+
+static void work(void *arg)
+{
+	struct endpoints *e = arg;
+	int64_t wait = -1, next;
+
+	e->timer = NULL;
+	settled_forget(&e->settled, now(e));
+	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
+	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
+		return;
+	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
+		return;
+	/* What was refused is looked at again. */
+	next = settled_next(&e->settled);
+	if (next && (wait < 0 || wait > next - now(e)))
+		wait = next - now(e);
+	if (wait > 0)
+		endpoints_soon(e, wait);
+}
+
+/* While a request is under way, or waits to be tried again, that one decides. */
+void endpoints_soon(struct endpoints *e, int64_t ms)
+{
+	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
+		return;
+	loop_del_timer(e->timer);
+	e->at = now(e) + ms;
+	e->timer = loop_add_timer(kube_loop(e->conf.kube), ms, work, e);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/gc/gc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "ipam/journal/lease.h"
+#include "ipam/lend.h"
+#include "kube/time.h"
+
+enum { TICK_MS = 15 * 1000, SOON_MS = 500, LOOK_MOST = 4 };
+
+enum suspect_state { SUSPECT_WAITS, SUSPECT_ASKED, SUSPECT_SURE };
+
+/* A container whose pod seems to be gone. */
+struct suspect {
+	struct gc *g;
+	char *container, *ns, *name, *uid;
+	int64_t since;
+	bool seen;	 /* in this round */
+	bool unobserved; /* which namespace it had is not known */
+	enum suspect_state state;
+	const char *why;
+	struct cluster_fetch *fetch;
+};
+
+struct gc {
+	struct gc_conf conf;
+	struct suspect **v;
+	size_t n;
+	struct loop_timer *timer;
+	int64_t at;	/* when it fires */
+	int64_t looked; /* loop's time of the last round; 0: never */
+	bool due;	/* something is sure */
+};
+
+static void on_tick(void *arg);
+
+static int64_t now(const struct gc *g)
+{
+	return loop_now_ms(g->conf.loop);
+}
+
+/* Never later than it was to be. */
+static void soon(struct gc *g, int64_t ms)
+{
+	if (g->timer && g->at <= now(g) + ms)
+		return;
+	loop_del_timer(g->timer);
+	g->at = now(g) + ms;
+	g->timer = loop_add_timer(g->conf.loop, ms, on_tick, g);
+}
+
+/* --- suspects --- */
+
+static void suspect_free(struct suspect *s)
+{
+	cluster_fetch_cancel(s->fetch);
+	free(s->container);
+	free(s->ns);
+	free(s->name);
+	free(s->uid);
+	free(s);
+}
+
+static struct suspect *find(const struct gc *g, const char *container)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (strcmp(g->v[i]->container, container) == 0)
+			return g->v[i];
+	return NULL;
+}
+
+static void suspect(struct gc *g, const struct lease *l)
+{
+	struct suspect *s = find(g, l->container_id);
+
+	if (!s) {
+		s = xcalloc(1, sizeof(*s));
+		*s = (struct suspect){.g = g,
+				      .container = xstrdup(l->container_id),
+				      .ns = xstrdup(l->pod_namespace),
+				      .name = xstrdup(l->pod_name),
+				      .uid = xstrdup(l->pod_uid),
+				      .unobserved = *l->netns != '/',
+				      .since = now(g)};
+		VEC_PUSH(g->v, g->n) = s;
+	}
+	s->seen = true;
+}
+
+/* Those that were not suspected again are innocent, or have nothing any more. */
+static void clear(struct gc *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		if (g->v[i]->seen)
+			g->v[kept++] = g->v[i];
+		else
+			suspect_free(g->v[i]);
+	}
+	g->n = kept;
+}
+
+static void drop_all(struct gc *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		g->v[i]->seen = false;
+	clear(g);
+}
+
+/* --- a round --- */
+
+/* By now it was to have ended, and only its object is held (by a finalizer, or by a kubelet that lost it). */
+static bool is_over(const struct pod_facts *p)
+{
+	int64_t ends;
+
+	return p->ends && !pod_is_static(p) && kube_time_parse(p->ends, &ends) == 0 &&
+	       now_real_ms() >= ends;
+}
+
+/* Its pod, as far as the watch shows; a machine's pod has another name than the lease. */
+static const struct pod_facts *pod_of(const struct gc *g, const struct lease *l)
+{
+	const struct pod_facts *p = cluster_pod(g->conf.cluster, l->pod_namespace, l->pod_name);
+
+	/* A static pod lives on when the kubelet writes its object anew. */
+	if (p && (!*l->pod_uid || strcmp(p->uid, l->pod_uid) == 0 || pod_is_static(p)))
+		return p;
+	for (size_t i = 0; i < cluster_pod_count(g->conf.cluster); i++) {
+		p = cluster_pod_at(g->conf.cluster, i);
+		if (*l->pod_uid && strcmp(p->uid, l->pod_uid) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+static bool is_live(const struct gc *g, const struct lease *l)
+{
+	const struct pod_facts *p = pod_of(g, l);
+
+	return p && !p->finished && !(is_over(p) && *l->netns == '/');
+}
+
+/* As long as it is there a process may be in it, whatever the API server says. */
+static bool has_namespace(const struct gc *g, const struct lease *l)
+{
+	return *l->netns == '/' && file_exists(g->conf.root, l->netns);
+}
+
+static bool is_followed(const struct gc *g)
+{
+	return cluster_synced(g->conf.cluster, CLUSTER_PODS) &&
+	       cluster_behind_ms(g->conf.cluster, CLUSTER_PODS) == 0;
+}
+
+static void look(struct gc *g, const struct lease_table *t)
+{
+	const struct lease *last = NULL;
+
+	for (size_t i = 0; i < g->n; i++)
+		g->v[i]->seen = false;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct lease *l = &t->v[i];
+
+		if (l->state != LEASE_USED || !*l->pod_name || !*l->pod_namespace ||
+		    !*l->container_id)
+			continue;
+		/* Mostly a container's leases are one behind the other. */
+		if (last && strcmp(last->container_id, l->container_id) == 0)
+			continue;
+		last = l;
+		if (!is_live(g, l) && !has_namespace(g, l))
+			suspect(g, l);
+	}
+	clear(g);
+	g->looked = now(g);
+}
+
+/* --- asking --- */
+
+static void decide(struct suspect *s, const char *why)
+{
+	s->state = why ? SUSPECT_SURE : SUSPECT_WAITS;
+	s->why = why;
+	if (!why)
+		s->since = now(s->g);
+}
+
+static void on_pod(void *arg, const struct pod_facts *p, const struct err *e)
+{
+	struct suspect *s = arg;
+	struct gc *g = s->g;
+
+	s->fetch = NULL;
+	if (p && *s->uid && strcmp(p->uid, s->uid) != 0 && !pod_is_static(p))
+		decide(s, "another pod of that name took its place");
+	else if (p && p->finished)
+		decide(s, "the pod has finished");
+	else if (p && is_over(p) && !s->unobserved)
+		decide(s, "the pod was to have ended by now, and its containers are gone");
+	else if (e && e->code == -ENOENT)
+		decide(s, "the pod does not exist");
+	else if (e && e->code == -EXDEV)
+		decide(s, "the pod of that name is another node's");
+	else
+		decide(s, NULL);
+	if (s->state == SUSPECT_SURE) {
+		g->due = true;
+		g->conf.touch(g->conf.arg);
+	}
+}
+
+static void ask(struct gc *g)
+{
+	size_t asked = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		asked += g->v[i]->state == SUSPECT_ASKED;
+	for (size_t i = 0; i < g->n && asked < LOOK_MOST; i++) {
+		struct suspect *s = g->v[i];
+
+		if (s->state != SUSPECT_WAITS || now(g) - s->since < g->conf.grace_ms)
+			continue;
+		s->state = SUSPECT_ASKED;
+		s->fetch = cluster_fetch_pod(g->conf.cluster, s->ns, s->name, on_pod, s);
+		asked++;
+	}
+}
+
+/* --- giving back --- */
+
+static void give_back(struct suspect *s, struct ipam *store)
+{
+	struct metrics *m = s->g->conf.metrics;
+	struct err e = ERR_INIT;
+	int r = ipam_release(store, s->container, NULL, &e);
+
+	if (m)
+		m->gc += r > 0 ? (uint64_t)r : 0;
+	if (m && r < 0)
+		m->gc_failed++;
+	if (r < 0)
+		log_error("addresses of a pod that is gone are not freed for now",
+			  LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("error", e.text));
+	else
+		log_info("addresses freed of a pod that is gone, without a DEL",
+			 LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("uid", s->uid),
+			 LOG_S("container_id", s->container), LOG_S("why", s->why),
+			 LOG_I("addresses", r));
+	/* Freed ones are no suspects in the next round; others are asked about again. */
+	decide(s, NULL);
+}
+
+void gc_batch(struct gc *g, struct ipam *store)
+{
+	if (g->conf.off || !is_followed(g)) {
+		drop_all(g);
+		return;
+	}
+	/* What is due was judged before: by now it may have a pod again. */
+	if (g->due || now(g) - g->looked >= TICK_MS)
+		look(g, ipam_leases(store));
+	g->due = false;
+	for (size_t i = 0; i < g->n; i++)
+		if (g->v[i]->state == SUSPECT_SURE)
+			give_back(g->v[i], store);
+	if (g->n > 0)
+		soon(g, SOON_MS);
+}
+
+static void on_tick(void *arg)
+{
+	struct gc *g = arg;
+
+	g->timer = NULL;
+	if (g->n > 0 && is_followed(g))
+		ask(g);
+	if (now(g) - g->looked >= TICK_MS)
+		g->conf.touch(g->conf.arg);
+	soon(g, g->n > 0 ? SOON_MS : TICK_MS);
+}
+
+/* --- life --- */
+
+struct gc *gc_new(const struct gc_conf *c)
+{
+	struct gc *g = xcalloc(1, sizeof(*g));
+
+	g->conf = *c;
+	soon(g, TICK_MS);
+	return g;
+}
+
+void gc_free(struct gc *g)
+{
+	if (!g)
+		return;
+	drop_all(g);
+	free(g->v);
+	loop_del_timer(g->timer);
+	free(g);
+}
+
+void gc_settings(struct gc *g, bool off, int64_t grace_ms)
+{
+	g->conf.off = off;
+	g->conf.grace_ms = grace_ms;
+}

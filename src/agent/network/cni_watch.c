@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/network/cni_watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum { WHY_MAX = 700, FORGET_MS = 10 * 60 * 1000, BACKOFF_MIN_MS = 1000 };
+
+#define CHANGES                                                                                    \
+	(IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |   \
+	 IN_MOVE_SELF | IN_ONLYDIR)
+
+struct cni_watch {
+	struct cni_watch_conf conf;
+	int fd;
+	struct loop_fd *watch;
+	struct loop_timer *timer;
+	int64_t due_ms;
+	bool swept; /* generated files of other names are removed */
+	bool used;  /* by the runtime, as far as files say */
+	bool waits; /* there is no network to wrap: the node itself is not ready, and says so */
+	bool wrote; /* the generated file was in its place when it was looked at last */
+	char *network;
+	char *why;
+	/* While another program removes it. */
+	int removals;
+	int64_t removed_ms, backoff_ms;
+};
+
+static void schedule(struct cni_watch *w, int64_t ms);
+
+/* --- what is told --- */
+
+static void tell(struct cni_watch *w, bool warning, const char *text)
+{
+	if (w->conf.events)
+		kube_events_add(w->conf.events,
+				&(struct kube_event){.api_version = "v1",
+						     .kind = "Node",
+						     .name = w->conf.node,
+						     .uid = w->conf.node, /* as the kubelet's */
+						     .warning = warning,
+						     .reason = warning ? "CNIConfigNotUsed"
+								       : "CNIConfigUsed",
+						     .message = text});
+}
+
+/* `event`: a cluster's administrator has to do something. */
+static void take_state(struct cni_watch *w, bool used, const char *why, bool event)
+{
+	bool told = w->why && *w->why, changed = !w->why || strcmp(w->why, why) != 0;
+
+	w->used = used;
+	if (!changed)
+		return;
+	free(w->why);
+	w->why = xstrdup(why);
+	if (*why) {
+		log_warn("the CNI configuration is not as it has to be", LOG_S("why", why));
+		if (event)
+			tell(w, true, why);
+		return;
+	}
+	log_info("the container runtime uses unirail's CNI configuration",
+		 LOG_S("file", w->conf.name), LOG_S("network", w->network));
+	if (told)
+		tell(w, false, "the container runtime uses unirail's CNI configuration");
+}
+
+/* --- one look --- */
+
+/* Ours was in its place, and now is not. */
+static void count_removal(struct cni_watch *w, int64_t now)
+{
+	bool again = w->removals > 0 && now - w->removed_ms < FORGET_MS;
+
+	w->removals = again ? w->removals + 1 : 1;
+	w->removed_ms = now;
+	if (!again)
+		w->backoff_ms = 0;
+	else if (w->backoff_ms == 0)
+		w->backoff_ms = BACKOFF_MIN_MS;
+	else if (w->backoff_ms < CNI_WATCH_BACKOFF_MAX_MS / 2)
+		w->backoff_ms *= 2;
+	else
+		w->backoff_ms = CNI_WATCH_BACKOFF_MAX_MS;
+}
+
+static bool is_removed_again(const struct cni_watch *w, int64_t now)
+{
+	return w->removals > 2 && now - w->removed_ms < FORGET_MS;
+}
+
+static const char *renamed(const struct cni_config_files *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].kind == CNI_CONFIG_IGNORED)
+			return l->v[i].name;
+	return NULL;
+}
+
+static bool is_there(const struct cni_config_files *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->v[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void describe_removal(const struct cni_watch *w, const struct cni_config_files *l,
+			     struct buf *b)
+{
+	const char *as = renamed(l);
+
+	buf_printf(b, "another program removes '%s/%s' again and again", w->conf.dir, w->conf.name);
+	if (as)
+		buf_printf(b, " (it renamed it to '%s'): install Cilium with cni.exclusive=false",
+			   as);
+	else
+		buf_str(b, ": keep that program from it, pods get no rails meanwhile");
+}
+
+static void look_at(struct cni_watch *w, const struct cni_config_files *l,
+		    struct cni_config_plan *p)
+{
+	int64_t now = loop_now_ms(w->conf.loop), left;
+	bool gone = w->wrote && p->write && !is_there(l, w->conf.name);
+	struct err e = ERR_INIT;
+	auto_buf struct buf why;
+
+	buf_init(&why, WHY_MAX);
+	if (gone)
+		count_removal(w, now);
+	left = p->write && w->removals ? w->removed_ms + w->backoff_ms - now : 0;
+	w->wrote = p->text.len > 0 && !p->write;
+	if (left > 0) {
+		schedule(w, left);
+	} else if (cni_config_apply(w->conf.root, w->conf.dir, w->conf.name, p, &e) < 0) {
+		buf_printf(&why, "%s; mount '%s' writable into the agent's pod", e.text,
+			   w->conf.dir);
+	} else {
+		w->wrote = p->text.len > 0;
+	}
+	if (!why.len)
+		cni_config_describe(p, w->conf.dir, w->conf.name, &why);
+	if (!why.len && (left > 0 || is_removed_again(w, now)))
+		describe_removal(w, l, &why);
+	free(w->network);
+	w->network = xstrdup(p->state == CNI_CONFIG_IS_FIRST && p->file ? p->file : "");
+	w->waits = p->state == CNI_CONFIG_NO_NETWORK && !e.code;
+	take_state(w,
+		   p->state == CNI_CONFIG_IS_WRITTEN ||
+			   (p->state == CNI_CONFIG_IS_FIRST && w->wrote),
+		   why.len ? buf_span(&why).p : "", !w->waits);
+}
+
+/* A folder that is made anew is another one to inotify: asked for each time, which costs nothing where
+ * it is the same. */
+static void follow(struct cni_watch *w)
+{
+	if (w->fd >= 0 && inotify_add_watch(w->fd, w->conf.dir, CHANGES) < 0 && errno != ENOENT)
+		log_debug("a folder is not watched, it is looked at", LOG_S("folder", w->conf.dir));
+}
+
+static void look(struct cni_watch *w)
+{
+	auto_cni_config struct cni_config_files files = {0};
+	struct cni_config_plan p;
+	struct err e = ERR_INIT;
+	int r = dir_make(w->conf.root, w->conf.dir, 0755, &e);
+
+	follow(w);
+	if (r == 0)
+		r = cni_config_read(w->conf.root, w->conf.dir, &files, &e);
+	/* Once: two agents of different names would remove each other's for ever. */
+	if (r == 0 && !w->swept) {
+		r = cni_config_remove(w->conf.root, w->conf.dir, &files, w->conf.name, &e);
+		w->swept = r >= 0;
+	}
+	if (r < 0) {
+		w->waits = false;
+		take_state(w, false, e.text, true);
+		return;
+	}
+	cni_config_plan(&files, w->conf.dir, w->conf.name, w->conf.socket, &p);
+	look_at(w, &files, &p);
+	cni_config_plan_done(&p);
+}
+
+/* --- when --- */
+
+static void on_time(void *arg)
+{
+	struct cni_watch *w = arg;
+
+	w->timer = NULL;
+	schedule(w, CNI_WATCH_EVERY_MS);
+	look(w);
+}
+
+/* Not later than what is scheduled already. */
+static void schedule(struct cni_watch *w, int64_t ms)
+{
+	int64_t due = loop_now_ms(w->conf.loop) + ms;
+
+	if (w->timer && w->due_ms <= due)
+		return;
+	loop_del_timer(w->timer);
+	w->due_ms = due;
+	w->timer = loop_add_timer(w->conf.loop, ms, on_time, w);
+}
+
+static void on_changes(void *arg, uint32_t events)
+{
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct cni_watch *w = arg;
+
+	(void)events;
+	while (read(w->fd, buf, sizeof(buf)) > 0)
+		;
+	schedule(w, CNI_WATCH_DELAY_MS);
+}
+
+/* --- life --- */
+
+int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e)
+{
+	struct cni_watch *w;
+	int r = cni_config_check_name(c->name, e);
+
+	if (r < 0)
+		return err_wrap(e, r, "setting cni-conf-name");
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct cni_watch){.conf = *c, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
+	if (w->fd < 0)
+		log_warn("changes of CNI's folder are seen late: no inotify",
+			 LOG_S("error", strerror(errno)));
+	else if (loop_add_fd(c->loop, w->fd, EPOLLIN, on_changes, w, &w->watch, e) < 0) {
+		cni_watch_free(w);
+		return -ENOMEM;
+	}
+	on_time(w);
+	*ret = w;
+	return 0;
+}
+
+void cni_watch_free(struct cni_watch *w)
+{
+	if (!w)
+		return;
+	loop_del_timer(w->timer);
+	loop_del_fd(w->watch);
+	cleanup_fd(&w->fd);
+	free(w->network);
+	free(w->why);
+	free(w);
+}
+
+/* --- asked --- */
+
+bool cni_watch_used(const struct cni_watch *w)
+{
+	return w && w->used;
+}
+
+int cni_watch_ready(const struct cni_watch *w, struct err *e)
+{
+	if (!w || w->used || w->waits)
+		return 0;
+	return err_kind(e, ERR_AGAIN, -EAGAIN, "%s", w->why);
+}
+
+void cni_watch_put(const struct cni_watch *w, struct json_out *o)
+{
+	if (!w) {
+		jo_null(o);
+		return;
+	}
+	jo_obj(o);
+	jo_kbool(o, "used", w->used);
+	jo_kstr(o, "file", w->conf.name);
+	jo_kstr(o, "network", w->network ? w->network : "");
+	jo_kstr(o, "why", w->why ? w->why : "");
+	jo_end_obj(o);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which networks a pod gets: looked up, waited for, answered. */
+#include "agent/network/nets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/api/api.h"
+#include "agent/network/nets_priv.h"
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/protocol/cni.h"
+#include "spec/definition.h"
+#include "device/podres.h"
+
+enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
+
+struct nets_ask {
+	struct nets *nets;
+	struct http_request *q;
+	struct json_doc *doc; /* the wish's words */
+	const char *ns, *name;
+	struct net_wish wish;
+	struct net_plan plan;
+	struct pod_facts pod;
+	struct cluster_fetch *fetch;
+	uint64_t seq;
+	enum { ASK_NO_DEVICES, ASK_WAITS, ASK_RUNS } devices; /* ASK_RUNS: the child has it */
+	struct nets_ask *next;
+};
+
+struct nets *nets_new(const struct nets_conf *c)
+{
+	struct nets *n = xcalloc(1, sizeof(*n));
+
+	n->conf = *c;
+	nets_late_start(n);
+	return n;
+}
+
+static void ask_free(struct nets_ask *a)
+{
+	struct nets_ask **p = &a->nets->asks;
+
+	while (*p != a)
+		p = &(*p)->next;
+	*p = a->next;
+	cluster_fetch_cancel(a->fetch);
+	net_plan_done(&a->plan);
+	pod_facts_done(&a->pod);
+	json_free(a->doc);
+	free(a);
+}
+
+void nets_free(struct nets *n)
+{
+	if (!n)
+		return;
+	child_cancel(n->child);
+	while (n->asks)
+		ask_free(n->asks);
+	nets_status_free(n);
+	loop_del_timer(n->look);
+	free(n);
+}
+
+void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,
+		const char *message)
+{
+	kube_events_add(n->conf.events, &(struct kube_event){.api_version = "v1",
+							     .kind = "Pod",
+							     .ns = pod->ns,
+							     .name = pod->name,
+							     .uid = pod->uid,
+							     .warning = warning,
+							     .reason = reason,
+							     .message = message});
+}
+
+/* --- the end --- */
+
+static void fail(struct nets_ask *a, const struct err *e)
+{
+	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", a->ns),
+		    LOG_S("pod", a->name), LOG_S("error", e->text));
+	http_answer_error(a->q, 500, cni_code(e), e->text);
+	ask_free(a);
+}
+
+static void answer(struct nets_ask *a)
+{
+	const struct nets_conf *c = &a->nets->conf;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, API_ANSWER_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	net_plan_put(&a->plan, &o);
+	jo_key(&o, "coordinator");
+	c->settings(c->settings_arg, &a->pod, &o);
+	jo_kstr(&o, "stateDir", c->state_dir);
+	jo_end_obj(&o);
+	if (b.over)
+		http_answer_error(a->q, 500, 999, "the answer is longer than 4 MiB");
+	else
+		http_answer(a->q, &(struct http1_response){.status = 200,
+							   .type = "application/json",
+							   .body = buf_span(&b)});
+	ask_free(a);
+}
+
+/* --- devices --- */
+
+static void put_devices(const struct nets_ask *a, const struct kubelet *k, struct buf *b)
+{
+	auto_allocated struct allocated found = {0};
+	struct err e = ERR_INIT;
+
+	buf_printf(b, "#%llu\n", (unsigned long long)a->seq);
+	if (kubelet_devices(k, a->ns, a->name, a->pod.uid, &found, &e) < 0)
+		buf_printf(b, "!%s\n", e.text);
+	else
+		allocated_print(&found, b);
+}
+
+/* In a child, since the kubelet may take its time: one question for all that wait. Its answer are
+ * lines, for each ask behind "#" and its number; '!': why there are none. */
+static int find_devices(void *arg)
+{
+	const struct nets *n = arg;
+	auto_kubelet struct kubelet k = {0};
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	int r = kubelet_ask(&k, n->conf.root, &e);
+
+	buf_init(&b, DEVICES_MAX);
+	if (r < 0)
+		buf_str(&b, e.text);
+	for (const struct nets_ask *a = n->asks; a && r >= 0; a = a->next)
+		if (a->devices == ASK_RUNS)
+			put_devices(a, &k, &b);
+	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
+}
+
+/* What stands behind the ask's number. */
+static struct span part_of(struct span out, uint64_t seq)
+{
+	auto_free char *head = xasprintf("#%llu", (unsigned long long)seq);
+	struct span rest = out, line, part = {NULL, 0};
+
+	while (span_cut(&rest, '\n', &line)) {
+		if (part.p && (span_has_prefix(line, "#") || !rest.p))
+			return (struct span){part.p, (size_t)(line.p - part.p)};
+		if (span_eq(line, head) && rest.p)
+			part = rest;
+	}
+	return part;
+}
+
+static int take_devices(struct nets_ask *a, int status, struct span out, const struct err *why,
+			struct err *e)
+{
+	auto_allocated struct allocated found = {0};
+	struct span part = status == 0 ? part_of(out, a->seq) : out;
+
+	if (why) {
+		*e = *why;
+		return err_wrap(e, why->code, "ask the kubelet");
+	}
+	if (!part.p)
+		return err_set(e, -EPROTO, "the kubelet was asked in vain");
+	if (status != 0 || span_has_prefix(part, "!"))
+		return err_set(e, -EIO, "%.*s", (int)(part.n < 800 ? part.n : 800), part.p);
+	allocated_parse(&found, part);
+	net_plan_devices(&a->plan, &found);
+	return 0;
+}
+
+static void ask_kubelet(struct nets *n);
+
+static void end_devices(struct nets_ask *a, int status, struct span out, const struct err *why)
+{
+	struct err e = ERR_INIT;
+	int r = take_devices(a, status, out, why, &e);
+
+	if (r == 0) {
+		answer(a);
+		return;
+	}
+	err_wrap(&e, r, "pod '%s/%s': which devices it has", a->ns, a->name);
+	e.kind = ERR_AGAIN;
+	fail(a, &e);
+}
+
+static void on_devices(void *arg, int status, struct span out, const struct err *why)
+{
+	struct nets *n = arg;
+	struct nets_ask *next;
+
+	n->child = NULL;
+	for (struct nets_ask *a = n->asks; a; a = next) {
+		next = a->next;
+		if (a->devices == ASK_RUNS)
+			end_devices(a, status, out, why);
+	}
+	ask_kubelet(n);
+}
+
+/* For all that wait; those that come meanwhile are the next one's. */
+static void ask_kubelet(struct nets *n)
+{
+	const struct child_conf c = {
+		.run = find_devices, .run_arg = n, .timeout_ms = DEVICES_MS, .max = DEVICES_MAX};
+	struct err e = ERR_INIT;
+	bool any = false;
+
+	if (n->child)
+		return;
+	for (struct nets_ask *a = n->asks; a; a = a->next)
+		if (a->devices == ASK_WAITS) {
+			a->devices = ASK_RUNS;
+			any = true;
+		}
+	if (any && child_start(&n->child, n->conf.loop, &c, on_devices, n, &e) < 0)
+		on_devices(n, 0, (struct span){NULL, 0}, &e);
+}
+
+/* --- networks --- */
+
+/* A namespace that is not known may have the annotation "false". */
+static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
+{
+	const struct labels *annotations = cluster_ns_annotations(c, ns);
+	const char *said = annotations ? labels_get(annotations, DEFINITION_TRUST) : NULL;
+
+	ret->trusted = annotations && definition_trusted(ns, said, cluster_ns(c));
+	ret->distrusted = !ret->trusted && (!annotations || said);
+}
+
+static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad *ret)
+{
+	const struct nets *n = arg;
+	const struct cluster_nad *nad = cluster_nad(n->conf.cluster, ns, name);
+
+	if (!nad)
+		return false;
+	*ret = (struct net_nad){
+		.config = nad->config, .resource = nad->resource, .left_out = nad->left_out};
+	judge_ns(n->conf.cluster, ns, ret);
+	return true;
+}
+
+/* A definition that is not seen may be there, as long as nobody has told us of any. */
+static void judge_lack(struct nets_ask *a, struct err *e)
+{
+	struct cluster *c = a->nets->conf.cluster;
+	struct err why = ERR_INIT;
+
+	if (cluster_synced(c, CLUSTER_NADS)) {
+		nets_event(a->nets, &a->pod, true, "NoNetworkFound", e->text);
+		return;
+	}
+	if (cluster_trouble(c, CLUSTER_NADS, &why) == 0)
+		err_set(&why, -EAGAIN, "they are not listed yet");
+	err_kind(e, ERR_AGAIN, why.code,
+		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
+		 why.text);
+}
+
+static void on_pod(struct nets_ask *a)
+{
+	const struct net_lookup lookup = {find_nad, a->nets};
+	struct allocated none = {0};
+	struct err e = ERR_INIT;
+	int r = net_plan_make(&a->wish, &a->pod, &lookup, &a->plan, &e);
+
+	if (r < 0) {
+		if (a->plan.lacks_nad)
+			judge_lack(a, &e);
+		fail(a, &e);
+		return;
+	}
+	if (net_plan_wants_devices(&a->plan)) {
+		a->devices = ASK_WAITS;
+		ask_kubelet(a->nets);
+		return;
+	}
+	net_plan_devices(&a->plan, &none);
+	answer(a);
+}
+
+static void on_fetched(void *arg, const struct pod_facts *p, const struct err *why)
+{
+	struct nets_ask *a = arg;
+	struct err e = ERR_INIT;
+
+	a->fetch = NULL;
+	if (p) {
+		pod_facts_copy(p, &a->pod);
+		on_pod(a);
+		return;
+	}
+	e = *why;
+	err_wrap(&e, why->code, "look for pod '%s/%s'", a->ns, a->name);
+	fail(a, &e);
+}
+
+static bool is_it(const struct pod_facts *p, const struct net_wish *w)
+{
+	return p &&
+	       (!w->pod_uid || !*w->pod_uid || strcmp(p->uid, w->pod_uid) == 0 || pod_is_static(p));
+}
+
+void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
+	      const char *name, const struct net_wish *w)
+{
+	const struct pod_facts *p = cluster_pod(n->conf.cluster, ns, name);
+	struct nets_ask *a = xcalloc(1, sizeof(*a));
+
+	*a = (struct nets_ask){.nets = n,
+			       .q = q,
+			       .doc = doc,
+			       .ns = ns,
+			       .name = name,
+			       .wish = *w,
+			       .seq = ++n->seq,
+			       .next = n->asks};
+	n->asks = a;
+	if (is_it(p, w)) {
+		pod_facts_copy(p, &a->pod);
+		on_pod(a);
+	} else {
+		a->fetch = cluster_fetch_pod(n->conf.cluster, ns, name, on_fetched, a);
+	}
+}

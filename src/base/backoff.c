@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/backoff.h"
+
+#include "base/random.h"
+
+int64_t kube_jitter(int64_t from, int64_t to)
+{
+	uint32_t n;
+
+	if (to <= from)
+		return from;
+	random_bytes(&n, sizeof(n));
+	return from + (int64_t)n % (to - from + 1);
+}
+
+int64_t kube_backoff_next(struct kube_backoff *b)
+{
+	int64_t wait = b->base;
+
+	for (unsigned int i = 0; i < b->failures && wait < b->most; i++)
+		wait *= 2;
+	b->failures++;
+	if (wait > b->most)
+		wait = b->most;
+	return kube_jitter(wait / 2, wait + wait / 2);
+}
+
+void kube_backoff_reset(struct kube_backoff *b)
+{
+	b->failures = 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block/block_release.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+static bool is_kept(const struct block_release *f, const struct ipaddr *a)
+{
+	return f->n_kept && bsearch(a, f->kept, f->n_kept, sizeof(*a), by_ip);
+}
+
+/* --- entries --- */
+
+/* Whether the entry says what is not so any more; *kept: the address is a name's. */
+static bool is_void(const struct block_entry *x, const struct block_release *f, bool *kept)
+{
+	char node[BLOCK_NAME_MAX + 1];
+
+	*kept = is_kept(f, &x->ip);
+	if (strcmp(x->to, BLOCK_ENTRY_KEPT) == 0)
+		return !*kept;
+	if (strcmp(x->to, "?") == 0)
+		return f->is_lost(f->arg, &x->ip);
+	return block_entry_node(x, node) && f->is_gone(f->arg, node, "");
+}
+
+static const struct block_entry *void_entry(const struct block_object *o,
+					    const struct block_release *f, bool *kept)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (is_void(&o->ceded[i], f, kept))
+			return &o->ceded[i];
+	return NULL;
+}
+
+/* Somebody has the address, or a name will. An offer is none of anybody's. */
+static bool is_somebodys(const struct block_entry *x, const struct block_release *f)
+{
+	bool kept;
+
+	return !block_entry_offered(x) && (!is_void(x, f, &kept) || kept);
+}
+
+static bool has_borrowers(const struct block_object *o, const struct block_release *f)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (is_somebodys(&o->ceded[i], f))
+			return true;
+	return false;
+}
+
+/* --- requests --- */
+
+static void begin(const struct block_object *o, enum block_op_kind kind, struct block_op *op)
+{
+	op->kind = kind;
+	op->net = o->net;
+	str_copy(op->name, sizeof(op->name), o->name);
+	str_copy(op->pool, sizeof(op->pool), o->pool);
+	str_copy(op->uid, sizeof(op->uid), o->uid);
+	str_copy(op->version, sizeof(op->version), o->version);
+	str_copy(op->token, sizeof(op->token), o->claim);
+}
+
+/* What the owner kept for names; what others have stays theirs. */
+static void keep(const struct block_object *o, const struct block_release *f, struct block_op *op)
+{
+	for (size_t i = 0; i < f->n_kept; i++) {
+		const struct ipaddr *a = &f->kept[i];
+		const struct block_entry *x;
+
+		if (!ipnet_contains(&o->net, a))
+			continue;
+		x = block_entry_find(o, a);
+		if (!x || block_entry_offered(x))
+			VEC_PUSH(op->ips, op->n_ips) = *a;
+	}
+	if (op->n_ips)
+		str_copy(op->to, sizeof(op->to), BLOCK_ENTRY_KEPT);
+}
+
+static void release(const struct block_object *o, const struct block_release *f,
+		    struct block_op *op)
+{
+	begin(o, OP_DISOWN, op);
+	keep(o, f, op);
+	if (!op->n_ips && !has_borrowers(o, f))
+		op->kind = OP_DELETE;
+}
+
+bool block_release_next(const struct block_object *o, const struct block_release *f,
+			struct block_op *op)
+{
+	const struct block_entry *x;
+	bool kept;
+
+	*op = (struct block_op){0};
+	if (*o->node && f->is_gone(f->arg, o->node, o->node_uid)) {
+		release(o, f, op);
+		return true;
+	}
+	x = void_entry(o, f, &kept);
+	if (x) {
+		begin(o, OP_RETURN, op);
+		op->ip = x->ip;
+		str_copy(op->from, sizeof(op->from), x->to);
+		str_copy(op->to, sizeof(op->to), kept ? BLOCK_ENTRY_KEPT : "");
+		return true;
+	}
+	if (*o->node || has_borrowers(o, f))
+		return false;
+	begin(o, OP_DELETE, op);
+	return true;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_DEMO_DEMO_H
+#define UNIRAIL_CLI_DEMO_DEMO_H
+
+/*
+ * `unirail demo`: a node with its rails, a fabric and two pods, all in namespaces of its own.
+ *
+ *	demo.c		options, the order of events, the exit status
+ *	demo_place.c	where state lives, the namespaces and their paths, --keep and --clean
+ *	demo_fabric.c	links and addresses of fabric and node
+ *	demo_conf.c	the pools file and the netconf
+ *	demo_run.c	what a container runtime does: one CNI call
+ *	demo_ping.c	ICMP echo through a given NIC
+ *	demo_facts.c	what the kernel holds, before and after; what it ought to hold
+ *	demo_show.c	for people
+ *	demo_json.c	for programs
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "base/file.h"
+#include "base/ip.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/net/route.h"
+
+enum { DEMO_RAILS_MAX = 64, DEMO_NICS_MAX = DEMO_RAILS_MAX + 1, DEMO_PODS = 2 };
+
+enum demo_ns { NS_FABRIC, NS_NODE, NS_POD, NS_COUNT = NS_POD + DEMO_PODS };
+
+struct demo_options {
+	int64_t rails;
+	const char *plan;   /* "shared", "exclusive" */
+	const char *output; /* "text", "json" */
+	bool keep, clean;
+};
+
+/* NIC 0 is the default network's, NIC i is rail i-1's. */
+struct demo_nic {
+	char name[LINK_NAME_MAX];   /* on the node: "eth0", "rail0" ... */
+	char pod_if[LINK_NAME_MAX]; /* in a pod: "eth0", "net1" ... */
+	char pool[32];		    /* name or wildcard, as the netconf says it */
+	uint32_t mtu;
+	struct ipnet node;     /* the master's own address */
+	struct ipaddr gateway; /* on the fabric */
+};
+
+/* What the kernel holds in one namespace. */
+struct demo_facts {
+	struct link *links;
+	struct addr *addrs;
+	struct route *routes;
+	struct rule *rules;
+	struct neigh *neighs;
+	size_t n_links, n_addrs, n_routes, n_rules, n_neighs;
+	bool marks; /* the reply path's marks (nf_tables) are there */
+};
+
+struct demo_call {
+	int64_t wall_us, cpu_us;
+	int status;   /* exit status, or 128 + signal */
+	char *output; /* stdout, NUL-terminated */
+	size_t n;
+};
+
+struct demo_ping {
+	size_t pod, nic;
+	const char *to; /* "gateway", "pod-2" */
+	struct ipaddr from, target;
+	int64_t asked; /* when last */
+	int64_t us;    /* -1: no answer */
+	int fd;
+	uint16_t id;
+};
+
+struct demo_pod {
+	char name[16];
+	char container_id[65];
+	struct demo_call add, del;
+	struct demo_facts facts; /* while attached */
+};
+
+struct demo {
+	struct demo_options opt;
+	struct root root;
+	int ns[NS_COUNT];
+	char ns_path[NS_COUNT][64];
+	char dir[64];	   /* pools and state */
+	bool dir_is_mount; /* a tmpfs of our own mount namespace: nothing to remove */
+	bool pinned;
+	struct demo_nic nics[DEMO_NICS_MAX];
+	size_t n_nics;
+	struct demo_pod pods[DEMO_PODS];
+	struct demo_ping *pings;
+	size_t n_pings;
+	char **before[NS_COUNT]; /* facts as lines, sorted */
+	size_t n_before[NS_COUNT];
+	char **problems; /* what was not as it ought to be */
+	size_t n_problems;
+	size_t n_left; /* of them: left behind after the pods were detached */
+	int step, steps;
+};
+
+extern volatile sig_atomic_t demo_stop; /* the signal that asks to stop, 0: none */
+
+void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void demo_progress(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
+
+/* demo_place.c */
+int demo_place_open(struct demo *d, struct err *e);
+void demo_place_close(struct demo *d);
+/* Removes what an earlier --keep left; returns how many things that were. */
+int demo_place_clean(struct demo *d, struct err *e);
+
+/* demo_fabric.c */
+void demo_plan(struct demo *d); /* names and addresses, from the options */
+int demo_fabric_build(struct demo *d, struct err *e);
+
+/* demo_conf.c */
+int demo_conf_pools(const struct demo *d, struct err *e);
+/* prev: the result of ADD, as a runtime hands it to DEL; empty: none. */
+int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
+
+/* demo_run.c: command is "ADD" or "DEL". Fails when the program could not be run or failed. */
+int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e);
+
+/* demo_ping.c: asks all at once, waits until each was answered or time is up. */
+int demo_ping_all(struct demo *d, struct err *e);
+
+/* demo_facts.c */
+int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
+void demo_facts_done(struct demo_facts *f);
+const char *demo_link_name(const struct demo_facts *f, int index);
+/* The first IPv4 address of a link, and its length. False: none. */
+bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
+const char *demo_table_name(uint32_t table, char buf[static 16]);
+char *demo_rule_words(const struct rule *r);
+char *demo_route_words(const struct demo_facts *f, const struct route *r);
+int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
+int demo_facts_compare(struct demo *d, struct err *e);	/* what is left is a problem each */
+void demo_facts_expect(struct demo *d, size_t pod);
+
+/* demo_show.c, demo_json.c */
+void demo_show_head(const struct demo *d);
+void demo_show_pod(const struct demo *d, size_t pod);
+void demo_show_pings(const struct demo *d);
+void demo_show_end(const struct demo *d);
+void demo_json(const struct demo *d);
+
+#endif

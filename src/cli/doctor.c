@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `unirail doctor`: options, where the facts come from, and printing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/loop.h"
+#include "doctor/snapshot.h"
+#include "doctor/tree.h"
+#include "ipam/ipam.h"
+#include "cli/doctor.h"
+#include "cli/tools.h"
+
+enum { OUT_MAX = 16 << 20, OPEN_MAX = 16 };
+
+struct doctor_opts {
+	const char *snapshot, *root, *unpack, *output;
+	const char *cni_bin, *cni_conf, *pool_dir, *state_dir;
+	bool list;
+};
+
+#define AT(field) offsetof(struct doctor_opts, field), 0, 0
+static const struct opt opts[] = {
+	{"snapshot", 's', OPT_STR, "FILE", "write a snapshot of this host for a bug report to FILE",
+	 AT(snapshot)},
+	{"root", 0, OPT_STR, "DIR|FILE",
+	 "read a snapshot, packed or unpacked, instead of this host", AT(root)},
+	{"unpack", 0, OPT_STR, "DIR",
+	 "unpack the snapshot of --root into DIR, which other tools take as --root", AT(unpack)},
+	{"list", 'l', OPT_FLAG, NULL, "print the name of each check and what it verifies",
+	 AT(list)},
+	{"cni-bin", 0, OPT_STR, "DIR", "directory of CNI plugins (/opt/cni/bin)", AT(cni_bin)},
+	{"cni-conf", 0, OPT_STR, "DIR", "directory of CNI configurations (/etc/cni/net.d)",
+	 AT(cni_conf)},
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},
+	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")",
+	 AT(state_dir)},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
+	{0}};
+
+const struct cmd doctor_cmds[] = {{NULL, NULL, "diagnose problems of this host", opts, 0, 0}, {0}};
+
+/* --- snapshot --- */
+
+static void put_about(struct buf *b)
+{
+	auto_free char *text =
+		xasprintf("snapshot of a host by unirail %s, %lld s since the epoch; "
+			  "'unirail doctor --root FILE' reads it",
+			  unirail_version(), (long long)(now_real_ms() / 1000));
+
+	tree_put_comment(b, text);
+	tree_put_file(b, HOST_ABOUT, span_of(text));
+}
+
+/* What cannot be read is worth a line in a bug report, no failure of it. */
+static void picture(const struct root *root, struct buf *b, struct snapshot *s)
+{
+	auto_host_facts struct host_facts f = {0};
+	const struct host_source src = {.root = root, .record = b};
+	struct err e = ERR_INIT;
+
+	put_about(b);
+	if (host_facts_read(&f, &src, &e) < 0)
+		tree_put_comment(b, e.text);
+	*s = (struct snapshot){.root = root, .out = b};
+	snapshot_take(s);
+}
+
+static int write_snapshot(const struct root *root, const char *file, struct err *e)
+{
+	auto_free char *path = path_absolute(file);
+	auto_buf struct buf b = {0};
+	struct snapshot s;
+	int r;
+
+	buf_init(&b, SNAPSHOT_MAX);
+	picture(root, &b, &s);
+	if (b.over)
+		return err_set(e, -EFBIG, "take a snapshot: it is larger than %d MiB",
+			       SNAPSHOT_MAX >> 20);
+	r = file_replace(root, path, buf_span(&b), 0600, e);
+	if (r < 0)
+		return err_wrap(e, r, "write snapshot");
+	printf("%s: %zu files and netlink's answers in %zu KiB; secrets are left out, names and "
+	       "addresses of this host are in it\n",
+	       file, s.n_files, b.len >> 10);
+	return 0;
+}
+
+/* --- another host's root --- */
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st, (void)flag, (void)ftw;
+	remove(path);
+	return 0;
+}
+
+static int unpack(const char *file, const char *dir, struct err *e)
+{
+	auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+	auto_buf struct buf b = {0};
+	struct root into;
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, -errno, "open snapshot '%s'", file);
+	buf_init(&b, TREE_TEXT_MAX);
+	r = fd_read_all(fd, TREE_TEXT_MAX, &b, e);
+	if (r == 0)
+		r = root_open(&into, dir, e);
+	if (r < 0)
+		return err_wrap(e, r, "read snapshot '%s'", file);
+	r = tree_unpack(&into, buf_span(&b), file, e);
+	root_close(&into);
+	return r;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int check_words(const struct doctor_opts *o, struct err *e)
+{
+	if (o->snapshot && o->root)
+		return err_set(e, -EINVAL, "--snapshot is of this host: not with --root");
+	if (o->unpack && (!o->root || is_folder(o->root)))
+		return err_set(e, -EINVAL, "--unpack wants a snapshot's file in --root");
+	return 0;
+}
+
+static int unpack_for_user(const struct doctor_opts *o, struct err *e)
+{
+	int r;
+
+	if (mkdir(o->unpack, 0755) < 0)
+		return err_sys(e, -errno, "make folder '%s'", o->unpack);
+	r = unpack(o->root, o->unpack, e);
+	if (r == 0)
+		printf("%s: take it as --root of any command\n", o->unpack);
+	return r;
+}
+
+/* --- checks --- */
+
+static int put_findings(const struct doctor_opts *o, const struct host_facts *f,
+			const struct findings *l)
+{
+	auto_buf struct buf b = {0};
+
+	if (strcmp(o->output, "json")) {
+		doctor_show_text(f, l, stdout);
+	} else {
+		buf_init(&b, OUT_MAX);
+		doctor_show_json(f, l, &b);
+		help_put(&b);
+	}
+	return findings_count(l, FINDING_PROBLEM) ? 1 : 0;
+}
+
+static int check(const struct doctor_opts *o, const struct root *root, const char *dir,
+		 struct err *e)
+{
+	auto_host_facts struct host_facts f = {0};
+	auto_findings struct findings found = {0};
+	const struct host_source src = {.root = root, .dir = dir};
+	struct doctor d = {.f = &f,
+			   .cni_bin = o->cni_bin,
+			   .cni_conf = o->cni_conf,
+			   .pool_dir = o->pool_dir,
+			   .state_dir = o->state_dir,
+			   .out = &found};
+	int r = host_facts_read(&f, &src, e);
+
+	if (r < 0)
+		return r;
+	doctor_run(&d);
+	return put_findings(o, &f, &found);
+}
+
+static int check_packed(const struct doctor_opts *o, struct err *e)
+{
+	char dir[] = "/tmp/unirail-doctor.XXXXXX";
+	struct root root;
+	int r;
+
+	if (!mkdtemp(dir))
+		return err_sys(e, -errno, "make a folder in /tmp");
+	r = unpack(o->root, dir, e);
+	if (r == 0)
+		r = root_open(&root, dir, e);
+	if (r == 0) {
+		r = check(o, &root, dir, e);
+		root_close(&root);
+	}
+	nftw(dir, remove_one, OPEN_MAX, FTW_DEPTH | FTW_PHYS);
+	return r;
+}
+
+static int list_checks(const struct doctor_opts *o)
+{
+	auto_buf struct buf b = {0};
+
+	if (strcmp(o->output, "json")) {
+		doctor_list_text(stdout);
+		return 0;
+	}
+	buf_init(&b, OUT_MAX);
+	doctor_list_json(&b);
+	return help_put(&b);
+}
+
+static int run(const struct doctor_opts *o, struct err *e)
+{
+	struct root root;
+	int r;
+
+	if (o->list)
+		return list_checks(o);
+	if (o->unpack)
+		return unpack_for_user(o, e);
+	if (o->root && !is_folder(o->root))
+		return check_packed(o, e);
+	r = root_open(&root, o->root, e);
+	if (r < 0)
+		return r;
+	r = o->snapshot ? write_snapshot(&root, o->snapshot, e)
+			: check(o, &root, root.host ? NULL : o->root, e);
+	root_close(&root);
+	return r;
+}
+
+int doctor_main(int argc, char **argv)
+{
+	struct doctor_opts o = {.output = "text",
+				.cni_bin = "/opt/cni/bin",
+				.cni_conf = "/etc/cni/net.d",
+				.pool_dir = IPAM_POOL_DIR,
+				.state_dir = IPAM_STATE_DIR};
+	struct err e = ERR_INIT;
+	int r = opt_parse(doctor_cmds, "unirail doctor", argc - 1, argv + 1, &o, &e);
+
+	if (r >= 0)
+		r = check_words(&o, &e);
+	if (r < 0)
+		return opt_exit("unirail doctor", r, &e);
+	r = run(&o, &e);
+	if (r >= 0)
+		return r;
+	fprintf(stderr, "unirail doctor: %s\n", e.text);
+	return 1;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_DOCTOR_H
+#define UNIRAIL_CLI_DOCTOR_H
+
+/* What `unirail doctor` prints: the host in a line, a line a finding (problems first), a sum; the checks. */
+
+#include <stdio.h>
+
+#include "doctor/doctor.h"
+
+void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
+void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);
+/* `--list`: the name of each check and what it verifies. */
+void doctor_list_text(FILE *out);
+void doctor_list_json(struct buf *b);
+
+#endif

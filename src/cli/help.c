@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "cli/tools.h"
+
+const struct cmd help_cmds[] = {
+	{NULL, "[APPLET [COMMAND]]", "help on an applet or a command", NULL, 0, -1},
+	{0},
+};
+
+bool applet_has_words(const struct applet *a)
+{
+	for (const struct cmd *c = a->cmds; c && (c->name || c->help); c++)
+		if (c->name)
+			return true;
+	return false;
+}
+
+int help_put(const struct buf *b)
+{
+	struct span s = buf_span(b);
+
+	if (fwrite(s.p, 1, s.n, stdout) == s.n && fflush(stdout) == 0)
+		return 0;
+	fprintf(stderr, "unirail: write to stdout: %s\n", errno_text(errno));
+	return 1;
+}
+
+int help_unknown(const char *name, struct err *e)
+{
+	const char *near, *list[64];
+	size_t n = 0;
+
+	for (const struct applet *a = applets; a->name && n < ARRAY_LEN(list); a++)
+		list[n++] = a->name;
+	near = opt_nearest(name, list, n);
+	if (near)
+		return err_set(e, -ENOENT, "unknown applet '%s'; did you mean '%s'?", name, near);
+	return err_set(e, -ENOENT, "unknown applet '%s'; see 'unirail --help'", name);
+}
+
+static void list_group(struct buf *b, const char *title, unsigned int mask, unsigned int want)
+{
+	buf_printf(b, "\n%s\n", title);
+	for (const struct applet *a = applets; a->name; a++)
+		if (!(a->flags & APPLET_HIDDEN) && (a->flags & mask) == want)
+			opt_row(b, a->name, a->help);
+}
+
+void help_list(struct buf *b)
+{
+	const unsigned int mask = APPLET_CNI | APPLET_IPAM;
+
+	buf_printf(b,
+		   "unirail %s: gives Kubernetes pods their RDMA rails\n\n"
+		   "usage: unirail APPLET [COMMAND] [OPTION...]\n"
+		   "       APPLET [OPTION...]            (through a link of that name)\n",
+		   unirail_version());
+	list_group(b, "CNI plugins, called by a container runtime:", mask, APPLET_CNI);
+	list_group(b, "IPAM plugins, called by CNI plugins:", mask, mask);
+	list_group(b, "tools:", mask, 0);
+	buf_str(b, "\nsee 'unirail help APPLET', or 'unirail APPLET --help'\n");
+}
+
+/* Paragraphs, separated by empty lines, wrapped. */
+static void help_about(const char *about, struct buf *b)
+{
+	struct span rest = span_of(about), line;
+
+	while (span_cut(&rest, '\n', &line)) {
+		auto_free char *text = span_dup(line);
+
+		if (line.n) {
+			buf_char(b, '\n');
+			opt_wrap(b, text, 0);
+		}
+	}
+}
+
+const char help_plugin_text[] =
+	"A container runtime calls this, with CNI_COMMAND and the other CNI_* variables set; it takes no "
+	"arguments. The network configuration comes on standard input, the result or the error object "
+	"goes to standard output. Warnings go to standard error, or what UNIRAIL_LOG in its environment "
+	"asks for: debug, info, warn or error.";
+
+static void help_plugin(const struct applet *a, struct buf *b)
+{
+	buf_printf(b, "usage: %s <NETCONF    (with CNI_COMMAND and the other CNI_* variables)\n\n",
+		   a->name);
+	buf_printf(b, "%s\n", a->help);
+	help_about(help_plugin_text, b);
+	buf_str(b, "\noptions, when CNI_COMMAND is not set:\n");
+	opt_row(b, "-h, --help", "print this");
+	opt_row(b, "-V, --version", "print the version");
+}
+
+void help_applet(const struct applet *a, struct buf *b)
+{
+	auto_free char *prog = xasprintf("unirail %s", a->name);
+
+	if (a->flags & APPLET_CNI) {
+		help_plugin(a, b);
+		buf_str(b, a->cmds ? "\n" : "");
+	}
+	if (applet_has_words(a))
+		opt_commands(a->cmds, prog, b);
+	else if (a->cmds)
+		opt_help(a->cmds, prog, b);
+	else if (!(a->flags & APPLET_CNI))
+		buf_printf(b, "usage: %s\n\n%s\n", prog, a->help);
+	if (a->about)
+		help_about(a->about, b);
+}
+
+static int help_command(const struct applet *a, int argc, char **argv, struct buf *b, struct err *e)
+{
+	auto_free char *prog = xasprintf("unirail %s", a->name), *full = NULL;
+	const struct cmd *c;
+	int words, r;
+
+	if (!applet_has_words(a))
+		return err_set(e, -EINVAL, "applet '%s' has no commands ('%s')", a->name, argv[1]);
+	r = cmd_pick(prog, a->cmds, argc, argv, &c, &words, e);
+	if (r < 0)
+		return r;
+	if (words < argc - 1)
+		return err_set(e, -EINVAL, "unknown command '%s %s'", argv[0], argv[words + 1]);
+	full = xasprintf("%s %s", prog, c->name);
+	opt_help(c, full, b);
+	return 0;
+}
+
+static int help_on(int argc, char **argv, struct buf *b, struct err *e)
+{
+	const struct applet *a;
+
+	if (argc == 0) {
+		help_list(b);
+		return 0;
+	}
+	a = applet_find(argv[0]);
+	if (!a)
+		return help_unknown(argv[0], e);
+	if (argc > 1)
+		return help_command(a, argc, argv, b, e);
+	help_applet(a, b);
+	return 0;
+}
+
+int help_main(int argc, char **argv)
+{
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	int r, at;
+
+	buf_init(&b, HELP_MAX);
+	r = at = opt_parse(help_cmds, "unirail help", argc - 1, argv + 1, NULL, &e);
+	if (r >= 0)
+		r = help_on(argc - 1 - at, argv + 1 + at, &b, &e);
+	return r < 0 ? opt_exit("unirail help", r, &e) : help_put(&b);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/install/install.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "host/cni_config.h"
+#include "cli/install/swap.h"
+#include "cli/tools.h"
+#include "wire/tls/digest.h"
+
+#define SELF   "/proc/self/exe"
+#define SOCKET "/var/run/spidernet/spiderpool.sock"
+
+struct install_opts {
+	const char *folder, *links, *root, *output, *conf_dir, *conf_name, *socket;
+	bool replace, keep, dry_run, uninstall, purge, stay, list;
+};
+
+#define AT(field) offsetof(struct install_opts, field), 0, 0
+static const struct opt opts[] = {
+	{"cni-bin-dir", 0, OPT_STR, "DIR",
+	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(folder)},
+	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
+	{"replace", 0, OPT_FLAG, NULL,
+	 "replace files not made by unirail by links, and keep the files under another name",
+	 AT(replace)},
+	{"keep", 0, OPT_FLAG, NULL,
+	 "leave files not made by unirail in place, create the other links", AT(keep)},
+	{"cni-conf-dir", 0, OPT_STR, "DIR",
+	 "directory in which to generate the CNI configuration for the container runtime, under its "
+	 "path on the node (" CNI_CONFIG_DIR "); without this option none is generated",
+	 AT(conf_dir)},
+	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
+	 "file name of the generated CNI configuration; it must sort before all other files of the "
+	 "directory; empty: generate none "
+	 "(UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
+	 AT(conf_name)},
+	{"socket", 0, OPT_STR, "PATH",
+	 "path of the agent's socket, for the generated CNI configuration (" SOCKET ")",
+	 AT(socket)},
+	{"uninstall", 0, OPT_FLAG, NULL,
+	 "remove what was installed and put back what was kept; with --cni-conf-dir also remove the generated CNI configuration",
+	 AT(uninstall)},
+	{"purge", 0, OPT_FLAG, NULL,
+	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
+	 AT(purge)},
+	{"stay", 0, OPT_FLAG, NULL,
+	 "after --uninstall wait for SIGTERM, for a container whose pod is ready when the work is done",
+	 AT(stay)},
+	{"list", 0, OPT_FLAG, NULL, "print the names of all links, change nothing", AT(list)},
+	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
+	{"root", 0, OPT_STR, "DIR", "use this directory as the root of the file system", AT(root)},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
+	{0},
+};
+
+const struct cmd install_cmds[] = {
+	{NULL, "[DIR]", "install the binary and its CNI links into a directory, or remove them",
+	 opts, 0, 1},
+	{0},
+};
+
+static const char *const words[] = {
+	[DO_COPY] = "copy",	  [DO_KEEP] = "keep",	  [DO_LINK] = "link",
+	[DO_RESTORE] = "restore", [DO_REMOVE] = "remove", [DO_FORGET] = "forget",
+};
+
+static int print_links(const struct install_opts *o)
+{
+	auto_buf struct buf b;
+	struct json_out j;
+
+	buf_init(&b, HELP_MAX);
+	jo_init(&j, &b, 4);
+	if (strcmp(o->output, "json") == 0)
+		jo_arr(&j);
+	for (const struct applet *a = applets; a->name; a++) {
+		if (!(a->flags & APPLET_LINK))
+			continue;
+		if (strcmp(o->output, "json") == 0)
+			jo_str(&j, a->name);
+		else
+			buf_printf(&b, "%s\n", a->name);
+	}
+	if (strcmp(o->output, "json") == 0) {
+		jo_end_arr(&j);
+		buf_char(&b, '\n');
+	}
+	return help_put(&b);
+}
+
+static void say_step(const struct install_opts *o, const struct install_step *s, struct buf *b)
+{
+	auto_free char *kept = install_kept_name(s->name->name);
+
+	buf_printf(b, "%s%-8s %s", o->dry_run ? "would " : "", words[s->what],
+		   s->what == DO_FORGET ? kept : s->name->name);
+	if (s->what == DO_KEEP)
+		buf_printf(b, " as %s", kept);
+	else if (s->what == DO_RESTORE)
+		buf_printf(b, " from %s", kept);
+	else if (s->what == DO_LINK)
+		buf_str(b, " -> " INSTALL_BINARY);
+	buf_char(b, '\n');
+}
+
+static void say(const struct install_opts *o, const struct install_plan *p,
+		const struct install_node *node, struct buf *b)
+{
+	for (size_t i = 0; i < p->n; i++)
+		say_step(o, &p->steps[i], b);
+	if (node->said.len)
+		buf_printf(b, "%s", buf_span(&node->said).p);
+	if (p->n == 0 && node->said.len == 0)
+		buf_printf(b, "nothing to do in %s\n", o->folder);
+}
+
+static void say_json(const struct install_opts *o, const struct install_plan *p,
+		     const struct install_node *node, struct buf *b)
+{
+	struct json_out j;
+
+	jo_init(&j, b, 4);
+	jo_obj(&j);
+	jo_kstr(&j, "folder", o->folder);
+	jo_kbool(&j, "dryRun", o->dry_run);
+	jo_kbool(&j, "changed", (p->n > 0 || node->said.len > 0) && !o->dry_run);
+	jo_key(&j, "steps");
+	jo_arr(&j);
+	for (size_t i = 0; i < p->n; i++) {
+		jo_obj(&j);
+		jo_kstr(&j, "do", words[p->steps[i].what]);
+		jo_kstr(&j, "name", p->steps[i].name->name);
+		jo_end_obj(&j);
+	}
+	jo_end_arr(&j);
+	jo_key(&j, "left");
+	jo_arr(&j);
+	for (size_t i = 0; i < p->n_left; i++) {
+		jo_obj(&j);
+		jo_kstr(&j, "name", p->left[i].name);
+		jo_kstr(&j, "why", p->left[i].why);
+		jo_end_obj(&j);
+	}
+	jo_end_arr(&j);
+	if (o->conf_dir && !o->uninstall)
+		jo_kstr(&j, "configuration", node->why.len ? buf_span(&node->why).p : "");
+	jo_end_obj(&j);
+	buf_char(b, '\n');
+}
+
+static int stage_step(struct swap *s, const struct install_step *step, int self, struct err *e)
+{
+	const char *name = step->name->name;
+	auto_free char *kept = install_kept_name(name);
+	int r = 0;
+
+	switch (step->what) {
+	case DO_COPY: return swap_copy(s, name, self, 0755, e);
+	case DO_KEEP: return swap_same(s, kept, name, e);
+	case DO_LINK: return swap_link(s, name, INSTALL_BINARY, e);
+	case DO_RESTORE:
+		r = swap_same(s, name, kept, e);
+		if (r == 0)
+			swap_drop(s, kept);
+		return r;
+	case DO_REMOVE: swap_drop(s, name); return 0;
+	case DO_FORGET: swap_drop(s, kept); return 0;
+	}
+	return r;
+}
+
+/* The record goes first when installing and last when removing: whenever this is killed, it
+ * names all that may be there. */
+static int carry_out(struct swap *s, const struct install_opts *o, const struct install_facts *f,
+		     const struct install_plan *p, int self, struct err *e)
+{
+	auto_buf struct buf record;
+	int r = 0;
+
+	buf_init(&record, 1 << 18);
+	if (!o->uninstall) {
+		install_record_write(f, p, &record);
+		r = swap_text(s, INSTALL_RECORD, buf_span(&record), 0644, e);
+	}
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		r = stage_step(s, &p->steps[i], self, e);
+	if (r == 0 && o->uninstall)
+		swap_drop(s, INSTALL_RECORD);
+	return r < 0 ? r : swap_commit(s, e);
+}
+
+/* Whether the record already says what it would say after this. */
+static bool record_is_current(const struct root *r, const char *folder,
+			      const struct install_facts *f, const struct install_plan *p)
+{
+	auto_free char *path = xasprintf("%s/%s", folder, INSTALL_RECORD);
+	auto_buf struct buf is, wants;
+
+	buf_init(&is, 1 << 18);
+	buf_init(&wants, 1 << 18);
+	install_record_write(f, p, &wants);
+	return file_read(r, path, 1 << 18, &is, NULL) == 0 && is.len == wants.len &&
+	       memcmp(buf_span(&is).p, buf_span(&wants).p, is.len) == 0;
+}
+
+static enum install_others others(const struct install_opts *o)
+{
+	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
+}
+
+static int act(const struct root *r, const struct install_opts *o, struct swap *s,
+	       struct install_facts *f, struct install_plan *p, struct err *e)
+{
+	char sha[DIGEST_HEX];
+	struct root host;
+	auto_fd int self = -1;
+	int n = root_open(&host, NULL, e);
+
+	if (n < 0)
+		return n;
+	n = digest_sha256_file(&host, SELF, sha, e);
+	if (n == 0)
+		n = self = file_open(&host, SELF, O_RDONLY, 0, e);
+	root_close(&host);
+	if (n >= 0)
+		n = install_facts_read(f, r, o->folder, o->uninstall ? NULL : o->links, sha, e);
+	if (n == 0 && o->uninstall)
+		install_plan_removal(f, p);
+	else if (n == 0)
+		n = install_plan(f, others(o), p, e);
+	if (n < 0)
+		return err_wrap(e, n, "folder '%s'", o->folder);
+	if (o->dry_run)
+		return 0;
+	if (o->uninstall ? !f->has_record : p->n == 0 && record_is_current(r, o->folder, f, p))
+		return 0;
+	n = carry_out(s, o, f, p, self, e);
+	return n < 0 ? err_wrap(e, n, "folder '%s'", o->folder) : 0;
+}
+
+static int report(const struct install_opts *o, const struct install_plan *p,
+		  const struct install_node *node)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, HELP_MAX);
+	if (strcmp(o->output, "json") == 0)
+		say_json(o, p, node, &b);
+	else
+		say(o, p, node, &b);
+	/* The node may have no network yet: no failure, the agent goes on with it. */
+	if (node->why.len)
+		fprintf(stderr, "unirail install: %s\n", buf_span(&node->why).p);
+	for (size_t i = 0; i < p->n_left; i++)
+		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
+			p->left[i].why);
+	return help_put(&b) || (p->n_left > 0 && !o->keep);
+}
+
+/* Not when anything is in it. */
+static void drop_folder(const struct root *r, const char *folder)
+{
+	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
+}
+
+/* Before a removal: the runtime calls none of the links any more. After an install: all are there. */
+static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
+{
+	int r = 0;
+
+	if (o->uninstall && !after && (o->conf_dir || o->purge))
+		r = o->dry_run ? 0 : install_node_is_free(n, e);
+	if (r == 0 && o->conf_dir && after != o->uninstall)
+		r = install_node_config(n, o->uninstall || !*o->conf_name, e);
+	return r == 0 && o->purge && after ? install_node_purge(n, e) : r;
+}
+
+static int run(const struct install_opts *o, struct err *e)
+{
+	auto_swap struct swap s = SWAP_INIT;
+	struct install_facts f = {0};
+	struct install_plan p = {0};
+	struct root r;
+	struct install_node node = {.root = &r,
+				    .conf_dir = o->conf_dir,
+				    .conf_name = o->conf_name,
+				    .socket = o->socket,
+				    .dry_run = o->dry_run};
+	int n = root_open(&r, o->root, e), status = 1;
+	bool made;
+
+	if (n < 0)
+		return n;
+	buf_init(&node.said, HELP_MAX);
+	buf_init(&node.why, ERR_TEXT_MAX);
+	n = do_node(o, &node, false, e);
+	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
+	if (n == 0 && !o->dry_run && !o->uninstall)
+		n = dir_make(&r, o->folder, 0755, e);
+	/* A folder that is not there holds nothing to remove. */
+	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
+		n = swap_open(&s, &r, o->folder, e);
+	if (n == 0)
+		n = act(&r, o, &s, &f, &p, e);
+	swap_close(&s);
+	if (n < 0 && made)
+		drop_folder(&r, o->folder);
+	if (n == 0)
+		n = do_node(o, &node, true, e);
+	if (n == 0)
+		status = report(o, &p, &node);
+	buf_done(&node.said);
+	buf_done(&node.why);
+	install_plan_done(&p);
+	install_facts_done(&f);
+	root_close(&r);
+	return n < 0 ? n : status;
+}
+
+static int check_config(struct install_opts *o, struct err *e)
+{
+	const char *name = getenv("UNIRAIL_CNI_CONF_NAME");
+
+	if (!o->socket)
+		o->socket = SOCKET;
+	if (o->socket[0] != '/')
+		return err_set(e, -EINVAL, "socket '%s' is not an absolute path", o->socket);
+	if (o->conf_name && !o->conf_dir)
+		return err_set(e, -EINVAL,
+			       "option '--cni-conf-name' means nothing without --cni-conf-dir");
+	if (!o->conf_name)
+		o->conf_name = name ? name : CNI_CONFIG_NAME;
+	if (!o->conf_dir)
+		return 0;
+	if (o->conf_dir[0] != '/')
+		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->conf_dir);
+	return *o->conf_name ? cni_config_check_name(o->conf_name, e) : 0;
+}
+
+static int check(struct install_opts *o, const char *operand, struct err *e)
+{
+	if (operand && o->folder)
+		return err_set(e, -EINVAL, "unexpected operand '%s' beside --cni-bin-dir", operand);
+	if (!o->folder)
+		o->folder = operand ? operand : "/opt/cni/bin";
+	if (o->folder[0] != '/')
+		return err_set(e, -EINVAL, "folder '%s' is not an absolute path", o->folder);
+	if (o->uninstall && (o->replace || o->keep || o->links))
+		return err_set(e, -EINVAL, "option '--%s' means nothing beside --uninstall",
+			       o->replace ? "replace"
+			       : o->keep  ? "keep"
+					  : "links");
+	if (o->replace && o->keep)
+		return err_set(e, -EINVAL, "option '--keep' beside '--replace': want one of them");
+	if (o->purge && !o->uninstall)
+		return err_set(e, -EINVAL, "option '--purge' means nothing without --uninstall");
+	return check_config(o, e);
+}
+
+/* As a container's first process, which no signal ends by itself. */
+static void stay(void)
+{
+	sigset_t set;
+
+	fflush(stdout);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	while (sigwaitinfo(&set, NULL) < 0 && errno == EINTR)
+		;
+}
+
+int install_main(int argc, char **argv)
+{
+	struct install_opts o = {.output = "text"};
+	struct err e = ERR_INIT;
+	int r = opt_parse(install_cmds, "unirail install", argc - 1, argv + 1, &o, &e);
+
+	if (r >= 0)
+		r = check(&o, argv[1 + r], &e);
+	if (r < 0)
+		return opt_exit("unirail install", r, &e);
+	if (o.list)
+		return print_links(&o);
+	if (!o.links)
+		o.links = "all";
+	r = run(&o, &e);
+	if (r == 0 && o.stay)
+		stay();
+	if (r >= 0)
+		return r;
+	fprintf(stderr, "unirail install: %s\n", e.text);
+	return 1;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `unirail pool`: options, and the commands that change something. */
+#include "cli/pool/pool.h"
+#include "cli/pool/pool_found.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/tools.h"
+
+enum { SAID_MAX = 1 << 20 };
+
+#define AT(field) offsetof(struct pool_opts, field), 0, 0
+#define COMMON                                                                                     \
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},   \
+		{"state-dir",  0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")", \
+		 AT(state_dir)},                                                                   \
+		{"root",  0, OPT_STR, "DIR", "use this directory as the root of the file system",  \
+		 AT(root)},                                                                        \
+		{"kubeconfig",                                                                     \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "FILE",                                                                           \
+		 "kubeconfig of a cluster whose pools and blocks to show instead of this node's",  \
+		 AT(kubeconfig)},                                                                  \
+		{"context",                                                                        \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "NAME",                                                                           \
+		 "context of the kubeconfig to use instead of its current context",                \
+		 AT(context)},                                                                     \
+		{"socket",                                                                         \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "PATH",                                                                           \
+		 "socket of the agent whose part of the pools to show",                            \
+		 AT(socket)},                                                                      \
+		{"timeout",                                                                        \
+		 0,                                                                                \
+		 OPT_DUR,                                                                          \
+		 "TIME",                                                                           \
+		 "maximum time to wait for the agent or the API server (5s)",                      \
+		 offsetof(struct pool_opts, timeout_ms),                                           \
+		 1,                                                                                \
+		 60 * 1000},                                                                       \
+	{                                                                                          \
+		"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)                \
+	}
+
+static const struct opt look_opts[] = {COMMON, {0}};
+static const struct opt release_opts[] = {
+	COMMON,
+	{"yes", 'y', OPT_FLAG, NULL,
+	 "release the address; without this option only print what would be done", AT(yes)},
+	{"dry-run", 0, OPT_FLAG, NULL, "print what would be done, change nothing", AT(dry_run)},
+	{0}};
+static const struct opt check_opts[] = {
+	COMMON,
+	{"repair", 0, OPT_FLAG, NULL,
+	 "rewrite a damaged journal; addresses that may be in use are reserved", AT(repair)},
+	{0}};
+
+const struct cmd pool_cmds[] = {
+	{"list", NULL, "the pools, and how much of each is in use", look_opts, 0, 0},
+	{"show", "POOL", "the owners of the pool's addresses", look_opts, 1, 1},
+	{"free", "POOL [N]", "the next N free addresses of a pool (10)", look_opts, 1, 2},
+	{"owner", "ADDRESS", "the owner of an address", look_opts, 1, 1},
+	{"release", "ADDRESS", "release an address, regardless of its owner", release_opts, 1, 1},
+	{"check", NULL, "verify that journal, pools and network namespaces agree", check_opts, 0,
+	 0},
+	{0},
+};
+
+/* --- a store of one's own --- */
+
+static char *empty_words(const struct pool_opts *o)
+{
+	return xasprintf("no pool in '%s'. A file there makes one, such as rails.conf with\n\n"
+			 "    [pool rail0]\n"
+			 "    subnet  = 172.16.1.0/24\n"
+			 "    gateway = 172.16.1.1\n"
+			 "    default = yes\n\n"
+			 "or a SpiderIPPool as JSON, rails.json.\n",
+			 o->pool_dir ? o->pool_dir : IPAM_POOL_DIR);
+}
+
+static int say_damage(const struct report *o, const struct err *why)
+{
+	auto_buf struct buf found;
+
+	buf_init(&found, SAID_MAX);
+	buf_printf(
+		&found,
+		"%s\n"
+		"no address is given out or taken back until that is repaired: 'unirail pool check "
+		"--repair' keeps every whole line, holds back the addresses that can still be "
+		"read in a damaged one and those that pods of this node have (libcni's cache, "
+		"network namespaces), and leaves the old file beside the new one\n",
+		why->text);
+	return report_findings(o, NULL, &found, 1);
+}
+
+static int repair(const struct pool_tool *t, const struct report *o, const struct ipam_paths *p,
+		  struct err *e)
+{
+	struct pool_found found = {0};
+	auto_buf struct buf said;
+	int r;
+
+	buf_init(&said, SAID_MAX);
+	pool_find_used(&found, t->root, &said);
+	r = ipam_repair(t->root, p, found.v, found.n, &said, e);
+	pool_found_done(&found);
+	return r < 0 ? r : report_findings(o, NULL, &said, 0);
+}
+
+static int of_store(const struct pool_tool *t, const struct report_call *call, struct report *o,
+		    struct err *e)
+{
+	auto_free char *pool_dir = path_absolute(t->o->pool_dir);
+	auto_free char *state_dir = path_absolute(t->o->state_dir);
+	const struct ipam_paths paths = {
+		.pool_dir = pool_dir,
+		.state_dir = state_dir,
+		.read_only = strcmp(call->command, "release") != 0 || call->release != REPORT_DO,
+	};
+	int r;
+
+	if (t->o->repair)
+		return repair(t, o, &paths, e);
+	r = ipam_open(&o->store, t->root, &paths, e);
+	if (r == -EBADMSG && strcmp(call->command, "check") == 0)
+		return say_damage(o, e);
+	if (r == -EACCES)
+		err_set(e, r, "%s: run as root, or name folders of your own by --state-dir",
+			e->text);
+	if (r == 0)
+		r = report_run(o, call, e);
+	ipam_close(o->store);
+	return r;
+}
+
+static int run_here(const struct pool_tool *t, const struct report_call *call, struct err *e)
+{
+	auto_free char *empty = empty_words(t->o);
+	auto_buf struct buf out, aside;
+	struct report o = {.json = t->json, .out = &out, .aside = &aside, .empty = empty};
+	int r, put;
+
+	buf_init(&out, REPORT_MAX);
+	buf_init(&aside, SAID_MAX);
+	r = of_store(t, call, &o, e);
+	put = out.len ? help_put(&out) : 0;
+	if (aside.len)
+		fputs(aside.p, stderr);
+	return put ? put : r;
+}
+
+/* --- main --- */
+
+static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, struct err *e)
+{
+	const struct report_call call = {
+		.command = c->name,
+		.words = (const char *const *)argv,
+		.n_words = (size_t)argc,
+		.release = t->o->dry_run ? REPORT_DRY
+			   : t->o->yes	 ? REPORT_DO
+					 : REPORT_ASK,
+	};
+
+	if (t->o->kubeconfig || t->o->context)
+		return pool_cluster(t, c->name, argc > 0 ? argv[0] : NULL, e);
+	return t->o->socket ? pool_of_agent(t, &call, e) : run_here(t, &call, e);
+}
+
+/* What cannot be, whatever the pools are: a mistake of who types, exit status 2. */
+static int check_operands(const struct cmd *c, int argc, char **argv, struct err *e)
+{
+	struct ipaddr a;
+	uint64_t n;
+
+	if (strcmp(c->name, "owner") == 0 || strcmp(c->name, "release") == 0)
+		return report_address(argv[0], &a, e);
+	return strcmp(c->name, "free") == 0 && argc > 1 ? report_count(argv[1], &n, e) : 0;
+}
+
+int pool_main(int argc, char **argv)
+{
+	struct pool_opts o = {.output = "text", .timeout_ms = 5000};
+	struct pool_tool t = {.o = &o};
+	struct err e = ERR_INIT;
+	auto_free char *prog = NULL;
+	const struct cmd *c;
+	struct root root;
+	int words, at, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
+
+	if (r < 0)
+		return opt_exit("unirail pool", r, &e);
+	prog = xasprintf("unirail pool %s", c->name);
+	argc -= 1 + words;
+	argv += 1 + words;
+	at = opt_parse(c, prog, argc, argv, &o, &e);
+	r = at < 0 ? at : check_operands(c, argc - at, argv + at, &e);
+	if (r < 0)
+		return opt_exit(prog, r, &e);
+	t.json = strcmp(o.output, "json") == 0;
+	t.root = &root;
+	r = root_open(&root, o.root, &e);
+	if (r == 0) {
+		r = run(&t, c, argc - at, argv + at, &e);
+		root_close(&root);
+	}
+	if (r >= 0)
+		return r;
+	fprintf(stderr, "%s: %s\n", prog, e.text);
+	return 1;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_POOL_POOL_H
+#define UNIRAIL_CLI_POOL_POOL_H
+
+/* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool_agent.c an agent's,
+ * pool_cluster.c (with pool_cluster_view.c) what is a cluster's. */
+
+#include "ipam/report.h"
+
+struct pool_opts {
+	const char *pool_dir, *state_dir, *root, *output;
+	const char *kubeconfig, *context, *socket;
+	int64_t timeout_ms;
+	bool yes, dry_run, repair;
+};
+
+/* What was asked for. */
+struct pool_tool {
+	const struct pool_opts *o;
+	const struct root *root;
+	bool json;
+};
+
+/* Each prints to stdout; returns the exit status, or a negative errno with e set. */
+
+/* With --kubeconfig: list, show and check of the pools and blocks of all nodes. */
+int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
+/* With --socket: all but `check --repair`, of its node's part as its agent has it. */
+int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `unirail status`: how this node stands in its cluster, from its agent. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/columns.h"
+#include "cli/tools.h"
+#include "wire/http/http1.h"
+#include "wire/json/json.h"
+
+#define SOCKET "/var/run/spidernet/spiderpool.sock"
+
+enum { ANSWER_MAX = 4 << 20 };
+
+struct status_opts {
+	const char *socket, *output;
+	int64_t timeout_ms;
+};
+
+static const struct opt status_opts[] = {
+	{"socket", 0, OPT_STR, "PATH", "path of the agent's socket (" SOCKET ")",
+	 offsetof(struct status_opts, socket), 0, 0},
+	{"timeout", 0, OPT_DUR, "TIME", "maximum time to wait for the agent (5s)",
+	 offsetof(struct status_opts, timeout_ms), 1, 60 * 1000},
+	{"output", 'o', OPT_CHOICE, "text|json", "output format",
+	 offsetof(struct status_opts, output), 0, 0},
+	{0},
+};
+
+const struct cmd status_cmds[] = {
+	{NULL, NULL, "state of this node's agent and its pools", status_opts, 0, 0},
+	{0},
+};
+
+static int64_t number(const struct json *v, const char *key)
+{
+	int64_t n;
+
+	return json_int(json_get(v, key), &n) < 0 ? 0 : n;
+}
+
+static const char *text(const struct json *v, const char *key)
+{
+	const char *s = json_string(json_get(v, key));
+
+	return s ? s : "";
+}
+
+/* --- printing --- */
+
+static void print_pools(const struct json *pools)
+{
+	static const char *const heads[] = {"POOL", "USED ON NODE", "FREE ON NODE",
+					    "TOTAL IN POOL"};
+	struct json_walk w = json_walk_start(pools);
+	auto_columns struct columns c;
+	const struct json *p;
+
+	columns_init(&c, ARRAY_LEN(heads), "");
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		columns_add(&c, heads[i]);
+	while ((p = json_walk_next(&w, NULL))) {
+		columns_add(&c, text(p, "name"));
+		columns_addf(&c, "%lld", (long long)number(p, "used"));
+		columns_addf(&c, "%lld", (long long)number(p, "free"));
+		columns_addf(&c, "%lld", (long long)number(p, "total"));
+	}
+	if (json_len(pools) > 0)
+		columns_print(&c, stdout);
+	else
+		puts("this node has addresses of no pool");
+}
+
+static void print_kinds(const struct json *kinds)
+{
+	struct json_walk w = json_walk_start(kinds);
+	const struct json *k;
+
+	while ((k = json_walk_next(&w, NULL)))
+		if (*text(k, "why"))
+			printf("%s\n", text(k, "why"));
+}
+
+/* What keeps pods from their rails is in `why` of the node already. */
+static void print_cni(const struct json *v, bool ready)
+{
+	if (json_kind(v) != JSON_OBJECT)
+		return;
+	if (json_bool(json_get(v, "used")))
+		printf("the container runtime uses CNI configuration %s%s%s\n", text(v, "file"),
+		       *text(v, "network") ? ", which wraps " : "", text(v, "network"));
+	if (*text(v, "why") && (ready || json_bool(json_get(v, "used"))))
+		printf("%s\n", text(v, "why"));
+}
+
+static void print_text(const struct json *v)
+{
+	const struct json *b = json_get(v, "blocks");
+	long long foreign = number(b, "foreign"), waiting = number(v, "waiting");
+
+	printf("node %s: %s%s\n", text(v, "node"),
+	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", text(v, "why"));
+	printf("%lld blocks of its own, %lld addresses of others' blocks\n",
+	       (long long)number(b, "own"), (long long)number(b, "loans"));
+	if (foreign)
+		printf("%lld blocks of a lost journal, unused until every pod is accounted for\n",
+		       foreign);
+	if (waiting)
+		printf("%lld pods wait\n", waiting);
+	print_kinds(json_get(v, "kinds"));
+	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
+	if (*text(v, "unconfined"))
+		printf("the agent's sandbox is not complete: %s\n", text(v, "unconfined"));
+	putchar('\n');
+	print_pools(json_get(v, "pools"));
+}
+
+/* --- asking --- */
+
+static int failure(int status, const struct buf *body, const char *socket, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	const char *words = NULL;
+
+	if (json_parse(&doc, buf_span(body), ANSWER_MAX, NULL) == 0)
+		words = json_string(json_get(json_root(doc), "message"));
+	if (status == 404)
+		return err_set(e, -ENOENT, "'%s' is no agent's of a node in a cluster%s%s", socket,
+			       words ? ": " : "", words ? words : "");
+	return err_set(e, -EPROTO, "'%s' answers %d%s%s", socket, status, words ? ": " : "",
+		       words ? words : "");
+}
+
+static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,
+	       struct err *e)
+{
+	const struct http1_call c = {
+		.socket = socket,
+		.request = {.method = "GET", .target = "/v1/unirail/status"},
+		.timeout_ms = (int)timeout_ms,
+		.max = ANSWER_MAX,
+	};
+	int r = http1_call(&c, body, e);
+
+	if (r < 0)
+		return err_wrap(e, r, "ask the agent (is 'unirail agent' running on this node?)");
+	if (r != 200)
+		return failure(r, body, socket, e);
+	r = json_parse(ret, buf_span(body), ANSWER_MAX, e);
+	return r < 0 ? err_wrap(e, r, "the agent's answer") : 0;
+}
+
+static int show(const struct status_opts *o, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	auto_buf struct buf body = {0};
+	int r = ask(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
+
+	if (r < 0)
+		return r;
+	if (o->output && strcmp(o->output, "json") == 0)
+		fputs(body.p, stdout);
+	else
+		print_text(json_root(doc));
+	return json_bool(json_get(json_root(doc), "ready")) ? 0 : 1;
+}
+
+int status_main(int argc, char **argv)
+{
+	struct status_opts o = {.timeout_ms = 5000};
+	struct err e = ERR_INIT;
+	int r = opt_parse(&status_cmds[0], "unirail status", argc - 1, argv + 1, &o, &e);
+
+	if (r < 0)
+		return opt_exit("unirail status", r, &e);
+	r = show(&o, &e);
+	if (r >= 0)
+		return fflush(stdout) ? 1 : r;
+	fprintf(stderr, "unirail status: %s\n", e.text);
+	return 1;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_VERIFY_VERIFY_H
+#define UNIRAIL_CLI_VERIFY_VERIFY_H
+
+/*
+ * `unirail verify`: verify.c has options, verify_client.c asks and measures, verify_server.c
+ * answers, verify_show.c prints; verify_msg.h is what they say to each other, verify_pick.h finds
+ * the device behind an address, verify_side.h is a side's queue pair and memory.
+ */
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "cli/verify/verify_side.h"
+
+struct verify_test {
+	enum verbs_op op;
+	uint32_t size;
+	uint64_t count; /* messages to measure bandwidth with; 0: as many as time_ms allows */
+	int64_t time_ms;
+	struct ipaddr at; /* the server's address to test; family 0: the connection's */
+	struct verify_choice choice;
+};
+
+enum verify_data { VERIFY_UNTESTED, VERIFY_RIGHT };
+
+/* What was found out on one rail. */
+struct verify_result {
+	char ifname[16], device[64], peer_ifname[16], peer_device[64];
+	struct ipnet net, peer_net; /* family 0: chosen without an address */
+	uint32_t port, peer_port;
+	int gid_index, peer_gid_index;
+	bool ethernet;
+	enum verbs_op op;
+	uint32_t size, mtu;
+	uint64_t checked; /* bytes whose content was looked at, and was right */
+	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half a round trip */
+	uint64_t messages, bytes, rate;					/* bytes a second */
+	int64_t time_us;
+	struct err err; /* code 0: all well */
+};
+
+/* --- verify_client.c --- */
+
+/* One test on a connection of its own; what fails is ret->err, too. */
+int verify_run(const struct verify_facts *f, const struct verify_place *to,
+	       const struct verify_test *t, struct verify_result *ret, struct err *e);
+
+/* --- verify_rails.c --- */
+
+/* What the server says it has. */
+struct verify_far {
+	char ifname[16], device[64];
+	struct ipnet net;
+};
+/* For each rail its partner among `far`, of the same family: in the same subnet (the same interface
+ * name decides between several), else of the same interface name; -1 none. */
+void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
+		  size_t n_far, int *ret);
+/* Every rail of this namespace with its partner, one after another. *ret: one result a rail. */
+int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
+		   const struct verify_test *t, struct verify_result **ret, size_t *n,
+		   struct err *e);
+
+/* --- verify_server.c --- */
+
+struct verify_serve {
+	struct verify_place at;
+	struct verify_choice choice;
+	bool once, json;
+};
+extern volatile sig_atomic_t verify_stop;
+/* Until a signal comes, or one client has gone (once). The exit status. */
+int verify_serve(const struct verify_serve *s, struct err *e);
+
+/* --- verify_show.c --- */
+
+void verify_show_one(const struct verify_result *r, FILE *f);
+void verify_show_table(const struct verify_result *v, size_t n, FILE *f);
+void verify_show_json(const struct verify_result *v, size_t n, struct buf *b);
+enum { VERIFY_NUMBER_MAX = 32 };
+const char *verify_rate_str(uint64_t bytes_per_s, char ret[static VERIFY_NUMBER_MAX]);
+const char *verify_time_str(uint64_t ns, char ret[static VERIFY_NUMBER_MAX]);
+const char *verify_size_str(uint64_t bytes, char ret[static VERIFY_NUMBER_MAX]);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_VERIFY_VERIFY_MSG_H
+#define UNIRAIL_CLI_VERIFY_VERIFY_MSG_H
+
+/*
+ * What the two sides of `unirail verify` tell each other over TCP: lines of text,
+ *
+ *	unirail-verify/1 VERB key=value key=value ... text=REST OF THE LINE
+ *
+ * at most VERIFY_LINE_MAX bytes. Unknown keys are passed over (a later version may have more),
+ * what is missing is 0. A test:
+ *
+ *	client: hello  what to test, its end of the queue pair      server: ready  its end
+ *	client: step   fill, recv, check, drain, ping, sent         server: done
+ *	client: bye    the numbers, for the server's report         server: done
+ *
+ * or "rails", which the server answers by a "rail" each and "done". "fail" with a text may come
+ * instead of any of them and ends the test.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ip.h"
+
+enum { VERIFY_VERSION = 1, VERIFY_LINE_MAX = 1024, VERIFY_TEXT_MAX = 640 };
+
+enum verify_verb {
+	VERIFY_HELLO,
+	VERIFY_READY,
+	VERIFY_STEP,
+	VERIFY_DONE,
+	VERIFY_BYE,
+	VERIFY_RAILS,
+	VERIFY_RAIL,
+	VERIFY_FAIL,
+	VERIFY_VERBS,
+};
+
+struct verify_msg {
+	enum verify_verb verb;
+	/* hello, ready: struct verbs_end */
+	uint32_t qpn, psn, rkey, path_mtu, reads, lid, ethernet;
+	uint8_t gid[16];
+	uint64_t addr, len;
+	/* hello */
+	char op[8];	  /* "write" ... */
+	struct ipaddr at; /* the server's address to test; family 0: the connection's */
+	uint32_t size, depth;
+	/* hello, ready, rail */
+	char device[64];
+	uint32_t port;
+	int32_t gid_index; /* -1 none */
+	char ifname[16];
+	struct ipnet net;
+	/* step; bye: count is the bytes that were checked */
+	char step[8];
+	uint64_t seed, count;
+	/* bye: nanoseconds, bytes a second */
+	uint64_t lat_min, lat_avg, lat_p50, lat_p99, rate, bytes;
+	/* fail */
+	char text[VERIFY_TEXT_MAX];
+};
+
+/* One line with its new line. */
+void verify_msg_put(const struct verify_msg *m, struct buf *b);
+/* A line without its new line. Errors name the field. */
+int verify_msg_parse(struct span line, struct verify_msg *ret, struct err *e);
+const char *verify_verb_name(enum verify_verb v);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/attach/attach.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/plugins/coordinator/coordinator.h"
+#include "cni/device/vf_rail.h"
+#include "kern/sys/netns.h"
+
+static int open_netns(struct attach *a, bool gone_ok, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int r;
+
+	if (!*a->call->netns) {
+		if (gone_ok)
+			return 0;
+		return err_kind(e, ERR_ENV, -EINVAL,
+				"CNI_NETNS is empty, wants the pod's network namespace");
+	}
+	r = netns_open(a->call->netns, &a->netns, &why);
+	if (r >= 0)
+		return 0;
+	a->netns = -1;
+	/* An empty file is what a bind mount leaves behind when the namespace is gone. */
+	if (gone_ok && (r == -ENOENT || r == -ENOTDIR || r == -EINVAL))
+		return 0;
+	if (e)
+		*e = why;
+	return err_wrap(e, r, "failed to open netns '%s'", a->call->netns);
+}
+
+int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct err *e)
+{
+	int r;
+
+	a->call = c;
+	r = open_netns(a, gone_ok, e);
+	if (r < 0)
+		return r;
+	r = nl_open(&a->host, NL_ROUTE, -1, e);
+	if (r >= 0 && a->netns >= 0)
+		r = nl_open(&a->pod, NL_ROUTE, a->netns, e);
+	return r < 0 ? r : 0;
+}
+
+static void rail_done(struct rail *r)
+{
+	vf_rail_free(r->vf);
+	str_list_free(r->altnames, r->n_altnames);
+	free(r->nets);
+	free(r->quiet);
+	cni_result_done(&r->got);
+}
+
+void attach_close(struct attach *a)
+{
+	undo_disarm(&a->undo);
+	co_plan_free(a->plan);
+	for (size_t i = 0; i < a->n_rails; i++)
+		rail_done(&a->rails[i]);
+	free(a->pod_links);
+	free(a->host_addrs);
+	nl_cleanup(&a->pod);
+	nl_cleanup(&a->host);
+	cleanup_fd(&a->netns);
+	*a = (struct attach)ATTACH_INIT;
+}
+
+int attach_rails(struct attach *a, struct err *e)
+{
+	int r = attach_facts(a, e);
+
+	return r < 0 ? r : attach_make(a, e);
+}
+
+int attach_make(struct attach *a, struct err *e)
+{
+	int r = attach_ipam(a, e);
+
+	if (r >= 0)
+		r = attach_prepare(a, e);
+	if (r >= 0)
+		r = attach_links(a, e);
+	if (r >= 0)
+		r = attach_sysctls(a, e);
+	if (r >= 0)
+		r = attach_detect(a, e);
+	if (r >= 0)
+		r = attach_configure(a, e);
+	return r;
+}
+
+/* What failed may have been the conversation itself: half a dump, an answer that is lost. */
+void attach_rollback(struct attach *a)
+{
+	if (!a->undo.n)
+		return;
+	nl_reopen(a->host, -1, NULL);
+	nl_reopen(a->pod, a->netns, NULL);
+	undo_run(&a->undo);
+}
+
+void attach_done(struct attach *a)
+{
+	undo_disarm(&a->undo);
+}
+
+int rail_err(const struct rail *rail, int code, struct err *e)
+{
+	return rail->label ? err_wrap(e, code, "%s", rail->label) : code;
+}
+
+int attach_list_pod(struct attach *a, struct err *e)
+{
+	struct link *links;
+	size_t n;
+	int r = link_list(a->pod, &links, &n, e);
+
+	if (r < 0)
+		return r;
+	free(a->pod_links);
+	a->pod_links = links;
+	a->n_pod_links = n;
+	return 0;
+}
+
+int attach_host_addrs(struct attach *a, struct err *e)
+{
+	int r;
+
+	if (a->have_host_addrs)
+		return 0;
+	r = addr_list(a->host, 0, 0, &a->host_addrs, &a->n_host_addrs, e);
+	a->have_host_addrs = r >= 0;
+	return r < 0 ? r : 0;
+}
+
+int attach_result(const struct attach *a, const struct rail *rail, struct cni_result *out,
+		  struct err *e)
+{
+	char mac[MAC_TEXT_MAX];
+
+	cni_result_iface(out, rail->ifname,
+			 rail->no_link && !rail->mac.len ? NULL : mac_str(&rail->mac, mac),
+			 a->call->netns)
+		->mtu = rail->mtu;
+	for (size_t i = 0; i < rail->got.n_ips; i++) {
+		struct cni_ip ip = rail->got.ips[i];
+
+		ip.iface = 0;
+		cni_result_ip(out, &ip);
+	}
+	for (size_t i = 0; i < rail->got.n_routes; i++)
+		cni_result_route(out, &rail->got.routes[i]);
+	return cni_dns_read(rail->ipam.doc, rail->conf.dns, &out->dns, e);
+}

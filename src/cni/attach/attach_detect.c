@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conflict and gateway detection on all rails in parallel, before any address is set; an address
+ * in conflict is taken out of use and another one asked for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/attach/attach_private.h"
+
+enum { ROUNDS = 3 };
+
+static bool wanted(const struct rail *rail)
+{
+	return rail_has_addresses(rail) && !rail->conf.no_arp &&
+	       (rail->flags.conflict_detection || rail->flags.gateway_detection);
+}
+
+static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
+{
+	for (size_t i = 0; i < rail->n_quiet; i++)
+		if (ip_eq(&rail->quiet[i], ip))
+			return true;
+	return false;
+}
+
+struct round {
+	struct probe *p;
+	size_t *owner; /* rail of each probe */
+	size_t n;
+};
+
+static void round_done(struct round *r)
+{
+	free(r->p);
+	free(r->owner);
+}
+
+static void add_probes(struct round *round, const struct rail *rail, size_t owner)
+{
+	for (size_t i = 0; i < rail->got.n_ips; i++) {
+		const struct cni_ip *ip = &rail->got.ips[i];
+		size_t n = round->n;
+
+		if (asked_before(rail, &ip->address.ip))
+			continue;
+		VEC_PUSH(round->owner, n) = owner;
+		VEC_PUSH(round->p, round->n) = (struct probe){
+			.ifname = rail->ifname,
+			.index = rail->index,
+			.mac = rail->mac,
+			.arptype = rail->arptype,
+			.ip = ip->address.ip,
+			.gateway = ip->gateway,
+			.want_conflict = rail->flags.conflict_detection,
+			.want_gateway = rail->flags.gateway_detection && ip->gateway.family,
+		};
+	}
+}
+
+/* The rails share one limit, so the most patient of them decides. */
+static struct probe_limits limits_of(const struct attach *a)
+{
+	struct probe_limits l = PROBE_LIMITS_INIT;
+	int total = 0, carrier = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct cni_ipam_flags *f = &a->rails[i].flags;
+
+		if (!wanted(&a->rails[i]))
+			continue;
+		l.tries = f->tries > 0 ? f->tries : l.tries;
+		l.interval_ms = f->interval_ms > 0 ? f->interval_ms : l.interval_ms;
+		total = f->total_ms > total ? f->total_ms : total;
+		carrier = f->carrier_ms > carrier ? f->carrier_ms : carrier;
+	}
+	l.carrier_ms = carrier > 0 ? carrier : l.carrier_ms;
+	if (a->detect_ms > 0)
+		l.total_ms = a->detect_ms;
+	else if (total > 0)
+		l.total_ms = total;
+	return l;
+}
+
+/* probe_words() names the interface; where the rail has a label, that says it better. */
+static void words(const struct rail *rail, const struct probe *p, struct err *e)
+{
+	struct err why = ERR_INIT;
+	size_t skip = strlen("rail : ") + strlen(rail->ifname);
+
+	probe_words(p, &why);
+	if (!rail->label || strncmp(why.text, "rail ", 5) != 0 || strlen(why.text) < skip)
+		skip = 0;
+	err_kind(e, why.kind ? why.kind : ERR_AGAIN, why.code ? why.code : -EIO, "%s",
+		 why.text + skip);
+}
+
+/* 1: all is well; 0: there are conflicts; anything worse is an error. */
+static int judge(struct attach *a, const struct round *round, struct err *e)
+{
+	int well = 1;
+
+	for (size_t i = 0; i < round->n; i++) {
+		const struct probe *p = &round->p[i];
+		struct rail *rail = &a->rails[round->owner[i]];
+
+		if (p->state == PROBE_CONFLICT) {
+			well = 0;
+			continue;
+		}
+		if (p->state != PROBE_OK && p->state != PROBE_NONE) {
+			words(rail, p, e);
+			return rail_err(rail, e && e->code ? e->code : -EHOSTUNREACH, e);
+		}
+		if (p->want_conflict)
+			VEC_PUSH(rail->quiet, rail->n_quiet) = p->ip;
+	}
+	return well;
+}
+
+/* Takes what is in conflict from each rail concerned. */
+static int give_up_addresses(struct attach *a, const struct round *round, struct err *e)
+{
+	for (size_t i = 0; i < round->n; i++) {
+		const struct probe *p = &round->p[i];
+		const struct rail *rail = &a->rails[round->owner[i]];
+		int r;
+
+		if (p->state != PROBE_CONFLICT)
+			continue;
+		r = cni_ipam_conflict(&rail->ipam, &p->ip, &p->other, e);
+		if (r < 0)
+			return rail_err(rail, r, e);
+	}
+	return 0;
+}
+
+/* The conflict that a rail met last, in words. */
+static const struct probe *conflict_of(const struct round *round, size_t rail)
+{
+	for (size_t i = 0; i < round->n; i++)
+		if (round->owner[i] == rail && round->p[i].state == PROBE_CONFLICT)
+			return &round->p[i];
+	return NULL;
+}
+
+static int in_conflict(const struct attach *a, size_t rail, const struct probe *p, struct err *e)
+{
+	words(&a->rails[rail], p, e);
+	return rail_err(&a->rails[rail], -EADDRINUSE, e);
+}
+
+/* No other address is to be had: what the reader wants to know first is the conflict. */
+static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
+		    struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	words(&a->rails[rail], p, &why);
+	err_wrap(e, code, "%s; another address was asked for", why.text);
+	return rail_err(&a->rails[rail], code, e);
+}
+
+static int ask_rails_again(struct attach *a, const struct round *round, bool last, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
+		const struct probe *p = conflict_of(round, i);
+
+		if (!p)
+			continue;
+		if (last)
+			return in_conflict(a, i, p, e);
+		r = attach_ask_again(a, i, e);
+		if (r < 0)
+			return no_other(a, i, p, r, e);
+	}
+	return r;
+}
+
+/* 1: nothing is left to ask; 0: some rails have new addresses. */
+static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *e)
+{
+	__attribute__((cleanup(round_done))) struct round round = {0};
+	int r;
+
+	for (size_t i = 0; i < a->n_rails; i++)
+		if (wanted(&a->rails[i]))
+			add_probes(&round, &a->rails[i], i);
+	if (!round.n)
+		return 1;
+	r = probe_round(rounds, a->netns, round.p, round.n, e);
+	if (r >= 0)
+		r = judge(a, &round, e);
+	if (r != 0)
+		return r < 0 ? r : 1;
+	/* Even when we give up: the next pod shall not get the same address. */
+	r = give_up_addresses(a, &round, e);
+	return r < 0 ? r : ask_rails_again(a, &round, !probe_round_left(rounds), e);
+}
+
+static int bring_up(struct attach *a, struct err *e)
+{
+	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	auto_free size_t *owner = xcalloc(a->n_rails, sizeof(*owner));
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		if (!wanted(&a->rails[i]))
+			continue;
+		link_set(b, a->rails[i].index, a->rails[i].ifname, &up);
+		owner[n++] = i;
+	}
+	return attach_commit(a, a->pod, b, owner, e);
+}
+
+int attach_detect(struct attach *a, struct err *e)
+{
+	struct probe_rounds rounds = {.limits = limits_of(a), .left = ROUNDS};
+	bool any = false;
+	int r;
+
+	for (size_t i = 0; i < a->n_rails; i++)
+		any |= wanted(&a->rails[i]);
+	if (!any)
+		return 0;
+	r = bring_up(a, e);
+	while (r == 0)
+		r = one_round(a, &rounds, e);
+	return r < 0 ? r : 0;
+}
+
+/*
+ * Where detection brought the link up before its addresses came, nobody has announced them. On
+ * the other links the kernel did (arp_notify, ndisc_notify), without the 10 to 20 ms that closing
+ * a packet socket costs.
+ */
+void attach_announce(const struct attach *a)
+{
+	struct announce *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct rail *rail = &a->rails[i];
+
+		if (!wanted(rail))
+			continue;
+		for (size_t k = 0; k < rail->got.n_ips; k++)
+			VEC_PUSH(list, n) = (struct announce){
+				.ifname = rail->ifname,
+				.index = rail->index,
+				.mac = rail->mac,
+				.arptype = rail->arptype,
+				.ip = rail->got.ips[k].address.ip,
+			};
+	}
+	if (n)
+		announce_all(a->netns, list, n);
+	free(list);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is there before anything is changed, and every check that can be made on it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/attach/attach_private.h"
+#include "cni/plugins/coordinator/coordinator.h"
+#include "kern/sys/caps.h"
+
+bool rail_has_ipam(const struct rail *rail)
+{
+	return rail->ipam.conf && *cni_ipam_type(rail->ipam.conf);
+}
+
+bool rail_has_addresses(const struct rail *rail)
+{
+	return rail->got.n_ips && !rail->no_link;
+}
+
+static int name_taken(const struct rail *rail, const char *by, struct err *e)
+{
+	return err_set(e, -EEXIST, "%s %s '%s' in the pod: File exists (EEXIST) (%s)",
+		       rail_kind_moves(rail->kind) ? "attach" : "create", rail->kind->type,
+		       rail->ifname, by);
+}
+
+int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
+		       struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!link_name_ok(rails[i].ifname)) {
+			err_kind(e, ERR_CONF, -EINVAL,
+				 "'%s' is no interface name (1 to 15 bytes without '/', ':' or "
+				 "white space)",
+				 rails[i].ifname);
+			return rail_err(&rails[i], -EINVAL, e);
+		}
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(rails[i].ifname, rails[k].ifname) == 0)
+				return rail_err(&rails[i],
+						name_taken(&rails[i], "another network has it", e),
+						e);
+		if (!rails[i].no_link && link_find(pod, n_pod, rails[i].ifname))
+			return rail_err(&rails[i],
+					name_taken(&rails[i],
+						   "the pod has a link of that name: "
+						   "delete it, or name this one otherwise",
+						   e),
+					e);
+	}
+	return 0;
+}
+
+static bool same_device(const struct rail *a, const struct rail *b)
+{
+	return !a->no_link && !b->no_link && a->master.index == b->master.index &&
+	       a->conf.in_container == b->conf.in_container;
+}
+
+static int device_taken(const struct rail *rail, const struct rail *by, const char *why,
+			struct err *e)
+{
+	err_kind(e, ERR_CONF, -EEXIST, "'%s' is used by '%s' of this pod too: %s",
+		 rail->master.name, by->ifname, why);
+	return rail_err(rail, -EEXIST, e);
+}
+
+int attach_check_devices(const struct rail *rails, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++) {
+			const struct rail *a = &rails[k], *b = &rails[i];
+
+			if (!same_device(a, b))
+				continue;
+			if (rail_kind_moves(a->kind) || rail_kind_moves(b->kind))
+				return device_taken(
+					b, a, "a device that moves into the pod serves one network",
+					e);
+			if (a->kind == &vlan_kind && b->kind == &vlan_kind &&
+			    a->conf.vlan.id == b->conf.vlan.id)
+				return device_taken(
+					b, a, "a device has one interface a VLAN (conf.vlanId)", e);
+		}
+	return 0;
+}
+
+static bool leads_out(const struct route *rt)
+{
+	return rt->table == TABLE_MAIN && ipnet_is_default(&rt->dst);
+}
+
+static int route_link(const struct route *rt)
+{
+	return rt->n_hops ? rt->hops[0].index : rt->index;
+}
+
+int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
+{
+	struct route *list;
+	size_t n;
+	int r = route_list(w, 0, TABLE_MAIN, &list, &n, e), index = 0;
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n && !index; i++)
+		if (leads_out(&list[i]))
+			index = route_link(&list[i]);
+	route_list_free(list, n);
+	if (!index)
+		return err_kind(e, ERR_CONF, -ENODEV,
+				"no conf.master and no default route to take it from (name the "
+				"device in conf.master)");
+	return link_get_index(w, index, ret, e);
+}
+
+/* What somebody may have meant: no container's end, no overlay's device, no loopback. */
+static bool may_be_master(const struct link *l)
+{
+	return !link_is_loopback(l) && co_host_link_counts(l->name);
+}
+
+static int no_such_master(struct nl_wire *w, const char *name, int code, struct err *e)
+{
+	enum { MAX_NAMES = 12 };
+	auto_free struct link *links = NULL;
+	auto_buf struct buf names;
+	size_t n, shown = 0;
+
+	buf_init(&names, ERR_DETAILS_MAX);
+	if (link_list(w, &links, &n, NULL) < 0)
+		n = 0;
+	for (size_t i = 0; i < n && shown < MAX_NAMES; i++)
+		if (may_be_master(&links[i]))
+			buf_printf(&names, "%s'%s'", shown++ ? ", " : "", links[i].name);
+	err_default_kind(e, ERR_UNAVAILABLE);
+	return err_wrap(e, code, "conf.master is '%s', this node has %s", name,
+			names.len ? names.p : "no device for it");
+}
+
+int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e)
+{
+	int r;
+
+	if (!c->master)
+		return attach_default_master(w, ret, e);
+	r = link_get(w, c->master, ret, e);
+	if (r == -ENODEV)
+		return no_such_master(w, c->master, r, e);
+	return r < 0 ? err_wrap(e, r, "conf.master") : 0;
+}
+
+struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
+{
+	return rail->conf.in_container ? a->pod : a->host;
+}
+
+/* Once a kind: the answer loads the module. */
+static int ask_kernel(const struct attach *a, size_t i, struct err *e)
+{
+	const struct rail_kind *k = a->rails[i].kind;
+
+	if (!(k->flags & RAIL_ASKS_KERNEL))
+		return 0;
+	for (size_t j = 0; j < i; j++)
+		if (a->rails[j].kind == k)
+			return 0;
+	return attach_kind_known(a->host, k, e);
+}
+
+/* Rails often share nothing, but the same master twice is asked for once. */
+static int find_master(struct attach *a, size_t i, struct err *e)
+{
+	struct rail *rail = &a->rails[i];
+
+	for (size_t k = 0; k < i; k++) {
+		const struct rail *other = &a->rails[k];
+
+		if (!rail_kind_moves(other->kind) &&
+		    other->conf.in_container == rail->conf.in_container && rail->conf.master &&
+		    other->conf.master && strcmp(rail->conf.master, other->conf.master) == 0) {
+			rail->master = other->master;
+			return 0;
+		}
+	}
+	return attach_master(attach_wire(a, rail), &rail->conf, &rail->master, e);
+}
+
+/* Whose addresses count for the rail. */
+static const struct link *uplink(const struct rail *rail)
+{
+	if (rail->uplink)
+		return rail->uplink;
+	return rail->no_link ? NULL : &rail->master;
+}
+
+static void take_nets(struct rail *rail, const struct addr *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].index == uplink(rail)->index && !ip_is_link_local(&list[i].net.ip))
+			VEC_PUSH(rail->nets, rail->n_nets) = list[i].net;
+}
+
+/* matchMasterSubnet wants the master's addresses; only one IPAM knows it. */
+static int find_nets(struct attach *a, struct rail *rail, struct err *e)
+{
+	auto_free struct addr *list = NULL;
+	size_t n;
+	int r;
+
+	if (!uplink(rail) || !rail_has_ipam(rail) ||
+	    strcmp(cni_ipam_type(rail->ipam.conf), "spiderpool") != 0)
+		return 0;
+	if (rail->conf.in_container) {
+		r = addr_list(a->pod, 0, rail->master.index, &list, &n, e);
+		if (r >= 0)
+			take_nets(rail, list, n);
+		return r < 0 ? r : 0;
+	}
+	r = attach_host_addrs(a, e);
+	if (r >= 0)
+		take_nets(rail, a->host_addrs, a->n_host_addrs);
+	return r;
+}
+
+static int look_below(struct attach *a, size_t i, struct err *e)
+{
+	struct rail *rail = &a->rails[i];
+	int r;
+
+	if (rail_kind_moves(rail->kind))
+		return rail->kind->look(a, rail, e);
+	r = ask_kernel(a, i, e);
+	if (r >= 0)
+		r = find_master(a, i, e);
+	if (r >= 0 && rail->kind->fits)
+		r = rail->kind->fits(&rail->conf, &rail->master, e);
+	return r;
+}
+
+static int look_at(struct attach *a, size_t i, struct err *e)
+{
+	struct rail *rail = &a->rails[i];
+	int r = look_below(a, i, e);
+
+	if (r >= 0)
+		r = find_nets(a, rail, e);
+	if (r < 0)
+		return rail_err(rail, r, e);
+	if (!rail->ipam.call)
+		rail->ipam.call = a->call;
+	rail->ipam.master = uplink(rail) ? uplink(rail)->name : NULL;
+	rail->ipam.nets = rail->nets;
+	rail->ipam.n_nets = rail->n_nets;
+	return 0;
+}
+
+static int claim(struct attach *a, const struct rail_kind *k, struct err *e)
+{
+	return k->claim ? k->claim(a, e) : 0;
+}
+
+int attach_facts(struct attach *a, struct err *e)
+{
+	int r = caps_net_admin(e);
+
+	if (r < 0)
+		return err_wrap(e, r, "attach interfaces to the pod");
+	r = attach_list_pod(a, e);
+	if (r >= 0)
+		r = attach_each_kind(a, claim, e);
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
+		r = look_at(a, i, e);
+	if (r >= 0)
+		r = attach_check_names(a->rails, a->n_rails, a->pod_links, a->n_pod_links, e);
+	if (r >= 0)
+		r = attach_check_devices(a->rails, a->n_rails, e);
+	return r;
+}

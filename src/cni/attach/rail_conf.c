@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the netconfs of all kinds have in common. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "cni/attach/rail.h"
+
+struct raw_common {
+	const struct json *ipam, *dns;
+};
+
+static const struct json_field common_fields[] = {
+	{.name = "ipam", .type = J_VAL, .offset = offsetof(struct raw_common, ipam)},
+	{.name = "dns", .type = J_VAL, .offset = offsetof(struct raw_common, dns)},
+	{0},
+};
+static const struct json_table common_table = {common_fields, JSON_GO, sizeof(struct raw_common)};
+
+struct raw_made {
+	const char *master;
+	int64_t mtu;
+	bool in_container;
+};
+
+static const struct json_field made_fields[] = {
+	{.name = "master", .type = J_STR, .offset = offsetof(struct raw_made, master)},
+	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw_made, mtu)},
+	{.name = "linkInContainer",
+	 .type = J_BOOL,
+	 .offset = offsetof(struct raw_made, in_container)},
+	{0},
+};
+static const struct json_table made_table = {made_fields, JSON_GO, sizeof(struct raw_made)};
+
+int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
+		  struct err *e)
+{
+	int r = s->defaults ? json_read(s->doc, s->defaults, t, into, "conf.defaults", e) : 0;
+
+	return r < 0 ? r : json_read(s->doc, s->conf, t, into, "conf", e);
+}
+
+int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e)
+{
+	struct raw_common raw = {0};
+	int r = rail_read_own(s, &common_table, &raw, e);
+
+	if (r < 0)
+		return r;
+	ret->ipam = raw.ipam;
+	ret->dns = raw.dns;
+	return 0;
+}
+
+int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct err *e)
+{
+	struct raw_made raw = {0};
+	int r = rail_read_common(s, ret, e);
+
+	if (r >= 0)
+		r = rail_read_own(s, &made_table, &raw, e);
+	if (r < 0)
+		return r;
+	/* The upper limit is the master's, which is not known yet. */
+	if (raw.mtu < 0 || raw.mtu > INT32_MAX)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"invalid MTU %lld, must be [0, master MTU] (conf.mtu)",
+				(long long)raw.mtu);
+	ret->master = raw.master && *raw.master ? raw.master : NULL;
+	ret->mtu = (uint32_t)raw.mtu;
+	ret->in_container = raw.in_container;
+	return 0;
+}
+
+int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct err *e)
+{
+	if (c->mtu > master->mtu)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"invalid MTU %u, must be [0, master MTU(%u)] (conf.mtu; master is '%s')",
+			c->mtu, master->mtu, master->name);
+	return 0;
+}
+
+struct raw_dns {
+	const char *domain;
+	struct json_strs nameservers, search, options;
+};
+
+static const struct json_field dns_fields[] = {
+	{.name = "domain", .type = J_STR, .offset = offsetof(struct raw_dns, domain)},
+	{.name = "nameservers", .type = J_STRS, .offset = offsetof(struct raw_dns, nameservers)},
+	{.name = "search", .type = J_STRS, .offset = offsetof(struct raw_dns, search)},
+	{.name = "options", .type = J_STRS, .offset = offsetof(struct raw_dns, options)},
+	{0},
+};
+static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct raw_dns)};
+
+static void copy_strs(const struct json_strs *from, char ***to, size_t *n)
+{
+	for (size_t i = 0; i < from->n; i++)
+		VEC_PUSH(*to, *n) = xstrdup(from->v[i]);
+}
+
+int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e)
+{
+	struct raw_dns raw = {0};
+	int r;
+
+	if (json_kind(dns) == JSON_NULL)
+		return 0;
+	r = json_read(d, dns, &dns_table, &raw, "conf.dns", e);
+	if (r < 0)
+		return r;
+	if (raw.domain && *raw.domain)
+		ret->domain = xstrdup(raw.domain);
+	copy_strs(&raw.nameservers, &ret->nameservers, &ret->n_nameservers);
+	copy_strs(&raw.search, &ret->search, &ret->n_search);
+	copy_strs(&raw.options, &ret->options, &ret->n_options);
+	return 0;
+}

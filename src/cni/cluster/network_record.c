@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/cluster/network_record.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "wire/tls/digest.h"
+
+#define FOLDER "/unirail/networks"
+#define SUFFIX ".json"
+
+enum {
+	VERSION = 1,
+	LOCK_MS = 2000,
+	DIGITS = 32,
+	NAMESPACE_BYTES = 64,
+	NAME_BYTES = 100,
+	NAME_FILE_BYTES = 256,
+	/* Names that are looked at in a folder that somebody else filled. */
+	NAMES_MAX = 2 * NETWORK_RECORDS_MAX,
+};
+
+static char *folder_of(const struct pod_conf *conf)
+{
+	return xasprintf("%s" FOLDER, conf->cni_dir);
+}
+
+static int check_folder(int fd, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "stat '%s'", path);
+	if (st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return 0;
+	return err_set(e, -EPERM,
+		       "folder '%s' can be changed by others than root (chown root, chmod 0700)",
+		       path);
+}
+
+/* -ENOENT: there is none. */
+static int open_folder(const struct root *r, const char *path, struct err *e)
+{
+	auto_fd int fd = file_open(r, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e);
+	int n = fd < 0 ? fd : check_folder(fd, path, e);
+
+	return n < 0 ? n : take_fd(&fd);
+}
+
+static int lock_folder(int fd, const char *path, struct err *e)
+{
+	int r = lock_fd(fd, LOCK_MS);
+
+	return r < 0 ? err_sys(e, r, "lock '%s'", path) : 0;
+}
+
+/* --- names --- */
+
+static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
+{
+	for (size_t i = 0; i < n && i < max; i++)
+		buf_char(b,
+			 isalnum((unsigned char)s[i]) || s[i] == '-' || s[i] == '.' ? s[i] : '-');
+}
+
+/* "team_rail0-" and its digest. A namespace has no '_'. */
+static char *name_of(const struct pod_net *net, struct span content)
+{
+	const char *nad = net->nad ? net->nad : "", *slash = strchr(nad, '/');
+	const char *name = slash ? slash + 1 : net->name ? net->name : nad;
+	char digest[DIGEST_HEX];
+	struct buf b;
+
+	buf_init(&b, NAME_FILE_BYTES);
+	digest_sha256(content, digest);
+	add_safe(&b, nad, slash ? (size_t)(slash - nad) : 0, NAMESPACE_BYTES);
+	buf_char(&b, '_');
+	add_safe(&b, name, strlen(name), NAME_BYTES);
+	buf_printf(&b, "-%.*s" SUFFIX, DIGITS, digest);
+	return buf_take(&b);
+}
+
+static bool is_record(const char *name)
+{
+	size_t n = strlen(name);
+
+	return *name != '.' && n > DIGITS + strlen(SUFFIX) &&
+	       strcmp(name + n - strlen(SUFFIX), SUFFIX) == 0;
+}
+
+static bool matches(const char *name, struct span content)
+{
+	const char *at = name + strlen(name) - strlen(SUFFIX) - DIGITS;
+	char digest[DIGEST_HEX];
+
+	digest_sha256(content, digest);
+	return strncmp(at, digest, DIGITS) == 0;
+}
+
+/* --- ADD --- */
+
+static void put_record(const struct cni_call *c, const char *state_dir, const struct pod_net *net,
+		       struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kint(&o, "version", VERSION);
+	jo_kstr(&o, "network", c->name);
+	if (net->nad)
+		jo_kstr(&o, "nad", net->nad);
+	if (net->name)
+		jo_kstr(&o, "name", net->name);
+	if (state_dir)
+		jo_kstr(&o, "stateDir", state_dir);
+	if (net->trusted)
+		jo_kbool(&o, "trusted", true);
+	if (json_kind(net->config) != JSON_NULL) {
+		jo_key(&o, "config");
+		jo_val(&o, net->config, false);
+	}
+	jo_end_obj(&o);
+}
+
+/* One that a full disk or a power loss cut off is written again. */
+static bool exists(int dir, const char *name, size_t size)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       (size_t)st.st_size == size;
+}
+
+static int check_room(const struct root *r, const char *folder, const char *name, struct err *e)
+{
+	size_t n = 0, all = 0, same = 0, prefix = strcspn(name, "_") + 1;
+	char **names = NULL;
+	int k = dir_list(r, folder, &names, &n, e);
+
+	if (k < 0)
+		return k;
+	for (size_t i = 0; i < n; i++) {
+		all += is_record(names[i]);
+		same += is_record(names[i]) && strncmp(names[i], name, prefix) == 0;
+	}
+	str_list_free(names, n);
+	if (same >= NETWORK_RECORDS_NAMESPACE_MAX)
+		return err_set(e, -ENOSPC, "folder '%s' has %d records of the namespace, the limit",
+			       folder, NETWORK_RECORDS_NAMESPACE_MAX);
+	return all < NETWORK_RECORDS_MAX
+		       ? 0
+		       : err_set(e, -ENOSPC, "folder '%s' has %d records, the limit", folder,
+				 NETWORK_RECORDS_MAX);
+}
+
+/* No fsync: the digest tells whether the content is whole. */
+static int write_file(int dir, const char *folder, const char *name, struct span content,
+		      struct err *e)
+{
+	static const char temp[] = ".new.tmp"; /* the folder is locked */
+	auto_fd int fd = -1;
+	int r;
+
+	unlinkat(dir, temp, 0);
+	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, -errno, "create '%s/%s'", folder, temp);
+	r = fd_write_all(fd, content.p, content.n, e);
+	if (r >= 0 && renameat(dir, temp, dir, name) < 0)
+		r = err_sys(e, -errno, "rename '%s/%s' to '%s'", folder, temp, name);
+	if (r < 0)
+		unlinkat(dir, temp, 0);
+	return r < 0 ? err_wrap(e, r, "write '%s/%s'", folder, name) : 0;
+}
+
+static int write_record(const struct root *r, const char *folder, const char *name,
+			struct span content, struct err *e)
+{
+	auto_fd int dir = -1;
+	int n = dir_make(r, folder, 0700, e);
+
+	if (n >= 0)
+		n = dir = open_folder(r, folder, e);
+	if (n >= 0)
+		n = lock_folder(dir, folder, e);
+	if (n < 0 || exists(dir, name, content.n))
+		return n;
+	n = check_room(r, folder, name, e);
+	return n < 0 ? n : write_file(dir, folder, name, content, e);
+}
+
+void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
+			  const char *state_dir, const struct pod_net *net)
+{
+	auto_free char *folder = folder_of(conf), *name = NULL;
+	struct err why = ERR_INIT;
+	auto_buf struct buf b;
+	int r;
+
+	/* A file that the netconf names: GC finds it there. */
+	if (net->path && *net->path)
+		return;
+	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
+	put_record(c, state_dir, net, &b);
+	name = name_of(net, buf_span(&b));
+	r = b.over ? err_set(&why, -EFBIG, "its definition has more than %d bytes",
+			     NETWORK_RECORD_BYTES_MAX)
+		   : write_record(&c->root, folder, name, buf_span(&b), &why);
+	if (r < 0)
+		log_warn(
+			"network is not recorded: GC does not reach it when no note is left of its pods",
+			LOG_S("definition", pod_net_label(net)), LOG_S("error", why.text));
+}
+
+/* --- GC --- */
+
+struct raw {
+	int64_t version;
+	const char *network, *nad, *name, *state_dir;
+	bool trusted;
+	const struct json *config;
+};
+
+#define FIELD(key, kind, member, ...)                                                              \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct raw, member), __VA_ARGS__                     \
+	}
+
+static const struct json_field fields[] = {
+	FIELD("version", J_INT, version, .min = 0, .max = INT32_MAX),
+	FIELD("network", J_STR, network),
+	FIELD("nad", J_STR, nad),
+	FIELD("name", J_STR, name),
+	FIELD("stateDir", J_STR, state_dir),
+	FIELD("trusted", J_BOOL, trusted),
+	FIELD("config", J_VAL, config),
+	{0},
+};
+static const struct json_table table = {fields, 0, 0};
+
+static int read_content(int dir, const char *name, struct buf *into, struct err *e)
+{
+	auto_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "open '%s'", name);
+	if (!S_ISREG(st.st_mode) || st.st_uid != 0)
+		return err_set(e, -EPERM, "'%s' is not a regular file of root's", name);
+	return fd_read_all(fd, NETWORK_RECORD_BYTES_MAX, into, e);
+}
+
+/* 1: it is one of another netconf. */
+static int parse(const struct cni_call *c, struct span content, struct network_record *ret,
+		 struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	struct raw raw = {0};
+	int r = json_parse(&d, content, NETWORK_RECORD_BYTES_MAX, e);
+
+	if (r >= 0)
+		r = json_read(d, json_root(d), &table, &raw, "record", e);
+	if (r < 0)
+		return r;
+	if (raw.version != VERSION)
+		return err_set(e, -EPROTO, "record.version is %lld, expected %d",
+			       (long long)raw.version, VERSION);
+	if (!raw.network || strcmp(raw.network, c->name) != 0)
+		return 1;
+	ret->net = (struct pod_net){
+		.nad = raw.nad, .name = raw.name, .config = raw.config, .trusted = raw.trusted};
+	ret->state_dir = raw.state_dir;
+	ret->doc = take(d);
+	return 0;
+}
+
+static int read_record(const struct cni_call *c, int dir, const char *name,
+		       struct network_record *ret, struct err *e)
+{
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, NETWORK_RECORD_BYTES_MAX + 1);
+	r = read_content(dir, name, &text, e);
+	if (r < 0)
+		return r;
+	if (!matches(name, buf_span(&text))) {
+		unlinkat(dir, name, 0);
+		return err_set(
+			e, -EIO,
+			"it does not match its digest: removed, the next ADD writes it again");
+	}
+	return parse(c, buf_span(&text), ret, e);
+}
+
+void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
+			  struct network_record **ret, size_t *n)
+{
+	auto_free char *folder = folder_of(conf);
+	struct err why = ERR_INIT;
+	auto_fd int dir = open_folder(&c->root, folder, &why);
+	char **names = NULL;
+	size_t count = 0;
+	int r = dir < 0 ? dir : dir_list(&c->root, folder, &names, &count, &why);
+
+	if (r < 0 && r != -ENOENT)
+		log_warn("recorded networks are not collected", LOG_S("error", why.text));
+	for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
+		struct network_record one = {0};
+
+		if (!is_record(names[i]))
+			continue;
+		err_clear(&why);
+		r = read_record(c, dir, names[i], &one, &why);
+		if (r < 0)
+			log_warn("recorded network is not collected", LOG_S("file", names[i]),
+				 LOG_S("folder", folder), LOG_S("error", why.text));
+		if (r != 0)
+			continue;
+		one.file = xstrdup(names[i]);
+		VEC_PUSH(*ret, *n) = one;
+	}
+	str_list_free(names, count);
+}
+
+void network_records_free(struct network_record *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(list[i].file);
+		json_free(list[i].doc);
+	}
+	free(list);
+}
+
+void network_records_remove(const struct cni_call *c, const struct pod_conf *conf,
+			    const char *const *files, size_t n, bool (*unchanged)(void *arg),
+			    void *arg)
+{
+	auto_free char *folder = folder_of(conf);
+	struct err why = ERR_INIT;
+	auto_fd int dir = -1;
+	int r;
+
+	if (!n)
+		return;
+	r = dir = open_folder(&c->root, folder, &why);
+	if (r >= 0)
+		r = lock_folder(dir, folder, &why);
+	if (r >= 0 && unchanged(arg))
+		for (size_t i = 0; i < n; i++)
+			if (unlinkat(dir, files[i], 0) < 0 && errno != ENOENT)
+				r = err_sys(&why, -errno, "remove '%s/%s'", folder, files[i]);
+	if (r < 0)
+		log_warn("records of networks stay", LOG_S("error", why.text));
+}

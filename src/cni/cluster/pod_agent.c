@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/cluster/pod_agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/ipam/spiderpool/spiderpool_agent.h"
+#include "wire/http/http1.h"
+
+#define OURS "/v1/unirail/"
+
+/* As long as it may look for a pod that its watch has not shown, and ask the kubelet. */
+enum {
+	ASK_MS = 30 * 1000,
+	RELEASE_MS = 10 * 1000,
+	TELL_MS = 1000,
+	BODY_MAX = 4 << 20,
+	PATH_BYTES = 160
+};
+
+static void call_of(const struct cni_call *c, const struct pod_conf *conf, const char *method,
+		    const char *path, const struct buf *body, char at[static PATH_BYTES],
+		    struct http1_call *ret)
+{
+	*ret = (struct http1_call){
+		.socket = conf->agent,
+		.request = {.method = method, .target = path},
+		.timeout_ms = TELL_MS,
+		.max = BODY_MAX,
+	};
+	if (!c->root.host) {
+		snprintf(at, PATH_BYTES, "/proc/self/fd/%d%s", c->root.fd, conf->agent);
+		ret->socket = at;
+	}
+	if (body) {
+		ret->request.type = "application/json";
+		ret->request.body = buf_span(body);
+	}
+}
+
+static int nobody(const struct pod_conf *conf, int r, struct err *e)
+{
+	err_wrap(e, r,
+		 "unirail's agent does not answer on '%s' (is 'unirail agent' running on this "
+		 "node?)",
+		 conf->agent);
+	if (e)
+		e->kind = ERR_AGAIN;
+	return r;
+}
+
+/* The status, with what was answered. */
+static int ask(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
+	       const char *method, const char *path, const struct buf *body,
+	       struct agent_reply *ret, struct err *e)
+{
+	struct http1_call call;
+	char at[PATH_BYTES];
+	int r;
+
+	call_of(c, conf, method, path, body, at, &call);
+	call.timeout_ms = limit_ms;
+	r = http1_call(&call, &ret->body, e);
+	if (r < 0)
+		return nobody(conf, r, e);
+	ret->status = r;
+	if (ret->body.len && json_parse(&ret->doc, buf_span(&ret->body), BODY_MAX, NULL) < 0)
+		ret->doc = NULL;
+	return 0;
+}
+
+static int failed(const struct agent_reply *reply, struct err *e)
+{
+	int r = agent_failure(reply, "unirail's agent", e);
+
+	if (e && reply->status == 503)
+		e->kind = ERR_AGAIN;
+	if (e && reply->status == 404)
+		err_wrap(e, r,
+			 "it knows no pods: is it 'unirail ipam serve' and not 'unirail agent'?");
+	return r;
+}
+
+/* --- networks --- */
+
+static void put_list(struct json_out *o, const char *key, const struct json_strs *l)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_str(o, l->v[i]);
+	jo_end_arr(o);
+}
+
+static void put_pod(struct json_out *o, const struct cni_call *c, const struct cni_args *a)
+{
+	jo_kstr(o, "containerID", c->container_id);
+	jo_kstr(o, "podNamespace", a->pod_namespace ? a->pod_namespace : "");
+	jo_kstr(o, "podName", a->pod_name ? a->pod_name : "");
+	jo_kstr(o, "podUID", a->pod_uid ? a->pod_uid : "");
+}
+
+static void put_question(struct buf *b, const struct cni_call *c, const struct pod_conf *conf,
+			 const struct cni_args *a)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	put_pod(&o, c, a);
+	jo_kstr(&o, "ifName", c->ifname);
+	jo_kint(&o, "own", (int64_t)pod_conf_own(conf));
+	if (conf->cluster_network)
+		jo_kstr(&o, "clusterNetwork", conf->cluster_network);
+	put_list(&o, "defaultNetworks", &conf->default_networks);
+	if (conf->has_system)
+		put_list(&o, "systemNamespaces", &conf->system_namespaces);
+	jo_kbool(&o, "namespaceIsolation", conf->isolation);
+	jo_kstr(&o, "globalNamespaces", conf->global_namespaces);
+	jo_kstr(&o, "multusNamespace", conf->multus_namespace);
+	jo_end_obj(&o);
+}
+
+static void tell_warnings(const struct json *answer)
+{
+	struct json_walk w = json_walk_start(json_get(answer, "warnings"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v))
+			log_warn("networks", LOG_S("warning", json_string(v)));
+}
+
+static int read_args(const struct cni_call *c, struct buf *keep, struct cni_args *ret,
+		     struct err *e)
+{
+	int r = cni_args_parse(c->args_text, ret, keep, e);
+
+	if (r < 0 || (ret->pod_namespace && *ret->pod_namespace && ret->pod_name && *ret->pod_name))
+		return r;
+	return err_kind(e, ERR_ENV, -EINVAL,
+			"CNI_ARGS has no K8S_POD_NAMESPACE and K8S_POD_NAME: whose networks are "
+			"asked for?");
+}
+
+int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
+		       struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	auto_buf struct buf b, keep;
+	struct cni_args args = {0};
+	int r;
+
+	buf_init(&b, BODY_MAX);
+	buf_init(&keep, 1 << 16);
+	r = read_args(c, &keep, &args, e);
+	if (r < 0)
+		return r;
+	put_question(&b, c, conf, &args);
+	r = ask(c, conf, ASK_MS, "POST", OURS "pods/networks", &b, &reply, e);
+	if (r < 0)
+		return r;
+	if (reply.status != 200)
+		return failed(&reply, e);
+	if (!reply.doc || json_kind(json_get(json_root(reply.doc), "networks")) != JSON_ARRAY)
+		return err_set(e, -EPROTO, "the answer of '%s' has no networks", conf->agent);
+	tell_warnings(json_root(reply.doc));
+	*ret = take(reply.doc);
+	return 0;
+}
+
+/* --- the others --- */
+
+/* No fsync: after a power loss there are no containers to tell about. */
+static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)
+{
+	auto_free char *path = NULL;
+	auto_fd int fd = -1;
+
+	if (!state_dir)
+		return false;
+	path = xasprintf("%s" POD_STATUS_DIR "/%s", state_dir, c->container_id);
+	fd = file_open(&c->root, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, NULL);
+	return fd >= 0 && fd_write_all(fd, b->p, b->len, NULL) == 0;
+}
+
+static void put_done(struct buf *b, const struct cni_call *c, const struct cni_args *args,
+		     const struct buf *status, const struct buf *words)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	put_pod(&o, c, args);
+	jo_kstr(&o, "networkStatus", status->p);
+	jo_kstr(&o, "message", words->p);
+	jo_end_obj(&o);
+}
+
+void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
+		    const struct buf *status, const struct buf *words)
+{
+	auto_buf struct buf b, keep;
+	struct cni_args args = {0};
+	struct err why = ERR_INIT;
+	struct http1_call call;
+	char at[PATH_BYTES];
+	bool left = false;
+
+	buf_init(&b, BODY_MAX);
+	buf_init(&keep, 1 << 16);
+	if (read_args(c, &keep, &args, &why) == 0) {
+		put_done(&b, c, &args, status, words);
+		left = leave_word(c, state_dir, &b);
+		call_of(c, conf, "POST", OURS "pods/done", &b, at, &call);
+		http1_tell(&call, &why);
+	}
+	if (why.code)
+		log_warn(left ? "the pod's network-status is written when the agent is back"
+			      : "the pod's network-status is not written",
+			 LOG_S("error", why.text));
+}
+
+int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	int r = ask(c, conf, RELEASE_MS, "GET", "/v1/runtime/readiness", NULL, &reply, e);
+
+	if (r == 0 && reply.status != 200)
+		r = failed(&reply, e);
+	if (r < 0 && e)
+		e->kind = ERR_UNAVAILABLE;
+	return r;
+}
+
+int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	auto_buf struct buf b;
+	struct json_out o;
+	int r;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "containerID", c->container_id);
+	jo_end_obj(&o);
+	r = ask(c, conf, RELEASE_MS, "POST", OURS "pods/release", &b, &reply, e);
+	return r < 0 || reply.status == 200 ? r : failed(&reply, e);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/cluster/pod_conf.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+struct raw {
+	struct pod_conf conf;
+	const char *kubeconfig, *log_file, *log_level, *chain_name, *chroot;
+};
+
+#define FIELD(key, kind, member, ...)                                                              \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct raw, member), __VA_ARGS__                     \
+	}
+
+static const struct json_field fields[] = {FIELD("agent", J_STR, conf.agent),
+					   FIELD("clusterNetwork", J_STR, conf.cluster_network),
+					   FIELD("delegates", J_VAL, conf.delegates),
+					   FIELD("networks", J_VAL, conf.networks),
+					   FIELD("defaultNetworks", J_STRS, conf.default_networks),
+					   FIELD("systemNamespaces", J_STRS, conf.system_namespaces,
+						 .has = offsetof(struct raw, conf.has_system)),
+					   FIELD("multusNamespace", J_STR, conf.multus_namespace),
+					   FIELD("namespaceIsolation", J_BOOL, conf.isolation),
+					   FIELD("globalNamespaces", J_STR, conf.global_namespaces),
+					   FIELD("confDir", J_STR, conf.conf_dir),
+					   FIELD("cniDir", J_STR, conf.cni_dir),
+					   FIELD("binDir", J_STR, conf.bin_dir),
+					   FIELD("readinessindicatorfile", J_STR, conf.ready_file),
+					   FIELD("kubeconfig", J_STR, kubeconfig),
+					   FIELD("logFile", J_STR, log_file),
+					   FIELD("logLevel", J_STR, log_level),
+					   FIELD("auxiliaryCNIChainName", J_STR, chain_name),
+					   FIELD("chrootDir", J_STR, chroot),
+					   {0}};
+static const struct json_table table = {fields, JSON_GO, 0};
+
+static const char *if_set(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+bool pod_conf_asks(const struct json *conf)
+{
+	return if_set(json_string(json_get_go(conf, "agent"))) != NULL;
+}
+
+static void set_default(const char **s, const char *otherwise)
+{
+	*s = if_set(*s) ? *s : otherwise;
+}
+
+static int want_absolute(const char *path, const char *key, struct err *e)
+{
+	if (!path || *path == '/')
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.%s is '%s', wants an absolute path", key, path);
+}
+
+static int check_paths(const struct pod_conf *c, struct err *e)
+{
+	int r = want_absolute(c->agent, "agent", e);
+
+	if (r == 0)
+		r = want_absolute(c->conf_dir, "confDir", e);
+	if (r == 0)
+		r = want_absolute(c->cni_dir, "cniDir", e);
+	if (r == 0)
+		r = want_absolute(c->bin_dir, "binDir", e);
+	return r < 0 ? r : want_absolute(c->ready_file, "readinessindicatorfile", e);
+}
+
+/* The node's path, of one in the container of Multus' daemon, whose manifests mount the node's at these. */
+static void leave_container(const char **path, const char *chroot)
+{
+	const char *const mounts[] = {if_set(chroot), "/hostroot", "/host"};
+
+	for (size_t i = 0; *path && i < ARRAY_LEN(mounts); i++) {
+		size_t n = mounts[i] ? strlen(mounts[i]) : 0;
+
+		if (n > 1 && strncmp(*path, mounts[i], n) == 0 && (*path)[n] == '/') {
+			*path += n;
+			return;
+		}
+	}
+}
+
+static void leave_containers(struct raw *raw)
+{
+	struct pod_conf *c = &raw->conf;
+	const char **paths[] = {&c->cluster_network, &c->conf_dir,   &c->cni_dir,
+				&c->bin_dir,	     &c->ready_file, &raw->log_file};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		leave_container(paths[i], raw->chroot);
+}
+
+static void find_defaults(struct raw *raw, const struct cni_call *call, bool multus)
+{
+	struct pod_conf *c = &raw->conf;
+	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
+	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network) &&
+		     !shim; /* the daemon had credentials of its own */
+
+	c->agent = if_set(c->agent);
+	if (multus && !c->agent && !alone)
+		c->agent = POD_AGENT;
+	c->cluster_network = if_set(c->cluster_network);
+	if (c->cluster_network && strchr(c->cluster_network, '/')) {
+		c->cluster_path = c->cluster_network;
+		c->cluster_network = NULL;
+	}
+	set_default(&c->conf_dir, POD_CONF_DIR);
+	set_default(&c->cni_dir, POD_CNI_DIR);
+	set_default(&c->bin_dir, POD_BIN_DIR);
+	set_default(&c->multus_namespace, "kube-system");
+	set_default(&c->global_namespaces, "default");
+	c->ready_file = if_set(c->ready_file);
+	if (multus)
+		c->networks = NULL;
+	else
+		c->delegates = NULL;
+	/* As Multus: clusterNetwork is in their place. */
+	if (c->cluster_network || c->cluster_path)
+		c->delegates = c->networks = NULL;
+}
+
+static int check_list(const struct json *v, const char *key, struct err *e)
+{
+	if (json_kind(v) == JSON_NULL || json_kind(v) == JSON_ARRAY)
+		return 0;
+	return json_wants(v, key, "an array", e);
+}
+
+static int check(const struct pod_conf *c, struct err *e)
+{
+	int r = check_paths(c, e);
+
+	if (r == 0)
+		r = check_list(c->delegates, "conf.delegates", e);
+	if (r == 0)
+		r = check_list(c->networks, "conf.networks", e);
+	if (r == 0 && !c->cluster_network && !pod_conf_own(c))
+		r = err_kind(e, ERR_CONF, -EINVAL,
+			     "LoadNetConf: at least one delegate/clusterNetwork must be specified");
+	return r;
+}
+
+size_t pod_conf_own(const struct pod_conf *c)
+{
+	const struct json *list = c->delegates ? c->delegates : c->networks;
+
+	if (c->cluster_path)
+		return 1;
+	return json_kind(list) == JSON_ARRAY ? json_len(list) : 0;
+}
+
+static void start_log(const struct raw *raw)
+{
+	static const struct {
+		const char *name;
+		enum log_level level;
+	} levels[] = {{"panic", LOG_ERROR},
+		      {"error", LOG_ERROR},
+		      {"verbose", LOG_INFO},
+		      {"debug", LOG_DEBUG}};
+	struct log_conf l = {.level = log_threshold,
+			     .path = if_set(raw->log_file),
+			     .max_bytes = 100 << 20,
+			     .max_files = 5};
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; raw->log_level && i < ARRAY_LEN(levels); i++)
+		if (strcmp(raw->log_level, levels[i].name) == 0)
+			l.level = levels[i].level;
+	if (log_setup(&l, &e) < 0)
+		log_warn("conf.logFile", LOG_S("error", e.text));
+}
+
+int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e)
+{
+	struct raw raw = {0};
+	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
+
+	if (r >= 0 && c->daemon) {
+		r = json_read(c->daemon, json_root(c->daemon), &table, &raw, "daemon-config.json",
+			      e);
+		leave_containers(&raw);
+	}
+	if (r < 0)
+		return r;
+	find_defaults(&raw, c, multus);
+	r = check(&raw.conf, e);
+	if (r < 0)
+		return r;
+	if (multus && (if_set(raw.log_file) || if_set(raw.log_level)))
+		start_log(&raw);
+	if (if_set(raw.chain_name))
+		log_warn(
+			"conf.auxiliaryCNIChainName does nothing: name the plugins in the network's "
+			"own list",
+			LOG_S("name", raw.chain_name));
+	*ret = raw.conf;
+	return 0;
+}
+
+void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret)
+{
+	struct raw raw = {0};
+	struct err e = ERR_INIT;
+
+	if (pod_conf_read(c, multus, ret, &e) == 0)
+		return;
+	log_warn("configuration is not valid, defaults stand in", LOG_S("error", e.text));
+	find_defaults(&raw, c, multus);
+	*ret = raw.conf;
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GC of the networks that pods have in the cluster. */
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/protocol/cni_call.h"
+#include "cni/multus/multus_private.h"
+#include "cni/cluster/network_record.h"
+#include "cni/cluster/pod_note.h"
+#include "cni/cluster/pod_verbs.h"
+
+enum { DOC_MAX = 16 << 20 };
+
+/* A network whose plugins are to collect. */
+struct known {
+	char *key;  /* its definition and name */
+	char *text; /* as one of unirail-cni's configuration */
+};
+
+struct collecting {
+	const struct cni_call *call;
+	struct pod_conf conf;
+	struct known **nets; /* of notes and of the netconf, in their order */
+	size_t n_nets;
+	void *by_key; /* the same, a tree (tsearch) */
+	struct network_record *records;
+	size_t n_records;
+	char **noted; /* names of the notes, sorted */
+	size_t n_noted;
+	/* What the runtime names, sorted by container. */
+	const struct cni_attachment **lives;
+	/* Every attachment that a network may have of a container that lives. */
+	struct cni_attachment *valid;
+	size_t n_valid;
+	char **names; /* what these point to */
+	size_t n_names;
+	const char *unknown; /* a container that lives, of which nothing is noted; NULL: none */
+	struct err first;    /* what failed first */
+};
+
+static void keep_nothing(void *p)
+{
+	(void)p;
+}
+
+static void collecting_done(struct collecting *g)
+{
+	tdestroy(g->by_key, keep_nothing);
+	for (size_t i = 0; i < g->n_nets; i++) {
+		free(g->nets[i]->key);
+		free(g->nets[i]->text);
+		free(g->nets[i]);
+	}
+	network_records_free(g->records, g->n_records);
+	free(g->lives);
+	for (size_t i = 0; i < g->n_names; i++)
+		free(g->names[i]);
+	free(g->nets);
+	free(g->valid);
+	free(g->names);
+}
+
+static void note_failure(struct collecting *g, int r, const struct err *why)
+{
+	if (r >= 0 || g->first.code)
+		return;
+	g->first = *why;
+	g->first.code = r;
+}
+
+static const char *keep(struct collecting *g, const char *name)
+{
+	return VEC_PUSH(g->names, g->n_names) = xstrdup(name);
+}
+
+static void protect(struct collecting *g, const char *id, const char *ifname)
+{
+	const struct cni_attachment one = {keep(g, id), keep(g, ifname)};
+
+	VEC_PUSH(g->valid, g->n_valid) = one;
+}
+
+static void protect_all(struct collecting *g, const struct multus *m)
+{
+	for (size_t i = 0; i < m->n_nets; i++)
+		protect(g, m->call->container_id, m->nets[i].ifname);
+}
+
+/* --- networks --- */
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct known *)a)->key, ((const struct known *)b)->key);
+}
+
+/* NULL: none. `key` is taken over. */
+static struct known *find_known(const struct collecting *g, char *key)
+{
+	auto_free char *keep_key = key;
+	const struct known want = {.key = keep_key};
+	struct known *const *found = tfind(&want, &g->by_key, by_key);
+
+	return found ? *found : NULL;
+}
+
+static char *key_of(const char *nad, const char *name)
+{
+	return xasprintf("%s %s", nad ? nad : "", name ? name : "");
+}
+
+/* `text` is taken over. */
+static void add_known(struct collecting *g, const char *nad, const char *name, char *text)
+{
+	struct known *one;
+
+	if (find_known(g, key_of(nad, name))) {
+		free(text);
+		return;
+	}
+	one = xcalloc(1, sizeof(*one));
+	*one = (struct known){.key = key_of(nad, name), .text = text};
+	VEC_PUSH(g->nets, g->n_nets) = one;
+	if (!tsearch(one, &g->by_key, by_key))
+		abort(); /* as any other lack of memory */
+}
+
+static void take_noted(struct collecting *g, const struct multus *m)
+{
+	for (size_t i = 0; i < m->n_nets; i++) {
+		auto_json struct json_doc *d = NULL;
+		const char *name = multus_conf_name(m->nets[i].conf, &d);
+		struct err why = ERR_INIT;
+		struct json_out o;
+		struct buf b;
+
+		buf_init(&b, DOC_MAX);
+		jo_init(&o, &b, 0);
+		if (pod_note_put_network(&o, &m->nets[i], false, &why) >= 0 && !b.over)
+			add_known(g, m->nets[i].name ? m->nets[i].name : name, name, buf_take(&b));
+		else
+			buf_done(&b);
+	}
+}
+
+/* What the netconf has itself. */
+static void take_own(struct collecting *g, struct cni_call *c, bool multus)
+{
+	struct cni_call own = {0};
+	struct err why = ERR_INIT;
+	const struct json *list;
+
+	if (!pod_conf_own(&g->conf))
+		return;
+	if (pod_own_networks(c, multus, &g->conf, &own, &why) < 0) {
+		log_warn("ignoring the networks of the netconf", LOG_S("error", why.text));
+		return;
+	}
+	list = json_get(own.conf, "networks");
+	for (size_t i = 0; i < json_len(list); i++) {
+		const struct json *v = json_at(list, i);
+		struct json_out o;
+		struct buf b;
+
+		buf_init(&b, DOC_MAX);
+		jo_init(&o, &b, 0);
+		jo_val(&o, v, false);
+		add_known(g, json_string(json_get_go(v, "nad")),
+			  json_string(json_get_go(v, "name")), buf_take(&b));
+	}
+	json_free(own.doc);
+}
+
+/* --- containers --- */
+
+/* The first that the runtime named stays first. */
+static int by_container(const void *a, const void *b)
+{
+	const struct cni_attachment *x = *(const struct cni_attachment *const *)a;
+	const struct cni_attachment *y = *(const struct cni_attachment *const *)b;
+	int d = strcmp(x->container_id, y->container_id);
+
+	return d ? d : (x > y) - (x < y);
+}
+
+static void sort_valid(struct collecting *g)
+{
+	size_t n = g->call->n_valid;
+
+	g->lives = xcalloc(n, sizeof(*g->lives));
+	for (size_t i = 0; i < n; i++)
+		g->lives[i] = &g->call->valid[i];
+	if (n)
+		qsort(g->lives, n, sizeof(*g->lives), by_container);
+}
+
+/* Where the container's attachments begin or would. */
+static size_t first_of(const struct collecting *g, const char *id)
+{
+	size_t low = 0, high = g->call->n_valid;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(g->lives[middle]->container_id, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_at(const struct collecting *g, size_t i, const char *id)
+{
+	return i < g->call->n_valid && strcmp(g->lives[i]->container_id, id) == 0;
+}
+
+static bool is_living(const struct collecting *g, const char *id)
+{
+	return is_at(g, first_of(g, id), id);
+}
+
+/* What is noted of a container that the runtime does not name goes. What fails stays as it was. */
+static int delete_noted(const struct collecting *g, const char *id, struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	struct cni_call gone = *g->call;
+
+	gone.container_id = id;
+	gone.netns = gone.args_text = "";
+	gone.ifname = *g->call->ifname ? g->call->ifname : "eth0";
+	gone.has_prev = false;
+	gone.prev = (struct cni_result){0};
+	if (pod_note_read(&gone, g->conf.cni_dir, g->conf.bin_dir, &note) != POD_NOTE_OURS)
+		return 0;
+	log_warn("a container is gone without a DEL", LOG_S("container_id", id));
+	return pod_note_del(&note, e);
+}
+
+/* Which interface a first network without a name of its own has. */
+static const char *ifname_of(const struct collecting *g, const char *id)
+{
+	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
+		if (*g->lives[i]->ifname)
+			return g->lives[i]->ifname;
+	return *g->call->ifname ? g->call->ifname : "eth0";
+}
+
+/* Notes of another network, and Multus' own, are not ours to delete: they count as valid. */
+static void look_at(struct collecting *g, const char *id)
+{
+	struct cni_call call = *g->call;
+	auto_multus struct multus m = {.call = &call, .dir = g->conf.cni_dir};
+	struct err why = ERR_INIT;
+	int r = 0;
+
+	call.container_id = id;
+	call.ifname = ifname_of(g, id);
+	multus_find(&m);
+	if (multus_is_own(&m)) {
+		take_noted(g, &m);
+		if (!is_living(g, id)) {
+			r = delete_noted(g, id, &why);
+			note_failure(g, r, &why);
+			if (r >= 0)
+				return;
+		}
+	}
+	/* A note that cannot be read, of a container that is gone. */
+	if (m.found && !m.n_delegates && !is_living(g, id))
+		return;
+	protect_all(g, &m);
+	if (!m.n_nets && is_living(g, id))
+		g->unknown = keep(g, id);
+}
+
+static bool is_note(const struct collecting *g, const char *name)
+{
+	auto_free char *path = xasprintf("%s/%s", g->conf.cni_dir, name);
+	struct stat st;
+
+	return cni_name_ok(name) && file_lstat(&g->call->root, path, &st, NULL) >= 0 &&
+	       S_ISREG(st.st_mode);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_note(const struct collecting *g, const char *id)
+{
+	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
+}
+
+/* Each once, although the runtime may name several interfaces of it. */
+static void look_at_valid(struct collecting *g)
+{
+	for (size_t i = 0; i < g->call->n_valid; i++) {
+		const char *id = g->lives[i]->container_id;
+
+		protect(g, id, g->lives[i]->ifname);
+		if (!(i && is_at(g, i - 1, id)) && !has_note(g, id))
+			look_at(g, id);
+	}
+}
+
+/* --- GC of a network --- */
+
+static int make_document(const struct collecting *g, const char *text, struct json_doc **ret,
+			 struct err *e)
+{
+	auto_json struct json_doc *one = NULL;
+	auto_buf struct buf b;
+	struct json_out o;
+	int r = json_parse(&one, span_of(text), DOC_MAX, e);
+
+	if (r < 0)
+		return r;
+	buf_init(&b, DOC_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "binDir", g->conf.bin_dir);
+	jo_key(&o, "networks");
+	jo_arr(&o);
+	jo_val(&o, json_root(one), false);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	return b.over ? err_set(e, -E2BIG, "too much configuration")
+		      : json_parse(ret, buf_span(&b), DOC_MAX, e);
+}
+
+static int gc_network(const struct collecting *g, const char *text, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct cni_call call = *g->call;
+	auto_aio struct aio x = {0};
+	int r = make_document(g, text, &doc, e);
+
+	if (r < 0)
+		return r;
+	call.doc = doc;
+	call.conf = json_root(doc);
+	call.valid = g->valid;
+	call.n_valid = g->n_valid;
+	call.container_id = call.ifname = "";
+	r = aio_read(&call, &x, e);
+	if (r < 0)
+		return r;
+	aio_read_rails(&x);
+	return aio_gc(&x, e);
+}
+
+/* A network that no pod may have any more does not fail each GC because its tenant's definition is bad: trusted false. */
+static int collect(struct collecting *g, const char *text, bool trusted)
+{
+	struct err why = ERR_INIT;
+	int r = gc_network(g, text, &why);
+
+	if (r < 0)
+		log_warn("GC", LOG_S("error", why.text));
+	if (trusted)
+		note_failure(g, r, &why);
+	return r;
+}
+
+/* --- GC of recorded networks --- */
+
+/* As the ADD of a pod that asks for nothing; what its definition may name is checked again. */
+static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
+			struct err *e)
+{
+	const struct pod_nets p = {
+		.call = g->call,
+		.conf_dir = g->conf.conf_dir,
+		.bin_dir = g->conf.bin_dir,
+		.agent = g->conf.agent,
+		.state_dir = rec->state_dir,
+	};
+	auto_json struct json_doc *keep_conf = NULL;
+	struct pod_net net = rec->net;
+	struct json_out o;
+	int r = pod_net_check(&p, &net, &keep_conf, e);
+
+	jo_init(&o, b, 0);
+	if (r >= 0)
+		r = pod_net_put(&o, &p, &net, 0, e);
+	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+}
+
+/* As pod_net_put() names it. */
+static char *recorded_key(const struct network_record *rec)
+{
+	const char *name = json_string(json_get_go(rec->net.config, "name"));
+
+	name = name && *name ? name : rec->net.name;
+	return key_of(rec->net.nad ? rec->net.nad : name, name);
+}
+
+/* Whether nothing of it can be left: its record may go. */
+static bool gc_recorded(struct collecting *g, const struct network_record *rec)
+{
+	const struct known *noted = find_known(g, recorded_key(rec));
+	struct err why = ERR_INIT;
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, DOC_MAX);
+	r = put_recorded(g, rec, &b, &why);
+	/* The notes were enough, unless the definition was changed since. */
+	if (noted) {
+		if (r >= 0 && strcmp(noted->text, b.p) != 0)
+			collect(g, b.p, rec->net.trusted);
+		return false;
+	}
+	if (r >= 0)
+		return collect(g, b.p, rec->net.trusted) >= 0;
+	log_warn("recorded network is not collected", LOG_S("file", rec->file),
+		 LOG_S("error", why.text));
+	return false;
+}
+
+/* No note has come since they were read: what a pod of now has may be what a record is of. */
+static bool is_unchanged(void *arg)
+{
+	const struct collecting *g = arg;
+	char **names = NULL;
+	size_t n = 0;
+	bool same = dir_list(&g->call->root, g->conf.cni_dir, &names, &n, NULL) >= 0;
+
+	for (size_t i = 0; i < n && same; i++)
+		same = has_note(g, names[i]) || !is_note(g, names[i]);
+	str_list_free(names, n);
+	return same;
+}
+
+static void gc_records(struct collecting *g)
+{
+	auto_free const char **files = NULL;
+	size_t n = 0;
+
+	network_records_read(g->call, &g->conf, &g->records, &g->n_records);
+	for (size_t i = 0; i < g->n_records; i++)
+		if (gc_recorded(g, &g->records[i]))
+			VEC_PUSH(files, n) = g->records[i].file;
+	network_records_remove(g->call, &g->conf, files, n, is_unchanged, g);
+}
+
+/*
+ * A container that lives, and of which nothing is known, may have an address of any network under any
+ * name: rather none is collected than its.
+ */
+static void gc_networks(struct collecting *g)
+{
+	if (g->unknown) {
+		log_warn("networks are not collected: nothing is noted of a container that lives",
+			 LOG_S("container_id", g->unknown), LOG_S("folder", g->conf.cni_dir));
+		return;
+	}
+	for (size_t i = 0; i < g->n_nets; i++)
+		collect(g, g->nets[i]->text, true);
+	gc_records(g);
+}
+
+int pod_gc(struct cni_call *c, bool multus, struct err *e)
+{
+	struct collecting g = {.call = c};
+	char **names = NULL;
+	size_t n = 0;
+
+	if (!c->has_valid)
+		return 0;
+	pod_conf_or_default(c, multus, &g.conf);
+	sort_valid(&g);
+	dir_list(&c->root, g.conf.cni_dir, &names, &n, NULL);
+	g.noted = names;
+	for (size_t i = 0; i < n; i++) {
+		char *name = names[i];
+
+		if (is_note(&g, name)) {
+			names[i] = names[g.n_noted];
+			names[g.n_noted++] = name;
+		}
+	}
+	for (size_t i = 0; i < g.n_noted; i++)
+		look_at(&g, names[i]);
+	look_at_valid(&g);
+	take_own(&g, c, multus);
+	gc_networks(&g);
+	str_list_free(names, n);
+	if (e && g.first.code)
+		*e = g.first;
+	collecting_done(&g);
+	return g.first.code;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/device/rdma_move.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "kern/sys/netns.h"
+#include "kern/pci/pci.h"
+
+enum { FIRST_PAUSE_MS = 20, LONGEST_PAUSE_MS = 320, WORDS_MAX = 512 };
+
+#define REMEDY                                                                                       \
+	"at boot 'options ib_core netns_mode=%d' in /etc/modprobe.d, or `rdma system set netns %s` " \
+	"while the host has no other network namespace"
+
+int rdma_move_device(const char *text, char *ret, struct err *e)
+{
+	char lower[PCI_NAME_MAX];
+	size_t n = strlen(text);
+
+	if (n && n < sizeof(lower) && text[0] != '.' && !strchr(text, '/')) {
+		for (size_t i = 0; i <= n; i++)
+			lower[i] = (char)tolower((unsigned char)text[i]);
+		memcpy(ret, pci_bdf_ok(lower) ? lower : text, n + 1);
+		return 0;
+	}
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"conf.deviceID is '%s', wants a PCI address such as 0000:3b:00.2 or an "
+			"auxiliary device such as mlx5_core.sf.4",
+			text);
+}
+
+bool rdma_move_name(const struct root *r, const char *device, char name[static RDMA_NAME_MAX])
+{
+	char path[PCI_NAME_MAX * 2 + 64], **names = NULL;
+	size_t n = 0;
+	bool found = false;
+
+	if (pci_children(r, device, PCI_UVERBS, &names, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n && !found; i++) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/%s/ibdev", names[i]);
+		found = file_read_line(r, path, name, RDMA_NAME_MAX, NULL) >= 0 && *name;
+	}
+	str_list_free(names, n);
+	return found;
+}
+
+static int none_here(const struct root *r, const char *device, struct err *e)
+{
+	char name[RDMA_NAME_MAX];
+
+	if (rdma_move_name(r, device, name))
+		return err_kind(
+			e, ERR_AGAIN, -EBUSY,
+			"failed to get RDMA device for device ID %s: '%s' is in another "
+			"network namespace: a pod has it, or it is on its way back from one",
+			device, name);
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"failed to get RDMA device for device ID %s: no RDMA devices found (is the "
+			"device's driver bound, and the driver's RDMA module loaded?)",
+			device);
+}
+
+static int too_many(const char *device, char **names, size_t n, struct err *e)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, WORDS_MAX);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, "%s%s", i ? " " : "", names[i]);
+	return err_kind(e, ERR_UNAVAILABLE, -EEXIST,
+			"discovered more than one RDMA device [%s] for device ID %s. Unsupported "
+			"state",
+			buf_span(&b).p, device);
+}
+
+static int no_device(const struct root *r, const char *device, struct err *e)
+{
+	char path[PCI_NAME_MAX + 64];
+
+	snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s",
+		 pci_bdf_ok(device) ? "pci" : "auxiliary", device);
+	if (file_exists(r, path))
+		return 0;
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"failed to get RDMA device for device ID %s: %s is not there (a PCI "
+			"address or an auxiliary device of this node is wanted)",
+			device, path);
+}
+
+int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
+		   struct err *e)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int code = no_device(r, device, e);
+
+	if (code >= 0)
+		code = pci_children(r, device, PCI_RDMA, &names, &n, e);
+	if (code < 0)
+		return code;
+	if (n == 0)
+		code = none_here(r, device, e);
+	else if (n > 1)
+		code = too_many(device, names, n, e);
+	else if (!str_copy(name, RDMA_NAME_MAX, names[0]))
+		code = err_set(e, -ENAMETOOLONG, "RDMA device '%s': too long a name", names[0]);
+	str_list_free(names, n);
+	return code < 0 ? code : 0;
+}
+
+int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *who,
+			struct err *e)
+{
+	if (set == wants)
+		return 0;
+	return err_kind(e, ERR_UNAVAILABLE, -EINVAL,
+			"RDMA subsystem namespace awareness mode is set to %s, expecting it to be "
+			"set to %s, invalid system configurations (%s needs it; set it " REMEDY ")",
+			rdma_netns_mode_name(set), rdma_netns_mode_name(wants), who,
+			wants == RDMA_NETNS_SHARED, rdma_netns_mode_name(wants));
+}
+
+int rdma_move_mode(enum rdma_netns_mode wants, const char *who, struct err *e)
+{
+	enum rdma_netns_mode set = RDMA_NETNS_SHARED;
+	int r = rdma_netns_mode_get(&set, e);
+
+	if (r == -EOPNOTSUPP) {
+		err_clear(e);
+		r = 0; /* always shared */
+	}
+	if (r < 0) {
+		err_default_kind(e, ERR_UNAVAILABLE);
+		return err_wrap(e, r, "failed to get RDMA subsystem namespace awareness mode");
+	}
+	return rdma_move_mode_fits(set, wants, who, e);
+}
+
+static void pause_ms(int ms)
+{
+	struct timespec t = {.tv_nsec = ms * 1000000L};
+
+	nanosleep(&t, NULL);
+}
+
+/* EBUSY to the end: who is it? */
+static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
+		int limit_ms, struct err *e)
+{
+	auto_free struct rdma_holder *list = NULL;
+	auto_buf struct buf who;
+	size_t n = 0;
+
+	buf_init(&who, WORDS_MAX);
+	if (rdma_holders(w, r, index, &list, &n, NULL) >= 0)
+		rdma_holders_text(list, n, &who);
+	if (!who.len)
+		buf_str(&who, "nobody whom the kernel names");
+	return err_kind(
+		e, ERR_AGAIN, -EBUSY,
+		"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY) for %d ms: it is "
+		"used by %s, who must let go of it first",
+		name, limit_ms, buf_span(&who).p);
+}
+
+int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
+	      struct err *e)
+{
+	int64_t end = now_mono_ms() + limit_ms;
+	int pause = FIRST_PAUSE_MS;
+	uint32_t index = 0;
+	int code = rdma_nl_find(w, name, &index, e);
+
+	if (code < 0)
+		return code;
+	for (;;) {
+		code = rdma_nl_move(w, index, name, netns_fd, e);
+		if (code != -EBUSY)
+			break;
+		if (now_mono_ms() + pause > end)
+			return held(w, r, index, name, limit_ms, e);
+		pause_ms(pause);
+		pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS;
+	}
+	return code;
+}
+
+int rdma_move_rename(const char *name, const char *home, struct err *e)
+{
+	auto_nl struct nl_wire *w = NULL;
+	uint32_t index = 0;
+	int r;
+
+	if (strcmp(name, home) == 0)
+		return 0;
+	r = nl_open(&w, NL_RDMA, -1, e);
+	if (r >= 0)
+		r = rdma_nl_find(w, name, &index, e);
+	return r < 0 ? r : rdma_nl_rename(w, index, name, home, e);
+}
+
+static int move_out(int pod_fd, const struct root *r, const char *name, int home, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	auto_nl struct nl_wire *w = NULL;
+	int code = nl_open(&w, NL_RDMA, pod_fd, e);
+
+	if (code >= 0)
+		code = netns_enter(pod_fd, &v, e);
+	if (code >= 0)
+		code = rdma_move(w, r, name, home, RDMA_MOVE_LIMIT_MS, e);
+	netns_leave(&v);
+	return code;
+}
+
+int rdma_move_home(int pod_fd, const struct root *r, const char *name, const char *home,
+		   struct err *e)
+{
+	struct err why = ERR_INIT;
+	auto_fd int here = -1;
+	int code = netns_current(&here, e);
+
+	if (code >= 0)
+		code = move_out(pod_fd, r, name, here, e);
+	if (code < 0)
+		return code;
+	if (rdma_move_rename(name, home, &why) < 0)
+		log_warn("an RDMA device came home under the name that the pod gave it",
+			 LOG_S("device", name), LOG_S("was", home), LOG_S("error", why.text));
+	return 0;
+}
+
+int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
+{
+	auto_nl struct nl_wire *w = NULL;
+	uint32_t index;
+	int r = nl_open(&w, NL_RDMA, netns_fd, e);
+
+	if (r >= 0)
+		r = rdma_nl_find(w, name, &index, e);
+	if (r == -ENODEV || r == -EPROTONOSUPPORT) {
+		err_clear(e);
+		return 0;
+	}
+	return r < 0 ? r : 1;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/device/vf_apply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum { TRIES = 20, PAUSE_MS = 100 };
+
+/* What must read back as it was set. Of rates and link states not every driver tells. */
+enum { READ_BACK = VF_ATTR_ALL & ~(VF_ATTR_RATE | VF_ATTR_LINK_STATE) };
+
+static void wait_a_little(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+}
+
+static bool passes(int code)
+{
+	return code == -EBUSY || code == -EAGAIN || code == -ETIMEDOUT;
+}
+
+static bool is_zero(const struct mac *mac)
+{
+	for (unsigned int i = 0; i < mac->len; i++)
+		if (mac->b[i])
+			return false;
+	return true;
+}
+
+/* A job as it goes: want.set is what is still to be done. */
+struct work {
+	struct vf_job job;
+	unsigned int attrs[VF_ATTRS_MAX];
+	size_t first, n; /* its messages in the batch */
+};
+
+static void put_all(struct work *list, size_t n, struct nl_batch *b)
+{
+	for (size_t i = 0; i < n; i++) {
+		list[i].first = nl_batch_len(b);
+		list[i].n = vf_plan_batch(&list[i].job.want, &list[i].job.ref, b, list[i].attrs);
+	}
+}
+
+/* Some drivers know no way back to a MAC of the VF's choice. */
+static bool take_instead(struct work *w, unsigned int attr)
+{
+	struct vf_job *j = &w->job;
+
+	if (attr != VF_ATTR_MAC || !j->instead.len || !is_zero(&j->want.to.mac))
+		return false;
+	log_warn("driver refuses to forget the administrative MAC, it becomes what the VF had",
+		 LOG_S("pf", j->ref.pf), LOG_I("vf", j->ref.vf));
+	j->want.to.mac = j->instead;
+	j->instead.len = 0;
+	return true;
+}
+
+/* `first`: whether e is about this message. */
+static int fatal(const struct work *w, unsigned int attr, int code, bool first, struct err *e)
+{
+	if (!first || !e)
+		err_set(e, code, "set VF %u of '%s': %s: %s", w->job.ref.vf, w->job.ref.pf,
+			vf_attr_name(attr), errno_text(code));
+	if (code == -EOPNOTSUPP)
+		return err_kind(e, ERR_UNSUPPORTED, code,
+				"%s (the PF's driver cannot: leave conf.%s out)", e ? e->text : "",
+				vf_attr_name(attr));
+	/* igb and ixgbe know no limit without a carrier. */
+	if (code == -EINVAL && attr == VF_ATTR_RATE && e)
+		err_kind(e, e->kind, code, "%s (more than the link has, or PF '%s' has no carrier)",
+			 e->text, w->job.ref.pf);
+	return code;
+}
+
+/* 0: all messages worked; 1: some are to be tried again. */
+static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *bad, struct err *e)
+{
+	bool first = true, again = false;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < list[i].n; k++) {
+			int code = nl_batch_result(b, list[i].first + k);
+
+			if (code >= 0)
+				continue;
+			*bad = i;
+			if (!passes(code) && !take_instead(&list[i], list[i].attrs[k]))
+				return fatal(&list[i], list[i].attrs[k], code, first, e);
+			first = false;
+			again = true;
+		}
+	return again;
+}
+
+/* What is not as it was asked for becomes what is still to be done. */
+static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, size_t *bad,
+		     struct err *e)
+{
+	unsigned int left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct vf_attrs *want = &list[i].job.want;
+		unsigned int watched = busy ? VF_ATTR_ALL : READ_BACK;
+		struct vf_info now;
+		int r;
+
+		if (!want->set)
+			continue;
+		r = vf_get(w, list[i].job.ref.pf_index, list[i].job.ref.pf, list[i].job.ref.vf,
+			   &now, e);
+		if (r < 0) {
+			*bad = i;
+			return r;
+		}
+		if (now.spoofchk < 0)
+			watched &= ~(unsigned int)VF_ATTR_SPOOFCHK;
+		if (now.trust < 0)
+			watched &= ~(unsigned int)VF_ATTR_TRUST;
+		if (!now.has_guid)
+			watched &= ~(unsigned int)VF_ATTR_GUID;
+		want->set = vf_plan_missing(want, &now) & watched;
+		if (want->set)
+			*bad = i;
+		left |= want->set;
+	}
+	return left != 0;
+}
+
+static int did_not_take(const struct work *w, const struct err *busy, struct err *e)
+{
+	if (busy->code)
+		return err_kind(e, ERR_AGAIN, -EBUSY, "%s (still so after %d s)", busy->text,
+				TRIES * PAUSE_MS / 1000);
+	if (w->job.want.set & VF_ATTR_MAC)
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"hardware mac address is different from requested one (VF %u of "
+				"'%s', %d s after it was set)",
+				w->job.ref.vf, w->job.ref.pf, TRIES * PAUSE_MS / 1000);
+	return err_kind(e, ERR_AGAIN, -EAGAIN,
+			"VF %u of '%s': the driver took %s and did not carry it out in %d s",
+			w->job.ref.vf, w->job.ref.pf, vf_attr_name(w->job.want.set),
+			TRIES * PAUSE_MS / 1000);
+}
+
+static int apply(struct nl_wire *w, struct work *list, size_t n, size_t *bad, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct err busy = ERR_INIT;
+
+	for (int i = 0; i < TRIES; i++) {
+		int again, left;
+
+		if (i)
+			wait_a_little();
+		err_clear(&busy);
+		nl_batch_reset(b);
+		put_all(list, n, b);
+		if (!nl_batch_len(b))
+			return 0;
+		nl_batch_commit(w, b, &busy);
+		again = judge(list, n, b, bad, &busy);
+		if (again < 0) {
+			if (e)
+				*e = busy;
+			return again;
+		}
+		left = read_back(w, list, n, again > 0, bad, e);
+		if (left <= 0)
+			return left;
+	}
+	return did_not_take(&list[*bad], &busy, e);
+}
+
+int vf_apply(struct nl_wire *w, const struct vf_job *jobs, size_t n, size_t *bad, struct err *e)
+{
+	auto_free struct work *list = xcalloc(n, sizeof(*list));
+	size_t at = 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		list[i].job = jobs[i];
+	r = n ? apply(w, list, n, &at, e) : 0;
+	if (r < 0 && bad)
+		*bad = at;
+	return r;
+}
+
+/* --- the VF's own MAC --- */
+
+static int set_mac(struct nl_wire *w, const struct link *l, const struct mac *mac, struct err *e)
+{
+	const struct link_change c = {.set = LINK_SET_MAC, .mac = *mac};
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	link_set(b, l->index, l->name, &c);
+	return nl_batch_commit(w, b, e);
+}
+
+/* A VF whose PF has just been told its MAC learns of it when it is reset, which going up and down
+ * does (igbvf). Nobody minds if it cannot go up. */
+static void reset(struct nl_wire *w, const struct link *l)
+{
+	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	link_set(b, l->index, l->name, &up);
+	link_set(b, l->index, l->name, &down);
+	nl_batch_commit(w, b, NULL);
+}
+
+static bool is_final(int code)
+{
+	return code == -EOPNOTSUPP || code == -EPERM || code == -EINVAL || code == -ENODEV;
+}
+
+int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struct err *e)
+{
+	struct err why = ERR_INIT;
+	char text[MAC_TEXT_MAX], other[MAC_TEXT_MAX];
+	struct link l = {0};
+	int r;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (i > 1)
+			wait_a_little();
+		r = link_get_index(w, index, &l, e);
+		if (r < 0 || mac_eq(&l.mac, mac))
+			return r < 0 ? r : 0;
+		err_clear(&why);
+		r = set_mac(w, &l, mac, &why);
+		if (is_final(r)) {
+			if (e)
+				*e = why;
+			return r;
+		}
+		if (r < 0 && i == 0)
+			reset(w, &l);
+	}
+	return err_kind(e, ERR_AGAIN, -EAGAIN,
+			"effective mac address is different from requested one ('%s' has %s, wants "
+			"%s%s%s)",
+			l.name, mac_str(&l.mac, other), mac_str(mac, text), why.code ? "; " : "",
+			why.text);
+}

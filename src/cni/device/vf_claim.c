@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/device/vf_claim.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cni/plugins/sriov/ib_sriov.h"
+#include "cni/plugins/sriov/sriov.h"
+#include "kern/sys/netns.h"
+
+#define PCI_DIR	 "/var/lib/cni/sriov/pci"
+#define LOCK_DIR PCI_DIR "/vf_lock"
+
+enum { FILE_MODE = 0600, DIR_MODE = 0700 };
+
+static int lock_one(const struct root *root, const char *bdf, int *fd, struct err *e)
+{
+	auto_free char *path = xasprintf(LOCK_DIR "/%s.lock", bdf);
+	int r = lock_take(root, path, VF_LOCK_MS, fd, e);
+
+	if (r != -EWOULDBLOCK)
+		return r;
+	return err_kind(e, ERR_AGAIN, r,
+			"time out while waiting to acquire exclusive lock on [%s]: another "
+			"process worked on VF '%s' for %d s",
+			path, bdf, VF_LOCK_MS / 1000);
+}
+
+struct turn {
+	const char *bdf;
+	size_t i;
+};
+
+static int by_address(const void *a, const void *b)
+{
+	const struct turn *x = a, *y = b;
+
+	return strcmp(x->bdf, y->bdf);
+}
+
+/* flock() would wait for ourselves. */
+static int same_twice(const struct turn *list, size_t n, struct err *e)
+{
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(list[i].bdf, list[i - 1].bdf) == 0)
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"conf.deviceID '%s' is that of another network of this pod "
+					"too: a VF serves one",
+					list[i].bdf);
+	return 0;
+}
+
+int vf_lock(const struct root *root, const char *const *bdfs, size_t n, int *fds, struct err *e)
+{
+	auto_free struct turn *list = xcalloc(n, sizeof(*list));
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct turn){bdfs[i], i};
+		fds[i] = -1;
+	}
+	qsort(list, n, sizeof(*list), by_address);
+	r = same_twice(list, n, e);
+	if (r >= 0)
+		r = dir_make(root, LOCK_DIR, DIR_MODE, e);
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = lock_one(root, list[i].bdf, &fds[list[i].i], e);
+	for (size_t i = 0; r < 0 && i < n; i++)
+		cleanup_fd(&fds[i]);
+	if (r < 0)
+		err_default_kind(e, ERR_IO);
+	return r < 0 ? r : 0;
+}
+
+static char *owner_path(const char *bdf)
+{
+	return xasprintf(PCI_DIR "/%s", bdf);
+}
+
+int vf_owner_read(const struct root *root, const char *bdf, char **netns, struct err *e)
+{
+	auto_free char *path = owner_path(bdf);
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, PATH_MAX);
+	r = file_read(root, path, PATH_MAX, &text, e);
+	if (r < 0)
+		return r;
+	*netns = span_dup(span_trim(buf_span(&text)));
+	return 0;
+}
+
+int vf_owner_write(const struct root *root, const char *bdf, const char *netns, struct err *e)
+{
+	auto_free char *path = owner_path(bdf);
+	int r = dir_make(root, PCI_DIR, DIR_MODE, e);
+
+	if (r >= 0)
+		r = file_replace(root, path, span_of(netns), FILE_MODE, e);
+	if (r >= 0)
+		return 0;
+	err_default_kind(e, ERR_IO);
+	return err_wrap(e, r, "mark VF '%s' as taken", bdf);
+}
+
+int vf_owner_remove(const struct root *root, const char *bdf, struct err *e)
+{
+	auto_free char *path = owner_path(bdf);
+	int r;
+
+	file_sweep(root, path);
+	r = file_remove(root, path, e);
+	return r < 0 ? err_wrap(e, r, "error cleaning the pci allocation for vf pci address %s",
+				bdf)
+		     : 0;
+}
+
+bool vf_owner_lives(const char *netns)
+{
+	auto_fd int fd = -1;
+	int r;
+
+	if (!*netns)
+		return false;
+	r = netns_open(netns, &fd, NULL);
+	/* An empty file is what a bind mount leaves behind. */
+	return r >= 0 || (r != -ENOENT && r != -ENOTDIR && r != -EINVAL);
+}
+
+/* --- records --- */
+
+static const struct vf_store *const stores[] = {&sriov_store, &ib_sriov_store};
+
+static void each_record(const struct root *root, const struct vf_store *only, vf_record_fn fn,
+			void *arg)
+{
+	for (size_t i = 0; i < ARRAY_LEN(stores); i++)
+		if (!only || only == stores[i])
+			vf_record_each(root, stores[i], fn, arg, NULL);
+}
+
+struct search {
+	const char *bdf, *netns;
+	struct vf_record *ret;
+	bool found, sure;
+};
+
+static int look(void *arg, struct vf_record *r, struct err *e)
+{
+	struct search *s = arg;
+	bool sure = r->netns && s->netns && strcmp(r->netns, s->netns) == 0;
+
+	(void)e;
+	if (strcmp(r->device, s->bdf) != 0 || (s->found && (s->sure || !sure)))
+		return 0;
+	vf_record_done(s->ret);
+	*s->ret = *r;
+	*r = (struct vf_record){0};
+	s->found = true;
+	s->sure |= sure;
+	return 0;
+}
+
+bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
+		  const char *netns, struct vf_record *ret)
+{
+	struct search s = {.bdf = bdf, .netns = netns, .ret = ret};
+
+	*ret = (struct vf_record){0};
+	each_record(root, store, look, &s);
+	return s.found;
+}
+
+struct others {
+	const char *bdf;
+	const char *file; /* of the attachment that is not another */
+	bool found;
+};
+
+static int look_for_others(void *arg, struct vf_record *r, struct err *e)
+{
+	struct others *o = arg;
+
+	(void)e;
+	o->found |= strcmp(r->device, o->bdf) == 0 && strcmp(r->file, o->file) != 0;
+	return 0;
+}
+
+bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
+			 const char *ifname)
+{
+	auto_free char *file = vf_record_file(container, ifname);
+	struct others o = {.bdf = bdf, .file = file};
+
+	each_record(root, NULL, look_for_others, &o);
+	return o.found;
+}
+
+static int look_for_living(void *arg, struct vf_record *r, struct err *e)
+{
+	struct search *s = arg;
+
+	(void)e;
+	if (strcmp(r->device, s->bdf) != 0 || s->found || !r->netns || !vf_owner_lives(r->netns))
+		return 0;
+	*s->ret = *r;
+	*r = (struct vf_record){0};
+	s->found = true;
+	return 0;
+}
+
+char *vf_holder(const struct root *root, const char *bdf)
+{
+	auto_vf_record struct vf_record r = {0};
+	struct search s = {.bdf = bdf, .ret = &r};
+	char *netns = NULL;
+
+	if (vf_owner_read(root, bdf, &netns, NULL) >= 0 && vf_owner_lives(netns))
+		return netns;
+	free(netns);
+	each_record(root, NULL, look_for_living, &s);
+	return s.found ? xstrdup(r.netns) : NULL;
+}
+
+int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e)
+{
+	auto_vf_record struct vf_record r = {0};
+	auto_buf struct buf who;
+
+	buf_init(&who, ERR_TEXT_MAX / 2);
+	if (!vf_record_of(root, NULL, bdf, netns, &r))
+		buf_str(&who, "no record tells which pod that is; ");
+	else if (r.pod)
+		buf_printf(&who, "pod '%s', container '%s', interface '%s'; ", r.pod, r.container,
+			   r.ifname ? r.ifname : "");
+	else
+		buf_printf(&who, "record '%s'; ", r.file);
+	return err_kind(e, ERR_AGAIN, -EBUSY,
+			"pci address %s is already allocated: another pod has the VF (%s"
+			"network namespace '%s')",
+			bdf, who.p, netns);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call for the addresses of all rails, whatever their IPAM: spiderpool's together, host-local,
+ * static and whereabouts one by one in process, any other type executed from CNI_PATH. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "spec/definition.h"
+#include "cni/protocol/delegate.h"
+#include "cni/ipam/ipam_plugins.h"
+#include "cni/ipam/spiderpool/spiderpool.h"
+
+struct ipam_type {
+	const char *name;
+	int (*add)(const struct cni_ipam_call *c, struct cni_result *out, struct err *e);
+	int (*del)(const struct cni_ipam_call *c, struct err *e);
+	int (*check)(const struct cni_ipam_call *c, struct err *e);
+	int (*gc)(const struct cni_ipam_call *c, struct err *e);
+	int (*status)(const struct cni_ipam_call *c, struct err *e);
+};
+
+const char *cni_ipam_type(const struct json *conf)
+{
+	const char *type = json_string(json_get_go(json_get_go(conf, "ipam"), "type"));
+
+	return type ? type : "";
+}
+
+/* --- executed --- */
+
+/* What conf_text() says itself. */
+static bool is_said(const char *key, bool gc)
+{
+	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||
+	       (gc && (strcmp(key, "cni.dev/valid-attachments") == 0 ||
+		       strcmp(key, "cni.dev/attachments") == 0));
+}
+
+/*
+ * As libcni gives a plugin its configuration: with the network's name and version, and at GC with what is still there
+ * (both spellings), which a network of unirail-cni has outside of the plugin's own object.
+ */
+static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	if (!c->call->no_version)
+		jo_kstr(&o, "cniVersion", cni_version_str(c->version));
+	jo_kstr(&o, "name", c->name ? c->name : "");
+	for (size_t i = 0; i < json_len(c->conf); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->conf, i, &key);
+
+		if (is_said(key, gc))
+			continue;
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
+	if (gc)
+		cni_put_valid(&o, c->call->valid, c->call->n_valid);
+	jo_end_obj(&o);
+	return b->over ? -EFBIG : 0;
+}
+
+enum { CONF_MAX = 8 << 20 };
+
+static int exec_verb(const struct cni_ipam_call *c, const char *command, struct cni_result *out,
+		     struct err *e)
+{
+	struct cni_delegate d = {.type = cni_ipam_type(c->conf),
+				 .command = command,
+				 .call = c->call,
+				 .ifname = c->ifname};
+	auto_buf struct buf b;
+
+	buf_init(&b, CONF_MAX);
+	if (conf_text(c, strcmp(command, "GC") == 0, &b) < 0)
+		return err_kind(e, ERR_CONF, -EFBIG, "netconf is longer than %d MiB",
+				CONF_MAX >> 20);
+	d.conf = buf_span(&b);
+	return out ? cni_delegate_add(&d, c->version, out, e) : cni_delegate_run(&d, e);
+}
+
+static int exec_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
+{
+	return exec_verb(c, "ADD", out, e);
+}
+
+static int exec_del(const struct cni_ipam_call *c, struct err *e)
+{
+	return exec_verb(c, "DEL", NULL, e);
+}
+
+/* CHECK came with 0.4.0, GC and STATUS with 1.1.0. */
+static int exec_check(const struct cni_ipam_call *c, struct err *e)
+{
+	return c->version < CNI_0_4_0 ? 0 : exec_verb(c, "CHECK", NULL, e);
+}
+
+static int exec_gc(const struct cni_ipam_call *c, struct err *e)
+{
+	return c->version < CNI_1_1_0 ? 0 : exec_verb(c, "GC", NULL, e);
+}
+
+static int exec_status(const struct cni_ipam_call *c, struct err *e)
+{
+	return c->version < CNI_1_1_0 ? 0 : exec_verb(c, "STATUS", NULL, e);
+}
+
+/* --- in process --- */
+
+static int sp_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
+{
+	struct cni_ipam_flags unused, *flags = &unused;
+
+	return spiderpool_add(&c, 1, &out, &flags, NULL, e);
+}
+
+static int sp_del(const struct cni_ipam_call *c, struct err *e)
+{
+	return spiderpool_del(&c, 1, e);
+}
+
+static int nothing(const struct cni_ipam_call *c, struct err *e)
+{
+	(void)c;
+	(void)e;
+	return 0;
+}
+
+static const struct ipam_type types[] = {
+	{"spiderpool", sp_add, sp_del, spiderpool_check, spiderpool_gc, spiderpool_status},
+	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,
+	 host_local_status},
+	{"static", static_add, nothing, static_check, nothing, static_status},
+	{"whereabouts", whereabouts_add, whereabouts_del, whereabouts_check, whereabouts_gc,
+	 whereabouts_status},
+};
+static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, exec_gc, exec_status};
+
+/* --- refused --- */
+
+/* Executed it would execute its own ipam.type, and so on for ever. Nothing can have been allocated by it. */
+static int refuse(const struct cni_ipam_call *c, struct err *e)
+{
+	return err_kind(
+		e, ERR_CONF, -ELOOP,
+		"network '%s': conf.ipam.type is '%s', which makes interfaces, wants an IPAM "
+		"plugin such as 'spiderpool' or 'host-local'",
+		c->name, cni_ipam_type(c->conf));
+}
+
+static int refuse_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
+{
+	(void)out;
+	return refuse(c, e);
+}
+
+static const struct ipam_type refused = {"", refuse_add, nothing, refuse, nothing, refuse};
+
+static const struct ipam_type *type_of(const struct cni_ipam_call *c)
+{
+	const char *name = cni_ipam_type(c->conf);
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (strcmp(types[i].name, name) == 0)
+			return &types[i];
+	return definition_is_interface_plugin(name) ? &refused : &executed;
+}
+
+bool cni_ipam_is_built_in(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (strcmp(types[i].name, type) == 0)
+			return true;
+	return false;
+}
+
+static bool is_spiderpool(const struct cni_ipam_call *c)
+{
+	return type_of(c) == &types[0];
+}
+
+/* Which rails of a call are spiderpool's, with their results and flags. */
+struct group {
+	const struct cni_ipam_call **calls;
+	struct cni_result **out;
+	struct cni_ipam_flags **flags;
+	bool *fresh;
+	size_t n;
+};
+
+static void group_init(struct group *g, const struct cni_ipam_call *calls, size_t n,
+		       struct cni_result *out, struct cni_ipam_flags *flags)
+{
+	g->calls = xcalloc(n + 1, sizeof(*g->calls));
+	g->out = xcalloc(n + 1, sizeof(*g->out));
+	g->flags = xcalloc(n + 1, sizeof(*g->flags));
+	g->fresh = xcalloc(n + 1, sizeof(*g->fresh));
+	g->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_spiderpool(&calls[i]))
+			continue;
+		g->out[g->n] = out ? &out[i] : NULL;
+		g->flags[g->n] = flags ? &flags[i] : NULL;
+		g->calls[g->n++] = &calls[i];
+	}
+}
+
+static void group_done(struct group *g)
+{
+	free(g->calls);
+	free(g->out);
+	free(g->flags);
+	free(g->fresh);
+}
+#define auto_group __attribute__((cleanup(group_done)))
+
+/* Addresses that an earlier ADD of the same attachment got stay: they are in use. */
+static void group_undo(const struct group *g)
+{
+	auto_free const struct cni_ipam_call **new = xcalloc(g->n + 1, sizeof(*new));
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (g->fresh[i])
+			new[n++] = g->calls[i];
+	if (n > 0 && spiderpool_del(new, n, &e) < 0)
+		log_warn("give back addresses", LOG_S("error", e.text));
+}
+
+static void others_undo(const struct cni_ipam_call *calls, size_t n)
+{
+	for (size_t i = n; i-- > 0;) {
+		struct err e = ERR_INIT;
+
+		if (!is_spiderpool(&calls[i]) && type_of(&calls[i])->del(&calls[i], &e) < 0)
+			log_warn("give back addresses", LOG_S("ifname", calls[i].ifname),
+				 LOG_S("error", e.text));
+	}
+}
+
+static int no_type(const struct cni_ipam_call *c, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "network '%s': conf.ipam.type is missing", c->name);
+}
+
+int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result *out,
+		 struct cni_ipam_flags *flags, struct err *e)
+{
+	auto_group struct group g;
+	size_t i;
+	int r = 0;
+
+	group_init(&g, calls, n, out, flags);
+	for (i = 0; i < n && r == 0; i++) {
+		out[i] = (struct cni_result){0};
+		flags[i] = (struct cni_ipam_flags){0};
+		if (!*cni_ipam_type(calls[i].conf))
+			r = no_type(&calls[i], e);
+	}
+	if (r == 0 && g.n > 0)
+		r = spiderpool_add(g.calls, g.n, g.out, g.flags, g.fresh, e);
+	if (r < 0)
+		return r;
+	for (i = 0; i < n && r >= 0; i++)
+		if (!is_spiderpool(&calls[i]))
+			r = type_of(&calls[i])->add(&calls[i], &out[i], e);
+	if (r >= 0)
+		return 0;
+	others_undo(calls, i - 1); /* the one that failed has cleaned up itself */
+	group_undo(&g);
+	for (i = 0; i < n; i++)
+		cni_result_done(&out[i]);
+	return r;
+}
+
+/* All of them, whatever one says; the first failure is told. */
+static int each(const struct cni_ipam_call *calls, size_t n, struct err *e,
+		int (*verb)(const struct cni_ipam_call *c, struct err *e))
+{
+	int first = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct err why = ERR_INIT;
+		int r = verb(&calls[i], &why);
+
+		if (r >= 0 || first < 0)
+			continue;
+		first = r;
+		if (e)
+			*e = why;
+	}
+	return first;
+}
+
+/* Last to first. */
+static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	int first = 0;
+
+	for (size_t i = n; i-- > 0;) {
+		struct err why = ERR_INIT;
+		int r = is_spiderpool(&calls[i]) || !*cni_ipam_type(calls[i].conf)
+				? 0
+				: type_of(&calls[i])->del(&calls[i], &why);
+
+		if (r >= 0 || first < 0)
+			continue;
+		first = r;
+		if (e)
+			*e = why;
+	}
+	return first;
+}
+
+int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	auto_group struct group g;
+	struct err why = ERR_INIT;
+	int others = del_others(calls, n, &why), r = 0;
+
+	group_init(&g, calls, n, NULL, NULL);
+	if (g.n > 0)
+		r = spiderpool_del(g.calls, g.n, e);
+	if (r >= 0 && others < 0) {
+		if (e)
+			*e = why;
+		return others;
+	}
+	return r;
+}
+
+int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = type_of(&calls[i])->check(&calls[i], e);
+	return r < 0 ? r : 0;
+}
+
+static int gc_one(const struct cni_ipam_call *c, struct err *e)
+{
+	return type_of(c)->gc(c, e);
+}
+
+int cni_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	return each(calls, n, e, gc_one);
+}
+
+int cni_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r >= 0; i++)
+		r = type_of(&calls[i])->status(&calls[i], e);
+	return r < 0 ? r : 0;
+}
+
+int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
+		      const struct mac *other, struct err *e)
+{
+	if (is_spiderpool(call))
+		return spiderpool_conflict(call, a, other, e);
+	return type_of(call)->del(call, e);
+}

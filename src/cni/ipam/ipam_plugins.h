@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_IPAM_PLUGINS_H
+#define UNIRAIL_CNI_IPAM_IPAM_PLUGINS_H
+
+/*
+ * host-local, static and whereabouts, for those who call them in process. They read "ipam",
+ * "runtimeConfig" and "args" from call->conf, CNI_ARGS from call->call, and fill *out, empty
+ * before. An ADD that fails leaves nothing allocated.
+ */
+
+#include "cni/protocol/cni.h"
+
+/* Whether an ipam.type is done in process. */
+bool cni_ipam_is_built_in(const char *type);
+
+/* The plugin itself as a caller: one rail, the whole configuration. */
+struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
+
+int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
+/* Needs the store only: ranges that are wrong by now do not keep an address. prevResult, when
+ * there is one, tells which files to look at instead of all. */
+int host_local_del(const struct cni_ipam_call *call, struct err *e);
+int host_local_check(const struct cni_ipam_call *call, struct err *e);
+/* Frees what is not among call->call->valid. */
+int host_local_gc(const struct cni_ipam_call *call, struct err *e);
+int host_local_status(const struct cni_ipam_call *call, struct err *e);
+
+int static_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
+int static_check(const struct cni_ipam_call *call, struct err *e);
+int static_status(const struct cni_ipam_call *call, struct err *e); /* the configuration, judged */
+
+int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
+/* Needs the store only, and no configuration that is still right. */
+int whereabouts_del(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_check(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_gc(const struct cni_ipam_call *call, struct err *e);
+int whereabouts_status(const struct cni_ipam_call *call, struct err *e);
+
+#endif

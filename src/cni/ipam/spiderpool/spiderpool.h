@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_H
+#define UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_H
+
+/*
+ * The "spiderpool" IPAM on the local store, or on a server. Its netconf, keys matched as Go's
+ * encoding/json does:
+ *
+ *	type                     "spiderpool"
+ *	default_ipv4_ippool      pool names or wildcards in order of preference; neither list:
+ *	default_ipv6_ippool      the default pools
+ *	clean_gateway            no default route
+ *	match_master_subnet      only pools whose subnet holds an address of the master
+ *	log_level, log_file_path, log_file_max_size (MB), _max_age (days), _max_count
+ *	                         for the process of its own; numbers, or digits as a string. The
+ *	                         age is checked and not used: files are counted, not dated
+ *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve`, or Spiderpool's own agent.
+ *	                         Given: it is asked, and the local store left alone (see
+ *	                         spiderpool_socket.h). Not given: the local store, which a server of
+ *	                         ours may have open at the same time
+ *
+ * and ours:
+ *
+ *	server_state_dir         the folder of that server's store: what nobody answers for is given back
+ *	                         there, so that a DEL works without the server
+ *	pool_dir, state_dir, hostlocal_dir
+ *	                         absolute; default as in ipam.h
+ *	node_name                default: this host's name
+ *	sticky                   keep the address for (namespace, pod, interface) after DEL
+ *	enable_ip_conflict_detection, enable_gateway_detection
+ *	                         default: what the pools' [settings] say
+ *	detect                   {tries, interval_ms, total_ms, carrier_ms}: default 3, 100, 1000 and
+ *	                         10000; carrier_ms is for the link, total_ms for both tests from then
+ *
+ * Certain addresses are asked for with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS; the last
+ * is the whole pod's, so it is refused where one call asks for several rails.
+ */
+
+#include "base/log.h"
+#include "cni/protocol/ipam_request.h"
+#include "ipam/ipam.h"
+
+struct spiderpool_conf {
+	const char *log_level, *log_file_path;
+	const struct json *log_size, *log_age, *log_count;
+	struct json_strs pools4, pools6;
+	bool clean_gateway, match_subnet, sticky;
+	const char *socket, *server_state, *pool_dir, *state_dir, *hostlocal_dir, *node;
+	bool has_conflict, conflict, has_gateway, gateway;
+	int64_t tries, interval_ms, total_ms, carrier_ms; /* 0: default */
+};
+
+/* All of it, judged. */
+int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_conf *ret,
+			 struct err *e);
+/* For DEL: where the store is. What cannot be read is logged, and the defaults stand in. */
+void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
+int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
+
+/*
+ * In process, for rails of one pod; the calls may name different stores. ADD fills out[i] and
+ * flags[i]; fresh[i] (may be NULL) says that rail i got something new. A failure leaves
+ * nothing new allocated.
+ */
+int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
+		   struct cni_ipam_flags **flags, bool *fresh, struct err *e);
+int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
+int spiderpool_check(const struct cni_ipam_call *call, struct err *e);
+int spiderpool_gc(const struct cni_ipam_call *call, struct err *e);
+int spiderpool_status(const struct cni_ipam_call *call, struct err *e);
+int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
+			const struct mac *other, struct err *e);
+
+/* The master's addresses, for a process of its own, whose caller tells only its netconf: of the
+ * device conf.master, else of the PF of the VF conf.deviceID. free(*nets). */
+int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets, size_t *n,
+		      char name[static 16], struct err *e);
+/* Probes and announces on CNI_IFNAME in the pod's namespace; asks for another address after a
+ * conflict. *out is replaced then. */
+int spiderpool_probe(const struct cni_ipam_call *call, int netns,
+		     const struct cni_ipam_flags *flags, struct cni_result *out, struct err *e);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spiderpool's own agent, asked as its plugin asks it: one request an interface. */
+#include "cni/ipam/spiderpool/spiderpool_agent.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+enum { REQUEST_MAX = 1 << 20, WHAT_MAX = 128 };
+
+int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	int r = agent_call(socket, &call->call->root, "GET", "/v1/ipam/healthy", NULL, &reply, e);
+
+	if (r < 0 || reply.status == 200)
+		return r;
+	return agent_failure(&reply, "unhealthy spiderpool-agent backend, failed to check", e);
+}
+
+/* In the words of go-openapi's client, which people know from kubelet's events:
+ * "[POST /ipam/ip][500] postIpamIpFailure  the agent's text". */
+static int failure(const struct agent_reply *r, const char *what, const char *call,
+		   const char *name, struct err *e)
+{
+	const char *text = json_string(r->doc ? json_root(r->doc) : NULL);
+	char words[WHAT_MAX];
+
+	if (r->status == 500 && text)
+		return err_set(e, -EREMOTEIO, "%s: [%s][500] %s  %s", what, call, name, text);
+	snprintf(words, sizeof(words), "%s: [%s][%d]", what, call, r->status);
+	return agent_failure(r, words, e);
+}
+
+static int add_one(const struct socket_rail *v, struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	auto_buf struct buf b;
+	struct json_out o;
+	int r;
+
+	buf_init(&b, REQUEST_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	agent_put_pools(&o, v->conf);
+	jo_kstr(&o, "ifName", v->call->ifname);
+	agent_put_pod(&o, v->call, v->args);
+	jo_end_obj(&o);
+	r = agent_call(v->conf->socket, &v->call->call->root, "POST", "/v1/ipam/ip", &b, &reply, e);
+	if (r < 0)
+		return r;
+	if (reply.status != 200)
+		return failure(&reply, "spiderpool IP allocation error", "POST /ipam/ip",
+			       "postIpamIpFailure", e);
+	return agent_take_rail(&reply, reply.doc ? json_root(reply.doc) : NULL, v, e);
+}
+
+/* What the API has no words for must not be dropped in silence. */
+static int sayable(const struct socket_rail *v, struct err *e)
+{
+	if (v->n_want)
+		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+				"%s asks for %s: the agent at '%s' cannot be asked for a certain "
+				"address",
+				v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
+				v->conf->socket);
+	if (v->conf->sticky)
+		log_warn("sticky is what the agent makes of StatefulSets, not of this network",
+			 LOG_S("ifname", v->call->ifname));
+	return 0;
+}
+
+static void give_back(const struct socket_rail *v, size_t n)
+{
+	auto_free const struct cni_ipam_call **calls = xcalloc(n + 1, sizeof(*calls));
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		calls[i] = v[i].call;
+		cni_result_done(v[i].out);
+	}
+	if (n > 0 && agent_del(v->conf->socket, calls, n, &e) < 0)
+		log_warn("give back addresses", LOG_S("error", e.text));
+}
+
+int agent_add(const struct socket_rail *v, size_t n, struct err *e)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < n && r == 0; i++)
+		r = sayable(&v[i], e);
+	if (r == 0)
+		r = agent_healthy(v->conf->socket, v->call, e);
+	if (r < 0)
+		return r;
+	for (i = 0; i < n && r == 0; i++)
+		r = add_one(&v[i], e);
+	if (r < 0)
+		give_back(v, i);
+	return r;
+}
+
+/* --- giving back --- */
+
+/* Without CNI_ARGS that can be read, the agent finds the pod by nothing: its GC does. */
+static int del_one(const char *socket, const struct cni_ipam_call *call, const char *path,
+		   bool whole, struct err *e)
+{
+	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
+	auto_buf struct buf b, keep;
+	struct cni_args args = {0};
+	struct json_out o;
+	int r;
+
+	buf_init(&b, REQUEST_MAX);
+	buf_init(&keep, REQUEST_MAX);
+	if (cni_args_parse(call->call->args_text, &args, &keep, NULL) < 0)
+		args = (struct cni_args){0};
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	agent_put_pod(&o, call, &args);
+	if (!whole)
+		jo_kstr(&o, "ifName", call->ifname);
+	jo_end_obj(&o);
+	r = agent_call(socket, &call->call->root, "DELETE", path, &b, &reply, e);
+	if (r < 0 || reply.status == 200)
+		return r;
+	failure(&reply, "spiderpool IP release error", "DELETE /ipam/ip", "deleteIpamIpFailure", e);
+	return 1;
+}
+
+int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n, struct err *e)
+{
+	int r = agent_healthy(socket, calls[0], e);
+
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		struct err why = ERR_INIT;
+
+		r = del_one(socket, calls[i], "/v1/ipam/ip", false, &why);
+		if (r > 0)
+			log_warn("the agent's GC will free it", LOG_S("ifname", calls[i]->ifname),
+				 LOG_S("error", why.text));
+		else if (r < 0 && e)
+			*e = why;
+	}
+	return r < 0 ? r : 0;
+}
+
+/*
+ * It knows no quarantine, and what it can be told in an ADD frees every interface of the pod. So
+ * this ADD is over: the runtime begins anew.
+ */
+int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,
+		   const struct mac *other, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	if (del_one(socket, call, "/v1/ipam/ips", true, &why) != 0)
+		log_warn("give back the pod's addresses", LOG_S("error", why.text));
+	return err_kind(
+		e, ERR_AGAIN, -EADDRINUSE,
+		"ip conflict: pod's interface %s with an conflicting ip %s, which is located "
+		"at %s",
+		call->ifname, ip_str(a, (char[IP_TEXT_MAX]){0}),
+		other && other->len ? mac_str(other, (char[MAC_TEXT_MAX]){0})
+				    : "an unknown link address");
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spiderpool IPAM in process: all rails of a store under one lock, in one journal line; or all
+ * rails of a server in one request. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/ipam/spiderpool/spiderpool_private.h"
+
+/* For a server that hangs, when its store is known. */
+enum { DEL_MS = 10 * 1000 };
+
+struct asking {
+	struct rail_ask *v;
+	size_t n;
+	struct cni_result **out;
+	struct cni_ipam_flags **flags;
+	bool *fresh;
+};
+
+static void asking_done(struct asking *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		ipam_request_done(&a->v[i].request);
+		free(a->v[i].want);
+	}
+	free(a->v);
+}
+
+static int add_want(struct rail_ask *r, const char *where, const char *text, struct err *e)
+{
+	struct ipnet net;
+
+	if (ipnet_parse_loose(span_of(text), &net) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: '%s' is not an address", where, text);
+	for (size_t i = 0; i < r->n_want; i++)
+		if (ip_eq(&r->want[i], &net.ip))
+			return 0;
+	VEC_PUSH(r->want, r->n_want) = net.ip;
+	return 0;
+}
+
+/* An address, or what Multus makes of several: "a,b". */
+static int add_args_wants(struct rail_ask *r, const char *text, struct err *e)
+{
+	struct span rest = span_of(text), one;
+	int n = 0;
+
+	while (n == 0 && span_cut(&rest, ',', &one)) {
+		auto_free char *ip = span_dup(one);
+
+		n = add_want(r, "CNI_ARGS", ip, e);
+	}
+	if (n < 0 && e)
+		e->kind = ERR_ENV;
+	return n;
+}
+
+static int read_wants(struct rail_ask *r, size_t n_rails, struct err *e)
+{
+	const struct ipam_request *q = &r->request;
+	int n = 0;
+
+	for (size_t i = 0; i < q->runtime_ips.n && n == 0; i++)
+		n = add_want(r, "conf.runtimeConfig.ips", q->runtime_ips.v[i], e);
+	for (size_t i = 0; i < q->args_ips.n && n == 0; i++)
+		n = add_want(r, "conf.args.cni.ips", q->args_ips.v[i], e);
+	if (n < 0 || !q->args.ip || !*q->args.ip)
+		return n;
+	if (n_rails > 1 && !r->call->own_args)
+		return err_kind(e, ERR_ENV, -EINVAL,
+				"CNI_ARGS asks for address %s on %zu rails: ask with "
+				"runtimeConfig.ips of one network",
+				q->args.ip, n_rails);
+	return add_args_wants(r, q->args.ip, e);
+}
+
+static int read_rail(struct rail_ask *r, const struct cni_ipam_call *call, size_t n_rails,
+		     struct err *e)
+{
+	int n;
+
+	r->call = call;
+	n = ipam_request_read(call, &r->request, e);
+	if (n == 0)
+		n = spiderpool_conf_read(call, &r->conf, e);
+	if (n == 0)
+		n = read_wants(r, n_rails, e);
+	if (n == 0 && r->conf.match_subnet && !call->master)
+		n = err_kind(e, ERR_CONF, -EINVAL,
+			     "conf.ipam.match_master_subnet: network '%s' has no master device",
+			     call->name);
+	return n;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool same_store(const struct spiderpool_conf *a, const struct spiderpool_conf *b)
+{
+	return same_text(a->socket, b->socket) && same_text(a->pool_dir, b->pool_dir) &&
+	       same_text(a->state_dir, b->state_dir) &&
+	       same_text(a->hostlocal_dir, b->hostlocal_dir) && same_text(a->node, b->node) &&
+	       same_text(a->server_state, b->server_state);
+}
+
+static struct ipam_paths paths_of(const struct spiderpool_conf *c)
+{
+	return (struct ipam_paths){.pool_dir = c->pool_dir,
+				   .state_dir = c->state_dir,
+				   .hostlocal_dir = c->hostlocal_dir,
+				   .node = c->node};
+}
+
+bool spiderpool_has_server(const struct spiderpool_conf *c)
+{
+	return c->socket && *c->socket;
+}
+
+int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
+		    struct ipam **ret, struct err *e)
+{
+	struct ipam_paths p = paths_of(c);
+
+	return ipam_open(ret, &call->call->root, &p, e);
+}
+
+struct ipam_ask spiderpool_ask(const struct rail_ask *r)
+{
+	const struct cni_ipam_call *c = r->call;
+
+	return (struct ipam_ask){
+		.who = {.container_id = c->call->container_id,
+			.ifname = c->ifname,
+			.pod_namespace = r->request.args.pod_namespace,
+			.pod_name = r->request.args.pod_name,
+			.pod_uid = r->request.args.pod_uid,
+			.netns = c->call->netns,
+			.network = c->name},
+		.pools4 = r->conf.pools4.v,
+		.n_pools4 = r->conf.pools4.n,
+		.pools6 = r->conf.pools6.v,
+		.n_pools6 = r->conf.pools6.n,
+		.match_subnet = r->conf.match_subnet,
+		.nets = c->nets,
+		.n_nets = c->n_nets,
+		.master = c->master,
+		.sticky = r->conf.sticky,
+		.clean_gateway = r->conf.clean_gateway,
+		.want = r->want,
+		.n_want = r->n_want,
+	};
+}
+
+static void fill_flags(const struct rail_ask *r, const struct pool_set *pools,
+		       struct cni_ipam_flags *ret)
+{
+	const struct spiderpool_conf *c = &r->conf;
+
+	*ret = (struct cni_ipam_flags){
+		.conflict_detection = c->has_conflict ? c->conflict : pools->conflict_detection,
+		.gateway_detection = c->has_gateway ? c->gateway : pools->gateway_detection,
+		.tries = (int)c->tries,
+		.interval_ms = (int)c->interval_ms,
+		.total_ms = (int)c->total_ms,
+		.carrier_ms = (int)c->carrier_ms,
+	};
+}
+
+static void fill_result(const struct ipam_grant *g, struct cni_result *out)
+{
+	struct cni_ip ip = {.address = g->address, .gateway = g->gateway, .iface = -1};
+
+	cni_result_ip(out, &ip);
+	for (size_t i = 0; i < g->n_routes; i++) {
+		struct cni_route rt = {.dst = g->routes[i].dst, .gw = g->routes[i].gw};
+
+		cni_result_route(out, &rt);
+	}
+}
+
+/* The rails of one server, the first of which is `first`. */
+static int add_server(struct asking *a, size_t first, struct err *e)
+{
+	auto_free struct socket_rail *rails = xcalloc(a->n, sizeof(*rails));
+	size_t n = 0;
+
+	for (size_t i = first; i < a->n; i++) {
+		struct rail_ask *r = &a->v[i];
+
+		if (r->done || !same_store(&r->conf, &a->v[first].conf))
+			continue;
+		r->done = true;
+		rails[n++] = (struct socket_rail){.call = r->call,
+						  .conf = &r->conf,
+						  .args = &r->request.args,
+						  .want = r->want,
+						  .n_want = r->n_want,
+						  .out = a->out[i],
+						  .flags = a->flags[i],
+						  .fresh = &a->fresh[i]};
+	}
+	return spiderpool_socket_add(rails, n, e);
+}
+
+/* The rails of one store, the first of which is `first`. */
+static int add_store(struct asking *a, size_t first, struct err *e)
+{
+	auto_free struct ipam_ask *asks = xcalloc(a->n, sizeof(*asks));
+	auto_free size_t *rails = xcalloc(a->n, sizeof(*rails));
+	auto_ipam struct ipam *store = NULL;
+	struct ipam_grant *g = NULL;
+	size_t n = 0, n_g = 0;
+	int r;
+
+	for (size_t i = first; i < a->n; i++) {
+		if (a->v[i].done || !same_store(&a->v[i].conf, &a->v[first].conf))
+			continue;
+		asks[n] = spiderpool_ask(&a->v[i]);
+		rails[n++] = i;
+	}
+	r = spiderpool_open(a->v[first].call, &a->v[first].conf, &store, e);
+	if (r == 0)
+		r = ipam_allocate(store, asks, n, &g, &n_g, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		a->v[rails[i]].done = true;
+		fill_flags(&a->v[rails[i]], ipam_pools(store), a->flags[rails[i]]);
+	}
+	for (size_t i = 0; i < n_g; i++) {
+		fill_result(&g[i], a->out[rails[g[i].ask]]);
+		a->fresh[rails[g[i].ask]] |= !g[i].was_there;
+	}
+	ipam_grants_free(g, n_g);
+	return 0;
+}
+
+static void give_back_fresh(const struct asking *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		const struct cni_ipam_call *call = a->v[i].call;
+		struct err e = ERR_INIT;
+
+		if (a->fresh[i] && spiderpool_del(&call, 1, &e) < 0)
+			log_warn("give back address", LOG_S("ifname", call->ifname),
+				 LOG_S("error", e.text));
+		cni_result_done(a->out[i]);
+	}
+}
+
+int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
+		   struct cni_ipam_flags **flags, bool *fresh, struct err *e)
+{
+	auto_free bool *own = xcalloc(n + 1, sizeof(*own));
+	__attribute__((cleanup(asking_done))) struct asking a = {
+		.n = n, .out = out, .flags = flags, .fresh = fresh ? fresh : own};
+	int r = 0;
+
+	a.v = xcalloc(n + 1, sizeof(*a.v));
+	/* Everything that can be wrong is found before anything is taken. */
+	for (size_t i = 0; i < n; i++)
+		buf_init(&a.v[i].request.keep, 0);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = read_rail(&a.v[i], calls[i], n, e);
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (!a.v[i].done)
+			r = spiderpool_has_server(&a.v[i].conf) ? add_server(&a, i, e)
+								: add_store(&a, i, e);
+	if (r < 0)
+		give_back_fresh(&a);
+	return r;
+}
+
+static int del_store(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *conf,
+		     size_t n, struct err *e)
+{
+	auto_free struct ipam_valid *v = xcalloc(n, sizeof(*v));
+	auto_ipam struct ipam *store = NULL;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct ipam_valid){calls[i]->call->container_id, calls[i]->ifname};
+	r = spiderpool_open(calls[0], conf, &store, e);
+	if (r == 0)
+		r = ipam_release_many(store, v, n, e);
+	return r < 0 ? r : 0;
+}
+
+/* The rails of one store or server, the first of which is `first`. */
+static int del_some(const struct cni_ipam_call *const *calls, const struct spiderpool_conf *confs,
+		    bool *done, size_t n, size_t first, struct err *e)
+{
+	auto_free const struct cni_ipam_call **same = xcalloc(n, sizeof(*same));
+	const struct spiderpool_conf *conf = &confs[first];
+	size_t count = 0;
+	bool known;
+	int r;
+
+	for (size_t i = first; i < n; i++) {
+		if (done[i] || !same_store(&confs[i], conf))
+			continue;
+		done[i] = true;
+		same[count++] = calls[i];
+	}
+	if (!spiderpool_has_server(conf))
+		return del_store(same, conf, count, e);
+	known = conf->server_state && *conf->server_state;
+	r = spiderpool_socket_del(conf->socket, known ? DEL_MS : SPIDERPOOL_SOCKET_MS, same, count,
+				  e);
+	if (r >= 0 || r == -EREMOTEIO || !known)
+		return r;
+	/* Nobody answered. Its store is known, and giving back takes no server. */
+	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
+	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
+			 e);
+}
+
+int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e)
+{
+	auto_free struct spiderpool_conf *confs = xcalloc(n + 1, sizeof(*confs));
+	auto_free bool *done = xcalloc(n + 1, sizeof(*done));
+	int r = 0, first = 0;
+
+	for (size_t i = 0; i < n; i++)
+		spiderpool_conf_store(calls[i], &confs[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct err why = ERR_INIT;
+
+		if (done[i])
+			continue;
+		r = del_some(calls, confs, done, n, i, &why);
+		if (r < 0 && first == 0) {
+			first = r;
+			if (e)
+				*e = why;
+		}
+	}
+	return first;
+}

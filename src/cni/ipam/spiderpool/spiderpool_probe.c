@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the IPAM process asks of the link: is the address somebody's, does the gateway answer. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/ipam/spiderpool/spiderpool.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/probe/probe.h"
+
+enum { ROUNDS = 3 };
+
+struct probing {
+	const struct cni_ipam_call *call;
+	int netns;
+	const struct cni_ipam_flags *flags;
+	struct link link;
+	struct cni_result *out;
+	struct ipaddr *quiet; /* asked, and nobody's */
+	size_t n_quiet;
+};
+
+/* The link is made by whoever called us, and mostly still down. */
+static int prepare(struct probing *p, bool bring_up, struct err *e)
+{
+	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
+	auto_nl struct nl_wire *w = NULL;
+	auto_batch struct nl_batch *b = NULL;
+	int r = nl_open(&w, NL_ROUTE, p->netns, e);
+
+	if (r == 0)
+		r = link_get(w, p->call->ifname, &p->link, e);
+	if (r < 0)
+		return err_wrap(e, r, "failed to get link");
+	if (!bring_up)
+		return 0;
+	b = nl_batch_new();
+	link_set(b, p->link.index, p->call->ifname, &up);
+	r = nl_batch_commit(w, b, e);
+	return r < 0 ? err_wrap(e, r, "failed to set link up") : 0;
+}
+
+static bool is_quiet(const struct probing *p, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < p->n_quiet; i++)
+		if (ip_eq(&p->quiet[i], a))
+			return true;
+	return false;
+}
+
+static size_t make_probes(const struct probing *p, struct probe **ret)
+{
+	struct probe *v = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->out->n_ips; i++) {
+		const struct cni_ip *ip = &p->out->ips[i];
+
+		if (is_quiet(p, &ip->address.ip))
+			continue;
+		VEC_PUSH(v, n) = (struct probe){
+			.ifname = p->call->ifname,
+			.index = p->link.index,
+			.mac = p->link.mac,
+			.arptype = p->link.arptype,
+			.ip = ip->address.ip,
+			.gateway = ip->gateway,
+			.want_conflict = p->flags->conflict_detection,
+			.want_gateway = p->flags->gateway_detection && ip->gateway.family,
+		};
+	}
+	*ret = v;
+	return n;
+}
+
+/* 0: all well, 1: some are in conflict. */
+static int judge(struct probing *p, const struct probe *v, size_t n, struct err *e)
+{
+	int conflicts = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].state == PROBE_CONFLICT) {
+			conflicts = 1;
+		} else if (v[i].state != PROBE_OK && v[i].state != PROBE_NONE) {
+			probe_words(&v[i], e);
+			err_default_kind(e, ERR_AGAIN);
+			return e && e->code ? e->code : -EHOSTUNREACH;
+		} else {
+			VEC_PUSH(p->quiet, p->n_quiet) = v[i].ip;
+		}
+	}
+	return conflicts;
+}
+
+/* The addresses go into quarantine even when nothing else is tried: not to the next pod, either. */
+static int give_up(const struct probing *p, const struct probe *v, size_t n, bool last,
+		   struct err *e)
+{
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].state != PROBE_CONFLICT)
+			continue;
+		r = spiderpool_conflict(p->call, &v[i].ip, &v[i].other, e);
+		if (r < 0)
+			return r;
+		log_warn("address in conflict", LOG_S("ifname", p->call->ifname),
+			 LOG_S("ip", ip_str(&v[i].ip, (char[IP_TEXT_MAX]){0})),
+			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
+		if (!last)
+			continue;
+		probe_words(&v[i], e);
+		if (e)
+			e->kind = ERR_AGAIN;
+		return -EADDRINUSE;
+	}
+	return 0;
+}
+
+static int ask_again(struct probing *p, struct err *e)
+{
+	struct cni_ipam_flags unused, *flags = &unused;
+
+	cni_result_done(p->out);
+	return spiderpool_add(&p->call, 1, &p->out, &flags, NULL, e);
+}
+
+/* 0: done, 1: there are new addresses to ask for. */
+static int one_round(struct probing *p, struct probe_rounds *rounds, struct err *e)
+{
+	auto_free struct probe *v = NULL;
+	size_t n = make_probes(p, &v);
+	int r;
+
+	if (n == 0)
+		return 0;
+	r = probe_round(rounds, p->netns, v, n, e);
+	if (r >= 0)
+		r = judge(p, v, n, e);
+	if (r <= 0)
+		return r;
+	r = give_up(p, v, n, !probe_round_left(rounds), e);
+	if (r == 0)
+		r = ask_again(p, e);
+	return r < 0 ? r : 1;
+}
+
+static int detect(struct probing *p, struct err *e)
+{
+	const struct cni_ipam_flags *f = p->flags;
+	struct probe_rounds rounds = {.limits = PROBE_LIMITS_INIT, .left = ROUNDS};
+	struct probe_limits *l = &rounds.limits;
+	int r = 1;
+
+	l->tries = f->tries > 0 ? f->tries : l->tries;
+	l->interval_ms = f->interval_ms > 0 ? f->interval_ms : l->interval_ms;
+	l->total_ms = f->total_ms > 0 ? f->total_ms : l->total_ms;
+	l->carrier_ms = f->carrier_ms > 0 ? f->carrier_ms : l->carrier_ms;
+	while (r > 0)
+		r = one_round(p, &rounds, e);
+	return r;
+}
+
+/* Ours only: the original announces every rail's address on each. */
+static void announce(const struct probing *p)
+{
+	auto_free struct announce *v = xcalloc(p->out->n_ips + 1, sizeof(*v));
+
+	for (size_t i = 0; i < p->out->n_ips; i++)
+		v[i] = (struct announce){p->call->ifname, p->link.index, p->link.mac,
+					 p->link.arptype, p->out->ips[i].address.ip};
+	announce_all(p->netns, v, p->out->n_ips);
+}
+
+int spiderpool_probe(const struct cni_ipam_call *call, int netns,
+		     const struct cni_ipam_flags *flags, struct cni_result *out, struct err *e)
+{
+	struct probing p = {.call = call, .netns = netns, .flags = flags, .out = out};
+	bool asked = flags->conflict_detection || flags->gateway_detection;
+	struct err why = ERR_INIT;
+	int r = prepare(&p, asked, asked ? e : &why);
+
+	/* A plugin that makes its link later cannot be helped with announcing. */
+	if (r < 0 && !asked) {
+		log_debug("nothing announced", LOG_S("error", why.text));
+		return 0;
+	}
+	if (r == 0 && asked)
+		r = detect(&p, e);
+	if (r == 0 && (asked || link_is_up(&p.link)))
+		announce(&p);
+	free(p.quiet);
+	return r;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_WHEREABOUTS_H
+#define UNIRAIL_CNI_IPAM_WHEREABOUTS_H
+
+/*
+ * The "whereabouts" IPAM on the local store (ipam/whereabouts/whereabouts.h). Its netconf, keys matched as Go's
+ * encoding/json does:
+ *
+ *	type                      "whereabouts"
+ *	range                     "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24"
+ *	range_start, range_end    within it
+ *	exclude                   ["10.0.0.8/30", "10.0.0.7"]
+ *	ipRanges                  [{range, range_start, range_end, exclude}]; an address of each,
+ *	                          after that of `range`
+ *	gateway                   of each address of its family, and never given out (the original
+ *	                          gives it out, and names an IPv4 gateway for IPv6 addresses)
+ *	routes, dns               as in a result
+ *	addresses                 [{address, gateway}]: as they are, for every pod
+ *	enable_overlapping_ranges default true: an address that two ranges of one network_name have
+ *	                          in common goes to one pod
+ *	network_name              ranges of another network_name are another network's
+ *	configuration_path        see below
+ *	log_file, log_level       for the process of its own: debug, verbose, error, panic
+ *	state_dir                 ours: absolute, default as in ipam/ipam.h. Of the netconf only
+ *	kubernetes.kubeconfig     the cluster's store, which this build has not: ADD, CHECK, GC and
+ *	                          STATUS refuse it (ERR_UNAVAILABLE), DEL frees what is here and
+ *	                          warns
+ *	node_slice_size           refused (ERR_UNSUPPORTED): slices are dealt out by a controller in
+ *	                          the cluster; without it two nodes would give out the same
+ *	                          addresses
+ *
+ * What belongs to the cluster's store (leader_*, sleep_for_race, reconciler_cron_expression,
+ * kubernetes.k8s_api_root) and what is obsolete (etcd_*, datastore) is accepted and ignored.
+ *
+ * The store is one node's: give each node a part of the addresses of its own. The flat file is a
+ * way to do that: JSON with the keys of "ipam", the first there is of configuration_path,
+ * /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf, /etc/cni/... and /host/etc/cni/... It
+ * fills what is empty in the netconf, but for enable_overlapping_ranges. When the netconf asks for
+ * the cluster's store it must be there, as in the original.
+ *
+ * CNI_ARGS: K8S_POD_NAME is required, K8S_POD_NAMESPACE goes with it; IP (with prefix lengths) are
+ * further `addresses`, GATEWAY those of them whose network it is in.
+ */
+
+#include "base/log.h"
+#include "cni/ipam/ipam_plugins.h"
+#include "ipam/whereabouts/whereabouts.h"
+
+/* As written, netconf and flat file merged. Strings may be NULL. */
+struct whereabouts_keys {
+	const char *type, *gateway, *network_name, *node_slice_size, *path, *log_file, *log_level,
+		*state_dir, *kubeconfig;
+	struct whereabouts_text range;
+	struct json_strs exclude;
+	struct json_list more;	    /* struct whereabouts_more: ipRanges */
+	struct json_list addresses; /* struct whereabouts_static */
+	const struct json *routes, *dns;
+	bool has_overlapping, overlapping;
+};
+
+struct whereabouts_more {
+	struct whereabouts_text text;
+	struct json_strs exclude;
+};
+
+struct whereabouts_static {
+	const char *address, *gateway;
+	const struct json *ignored;
+};
+
+struct whereabouts_conf {
+	struct whereabouts_keys keys;
+	struct json_doc *flat; /* NULL: no flat file was found */
+	const char *flat_path;
+	char *kubeconfig_in;	  /* NULL: the netconf; else a path in quotes */
+	const char *network_name; /* never NULL */
+	bool overlapping;
+	struct whereabouts_range *ranges;
+	size_t n_ranges;
+	struct cni_args args;
+	struct buf args_text;
+	struct cni_result fixed; /* `addresses`, routes and dns of every result */
+	struct ipaddr gateway;	 /* family 0: none */
+};
+
+/* All of it, judged; the original's words where people may look for them. */
+int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_conf *ret,
+			  struct err *e);
+/* For DEL: state_dir, network_name and kubeconfig; what cannot be read is logged. */
+void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret);
+/* Refuses the cluster's store. */
+int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e);
+/* log_file and log_level only; a wrong level, or keys that are not valid, are the default. *ret
+ * borrows from *c. */
+void whereabouts_conf_log(const struct cni_ipam_call *call, struct whereabouts_conf *c,
+			  struct log_conf *ret);
+void whereabouts_conf_done(struct whereabouts_conf *c);
+#define auto_whereabouts_conf __attribute__((cleanup(whereabouts_conf_done)))
+
+extern const struct cni_plugin cni_whereabouts;
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_COORDINATOR_H
+#define UNIRAIL_CNI_PLUGINS_COORDINATOR_COORDINATOR_H
+
+/*
+ * The coordinator: makes a pod with several NICs reachable. It gives the pod a way to its node
+ * (veth0 in underlay mode, eth0 in overlay mode), a routing table for each later NIC with a rule
+ * by source address, and the node a way to the pod's addresses. Runs no other program.
+ *
+ *	facts	links, addresses and routes of the pod; addresses, routes and neighbours of the host
+ *	stage	mode, whether this is the first NIC, table number	(pure)
+ *	plan	a list of steps						(pure)
+ *	apply	sysctls in one visit, one batch for the pod, one for the host, the reply marks
+ *
+ * Several NICs are planned one after another on the same facts, each plan bringing the facts up to
+ * date for the next; links of later NICs are hidden. So all NICs of a pod at once get the same
+ * table numbers, rules and routes as a chain that is run NIC by NIC.
+ *
+ * netconf, keys matched as Go's encoding/json does:
+ *	mode			auto (default), underlay, overlay, disabled (or disable)
+ *	podDefaultCniNic	eth0
+ *	overlayPodCIDR, serviceCIDR, hijackCIDR		reached by way of the node
+ *	policyRoutes		[{"dst","gw"}]: by way of this NIC
+ *	tunePodRoutes		true: later NICs' routes go to tables of their own
+ *	podDefaultRouteNic	which NIC keeps the main table's default route; default: the first
+ *	hostRuleTable		500
+ *	podRPFilter		0; 0, 1, 2, or negative: leave alone
+ *	txQueueLen		0: leave alone
+ *	podMACPrefix		"0a:1b": MAC is prefix and the address' last four bytes
+ *	vethLinkAddress		address of veth0
+ *	vethMTU			1500
+ * Other keys of the original (hostRPFilter, multusNicPrefix, logOptions, detect*) do nothing here.
+ */
+
+#include "cni/attach/attach.h"
+
+enum co_mode { CO_AUTO, CO_UNDERLAY, CO_OVERLAY, CO_DISABLED };
+
+enum {
+	CO_HOST_TABLE = 500,
+	CO_HOST_RULE_PRIORITY = 1000,
+	CO_FIRST_NIC_TABLE = 100, /* eth0's own */
+	CO_MARK = 1,
+	CO_MARK_RULE_PRIORITY = 1000,
+	CO_VETH_MTU = 1500,
+};
+
+#define CO_VETH	 "veth0"
+#define CO_ALIAS "unirail "
+
+struct co_policy {
+	struct ipnet dst;
+	struct ipaddr gw;
+};
+
+struct co_conf {
+	enum co_mode mode;
+	const char *default_nic;       /* podDefaultCniNic */
+	const char *default_route_nic; /* NULL: not set */
+	struct ipnet *cidrs;	       /* overlayPodCIDR, serviceCIDR, hijackCIDR in this order */
+	size_t n_cidrs;
+	struct co_policy *policy;
+	size_t n_policy;
+	bool tune_routes;
+	uint32_t host_table;
+	int rp_filter; /* -1: leave alone */
+	uint32_t txqlen;
+	bool has_mac_prefix;
+	uint8_t mac_prefix[2];
+	struct ipaddr veth_addr;
+	uint32_t veth_mtu;
+};
+
+/* Kind ERR_CONF, the field named. */
+int co_conf_read(struct json_doc *d, const struct json *conf, struct co_conf *ret, struct err *e);
+void co_conf_done(struct co_conf *c);
+
+/* What is known when a plan is made. Lists are owned. */
+struct co_lookup {
+	struct ipaddr pod, src; /* the kernel's source address towards a pod address */
+};
+
+struct co_facts {
+	struct link *links; /* the pod's, by index */
+	size_t n_links;
+	struct addr *addrs; /* the pod's */
+	size_t n_addrs;
+	struct route *routes; /* the pod's, all tables */
+	size_t n_routes;
+	struct ipaddr *host_ips; /* usable addresses of the host, on links that count */
+	size_t n_host_ips;
+	struct co_lookup *lookups;
+	size_t n_lookups;
+	struct route *host_routes; /* of the host tables asked for */
+	size_t n_host_routes;
+	struct neigh *host_neighs;
+	size_t n_host_neighs;
+	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
+	const int *hidden;     /* indexes of links that are not there yet */
+	size_t n_hidden;
+};
+
+void co_facts_done(struct co_facts *f);
+
+/* One call of the coordinator: one NIC. */
+struct co_nic {
+	const struct co_conf *conf; /* NULL: none for this NIC, which only has its place here */
+	const char *ifname;
+	const char *network;	       /* its name */
+	const char *label;	       /* put before errors; NULL: nothing is */
+	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
+	/* came about */
+	struct mac mac; /* len 0: as it was */
+};
+
+struct co_stage {
+	enum co_mode mode; /* CO_UNDERLAY or CO_OVERLAY */
+	bool first;	   /* the first NIC of the pod that the coordinator meets */
+	uint32_t table;	   /* of this NIC */
+};
+
+enum co_side { CO_POD, CO_HOST };
+enum co_do {
+	CO_LINK_UP,
+	CO_LINK_MAC,
+	CO_LINK_TXQLEN,
+	CO_ADDR_ADD,
+	CO_SYSCTL,
+	CO_NEIGH_DEL,
+	CO_NEIGH_ADD,
+	CO_ROUTE_ADD,
+	CO_ROUTE_DEL,
+	CO_RULE_ADD,
+	CO_MARKS,
+};
+
+struct co_step {
+	enum co_side side;
+	enum co_do what;
+	size_t nic; /* whose */
+	char ifname[LINK_NAME_MAX];
+	int index;
+	bool done; /* carried out by us: undo reverses it */
+	union {
+		struct { /* links, addresses, neighbours, marks */
+			struct mac mac, old_mac;
+			struct ipnet net;
+			uint32_t num, old_num;
+		};
+		struct route route; /* hops never set */
+		struct rule rule;
+		struct { /* CO_SYSCTL */
+			char key[64], value[8], old_value[8];
+		};
+	};
+};
+
+struct co_plan {
+	struct co_step *steps;
+	size_t n, room;
+	/* for undo */
+	struct attach *a;
+};
+
+void co_plan_free(struct co_plan *p);
+
+/* --- pure --- */
+int co_stage(const struct co_conf *c, const struct co_facts *f, const char *ifname,
+	     struct co_stage *ret, struct err *e);
+/* Whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
+ * first; *at is which. */
+bool co_wants_veth(const struct co_nic *nics, size_t n, size_t *at);
+/* Appends the steps of one NIC and brings the facts up to date. */
+int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_plan *p,
+		struct err *e);
+/* Host links whose addresses are not the node's own: docker*, veth*, cali*, cni*, ... */
+bool co_host_link_counts(const char *name);
+/* "veth" and the first 11 bytes of the container id. */
+void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
+bool co_ip_usable(const struct ipaddr *a); /* neither link-local, multicast nor loopback */
+
+/* --- carrying it out --- */
+/* All NICs, in order. On failure the caller runs attach_rollback(). */
+int co_run(struct attach *a, struct co_nic *nics, size_t n, struct err *e);
+int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		    struct err *e);
+int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, struct err *e);
+/* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
+int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e);
+
+/* --- DEL --- */
+/* The pod's rules and marks, while the addresses that tell which are still known. */
+int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
+/* The node's side. Works without pod, namespace and prevResult; ips: what is known of the pod's
+ * addresses. */
+int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
+	      struct err *e);
+
+/* Which of the pod's rules go with these addresses: theirs, the marks', and eth0's own when no
+ * other NIC has one. ret has room for all. Pure. */
+size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct ipaddr *ips,
+			  size_t n, const struct rule **ret);
+
+/* --- GC --- */
+struct co_gc_net {
+	const char *name;
+	uint32_t host_table;
+};
+/* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
+ * ones; then the node's rule for a table that has become empty. We mark ours by an alias, "unirail
+ * <network> <container id>"; no other link is touched. */
+int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, struct err *e);
+bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
+		    size_t n); /* pure */
+
+/* --- STATUS --- */
+/* Whether the kernel has what underlay mode is made of. */
+int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e);
+
+/* --- CHECK --- */
+int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e);
+
+#endif

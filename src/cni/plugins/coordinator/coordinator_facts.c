@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pod and host hold, gathered once for all NICs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/plugins/coordinator/coordinator_private.h"
+
+void co_facts_done(struct co_facts *f)
+{
+	free(f->links);
+	free(f->addrs);
+	route_list_free(f->routes, f->n_routes);
+	free(f->host_ips);
+	free(f->lookups);
+	route_list_free(f->host_routes, f->n_host_routes);
+	free(f->host_neighs);
+	*f = (struct co_facts){0};
+}
+
+static int pod_facts(struct attach *a, struct co_facts *f, struct err *e)
+{
+	int r = attach_list_pod(a, e);
+
+	if (r < 0)
+		return r;
+	f->n_links = a->n_pod_links;
+	f->links = xmalloc(f->n_links * sizeof(*f->links));
+	if (f->n_links)
+		memcpy(f->links, a->pod_links, f->n_links * sizeof(*f->links));
+	r = addr_list(a->pod, 0, 0, &f->addrs, &f->n_addrs, e);
+	if (r >= 0)
+		r = route_list(a->pod, 0, 0, &f->routes, &f->n_routes, e);
+	return r < 0 ? r : 0;
+}
+
+/* The kernel's answer, not a failure to ask: no route, or one that leads nowhere. */
+static bool is_unreachable(int code)
+{
+	switch (code) {
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+	case -EINVAL:
+	case -EACCES:
+	case -EAGAIN:
+	case -ENODEV:
+	case -EAFNOSUPPORT:
+	case -EOPNOTSUPP: return true;
+	default: return false;
+	}
+}
+
+/* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
+static int lookups(struct attach *a, struct co_facts *f, struct err *e)
+{
+	for (size_t i = 0; i < f->n_addrs; i++) {
+		const struct ipaddr *ip = &f->addrs[i].net.ip;
+		struct err why = ERR_INIT;
+		struct route r;
+		int code = co_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why) : -EINVAL;
+
+		if (code >= 0) {
+			VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
+			continue;
+		}
+		if (is_unreachable(code))
+			continue;
+		if (e)
+			*e = why;
+		return code;
+	}
+	return 0;
+}
+
+/* Names are asked for link by link: a node has few links with addresses, and many without. */
+struct known {
+	int index;
+	bool counts;
+};
+
+/* 1, 0, or a failure to ask. */
+static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
+{
+	struct link l;
+	bool counts;
+	int r;
+
+	for (size_t i = 0; i < *n; i++)
+		if ((*list)[i].index == index)
+			return (*list)[i].counts;
+	/* A link that is gone by now has taken its addresses along. */
+	r = link_get_index(a->host, index, &l, e);
+	if (r < 0 && r != -ENODEV)
+		return r;
+	counts = r >= 0 && co_host_link_counts(l.name);
+	VEC_PUSH(*list, *n) = (struct known){index, counts};
+	return counts;
+}
+
+/* The masters' names are known already. */
+static size_t known_masters(const struct attach *a, struct known **ret)
+{
+	struct known *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct link *l = &a->rails[i].master;
+
+		if (!a->rails[i].conf.in_container)
+			VEC_PUSH(list, n) = (struct known){l->index, co_host_link_counts(l->name)};
+	}
+	*ret = list;
+	return n;
+}
+
+static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
+{
+	auto_free struct known *known = NULL;
+	size_t n_known = known_masters(a, &known);
+	int r = attach_host_addrs(a, e);
+
+	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {
+		const struct addr *ad = &a->host_addrs[i];
+
+		if (!co_ip_usable(&ad->net.ip))
+			continue;
+		r = link_counts(a, ad->index, &known, &n_known, e);
+		if (r > 0)
+			VEC_PUSH(f->host_ips, f->n_host_ips) = ad->net.ip;
+	}
+	return r < 0 ? r : 0;
+}
+
+static bool seen_table(const struct co_nic *nics, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (nics[k].conf && nics[k].conf->host_table == nics[i].conf->host_table)
+			return true;
+	return false;
+}
+
+static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		       struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct route *list;
+		size_t count;
+		int r;
+
+		if (!nics[i].conf || seen_table(nics, i))
+			continue;
+		r = route_list(a->host, 0, nics[i].conf->host_table, &list, &count, e);
+		if (r < 0)
+			return err_wrap(e, r, "host table %u", nics[i].conf->host_table);
+		for (size_t k = 0; k < count; k++)
+			VEC_PUSH(f->host_routes, f->n_host_routes) = list[k];
+		free(list); /* what the routes own went along */
+	}
+	return 0;
+}
+
+/* The other end of the pod's way to its node; none is not an error here. */
+static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+			  struct err *e)
+{
+	const struct link *exit = link_find(f->links, f->n_links, CO_VETH);
+	struct link l;
+	int r;
+
+	for (size_t i = 0; !exit && i < n; i++)
+		if (nics[i].conf)
+			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
+	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
+		return 0;
+	/* The number alone might be a link of another namespace: the peer points back. */
+	r = link_get_index(a->host, exit->parent, &l, e);
+	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
+		f->host_veth = l;
+	if (r == -ENODEV)
+		err_clear(e);
+	else if (r < 0)
+		return err_wrap(e, r, "the node's end of '%s'", exit->name);
+	return 0;
+}
+
+int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		    struct err *e)
+{
+	int r = pod_facts(a, f, e);
+
+	if (r >= 0)
+		r = host_ips(a, f, e);
+	if (r >= 0)
+		r = host_routes(a, nics, n, f, e);
+	if (r >= 0)
+		r = neigh_list(a->host, 0, 0, &f->host_neighs, &f->n_host_neighs, e);
+	if (r >= 0)
+		r = lookups(a, f, e);
+	return r < 0 ? r : find_host_veth(a, nics, n, f, e);
+}

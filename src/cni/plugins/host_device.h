@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_HOST_DEVICE_H
+#define UNIRAIL_CNI_PLUGINS_HOST_DEVICE_H
+
+/*
+ * The host-device plugin: a network device of the node moves into the pod. Its netconf, keys
+ * matched as Go's encoding/json does; the first that is given counts:
+ *
+ *	device          its name
+ *	hwaddr          its MAC address
+ *	kernelpath      its folder below /sys/devices/
+ *	pciBusID        its PCI address
+ *	runtimeConfig.deviceID  a PCI address or an auxiliary device; stands in for pciBusID
+ *	ipam, dns       as everywhere; without ipam.type the device is only set up
+ *
+ * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
+ *
+ * While it is in the pod, the device's alias is its name on the node, as the original keeps it. DEL
+ * brings it home under that name. What it was is recorded before it is moved, in
+ * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting addresses,
+ * and DEL, or GC after a lost DEL, makes it that again. The original leaves it down, and so does a DEL
+ * without a record. Routes by the device that its addresses do not bring are lost. When the pod's namespace is gone the
+ * kernel has put a physical device back under its name in the pod, or dev<index>; DEL and GC find
+ * it by the alias. The device's group is left alone, so no deletion by group can reach it.
+ *
+ * An alternative name of the device that is a link's name in the pod is in the way there. It becomes
+ * "<name on the node>.altname.<it>", and what it was when the device is home.
+ */
+
+#include "base/file.h"
+#include "kern/net/link.h"
+
+struct host_device_conf {
+	const char *device, *kernelpath, *pci,
+		*id; /* NULL: not given; id: runtimeConfig.deviceID */
+	struct mac hwaddr;
+};
+
+/* What the node's files say. */
+struct host_device_files {
+	char **names; /* links that sysfs lists where the configuration points, sorted */
+	size_t n;
+	bool dpdk;
+};
+
+/* /sys/... of the device; "" when `device` or `hwaddr` say which it is. -ENODEV when it is not
+ * there. ret has PATH_MAX. */
+int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
+		      size_t size, struct err *e);
+int host_device_read(const struct root *root, const struct host_device_conf *c,
+		     struct host_device_files *ret, struct err *e);
+void host_device_files_done(struct host_device_files *f);
+#define auto_host_device __attribute__((cleanup(host_device_files_done)))
+
+/* --- home again: host_device_home.c --- */
+struct attach;
+struct rail;
+struct nl_batch;
+void host_device_put_aside(const struct link *l, const char *altname, struct nl_batch *b);
+/* What a device was, host_device_record.c. */
+int host_device_prepare(struct attach *a, struct err *e);
+/* A device that is home, by this container's record, which then goes. It stays while the device is
+ * not home, and when it fails; what no later try would change is logged only. */
+int host_device_restore(struct attach *a, const char *ifname, struct err *e);
+/* GC: the same by the records of attachments of the network that are not valid. */
+void host_device_restore_lost(struct attach *a, const struct rail *rail);
+int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
+int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
+int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);
+
+/* --- pure --- */
+/* Which of the node's links is meant; NULL: none. */
+const struct link *host_device_pick(const struct host_device_conf *c,
+				    const struct host_device_files *f, const struct link *links,
+				    size_t n);
+/* Whether a link of the pod was moved there: its alias is a name to go home by. */
+bool host_device_is_moved(const struct link *l);
+/*
+ * The device among the node's links that came back from a namespace that is gone, under its name in
+ * the pod (ifname; NULL: not known) or the kernel's dev<index>, while its own name is free. NULL:
+ * none.
+ */
+const struct link *host_device_stranded(const struct host_device_conf *c,
+					const struct host_device_files *f, const char *ifname,
+					const struct link *links, size_t n);
+
+#endif

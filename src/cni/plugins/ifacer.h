@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_IFACER_H
+#define UNIRAIL_CNI_PLUGINS_IFACER_H
+
+/*
+ * The ifacer plugin: makes the bond and the VLAN interface of the node that the next plugin takes
+ * as its master. It works in the host's namespace; the result is prevResult, or an empty one. The
+ * netconf, keys matched as Go's encoding/json does:
+ *
+ *	interfaces	names. One with vlanID: <if>.<vlanID>. Two or more with bond: the bond, and
+ *			with vlanID <bond>.<vlanID>. Anything else: nothing is made
+ *	vlanID		0 (none) to 4094
+ *	bond		{name (sp_bond0), mode (0 to 6), options}
+ *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
+ *			the driver's words; what is not known is logged and left out
+ *
+ * Links that are there are set up and used; an empty bond is one that somebody did not finish. DEL
+ * removes nothing: other pods and the host itself use the links.
+ */
+
+#include "cni/plugins/meta.h"
+#include "kern/net/link_bond.h"
+
+#define IFACER_BOND "sp_bond0"
+#define IFACER_LOCK "/run/unirail/ifacer.lock"
+
+enum { IFACER_VLAN_MAX = 4094 };
+
+struct ifacer_conf {
+	const char **interfaces; /* owned by the document */
+	size_t n_interfaces;
+	uint16_t vlan; /* 0: none */
+	bool has_bond;
+	const char *bond_name;
+	struct link_bond bond;	     /* mode and options */
+	char primary[LINK_NAME_MAX]; /* "": not given */
+	char active_slave[LINK_NAME_MAX];
+};
+
+struct ifacer_port {
+	const char *name; /* borrowed from the configuration */
+	int index;
+	bool was_up;
+};
+
+struct ifacer_plan {
+	/* the bond */
+	bool makes_bond, sets_bond_up;
+	int bond_index; /* 0: to be made */
+	const char *bond_name;
+	struct link_bond bond;
+	struct ifacer_port *ports; /* to be enslaved; owned */
+	size_t n_ports;
+	int active_slave; /* 0: the driver's choice */
+	/* the VLAN interface */
+	bool makes_vlan, sets_vlan_up, sets_parent_up;
+	char vlan_name[LINK_NAME_MAX];
+	uint16_t vlan;
+	int vlan_index, parent_index; /* parent 0: the bond to be made */
+	const char *parent;
+};
+
+/* Kind ERR_CONF, the field named. */
+int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
+		     struct err *e);
+
+/* --- pure --- */
+bool ifacer_wants_bond(const struct ifacer_conf *c);
+bool ifacer_wants_vlan(const struct ifacer_conf *c);
+/* "k=v;k=v" into c. */
+int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e);
+/* What is missing on a node with these links; ifacer_plan_done() frees it. */
+int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
+		struct ifacer_plan *ret, struct err *e);
+void ifacer_plan_done(struct ifacer_plan *p);
+/* Whether bond and VLAN interface are there, up, and what the configuration says. */
+int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
+
+/* The ports into the bond of this index, and the bond up. */
+void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
+/* Which port is the active one; the driver may refuse while links come up. */
+void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);
+/* The VLAN interface on the parent of this index, up. */
+void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_IPOIB_H
+#define UNIRAIL_CNI_PLUGINS_IPOIB_H
+
+/*
+ * The ipoib plugin: a child interface of an IPoIB device of the node, on the same HCA and port. Its
+ * netconf, keys matched as Go's encoding/json does:
+ *
+ *	master          the IPoIB device; must be given
+ *	mtu             0: the kernel's choice; never above the master's
+ *	pkey            ours: the partition, "0x8001" or a number; the membership bit 0x8000 is always
+ *			set, as the kernel does. Not given: the master's
+ *	mode            ours: datagram or connected. Not given: the master's
+ *	ipam, dns       as everywhere, but dhcp; without ipam.type the link is only set up
+ *
+ * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. The
+ * child is made in the pod's namespace under its final name. The MAC, of 20 bytes, is the kernel's
+ * choice. A partition that the HCA's table does not have gives a link without carrier.
+ *
+ * The kernel treats a child as a piece of hardware: when the pod's namespace is deleted, the child
+ * moves to the node instead of going away. DEL and GC delete those.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link;
+
+enum ipoib_mode { IPOIB_AS_MASTER, IPOIB_DATAGRAM, IPOIB_CONNECTED };
+
+struct ipoib_conf {
+	uint16_t pkey; /* with the membership bit; 0: the master's */
+	enum ipoib_mode mode;
+};
+
+/* Whether a link of the node is a child that came out of a pod's namespace that is gone. Pure. */
+bool ipoib_is_stray(const struct link *l);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_IPVLAN_H
+#define UNIRAIL_CNI_PLUGINS_IPVLAN_H
+
+/*
+ * The ipvlan plugin's netconf, keys matched as Go's encoding/json does:
+ *
+ *	master          device below; default: that of the (first) default route
+ *	mode            "" or l2, l3, l3s
+ *	mtu             0: the master's
+ *	linkInContainer the master is in the pod's namespace
+ *	ipam, dns       as everywhere; without ipam.type the link is only set up
+ *
+ * Behind another plugin and without a master, prevResult's only interface is the master; without
+ * ipam.type, prevResult's addresses and routes are the link's.
+ */
+
+#include <stdint.h>
+
+struct ipvlan_conf {
+	uint16_t mode; /* IPVLAN_MODE_*: 0 is l2 */
+};
+
+const char *ipvlan_mode_name(uint16_t mode); /* "l2"; "unknown" */
+
+#endif

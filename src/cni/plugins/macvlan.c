@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/plugins/macvlan.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cni/attach/rail.h"
+
+struct runtime_conf {
+	const char *mac;
+};
+
+/* What only a macvlan has, as it stands in JSON. */
+struct raw {
+	const char *mode, *mac;
+	int64_t bcqueuelen;
+	struct runtime_conf runtime;
+};
+
+static const struct json_field runtime_fields[] = {
+	{.name = "mac", .type = J_STR, .offset = offsetof(struct runtime_conf, mac)},
+	{0},
+};
+static const struct json_table runtime_table = {runtime_fields, JSON_GO,
+						sizeof(struct runtime_conf)};
+
+static const struct json_field fields[] = {
+	{.name = "mode", .type = J_STR, .offset = offsetof(struct raw, mode)},
+	{.name = "mac", .type = J_STR, .offset = offsetof(struct raw, mac)},
+	{.name = "bcqueuelen",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, bcqueuelen),
+	 .min = 0,
+	 .max = UINT32_MAX},
+	{.name = "runtimeConfig",
+	 .type = J_OBJ,
+	 .offset = offsetof(struct raw, runtime),
+	 .sub = &runtime_table},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+static const struct {
+	const char *name;
+	enum macvlan_mode mode;
+} modes[] = {
+	{"bridge", MACVLAN_BRIDGE},
+	{"private", MACVLAN_PRIVATE},
+	{"vepa", MACVLAN_VEPA},
+	{"passthru", MACVLAN_PASSTHRU},
+};
+
+const char *macvlan_mode_name(uint32_t mode)
+{
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (modes[i].mode == mode)
+			return modes[i].name;
+	return "unknown";
+}
+
+static int read_mode(const char *text, enum macvlan_mode *ret, struct err *e)
+{
+	*ret = MACVLAN_BRIDGE;
+	if (!text || !*text)
+		return 0;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(modes[i].name, text) == 0) {
+			*ret = modes[i].mode;
+			return 0;
+		}
+	}
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"unknown macvlan mode: \"%s\" (conf.mode wants bridge, private, vepa or "
+			"passthru)",
+			text);
+}
+
+static int read_mac(const char *text, const char *place, struct mac *ret, struct err *e)
+{
+	static const uint8_t zero[MAC_MAX];
+	struct mac m;
+
+	if (mac_parse(span_of(text), &m) < 0 || m.len != 6)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', wants a MAC address such as 02:00:5e:10:00:01", place,
+				text);
+	if ((m.b[0] & 1) || memcmp(m.b, zero, 6) == 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', wants the address of one interface (first byte even, "
+				"not all zero)",
+				place, text);
+	*ret = m;
+	return 0;
+}
+
+static bool given(const char *s)
+{
+	return s && *s;
+}
+
+static int pick_mac(const struct raw *raw, const char *args_mac, struct mac *ret, struct err *e)
+{
+	if (given(raw->runtime.mac))
+		return read_mac(raw->runtime.mac, "conf.runtimeConfig.mac", ret, e);
+	if (given(args_mac))
+		return read_mac(args_mac, "CNI_ARGS MAC", ret, e);
+	if (given(raw->mac))
+		return read_mac(raw->mac, "conf.mac", ret, e);
+	return 0;
+}
+
+static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct err *e)
+{
+	struct rail_conf c = {0};
+	struct raw raw = {0};
+	int r = rail_read_made(s, &c, e);
+
+	if (r >= 0)
+		r = rail_read_own(s, &table, &raw, e);
+	if (r >= 0)
+		r = read_mode(raw.mode, &c.macvlan.mode, e);
+	if (r >= 0)
+		r = pick_mac(&raw, s->args_mac, &c.mac, e);
+	if (r < 0)
+		return r;
+	c.macvlan.bcqueuelen = (uint32_t)raw.bcqueuelen;
+	*ret = c;
+	return 0;
+}
+
+static void spec(const struct rail_conf *c, const struct link *master, struct link_spec *s)
+{
+	(void)master;
+	s->macvlan_mode = c->macvlan.mode;
+	s->macvlan_bcqueuelen = c->macvlan.bcqueuelen;
+}
+
+static int check(const struct rail_conf *c, const struct link *l, struct err *e)
+{
+	if (strcmp(l->kind, "macvlan") != 0)
+		return err_set(e, -EINVAL, "error: Container interface %s not of type macvlan",
+			       l->name);
+	if (l->macvlan_mode != c->macvlan.mode)
+		return err_set(e, -EINVAL,
+			       "container macvlan mode %s does not match expected value: %s "
+			       "(interface %s)",
+			       macvlan_mode_name(l->macvlan_mode),
+			       macvlan_mode_name(c->macvlan.mode), l->name);
+	return 0;
+}
+
+static const char *hint(int code)
+{
+	return code == -EBUSY ? "the master is a port of a bridge or bond, or carries ipvlans: a "
+				"device carries macvlans or ipvlans, not both"
+			      : NULL;
+}
+
+const struct rail_kind macvlan_kind = {
+	.type = "macvlan",
+	.flags = RAIL_READS_ARGS,
+	.module = "macvlan",
+	.read = read_conf,
+	.fits = rail_mtu_fits,
+	.spec = spec,
+	.check = check,
+	.hint = hint,
+};
+
+const struct cni_plugin cni_macvlan = RAIL_PLUGIN(macvlan_kind, "macvlan");

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_MACVLAN_H
+#define UNIRAIL_CNI_PLUGINS_MACVLAN_H
+
+/*
+ * The macvlan plugin's netconf, keys matched as Go's encoding/json does:
+ *
+ *	master          device below; default: that of the (first) default route
+ *	mode            "" or bridge, private, vepa, passthru
+ *	mtu             0: the master's; never above the master's
+ *	mac             runtimeConfig.mac > CNI_ARGS MAC > mac
+ *	linkInContainer the master is in the pod's namespace
+ *	bcqueuelen      0: the kernel's choice
+ *	ipam, dns       as everywhere; without ipam.type the link is only set up
+ */
+
+#include "kern/net/link.h"
+
+struct macvlan_conf {
+	enum macvlan_mode mode;
+	uint32_t bcqueuelen;
+};
+
+const char *macvlan_mode_name(uint32_t mode); /* "bridge"; "unknown" */
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rdma plugin's verbs. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/plugins/rdma/rdma_plugin.h"
+
+#define WHO "the rdma plugin"
+
+static int read_debug(const struct meta_call *m, struct err *e)
+{
+	static const struct json_field field = {.name = "debug", .type = J_BOOL};
+	const struct json *cni = json_get_go(json_get_go(m->conf, "args"), "cni");
+	const struct json *v = json_get_go(cni, "debug");
+	bool debug = false;
+	int r = json_kind(v) == JSON_NULL
+			? 0
+			: json_read_value(m->doc, v, &field, &debug, "conf.args.cni.debug", e);
+
+	if (debug)
+		log_threshold = LOG_DEBUG;
+	return r;
+}
+
+static void debug_step(const char *what, const struct rdma_state *s)
+{
+	log_debug(what, LOG_S("deviceID", s->device), LOG_S("device", s->home),
+		  LOG_S("name_in_pod", s->in_pod));
+}
+
+/* --- ADD --- */
+
+struct undo_state {
+	const struct root *root;
+	char path[PATH_MAX];
+};
+
+static int undo_state(void *arg, struct err *e)
+{
+	const struct undo_state *u = arg;
+
+	return file_remove(u->root, u->path, e);
+}
+
+struct undo_move {
+	const struct root *root;
+	int netns;
+	char name[RDMA_NAME_MAX];
+};
+
+/* The move's answer may be lost: the pod is asked. */
+static int undo_move(void *arg, struct err *e)
+{
+	const struct undo_move *u = arg;
+	int r = rdma_move_is_in(u->netns, u->name, e);
+
+	return r <= 0 ? r : rdma_move_home(u->netns, u->root, u->name, u->name, e);
+}
+
+/* Before the move, so that a DEL after a crash in between has it. */
+static int save(const struct meta_call *m, const struct rdma_state *s, struct undo *u,
+		struct err *e)
+{
+	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
+	struct undo_state old = {.root = &m->call->root};
+
+	if (!str_copy(old.path, sizeof(old.path), path))
+		return err_kind(e, ERR_CONF, -ENAMETOOLONG, "conf.name is too long");
+	undo_push(u, "remove the state of the RDMA device", undo_state, &old, sizeof(old));
+	return rdma_state_save(old.root, path, s, e);
+}
+
+static int move_in(const struct meta_call *m, const struct rdma_state *s, struct undo *u,
+		   struct err *e)
+{
+	struct undo_move back = {.root = &m->call->root, .netns = m->netns};
+	auto_nl struct nl_wire *w = NULL;
+	int r = nl_open(&w, NL_RDMA, -1, e);
+
+	if (r < 0)
+		return r;
+	str_copy(back.name, sizeof(back.name), s->home);
+	undo_push(u, "bring the RDMA device home", undo_move, &back, sizeof(back));
+	return rdma_move(w, back.root, s->home, m->netns, RDMA_MOVE_LIMIT_MS, e);
+}
+
+static void whose(const struct meta_call *m, struct rdma_state *s)
+{
+	/* What does not fit is no name that GC could meet again. */
+	if (str_copy(s->network, sizeof(s->network), m->network) &&
+	    str_copy(s->container, sizeof(s->container), m->call->container_id) &&
+	    str_copy(s->ifname, sizeof(s->ifname), m->ifname) &&
+	    str_copy(s->netns, sizeof(s->netns), m->call->netns))
+		return;
+	s->network[0] = '\0';
+}
+
+static int no_prev(struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"RDMA-CNI is expected to be called as part of a plugin chain (prevResult "
+			"is missing)");
+}
+
+static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+{
+	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
+	struct rdma_state s = {.device = ""};
+	int r = read_debug(m, e);
+
+	if (r >= 0 && !m->has_prev)
+		return no_prev(e);
+	if (r >= 0)
+		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+	if (r >= 0)
+		r = rdma_device(m, prev, s.device, e);
+	if (r >= 0)
+		r = rdma_move_find(&m->call->root, s.device, s.home, e);
+	if (r < 0)
+		return r == -EBUSY ? rdma_state_held(&m->call->root, s.device, path, e) : r;
+	str_copy(s.in_pod, sizeof(s.in_pod), s.home);
+	whose(m, &s);
+	debug_step("into the pod", &s);
+	r = save(m, &s, u, e);
+	return r < 0 ? r : move_in(m, &s, u, e);
+}
+
+/* --- DEL --- */
+
+/* The RDMA device of the pod whose netdev is the attachment's. */
+static bool by_netdev(const struct meta_call *m, char name[static RDMA_NAME_MAX])
+{
+	auto_free struct rdma_dev *list = NULL;
+	auto_nl struct nl_wire *w = NULL;
+	size_t n = 0;
+
+	if (nl_open(&w, NL_RDMA, m->netns, NULL) < 0 || rdma_nl_list(w, &list, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < RDMA_PORTS_MAX; k++)
+			if (*m->ifname && strcmp(list[i].ports[k].netdev, m->ifname) == 0)
+				return str_copy(name, RDMA_NAME_MAX, list[i].name);
+	return false;
+}
+
+/* No state: what the configuration, prevResult and the pod say. False: nothing was moved. */
+static bool guess(const struct meta_call *m, const struct cni_result *prev, struct rdma_state *s)
+{
+	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
+	char device[PCI_NAME_MAX];
+
+	/* In shared mode the pod shows every device, its own as well as others'. */
+	if (m->netns < 0 || rdma_netns_mode_get(&mode, NULL) < 0 || mode == RDMA_NETNS_SHARED)
+		return false;
+	*s = (struct rdma_state){.device = ""};
+	if (rdma_device(m, prev, device, NULL) >= 0 &&
+	    rdma_move_name(&m->call->root, device, s->in_pod))
+		str_copy(s->device, sizeof(s->device), device);
+	else if (!by_netdev(m, s->in_pod))
+		return false;
+	str_copy(s->home, sizeof(s->home), s->in_pod);
+	return true;
+}
+
+static int load(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int r = rdma_state_load(&m->call->root, path, s, &why);
+
+	if (r == -EINVAL)
+		log_warn("the state of an RDMA device makes no sense", LOG_S("error", why.text));
+	if (r >= 0 || r == -ENOENT || r == -EINVAL)
+		return r;
+	if (e)
+		*e = why;
+	return r;
+}
+
+static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+{
+	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
+	const struct root *root = &m->call->root;
+	struct rdma_state s;
+	auto_fd int other = -1;
+	int r;
+
+	(void)read_debug(m, NULL);
+	file_sweep(root, path);
+	r = load(m, path, &s, e);
+	if (r < 0 && r != -ENOENT && r != -EINVAL)
+		return r;
+	if (r >= 0 && m->netns < 0 && !*m->call->netns)
+		other = rdma_home_netns(&s);
+	if (r >= 0 || guess(m, prev, &s))
+		r = rdma_home_bring(root, m->netns < 0 ? other : m->netns, &s, e);
+	else
+		r = 0;
+	return r < 0 ? r : file_remove(root, path, e);
+}
+
+/* --- CHECK, STATUS, GC --- */
+
+static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+{
+	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
+	struct rdma_state s = {.device = ""};
+	int r = read_debug(m, e);
+
+	if (r >= 0 && !m->has_prev)
+		return no_prev(e);
+	if (r >= 0)
+		r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+	if (r >= 0)
+		r = load(m, path, &s, e);
+	if (r == -ENOENT || r == -EINVAL)
+		return guess(m, prev, &s) && rdma_move_is_in(m->netns, s.in_pod, NULL) > 0
+			       ? 0
+			       : err_set(e, -ENODEV,
+					 "no RDMA device was moved into the pod for '%s' (%s is "
+					 "missing)",
+					 m->ifname, path);
+	if (r < 0)
+		return r;
+	rdma_home_name(&m->call->root, &s);
+	r = rdma_move_is_in(m->netns, s.in_pod, e);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return err_set(e, -ENODEV, "RDMA device '%s' of '%s' is not in the pod's network namespace",
+		       s.in_pod, s.device);
+}
+
+static int status(const struct meta_call *m, struct err *e)
+{
+	char device[PCI_NAME_MAX];
+	int r = read_debug(m, e);
+
+	if (r >= 0)
+		r = rdma_conf_device(m, device, e);
+	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, WHO, e);
+}
+
+/* A namespace of the state's path may belong to somebody else by now: the device tells. */
+static int collect(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
+{
+	const struct root *root = &m->call->root;
+	auto_fd int netns = rdma_home_netns(s);
+	int r = rdma_home_bring(root, netns, s, e);
+
+	if (r >= 0 && !rdma_home_is(s)) {
+		log_warn("an RDMA device of a pod that is gone is not home, its state is kept",
+			 LOG_S("device", s->home), LOG_S("state", path));
+		return 0;
+	}
+	return r < 0 ? r : file_remove(root, path, e);
+}
+
+/* Whether a valid attachment, of whatever network, has the device by now. */
+static bool has_new_owner(const struct root *root, char *const *names, size_t n, const char *self,
+			  const struct rdma_state *s)
+{
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf(RDMA_STATE_DIR "/%s", names[i]);
+		struct rdma_state other;
+
+		if (strcmp(names[i], self) != 0 && rdma_state_load(root, path, &other, NULL) >= 0 &&
+		    strcmp(other.device, s->device) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int gc(const struct meta_call *m, struct err *e)
+{
+	const struct root *root = &m->call->root;
+	char **names = NULL;
+	size_t n = 0;
+	int first = 0;
+
+	if (!m->call->has_valid || !file_exists(root, RDMA_STATE_DIR))
+		return 0;
+	rdma_state_sweep(root);
+	if (dir_list(root, RDMA_STATE_DIR, &names, &n, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf(RDMA_STATE_DIR "/%s", names[i]);
+		struct rdma_state s;
+		int r;
+
+		if (rdma_state_load(root, path, &s, NULL) < 0 ||
+		    !rdma_state_is_stale(m->call, names[i], &s))
+			continue;
+		if (has_new_owner(root, names, n, names[i], &s))
+			r = file_remove(root, path, first < 0 ? NULL : e);
+		else
+			r = collect(m, path, &s, first < 0 ? NULL : e);
+		first = first < 0 ? first : r;
+	}
+	str_list_free(names, n);
+	return first;
+}
+
+const struct cni_meta meta_rdma = {
+	.type = "rdma",
+	.add = add,
+	.del = del,
+	.check = check,
+	.gc = gc,
+	.status = status,
+};
+const struct cni_plugin cni_rdma = META_PLUGIN(rdma);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_RDMA_RDMA_PLUGIN_H
+#define UNIRAIL_CNI_PLUGINS_RDMA_RDMA_PLUGIN_H
+
+/*
+ * The rdma plugin: the RDMA device of a NIC follows it into the pod (exclusive mode). It stands in
+ * a chain, behind the plugin that moved the NIC. Its netconf, keys matched as Go's encoding/json
+ * does:
+ *
+ *	deviceID	PCI address, or auxiliary device ("mlx5_core.sf.4"). Not given:
+ *			runtimeConfig.deviceID, the pciID of prevResult's interface, or the VF whose
+ *			administrative MAC it has
+ *	args.cni.debug	true: every step is logged
+ *
+ * What was moved is in a file of the original's form, readable both ways, before the move:
+ *
+ *	/var/lib/cni/rdma/<network>-<container id>-<interface>
+ *	{"version":"1.0","deviceID":"0000:3b:00.2","sandboxRdmaDevName":"mlx5_2",
+ *	 "containerRdmaDevName":"mlx5_2", "network":..,"containerID":..,"ifname":..,"netns":..}
+ *
+ * (one line; the last four are ours, for GC). DEL brings the device home under the name it had,
+ * finds it without the file, and does not mind a namespace that is gone: the kernel has brought the
+ * device home then, but with the name that the pod gave it.
+ */
+
+#include "cni/plugins/meta.h"
+#include "cni/device/rdma_move.h"
+#include "kern/pci/pci.h"
+
+#define RDMA_STATE_DIR "/var/lib/cni/rdma"
+
+enum { RDMA_NETNS_MAX = 256 };
+
+/* --- the state file: rdma_state.c --- */
+
+struct rdma_state {
+	char device[PCI_NAME_MAX];
+	char home[RDMA_NAME_MAX];   /* its name on the node: the original's sandbox */
+	char in_pod[RDMA_NAME_MAX]; /* its name in the pod */
+	/* whose; "" in a file of the original */
+	char network[128], container[256], ifname[16], netns[RDMA_NETNS_MAX];
+};
+
+void rdma_state_print(const struct rdma_state *s, struct buf *b);
+/* -EINVAL: not such a file. */
+int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e);
+char *rdma_state_path(const char *network, const char *container, const char *ifname);
+/* -ENOENT (e set): none, -EINVAL: it makes no sense. */
+int rdma_state_load(const struct root *r, const char *path, struct rdma_state *ret, struct err *e);
+int rdma_state_save(const struct root *r, const char *path, const struct rdma_state *s,
+		    struct err *e);
+/* GC: what kills left of files that were being written. */
+void rdma_state_sweep(const struct root *r);
+/* e says that the device is in another namespace: adds whose it is, by the state of another attachment
+ * than that of the file `but`. -EBUSY. */
+int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
+/*
+ * Whether a file of this name belongs to an attachment of the network that is not valid any more.
+ * An original's file tells only by its name, "<network>-<64 hex digits>-<interface>"; one that does
+ * not look like that is nobody's. Pure.
+ */
+bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
+
+/* --- back on the node: cni/device/rdma_home.c --- */
+
+/* s->in_pod becomes its name now: the pod may have changed it. */
+void rdma_home_name(const struct root *root, struct rdma_state *s);
+bool rdma_home_is(const struct rdma_state *s);
+/* CNI_NETNS is empty: the state knows where it was. A descriptor, or -1. */
+int rdma_home_netns(const struct rdma_state *s);
+/* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
+int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e);
+
+/* --- which device: rdma_device.c --- */
+
+/* What the configuration says; "" when it says nothing. Kind ERR_CONF. */
+int rdma_conf_device(const struct meta_call *m, char ret[static PCI_NAME_MAX], struct err *e);
+/* That, or what prevResult leads to. */
+int rdma_device(const struct meta_call *m, const struct cni_result *prev,
+		char ret[static PCI_NAME_MAX], struct err *e);
+/* The interface that tells: the pod's of that name, or the only one. NULL: none. Pure. */
+const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
+/* The VF that has this administrative MAC on its PF. */
+int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
+		       char ret[static PCI_NAME_MAX], struct err *e);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_SBR_H
+#define UNIRAIL_CNI_PLUGINS_SBR_H
+
+/*
+ * The sbr plugin: packets from an address of the interface are routed by the interface's routes.
+ * For each address a rule "from ADDRESS lookup T" and a table T with the default route and the
+ * interface's routes, which leave the main table. T is the first table from 100 on that neither
+ * a rule nor a route uses; priorities are the kernel's choice. The netconf, keys matched as Go's
+ * encoding/json does:
+ *
+ *	table		only the rules are made, for this table; routes are somebody else's matter
+ *	gateways	at most one a family, instead of prevResult's
+ *	addSourceHints	main keeps "SUBNET dev IF src ADDRESS scope link" and link-scope routes
+ */
+
+#include "cni/plugins/meta.h"
+
+enum { SBR_FIRST_TABLE = 100 };
+
+struct sbr_conf {
+	uint32_t table;		/* 0: not given */
+	struct ipaddr gw4, gw6; /* family 0: prevResult's */
+	bool hints;
+};
+
+struct sbr_facts {
+	const char *ifname;
+	int index;
+	struct rule *rules;
+	size_t n_rules;
+	struct route *routes; /* all tables */
+	size_t n_routes;
+};
+
+enum sbr_do {
+	SBR_RULE_ADD,
+	SBR_DEFAULT_ADD,
+	SBR_ROUTE_PUT, /* replaces a route of the same destination */
+	SBR_ROUTE_DEL,
+};
+
+struct sbr_step {
+	enum sbr_do what;
+	struct rule rule;
+	struct route route; /* hops borrowed from the facts */
+	bool has_old;	    /* SBR_ROUTE_PUT: what stood there */
+	struct route old;
+};
+
+struct sbr_plan {
+	struct sbr_step *steps; /* everything that adds before what deletes */
+	size_t n, n_adds;
+};
+
+/* Kind ERR_CONF, the field named. */
+int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
+
+/* --- pure --- */
+/* prevResult's addresses of the interface, or of no interface in particular; free(*ret). */
+size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
+/* What ADD does; free(ret->steps). */
+void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
+	      size_t n, struct sbr_plan *ret);
+/* The rules of DEL: from one of the addresses. ret has room for all; returns the number. */
+size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
+		    const struct ipaddr *ips, size_t n, const struct rule **ret);
+/* Whether each address still has its rule, default route and subnet. */
+int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
+	      size_t n, struct err *e);
+
+#endif

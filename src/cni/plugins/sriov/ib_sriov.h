@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_SRIOV_IB_SRIOV_H
+#define UNIRAIL_CNI_PLUGINS_SRIOV_IB_SRIOV_H
+
+/*
+ * The ib-sriov plugin: a virtual function of an InfiniBand HCA moves into the pod, with a GUID that
+ * its PF sets. Its netconf, keys matched as Go's encoding/json does:
+ *
+ *	deviceID	the VF's PCI address (a PF's with vfio-pci); runtimeConfig.deviceID stands in
+ *	runtimeConfig.infinibandGUID, args.cni.guid	the VF's GUID, the first that is given
+ *	guidPool	ours: "02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", this node's range
+ *	pkey		kept for ib-kubernetes, which programs the subnet manager by it
+ *	link_state	"auto", "enable" or "disable"
+ *	rdmaIsolation	the RDMA device goes into the pod as well; needs exclusive mode
+ *	ibKubernetesEnabled	args.cni["mellanox.infiniband.app"] must be "configured", and a GUID given
+ *	vfioPciMode	the VF is bound to vfio-pci; found out when it is not given
+ *	ipam, dns	as everywhere, but dhcp
+ *
+ * A VF that has a GUID keeps it when none is given. One that has none gets one of guidPool, else one
+ * derived from its PF's GUID and its number (the original refuses it): the same after every reboot,
+ * and locally administered.
+ *
+ * A VF takes a new GUID when its driver is bound again, which makes netdev and RDMA device anew;
+ * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
+ * device gets the name again that a device plugin has told. Before that lock the VF's own is taken
+ * (cni/device/vf_claim.h), since sriov could have it as well. The RDMA device is moved first, since
+ * that makes the IPoIB netdev anew; the netdev follows under its final name in one message.
+ *
+ * What the VF was stands in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's form,
+ * before anything of it is changed. DEL, GC and a failed ADD bring it back: RDMA device first, link
+ * state, GUID (one that was all zero becomes ff:..., as the original has it), name; whether or not
+ * the pod's namespace is still there.
+ */
+
+#include "cni/device/vf_plan.h"
+#include "wire/json/json.h"
+
+#define IB_SRIOV_LOCK "/var/run/cni/ib-sriov/cni.lock"
+
+struct ib_guid_pool {
+	uint64_t first, last; /* last 0: none */
+};
+
+struct ib_sriov_conf {
+	const char *device_id, *pkey, *link_state; /* NULL: none */
+	const char *runtime_guid, *args_guid;	   /* as written; NULL: none */
+	const struct json *args_cni;
+	uint64_t guid; /* asked for; 0: none */
+	struct ib_guid_pool pool;
+	bool isolation, ib_kubernetes, vfio;
+	struct vf_attrs want; /* of the VF, through the PF; known when it was looked at */
+};
+
+struct rail_source;
+struct rail_conf;
+struct attach;
+struct rail;
+
+int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
+
+/* ---- into the pod: ib_look.c, ib_move.c ---- */
+
+struct nl_batch;
+bool ib_is_ours(const struct rail *rail);
+/* Whether vfio-pci has the function; *vf: it is a VF, left alone when there is no such function. */
+bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf);
+/* A whole PF for a virtual machine: nothing is set, nothing moves. */
+int ib_look_whole_pf(struct rail *rail, bool vfio, struct err *e);
+int ib_sriov_look(struct attach *a, struct rail *rail, struct err *e);
+int ib_sriov_prepare(struct attach *a, struct err *e);
+void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
+
+/* ---- GUIDs: ib_guid.c, pure but for ib_guid_place() ---- */
+
+/* Neither all zero nor all ones. */
+bool ib_guid_valid(uint64_t guid);
+/* The one that an IPoIB link's address has, its last eight bytes; 0: it is no IPoIB link. */
+uint64_t ib_guid_of_link(const struct mac *mac);
+/* "first-last"; kind ERR_CONF. */
+int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e);
+/* The n-th; kind ERR_UNAVAILABLE when the pool has not so many. */
+int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
+/* Of a VF, from its PF's GUID (text) and its number. */
+uint64_t ib_guid_derive(const char *pf, uint32_t vf);
+/* Which VF of the node it is, counting those that its HCAs could have, so that a VF's place does not
+ * depend on how many there are now. */
+int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e);
+
+/* ---- the record: ib_record.c ---- */
+
+extern const struct vf_store ib_sriov_store;
+struct ib_netconf {
+	const struct ib_sriov_conf *c;
+	const char *version, *ipam_type; /* "" none */
+	uint64_t host_guid;		 /* what an original is to restore */
+	bool sets_guid;
+};
+void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b);
+
+/* ---- home again: ib_home.c ---- */
+
+/* Nobody else works on InfiniBand VFs of the node while this is held. */
+int ib_home_lock(const struct root *root, int *fd, struct err *e);
+/* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
+ * -1: it is gone. flags: VF_HOME_* (cni/device/vf_home.h). A VF that is gone, or that was made anew, is done.
+ * 1: the devices are home, and the PF refuses the attributes. */
+int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+		  struct err *e);
+/* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
+int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
+		   bool has_rdma, struct err *e);
+/* --- the devices: ib_home_devices.c --- */
+/* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
+bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
+/* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
+int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e);
+bool ib_home_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
+/* Out of the pod (-1: it is gone), or waited for. -EBUSY (ERR_AGAIN): it is nowhere. */
+int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
+int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
+
+int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
+int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
+/* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
+ * and is put right. Takes the lock of all InfiniBand VFs where there is something to do. ifname: an
+ * attachment of this call that may come again without a DEL; NULL: none. */
+int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sriov: a VF into the pod. */
+#include "cni/plugins/sriov/sriov.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/plugins/sriov/sriov_private.h"
+#include "cni/device/vf_claim.h"
+#include "kern/net/altname.h"
+
+/* cni-log's levels. */
+static void start(const struct cni_call *c)
+{
+	const char *level = json_string(json_get_go(c->conf, "logLevel"));
+	const char *file = json_string(json_get_go(c->conf, "logFile"));
+	struct log_conf l = {.level = LOG_INFO, .path = file};
+	struct err e = ERR_INIT;
+
+	if (!level && !file)
+		return;
+	if (level && strcmp(level, "verbose") == 0)
+		l.level = LOG_DEBUG;
+	else if (level)
+		(void)log_level_parse(level, &l.level);
+	if (log_setup(&l, &e) < 0)
+		log_warn("log goes to stderr", LOG_S("why", e.text));
+}
+
+/* --- who has it --- */
+
+static int check_id(const struct rail *rail, struct err *e)
+{
+	const char *id = rail->conf.sriov.device_id;
+
+	if (!id)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is "
+				"required (conf.deviceID)");
+	if (!pci_bdf_ok(id))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"SRIOV-CNI failed to load netconf: conf.deviceID is '%s', wants a "
+				"VF's PCI address such as 0000:3b:00.2",
+				id);
+	return 0;
+}
+
+static const char *id_of(const struct rail *rail)
+{
+	return rail->conf.sriov.device_id;
+}
+
+static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
+{
+	int r = sriov_free_up(a, id_of(rail), e);
+
+	return r < 0 ? r : ib_home_free_up(a, id_of(rail), NULL, e);
+}
+
+static int claim(struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		r = is_sriov(&a->rails[i]) ? check_id(&a->rails[i], e) : 0;
+		if (r < 0)
+			return rail_err(&a->rails[i], r, e);
+	}
+	r = vf_rail_lock(a, &sriov_kind, id_of, e);
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++) {
+		r = is_sriov(&a->rails[i]) ? claim_one(a, &a->rails[i], e) : 0;
+		if (r < 0)
+			return rail_err(&a->rails[i], r, e);
+	}
+	return r;
+}
+
+/* --- facts --- */
+
+static int check_driver(const struct vf_place *p, struct err *e)
+{
+	if (*p->netdev || p->dpdk)
+		return 0;
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"the VF %s does not have a interface name or a dpdk driver (its driver is "
+			"'%s': bind it to the NIC's VF driver or to vfio-pci; or is it in another "
+			"pod?)",
+			p->pci.bdf, *p->pci.driver ? p->pci.driver : "none");
+}
+
+/* What the PF tells of the VF. */
+static int look_pf(struct attach *a, const struct rail *rail, struct err *e)
+{
+	struct vf_rail *v = rail->vf;
+	const struct vf_place *p = &v->place;
+	struct err why = ERR_INIT;
+	int r;
+
+	if (!p->pf.index)
+		return rail->conf.sriov.want.set ? vf_place_no_pf(p, e) : 0;
+	if (!link_is_up(&p->pf))
+		log_warn("the PF is down: its VFs have no carrier", LOG_S("pf", p->pf.name));
+	r = vf_get(a->host, p->pf.index, p->pf.name, p->number, &v->now, &why);
+	if (r == -EOPNOTSUPP && !rail->conf.sriov.want.set) {
+		v->now = (struct vf_info){.vf = p->number, .spoofchk = -1, .trust = -1};
+		return 0;
+	}
+	if (r < 0 && e)
+		*e = why;
+	return r < 0 ? err_wrap(e, r, "failed to find vf %u", p->number) : 0;
+}
+
+static int look_netdev(struct attach *a, struct rail *rail, struct err *e)
+{
+	struct vf_record *rec = &rail->vf->record;
+	int r = link_get(a->host, rail->vf->place.netdev, &rail->master, e);
+
+	if (r >= 0)
+		r = altname_list(a->host, rail->master.index, &rec->altnames, &rec->n_altnames, e);
+	return r < 0 ? err_wrap(e, r, "VF '%s'", rail->vf->place.pci.bdf) : 0;
+}
+
+static int check_mtu(const struct rail *rail, struct err *e)
+{
+	const struct link *pf = &rail->vf->place.pf;
+
+	if (!pf->index || rail->conf.mtu <= pf->mtu)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"invalid MTU %u, must be [0, PF MTU(%u)] (conf.mtu; PF is '%s')",
+			rail->conf.mtu, pf->mtu, pf->name);
+}
+
+static void fill_record(const struct attach *a, const struct rail *rail)
+{
+	struct vf_record *rec = &rail->vf->record;
+
+	vf_rail_record(a, rail, rail->conf.sriov.want.set);
+	rec->pod_mac = rail->conf.mac;
+	if (!rec->dpdk)
+		rec->mtu = rail->conf.mtu ? rail->conf.mtu : rail->master.mtu;
+}
+
+static int look(struct attach *a, struct rail *rail, struct err *e)
+{
+	struct vf_rail *v = rail->vf;
+	int r = vf_place_read(&a->call->root, a->host, rail->conf.sriov.device_id, &v->place, e);
+
+	if (r < 0)
+		return err_wrap(e, r,
+				"SRIOV-CNI failed to load netconf: LoadConf(): failed to get "
+				"VF information");
+	r = check_driver(&v->place, e);
+	if (r >= 0)
+		r = look_pf(a, rail, e);
+	if (r >= 0)
+		r = check_mtu(rail, e);
+	if (r >= 0 && !v->place.dpdk)
+		r = look_netdev(a, rail, e);
+	if (r < 0)
+		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+	rail->no_link = v->place.dpdk;
+	if (v->place.pf.index)
+		rail->uplink = &v->place.pf;
+	fill_record(a, rail);
+	return 0;
+}
+
+/* --- CHECK and STATUS --- */
+
+static int check(const struct rail_conf *c, const struct link *l, struct err *e)
+{
+	if (!*l->device || !c->sriov.device_id || strcmp(l->device, c->sriov.device_id) == 0)
+		return 0;
+	return err_set(e, -EINVAL, "interface '%s' is device '%s', wants VF '%s'", l->name,
+		       l->device, c->sriov.device_id);
+}
+
+static int verify(struct attach *a, const struct rail *rail, struct err *e)
+{
+	const struct sriov_conf *c = &rail->conf.sriov;
+	unsigned int missing;
+	struct vf_info now;
+	struct vf_place p;
+	int r;
+
+	if (!c->want.set || !c->device_id)
+		return 0;
+	r = vf_place_read(&a->call->root, a->host, c->device_id, &p, e);
+	if (r >= 0 && !p.pf.index)
+		r = vf_place_no_pf(&p, e);
+	if (r >= 0)
+		r = vf_get(a->host, p.pf.index, p.pf.name, p.number, &now, e);
+	if (r < 0)
+		return r;
+	missing = vf_plan_missing(&c->want, &now);
+	if (now.spoofchk < 0)
+		missing &= ~(unsigned int)VF_ATTR_SPOOFCHK;
+	if (now.trust < 0)
+		missing &= ~(unsigned int)VF_ATTR_TRUST;
+	if (!missing)
+		return 0;
+	return err_set(e, -EINVAL, "VF %u of '%s' has not got what conf.%s asks for", p.number,
+		       p.pf.name, vf_attr_name(missing));
+}
+
+static int any_vf(const struct root *root, struct err *e)
+{
+	auto_free struct pci_dev *list = NULL;
+	size_t n = 0;
+	int r = pci_list(root, &list, &n, e);
+
+	/* A machine without PCI has none either. */
+	if (r < 0 && r != -ENOENT)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		if (*list[i].physfn)
+			return 0;
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"the node has no VF (write a number to sriov_numvfs of its NICs)");
+}
+
+/* A VF that is in a pod now is no reason to call the node unfit; without deviceID, which a runtime
+ * fills in for a pod, any VF will do. */
+static int status(const struct root *root, struct rail *rail, struct err *e)
+{
+	const char *id = rail->conf.sriov.device_id;
+	struct vf_place p;
+	int r;
+
+	if (!id)
+		return any_vf(root, e);
+	r = vf_place_read(root, NULL, id, &p, e);
+	if (r < 0)
+		return r;
+	if (!*p.pci.driver)
+		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+				"VF '%s' has no driver: bind it to the NIC's VF driver or to "
+				"vfio-pci",
+				id);
+	if (!*p.pf.name && rail->conf.sriov.want.set)
+		return vf_place_no_pf(&p, e);
+	rail->no_link = p.dpdk;
+	return 0;
+}
+
+static const char *hint(int code)
+{
+	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
+			       : NULL;
+}
+
+const struct rail_kind sriov_kind = {
+	.type = "sriov",
+	.flags = RAIL_READS_ARGS | RAIL_OPTIMISTIC_DAD,
+	.start = start,
+	.read = sriov_read,
+	.check = check,
+	.hint = hint,
+	.claim = claim,
+	.look = look,
+	.prepare = sriov_prepare,
+	.put = sriov_put,
+	.settle = sriov_settle,
+	.del = sriov_del,
+	.gc = sriov_gc,
+	.status = status,
+	.verify = verify,
+};
+
+const struct cni_plugin cni_sriov = RAIL_PLUGIN(sriov_kind, "sriov");

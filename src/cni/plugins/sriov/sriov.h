@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_SRIOV_SRIOV_H
+#define UNIRAIL_CNI_PLUGINS_SRIOV_SRIOV_H
+
+/*
+ * The sriov plugin: a virtual function of a NIC of the node moves into the pod, with the attributes
+ * that only its PF can set. Its netconf, keys matched as Go's encoding/json does:
+ *
+ *	deviceID	the VF's PCI address; runtimeConfig.deviceID stands in for it
+ *	vlan		0..4094, 0: none; absent: left as it is; so with all that follow
+ *	vlanQoS		0..7, with vlan
+ *	vlanProto	"802.1q" or "802.1ad", with vlan
+ *	mac		runtimeConfig.mac counts before CNI_ARGS MAC, that before this
+ *	mtu		in the pod, at most the PF's (not in the original)
+ *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; of one alone the other becomes 0
+ *	spoofchk, trust	"on"; anything else that is not empty is off, as in the original
+ *	link_state	"auto", "enable" or "disable"
+ *	logLevel, logFile	where a process of its own logs to
+ *	ipam, dns	as everywhere
+ *
+ * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
+ * result only. A PF that is itself with vfio has nobody to set attributes by: its VFs go as they
+ * are.
+ *
+ * What the VF was stands in /var/lib/cni/sriov/<container>-<interface> before anything of it is
+ * changed (cni/device/vf_record.h). DEL, GC and a failed ADD bring all of that back: attributes, name,
+ * MAC, MTU, alias and alternative names; without a record, what the device itself tells. So does an
+ * ADD that finds the VF left behind by a pod whose namespace is gone.
+ */
+
+#include "cni/device/vf_plan.h"
+
+struct attach;
+
+struct sriov_conf {
+	const char *device_id; /* NULL: none */
+	struct vf_attrs want;  /* of the VF, through the PF */
+	bool has_vlan, has_min, has_max;
+	const char *vlan_proto, *spoofchk, *trust, *link_state, *runtime_mac; /* NULL: none */
+	const char *log_level, *log_file;				      /* NULL: none */
+};
+
+/* --- the record's file, the original's bytes (sriov_record.c) --- */
+extern const struct vf_store sriov_store;
+
+struct sriov_netconf {
+	const struct sriov_conf *c;
+	const struct json *conf; /* dns, capabilities and prevResult are kept; may be NULL */
+	const char *version, *ipam_type; /* "" none */
+};
+/* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
+ * and is put right. */
+int sriov_free_up(struct attach *a, const char *bdf, struct err *e);
+void sriov_record_print(const struct vf_record *r, const struct sriov_netconf *n, struct buf *b);
+
+#endif

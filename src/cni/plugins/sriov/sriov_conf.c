@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sriov's netconf. */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "cni/plugins/sriov/sriov_private.h"
+#include "cni/device/vf_conf.h"
+
+struct runtime_conf {
+	const char *device_id, *mac;
+};
+
+struct raw {
+	const char *device_id, *vlan_proto, *mac, *spoofchk, *trust, *link_state, *log_level,
+		*log_file;
+	int64_t vlan, qos, mtu, min_rate, max_rate;
+	bool has_vlan, has_qos, has_proto, has_min, has_max;
+	struct runtime_conf runtime;
+};
+
+#define STR(key, member)                                                                           \
+	{                                                                                          \
+		.name = key, .type = J_STR, .offset = offsetof(struct raw, member)                 \
+	}
+#define OPT(key, kind, member, flag)                                                               \
+	{                                                                                          \
+		.name = key, .type = (kind), .offset = offsetof(struct raw, member),               \
+		.has = offsetof(struct raw, flag)                                                  \
+	}
+
+static const struct json_field runtime_fields[] = {
+	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct runtime_conf, device_id)},
+	{.name = "mac", .type = J_STR, .offset = offsetof(struct runtime_conf, mac)},
+	{0},
+};
+static const struct json_table runtime_table = {runtime_fields, JSON_GO,
+						sizeof(struct runtime_conf)};
+
+static const struct json_field fields[] = {
+	STR("deviceID", device_id),
+	OPT("vlan", J_INT, vlan, has_vlan),
+	OPT("vlanQoS", J_INT, qos, has_qos),
+	OPT("vlanProto", J_STR, vlan_proto, has_proto),
+	STR("mac", mac),
+	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw, mtu)},
+	OPT("min_tx_rate", J_INT, min_rate, has_min),
+	OPT("max_tx_rate", J_INT, max_rate, has_max),
+	STR("spoofchk", spoofchk),
+	STR("trust", trust),
+	STR("link_state", link_state),
+	STR("logLevel", log_level),
+	STR("logFile", log_file),
+	{.name = "runtimeConfig",
+	 .type = J_OBJ,
+	 .offset = offsetof(struct raw, runtime),
+	 .sub = &runtime_table},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+#define BAD(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
+
+static int check_vlan(const struct raw *raw, bool ad, struct err *e)
+{
+	if (raw->has_qos && !raw->has_vlan)
+		return BAD(e, "vlan id must be configured to set vlan QoS to a non-nil value "
+			      "(conf.vlanQoS without conf.vlan)");
+	if (raw->has_proto && !raw->has_vlan)
+		return BAD(e, "vlan id must be configured to set vlan proto to a non-nil value "
+			      "(conf.vlanProto without conf.vlan)");
+	if (raw->vlan < 0 || raw->vlan > 4094)
+		return BAD(e, "vlan id %lld invalid: value must be in the range 0-4094 (conf.vlan)",
+			   (long long)raw->vlan);
+	if (raw->qos < 0 || raw->qos > 7)
+		return BAD(e,
+			   "vlan QoS PCP %lld invalid: value must be in the range 0-7 "
+			   "(conf.vlanQoS)",
+			   (long long)raw->qos);
+	if (raw->qos && !raw->vlan)
+		return BAD(e, "non-zero vlan id must be configured to set vlan QoS to a non-zero "
+			      "value (conf.vlanQoS, conf.vlan)");
+	if (ad && !raw->vlan)
+		return BAD(e, "non-zero vlan id must be configured to set vlan proto 802.1ad "
+			      "(conf.vlanProto, conf.vlan)");
+	return 0;
+}
+
+static int read_vlan(const struct raw *raw, struct sriov_conf *c, struct err *e)
+{
+	bool ad = raw->has_proto && strcasecmp(raw->vlan_proto, "802.1ad") == 0;
+	int r = check_vlan(raw, ad, e);
+
+	if (r < 0)
+		return r;
+	if (raw->has_proto && !ad && strcasecmp(raw->vlan_proto, "802.1q") != 0)
+		return BAD(e,
+			   "vlan Proto %s invalid: value must be '802.1Q' or '802.1ad' "
+			   "(conf.vlanProto)",
+			   raw->vlan_proto);
+	c->has_vlan = raw->has_vlan;
+	if (!raw->has_vlan)
+		return 0;
+	c->want.set |= VF_ATTR_VLAN;
+	c->want.to.n_vlans = 1;
+	c->want.to.vlans[0] = (struct vf_vlan){(uint16_t)raw->vlan, (uint8_t)raw->qos,
+					       ad ? VF_VLAN_8021AD : VF_VLAN_8021Q};
+	return 0;
+}
+
+static int read_one_rate(const char *key, int64_t v, uint32_t *ret, struct err *e)
+{
+	if (v < 0 || v > INT32_MAX)
+		return BAD(e, "conf.%s is %lld, wants 0 (no limit) to %d Mbit/s", key, (long long)v,
+			   INT32_MAX);
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+static int read_rate(const struct raw *raw, struct sriov_conf *c, struct err *e)
+{
+	struct vf_info *to = &c->want.to;
+	int r = read_one_rate("min_tx_rate", raw->min_rate, &to->min_rate, e);
+
+	if (r >= 0)
+		r = read_one_rate("max_tx_rate", raw->max_rate, &to->max_rate, e);
+	if (r < 0)
+		return r;
+	if (to->max_rate && to->min_rate > to->max_rate)
+		return BAD(e, "conf.min_tx_rate is %u, more than conf.max_tx_rate, which is %u",
+			   to->min_rate, to->max_rate);
+	c->has_min = raw->has_min;
+	c->has_max = raw->has_max;
+	if (c->has_min || c->has_max)
+		c->want.set |= VF_ATTR_RATE;
+	return 0;
+}
+
+/* The original: what is not "on" is off. */
+static int read_switch(const char *key, const char *text)
+{
+	if (strcmp(text, "on") == 0)
+		return 1;
+	if (strcmp(text, "off") != 0)
+		log_warn("taken for off", LOG_S("field", key), LOG_S("value", text),
+			 LOG_S("wants", "on or off"));
+	return 0;
+}
+
+static void read_switches(const struct raw *raw, struct sriov_conf *c)
+{
+	c->spoofchk = vf_conf_given(raw->spoofchk);
+	c->trust = vf_conf_given(raw->trust);
+	if (c->spoofchk) {
+		c->want.set |= VF_ATTR_SPOOFCHK;
+		c->want.to.spoofchk = read_switch("conf.spoofchk", c->spoofchk);
+	}
+	if (c->trust) {
+		c->want.set |= VF_ATTR_TRUST;
+		c->want.to.trust = read_switch("conf.trust", c->trust);
+	}
+}
+
+static int read_link_state(const struct raw *raw, struct sriov_conf *c, struct err *e)
+{
+	int r;
+
+	c->link_state = vf_conf_given(raw->link_state);
+	if (!c->link_state)
+		return 0;
+	r = vf_conf_link_state(c->link_state, &c->want.to.link_state, e);
+	if (r == 0)
+		c->want.set |= VF_ATTR_LINK_STATE;
+	return r;
+}
+
+static int read_mac(const struct raw *raw, const char *args_mac, struct rail_conf *c, struct err *e)
+{
+	const char *text = vf_conf_given(raw->runtime.mac), *place = "runtimeConfig.mac";
+
+	if (!text) {
+		text = vf_conf_given(args_mac);
+		place = "CNI_ARGS MAC";
+	}
+	if (!text) {
+		text = vf_conf_given(raw->mac);
+		place = "conf.mac";
+	}
+	if (!text)
+		return 0;
+	if (mac_parse(span_of(text), &c->mac) < 0 || c->mac.len != 6 || c->mac.b[0] & 1)
+		return BAD(e,
+			   "failed to parse MAC address %s (%s wants one such as "
+			   "02:00:5e:10:00:01)",
+			   text, place);
+	c->sriov.want.set |= VF_ATTR_MAC;
+	c->sriov.want.to.mac = c->mac;
+	return 0;
+}
+
+static int read_mtu(const struct raw *raw, struct rail_conf *c, struct err *e)
+{
+	/* The upper limit is the PF's, which is not known yet. */
+	if (raw->mtu && (raw->mtu < 68 || raw->mtu > INT32_MAX))
+		return BAD(e, "conf.mtu is %lld, wants 68 to the PF's MTU", (long long)raw->mtu);
+	c->mtu = (uint32_t)raw->mtu;
+	return 0;
+}
+
+static int read_values(const struct rail_source *s, const struct raw *raw, struct rail_conf *c,
+		       struct err *e)
+{
+	int r = read_vlan(raw, &c->sriov, e);
+
+	if (r >= 0)
+		r = read_rate(raw, &c->sriov, e);
+	if (r >= 0)
+		r = read_link_state(raw, &c->sriov, e);
+	if (r >= 0)
+		r = read_mac(raw, s->args_mac, c, e);
+	if (r >= 0)
+		r = read_mtu(raw, c, e);
+	read_switches(raw, &c->sriov);
+	return r < 0 ? err_wrap(e, r, "LoadConf()") : 0;
+}
+
+/* A conf that is wrong elsewhere still says which VF it is about: *ret is filled in as far as it
+ * goes. */
+int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
+{
+	struct rail_conf c = {0};
+	struct raw raw = {0};
+	int r = rail_read_common(s, &c, e);
+
+	if (r >= 0)
+		r = rail_read_own(s, &table, &raw, e);
+	if (r < 0)
+		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+	c.sriov.device_id = vf_conf_given(raw.device_id) ? raw.device_id
+							 : vf_conf_given(raw.runtime.device_id);
+	c.sriov.runtime_mac = vf_conf_given(raw.runtime.mac);
+	c.sriov.log_level = vf_conf_given(raw.log_level);
+	c.sriov.log_file = vf_conf_given(raw.log_file);
+	r = read_values(s, &raw, &c, e);
+	if (r < 0) {
+		ret->ipam = c.ipam;
+		ret->sriov.device_id = c.sriov.device_id;
+		return err_wrap(e, r, "SRIOV-CNI failed to load netconf");
+	}
+	*ret = c;
+	return 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sriov: a VF goes back, at DEL, at GC, and when a pod that is dead is in the way of an ADD. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/plugins/sriov/sriov_private.h"
+#include "cni/device/vf_claim.h"
+#include "kern/sys/netns.h"
+
+/* The pod's, or that of which the record says that it was the pod's. */
+struct way {
+	struct vf_home home;
+	struct nl_wire *own; /* opened here */
+};
+
+static void way_done(struct way *w)
+{
+	nl_cleanup(&w->own);
+}
+#define auto_way __attribute__((cleanup(way_done)))
+
+static void way_to(struct attach *a, const char *netns, struct way *ret)
+{
+	auto_fd int fd = -1;
+
+	*ret = (struct way){{&a->call->root, a->host, a->pod}, NULL};
+	if (a->pod || !netns || !*netns || netns_open(netns, &fd, NULL) < 0)
+		return;
+	if (nl_open(&ret->own, NL_ROUTE, fd, NULL) >= 0)
+		ret->home.pod = ret->own;
+}
+
+/* The allocation file first: without it, the record alone still tells what is to be done. */
+static int forget(const struct root *root, const struct vf_record *r, struct err *e)
+{
+	int code = vf_owner_remove(root, r->device, e);
+
+	if (code >= 0 && r->file)
+		code = vf_record_remove(root, &sriov_store, r->file, e);
+	return code;
+}
+
+int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e)
+{
+	auto_way struct way w;
+	int code;
+
+	way_to(a, r->netns, &w);
+	code = vf_home_bring(&w.home, r, flags, e);
+	return code ? code : forget(&a->call->root, r, e);
+}
+
+/* --- in the way of an ADD --- */
+
+static int not_home(const char *bdf, struct err *e)
+{
+	return err_kind(e, ERR_AGAIN, -EBUSY,
+			"VF '%s' is still in the namespace of a pod that is gone: some process "
+			"keeps it",
+			bdf);
+}
+
+/* A copy for the namespace of a dead pod only: it is not ours to look into. */
+static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
+{
+	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
+	int code = sriov_release(&node, r, VF_HOME_STRICT, e);
+
+	if (code > 0)
+		return not_home(r->device, e);
+	if (code < 0)
+		return err_wrap(e, code, "put VF '%s' back as it was before a pod that is gone",
+				r->device);
+	log_warn("VF put back as it was before a pod that is gone", LOG_S("vf", r->device),
+		 LOG_S("record", r->file ? r->file : "none"));
+	return 0;
+}
+
+/* The pod is dead and there is no record: only a VF that lies about is put right. */
+static int put_right_unrecorded(struct attach *a, const char *bdf, struct err *e)
+{
+	const struct vf_home h = {&a->call->root, a->host, NULL};
+	auto_vf_record struct vf_record r = {0};
+
+	if (vf_home_guess(&h, bdf, "", &(struct mac){0}, &r, NULL) < 0)
+		return vf_owner_remove(&a->call->root, bdf, e);
+	return put_right(a, &r, e);
+}
+
+int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
+{
+	const struct root *root = &a->call->root;
+	auto_vf_record struct vf_record r = {0};
+	auto_free char *netns = NULL;
+	int code = vf_owner_read(root, bdf, &netns, e);
+	bool owned = code >= 0;
+
+	if (code < 0 && code != -ENOENT)
+		return code;
+	err_clear(e);
+	if (owned && vf_owner_lives(netns))
+		return vf_in_use(root, bdf, netns, e);
+	code = 0;
+	while (code >= 0 && vf_record_of(root, &sriov_store, bdf, netns, &r)) {
+		code = put_right(a, &r, e);
+		owned = false;
+		vf_record_done(&r);
+	}
+	return code >= 0 && owned ? put_right_unrecorded(a, bdf, e) : code;
+}
+
+/* --- DEL --- */
+
+/* Whether the VF went to another pod since: what the record says is of the past. */
+static bool has_moved_on(const struct attach *a, const struct vf_record *r, const char *owner)
+{
+	const char *mine = r->netns ? r->netns : a->call->netns;
+
+	return owner && *mine && strcmp(owner, mine) != 0;
+}
+
+static int del_recorded(struct attach *a, const struct vf_record *r, struct err *e)
+{
+	const struct root *root = &a->call->root;
+	auto_free char *owner = NULL;
+	int code;
+
+	(void)vf_owner_read(root, r->device, &owner, NULL);
+	if (has_moved_on(a, r, owner)) {
+		log_info("another pod has the VF by now", LOG_S("vf", r->device));
+		return vf_record_remove(root, &sriov_store, r->file, e);
+	}
+	if (r->netns || !owner)
+		code = sriov_release(a, r, 0, e);
+	else {
+		/* The original's record: the namespace stands in the other file. */
+		struct vf_record with = *r;
+
+		with.netns = owner;
+		code = sriov_release(a, &with, 0, e);
+	}
+	/* Nobody is helped by a DEL that fails for ever: GC, and the next pod that gets the VF,
+	 * find the record. */
+	return code > 0 ? 0 : code;
+}
+
+/* Ours without a record: the allocation file says so, or the VF lies in this pod, or nobody has it
+ * and it lies about on the node. */
+static bool is_ours(struct attach *a, const char *bdf, const char *owner, const char *ifname)
+{
+	const struct vf_home h = {&a->call->root, a->host, a->pod};
+	struct vf_record r = {.ifname = (char *)(uintptr_t)ifname};
+	struct vf_found f;
+
+	if (owner)
+		return *a->call->netns && strcmp(owner, a->call->netns) == 0;
+	str_copy(r.device, sizeof(r.device), bdf);
+	if (vf_home_find(&h, &r, &f, NULL) < 0)
+		return false;
+	return f.where == VF_IN_POD || (f.where == VF_ON_NODE && f.stray);
+}
+
+static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *rail, struct err *e)
+{
+	const struct root *root = &a->call->root;
+	const struct vf_home h = {root, a->host, a->pod};
+	auto_vf_record struct vf_record r = {0};
+	auto_free char *owner = NULL;
+	struct err why = ERR_INIT;
+	int code;
+
+	/* After an ADD that was refused for that, for instance. */
+	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
+		return 0;
+	(void)vf_owner_read(root, bdf, &owner, NULL);
+	if (!is_ours(a, bdf, owner, rail->ifname))
+		return 0;
+	code = vf_home_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", bdf);
+	}
+	if (code < 0) {
+		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", bdf),
+			 LOG_S("why", why.text));
+		return vf_owner_remove(root, bdf, e);
+	}
+	log_warn("no record tells what the VF was: it becomes what the device itself tells",
+		 LOG_S("vf", bdf));
+	r.asked = rail->conf.sriov.want.set;
+	code = sriov_release(a, &r, 0, e);
+	return code > 0 ? 0 : code;
+}
+
+/* What cannot be read is of no use to anybody, once the VF is back; nor is what a kill left of a file
+ * that was being written. */
+static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
+{
+	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
+
+	return vf_record_remove(&a->call->root, &sriov_store, file, e);
+}
+
+/* One VF's lock at a time: an ADD takes them in order and waits with the first in its hands. */
+int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
+{
+	const struct root *root = &a->call->root;
+	auto_vf_record struct vf_record r = {0};
+	struct err why = ERR_INIT;
+	auto_fd int lock = -1;
+	const char *bdf;
+	int loaded, code;
+
+	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r, &why);
+	if (loaded < 0 && loaded != -ENOENT)
+		log_warn("record cannot be read", LOG_S("why", why.text));
+	bdf = loaded >= 0 ? r.device : rail->conf.sriov.device_id;
+	if (!bdf || !pci_bdf_ok(bdf))
+		return 0;
+	code = vf_lock(root, &bdf, 1, &lock, e);
+	if (code < 0)
+		return code;
+	/* What it waited for may have written one. */
+	if (loaded == -ENOENT)
+		loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
+					NULL);
+	if (loaded >= 0)
+		return del_recorded(a, &r, e);
+	code = del_unrecorded(a, bdf, rail, e);
+	return code < 0 ? code : drop_broken(a, rail, e);
+}
+
+/* --- GC --- */
+
+struct collecting {
+	struct attach *a;
+	const char *network;
+	struct vf_record *list;
+	size_t n;
+};
+
+static bool is_valid(const struct cni_call *c, const char *file)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < c->n_valid && !found; i++) {
+		auto_free char *name = vf_record_file(c->valid[i].container_id, c->valid[i].ifname);
+
+		found = strcmp(name, file) == 0;
+	}
+	return found;
+}
+
+static int collect(void *arg, struct vf_record *r, struct err *e)
+{
+	struct collecting *g = arg;
+
+	(void)e;
+	if (strcmp(r->network, g->network) != 0 || is_valid(g->a->call, r->file))
+		return 0;
+	VEC_PUSH(g->list, g->n) = *r;
+	*r = (struct vf_record){0};
+	return 0;
+}
+
+static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
+{
+	const char *bdf = r->device;
+	auto_fd int lock = -1;
+	int code = vf_lock(&a->call->root, &bdf, 1, &lock, e);
+	auto_free char *path = xasprintf("%s/%s", sriov_store.dir, r->file);
+
+	if (code < 0)
+		return code;
+	/* Meanwhile a DEL may have done it. */
+	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
+}
+
+/* Everything is tried; the first failure is told. */
+int sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
+{
+	struct collecting g = {.a = a, .network = rail->ipam.name ? rail->ipam.name : ""};
+	int first, code;
+
+	if (!a->call->has_valid)
+		return 0;
+	vf_record_sweep(&a->call->root, &sriov_store);
+	first = vf_record_each(&a->call->root, &sriov_store, collect, &g, e);
+	for (size_t i = 0; i < g.n; i++) {
+		code = collect_one(a, &g.list[i], first < 0 ? NULL : e);
+		first = first < 0 ? first : code;
+		vf_record_done(&g.list[i]);
+	}
+	free(g.list);
+	return first < 0 ? first : 0;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/plugins/tuning/tuning.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kern/sys/netns.h"
+#include "kern/sys/sysctl.h"
+
+enum { SYSCTL_KEY_MAX = 256, SYSCTL_VALUE_MAX = 1024 };
+
+/* --- sysctls --- */
+
+struct old_sysctl {
+	const struct root *root;
+	int netns;
+	char key[SYSCTL_KEY_MAX], value[SYSCTL_VALUE_MAX];
+};
+
+static int undo_sysctl(void *arg, struct err *e)
+{
+	const struct old_sysctl *old = arg;
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int r = netns_enter(old->netns, &v, e);
+
+	if (r < 0)
+		return r;
+	r = sysctl_set(old->root, old->key, old->value, e);
+	netns_leave(&v);
+	return r;
+}
+
+static int set_sysctl(const struct meta_call *m, const struct tuning_sysctl *s, struct undo *u,
+		      struct err *e)
+{
+	struct old_sysctl old = {.root = &m->call->root, .netns = m->netns};
+	/* Some can only be written: there is nothing to go back to. */
+	bool known = str_copy(old.key, sizeof(old.key), s->path) &&
+		     sysctl_get(old.root, s->path, old.value, sizeof(old.value), NULL) >= 0;
+	int r = sysctl_set(old.root, s->path, s->value, e);
+
+	if (r < 0) {
+		if (r == -ENOENT || r == -EINVAL)
+			err_default_kind(e, ERR_CONF);
+		return err_wrap(e, r, "set sysctl '%s' to '%s'", s->key, s->value);
+	}
+	if (known)
+		undo_push(u, s->path, undo_sysctl, &old, sizeof(old));
+	return 0;
+}
+
+static int set_sysctls(const struct meta_call *m, const struct tuning_conf *c, struct undo *u,
+		       struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int r = c->n_sysctls ? netns_enter(m->netns, &v, e) : 0;
+
+	for (size_t i = 0; r >= 0 && i < c->n_sysctls; i++)
+		r = set_sysctl(m, &c->sysctls[i], u, e);
+	netns_leave(&v);
+	return r;
+}
+
+/* --- the backup --- */
+
+struct old_backup {
+	const struct root *root;
+	bool was_there;
+	struct tuning_attrs attrs;
+	char path[PATH_MAX];
+};
+
+static int undo_backup(void *arg, struct err *e)
+{
+	const struct old_backup *old = arg;
+
+	if (old->was_there)
+		return tuning_backup_save(old->root, old->path, &old->attrs, e);
+	return file_remove(old->root, old->path, e);
+}
+
+/* Before the first change, so that a DEL after a crash in between has it. */
+static int save_backup(const struct meta_call *m, const struct tuning_conf *c,
+		       const struct tuning_attrs *found, struct undo *u, struct err *e)
+{
+	auto_free char *path = tuning_backup_path(m, c->data_dir);
+	struct old_backup old = {.root = &m->call->root};
+	struct tuning_attrs keep = *found;
+	struct err why = ERR_INIT;
+	int r;
+
+	if (!str_copy(old.path, sizeof(old.path), path))
+		return err_kind(e, ERR_CONF, -ENAMETOOLONG, "conf.dataDir is too long");
+	r = tuning_backup_load(old.root, path, &old.attrs, &why);
+	old.was_there = r >= 0;
+	if (old.was_there)
+		keep = tuning_merge(&old.attrs, found);
+	else if (r != -ENOENT)
+		log_warn("backup is written anew", LOG_S("error", why.text));
+	/* Before: when the folder's fsync fails, the file is there. */
+	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
+	return tuning_backup_save(old.root, path, &keep, e);
+}
+
+/* --- attributes --- */
+
+static int apply(struct nl_wire *w, int index, const char *name, const struct tuning_attrs *a,
+		 struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change changes[TUNING_CHANGES];
+	size_t n = tuning_changes(a, changes);
+
+	for (size_t i = 0; i < n; i++)
+		link_set(b, index, name, &changes[i]);
+	return n ? nl_batch_commit(w, b, e) : 0;
+}
+
+struct old_link {
+	struct nl_wire *w;
+	int index;
+	char name[LINK_NAME_MAX];
+	struct tuning_attrs attrs;
+};
+
+static int undo_link(void *arg, struct err *e)
+{
+	const struct old_link *old = arg;
+
+	return apply(old->w, old->index, old->name, &old->attrs, e);
+}
+
+static int set_link(const struct meta_call *m, const struct tuning_conf *c, const struct link *l,
+		    struct undo *u, struct err *e)
+{
+	struct old_link old = {.w = m->pod, .index = l->index, .attrs = tuning_found(&c->want, l)};
+	int r = save_backup(m, c, &old.attrs, u, e);
+
+	if (r < 0)
+		return r;
+	str_copy(old.name, sizeof(old.name), l->name);
+	/* Before: of several changes, some may be made and others refused. */
+	undo_push(u, "set the link's attributes back", undo_link, &old, sizeof(old));
+	r = apply(m->pod, l->index, l->name, &c->want, e);
+	if (r == -EINVAL || r == -EADDRNOTAVAIL)
+		err_default_kind(e, ERR_CONF);
+	return r;
+}
+
+/* Interfaces of the host that happen to have this name are others. */
+static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
+{
+	bool in_pod = attach_prev_iface(r, ifname) >= 0;
+
+	for (size_t i = 0; i < r->n_ifaces; i++) {
+		struct cni_iface *f = &r->ifaces[i];
+		bool of_pod = f->sandbox && *f->sandbox;
+
+		if (strcmp(f->name, ifname) != 0 || of_pod != in_pod)
+			continue;
+		free(f->mac);
+		f->mac = xstrdup(mac);
+	}
+}
+
+/* --- verbs --- */
+
+static int no_prev(struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"Required prevResult missing (tuning stands in a chain, after the plugin "
+			"that makes the interface)");
+}
+
+static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+{
+	auto_tuning_conf struct tuning_conf c;
+	struct link l;
+	int r = tuning_conf_read(m, &c, e);
+
+	if (r < 0)
+		return r;
+	r = tuning_allowed(&m->call->root, &c, e);
+	if (r >= 0 && !m->has_prev)
+		r = no_prev(e);
+	if (r >= 0 && tuning_touches(&c.want))
+		r = link_get(m->pod, m->ifname, &l, e);
+	if (r >= 0)
+		r = set_sysctls(m, &c, u, e);
+	if (r < 0 || !tuning_touches(&c.want))
+		return r;
+	r = set_link(m, &c, &l, u, e);
+	if (r >= 0 && c.mac_text)
+		patch_mac(prev, m->ifname, c.mac_text);
+	return r;
+}
+
+/* True when nothing is left to put back. */
+static bool restore(const struct meta_call *m, const struct tuning_attrs *a)
+{
+	struct err why = ERR_INIT;
+	struct link l;
+	int r = m->pod ? link_get(m->pod, m->ifname, &l, &why) : -ENODEV;
+
+	if (r == -ENODEV)
+		return true;
+	if (r >= 0)
+		r = apply(m->pod, l.index, l.name, a, &why);
+	if (r < 0)
+		log_warn("the interface is not what it was before", LOG_S("ifname", m->ifname),
+			 LOG_S("error", why.text));
+	return r >= 0;
+}
+
+/* Nothing here keeps a pod from going. */
+static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+{
+	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
+	const struct root *root = &m->call->root;
+	struct err why = ERR_INIT;
+	struct tuning_attrs a = {0};
+	int r;
+
+	(void)prev, (void)e;
+	file_sweep(root, path);
+	r = tuning_backup_load(root, path, &a, &why);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		log_warn("backup cannot be used", LOG_S("error", why.text));
+	if ((r >= 0 && restore(m, &a)) || r == -EINVAL)
+		if (file_remove(root, path, &why) < 0)
+			log_warn("backup stays", LOG_S("error", why.text));
+	return 0;
+}
+
+static int check_sysctl(const struct meta_call *m, const struct tuning_sysctl *s, struct err *e)
+{
+	char now[SYSCTL_VALUE_MAX];
+	int r = sysctl_get(&m->call->root, s->path, now, sizeof(now), e);
+
+	if (r < 0)
+		return err_wrap(e, r, "read sysctl '%s'", s->key);
+	if (tuning_same_value(now, s->value))
+		return 0;
+	return err_set(e, -EINVAL,
+		       "Error: Tuning configured value of /proc/sys/%s is %s, current value is %s",
+		       s->path, s->value, now);
+}
+
+static int check_sysctls(const struct meta_call *m, const struct tuning_conf *c, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	int r = c->n_sysctls ? netns_enter(m->netns, &v, e) : 0;
+
+	for (size_t i = 0; r >= 0 && i < c->n_sysctls; i++)
+		r = check_sysctl(m, &c->sysctls[i], e);
+	netns_leave(&v);
+	return r;
+}
+
+static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+{
+	auto_tuning_conf struct tuning_conf c;
+	struct link l;
+	int r = tuning_conf_read(m, &c, e);
+
+	(void)prev;
+	if (r < 0)
+		return r;
+	if (!m->has_prev)
+		return no_prev(e);
+	r = check_sysctls(m, &c, e);
+	if (r < 0)
+		return r;
+	r = link_get(m->pod, m->ifname, &l, e);
+	if (r < 0)
+		return err_wrap(e, r, "Cannot find container link %s", m->ifname);
+	return tuning_check_link(&c, &l, e);
+}
+
+/* Configuration, allowlist, and a folder for what DEL needs. */
+static int status(const struct meta_call *m, struct err *e)
+{
+	auto_tuning_conf struct tuning_conf c;
+	int r = tuning_conf_read(m, &c, e);
+
+	if (r < 0)
+		return r;
+	r = tuning_allowed(&m->call->root, &c, e);
+	if (r < 0 || !tuning_touches(&c.want))
+		return r;
+	r = dir_make(&m->call->root, c.data_dir, 0700, e);
+	if (r < 0)
+		err_default_kind(e, ERR_UNAVAILABLE);
+	return r;
+}
+
+/* No GC: a backup's name does not tell the network, whose list of attachments is all GC has. */
+const struct cni_meta meta_tuning = {
+	.type = "tuning",
+	.add = add,
+	.del = del,
+	.check = check,
+	.status = status,
+};
+const struct cni_plugin cni_tuning = META_PLUGIN(tuning);

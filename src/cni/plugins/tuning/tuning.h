@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PLUGINS_TUNING_TUNING_H
+#define UNIRAIL_CNI_PLUGINS_TUNING_TUNING_H
+
+/*
+ * The tuning plugin: sysctls of the pod's namespace and attributes of its interface. The netconf,
+ * keys matched as Go's encoding/json does:
+ *
+ *	sysctl			{"net.ipv4.conf.IFNAME.arp_notify": "1"}; IFNAME is the interface
+ *	mac, promisc, mtu, allmulti, txQLen
+ *	dataDir			/run/cni/tuning
+ *	runtimeConfig.mac
+ *	args.cni		{sysctl, mac, promisc, mtu, allmulti, txQLen}
+ *
+ * args.cni > runtimeConfig > CNI_ARGS MAC > the rest. Sysctls must be below net and match a line
+ * of /etc/cni/tuning/allowlist.conf when there is one.
+ *
+ * What the interface was before goes to <dataDir>/<container id>_<interface>.json, in the
+ * original's bytes; DEL puts it back and removes the file. A second tuning in the chain adds to
+ * the file, so that DEL goes back to the first one's start. Sysctls die with the namespace.
+ */
+
+#include "cni/plugins/meta.h"
+
+#define TUNING_DATA_DIR	 "/run/cni/tuning"
+#define TUNING_ALLOWLIST "/etc/cni/tuning/allowlist.conf"
+
+/* Attributes of a link: wanted, found, or kept for DEL. */
+struct tuning_attrs {
+	struct mac mac; /* len 0: not touched */
+	uint32_t mtu;	/* 0: not touched */
+	bool has_promisc, promisc;
+	bool has_allmulti, allmulti;
+	bool has_txqlen;
+	uint32_t txqlen;
+};
+
+struct tuning_sysctl {
+	const char *key, *value; /* as written */
+	char *path;		 /* below /proc/sys, IFNAME replaced */
+};
+
+struct tuning_conf {
+	const char *data_dir;
+	const char *mac_text; /* as written: results repeat it */
+	struct tuning_attrs want;
+	struct tuning_sysctl *sysctls; /* in the order of writing; each path once */
+	size_t n_sysctls;
+	void *paths;	 /* where each path is in `sysctls`, a tree (tsearch) */
+	struct buf keep; /* of CNI_ARGS */
+};
+
+/* Kind ERR_CONF, the field named. m->ifname "" (STATUS) leaves IFNAME alone. */
+int tuning_conf_read(const struct meta_call *m, struct tuning_conf *ret, struct err *e);
+void tuning_conf_done(struct tuning_conf *c);
+#define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
+/* For DEL: dataDir, or the default when it cannot be read. */
+const char *tuning_data_dir(const struct meta_call *m);
+
+/* --- pure --- */
+/* "net.ipv4.conf.IFNAME.x" -> "net/ipv4/conf/net1/x"; NULL with *e set: not below net. */
+char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
+/* The kernel prints lists with tabs: blanks between words do not count. */
+bool tuning_same_value(const char *a, const char *b);
+
+bool tuning_touches(const struct tuning_attrs *a); /* anything at all */
+/* What `want` touches, as it is on the link. */
+struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);
+/* `first` and what only `then` has. */
+struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
+enum { TUNING_CHANGES = 5 };
+/* One change an attribute, so that an error names it; returns the number. */
+size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[static TUNING_CHANGES]);
+/* The file's bytes, and back; -EINVAL when they cannot be read. */
+void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
+int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
+/* Whether link and configuration agree: `Error: Tuning configured ...` */
+int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
+
+/* An allowlist's text (name: its path, for errors) against the sysctls. */
+int tuning_allow(const struct tuning_conf *c, const char *name, struct span text, struct err *e);
+/* A Go regular expression as a POSIX extended one, for questions of match or no match only. */
+int tuning_pattern(const char *go, struct buf *posix, struct err *e);
+
+/* --- files --- */
+/* No allowlist allows everything; one that cannot be read is ERR_UNAVAILABLE. */
+int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
+/* <dir>/<container id>_<ifname>.json */
+char *tuning_backup_path(const struct meta_call *m, const char *dir);
+/* -ENOENT (e set) when there is none, -EINVAL when it makes no sense. */
+int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
+		       struct err *e);
+int tuning_backup_save(const struct root *root, const char *path, const struct tuning_attrs *a,
+		       struct err *e);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PROTOCOL_CHAIN_H
+#define UNIRAIL_CNI_PROTOCOL_CHAIN_H
+
+/* One plugin of a chain executed from CNI_PATH, its netconf put together as libcni does. */
+
+#include "cni/protocol/cni.h"
+
+struct chain_call {
+	const struct cni_call *call; /* environment */
+	const struct json *plugin;   /* its object */
+	const char *type;
+	const char *network, *ifname;
+	const struct cni_result *prev; /* NULL: none */
+	const struct json *runtime; /* runtimeConfig offered, cut to its capabilities; may be NULL */
+	const struct cni_attachment *valid; /* GC */
+	size_t n_valid;
+	const char *label; /* put before errors; NULL: nothing is */
+};
+
+/* The netconf: the plugin's object with cniVersion (unless call->no_version), name, runtimeConfig,
+ * prevResult and (for GC) the valid attachments put in. Pure. */
+int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e);
+
+int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e);
+/* DEL, CHECK, GC, STATUS */
+int chain_run(const struct chain_call *c, const char *command, struct err *e);
+
+#endif

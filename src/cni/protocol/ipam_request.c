@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/protocol/ipam_request.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c)
+{
+	return (struct cni_ipam_call){
+		.call = c,
+		.doc = c->doc,
+		.conf = c->conf,
+		.name = c->name,
+		.ifname = c->ifname,
+		.version = c->version,
+	};
+}
+
+#define FIELD(key, kind, member, ...)                                                              \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct ipam_request, member), __VA_ARGS__            \
+	}
+
+static const struct json_field runtime_fields[] = {FIELD("ips", J_STRS, runtime_ips),
+						   FIELD("ipRanges", J_VAL, ip_ranges),
+						   {0}};
+static const struct json_field cni_fields[] = {FIELD("ips", J_STRS, args_ips), {0}};
+static const struct json_table runtime_table = {runtime_fields, JSON_GO, 0};
+static const struct json_table cni_table = {cni_fields, JSON_GO, 0};
+
+/* Sub-objects fill the one struct, hence offset 0. */
+static const struct json_field args_fields[] = {{"cni", J_OBJ, .sub = &cni_table}, {0}};
+static const struct json_table args_table = {args_fields, JSON_GO, 0};
+static const struct json_field fields[] = {FIELD("ipam", J_VAL, ipam),
+					   {"runtimeConfig", J_OBJ, .sub = &runtime_table},
+					   {"args", J_OBJ, .sub = &args_table},
+					   {0}};
+static const struct json_table table = {fields, JSON_GO, 0};
+
+int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e)
+{
+	int r;
+
+	*ret = (struct ipam_request){0};
+	buf_init(&ret->keep, SIZE_MAX / 2);
+	r = json_read(call->doc, call->conf, &table, ret, "conf", e);
+	if (r < 0)
+		return r;
+	if (!ret->ipam)
+		return err_kind(e, ERR_CONF, -EINVAL, "IPAM config missing 'ipam' key");
+	return cni_args_parse(call->call->args_text, &ret->args, &ret->keep, e);
+}
+
+void ipam_request_done(struct ipam_request *r)
+{
+	buf_done(&r->keep);
+}
+
+int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e)
+{
+	if (call->version >= CNI_0_3_0 || (n4 <= 1 && n6 <= 1))
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"CNI version %s does not support more than 1 address per family",
+			cni_version_str(call->version));
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PROTOCOL_QUOTE_H
+#define UNIRAIL_CNI_PROTOCOL_QUOTE_H
+
+#include "base/buf.h"
+
+/* Go's %q: in double quotes, what is not printable escaped. */
+void cni_quote(struct buf *b, const char *s);
+
+#endif

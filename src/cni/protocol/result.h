@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PROTOCOL_RESULT_H
+#define UNIRAIL_CNI_PROTOCOL_RESULT_H
+
+/*
+ * CNI results of every version: one internal form (1.1.0's), exact bytes out per version, and
+ * prevResult in, as cni.dev's specification says and libcni's encoders do.
+ */
+
+#include "base/ip.h"
+#include "wire/json/json.h"
+
+enum cni_version {
+	CNI_0_1_0,
+	CNI_0_2_0,
+	CNI_0_3_0,
+	CNI_0_3_1,
+	CNI_0_4_0,
+	CNI_1_0_0,
+	CNI_1_1_0,
+	CNI_VERSIONS,
+};
+
+const char *cni_version_str(enum cni_version v);
+int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: not one of ours */
+
+/* Ours: what an interface is for RDMA, "rdma" in its object (cni/attach/gids.h); other readers pass over
+ * it. device "": absent. */
+struct cni_rdma {
+	char device[64];
+	uint32_t port;
+	int gid_index;
+	char gid[IP_TEXT_MAX]; /* "::ffff:172.16.1.20" */
+};
+
+/* Strings are owned by the result. */
+struct cni_iface {
+	char *name, *mac, *sandbox, *socket_path, *pci_id; /* NULL: absent */
+	uint32_t mtu;					   /* 0: absent */
+	struct cni_rdma rdma;
+};
+
+struct cni_ip {
+	struct ipnet address;
+	struct ipaddr gateway; /* family 0: absent */
+	int iface;	       /* index into ifaces; -1: absent */
+};
+
+struct cni_route {
+	struct ipnet dst;
+	struct ipaddr gw;
+	uint32_t mtu, advmss, priority; /* 0: absent */
+	bool has_table, has_scope;
+	uint32_t table, scope;
+};
+
+struct cni_dns {
+	char *domain;
+	char **nameservers, **search, **options;
+	size_t n_nameservers, n_search, n_options;
+};
+
+struct cni_result {
+	struct cni_iface *ifaces;
+	size_t n_ifaces;
+	struct cni_ip *ips;
+	size_t n_ips;
+	struct cni_route *routes;
+	size_t n_routes;
+	struct cni_dns dns;
+};
+
+void cni_result_done(struct cni_result *r);
+#define auto_result __attribute__((cleanup(cni_result_done)))
+struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const char *mac,
+				   const char *sandbox); /* appends */
+void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
+void cni_result_route(struct cni_result *r, const struct cni_route *rt);
+/* *dst is overwritten: it holds nothing yet. */
+void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
+
+/* 4-space indented as the originals print it, no final newline. -EINVAL "cannot convert: no valid
+ * IP addresses" for 0.1.0/0.2.0 without an address. */
+int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
+/* A result that another plugin printed in this version, to be passed on or kept: 0.1.0 and 0.2.0 may
+ * have no address, since nothing is converted. */
+void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
+/* prevResult (or an IPAM plugin's stdout) of the given version's class; a cniVersion inside the
+ * object wins, as Go's map order makes it. *ret is overwritten. */
+int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
+		     struct cni_result *ret, struct err *e);
+
+/* "routes" and "dns" stand in configurations as they do in results; both append to *r. A NULL or
+ * null v is none. `place` is their name in errors. */
+int cni_result_read_routes(struct json_doc *d, const struct json *v, const char *place,
+			   struct cni_result *r, struct err *e);
+int cni_result_read_dns(struct json_doc *d, const struct json *v, const char *place,
+			struct cni_result *r, struct err *e);
+
+#endif

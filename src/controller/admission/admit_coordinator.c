@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A SpiderCoordinator, and the same settings of one network. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "controller/admission/admit_priv.h"
+
+enum { IFNAME_MAX = 15, MTU_MIN = 68, MTU_MAX = 65535, RP_FILTER_MAX = 2 };
+
+/* --- defaults --- */
+
+void admit_default_coordinator(struct admit *a, struct json_tree *object)
+{
+	struct json_tree *spec = jt_member_object(object, "spec");
+
+	(void)a;
+	admit_drop_finalizer(object);
+	if (jt_kind(jt_member(spec, "mode")) == JSON_NULL)
+		jt_put_text(spec, "mode", "auto");
+	if (jt_kind(jt_member(spec, "vethMTU")) == JSON_NULL)
+		jt_put_int(spec, "vethMTU", 1500);
+}
+
+/* --- checks --- */
+
+struct reading {
+	struct admit *a;
+	const struct json *spec;
+	const char *place;
+};
+
+static int check_word(const struct reading *r, const char *key, const char *const *words,
+		      const char *want)
+{
+	const char *text = json_string(json_get(r->spec, key));
+
+	if (!text)
+		return 0;
+	for (; *words; words++)
+		if (strcmp(*words, text) == 0)
+			return 0;
+	return admit_refuse(r->a, ADMIT_NOT_SUPPORTED, "%s.%s: '%.60s' is not known, wants %s",
+			    r->place, key, text, want);
+}
+
+static int check_number(const struct reading *r, const char *key, int64_t min, int64_t max)
+{
+	const struct json *v = json_get(r->spec, key);
+	int64_t n = 0;
+
+	if (json_kind(v) == JSON_NULL)
+		return 0;
+	if (json_int(v, &n) == 0 && n >= min && n <= max)
+		return 0;
+	if (min == INT64_MIN)
+		return admit_refuse(r->a, ADMIT_NOT_SUPPORTED,
+				    "%s.%s: is %" PRId64 ", wants 0, 1, 2, or less to leave it "
+				    "alone",
+				    r->place, key, n);
+	return admit_refuse(r->a, ADMIT_INVALID,
+			    "%s.%s: is %" PRId64 ", wants %" PRId64 " to %" PRId64, r->place, key,
+			    n, min, max);
+}
+
+static int check_nets(const struct reading *r)
+{
+	struct json_walk w = json_walk_start(json_get(r->spec, "hijackCIDR"));
+	const struct json *v;
+	struct ipnet net;
+
+	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++)
+		if (ipnet_parse_loose(span_of(admit_text(v)), &net) < 0)
+			return admit_refuse(
+				r->a, ADMIT_INVALID,
+				"%s.hijackCIDR[%zu]: '%.60s' is neither an address nor a "
+				"CIDR such as 10.6.0.0/16",
+				r->place, i, admit_text(v));
+	return 0;
+}
+
+static int check_route(const struct reading *r, const struct json *v, size_t i)
+{
+	const char *dst = admit_text(json_get(v, "dst")), *gw = admit_text(json_get(v, "gw"));
+	struct ipaddr via;
+	struct ipnet net;
+
+	if (ipnet_parse_loose(span_of(dst), &net) < 0)
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.policyRoutes[%zu].dst: '%.60s' is neither an address nor a "
+				    "CIDR such as 10.6.0.0/16",
+				    r->place, i, dst);
+	if (ip_parse(span_of(gw), &via) < 0)
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.policyRoutes[%zu].gw: '%.60s' is no address", r->place, i,
+				    gw);
+	if (via.family != net.ip.family)
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.policyRoutes[%zu].gw: '%.60s' is not IPv%u as the "
+				    "destination '%.60s' is",
+				    r->place, i, gw, net.ip.family, dst);
+	return 0;
+}
+
+static int check_routes(const struct reading *r)
+{
+	struct json_walk w = json_walk_start(json_get(r->spec, "policyRoutes"));
+	const struct json *v;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && (v = json_walk_next(&w, NULL)); i++)
+		n = check_route(r, v, i);
+	return n;
+}
+
+static int check_texts(const struct reading *r)
+{
+	const char *mac = admit_text(json_get(r->spec, "podMACPrefix"));
+	const char *address = admit_text(json_get(r->spec, "vethLinkAddress"));
+	const char *nic = admit_text(json_get(r->spec, "podDefaultRouteNIC"));
+	uint64_t first, second;
+	struct ipaddr ip;
+
+	if (*mac && (strlen(mac) != 5 || (mac[2] != ':' && mac[2] != '-') ||
+		     num_hex((struct span){mac, 2}, 0xff, &first) < 0 ||
+		     num_hex((struct span){mac + 3, 2}, 0xff, &second) < 0 || first & 1))
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.podMACPrefix: '%.60s' is no beginning of a MAC: wants two "
+				    "bytes of a unicast one (the first even), such as 0a:1b",
+				    r->place, mac);
+	if (*address && ip_parse(span_of(address), &ip) < 0)
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.vethLinkAddress: '%.60s' is no address, such as "
+				    "169.254.100.1",
+				    r->place, address);
+	if (strlen(nic) > IFNAME_MAX || strpbrk(nic, "/ \t"))
+		return admit_refuse(r->a, ADMIT_INVALID,
+				    "%s.podDefaultRouteNIC: '%.60s' is no name of an interface",
+				    r->place, nic);
+	return 0;
+}
+
+int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place)
+{
+	static const char *const modes[] = {"auto", "underlay", "overlay", "disabled", NULL};
+	static const char *const types[] = {"auto", "cluster", "calico", "cilium", "none", NULL};
+	const struct reading r = {a, spec, place};
+	int n = check_word(&r, "mode", modes, "auto, underlay, overlay or disabled");
+
+	if (n == 0)
+		n = check_word(&r, "podCIDRType", types, "auto, cluster, calico, cilium or none");
+	if (n == 0)
+		n = check_nets(&r);
+	if (n == 0)
+		n = check_routes(&r);
+	if (n == 0)
+		n = check_texts(&r);
+	if (n == 0)
+		n = check_number(&r, "txQueueLen", 0, INT32_MAX);
+	if (n == 0)
+		n = check_number(&r, "podRPFilter", INT64_MIN, RP_FILTER_MAX);
+	if (n == 0)
+		n = check_number(&r, "hostRuleTable", 1, UINT32_MAX);
+	return n == 0 ? check_number(&r, "vethMTU", MTU_MIN, MTU_MAX) : n;
+}
+
+int admit_check_coordinator(struct admit *a)
+{
+	const struct json *spec = json_get(a->ask->object, "spec");
+
+	if (a->ask->operation == ADMIT_DELETE || admit_is_going(a->ask->object))
+		return 0;
+	if (!json_string(json_get(spec, "podCIDRType")))
+		return admit_refuse(a, ADMIT_REQUIRED,
+				    "spec.podCIDRType: is missing: wants auto, cluster, calico, "
+				    "cilium or none (auto is right for most clusters)");
+	return admit_check_coordinator_spec(a, spec, "spec");
+}

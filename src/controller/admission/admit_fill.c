@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Defaults of the kinds that have ranges. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/admission/admit_priv.h"
+#include "block/block_wire.h"
+
+/* As Spiderpool cuts it: no more of each are replaced than a valid CIDR has. */
+char *admit_cidr_label(const char *subnet)
+{
+	int dots = 3, colons = 7, slashes = 1;
+	char *text = xstrdup(subnet);
+
+	for (char *p = text; *p; p++)
+		if ((*p == '.' && dots-- > 0) || (*p == ':' && colons-- > 0) ||
+		    (*p == '/' && slashes-- > 0))
+			*p = '-';
+	return text;
+}
+
+static bool is_new_finalizer(const struct json_tree *list)
+{
+	for (struct json_tree *f = jt_first(list); f; f = jt_next(f))
+		if (strcmp(jt_text(f) ? jt_text(f) : "", ADMIT_FINALIZER) == 0)
+			return false;
+	return true;
+}
+
+static void add_finalizer(struct json_tree *object)
+{
+	struct json_tree *meta = jt_member_object(object, "metadata");
+
+	if (jt_kind(jt_member(meta, "finalizers")) == JSON_NULL)
+		jt_put(meta, "finalizers", jt_new(JSON_ARRAY));
+	if (is_new_finalizer(jt_member(meta, "finalizers")))
+		jt_push_text(jt_member(meta, "finalizers"), ADMIT_FINALIZER);
+}
+
+/* Of a kind that nobody takes it off again. */
+void admit_drop_finalizer(struct json_tree *object)
+{
+	struct json_tree *meta = jt_member(object, "metadata");
+	struct json_tree *list = jt_member(meta, "finalizers"), *kept;
+
+	if (!list || is_new_finalizer(list))
+		return;
+	kept = jt_new(JSON_ARRAY);
+	for (struct json_tree *f = jt_first(list); f; f = jt_next(f))
+		if (jt_text(f) && strcmp(jt_text(f), ADMIT_FINALIZER) != 0)
+			jt_push_text(kept, jt_text(f));
+	jt_put(meta, "finalizers", kept);
+}
+
+static void put_label(struct json_tree *object, const char *key, const char *value)
+{
+	struct json_tree *meta = jt_member_object(object, "metadata");
+
+	jt_put_text(jt_member_object(meta, "labels"), key, value);
+}
+
+/* --- texts as meant --- */
+
+static bool is_readable(const char *range)
+{
+	struct ip_range r;
+
+	return ip_range_parse(span_of(range), strchr(range, ':') ? 6 : 4, &r, NULL) == 0;
+}
+
+/* Blanks mean nothing in an address. Those around the ends of a range stay: every reader passes over them. */
+static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
+{
+	const char *text = jt_text(v);
+	auto_free char *to = NULL;
+	char *end;
+
+	if (!text || !strpbrk(text, " \t\n"))
+		return;
+	to = end = xcalloc(strlen(text) + 1, 1);
+	for (const char *p = text; *p; p++)
+		if (!strchr(" \t\n", *p))
+			*end++ = *p;
+	admit_warn(a, "%s: '%.60s' is taken as '%.60s'", place, text, to);
+	if (!is_range || !is_readable(text))
+		jt_set_text(v, to);
+}
+
+static void squeeze_list(struct admit *a, const struct json_tree *list, const char *key)
+{
+	size_t i = 0;
+
+	for (struct json_tree *v = jt_first(list); v; v = jt_next(v)) {
+		auto_free char *place = xasprintf("spec.%s[%zu]", key, i++);
+
+		squeeze(a, v, place, true);
+	}
+}
+
+/* The text stays: readers of routes know both keys. */
+static void route_key(struct admit *a, const struct json_tree *route, size_t i, const char *key,
+		      const char *other)
+{
+	const char *text = jt_text(jt_member(route, other));
+	const char *own = jt_text(jt_member(route, key));
+
+	if (!text)
+		return;
+	if (own && strcmp(own, text) != 0)
+		admit_warn(a, "spec.routes[%zu].%s: '%.60s' is not used: '%s' says '%.60s'", i,
+			   other, text, key, own);
+	else
+		admit_warn(a, "spec.routes[%zu].%s is taken as '%s': write that", i, other, key);
+}
+
+static void fill_routes(struct admit *a, const struct json_tree *spec)
+{
+	size_t i = 0;
+
+	for (struct json_tree *r = jt_first(jt_member(spec, "routes")); r; r = jt_next(r), i++) {
+		route_key(a, r, i, "dst", "to");
+		route_key(a, r, i, "gw", "via");
+	}
+}
+
+/* "172.16.11.0/16" with addresses of 172.16.11.0/24 alone: the length is a slip. */
+static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
+			   const char *network)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	char meant[IP_TEXT_MAX];
+	struct pool p = {0};
+	struct ipnet net;
+	bool found = false;
+
+	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->object, "spec"), &p) == 0)
+		found = admit_narrower(&p, &net) && ipnet_contains(&net, &written->ip);
+	admit_warn(a, "spec.subnet: '%s' has host bits, its network '%s' is taken%s%s%s", text,
+		   network, found ? ": did you mean " : "", found ? ipnet_str(&net, meant) : "",
+		   found ? "?" : "");
+	pool_done(&p);
+	admit_answer_done(&nobody);
+}
+
+/* The subnet's network; false: there is none that could be read. */
+static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *ret)
+{
+	struct json_tree *v = jt_member(spec, "subnet");
+	char text[IP_TEXT_MAX];
+	struct ipnet net;
+
+	squeeze(a, v, "spec.subnet", false);
+	if (!jt_text(v) || ipnet_parse(span_of(jt_text(v)), &net) < 0)
+		return false;
+	*ret = ipnet_network(&net);
+	if (ipnet_has_host_bits(&net)) {
+		ipnet_str(ret, text);
+		warn_host_bits(a, &net, jt_text(v), text);
+	}
+	return true;
+}
+
+static void fill_version(struct json_tree *spec, uint8_t family)
+{
+	if (jt_kind(jt_member(spec, "ipVersion")) == JSON_NULL)
+		jt_put_int(spec, "ipVersion", family);
+}
+
+/* Stored as a number, which every client of this API expects. A text of another meaning stays, for the
+ * schema to refuse. */
+static void number_version(struct admit *a, struct json_tree *spec)
+{
+	const char *text = jt_text(jt_member(spec, "ipVersion"));
+	uint8_t family;
+
+	if (!text || ip_family_parse(span_of(text), &family) < 0)
+		return;
+	admit_warn(a, "spec.ipVersion: '%.60s' is taken as the number %u", text, family);
+	jt_put_int(spec, "ipVersion", family);
+}
+
+/* --- ranges --- */
+
+static bool fill_ranges(struct admit *a, struct json_tree *object, const char *label,
+			struct ipnet *net)
+{
+	struct json_tree *spec = jt_member(object, "spec");
+	auto_free char *value = NULL;
+	char network[IP_TEXT_MAX];
+
+	squeeze_list(a, jt_member(spec, "ips"), "ips");
+	squeeze_list(a, jt_member(spec, "excludeIPs"), "excludeIPs");
+	squeeze(a, jt_member(spec, "gateway"), "spec.gateway", false);
+	fill_routes(a, spec);
+	number_version(a, spec);
+	if (!fill_subnet(a, spec, net))
+		return false;
+	fill_version(spec, net->ip.family);
+	value = admit_cidr_label(ipnet_str(net, network));
+	put_label(object, label, value);
+	return true;
+}
+
+/* --- a pool's subnet --- */
+
+static bool is_of(const struct json *subnet, const struct ipnet *net)
+{
+	struct ipnet n;
+
+	if (ipnet_parse(span_of(admit_text(json_get(json_get(subnet, "spec"), "subnet"))), &n) < 0)
+		return false;
+	n = ipnet_network(&n);
+	return ipnet_eq(&n, net);
+}
+
+static bool has_controller(const struct json_tree *list)
+{
+	for (struct json_tree *o = jt_first(list); o; o = jt_next(o))
+		if (jt_true(jt_member(o, "controller")))
+			return true;
+	return false;
+}
+
+static void add_owner(struct json_tree *object, const char *name, const char *uid)
+{
+	struct json_tree *meta = jt_member_object(object, "metadata"), *o;
+	char text[BLOCK_LABEL_MAX];
+
+	if (has_controller(jt_member(meta, "ownerReferences")))
+		return;
+	if (jt_kind(jt_member(meta, "ownerReferences")) == JSON_NULL)
+		jt_put(meta, "ownerReferences", jt_new(JSON_ARRAY));
+	o = jt_new(JSON_OBJECT);
+	jt_put_text(o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	jt_put_text(o, "kind", "SpiderSubnet");
+	jt_put_text(o, "name", name);
+	jt_put_text(o, "uid", uid);
+	jt_put_bool(o, "controller", true);
+	jt_put_bool(o, "blockOwnerDeletion", true);
+	jt_push(jt_member(meta, "ownerReferences"), o);
+	put_label(object, LABEL_OWNER, block_label(name, text));
+}
+
+static void inherit(struct json_tree *object, const struct json *subnet)
+{
+	struct json_tree *spec = jt_member(object, "spec");
+	const struct json *from = json_get(subnet, "spec");
+
+	if (jt_kind(jt_member(spec, "gateway")) == JSON_NULL &&
+	    *admit_text(json_get(from, "gateway")))
+		jt_put_text(spec, "gateway", json_string(json_get(from, "gateway")));
+	if (jt_kind(jt_member(spec, "routes")) == JSON_NULL &&
+	    json_kind(json_get(from, "routes")) == JSON_ARRAY)
+		jt_put(spec, "routes", jt_over(json_get(from, "routes")));
+}
+
+/* Of several the first, by name: it can be no more than one, but for what an old webhook let in. */
+static void fill_owner(struct admit *a, struct json_tree *object, const struct ipnet *net)
+{
+	for (size_t i = 0; i < a->world->n_subnets; i++) {
+		const struct json *subnet = a->world->subnets[i];
+
+		if (!is_of(subnet, net) || admit_is_going(subnet))
+			continue;
+		inherit(object, subnet);
+		add_owner(object, admit_text(admit_meta(subnet, "name")),
+			  admit_text(admit_meta(subnet, "uid")));
+		return;
+	}
+}
+
+void admit_default_pool(struct admit *a, struct json_tree *object)
+{
+	struct ipnet net;
+
+	if (admit_is_going(a->ask->object))
+		return;
+	add_finalizer(object);
+	if (!fill_ranges(a, object, LABEL_POOL_CIDR, &net))
+		return;
+	fill_owner(a, object, &net);
+}
+
+void admit_default_subnet(struct admit *a, struct json_tree *object)
+{
+	struct ipnet net;
+
+	admit_drop_finalizer(object);
+	if (admit_is_going(a->ask->object) || !fill_ranges(a, object, LABEL_SUBNET_CIDR, &net))
+		return;
+}
+
+/* Of the first address. */
+void admit_default_reserved(struct admit *a, struct json_tree *object)
+{
+	struct json_tree *spec = jt_member(object, "spec"), *first;
+	struct ip_range r;
+
+	admit_drop_finalizer(object);
+	squeeze_list(a, jt_member(spec, "ips"), "ips");
+	number_version(a, spec);
+	first = jt_first(jt_member(spec, "ips"));
+	if (!jt_text(first))
+		return;
+	for (uint8_t family = 4; family <= 6; family += 2)
+		if (ip_range_parse(span_of(jt_text(first)), family, &r, NULL) == 0)
+			fill_version(spec, family);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/admission/admit_hook.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "spec/definition.h"
+
+enum { UNAVAILABLE = 503 };
+
+struct admit_hook {
+	struct admit_hook_conf conf;
+	struct claims *claims;
+	const struct json **list; /* of what the question is about; made for each */
+};
+
+/* A question that waits for its claim. */
+struct waiting {
+	struct admit_hook *h;
+	struct review *q;
+	struct admit_ask ask;
+	struct admit_answer answer;
+};
+
+/* --- what else there is --- */
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+static const char *text(const struct json *v)
+{
+	return json_string(v) ? json_string(v) : "";
+}
+
+static const char *nad_name(const struct json *smc)
+{
+	const char *s =
+		json_string(json_get(meta(smc, "annotations"), "multus.spidernet.io/cr-name"));
+
+	return s ? s : text(meta(smc, "name"));
+}
+
+/* The SpiderMultusConfig that an object belongs to; "": none. */
+static const char *owner_of(const struct json *object)
+{
+	struct json_walk w = json_walk_start(meta(object, "ownerReferences"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(text(json_get(v, "kind")), "SpiderMultusConfig") == 0)
+			return text(json_get(v, "name"));
+	return "";
+}
+
+/* One whose definition is not written yet has the name as well. */
+static bool find_owner(const struct world *w, const char *ns, const char *nad, const char *name,
+		       const char **owner)
+{
+	for (size_t i = 0; i < world_count(w, WORLD_MULTUSCONFIGS); i++) {
+		const struct kube_object *o = world_at(w, WORLD_MULTUSCONFIGS, i);
+
+		if (world_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
+		    strcmp(o->name, name) == 0 || strcmp(nad_name(world_json(o)), nad) != 0)
+			continue;
+		*owner = o->name;
+		return true;
+	}
+	return false;
+}
+
+static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const char *name,
+			       const char **owner)
+{
+	const struct admit_hook *h = arg;
+	const struct kube_object *o = world_get(h->conf.world, WORLD_NADS, ns, nad);
+	const char *by = o ? owner_of(world_json(o)) : "";
+
+	if (*by && strcmp(by, name) != 0) {
+		*owner = by;
+		return ADMIT_NAD_TAKEN;
+	}
+	if (find_owner(h->conf.world, ns, nad, name, owner))
+		return ADMIT_NAD_TAKEN;
+	return o && !*by ? ADMIT_NAD_FREE : ADMIT_NAD_NONE;
+}
+
+static bool trusts(void *arg, const char *ns)
+{
+	const struct admit_hook *h = arg;
+	const struct kube_object *o = world_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+
+	/* A namespace that is not known may have the annotation "false". */
+	return o && definition_trusted(ns,
+				       json_string(json_get(meta(world_json(o), "annotations"),
+							    DEFINITION_TRUST)),
+				       h->conf.ns);
+}
+
+static size_t add(struct admit_hook *h, enum world_kind kind, size_t at)
+{
+	for (size_t i = 0; i < world_count(h->conf.world, kind); i++)
+		h->list[at++] = world_json(world_at(h->conf.world, kind, i));
+	return at;
+}
+
+/* Valid until the next. */
+static struct admit_world all(struct admit_hook *h)
+{
+	const struct admit_hook_conf *c = &h->conf;
+	size_t n = world_count(h->conf.world, WORLD_POOLS), m;
+
+	free(h->list);
+	h->list = xcalloc(n + world_count(h->conf.world, WORLD_SUBNETS) + 1, sizeof(*h->list));
+	n = add(h, WORLD_POOLS, 0);
+	m = add(h, WORLD_SUBNETS, n) - n;
+	return (struct admit_world){.agent_ns = c->ns,
+				    .no_ipv4 = c->no_ipv4,
+				    .no_ipv6 = c->no_ipv6,
+				    .keep_used = c->keep_used,
+				    .pools = h->list,
+				    .subnets = h->list + n,
+				    .n_pools = n,
+				    .n_subnets = m,
+				    .trusts = trusts,
+				    .nad = find_nad,
+				    .arg = h};
+}
+
+/* One object of another, and nothing else. */
+static struct admit_world only(const struct admit_hook *h, const char *kind,
+			       const struct json *const *other)
+{
+	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
+
+	return (struct admit_world){.agent_ns = h->conf.ns,
+				    .pools = other,
+				    .subnets = other,
+				    .n_pools = is_pool,
+				    .n_subnets = !is_pool};
+}
+
+/* --- answers --- */
+
+static struct admit_ask ask_of(const struct review *q)
+{
+	enum admit_operation op = strcmp(q->operation, "CREATE") == 0	? ADMIT_CREATE
+				  : strcmp(q->operation, "DELETE") == 0 ? ADMIT_DELETE
+									: ADMIT_UPDATE;
+
+	return (struct admit_ask){q->kind, op, q->ns, q->name, q->object, q->old, q->user};
+}
+
+static void tell(struct review *q, const struct admit_answer *r)
+{
+	struct review_answer a;
+
+	review_allow(&a);
+	for (size_t i = 0; i < r->n_warnings; i++)
+		review_warn(&a, "%s", r->warnings[i]);
+	if (r->code == 422)
+		review_cause(&a, (enum review_fault)r->fault, r->field, r->text);
+	else if (r->code)
+		review_refuse(&a, r->code, "%s", r->text);
+	else if (r->patch.len > 0)
+		review_patch(&a, buf_span(&r->patch));
+	review_answer(q, &a);
+}
+
+static void refuse(struct review *q, int code, const char *why)
+{
+	struct review_answer a;
+
+	review_allow(&a);
+	review_refuse(&a, code, "%s", why);
+	review_answer(q, &a);
+}
+
+static bool is_for_us(const struct review *q)
+{
+	return admit_knows(q->kind) && !*q->subresource;
+}
+
+static void allow(struct review *q)
+{
+	struct review_answer a;
+
+	review_allow(&a);
+	review_answer(q, &a);
+}
+
+/* --- what is contended --- */
+
+static int judge(void *arg, const char *kind, const struct json *other, struct err *e)
+{
+	struct waiting *w = arg;
+	struct admit_world world = other ? only(w->h, kind, &other) : all(w->h);
+
+	admit_answer_done(&w->answer);
+	admit_check(&world, &w->ask, &w->answer);
+	if (!w->answer.code)
+		return 0;
+	return err_set(e, -EINVAL, "%s", w->answer.text);
+}
+
+static const struct json *known(void *arg, const char *kind, const char *name)
+{
+	const struct waiting *w = arg;
+	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
+	const struct kube_object *o =
+		world_get(w->h->conf.world, is_pool ? WORLD_POOLS : WORLD_SUBNETS, "", name);
+
+	return o ? world_json(o) : NULL;
+}
+
+static void on_claimed(void *arg, const struct err *e)
+{
+	struct waiting *w = arg;
+	struct err why = ERR_INIT;
+
+	if (e && e->code == -EINVAL && w->answer.code)
+		tell(w->q, &w->answer);
+	else if (e)
+		refuse(w->q, UNAVAILABLE, e->text);
+	else if (judge(w, w->ask.kind, NULL, &why) == 0 || w->answer.code)
+		tell(w->q, &w->answer);
+	admit_answer_done(&w->answer);
+	free(w);
+}
+
+static void claim(struct admit_hook *h, struct review *q, const struct admit_ask *ask)
+{
+	struct waiting *w = xcalloc(1, sizeof(*w));
+
+	*w = (struct waiting){.h = h, .q = q, .ask = *ask};
+	claims_take(h->claims, &(struct claims_ask){.id = q->uid,
+						    .kind = w->ask.kind,
+						    .object = w->ask.object,
+						    .judge = judge,
+						    .known = known,
+						    .done = on_claimed,
+						    .arg = w});
+}
+
+/* Whether pools and subnets were listed; of the other of the two kinds there may be no definition. */
+static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
+{
+	static const struct {
+		enum world_kind kind;
+		const char *name;
+	} kinds[] = {{WORLD_POOLS, "SpiderIPPool"}, {WORLD_SUBNETS, "SpiderSubnet"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		bool own = strcmp(kinds[i].name, kind) == 0;
+		int r = 0;
+
+		if (!world_synced(h->conf.world, kinds[i].kind))
+			r = world_trouble(h->conf.world, kinds[i].kind, e);
+		if (r < 0 && (own || r != -ENOENT))
+			return false;
+	}
+	return true;
+}
+
+/* --- hooks --- */
+
+void admit_hook_default(void *arg, struct review *q)
+{
+	struct admit_hook *h = arg;
+	struct admit_ask ask = ask_of(q);
+	struct admit_world w;
+	struct admit_answer r;
+
+	if (!is_for_us(q)) {
+		allow(q);
+		return;
+	}
+	w = all(h);
+	admit_default(&w, &ask, &r);
+	tell(q, &r);
+	admit_answer_done(&r);
+}
+
+void admit_hook_check(void *arg, struct review *q)
+{
+	struct admit_hook *h = arg;
+	struct admit_ask ask = ask_of(q);
+	struct err e = ERR_INIT;
+	struct admit_world w;
+	struct admit_answer r;
+
+	if (!is_for_us(q)) {
+		allow(q);
+		return;
+	}
+	if (admit_is_contended(&ask) && !knows(h, ask.kind, &e)) {
+		refuse(q, UNAVAILABLE, e.text);
+		return;
+	}
+	w = all(h);
+	admit_check(&w, &ask, &r);
+	if (r.code || q->dry_run || !admit_is_contended(&ask))
+		tell(q, &r);
+	else
+		claim(h, q, &ask);
+	admit_answer_done(&r);
+}
+
+void admit_hook_try(void *arg, const struct review *q)
+{
+	struct admit_hook *h = arg;
+	struct admit_ask ask = ask_of(q);
+	struct admit_world w = all(h);
+	struct admit_answer r;
+
+	if (!is_for_us(q))
+		return;
+	admit_default(&w, &ask, &r);
+	admit_answer_done(&r);
+	admit_check(&w, &ask, &r);
+	admit_answer_done(&r);
+}
+
+/* --- life --- */
+
+static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct admit_hook *h = arg;
+
+	if (was && (!is || strcmp(was->uid, is->uid) != 0))
+		claims_gone(h->claims, was->uid);
+}
+
+void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c)
+{
+	h->conf = *c;
+}
+
+struct admit_hook *admit_hook_new(const struct admit_hook_conf *c)
+{
+	struct admit_hook *h = xcalloc(1, sizeof(*h));
+
+	h->conf = *c;
+	h->claims = claims_new(c->kube, c->ns);
+	world_on(c->world, WORLD_POOLS, on_change, h);
+	world_on(c->world, WORLD_SUBNETS, on_change, h);
+	return h;
+}
+
+void admit_hook_free(struct admit_hook *h)
+{
+	if (!h)
+		return;
+	world_off(h->conf.world, h);
+	claims_free(h->claims);
+	free(h->list);
+	free(h);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Defaults of a SpiderMultusConfig, and what its manifests say in other places or by other names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/admission/admit_priv.h"
+#include "ipam/pool/selector.h"
+
+static const struct {
+	const char *type, *block;
+} blocks[] = {
+	{"macvlan", "macvlan"}, {"ipvlan", "ipvlan"},	 {"vlan", "vlan"},   {"sriov", "sriov"},
+	{"ovs", "ovs"},		{"ib-sriov", "ibsriov"}, {"ipoib", "ipoib"},
+};
+
+const char *admit_block_of(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+		if (strcmp(blocks[i].type, type) == 0)
+			return blocks[i].block;
+	return NULL;
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+	for (; *list; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+static bool has_masters(const char *block)
+{
+	static const char *const list[] = {"macvlan", "ipvlan", "vlan", NULL};
+
+	return is_one_of(block, list);
+}
+
+/* --- taken as meant --- */
+
+struct move {
+	const struct json *from;   /* the object that has the spelling, as it was sent */
+	struct json_tree *at, *to; /* the same in the tree, and the object that has the field */
+	const char *key, *to_key;
+	const char *from_place, *to_place;    /* of the objects, "spec.sriov" */
+	const struct json *old_from, *old_to; /* both before this update; NULL: creation */
+};
+
+static bool says_nothing(const struct json_tree *v)
+{
+	return jt_kind(v) == JSON_NULL || (jt_kind(v) == JSON_BOOL && !jt_true(v)) ||
+	       (jt_text(v) && !*jt_text(v)) || (jt_kind(v) == JSON_ARRAY && !jt_first(v));
+}
+
+/*
+ * The field gets what the spelling says, which stays beside it: so kubectl apply finds what it sends, and
+ * reports `unchanged`. Of a spelling that stayed and a field that somebody changed since, the field counts
+ * and the spelling goes; the next kubectl apply brings it back, and it counts then, as for any field.
+ */
+static void take_as(struct admit *a, const struct move *m)
+{
+	const struct json *v = json_get(m->from, m->key);
+	const struct json *old = json_get(m->old_to, m->to_key);
+	struct json_tree *there = jt_member(m->to, m->to_key);
+	bool nothing = says_nothing(there), stays = old && jt_same(there, old);
+
+	if (json_kind(v) == JSON_NULL || !m->to || (there && jt_same(there, v)))
+		return;
+	if (!nothing && json_same(v, json_get(m->old_from, m->key))) {
+		if (stays)
+			return;
+		admit_warn(a, "%s.%s is dropped: %s.%s was changed", m->from_place, m->key,
+			   m->to_place, m->to_key);
+		jt_drop(m->at, m->key);
+	} else if (nothing || stays) {
+		admit_warn(a, "%s.%s is taken as %s.%s: write that", m->from_place, m->key,
+			   m->to_place, m->to_key);
+		jt_put(m->to, m->to_key, jt_of(v));
+	} else {
+		admit_warn(a, "%s.%s is not used: %s.%s says it", m->from_place, m->key,
+			   m->to_place, m->to_key);
+	}
+}
+
+/* What the spellings of one block are read from. */
+struct spellings {
+	const struct json *spec, *old; /* as it was sent, and before this update */
+	struct json_tree *tree;	       /* of spec */
+	const char *block;
+};
+
+/* `ippools` of the spec are its block's. */
+static void take_pools(struct admit *a, const struct spellings *s)
+{
+	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};
+	auto_free char *place = xasprintf("spec.%s.ippools", s->block);
+	struct json_tree *from = jt_member(s->tree, "ippools"), *to;
+
+	if (jt_kind(from) != JSON_OBJECT)
+		return;
+	to = jt_member_object(jt_member(s->tree, s->block), "ippools");
+	for (size_t i = 0; to && i < ARRAY_LEN(keys); i++)
+		take_as(a, &(struct move){json_get(s->spec, "ippools"), from, to, keys[i], keys[i],
+					  "spec.ippools", place, json_get(s->old, "ippools"),
+					  json_get(json_get(s->old, s->block), "ippools")});
+}
+
+/* `matchMasterSubnet` of the spec and of the block are the block's pools'. */
+static void take_match(struct admit *a, const struct spellings *s)
+{
+	auto_free char *place = xasprintf("spec.%s", s->block);
+	auto_free char *to_place = xasprintf("spec.%s.ippools", s->block);
+	const struct json *old = json_get(s->old, s->block), *was = json_get(old, "ippools");
+	struct json_tree *b = jt_member(s->tree, s->block), *to;
+	const char *key = "matchMasterSubnet";
+
+	if (!jt_member(s->tree, key) && !jt_member(b, key))
+		return;
+	to = jt_member_object(b, "ippools");
+	take_as(a, &(struct move){s->spec, s->tree, to, key, key, "spec", to_place, s->old, was});
+	take_as(a, &(struct move){json_get(s->spec, s->block), b, to, key, key, place, to_place,
+				  old, was});
+}
+
+static void take_resource(struct admit *a, const struct spellings *s)
+{
+	static const char *const of_vfs[] = {"sriov", "ibsriov", NULL};
+	auto_free char *place = xasprintf("spec.%s", s->block);
+	const char *key = has_masters(s->block)		? "rdmaResourceName"
+			  : is_one_of(s->block, of_vfs) ? "resourceName"
+							: NULL;
+
+	if (key)
+		take_as(a, &(struct move){s->spec, s->tree, jt_member(s->tree, s->block),
+					  "rdmaResourceName", key, "spec", place, s->old,
+					  json_get(s->old, s->block)});
+	else if (*(jt_text(jt_member(s->tree, "rdmaResourceName")) ?: ""))
+		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", s->block);
+}
+
+/* Of releases up to 0.9. */
+static void take_rdma(struct admit *a, const struct spellings *s)
+{
+	struct json_tree *b = jt_member(s->tree, s->block);
+	const char *resource = jt_text(jt_member(b, "rdmaResourceName"));
+	const struct json *old = json_get(s->old, s->block);
+
+	if (strcmp(s->block, "sriov") == 0) {
+		take_as(a, &(struct move){json_get(s->spec, s->block), b, b, "enableRdma",
+					  "rdmaIsolation", "spec.sriov", "spec.sriov", old, old});
+		return;
+	}
+	if (!jt_true(jt_member(b, "enableRdma")) || (resource && *resource))
+		return;
+	admit_warn(a,
+		   "spec.%s.enableRdma is of old releases: name the resource of the device plugin "
+		   "in spec.%s.rdmaResourceName",
+		   s->block, s->block);
+}
+
+/* A number is one however it was written: 0x8001 of YAML comes as 32769. */
+static void take_pkey(struct admit *a, struct json_tree *block)
+{
+	auto_free char *text = NULL;
+	int64_t n;
+
+	if (jt_int(jt_member(block, "pkey"), &n) < 0 || n < 0)
+		return;
+	text = xasprintf("0x%04llx", (unsigned long long)n);
+	admit_warn(a, "spec.ibsriov.pkey: the number %lld is taken as '%s': write it as a string",
+		   (long long)n, text);
+	jt_put_text(block, "pkey", text);
+}
+
+static void take_spellings(struct admit *a, struct json_tree *spec, const char *block)
+{
+	const struct spellings s = {json_get(a->ask->object, "spec"), json_get(a->ask->old, "spec"),
+				    spec, block};
+
+	take_pools(a, &s);
+	take_match(a, &s);
+	take_resource(a, &s);
+	take_rdma(a, &s);
+	if (strcmp(block, "ibsriov") == 0)
+		take_pkey(a, jt_member(spec, block));
+}
+
+/* --- defaults --- */
+
+/* type: the default's. '{' is an empty object. */
+struct fill {
+	const char *blocks, *key;
+	enum json_kind kind;
+	int64_t n;
+	const char *text;
+};
+
+/*
+ * Spiderpool's webhook's, and the definition's for who has made one without. But for its empty texts: API
+ * servers up to 1.20 at least take one for null, and what is absent means the same to everybody.
+ */
+static const struct fill fills[] = {
+	{"macvlan ipvlan", "vlanID", JSON_NUMBER, 0, NULL},
+	{"macvlan ipvlan vlan sriov", "mtu", JSON_NUMBER, 0, NULL},
+	{"vlan", "vlanMode", JSON_STRING, 0, "manual"},
+	{"sriov", "vlanID", JSON_NUMBER, 0, NULL},
+	{"sriov", "minTxRateMbps", JSON_NUMBER, 0, NULL},
+	{"sriov", "maxTxRateMbps", JSON_NUMBER, 0, NULL},
+	{"sriov", "rdmaIsolation", JSON_BOOL, false, NULL},
+	{"ibsriov", "enableIbKubernetes", JSON_BOOL, false, NULL},
+	{"ibsriov", "rdmaIsolation", JSON_BOOL, true, NULL},
+	{"ibsriov", "linkState", JSON_STRING, 0, "enable"},
+	{"ovs", "vlan", JSON_NUMBER, 0, NULL},
+	{"macvlan ipvlan vlan sriov ibsriov ipoib ovs", "ippools", JSON_OBJECT, 0, NULL},
+	{"coordinator", "mode", JSON_STRING, 0, "auto"},
+	{"coordinator", "tunePodRoutes", JSON_BOOL, true, NULL},
+	{"coordinator", "hostRuleTable", JSON_NUMBER, 500, NULL},
+	{"coordinator", "txQueueLen", JSON_NUMBER, 0, NULL},
+	{"coordinator", "podRPFilter", JSON_NUMBER, 0, NULL},
+	{"coordinator-new", "hijackCIDR", JSON_ARRAY, 0, NULL},
+	{"coordinator-new", "policyRoutes", JSON_ARRAY, 0, NULL},
+};
+
+static bool is_word_of(const char *words, const char *word)
+{
+	struct span rest = span_of(words), one;
+
+	while (span_cut(&rest, ' ', &one))
+		if (span_eq(one, word))
+			return true;
+	return false;
+}
+
+static void put_fill(struct json_tree *t, const struct fill *f)
+{
+	switch (f->kind) {
+	case JSON_NUMBER: jt_put_int(t, f->key, f->n); return;
+	case JSON_BOOL: jt_put_bool(t, f->key, f->n != 0); return;
+	case JSON_STRING: jt_put_text(t, f->key, f->text); return;
+	default: jt_put(t, f->key, jt_new(f->kind)); return;
+	}
+}
+
+static void fill(struct json_tree *t, const char *block)
+{
+	if (jt_kind(t) != JSON_OBJECT)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(fills); i++)
+		if (is_word_of(fills[i].blocks, block) &&
+		    jt_kind(jt_member(t, fills[i].key)) == JSON_NULL)
+			put_fill(t, &fills[i]);
+}
+
+static void fill_block(struct json_tree *spec, const char *block)
+{
+	struct json_tree *b = jt_member(spec, block), *pools;
+	const char *mode;
+
+	if (jt_kind(b) != JSON_OBJECT)
+		return;
+	fill(b, block);
+	mode = jt_text(jt_member(b, "vlanMode"));
+	if (mode && strcmp(mode, "manual") == 0 && jt_kind(jt_member(b, "vlanID")) == JSON_NULL)
+		jt_put_int(b, "vlanID", 0);
+	pools = jt_member(b, "ippools");
+	if (jt_kind(pools) == JSON_OBJECT &&
+	    jt_kind(jt_member(pools, "matchMasterSubnet")) == JSON_NULL)
+		jt_put_bool(pools, "matchMasterSubnet", false);
+}
+
+static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custom)
+{
+	bool is_new = jt_kind(jt_member(spec, "coordinator")) == JSON_NULL;
+
+	if (custom) {
+		if (!is_new)
+			admit_warn(a, "spec.coordinator is not used: a custom configuration has a "
+				      "coordinator of its own among its plugins, or none");
+		jt_put_bool(spec, "enableCoordinator", false);
+		return;
+	}
+	if (jt_kind(jt_member(spec, "enableCoordinator")) == JSON_NULL)
+		jt_put_bool(spec, "enableCoordinator", true);
+	fill(jt_member_object(spec, "coordinator"), "coordinator");
+	if (is_new)
+		fill(jt_member(spec, "coordinator"), "coordinator-new");
+}
+
+/* --- what pods are matched by --- */
+
+/* The label that stands for the annotation goes with it; a label that somebody set without one stays. */
+static void mirror(struct admit *a, struct json_tree *object, const char *key)
+{
+	const struct json *old = admit_note(a->ask->old, key);
+	struct json_tree *meta = jt_member_object(object, "metadata");
+	const char *value = jt_text(jt_member(jt_member(meta, "annotations"), key));
+	struct json_tree *labels = jt_member(meta, "labels");
+
+	if (value && *value && selector_is_label_value(value)) {
+		jt_put_text(jt_member_object(meta, "labels"), key, value);
+		return;
+	}
+	if (jt_text(jt_member(labels, key)) && json_string(old) &&
+	    strcmp(jt_text(jt_member(labels, key)), json_string(old)) == 0)
+		jt_drop(labels, key);
+}
+
+void admit_default_network(struct admit *a, struct json_tree *object)
+{
+	struct json_tree *spec = jt_member_object(object, "spec");
+	const char *type, *block;
+
+	if (!spec)
+		return;
+	if (jt_kind(jt_member(spec, "cniType")) == JSON_NULL)
+		jt_put_text(spec, "cniType", "custom");
+	type = jt_text(jt_member(spec, "cniType"));
+	block = type ? admit_block_of(type) : NULL;
+	if (block && jt_kind(jt_member(spec, block)) == JSON_OBJECT)
+		take_spellings(a, spec, block);
+	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+		fill_block(spec, blocks[i].block);
+	if (jt_kind(jt_member(spec, "disableIPAM")) == JSON_NULL)
+		jt_put_bool(spec, "disableIPAM", false);
+	fill_coordinator(a, spec, type && strcmp(type, "custom") == 0);
+	if (jt_kind(jt_member(spec, "chainCNIJsonData")) == JSON_NULL)
+		jt_put(spec, "chainCNIJsonData", jt_new(JSON_ARRAY));
+	mirror(a, object, "cni.spidernet.io/rdma-resource-inject");
+	mirror(a, object, "cni.spidernet.io/network-resource-inject");
+}

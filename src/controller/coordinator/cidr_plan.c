@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/coordinator/cidr_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct planner {
+	const struct cidr_known *known;
+	struct cidr_plan *p;
+	bool automatic;
+};
+
+/* Whether it has answered; asks for it. */
+static bool is_asked(struct planner *a, enum cidr_source s)
+{
+	a->p->wants |= 1u << s;
+	if (a->known[s].state == CIDR_UNKNOWN)
+		a->p->phase = CIDR_WAIT;
+	return a->known[s].state != CIDR_UNKNOWN;
+}
+
+static void not_ready(struct planner *a, const char *what, const char *why)
+{
+	if (a->p->phase == CIDR_SYNCED)
+		a->p->phase = CIDR_NOT_READY;
+	snprintf(a->p->reason, sizeof(a->p->reason), "%s%s%.200s", what, why ? ": " : "",
+		 why ? why : "");
+}
+
+/* What is wrong with the pods' part is said first. */
+static void note(struct planner *a, const char *what)
+{
+	if (!a->p->reason[0])
+		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
+}
+
+/* The first of them that says something; false: one has not answered yet. */
+static bool first_of(struct planner *a, const enum cidr_source *list, size_t n, bool services,
+		     struct cidr_list *ret)
+{
+	for (size_t i = 0; i < n && ret->n == 0; i++) {
+		const struct cidr_facts *f = &a->known[list[i]].facts;
+
+		if (!is_asked(a, list[i]))
+			return false;
+		cidr_list_copy(ret, services ? &f->services : &f->pods);
+	}
+	return true;
+}
+
+static void plan_cluster(struct planner *a)
+{
+	static const enum cidr_source list[] = {CIDR_KUBEADM, CIDR_MANAGER, CIDR_NODES};
+
+	if (first_of(a, list, 3, false, &a->p->pods) && a->p->pods.n == 0)
+		note(a, "the pods' CIDRs are not known (no kubeadm-config, kube-controller-manager "
+			"or podCIDRs of nodes): add them to spec.hijackCIDR if pods are to be "
+			"reached by the node");
+}
+
+/* Asked for by name and not there: an error. Found to be the cluster's CNI: as any other cluster. */
+static bool is_there(struct planner *a, enum cidr_source s, const char *what)
+{
+	const struct cidr_known *k = &a->known[s];
+
+	if (!is_asked(a, s))
+		return false;
+	if (k->state == CIDR_KNOWN && k->objects > 0)
+		return true;
+	if (k->state == CIDR_FAILED) {
+		a->p->unread = true;
+		not_ready(a, what, k->why);
+	} else if (a->automatic) {
+		plan_cluster(a);
+	} else {
+		not_ready(a, what, NULL);
+	}
+	return false;
+}
+
+static void plan_cilium(struct planner *a)
+{
+	const struct cidr_facts *f = &a->known[CIDR_CILIUM_CONFIG].facts;
+	char what[160];
+
+	if (!is_there(a, CIDR_CILIUM_CONFIG,
+		      "podCIDRType is cilium, and its ConfigMap is not to be had"))
+		return;
+	if (f->mode && strcmp(f->mode, "multi-pool") == 0) {
+		if (is_there(a, CIDR_CILIUM_POOLS,
+			     "Cilium's ipam is multi-pool, and its CiliumPodIPPools are not to be "
+			     "had"))
+			cidr_list_copy(&a->p->pods, &a->known[CIDR_CILIUM_POOLS].facts.pods);
+	} else if (f->pods.n > 0) {
+		cidr_list_copy(&a->p->pods, &f->pods);
+	} else if (!f->mode || strcmp(f->mode, "kubernetes") == 0 || a->automatic) {
+		plan_cluster(a);
+	} else {
+		snprintf(what, sizeof(what),
+			 "Cilium's ipam '%.40s' has no pods' CIDRs to be read: set podCIDRType to "
+			 "none and name them in hijackCIDR",
+			 f->mode);
+		not_ready(a, what, NULL);
+	}
+}
+
+static void plan_pods(struct planner *a, enum cidr_type type)
+{
+	switch (type) {
+	case CIDR_CLUSTER: plan_cluster(a); return;
+	case CIDR_CALICO:
+		if (is_there(a, CIDR_CALICO_POOLS,
+			     "podCIDRType is calico, and Calico's IPPools are not to be had"))
+			cidr_list_copy(&a->p->pods, &a->known[CIDR_CALICO_POOLS].facts.pods);
+		return;
+	case CIDR_CILIUM: plan_cilium(a); return;
+	case CIDR_UNREADABLE:
+		note(a,
+		     "the pods' CIDRs are not known (the CNI configuration on the controller's node "
+		     "is readable by root only, and no agent there has published the network's "
+		     "name): set spec.podCIDRType");
+		return;
+	default: return;
+	}
+}
+
+static void plan_services(struct planner *a)
+{
+	static const enum cidr_source list[] = {CIDR_SERVICES, CIDR_SERVICES_OLD, CIDR_KUBEADM,
+						CIDR_MANAGER};
+
+	if (first_of(a, list, 4, true, &a->p->services) && a->p->services.n == 0)
+		note(a, "the services' CIDRs are not known (no ServiceCIDR, kubeadm-config or "
+			"kube-controller-manager): add them to spec.hijackCIDR");
+}
+
+void cidr_plan(enum cidr_type type, enum cidr_type cni,
+	       const struct cidr_known known[static CIDR_SOURCES], struct cidr_plan *ret)
+{
+	struct planner a = {known, ret, type == CIDR_AUTO};
+
+	*ret = (struct cidr_plan){.phase = CIDR_SYNCED};
+	plan_pods(&a, type == CIDR_AUTO ? cni : type);
+	plan_services(&a);
+	if (ret->phase == CIDR_NOT_READY) {
+		cidr_list_done(&ret->pods);
+		cidr_list_done(&ret->services);
+	}
+}
+
+void cidr_plan_done(struct cidr_plan *p)
+{
+	cidr_list_done(&p->pods);
+	cidr_list_done(&p->services);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/coordinator/coordinators.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/coordinator/cidr_sources.h"
+#include "base/backoff.h"
+#include "kube/kinds.h"
+
+#define FINALIZER "spiderpool.spidernet.io"
+
+/* LOOK_MS: changes come in groups. PROBE_MS: the node's CNI may be another one.
+ * UNREADABLE_MS: for so long the agent of a new node is waited for, asked for each UNREADABLE_PROBE_MS. */
+enum {
+	BODY_MAX = 256 << 10,
+	LOOK_MS = 200,
+	PROBE_MS = 60 * 1000,
+	UNREADABLE_MS = 60 * 1000,
+	UNREADABLE_PROBE_MS = 2000,
+	SOON_MS = 500,
+	AGAIN_MS = 1000,
+	AGAIN_MOST_MS = 60 * 1000
+};
+
+struct coordinators {
+	struct coordinators_conf c;
+	struct loop *loop;
+	struct cidr_sources *sources;
+	struct loop_timer *look, *probe;
+	int64_t look_ms;	/* when it comes */
+	int64_t unreadable_ms;	/* since when the CNI is not known; 0: it is */
+	struct kube_call *call; /* one at a time: mostly there is one object */
+	struct kube_backoff backoff;
+	uint64_t written, failed;
+};
+
+static void look_in(struct coordinators *c, int64_t ms);
+
+/* --- a write --- */
+
+static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct coordinators *c = arg;
+
+	(void)object;
+	c->call = NULL;
+	if (!e) {
+		c->written++;
+		kube_backoff_reset(&c->backoff);
+		look_in(c, SOON_MS);
+		return;
+	}
+	/* Somebody was faster: the watch brings it. */
+	if (status == 409 || status == 404) {
+		look_in(c, SOON_MS);
+		return;
+	}
+	c->failed++;
+	log_error("a SpiderCoordinator cannot be written", LOG_S("error", e->text));
+	look_in(c, kube_backoff_next(&c->backoff));
+}
+
+static void begin(struct json_out *o, struct buf *b, const struct kube_object *at)
+{
+	buf_init(b, BODY_MAX);
+	jo_init(o, b, 0);
+	jo_obj(o);
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "resourceVersion", at->version);
+}
+
+static void send(struct coordinators *c, const struct kube_object *at, const char *sub,
+		 const struct buf *b)
+{
+	const struct kube_request r = {
+		.verb = KUBE_MERGE_PATCH,
+		.on = {&kube_coordinators, NULL, at->name, sub},
+		.body = buf_span(b),
+	};
+
+	c->call = kube_send(c->c.kube, &r, on_done, c);
+}
+
+/* --- the status --- */
+
+static void put_list(struct json_out *o, const char *key, const struct cidr_list *l)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_str(o, l->v[i]);
+	jo_end_arr(o);
+}
+
+static bool same_list(const struct json *v, const struct cidr_list *l)
+{
+	struct json_walk w = json_walk_start(v);
+	const struct json *s;
+
+	if (json_kind(v) != JSON_ARRAY || json_len(v) != l->n)
+		return false;
+	for (size_t i = 0; (s = json_walk_next(&w, NULL)); i++)
+		if (!json_string(s) || strcmp(json_string(s), l->v[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool same_text(const struct json *v, const char *text)
+{
+	const char *s = json_string(v);
+
+	return strcmp(s ? s : "", text) == 0;
+}
+
+static const char *phase_name(const struct cidr_plan *p)
+{
+	return p->phase == CIDR_SYNCED ? "Synced" : "NotReady";
+}
+
+static bool is_said(const struct json *status, const struct cidr_plan *p)
+{
+	/* What may not be read now was read before. */
+	if (p->unread && same_text(json_get(status, "phase"), "Synced"))
+		return true;
+	return same_text(json_get(status, "phase"), phase_name(p)) &&
+	       same_text(json_get(status, "reason"), p->reason) &&
+	       same_list(json_get(status, "overlayPodCIDR"), &p->pods) &&
+	       same_list(json_get(status, "serviceCIDR"), &p->services);
+}
+
+static void tell(struct coordinators *c, const struct kube_object *o, const struct cidr_plan *p)
+{
+	log_info("the cluster's CIDRs", LOG_S("coordinator", o->name),
+		 LOG_S("phase", phase_name(p)), LOG_S("reason", p->reason));
+	if (p->reason[0])
+		kube_events_add(c->c.events,
+				&(struct kube_event){.api_version = SPIDERPOOL_API,
+						     .kind = "SpiderCoordinator",
+						     .name = o->name,
+						     .uid = o->uid,
+						     .warning = true,
+						     .reason = p->phase == CIDR_SYNCED
+								       ? "CIDRNotKnown"
+								       : "ClusterNotReady",
+						     .message = p->reason});
+}
+
+static void put_status(struct coordinators *c, const struct kube_object *o,
+		       const struct cidr_plan *p)
+{
+	auto_buf struct buf b;
+	struct json_out out;
+
+	begin(&out, &b, o);
+	jo_end_obj(&out);
+	jo_key(&out, "status");
+	jo_obj(&out);
+	jo_kstr(&out, "phase", phase_name(p));
+	jo_kstr(&out, "reason", p->reason[0] ? p->reason : NULL);
+	put_list(&out, "overlayPodCIDR", &p->pods);
+	put_list(&out, "serviceCIDR", &p->services);
+	jo_end_obj(&out);
+	jo_end_obj(&out);
+	send(c, o, "status", &b);
+}
+
+/* --- one that is being deleted --- */
+
+static bool has_finalizer(const struct json *list)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (same_text(v, FINALIZER))
+			return true;
+	return false;
+}
+
+static void let_go(struct coordinators *c, const struct kube_object *o)
+{
+	const struct json *list = json_get(json_get(world_json(o), "metadata"), "finalizers");
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+	struct json_out out;
+	auto_buf struct buf b;
+
+	begin(&out, &b, o);
+	jo_key(&out, "finalizers");
+	jo_arr(&out);
+	while ((v = json_walk_next(&w, NULL)))
+		if (!same_text(v, FINALIZER))
+			jo_val(&out, v, false);
+	jo_end_arr(&out);
+	jo_end_obj(&out);
+	jo_end_obj(&out);
+	send(c, o, NULL, &b);
+}
+
+/* --- all of them --- */
+
+/* One that cannot be meant, of before admission, is taken as not given. */
+static enum cidr_type type_of(const struct kube_object *o)
+{
+	const char *text = json_string(json_get(json_get(world_json(o), "spec"), "podCIDRType"));
+	enum cidr_type t;
+
+	return text && cidr_type_parse(text, &t) == 0 ? t : CIDR_AUTO;
+}
+
+/* Of this node. The agent publishes what this process may not read: it is waited for, since a status that is wrong
+ * for a moment stays in the pods that start in it. */
+static enum cidr_type probe(struct coordinators *c, bool *wait)
+{
+	int64_t now = loop_now_ms(c->loop);
+	struct err e = ERR_INIT;
+	enum cidr_type cni = cidr_probe(c->c.root, &c->c.cni, &e);
+
+	*wait = false;
+	if (cni != CIDR_UNREADABLE) {
+		c->unreadable_ms = 0;
+		return cni;
+	}
+	if (!c->unreadable_ms) {
+		log_warn("the cluster's CNI is not detected", LOG_S("error", e.text));
+		c->unreadable_ms = now;
+	}
+	*wait = now - c->unreadable_ms < UNREADABLE_MS;
+	look_in(c, UNREADABLE_PROBE_MS);
+	return cni;
+}
+
+static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
+			    const struct cidr_known *known)
+{
+	bool wait;
+	enum cidr_type type, cni;
+
+	const struct json *meta = json_get(world_json(o), "metadata");
+	struct cidr_plan p;
+	unsigned int wants;
+
+	if (world_object(o)->deleting) {
+		if (!c->call && has_finalizer(json_get(meta, "finalizers")))
+			let_go(c, o);
+		return 0;
+	}
+	type = type_of(o);
+	cni = type == CIDR_AUTO ? probe(c, &wait) : type;
+	if (type == CIDR_AUTO && wait)
+		return 0;
+	cidr_plan(type, cni, known, &p);
+	if (p.phase != CIDR_WAIT && !c->call && !is_said(json_get(world_json(o), "status"), &p)) {
+		tell(c, o, &p);
+		put_status(c, o, &p);
+	}
+	wants = p.wants;
+	cidr_plan_done(&p);
+	return wants;
+}
+
+static void on_look(void *arg)
+{
+	struct coordinators *c = arg;
+	struct cidr_known known[CIDR_SOURCES];
+	unsigned int wants = 0;
+
+	c->look = NULL;
+	cidr_sources_known(c->sources, known);
+	for (size_t i = 0; i < world_count(c->c.world, WORLD_COORDINATORS); i++)
+		wants |= look_at(c, world_at(c->c.world, WORLD_COORDINATORS, i), known);
+	cidr_known_done(known);
+	cidr_sources_want(c->sources, wants);
+}
+
+static void look_in(struct coordinators *c, int64_t ms)
+{
+	int64_t at = loop_now_ms(c->loop) + ms;
+
+	if (c->look && c->look_ms <= at)
+		return;
+	loop_del_timer(c->look);
+	c->look_ms = at;
+	c->look = loop_add_timer(c->loop, ms, on_look, c);
+}
+
+static void on_source(void *arg)
+{
+	look_in(arg, LOOK_MS);
+}
+
+static void on_coordinator(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	(void)was, (void)is;
+	look_in(arg, 0);
+}
+
+static void on_probe(void *arg)
+{
+	struct coordinators *c = arg;
+
+	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
+	look_in(c, 0);
+}
+
+/* --- life --- */
+
+struct coordinators *coordinators_new(const struct coordinators_conf *conf)
+{
+	struct coordinators *c = xcalloc(1, sizeof(*c));
+
+	*c = (struct coordinators){
+		.c = *conf, .loop = kube_loop(conf->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	c->sources = cidr_sources_new(conf->kube, conf->cilium, on_source, c);
+	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
+	world_on(conf->world, WORLD_COORDINATORS, on_coordinator, c);
+	look_in(c, 0);
+	return c;
+}
+
+void coordinators_free(struct coordinators *c)
+{
+	if (!c)
+		return;
+	world_off(c->c.world, c);
+	kube_cancel(c->call);
+	loop_del_timer(c->look);
+	loop_del_timer(c->probe);
+	cidr_sources_free(c->sources);
+	free(c);
+}
+
+void coordinators_counts(const struct coordinators *c, uint64_t *written, uint64_t *failed)
+{
+	*written = c->written;
+	*failed = c->failed;
+}

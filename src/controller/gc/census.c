@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/gc/census.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/injection/inject_priv.h"
+#include "block/block_wire.h"
+#include "kube/informer.h"
+#include "kube/kinds.h"
+#include "kube/time.h"
+
+#define FENCED	  "node.kubernetes.io/out-of-service"
+#define FINALIZER "spiderpool.spidernet.io"
+
+struct watch {
+	struct census *c;
+	enum census_kind kind;
+	struct kube_informer *i;
+};
+
+struct census {
+	struct census_conf conf;
+	struct watch watch[CENSUS_KINDS];
+};
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *s = json_string(json_get(v, key));
+
+	return s ? s : "";
+}
+
+/* --- nodes --- */
+
+static bool has(const struct json *list, const char *key, const char *value)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(text_of(v, key), value) == 0)
+			return true;
+	return false;
+}
+
+static bool is_ready(const struct json *conditions)
+{
+	struct json_walk w = json_walk_start(conditions);
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(text_of(v, "type"), "Ready") == 0)
+			return strcmp(text_of(v, "status"), "True") == 0;
+	return false;
+}
+
+void census_read_node(const struct json *object, struct census_node *ret)
+{
+	ret->ready = is_ready(json_get(json_get(object, "status"), "conditions"));
+	ret->fenced = has(json_get(json_get(object, "spec"), "taints"), "key", FENCED);
+}
+
+static int read_node(void *value, const struct json *object, struct err *e)
+{
+	(void)e;
+	census_read_node(object, value);
+	return 0;
+}
+
+/* --- pods --- */
+
+static int read_pod(void *value, const struct json *object, struct err *e)
+{
+	const char *phase = text_of(json_get(object, "status"), "phase");
+	const struct json *spec = json_get(object, "spec");
+	struct census_pod *p = value;
+
+	(void)e;
+	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+	p->deleting = meta(object, "deletionTimestamp");
+	p->asks = (unsigned char)inject_asks(meta(object, "annotations"));
+	p->networks = *text_of(meta(object, "annotations"), INJECT_NETWORKS);
+	p->host_network = json_bool(json_get(spec, "hostNetwork"));
+	p->node = xstrdup(text_of(spec, "nodeName"));
+	return 0;
+}
+
+static void drop_pod(void *value)
+{
+	free(((struct census_pod *)value)->node);
+}
+
+/* --- endpoints: all of one in one piece --- */
+
+struct draft {
+	struct census_ip *v;
+	size_t n, text;
+};
+
+static void add_ip(struct draft *d, const struct json *v, const char *address, const char *pool)
+{
+	const char *text = json_string(json_get(v, address)), *of = json_string(json_get(v, pool));
+	struct ipnet net;
+
+	if (!text || !of || ipnet_parse_loose(span_of(text), &net) < 0)
+		return;
+	VEC_PUSH(d->v, d->n) = (struct census_ip){net.ip, of};
+	d->text += strlen(of) + 1;
+}
+
+static const char *place(char **at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+	char *to = memcpy(*at, s, n);
+
+	*at += n;
+	return to;
+}
+
+static void read_current(const struct json *current, struct census_endpoint *ret)
+{
+	const char *uid = text_of(current, "uid"), *node = text_of(current, "node");
+	struct json_walk w = json_walk_start(json_get(current, "ips"));
+	struct draft d = {0};
+	const struct json *v;
+	char *at;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		add_ip(&d, v, "ipv4", "ipv4Pool");
+		add_ip(&d, v, "ipv6", "ipv6Pool");
+	}
+	ret->all = xmalloc(d.n * sizeof(*d.v) + d.text + strlen(uid) + strlen(node) + 2);
+	if (d.n)
+		memcpy(ret->all, d.v, d.n * sizeof(*d.v));
+	at = (char *)ret->all + d.n * sizeof(*d.v);
+	ret->v = ret->all;
+	ret->n = d.n;
+	ret->uid = place(&at, uid);
+	ret->node = place(&at, node);
+	for (size_t i = 0; i < d.n; i++)
+		((struct census_ip *)ret->all)[i].pool = place(&at, d.v[i].pool);
+	free(d.v);
+}
+
+/* Those beside Spiderpool's, to be written again without it. */
+static void read_finalizers(const struct json *list, struct census_endpoint *ret)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+	struct buf b;
+
+	buf_init(&b, 4096);
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v) && strcmp(json_string(v), FINALIZER) == 0)
+			ret->finalizer = true;
+		else if (json_string(v))
+			buf_add(&b, json_string(v), strlen(json_string(v)) + 1);
+	buf_char(&b, '\0');
+	if (ret->finalizer)
+		ret->others = buf_take(&b);
+	buf_done(&b);
+}
+
+void census_read_endpoint(const struct json *object, struct census_endpoint *ret)
+{
+	ret->ours = json_get(meta(object, "labels"), BLOCK_NODE_LABEL);
+	ret->owned = has(meta(object, "ownerReferences"), "kind", "Pod");
+	ret->deleting = meta(object, "deletionTimestamp");
+	read_finalizers(meta(object, "finalizers"), ret);
+	read_current(json_get(json_get(object, "status"), "current"), ret);
+}
+
+void census_endpoint_done(struct census_endpoint *p)
+{
+	free(p->all);
+	free(p->others);
+}
+
+static int read_endpoint(void *value, const struct json *object, struct err *e)
+{
+	(void)e;
+	census_read_endpoint(object, value);
+	return 0;
+}
+
+static void drop_endpoint(void *value)
+{
+	census_endpoint_done(value);
+}
+
+/* --- blocks --- */
+
+static int read_block(void *value, const struct json *object, struct err *e)
+{
+	const char *at = json_string(json_get(meta(object, "annotations"), BLOCK_SET_BACK_NOTE));
+	struct census_block *b = value;
+
+	if (!at || kube_time_parse(at, &b->set_back) < 0)
+		b->set_back = 0;
+	return block_object_read(object, &b->o, e);
+}
+
+static void drop_block(void *value)
+{
+	block_object_done(&((struct census_block *)value)->o);
+}
+
+/* --- watches --- */
+
+static const struct {
+	const struct kube_kind *kind;
+	size_t size;
+	int (*decode)(void *value, const struct json *object, struct err *e);
+	void (*drop)(void *value);
+} kinds[CENSUS_KINDS] = {
+	[CENSUS_NODES] = {&kube_nodes, sizeof(struct census_node), read_node, NULL},
+	[CENSUS_PODS] = {&kube_pods, sizeof(struct census_pod), read_pod, drop_pod},
+	[CENSUS_ENDPOINTS] = {&kube_endpoints, sizeof(struct census_endpoint), read_endpoint,
+			      drop_endpoint},
+	[CENSUS_BLOCKS] = {&kube_ipblocks, sizeof(struct census_block), read_block, drop_block},
+};
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct watch *v = arg;
+
+	v->c->conf.changed(v->c->conf.arg, v->kind, was, is);
+}
+
+static void on_trouble(void *arg, const struct err *why)
+{
+	const struct watch *v = arg;
+	const struct kube_kind *k = kinds[v->kind].kind;
+
+	if (!why)
+		log_info("kube: watching again", LOG_S("kind", k->plural));
+	else if (why->code == -EPERM)
+		log_error("the controller may not read a kind: allow it to 'list' and 'watch' it "
+			  "(deploy/controller.yaml); nothing is counted or cleared up meanwhile",
+			  LOG_S("kind", k->plural), LOG_S("group", k->group),
+			  LOG_S("error", why->text));
+	else
+		log_warn("kube: not watching for now", LOG_S("kind", k->plural),
+			 LOG_S("error", why->text));
+}
+
+static void start(struct census *c, enum census_kind kind)
+{
+	struct watch *v = &c->watch[kind];
+
+	*v = (struct watch){.c = c, .kind = kind};
+	v->i = kube_informer_new(c->conf.kube,
+				 &(struct kube_informer_conf){.kind = kinds[kind].kind,
+							      .cached = true,
+							      .size = kinds[kind].size,
+							      .decode = kinds[kind].decode,
+							      .drop = kinds[kind].drop,
+							      .changed = on_changed,
+							      .trouble = on_trouble,
+							      .arg = v});
+}
+
+struct census *census_new(const struct census_conf *conf)
+{
+	struct census *c = xcalloc(1, sizeof(*c));
+
+	c->conf = *conf;
+	for (int k = 0; k < CENSUS_KINDS; k++)
+		start(c, (enum census_kind)k);
+	return c;
+}
+
+void census_free(struct census *c)
+{
+	for (int k = 0; c && k < CENSUS_KINDS; k++)
+		kube_informer_free(c->watch[k].i);
+	free(c);
+}
+
+bool census_synced(const struct census *c, enum census_kind kind)
+{
+	return kube_informer_synced(c->watch[kind].i);
+}
+
+bool census_is_whole(const struct census *c)
+{
+	for (int k = 0; k < CENSUS_KINDS; k++)
+		if (!kube_informer_synced(c->watch[k].i) ||
+		    kube_informer_behind_ms(c->watch[k].i) > 0)
+			return false;
+	return true;
+}
+
+const struct kube_object *census_get(const struct census *c, enum census_kind kind, const char *ns,
+				     const char *name)
+{
+	return kube_informer_get(c->watch[kind].i, ns, name);
+}
+
+size_t census_count(const struct census *c, enum census_kind kind)
+{
+	return kube_informer_count(c->watch[kind].i);
+}
+
+const struct kube_object *census_at(const struct census *c, enum census_kind kind, size_t i)
+{
+	return kube_informer_at(c->watch[kind].i, i);
+}

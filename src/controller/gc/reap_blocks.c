@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of nodes that are gone: what block/block_release.h says, as requests. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/gc/reap_priv.h"
+#include "block/block_release.h"
+#include "block/block_wire.h"
+#include "kube/kinds.h"
+
+/* A node renews its blocks as soon as its agent runs: ten minutes, where the time of grace is one. */
+enum { ANEW_GRACES = 10 };
+
+/* --- facts --- */
+
+static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
+{
+	for (size_t i = 0; i < x->n; i++)
+		if (ipnet_contains(net, &x->v[i].ip))
+			return true;
+	return false;
+}
+
+/* Whether a pod has an address of the net, by its endpoint; node NULL: on any. */
+static bool is_used(const struct reap *g, const char *node, const struct ipnet *net)
+{
+	const struct census *c = g->conf.census;
+
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct census_endpoint *x =
+			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
+
+		if ((!node || strcmp(x->node, node) == 0) && has_in(x, net))
+			return true;
+	}
+	return false;
+}
+
+/* The node of that name is another by now, and leaves the block alone. */
+static bool is_left_behind(struct reap *g, struct census_block *b)
+{
+	const struct kube_object *n = census_get(g->conf.census, CENSUS_NODES, "", b->o.node);
+
+	if (!n || !*b->o.node_uid || strcmp(n->uid, b->o.node_uid) == 0) {
+		b->since = 0;
+		return false;
+	}
+	if (!b->since)
+		b->since = reap_now(g);
+	return reap_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms &&
+	       !is_used(g, b->o.node, &b->o.net);
+}
+
+static bool is_gone(void *arg, const char *node, const char *uid)
+{
+	const struct reap *g = arg;
+
+	return reap_node_is_gone(g, node) || (*uid && g->anew);
+}
+
+static bool is_lost(void *arg, const struct ipaddr *ip)
+{
+	const struct reap *g = arg;
+	const struct ipnet one = ipnet_host(ip);
+	int64_t from = block_entry_find(&g->block->o, ip)->since_ms;
+
+	if (!g->ready_since)
+		return false;
+	if (g->ready_since > from)
+		from = g->ready_since;
+	return reap_now(g) - from >= REAP_SCANS * g->conf.interval_ms && !is_used(g, NULL, &one);
+}
+
+static bool is_unknown(const struct block_entry *x)
+{
+	return strcmp(x->to, "?") == 0;
+}
+
+size_t reap_unknown(const struct block_object *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		n += is_unknown(&o->ceded[i]);
+	return n;
+}
+
+static void watch_lost(struct reap *g, struct census_block *b)
+{
+	for (size_t i = 0; i < b->o.n_ceded; i++) {
+		struct block_entry *x = &b->o.ceded[i];
+
+		if (is_unknown(x) && !x->since_ms)
+			x->since_ms = reap_now(g) > 0 ? reap_now(g) : 1;
+	}
+}
+
+/* Others' wishes and entries change it all the time: what is as it was has been so since then. */
+void reap_block_changed(const struct census_block *was, struct census_block *is)
+{
+	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
+		is->since = was->since;
+	for (size_t i = 0; i < is->o.n_ceded; i++) {
+		struct block_entry *x = &is->o.ceded[i];
+		const struct block_entry *y = block_entry_find(&was->o, &x->ip);
+
+		if (is_unknown(x) && y && is_unknown(y))
+			x->since_ms = y->since_ms;
+	}
+}
+
+/* --- addresses that names keep --- */
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+static bool is_wanted(struct reap *g, const struct kube_object *o)
+{
+	const struct census_endpoint *x = census_endpoint(o);
+
+	return !x->owned && x->n > 0 &&
+	       !(reap_node_is_gone(g, x->node) &&
+		 asks_name(g->conf.asks, o->ns, o->name) == ASKS_GONE);
+}
+
+static void collect_kept(struct reap *g)
+{
+	const struct census *c = g->conf.census;
+
+	free(take(g->kept));
+	g->n_kept = 0;
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
+		const struct census_endpoint *x = census_endpoint(o);
+
+		for (size_t k = 0; is_wanted(g, o) && k < x->n; k++)
+			VEC_PUSH(g->kept, g->n_kept) = x->v[k].ip;
+	}
+	if (g->n_kept)
+		qsort(g->kept, g->n_kept, sizeof(*g->kept), by_ip);
+}
+
+/* --- requests --- */
+
+static void describe(struct reap_flight *f, const struct block_object *o, const struct block_op *op)
+{
+	char text[IP_TEXT_MAX];
+
+	f->about = xstrdup(o->pool);
+	if (op->kind == OP_RETURN) {
+		f->count = &f->g->stats.entries;
+		f->reason = xstrdup("AddressFreed");
+		f->words = xasprintf("%s of block '%s' is no longer '%s'", ip_str(&op->ip, text),
+				     o->name, op->from);
+		return;
+	}
+	f->count = &f->g->stats.blocks;
+	f->reason = xstrdup("BlockReleased");
+	if (*o->node)
+		f->words = xasprintf("block '%s' (%s) is released: node '%s' is gone", o->name,
+				     ipnet_str(&o->net, text), o->node);
+	else
+		f->words = xasprintf("block '%s' (%s) is free: nobody has an address of it",
+				     o->name, ipnet_str(&o->net, text));
+}
+
+static void begin(struct reap *g, const struct kube_object *k, const struct block_op *op)
+{
+	const struct block_object *o = &census_block(k)->o;
+	struct kube_request r = {.verb = op->kind == OP_DELETE ? KUBE_DELETE : KUBE_JSON_PATCH,
+				 .on = {.kind = &kube_ipblocks, .name = op->name},
+				 .once = true};
+	struct block_request q;
+
+	block_request(op, "", "", &q);
+	r.body = buf_span(&q.body);
+	describe(reap_begin(g, CENSUS_BLOCKS, k, &r), o, op);
+	block_request_done(&q);
+}
+
+/* Owner and entries as they should be: the mostly case, without a look at what is kept. */
+static bool may_need_kept(const struct reap *g)
+{
+	const struct census *c = g->conf.census;
+
+	if (g->stats.nodes_gone)
+		return true;
+	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++) {
+		const struct block_object *o = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+
+		for (size_t k = 0; k < o->n_ceded; k++)
+			if (strcmp(o->ceded[k].to, BLOCK_ENTRY_KEPT) == 0)
+				return true;
+		if (*o->node_uid && census_block(census_at(c, CENSUS_BLOCKS, i))->since)
+			return true;
+	}
+	return false;
+}
+
+static void look(struct reap *g, const struct kube_object *k)
+{
+	struct census_block *b = census_block(k);
+	const struct block_release f = {.is_gone = is_gone,
+					.is_lost = is_lost,
+					.arg = g,
+					.kept = g->kept,
+					.n_kept = g->n_kept};
+	struct block_op op;
+
+	watch_lost(g, b);
+	g->block = b;
+	g->anew = is_left_behind(g, b);
+	if (block_release_next(&b->o, &f, &op) && reap_is_free(g, CENSUS_BLOCKS, k))
+		begin(g, k, &op);
+	block_op_done(&op);
+}
+
+void reap_blocks_pass(struct reap *g)
+{
+	const struct census *c = g->conf.census;
+
+	free(take(g->kept));
+	g->n_kept = 0;
+	if (may_need_kept(g))
+		collect_kept(g);
+	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++)
+		look(g, census_at(c, CENSUS_BLOCKS, i));
+}

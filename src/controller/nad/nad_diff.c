@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/nad/nad_diff.h"
+
+#include <string.h>
+
+#include "kube/kinds.h"
+#include "kube/time.h"
+
+#define OWNER_KIND "SpiderMultusConfig"
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+static const char *text(const struct json *v)
+{
+	const char *s = json_string(v);
+
+	return s ? s : "";
+}
+
+/* --- the owner --- */
+
+static bool is_smc(const struct json *ref)
+{
+	return strcmp(text(json_get(ref, "kind")), OWNER_KIND) == 0 &&
+	       json_kind(json_get(ref, "controller")) == JSON_BOOL &&
+	       json_bool(json_get(ref, "controller"));
+}
+
+const char *nad_owner(const struct json *there, const char **uid)
+{
+	struct json_walk w = json_walk_start(meta(there, "ownerReferences"));
+	const struct json *ref;
+
+	while ((ref = json_walk_next(&w, NULL)))
+		if (is_smc(ref)) {
+			*uid = text(json_get(ref, "uid"));
+			return text(json_get(ref, "name"));
+		}
+	return NULL;
+}
+
+/* As Spiderpool's controller wrote it, too. */
+static bool is_owned(const struct json *there, const struct json *smc)
+{
+	const char *uid = NULL, *name = nad_owner(there, &uid);
+
+	return name && strcmp(uid, text(meta(smc, "uid"))) == 0 &&
+	       strcmp(name, text(meta(smc, "name"))) == 0;
+}
+
+static void put_owner(struct json_out *o, const struct json *smc)
+{
+	jo_key(o, "ownerReferences");
+	jo_arr(o);
+	jo_obj(o);
+	jo_kstr(o, "apiVersion", SPIDERPOOL_API);
+	jo_kstr(o, "kind", OWNER_KIND);
+	jo_kstr(o, "name", text(meta(smc, "name")));
+	jo_kstr(o, "uid", text(meta(smc, "uid")));
+	jo_kbool(o, "controller", true);
+	jo_kbool(o, "blockOwnerDeletion", true);
+	jo_end_obj(o);
+	jo_end_arr(o);
+}
+
+/* --- a new one --- */
+
+static void put_notes(struct json_out *o, const struct labels *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		jo_kstr(o, l->v[i].key, l->v[i].value);
+}
+
+void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", NAD_API);
+	jo_kstr(&o, "kind", "NetworkAttachmentDefinition");
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", n->name);
+	jo_kstr(&o, "namespace", text(meta(smc, "namespace")));
+	jo_key(&o, "annotations");
+	jo_obj(&o);
+	put_notes(&o, &n->annotations);
+	jo_end_obj(&o);
+	put_owner(&o, smc);
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	if (n->config)
+		jo_kstr(&o, "config", n->config);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+/* --- one that is there --- */
+
+static bool same_notes(const struct labels *l, const struct json *there)
+{
+	auto_json_index struct json_index x = json_index_of(there);
+
+	if (l->n != x.n)
+		return false;
+	for (size_t i = 0; i < l->n; i++) {
+		const char *s = json_string(x.v[i].v);
+
+		if (strcmp(x.v[i].key, l->v[i].key) != 0)
+			return false;
+
+		if (!s || strcmp(s, l->v[i].value) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void patch_notes(struct json_out *o, const struct labels *l, const struct json *there)
+{
+	struct json_walk w = json_walk_start(there);
+	const char *key;
+
+	jo_key(o, "annotations");
+	jo_obj(o);
+	put_notes(o, l);
+	while (json_walk_next(&w, &key))
+		if (!labels_get(l, key)) {
+			jo_key(o, key);
+			jo_null(o);
+		}
+	jo_end_obj(o);
+}
+
+static bool same_config(const struct nad *n, const struct json *there)
+{
+	const char *is = text(json_get(json_get(there, "spec"), "config"));
+
+	return strcmp(n->config ? n->config : "", is) == 0;
+}
+
+static void begin_patch(struct json_out *o, struct buf *b, const struct json *object)
+{
+	jo_init(o, b, 0);
+	jo_obj(o);
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "resourceVersion", text(meta(object, "resourceVersion")));
+}
+
+bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const struct json *there)
+{
+	const struct json *notes = meta(there, "annotations");
+	bool owned = is_owned(there, smc), noted = same_notes(&n->annotations, notes);
+	bool configured = same_config(n, there);
+	struct json_out o;
+
+	if (owned && noted && configured)
+		return false;
+	begin_patch(&o, b, there);
+	if (!noted)
+		patch_notes(&o, &n->annotations, notes);
+	if (!owned)
+		put_owner(&o, smc);
+	jo_end_obj(&o);
+	if (!configured) {
+		jo_key(&o, "spec");
+		jo_obj(&o);
+		jo_kstr(&o, "config", n->config); /* NULL removes it */
+		jo_end_obj(&o);
+	}
+	jo_end_obj(&o);
+	return true;
+}
+
+/* --- the status --- */
+
+static const struct json *condition_of(const struct json *status)
+{
+	struct json_walk w = json_walk_start(json_get(status, "conditions"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (strcmp(text(json_get(v, "type")), "Ready") == 0)
+			return v;
+	return NULL;
+}
+
+static const char *word(const struct nad_state *s)
+{
+	return s->ready ? "True" : "False";
+}
+
+static bool says(const struct json *status, const struct nad_state *s, int64_t generation)
+{
+	const struct json *c = condition_of(status);
+	int64_t seen;
+
+	return c && json_int(json_get(c, "observedGeneration"), &seen) == 0 && seen == generation &&
+	       strcmp(text(json_get(status, "nad")), s->nad) == 0 &&
+	       strcmp(text(json_get(c, "status")), word(s)) == 0 &&
+	       strcmp(text(json_get(c, "reason")), s->reason) == 0 &&
+	       strcmp(text(json_get(c, "message")), s->message) == 0;
+}
+
+/* When "Ready" became what it is. */
+static void put_since(struct json_out *o, const struct json *was, const struct nad_state *s,
+		      int64_t now_ms)
+{
+	const char *since = text(json_get(was, "lastTransitionTime"));
+	char now[KUBE_TIME_MAX];
+
+	kube_time_text(now_ms, now);
+	if (!*since || strcmp(text(json_get(was, "status")), word(s)) != 0)
+		since = now;
+	jo_kstr(o, "lastTransitionTime", since);
+}
+
+bool nad_status_patch(struct buf *b, const struct json *smc, const struct nad_state *s,
+		      int64_t now_ms)
+{
+	const struct json *status = json_get(smc, "status");
+	int64_t generation = 0;
+	struct json_out o;
+
+	if (json_int(meta(smc, "generation"), &generation) < 0)
+		generation = 0;
+	if (says(status, s, generation))
+		return false;
+	begin_patch(&o, b, smc);
+	jo_end_obj(&o);
+	jo_key(&o, "status");
+	jo_obj(&o);
+	jo_kstr(&o, "nad", s->nad);
+	jo_key(&o, "conditions");
+	jo_arr(&o);
+	jo_obj(&o);
+	jo_kstr(&o, "type", "Ready");
+	jo_kstr(&o, "status", word(s));
+	jo_kstr(&o, "reason", s->reason);
+	if (*s->message)
+		jo_kstr(&o, "message", s->message);
+	jo_kint(&o, "observedGeneration", generation);
+	put_since(&o, condition_of(status), s, now_ms);
+	jo_end_obj(&o);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	return true;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/subnet/subnets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/subnet/subnets_priv.h"
+#include "server/sample.h"
+
+int64_t subnets_now(const struct subnets *s)
+{
+	return loop_now_ms(s->loop);
+}
+
+/* --- carrying it out --- */
+
+static bool status_is(const struct subnets_look *k)
+{
+	const struct json *status = json_get(world_json(k->subnet), "status");
+	const char *text = json_string(json_get(status, "controlledIPPools"));
+	auto_buf struct buf b;
+	int64_t n, m;
+
+	buf_init(&b, 2 << 20);
+	subnet_entries_write(&k->wanted, &b);
+	return !strcmp(b.len ? b.p : "", text ? text : "") &&
+	       json_int(json_get(status, "totalIPCount"), &n) == 0 &&
+	       n == subnets_count_text(ip_set_count(&k->f.total)) &&
+	       json_int(json_get(status, "allocatedIPCount"), &m) == 0 &&
+	       m == subnets_count_text(subnet_entries_count(&k->wanted));
+}
+
+static const struct kube_object *object_named(const struct subnets_look *k, const char *pool)
+{
+	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
+
+	return p ? k->objects[p - k->pools] : NULL;
+}
+
+static void follow_entry(struct subnets_look *k, const struct subnet_entry *x, size_t pool)
+{
+	const struct kube_object *o = k->objects[pool];
+
+	if (k->pools[pool].deleting || subnet_set_same(&k->pools[pool].ips, &x->ips))
+		return;
+	subnets_set_ips(k->s, o, x);
+}
+
+static bool is_settled(const struct subnets_look *k, const struct subnet_entry *x)
+{
+	const struct subnet_entry *to = subnet_entry_find(&k->wanted, x->pool);
+
+	return to && subnet_set_same(&to->ips, &x->ips);
+}
+
+/* Pools as the status has them. */
+static void make_pools(struct subnets_look *k)
+{
+	for (size_t i = 0; i < k->n_wants; i++) {
+		const struct subnets_target *t = &k->targets[i];
+		const struct subnet_entry *x = subnet_entry_find(&k->is, t->name);
+		const struct kube_object *o = object_named(k, t->name);
+
+		if (!x || !is_settled(k, x) || subnets_busy(k->s, SUBNETS_POOL, t->name))
+			continue;
+		if (!o && x->ips.n > 0)
+			subnets_make_pool(k->s, k->subnet, t, x);
+		else if (o && t->wish && !world_object(o)->deleting)
+			subnets_set_labels(k->s, o, t);
+	}
+}
+
+/* Whether a pool is left behind by its application. */
+static const char *is_left(struct subnets_look *k, const struct kube_object *o)
+{
+	struct subnets_pool_note *n = subnets_note(k->s, o->name);
+	const struct subnets_app *a;
+	const char *why = NULL;
+	struct app_id id;
+
+	if (subnets_stays(o) || !subnets_pool_app(o, &id))
+		return NULL;
+	a = subnets_app_find(k->s, &id);
+	if (!app_id_is_known(&id)) {
+		if (world_object(o)->allocated == 0)
+			subnets_ask_owner(k->s, o->name, &id);
+		else
+			n->orphan = false;
+		why = n->orphan ? "its application is gone" : NULL;
+	} else if (!a) {
+		why = "its application is gone or asks for none";
+	} else if (strcmp(a->id.uid, id.uid) != 0) {
+		why = "its application is another one by now";
+	}
+	app_id_done(&id);
+	return why;
+}
+
+static void settle_pools(struct subnets_look *k)
+{
+	for (size_t i = 0; i < k->n_pools; i++) {
+		const struct kube_object *o = k->objects[i];
+		const struct subnet_entry *x = subnet_entry_find(&k->is, o->name);
+		const char *why = NULL;
+
+		if (k->pools[i].deleting || subnets_busy(k->s, SUBNETS_POOL, o->name))
+			continue;
+		if (k->pools[i].app)
+			why = is_left(k, o);
+		if (why && subnets_is_sure(k->s))
+			subnets_delete_pool(k->s, o, why);
+		else if (!subnets_set_owner(k->s, o, k->subnet) && k->pools[i].app && x)
+			follow_entry(k, x, i);
+	}
+}
+
+/* Else an application may be missing that is there, or an agent's word. */
+bool subnets_is_sure(const struct subnets *s)
+{
+	return world_hold(s->conf.world) == WORLD_SURE;
+}
+
+/* The subnet goes when its pools are gone, which it takes with it. */
+static void take_leave(struct subnets_look *k)
+{
+	for (size_t i = 0; i < k->n_pools; i++)
+		if (!k->pools[i].deleting && !subnets_busy(k->s, SUBNETS_POOL, k->objects[i]->name))
+			subnets_delete_pool(k->s, k->objects[i], "its subnet is deleted");
+	if (k->n_pools == 0 && k->is.n == 0)
+		subnets_unfinalize(k->s, k->subnet);
+}
+
+static void drop_notes(struct subnets_look *k)
+{
+	for (size_t i = 0; i < k->is.n; i++)
+		if (!subnet_entry_find(&k->wanted, k->is.v[i].pool))
+			subnets_forget(k->s, k->is.v[i].pool);
+}
+
+static void carry_out(struct subnets_look *k)
+{
+	bool deleting = world_object(k->subnet)->deleting;
+
+	if (subnets_busy(k->s, SUBNETS_STATUS, k->subnet->name))
+		return;
+	if (!status_is(k)) {
+		subnets_write_status(k->s, k->subnet, &k->wanted, ip_set_count(&k->f.total));
+		drop_notes(k);
+	} else if (deleting) {
+		take_leave(k);
+	}
+	if (!deleting) {
+		make_pools(k);
+		settle_pools(k);
+	}
+}
+
+static int read_subnet(struct subnets_look *k, struct err *e)
+{
+	const struct json *o = world_json(k->subnet);
+	const char *text = json_string(json_get(json_get(o, "status"), "controlledIPPools"));
+	int r = subnet_spec_ips(json_get(o, "spec"), &k->f.total, e);
+
+	if (r < 0)
+		return r;
+	if (!k->f.total.family)
+		k->f.total.family = strchr(subnets_spec(k->subnet, "subnet"), ':') ? 6 : 4;
+	/* What cannot be read is made anew, of the pools. */
+	if (subnet_entries_read(text, k->f.total.family, &k->is, e) < 0)
+		subnets_say(k->s, k->subnet->name, NULL, "", e);
+	return subnet_entries_read(k->is.n ? text : NULL, k->f.total.family, &k->wanted, NULL);
+}
+
+static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
+{
+	struct subnets *s = t->s;
+	struct subnets_look k = {.s = s, .turn = t, .subnet = subnet};
+	struct err e = ERR_INIT;
+
+	subnets_look_init(&k);
+	if (read_subnet(&k, &e) < 0) {
+		subnets_say(s, subnet->name, NULL, "", &e);
+	} else {
+		subnets_gather_pools(&k);
+		if (!world_object(subnet)->deleting)
+			subnets_gather_wants(&k);
+		subnet_plan(&k.f, &k.wanted);
+		carry_out(&k);
+	}
+	subnets_look_done(&k);
+}
+
+/* --- when --- */
+
+static bool is_known(struct subnets *s)
+{
+	return subnets_apps_known(s) && world_synced(s->conf.world, WORLD_POOLS) &&
+	       world_synced(s->conf.world, WORLD_SUBNETS) &&
+	       world_synced(s->conf.world, WORLD_RESERVED);
+}
+
+static void on_timer(void *arg)
+{
+	struct subnets *s = arg;
+	struct subnets_turn t;
+
+	s->timer = NULL;
+	s->due = 0;
+	if (!is_known(s))
+		return;
+	if (world_hold(s->conf.world) != WORLD_SURE)
+		subnets_wake(s, SUBNETS_AGAIN_MS);
+	if (world_hold(s->conf.world) == WORLD_HEARS)
+		return;
+	subnets_apps_check(s);
+	subnets_turn_init(&t, s);
+	for (size_t i = 0; i < world_count(s->conf.world, WORLD_SUBNETS); i++)
+		look_at(&t, world_at(s->conf.world, WORLD_SUBNETS, i));
+	subnets_turn_done(&t);
+}
+
+void subnets_wake(struct subnets *s, int64_t ms)
+{
+	int64_t due = subnets_now(s) + (ms > 0 ? ms : 1);
+
+	if (s->timer && s->due <= due)
+		return;
+	loop_del_timer(s->timer);
+	s->due = due;
+	s->timer = loop_add_timer(s->loop, due - subnets_now(s), on_timer, s);
+}
+
+static void on_world(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	(void)was;
+	(void)is;
+	subnets_wake(arg, 10);
+}
+
+struct subnets *subnets_new(const struct subnets_conf *c)
+{
+	static const enum world_kind follows[] = {WORLD_POOLS, WORLD_SUBNETS, WORLD_RESERVED};
+	struct subnets *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
+	if (!s->conf.rest_ms)
+		s->conf.rest_ms = SUBNETS_REST_MS;
+	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
+		world_on(c->world, follows[i], on_world, s);
+	subnets_apps_start(s);
+	subnets_wake(s, 1);
+	return s;
+}
+
+void subnets_free(struct subnets *s)
+{
+	if (!s)
+		return;
+	world_off(s->conf.world, s);
+	subnets_apps_stop(s);
+	subnets_ops_done(s);
+	subnets_notes_done(s);
+	loop_del_timer(s->timer);
+	free(s);
+}
+
+void subnets_metrics(const struct subnets *s, struct buf *b)
+{
+	size_t apps = 0;
+
+	for (size_t i = 0; i < SUBNETS_APP_KINDS; i++)
+		apps += subnets_app_count(s, i);
+	sample_gauge(b, "unirail_subnet_applications", (int64_t)apps,
+		     "Applications that ask for pools of a subnet.");
+	sample_counter(b, "unirail_subnet_pools_made_total", s->made,
+		       "Pools made for applications.");
+	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
+		       "Pools that grew or shrank with their application.");
+	sample_counter(b, "unirail_subnet_pools_reclaimed_total", s->reclaimed,
+		       "Pools that went with their application.");
+	sample_counter(b, "unirail_subnet_failures_total", s->failed,
+		       "Pools that could not be made as they are to be.");
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Secret: watched, made, renewed; and that of the CA, read when it is to sign. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/webhook/certs_priv.h"
+#include "controller/webhook/secret.h"
+
+#define CA_SINCE "unirail.io/ca-since"
+/* Who writes it as well: its certificates are not to be replaced in turns. */
+#define ISSUED "cert-manager.io/certificate-name"
+
+/* LOOK_MAX_S: a clock that was set may have made what is there too young, or too old. */
+enum { LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+
+/* --- as it is there --- */
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	const struct json *annotations = json_get(json_get(object, "metadata"), "annotations");
+	struct certs_secret *s = value;
+
+	(void)e;
+	s->ours = secret_is_ours(object) && !json_get(annotations, ISSUED);
+	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
+				    /* Of an earlier version, until it is moved. */
+				    .ca_key = s->ours ? secret_text(object, "ca.key") : NULL,
+				    .cert = secret_text(object, "tls.crt"),
+				    .key = secret_text(object, "tls.key"),
+				    .ca_since = secret_since(object, CA_SINCE)};
+	return 0;
+}
+
+static void drop(void *value)
+{
+	certs_set_done(&((struct certs_secret *)value)->set);
+}
+
+static const struct kube_object *there(const struct certs *c)
+{
+	return kube_informer_get(c->informer, c->conf.ns, c->conf.secret);
+}
+
+/* --- as it is to be --- */
+
+static void look_in(struct certs *c, int64_t ms);
+
+/* What is older was before our write. */
+static void note_version(struct certs *c, const struct json *object)
+{
+	const char *version =
+		object ? json_string(json_get(json_get(object, "metadata"), "resourceVersion"))
+		       : NULL;
+
+	free(c->version);
+	c->version = version ? xstrdup(version) : NULL;
+}
+
+/* etcd's data are from an earlier time: ours will not come. */
+static void on_set_back(void *arg)
+{
+	note_version(arg, NULL);
+	look_in(arg, 0);
+}
+
+/* Of both Secrets. */
+static void failed(struct certs *c, const char *what, const struct err *e)
+{
+	c->trouble = *e;
+	log_error(what, LOG_S("error", c->trouble.text));
+	look_in(c, kube_backoff_next(&c->backoff));
+}
+
+static const char *written_name(const struct certs *c)
+{
+	return c->to_ca ? c->conf.ca_secret : c->conf.secret;
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct certs *c = arg;
+	struct err why;
+
+	c->call = NULL;
+	/* Somebody else was first: the watch, or the next read, brings what that made. */
+	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
+		if (!e && !c->to_ca)
+			note_version(c, object);
+		if (!e)
+			log_info("Secret written", LOG_S("name", written_name(c)),
+				 LOG_S("what", certs_step_words(c->doing)),
+				 LOG_I("status", status));
+		kube_backoff_reset(&c->backoff);
+		look_in(c, 0);
+		return;
+	}
+	why = *e;
+	if (status == 403 && c->creates)
+		secret_explain_missing(&why, "Secret", c->conf.ns, written_name(c));
+	failed(c, "failed to store the webhooks' certificate", &why);
+}
+
+static void write_secret(struct certs *c, const struct certs_set *s, const char *version)
+{
+	const struct secret_item items[] = {{.key = "ca.crt", .text = s->ca},
+					    {.key = "ca.key", .remove = version != NULL},
+					    {.key = "tls.crt", .text = s->cert},
+					    {.key = "tls.key", .text = s->key}};
+	const struct secret_write w = {.ns = c->conf.ns,
+				       .name = c->conf.secret,
+				       .type = "kubernetes.io/tls",
+				       .version = version,
+				       .since_name = CA_SINCE,
+				       .since = s->ca_since,
+				       .items = items,
+				       .n_items = ARRAY_LEN(items)};
+
+	c->to_ca = false;
+	c->creates = !version;
+	c->call = secret_write(c->conf.kube, &w, on_written, c);
+}
+
+static void write_ca(struct certs *c, const struct certs_set *s, const char *version)
+{
+	const struct secret_item items[] = {{.key = "ca.crt", .text = s->ca},
+					    {.key = "ca.key", .text = s->ca_key}};
+	const struct secret_write w = {.ns = c->conf.ns,
+				       .name = c->conf.ca_secret,
+				       .version = version,
+				       .items = items,
+				       .n_items = ARRAY_LEN(items)};
+
+	c->to_ca = true;
+	c->creates = !version;
+	c->call = secret_write(c->conf.kube, &w, on_written, c);
+}
+
+/* --- when --- */
+
+static void on_time(void *arg)
+{
+	struct certs *c = arg;
+
+	c->timer = NULL;
+	certs_secret_look(c);
+}
+
+static void look_in(struct certs *c, int64_t ms)
+{
+	loop_del_timer(c->timer);
+	c->timer = loop_add_timer(c->loop, ms, on_time, c);
+}
+
+/* What we wrote is on its way here. */
+static bool is_behind(const struct certs *c, const struct kube_object *o)
+{
+	return c->version && (!o || kube_version_older(o->version, c->version));
+}
+
+/* Not there, and never was: any replica creates it. There: the leader renews it, if it is ours. */
+static bool may_renew(const struct certs *c, const struct kube_object *o)
+{
+	if (is_behind(c, o))
+		return false;
+	return o ? c->leads && ((const struct certs_secret *)o->value)->ours : !c->tls;
+}
+
+static const struct certs_set *set_of(const struct kube_object *o)
+{
+	static const struct certs_set none;
+
+	return o ? &((const struct certs_secret *)o->value)->set : &none;
+}
+
+static bool is_trusted(const struct certs *c, const struct certs_set *s)
+{
+	return s->ca && c->conf.trusted(c->conf.arg, s->ca);
+}
+
+/* --- with the CA's key --- */
+
+struct stored_ca {
+	struct certs_set set;
+	bool ours;
+	const char *version; /* NULL: there is none */
+};
+
+static void carry_out(struct certs *c, const struct certs_write *w, const struct stored_ca *ca,
+		      const struct kube_object *o)
+{
+	struct err e = ERR_INIT;
+
+	c->doing = w->step;
+	if (w->step == CERTS_FINE) {
+		look_in(c, kube_backoff_next(&c->backoff));
+	} else if (!w->to_ca) {
+		write_secret(c, &w->set, o ? o->version : NULL);
+	} else if (!ca->version || ca->ours) {
+		write_ca(c, &w->set, ca->version);
+	} else {
+		err_kind(
+			&e, ERR_CONF, -EPERM,
+			"Secret '%s/%s' is to get the webhooks' CA, but is not the controller's: label it "
+			"app.kubernetes.io/managed-by=unirail-controller, or name another in webhook-ca-secret",
+			c->conf.ns, c->conf.ca_secret);
+		failed(c, "failed to store the webhooks' certificate", &e);
+	}
+}
+
+static void renew(struct certs *c, const struct stored_ca *ca)
+{
+	const struct kube_object *o = there(c);
+	const struct certs_set *is = set_of(o);
+	struct certs_write w;
+	struct err e = ERR_INIT;
+
+	if (!may_renew(c, o)) {
+		look_in(c, 0);
+		return;
+	}
+	if (certs_next(is, &ca->set, &c->conf.wish, now_real_ms() / 1000, is_trusted(c, is), &w,
+		       &e) < 0) {
+		failed(c, "make a certificate", &e);
+		return;
+	}
+	carry_out(c, &w, ca, o);
+	certs_set_done(&w.set);
+}
+
+static void on_ca(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct certs *c = arg;
+	struct stored_ca ca = {0};
+	struct err why;
+
+	c->call = NULL;
+	if (e && status != 404) {
+		why = *e;
+		if (status == 403)
+			err_wrap(
+				&why, why.code,
+				"the controller's account may not read the CA's Secret '%s/%s', kubectl apply -f "
+				"deploy/controller.yaml allows it",
+				c->conf.ns, c->conf.ca_secret);
+		failed(c, "failed to read the CA of the webhooks' certificate", &why);
+		return;
+	}
+	if (!e) {
+		ca.set.ca = secret_text(object, "ca.crt");
+		ca.set.ca_key = secret_text(object, "ca.key");
+		ca.ours = secret_is_ours(object);
+		ca.version = json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+	}
+	renew(c, &ca);
+	certs_set_done(&ca.set);
+}
+
+static void read_ca(struct certs *c)
+{
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {&secret_kind, c->conf.ns, c->conf.ca_secret, NULL}};
+
+	c->call = kube_send(c->conf.kube, &r, on_ca, c);
+}
+
+/* --- without it --- */
+
+/* What is not there any more: as it was, when it was ours. */
+static void write_again(struct certs *c)
+{
+	if (!c->ours) {
+		log_warn("the Secret of the webhooks' certificate is gone: what was in it goes on "
+			 "being served",
+			 LOG_S("name", c->conf.secret));
+		return;
+	}
+	c->doing = CERTS_FINE;
+	write_secret(c, &c->set, NULL);
+}
+
+void certs_secret_look(struct certs *c)
+{
+	const struct kube_object *o;
+	int64_t now = now_real_ms() / 1000, wake;
+
+	if (!c->informer || c->call || !kube_informer_synced(c->informer))
+		return;
+	o = there(c);
+	if (!o && c->tls && !is_behind(c, o))
+		write_again(c);
+	else if (!may_renew(c, o))
+		return;
+	else if (certs_is_due(set_of(o), &c->conf.wish, now, is_trusted(c, set_of(o)), &wake))
+		read_ca(c);
+	else
+		look_in(c, (wake - now > LOOK_MAX_S ? LOOK_MAX_S : wake - now) * 1000 + 1);
+}
+
+/* --- changes --- */
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct certs *c = arg;
+
+	(void)was;
+	if (!is)
+		note_version(c, NULL);
+	if (is) {
+		const struct certs_secret *s = is->value;
+		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
+
+		c->ours = s->ours;
+		/* An empty one of ours, as the manifest creates it, is written soon. */
+		if (!s->ours || s->set.ca || s->set.cert || s->set.key)
+			certs_adopt(c, &s->set, where);
+	}
+	/* Not from within: the informer has it when this returns. All replicas see it at once. */
+	if (kube_informer_synced(c->informer))
+		look_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
+}
+
+static void on_synced(void *arg)
+{
+	look_in(arg, 0);
+}
+
+void certs_secret_start(struct certs *c)
+{
+	auto_free char *only = xasprintf("metadata.name=%s", c->conf.secret);
+
+	c->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
+	c->informer = kube_informer_new(
+		c->conf.kube,
+		&(struct kube_informer_conf){.kind = &secret_kind,
+					     .select = {.ns = c->conf.ns, .fields = only},
+					     .size = sizeof(struct certs_secret),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = on_changed,
+					     .synced = on_synced,
+					     .set_back = on_set_back,
+					     .arg = c});
+}
+
+void certs_secret_stop(struct certs *c)
+{
+	kube_cancel(c->call);
+	c->call = NULL;
+	kube_informer_free(c->informer);
+	note_version(c, NULL);
+	c->informer = NULL;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/webhook/reviews.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/webhook/review_priv.h"
+#include "controller/webhook/trials.h"
+#include "server/sample.h"
+
+/* TRIAL_SIZE: a body that long may cost much; what n log n of less costs is no matter. */
+enum {
+	TRIAL_SIZE = 32 << 10,
+	ANSWER_MAX = 3 << 20,
+	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
+	TURN_US =
+		20 * 1000, /* of reviews, until the loop's other callbacks run: the Lease, probes */
+};
+
+struct counts {
+	uint64_t allowed, refused, us;
+};
+
+/* One that is asked and not answered yet. */
+struct asked {
+	struct review_doc d; /* d.q is what the hook has */
+	struct reviews *s;
+	const struct review_route *route;
+	struct http_request *http;
+	int64_t began;
+	struct asked *prev, *next;
+};
+
+/* Its turn to be decided has not come yet. */
+struct queued {
+	const struct review_route *route;
+	struct http_request *http;
+	struct queued *next;
+};
+
+struct reviews {
+	struct loop *loop;
+	const struct review_route *routes;
+	struct counts *counts; /* one a route */
+	size_t n;
+	uint64_t wrong, strangers; /* that were no reviews; that had no token */
+	bool (*accept)(void *arg, struct span *path);
+	void *arg;
+	struct asked *asked;
+	struct trials *trials;
+	struct tried *tried;
+	struct queued *first, **end; /* in the order they came */
+	struct loop_timer *turn;     /* some are queued */
+	uint64_t costly;	     /* that took too much */
+};
+
+/* One that a child decides first. */
+struct tried {
+	struct reviews *s;
+	const struct review_route *route;
+	struct http_request *http;
+	struct trial *trial;
+	struct tried *prev, *next;
+};
+
+/* --- what is no review --- */
+
+static void say(struct http_request *q, int status, const char *allow, const char *text)
+{
+	auto_free char *line = xasprintf("%s\n", text);
+
+	http_answer(q, &(struct http1_response){.status = status,
+						.type = "text/plain; charset=utf-8",
+						.allow = allow,
+						.body = span_of(line)});
+}
+
+/* Never the target: it has the token. */
+static void not_wanted(struct reviews *s, struct http_request *q, const struct review_route *route,
+		       int status, const char *allow, const char *text)
+{
+	log_limited(LOG_WARN, 3, "request refused", LOG_S("path", route ? route->path : "another"),
+		    LOG_I("status", status), LOG_S("error", text));
+	s->wrong++;
+	say(q, status, allow, text);
+}
+
+static const struct review_route *route_of(const struct reviews *s, struct span path)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (span_eq(path, s->routes[i].path))
+			return &s->routes[i];
+	return NULL;
+}
+
+/* "application/json", perhaps with parameters. */
+static bool is_json(const struct http1_msg *m)
+{
+	struct span value, type;
+
+	if (!http1_get(m, "Content-Type", &value) || !span_cut(&value, ';', &type))
+		return false;
+	type = span_trim(type);
+	return type.n == 16 && !strncasecmp(type.p, "application/json", 16);
+}
+
+/* --- reviews --- */
+
+static void forget(struct asked *a)
+{
+	*(a->prev ? &a->prev->next : &a->s->asked) = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+	review_doc_done(&a->d);
+	free(a);
+}
+
+static void log_refusal(const struct review *q, const struct review_answer *a)
+{
+	auto_buf struct buf words;
+
+	buf_init(&words, WORDS_MAX);
+	review_words(&words, q, a);
+	log_info("refused", LOG_S("kind", q->kind), LOG_S("namespace", q->ns),
+		 LOG_S("name", q->name), LOG_S("operation", q->operation), LOG_S("user", q->user),
+		 LOG_S("why", words.p ? words.p : ""));
+}
+
+static void count(struct asked *a, bool allowed)
+{
+	struct counts *c = &a->s->counts[a->route - a->s->routes];
+
+	c->allowed += allowed;
+	c->refused += !allowed;
+	c->us += (uint64_t)(now_mono_us() - a->began);
+}
+
+void review_answer(struct review *q, struct review_answer *a)
+{
+	struct asked *it = (struct asked *)q;
+	struct http_request *http = it->http;
+	auto_buf struct buf b;
+
+	if (a->code)
+		log_refusal(q, a);
+	count(it, !a->code);
+	buf_init(&b, ANSWER_MAX);
+	review_write(&b, q, a);
+	review_drop(a);
+	forget(it);
+	if (b.over)
+		http_answer_error(http, 500, 500, "the answer is too long");
+	else
+		http_answer(http, &(struct http1_response){.status = 200,
+							   .type = "application/json",
+							   .body = buf_span(&b)});
+}
+
+static void refuse(struct review *q, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void refuse(struct review *q, const char *fmt, ...)
+{
+	struct review_answer a;
+	char text[REVIEW_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	review_allow(&a);
+	review_refuse(&a, 400, "%s", text);
+	review_answer(q, &a);
+}
+
+/* Other versions are the API server's to convert (matchPolicy Equivalent): one that comes all the same
+ * is of a definition that is not ours. */
+static void hand_over(struct asked *a)
+{
+	const struct review_route *r = a->route;
+	struct review *q = &a->d.q;
+
+	if (strcmp(q->group, r->group) || strcmp(q->kind, r->kind))
+		refuse(q,
+		       "%s is asked about '%s' of '%s', wants '%s' of '%s': mend the webhook's rules",
+		       r->path, q->kind, q->group, r->kind, r->group);
+	else if (strcmp(q->version, r->version))
+		refuse(q,
+		       "%s is asked about version '%s' of %s, wants '%s': install the definitions "
+		       "that come with this controller",
+		       r->path, q->version, r->kind, r->version);
+	else
+		r->hook(r->arg, q);
+}
+
+static void ask(struct reviews *s, const struct review_route *route, struct http_request *http)
+{
+	const struct http1_msg *m = http_request_msg(http);
+	struct asked *a = xcalloc(1, sizeof(*a));
+	struct err e = ERR_INIT;
+
+	a->began = now_mono_us();
+	if (review_parse(&a->d, m->body, &e) < 0) {
+		free(a);
+		not_wanted(s, http, route, 400, NULL, e.text);
+		return;
+	}
+	a->s = s;
+	a->route = route;
+	a->http = http;
+	a->next = s->asked;
+	if (a->next)
+		a->next->prev = a;
+	s->asked = a;
+	hand_over(a);
+}
+
+/* --- by turns --- */
+
+static struct queued *next_queued(struct reviews *s)
+{
+	struct queued *w = s->first;
+
+	s->first = w->next;
+	if (!s->first)
+		s->end = &s->first;
+	return w;
+}
+
+static void on_turn(void *arg)
+{
+	struct reviews *s = arg;
+	int64_t until = now_mono_us() + TURN_US;
+
+	s->turn = NULL;
+	while (s->first && now_mono_us() < until) {
+		struct queued *w = next_queued(s);
+
+		if (http_request_is_gone(w->http))
+			say(w->http, 503, NULL, "nobody waits for the answer");
+		else
+			ask(s, w->route, w->http);
+		free(w);
+	}
+	if (s->first && !s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+static void queue(struct reviews *s, const struct review_route *route, struct http_request *http)
+{
+	struct queued *w = xcalloc(1, sizeof(*w));
+
+	*w = (struct queued){.route = route, .http = http};
+	*s->end = w;
+	s->end = &w->next;
+	if (!s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+/* --- those that may cost much --- */
+
+static void forget_tried(struct tried *x)
+{
+	*(x->prev ? &x->prev->next : &x->s->tried) = x->next;
+	if (x->next)
+		x->next->prev = x->prev;
+	free(x);
+}
+
+/* In the child. */
+static void run_trial(void *arg)
+{
+	const struct tried *x = arg;
+	struct review_doc d;
+
+	if (review_parse(&d, http_request_msg(x->http)->body, NULL) == 0)
+		x->route->trial(x->route->arg, &d.q);
+}
+
+static void on_tried(void *arg, const struct err *why)
+{
+	struct tried x = *(struct tried *)arg;
+
+	forget_tried(arg);
+	if (!why) {
+		queue(x.s, x.route, x.http);
+		return;
+	}
+	x.s->costly += why->code == -EFBIG;
+	not_wanted(x.s, x.http, x.route, why->code == -EFBIG ? 413 : 503, NULL, why->text);
+}
+
+static void try_first(struct reviews *s, const struct review_route *route,
+		      struct http_request *http)
+{
+	struct tried *x = xcalloc(1, sizeof(*x));
+
+	*x = (struct tried){.s = s, .route = route, .http = http, .next = s->tried};
+	if (x->next)
+		x->next->prev = x;
+	s->tried = x;
+	x->trial = trials_start(s->trials, run_trial, on_tried, x);
+}
+
+#define HEALTH "/webhook-health-check"
+
+int reviews_check(void *arg, const struct http1_msg *head)
+{
+	struct reviews *s = arg;
+	struct span path, query;
+
+	if (http1_target(head->target, &path, &query) == 0) {
+		if (span_eq(path, HEALTH))
+			return HTTP_TAKE_ONE;
+		if (s->accept(s->arg, &path))
+			return HTTP_TAKE;
+	}
+	s->strangers++;
+	return 404;
+}
+
+void reviews_handle(void *arg, struct http_request *q)
+{
+	const struct http1_msg *m = http_request_msg(q);
+	const struct review_route *route;
+	struct reviews *s = arg;
+	struct span path, query;
+
+	if (http1_target(m->target, &path, &query) == 0 && span_eq(path, HEALTH)) {
+		say(q, 200, NULL, "ok");
+		return;
+	}
+	/* Again: it may have run out while the body came. */
+	route = s->accept(s->arg, &path) ? route_of(s, path) : NULL;
+	if (!route)
+		not_wanted(s, q, NULL, 404, NULL, "no webhook has this path");
+	else if (!span_eq(m->method, "POST"))
+		not_wanted(s, q, route, 405, "POST", "wants POST");
+	else if (!is_json(m))
+		not_wanted(s, q, route, 415, NULL, "Content-Type wants to be application/json");
+	else if (route->trial && m->body.n > TRIAL_SIZE)
+		try_first(s, route, q);
+	else
+		queue(s, route, q);
+}
+
+/* --- life --- */
+
+struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
+			    bool (*accept)(void *arg, struct span *path), void *arg)
+{
+	struct reviews *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct reviews){.loop = l,
+			      .routes = routes,
+			      .end = &s->first,
+			      .n = n,
+			      .counts = xcalloc(n, sizeof(*s->counts)),
+			      .accept = accept,
+			      .arg = arg};
+	s->trials = trials_new(l);
+	return s;
+}
+
+void reviews_free(struct reviews *s)
+{
+	if (!s)
+		return;
+	trials_free(s->trials);
+	loop_del_timer(s->turn);
+	while (s->first)
+		free(next_queued(s));
+	while (s->tried)
+		forget_tried(s->tried);
+	while (s->asked)
+		forget(s->asked);
+	free(s->counts);
+	free(s);
+}
+
+static void put_counts(const struct reviews *s, struct buf *b, const char *name, const char *help,
+		       size_t at)
+{
+	sample_name(b, name, "counter", help);
+	for (size_t i = 0; i < s->n; i++)
+		sample_value(b, name, "path", s->routes[i].path,
+			     *(const int64_t *)((const char *)&s->counts[i] + at));
+}
+
+void reviews_metrics(const struct reviews *s, struct buf *b)
+{
+	put_counts(s, b, "unirail_controller_reviews_allowed_total", "Reviews that were allowed.",
+		   offsetof(struct counts, allowed));
+	put_counts(s, b, "unirail_controller_reviews_refused_total", "Reviews that were refused.",
+		   offsetof(struct counts, refused));
+	put_counts(s, b, "unirail_controller_reviews_microseconds_total",
+		   "Time they took, until their answer.", offsetof(struct counts, us));
+	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
+		       "Requests that were no reviews.");
+	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,
+		       "Reviews that took more than their budget: refused.");
+	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
+		       "Requests without the registered token: refused unread.");
+}

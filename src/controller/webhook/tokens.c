@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/webhook/tokens.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/webhook/secret.h"
+#include "base/backoff.h"
+#include "kube/informer.h"
+
+#define TOKEN_SINCE "unirail.io/token-since"
+
+enum { TEXT_MAX = 8 << 10, LOOK_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+
+/* kube_object.value */
+struct stored {
+	struct tokens_set set;
+	bool ours;
+};
+
+struct tokens {
+	struct tokens_conf conf;
+	struct loop *loop;
+	struct tokens_set set;	  /* as stored */
+	struct tokens_set old;	  /* what stood there before */
+	int64_t old_until;	  /* loop's time */
+	struct token current;	  /* "": none */
+	int64_t registered_since; /* seconds since the epoch; 0: the newest is not */
+	bool leads;
+	struct err trouble; /* code 0: none */
+	struct kube_informer *informer;
+	struct kube_call *call;
+	char *version; /* that our write made */
+	struct loop_timer *timer;
+	struct kube_backoff backoff;
+};
+
+static void look_in(struct tokens *t, int64_t ms);
+
+static int64_t now_s(void)
+{
+	return now_real_ms() / 1000;
+}
+
+/* --- as it is there --- */
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	struct stored *s = value;
+	char *text = secret_text(object, "tokens");
+	int r;
+
+	s->ours = secret_is_ours(object);
+	s->set.since = secret_since(object, TOKEN_SINCE);
+	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
+	secret_text_free(text);
+	if (r >= 0 || s->ours)
+		return 0; /* ours is made anew */
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"data.tokens wants up to %d lines of %d characters 0-9a-f each", TOKENS_MAX,
+			TOKEN_LEN);
+}
+
+static void drop(void *value)
+{
+	explicit_bzero(value, sizeof(struct stored));
+}
+
+static const struct kube_object *there(const struct tokens *t)
+{
+	return kube_informer_get(t->informer, t->conf.ns, t->conf.secret);
+}
+
+/* --- what is taken --- */
+
+/* All of them, wherever the match is: how long it takes tells nothing. */
+bool tokens_accept(const struct tokens *t, struct span *path)
+{
+	bool old = loop_now_ms(t->loop) < t->old_until, found = false;
+
+	for (size_t i = 0; i < t->set.n; i++)
+		found |= token_matches(&t->set.v[i], *path);
+	for (size_t i = 0; i < t->old.n; i++)
+		found |= token_matches(&t->old.v[i], *path) && old;
+	if (!found)
+		return false;
+	path->p += 1 + TOKEN_LEN;
+	path->n -= 1 + TOKEN_LEN;
+	return true;
+}
+
+const char *tokens_current(const struct tokens *t)
+{
+	return *t->current.text ? t->current.text : NULL;
+}
+
+int tokens_trouble(const struct tokens *t, struct err *e)
+{
+	if (tokens_current(t))
+		return 0;
+	if (e)
+		*e = t->trouble;
+	return t->trouble.code;
+}
+
+static void choose(struct tokens *t)
+{
+	const struct token *now = tokens_registered(&t->set, t->conf.settle, now_s());
+
+	if (!now || memcmp(now, &t->current, sizeof(*now)) == 0)
+		return;
+	t->current = *now;
+	t->registered_since = 0;
+	err_clear(&t->trouble);
+	t->conf.changed(t->conf.arg);
+}
+
+static void adopt(struct tokens *t, const struct tokens_set *s)
+{
+	bool same = s->n == t->set.n && memcmp(s->v, t->set.v, s->n * sizeof(s->v[0])) == 0;
+
+	if (!same && t->set.n) {
+		t->old = t->set;
+		t->old_until = loop_now_ms(t->loop) + t->conf.settle * 1000;
+	}
+	if (!same)
+		t->registered_since = 0;
+	t->set = *s;
+	choose(t);
+}
+
+/* --- as it is to be --- */
+
+static void note_version(struct tokens *t, const struct json *object)
+{
+	const char *version =
+		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+
+	free(t->version);
+	t->version = object && version ? xstrdup(version) : NULL;
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct tokens *t = arg;
+
+	t->call = NULL;
+	/* Another was first: the watch brings what it wrote. */
+	if (e && e->code != -EEXIST && e->code != -ESTALE) {
+		struct err why = *e;
+
+		if (status == 403 && !there(t))
+			secret_explain_missing(&why, "Secret", t->conf.ns, t->conf.secret);
+		log_error("failed to store the webhooks' token", LOG_S("name", t->conf.secret),
+			  LOG_S("error", why.text));
+		t->trouble = why;
+		look_in(t, kube_backoff_next(&t->backoff));
+		return;
+	}
+	if (!e) {
+		note_version(t, object);
+		log_info("token stored", LOG_S("secret", t->conf.secret), LOG_I("status", status));
+	}
+	kube_backoff_reset(&t->backoff);
+	look_in(t, 0);
+}
+
+static void write_secret(struct tokens *t, const struct tokens_set *s, const char *version)
+{
+	struct secret_item item = {.key = "tokens"};
+	const struct secret_write w = {.ns = t->conf.ns,
+				       .name = t->conf.secret,
+				       .version = version,
+				       .since_name = TOKEN_SINCE,
+				       .since = s->since,
+				       .items = &item,
+				       .n_items = 1};
+	struct buf text;
+
+	buf_init(&text, TEXT_MAX);
+	tokens_write(s, &text);
+	item.text = text.p;
+	t->call = secret_write(t->conf.kube, &w, on_written, t);
+	explicit_bzero(text.p, text.len);
+	buf_done(&text);
+}
+
+/* --- when --- */
+
+/* Newly made; what was registered so far goes on being taken. */
+static void create(struct tokens *t, const char *version)
+{
+	struct tokens_set s = {0};
+
+	if (tokens_current(t)) {
+		s.v[0] = t->current;
+		s.n = 1;
+	}
+	tokens_take_step(&s, TOKENS_CREATE, now_s());
+	write_secret(t, &s, version);
+	explicit_bzero(&s, sizeof(s));
+}
+
+static void rotate(struct tokens *t, const char *version)
+{
+	struct tokens_set s = t->set;
+	bool newest = memcmp(&t->current, &s.v[0], sizeof(t->current)) == 0;
+	enum tokens_step step;
+
+	if (!newest || !t->conf.registered(t->conf.arg, t->current.text))
+		t->registered_since = 0;
+	else if (!t->registered_since)
+		t->registered_since = now_s();
+	step = tokens_step(&s, t->conf.life, t->conf.settle, t->registered_since, now_s());
+	if (step == TOKENS_FINE)
+		return;
+	tokens_take_step(&s, step, now_s());
+	write_secret(t, &s, version);
+	explicit_bzero(&s, sizeof(s));
+}
+
+static void look(void *arg)
+{
+	const struct kube_object *o;
+	struct tokens *t = arg;
+
+	t->timer = NULL;
+	look_in(t, LOOK_MS);
+	choose(t);
+	if (t->call || !kube_informer_synced(t->informer))
+		return;
+	o = there(t);
+	/* What we wrote is on its way here. */
+	if (t->version && (!o || kube_version_older(o->version, t->version)))
+		return;
+	if (!o)
+		create(t, NULL);
+	else if (((const struct stored *)o->value)->ours &&
+		 !((const struct stored *)o->value)->set.n)
+		create(t, o->version); /* as the manifest creates it, or emptied for a new token */
+	else if (t->leads && ((const struct stored *)o->value)->ours)
+		rotate(t, o->version);
+}
+
+static void look_in(struct tokens *t, int64_t ms)
+{
+	loop_del_timer(t->timer);
+	t->timer = loop_add_timer(t->loop, ms, look, t);
+}
+
+/* --- changes --- */
+
+static void on_set_back(void *arg)
+{
+	note_version(arg, NULL);
+	look_in(arg, 0);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct tokens *t = arg;
+
+	(void)was;
+	if (is && ((const struct stored *)is->value)->set.n)
+		adopt(t, &((const struct stored *)is->value)->set);
+	if (!is)
+		note_version(t, NULL);
+	/* Not from within: the informer has it when this returns. All replicas see it at once. */
+	if (kube_informer_synced(t->informer))
+		look_in(t, is && ((const struct stored *)is->value)->set.n
+				   ? 0
+				   : kube_jitter(0, FIRST_WAIT_MS));
+}
+
+static void on_synced(void *arg)
+{
+	look_in(arg, 0);
+}
+
+void tokens_lead(struct tokens *t, bool leads)
+{
+	t->leads = leads;
+	t->registered_since = 0;
+}
+
+/* --- life --- */
+
+struct tokens *tokens_new(const struct tokens_conf *c)
+{
+	auto_free char *only = xasprintf("metadata.name=%s", c->secret);
+	struct tokens *t = xcalloc(1, sizeof(*t));
+
+	t->conf = *c;
+	t->loop = kube_loop(c->kube);
+	err_set(&t->trouble, -EAGAIN, "the webhooks' token (Secret '%s/%s') has not been read yet",
+		c->ns, c->secret);
+	t->trouble.kind = ERR_AGAIN;
+	t->backoff = (struct kube_backoff){.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS};
+	t->informer = kube_informer_new(
+		c->kube, &(struct kube_informer_conf){.kind = &secret_kind,
+						      .select = {.ns = c->ns, .fields = only},
+						      .size = sizeof(struct stored),
+						      .decode = decode,
+						      .drop = drop,
+						      .changed = on_changed,
+						      .synced = on_synced,
+						      .set_back = on_set_back,
+						      .arg = t});
+	return t;
+}
+
+void tokens_free(struct tokens *t)
+{
+	if (!t)
+		return;
+	kube_cancel(t->call);
+	kube_informer_free(t->informer);
+	loop_del_timer(t->timer);
+	free(t->version);
+	explicit_bzero(t, sizeof(*t));
+	free(t);
+}

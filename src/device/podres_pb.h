@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DEVICE_PODRES_PB_H
+#define UNIRAIL_DEVICE_PODRES_PB_H
+
+/* The kubelet's answer to v1.PodResourcesLister/List, decoded. */
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define PODRES_LIST "/v1.PodResourcesLister/List"
+
+/* Devices of one resource. The kubelet sends one of these a device or one a NUMA node, as it
+ * likes; podres_merge() (device/podres.h) makes one a resource. */
+struct podres_devices {
+	char *resource;
+	char **ids;
+	size_t n_ids;
+	int64_t *nodes; /* NUMA nodes; none: unknown */
+	size_t n_nodes;
+};
+
+struct podres_container {
+	char *name;
+	struct podres_devices *devices;
+	size_t n_devices;
+};
+
+struct podres_pod {
+	char *name, *ns;
+	struct podres_container *containers;
+	size_t n_containers;
+};
+
+struct podres_list {
+	struct podres_pod *pods;
+	size_t n_pods;
+};
+
+void podres_done(struct podres_list *l);
+#define auto_podres __attribute__((cleanup(podres_done)))
+/* -EBADMSG (ERR_DECODE) when it is no such message; *ret is left alone then. No string is NULL. */
+int podres_decode(struct span message, struct podres_list *ret, struct err *e);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor/facts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "doctor/tree.h"
+
+enum { RECORD_MAX = TREE_FILE_MAX, VERBS_MAX = 64 << 10 };
+
+/* --- one conversation: the kernel, the kernel and a recorder, or a recording --- */
+
+struct talk {
+	const struct host_source *s;
+	const char *name;
+	struct nl_wire *w;
+	int fd; /* of the recording, in memory */
+};
+
+static int talk_begin(struct talk *t, const struct host_source *s, const char *name,
+		      enum nl_proto proto, struct err *e)
+{
+	auto_free char *file = NULL;
+	int r;
+
+	*t = (struct talk){.s = s, .name = name, .fd = -1};
+	if (s->dir) {
+		file = xasprintf("%s" HOST_NETLINK "/%s.nl", s->dir, name);
+		/* A host whose kernel lacks the protocol has none. */
+		if (access(file, F_OK) < 0)
+			return err_set(e, -EPROTONOSUPPORT, "'" HOST_NETLINK "/%s.nl' is missing",
+				       name);
+		return nl_open_replay(&t->w, file, e);
+	}
+	r = nl_open(&t->w, proto, -1, e);
+	if (r < 0 || !s->record)
+		return r;
+	t->fd = memfd_create(name, MFD_CLOEXEC);
+	if (t->fd < 0)
+		return err_sys(e, -errno, "record netlink '%s'", name);
+	return nl_record_to(t->w, t->fd, e);
+}
+
+static void talk_end(struct talk *t)
+{
+	auto_buf struct buf b = {0};
+	auto_free char *path = xasprintf(HOST_NETLINK "/%s.nl", t->name);
+
+	nl_wire_close(t->w);
+	buf_init(&b, RECORD_MAX);
+	if (t->fd >= 0 && lseek(t->fd, 0, SEEK_SET) == 0 &&
+	    fd_read_all(t->fd, RECORD_MAX, &b, NULL) == 0)
+		tree_put_file(t->s->record, path, buf_span(&b));
+	cleanup_fd(&t->fd);
+}
+
+/* --- what is asked --- */
+
+static int ask_links(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	return link_list(w, &f->links, &f->n_links, e);
+}
+
+static int ask_addrs(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	return addr_list(w, 0, 0, &f->addrs, &f->n_addrs, e);
+}
+
+static int ask_routes(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	return route_list(w, 0, 0, &f->routes, &f->n_routes, e);
+}
+
+static int ask_rules(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	return rule_list(w, 0, &f->rules, &f->n_rules, e);
+}
+
+static int ask_rdma(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	int r = rdma_nl_list(w, &f->rdma, &f->n_rdma, e);
+
+	f->has_rdma = r == 0;
+	return r;
+}
+
+static int ask_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
+{
+	int r = rdma_nl_netns_mode(w, &f->mode, e);
+
+	/* before Linux 5.2 */
+	return r == -EOPNOTSUPP ? 0 : r;
+}
+
+static const struct {
+	const char *name;
+	enum nl_proto proto;
+	int (*ask)(struct nl_wire *w, struct host_facts *f, struct err *e);
+	bool may_lack;
+} talks[] = {
+	{"links", NL_ROUTE, ask_links, false},	 {"addresses", NL_ROUTE, ask_addrs, false},
+	{"routes", NL_ROUTE, ask_routes, false}, {"rules", NL_ROUTE, ask_rules, false},
+	{"rdma", NL_RDMA, ask_rdma, true},	 {"mode", NL_RDMA, ask_mode, true},
+};
+
+static int talk_all(struct host_facts *f, const struct host_source *s, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(talks); i++) {
+		struct talk t;
+		int r = talk_begin(&t, s, talks[i].name, talks[i].proto, e);
+
+		if (r == 0)
+			r = talks[i].ask(t.w, f, e);
+		talk_end(&t);
+		if (r < 0 && !(talks[i].may_lack && r == -EPROTONOSUPPORT))
+			return err_wrap(e, r, "read %s of the host", talks[i].name);
+		err_clear(e);
+	}
+	return 0;
+}
+
+/* --- what verbs say --- */
+
+static void ask_verbs(struct host_facts *f)
+{
+	rdma_verbs_fill(f->rdma, f->n_rdma);
+	for (size_t i = 0; i < f->n_rdma; i++)
+		if (!f->rdma[i].in_verbs)
+			rdma_why_no_verbs(f->root, &f->rdma[i]);
+}
+
+static void record_verbs(const struct host_facts *f, struct buf *tree)
+{
+	auto_buf struct buf b = {0};
+
+	buf_init(&b, VERBS_MAX);
+	for (size_t i = 0; i < f->n_rdma; i++)
+		buf_printf(&b, "%s: %s\n", f->rdma[i].name, f->rdma[i].why);
+	tree_put_file(tree, HOST_VERBS, buf_span(&b));
+}
+
+static void replay_verbs(struct host_facts *f)
+{
+	auto_buf struct buf b = {0};
+	struct span rest, line, name;
+
+	buf_init(&b, VERBS_MAX);
+	if (file_read(f->root, HOST_VERBS, VERBS_MAX, &b, NULL) < 0)
+		return;
+	for (rest = buf_span(&b); span_cut(&rest, '\n', &line);) {
+		if (!span_cut(&line, ':', &name) || !line.p)
+			continue;
+		line = span_trim(line);
+		for (size_t i = 0; i < f->n_rdma; i++)
+			if (span_eq(name, f->rdma[i].name))
+				snprintf(f->rdma[i].why, sizeof(f->rdma[i].why), "%.*s",
+					 (int)line.n, line.p);
+	}
+}
+
+int host_facts_read(struct host_facts *f, const struct host_source *s, struct err *e)
+{
+	int r;
+
+	*f = (struct host_facts){.root = s->root, .live = !s->dir, .mode = RDMA_NETNS_SHARED};
+	r = talk_all(f, s, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < f->n_rdma; i++)
+		rdma_sysfs_fill(f->root, &f->rdma[i]);
+	if (f->live)
+		ask_verbs(f);
+	else
+		replay_verbs(f);
+	if (s->record)
+		record_verbs(f, s->record);
+	/* A machine without PCI has no functions. */
+	if (file_exists(f->root, "/sys/bus/pci/devices"))
+		r = pci_list(f->root, &f->pci, &f->n_pci, e);
+	return r;
+}
+
+void host_facts_done(struct host_facts *f)
+{
+	free(f->links);
+	free(f->addrs);
+	route_list_free(f->routes, f->n_routes);
+	free(f->rules);
+	free(f->rdma);
+	free(f->pci);
+	*f = (struct host_facts){0};
+}
+
+const struct link *host_port_link(const struct host_facts *f, const struct rdma_port *p)
+{
+	return p->netdev[0] ? link_find(f->links, f->n_links, p->netdev) : NULL;
+}
+
+const struct pci_dev *host_pci(const struct host_facts *f, const char *bdf)
+{
+	for (size_t i = 0; i < f->n_pci; i++)
+		if (!strcmp(f->pci[i].bdf, bdf))
+			return &f->pci[i];
+	return NULL;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_DOCTOR_FACTS_H
+#define UNIRAIL_DOCTOR_FACTS_H
+
+/*
+ * What is known of a host, by three ways with one and the same code: from the host itself; from the
+ * host while its netlink conversations are recorded; from a root that a snapshot was unpacked into,
+ * where the recordings answer:
+ *
+ *	/unirail/netlink/NAME.nl	kern/netlink/nl.h's recordings: links, addresses, routes, rules, rdma,
+ *					mode
+ *	/unirail/verbs			"DEVICE: why libibverbs cannot use it", a line each
+ *	/unirail/about			version and time
+ */
+
+#include "base/file.h"
+#include "kern/net/addr.h"
+#include "kern/net/link.h"
+#include "kern/pci/pci.h"
+#include "kern/rdma/rdma.h"
+#include "kern/net/route.h"
+
+#define HOST_NETLINK "/unirail/netlink"
+#define HOST_VERBS   "/unirail/verbs"
+#define HOST_ABOUT   "/unirail/about"
+
+struct host_source {
+	const struct root *root;
+	const char *dir;    /* of a root that is not the host's; NULL: the host itself */
+	struct buf *record; /* tree entries of the conversations; NULL: not wanted */
+};
+
+struct host_facts {
+	const struct root *root;
+	bool live; /* of this very host: processes, device nodes and /run can be looked at */
+	struct link *links;
+	size_t n_links;
+	struct addr *addrs;
+	size_t n_addrs;
+	struct route *routes;
+	size_t n_routes;
+	struct rule *rules;
+	size_t n_rules;
+	bool has_rdma; /* the kernel knows RDMA */
+	enum rdma_netns_mode mode;
+	struct rdma_dev *rdma;
+	size_t n_rdma;
+	struct pci_dev *pci;
+	size_t n_pci;
+};
+
+int host_facts_read(struct host_facts *f, const struct host_source *s, struct err *e);
+void host_facts_done(struct host_facts *f);
+#define auto_host_facts __attribute__((cleanup(host_facts_done)))
+
+/* The netdev of an RDMA port, NULL: none in this namespace. */
+const struct link *host_port_link(const struct host_facts *f, const struct rdma_port *p);
+const struct pci_dev *host_pci(const struct host_facts *f, const char *bdf);
+
+#endif

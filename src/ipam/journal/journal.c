@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/journal/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/num.h"
+#include "ipam/journal/journal_priv.h"
+
+enum {
+	JOURNAL_MAX = 256 << 20,
+	COMPACT_SLACK = 32 << 10,
+	RECORD_BYTES = 64, /* about what one rail's record takes */
+	/* What is kept allocated: for each address that is used, more than the line that frees it. */
+	RESERVE_MIN = 4096,
+	RESERVE_USED = 256,
+};
+
+static const char magic[] = "unirail-journal ";
+
+int journal_read(struct journal *j, char **text, struct err *e)
+{
+	struct stat st;
+	ssize_t n;
+
+	j->fd = file_open(j->root, j->path, j->read_only ? O_RDONLY : O_RDWR, 0, e);
+	if (j->fd == -ENOENT) {
+		err_clear(e);
+		return 0;
+	}
+	if (j->fd < 0)
+		return j->fd;
+	if (fstat(j->fd, &st) < 0)
+		return err_sys(e, -errno, "stat '%s'", j->path);
+	if (st.st_size > JOURNAL_MAX)
+		return err_set(e, -EFBIG, "'%s' is longer than %d MiB", j->path, JOURNAL_MAX >> 20);
+	j->room = (int64_t)st.st_blocks * 512 - st.st_size;
+	*text = xmalloc((size_t)st.st_size + 1);
+	VEC_PUSH(j->texts, j->n_texts) = *text;
+	while (j->size < st.st_size) {
+		n = pread(j->fd, *text + j->size, (size_t)(st.st_size - j->size), j->size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(e, -errno, "read '%s'", j->path);
+		if (n == 0)
+			break;
+		j->size += n;
+	}
+	return 1;
+}
+
+static int damaged(const struct journal *j, size_t line, struct err *e)
+{
+	return err_kind(
+		e, ERR_IO, -EBADMSG,
+		"journal '%s': line %zu is damaged: see 'unirail pool check', which tells how "
+		"to go on",
+		j->path, line);
+}
+
+bool journal_is_header(const char *line, size_t n)
+{
+	return span_has_prefix((struct span){line, n}, magic);
+}
+
+/* The format number stands before the checksum's meaning does. */
+int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
+{
+	struct span rest = {line, n}, word;
+	uint64_t format, base;
+
+	if (!journal_is_header(line, n))
+		return damaged(j, 1, e);
+	rest.p += sizeof(magic) - 1;
+	rest.n -= sizeof(magic) - 1;
+	span_cut(&rest, ' ', &word);
+	if (num_u64(word, 0, UINT32_MAX, &format) < 0)
+		return damaged(j, 1, e);
+	if (format > JOURNAL_FORMAT)
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EPROTO,
+			"journal '%s' has format %" PRIu64 ", this unirail reads format %d: use "
+			"the release that wrote it, or drain the node and remove its folder",
+			j->path, format, JOURNAL_FORMAT);
+	if (!line_is_whole(line, n) || !span_cut(&rest, ' ', &word) ||
+	    !span_has_prefix(word, "base=") ||
+	    num_u64((struct span){word.p + 5, word.n - 5}, 0, JOURNAL_MAX, &base) < 0)
+		return damaged(j, 1, e);
+	j->base = (int64_t)base;
+	j->has_id = memmem(line, n, " id=", 4);
+	j->name = line_sum(line, n);
+	return 0;
+}
+
+/* How a journal ends that is not all of what was written. */
+static int lost(const struct journal *j, struct err *e, const char *what)
+{
+	return err_kind(e, ERR_IO, -EBADMSG,
+			"journal '%s' %s: addresses that are in use may be missing in it: see "
+			"'unirail pool check', which tells how to go on",
+			j->path, what);
+}
+
+static int check_anchor(const struct journal *j, struct err *e)
+{
+	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
+	char words[96];
+
+	if (m && j->reached)
+		return 0;
+	if (m) {
+		snprintf(words, sizeof(words), "is cut short (%" PRId64 " of %" PRId64 " bytes)",
+			 j->end, m->end);
+		return lost(j, e, words);
+	}
+	if (j->has_id)
+		return lost(j, e,
+			    j->anchor.seq ? "is not the one that its anchor tells of"
+					  : "has lost its anchor, the file beside it");
+	if (j->anchor.now.journal)
+		log_warn("journal was written anew by an earlier release", LOG_S("file", j->path));
+	return 0;
+}
+
+/* Whether bytes that are no whole line are what a crash leaves of the last one. */
+static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
+{
+	return is_last && (!has_newline || memchr(line, '\0', n));
+}
+
+/* A whole line ends at `at`: is it the one that the anchor tells of? Nothing is missing where only its
+ * new line is. */
+static bool is_mark(const struct journal *j, int64_t at)
+{
+	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
+
+	return m && (at == m->end || (j->no_newline && at + 1 == m->end)) &&
+	       (!m->line || j->last == m->line);
+}
+
+static int replay(struct journal *j, char *text, struct err *e)
+{
+	size_t at = 0, size = (size_t)j->size, number = 1;
+
+	lease_table_reserve(&j->leases, size / RECORD_BYTES);
+	for (; at < size || number == 1; number++) {
+		char *line = text + at, *nl = memchr(line, '\n', size - at);
+		size_t n = nl ? (size_t)(nl - line) : size - at;
+		size_t next = at + n + (nl != NULL);
+		uint64_t sum = line_sum(line, n); /* line_apply() writes there */
+		int r = 0;
+
+		if (number == 1)
+			r = journal_header(j, line, n, e);
+		else if (line_is_whole(line, n))
+			r = line_apply(line, n, &j->leases, e);
+		else if (is_torn(line, n, nl != NULL, next == size))
+			break;
+		else
+			r = damaged(j, number, e);
+		if (r == -EPROTO && number > 1) {
+			err_wrap(e, r, "journal '%s': line %zu", j->path, number);
+			err_default_kind(e, ERR_UNAVAILABLE);
+		}
+		if (r < 0)
+			return r;
+		at = next;
+		j->no_newline = !nl;
+		j->last = sum;
+		j->reached |= is_mark(j, (int64_t)at);
+	}
+	j->end = (int64_t)at;
+	return check_anchor(j, e);
+}
+
+static void set_anchor(struct journal *j)
+{
+	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
+}
+
+/* Lines that the anchor does not know: a kill came before it was written, or an earlier release wrote
+ * them. What we read may not be on the disk yet. */
+static void catch_up(struct journal *j)
+{
+	const struct anchor_mark *now = &j->anchor.now;
+
+	if (now->journal == j->name && now->end >= j->end)
+		return;
+	if (!j->no_newline && fdatasync(j->fd) == 0)
+		set_anchor(j);
+}
+
+int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
+		 struct err *e)
+{
+	struct journal n = {.root = r, .path = xstrdup(path), .fd = -1, .read_only = read_only};
+	char *text = NULL;
+	int ret;
+
+	if (!read_only)
+		file_sweep(r, path); /* under the store's lock */
+	ret = anchor_open(&n.anchor, r, path, read_only, e);
+	if (ret >= 0)
+		ret = journal_read(&n, &text, e);
+	if (ret > 0)
+		ret = replay(&n, text, e);
+	else if (ret == 0 && n.anchor.now.journal)
+		ret = lost(&n, e, "is gone");
+	if (ret < 0) {
+		journal_close(&n);
+		err_default_kind(e, ERR_IO);
+		return ret;
+	}
+	if (n.fd >= 0 && !read_only)
+		catch_up(&n);
+	*j = n;
+	return 0;
+}
+
+void journal_close(struct journal *j)
+{
+	cleanup_fd(&j->fd);
+	j->fd = -1;
+	anchor_close(&j->anchor);
+	lease_table_done(&j->leases);
+	str_list_free(j->texts, j->n_texts);
+	j->texts = NULL;
+	j->n_texts = 0;
+	free(j->path);
+	j->path = NULL;
+}
+
+static bool is_named(const struct journal *j)
+{
+	struct stat is, named;
+
+	return fstat(j->fd, &is) == 0 && file_lstat(j->root, j->path, &named, NULL) == 0 &&
+	       is.st_ino == named.st_ino && is.st_dev == named.st_dev;
+}
+
+/*
+ * The new file may have the name all the same: the folder's fsync comes after the rename. Where
+ * there was no journal there is none again. An old one says the same, but what we have open may
+ * be the file without a name: nobody would read what is appended to that.
+ */
+static int rewrite_failed(struct journal *j, int code)
+{
+	if (j->fd >= 0)
+		j->broken = !is_named(j);
+	else if (file_remove(j->root, j->path, NULL) < 0)
+		j->broken = true;
+	return code;
+}
+
+static uint64_t random_id(void)
+{
+	uint64_t id = 0;
+
+	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != sizeof(id))
+		id = (uint64_t)now_real_ms() << 20 ^ (uint64_t)getpid();
+	return id;
+}
+
+/* Allocates `n` bytes from `at` on that do not count as content. */
+static int keep_room(int fd, int64_t at, int64_t n)
+{
+	int r;
+
+	do
+		r = fallocate(fd, FALLOC_FL_KEEP_SIZE, at, n) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	return r == -ENOSPC || r == -EDQUOT ? r : 0;
+}
+
+static int64_t reserve(const struct journal *j, size_t more)
+{
+	int64_t n = RESERVE_MIN + (int64_t)more * RESERVE_USED;
+
+	for (size_t i = 0; i < j->leases.n; i++)
+		if (j->leases.v[i].state == LEASE_USED)
+			n += RESERVE_USED;
+	return n;
+}
+
+static int no_room(const struct journal *j, int code, struct err *e)
+{
+	return err_sys(e, code, "write to journal '%s'%s", j->path,
+		       code == -ENOSPC || code == -EDQUOT ? " (make room there)" : "");
+}
+
+/* A new file of the journal's name, with the room that it will need. */
+static int write_anew(const struct journal *j, struct span text, int64_t room, struct err *e)
+{
+	auto_file_temp struct file_temp t = FILE_TEMP_INIT;
+	int n = file_temp_open(j->root, j->path, 0600, &t, e);
+
+	if (n == 0)
+		n = fd_write_all(t.fd, text.p, text.n, e);
+	if (n < 0)
+		return err_wrap(e, n, "replace '%s'", j->path);
+	n = keep_room(t.fd, (int64_t)text.n, room);
+	if (n < 0)
+		return no_room(j, n, e);
+	n = file_temp_commit(&t, e);
+	return n < 0 ? err_wrap(e, n, "replace '%s'", j->path) : 0;
+}
+
+static size_t count_records(struct span body)
+{
+	static const char key[] = " ip=";
+	const char *end = body.p + body.n;
+	size_t n = 0;
+
+	for (const char *p = body.p; p && (p = memmem(p, (size_t)(end - p), key, 4)); p += 4)
+		n++;
+	return n;
+}
+
+static int read_only_error(const struct journal *j, struct err *e)
+{
+	return err_kind(e, ERR_IO, -EROFS, "journal '%s' was opened for reading only", j->path);
+}
+
+int journal_rewrite(struct journal *j, struct span body, int64_t base, struct err *e)
+{
+	auto_buf struct buf b;
+	struct anchor_mark next = {0};
+	int64_t room;
+	int fd, n;
+
+	buf_init(&b, JOURNAL_MAX);
+	if (j->read_only)
+		return read_only_error(j, e);
+	buf_printf(&b, "%s%d base=%" PRId64 " id=%016" PRIx64, magic, JOURNAL_FORMAT, base,
+		   random_id());
+	next.journal = xxh64(b.p, b.len);
+	buf_printf(&b, " #%016" PRIx64 "\n", next.journal);
+	buf_add(&b, body.p, body.n);
+	if (b.over)
+		return err_set(e, -EFBIG, "journal '%s' would pass %d MiB", j->path,
+			       JOURNAL_MAX >> 20);
+	next.end = (int64_t)b.len;
+	/* The first change of all is not in the table yet. */
+	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
+	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
+	if (n == 0)
+		n = write_anew(j, buf_span(&b), room, e);
+	if (n < 0)
+		return rewrite_failed(j, n);
+	fd = file_open(j->root, j->path, O_RDWR, 0, e);
+	if (fd < 0)
+		return rewrite_failed(j, fd);
+	cleanup_fd(&j->fd);
+	j->fd = fd;
+	j->end = j->size = (int64_t)b.len;
+	j->base = base;
+	j->room = room;
+	j->name = next.journal;
+	j->last = line_sum(b.p, b.len - 1);
+	j->no_newline = false;
+	j->has_id = true;
+	set_anchor(j);
+	return 0;
+}
+
+static int write_at(int fd, const char *p, size_t n, int64_t at)
+{
+	while (n > 0) {
+		ssize_t done = pwrite(fd, p, n, at);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		p += done;
+		n -= (size_t)done;
+		at += done;
+	}
+	return 0;
+}
+
+/* Takes back what a failed write left. Where that is certain, the journal is as it was. */
+static void take_back(struct journal *j, int code, bool synced)
+{
+	struct stat st;
+
+	j->room = 0;
+	if (!synced && (code == -ENOSPC || code == -EDQUOT) && fstat(j->fd, &st) == 0 &&
+	    (st.st_size == j->end || ftruncate(j->fd, j->end) == 0)) {
+		j->size = j->end;
+		return;
+	}
+	/* Whatever reached the disk must not look granted; a second fsync proves nothing. */
+	j->broken = true;
+	j->size = INT64_MAX;
+	if (ftruncate(j->fd, j->end) == 0)
+		fdatasync(j->fd);
+}
+
+static int append(struct journal *j, struct span line, size_t grants, struct err *e)
+{
+	int64_t at = j->end, want = (int64_t)line.n + 1 + (grants ? reserve(j, grants) : 0);
+	bool synced = false;
+	int n = 0;
+
+	/* What a crash tore goes first: two halves must not make a line. */
+	if (j->size > j->end) {
+		n = ftruncate(j->fd, j->end) < 0 ? -errno : 0;
+		j->room = 0;
+	}
+	if (n == 0 && j->room < want && grants) {
+		n = keep_room(j->fd, j->end, want + RESERVE_MIN);
+		if (n < 0)
+			return no_room(j, n, e);
+		j->room = want + RESERVE_MIN;
+	}
+	if (n == 0 && j->no_newline)
+		n = write_at(j->fd, "\n", 1, at++);
+	if (n == 0)
+		n = write_at(j->fd, line.p, line.n, at);
+	if (n == 0) {
+		synced = true;
+		n = fdatasync(j->fd) < 0 ? -errno : 0;
+	}
+	if (n < 0) {
+		take_back(j, n, synced);
+		return no_room(j, n, e);
+	}
+	j->end = j->size = at + (int64_t)line.n;
+	j->room -= (int64_t)line.n;
+	j->last = line_sum(line.p, line.n - 1);
+	j->no_newline = false;
+	set_anchor(j);
+	return 0;
+}
+
+int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e)
+{
+	struct line_writer w;
+	auto_buf struct buf b;
+	size_t grants = 0;
+	char *text;
+	int r;
+
+	buf_init(&b, JOURNAL_MAX);
+	if (j->read_only)
+		return read_only_error(j, e);
+	if (j->broken)
+		return err_set(e, -EIO, "journal '%s': an earlier write failed", j->path);
+	line_begin(&w, &b);
+	for (size_t i = 0; i < n; i++) {
+		line_put(&w, &v[i]);
+		grants += v[i].state == LEASE_USED;
+	}
+	line_end(&w);
+	r = j->fd < 0 ? journal_rewrite(j, buf_span(&b), 0, e) : append(j, buf_span(&b), grants, e);
+	if (r < 0) {
+		err_default_kind(e, ERR_IO);
+		return r;
+	}
+	/* The table learns it the way a restart would. */
+	text = buf_take(&b);
+	VEC_PUSH(j->texts, j->n_texts) = text;
+	return line_apply(text, strlen(text) - 1, &j->leases, e);
+}
+
+bool journal_is_long(const struct journal *j)
+{
+	return j->fd >= 0 && !j->broken && j->size > 2 * j->base + COMPACT_SLACK;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_IPAM_POOL_POOL_DRAFT_H
+#define UNIRAIL_IPAM_POOL_POOL_DRAFT_H
+
+/*
+ * A pool as its file has it: texts with their places. Both readers (pool_ini.c, pool_json.c) fill
+ * this, and pool_build() is the one place that judges, so both have the same words.
+ */
+
+#include "ipam/pool/pool.h"
+
+struct pool_text {
+	char *place; /* "rails.conf:12: ips"; NULL: not given */
+	char *text;
+};
+
+struct pool_texts {
+	struct pool_text *v;
+	size_t n;
+};
+
+struct pool_draft {
+	char *name, *where;
+	struct pool_text subnet, gateway, is_default, disable, rest, version;
+	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
+	bool quiet; /* of a cluster, whose webhook has warned: spellings are not logged at each reading */
+	bool ips_optional; /* no ips: all usable ones (INI), else none */
+	struct selector node_affinity, namespace_affinity, pod_affinity;
+	struct pool_texts networks;
+};
+
+void pool_draft_done(struct pool_draft *d);
+void pool_text_done(struct pool_text *t);
+void pool_texts_add(struct pool_texts *l, const char *place, struct span text);
+void pool_texts_done(struct pool_texts *l);
+/* "PLACE: <fmt>" of kind ERR_CONF. */
+int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
+/* Adds the pool the draft describes to the set, and empties the draft. */
+int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
+/* Whether a pool goes together with the first n of the set. */
+int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
+/* Once, at the end: makes `usable` of each. */
+void pool_set_take_out_reserved(struct pool_set *s);
+/* SpiderReservedIP's addresses, of both families: all that can be read, also when one cannot. */
+int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
+int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
+int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e);
+
+/* `file` is the name for words; text is the whole file. */
+int pool_read_ini(struct pool_set *s, const char *file, struct span text, struct err *e);
+int pool_read_json(struct pool_set *s, const char *file, struct span text, struct err *e);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_NETLINK_ATTR_H
+#define UNIRAIL_KERN_NETLINK_ATTR_H
+
+/*
+ * Messages and attributes over libnl's, for the .c files of kern/ only.
+ *
+ * Writers cannot fail: callers bound their texts, and the message is created with room enough
+ * (running out of it is our own bug). Readers take an attribute that may be missing (NULL) or
+ * shorter than it should be, and then return what the caller gives as default.
+ */
+
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+
+#include "base/ip.h"
+
+enum { MSG_ROOM = 1024 }; /* enough for every message without lists */
+
+/* type, NLM_F_*, the family's own header; room is for the attributes. */
+struct nl_msg *msg_new(int type, int flags, const void *head, size_t head_len, size_t room);
+
+void put(struct nl_msg *m, int type, const void *p, size_t n);
+void put_u8(struct nl_msg *m, int type, uint8_t v);
+void put_u16(struct nl_msg *m, int type, uint16_t v);
+void put_u32(struct nl_msg *m, int type, uint32_t v);
+void put_be32(struct nl_msg *m, int type, uint32_t v);
+void put_str(struct nl_msg *m, int type, const char *s);
+void put_ip(struct nl_msg *m, int type, const struct ipaddr *a);
+void put_mac(struct nl_msg *m, int type, const struct mac *a);
+struct nlattr *nest(struct nl_msg *m, int type);
+void nest_end(struct nl_msg *m, struct nlattr *start);
+
+uint8_t get_u8(const struct nlattr *a, uint8_t none);
+uint16_t get_u16(const struct nlattr *a, uint16_t none);
+uint32_t get_u32(const struct nlattr *a, uint32_t none);
+uint32_t get_be32(const struct nlattr *a, uint32_t none);
+/* Cut to size; "" when missing. */
+void get_str(const struct nlattr *a, char *ret, size_t size);
+/* family 4 or 6; false (and family 0) when missing or of another length. */
+bool get_ip(const struct nlattr *a, uint8_t family, struct ipaddr *ret);
+void get_mac(const struct nlattr *a, struct mac *ret);
+
+/* Fills tb[0..max] from a message's attributes; -EBADMSG when its head is cut short. */
+int msg_attrs(const struct nlmsghdr *h, size_t head_len, struct nlattr **tb, int max);
+/* The same for a nested attribute; NULL is empty. */
+void nested_attrs(const struct nlattr *a, struct nlattr **tb, int max);
+
+uint8_t family_of(int af); /* AF_INET -> 4, AF_INET6 -> 6, else 0 */
+uint8_t af_of(int family); /* and back; 0 -> AF_UNSPEC */
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_NETLINK_NL_H
+#define UNIRAIL_KERN_NETLINK_NL_H
+
+/*
+ * The netlink wire: one conversation with one protocol in one network namespace, over libnl's
+ * sockets and messages.  A socket stays in the namespace it was opened in, so work in the pod's
+ * namespace needs one setns() to open the wire and none afterwards.
+ *
+ * The wire can be the kernel, a recorder (the kernel, and every datagram written to a file) or a
+ * replayer (a recorded file answers; a request that is not the next recorded one fails with
+ * -EPROTO and says what differs).  Recordings are text, one datagram a line: "> HEX" or "< HEX"
+ * with port ids zeroed and sequence numbers counted from the request's first message (so that
+ * answers still find their message), "#" comments.  "# protocol netfilter" names the protocol
+ * (route, netfilter, rdma, generic; route when there is no such line).
+ *
+ * Changes go through batches: messages are collected, sent together in as few sendmsg() as fit,
+ * and every answer is matched to its message.  The kernel carries out a batch in order and does
+ * not stop at a failed message.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct nl_wire;
+struct nl_batch;
+struct nl_msg; /* libnl's */
+
+enum nl_proto { NL_ROUTE, NL_NETFILTER, NL_RDMA, NL_GENERIC };
+
+/* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT when the kernel lacks the protocol. */
+int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e);
+/* The same wire on a new socket: nothing of an earlier conversation is left in it. netns_fd as when
+ * it was opened. On failure it stays as it was. */
+int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e);
+void nl_wire_close(struct nl_wire *w); /* libnl has a nl_close() of its own */
+void nl_cleanup(struct nl_wire **w);
+#define auto_nl __attribute__((cleanup(nl_cleanup)))
+
+int nl_record_to(struct nl_wire *w, int fd, struct err *e); /* fd stays the caller's */
+int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e);
+/* 0 when every recorded datagram was used, else -EPROTO. */
+int nl_replay_finished(struct nl_wire *w, struct err *e);
+
+/*
+ * Batches. `what` is the failed action in the user's words ("create macvlan 'net1' on 'ens1'");
+ * the error is "<what>: File exists (EEXIST): <the kernel's ext-ack text if any>".
+ */
+enum nl_flags {
+	NL_OK_EXIST = 1 << 0,  /* EEXIST is success */
+	NL_OK_ABSENT = 1 << 1, /* ENOENT, ENODEV, ESRCH, EADDRNOTAVAIL are success */
+};
+
+struct nl_batch *nl_batch_new(void);
+void nl_batch_free(struct nl_batch *b);
+void nl_batch_cleanup(struct nl_batch **b);
+#define auto_batch __attribute__((cleanup(nl_batch_cleanup)))
+size_t nl_batch_len(const struct nl_batch *b);
+/* Sends what was collected and waits for every answer. 0, or the first failure's code with e
+ * set. Afterwards nl_batch_result() tells each message's own outcome (0 or negative errno;
+ * tolerated errors are 0), until nl_batch_reset(): what was sent once is not sent again. On a
+ * netfilter wire the batch is one transaction: all or nothing. */
+int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e);
+int nl_batch_result(const struct nl_batch *b, size_t i);
+void nl_batch_reset(struct nl_batch *b);
+
+/* For kern/ itself: hands a libnl message to the batch (which owns it from then on); returns its
+ * place in the batch. */
+size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Takes the place of a message that cannot be sent (a name that is too long ...): nothing of
+ * the batch is sent, and it fails with "<what>: <code>: <why>". */
+size_t nl_batch_refuse(struct nl_batch *b, int code, const char *why, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A request with answers: cb is called for every message that comes back (a struct nlmsghdr *);
+ * a negative return stops and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated up
+ * to 5 times: `reset` (may be NULL) is called before each repetition. Owns m. */
+typedef int (*nl_cb)(void *nlmsghdr, void *arg);
+int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void *), void *arg,
+	       struct err *e);
+
+#endif

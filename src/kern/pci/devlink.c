@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/pci/devlink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/devlink.h>
+#include <linux/genetlink.h>
+
+#include "base/buf.h"
+#include "kern/netlink/attr.h"
+
+struct devlink {
+	struct nl_wire *w;
+	uint16_t family;
+};
+
+static int take_family(void *msg, void *arg)
+{
+	struct nlattr *tb[CTRL_ATTR_MAX + 1];
+	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, CTRL_ATTR_MAX);
+
+	if (r == 0)
+		*(uint16_t *)arg = get_u16(tb[CTRL_ATTR_FAMILY_ID], 0);
+	return r;
+}
+
+int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e)
+{
+	struct genlmsghdr head = {.cmd = CTRL_CMD_GETFAMILY, .version = 1};
+	struct nl_msg *m = msg_new(GENL_ID_CTRL, 0, &head, sizeof(head), MSG_ROOM);
+	uint16_t family = 0;
+	int r;
+
+	put_str(m, CTRL_ATTR_FAMILY_NAME, DEVLINK_GENL_NAME);
+	r = nl_request(w, m, take_family, NULL, &family, e);
+	if (r == -ENOENT || (r == 0 && family < NLMSG_MIN_TYPE))
+		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+				"open devlink: this kernel has none (CONFIG_NET_DEVLINK, which a "
+				"driver with an eswitch brings)");
+	if (r < 0)
+		return err_wrap(e, r, "open devlink");
+	*ret = xcalloc(1, sizeof(**ret));
+	**ret = (struct devlink){w, family};
+	return 0;
+}
+
+void devlink_close(struct devlink *d)
+{
+	free(d);
+}
+
+void devlink_cleanup(struct devlink **d)
+{
+	devlink_close(*d);
+	*d = NULL;
+}
+
+const char *eswitch_mode_name(enum eswitch_mode mode)
+{
+	return mode == ESWITCH_LEGACY	   ? "legacy"
+	       : mode == ESWITCH_SWITCHDEV ? "switchdev"
+					   : "unknown";
+}
+
+static struct nl_msg *request(const struct devlink *d, int cmd, int flags)
+{
+	struct genlmsghdr head = {.cmd = (uint8_t)cmd, .version = DEVLINK_GENL_VERSION};
+
+	return msg_new(d->family, flags, &head, sizeof(head), MSG_ROOM);
+}
+
+static void put_handle(struct nl_msg *m, const char *bdf)
+{
+	put_str(m, DEVLINK_ATTR_BUS_NAME, "pci");
+	put_str(m, DEVLINK_ATTR_DEV_NAME, bdf);
+}
+
+/* The address comes from a configuration; the attribute's room is ours. */
+static int check_bdf(const char *bdf, struct err *e)
+{
+	return strlen(bdf) < sizeof(((struct devlink_port *)0)->dev)
+		       ? 0
+		       : err_kind(e, ERR_CONF, -EINVAL, "'%.40s...' is no PCI address", bdf);
+}
+
+static int take_mode(void *msg, void *arg)
+{
+	struct nlattr *tb[DEVLINK_ATTR_MAX + 1];
+	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
+
+	if (r == 0 && tb[DEVLINK_ATTR_ESWITCH_MODE])
+		*(int *)arg = get_u16(tb[DEVLINK_ATTR_ESWITCH_MODE], UINT16_MAX);
+	return r;
+}
+
+static enum eswitch_mode mode_of(int value)
+{
+	return value == DEVLINK_ESWITCH_MODE_LEGACY	 ? ESWITCH_LEGACY
+	       : value == DEVLINK_ESWITCH_MODE_SWITCHDEV ? ESWITCH_SWITCHDEV
+							 : ESWITCH_OTHER;
+}
+
+static int no_eswitch(const char *bdf, const char *action, struct err *e)
+{
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"%s the eswitch mode of '%s': Operation not supported (EOPNOTSUPP): the device or its driver has no "
+		"eswitch to choose",
+		action, bdf);
+}
+
+int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e)
+{
+	struct nl_msg *m;
+	int mode = -1, r = check_bdf(bdf, e);
+
+	if (r < 0)
+		return r;
+	m = request(d, DEVLINK_CMD_ESWITCH_GET, 0);
+	put_handle(m, bdf);
+	r = nl_request(d->w, m, take_mode, NULL, &mode, e);
+	if (r == -EOPNOTSUPP || (r == 0 && mode < 0))
+		return no_eswitch(bdf, "get", e);
+	if (r < 0)
+		return err_wrap(e, r, "get the eswitch mode of '%s'", bdf);
+	*ret = mode_of(mode);
+	return 0;
+}
+
+static int ignore(void *msg, void *arg)
+{
+	(void)msg;
+	(void)arg;
+	return 0;
+}
+
+int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e)
+{
+	const char *name = eswitch_mode_name(mode);
+	struct nl_msg *m;
+	int r = check_bdf(bdf, e);
+
+	if (r < 0)
+		return r;
+	m = request(d, DEVLINK_CMD_ESWITCH_SET, NLM_F_ACK);
+	put_handle(m, bdf);
+	put_u16(m, DEVLINK_ATTR_ESWITCH_MODE,
+		mode == ESWITCH_SWITCHDEV ? DEVLINK_ESWITCH_MODE_SWITCHDEV
+					  : DEVLINK_ESWITCH_MODE_LEGACY);
+	r = nl_request(d->w, m, ignore, NULL, NULL, e);
+	if (r == -EOPNOTSUPP)
+		return no_eswitch(bdf, "set", e);
+	return r < 0 ? err_wrap(e, r, "set the eswitch mode of '%s' to %s", bdf, name) : 0;
+}
+
+struct ports {
+	const char *bdf;
+	struct devlink_port *v;
+	size_t n;
+};
+
+static enum devlink_flavour flavour_of(uint16_t v)
+{
+	switch (v) {
+	case DEVLINK_PORT_FLAVOUR_PHYSICAL: return DEVLINK_PHYSICAL;
+	case DEVLINK_PORT_FLAVOUR_PCI_PF: return DEVLINK_PCI_PF;
+	case DEVLINK_PORT_FLAVOUR_PCI_VF: return DEVLINK_PCI_VF;
+	case DEVLINK_PORT_FLAVOUR_PCI_SF: return DEVLINK_PCI_SF;
+	case DEVLINK_PORT_FLAVOUR_VIRTUAL: return DEVLINK_VIRTUAL;
+	default: return DEVLINK_FLAVOUR_OTHER;
+	}
+}
+
+static void read_functions(struct nlattr **tb, struct devlink_port *p)
+{
+	const struct nlattr *pf = tb[DEVLINK_ATTR_PORT_PCI_PF_NUMBER],
+			    *vf = tb[DEVLINK_ATTR_PORT_PCI_VF_NUMBER],
+			    *sf = tb[DEVLINK_ATTR_PORT_PCI_SF_NUMBER];
+
+	p->pf = pf ? get_u16(pf, 0) : -1;
+	p->vf = vf ? get_u16(vf, 0) : -1;
+	p->sf = sf ? (int)get_u32(sf, 0) : -1;
+}
+
+static int take_port(void *msg, void *arg)
+{
+	struct nlattr *tb[DEVLINK_ATTR_MAX + 1];
+	struct devlink_port p = {.index = 0};
+	struct ports *all = arg;
+	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
+
+	if (r < 0 || !tb[DEVLINK_ATTR_PORT_INDEX])
+		return r < 0 ? r : 0;
+	get_str(tb[DEVLINK_ATTR_BUS_NAME], p.bus, sizeof(p.bus));
+	get_str(tb[DEVLINK_ATTR_DEV_NAME], p.dev, sizeof(p.dev));
+	if (all->bdf && (strcmp(p.bus, "pci") != 0 || strcmp(p.dev, all->bdf) != 0))
+		return 0;
+	p.index = get_u32(tb[DEVLINK_ATTR_PORT_INDEX], 0);
+	p.flavour = flavour_of(get_u16(tb[DEVLINK_ATTR_PORT_FLAVOUR], UINT16_MAX));
+	p.netdev_index = (int)get_u32(tb[DEVLINK_ATTR_PORT_NETDEV_IFINDEX], 0);
+	get_str(tb[DEVLINK_ATTR_PORT_NETDEV_NAME], p.netdev, sizeof(p.netdev));
+	get_str(tb[DEVLINK_ATTR_PORT_IBDEV_NAME], p.ibdev, sizeof(p.ibdev));
+	p.number = get_u32(tb[DEVLINK_ATTR_PORT_NUMBER], 0);
+	p.controller = get_u32(tb[DEVLINK_ATTR_PORT_CONTROLLER_NUMBER], 0);
+	p.external = get_u8(tb[DEVLINK_ATTR_PORT_EXTERNAL], 0) != 0;
+	read_functions(tb, &p);
+	VEC_PUSH(all->v, all->n) = p;
+	return 0;
+}
+
+static void forget(void *arg)
+{
+	((struct ports *)arg)->n = 0;
+}
+
+int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **ret, size_t *n,
+		      struct err *e)
+{
+	struct ports all = {.bdf = bdf};
+	int r = nl_request(d->w, request(d, DEVLINK_CMD_PORT_GET, NLM_F_DUMP), take_port, forget,
+			   &all, e);
+
+	if (r < 0) {
+		free(all.v);
+		return err_wrap(e, r, "list devlink ports");
+	}
+	*ret = all.v;
+	*n = all.n;
+	return 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/pci/pci.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "kern/pci/pci_priv.h"
+
+bool pci_bdf_ok(const char *s)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t domain = strspn(s, hex);
+
+	if (domain < 4 || domain > 8 || strlen(s) != domain + strlen(":3b:00.2"))
+		return false;
+	s += domain;
+	return s[0] == ':' && strspn(s + 1, hex) == 2 && s[3] == ':' && strspn(s + 4, hex) == 2 &&
+	       s[6] == '.' && s[7] >= '0' && s[7] <= '7';
+}
+
+bool pci_driver_is_dpdk(const char *driver)
+{
+	return !strcmp(driver, "vfio-pci") || !strcmp(driver, "uio_pci_generic") ||
+	       !strcmp(driver, "igb_uio");
+}
+
+const char *pci_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+int pci_attr_path(const char *device, const char *attr, char path[static PCI_PATH_MAX],
+		  struct err *e)
+{
+	const char *bus = pci_bdf_ok(device) ? "pci" : "auxiliary";
+	int n;
+
+	if (!device[0] || device[0] == '.' || strchr(device, '/') || strlen(device) >= PCI_NAME_MAX)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"'%s' is no device: wants a PCI address such as 0000:3b:00.2 or an "
+				"auxiliary device's name",
+				device);
+	n = snprintf(path, PCI_PATH_MAX, "/sys/bus/%s/devices/%s%s%s", bus, device,
+		     attr[0] ? "/" : "", attr);
+	return n < PCI_PATH_MAX ? 0 : err_set(e, -ENAMETOOLONG, "'%s': too long", attr);
+}
+
+/* Only for addresses: auxiliary devices have none of what is asked. */
+static int pci_path_of(const char *bdf, const char *attr, char path[static PCI_PATH_MAX],
+		       struct err *e)
+{
+	if (!pci_bdf_ok(bdf))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"'%s' is no PCI address: wants one such as 0000:3b:00.2", bdf);
+	return pci_attr_path(bdf, attr, path, e);
+}
+
+static uint64_t read_hex(const struct root *r, const char *bdf, const char *attr, uint64_t max)
+{
+	char path[PCI_PATH_MAX], line[32];
+	uint64_t v = 0;
+
+	if (pci_path_of(bdf, attr, path, NULL) == 0 &&
+	    file_read_line(r, path, line, sizeof(line), NULL) == 0)
+		num_hex(span_of(line), max, &v);
+	return v;
+}
+
+bool pci_read_num(const struct root *r, const char *bdf, const char *attr, int64_t *ret)
+{
+	char path[PCI_PATH_MAX], line[32];
+
+	return pci_path_of(bdf, attr, path, NULL) == 0 &&
+	       file_read_line(r, path, line, sizeof(line), NULL) == 0 &&
+	       num_i64(span_of(line), -1, INT32_MAX, ret) == 0;
+}
+
+int pci_read_link(const struct root *r, const char *bdf, const char *attr, char *ret, size_t size,
+		  struct err *e)
+{
+	char path[PCI_PATH_MAX], target[PCI_PATH_MAX];
+	struct err why = ERR_INIT;
+	int code;
+
+	ret[0] = '\0';
+	if (pci_path_of(bdf, attr, path, NULL) < 0)
+		return 0;
+	code = link_read(r, path, target, sizeof(target), &why);
+	if (code == -ENOENT || code == -EINVAL || code == -ENOTDIR)
+		return 0;
+	if (code < 0) {
+		if (e)
+			*e = why;
+		return code;
+	}
+	if (str_copy(ret, size, pci_base_name(target)))
+		return 1;
+	ret[0] = '\0';
+	return 0;
+}
+
+static void read_sriov(const struct root *r, struct pci_dev *d)
+{
+	int64_t n;
+
+	d->is_pf = pci_read_num(r, d->bdf, "sriov_totalvfs", &n) && n >= 0;
+	if (!d->is_pf)
+		return;
+	d->total_vfs = (uint32_t)n;
+	if (pci_read_num(r, d->bdf, "sriov_numvfs", &n) && n > 0)
+		d->num_vfs = (uint32_t)n;
+}
+
+static int read_number(const struct root *r, const char *bdf, const char *attr)
+{
+	int64_t n = -1;
+
+	return pci_read_num(r, bdf, attr, &n) ? (int)n : -1;
+}
+
+static int read_group(const struct root *r, const char *bdf)
+{
+	char name[16];
+	int64_t n;
+
+	return pci_read_link(r, bdf, "iommu_group", name, sizeof(name), NULL) > 0 &&
+			       num_i64(span_of(name), 0, INT32_MAX, &n) == 0
+		       ? (int)n
+		       : -1;
+}
+
+/* -ENODEV: it is not. Anything else is not known. */
+static int is_there(const struct root *r, const char *bdf, struct err *e)
+{
+	char path[PCI_PATH_MAX];
+	struct stat st;
+	int code = pci_path_of(bdf, "", path, e);
+
+	if (code >= 0)
+		code = file_lstat(r, path, &st, e);
+	if (code != -ENOENT && code != -ENOTDIR)
+		return code;
+	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
+			"PCI device '%s': there is none of this address", bdf);
+}
+
+int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e)
+{
+	struct pci_dev d = {.numa = -1, .iommu_group = -1};
+	int code = is_there(r, bdf, e);
+
+	if (code >= 0)
+		code = pci_read_link(r, bdf, "driver", d.driver, sizeof(d.driver), e);
+	if (code >= 0)
+		code = pci_read_link(r, bdf, "physfn", d.physfn, sizeof(d.physfn), e);
+	if (code < 0)
+		return code;
+	str_copy(d.bdf, sizeof(d.bdf), bdf);
+	d.vendor = (uint16_t)read_hex(r, bdf, "vendor", UINT16_MAX);
+	d.device = (uint16_t)read_hex(r, bdf, "device", UINT16_MAX);
+	d.subvendor = (uint16_t)read_hex(r, bdf, "subsystem_vendor", UINT16_MAX);
+	d.subdevice = (uint16_t)read_hex(r, bdf, "subsystem_device", UINT16_MAX);
+	d.class = (uint32_t)read_hex(r, bdf, "class", UINT32_MAX);
+	read_sriov(r, &d);
+	d.numa = read_number(r, bdf, "numa_node");
+	d.iommu_group = read_group(r, bdf);
+	*ret = d;
+	return 0;
+}
+
+int pci_list(const struct root *r, struct pci_dev **ret, size_t *n, struct err *e)
+{
+	struct pci_dev *list = NULL, d;
+	char **names = NULL;
+	size_t n_names = 0, count = 0;
+	int code = dir_list(r, "/sys/bus/pci/devices", &names, &n_names, e);
+
+	if (code < 0)
+		return err_wrap(e, code, "list PCI devices");
+	for (size_t i = 0; i < n_names; i++)
+		if (pci_bdf_ok(names[i]) && pci_read(r, names[i], &d, NULL) == 0)
+			VEC_PUSH(list, count) = d;
+	str_list_free(names, n_names);
+	*ret = list;
+	*n = count;
+	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct pci_vf *x = a, *y = b;
+
+	return (x->vf > y->vf) - (x->vf < y->vf);
+}
+
+/* 1: the attribute is a VF. */
+static int read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret,
+		   struct err *e)
+{
+	uint64_t vf;
+	int code;
+
+	if (strncmp(attr, "virtfn", strlen("virtfn")) != 0 ||
+	    num_u64(span_of(attr + strlen("virtfn")), 0, UINT16_MAX, &vf) < 0)
+		return 0;
+	code = pci_read_link(r, pf, attr, ret->bdf, sizeof(ret->bdf), e);
+	ret->vf = (uint32_t)vf;
+	return code > 0 ? pci_bdf_ok(ret->bdf) : code;
+}
+
+int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_t *n, struct err *e)
+{
+	struct pci_vf *list = NULL, vf;
+	char path[PCI_PATH_MAX], **names = NULL;
+	size_t n_names = 0, count = 0;
+	int code = pci_path_of(pf, "", path, e);
+
+	if (code == 0)
+		code = dir_list(r, path, &names, &n_names, e);
+	if (code < 0)
+		return err_wrap(e, code, "list VFs of '%s'", pf);
+	for (size_t i = 0; code >= 0 && i < n_names; i++) {
+		code = read_vf(r, pf, names[i], &vf, e);
+		if (code > 0)
+			VEC_PUSH(list, count) = vf;
+	}
+	str_list_free(names, n_names);
+	if (code < 0) {
+		free(list);
+		return err_wrap(e, code, "list VFs of '%s'", pf);
+	}
+	if (count)
+		qsort(list, count, sizeof(*list), by_number);
+	*ret = list;
+	*n = count;
+	return 0;
+}
+
+int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_MAX], uint32_t *ret,
+		  struct err *e)
+{
+	auto_free struct pci_vf *list = NULL;
+	char found[PCI_BDF_MAX];
+	size_t n = 0;
+	int code = is_there(r, vf, e);
+
+	if (code >= 0)
+		code = pci_read_link(r, vf, "physfn", found, sizeof(found), e);
+	if (code < 0)
+		return code;
+	if (!code)
+		return err_set(e, -EINVAL, "PCI device '%s' is not a VF: it has no physfn", vf);
+	code = pci_vf_list(r, found, &list, &n, e);
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(list[i].bdf, vf) != 0)
+			continue;
+		str_copy(pf, PCI_BDF_MAX, found);
+		*ret = list[i].vf;
+		return 0;
+	}
+	return err_kind(e, ERR_AGAIN, -ENOENT, "VF '%s' is not among the %zu VFs of its PF '%s'",
+			vf, n, found);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gratuitous ARP and unsolicited neighbour advertisements, for the given addresses and no other. */
+#include "kern/probe/probe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kern/sys/netns.h"
+#include "kern/probe/packet.h"
+
+static int announce(int fd, const struct packet_link *links, size_t n, const struct announce *a,
+		    struct err *e)
+{
+	const struct packet_link *l = packet_link_find(links, n, a->index);
+	const struct mac *mine = a->mac.len || !l ? &a->mac : &l->mac;
+	int r;
+
+	if (!l)
+		return err_set(e, -ENODEV, "Link not found (index %d)", a->index);
+	r = packet_link_usable(l, a->ifname, e);
+	if (r < 0)
+		return r;
+	if (!mine->len || mine->len != l->mac.len || l->broadcast.len != mine->len)
+		return err_set(e, -EINVAL, "link address of %u bytes on a link with %u", mine->len,
+			       l->mac.len);
+	r = packet_announce(fd, l, mine, &a->ip);
+	return r < 0 ? err_sys(e, r, "send a packet") : 0;
+}
+
+static int open_in(int netns_fd, int *fd, struct packet_link **links, size_t *n, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	auto_nl struct nl_wire *w = NULL;
+	int r = nl_open(&w, NL_ROUTE, netns_fd, e);
+
+	if (!r)
+		r = packet_links(w, links, n, e);
+	if (!r && netns_fd >= 0)
+		r = netns_enter(netns_fd, &v, e);
+	if (r < 0)
+		return r;
+	r = packet_open_send(fd, e);
+	netns_leave(&v);
+	return r;
+}
+
+void announce_all(int netns_fd, const struct announce *a, size_t n)
+{
+	auto_free struct packet_link *links = NULL;
+	auto_fd int fd = -1;
+	char ip[IP_TEXT_MAX];
+	struct err e = ERR_INIT;
+	size_t n_links;
+
+	if (n && open_in(netns_fd, &fd, &links, &n_links, &e) < 0) {
+		log_debug("announce addresses", LOG_S("error", e.text));
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		err_clear(&e);
+		if (announce(fd, links, n_links, &a[i], &e) < 0)
+			log_debug("announce address", LOG_S("ip", ip_str(&a[i].ip, ip)),
+				  LOG_S("link", a[i].ifname), LOG_S("error", e.text));
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_PROBE_ARP_H
+#define UNIRAIL_KERN_PROBE_ARP_H
+
+/* ARP packets for IPv4 (RFC 826, RFC 5227; IPoIB: RFC 4391 section 9), without link header. */
+
+#include "base/buf.h"
+#include "kern/probe/probe_see.h"
+
+enum { ARP_REQUEST = 1, ARP_REPLY = 2, ARP_BYTES_MAX = 8 + 2 * (20 + 4) };
+
+struct arp {
+	uint16_t htype; /* ARPHRD_*: Ethernet 1, InfiniBand 32 */
+	uint16_t op;
+	struct mac sha, tha;
+	struct ipaddr spa, tpa;
+};
+
+/* "Who has ip?" from 0.0.0.0: fills nobody's cache. */
+struct arp arp_probe(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
+struct arp arp_request(uint16_t htype, const struct mac *mine, const struct ipaddr *from,
+		       const struct ipaddr *to);
+/* Gratuitous request: sender and target are the address (RFC 5227 section 3 says why no reply). */
+struct arp arp_announcement(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
+
+size_t arp_write(const struct arp *a, uint8_t out[static ARP_BYTES_MAX]);
+/* Trailing bytes are fine (Ethernet pads). -EBADMSG when it is no ARP for IPv4 over Ethernet or
+ * InfiniBand, with address lengths that belong to its type. */
+int arp_read(struct span packet, struct arp *ret);
+
+/* `unicast`: the frame was sent to us alone. *other is whose packet decided. */
+enum probe_saw arp_judge(const struct arp *a, bool unicast, const struct probe_ears *q,
+			 struct mac *other);
+
+#endif

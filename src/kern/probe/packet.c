@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/probe/packet_filter.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
+#include "base/cleanup.h"
+#include "kern/probe/arp.h"
+#include "kern/probe/ndp.h"
+
+/* sockaddr_ll ends in 8 bytes of address; the kernel takes longer ones that run over its end. */
+union link_addr {
+	struct sockaddr_ll ll;
+	uint8_t room[sizeof(struct sockaddr_ll) + MAC_MAX];
+};
+
+bool packet_link_running(const struct packet_link *l)
+{
+	/* IFF_RUNNING goes up to a second after the carrier did, and comes when packets pass. */
+	const unsigned int all = IFF_UP | IFF_LOWER_UP | IFF_RUNNING;
+
+	return (l->flags & all) == all;
+}
+
+int packet_link_usable(const struct packet_link *l, const char *ifname, struct err *e)
+{
+	if (l->arptype != ARPHRD_ETHER && l->arptype != ARPHRD_INFINIBAND)
+		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+				"probe on '%s': links of type %u have no ARP or NDP", ifname,
+				l->arptype);
+	if (l->flags & IFF_NOARP)
+		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+				"probe on '%s': the link is set to use no ARP (NOARP)", ifname);
+	return 0;
+}
+
+static int open_socket(int family, const char *what, int *fd, struct err *e)
+{
+	int r;
+
+	/* Protocol 0: a packet socket takes nothing in until it is bound, filter and all. */
+	*fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd >= 0)
+		return 0;
+	r = -errno;
+	return err_kind(e, r == -EPERM ? ERR_UNAVAILABLE : ERR_OTHER, r, "open %s socket: %s%s",
+			what, errno_text(r), r == -EPERM ? " (needs CAP_NET_RAW)" : "");
+}
+
+int packet_open_send(int *fd, struct err *e)
+{
+	return open_socket(AF_PACKET, "a packet", fd, e);
+}
+
+int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *ret, struct err *e)
+{
+	struct sockaddr_ll any = {.sll_family = AF_PACKET};
+	auto_fd int fd = -1;
+	int r = open_socket(AF_PACKET, "a packet", &fd, e);
+
+	if (!r)
+		r = packet_filter(fd, family, w, n, e);
+	if (r < 0)
+		return r;
+	any.sll_protocol = htons(family == 4 ? ETH_P_ARP : ETH_P_IPV6);
+	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
+		return err_sys(e, -errno, "bind a packet socket");
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, struct err *e)
+{
+	struct ipaddr group = ndp_solicited_node(ip);
+	struct ipv6_mreq want = {.ipv6mr_interface = (unsigned int)l->index};
+	int r = *fd < 0 ? open_socket(AF_INET6, "an IPv6", fd, e) : 0;
+
+	if (r < 0)
+		return r;
+	memcpy(&want.ipv6mr_multiaddr, group.b, 16);
+	/* Two addresses with the same last three bytes have the same group. */
+	if (setsockopt(*fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &want, sizeof(want)) < 0 &&
+	    errno != EADDRINUSE)
+		return err_sys(e, -errno, "join the solicited-node group (is IPv6 on there?)");
+	return 0;
+}
+
+static int send_to(int fd, const struct packet_link *l, uint16_t protocol, const struct mac *dst,
+		   const uint8_t *p, size_t n)
+{
+	union link_addr to = {.ll = {.sll_family = AF_PACKET,
+				     .sll_protocol = protocol,
+				     .sll_ifindex = l->index,
+				     .sll_halen = dst->len}};
+
+	memcpy(to.room + offsetof(struct sockaddr_ll, sll_addr), dst->b, dst->len);
+	if (sendto(fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int send_arp(int fd, const struct packet_link *l, const struct arp *a)
+{
+	uint8_t out[ARP_BYTES_MAX];
+	size_t n = arp_write(a, out);
+
+	return send_to(fd, l, htons(ETH_P_ARP), &l->broadcast, out, n);
+}
+
+static int send_ndp(int fd, const struct packet_link *l, const struct ndp *m)
+{
+	struct mac dst = ndp_multicast_mac(&m->dst, &l->broadcast);
+	uint8_t out[NDP_BYTES_MAX];
+	size_t n = ndp_write(m, out);
+
+	return send_to(fd, l, htons(ETH_P_IPV6), &dst, out, n);
+}
+
+int packet_ask(int fd, const struct packet_link *l, const struct mac *mine,
+	       const struct probe_ears *q, bool gateway)
+{
+	if (q->ip.family == 4) {
+		struct arp a = gateway ? arp_request(l->arptype, mine, &q->ip, &q->gateway)
+				       : arp_probe(l->arptype, mine, &q->ip);
+
+		return send_arp(fd, l, &a);
+	}
+	struct ndp m = gateway ? ndp_solicitation(mine, &q->ip, &q->gateway)
+			       : ndp_probe(&q->ip, q->nonce);
+
+	return send_ndp(fd, l, &m);
+}
+
+int packet_announce(int fd, const struct packet_link *l, const struct mac *mine,
+		    const struct ipaddr *ip)
+{
+	if (ip->family == 4) {
+		struct arp a = arp_announcement(l->arptype, mine, ip);
+
+		return send_arp(fd, l, &a);
+	}
+	struct ndp m = ndp_announcement(mine, ip);
+
+	return send_ndp(fd, l, &m);
+}
+
+int packet_hear(int fd, struct packet_in *in)
+{
+	union link_addr from = {0};
+	socklen_t len = sizeof(from);
+	ssize_t n = recvfrom(fd, in->bytes, sizeof(in->bytes), MSG_DONTWAIT,
+			     (struct sockaddr *)&from, &len);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	in->n = (size_t)n;
+	in->index = from.ll.sll_ifindex;
+	in->unicast = from.ll.sll_pkttype == PACKET_HOST;
+	in->sender = (struct mac){.len = from.ll.sll_halen};
+	if (in->sender.len > sizeof(from.ll.sll_addr))
+		in->sender.len = 0;
+	memcpy(in->sender.b, from.ll.sll_addr, in->sender.len);
+	return 1;
+}
+
+enum probe_saw packet_judge(const struct packet_in *in, const struct packet_watch *w,
+			    struct mac *other)
+{
+	const struct span p = {in->bytes, in->n};
+	struct arp a;
+	struct ndp m;
+
+	if (in->index != w->link->index)
+		return SAW_NOTHING;
+	if (w->ears->ip.family == 4)
+		return arp_read(p, &a) ? SAW_NOTHING : arp_judge(&a, in->unicast, w->ears, other);
+	return ndp_read(p, w->link->mac.len, &m) ? SAW_NOTHING
+						 : ndp_judge(&m, &in->sender, w->ears, other);
+}

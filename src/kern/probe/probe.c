@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/probe/probe_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+enum {
+	RETRY_MS = 10,	   /* while a link takes no packet yet, or its carrier is to come soon */
+	LONG_MS = 1000,	   /* a carrier that has not come within that is looked for less often */
+	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
+};
+
+bool probe_asks_gateway(const struct probe *p)
+{
+	return p->want_gateway && p->gateway.family;
+}
+
+static void finish(struct job *j, enum probe_state state)
+{
+	if (j->stage == DONE)
+		return;
+	j->stage = DONE;
+	j->p->state = state;
+	loop_del_timer(j->timer);
+	loop_del_timer(j->limit);
+	j->timer = j->limit = NULL;
+	if (--j->run->open == 0)
+		loop_stop(j->run->loop, 0);
+}
+
+static void step(void *arg);
+
+static void again(struct job *j, int64_t ms)
+{
+	j->timer = loop_add_timer(j->run->loop, ms, step, j);
+}
+
+static void enter(struct job *j, enum stage stage)
+{
+	j->stage = stage;
+	j->left = j->run->limits->tries;
+	j->since_us = 0;
+}
+
+/* All rails ask in the same millisecond mostly: one dump answers them. */
+static void refresh_links(struct run *run)
+{
+	int64_t now = loop_now_ms(run->loop);
+	struct packet_link *links;
+	size_t n;
+
+	if (now - run->links_ms < RETRY_MS / 2 || packet_links(run->wire, &links, &n, NULL) < 0)
+		return;
+	free(run->links);
+	run->links = links;
+	run->n_links = n;
+	run->links_ms = now;
+}
+
+/* NULL: it has no carrier. */
+static const struct packet_link *running_link(struct job *j)
+{
+	const struct packet_link *l;
+
+	refresh_links(j->run);
+	l = packet_link_find(j->run->links, j->run->n_links, j->p->index);
+	return l && packet_link_running(l) ? l : NULL;
+}
+
+/* All the time since the test began. */
+static bool kept_carrier(struct job *j)
+{
+	const struct packet_link *l = running_link(j);
+
+	return l && l->changes == j->changes;
+}
+
+/* --- time --- */
+
+static int64_t elapsed(const struct job *j)
+{
+	return loop_now_ms(j->run->loop) - j->run->begun_ms;
+}
+
+static int no_carrier(struct job *j)
+{
+	struct probe *p = j->p;
+
+	if (j->stage == WAITING && !p->sent)
+		return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+				"no carrier on '%s' after %d ms (cable, switch port, or the lower "
+				"link is down)",
+				p->ifname, j->run->limits->carrier_ms);
+	return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+			"no carrier on '%s' any more: it was lost during the test (cable, switch "
+			"port, or the lower link)",
+			p->ifname);
+}
+
+static int why_not_done(struct job *j)
+{
+	struct probe *p = j->p;
+
+	if (j->stage == WAITING || !running_link(j))
+		return no_carrier(j);
+	if (j->blocked < 0)
+		return err_sys(&p->why, j->blocked, "probe on '%s': send a packet", p->ifname);
+	return err_kind(
+		&p->why, ERR_AGAIN, -ETIMEDOUT,
+		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
+		p->ifname, j->run->limits->total_ms);
+}
+
+static void time_is_up(void *arg)
+{
+	struct job *j = arg;
+
+	j->limit = NULL;
+	if (j->stage == ASKING && j->since_us && running_link(j)) {
+		j->p->gateway_us = now_mono_us() - j->since_us;
+		finish(j, PROBE_UNREACHABLE);
+		return;
+	}
+	why_not_done(j);
+	finish(j, PROBE_FAILED);
+}
+
+static void set_limit(struct job *j, int64_t ms)
+{
+	loop_del_timer(j->limit);
+	j->limit = loop_add_timer(j->run->loop, ms, time_is_up, j);
+}
+
+/* --- carrier --- */
+
+static void wait_for_carrier(struct job *j)
+{
+	int64_t now = loop_now_ms(j->run->loop);
+
+	if (j->stage != WAITING || !j->limit) {
+		enter(j, WAITING);
+		j->waits_ms = now;
+		set_limit(j, j->run->limits->carrier_ms - elapsed(j));
+	}
+	again(j, now - j->waits_ms < LONG_MS ? RETRY_MS : 5 * RETRY_MS);
+}
+
+/* A carrier that comes and goes does not make it last for ever. */
+static void carrier_is_there(struct job *j, const struct packet_link *link)
+{
+	const struct probe_limits *l = j->run->limits;
+	int64_t last = (int64_t)l->carrier_ms + l->total_ms - elapsed(j);
+
+	if (j->limit)
+		j->p->carrier_us += (loop_now_ms(j->run->loop) - j->waits_ms) * 1000;
+	j->changes = link->changes;
+	set_limit(j, last < l->total_ms ? last : l->total_ms);
+	enter(j, j->p->want_conflict ? PROBING : ASKING);
+}
+
+/* --- the tests --- */
+
+/* Sends the stage's next packet. A link may refuse packets for a moment after it came up. */
+static void send_next(struct job *j)
+{
+	int fd = j->p->ip.family == 4 ? j->run->v4.fd : j->run->v6.fd;
+	int r = packet_ask(fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
+
+	j->blocked = r;
+	if (r == -ENETDOWN) {
+		wait_for_carrier(j);
+		return;
+	}
+	if (r < 0) {
+		again(j, RETRY_MS);
+		return;
+	}
+	j->p->sent++;
+	j->left--;
+	if (!j->since_us)
+		j->since_us = now_mono_us();
+	again(j, j->run->limits->interval_ms);
+}
+
+/* Nothing was heard in the whole of the conflict test. */
+static void quiet(struct job *j)
+{
+	/* A link without carrier drops what is sent and says nothing: that silence means nothing. */
+	if (!kept_carrier(j)) {
+		wait_for_carrier(j);
+		return;
+	}
+	j->p->conflict_us = now_mono_us() - j->since_us;
+	if (!probe_asks_gateway(j->p)) {
+		finish(j, PROBE_OK);
+		return;
+	}
+	enter(j, ASKING);
+	send_next(j);
+}
+
+static void step(void *arg)
+{
+	struct job *j = arg;
+
+	j->timer = NULL;
+	if (j->stage == WAITING) {
+		const struct packet_link *l = running_link(j);
+
+		if (!l) {
+			wait_for_carrier(j);
+			return;
+		}
+		carrier_is_there(j, l);
+	}
+	if (j->left > 0)
+		send_next(j);
+	else if (j->stage == PROBING)
+		quiet(j);
+	/* else all was asked of the gateway: its answer may be late, until the limit */
+}
+
+static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
+{
+	struct probe *p = j->p;
+
+	if (saw == SAW_CONFLICT && p->want_conflict) {
+		p->other = *other;
+		if (j->stage == PROBING)
+			p->conflict_us = j->since_us ? now_mono_us() - j->since_us : 0;
+		finish(j, PROBE_CONFLICT);
+	} else if (saw == SAW_GATEWAY && j->stage == ASKING && j->since_us) {
+		p->other = *other;
+		p->gateway_us = now_mono_us() - j->since_us;
+		finish(j, PROBE_OK);
+	}
+}
+
+void probe_hear(void *arg, uint32_t events)
+{
+	struct ears *ears = arg;
+	struct run *run = ears->run;
+	struct packet_in in;
+	struct mac other;
+
+	(void)events;
+	/* An error is told once and is no reason to stop: the timers go on. */
+	for (int k = 0; k < HEAR_AT_ONCE && packet_hear(ears->fd, &in) > 0; k++) {
+		for (size_t i = 0; i < run->n_jobs; i++) {
+			struct job *j = &run->jobs[i];
+
+			if (j->stage != DONE && j->p->ip.family == ears->family)
+				heard(j, packet_judge(&in, &j->watch, &other), &other);
+		}
+	}
+}
+
+static void run_done(struct run *run)
+{
+	loop_free(run->loop);
+	cleanup_fd(&run->v4.fd);
+	cleanup_fd(&run->v6.fd);
+	cleanup_fd(&run->groups_fd);
+	free(run->jobs);
+	free(run->macs);
+	free(run->links);
+	nl_wire_close(run->wire);
+}
+
+static int check_limits(const struct probe_limits *l, struct err *e)
+{
+	if (l->tries < 1 || l->interval_ms < 1 || l->total_ms < 1)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"probe limits: %d tries, %d ms apart, %d ms in all, want at least 1 each",
+			l->tries, l->interval_ms, l->total_ms);
+	if (l->carrier_ms < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"probe limits: %d ms for carrier, wants 0 at least", l->carrier_ms);
+	if ((int64_t)l->tries * l->interval_ms > l->total_ms)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"probe limits: %d tries %d ms apart do not fit into %d ms",
+				l->tries, l->interval_ms, l->total_ms);
+	return 0;
+}
+
+static void forget_answers(struct probe *p)
+{
+	p->state = PROBE_NONE;
+	p->other = (struct mac){0};
+	p->carrier_us = p->conflict_us = p->gateway_us = 0;
+	p->sent = 0;
+	err_clear(&p->why);
+}
+
+int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e)
+{
+	struct run run = {.limits = l, .v4.fd = -1, .v6.fd = -1, .groups_fd = -1};
+	int r = check_limits(l, e);
+
+	for (size_t i = 0; i < n; i++)
+		forget_answers(&p[i]);
+	if (!r)
+		r = loop_new(&run.loop, e);
+	if (!r)
+		r = probe_start(&run, netns_fd, p, n, e);
+	if (!r && run.open) {
+		run.begun_ms = loop_now_ms(run.loop);
+		for (size_t i = 0; i < run.n_jobs; i++)
+			if (run.jobs[i].stage == WAITING)
+				step(&run.jobs[i]);
+		loop_run(run.loop);
+	}
+	run_done(&run);
+	return r < 0 ? err_wrap(e, r, "probe addresses") : 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_RDMA_RDMA_RES_H
+#define UNIRAIL_KERN_RDMA_RDMA_RES_H
+
+/*
+ * What a device is used for, and its counters, by RDMA netlink: RES_GET and STAT_GET of
+ * drivers/infiniband/core/nldev.c. Reading needs no rights; a process of another PID namespace has
+ * pid 0. free() every list.
+ */
+
+#include "kern/rdma/rdma.h"
+
+enum rdma_res_kind {
+	RDMA_RES_QP,
+	RDMA_RES_CM_ID,
+	RDMA_RES_CQ,
+	RDMA_RES_MR,
+	RDMA_RES_PD,
+	RDMA_RES_CTX, /* an open /dev/infiniband/uverbsN */
+};
+
+struct rdma_res {
+	uint32_t id;	     /* QP number ...; 0 where the kernel gives none */
+	uint32_t port;	     /* 0: not bound to one */
+	uint32_t pid;	     /* 0: the kernel's own, see .owner */
+	uint8_t type, state; /* QP: IB_QPT_*, IB_QPS_*; CM_ID: RDMA_CM state */
+	char owner[32];	     /* the kernel module that made it; "" a process */
+};
+
+struct rdma_count {
+	char name[48];
+	uint64_t value;
+};
+
+/* The device's totals, "qp", "cm_id", "cq", "mr", "pd", "ctx", "srq"; -ENODEV: no such device. */
+int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
+			struct err *e);
+/* -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux 5.15). */
+int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
+		     struct rdma_res **ret, size_t *n, struct err *e);
+/* Hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...).
+ * -EOPNOTSUPP: the driver keeps none. */
+int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
+		  size_t *n, struct err *e);
+
+/* A character device of the device: type "uverbs" (port 0), "umad" or "issm" (port 1 up). Its name
+ * below /dev/infiniband ("umad0") and number. -ENODEV: it has none, or its module is not loaded. */
+int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char *type, char *ret,
+		    size_t size, uint64_t *devno, struct err *e);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_RDMA_RDMA_SET_H
+#define UNIRAIL_KERN_RDMA_RDMA_SET_H
+
+/*
+ * Changes to RDMA devices, by RDMA netlink (drivers/infiniband/core/nldev.c). A wire (NL_RDMA) sees
+ * and changes the devices of the namespace it was opened in; in shared mode every namespace sees
+ * all. Changes need CAP_NET_ADMIN.
+ */
+
+#include "kern/rdma/rdma.h"
+
+/*
+ * How devices belong to namespaces, for the whole host. Only in the initial namespace, and only
+ * while no other exists: -EBUSY (kind ERR_AGAIN) with the remedy, which is to set it at boot.
+ * Setting what is set already is fine at any time.
+ */
+int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct err *e);
+const char *rdma_netns_mode_name(enum rdma_netns_mode mode); /* "exclusive", "shared" */
+
+/* -ENODEV when the wire's namespace has no device of this name. */
+int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct err *e);
+
+/*
+ * Moves a device into a namespace. Its users are cut off, its IPoIB netdevs are made anew in the
+ * namespace of the PKey's parent, so RDMA goes first and the netdev after it; index and name stay.
+ * -EBUSY (kind ERR_AGAIN): somebody is using it, the caller tries again as long as it likes.
+ * -EOPNOTSUPP: the mode is shared, or the driver cannot (soft-RoCE); the words say which.
+ * When the namespace is deleted, the kernel brings the device home.
+ */
+int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e);
+
+/* 1 to 63 printable bytes without '/' and '%'; names are unique on the host: -EEXIST. */
+bool rdma_name_ok(const char *name);
+int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const char *to,
+		   struct err *e);
+
+#endif

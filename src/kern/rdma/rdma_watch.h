@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_RDMA_RDMA_WATCH_H
+#define UNIRAIL_KERN_RDMA_RDMA_WATCH_H
+
+/* RDMA devices that come and go, and their netdevs: RDMA_NL_GROUP_NOTIFY, since Linux 6.12. Before
+ * that, kern/pci/uevent.h tells of devices (SUBSYSTEM=infiniband). */
+
+#include "kern/rdma/rdma.h"
+
+enum rdma_event_kind {
+	RDMA_EVENT_REGISTER,
+	RDMA_EVENT_UNREGISTER,
+	RDMA_EVENT_NETDEV_ATTACH,
+	RDMA_EVENT_NETDEV_DETACH,
+	RDMA_EVENT_OTHER, /* of a newer kernel: look again */
+};
+
+struct rdma_event {
+	enum rdma_event_kind kind;
+	uint32_t index, port; /* port 0: the whole device */
+	char name[RDMA_NAME_MAX];
+	int netdev_index;
+	char netdev[16]; /* "" none told */
+};
+
+/* 1: this kernel sends them, 0: not (the group can be joined all the same, and stays silent). */
+int rdma_nl_events_known(struct nl_wire *w, struct err *e);
+/* A socket of the caller's namespace, non-blocking, that hears the group. */
+int rdma_watch_open(int *fd, struct err *e);
+/* 1 event, 0 none is waiting; -ENOBUFS: some were lost, list the devices again. Messages of others
+ * than the kernel and malformed ones are passed over. */
+int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e);
+/* One datagram; false when it holds no event. */
+bool rdma_event_parse(struct span datagram, struct rdma_event *ret);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_RDMA_VERBS_DEV_H
+#define UNIRAIL_KERN_RDMA_VERBS_DEV_H
+
+/* RDMA devices opened through libibverbs: their ports and GIDs. Which devices there are, and why
+ * one cannot be opened, is kern/rdma/rdma.h's. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum verbs_gid_type { VERBS_GID_IB, VERBS_GID_ROCE_V1, VERBS_GID_ROCE_V2 };
+
+struct verbs_gid {
+	uint32_t index, port;
+	enum verbs_gid_type type;
+	uint8_t raw[16]; /* an IPv4 address is ::ffff:a.b.c.d */
+	int ifindex;	 /* of its netdev, which may be in another namespace; 0 none */
+};
+
+struct verbs_port {
+	uint32_t port;
+	bool ethernet; /* RoCE; else InfiniBand */
+	uint8_t state; /* rdma_port_state_name() */
+	uint16_t lid;
+	uint32_t mtu; /* bytes: the active one */
+};
+
+struct verbs_dev;
+
+/* -ENODEV: libibverbs does not list it; -EACCES, -EPERM with the remedy. */
+int verbs_open(struct verbs_dev **ret, const char *name, struct err *e);
+void verbs_close(struct verbs_dev *d);
+void verbs_cleanup(struct verbs_dev **d);
+#define auto_verbs __attribute__((cleanup(verbs_cleanup)))
+const char *verbs_name(const struct verbs_dev *d);
+int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, struct err *e);
+/* The entries in use, all ports; free() the list. */
+int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct err *e);
+const char *verbs_gid_type_name(enum verbs_gid_type t); /* "IB", "RoCE v1", "RoCE v2" */
+
+#endif

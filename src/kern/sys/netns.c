@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/sys/netns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+#include <linux/nsfs.h>
+
+#include "base/cleanup.h"
+#include "kern/net/link.h"
+
+enum { LOOPBACK_INDEX = 1 }; /* in every namespace since Linux 2.6.27 */
+
+static int fail(struct err *e, int code, const char *what, const char *subject)
+{
+	const char *remedy = code == -EPERM ? ": needs CAP_SYS_ADMIN: run as root" : "";
+
+	return err_kind(e, ERR_NETNS, code, *subject ? "%s '%s': %s%s" : "%s%s: %s%s", what,
+			subject, errno_text(code), remedy);
+}
+
+static int check_magic(const char *path, struct err *e)
+{
+	struct statfs fs;
+
+	if (statfs(path, &fs) < 0) {
+		int code = -errno;
+
+		return err_kind(e, ERR_NETNS, code, "failed to Statfs \"%s\": %s", path,
+				code == -ENOENT ? "no such file or directory" : errno_text(code));
+	}
+	if (fs.f_type == NSFS_MAGIC || fs.f_type == PROC_SUPER_MAGIC)
+		return 0;
+	return err_kind(e, ERR_NETNS, -EINVAL, "unknown FS magic on \"%s\": %lx", path,
+			(unsigned long)fs.f_type);
+}
+
+int netns_open(const char *path, int *ret, struct err *e)
+{
+	auto_fd int fd = -1;
+	int r = check_magic(path, e), type;
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fail(e, -errno, "open network namespace", path);
+	/* The magic is also that of /proc/self/status and of a PID namespace. */
+	type = ioctl(fd, NS_GET_NSTYPE);
+	if (type < 0 && errno != ENOTTY)
+		return fail(e, -errno, "ask for the type of network namespace", path);
+	if (type != CLONE_NEWNET)
+		return err_kind(e, ERR_NETNS, -EINVAL, "open '%s': not a network namespace", path);
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+int netns_current(int *ret, struct err *e)
+{
+	int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return fail(e, -errno, "open network namespace", "/proc/thread-self/ns/net");
+	*ret = fd;
+	return 0;
+}
+
+int netns_same(int a, int b, struct err *e)
+{
+	struct stat sa, sb;
+
+	if (fstat(a, &sa) < 0 || fstat(b, &sb) < 0)
+		return fail(e, -errno, "stat network namespace", "");
+	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+int netns_enter(int fd, struct netns_visit *v, struct err *e)
+{
+	auto_fd int home = -1;
+	int r = netns_current(&home, e);
+
+	if (r < 0)
+		return r;
+	if (setns(fd, CLONE_NEWNET) < 0)
+		return fail(e, -errno, "enter network namespace", "");
+	v->home = take_fd(&home);
+	return 0;
+}
+
+void netns_leave(struct netns_visit *v)
+{
+	int saved = errno;
+
+	if (v->home < 0)
+		return;
+	/* Whatever came next would happen to the wrong namespace. */
+	if (setns(v->home, CLONE_NEWNET) < 0) {
+		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_text(errno));
+		abort();
+	}
+	cleanup_fd(&v->home);
+	v->home = -1;
+	errno = saved;
+}
+
+static int loopback_up(struct err *e)
+{
+	struct link_change up = {.set = LINK_SET_UP};
+	auto_batch struct nl_batch *b = NULL;
+	auto_nl struct nl_wire *w = NULL;
+	int r = nl_open(&w, NL_ROUTE, -1, e);
+
+	if (r < 0)
+		return r;
+	b = nl_batch_new();
+	link_set(b, LOOPBACK_INDEX, "lo", &up);
+	return nl_batch_commit(w, b, e);
+}
+
+static int unshare_here(bool lo_up, int *fd, struct err *e)
+{
+	int r = lo_up ? loopback_up(e) : 0;
+
+	return r < 0 ? r : netns_current(fd, e);
+}
+
+int netns_new(bool lo_up, int *ret, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	auto_fd int fd = -1;
+	int r = netns_current(&v.home, e);
+
+	if (r < 0)
+		return r;
+	if (unshare(CLONE_NEWNET) < 0)
+		r = fail(e, -errno, "create network namespace", "");
+	else
+		r = unshare_here(lo_up, &fd, e);
+	netns_leave(&v);
+	if (r < 0)
+		return r;
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+static int mount_point(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fail(e, -errno, "create network namespace file", path);
+	close(fd);
+	return 0;
+}
+
+int netns_pin(int fd, const char *path, struct err *e)
+{
+	char from[32];
+	int r = mount_point(path, e);
+
+	if (r < 0)
+		return r;
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+	if (mount(from, path, "none", MS_BIND, NULL) == 0)
+		return 0;
+	r = fail(e, -errno, "mount network namespace on", path);
+	unlink(path);
+	return r;
+}
+
+int netns_unpin(const char *path, struct err *e)
+{
+	/* EINVAL: not a mount point (any more) */
+	if (umount2(path, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
+		return fail(e, -errno, "unmount network namespace", path);
+	if (unlink(path) < 0 && errno != ENOENT)
+		return fail(e, -errno, "remove network namespace file", path);
+	return 0;
+}

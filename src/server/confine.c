@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/confine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/ip.h"
+#include "base/log.h"
+
+static void add(struct confine *c, const char *path, enum sandbox_right right)
+{
+	const char *copy = VEC_PUSH(c->own, c->n_own) = xstrdup(path);
+
+	VEC_PUSH(c->v, c->n) = (struct sandbox_path){copy, right};
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0;
+}
+
+/* The folder above; false: that is "/". */
+static bool go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || slash == path)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+void confine_folder(struct confine *c, const char *path, enum sandbox_right right)
+{
+	auto_free char *at = path ? xstrdup(path) : NULL;
+
+	if (!path || strcmp(path, "/") == 0)
+		return;
+	if (right == SANDBOX_WRITE)
+		dir_make(c->root, path, 0755, NULL);
+	else
+		while (!is_there(at) && go_up(at))
+			;
+	if (is_there(at))
+		add(c, at, right);
+	if (!is_there(path))
+		log_info("the sandbox: a folder does not exist yet", LOG_S("folder", path),
+			 LOG_S("instead", is_there(at) ? at : "none"));
+}
+
+void confine_file(struct confine *c, const char *path, enum sandbox_right right)
+{
+	auto_free char *folder = path ? xstrdup(path) : NULL;
+	char real[PATH_MAX];
+
+	if (path && go_up(folder))
+		confine_folder(c, folder, right);
+	if (!path || !realpath(path, real) || !go_up(real) || strcmp(real, folder) == 0)
+		return;
+	add(c, real, right);
+}
+
+void confine_server(struct confine *c, const char *host, const char *const *files,
+		    const char *program)
+{
+	struct ipaddr ip;
+
+	for (; *files; files++)
+		confine_file(c, *files, SANDBOX_READ);
+	/* musl reads hosts and resolv.conf, which the host's programs replace: a rule for the
+	 * files themselves would lose them. */
+	if (ip_parse(span_of(host), &ip) < 0) {
+		confine_folder(c, "/etc", SANDBOX_READ);
+		confine_file(c, "/etc/resolv.conf", SANDBOX_READ);
+	}
+	if (program)
+		c->not_with = "the kubeconfig names a program to execute (exec), which would be "
+			      "held by it as well";
+}
+
+static void say(char *words, size_t size, const char *what, const struct err *e)
+{
+	size_t n = strlen(words);
+
+	snprintf(words + n, size - n, "%s%s: %s", n ? "; " : "", what, e->text);
+	if (e->code == -EOPNOTSUPP)
+		log_info("the sandbox is not complete", LOG_S("without", what),
+			 LOG_S("reason", e->text));
+	else
+		log_warn("the sandbox is not complete", LOG_S("without", what),
+			 LOG_S("reason", e->text));
+}
+
+static void enter(struct confine *c, bool log_only, char *words, size_t size)
+{
+	struct err e = ERR_INIT;
+	bool calls;
+	int abi = 0;
+
+	/* Where a redirection of the standard streams and a child's stdin lead. */
+	add(c, "/dev/null", SANDBOX_WRITE);
+	if (log_only)
+		snprintf(words, size, "sandbox = log: the kernel logs what it would refuse");
+	else if (sandbox_paths(c->v, c->n, &abi, &e) < 0)
+		say(words, size, "Landlock", &e);
+	err_clear(&e);
+	calls = sandbox_calls(c->mode, log_only, &e) == 0;
+	if (!calls)
+		say(words, size, "seccomp", &e);
+	log_info("sandbox",
+		 LOG_S("seccomp", !calls     ? "no"
+				  : log_only ? "log"
+					     : "yes"),
+		 LOG_I("landlock", abi));
+}
+
+void confine_enter(struct confine *c, const char *setting, char *words, size_t size)
+{
+	*words = '\0';
+	if (strcmp(setting, "off") == 0)
+		snprintf(words, size, "sandbox = off");
+	else if (c->not_with)
+		snprintf(words, size, "no sandbox: %s", c->not_with);
+	if (*words)
+		log_info("no sandbox", LOG_S("reason", words));
+	else
+		enter(c, strcmp(setting, "log") == 0, words, size);
+	str_list_free(c->own, c->n_own);
+	free(c->v);
+	*c = (struct confine){0};
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection: read, hand over, write, again. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "server/http_server_priv.h"
+
+enum {
+	CLOSING_MS = 1000,
+	LAST_CHANCE_MS = 500,
+	CLOSING_BYTES = 2 << 20,
+	STEPS_MAX = 24,	  /* that one connection may take in a row: eight requests and answers */
+	HOLD_SIZE = 1024, /* of buffers: connections that hold less are not closed for it */
+	RATE_MS = 2000,	  /* between two looks at how a body comes on */
+};
+
+bool conn_is_idle(const struct http_request *c)
+{
+	return c->fd >= 0 && c->state == CONN_READING && !c->running && c->in_at == c->in.len &&
+	       http1_phase(c->codec) == HTTP1_NOTHING;
+}
+
+/* --- time --- */
+
+/* Of the body at hand: how long until the next look at it. Negative: it took too long. */
+static int64_t body_left(const struct http_request *c)
+{
+	const struct http_limits *l = &c->s->limits;
+	int64_t left = l->body_ms - (loop_now_ms(c->s->loop) - c->body_since);
+
+	return l->body_rate && left > RATE_MS ? RATE_MS : left;
+}
+
+/* Since the last look at it: what came fast before does not pay for a pause. */
+static bool is_slow(struct http_request *c)
+{
+	size_t came = c->body - c->body_seen;
+
+	c->body_seen = c->body;
+	return (int64_t)came * 1000 < (int64_t)c->s->limits.body_rate * RATE_MS;
+}
+
+static void on_timer(void *arg)
+{
+	struct http_request *c = arg;
+	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
+
+	c->timer = NULL;
+	if (mid_request && http1_phase(c->codec) == HTTP1_IN_BODY && body_left(c) > 0 &&
+	    !is_slow(c)) {
+		conn_set_timer(c, body_left(c));
+		return;
+	}
+	if (!mid_request) {
+		conn_close(c);
+		return;
+	}
+	conn_refuse(c, 408, "the request did not come to its end in time");
+	conn_advance(c);
+}
+
+void conn_set_timer(struct http_request *c, int64_t ms)
+{
+	loop_del_timer(c->timer);
+	c->timer = ms < 0 ? NULL : loop_add_timer(c->s->loop, ms, on_timer, c);
+}
+
+/* A phase has one deadline, however its bytes trickle in. */
+void conn_set_phase(struct http_request *c)
+{
+	const struct http_limits *l = &c->s->limits;
+	enum http1_phase phase = http1_phase(c->codec);
+
+	if (phase == c->phase && c->timer)
+		return;
+	c->phase = phase;
+	if (phase == HTTP1_NOTHING) {
+		conn_set_timer(c, c->began ? l->idle_ms : l->first_ms);
+	} else if (phase == HTTP1_IN_HEAD) {
+		conn_set_timer(c, l->first_ms);
+	} else {
+		c->body_since = loop_now_ms(c->s->loop);
+		c->body_seen = 0;
+		conn_set_timer(c, body_left(c));
+	}
+}
+
+void conn_reap(struct http_request *c)
+{
+	if (c->fd >= 0 && c->state == CONN_READING && http_request_is_gone(c))
+		conn_advance(c);
+}
+
+static bool holds_much(const struct http_request *c)
+{
+	return c->s->limits.held_max && !c->tls && c->held > HOLD_SIZE &&
+	       (c->state == CONN_WRITING ||
+		(c->state == CONN_READING && http1_phase(c->codec) == HTTP1_IN_HEAD));
+}
+
+static int rank_of(const struct http_request *c)
+{
+	if (c->refused)
+		return RANK_REFUSED;
+	if (holds_much(c))
+		return RANK_HOLDING;
+	switch (c->state) {
+	case CONN_SHAKING: return RANK_STRANGER;
+	case CONN_READING:
+		if (http1_phase(c->codec) == HTTP1_IN_BODY)
+			return -1;
+		if (c->known)
+			return RANK_IDLE;
+		/* Another one from the same address, who had no answer yet, may be the kubelet. */
+		return c->began && http1_phase(c->codec) == HTTP1_NOTHING ? RANK_SERVED
+									  : RANK_STRANGER;
+	case CONN_HANDLING: return -1;
+	case CONN_WRITING: return c->close ? RANK_CLOSING : RANK_IDLE;
+	case CONN_CLOSING: return RANK_CLOSING;
+	}
+	return -1;
+}
+
+void conn_rank(struct http_request *c)
+{
+	enum http1_phase phase = http1_phase(c->codec);
+	int rank = rank_of(c);
+
+	if (rank == c->entry.rank && c->state == c->ranked && phase == c->ranked_phase)
+		return;
+	c->ranked = c->state;
+	c->ranked_phase = phase;
+	peers_rank(c->s->peers, &c->entry, rank);
+}
+
+int64_t conn_grace(const struct http_request *c)
+{
+	int64_t age = loop_now_ms(c->s->loop) - c->opened;
+
+	/* A handshake that is not done yet says nothing: its time is first_ms. */
+	return c->s->tls || c->began || age >= c->s->limits.grace_ms ? 0
+								     : c->s->limits.grace_ms - age;
+}
+
+void conn_end_idle(struct http_request *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+	if (poll(&p, 1, 0) > 0)
+		return; /* one more request has come, or its end: the loop gets to it */
+	if (c->began)
+		conn_close(c);
+	else
+		conn_set_timer(c, LAST_CHANCE_MS);
+}
+
+/* --- reading --- */
+
+static void hand_over(struct http_request *c)
+{
+	c->state = CONN_HANDLING;
+	c->answered = false;
+	c->close |= c->msg.close || c->ended;
+	c->head = span_eq(c->msg.method, "HEAD");
+	c->began = now_mono_us();
+	conn_rank(c);
+	conn_set_timer(c, -1);
+	/* Nothing more is read; that the peer has closed is always told. */
+	conn_watch(c, 0);
+	c->s->handle(c->s->arg, c);
+}
+
+/* What the requests at hand hold, of all connections. False: it is too much. */
+static bool count_body(struct http_request *c, size_t n)
+{
+	struct http_server *s = c->s;
+
+	c->body += n;
+	s->bodies += n;
+	return !s->limits.bodies_max || s->bodies <= s->limits.bodies_max;
+}
+
+static void forget_body(struct http_request *c)
+{
+	c->s->bodies -= c->body;
+	c->body = 0;
+	http1_done(c->codec);
+	buf_trim(&c->out, 0);
+}
+
+/* The head is whole. True: it is refused. */
+static bool check(struct http_request *c)
+{
+	struct http_server *s = c->s;
+	int status = s->check(s->arg, &c->msg);
+
+	c->close |= status == HTTP_TAKE_ONE;
+	if (status == HTTP_TAKE) {
+		c->known = true;
+		peers_know(s->peers, &c->entry);
+	}
+	if (status <= HTTP_TAKE_ONE)
+		return false;
+	conn_refuse_unsaid(c, status);
+	return true;
+}
+
+/* Parses what has been read. False: more must be. */
+static bool parse(struct http_request *c)
+{
+	struct span in = {c->in.p + c->in_at, c->in.len - c->in_at};
+	struct err e = ERR_INIT;
+	int r = http1_in(c->codec, &in, &c->msg, &e);
+
+	if (!count_body(c, c->in.len - c->in_at - in.n)) {
+		conn_refuse(c, 503, "too much is asked at a time, try again");
+		return true;
+	}
+	c->in_at = c->in.len - in.n;
+	if (r == 1 && c->s->limits.bare && c->in_at < c->in.len) {
+		c->close = true;
+		c->in_at = c->in.len;
+	}
+	if (c->in_at == c->in.len) {
+		buf_trim(&c->in, 0);
+		c->in_at = 0;
+	}
+	if (r == HTTP1_HEAD)
+		return check(c) || parse(c);
+	if (r < 0)
+		conn_refuse(c, http1_refusal(c->codec), e.text);
+	else if (r > 0)
+		hand_over(c);
+	else if (http1_wants_continue(c->codec))
+		http1_put_continue(&c->out);
+	return r != 0;
+}
+
+/* --- the states --- */
+
+static bool do_shaking(struct http_request *c)
+{
+	int r;
+
+	if (!c->shook) {
+		/* What comes meanwhile is there when its turn comes. */
+		conn_watch(c, 0);
+		conn_wait(c);
+		return false;
+	}
+	c->shook = false;
+	r = conn_shake(c);
+	if (r == 0) {
+		conn_watch(c, tls_events(c->tls));
+	} else if (r < 0) {
+		conn_close(c);
+	} else {
+		c->state = CONN_READING;
+		conn_set_timer(c, -1);
+		conn_set_phase(c);
+	}
+	return r > 0;
+}
+
+static bool do_reading(struct http_request *c)
+{
+	int r;
+
+	if (c->in_at < c->in.len && parse(c))
+		return c->state != CONN_HANDLING;
+	r = conn_receive(c);
+	if (r < 0) {
+		c->ended = true;
+		conn_close(c);
+		return false;
+	}
+	if (r > 0 && parse(c))
+		return c->state != CONN_HANDLING;
+	if (c->out.len > 0 && conn_write_out(c) < 0) {
+		conn_close(c);
+		return false;
+	}
+	conn_set_phase(c);
+	conn_watch(c, EPOLLIN);
+	return r > 0;
+}
+
+static bool do_writing(struct http_request *c)
+{
+	int r = conn_write_out(c);
+
+	if (r < 0) {
+		conn_close(c);
+		return false;
+	}
+	if (r == 0) {
+		conn_watch(c, c->tls ? tls_events(c->tls) : EPOLLOUT);
+		return false;
+	}
+	forget_body(c);
+	c->phase = HTTP1_NOTHING;
+	if (c->close) {
+		/* To close with bytes unread would take our last words from the peer. */
+		conn_finish(c);
+		c->state = CONN_CLOSING;
+		conn_set_timer(c, CLOSING_MS);
+		conn_watch(c, EPOLLIN);
+	} else {
+		c->state = CONN_READING;
+		conn_set_timer(c, -1);
+		conn_set_phase(c);
+	}
+	return true;
+}
+
+static bool do_closing(struct http_request *c)
+{
+	int r = conn_receive(c);
+
+	if (r < 0 || c->dropped > CLOSING_BYTES)
+		conn_close(c);
+	return r > 0 && c->fd >= 0;
+}
+
+static bool one_step(struct http_request *c)
+{
+	switch (c->state) {
+	case CONN_SHAKING: return do_shaking(c);
+	case CONN_READING: return do_reading(c);
+	case CONN_WRITING: return do_writing(c);
+	case CONN_CLOSING: return do_closing(c);
+	case CONN_HANDLING: break;
+	}
+	return false;
+}
+
+static void on_turn(void *arg)
+{
+	struct http_request *c = arg;
+
+	c->turn = NULL;
+	conn_advance(c);
+}
+
+static void count_held(struct http_request *c)
+{
+	size_t held = c->in.cap + c->out.cap + http1_held(c->codec);
+
+	c->s->held += held - c->held;
+	c->held = held;
+}
+
+/* A handler that answers at once gets here from within: the outer call goes on. */
+void conn_advance(struct http_request *c)
+{
+	int steps = 0;
+
+	if (c->running)
+		return;
+	c->running = true;
+	while (c->fd >= 0 && steps < STEPS_MAX && one_step(c))
+		steps++;
+	c->running = false;
+	if (c->fd < 0) {
+		if (c->state != CONN_HANDLING || c->answered)
+			conn_free(c);
+	} else {
+		count_held(c);
+		conn_rank(c);
+		/* The others' turn. */
+		if (steps == STEPS_MAX && !c->turn)
+			c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
+		http_server_trim(c->s);
+	}
+}
+
+void conn_on_event(void *arg, uint32_t events)
+{
+	struct http_request *c = arg;
+
+	/* A half-closed peer (it has sent all it will) is not gone: that is no EPOLLHUP. */
+	if (events & (EPOLLHUP | EPOLLERR) && c->state != CONN_READING) {
+		conn_close(c);
+		return;
+	}
+	conn_advance(c);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who comes in, how many, and how it ends. */
+#include "server/http_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/http_server_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum {
+	ACCEPT_MAX = 64,  /* in a row */
+	REFUSED_MAX = 16, /* connections above the limit that are being told so */
+	PAUSE_MS = 50,	  /* when the kernel has no descriptor for us */
+	TURN_US = 5000,	  /* of handshakes, until the loop's other callbacks run */
+};
+
+static void on_connect(void *arg, uint32_t events);
+static void on_pause_over(void *arg);
+
+/* --- who may --- */
+
+static bool may(int fd, struct ucred *peer)
+{
+	socklen_t n = sizeof(*peer);
+
+	*peer = (struct ucred){.uid = (uid_t)-1};
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &n) < 0)
+		return false;
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+/* --- how many --- */
+
+static struct http_request *conn_of(struct peer_entry *e)
+{
+	return (struct http_request *)((char *)e - offsetof(struct http_request, entry));
+}
+
+static bool give_way(struct http_server *s, int rank)
+{
+	struct peer_entry *e = peers_victim(s->peers, rank);
+
+	if (!e)
+		return false;
+	conn_close(conn_of(e));
+	return true;
+}
+
+/*
+ * The stranger who gives way: of the peer with most of them one who had an answer, else the oldest; if all of these were opened
+ * just now, another's that was not.
+ */
+static struct peer_entry *stranger(struct http_server *s)
+{
+	struct peer_entry *e = peers_victim(s->peers, RANK_STRANGER),
+			  *served = peers_victim(s->peers, RANK_SERVED), *oldest;
+
+	if (!e ||
+	    (served && peers_most(s->peers, RANK_SERVED) >= peers_most(s->peers, RANK_STRANGER)))
+		return served;
+	if (peers_beside(e, RANK_SERVED))
+		return peers_beside(e, RANK_SERVED);
+	if (!conn_grace(conn_of(e)))
+		return e;
+	oldest = peers_oldest(s->peers, RANK_STRANGER);
+	return served ? served : conn_grace(conn_of(oldest)) ? e : oldest;
+}
+
+static bool strangers_give_way(struct http_server *s)
+{
+	struct peer_entry *e = stranger(s);
+	int n = s->n_conns;
+
+	if (e && !s->tls)
+		conn_advance(conn_of(e));
+	if (s->n_conns < n)
+		return true;
+	e = stranger(s);
+	if (e)
+		conn_close(conn_of(e));
+	return e;
+}
+
+/* Strangers have an eighth of the room in any case: who is known by its first request only is one, too, until then. */
+static bool many_strangers(const struct http_server *s)
+{
+	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
+
+	return n > (size_t)s->limits.max_conns / 8;
+}
+
+static bool make_room(struct http_server *s)
+{
+	if (give_way(s, RANK_CLOSING))
+		return true;
+	if (many_strangers(s) ? strangers_give_way(s) || give_way(s, RANK_IDLE)
+			      : give_way(s, RANK_IDLE) || strangers_give_way(s))
+		return true;
+	return give_way(s, RANK_HOLDING);
+}
+
+void http_server_trim(struct http_server *s)
+{
+	if (s->walks)
+		return;
+	while (s->limits.held_max && s->held > s->limits.held_max && give_way(s, RANK_HOLDING))
+		;
+}
+
+/* How long until a connection may give way, when all that could were opened just now. 0: one may, or none ever. */
+static int64_t room_in(struct http_server *s)
+{
+	struct peer_entry *e;
+
+	if (s->n_conns - s->n_refused < s->limits.max_conns ||
+	    peers_count(s->peers, RANK_CLOSING) ||
+	    (peers_count(s->peers, RANK_IDLE) && !many_strangers(s)))
+		return 0;
+	e = stranger(s);
+	return e ? conn_grace(conn_of(e)) : 0;
+}
+
+static void reap(struct http_server *s)
+{
+	struct http_request *next;
+
+	s->walks = true;
+	for (struct http_request *c = s->conns; c; c = next) {
+		next = c->next;
+		conn_reap(c);
+	}
+	s->walks = false;
+}
+
+static bool is_full(struct http_server *s)
+{
+	if (s->n_conns - s->n_refused < s->limits.max_conns)
+		return false;
+	if (make_room(s))
+		return false;
+	/* All are asking; one may have given up. */
+	reap(s);
+	return s->n_conns - s->n_refused >= s->limits.max_conns;
+}
+
+static void refuse(struct http_server *s, int fd, int status, const char *why)
+{
+	if (s->tls || (s->n_refused >= REFUSED_MAX && !give_way(s, RANK_REFUSED)))
+		close(fd);
+	else
+		conn_open_refused(s, fd, status, why);
+}
+
+static void take_in(struct http_server *s, int fd)
+{
+	struct ucred peer;
+
+	if (!s->limits.anyone && !may(fd, &peer)) {
+		log_limited(LOG_WARN, 1, "connection refused", LOG_I("uid", peer.uid),
+			    LOG_I("pid", peer.pid));
+		refuse(s, fd, 403, "only root and the user that runs this server may ask");
+	} else if (is_full(s)) {
+		refuse(s, fd, 503, "too many connections, try again");
+	} else {
+		conn_open(s, fd);
+	}
+}
+
+/* --- no descriptor left --- */
+
+static void open_spare(struct http_server *s)
+{
+	if (s->spare < 0)
+		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void pause_for(struct http_server *s, int64_t ms)
+{
+	if (!s->watch || s->pause)
+		return;
+	loop_set_events(s->watch, 0, NULL);
+	s->pause = loop_add_timer(s->loop, ms, on_pause_over, s);
+}
+
+static void on_pause_over(void *arg)
+{
+	struct http_server *s = arg;
+
+	s->pause = NULL;
+	open_spare(s);
+	if (s->watch)
+		loop_set_events(s->watch, EPOLLIN, NULL);
+}
+
+/* Tells the first in the queue with the descriptor kept for this; the queue would else be ready,
+ * and we be called, for ever. */
+static void no_descriptor(struct http_server *s, int code)
+{
+	static const char words[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
+	int fd = -1;
+
+	log_limited(LOG_ERROR, 0, "take a connection", LOG_S("error", errno_text(code)));
+	if (s->spare >= 0) {
+		close(s->spare);
+		s->spare = -1;
+		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	}
+	if (fd >= 0) {
+		if (!s->tls && send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
+			log_debug("refusal not sent", LOG_S("error", errno_text(errno)));
+		close(fd);
+	}
+	open_spare(s);
+	pause_for(s, PAUSE_MS);
+}
+
+/* --- handshakes, by turns --- */
+
+static void on_turn(void *arg)
+{
+	struct http_server *s = arg;
+	int64_t until = now_mono_us() + TURN_US;
+	struct peer_entry *e = NULL;
+
+	s->turn = NULL;
+	while (now_mono_us() < until && (e = peers_turn(s->peers))) {
+		struct http_request *c = conn_of(e);
+
+		c->shook = true;
+		conn_advance(c);
+	}
+	if (e && !s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+void conn_wait(struct http_request *c)
+{
+	struct http_server *s = c->s;
+
+	peers_wait(s->peers, &c->entry);
+	if (!s->turn)
+		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
+}
+
+/* --- */
+
+static void accept_some(struct http_server *s, bool all)
+{
+	for (int i = 0; i < ACCEPT_MAX; i++) {
+		int64_t wait = all ? 0 : room_in(s);
+		int fd;
+
+		if (wait) {
+			pause_for(s, wait);
+			return;
+		}
+		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno != EAGAIN)
+			no_descriptor(s, errno);
+		if (fd < 0)
+			return;
+		take_in(s, fd);
+	}
+}
+
+static void on_connect(void *arg, uint32_t events)
+{
+	(void)events;
+	accept_some(arg, false);
+}
+
+int http_server_new(struct http_server **ret, struct loop *l, int fd,
+		    const struct http_limits *limits, http_handler handle, void *arg, struct err *e)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	*s = (struct http_server){
+		.loop = l, .limits = *limits, .handle = handle, .arg = arg, .fd = fd, .spare = -1};
+	s->peers = peers_new();
+	open_spare(s);
+	r = loop_add_fd(l, fd, EPOLLIN, on_connect, s, &s->watch, e);
+	if (r < 0) {
+		cleanup_fd(&s->spare);
+		peers_free(s->peers);
+		free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void http_server_check(struct http_server *s, http_check check)
+{
+	s->check = check;
+}
+
+void http_server_use_tls(struct http_server *s, struct tls_conf *c)
+{
+	struct tls_conf *old = s->tls;
+
+	s->tls = tls_conf_get(c);
+	tls_conf_put(old);
+}
+
+static void stop_listening(struct http_server *s)
+{
+	loop_del_timer(s->pause);
+	s->pause = NULL;
+	loop_del_fd(s->watch);
+	s->watch = NULL;
+}
+
+void http_server_free(struct http_server *s)
+{
+	struct http_request *next;
+
+	if (!s)
+		return;
+	stop_listening(s);
+	s->draining = false;
+	for (struct http_request *c = s->conns; c; c = next) {
+		next = c->next;
+		c->answered = true;
+		conn_close(c);
+	}
+	loop_del_timer(s->deadline);
+	loop_del_timer(s->turn);
+	cleanup_fd(&s->spare);
+	peers_free(s->peers);
+	tls_conf_put(s->tls);
+	free(s);
+}
+
+/* --- the end --- */
+
+static void on_drained(void *arg)
+{
+	struct http_server *s = arg;
+
+	s->deadline = NULL;
+	if (s->n_conns > 0)
+		log_warn("connections cut off", LOG_I("n", s->n_conns));
+	s->done(s->done_arg);
+}
+
+void http_server_conn_gone(struct http_server *s)
+{
+	if (s->pause && s->watch) {
+		loop_del_timer(s->pause);
+		on_pause_over(s);
+	}
+	if (!s->draining || s->n_conns > 0)
+		return;
+	/* Not from within: done() may free what our caller is walking over. */
+	loop_del_timer(s->deadline);
+	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
+}
+
+void http_server_send_away(struct http_server *s)
+{
+	s->sends_away = true;
+}
+
+void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg)
+{
+	if (s->draining)
+		return;
+	/* Whoever has connected was promised an answer. */
+	accept_some(s, true);
+	stop_listening(s);
+	s->done = done;
+	s->done_arg = arg;
+	s->draining = s->sends_away = true;
+	s->deadline = loop_add_timer(s->loop, ms, on_drained, s);
+	for (struct http_request *c = s->conns, *next; c; c = next) {
+		next = c->next;
+		if (conn_is_idle(c))
+			conn_end_idle(c);
+	}
+	http_server_conn_gone(s);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the values of a table of settings come from. */
+#include "server/settings.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
+
+enum { CONF_MAX = 64 << 10 };
+
+static void *place_of(const struct settings *s, void *of, size_t i)
+{
+	return (char *)of + s->opts[i].offset;
+}
+
+static const char *text_at(const struct settings *s, const void *of, size_t i)
+{
+	return *(const char *const *)((const char *)of + s->opts[i].offset);
+}
+
+/* Of the row; there is one. */
+static size_t row_of(const struct settings *s, const char *name)
+{
+	size_t i = 0;
+
+	while (i < s->n && strcasecmp(s->opts[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* --- one value --- */
+
+const char *settings_own(const struct settings *s, void *of, const char *text)
+{
+	struct settings_own *own = (void *)((char *)of + s->own);
+
+	return VEC_PUSH(own->v, own->n) = xstrdup(text);
+}
+
+static int wants(const struct opt *o, const char *value, struct err *e)
+{
+	if (o->type == OPT_INT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %lld to %lld", o->name,
+				value, (long long)o->min, (long long)o->max);
+	if (o->type == OPT_DUR)
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"%s is '%.200s', wants a time from %lldms to %lldms (60s, 500ms, 10m)",
+			o->name, value, (long long)o->min, (long long)o->max);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%.200s', wants one of %s", o->name, value,
+			o->arg);
+}
+
+/* "warning" and "TRUE", too: as environments of Spiderpool's daemons have them. */
+static const char *choice(const struct opt *o, const char *value)
+{
+	static const char *const levels[] = {"debug", "info", "warn", "error"};
+	struct span rest = span_of(o->arg), one;
+	enum log_level level;
+	int on;
+
+	if (strcmp(o->arg, SETTINGS_YES_NO) == 0)
+		return num_bool(span_of(value), &on) < 0 ? NULL : on ? "yes" : "no";
+	if (strcmp(o->name, "log-level") == 0)
+		return log_level_parse(value, &level) < 0 ? NULL
+		       : level >= LOG_ERROR		  ? "error"
+							  : levels[level];
+	while (span_cut(&rest, '|', &one))
+		if (span_eq(one, value))
+			return value;
+	return NULL;
+}
+
+static int put(const struct settings *s, void *of, size_t i, const char *value, struct err *e)
+{
+	const struct opt *o = &s->opts[i];
+	void *place = place_of(s, of, i);
+	const char *word;
+	int64_t n;
+
+	switch (o->type) {
+	case OPT_INT:
+		if (num_i64(span_of(value), o->min, o->max, &n) < 0)
+			return wants(o, value, e);
+		*(int64_t *)place = n;
+		return 0;
+	case OPT_DUR:
+		if (num_duration_ms(span_of(value), o->max, &n) < 0 || n < o->min)
+			return wants(o, value, e);
+		*(int64_t *)place = n;
+		return 0;
+	case OPT_CHOICE:
+		word = choice(o, value);
+		if (!word)
+			return wants(o, value, e);
+		*(const char **)place = settings_own(s, of, word);
+		return 0;
+	default: *(const char **)place = *value ? settings_own(s, of, value) : NULL; return 0;
+	}
+}
+
+/* --- the file --- */
+
+struct reading {
+	const struct settings *s;
+	void *into;
+	struct err *e;
+	int r;
+};
+
+static int unknown_section(const struct settings *s, const char *section, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "section '%.100s' is not known, wants '%s'%s%s%s",
+			section, s->section, s->other ? " or '" : "", s->other ? s->other : "",
+			s->other ? "'" : "");
+}
+
+static int unknown_key(const struct settings *s, const char *key, struct err *e)
+{
+	auto_free const char **names = xcalloc(s->n, sizeof(*names));
+	const char *near;
+
+	for (size_t i = 0; i < s->n; i++)
+		names[i] = s->opts[i].name;
+	near = opt_nearest(key, names, s->n);
+	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
+			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* inih's: 0 stops. */
+static int handle(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reading *p = arg;
+	const struct settings *s = p->s;
+	size_t i = row_of(s, name);
+
+	if (strcmp(section, s->section) != 0) {
+		if (!s->other || strcmp(section, s->other) != 0)
+			p->r = unknown_section(s, section, p->e);
+	} else if (i == s->n) {
+		p->r = unknown_key(s, name, p->e);
+	} else if (strcmp(s->opts[i].name, "config") == 0) {
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+				"config is this file: name it by --config");
+	} else {
+		p->r = put(s, p->into, i, value, p->e);
+	}
+	return p->r == 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int parse(const struct settings *s, void *into, const char *path, const char *text,
+		 struct err *e)
+{
+	struct err none = ERR_INIT;
+	struct reading p = {.s = s, .into = into, .e = e ? e : &none};
+	int line = ini_parse_string(text, handle, &p);
+
+	if (line == 0)
+		return 0;
+	if (p.r == 0)
+		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
+			       "is neither 'key = value' nor a section nor a comment");
+	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
+}
+
+static int from_file(const struct settings *s, void *into, const struct root *root, bool must,
+		     struct err *e)
+{
+	const char *path = text_at(s, into, row_of(s, "config"));
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, CONF_MAX);
+	r = file_read(root, path, CONF_MAX, &b, e);
+	if (r == -ENOENT && !must) {
+		err_clear(e);
+		return 0;
+	}
+	return r < 0 ? r : parse(s, into, path, b.len ? b.p : "", e);
+}
+
+/* --- the environment --- */
+
+static const char *env_get(const struct settings_env *env, const char *name)
+{
+	return env && env->get ? env->get(env->arg, name) : getenv(name);
+}
+
+/* Empty is not given, as in a manifest whose value was left out. */
+static int from_env(const struct settings *s, void *into, size_t i, const struct settings_env *env,
+		    struct err *e)
+{
+	struct span rest = span_of(s->rows[i].env), one;
+
+	while (span_cut(&rest, ' ', &one)) {
+		auto_free char *name = span_dup(one);
+		const char *value = env_get(env, name);
+		int r;
+
+		if (!value || !*value)
+			continue;
+		r = put(s, into, i, value, e);
+		return r < 0 ? err_wrap(e, r, "variable %s", name) : 0;
+	}
+	return 0;
+}
+
+/* --- all of it --- */
+
+static bool is_path(const struct opt *o)
+{
+	return o->type == OPT_STR && o->arg &&
+	       (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 ||
+		strcmp(o->arg, "DIR") == 0);
+}
+
+static int check_paths(const struct settings *s, const void *of, struct err *e)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const char *path = is_path(&s->opts[i]) ? text_at(s, of, i) : NULL;
+
+		if (path && *path != '/')
+			return err_kind(e, ERR_CONF, -EINVAL, "%s '%s' wants an absolute path",
+					s->opts[i].name, path);
+	}
+	return 0;
+}
+
+static int flags(const struct settings *s, void *into, int argc, char **argv, struct err *e)
+{
+	const struct cmd cmd = {NULL, NULL, s->help, s->opts, 0, 0};
+
+	return opt_parse(&cmd, s->prog, argc, argv, into, e);
+}
+
+int settings_read(const struct settings *s, void *into, const struct root *root,
+		  const struct settings_env *env, int argc, char **argv, struct err *e)
+{
+	size_t config = row_of(s, "config");
+	int r = flags(s, into, argc, argv, e);
+	const char *named = r < 0 ? NULL : text_at(s, into, config);
+
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		r = put(s, into, i, s->rows[i].fallback, e);
+	if (r >= 0)
+		r = from_env(s, into, config, env, e);
+	if (r < 0)
+		return r;
+	if (named)
+		*(const char **)place_of(s, into, config) = named;
+	r = check_paths(s, into, e);
+	if (r == 0)
+		r = from_file(s, into, root, named, e);
+	for (size_t i = 0; i < s->n && r >= 0; i++)
+		if (i != config)
+			r = from_env(s, into, i, env, e);
+	if (r >= 0)
+		r = flags(s, into, argc, argv, e);
+	return r < 0 ? r : check_paths(s, into, e);
+}
+
+void settings_done(const struct settings *s, void *of)
+{
+	struct settings_own *own = (void *)((char *)of + s->own);
+
+	str_list_free(own->v, own->n);
+	*own = (struct settings_own){0};
+}
+
+bool settings_yes(const char *yes_or_no)
+{
+	return strcmp(yes_or_no, "yes") == 0;
+}
+
+static bool is_same(const struct settings *s, const void *a, const void *b, size_t i)
+{
+	const struct opt *o = &s->opts[i];
+	const char *x, *y;
+
+	if (o->type == OPT_INT || o->type == OPT_DUR)
+		return *(const int64_t *)((const char *)a + o->offset) ==
+		       *(const int64_t *)((const char *)b + o->offset);
+	x = text_at(s, a, i);
+	y = text_at(s, b, i);
+	return strcmp(x ? x : "", y ? y : "") == 0;
+}
+
+const char *settings_needs_restart(const struct settings *s, const void *was, const void *is)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->rows[i].live && !is_same(s, was, is, i))
+			return s->opts[i].name;
+	return NULL;
+}
+
+bool settings_key(const struct settings *s, size_t i, struct settings_key *ret)
+{
+	if (i >= s->n)
+		return false;
+	*ret = (struct settings_key){s->opts[i].name, s->rows[i].fallback, s->rows[i].env};
+	return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SERVER_SETTINGS_H
+#define UNIRAIL_SERVER_SETTINGS_H
+
+/*
+ * A daemon's settings, from one table: each has a flag, a key of the same name in its section of an
+ * INI file, mostly an environment variable, and a default; the first that is given counts, in this
+ * order.
+ *
+ *	[agent]
+ *	log-level = info
+ *	rest      = 60s
+ *
+ * The table is made of rows X(name, type, what it takes, help, member, min, max, default, variables,
+ * whether it can change while the daemon runs); ours first of the variables, then those that
+ * Spiderpool's daemon knows:
+ *
+ *	#define KEYS(X)                                                                           \
+ *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
+ *		X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes", "", 0)
+ *	#define AS_OPT(...) SETTINGS_OPT(struct my_conf, __VA_ARGS__)
+ *	const struct opt my_opts[] = {KEYS(AS_OPT){0}};
+ *	static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
+ *	static const struct settings my_settings = SETTINGS_TABLE(my_opts, rows, "unirail my", "my", ...);
+ *
+ * There are "config" (the file), and in the struct a `struct settings_own own`. Texts that are not
+ * given and have no default are NULL; what takes FILE, PATH or DIR is an absolute path.
+ *
+ * Anything that is wrong is one error (kind ERR_CONF) with file and line, or the variable's name,
+ * and what is wanted.
+ */
+
+#include "base/file.h"
+#include "base/opt.h"
+
+#define SETTINGS_YES_NO "yes|no"
+
+/* What the texts point to, but for argv's. */
+struct settings_own {
+	char **v;
+	size_t n;
+};
+
+struct settings_row {
+	const char *fallback, *env;
+	bool live;
+};
+
+struct settings {
+	const struct opt *opts;
+	const struct settings_row *rows; /* one for each option */
+	size_t n;
+	const char *prog, *help; /* "unirail agent", its line of --help */
+	const char *section;	 /* "agent" */
+	const char *other;	 /* a section that somebody else reads; NULL: none */
+	size_t own;		 /* offset of struct settings_own */
+};
+
+#define SETTINGS_OPT(S, name, type, arg, help, member, min, max, fallback, env, live)              \
+	{name,                                                                                     \
+	 0,                                                                                        \
+	 type,                                                                                     \
+	 arg,                                                                                      \
+	 __builtin_choose_expr(sizeof(fallback) > 1, help " (" fallback ")", help),                \
+	 offsetof(S, member),                                                                      \
+	 min,                                                                                      \
+	 max},
+#define SETTINGS_ROW(name, type, arg, help, member, min, max, fallback, env, live)                 \
+	{fallback, env, live},
+
+/*
+ * Rows that every daemon has, of members with these names: how the API server is reached, what is asked over
+ * TCP and how it logs (with the defaults of its two ports, as texts).
+ */
+#define SETTINGS_KUBE(X)                                                                           \
+	X("kubeconfig", OPT_STR, "FILE",                                                           \
+	  "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "   \
+	  "~/.kube/config is used",                                                                \
+	  kubeconfig, 0, 0, "", "UNIRAIL_KUBECONFIG", 0)                                           \
+	X("context", OPT_STR, "NAME",                                                              \
+	  "context of the kubeconfig to use instead of its current context", context, 0, 0, "",    \
+	  "UNIRAIL_CONTEXT", 0)
+#define SETTINGS_PORTS(X, health, of_metrics)                                                                                 \
+	X("listen", OPT_STR, "ADDRESS",                                                                                       \
+	  "address on which all TCP ports but health-port listen; empty: all addresses of the host",                          \
+	  listen, 0, 0, "", "UNIRAIL_LISTEN", 0)                                                                              \
+	X("health-listen", OPT_STR, "ADDRESS",                                                                                \
+	  "address on which health-port listens; the kubelet probes from the node itself",                                    \
+	  health_listen, 0, 0, "127.0.0.1", "UNIRAIL_HEALTH_LISTEN", 0)                                                       \
+	X("metrics-listen", OPT_STR, "ADDRESS",                                                                               \
+	  "address on which metrics-port listens instead of the listen address; metrics are readable without authentication", \
+	  metrics_listen, 0, 0, "", "UNIRAIL_METRICS_LISTEN", 0)                                                              \
+	X("health-port", OPT_INT, "PORT", "TCP port of /healthz and /readyz; 0: disabled",                                    \
+	  health_port, 0, 65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                                         \
+	X("metrics-port", OPT_INT, "PORT", "TCP port of /metrics; 0: disabled", metrics_port, 0,                              \
+	  65535, of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                                \
+	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",                                     \
+	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                                                     \
+	X("log-level", OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged",                                    \
+	  log_level, 0, 0, "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                               \
+	X("log-format", OPT_CHOICE, "logfmt|json", "format of log lines", log_format, 0, 0,                                   \
+	  "logfmt", "UNIRAIL_LOG_FORMAT", 1)
+#define SETTINGS_PID_FILE(X)                                                                       \
+	X("pid-file", OPT_STR, "FILE", "file that holds the process id from readiness until exit", \
+	  pid_file, 0, 0, "", "UNIRAIL_PID_FILE", 0)
+
+struct settings_env {
+	const char *(*get)(void *arg, const char *name); /* NULL: getenv() */
+	void *arg;
+};
+
+/* `into` is zeroed; argv begins after the applet's words. -ECANCELED: --help was asked for and
+ * printed. After a failure, too, settings_done() frees. */
+int settings_read(const struct settings *s, void *into, const struct root *root,
+		  const struct settings_env *env, int argc, char **argv, struct err *e);
+void settings_done(const struct settings *s, void *of);
+/* A text that lives as long as the settings. */
+const char *settings_own(const struct settings *s, void *of, const char *text);
+
+bool settings_yes(const char *yes_or_no);
+/* The first setting that differs and that only a restart can change; NULL: there is none. */
+const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
+
+/* For documents and tests: the i-th key, its default as text ("" none) and variables; false: there
+ * are no more. */
+struct settings_key {
+	const char *name, *fallback, *env;
+};
+bool settings_key(const struct settings *s, size_t i, struct settings_key *ret);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spec/coordinator_settings.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "base/opt.h"
+
+enum { FILE_MAX = 64 << 10, LIST_MAX = 256 };
+
+struct reading {
+	struct coordinator_settings *s;
+	const struct setting *at;
+	struct err *e;
+	int r;
+};
+
+typedef int (*setting_fn)(struct reading *p, void *to, const char *value);
+
+struct setting {
+	const char *key;
+	setting_fn read;
+	size_t offset;
+	int64_t min, max;
+};
+
+static int wants(struct reading *p, const char *value, const char *what)
+{
+	return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %s", p->at->key, value,
+			what);
+}
+
+/* --- kinds of values --- */
+
+static void set_text(char **to, const char *value)
+{
+	free(*to);
+	*to = xstrdup(value);
+}
+
+static int take_mode(struct reading *p, void *to, const char *value)
+{
+	static const char *const modes[] = {"auto", "underlay", "overlay", "disabled"};
+
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++)
+		if (strcmp(value, modes[i]) == 0) {
+			set_text(to, value);
+			return 0;
+		}
+	return wants(p, value, "auto, underlay, overlay or disabled");
+}
+
+/* "0a:1b", and no multicast: the first byte is even. */
+static int take_prefix(struct reading *p, void *to, const char *value)
+{
+	uint64_t a, b;
+
+	if (*value && (strlen(value) != 5 || (value[2] != ':' && value[2] != '-') ||
+		       num_hex((struct span){value, 2}, 255, &a) < 0 ||
+		       num_hex((struct span){value + 3, 2}, 255, &b) < 0 || a & 1))
+		return wants(p, value, "two bytes of a unicast MAC, such as 0a:1b");
+	set_text(to, value);
+	return 0;
+}
+
+static int take_nic(struct reading *p, void *to, const char *value)
+{
+	if (strlen(value) > 15 || strpbrk(value, "/ \t"))
+		return wants(p, value, "the name of an interface");
+	set_text(to, value);
+	return 0;
+}
+
+static int take_address(struct reading *p, void *to, const char *value)
+{
+	struct ipaddr a;
+
+	if (*value && ip_parse(span_of(value), &a) < 0)
+		return wants(p, value, "an IP address");
+	set_text(to, value);
+	return 0;
+}
+
+static int add_to(struct reading *p, struct text_list *l, char *text)
+{
+	if (l->n >= LIST_MAX) {
+		free(text);
+		return err_kind(p->e, ERR_CONF, -E2BIG, "%s has more than %d entries", p->at->key,
+				LIST_MAX);
+	}
+	VEC_PUSH(l->v, l->n) = text;
+	return 0;
+}
+
+/* A bare address is a net of itself, as the original's webhook has it. */
+static char *net_text(struct span text)
+{
+	char out[IP_TEXT_MAX];
+	struct ipnet net;
+
+	if (ipnet_parse_loose(text, &net) < 0)
+		return NULL;
+	return xstrdup(ipnet_str(&net, out));
+}
+
+static int take_nets(struct reading *p, void *to, const char *value)
+{
+	struct span rest = span_of(value), one;
+	int r = 0;
+
+	while (r == 0 && span_cut(&rest, ',', &one)) {
+		char *text;
+
+		one = span_trim(one);
+		if (one.n == 0)
+			continue;
+		text = net_text(one);
+		r = text ? add_to(p, to, text) : wants(p, value, "CIDRs");
+	}
+	return r;
+}
+
+static int take_route(struct reading *p, void *to, const char *value)
+{
+	struct coordinator_settings *s = to;
+	const char *via = strstr(value, " via ");
+	struct span dst, gw;
+	struct ipaddr a;
+	char *text;
+	int r;
+
+	if (!via)
+		return wants(p, value, "'DST via GATEWAY'");
+	dst = span_trim((struct span){value, (size_t)(via - value)});
+	gw = span_trim(span_of(via + 5));
+	text = net_text(dst);
+	if (!text || ip_parse(gw, &a) < 0) {
+		free(text);
+		return wants(p, value, "'DST via GATEWAY'");
+	}
+	r = add_to(p, &s->route_dst, text);
+	return r < 0 ? r : add_to(p, &s->route_gw, span_dup(gw));
+}
+
+static int take_bool(struct reading *p, void *to, const char *value)
+{
+	int v;
+
+	if (num_bool(span_of(value), &v) < 0)
+		return wants(p, value, "yes or no");
+	*(bool *)to = v;
+	return 0;
+}
+
+static int take_int(struct reading *p, void *to, const char *value)
+{
+	int64_t v;
+
+	if (num_i64(span_of(value), p->at->min, p->at->max, &v) < 0)
+		return err_kind(p->e, ERR_CONF, -EINVAL, "%s is '%.200s', wants %lld to %lld",
+				p->at->key, value, (long long)p->at->min, (long long)p->at->max);
+	*(int64_t *)to = v;
+	return 0;
+}
+
+#define AT(member) offsetof(struct coordinator_settings, member)
+
+static const struct setting table[] = {
+	{"mode", take_mode, AT(mode), 0, 0},
+	{"overlayPodCIDR", take_nets, AT(overlay), 0, 0},
+	{"serviceCIDR", take_nets, AT(service), 0, 0},
+	{"hijackCIDR", take_nets, AT(hijack), 0, 0},
+	{"policyRoutes", take_route, 0, 0, 0},
+	{"podMACPrefix", take_prefix, AT(mac_prefix), 0, 0},
+	{"tunePodRoutes", take_bool, AT(tune), 0, 0},
+	{"podDefaultRouteNIC", take_nic, AT(default_nic), 0, 0},
+	{"hostRuleTable", take_int, AT(rule_table), 1, UINT32_MAX},
+	{"podRPFilter", take_int, AT(rp_filter), -1, 2},
+	{"txQueueLen", take_int, AT(queue_len), 0, INT32_MAX},
+	{"vethLinkAddress", take_address, AT(veth_address), 0, 0},
+	{"vethMTU", take_int, AT(veth_mtu), 68, 65535},
+};
+
+/* --- the file --- */
+
+static const struct setting *find(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (strcasecmp(table[i].key, key) == 0)
+			return &table[i];
+	return NULL;
+}
+
+static int unknown(struct reading *p, const char *key)
+{
+	const char *names[ARRAY_LEN(table)], *near;
+
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		names[i] = table[i].key;
+	near = opt_nearest(key, names, ARRAY_LEN(names));
+	return err_kind(p->e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
+			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
+			     struct err *e)
+{
+	struct reading p = {.s = s, .at = find(key), .e = e};
+
+	return p.at ? p.at->read(&p, (char *)s + p.at->offset, value) : -ENOENT;
+}
+
+/* inih's: 0 stops. */
+static int handle(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reading *p = arg;
+
+	p->at = find(name);
+	if (strcmp(section, "agent") == 0) /* agent/agent_conf.c's */
+		return 1;
+	if (strcmp(section, "coordinator") != 0)
+		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+				"section '%.100s' is not known, wants 'coordinator'", section);
+	else if (!p->at)
+		p->r = unknown(p, name);
+	else
+		p->r = p->at->read(p, (char *)p->s + p->at->offset, value);
+	return p->r == 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int parse(const char *path, const char *text, struct coordinator_settings *s, struct err *e)
+{
+	struct err none = ERR_INIT;
+	struct reading p = {.s = s, .e = e ? e : &none};
+	int line = ini_parse_string(text, handle, &p);
+
+	if (line == 0)
+		return 0;
+	if (p.r == 0)
+		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
+			       "is neither 'key = value' nor a section nor a comment");
+	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
+}
+
+void coordinator_settings_init(struct coordinator_settings *s)
+{
+	*s = (struct coordinator_settings){.mode = xstrdup("auto"),
+					   .mac_prefix = xstrdup(""),
+					   .default_nic = xstrdup(""),
+					   .veth_address = xstrdup(""),
+					   .tune = true,
+					   .rule_table = 500,
+					   .veth_mtu = 1500};
+}
+
+int coordinator_settings_read(const struct root *r, const char *path,
+			      struct coordinator_settings *ret, struct err *e)
+{
+	struct coordinator_settings s;
+	auto_buf struct buf b;
+	int n;
+
+	coordinator_settings_init(&s);
+	buf_init(&b, FILE_MAX);
+	n = file_read(r, path, FILE_MAX, &b, e);
+	if (n == -ENOENT) {
+		err_clear(e);
+		n = 0;
+	} else if (n >= 0) {
+		n = parse(path, b.len ? b.p : "", &s, e);
+	}
+	if (n < 0) {
+		coordinator_settings_done(&s);
+		return n;
+	}
+	*ret = s;
+	return 0;
+}
+
+void coordinator_settings_done(struct coordinator_settings *s)
+{
+	struct text_list *lists[] = {&s->overlay, &s->service, &s->hijack, &s->route_dst,
+				     &s->route_gw};
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		str_list_free(lists[i]->v, lists[i]->n);
+	free(s->mode);
+	free(s->mac_prefix);
+	free(s->default_nic);
+	free(s->veth_address);
+	*s = (struct coordinator_settings){0};
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SPEC_COORDINATOR_SETTINGS_H
+#define UNIRAIL_SPEC_COORDINATOR_SETTINGS_H
+
+/*
+ * What a SpiderCoordinator object says, for nodes without an API server: an optional file, default
+ * /etc/unirail/agent.conf. Keys are those of the object's spec and status, without case:
+ *
+ *	[coordinator]
+ *	mode               = auto            ; auto, underlay, overlay, disabled
+ *	overlayPodCIDR     = 10.244.0.0/16   ; lists: commas, or several lines
+ *	serviceCIDR        = 10.96.0.0/12
+ *	hijackCIDR         = 169.254.0.0/16
+ *	policyRoutes       = 10.1.0.0/16 via 10.0.0.1     ; one a line
+ *	podMACPrefix       = 0a:1b
+ *	tunePodRoutes      = yes
+ *	podDefaultRouteNIC = eth0
+ *	hostRuleTable      = 500
+ *	podRPFilter        = 0               ; below 0: left alone
+ *	txQueueLen         = 0
+ *	vethLinkAddress    = 169.254.100.1
+ *	vethMTU            = 1500
+ */
+
+#include <stdint.h>
+
+#include "base/file.h"
+#include "wire/json/json.h"
+
+#define AGENT_CONF "/etc/unirail/agent.conf"
+
+struct text_list {
+	char **v;
+	size_t n;
+};
+
+struct coordinator_settings {
+	char *mode, *mac_prefix, *default_nic, *veth_address;
+	struct text_list overlay, service, hijack;
+	struct text_list route_dst, route_gw; /* of the same length */
+	bool tune;
+	int64_t rule_table, rp_filter, queue_len, veth_mtu;
+};
+
+/* Defaults where there is no file. Kind ERR_CONF, "agent.conf:3: ..."; *ret is left alone then. */
+int coordinator_settings_read(const struct root *r, const char *path,
+			      struct coordinator_settings *ret, struct err *e);
+/*
+ * The same from a SpiderCoordinator object, its status included. Kind ERR_CONF, "spec.mode is ...";
+ * *ret is left alone then.
+ */
+int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,
+				struct err *e);
+void coordinator_settings_done(struct coordinator_settings *s);
+/* Spiderpool's CoordinatorConfig. */
+void coordinator_settings_json(const struct coordinator_settings *s, struct json_out *o);
+
+/* --- its parts --- */
+
+void coordinator_settings_init(struct coordinator_settings *s); /* the defaults */
+/* One key, as in the file; lists grow. -ENOENT: no such key, e is left alone. */
+int coordinator_settings_put(struct coordinator_settings *s, const char *key, const char *value,
+			     struct err *e);
+
+#endif

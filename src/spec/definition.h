@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SPEC_DEFINITION_H
+#define UNIRAIL_SPEC_DEFINITION_H
+
+/*
+ * What the author of a network definition (NetworkAttachmentDefinition, SpiderMultusConfig) may ask of a node. CNI
+ * plugins run as root on the node, so a definition could otherwise execute a file of a pod's volume, or write anywhere.
+ *
+ * A definition is trusted, and not checked, when an administrator wrote it: files of the node (confDir, clusterNetwork
+ * as a path), the netconf's own networks, definitions in the namespace that the netconf's multusNamespace names (unless
+ * the annotation on it is not "true", or the agent has not seen the namespace), and
+ * definitions in a namespace that definition_trusted() accepts. Multus' globalNamespaces say who may use definitions, not
+ * who wrote them ("default" is among them), so they are not trusted. Any other definition is a tenant's, and refused when
+ * it has, at any depth:
+ *
+ *	type		multus*, unirail*, ifacer: they act on the node itself; a name with '/'; at the node: a plugin that
+ *			is neither built in nor a file that only root can change, in a folder that only root can change
+ *	ipam.type	a plugin that makes interfaces
+ *	keys		that name folders, files, sockets, credentials or the node (table in definition.c), unless the
+ *			value is the plugin's default
+ *	any value	that is an absolute path, or unix:, file: (kernelpath aside, which names a NIC)
+ *	any key		that is not ASCII: Go matches some of them with ASCII letters
+ *
+ * Called by the controller when a SpiderMultusConfig is admitted, and by the node for each definition that the agent
+ * names. What remains possible is in deploy/README.md, Threat model.
+ */
+
+#include "base/err.h"
+#include "wire/json/json.h"
+
+/* Annotation of a Namespace: "true" or "false". */
+#define DEFINITION_TRUST "unirail.io/trusted-definitions"
+
+/* annotation: DEFINITION_TRUST of the namespace, NULL: absent; then kube-system and own_ns (ours) are trusted,
+ * but never "default". */
+bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
+
+struct definition_rules {
+	/* Whether the node may execute the plugin: 0, or negative with *e set. NULL: not asked, no node is known. */
+	int (*installed)(void *arg, const char *type, struct err *e);
+	void *arg;
+	bool logs_pass; /* names of log files are not refused: definition_drop_logs() removes them */
+};
+
+/* config: a plugin or a list of plugins. -EPERM with kind ERR_CONF: "plugins[0].type is 'multus', ...". */
+int definition_check(const struct json *config, const struct definition_rules *r, struct err *e);
+
+/*
+ * The configuration without the names of log files, so that existing definitions keep working: *ret is a document
+ * of its own, or NULL when there is none to remove.
+ */
+int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
+
+/* Whether `type` makes or changes interfaces, so that it cannot be an ipam.type: it would call itself. */
+bool definition_is_interface_plugin(const char *type);
+
+#endif

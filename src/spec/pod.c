@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spec/pod.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "wire/json/json.h"
+
+/* Where the key is, or would be put. */
+static size_t position(const struct labels *l, const char *key, bool *there)
+{
+	size_t lo = 0, hi = l->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int c = strcmp(l->v[mid].key, key);
+
+		if (c == 0) {
+			*there = true;
+			return mid;
+		}
+		if (c < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*there = false;
+	return lo;
+}
+
+const char *labels_get(const struct labels *l, const char *key)
+{
+	bool there = false;
+	size_t i = l ? position(l, key, &there) : 0;
+
+	return there ? l->v[i].value : NULL;
+}
+
+void labels_put(struct labels *l, const char *key, const char *value)
+{
+	bool there;
+	size_t i = position(l, key, &there);
+
+	if (there) {
+		free(l->v[i].value);
+		l->v[i].value = xstrdup(value);
+		return;
+	}
+	(void)VEC_PUSH(l->v, l->n);
+	memmove(&l->v[i + 1], &l->v[i], (l->n - 1 - i) * sizeof(l->v[0]));
+	l->v[i] = (struct label){xstrdup(key), xstrdup(value)};
+}
+
+void labels_done(struct labels *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].key);
+		free(l->v[i].value);
+	}
+	free(l->v);
+	*l = (struct labels){0};
+}
+
+static int wrong(struct err *e, const char *place, const struct json *v, const char *what)
+{
+	return err_kind(e, ERR_DECODE, -EINVAL, "%s is %s, wants %s", place, json_kind_name(v),
+			what);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct label *)a)->key, ((const struct label *)b)->key);
+}
+
+/* Of equal keys the last counts: they stand in the order of the document. */
+struct numbered {
+	struct label l;
+	size_t i;
+};
+
+static int by_key_and_place(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+	int r = by_key(&x->l, &y->l);
+
+	return r ? r : x->i < y->i ? -1 : 1;
+}
+
+static bool is_sorted(const struct labels *l)
+{
+	for (size_t i = 1; i < l->n; i++)
+		if (by_key(&l->v[i - 1], &l->v[i]) >= 0)
+			return false;
+	return true;
+}
+
+void labels_collect(struct labels *l, const char *key, const char *value)
+{
+	VEC_PUSH(l->v, l->n) = (struct label){xstrdup(key), xstrdup(value)};
+}
+
+/* The API server sends its maps in order. */
+void labels_merge(struct labels *l)
+{
+	auto_free struct numbered *v = NULL;
+	size_t n = 0;
+
+	if (is_sorted(l))
+		return;
+	v = xcalloc(l->n, sizeof(*v));
+	for (size_t i = 0; i < l->n; i++)
+		v[i] = (struct numbered){l->v[i], i};
+	qsort(v, l->n, sizeof(*v), by_key_and_place);
+	for (size_t i = 0; i < l->n; i++)
+		if (i + 1 < l->n && by_key(&v[i].l, &v[i + 1].l) == 0) {
+			free(v[i].l.key);
+			free(v[i].l.value);
+		} else {
+			l->v[n++] = v[i].l;
+		}
+	l->n = n;
+}
+
+int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
+		struct labels *ret, struct err *e)
+{
+	struct json_walk w = json_walk_start(v);
+	const struct json *value;
+	struct labels l = {0};
+	const char *key;
+
+	if (json_kind(v) != JSON_NULL && json_kind(v) != JSON_OBJECT)
+		return wrong(e, place, v, "an object");
+	while ((value = json_walk_next(&w, &key))) {
+		if (keep && !keep(key))
+			continue;
+		if (json_kind(value) != JSON_STRING) {
+			labels_done(&l);
+			return err_kind(e, ERR_DECODE, -EINVAL,
+					"%s['%.100s'] is %s, wants a string", place, key,
+					json_kind_name(value));
+		}
+		labels_collect(&l, key, json_string(value));
+	}
+	labels_merge(&l);
+	*ret = l;
+	return 0;
+}
+
+static const char *word(const struct json *metadata, const char *key)
+{
+	const char *s = json_string(json_get(metadata, key));
+
+	return s ? s : "";
+}
+
+int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
+{
+	const struct json *v = json_get(metadata, "labels");
+
+	if (json_len(v) <= LABELS_MAX || json_kind(v) != JSON_OBJECT)
+		return labels_read(v, "metadata.labels", NULL, ret, e);
+	log_limited(LOG_WARN, 2, "an object has too many labels: none is looked at",
+		    LOG_S("namespace", word(metadata, "namespace")),
+		    LOG_S("name", word(metadata, "name")), LOG_I("labels", (int64_t)json_len(v)),
+		    LOG_I("allowed", LABELS_MAX));
+	*ret = (struct labels){0};
+	return 0;
+}
+
+/* The group itself or one below it: "vm.kubevirt.io/name". */
+static bool in_group(const char *key, size_t len, const char *group)
+{
+	size_t n = strlen(group);
+
+	return len >= n && memcmp(key + len - n, group, n) == 0 &&
+	       (len == n || key[len - n - 1] == '.');
+}
+
+#define SOURCE "kubernetes.io/config.source"
+
+bool pod_is_static(const struct pod_facts *p)
+{
+	const char *source = labels_get(&p->annotations, SOURCE);
+
+	return source && strcmp(source, "api") != 0;
+}
+
+bool pod_annotation_counts(const char *key)
+{
+	static const char *const groups[] = {"ipam.spidernet.io",  "cni.spidernet.io",
+					     "k8s.v1.cni.cncf.io", "v1.multus-cni.io",
+					     "unirail.io",	   "kubevirt.io"};
+	const char *slash = strchr(key, '/');
+
+	if (strcmp(key, SOURCE) == 0)
+		return true;
+	for (size_t i = 0; slash && i < sizeof(groups) / sizeof(groups[0]); i++)
+		if (in_group(key, (size_t)(slash - key), groups[i]))
+			return true;
+	return false;
+}
+
+void pod_facts_done(struct pod_facts *p)
+{
+	char *all[] = {p->ns,	      p->name,	     p->uid,	   p->node, p->owner_api,
+		       p->owner_kind, p->owner_name, p->owner_uid, p->ends};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		free(all[i]);
+	labels_done(&p->labels);
+	labels_done(&p->annotations);
+	*p = (struct pod_facts){0};
+}
+
+static char *copy(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+static struct labels copy_labels(const struct labels *l)
+{
+	struct labels ret = {0};
+
+	for (size_t i = 0; i < l->n; i++)
+		VEC_PUSH(ret.v, ret.n) =
+			(struct label){xstrdup(l->v[i].key), xstrdup(l->v[i].value)};
+	return ret;
+}
+
+void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret)
+{
+	*ret = (struct pod_facts){
+		.ns = copy(p->ns),
+		.name = copy(p->name),
+		.uid = copy(p->uid),
+		.node = copy(p->node),
+		.labels = copy_labels(&p->labels),
+		.annotations = copy_labels(&p->annotations),
+		.owner_api = copy(p->owner_api),
+		.owner_kind = copy(p->owner_kind),
+		.owner_name = copy(p->owner_name),
+		.owner_uid = copy(p->owner_uid),
+		.ends = copy(p->ends),
+		.host_network = p->host_network,
+		.finished = p->finished,
+		.deleting = p->deleting,
+	};
+}
+
+static int get_text(const struct json *obj, const char *key, const char *place, bool required,
+		    char **ret, struct err *e)
+{
+	const struct json *v = json_get(obj, key);
+	const char *s = json_string(v);
+
+	if (json_kind(v) == JSON_NULL && !required)
+		s = "";
+	if (!s)
+		return wrong(e, place, v, "a string");
+	if (required && s[0] == '\0')
+		return err_kind(e, ERR_DECODE, -EINVAL, "%s is empty", place);
+	*ret = xstrdup(s);
+	return 0;
+}
+
+static char *text_or_null(const struct json *obj, const char *key)
+{
+	const char *s = json_string(json_get(obj, key));
+
+	return s && s[0] ? xstrdup(s) : NULL;
+}
+
+/* At most one reference says that it is the controller. */
+static void read_owner(const struct json *metadata, struct pod_facts *p)
+{
+	struct json_walk w = json_walk_start(json_get(metadata, "ownerReferences"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		if (!json_bool(json_get(v, "controller")))
+			continue;
+		p->owner_api = text_or_null(v, "apiVersion");
+		p->owner_kind = text_or_null(v, "kind");
+		p->owner_name = text_or_null(v, "name");
+		p->owner_uid = text_or_null(v, "uid");
+		return;
+	}
+}
+
+static int read_metadata(const struct json *m, struct pod_facts *p, struct err *e)
+{
+	int r = get_text(m, "namespace", "metadata.namespace", true, &p->ns, e);
+
+	if (r == 0)
+		r = get_text(m, "name", "metadata.name", true, &p->name, e);
+	if (r == 0)
+		r = get_text(m, "uid", "metadata.uid", true, &p->uid, e);
+	if (r == 0)
+		r = labels_of(m, &p->labels, e);
+	if (r == 0)
+		r = labels_read(json_get(m, "annotations"), "metadata.annotations",
+				pod_annotation_counts, &p->annotations, e);
+	if (r == 0) {
+		read_owner(m, p);
+		p->ends = text_or_null(m, "deletionTimestamp");
+		p->deleting = p->ends;
+	}
+	return r;
+}
+
+int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e)
+{
+	const struct json *spec = json_get(object, "spec");
+	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
+	struct pod_facts p = {0};
+	int r = read_metadata(json_get(object, "metadata"), &p, e);
+
+	if (r == 0)
+		r = get_text(spec, "nodeName", "spec.nodeName", false, &p.node, e);
+	if (r < 0) {
+		if (p.name)
+			err_wrap(e, r, "pod '%s/%s'", p.ns, p.name);
+		else
+			err_wrap(e, r, "pod");
+		pod_facts_done(&p);
+		return r;
+	}
+	p.host_network = json_bool(json_get(spec, "hostNetwork"));
+	p.finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	*ret = p;
+	return 0;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/http/grpc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <nghttp2/nghttp2.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "wire/http/grpc_status.h"
+
+enum {
+	PREFIX = 5, /* of a message: compressed or not, and its length */
+	WINDOW = 1 << 20,
+	TEXT_MAX = 512,
+	NO_STATUS = -1,
+};
+
+struct grpc {
+	nghttp2_session *session;
+	char *method;
+	size_t max;
+	struct buf body; /* prefix and request */
+	size_t sent;
+	int32_t stream;
+	/* the answer */
+	bool spoke_h2, closed;
+	uint32_t reset; /* the stream's error code, once it is closed */
+	int http_status, grpc_status;
+	char content_type[64], message[TEXT_MAX];
+	uint8_t prefix[PREFIX];
+	size_t prefix_n, want;
+	struct buf reply;
+	bool has_reply;
+	struct err bad; /* what we refused, set inside a callback */
+};
+
+static ssize_t give_body(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room,
+			 uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+	struct grpc *g = source->ptr;
+	size_t n = g->body.len - g->sent;
+
+	(void)session, (void)stream, (void)user;
+	if (n > room)
+		n = room;
+	memcpy(to, g->body.p + g->sent, n);
+	g->sent += n;
+	if (g->sent == g->body.len)
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)n;
+}
+
+static bool is_header(const uint8_t *name, size_t n, const char *word)
+{
+	return span_eq((struct span){(const char *)name, n}, word);
+}
+
+static void take_number(struct span s, int *ret)
+{
+	uint64_t v;
+
+	if (!num_u64(s, 0, 999, &v))
+		*ret = (int)v;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *user)
+{
+	const struct span v = {(const char *)value, value_n};
+	struct grpc *g = user;
+
+	(void)session, (void)flags;
+	if (frame->hd.stream_id != g->stream)
+		return 0;
+	if (is_header(name, name_n, ":status"))
+		take_number(v, &g->http_status);
+	else if (is_header(name, name_n, "grpc-status"))
+		take_number(v, &g->grpc_status);
+	else if (is_header(name, name_n, "grpc-message"))
+		grpc_message_decode(v, g->message, sizeof(g->message));
+	else if (is_header(name, name_n, "content-type"))
+		grpc_message_decode(v, g->content_type, sizeof(g->content_type));
+	return 0;
+}
+
+static int refuse(struct grpc *g, int code, const char *what)
+{
+	err_kind(&g->bad, ERR_DECODE, code, "%s: %s", g->method, what);
+	return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int take_prefix(struct grpc *g)
+{
+	char what[96];
+
+	if (g->prefix[0])
+		return refuse(g, -EPROTO, "the answer is compressed, which was not asked for");
+	g->want = (size_t)g->prefix[1] << 24 | (size_t)g->prefix[2] << 16 |
+		  (size_t)g->prefix[3] << 8 | g->prefix[4];
+	snprintf(what, sizeof(what), "the answer has %zu bytes, %zu are the limit", g->want,
+		 g->max);
+	if (g->want > g->max)
+		return refuse(g, -EMSGSIZE, what);
+	g->has_reply = true;
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *p,
+		   size_t n, void *user)
+{
+	struct grpc *g = user;
+
+	(void)session, (void)flags;
+	/* An answer that is none (an HTTP error page) is judged by its head, at the end. */
+	if (stream != g->stream || !grpc_type_ok(g->content_type))
+		return 0;
+	while (n && g->prefix_n < PREFIX) {
+		g->prefix[g->prefix_n++] = *p++;
+		n--;
+		if (g->prefix_n == PREFIX && take_prefix(g))
+			return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
+	if (n > g->want - g->reply.len)
+		return refuse(g, -EPROTO, "more than one message came for one request");
+	buf_add(&g->reply, p, n);
+	return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
+{
+	struct grpc *g = user;
+
+	(void)session;
+	if (stream == g->stream) {
+		g->closed = true;
+		g->reset = code;
+	}
+	return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+	struct grpc *g = user;
+
+	(void)session;
+	g->spoke_h2 |= frame->hd.type == NGHTTP2_SETTINGS;
+	return 0;
+}
+
+static int start_session(struct grpc *g)
+{
+	nghttp2_session_callbacks *cb;
+	int r = nghttp2_session_callbacks_new(&cb);
+
+	if (r)
+		return r;
+	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+	r = nghttp2_session_client_new(&g->session, cb, g);
+	nghttp2_session_callbacks_del(cb);
+	return r;
+}
+
+#define FIELD(n, v)                                                                                \
+	{                                                                                          \
+		(uint8_t *)(uintptr_t)(n), (uint8_t *)(uintptr_t)(v), strlen(n), strlen(v),        \
+			NGHTTP2_NV_FLAG_NONE                                                       \
+	}
+
+static int submit_settings(struct grpc *g)
+{
+	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW},
+	};
+	int r = nghttp2_submit_settings(g->session, NGHTTP2_FLAG_NONE, settings,
+					ARRAY_LEN(settings));
+
+	if (r)
+		return r;
+	return nghttp2_session_set_local_window_size(g->session, NGHTTP2_FLAG_NONE, 0, WINDOW);
+}
+
+static int submit_request(struct grpc *g, int timeout_ms)
+{
+	nghttp2_data_provider body = {.source.ptr = g, .read_callback = give_body};
+	char timeout[16];
+
+	snprintf(timeout, sizeof(timeout), "%dm", timeout_ms);
+	const nghttp2_nv head[] = {
+		FIELD(":method", "POST"),	  FIELD(":scheme", "http"),
+		FIELD(":path", g->method),	  FIELD(":authority", "localhost"),
+		FIELD("content-type", GRPC_TYPE), FIELD("te", "trailers"),
+		FIELD("user-agent", "unirail"),	  FIELD("grpc-timeout", timeout),
+	};
+	g->stream = nghttp2_submit_request(g->session, NULL, head, ARRAY_LEN(head), &body, NULL);
+	return g->stream < 0 ? g->stream : 0;
+}
+
+static void frame_request(struct grpc *g, struct span request)
+{
+	const char prefix[PREFIX] = {0, (char)(request.n >> 24), (char)(request.n >> 16),
+				     (char)(request.n >> 8), (char)request.n};
+
+	buf_init(&g->body, PREFIX + request.n);
+	buf_add(&g->body, prefix, PREFIX);
+	buf_add(&g->body, request.p, request.n);
+}
+
+int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e)
+{
+	auto_grpc struct grpc *g = xcalloc(1, sizeof(*g));
+	int r;
+
+	g->method = xstrdup(c->method);
+	g->max = c->max ? c->max : GRPC_REPLY_MAX;
+	g->grpc_status = NO_STATUS;
+	buf_init(&g->reply, g->max);
+	frame_request(g, c->request);
+	r = start_session(g);
+	if (!r)
+		r = submit_settings(g);
+	if (!r)
+		r = submit_request(g, c->timeout_ms);
+	if (r)
+		return err_set(e, -ENOMEM, "%s: start an HTTP/2 session: %s", c->method,
+			       nghttp2_strerror(r));
+	*ret = take(g);
+	return 0;
+}
+
+void grpc_free(struct grpc *g)
+{
+	if (!g)
+		return;
+	nghttp2_session_del(g->session);
+	buf_done(&g->body);
+	buf_done(&g->reply);
+	free(g->method);
+	free(g);
+}
+
+void grpc_cleanup(struct grpc **g)
+{
+	grpc_free(*g);
+}
+
+static int session_failed(struct grpc *g, int code, struct err *e)
+{
+	if (g->bad.code) {
+		if (e)
+			*e = g->bad;
+		return g->bad.code;
+	}
+	return err_kind(e, ERR_DECODE, -EPROTO, "%s: %s: %s", g->method,
+			g->spoke_h2 ? "HTTP/2 error" : "the peer is no gRPC server",
+			nghttp2_strerror(code));
+}
+
+int grpc_out(struct grpc *g, struct span *ret, struct err *e)
+{
+	const uint8_t *p = NULL;
+	ssize_t n = nghttp2_session_mem_send(g->session, &p);
+
+	if (n < 0)
+		return session_failed(g, (int)n, e);
+	*ret = (struct span){(const char *)p, (size_t)n};
+	return 0;
+}
+
+int grpc_in(struct grpc *g, struct span bytes, struct err *e)
+{
+	ssize_t n = nghttp2_session_mem_recv(g->session, (const uint8_t *)bytes.p, bytes.n);
+
+	return n < 0 ? session_failed(g, (int)n, e) : 0;
+}
+
+bool grpc_is_done(const struct grpc *g)
+{
+	return g->closed ||
+	       (!nghttp2_session_want_read(g->session) && !nghttp2_session_want_write(g->session));
+}
+
+/* No grpc-status came: what did? */
+static int no_status(const struct grpc *g, struct err *e)
+{
+	if (!g->spoke_h2)
+		return err_kind(e, ERR_DECODE, -EPROTO,
+				"%s: the peer is no gRPC server: it does not speak HTTP/2",
+				g->method);
+	if (!g->closed)
+		return err_kind(e, ERR_AGAIN, -ECONNRESET,
+				"%s: the connection was closed before the answer", g->method);
+	if (g->reset)
+		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the server broke off: %s",
+				g->method, nghttp2_http2_strerror(g->reset));
+	return err_kind(e, ERR_DECODE, -EPROTO,
+			"%s: the peer is no gRPC server: HTTP status %d, content-type '%s'",
+			g->method, g->http_status, g->content_type);
+}
+
+int grpc_finish(struct grpc *g, struct buf *reply, struct err *e)
+{
+	if (g->grpc_status == NO_STATUS)
+		return no_status(g, e);
+	if (g->grpc_status)
+		return grpc_status_err(g->grpc_status, g->method, g->message, e);
+	if (!g->has_reply || g->reply.len != g->want)
+		return err_kind(e, ERR_DECODE, -EPROTO, "%s: the answer is cut short", g->method);
+	buf_done(reply);
+	*reply = g->reply;
+	buf_init(&g->reply, 1);
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_HTTP_GRPC_STATUS_H
+#define UNIRAIL_WIRE_HTTP_GRPC_STATUS_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define GRPC_TYPE "application/grpc"
+
+/* "application/grpc", alone or with "+proto", ";charset=..." after it. */
+bool grpc_type_ok(const char *content_type);
+/* Percent-decodes; what is not printable becomes a blank, what does not fit is cut. */
+void grpc_message_decode(struct span s, char *ret, size_t size);
+/* Sets e to "METHOD: STATUS: message" and returns the status' errno; status is not 0. */
+int grpc_status_err(int status, const char *method, const char *message, struct err *e);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_JSON_JSON_H
+#define UNIRAIL_WIRE_JSON_JSON_H
+
+/*
+ * Strict JSON (depth 32, size cap, valid UTF-8, no NUL in strings, nothing after the document),
+ * read by field tables that name the place: "conf.mtu is 1, wants 68 to 65535".
+ *
+ * A document owns its strings; values are borrowed from it. Keys in a table flagged JSON_GO match
+ * as Go's encoding/json does: exact first, else without case; the last duplicate wins; null
+ * leaves the field alone; unknown keys are ignored.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/ip.h"
+
+struct json_doc;
+struct json; /* a value; opaque */
+
+int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
+/*
+ * The same for what strangers send: at most `values` values, of 16 bytes each in memory; a key counts as one, an
+ * empty container as two.
+ * They are counted before the tree is built. -E2BIG names the place where there are too many:
+ * "1:52: more than 262144 values, at request.object.spec.ips[9999]".
+ */
+int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
+		      struct err *e);
+void json_free(struct json_doc *d);
+void json_cleanup(struct json_doc **d);
+#define auto_json __attribute__((cleanup(json_cleanup)))
+const struct json *json_root(const struct json_doc *d);
+
+enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_kind json_kind(const struct json *v); /* NULL v is JSON_NULL */
+const char *json_kind_name(const struct json *v);
+bool json_bool(const struct json *v);
+const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NULL if no string */
+int json_int(const struct json *v, int64_t *ret); /* integral numbers only; -EINVAL, -ERANGE */
+size_t json_len(const struct json *v);		  /* elements of array, pairs of object */
+const struct json *json_at(const struct json *v, size_t i); /* array element; O(i) */
+/* The pair i of an object in document order; *key borrowed. */
+const struct json *json_pair(const struct json *v, size_t i, const char **key);
+
+/*
+ * json_at() and json_pair() count from the start each time: fine for tens of elements. A walk
+ * costs one step an element, for what may be long or hostile.
+ *
+ *	struct json_walk w = json_walk_start(list);
+ *	while ((v = json_walk_next(&w, &key)))
+ */
+struct json_walk {
+	const struct json *next;
+	size_t left;
+	bool pairs;
+};
+struct json_walk json_walk_start(const struct json *v); /* neither array nor object: empty */
+/* NULL at the end; *key (may be a NULL pointer) is NULL in an array. */
+const struct json *json_walk_next(struct json_walk *w, const char **key);
+
+const struct json *json_get(const struct json *obj, const char *key);	 /* exact, last wins */
+const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
+
+/*
+ * Members of an object by key. json_get() walks over all of them: fine for a few keys, but a get for each of n keys
+ * costs n times n. An index costs n log n once and log n a get. Borrows from the document.
+ *
+ *	auto_json_index struct json_index x = json_index_of(obj);
+ */
+struct json_index {
+	struct json_member *v; /* sorted by key, of equal keys the last one only */
+	size_t n;
+};
+struct json_member {
+	const char *key;
+	const struct json *v;
+};
+struct json_index json_index_of(const struct json *obj); /* no object: empty */
+const struct json *json_index_get(const struct json_index *x, const char *key);
+void json_index_cleanup(struct json_index *x);
+#define auto_json_index __attribute__((cleanup(json_index_cleanup)))
+
+/* The same when written, but for the order of keys; NULL is null. */
+bool json_same(const struct json *a, const struct json *b);
+
+/* --- reading by table --- */
+
+/*
+ *	static const struct json_field fields[] = {
+ *		{"type", J_STR, .offset = offsetof(struct ipam, type), .required = true},
+ *		{"mtu", J_INT, .offset = offsetof(struct ipam, mtu), .min = 68, .max = 65535},
+ *		{0}};
+ */
+
+enum json_type {
+	J_STR,	/* const char *: borrowed from the document */
+	J_BOOL, /* bool */
+	J_INT,	/* int64_t, min..max (both 0: any) */
+	J_STRS, /* struct json_strs: array of strings */
+	J_IP,	/* struct ipaddr; "" leaves it alone */
+	J_NET,	/* struct ipnet: CIDR */
+	J_MAC,	/* struct mac; "" leaves it alone */
+	J_VAL,	/* const struct json *: anything, borrowed */
+	J_OBJ,	/* sub-table read into the struct at offset */
+	J_OBJS, /* struct json_list: array of objects read by sub-table, elements of `size` */
+};
+
+struct json_strs {
+	const char **v; /* array owned by the document */
+	size_t n;
+};
+
+struct json_list {
+	void *v; /* array owned by the document, zeroed before reading */
+	size_t n;
+};
+
+struct json_table;
+struct json_field {
+	const char *name;
+	enum json_type type;
+	size_t offset;
+	size_t has;	  /* offset of a bool set true when present and not null; 0: none */
+	int64_t min, max; /* J_INT; also max length of J_STR when not 0 */
+	const struct json_table *sub; /* J_OBJ, J_OBJS */
+	bool required;
+};
+
+enum { JSON_GO = 1, JSON_CLOSED = 2 /* unknown keys are an error that names the nearest key */ };
+
+struct json_table {
+	const struct json_field *fields; /* ended by {0} */
+	unsigned int flags;
+	size_t size; /* of the struct, for J_OBJS */
+};
+
+/* `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind ERR_CONF.
+ * The document takes what it must allocate, hence not const. */
+int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
+	      const char *place, struct err *e);
+
+/* The same for one value that is no object: f says what it is (its name is not looked at). */
+int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
+		    void *into, const char *place, struct err *e);
+
+/* "PLACE is SEEN, wants WHAT" with kind ERR_CONF, for what no table can say. -EINVAL. */
+int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
+
+/* --- writing --- */
+
+/*
+ * A writer onto a buffer. Strings are escaped as Go does (<, >, &, U+2028, U+2029 as \u003c...;
+ * invalid UTF-8 becomes U+FFFD). indent 0 is compact, 4 is MarshalIndent("", "    ").
+ */
+struct json_out {
+	struct buf *b;
+	int indent;
+	int depth;
+	bool first, after_key;
+};
+
+void jo_init(struct json_out *o, struct buf *b, int indent);
+void jo_obj(struct json_out *o);
+void jo_end_obj(struct json_out *o);
+void jo_arr(struct json_out *o);
+void jo_end_arr(struct json_out *o);
+void jo_key(struct json_out *o, const char *key);
+void jo_str(struct json_out *o, const char *s); /* NULL writes null */
+void jo_int(struct json_out *o, int64_t v);
+void jo_uint(struct json_out *o, uint64_t v);
+void jo_bool(struct json_out *o, bool v);
+void jo_null(struct json_out *o);
+void jo_real(struct json_out *o, double v);
+/* A parsed value again; sorted: object keys bytewise, as Go writes a map. Numbers keep their
+ * text's meaning (integers exact, reals as Go's float64). */
+void jo_val(struct json_out *o, const struct json *v, bool sorted);
+/* key and value in one call */
+void jo_kstr(struct json_out *o, const char *key, const char *s);
+void jo_kint(struct json_out *o, const char *key, int64_t v);
+void jo_kbool(struct json_out *o, const char *key, bool v);
+
+#endif

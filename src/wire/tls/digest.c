@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/tls/digest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <mbedtls/sha256.h>
+
+#include "base/cleanup.h"
+
+enum { DIGEST_BYTES = 32, READ_SIZE = 4096 };
+
+static void to_hex(const uint8_t raw[static DIGEST_BYTES], char hex[static DIGEST_HEX])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (int i = 0; i < DIGEST_BYTES; i++) {
+		hex[2 * i] = digits[raw[i] >> 4];
+		hex[2 * i + 1] = digits[raw[i] & 15];
+	}
+	hex[DIGEST_HEX - 1] = '\0';
+}
+
+/* The software SHA-256 has no way to fail: its int results are for hardware engines. */
+void digest_sha256(struct span data, char hex[static DIGEST_HEX])
+{
+	static const uint8_t nothing[1];
+	uint8_t raw[DIGEST_BYTES];
+
+	mbedtls_sha256(data.n ? (const uint8_t *)data.p : nothing, data.n, raw, 0);
+	to_hex(raw, hex);
+}
+
+static int sum_fd(int fd, mbedtls_sha256_context *ctx)
+{
+	uint8_t piece[READ_SIZE];
+
+	for (;;) {
+		ssize_t n = read(fd, piece, sizeof(piece));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		mbedtls_sha256_update(ctx, piece, (size_t)n);
+	}
+}
+
+int digest_sha256_file(const struct root *r, const char *path, char hex[static DIGEST_HEX],
+		       struct err *e)
+{
+	auto_fd int fd = file_open(r, path, O_RDONLY | O_CLOEXEC, 0, e);
+	mbedtls_sha256_context ctx;
+	uint8_t raw[DIGEST_BYTES];
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	mbedtls_sha256_init(&ctx);
+	mbedtls_sha256_starts(&ctx, 0);
+	rc = sum_fd(fd, &ctx);
+	if (!rc) {
+		mbedtls_sha256_finish(&ctx, raw);
+		to_hex(raw, hex);
+	}
+	mbedtls_sha256_free(&ctx);
+	return rc < 0 ? err_sys(e, rc, "read '%s'", path) : 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_TLS_X509_H
+#define UNIRAIL_WIRE_TLS_X509_H
+
+/* Certificates (mbedTLS): made, for ECDSA P-256 keys made with them; looked at; held against a CA. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct x509_wish {
+	const char *name; /* common name, [A-Za-z0-9._-] */
+	/* DNS names and IP addresses; of a CA: none */
+	const char *const *names;
+	size_t n_names;
+	int64_t from, to; /* seconds since the epoch */
+	/* PEM: who signs it (the first certificate); both empty: itself, and it is a CA */
+	struct span ca, ca_key;
+};
+
+/* PEM, the caller's. -EINVAL, kind ERR_CONF: what the CA is given as, or a name. */
+int x509_make(const struct x509_wish *w, char **cert, char **key, struct err *e);
+
+/* The first certificate of a PEM text. */
+struct x509_facts {
+	int64_t from, to;
+	bool is_ca;
+};
+int x509_look(struct span pem, struct x509_facts *ret, struct err *e);
+
+/* Whether a server that shows `chain` is `name` (NULL: whoever) to who trusts `ca`, now. -EKEYREJECTED
+ * and why not. -EINVAL: one of them is no certificate. */
+int x509_trusts(struct span ca, struct span chain, const char *name, struct err *e);
+/* Whether the key is the certificate's. -EINVAL and what is wrong. */
+int x509_fits(struct span cert, struct span key, struct err *e);
+
+/* The next certificate of a PEM text, its lines from BEGIN to END; false: there is none more. What
+ * stands between them is passed over. */
+bool x509_next(struct span *rest, struct span *cert);
+
+#endif

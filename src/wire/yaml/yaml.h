@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_YAML_YAML_H
+#define UNIRAIL_WIRE_YAML_YAML_H
+
+/*
+ * YAML as configuration files of Kubernetes are written, turned into JSON text for wire/json/json.h: block
+ * and flow mappings and sequences; plain, 'single', "double" scalars, also over several lines;
+ * | and > blocks; comments; one document. JSON is YAML, so that goes in as well.
+ *
+ * Plain scalars are null, true, false, numbers as JSON writes them, or strings (yes, 0x1f and
+ * dates are strings). What is not read is refused with its place: anchors, aliases, tags, merge
+ * keys, complex keys, directives, several documents, tabs as indentation, a key twice.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { YAML_DEPTH_MAX = 30, YAML_KEYS_MAX = 1000 };
+
+/* Appends to *json. "3:14: what" (line and column from 1), kind ERR_DECODE. */
+int yaml_to_json(struct span text, struct buf *json, struct err *e);
+
+#endif
