@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_AGENT_PRIV_H
 #define UNIRAIL_AGENT_AGENT_PRIV_H
 
-/* Between agent.c (settings, signals, from start to end) and agent_parts.c (what belongs to what). */
+/* Between agent.c (settings, signals, from start to end) and agent.c (what belongs to what). */
 
 #include "agent/agent_conf.h"
 #include "agent/cluster/cluster_network.h"

@@ -14,7 +14,7 @@
  *		return err_wrap(e, r, "rail %s", rail);
  *
  * The kind says what a caller outside can do about it; each protocol maps it to its own code
- * in one table (cni/protocol/code.c, the exit status in tools).  It is ERR_OTHER until somebody who
+ * in one table (cni/protocol/error.c, the exit status in tools).  It is ERR_OTHER until somebody who
  * knows sets it, and wrapping keeps it.
  */
 

@@ -8,7 +8,7 @@
  * for the host's. Below a root that is not "/", neither ".." nor a symbolic link
  * leads out of it (openat2 RESOLVE_IN_ROOT, Linux 5.6).
  *
- * Split over file.c (content), dir.c (folders and links) and lock.c.
+ * Split over file.c (content), file.c (folders and links) and lock.c.
  */
 
 #include <stdbool.h>

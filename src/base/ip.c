@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/ip.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
 
 unsigned int ip_bits(const struct ipaddr *a)
 {
@@ -142,4 +148,309 @@ bool ip_add(const struct ipaddr *a, u128 n, struct ipaddr *ret)
 		return false;
 	*ret = ip_from_num(a->family, sum);
 	return true;
+}
+
+/* Text forms of addresses, as Go's net and net/netip read and write them. */
+
+/* Four decimal octets; a leading zero is refused since other tools read it as octal. */
+static int parse4(struct span s, uint8_t ret[static 4])
+{
+	struct span part;
+	uint8_t out[4];
+	int n = 0;
+
+	while (span_cut(&s, '.', &part)) {
+		uint64_t v;
+
+		if (n == 4 || part.n > 3 || (part.n > 1 && part.p[0] == '0'))
+			return -EINVAL;
+		if (num_u64(part, 0, 255, &v) < 0)
+			return -EINVAL;
+		out[n++] = (uint8_t)v;
+	}
+	if (n != 4)
+		return -EINVAL;
+	memcpy(ret, out, 4);
+	return 0;
+}
+
+static void skip(struct span *s, size_t n)
+{
+	s->p += n;
+	s->n -= n;
+}
+
+static size_t hex_run(struct span s)
+{
+	size_t n = 0;
+
+	while (n < s.n && strchr("0123456789abcdefABCDEF", s.p[n]) && s.p[n])
+		n++;
+	return n;
+}
+
+/* What stands between two groups. 0: go on, 1: the end, -EINVAL. */
+static int separator6(struct span *s, int i, int *gap)
+{
+	if (s->n == 0)
+		return 1;
+	if (s->p[0] != ':' || s->n == 1)
+		return -EINVAL;
+	skip(s, 1);
+	if (s->p[0] != ':')
+		return 0;
+	if (*gap >= 0)
+		return -EINVAL;
+	*gap = i;
+	skip(s, 1);
+	return s->n == 0;
+}
+
+/* Groups up to 16 bytes, with the place of "::" in *gap; returns how many bytes were filled. */
+static int groups6(struct span *s, uint8_t b[static 16], int *gap)
+{
+	int i = 0, r = 0;
+
+	while (i < 16 && r == 0) {
+		size_t n = hex_run(*s);
+		uint64_t v;
+
+		if (n == 0 || n > 4)
+			return -EINVAL;
+		if (n < s->n && s->p[n] == '.') {
+			if ((*gap < 0 && i != 12) || i > 12 || parse4(*s, b + i) < 0)
+				return -EINVAL;
+			skip(s, s->n);
+			return i + 4;
+		}
+		num_hex((struct span){s->p, n}, 0xffff, &v);
+		b[i++] = (uint8_t)(v >> 8);
+		b[i++] = (uint8_t)v;
+		skip(s, n);
+		r = separator6(s, i, gap);
+	}
+	return r < 0 ? r : i;
+}
+
+static int parse6(struct span s, uint8_t ret[static 16])
+{
+	uint8_t b[16] = {0};
+	int gap = -1, n = 0;
+
+	if (span_has_prefix(s, "::")) {
+		gap = 0;
+		skip(&s, 2);
+	}
+	if (gap < 0 || s.n > 0)
+		n = groups6(&s, b, &gap);
+	/* "::" stands for one group at least. */
+	if (n < 0 || s.n > 0 || (gap < 0) != (n == 16))
+		return -EINVAL;
+	if (gap >= 0) {
+		memmove(b + 16 - (n - gap), b + gap, (size_t)(n - gap));
+		memset(b + gap, 0, (size_t)(16 - n));
+	}
+	memcpy(ret, b, 16);
+	return 0;
+}
+
+static bool is_mapped(const uint8_t b[static 16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(b, prefix, sizeof(prefix)) == 0;
+}
+
+int ip_family_parse(struct span s, uint8_t *ret)
+{
+	static const char *const names[] = {"", "v", "ipv"};
+
+	s = span_trim(s);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t n = strlen(names[i]);
+
+		if (s.n != n + 1 || strncasecmp(s.p, names[i], n) != 0 ||
+		    (s.p[n] != '4' && s.p[n] != '6'))
+			continue;
+		*ret = (uint8_t)(s.p[n] - '0');
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int ip_parse(struct span s, struct ipaddr *ret)
+{
+	struct ipaddr a = {0};
+
+	if (s.n == 0)
+		return -EINVAL;
+	if (!memchr(s.p, ':', s.n)) {
+		a.family = 4;
+		if (parse4(s, a.b) < 0)
+			return -EINVAL;
+		*ret = a;
+		return 0;
+	}
+	a.family = 6;
+	if (parse6(s, a.b) < 0)
+		return -EINVAL;
+	if (is_mapped(a.b)) {
+		a.family = 4;
+		memmove(a.b, a.b + 12, 4);
+		memset(a.b + 4, 0, 12);
+	}
+	*ret = a;
+	return 0;
+}
+
+int ipnet_parse(struct span s, struct ipnet *ret)
+{
+	struct ipnet n = {0};
+	struct span addr;
+	uint64_t len;
+
+	if (s.n == 0 || !span_cut(&s, '/', &addr) || !s.p || ip_parse(addr, &n.ip) < 0)
+		return -EINVAL;
+	/* "::ffff:10.0.0.1/120" counts its bits in the 128-bit form; Go prints it as /24. */
+	if (num_u64(s, 0, memchr(addr.p, ':', addr.n) ? 128 : 32, &len) < 0)
+		return -EINVAL;
+	if (n.ip.family == 4 && memchr(addr.p, ':', addr.n)) {
+		if (len < 96)
+			return -EINVAL;
+		len -= 96;
+	}
+	n.len = (uint8_t)len;
+	*ret = n;
+	return 0;
+}
+
+int ipnet_parse_loose(struct span s, struct ipnet *ret)
+{
+	struct ipaddr a;
+
+	if (s.n > 0 && memchr(s.p, '/', s.n))
+		return ipnet_parse(s, ret);
+	if (ip_parse(s, &a) < 0)
+		return -EINVAL;
+	*ret = ipnet_host(&a);
+	return 0;
+}
+
+/* The longest run of at least two zero groups, the first of equals. */
+static void zero_run(const uint16_t g[static 8], int *start, int *end)
+{
+	*start = *end = -1;
+	for (int i = 0; i < 8; i++) {
+		int j = i;
+
+		while (j < 8 && g[j] == 0)
+			j++;
+		if (j - i >= 2 && j - i > *end - *start) {
+			*start = i;
+			*end = j;
+		}
+	}
+}
+
+static void print6(const uint8_t b[static 16], char *buf)
+{
+	uint16_t g[8];
+	int start, end;
+	char *p = buf;
+
+	for (int i = 0; i < 8; i++)
+		g[i] = (uint16_t)(b[2 * i] << 8 | b[2 * i + 1]);
+	zero_run(g, &start, &end);
+	for (int i = 0; i < 8; i++) {
+		if (i == start) {
+			p = stpcpy(p, "::");
+			i = end;
+			if (i >= 8)
+				break;
+		} else if (i > 0) {
+			*p++ = ':';
+		}
+		p += sprintf(p, "%x", g[i]);
+	}
+}
+
+const char *ip_str(const struct ipaddr *a, char buf[static IP_TEXT_MAX])
+{
+	const uint8_t *b = a->b;
+
+	buf[0] = '\0';
+	if (a->family == 6 && is_mapped(a->b))
+		b += 12;
+	else if (a->family == 6)
+		print6(a->b, buf);
+	if (a->family == 4 || b != a->b)
+		snprintf(buf, IP_TEXT_MAX, "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
+	return buf;
+}
+
+const char *ipnet_str(const struct ipnet *n, char buf[static IP_TEXT_MAX])
+{
+	size_t used = strlen(ip_str(&n->ip, buf));
+
+	if (n->ip.family)
+		snprintf(buf + used, IP_TEXT_MAX - used, "/%u", n->len);
+	return buf;
+}
+
+static int hex_byte(const char *p, uint8_t *ret)
+{
+	uint64_t v;
+
+	/* num_hex would take "0x" for a prefix. */
+	if (hex_run((struct span){p, 2}) != 2 || num_hex((struct span){p, 2}, 0xff, &v) < 0)
+		return -EINVAL;
+	*ret = (uint8_t)v;
+	return 0;
+}
+
+/* Groups of `width` digits with `sep` between them. */
+static int mac_groups(struct span s, size_t width, char sep, struct mac *m)
+{
+	size_t stride = width + 1, per = width / 2, n;
+
+	if ((s.n + 1) % stride != 0)
+		return -EINVAL;
+	n = (s.n + 1) / stride * per;
+	if (n != 6 && n != 8 && n != 20)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = i / per * stride + i % per * 2;
+
+		if (hex_byte(s.p + at, &m->b[i]) < 0)
+			return -EINVAL;
+		if (i % per == per - 1 && at + 2 < s.n && s.p[at + 2] != sep)
+			return -EINVAL;
+	}
+	m->len = (uint8_t)n;
+	return 0;
+}
+
+int mac_parse(struct span s, struct mac *ret)
+{
+	struct mac m = {0};
+	int r = -EINVAL;
+
+	if (s.n >= 14 && (s.p[2] == ':' || s.p[2] == '-'))
+		r = mac_groups(s, 2, s.p[2], &m);
+	else if (s.n >= 14 && s.p[4] == '.')
+		r = mac_groups(s, 4, '.', &m);
+	if (r < 0)
+		return r;
+	*ret = m;
+	return 0;
+}
+
+const char *mac_str(const struct mac *m, char buf[static MAC_TEXT_MAX])
+{
+	char *p = buf;
+
+	buf[0] = '\0';
+	for (unsigned int i = 0; i < m->len && i < MAC_MAX; i++)
+		p += sprintf(p, i ? ":%02x" : "%02x", m->b[i]);
+	return buf;
 }

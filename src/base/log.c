@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "base/log_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/log_line.h"
 #include "base/loop.h"
 
 enum log_level log_threshold = LOG_INFO;
@@ -32,7 +34,7 @@ static struct {
 	struct {
 		char key[32], value[256];
 	} context[CONTEXT_MAX];
-} out;
+} output;
 
 int log_level_parse(const char *s, enum log_level *ret)
 {
@@ -110,13 +112,13 @@ int log_setup(const struct log_conf *c, struct err *e)
 		if (fd < 0)
 			return fd;
 	}
-	if (out.path[0])
-		close(out.file);
-	out.file = fd;
-	out.format = c->format;
-	out.max_bytes = c->max_bytes;
-	out.max_files = c->max_files;
-	str_copy(out.path, sizeof(out.path), to_file ? c->path : "");
+	if (output.path[0])
+		close(output.file);
+	output.file = fd;
+	output.format = c->format;
+	output.max_bytes = c->max_bytes;
+	output.max_files = c->max_files;
+	str_copy(output.path, sizeof(output.path), to_file ? c->path : "");
 	log_threshold = c->level;
 	return 0;
 }
@@ -125,7 +127,7 @@ int log_setup(const struct log_conf *c, struct err *e)
 static int context_row(const char *key)
 {
 	for (int i = 0; i < CONTEXT_MAX; i++)
-		if (strcmp(out.context[i].key, key) == 0)
+		if (strcmp(output.context[i].key, key) == 0)
 			return i;
 	return -1;
 }
@@ -138,8 +140,8 @@ void log_context(const char *key, const char *value)
 		i = context_row("");
 	if (i < 0)
 		return;
-	str_copy(out.context[i].key, sizeof(out.context[i].key), value ? key : "");
-	str_copy(out.context[i].value, sizeof(out.context[i].value), value ? value : "");
+	str_copy(output.context[i].key, sizeof(output.context[i].key), value ? key : "");
+	str_copy(output.context[i].value, sizeof(output.context[i].value), value ? value : "");
 }
 
 /* file.1 -> file.2 ..., file -> file.1; the oldest goes. */
@@ -147,13 +149,13 @@ static void shift_files(void)
 {
 	char from[PATH_MAX + 16], to[PATH_MAX + 16];
 
-	if (out.max_files <= 0) {
-		unlink(out.path);
+	if (output.max_files <= 0) {
+		unlink(output.path);
 		return;
 	}
-	for (int i = out.max_files; i > 0; i--) {
-		snprintf(to, sizeof(to), "%s.%d", out.path, i);
-		snprintf(from, sizeof(from), i > 1 ? "%s.%d" : "%s", out.path, i - 1);
+	for (int i = output.max_files; i > 0; i--) {
+		snprintf(to, sizeof(to), "%s.%d", output.path, i);
+		snprintf(from, sizeof(from), i > 1 ? "%s.%d" : "%s", output.path, i - 1);
 		rename(from, to);
 	}
 }
@@ -173,14 +175,15 @@ static void rotate(void)
 	struct stat ours, named;
 	int fd;
 
-	flock(out.file, LOCK_EX);
-	if (fstat(out.file, &ours) == 0 && stat(out.path, &named) == 0 && same_file(&ours, &named))
+	flock(output.file, LOCK_EX);
+	if (fstat(output.file, &ours) == 0 && stat(output.path, &named) == 0 &&
+	    same_file(&ours, &named))
 		shift_files();
-	flock(out.file, LOCK_UN);
-	fd = open_log(out.path, NULL);
+	flock(output.file, LOCK_UN);
+	fd = open_log(output.path, NULL);
 	if (fd >= 0) {
-		close(out.file);
-		out.file = fd;
+		close(output.file);
+		output.file = fd;
 	}
 }
 
@@ -189,12 +192,13 @@ static void emit(const struct log_line *l)
 	struct stat st;
 
 	/* nlink 0: somebody removed the file, and lines would go nowhere. */
-	if (out.path[0] && fstat(out.file, &st) == 0 &&
-	    (st.st_nlink == 0 ||
-	     (out.max_bytes > 0 && st.st_size > 0 && st.st_size + (int64_t)l->n > out.max_bytes)))
+	if (output.path[0] && fstat(output.file, &st) == 0 &&
+	    (st.st_nlink == 0 || (output.max_bytes > 0 && st.st_size > 0 &&
+				  st.st_size + (int64_t)l->n > output.max_bytes)))
 		rotate();
 	/* One write a line, so that lines of several processes do not mix. */
-	while (write(out.path[0] ? out.file : STDERR_FILENO, l->p, l->n) < 0 && errno == EINTR)
+	while (write(output.path[0] ? output.file : STDERR_FILENO, l->p, l->n) < 0 &&
+	       errno == EINTR)
 		;
 }
 
@@ -227,14 +231,14 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 
 	if (level < log_threshold)
 		return;
-	log_line_begin(&l, out.format);
+	log_line_begin(&l, output.format);
 	add_time(&l);
 	log_line_str(&l, "level", names[level]);
 	log_line_str(&l, "msg", msg);
 	/* The call's own key wins over the context's: a key twice is no JSON. */
 	for (size_t i = 0; i < CONTEXT_MAX; i++)
-		if (out.context[i].key[0] && !has_key(kv, n, out.context[i].key))
-			log_line_str(&l, out.context[i].key, out.context[i].value);
+		if (output.context[i].key[0] && !has_key(kv, n, output.context[i].key))
+			log_line_str(&l, output.context[i].key, output.context[i].value);
 	for (unsigned int i = 0; i < n; i++)
 		if (kv[i].s)
 			log_line_str(&l, kv[i].key, kv[i].s);
@@ -243,4 +247,418 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 	log_line_end(&l);
 	emit(&l);
 	errno = saved;
+}
+
+/* Kept free for closing quotes and the mark of a line that was cut. */
+enum { TAIL = 24 };
+
+/* All of s or nothing, so that an escape or a UTF-8 sequence is never split. */
+static bool put(struct log_line *l, const char *s, size_t n)
+{
+	if (l->full || l->n + n > sizeof(l->p) - TAIL) {
+		l->full = true;
+		return false;
+	}
+	memcpy(l->p + l->n, s, n);
+	l->n += n;
+	return true;
+}
+
+/* The closing bytes, for which TAIL is kept. */
+static void close_with(struct log_line *l, const char *s)
+{
+	memcpy(l->p + l->n, s, strlen(s));
+	l->n += strlen(s);
+}
+
+/* Length of the UTF-8 sequence at s, 0 when it is none (overlong, surrogate, cut, past U+10FFFF).
+ * The terminating NUL ends any sequence. */
+static size_t utf8_len(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80			 ? 1
+		   : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+		   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+		   : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+						 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
+		return 0;
+	return n;
+}
+
+/* One character as both formats write it between quotes; returns the bytes read from s. */
+static size_t put_char(struct log_line *l, const char *s)
+{
+	static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";
+	const char *special = strchr(from, *s);
+	size_t n = utf8_len((const unsigned char *)s);
+	char out[8];
+
+	if (n == 0) {
+		put(l, "\\ufffd", 6);
+		return 1;
+	}
+	if (special) {
+		put(l, (const char[]){'\\', to[special - from]}, 2);
+	} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
+		snprintf(out, sizeof(out), "\\u%04x", (unsigned int)*s);
+		put(l, out, 6);
+	} else {
+		put(l, s, n);
+	}
+	return n;
+}
+
+static void put_quoted(struct log_line *l, const char *s)
+{
+	if (!put(l, "\"", 1))
+		return;
+	while (*s && !l->full)
+		s += put_char(l, s);
+	close_with(l, "\"");
+}
+
+/* Whether logfmt may write s as it is. */
+static bool is_bare(const char *s)
+{
+	if (!*s)
+		return false;
+	for (size_t n; *s; s += n) {
+		n = utf8_len((const unsigned char *)s);
+		if (n == 0 || (unsigned char)*s <= ' ' || *s == 0x7f || *s == '=' || *s == '"')
+			return false;
+	}
+	return true;
+}
+
+static bool put_key(struct log_line *l, const char *key)
+{
+	size_t before = l->n, n = strlen(key);
+	bool first = l->n == (l->format == LOG_JSON ? 1U : 0U), ok;
+
+	if (l->format == LOG_JSON)
+		ok = (first || put(l, ",", 1)) && put(l, "\"", 1) && put(l, key, n) &&
+		     put(l, "\":", 2);
+	else
+		ok = (first || put(l, " ", 1)) && put(l, key, n) && put(l, "=", 1);
+	/* Room for one byte of value at least, else the key would stand alone. */
+	ok = ok && l->n + 2 <= sizeof(l->p) - TAIL;
+	if (!ok) {
+		l->n = before;
+		l->full = true;
+	}
+	return ok;
+}
+
+void log_line_begin(struct log_line *l, enum log_format format)
+{
+	l->format = format;
+	l->n = 0;
+	l->full = false;
+	if (format == LOG_JSON)
+		put(l, "{", 1);
+}
+
+void log_line_str(struct log_line *l, const char *key, const char *value)
+{
+	if (l->full || !put_key(l, key))
+		return;
+	if (l->format == LOG_LOGFMT && is_bare(value) &&
+	    l->n + strlen(value) <= sizeof(l->p) - TAIL)
+		put(l, value, strlen(value));
+	else
+		put_quoted(l, value);
+}
+
+void log_line_int(struct log_line *l, const char *key, int64_t value)
+{
+	char text[24];
+	int n = snprintf(text, sizeof(text), "%" PRId64, value);
+
+	if (l->full)
+		return;
+	if (l->n + strlen(key) + (size_t)n + 8 > sizeof(l->p) - TAIL)
+		l->full = true;
+	else if (put_key(l, key))
+		put(l, text, (size_t)n);
+}
+
+void log_line_end(struct log_line *l)
+{
+	if (l->full)
+		close_with(l, l->format == LOG_JSON ? ",\"cut\":true" : " cut=true");
+	close_with(l, l->format == LOG_JSON ? "}\n" : "\n");
+}
+
+/* What strangers can cause to be logged: counted by place and subject in a table of fixed size. */
+
+enum {
+	N_SETS = 64, /* a subject is in one of the four rows of its set */
+	N_ROWS = 4,
+	VALUE_MAX = 96,
+	LAST_MAX = 160,
+	SUMMARIES_MAX = 10, /* lines for one place when a period ends; the rest is one more */
+};
+
+struct subject {
+	struct log_place *place; /* NULL: the row is free */
+	uint64_t hash;
+	int64_t start_ms;
+	unsigned int lines;
+	uint64_t suppressed;
+	enum log_level level;
+	unsigned int n;
+	const char *keys[LOG_SUBJECT_MAX];
+	char values[LOG_SUBJECT_MAX][VALUE_MAX];
+	char last[LAST_MAX];
+};
+
+static struct {
+	struct subject rows[N_SETS][N_ROWS];
+	struct log_place *places;
+	int64_t due_ms; /* of the first count; 0: nothing is counted */
+	bool at_exit;
+} limit;
+
+int64_t log_limit_now(void)
+{
+	return now_mono_ms();
+}
+
+/* FNV-1a: who finds two subjects of one hash shares a limit with himself. */
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3;
+	return (h ^ 0xff) * 0x100000001b3;
+}
+
+static const uint64_t hash_start = 0xcbf29ce484222325;
+
+static void value_text(const struct log_kv *kv, char ret[VALUE_MAX])
+{
+	if (kv->s)
+		snprintf(ret, VALUE_MAX, "%s", kv->s);
+	else
+		snprintf(ret, VALUE_MAX, "%" PRId64, kv->i);
+}
+
+static uint64_t hash_subject(const struct log_place *place, const struct log_kv *kv, unsigned int n)
+{
+	uint64_t h = hash_start ^ (uint64_t)(uintptr_t)place;
+	char number[VALUE_MAX];
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!kv[i].s)
+			value_text(&kv[i], number);
+		h = hash_text(h, kv[i].s ? kv[i].s : number);
+	}
+	return h;
+}
+
+static void write_count(const struct log_place *place, const struct subject *s, uint64_t suppressed)
+{
+	struct log_kv kv[LOG_SUBJECT_MAX + 3];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; s && i < s->n; i++)
+		kv[n++] = LOG_S(s->keys[i], s->values[i]);
+	kv[n++] = LOG_I("suppressed", (int64_t)suppressed);
+	kv[n++] = LOG_I("seconds", LOG_PERIOD_MS / 1000);
+	if (s && s->last[0])
+		kv[n++] = LOG_S("last", s->last);
+	log_write(s ? s->level : place->level, place->msg, kv, n);
+}
+
+static void count_due(int64_t start_ms)
+{
+	if (!limit.at_exit)
+		limit.at_exit = atexit(log_limit_end) == 0;
+	if (limit.due_ms == 0 || start_ms + LOG_PERIOD_MS < limit.due_ms)
+		limit.due_ms = start_ms + LOG_PERIOD_MS;
+}
+
+/* A row that is left tells its count itself, or adds it to its place's when that has told enough. */
+static void close_row(struct subject *s)
+{
+	struct log_place *place = s->place;
+
+	if (s->suppressed > 0 && place->summaries < SUMMARIES_MAX) {
+		place->summaries++;
+		write_count(place, s, s->suppressed);
+	} else if (s->suppressed > 0) {
+		place->suppressed += s->suppressed;
+		count_due(place->start_ms);
+	}
+	s->place = NULL;
+}
+
+static bool is_over(int64_t start_ms, int64_t now_ms)
+{
+	return now_ms - start_ms >= LOG_PERIOD_MS;
+}
+
+static void close_place(struct log_place *p, int64_t now_ms)
+{
+	if (p->suppressed > 0)
+		write_count(p, NULL, p->suppressed);
+	p->suppressed = 0;
+	p->lines = p->summaries = 0;
+	p->start_ms = now_ms;
+}
+
+/* The subject's row, or one for it: a free one of its set, else the oldest's. */
+static struct subject *row_of(struct log_place *place, uint64_t hash, int64_t now_ms)
+{
+	struct subject *set = limit.rows[hash % N_SETS], *best = &set[0];
+
+	for (int i = 0; i < N_ROWS; i++) {
+		struct subject *s = &set[i];
+
+		if (s->place == place && s->hash == hash) {
+			best = s;
+			break;
+		}
+		if (best->place && (!s->place || s->start_ms < best->start_ms))
+			best = s;
+	}
+	if (best->place &&
+	    (best->place != place || best->hash != hash || is_over(best->start_ms, now_ms)))
+		close_row(best);
+	return best;
+}
+
+static bool is_known(const struct log_place *place, uint64_t hash)
+{
+	const struct subject *set = limit.rows[hash % N_SETS];
+
+	for (int i = 0; i < N_ROWS; i++)
+		if (set[i].place == place && set[i].hash == hash)
+			return true;
+	return false;
+}
+
+static void fill_row(struct subject *s, struct log_place *place, uint64_t hash, int64_t now_ms,
+		     const struct log_kv *kv, unsigned int n)
+{
+	*s = (struct subject){.place = place, .hash = hash, .start_ms = now_ms, .n = n};
+	for (unsigned int i = 0; i < n; i++) {
+		s->keys[i] = kv[i].key;
+		value_text(&kv[i], s->values[i]);
+	}
+}
+
+static void remember_last(struct subject *s, enum log_level level, const struct log_kv *kv,
+			  unsigned int n)
+{
+	s->level = level;
+	for (unsigned int i = 0; i < n; i++)
+		if (kv[i].s && strcmp(kv[i].key, "error") == 0)
+			snprintf(s->last, sizeof(s->last), "%s", kv[i].s);
+}
+
+static void enter_place(struct log_place *p, enum log_level level, const char *msg, int64_t now_ms)
+{
+	if (!p->listed) {
+		p->next = limit.places;
+		p->listed = true;
+		limit.places = p;
+		p->start_ms = now_ms;
+	} else if (is_over(p->start_ms, now_ms)) {
+		close_place(p, now_ms);
+	}
+	p->level = level;
+	snprintf(p->msg, sizeof(p->msg), "%s", msg);
+}
+
+void log_write_limited(struct log_place *place, unsigned int n_subject, int64_t now_ms,
+		       enum log_level level, const char *msg, const struct log_kv *kv,
+		       unsigned int n)
+{
+	struct subject *s;
+	uint64_t hash;
+
+	if (level < log_threshold)
+		return;
+	if (n_subject > n)
+		n_subject = n;
+	if (n_subject > LOG_SUBJECT_MAX)
+		n_subject = LOG_SUBJECT_MAX;
+	enter_place(place, level, msg, now_ms);
+	hash = hash_subject(place, kv, n_subject);
+	/* Full: a subject more would only push one out that is counted. */
+	if (place->lines >= LOG_PLACE_LINES && !is_known(place, hash)) {
+		place->suppressed++;
+		count_due(place->start_ms);
+		return;
+	}
+	s = row_of(place, hash, now_ms);
+	if (!s->place)
+		fill_row(s, place, hash, now_ms, kv, n_subject);
+	if (s->lines < LOG_SUBJECT_LINES && place->lines < LOG_PLACE_LINES) {
+		s->lines++;
+		place->lines++;
+		log_write(level, msg, kv, n);
+		return;
+	}
+	s->suppressed++;
+	remember_last(s, level, kv, n);
+	count_due(s->start_ms);
+}
+
+static void close_all(int64_t now_ms, bool all)
+{
+	limit.due_ms = 0;
+	for (size_t i = 0; i < N_SETS; i++)
+		for (size_t k = 0; k < N_ROWS; k++) {
+			struct subject *s = &limit.rows[i][k];
+
+			if (!s->place)
+				continue;
+			if (all || is_over(s->start_ms, now_ms))
+				close_row(s);
+			else if (s->suppressed > 0)
+				count_due(s->start_ms);
+		}
+	for (struct log_place *p = limit.places; p; p = p->next)
+		if (all || is_over(p->start_ms, now_ms))
+			close_place(p, now_ms);
+		else if (p->suppressed > 0)
+			count_due(p->start_ms);
+}
+
+int64_t log_limit_flush(int64_t now_ms)
+{
+	if (limit.due_ms == 0)
+		return -1;
+	if (now_ms >= limit.due_ms)
+		close_all(now_ms, false);
+	return limit.due_ms == 0 ? -1 : limit.due_ms - now_ms;
+}
+
+void log_limit_end(void)
+{
+	close_all(0, true);
+}
+
+bool log_once(struct log_once *o, const char *text)
+{
+	uint64_t hash = hash_text(hash_start, text ? text : "");
+
+	if (o->told && o->hash == hash)
+		return false;
+	*o = (struct log_once){true, hash};
+	return true;
+}
+
+bool log_once_clear(struct log_once *o)
+{
+	bool told = o->told;
+
+	*o = (struct log_once){0};
+	return told;
 }

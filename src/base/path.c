@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -98,4 +99,197 @@ void path_temp_name(const char *base, char *ret)
 	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) < 0)
 		n += (uint32_t)(uintptr_t)&n;
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);
+}
+
+/* Paths of the host in which nobody but root has a say: struct root's `strict`. */
+
+/* <linux/openat2.h>; base stays free of <linux/...>. */
+struct path_strict_how {
+	uint64_t flags, mode, resolve;
+};
+enum { NO_SYMLINKS = 0x4, LINKS_MAX = 40 };
+
+/* A path that is walked name by name. */
+struct walk {
+	int root, dir; /* dir: the folder reached */
+	int links;
+	bool refused;			     /* name is a link that others can change */
+	char name[NAME_MAX + 1];	     /* in dir */
+	char rest[PATH_MAX], next[PATH_MAX]; /* after name; next: for a link's target */
+};
+
+/* The owner of "/" is root under another number where a user namespace maps it. */
+static bool is_roots(int root, const struct stat *st)
+{
+	struct stat top;
+
+	return st->st_uid == 0 || (fstat(root, &top) == 0 && st->st_uid == top.st_uid);
+}
+
+/* In a sticky folder only its owner and the link's can replace a link, as for fs.protected_symlinks. */
+static bool may_follow(const struct walk *w, const struct stat *link)
+{
+	struct stat dir;
+
+	return is_roots(w->root, link) && fstat(w->dir, &dir) == 0 && is_roots(w->root, &dir) &&
+	       (!(dir.st_mode & (S_IWGRP | S_IWOTH)) || (dir.st_mode & S_ISVTX));
+}
+
+/* `link` is w->name's own descriptor: what was looked at is what is read. Its target comes before the rest. */
+static int follow(struct walk *w, int link, const struct stat *st)
+{
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (!may_follow(w, st)) {
+		w->refused = true;
+		return -ELOOP;
+	}
+	if (++w->links > LINKS_MAX)
+		return -ELOOP;
+	n = readlinkat(link, "", target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	if ((size_t)snprintf(w->next, sizeof(w->next), "%s/%s", target, w->rest) >= sizeof(w->next))
+		return -ENAMETOOLONG;
+	strcpy(w->rest, w->next);
+	if (target[0] != '/')
+		return 0;
+	n = fcntl(w->root, F_DUPFD_CLOEXEC, 0);
+	if (n < 0)
+		return -errno;
+	close(w->dir);
+	w->dir = (int)n;
+	return 0;
+}
+
+/* The next name; *last: none comes after it. */
+static int take_name(struct walk *w, bool *last)
+{
+	const char *from = w->rest + strspn(w->rest, "/");
+	size_t n = strcspn(from, "/");
+
+	if (n > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(w->name, from, n);
+	strcpy(w->name + n, n ? "" : ".");
+	from += n;
+	*last = from[strspn(from, "/")] == '\0';
+	memmove(w->rest, from, strlen(from) + 1);
+	return 0;
+}
+
+/* Moves on to w->name, or follows it. -ENOENT and the like as openat. */
+static int step(struct walk *w, bool last, bool *followed)
+{
+	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	*followed = false;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode)) {
+		*followed = true;
+		return follow(w, fd, &st);
+	}
+	if (last)
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	close(w->dir);
+	w->dir = take_fd(&fd);
+	return 0;
+}
+
+static int walk_on(struct walk *w, int flags, mode_t mode)
+{
+	bool itself = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+	bool last = false, followed = true;
+	int fd;
+
+	while (!last || followed) {
+		int r = take_name(w, &last);
+
+		followed = false;
+		if (r == 0 && !(last && itself))
+			r = step(w, last, &followed);
+		if (r < 0 && !(r == -ENOENT && last && !followed && (flags & O_CREAT)))
+			return r;
+	}
+	do
+		fd = openat(w->dir, w->name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+	while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
+}
+
+static int walk_path(struct walk *w, const struct root *r, const char *path, int flags, mode_t mode)
+{
+	int fd;
+
+	*w = (struct walk){.root = r->fd, .dir = -1};
+	if (strlen(path) >= sizeof(w->rest))
+		return -ENAMETOOLONG;
+	strcpy(w->rest, path);
+	w->dir = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
+	if (w->dir < 0)
+		return -errno;
+	fd = walk_on(w, flags, mode);
+	if (fd >= 0)
+		cleanup_fd(&w->dir);
+	return fd;
+}
+
+/* Mostly there is no link on the way: one call. */
+static int open_linkless(const struct root *r, const char *path, int flags, mode_t mode)
+{
+	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};
+	long fd;
+
+	/* Not on EAGAIN, which O_NONBLOCK gets for a file under a lease for as long as its owner likes. */
+	do
+		fd = syscall(SYS_openat2, r->fd, path, &path_strict_how, sizeof(path_strict_how));
+	while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode)
+{
+	bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+	struct walk w;
+	int fd;
+
+	mode = creates ? mode & 07777 : 0;
+	if (!(flags & (O_PATH | O_DIRECTORY)))
+		flags |= O_NONBLOCK;
+	fd = open_linkless(r, path, flags, mode);
+	/* A link; or Linux before 5.6, or a seccomp filter that does not know the call. */
+	if (fd != -ELOOP && fd != -ENOSYS && fd != -EPERM)
+		return fd;
+	fd = walk_path(&w, r, path, flags, mode);
+	if (fd < 0)
+		cleanup_fd(&w.dir);
+	return fd;
+}
+
+bool path_refused(const struct root *r, const char *path, char *ret, size_t size)
+{
+	char self[64], dir[PATH_MAX];
+	struct walk w;
+	auto_fd int fd = -1;
+	ssize_t n;
+
+	if (!r->strict || !r->host || path_is_kernels(path))
+		return false;
+	fd = walk_path(&w, r, path, O_PATH, 0);
+	if (fd >= 0)
+		return false;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", w.dir);
+	n = w.refused ? readlinkat(AT_FDCWD, self, dir, sizeof(dir) - 1) : -1;
+	cleanup_fd(&w.dir);
+	if (n < 0)
+		return false;
+	dir[n] = '\0';
+	snprintf(ret, size, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, w.name);
+	return true;
 }

@@ -2,13 +2,13 @@
 #ifndef UNIRAIL_BASE_PATH_H
 #define UNIRAIL_BASE_PATH_H
 
-/* How file.c, dir.c and lock.c find a path below a root, and cli/install/swap.c its folder. */
+/* How file.c, file.c and file.c find a path below a root, and cli/install/swap.c its folder. */
 
 #include "base/file.h"
 
 /* As file_open, without words: a descriptor or -errno. */
 int path_open(const struct root *r, const char *path, int flags, mode_t mode);
-/* The same below a root that is `strict` (path_strict.c). */
+/* The same below a root that is `strict` (path.c). */
 int path_open_strict(const struct root *r, const char *path, int flags, mode_t mode);
 /* After -ELOOP: the link that path_open_strict() does not follow, as an absolute path; false: there is none. */
 bool path_refused(const struct root *r, const char *path, char *ret, size_t size);

@@ -28,7 +28,7 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 
 bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net);
 
-/* Wishes of others (block_plan_grant.c). */
+/* Wishes of others (plan_lend.c). */
 void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		     const struct block_need *need);
 void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
@@ -41,7 +41,7 @@ size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 		    const struct block_object *o, const struct ip_set *usable, size_t max,
 		    struct ipaddr **ret);
 
-/* Loans (block_plan_loan.c). */
+/* Loans (plan_lend.c). */
 void plan_loan(struct planner *p, const struct block_loan *l);
 void plan_strays(struct planner *p);
 bool plan_look(struct planner *p, const struct block_need *need); /* whether it is due */
@@ -54,14 +54,14 @@ bool plan_is_anothers(const struct planner *p, const struct block_entry *x);
 void plan_stray(struct planner *p, const char *pool, const char *block,
 		const struct block_entry *x);
 /* An address asked for by name; and what others ask so of a block of ours: whether there is something
- * to do about that (block_plan_named.c). */
+ * to do about that (plan_acquire.c). */
 void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
 bool plan_grant_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct block_need *need);
-/* What a pool lacks (block_plan_want.c). */
+/* What a pool lacks (plan_acquire.c). */
 void plan_want(struct planner *p, const struct block_need *need);
 void plan_list(struct planner *p, const struct block_need *need);
-/* No block is to be had: others' addresses, by a list that is not stale (block_plan_ask.c). */
+/* No block is to be had: others' addresses, by a list that is not stale (plan_acquire.c). */
 void plan_ask_others(struct planner *p, const struct block_need *need, const struct block_view *v);
 
 #endif

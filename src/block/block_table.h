@@ -173,7 +173,7 @@ void block_loan_put(struct block_table *t, const struct block_loan *l);
 void block_object_put(struct block_table *t, struct block_object *o);
 void block_object_remove(struct block_table *t, const char *name);
 
-/* --- views (block_view.c) --- */
+/* --- views (table.c) --- */
 
 /* NULL: never listed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
@@ -197,7 +197,7 @@ void block_object_done(struct block_object *o);
 /* Notes since when this node's objects have the entries that they have, as seen from here. */
 void block_table_stamp(struct block_table *t, int64_t now_ms);
 
-/* --- addresses asked for by name (block_named.c) --- */
+/* --- addresses asked for by name (table.c) --- */
 
 enum { BLOCK_WISH_MAX = BLOCK_NAME_MAX + 1 + IP_TEXT_MAX };
 const char *block_wish_key(const char *node, const struct ipaddr *a,

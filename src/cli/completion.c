@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/completion.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/completion.h"
 #include "cli/tools.h"
 
 const struct cmd completion_cmds[] = {
@@ -196,4 +197,262 @@ int completion_main(int argc, char **argv)
 		at = err_set(&e, -EINVAL, "unknown shell '%s'; wants bash, zsh or fish", shell);
 	complete_done(&c);
 	return at < 0 ? opt_exit("unirail completion", at, &e) : help_put(&b);
+}
+
+static void words(const struct complete_place *p, struct buf *b)
+{
+	for (size_t i = 0; i < p->n_next; i++)
+		buf_printf(b, "%s%s", i ? " " : "", p->next[i].word);
+}
+
+static void options(const struct complete_place *p, struct buf *b)
+{
+	for (const struct opt *o = p->opts; o && o->name; o++) {
+		if (o->letter)
+			buf_printf(b, "-%c ", o->letter);
+		buf_printf(b, "--%s ", o->name);
+	}
+	buf_str(b, "-h --help");
+}
+
+/* One row of `case "$path"`. */
+static void completion_bash_place(const struct complete_place *p, struct buf *b)
+{
+	buf_str(b, "\t");
+	complete_quote(b, p->path);
+	buf_str(b, ")\n\t\twords='");
+	words(p, b);
+	buf_str(b, "'\n\t\topts='");
+	options(p, b);
+	buf_str(b, "'\n");
+	if (p->files || p->folders)
+		buf_printf(b, "\t\tkind='%s'\n", p->folders ? "folder" : "file");
+	buf_str(b, "\t\t;;\n");
+}
+
+/* One row of `case "$path $prev"`, for each option that takes a value. */
+static void value(const struct complete_place *p, const struct opt *o, struct buf *b)
+{
+	static const char kinds[][8] = {"none", "choice", "file", "folder"};
+	enum complete_kind k = complete_value(o);
+
+	if (o->type == OPT_FLAG)
+		return;
+	buf_printf(b, "\t'%s --%s'", p->path, o->name);
+	if (o->letter)
+		buf_printf(b, " | '%s -%c'", p->path, o->letter);
+	buf_printf(b, ")\n\t\tkind='%s'", kinds[k]);
+	if (k == COMPLETE_CHOICE) {
+		buf_str(b, " words='");
+		complete_choices(b, o->arg);
+		buf_char(b, '\'');
+	}
+	buf_str(b, "\n\t\t;;\n");
+}
+
+static void known(const struct complete *c, struct buf *b)
+{
+	buf_str(b, "\t\tcase \"${path:+$path }$word\" in\n\t\t");
+	for (size_t i = 0; i < c->n; i++)
+		if (*c->places[i].path) {
+			complete_quote(b, c->places[i].path);
+			buf_str(b, i + 1 < c->n ? " | \\\n\t\t\t" : "");
+		}
+	buf_str(b, ") path=\"${path:+$path }$word\" ;;\n\t\tesac\n");
+}
+
+void complete_bash(const struct complete *c, struct buf *b)
+{
+	buf_str(b, "# bash completion for unirail; made by 'unirail completion bash'\n"
+		   "_unirail()\n{\n"
+		   "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+		   "\tlocal path='' words='' opts='' kind='' word='' i\n"
+		   "\t# \"--name=value\" comes as three words.\n"
+		   "\tif [ \"$cur\" = = ]; then\n\t\tcur=\n"
+		   "\telif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
+		   "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tword=${COMP_WORDS[i]}\n");
+	known(c, b);
+	buf_str(b, "\tdone\n\tcase \"$path\" in\n");
+	for (size_t i = 0; i < c->n; i++)
+		completion_bash_place(&c->places[i], b);
+	buf_str(b, "\tesac\n\tcase \"$path $prev\" in\n");
+	for (size_t i = 0; i < c->n; i++)
+		for (const struct opt *o = c->places[i].opts; o && o->name; o++)
+			value(&c->places[i], o, b);
+	buf_str(b,
+		"\t*)\n\t\t[[ $cur == -* ]] && words=$opts kind=choice\n\t\t;;\n\tesac\n"
+		"\tCOMPREPLY=()\n\tcase \"$kind\" in\n\tnone) ;;\n"
+		"\tfile | folder)\n\t\tcompopt -o filenames 2>/dev/null\n"
+		"\t\tmapfile -t COMPREPLY < <(compgen -A \"${kind/folder/directory}\" -- \"$cur\")\n"
+		"\t\t;;\n"
+		"\t*) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\") ;;\n"
+		"\tesac\n}\ncomplete -F _unirail unirail\n");
+}
+
+static void start(const struct complete_place *p, struct buf *b)
+{
+	buf_str(b, "complete -c unirail -n '__unirail_at \"");
+	buf_str(b, p->path);
+	buf_str(b, "\"'");
+}
+
+static void describe(const char *help, struct buf *b)
+{
+	if (!help || !*help)
+		return;
+	buf_str(b, " -d \"");
+	for (; *help; help++) {
+		if (*help == '"' || *help == '\\' || *help == '$')
+			buf_char(b, '\\');
+		buf_char(b, *help);
+	}
+	buf_char(b, '"');
+}
+
+static void option(const struct complete_place *p, const struct opt *o, struct buf *b)
+{
+	enum complete_kind k = complete_value(o);
+
+	start(p, b);
+	if (o->letter)
+		buf_printf(b, " -s %c", o->letter);
+	buf_printf(b, " -l %s", o->name);
+	if (o->type != OPT_FLAG)
+		buf_str(b, k == COMPLETE_FILE ? " -rF" : " -x");
+	if (k == COMPLETE_CHOICE) {
+		buf_str(b, " -a '");
+		complete_choices(b, o->arg);
+		buf_char(b, '\'');
+	} else if (k == COMPLETE_FOLDER) {
+		buf_str(b, " -a '(__fish_complete_directories)'");
+	}
+	describe(o->help, b);
+	buf_char(b, '\n');
+}
+
+static void completion_fish_place(const struct complete_place *p, struct buf *b)
+{
+	for (size_t i = 0; i < p->n_next; i++) {
+		start(p, b);
+		buf_printf(b, " -a %s", p->next[i].word);
+		describe(p->next[i].help, b);
+		buf_char(b, '\n');
+	}
+	for (const struct opt *o = p->opts; o && o->name; o++)
+		option(p, o, b);
+	start(p, b);
+	buf_str(b, " -s h -l help -d 'print help'\n");
+	if (p->files || p->folders) {
+		start(p, b);
+		buf_str(b, p->folders ? " -a '(__fish_complete_directories)'\n" : " -F\n");
+	}
+}
+
+void complete_fish(const struct complete *c, struct buf *b)
+{
+	buf_str(b, "# fish completion for unirail; made by 'unirail completion fish'\n"
+		   "# True when the words typed so far lead to this completion_fish_place.\n"
+		   "function __unirail_at\n\tset -l places");
+	for (size_t i = 1; i < c->n; i++) {
+		buf_char(b, ' ');
+		complete_quote(b, c->places[i].path);
+	}
+	buf_str(b, "\n\tset -l at ''\n"
+		   "\tfor word in (commandline -opc)[2..-1]\n"
+		   "\t\tset -l next (string trim -- \"$at $word\")\n"
+		   "\t\tcontains -- $next $places; and set at $next\n"
+		   "\tend\n\ttest \"$at\" = \"$argv[1]\"\nend\n"
+		   "complete -c unirail -f\n");
+	for (size_t i = 0; i < c->n; i++)
+		completion_fish_place(&c->places[i], b);
+}
+
+/* "word:help" in quotes, as _describe wants it; a colon ends the word. */
+static void described(struct buf *b, const char *prefix, const char *word, const char *help)
+{
+	struct buf text;
+
+	buf_init(&text, 1024);
+	buf_str(&text, prefix);
+	for (; *word; word++) {
+		if (*word == ':')
+			buf_char(&text, '\\');
+		buf_char(&text, *word);
+	}
+	if (help && *help)
+		buf_printf(&text, ":%s", help);
+	buf_char(b, ' ');
+	complete_quote(b, buf_span(&text).p);
+	buf_done(&text);
+}
+
+static void completion_zsh_place(const struct complete_place *p, struct buf *b)
+{
+	buf_str(b, "\t");
+	complete_quote(b, p->path);
+	buf_str(b, ")\n\t\twords_=(");
+	for (size_t i = 0; i < p->n_next; i++)
+		described(b, "", p->next[i].word, p->next[i].help);
+	buf_str(b, " )\n\t\topts_=(");
+	for (const struct opt *o = p->opts; o && o->name; o++) {
+		if (o->letter)
+			described(b, "-", (const char[]){o->letter, '\0'}, o->help);
+		described(b, "--", o->name, o->help);
+	}
+	buf_str(b, " '--help:print help' )\n");
+	if (p->files || p->folders)
+		buf_printf(b, "\t\tkind=%s\n", p->folders ? "folder" : "file");
+	buf_str(b, "\t\t;;\n");
+}
+
+static void completion_zsh_value(const struct complete_place *p, const struct opt *o, struct buf *b)
+{
+	static const char actions[][16] = {"", "compadd", "_files", "_files -/"};
+	enum complete_kind k = complete_value(o);
+
+	if (o->type == OPT_FLAG)
+		return;
+	buf_printf(b, "\t'%s --%s'", p->path, o->name);
+	if (o->letter)
+		buf_printf(b, "|'%s -%c'", p->path, o->letter);
+	if (k == COMPLETE_NOTHING) {
+		buf_str(b, ")\n\t\t_message ");
+		complete_quote(b, o->help ? o->help : o->name);
+	} else {
+		buf_printf(b, ")\n\t\t%s", actions[k]);
+	}
+	if (k == COMPLETE_CHOICE) {
+		buf_str(b, " -- ");
+		complete_choices(b, o->arg);
+	}
+	buf_str(b, "\n\t\treturn ;;\n");
+}
+
+void complete_zsh(const struct complete *c, struct buf *b)
+{
+	buf_str(b, "#compdef unirail\n# made by 'unirail completion zsh'\n_unirail()\n{\n"
+		   "\tlocal cur=${words[CURRENT]} prev=${words[CURRENT-1]} path_= kind= word\n"
+		   "\tlocal -a words_ opts_\n"
+		   "\tif [[ $cur == --*=* ]]; then\n"
+		   "\t\tprev=${cur%%=*}\n\t\tcompset -P '*='\n\tfi\n"
+		   "\tfor word in ${words[2,CURRENT-1]}; do\n"
+		   "\t\tcase \"${path_:+$path_ }$word\" in\n\t\t");
+	for (size_t i = 1; i < c->n; i++) {
+		complete_quote(b, c->places[i].path);
+		buf_str(b, i + 1 < c->n ? "|\\\n\t\t\t" : "");
+	}
+	buf_str(b, ") path_=\"${path_:+$path_ }$word\" ;;\n\t\tesac\n\tdone\n"
+		   "\tcase \"$path_\" in\n");
+	for (size_t i = 0; i < c->n; i++)
+		completion_zsh_place(&c->places[i], b);
+	buf_str(b, "\tesac\n\tcase \"$path_ $prev\" in\n");
+	for (size_t i = 0; i < c->n; i++)
+		for (const struct opt *o = c->places[i].opts; o && o->name; o++)
+			completion_zsh_value(&c->places[i], o, b);
+	buf_str(b, "\tesac\n\tif [[ $cur == -* ]]; then\n\t\t_describe -o option opts_\n"
+		   "\telif [[ $kind == folder ]]; then\n\t\t_files -/\n"
+		   "\telif [[ $kind == file ]]; then\n\t\t_files\n"
+		   "\telif (( ${#words_} )); then\n\t\t_describe word words_\n\tfi\n}\n"
+		   "if [[ ${funcstack[1]} == _unirail ]]; then\n\t_unirail \"$@\"\n"
+		   "else\n\tcompdef _unirail unirail\nfi\n");
 }

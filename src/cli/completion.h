@@ -3,7 +3,7 @@
 #define UNIRAIL_CLI_COMPLETION_H
 
 /*
- * What can be typed where, gathered from the applet table; completion_bash.c, _zsh.c and _fish.c
+ * What can be typed where, gathered from the applet table; completion.c, _zsh.c and _fish.c
  * write it in the words of a shell.
  */
 

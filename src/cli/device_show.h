@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_DEVICE_SHOW_H
 #define UNIRAIL_CLI_DEVICE_SHOW_H
 
-/* `unirail device list`: device_list.c asks, device_show.c prints. */
+/* `unirail device list`: device.c asks, device.c prints. */
 
 #include <stdio.h>
 

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail kube`: what the API server says to us, for looking at access and permissions. */
+#include "cli/kube.h"
+
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/kube.h"
+#include "base/columns.h"
 #include "cli/tools.h"
+#include "kube/discover.h"
+#include "kube/informer.h"
+#include "kube/time.h"
+
+/* `unirail kube`: what the API server says to us, for looking at access and permissions. */
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
 #define ACCESS                                                                                     \
@@ -140,4 +147,295 @@ int kube_main(int argc, char **argv)
 		return fflush(stdout) ? 1 : 0;
 	fprintf(stderr, "%s: %s\n", prog, t.e.text);
 	return 1;
+}
+
+/* `unirail kube get`: each kind is looked up, then printed, or watched. */
+
+enum { OUT_MAX = 8 << 20 };
+
+struct get {
+	struct kube_tool *t;
+	struct span rest; /* kinds still to come */
+	const char *name;
+	struct target **targets;
+	size_t n;
+};
+
+/* One kind. */
+struct target {
+	struct get *g;
+	struct kube_discover *d;
+	const struct kube_kind *kind;
+	struct columns columns;
+	size_t n;
+	struct kube_informer *informer;
+};
+
+static void next(struct get *g);
+
+static const char *meta(const struct json *object, const char *key)
+{
+	return json_string(json_get(json_get(object, "metadata"), key));
+}
+
+static void age(const struct json *object, char *ret, size_t size)
+{
+	const char *text = meta(object, "creationTimestamp");
+	int64_t at, s;
+
+	str_copy(ret, size, "");
+	if (!text || kube_time_parse(text, &at) < 0)
+		return;
+	s = (now_real_ms() - at) / 1000;
+	if (s < 120)
+		snprintf(ret, size, "%llds", (long long)s);
+	else if (s < 120 * 60)
+		snprintf(ret, size, "%lldm", (long long)s / 60);
+	else if (s < 48 * 3600)
+		snprintf(ret, size, "%lldh", (long long)s / 3600);
+	else
+		snprintf(ret, size, "%lldd", (long long)s / 86400);
+}
+
+static void add_row(struct target *x, const struct json *object)
+{
+	char text[32];
+
+	age(object, text, sizeof(text));
+	if (x->kind->namespaced)
+		columns_add(&x->columns, meta(object, "namespace"));
+	columns_add(&x->columns, meta(object, "name"));
+	columns_add(&x->columns, text);
+}
+
+static void start_rows(struct target *x)
+{
+	columns_init(&x->columns, x->kind->namespaced ? 3 : 2, "");
+	if (x->kind->namespaced)
+		columns_add(&x->columns, "NAMESPACE");
+	columns_add(&x->columns, "NAME");
+	columns_add(&x->columns, "AGE");
+}
+
+static char *text_of(const struct json *v, int indent)
+{
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, OUT_MAX);
+	jo_init(&o, &b, indent);
+	jo_val(&o, v, false);
+	return buf_take(&b);
+}
+
+static void print_json(const struct json *v, const char *after)
+{
+	auto_free char *text = text_of(v, 4);
+
+	printf("%s%s", text, after);
+}
+
+/* --- one object --- */
+
+static void on_object(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct target *x = arg;
+
+	(void)status;
+	if (e) {
+		kube_tool_stop(x->g->t, e);
+		return;
+	}
+	if (x->g->t->json) {
+		print_json(object, "\n");
+	} else {
+		add_row(x, object);
+		columns_print(&x->columns, stdout);
+	}
+	next(x->g);
+}
+
+/* --- a list --- */
+
+static int on_item(void *arg, const struct json *object, struct err *e)
+{
+	struct target *x = arg;
+
+	(void)e;
+	if (x->g->t->json) {
+		fputs(x->n ? ",\n" : "", stdout);
+		print_json(object, "");
+	} else {
+		add_row(x, object);
+	}
+	x->n++;
+	return 0;
+}
+
+static void on_listed(void *arg, const char *version, const struct err *e)
+{
+	struct target *x = arg;
+
+	if (e) {
+		kube_tool_stop(x->g->t, e);
+		return;
+	}
+	if (x->g->t->json)
+		printf("%s],\n\"resourceVersion\": \"%s\"}\n", x->n ? "\n" : "", version);
+	else if (x->n == 0)
+		printf("there are no %s here\n", x->kind->plural);
+	else
+		columns_print(&x->columns, stdout);
+	next(x->g);
+}
+
+/* --- changes --- */
+
+/* What a watched object is kept as: its JSON when that is to be printed. */
+struct watched {
+	char *text;
+	struct target *x;
+};
+
+static int decode_text(void *value, const struct json *object, struct err *e)
+{
+	struct watched *w = value;
+
+	(void)e;
+	w->text = text_of(object, 0);
+	return 0;
+}
+
+static int decode_nothing(void *value, const struct json *object, struct err *e)
+{
+	(void)value, (void)object, (void)e;
+	return 0;
+}
+
+static void drop_text(void *value)
+{
+	free(((struct watched *)value)->text);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	const char *change = !was ? "ADDED" : is ? "MODIFIED" : "DELETED";
+	const struct kube_object *o = is ? is : was;
+	struct target *x = arg;
+
+	if (x->g->t->json)
+		printf("{\"type\":\"%s\",\"object\":%s}\n", change,
+		       ((struct watched *)o->value)->text);
+	else
+		printf("%s %s %s%s%s %s\n", change, x->kind->name, o->ns, *o->ns ? "/" : "",
+		       o->name, o->version);
+	fflush(stdout);
+}
+
+static void on_synced(void *arg)
+{
+	struct target *x = arg;
+
+	if (!x->g->t->json)
+		printf("SYNCED %s %zu\n", x->kind->plural, kube_informer_count(x->informer));
+	fflush(stdout);
+}
+
+static struct kube_select selection(const struct kube_tool *t)
+{
+	return (struct kube_select){t->ns, t->o->labels, t->o->fields};
+}
+
+static void watch(struct target *x)
+{
+	bool json = x->g->t->json;
+
+	x->informer =
+		kube_informer_new(x->g->t->k, &(struct kube_informer_conf){
+						      .kind = x->kind,
+						      .select = selection(x->g->t),
+						      .cached = x->g->t->o->cached,
+						      .size = json ? sizeof(struct watched) : 0,
+						      .decode = json ? decode_text : decode_nothing,
+						      .drop = json ? drop_text : NULL,
+						      .changed = on_changed,
+						      .synced = on_synced,
+						      .arg = x,
+					      });
+}
+
+/* --- each kind --- */
+
+static void print_kind(struct target *x)
+{
+	static const struct kube_list_ops ops = {on_item, on_listed};
+	struct kube_tool *t = x->g->t;
+	const struct kube_select s = selection(t);
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = x->kind, .ns = t->ns, .name = x->g->name}};
+
+	start_rows(x);
+	if (x->g->name) {
+		kube_send(t->k, &r, on_object, x);
+		return;
+	}
+	if (t->json)
+		fputs("{\"items\": [", stdout);
+	kube_list(t->k, x->kind, &s, KUBE_PAGE, &ops, x);
+}
+
+static void on_kind(void *arg, const struct kube_kind *kind, const struct err *e)
+{
+	struct target *x = arg;
+
+	if (e) {
+		kube_tool_stop(x->g->t, e);
+		return;
+	}
+	x->kind = kind;
+	if (!x->g->t->o->watch) {
+		print_kind(x);
+		return;
+	}
+	watch(x);
+	next(x->g);
+}
+
+static void next(struct get *g)
+{
+	struct span word;
+	auto_free char *kind = NULL;
+	struct target *x;
+
+	if (!span_cut(&g->rest, ',', &word)) {
+		if (!g->t->o->watch)
+			kube_tool_stop(g->t, NULL);
+		return;
+	}
+	kind = span_dup(word);
+	x = xcalloc(1, sizeof(*x));
+	x->g = g;
+	VEC_PUSH(g->targets, g->n) = x;
+	x->d = kube_discover(g->t->k, kind, on_kind, x);
+}
+
+int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name)
+{
+	struct get g = {.t = t, .rest = span_of(kinds), .name = name};
+	int r;
+
+	if (name && t->o->watch)
+		return err_set(&t->e, -EINVAL,
+			       "--watch takes no name: use --field-selector "
+			       "metadata.name=NAME");
+	next(&g);
+	r = loop_run(t->loop);
+	for (size_t i = 0; i < g.n; i++) {
+		kube_informer_free(g.targets[i]->informer);
+		kube_discover_free(g.targets[i]->d);
+		columns_done(&g.targets[i]->columns);
+		free(g.targets[i]);
+	}
+	free(g.targets);
+	return r;
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_KUBE_H
 #define UNIRAIL_CLI_KUBE_H
 
-/* What kube.c (options, access) and kube_get.c (objects) share. */
+/* What kube.c (options, access) and kube.c (objects) share. */
 
 #include "kube/client.h"
 

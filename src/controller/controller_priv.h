@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_CONTROLLER_PRIV_H
 #define UNIRAIL_CONTROLLER_CONTROLLER_PRIV_H
 
-/* Between controller.c (from start to end) and controller_parts.c (what a replica and a leader run). */
+/* Between controller.c (from start to end) and controller.c (what a replica and a leader run). */
 
 #include "controller/controller_conf.h"
 #include "controller/webhooks.h"
@@ -36,7 +36,7 @@ struct controller {
 	bool ready;	 /* /readyz said so */
 	bool registered; /* the webhooks were, when it was ready first */
 	bool drains;	 /* the Lease is given back, or is not going to be */
-	/* What runs, one for each row of controller_parts.c; NULL: does not run. */
+	/* What runs, one for each row of controller.c; NULL: does not run. */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
 

@@ -57,7 +57,7 @@ bool doctor_skip(struct doctor *d, const char *where, int code);
  * NULL: none does. */
 char *doctor_local_pools_conf(struct doctor *d);
 
-/* --- the checks; doctor_rdma.c, doctor_vf.c, doctor_cni.c, doctor_state.c --- */
+/* --- the checks; checks.c, checks.c, checks.c, checks.c --- */
 
 void doctor_rdma_kernel(struct doctor *d);
 void doctor_rdma_verbs(struct doctor *d);
@@ -69,7 +69,7 @@ void doctor_vf_pfs(struct doctor *d);
 void doctor_vf_rdma(struct doctor *d);
 void doctor_cni_links(struct doctor *d);
 void doctor_cni_conf(struct doctor *d);
-void doctor_cni_first(struct doctor *d); /* doctor_cni_first.c */
+void doctor_cni_first(struct doctor *d); /* checks.c */
 void doctor_cni_masters(struct doctor *d);
 void doctor_rdma_mode(struct doctor *d);
 void doctor_pools(struct doctor *d);

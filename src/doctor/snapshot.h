@@ -7,7 +7,7 @@
  * /var/lib, with links as they are, no file larger than SNAPSHOT_FILE_MAX, and no secrets
  * (doctor/redact.h; kubeconfigs, tokens and keys are not looked at at all).
  *
- * snapshot_paths.c is the table of what is taken. Netlink is added by host/facts.h.
+ * snapshot.c is the table of what is taken. Netlink is added by host/facts.h.
  */
 
 #include "base/file.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of CNI's folder: what each is, and writing ours. What has to be done: cni_config_plan.c. */
 #include "host/cni_config.h"
 
 #include <errno.h>
@@ -8,6 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+
+/* The files of CNI's folder: what each is, and writing ours. What has to be done: cni_config_plan.c. */
 
 enum { CONF_MAX = 1 << 20, FILES_MAX = 256 };
 
@@ -238,4 +239,292 @@ int cni_config_check_name(const char *name, struct err *e)
 				"invalid name '%s' of a CNI configuration: expected NAME.conflist",
 				name);
 	return 0;
+}
+
+/* From the files that there are to what ours has to be: no file is touched here. */
+
+enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
+
+#define NETWORK "unirail"
+
+/* --- the wrapped network --- */
+
+struct wrapped {
+	const struct cni_config_file *file; /* NULL: none */
+	const struct json *multus;	    /* settings of a Multus configuration; NULL: none */
+	const struct json *daemon;	    /* those that count before them; NULL: none */
+	const char *name;		    /* clusterNetwork by name; NULL: by its file */
+};
+
+static const struct json *main_plugin(const struct json *conf)
+{
+	const struct json *list = json_get_go(conf, "plugins");
+
+	return json_kind(list) == JSON_ARRAY && json_len(list) ? json_at(list, 0) : conf;
+}
+
+static const struct json *setting(const struct wrapped *w, const char *key)
+{
+	const struct json *v = json_get_go(w->daemon, key);
+
+	return json_kind(v) != JSON_NULL ? v : json_get_go(w->multus, key);
+}
+
+static struct wrapped find_network(const struct cni_config_files *l)
+{
+	struct wrapped w = {0};
+	const char *type;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct cni_config_file *f = &l->v[i];
+
+		if (f->kind == CNI_CONFIG_OTHER && !w.file)
+			w.file = f;
+		if (f->kind == CNI_CONFIG_MULTUS && !w.multus)
+			w.multus = main_plugin(json_root(f->doc));
+	}
+	type = json_string(json_get_go(w.multus, "type"));
+	if (type && strcmp(type, "multus-shim") == 0 && l->daemon)
+		w.daemon = json_root(l->daemon);
+	w.name = json_string(setting(&w, "clusterNetwork"));
+	/* A path may be the daemon's, in its container; and ours is what Multus finds first. */
+	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
+		w.name = NULL;
+	return w;
+}
+
+/* --- its text --- */
+
+/* What ours can be; lists are there from 0.3.0 on. */
+static const char *version_of(const struct wrapped *w)
+{
+	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
+	const char *its = w->file ? json_string(json_get_go(json_root(w->file->doc), "cniVersion"))
+				  : json_string(json_get_go(w->multus, "cniVersion"));
+
+	for (size_t i = 0; its && i < ARRAY_LEN(known); i++)
+		if (strcmp(its, known[i]) == 0)
+			return known[i];
+	return "0.3.1";
+}
+
+struct capabilities {
+	const char *v[CAPABILITIES_MAX];
+	size_t n;
+};
+
+static void add_capabilities(struct capabilities *c, const struct json *plugin)
+{
+	struct json_walk w = json_walk_start(json_get_go(plugin, "capabilities"));
+	const struct json *v;
+	const char *key;
+	size_t i;
+
+	while ((v = json_walk_next(&w, &key))) {
+		if (!key || !json_bool(v))
+			continue;
+		for (i = 0; i < c->n && strcmp(c->v[i], key) != 0; i++)
+			;
+		if (i == c->n && c->n < CAPABILITIES_MAX)
+			c->v[c->n++] = key;
+	}
+}
+
+/* Of all its plugins, so that the runtime passes what they take. */
+static void put_capabilities(struct json_out *o, const struct wrapped *w)
+{
+	const struct json *conf = w->file ? json_root(w->file->doc) : w->multus, *p;
+	struct json_walk list = json_walk_start(json_get_go(conf, "plugins"));
+	struct capabilities c = {0};
+
+	add_capabilities(&c, conf);
+	while ((p = json_walk_next(&list, NULL)))
+		add_capabilities(&c, p);
+	if (c.n == 0)
+		return;
+	jo_key(o, "capabilities");
+	jo_obj(o);
+	for (size_t i = 0; i < c.n; i++)
+		jo_kbool(o, c.v[i], true);
+	jo_end_obj(o);
+}
+
+static void put_multus(struct json_out *o, const struct wrapped *w)
+{
+	static const char *const keys[] = {"namespaceIsolation", "globalNamespaces",
+					   "systemNamespaces", "multusNamespace",
+					   "defaultNetworks"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct json *v = setting(w, keys[i]);
+
+		if (json_kind(v) == JSON_NULL)
+			continue;
+		jo_key(o, keys[i]);
+		jo_val(o, v, false);
+	}
+}
+
+static void put_plugin(struct json_out *o, const struct wrapped *w, const char *dir,
+		       const char *socket)
+{
+	auto_free char *path = w->file ? xasprintf("%s/%s", dir, w->file->name) : NULL;
+
+	jo_obj(o);
+	jo_kstr(o, "type", "unirail-cni");
+	put_capabilities(o, w);
+	jo_kstr(o, "agent", socket);
+	jo_kstr(o, "clusterNetwork", w->name ? w->name : path);
+	jo_kstr(o, "confDir", dir);
+	put_multus(o, w);
+	jo_end_obj(o);
+}
+
+/* What others have appended to ours stays. */
+static void put_appended(struct json_out *o, const struct cni_config_file *ours)
+{
+	struct json_walk w = json_walk_start(ours && ours->kind == CNI_CONFIG_GENERATED
+						     ? json_get(json_root(ours->doc), "plugins")
+						     : NULL);
+	const struct json *p = json_walk_next(&w, NULL);
+
+	while (p && (p = json_walk_next(&w, NULL)))
+		jo_val(o, p, false);
+}
+
+static void write_text(struct buf *b, const struct wrapped *w, const char *dir, const char *socket,
+		       const struct cni_config_file *ours)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 2);
+	jo_obj(&o);
+	jo_kstr(&o, "cniVersion", version_of(w));
+	jo_kstr(&o, "name", NETWORK);
+	jo_kbool(&o, CNI_CONFIG_MARK, true);
+	if (w->file && json_bool(json_get_go(json_root(w->file->doc), "disableCheck")))
+		jo_kbool(&o, "disableCheck", true);
+	jo_key(&o, "plugins");
+	jo_arr(&o);
+	put_plugin(&o, w, dir, socket);
+	put_appended(&o, ours);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	buf_char(b, '\n');
+}
+
+/* Whether ours says so already, in whatever order and spacing. */
+static bool is_so(const struct cni_config_file *ours, const struct buf *text)
+{
+	auto_json struct json_doc *doc = NULL;
+
+	return ours && ours->kind == CNI_CONFIG_GENERATED &&
+	       json_parse(&doc, buf_span(text), TEXT_MAX, NULL) == 0 &&
+	       json_same(json_root(doc), json_root(ours->doc));
+}
+
+/* --- what has to be done --- */
+
+/* The one that a runtime uses where ours is not there. */
+static const struct cni_config_file *first_of(const struct cni_config_files *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		switch (l->v[i].kind) {
+		case CNI_CONFIG_GENERATED:
+		case CNI_CONFIG_IGNORED:
+		case CNI_CONFIG_EMPTY: break;
+		default: return &l->v[i];
+		}
+	return NULL;
+}
+
+static const struct cni_config_file *find(const struct cni_config_files *l, const char *name,
+					  enum cni_config_kind kind)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (name ? strcmp(l->v[i].name, name) == 0 : l->v[i].kind == kind)
+			return &l->v[i];
+	return NULL;
+}
+
+static void take_state(struct cni_config_plan *p, enum cni_config_state state,
+		       const struct cni_config_file *f)
+{
+	p->state = state;
+	p->file = f ? f->name : NULL;
+	p->why = f ? f->why : NULL;
+	p->multus = f && f->kind == CNI_CONFIG_MULTUS;
+}
+
+void cni_config_plan(const struct cni_config_files *files, const char *dir, const char *name,
+		     const char *socket, struct cni_config_plan *ret)
+{
+	const struct cni_config_file *first = first_of(files), *ours = find(files, name, 0),
+				     *written = find(files, NULL, CNI_CONFIG_WRITTEN);
+	bool is_ours = ours && ours->kind == CNI_CONFIG_GENERATED;
+	bool behind = first && strcmp(first->name, name) <= 0;
+	struct wrapped w = find_network(files);
+
+	*ret = (struct cni_config_plan){.remove = is_ours};
+	buf_init(&ret->text, TEXT_MAX);
+	if (written) {
+		ret->written = first != written;
+		take_state(ret, first == written ? CNI_CONFIG_IS_WRITTEN : CNI_CONFIG_IS_BEHIND,
+			   first);
+		return;
+	}
+	/* One that has its network in itself (delegates) cannot be wrapped. */
+	if (behind || (first && first->kind == CNI_CONFIG_MULTUS && !w.file && !w.name))
+		take_state(ret, CNI_CONFIG_IS_BEHIND, first);
+	else if (!w.file && !w.name)
+		take_state(ret, CNI_CONFIG_NO_NETWORK, first);
+	else
+		take_state(ret, CNI_CONFIG_IS_FIRST, w.file);
+	if ((!w.file && !w.name) || (behind && first->kind == CNI_CONFIG_MULTUS) ||
+	    (ours && !is_ours))
+		return;
+	write_text(&ret->text, &w, dir, socket, ours);
+	if (ret->text.over) {
+		/* Appended without end: not taken over. */
+		buf_done(&ret->text);
+		buf_init(&ret->text, TEXT_MAX);
+		write_text(&ret->text, &w, dir, socket, NULL);
+	}
+	ret->remove = false;
+	ret->write = !is_so(ours, &ret->text);
+}
+
+void cni_config_plan_done(struct cni_config_plan *p)
+{
+	buf_done(&p->text);
+}
+
+void cni_config_describe(const struct cni_config_plan *p, const char *dir, const char *name,
+			 struct buf *b)
+{
+	if (p->state == CNI_CONFIG_NO_NETWORK)
+		buf_printf(b,
+			   "'%s' has no CNI configuration of the cluster's network%s%s%s: '%s' is "
+			   "written as soon as there is one",
+			   dir, p->why ? " (" : "", p->why ? p->why : "", p->why ? ")" : "", name);
+	if (p->state != CNI_CONFIG_IS_BEHIND)
+		return;
+	buf_printf(b, "the container runtime uses '%s/%s'", dir, p->file);
+	if (p->why)
+		buf_printf(b, ", which is not valid (%s)", p->why);
+	if (p->written)
+		buf_str(b,
+			", not the configuration of unirail-cni that was written by hand: pods get "
+			"no rails; rename one of them, or remove the one written by hand");
+	else if (p->multus)
+		buf_printf(
+			b,
+			", which is Multus', not '%s': pods get rails from unirail only where "
+			"'multus' is its link; remove that file with the DaemonSet that writes it",
+			name);
+	else
+		buf_printf(b,
+			   ", not '%s': pods get no rails; remove that file, or give ours a name "
+			   "that sorts before it (setting cni-conf-name)",
+			   name);
 }

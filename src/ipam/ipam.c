@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking: facts from the store, select_addresses() decides, the journal makes it so. */
 #include "ipam/ipam.h"
+#include "ipam/lend.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "ipam/store.h"
+
+/* Asking: facts from the store, select_addresses() decides, the journal makes it so. */
 
 static void add_route(struct ipam_grant *g, const struct ipnet *dst, const struct ipaddr *gw)
 {
@@ -137,4 +141,522 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname, stru
 	*ret = v;
 	*n_ret = n;
 	return 0;
+}
+
+/* Giving back. None of it needs the pools: those may be gone by the time of a DEL. */
+
+struct changes {
+	struct lease *v;
+	size_t n;
+};
+
+static void changes_done(struct changes *c)
+{
+	free(c->v);
+}
+#define auto_changes __attribute__((cleanup(changes_done)))
+
+/* A sticky address stays with its pod's name, any other one rests. */
+static void give_back(const struct ipam *i, const struct lease *l, struct changes *c)
+{
+	struct lease n = LEASE_INIT;
+
+	n.address = l->address;
+	n.at_ms = i->now_ms();
+	n.state = l->sticky ? LEASE_KEPT : LEASE_FREE;
+	if (l->sticky) {
+		n.sticky = true;
+		n.pod_namespace = l->pod_namespace;
+		n.pod_name = l->pod_name;
+		n.ifname = l->ifname;
+		n.pool = l->pool;
+	}
+	VEC_PUSH(c->v, c->n) = n;
+}
+
+static bool is_owner(const struct ipam_valid *v, const char *container_id, const char *ifname)
+{
+	return strcmp(v->container_id, container_id) == 0 &&
+	       (!v->ifname || !*ifname || strcmp(v->ifname, ifname) == 0);
+}
+
+struct owners {
+	const struct ipam *i;
+	const struct ipam_valid *v;
+	size_t n;
+};
+
+static bool any_owner(const struct owners *o, const char *container_id, const char *ifname)
+{
+	for (size_t k = 0; k < o->n; k++)
+		if (is_owner(&o->v[k], container_id, ifname))
+			return true;
+	return false;
+}
+
+/* By container alone, only addresses of our pools are ours to give back: eth0's is not. */
+static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
+			     const char *container_id, const char *ifname)
+{
+	const struct owners *o = arg;
+
+	(void)network;
+	for (size_t k = 0; k < o->n; k++)
+		if (is_owner(&o->v[k], container_id, ifname) &&
+		    (o->v[k].ifname || pool_of(&o->i->pools, a)))
+			return true;
+	return false;
+}
+
+static bool whole_container(const struct owners *o)
+{
+	for (size_t k = 0; k < o->n; k++)
+		if (!o->v[k].ifname)
+			return true;
+	return false;
+}
+
+int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, struct err *e)
+{
+	struct owners o = {i, v, n};
+	auto_changes struct changes c = {0};
+	int r, adopted = 0;
+
+	for (size_t k = 0; k < i->j.leases.n; k++) {
+		const struct lease *l = &i->j.leases.v[k];
+
+		if (l->state == LEASE_USED && any_owner(&o, l->container_id, l->ifname))
+			give_back(i, l, &c);
+	}
+	r = store_commit(i, c.v, c.n, e);
+	if (r < 0)
+		return r;
+	/* What we granted, host-local did not: its folder is only looked at for the others. */
+	if (whole_container(&o))
+		ipam_load_pools(i, NULL);
+	if (c.n < n || whole_container(&o))
+		adopted = adopt_remove(i, adopted_by_owner, &o, e);
+	return adopted < 0 ? adopted : (int)c.n + adopted;
+}
+
+int ipam_release(struct ipam *i, const char *container_id, const char *ifname, struct err *e)
+{
+	struct ipam_valid v = {container_id, ifname};
+
+	return ipam_release_many(i, &v, 1, e);
+}
+
+static bool is_kept_as(const struct lease *l, const struct ipam_owner *who)
+{
+	return l->state == LEASE_KEPT && strcmp(l->pod_namespace, who->pod_namespace) == 0 &&
+	       strcmp(l->pod_name, who->pod_name) == 0 && strcmp(l->ifname, who->ifname) == 0;
+}
+
+int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
+	      struct err *e)
+{
+	const struct lease *l = lease_find(&i->j.leases, &a->ip);
+	struct lease n = LEASE_INIT;
+	char text[IP_TEXT_MAX];
+
+	if (l && is_kept_as(l, who))
+		return 0;
+	if (l && l->state != LEASE_FREE)
+		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+				"%s is not to be kept for '%s/%s': somebody else has it",
+				ip_str(&a->ip, text), who->pod_namespace, who->pod_name);
+	n.address = *a;
+	n.state = LEASE_KEPT;
+	n.sticky = true;
+	n.at_ms = i->now_ms();
+	n.pod_namespace = who->pod_namespace;
+	n.pod_name = who->pod_name;
+	n.ifname = who->ifname;
+	n.pool = pool;
+	return store_commit(i, &n, 1, e);
+}
+
+int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e)
+{
+	const struct lease *l = lease_find(&i->j.leases, a);
+	struct lease n = LEASE_INIT;
+	char text[MAC_TEXT_MAX];
+
+	n.address = l ? l->address : ipnet_host(a);
+	n.state = LEASE_QUARANTINED;
+	n.at_ms = i->now_ms();
+	if (other)
+		n.other = mac_str(other, text);
+	return store_commit(i, &n, 1, e);
+}
+
+struct gc {
+	const struct ipam *i;
+	const char *network;
+	struct owners valid;
+};
+
+static bool adopted_and_gone(const void *arg, const char *network, const struct ipaddr *a,
+			     const char *container_id, const char *ifname)
+{
+	const struct gc *g = arg;
+
+	/* A file without a word in it (a crash of host-local) may be anybody's. */
+	return *container_id && strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
+	       !any_owner(&g->valid, container_id, ifname);
+}
+
+int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, size_t n,
+	    struct err *e)
+{
+	struct gc g = {i, network, {i, v, n}};
+	auto_changes struct changes c = {0};
+	int r, adopted;
+
+	for (size_t k = 0; k < i->j.leases.n; k++) {
+		const struct lease *l = &i->j.leases.v[k];
+
+		if (l->state == LEASE_USED && strcmp(l->network, network) == 0 &&
+		    !any_owner(&g.valid, l->container_id, l->ifname))
+			give_back(i, l, &c);
+	}
+	r = store_commit(i, c.v, c.n, e);
+	if (r < 0)
+		return r;
+	ipam_load_pools(i, NULL);
+	adopted = adopt_remove(i, adopted_and_gone, &g, e);
+	return adopted < 0 ? adopted : (int)c.n + adopted;
+}
+
+static bool adopted_address(const void *arg, const char *network, const struct ipaddr *a,
+			    const char *container_id, const char *ifname)
+{
+	(void)network;
+	(void)container_id;
+	(void)ifname;
+	return ip_eq(arg, a);
+}
+
+/* A person said so: no rest, no keeping. */
+int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
+{
+	const struct lease *l = lease_find(&i->j.leases, a);
+	struct lease n = LEASE_INIT;
+	char text[IP_TEXT_MAX];
+	int adopted;
+
+	if (!l || l->state == LEASE_ADOPTED || l->state == LEASE_FREE) {
+		/* host-local's other addresses are none of ours. */
+		ipam_load_pools(i, NULL);
+		adopted = pool_of(&i->pools, a) ? adopt_remove(i, adopted_address, a, e) : 0;
+		if (adopted != 0)
+			return adopted < 0 ? adopted : 0;
+		return err_set(e, -ENOENT, "nobody holds %s", ip_str(a, text));
+	}
+	n.address = l->address;
+	n.state = LEASE_FREE;
+	return store_commit(i, &n, 1, e);
+}
+
+/* What pods have that this journal never gave them. */
+
+static const char *text(const char *s)
+{
+	return s ? s : "";
+}
+
+struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
+{
+	struct lease l = LEASE_INIT;
+
+	l.address = k->address;
+	l.state = LEASE_USED;
+	l.at_ms = i->now_ms();
+	l.container_id = k->who.container_id;
+	l.ifname = k->who.ifname;
+	l.pod_namespace = text(k->who.pod_namespace);
+	l.pod_name = text(k->who.pod_name);
+	l.pod_uid = text(k->who.pod_uid);
+	l.netns = text(k->who.netns);
+	l.network = text(k->who.network);
+	l.pool = text(k->pool);
+	return l;
+}
+
+int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e)
+{
+	auto_free struct lease *new = xcalloc(n + 1, sizeof(*new));
+	size_t count = 0;
+	int r;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct lease *l = lease_find(&i->j.leases, &v[k].address.ip);
+
+		if (l && l->state != LEASE_FREE)
+			continue;
+		if (count && ip_eq(&new[count - 1].address.ip, &v[k].address.ip))
+			continue;
+		new[count++] = store_lease_of(i, &v[k]);
+	}
+	r = store_commit(i, new, count, e);
+	return r < 0 ? r : (int)count;
+}
+
+/* For people: who holds what, and what is left. */
+
+/* The state as a word, or NULL for an address that is free; *until where it ends by itself. */
+static const char *state_word(const struct select_facts *f, const struct lease *l,
+			      const struct pool *p, int64_t *until)
+{
+	int64_t rest = p ? pool_rest_ms(f->pools, p) : 0;
+
+	switch (l->state) {
+	case LEASE_USED: return "used";
+	case LEASE_KEPT: return "sticky";
+	case LEASE_ADOPTED: return "adopted";
+	case LEASE_FREE:
+		*until = l->at_ms + rest;
+		return lease_lasts(l, f->now_ms, rest) ? "resting" : NULL;
+	case LEASE_QUARANTINED:
+		*until = l->at_ms + f->pools->quarantine_ms;
+		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? "quarantined" : NULL;
+	}
+	return NULL;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct ipam_record *)a)->ip, &((const struct ipam_record *)b)->ip);
+}
+
+int ipam_records(struct ipam *i, struct ipam_record **ret, size_t *n_ret, struct err *e)
+{
+	struct ipam_record *v = NULL;
+	struct select_facts f;
+	size_t n = 0;
+	int r = ipam_load_pools(i, e);
+
+	if (r == 0)
+		r = store_adopt(i, e);
+	if (r < 0)
+		return r;
+	f = store_facts(i);
+	for (size_t k = 0; k < i->j.leases.n; k++) {
+		const struct lease *l = &i->j.leases.v[k];
+		const struct pool *p = pool_of(&i->pools, &l->address.ip);
+		int64_t until = 0;
+		const char *state = state_word(&f, l, p, &until);
+
+		if (!state)
+			continue;
+		VEC_PUSH(v, n) = (struct ipam_record){
+			l->address.ip, p ? p->name : "", state,	      l->container_id,
+			l->ifname,     l->pod_namespace, l->pod_name, l->pod_uid,
+			l->network,    l->other,	 l->at_ms,    until,
+		};
+	}
+	if (n > 0)
+		qsort(v, n, sizeof(*v), by_address);
+	*ret = v;
+	*n_ret = n;
+	return 0;
+}
+
+int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipaddr **ret,
+		   size_t *n_ret, struct err *e)
+{
+	struct ipaddr *v = NULL, a;
+	struct select_facts f;
+	size_t n = 0;
+	int r = store_adopt(i, e);
+	bool more;
+
+	if (r < 0)
+		return r;
+	f = store_facts(i);
+	more = ip_set_next(&p->usable, NULL, &a);
+	while (more && n < max) {
+		if (select_state(&f, p, &a) == SEL_FREE)
+			VEC_PUSH(v, n) = a;
+		more = ip_add(&a, 1, &a) && ip_set_next(&p->usable, &a, &a);
+	}
+	*ret = v;
+	*n_ret = n;
+	return 0;
+}
+
+/* `unirail pool check`: what does not fit together, one line a finding. */
+
+static void subject(const struct lease *l, struct buf *b)
+{
+	char text[IP_TEXT_MAX];
+
+	buf_printf(b, "%s (", ip_str(&l->address.ip, text));
+	lease_owner_str(l, b);
+	buf_str(b, ") ");
+}
+
+static bool is_reserved(const struct pool *p, const struct ipaddr *a)
+{
+	if (!p->shared)
+		return !ip_set_has(&p->usable, a);
+	return !ip_set_has(&p->open, a) && !ip_set_has(&p->adopted, a);
+}
+
+static bool is_away(const struct pool *p, const struct ipaddr *a)
+{
+	return p->shared && !ip_set_has(&p->usable, a) && !ip_set_has(&p->adopted_here, a);
+}
+
+static int check_pool(const struct ipam *i, const struct lease *l, struct buf *b)
+{
+	const struct pool *p = pool_of(&i->pools, &l->address.ip);
+
+	if (i->pools_r < 0)
+		return 0;
+	if (!p) {
+		subject(l, b);
+		buf_printf(b,
+			   "is in no pool any more, it came from '%s': it stays with its owner\n",
+			   l->pool);
+		return 1;
+	}
+	if (is_reserved(p, &l->address.ip)) {
+		subject(l, b);
+		buf_str(b, "is reserved now: it stays with its owner\n");
+		return 1;
+	}
+	if (is_away(p, &l->address.ip)) {
+		subject(l, b);
+		buf_printf(b,
+			   "is in no block of this node now: another node may hand it out; if that "
+			   "lasts, delete the pod\n");
+		return 1;
+	}
+	return 0;
+}
+
+static int check_owner(const struct ipam *i, const struct lease *l, struct buf *b)
+{
+	char text[IP_TEXT_MAX];
+
+	ip_str(&l->address.ip, text);
+	if (!*l->container_id) {
+		buf_printf(b,
+			   "%s is held back since the journal was repaired: give it back with "
+			   "'unirail pool release %s' when no running pod has it\n",
+			   text, text);
+		return 1;
+	}
+	if (*l->netns == '/' && !file_exists(i->root, l->netns)) {
+		subject(l, b);
+		buf_printf(b,
+			   "has no namespace any more ('%s'): if its pod is gone, 'unirail pool "
+			   "release %s'\n",
+			   l->netns, text);
+		return 1;
+	}
+	return 0;
+}
+
+static int check_lease(const struct ipam *i, const struct lease *l, struct buf *b)
+{
+	if (l->state == LEASE_USED)
+		return check_pool(i, l, b) + check_owner(i, l, b);
+	return l->state == LEASE_KEPT ? check_pool(i, l, b) : 0;
+}
+
+static int check_pools(struct ipam *i, struct buf *b)
+{
+	struct err e = ERR_INIT;
+
+	if (ipam_load_pools(i, &e) < 0) {
+		buf_printf(b, "%s\n", e.text);
+		return 1;
+	}
+	if (i->pools.n == 0) {
+		buf_printf(b, "no pool in '%s'\n", i->pool_dir);
+		return 1;
+	}
+	return 0;
+}
+
+static int check_tail(const struct ipam *i, struct buf *b)
+{
+	if (i->j.size <= i->j.end)
+		return 0;
+	buf_printf(b,
+		   "journal '%s' ends in %" PRId64 " bytes that a crash tore: nobody had been told "
+		   "of them, and the next change cuts them\n",
+		   i->j.path, i->j.size - i->j.end);
+	return 1;
+}
+
+int ipam_check(struct ipam *i, struct buf *b, struct err *e)
+{
+	int n = check_pools(i, b) + check_tail(i, b), both;
+
+	for (size_t k = 0; k < i->j.leases.n; k++)
+		n += check_lease(i, &i->j.leases.v[k], b);
+	both = adopt_conflicts(i, b, e);
+	return both < 0 ? both : n + both;
+}
+
+int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir, struct err *e)
+{
+	struct ipam_pools n = {0};
+
+	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.why);
+	if (n.r < 0 && e)
+		*e = n.why;
+	/* Pools that worked a moment ago are better than none. */
+	if (n.r < 0 && p->r == 0 && p->set.n > 0)
+		return n.r;
+	ipam_pools_done(p);
+	*p = n;
+	return n.r;
+}
+
+void ipam_pools_done(struct ipam_pools *p)
+{
+	if (p->r == 0)
+		pool_set_done(&p->set);
+	*p = (struct ipam_pools){0};
+}
+
+void ipam_lend(struct ipam *i, struct ipam_pools *p)
+{
+	i->pools_tried = true;
+	i->pools_r = p->r;
+	i->pools_err = p->why;
+	if (p->r == 0)
+		i->pools = p->set;
+}
+
+void ipam_take_back(struct ipam *i, struct ipam_pools *p)
+{
+	if (p->r == 0)
+		p->set = i->pools;
+	i->pools = (struct pool_set){0};
+}
+
+bool ipam_holds_sticky(const struct ipam *i, const char *container_id)
+{
+	for (size_t k = 0; k < i->j.leases.n; k++) {
+		const struct lease *l = &i->j.leases.v[k];
+
+		if (l->state == LEASE_USED && l->sticky && lease_is(l, container_id, NULL))
+			return true;
+	}
+	return false;
+}
+
+const struct lease_table *ipam_leases(const struct ipam *i)
+{
+	return &i->j.leases;
+}
+
+const char *ipam_node(const struct ipam *i)
+{
+	return i->node;
 }

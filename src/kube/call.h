@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_CALL_H
 #define UNIRAIL_KUBE_CALL_H
 
-/* Between call.c and call_new.c. */
+/* Between client.c and call_new.c. */
 
 #include "kube/client_priv.h"
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_CLIENT_PRIV_H
 #define UNIRAIL_KUBE_CLIENT_PRIV_H
 
-/* What client.c, call.c, list.c and watch.c share; not for other folders. */
+/* What client.c, client.c, list.c and watch.c share; not for other folders. */
 
 #include "kube/auth.h"
 #include "base/backoff.h"
@@ -47,7 +47,7 @@ struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" */
 
-/* --- between client.c and call.c --- */
+/* --- between client.c and client.c --- */
 
 void kube_pump_soon(struct kube *k);
 void kube_tidy_soon(struct kube *k); /* a stream has ended */

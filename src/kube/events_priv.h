@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_EVENTS_PRIV_H
 #define UNIRAIL_KUBE_EVENTS_PRIV_H
 
-/* What events.c and events_filter.c share; not for other folders. */
+/* What events.c and events.c share; not for other folders. */
 
 #include "kube/events.h"
 

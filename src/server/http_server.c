@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who comes in, how many, and how it ends. */
 #include "server/http_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/http_server_priv.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/http_server_priv.h"
+#include "wire/json/json.h"
+
+/* Who comes in, how many, and how it ends. */
 
 enum {
 	ACCEPT_MAX = 64,  /* in a row */
@@ -388,4 +392,263 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 			conn_end_idle(c);
 	}
 	http_server_conn_gone(s);
+}
+
+/* What a handler says of its request, and what is said to those who have none. */
+
+enum { ERROR_MAX = 8 << 10 };
+
+static void put(struct http_request *c, struct http1_response r)
+{
+	r.close = c->close;
+	r.head = c->head;
+	http1_put_response(&c->out, &r);
+	c->state = CONN_WRITING;
+	conn_set_timer(c, c->s->limits.send_ms);
+}
+
+static struct span error_text(struct buf *b, int code, const char *message)
+{
+	struct json_out o;
+
+	buf_init(b, ERROR_MAX);
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kint(&o, "code", code);
+	jo_kstr(&o, "message", message);
+	jo_end_obj(&o);
+	return buf_span(b);
+}
+
+static void put_error(struct http_request *c, int status, int code, const char *message,
+		      const char *allow)
+{
+	struct buf b;
+	struct http1_response r = {.status = status,
+				   .type = "application/json",
+				   .allow = allow,
+				   .retry_after = status == 503 ? 1 : 0,
+				   .body = error_text(&b, code, message)};
+
+	put(c, r);
+	buf_done(&b);
+}
+
+static void tell_refused(struct http_request *c, int status, const char *why)
+{
+	char peer[PEER_TEXT_MAX] = "-";
+
+	if (c->entry.peer)
+		peer_key_text(peer_entry_key(&c->entry), peer);
+	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", peer), LOG_I("status", status),
+		    LOG_S("error", why));
+}
+
+void conn_refuse(struct http_request *c, int status, const char *why)
+{
+	tell_refused(c, status, why);
+	c->close = true;
+	c->msg = (struct http1_msg){0};
+	c->head = false;
+	put_error(c, status, status, why, NULL);
+}
+
+void conn_refuse_unsaid(struct http_request *c, int status)
+{
+	tell_refused(c, status, "what its head asks for is not given to it");
+	c->close = true;
+	c->msg = (struct http1_msg){0};
+	c->head = false;
+	put(c, (struct http1_response){.status = status});
+}
+
+/* --- answers --- */
+
+const struct http1_msg *http_request_msg(const struct http_request *q)
+{
+	return &q->msg;
+}
+
+bool http_request_is_local(const struct http_request *q)
+{
+	return q->entry.peer && peer_key_is_local(peer_entry_key(&q->entry));
+}
+
+void http_request_drop_msg(struct http_request *q)
+{
+	http1_done(q->codec);
+	q->msg = (struct http1_msg){0};
+}
+
+/* The loop may not have come to the event yet. */
+bool http_request_is_gone(const struct http_request *q)
+{
+	struct pollfd p = {q->fd, 0, 0};
+
+	return q->fd < 0 || (poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR));
+}
+
+static void log_answer(const struct http_request *c, int status)
+{
+	char method[16] = "", target[128] = "";
+
+	if (log_threshold > LOG_DEBUG)
+		return;
+	snprintf(method, sizeof(method), "%.*s", (int)c->msg.method.n, c->msg.method.p);
+	if (!c->s->limits.secret)
+		snprintf(target, sizeof(target), "%.*s", (int)c->msg.target.n, c->msg.target.p);
+	log_debug("answered", LOG_S("method", method), LOG_S("target", target),
+		  LOG_I("status", status), LOG_I("us", now_mono_us() - c->began));
+}
+
+static bool begin_answer(struct http_request *c, int status)
+{
+	log_answer(c, status);
+	c->answered = true;
+	c->close |= c->s->sends_away;
+	if (c->fd >= 0)
+		return true;
+	if (!c->running)
+		conn_free(c);
+	return false;
+}
+
+void http_answer(struct http_request *q, const struct http1_response *r)
+{
+	if (!begin_answer(q, r->status))
+		return;
+	if (r->body.n > HTTP_OUT_MAX / 2)
+		put_error(q, 500, 500, "the answer is too long", NULL);
+	else
+		put(q, *r);
+	conn_advance(q);
+}
+
+static void answer_error(struct http_request *q, int status, int code, const char *message,
+			 const char *allow)
+{
+	if (!begin_answer(q, status))
+		return;
+	put_error(q, status, code, message, allow);
+	conn_advance(q);
+}
+
+void http_answer_error(struct http_request *q, int status, int code, const char *message)
+{
+	answer_error(q, status, code, message, NULL);
+}
+
+void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message)
+{
+	answer_error(q, 405, 405, message, allow);
+}
+
+/* Connections begin and end. */
+
+/* --- the beginning --- */
+
+static size_t body_max(const struct http_limits *l)
+{
+	if (l->bare)
+		return 0;
+	return l->body_max ? l->body_max : HTTP1_BODY_MAX;
+}
+
+static struct http_request *conn_new(struct http_server *s, int fd)
+{
+	struct http_request *c = xcalloc(1, sizeof(*c));
+	struct err e = ERR_INIT;
+
+	c->s = s;
+	c->fd = fd;
+	c->state = CONN_READING;
+	c->opened = loop_now_ms(s->loop);
+	if (loop_add_fd(s->loop, fd, EPOLLIN, conn_on_event, c, &c->watch, &e) < 0) {
+		log_error("take a connection", LOG_S("error", e.text));
+		close(fd);
+		free(c);
+		return NULL;
+	}
+	buf_init(&c->in, HTTP_READ_SIZE * 2);
+	buf_init(&c->out, HTTP_OUT_MAX);
+	c->codec = http1_new(HTTP1_REQUESTS, body_max(&s->limits));
+	if (s->check)
+		http1_stop_at_heads(c->codec);
+	peers_join(s->peers, &c->entry, peer_key_of(fd));
+	c->next = s->conns;
+	if (c->next)
+		c->next->prev = c;
+	s->conns = c;
+	s->n_conns++;
+	return c;
+}
+
+void conn_open(struct http_server *s, int fd)
+{
+	struct http_request *c = conn_new(s, fd);
+
+	if (!c)
+		return;
+	if (s->tls) {
+		c->tls = tls_new(s->tls, fd, NULL);
+		c->state = CONN_SHAKING;
+		conn_set_timer(c, s->limits.first_ms);
+	} else {
+		conn_set_phase(c);
+	}
+	conn_advance(c);
+}
+
+void conn_open_refused(struct http_server *s, int fd, int status, const char *why)
+{
+	struct http_request *c = conn_new(s, fd);
+
+	if (!c)
+		return;
+	c->refused = true;
+	s->n_refused++;
+	conn_refuse(c, status, why);
+	conn_advance(c);
+}
+
+/* --- the end --- */
+
+void conn_free(struct http_request *c)
+{
+	struct http_server *s = c->s;
+
+	*(c->prev ? &c->prev->next : &s->conns) = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	peers_leave(s->peers, &c->entry);
+	tls_free(c->tls);
+	http1_free(c->codec);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	s->n_conns--;
+	s->n_refused -= c->refused;
+	s->bodies -= c->body;
+	s->held -= c->held;
+	free(c);
+	http_server_conn_gone(s);
+}
+
+/* The descriptor goes at once; the rest when nobody needs it any more. */
+void conn_close(struct http_request *c)
+{
+	conn_set_timer(c, -1);
+	loop_del_timer(c->turn);
+	c->turn = NULL;
+	loop_del_fd(c->watch);
+	c->watch = NULL;
+	tls_free(c->tls);
+	c->tls = NULL;
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	/* What has no descriptor is in nobody's way, and has no turn. */
+	peers_leave(c->s->peers, &c->entry);
+	if (c->running || (c->state == CONN_HANDLING && !c->answered))
+		return;
+	conn_free(c);
 }

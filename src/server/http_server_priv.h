@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_SERVER_HTTP_SERVER_PRIV_H
 #define UNIRAIL_SERVER_HTTP_SERVER_PRIV_H
 
-/* Between http_server.c (who comes in), http_life.c, http_conn.c (what they say), http_io.c and
+/* Between http_server.c (who comes in), http_server.c, http_conn.c (what they say), http_conn.c and
  * http_answer.c. */
 
 #include "server/http_peers.h"
@@ -104,7 +104,7 @@ void conn_wait(struct http_request *c);
 void conn_reap(struct http_request *c);
 /* An idle connection when the server ends: one that never asked has a moment left to do so. */
 void conn_end_idle(struct http_request *c);
-/* --- http_io.c: the socket, or TLS on it --- */
+/* --- http_conn.c: the socket, or TLS on it --- */
 
 /* 1: hands are shaken, 0: the peer's turn, -1: it will not do. */
 int conn_shake(struct http_request *c);

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <ini.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "base/opt.h"
 
@@ -222,7 +224,7 @@ static int handle(void *arg, const char *section, const char *name, const char *
 	struct reading *p = arg;
 
 	p->at = find(name);
-	if (strcmp(section, "agent") == 0) /* agent/agent_conf.c's */
+	if (strcmp(section, "agent") == 0) /* agent/conf.c's */
 		return 1;
 	if (strcmp(section, "coordinator") != 0)
 		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
@@ -302,4 +304,165 @@ void coordinator_settings_done(struct coordinator_settings *s)
 	free(s->default_nic);
 	free(s->veth_address);
 	*s = (struct coordinator_settings){0};
+}
+
+/* A coordinator's settings as its plugin reads them. */
+
+static void put_list(struct json_out *o, const char *key, const struct text_list *l)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_str(o, l->v[i]);
+	jo_end_arr(o);
+}
+
+static void put_routes(struct json_out *o, const struct coordinator_settings *s)
+{
+	jo_key(o, "policyRoutes");
+	jo_arr(o);
+	for (size_t i = 0; i < s->route_dst.n; i++) {
+		jo_obj(o);
+		jo_kstr(o, "dst", s->route_dst.v[i]);
+		jo_kstr(o, "gw", s->route_gw.v[i]);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+/* Go's omitempty. */
+static void put_int(struct json_out *o, const char *key, int64_t v)
+{
+	if (v)
+		jo_kint(o, key, v);
+}
+
+static void put_text(struct json_out *o, const char *key, const char *v)
+{
+	if (*v)
+		jo_kstr(o, key, v);
+}
+
+void coordinator_settings_json(const struct coordinator_settings *s, struct json_out *o)
+{
+	jo_obj(o);
+	put_list(o, "hijackCIDR", &s->hijack);
+	put_int(o, "hostRuleTable", s->rule_table);
+	jo_kstr(o, "mode", s->mode);
+	put_list(o, "overlayPodCIDR", &s->overlay);
+	put_text(o, "podDefaultRouteNIC", s->default_nic);
+	put_text(o, "podMACPrefix", s->mac_prefix);
+	put_int(o, "podRPFilter", s->rp_filter);
+	put_routes(o, s);
+	put_list(o, "serviceCIDR", &s->service);
+	jo_kbool(o, "tunePodRoutes", s->tune);
+	put_int(o, "txQueueLen", s->queue_len);
+	put_text(o, "vethLinkAddress", s->veth_address);
+	put_int(o, "vethMTU", s->veth_mtu);
+	jo_end_obj(o);
+}
+
+/* A SpiderCoordinator object: each value as the file would have it. */
+
+static int wrong(const struct json *v, const char *place, struct err *e)
+{
+	return json_wants(v, place, "a string, a number or true or false", e);
+}
+
+/* One value, as text into `ret`. */
+static int value_text(const struct json *v, const char *place, struct buf *ret, struct err *e)
+{
+	int64_t n;
+
+	switch (json_kind(v)) {
+	case JSON_STRING: buf_str(ret, json_string(v)); return 0;
+	case JSON_BOOL: buf_str(ret, json_bool(v) ? "yes" : "no"); return 0;
+	case JSON_NUMBER:
+		if (json_int(v, &n) < 0)
+			return wrong(v, place, e);
+		buf_printf(ret, "%lld", (long long)n);
+		return 0;
+	case JSON_OBJECT: break;
+	default: return wrong(v, place, e);
+	}
+	if (!json_string(json_get(v, "dst")) || !json_string(json_get(v, "gw")))
+		return json_wants(v, place, "the strings 'dst' and 'gw'", e);
+	buf_printf(ret, "%s via %s", json_string(json_get(v, "dst")),
+		   json_string(json_get(v, "gw")));
+	return 0;
+}
+
+static int put(struct coordinator_settings *s, const char *key, const struct json *v,
+	       const char *place, struct err *e)
+{
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, 4096);
+	r = value_text(v, place, &text, e);
+	if (r < 0)
+		return r;
+	/* Any number below 0 means the same. */
+	if (strcmp(key, "podRPFilter") == 0 && text.len && *text.p == '-')
+		r = coordinator_settings_put(s, key, "-1", e);
+	else
+		r = coordinator_settings_put(s, key, text.len ? text.p : "", e);
+	/* What the definition has for others: podCIDRType, phase, reason. */
+	return r == -ENOENT ? 0 : r;
+}
+
+static int put_all(struct coordinator_settings *s, const struct json *object, const char *part,
+		   struct err *e)
+{
+	struct json_walk w = json_walk_start(json_get(object, part)), list;
+	const struct json *v, *item;
+	const char *key;
+	int r = 0;
+
+	while (r == 0 && (v = json_walk_next(&w, &key))) {
+		auto_free char *place = xasprintf("%s.%s", part, key);
+
+		if (json_kind(v) == JSON_NULL)
+			continue;
+		if (json_kind(v) != JSON_ARRAY) {
+			r = put(s, key, v, place, e);
+			continue;
+		}
+		list = json_walk_start(v);
+		while (r == 0 && (item = json_walk_next(&list, NULL)))
+			r = put(s, key, item, place, e);
+	}
+	return r < 0 ? err_wrap(e, r, "%s", part) : 0;
+}
+
+static void say_phase(const struct json *object)
+{
+	const struct json *status = json_get(object, "status");
+	const char *phase = json_string(json_get(status, "phase"));
+	const char *reason = json_string(json_get(status, "reason"));
+
+	if (phase && strcmp(phase, "Synced") != 0)
+		log_warn(
+			"the SpiderCoordinator's networks are not known to its controller: taken as "
+			"they are",
+			LOG_S("phase", phase), LOG_S("reason", reason ? reason : ""));
+}
+
+int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,
+				struct err *e)
+{
+	struct coordinator_settings s;
+	int r;
+
+	coordinator_settings_init(&s);
+	r = put_all(&s, object, "spec", e);
+	if (r == 0)
+		r = put_all(&s, object, "status", e);
+	if (r < 0) {
+		coordinator_settings_done(&s);
+		return r;
+	}
+	say_phase(object);
+	*ret = s;
+	return 0;
 }

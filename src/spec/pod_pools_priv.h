@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_SPEC_POD_POOLS_PRIV_H
 #define UNIRAIL_SPEC_POD_POOLS_PRIV_H
 
-/* Between pod_pools.c (which source), pod_pools_read.c (what it says), pod_pools_auto.c (SpiderSubnets) and
+/* Between pool_annotation.c (which source), pool_annotation.c (what it says), pool_annotation.c (SpiderSubnets) and
  * pod_routes.c. */
 
 #include "spec/pod_pools.h"

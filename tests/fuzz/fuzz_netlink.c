@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the kernel answers, or what a snapshot says that it did. This file stands in for
- * kern/netlink/nl_replay.c: any request is answered by the next datagrams of the input, each behind its
+ * kern/netlink/replay.c: any request is answered by the next datagrams of the input, each behind its
  * length (two bytes, little endian); length 0 ends the answers to one request. The first byte
  * says what is asked for.
  */

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_API_API_H
 #define UNIRAIL_AGENT_API_API_H
 
-/* Between ipam_api.c (queue and store) and api_*.c (what each route means). */
+/* Between api.c (queue and store) and api_*.c (what each route means). */
 
 #include "agent/api/ipam_api.h"
 #include "ipam/lend.h"
@@ -89,7 +89,7 @@ struct api_call {
 	struct needs needs;
 };
 
-extern const struct api_route api_routes[]; /* ended by {0}; api_routes.c */
+extern const struct api_route api_routes[]; /* ended by {0}; router.c */
 
 /* --- reading --- */
 
@@ -213,7 +213,7 @@ void api_networks(struct api_call *c);
 struct api_done_args {
 	const char *container_id;
 	struct json_list conflicts;
-	const char *pod_namespace, *pod_name, *pod_uid, *status, *message; /* api_networks.c */
+	const char *pod_namespace, *pod_name, *pod_uid, *status, *message; /* pods.c */
 };
 void api_networks_done(struct api_call *c, const struct api_done_args *p);
 int api_read_done(struct api_call *c);

@@ -29,8 +29,8 @@
  *
  * These are closed (a key that is not known is an error, so that no wish goes unheard); their
  * failures are 500 and {"code": the CNI code, "message"}. What changes their meaning will be
- * another path. api_pods.c, api_networks.c, api_status.c and
- * api_pools.c have the bodies.
+ * another path. pods.c, pods.c, admin.c and
+ * admin.c have the bodies.
  *
  * On a node of a cluster (`lender` is set) addresses are the cluster's: pools come lent for each batch,
  * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
@@ -88,7 +88,8 @@ struct ipam_api_conf {
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
 	struct ipam_api_hooks hooks;
-	struct nets *nets; /* which networks pods have (agent/network/nets.h); NULL: no cluster is known */
+	struct nets *
+		nets; /* which networks pods have (agent/network/nets.h); NULL: no cluster is known */
 };
 
 /* Paths are borrowed. Pools that cannot be read are no failure: what needs none works. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known from outside: pools, leases, wants. */
 #include "agent/blocks/blocks.h"
 
 #include <errno.h>
@@ -10,6 +9,8 @@
 #include "agent/blocks/blocks_priv.h"
 #include "base/cleanup.h"
 #include "base/random.h"
+
+/* What is known from outside: pools, leases, wants. */
 
 enum { LOCK_MS = 5000 };
 
@@ -281,4 +282,150 @@ void blocks_free(struct blocks *b)
 	free(b->node);
 	free(b->node_uid);
 	free(b);
+}
+
+/* Requests of the handover, beside those of the plan. */
+
+const struct block_table *blocks_table(const struct blocks *b)
+{
+	return &b->t;
+}
+
+static bool may_ask(struct blocks *b, const struct block_op *op)
+{
+	return b->leases_known && b->pools_known && b->t.synced &&
+	       kube_informer_behind_ms(b->informer) == 0 &&
+	       !blocks_rests_until(b, BLOCKS_DISK_KEY) && b->n_flights < BLOCKS_FLIGHTS_MAX &&
+	       (op->kind == OP_READ || !blocks_is_held(b)) && !blocks_is_under_way(b, op->name);
+}
+
+bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg)
+{
+	struct blocks_flight *f;
+
+	if (!may_ask(b, op)) {
+		block_op_done(op);
+		return false;
+	}
+	if (!blocks_start(b, op))
+		return false;
+	f = b->flights[b->n_flights - 1];
+	f->fn = fn;
+	f->arg = arg;
+	return true;
+}
+
+void blocks_cancel(struct blocks *b, const void *arg)
+{
+	for (size_t i = 0; i < b->n_flights; i++)
+		if (b->flights[i]->arg == arg)
+			b->flights[i]->fn = NULL;
+}
+
+void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n)
+{
+	free(b->pins);
+	b->pins = n ? xcalloc(n, sizeof(*v)) : NULL;
+	b->n_pins = n;
+	if (n)
+		memcpy(b->pins, v, n * sizeof(*v));
+	blocks_soon(b, 0);
+}
+
+/* Addresses that asks wait for by name. */
+
+/* A pod that waits for an address is looked at again within a turn of the loop, or one of the store. */
+enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
+
+static void pin(struct blocks *b, const struct ipaddr *a, int64_t ms)
+{
+	size_t i = 0;
+
+	while (i < b->n_named && !ip_eq(&b->named[i].ip, a))
+		i++;
+	if (i == b->n_named)
+		VEC_PUSH(b->named, b->n_named).ip = *a;
+	b->named[i].until_ms = blocks_now(b) + ms;
+}
+
+size_t blocks_pinned(struct blocks *b)
+{
+	size_t n = b->n_pins;
+
+	for (size_t i = b->n_named; i-- > 0;)
+		if (b->named[i].until_ms <= blocks_now(b))
+			b->named[i] = b->named[--b->n_named];
+	free(b->busy);
+	b->busy = xcalloc(n + b->n_named + 1, sizeof(*b->busy));
+	if (n)
+		memcpy(b->busy, b->pins, n * sizeof(*b->busy));
+	for (size_t i = 0; i < b->n_named; i++)
+		b->busy[n++] = b->named[i].ip;
+	return n;
+}
+
+static void drop_names(struct blocks *b, struct blocks_pool *p)
+{
+	for (size_t i = 0; i < p->n_names; i++)
+		pin(b, &p->names[i], PIN_MS);
+	free(p->names);
+	p->names = NULL;
+	p->n_names = 0;
+}
+
+void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
+{
+	for (size_t i = 0; i < b->n_pools; i++)
+		drop_names(b, b->pools[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct blocks_pool *p = blocks_pool_get(b, v[i].pool);
+
+		VEC_PUSH(p->names, p->n_names) = v[i].ip;
+		pin(b, &v[i].ip, PIN_NAMED_MS);
+	}
+	if (n)
+		blocks_soon(b, 0);
+}
+
+/* What is left alone for a while: a block, a pool's search, or the log. */
+
+static struct blocks_rest *rest_find(const struct blocks *b, const char *key)
+{
+	for (size_t i = 0; i < b->n_rests; i++)
+		if (strcmp(b->rests[i].key, key) == 0)
+			return &b->rests[i];
+	return NULL;
+}
+
+void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms)
+{
+	struct blocks_rest *x = rest_find(b, key);
+	int64_t ms;
+
+	if (!x) {
+		x = &VEC_PUSH(b->rests, b->n_rests);
+		x->key = xstrdup(key);
+	}
+	x->backoff.base = base_ms;
+	x->backoff.most = most_ms;
+	ms = kube_backoff_next(&x->backoff);
+	x->until_ms = blocks_now(b) + ms;
+	blocks_soon(b, ms);
+}
+
+void blocks_rested(struct blocks *b, const char *key)
+{
+	struct blocks_rest *x = rest_find(b, key);
+
+	if (!x)
+		return;
+	free(x->key);
+	*x = b->rests[--b->n_rests];
+}
+
+int64_t blocks_rests_until(const struct blocks *b, const char *key)
+{
+	const struct blocks_rest *x = rest_find(b, key);
+
+	return x && x->until_ms > blocks_now(b) ? x->until_ms : 0;
 }

@@ -136,20 +136,20 @@ void blocks_tell(struct blocks *b, const char *pool);
 void blocks_tell_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
 
-/* blocks_names.c: makes b->busy of all that is pinned by now. Returns how many. */
+/* blocks.c: makes b->busy of all that is pinned by now. Returns how many. */
 size_t blocks_pinned(struct blocks *b);
 
-/* blocks_holder.c: whether it is known by now who has a refused address, as far as it can be; else that
+/* report.c: whether it is known by now who has a refused address, as far as it can be; else that
  * is asked, and blocks_tell() comes. */
 bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr *a);
 const char *blocks_holder(const struct blocks *b, const struct ipaddr *a); /* NULL: not known */
 void blocks_drop_holders(struct blocks *b);
 
-/* blocks_need.c: how each pool stands; needs[] has a place for each. Returns how many. */
+/* demand.c: how each pool stands; needs[] has a place for each. Returns how many. */
 size_t blocks_needs(struct blocks *b, struct block_need *needs);
 struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n);
 
-/* blocks_run.c */
+/* requests.c */
 void blocks_work(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
 /* Takes what op has. False: it could not be begun. */
@@ -158,24 +158,24 @@ void blocks_drop_flights(struct blocks *b);
 /* What went wrong, to be told once and in errors. */
 void blocks_said(struct blocks *b, const char *pool, const struct err *e);
 
-/* blocks_rest.c: how a search ended, or a request about one block, or the log. */
+/* blocks.c: how a search ended, or a request about one block, or the log. */
 void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
 void blocks_rested(struct blocks *b, const char *key);
 int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: it does not */
 
-/* blocks_watch.c */
+/* sync.c */
 void blocks_watch(struct blocks *b);
 /* Whether nothing may be gained now: the server's data was set back, or may have been. */
 bool blocks_is_held(struct blocks *b);
 /* A lender's object was looked at. */
 void blocks_looked(struct blocks *b, const struct block_op *op);
 
-/* blocks_set_back.c: tells the controller, which may not have been there (controller/cache/world.h), by a note on
+/* sync.c: tells the controller, which may not have been there (controller/cache/world.h), by a note on
  * one of this node's blocks; as soon as there is one. */
 void blocks_tell_set_back(struct blocks *b);
 void blocks_set_back_stop(struct blocks *b);
 
-/* blocks_cut.c: finds out how the pool is cut, or cuts it. */
+/* demand.c: finds out how the pool is cut, or cuts it. */
 void blocks_cut(struct blocks *b, struct blocks_pool *p);
 
 #endif

@@ -19,7 +19,7 @@
  * two pods have it. It holds all of it up until one of them is gone; the log names both.
  *
  * An address that the lost log had borrowed of another node's block goes back to that block when no lease here has it
- * (block/block_plan_loan.c); so what a SpiderEndpoint names of a pool outside of these blocks is written down as well. When
+ * (block/plan_lend.c); so what a SpiderEndpoint names of a pool outside of these blocks is written down as well. When
  * only an annotation names it, it is a loan or a lie: it holds all of it up, and the log names pod and address.
  */
 

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watches, and what is said when one does not work. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/cluster/cluster_priv.h"
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "ipam/pool/pool_kube.h"
+#include "kube/kinds.h"
+
+/* The watches, and what is said when one does not work. */
 
 const char *cluster_kind_name(enum cluster_kind kind)
 {
@@ -219,4 +224,265 @@ const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, c
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 {
 	return value_of(c, CLUSTER_COORDINATORS, "", "default");
+}
+
+/* What is kept of each kind of object. */
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+/* --- pods --- */
+
+static int read_pod(void *value, const struct json *object, struct err *e)
+{
+	return pod_facts_read(object, value, e);
+}
+
+static void drop_pod(void *value)
+{
+	pod_facts_done(value);
+}
+
+/* --- node, namespaces --- */
+
+static int read_node(void *value, const struct json *object, struct err *e)
+{
+	return labels_of(json_get(object, "metadata"), value, e);
+}
+
+static void drop_node(void *value)
+{
+	labels_done(value);
+}
+
+static int read_ns(void *value, const struct json *object, struct err *e)
+{
+	struct cluster_ns *n = value;
+	int r = labels_of(json_get(object, "metadata"), &n->labels, e);
+
+	return r < 0 ? r
+		     : labels_read(meta(object, "annotations"), "metadata.annotations",
+				   pod_annotation_counts, &n->annotations, e);
+}
+
+static void drop_ns(void *value)
+{
+	struct cluster_ns *n = value;
+
+	labels_done(&n->labels);
+	labels_done(&n->annotations);
+}
+
+/* --- networks --- */
+
+/* Tenants write as many as they like, and each agent keeps all. CONFIG_MAX: what a SpiderMultusConfig may have as well
+ * (controller/nad/nad_write.h). */
+enum {
+	CONFIG_MAX = 256 << 10,
+	NADS_NS_MAX = 1 << 20,
+	NADS_TOTAL_MAX = 8 << 20,
+	NADS_SMALL = 4 << 10,
+};
+const struct kube_spent cluster_nads_room = {NADS_NS_MAX, NADS_TOTAL_MAX, NADS_SMALL, NULL, 0, 0};
+
+static char *text_or_null(const struct json *v)
+{
+	const char *s = json_string(v);
+
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+/* An empty one costs its place in the list. */
+static size_t nad_bytes(const struct cluster_nad *n)
+{
+	return sizeof(struct kube_object) + sizeof(*n) + (n->config ? strlen(n->config) : 0) +
+	       (n->resource ? strlen(n->resource) : 0);
+}
+
+static void leave_out(struct cluster_nad *n)
+{
+	n->left_out = nad_bytes(n);
+	free(n->config);
+	free(n->resource);
+	n->config = n->resource = NULL;
+}
+
+static int read_nad(void *value, const struct json *object, struct err *e)
+{
+	const char *config = json_string(json_get(json_get(object, "spec"), "config"));
+	struct cluster_nad *n = value;
+
+	(void)e;
+	n->config = config && *config ? xstrdup(config) : NULL;
+	n->resource = text_or_null(
+		json_get(meta(object, "annotations"), "k8s.v1.cni.cncf.io/resourceName"));
+	if (nad_bytes(n) > CONFIG_MAX)
+		leave_out(n);
+	return 0;
+}
+
+static void drop_nad(void *value)
+{
+	struct cluster_nad *n = value;
+
+	free(n->config);
+	free(n->resource);
+}
+
+void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
+{
+	struct cluster_nad *n = o->value;
+
+	if (!n->left_out && !kube_spent_more(&c->nads, o->ns, nad_bytes(n)))
+		leave_out(n);
+	if (n->left_out)
+		log_limited(LOG_WARN, 2, "a network-attachment-definition is too large to be kept",
+			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
+			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
+			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
+}
+
+void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
+{
+	const struct cluster_nad *n = o->value;
+
+	if (!n->left_out)
+		kube_spent_less(&c->nads, o->ns, nad_bytes(n));
+}
+
+static int read_coordinator(void *value, const struct json *object, struct err *e)
+{
+	return coordinator_settings_object(object, value, e);
+}
+
+static void drop_coordinator(void *value)
+{
+	coordinator_settings_done(value);
+}
+
+/* --- pools, reserved addresses: a line of JSON each (ipam/pool/pool_kube.h) --- */
+
+static int read_pool(void *value, const struct json *object, struct err *e)
+{
+	return pool_kube_text(object, "SpiderIPPool", value, e);
+}
+
+static int read_reserved(void *value, const struct json *object, struct err *e)
+{
+	return pool_kube_text(object, "SpiderReservedIP", value, e);
+}
+
+static void drop_line(void *value)
+{
+	char **line = value;
+
+	free(*line);
+}
+
+const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
+	[CLUSTER_PODS] = {&kube_pods, sizeof(struct pod_facts), read_pod, drop_pod, true, false},
+	[CLUSTER_NODE] = {&kube_nodes, sizeof(struct labels), read_node, drop_node, true, false},
+	[CLUSTER_NAMESPACES] = {&kube_namespaces, sizeof(struct cluster_ns), read_ns, drop_ns, true,
+				false},
+	[CLUSTER_POOLS] = {&kube_ippools, sizeof(char *), read_pool, drop_line, true, true},
+	[CLUSTER_RESERVED] = {&kube_reservedips, sizeof(char *), read_reserved, drop_line, true,
+			      true},
+	[CLUSTER_NADS] = {&kube_nads, sizeof(struct cluster_nad), read_nad, drop_nad, true, true},
+	[CLUSTER_COORDINATORS] = {&kube_coordinators, sizeof(struct coordinator_settings),
+				  read_coordinator, drop_coordinator, true, true},
+};
+
+/* A pod that the watch has not shown yet. */
+
+struct cluster_fetch {
+	struct cluster *c;
+	struct kube_call *call;
+	cluster_pod_fn fn;
+	void *arg;
+	char *words; /* "ns/name" */
+	struct cluster_fetch *next;
+};
+
+/* As long as a kubelet's patience with a plugin is worth it. */
+enum { FETCH_MS = 10 * 1000 };
+
+static void fetch_free(struct cluster_fetch *f)
+{
+	for (struct cluster_fetch **p = &f->c->fetches; *p; p = &(*p)->next)
+		if (*p == f) {
+			*p = f->next;
+			break;
+		}
+	free(f->words);
+	free(f);
+}
+
+static int judge(const struct cluster_fetch *f, const struct pod_facts *p, struct err *e)
+{
+	const char *node = f->c->conf.node;
+
+	if (strcmp(p->node, node) == 0)
+		return 0;
+	if (!*p->node)
+		return err_kind(e, ERR_AGAIN, -EAGAIN, "pod '%s' is not bound to a node yet",
+				f->words);
+	return err_kind(e, ERR_CONF, -EXDEV,
+			"pod '%s' is of node '%s', and this is '%s': name this node as the API "
+			"server does (NODE_NAME, or 'node' in the agent's settings)",
+			f->words, p->node, node);
+}
+
+static void on_pod(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct cluster_fetch *f = arg;
+	struct pod_facts p = {0};
+	struct err e = ERR_INIT;
+	int r;
+
+	if (why) {
+		e = *why;
+		r = why->code;
+		/* The pod's, not the namespace's: kube_status has its words. */
+		if (status == 404)
+			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist (any more)",
+				     f->words);
+	} else {
+		r = pod_facts_read(object, &p, &e);
+		if (r == 0)
+			r = judge(f, &p, &e);
+	}
+	f->fn(f->arg, r == 0 ? &p : NULL, r == 0 ? NULL : &e);
+	pod_facts_done(&p);
+	fetch_free(f);
+}
+
+struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const char *name,
+					cluster_pod_fn fn, void *arg)
+{
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = &kube_pods, .ns = ns, .name = name},
+				       .timeout_ms = FETCH_MS};
+	struct cluster_fetch *f = xcalloc(1, sizeof(*f));
+
+	*f = (struct cluster_fetch){.c = c, .fn = fn, .arg = arg, .next = c->fetches};
+	f->words = xasprintf("%s/%s", ns, name);
+	c->fetches = f;
+	f->call = kube_send(c->conf.kube, &r, on_pod, f);
+	return f;
+}
+
+void cluster_fetch_cancel(struct cluster_fetch *f)
+{
+	if (!f)
+		return;
+	kube_cancel(f->call);
+	fetch_free(f);
+}
+
+void cluster_fetch_drop_all(struct cluster *c)
+{
+	while (c->fetches)
+		cluster_fetch_cancel(c->fetches);
 }

@@ -82,7 +82,7 @@ struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const
 					cluster_pod_fn fn, void *arg);
 void cluster_fetch_cancel(struct cluster_fetch *f); /* before it answered; NULL is fine */
 
-/* --- what made a pod (cluster_owner.c) --- */
+/* --- what made a pod (owner.c) --- */
 
 /* At the top: the Deployment of its ReplicaSet, the CronJob of its Job. app NULL: e is set, or nothing
  * made it. Valid during the call. */

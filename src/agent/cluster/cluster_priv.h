@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_CLUSTER_CLUSTER_PRIV_H
 #define UNIRAIL_AGENT_CLUSTER_CLUSTER_PRIV_H
 
-/* Between cluster.c (watches), cluster_kinds.c (objects), cluster_pools.c and cluster_fetch.c. */
+/* Between cluster.c (watches), cluster.c (objects), pools.c and cluster_fetch.c. */
 
 #include "agent/cluster/cluster.h"
 #include "spec/pod.h"

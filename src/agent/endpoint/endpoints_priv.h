@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_ENDPOINT_ENDPOINTS_PRIV_H
 #define UNIRAIL_AGENT_ENDPOINT_ENDPOINTS_PRIV_H
 
-/* Between endpoints.c (what is there, what is wanted) and endpoints_write.c (one request after the other). */
+/* Between writer.c (what is there, what is wanted) and writer.c (one request after the other). */
 
 #include "agent/endpoint/endpoints.h"
 #include "agent/endpoint/settled.h"

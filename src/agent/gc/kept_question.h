@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_GC_KEPT_QUESTION_H
 #define UNIRAIL_AGENT_GC_KEPT_QUESTION_H
 
-/* What kept.c asks about a name, one object after the other. */
+/* What retained.c asks about a name, one object after the other. */
 
 #include "block/handover.h"
 #include "spec/identity.h"

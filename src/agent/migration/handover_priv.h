@@ -59,7 +59,7 @@ static inline int64_t handover_now(const struct handover *h)
 	return loop_now_ms(kube_loop(h->conf.kube));
 }
 
-/* handover_come.c */
+/* migration.c */
 struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
 			  const char *ifname);
 /* Another pod of the name: what came so far stays pinned. */
@@ -67,7 +67,7 @@ void coming_renew(struct coming *c, const struct identity *who, const char *uid)
 void coming_free(struct coming *c);
 /* Between borrowing and the lease addresses would be given back at once. */
 void coming_pin(struct handover *h);
-/* handover_give.c */
+/* migration.c */
 void handover_watch(struct handover *h);
 
 #endif

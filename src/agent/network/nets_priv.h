@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_NETWORK_NETS_PRIV_H
 #define UNIRAIL_AGENT_NETWORK_NETS_PRIV_H
 
-/* Between nets.c (asks), nets_status.c and nets_late.c. */
+/* Between network.c (asks), status.c and nets_late.c. */
 
 #include "agent/network/nets.h"
 
@@ -24,7 +24,7 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 void nets_status_free(struct nets *n);
 bool nets_status_has(const struct nets *n, const char *container_id);
 
-/* nets_late.c */
+/* status.c */
 void nets_late_start(struct nets *n);
 /* The container's pod has its status, or will never have it. */
 void nets_late_forget(const struct nets *n, const char *container_id);

@@ -6,14 +6,14 @@
  * `unirail demo`: a node with its rails, a fabric and two pods, all in namespaces of its own.
  *
  *	demo.c		options, the order of events, the exit status
- *	demo_place.c	where state lives, the namespaces and their paths, --keep and --clean
- *	demo_fabric.c	links and addresses of fabric and node
- *	demo_conf.c	the pools file and the netconf
- *	demo_run.c	what a container runtime does: one CNI call
- *	demo_ping.c	ICMP echo through a given NIC
- *	demo_facts.c	what the kernel holds, before and after; what it ought to hold
- *	demo_show.c	for people
- *	demo_json.c	for programs
+ *	fabric.c	where state lives, the namespaces and their paths, --keep and --clean
+ *	fabric.c	links and addresses of fabric and node
+ *	demo.c	the pools file and the netconf
+ *	demo.c	what a container runtime does: one CNI call
+ *	check.c	ICMP echo through a given NIC
+ *	check.c	what the kernel holds, before and after; what it ought to hold
+ *	show.c	for people
+ *	show.c	for programs
  */
 
 #include <signal.h>
@@ -108,28 +108,28 @@ void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(pr
 void demo_progress(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
 
-/* demo_place.c */
+/* fabric.c */
 int demo_place_open(struct demo *d, struct err *e);
 void demo_place_close(struct demo *d);
 /* Removes what an earlier --keep left; returns how many things that were. */
 int demo_place_clean(struct demo *d, struct err *e);
 
-/* demo_fabric.c */
+/* fabric.c */
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
-/* demo_conf.c */
+/* demo.c */
 int demo_conf_pools(const struct demo *d, struct err *e);
 /* prev: the result of ADD, as a runtime hands it to DEL; empty: none. */
 int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
 
-/* demo_run.c: command is "ADD" or "DEL". Fails when the program could not be run or failed. */
+/* demo.c: command is "ADD" or "DEL". Fails when the program could not be run or failed. */
 int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e);
 
-/* demo_ping.c: asks all at once, waits until each was answered or time is up. */
+/* check.c: asks all at once, waits until each was answered or time is up. */
 int demo_ping_all(struct demo *d, struct err *e);
 
-/* demo_facts.c */
+/* check.c */
 int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
 void demo_facts_done(struct demo_facts *f);
 const char *demo_link_name(const struct demo_facts *f, int index);
@@ -142,7 +142,7 @@ int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
 int demo_facts_compare(struct demo *d, struct err *e);	/* what is left is a problem each */
 void demo_facts_expect(struct demo *d, size_t pod);
 
-/* demo_show.c, demo_json.c */
+/* show.c, show.c */
 void demo_show_head(const struct demo *d);
 void demo_show_pod(const struct demo *d, size_t pod);
 void demo_show_pings(const struct demo *d);

@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_INSTALL_INSTALL_H
 
 /*
- * `unirail install`: facts (install_facts.c) and the record of the last time
- * (install_manifest.c) -> a plan, by pure functions (install_plan.c) -> one swap (install.c).
+ * `unirail install`: facts (manifest.c) and the record of the last time
+ * (manifest.c) -> a plan, by pure functions (install.c) -> one swap (install.c).
  *
  * The record is FOLDER/.unirail-install.json:
  *
@@ -74,7 +74,7 @@ struct install_plan {
 	size_t n_left;
 };
 
-/* --- install_facts.c --- */
+/* --- manifest.c --- */
 
 /* `links`: "all" or "a,b"; NULL: none wanted. self: SHA-256 of this program. */
 int install_facts_read(struct install_facts *f, const struct root *r, const char *folder,
@@ -83,7 +83,7 @@ void install_facts_done(struct install_facts *f);
 struct install_name *install_name_of(struct install_facts *f, const char *name);
 char *install_kept_name(const char *name);
 
-/* --- install_manifest.c --- */
+/* --- manifest.c --- */
 
 /* Fills recorded, made and noted; adds names that only the record knows. No record is fine. */
 int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
@@ -92,7 +92,7 @@ int install_record_read(struct install_facts *f, const struct root *r, const cha
 void install_record_write(const struct install_facts *f, const struct install_plan *p,
 			  struct buf *b);
 
-/* --- install_plan.c --- */
+/* --- install.c --- */
 
 /* What becomes of names that are not ours: -EEXIST with all of them in the text; kept under another
  * name; or they stay, are in `left`, and not wanted any more. */
@@ -102,7 +102,7 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 void install_plan_removal(const struct install_facts *f, struct install_plan *p);
 void install_plan_done(struct install_plan *p);
 
-/* --- install_node.c: outside of the folder --- */
+/* --- node.c: outside of the folder --- */
 
 struct install_node {
 	const struct root *root;

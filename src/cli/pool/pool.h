@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_CLI_POOL_POOL_H
 #define UNIRAIL_CLI_POOL_POOL_H
 
-/* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool_agent.c an agent's,
- * pool_cluster.c (with pool_cluster_view.c) what is a cluster's. */
+/* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool.c an agent's,
+ * pool_cluster.c (with pool_cluster.c) what is a cluster's. */
 
 #include "ipam/report.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Only looks. */
+#include "cli/pool/pool_cluster.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,11 +8,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/columns.h"
 #include "block/block_wire.h"
+#include "cli/tools.h"
 #include "ipam/pool/pool_kube.h"
 #include "kube/list.h"
-#include "cli/pool/pool_cluster.h"
-#include "cli/tools.h"
+
+/* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Only looks. */
 
 static const struct kube_kind kinds[] = {
 	{"spiderpool.spidernet.io", "v2beta1", "spiderippools", "ippool", false},
@@ -135,5 +138,205 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 		r = dispatch(&v, cmd, arg, e);
 	view_done(&v);
 	kube_conf_done(&conf);
+	return r;
+}
+
+/* What `unirail pool` says of a cluster. */
+
+/* --- what there is of a pool --- */
+
+struct sum {
+	uint64_t blocks, nobodys, given_up, open;
+};
+
+static struct sum sum_of(const struct pool_view *v, const char *pool)
+{
+	struct sum s = {0};
+
+	for (size_t i = 0; i < v->n_blocks; i++) {
+		const struct block_object *o = &v->blocks[i];
+
+		if (strcmp(o->pool, pool) != 0)
+			continue;
+		s.blocks++;
+		s.nobodys += !*o->node;
+		s.given_up += o->n_ceded;
+		for (size_t k = 0; k < o->n_ceded; k++)
+			s.open += block_entry_open(&o->ceded[k]);
+	}
+	return s;
+}
+
+static void count(struct json_out *j, const char *key, uint64_t n)
+{
+	jo_key(j, key);
+	jo_uint(j, n);
+}
+
+static void json_block(struct json_out *j, const struct block_object *o)
+{
+	char text[IP_TEXT_MAX];
+
+	jo_obj(j);
+	jo_kstr(j, "name", o->name);
+	jo_kstr(j, "net", ipnet_str(&o->net, text));
+	jo_kstr(j, "node", o->node);
+	jo_key(j, "givenUp");
+	jo_obj(j);
+	for (size_t i = 0; i < o->n_ceded; i++)
+		jo_kstr(j, ip_str(&o->ceded[i].ip, text), o->ceded[i].to);
+	jo_end_obj(j);
+	jo_key(j, "wanted");
+	jo_obj(j);
+	for (size_t i = 0; i < o->n_wanted; i++)
+		jo_kint(j, o->wanted[i].node, o->wanted[i].count);
+	jo_end_obj(j);
+	jo_end_obj(j);
+}
+
+static void json_pool(struct json_out *j, const struct pool_view *v, const struct pool *p,
+		      bool blocks)
+{
+	struct sum s = sum_of(v, p->name);
+	char text[IP_TEXT_MAX];
+
+	jo_obj(j);
+	jo_kstr(j, "name", p->name);
+	jo_kint(j, "ipVersion", p->family);
+	jo_kstr(j, "subnet", ipnet_str(&p->subnet, text));
+	jo_kbool(j, "default", p->is_default);
+	jo_kbool(j, "disable", p->disabled);
+	count(j, "total", (uint64_t)ip_set_count(&p->ips));
+	count(j, "claimedBlocks", s.blocks);
+	count(j, "blocksOfNobody", s.nobodys);
+	count(j, "givenUp", s.given_up);
+	count(j, "onOffer", s.open);
+	jo_key(j, "blocks");
+	jo_arr(j);
+	for (size_t i = 0; i < v->n_blocks && blocks; i++)
+		if (strcmp(v->blocks[i].pool, p->name) == 0)
+			json_block(j, &v->blocks[i]);
+	jo_end_arr(j);
+	jo_end_obj(j);
+}
+
+int pool_view_json(const struct pool_view *v, const char *only)
+{
+	auto_buf struct buf b;
+	struct json_out j;
+
+	buf_init(&b, REPORT_MAX);
+	jo_init(&j, &b, 4);
+	jo_obj(&j);
+	jo_key(&j, "pools");
+	jo_arr(&j);
+	for (size_t i = 0; i < v->pools.n; i++)
+		if (!only || strcmp(v->pools.v[i].name, only) == 0)
+			json_pool(&j, v, &v->pools.v[i], only != NULL);
+	jo_end_arr(&j);
+	jo_end_obj(&j);
+	buf_char(&b, '\n');
+	return help_put(&b);
+}
+
+/* --- list, show, check --- */
+
+void pool_view_list(const struct pool_view *v)
+{
+	static const char *const head[] = {"POOL",    "IP VERSION", "SUBNET",  "TOTAL", "BLOCKS",
+					   "UNOWNED", "RELEASED",   "DEFAULT", "STATE"};
+	auto_columns struct columns c;
+	char text[IP_TEXT_MAX];
+
+	columns_init(&c, ARRAY_LEN(head), "");
+	for (size_t i = 0; i < ARRAY_LEN(head); i++)
+		columns_add(&c, head[i]);
+	for (size_t i = 0; i < v->pools.n; i++) {
+		const struct pool *p = &v->pools.v[i];
+		struct sum s = sum_of(v, p->name);
+
+		columns_add(&c, p->name);
+		columns_addf(&c, "%u", p->family);
+		columns_add(&c, ipnet_str(&p->subnet, text));
+		columns_addf(&c, "%" PRIu64, (uint64_t)ip_set_count(&p->ips));
+		columns_addf(&c, "%" PRIu64, s.blocks);
+		columns_addf(&c, "%" PRIu64, s.nobodys);
+		columns_addf(&c, "%" PRIu64, s.given_up);
+		columns_add(&c, p->is_default ? "yes" : "no");
+		columns_add(&c, p->disabled ? "disabled" : "ready");
+	}
+	columns_print(&c, stdout);
+	for (size_t i = 0; i < v->pools.n_out; i++)
+		printf("%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
+}
+
+void pool_view_show(const struct pool_view *v, const char *pool)
+{
+	static const char *const head[] = {"BLOCK", "CIDR", "NODE", "RELEASED", "REQUESTED BY"};
+	auto_columns struct columns c;
+	char text[IP_TEXT_MAX];
+
+	columns_init(&c, ARRAY_LEN(head), "");
+	for (size_t i = 0; i < ARRAY_LEN(head); i++)
+		columns_add(&c, head[i]);
+	for (size_t i = 0; i < v->n_blocks; i++) {
+		const struct block_object *o = &v->blocks[i];
+
+		if (strcmp(o->pool, pool) != 0)
+			continue;
+		columns_add(&c, o->name);
+		columns_add(&c, ipnet_str(&o->net, text));
+		columns_add(&c, *o->node ? o->node : "-");
+		columns_addf(&c, "%zu", o->n_ceded);
+		columns_add(&c, o->n_wanted ? o->wanted[0].node : "");
+	}
+	columns_print(&c, stdout);
+}
+
+static size_t check_block(const struct pool_view *v, const struct block_object *o, struct buf *b)
+{
+	const struct pool *p = pool_find(&v->pools, o->pool);
+	size_t n = 0;
+
+	if (!p && !pool_why_out(&v->pools, o->pool)) {
+		buf_printf(b, "block '%s' is of pool '%s', which there is not\n", o->name, o->pool);
+		n++;
+	} else if (p && !ipnet_contains(&p->subnet, &o->net.ip)) {
+		buf_printf(b, "block '%s' lies outside of its pool '%s'\n", o->name, o->pool);
+		n++;
+	}
+	for (size_t i = 0; &v->blocks[i] != o; i++)
+		if (ipnet_contains(&v->blocks[i].net, &o->net.ip) ||
+		    ipnet_contains(&o->net, &v->blocks[i].net.ip)) {
+			buf_printf(b, "blocks '%s' and '%s' overlap\n", v->blocks[i].name, o->name);
+			n++;
+		}
+	return n;
+}
+
+static int check(const struct pool_view *v, struct buf *b)
+{
+	size_t n = v->pools.n_out;
+
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "%s cannot be used: %s\n", v->pools.out[i].name, v->pools.out[i].why);
+	for (size_t i = 0; i < v->n_blocks; i++)
+		n += check_block(v, &v->blocks[i], b);
+	return n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+int pool_view_check(const struct pool_view *v)
+{
+	auto_buf struct buf found, out;
+	const struct report o = {.json = v->t->json, .out = &out};
+	auto_free char *checked = NULL;
+	int r;
+
+	buf_init(&found, REPORT_MAX);
+	buf_init(&out, REPORT_MAX);
+	checked = xasprintf("%zu SpiderIPPools and %zu SpiderIPBlocks of all nodes",
+			    v->pools.n + v->pools.n_out, v->n_blocks);
+	r = report_findings(&o, checked, &found, check(v, &found));
+	help_put(&out);
 	return r;
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_POOL_POOL_CLUSTER_H
 #define UNIRAIL_CLI_POOL_POOL_CLUSTER_H
 
-/* Between pool_cluster.c, which reads a cluster's pools and blocks, and pool_cluster_view.c, which prints them. */
+/* Between pool_cluster.c, which reads a cluster's pools and blocks, and pool_cluster.c, which prints them. */
 
 #include "block/block_table.h"
 #include "kube/client.h"

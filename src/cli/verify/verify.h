@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_VERIFY_VERIFY_H
 
 /*
- * `unirail verify`: verify.c has options, verify_client.c asks and measures, verify_server.c
- * answers, verify_show.c prints; verify_msg.h is what they say to each other, verify_pick.h finds
+ * `unirail verify`: verify.c has options, client.c asks and measures, server.c
+ * answers, verify.c prints; verify_msg.h is what they say to each other, verify_pick.h finds
  * the device behind an address, verify_side.h is a side's queue pair and memory.
  */
 
@@ -40,13 +40,13 @@ struct verify_result {
 	struct err err; /* code 0: all well */
 };
 
-/* --- verify_client.c --- */
+/* --- client.c --- */
 
 /* One test on a connection of its own; what fails is ret->err, too. */
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	       const struct verify_test *t, struct verify_result *ret, struct err *e);
 
-/* --- verify_rails.c --- */
+/* --- verify.c --- */
 
 /* What the server says it has. */
 struct verify_far {
@@ -62,7 +62,7 @@ int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
 		   const struct verify_test *t, struct verify_result **ret, size_t *n,
 		   struct err *e);
 
-/* --- verify_server.c --- */
+/* --- server.c --- */
 
 struct verify_serve {
 	struct verify_place at;
@@ -73,7 +73,7 @@ extern volatile sig_atomic_t verify_stop;
 /* Until a signal comes, or one client has gone (once). The exit status. */
 int verify_serve(const struct verify_serve *s, struct err *e);
 
-/* --- verify_show.c --- */
+/* --- verify.c --- */
 
 void verify_show_one(const struct verify_result *r, FILE *f);
 void verify_show_table(const struct verify_result *v, size_t n, FILE *f);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_VERIFY_VERIFY_CLIENT_H
 #define UNIRAIL_CLI_VERIFY_VERIFY_CLIENT_H
 
-/* Between verify_client.c and verify_latency.c. */
+/* Between client.c and verify_latency.c. */
 
 #include "cli/verify/verify.h"
 

@@ -30,7 +30,7 @@ void attach_gids_status(struct nl_wire *host, const struct root *root, struct ra
 /* Into a result that has the rail's interface. */
 void attach_put_rdma(const struct rail *rail, struct cni_result *r);
 
-/* ---- the pod's files: rails_text.c, rails_file.c ---- */
+/* ---- the pod's files: rdma_info.c, rdma_info.c ---- */
 
 /*
  * /run/unirail/pods/<K8S_POD_UID, else the container id>/

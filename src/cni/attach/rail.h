@@ -6,7 +6,7 @@
  * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, ipoib), or a
  * device of the node moved into the pod (host-device, sriov, ib-sriov). A kind is a row of functions; the
  * steps that all rails go through (cni/attach/attach.h) call them. Another kind is a file with its row, its
- * name in the table of cni/multi/rail_kind.c and its part of struct rail_conf.
+ * name in the table of cni/multi/registry.c and its part of struct rail_conf.
  */
 
 #include "cni/protocol/cni.h"
@@ -117,7 +117,7 @@ static inline bool rail_kind_moves(const struct rail_kind *k)
 	return !k->spec;
 }
 
-/* --- shared by the kinds (rail_conf.c) --- */
+/* --- shared by the kinds (link_conf.c) --- */
 /* Fields that the kind has for itself, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
 		  struct err *e);
@@ -130,7 +130,7 @@ int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct e
 /* conf.dns onto a result. */
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
 
-/* --- one rail as a process of its own (rail_alone.c): the kind of its plugin is its rail_kind --- */
+/* --- one rail as a process of its own (single.c): the kind of its plugin is its rail_kind --- */
 int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
 int rail_run_del(struct cni_call *c, struct err *e);
 int rail_run_check(struct cni_call *c, struct err *e);

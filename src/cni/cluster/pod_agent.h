@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_CLUSTER_POD_AGENT_H
 #define UNIRAIL_CNI_CLUSTER_POD_AGENT_H
 
-/* What a CNI process asks `unirail agent`; src/agent/api/api_networks.c has the other side. */
+/* What a CNI process asks `unirail agent`; src/agent/api/pods.c has the other side. */
 
 #include "cni/cluster/pod_conf.h"
 

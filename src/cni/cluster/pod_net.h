@@ -33,7 +33,7 @@ struct pod_net {
 	struct json_strs ips, gateways;
 	const struct json *config; /* NULL: the file `name` of the configuration folder */
 	const char *path;	   /* a file or a folder of configurations instead of these */
-	bool trusted;		   /* an administrator wrote the configuration (spec/definition.h) */
+	bool trusted; /* an administrator wrote the configuration (spec/definition.h) */
 	const struct json *ports, *bandwidth, *args;
 };
 
@@ -57,7 +57,7 @@ const char *pod_net_label(const struct pod_net *net);
 
 /*
  * Holds a tenant's configuration against definition.h. Names of log files are removed from it: *keep then owns what
- * net->config is, else it is NULL. Kind ERR_CONF. definition_node.c
+ * net->config is, else it is NULL. Kind ERR_CONF. add.c
  */
 int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc **keep,
 		  struct err *e);

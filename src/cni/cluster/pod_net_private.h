@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_CLUSTER_POD_NET_PRIVATE_H
 #define UNIRAIL_CNI_CLUSTER_POD_NET_PRIVATE_H
 
-/* Between pod_net.c (a network) and pod_plugin.c (a plugin's object in it). */
+/* Between add.c (a network) and add.c (a plugin's object in it). */
 
 #include "cni/cluster/pod_net.h"
 

@@ -3,7 +3,7 @@
 #define UNIRAIL_CNI_CLUSTER_POD_NOTE_H
 
 /*
- * What was noted of a container in Multus' files (cni/multi/all_in_one_keep.c), as a call of unirail-cni again:
+ * What was noted of a container in Multus' files (cni/multi/cache.c), as a call of unirail-cni again:
  * so CHECK and DEL need neither agent, API server, pod nor definition.
  */
 

@@ -4,14 +4,17 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "kern/sys/netns.h"
+#include "cni/plugins/rdma/rdma_plugin.h"
 #include "kern/pci/pci.h"
+#include "kern/rdma/rdma_res.h"
+#include "kern/sys/netns.h"
 
 enum { FIRST_PAUSE_MS = 20, LONGEST_PAUSE_MS = 320, WORDS_MAX = 512 };
 
@@ -251,4 +254,184 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
 		return 0;
 	}
 	return r < 0 ? r : 1;
+}
+
+/* An RDMA device comes back from a pod. */
+
+enum { COMING_HOME_MS = 1500, LOOK_EVERY_MS = 25 };
+
+void rdma_home_name(const struct root *root, struct rdma_state *s)
+{
+	char name[RDMA_NAME_MAX];
+
+	if (s->device[0] && rdma_move_name(root, s->device, name))
+		str_copy(s->in_pod, sizeof(s->in_pod), name);
+}
+
+bool rdma_home_is(const struct rdma_state *s)
+{
+	return rdma_move_is_in(-1, s->in_pod, NULL) > 0;
+}
+
+/* The kernel takes a namespace apart in its own time. True: the device is on the node. */
+static bool wait_home(const struct rdma_state *s)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
+	int64_t end = now_mono_ms() + COMING_HOME_MS;
+
+	while (!rdma_home_is(s)) {
+		if (now_mono_ms() >= end)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+/* A namespace that is gone, or that the device has left. Only another name is left to mend. */
+static int mend_name(const struct rdma_state *s, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	if (strcmp(s->in_pod, s->home) == 0)
+		return 0;
+	if (!wait_home(s))
+		return err_kind(e, ERR_AGAIN, -EBUSY,
+				"RDMA device '%s' ('%s' on the node) has not come home yet from "
+				"the pod's network namespace",
+				s->in_pod, s->home);
+	if (rdma_move_rename(s->in_pod, s->home, &why) < 0)
+		log_warn("an RDMA device keeps the name that a pod gave it",
+			 LOG_S("device", s->in_pod), LOG_S("was", s->home),
+			 LOG_S("error", why.text));
+	return 0;
+}
+
+int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e)
+{
+	int r;
+
+	rdma_home_name(root, s);
+	log_debug("home", LOG_S("deviceID", s->device), LOG_S("device", s->home),
+		  LOG_S("name_in_pod", s->in_pod));
+	r = netns < 0 ? 0 : rdma_move_is_in(netns, s->in_pod, e);
+	if (r > 0 && !rdma_home_is(s))
+		return rdma_move_home(netns, root, s->in_pod, s->home, e);
+	return r < 0 ? r : mend_name(s, e);
+}
+
+int rdma_home_netns(const struct rdma_state *s)
+{
+	int fd = -1;
+
+	return s->netns[0] && netns_open(s->netns, &fd, NULL) >= 0 ? fd : -1;
+}
+
+/* Who uses an RDMA device, for the words of an error. */
+
+static const struct {
+	enum rdma_res_kind kind;
+	size_t offset;
+	const char *one, *many;
+} counted[] = {
+	{RDMA_RES_QP, offsetof(struct rdma_holder, qps), "QP", "QPs"},
+	{RDMA_RES_CQ, offsetof(struct rdma_holder, cqs), "CQ", "CQs"},
+	{RDMA_RES_MR, offsetof(struct rdma_holder, mrs), "MR", "MRs"},
+	{RDMA_RES_CTX, offsetof(struct rdma_holder, contexts), "context", "contexts"},
+};
+
+static uint32_t *count_of(const struct rdma_holder *h, size_t i)
+{
+	return (uint32_t *)((char *)h + counted[i].offset);
+}
+
+/* Each port has a QP 1 of ib_core, which no move minds. */
+static bool is_core(const struct rdma_res *res)
+{
+	return strcmp(res->owner, "ib_core") == 0;
+}
+
+static struct rdma_holder *holder_of(struct rdma_holder **list, size_t *n,
+				     const struct rdma_res *res)
+{
+	struct rdma_holder *h;
+
+	for (size_t i = 0; i < *n; i++)
+		if ((*list)[i].pid == res->pid && strcmp((*list)[i].owner, res->owner) == 0)
+			return &(*list)[i];
+	h = &VEC_PUSH(*list, *n);
+	h->pid = res->pid;
+	str_copy(h->owner, sizeof(h->owner), res->owner);
+	return h;
+}
+
+static void read_comm(const struct root *r, struct rdma_holder *h)
+{
+	char path[64];
+
+	if (!h->pid)
+		return;
+	snprintf(path, sizeof(path), "/proc/%u/comm", h->pid);
+	if (file_read_line(r, path, h->comm, sizeof(h->comm), NULL) < 0)
+		h->comm[0] = '\0';
+}
+
+/* A kind that the kernel does not list is left out: the others tell enough. */
+int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_holder **ret,
+		 size_t *n, struct err *e)
+{
+	struct rdma_holder *list = NULL;
+	size_t count = 0;
+	int failed = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(counted); i++) {
+		auto_free struct rdma_res *res = NULL;
+		size_t n_res = 0;
+		int code = rdma_nl_res_list(w, index, counted[i].kind, &res, &n_res,
+					    failed < 0 ? NULL : e);
+
+		failed = failed < 0 ? failed : code;
+		for (size_t k = 0; code >= 0 && k < n_res; k++)
+			if (!is_core(&res[k]))
+				++*count_of(holder_of(&list, &count, &res[k]), i);
+	}
+	if (!count && failed < 0) {
+		free(list);
+		return failed;
+	}
+	for (size_t i = 0; i < count; i++)
+		read_comm(r, &list[i]);
+	*ret = list;
+	*n = count;
+	return 0;
+}
+
+static void put_counts(const struct rdma_holder *h, struct buf *b)
+{
+	const char *sep = "";
+
+	for (size_t i = 0; i < ARRAY_LEN(counted); i++) {
+		uint32_t n = *count_of(h, i);
+
+		if (!n)
+			continue;
+		buf_printf(b, "%s%u %s", sep, n, n == 1 ? counted[i].one : counted[i].many);
+		sep = ", ";
+	}
+}
+
+void rdma_holders_text(const struct rdma_holder *list, size_t n, struct buf *b)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct rdma_holder *h = &list[i];
+
+		buf_str(b, i ? ", " : "");
+		if (h->owner[0])
+			buf_printf(b, "module %s (", h->owner);
+		else if (h->pid)
+			buf_printf(b, "%s (pid %u: ", h->comm[0] ? h->comm : "a process", h->pid);
+		else
+			buf_str(b, "a process of another PID namespace (");
+		put_counts(h, b);
+		buf_char(b, ')');
+	}
 }

@@ -52,7 +52,7 @@ int rdma_move_rename(const char *name, const char *home, struct err *e);
 /* 1: the namespace has a device of this name, 0: not. A kernel without RDMA has none. */
 int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 
-/* ---- who uses a device: rdma_holders.c ---- */
+/* ---- who uses a device: rdma_move.c ---- */
 
 struct rdma_holder {
 	uint32_t pid;	/* 0: the kernel, or a process of another PID namespace */

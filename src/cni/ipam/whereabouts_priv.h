@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_IPAM_WHEREABOUTS_PRIV_H
 #define UNIRAIL_CNI_IPAM_WHEREABOUTS_PRIV_H
 
-/* Between whereabouts_keys.c and whereabouts_conf.c. */
+/* Between whereabouts_conf.c and whereabouts_conf.c. */
 
 #include "cni/ipam/whereabouts.h"
 

@@ -25,7 +25,7 @@ int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg
 /* After everything else: who has a defaultRoute has the pod's, and no other network does. */
 int aio_default_routes(struct aio *x, struct attach *a, struct err *e);
 
-/* --- for the way back to Multus (all_in_one_keep.c); nothing where conf.cniDir is not named --- */
+/* --- for the way back to Multus (cache.c); nothing where conf.cniDir is not named --- */
 
 /* Before anything is made, so that what a crash leaves can be deleted. */
 int aio_keep(const struct aio *x, struct undo *u, struct err *e);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_MULTUS_MULTUS_PRIVATE_H
 #define UNIRAIL_CNI_MULTUS_MULTUS_PRIVATE_H
 
-/* Between multus_find.c, which finds out what networks Multus gave a pod, and multus_del.c. */
+/* Between import.c, which finds out what networks Multus gave a pod, and multus_del.c. */
 
 #include "cni/protocol/cni.h"
 #include "cni/multus/multus_scratch.h"

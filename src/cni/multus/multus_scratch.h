@@ -3,7 +3,7 @@
 #define UNIRAIL_CNI_MULTUS_MULTUS_SCRATCH_H
 
 /*
- * What Multus and libcni keep of a pod between ADD and DEL, as bytes; multus_del.c has the files.
+ * What Multus and libcni keep of a pod between ADD and DEL, as bytes; import.c has the files.
  *
  *	<cniDir>/<containerID>				Multus' scratch file: its delegates, in order
  *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache of what each answered
@@ -12,7 +12,7 @@
  * keys that are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do
  * not. Multus writes neither file in one step: after a power loss either may end anywhere.
  *
- * The same files of a pod that unirail-cni attached (cni/multi/all_in_one_keep.c) have keys that Multus and libcni
+ * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and libcni
  * do not know and pass over:
  *
  *	"unirail"	in each delegate: the network of that unirail-cni
@@ -57,7 +57,7 @@ struct libcni_cached {
 int libcni_cached_parse(struct span text, struct libcni_cached *ret, struct err *e);
 void libcni_cached_done(struct libcni_cached *c);
 
-/* --- writing, in multus_write.c --- */
+/* --- writing, in cache.c --- */
 
 struct json_out;
 /* An element of a scratch file, as Multus writes it: `conf` is a list of plugins. */

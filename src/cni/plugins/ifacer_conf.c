@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stddef.h>
 #include <search.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
 #include "cni/plugins/ifacer.h"
 
 struct raw_bond {
@@ -156,4 +159,171 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 		return r;
 	*ret = c;
 	return 0;
+}
+
+/* bond.options: the original's names, and the driver's where the original's differ from them. */
+
+enum { WORDS_MAX = 8 };
+
+static const struct option {
+	const char *name;
+	enum link_bond_option option;
+	uint32_t min, max;
+	bool zero_counts; /* else 0 is the driver's default, and not sent: some modes refuse it */
+	const char *words[WORDS_MAX];
+} options[] = {
+	{"ad_actor_sys_prio", LINK_BOND_AD_ACTOR_SYS_PRIO, 1, UINT16_MAX, true, {0}},
+	{"ad_select", LINK_BOND_AD_SELECT, 0, 2, false, {"stable", "bandwidth", "count"}},
+	{"ad_user_port_key", LINK_BOND_AD_USER_PORT_KEY, 0, 1023, false, {0}},
+	{"all_slaves_active", LINK_BOND_ALL_SLAVES_ACTIVE, 0, 1, false, {"off", "on"}},
+	{"arp_interval", LINK_BOND_ARP_INTERVAL, 0, INT32_MAX, false, {0}},
+	{"arp_validate",
+	 LINK_BOND_ARP_VALIDATE,
+	 0,
+	 6,
+	 false,
+	 {"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}},
+	{"arp_all_targets", LINK_BOND_ARP_ALL_TARGETS, 0, 1, false, {"any", "all"}},
+	{"downdelay", LINK_BOND_DOWNDELAY, 0, INT32_MAX, false, {0}},
+	{"down_delay", LINK_BOND_DOWNDELAY, 0, INT32_MAX, false, {0}},
+	{"fail_over_mac", LINK_BOND_FAIL_OVER_MAC, 0, 2, false, {"none", "active", "follow"}},
+	{"lacp_rate", LINK_BOND_LACP_RATE, 0, 1, false, {"slow", "fast"}},
+	{"lp_interval", LINK_BOND_LP_INTERVAL, 1, INT32_MAX, true, {0}},
+	{"miimon", LINK_BOND_MIIMON, 0, INT32_MAX, false, {0}},
+	{"min_links", LINK_BOND_MIN_LINKS, 0, INT32_MAX, false, {0}},
+	{"num_peer_notif", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
+	{"num_grat_arp", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
+	{"num_unsol_na", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
+	{"packets_per_slave", LINK_BOND_PACKETS_PER_SLAVE, 0, UINT16_MAX, true, {0}},
+	/* Milliseconds, as the name says; the original sets the number of notifications. */
+	{"peer_notif_delay", LINK_BOND_PEER_NOTIF_DELAY, 0, 300000, false, {0}},
+	{"primary_reselect",
+	 LINK_BOND_PRIMARY_RESELECT,
+	 0,
+	 2,
+	 false,
+	 {"always", "better", "failure"}},
+	{"resend_igmp", LINK_BOND_RESEND_IGMP, 0, UINT8_MAX, true, {0}},
+	{"tlb_dynamic_lb", LINK_BOND_TLB_DYNAMIC_LB, 0, 1, true, {"off", "on"}},
+	{"up_delay", LINK_BOND_UPDELAY, 0, INT32_MAX, false, {0}},
+	{"updelay", LINK_BOND_UPDELAY, 0, INT32_MAX, false, {0}},
+	{"use_carrier", LINK_BOND_USE_CARRIER, 0, 1, true, {"off", "on"}},
+	{"xmit_hash_policy",
+	 LINK_BOND_XMIT_HASH_POLICY,
+	 0,
+	 5,
+	 false,
+	 {"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
+};
+
+static int bad(struct err *e, const char *name, const char *value, const char *wants)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "conf.bond.options: %s is '%s', wants %s", name,
+			value, wants);
+}
+
+static int set_number(const struct option *o, const char *value, struct ifacer_conf *c,
+		      struct err *e)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < WORDS_MAX && o->words[i]; i++)
+		if (strcmp(o->words[i], value) == 0) {
+			if (i || o->zero_counts)
+				link_bond_set(&c->bond, o->option, (uint32_t)i);
+			return 0;
+		}
+	if (num_u64(span_of(value), o->min, o->max, &n) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.bond.options: %s is '%s', wants %u to %u%s%s", o->name, value,
+				o->min, o->max, o->words[0] ? ", or a word such as " : "",
+				o->words[0] ? o->words[0] : "");
+	if (n || o->zero_counts)
+		link_bond_set(&c->bond, o->option, (uint32_t)n);
+	return 0;
+}
+
+static int set_name(const char *name, const char *value, char ret[static LINK_NAME_MAX],
+		    struct err *e)
+{
+	if (!link_name_ok(value))
+		return bad(e, name, value, "an interface's name");
+	str_copy(ret, LINK_NAME_MAX, value);
+	return 0;
+}
+
+/* ["10.0.0.1","10.0.0.2"], or the driver's 10.0.0.1,10.0.0.2 */
+static int set_targets(const char *value, struct ifacer_conf *c, struct err *e)
+{
+	struct span rest = span_trim(span_of(value)), one;
+
+	if (rest.n >= 2 && rest.p[0] == '[' && rest.p[rest.n - 1] == ']')
+		rest = (struct span){rest.p + 1, rest.n - 2};
+	while (span_cut(&rest, ',', &one)) {
+		struct ipaddr ip;
+
+		one = span_trim(one);
+		if (one.n >= 2 && one.p[0] == '"' && one.p[one.n - 1] == '"')
+			one = (struct span){one.p + 1, one.n - 2};
+		if (one.n == 0)
+			continue;
+		if (ip_parse(one, &ip) < 0 || ip.family != 4)
+			return bad(e, "arp_ip_target", value, "IPv4 addresses");
+		if (c->bond.n_arp_targets == LINK_BOND_ARP_TARGETS)
+			return bad(e, "arp_ip_target", value, "16 addresses at most");
+		c->bond.arp_targets[c->bond.n_arp_targets++] = ip;
+	}
+	return 0;
+}
+
+static int set_system(const char *value, struct ifacer_conf *c, struct err *e)
+{
+	struct mac m;
+
+	if (mac_parse(span_of(value), &m) < 0 || m.len != 6)
+		return bad(e, "ad_actor_system", value, "a MAC address");
+	c->bond.ad_actor_system = m;
+	return 0;
+}
+
+static int set_option(const char *name, const char *value, struct ifacer_conf *c, struct err *e)
+{
+	if (strcmp(name, "primary") == 0)
+		return set_name(name, value, c->primary, e);
+	if (strcmp(name, "active_slave") == 0)
+		return set_name(name, value, c->active_slave, e);
+	if (strcmp(name, "ad_actor_system") == 0)
+		return set_system(value, c, e);
+	if (strcmp(name, "arp_ip_target") == 0)
+		return set_targets(value, c, e);
+	for (size_t i = 0; i < ARRAY_LEN(options); i++)
+		if (strcmp(options[i].name, name) == 0)
+			return set_number(&options[i], value, c, e);
+	log_warn("bond option is not known and left out", LOG_S("option", name));
+	return 0;
+}
+
+int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
+{
+	struct span rest = span_of(text), item;
+	int r = 0;
+
+	while (r >= 0 && span_cut(&rest, ';', &item)) {
+		auto_free char *name = NULL, *value = NULL;
+		struct span key;
+
+		item = span_trim(item);
+		if (item.n == 0)
+			continue;
+		span_cut(&item, '=', &key);
+		name = span_dup(span_trim(key));
+		value = span_dup(span_trim(item));
+		/* As the original does, but it may be the first one as well. */
+		if (!item.p || strchr(value, '='))
+			log_warn("bond option is not key=value and left out",
+				 LOG_S("option", name));
+		else
+			r = set_option(name, value, c, e);
+	}
+	return r;
 }

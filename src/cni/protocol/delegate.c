@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/protocol/delegate.h"
+#include "cni/protocol/delegate_exec.h"
+#include "cni/protocol/chain.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "base/loop.h"
 #include "cni/protocol/cni_call.h"
 #include "cni/protocol/code.h"
-#include "cni/protocol/delegate_exec.h"
 #include "cni/protocol/quote.h"
+#include "spec/definition.h"
 
 enum { OUTPUT_MAX = 4 << 20, STDERR_MAX = 64 << 10, N_VARS = 7 };
 
@@ -221,4 +233,292 @@ int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, str
 	}
 	r = result_version(root, &version, e);
 	return r < 0 ? r : cni_result_parse(doc, root, version, ret, e);
+}
+
+enum { BUSY_MS = 5000, BUSY_STEP_MS = 50 };
+
+/* A file in memory: the child may read as slowly as it likes, or not at all. */
+static int input_file(struct span in, int *ret, struct err *e)
+{
+	auto_fd int fd = memfd_create("cni-stdin", MFD_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, -errno, "memfd_create");
+	r = fd_write_all(fd, in.p, in.n, e);
+	if (r < 0)
+		return r;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, -errno, "lseek");
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+/* Signals as a program expects them, whatever a daemon made of its own. */
+static void set_signals(posix_spawnattr_t *attr)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	posix_spawnattr_setsigmask(attr, &set);
+	sigaddset(&set, SIGPIPE);
+	posix_spawnattr_setsigdefault(attr, &set);
+	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static int spawn(const char *path, char *const env[], const int fds[static 3], pid_t *pid)
+{
+	char *argv[] = {(char *)path, NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int r;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	for (int i = 0; i < 3; i++)
+		posix_spawn_file_actions_adddup2(&actions, fds[i], i);
+	set_signals(&attr);
+	r = posix_spawn(pid, path, &actions, &attr, argv, env);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return -r;
+}
+
+static int spawn_patiently(const char *path, char *const env[], const int fds[static 3], pid_t *pid,
+			   struct err *e)
+{
+	int64_t deadline = now_mono_ms() + BUSY_MS;
+	int r;
+
+	while ((r = spawn(path, env, fds, pid)) == -ETXTBSY && now_mono_ms() < deadline)
+		nanosleep(&(struct timespec){.tv_nsec = BUSY_STEP_MS * 1000000L}, NULL);
+	return r < 0 ? err_sys(e, r, "execute '%s'", path) : 0;
+}
+
+/* One read; false at the end. Past the ceiling the rest is read and dropped. */
+static bool drain(int fd, struct buf *b)
+{
+	char chunk[4096];
+	ssize_t n;
+
+	do
+		n = read(fd, chunk, sizeof(chunk));
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		buf_add(b, chunk, (size_t)n);
+	return n > 0;
+}
+
+/*
+ * Until both pipes are at their end, or the child has ended and they are empty. A kernel without
+ * pidfd_open has -1 there, which poll() passes over.
+ */
+static void gather(int pidfd, int out, struct buf *out_buf, int err, struct buf *err_buf)
+{
+	struct pollfd fds[] = {{out, POLLIN, 0}, {err, POLLIN, 0}, {pidfd, POLLIN, 0}};
+	struct buf *bufs[] = {out_buf, err_buf};
+
+	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+		bool ended = fds[2].revents;
+		int n = poll(fds, ARRAY_LEN(fds), ended ? 0 : -1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || (ended && !fds[0].revents && !fds[1].revents))
+			return;
+		for (int i = 0; i < 2; i++)
+			if (fds[i].fd >= 0 && fds[i].revents && !drain(fds[i].fd, bufs[i]))
+				fds[i].fd = -1;
+	}
+}
+
+static int wait_for(pid_t pid, int *status, struct err *e)
+{
+	pid_t r;
+
+	do
+		r = waitpid(pid, status, 0);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? err_sys(e, -errno, "waitpid") : 0;
+}
+
+int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
+		  struct buf *err, int *status, struct err *e)
+{
+	auto_fd int input = -1, out_r = -1, out_w = -1, err_r = -1, err_w = -1, pidfd = -1;
+	int p[2], q[2], r = input_file(in, &input, e);
+	pid_t pid;
+
+	if (r < 0)
+		return r;
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "pipe2");
+	out_r = p[0];
+	out_w = p[1];
+	if (pipe2(q, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "pipe2");
+	err_r = q[0];
+	err_w = q[1];
+	r = spawn_patiently(path, env, (int[]){input, out_w, err_w}, &pid, e);
+	if (r < 0)
+		return r;
+	close(take_fd(&out_w));
+	close(take_fd(&err_w));
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	gather(pidfd, out_r, out, err_r, err);
+	return wait_for(pid, status, e);
+}
+
+/* What libcni puts in, whatever the plugin's object says. */
+static bool is_ours(const char *key)
+{
+	static const char *const keys[] = {"cniVersion",
+					   "name",
+					   "prevResult",
+					   "runtimeConfig",
+					   "cni.dev/valid-attachments",
+					   "cni.dev/attachments"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcasecmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Of what the runtime offers, the keys that plugin.capabilities.<key> asks for. */
+static void put_runtime(const struct chain_call *c, struct json_out *o)
+{
+	const struct json *caps = json_get(c->plugin, "capabilities");
+	const struct json *own = json_get(c->plugin, "runtimeConfig");
+	bool open = false;
+
+	for (size_t i = 0; json_kind(c->runtime) == JSON_OBJECT && i < json_len(c->runtime); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->runtime, i, &key);
+
+		if (json_kind(caps) != JSON_OBJECT || !json_bool(json_get(caps, key)))
+			continue;
+		if (!open) {
+			jo_key(o, "runtimeConfig");
+			jo_obj(o);
+			open = true;
+		}
+		jo_key(o, key);
+		jo_val(o, v, true);
+	}
+	if (open) {
+		jo_end_obj(o);
+	} else if (own) {
+		jo_key(o, "runtimeConfig");
+		jo_val(o, own, true);
+	}
+}
+
+static int put_prev(const struct chain_call *c, struct json_out *o, struct err *e)
+{
+	enum { PREV_MAX = 1 << 20 };
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, PREV_MAX);
+	cni_result_relay(c->prev, c->call->version, &text);
+	r = json_parse(&d, buf_span(&text), PREV_MAX, e);
+	if (r < 0)
+		return err_wrap(e, r, "prevResult for '%s'", c->type);
+	jo_key(o, "prevResult");
+	jo_val(o, json_root(d), false);
+	return 0;
+}
+
+int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e)
+{
+	struct json_out o;
+	int r = 0;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	if (!c->call->no_version)
+		jo_kstr(&o, "cniVersion", cni_version_str(c->call->version));
+	jo_kstr(&o, "name", c->network);
+	for (size_t i = 0; i < json_len(c->plugin); i++) {
+		const char *key;
+		const struct json *v = json_pair(c->plugin, i, &key);
+
+		if (is_ours(key))
+			continue;
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
+	put_runtime(c, &o);
+	if (c->prev)
+		r = put_prev(c, &o, e);
+	if (gc)
+		cni_put_valid(&o, c->valid, c->n_valid);
+	jo_end_obj(&o);
+	if (r >= 0 && b->over)
+		r = err_set(e, -E2BIG, "netconf for '%s' is too long", c->type);
+	return r;
+}
+
+enum { CONF_MAX = 4 << 20 };
+
+static int wrap(const struct chain_call *c, int code, struct err *e)
+{
+	err_wrap(e, code, "plugin '%s'", c->type);
+	return c->label ? err_wrap(e, code, "%s", c->label) : code;
+}
+
+/* The plugin would execute its own ipam.type, and so on for ever. */
+static int check_ipam(const struct chain_call *c, struct err *e)
+{
+	const char *type = cni_ipam_type(c->plugin);
+
+	if (!definition_is_interface_plugin(type))
+		return 0;
+	return err_kind(
+		e, ERR_CONF, -ELOOP,
+		"conf.ipam.type is '%s', which makes interfaces, wants an IPAM plugin such as "
+		"'host-local'",
+		type);
+}
+
+int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e)
+{
+	auto_buf struct buf conf;
+	int r;
+
+	buf_init(&conf, CONF_MAX);
+	r = check_ipam(c, e);
+	if (r >= 0)
+		r = chain_conf(c, false, &conf, e);
+	if (r >= 0) {
+		const struct cni_delegate d = {c->type, "ADD", c->call, c->ifname, buf_span(&conf)};
+
+		r = cni_delegate_add(&d, c->call->version, out, e);
+	}
+	return r < 0 ? wrap(c, r, e) : 0;
+}
+
+int chain_run(const struct chain_call *c, const char *command, struct err *e)
+{
+	auto_buf struct buf conf;
+	int r;
+
+	buf_init(&conf, CONF_MAX);
+	r = check_ipam(c, e);
+	/* Its ADD was refused: there is nothing to delete. */
+	if (r < 0 && (strcmp(command, "DEL") == 0 || strcmp(command, "GC") == 0)) {
+		err_clear(e);
+		return 0;
+	}
+	if (r >= 0)
+		r = chain_conf(c, strcmp(command, "GC") == 0, &conf, e);
+	if (r >= 0) {
+		const struct cni_delegate d = {c->type, command, c->call, c->ifname,
+					       buf_span(&conf)};
+
+		r = cni_delegate_run(&d, e);
+	}
+	return r < 0 ? wrap(c, r, e) : 0;
 }

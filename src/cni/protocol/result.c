@@ -115,3 +115,252 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 	copy_list(&r.dns.options, &r.dns.n_options, src->dns.options, src->dns.n_options);
 	*dst = r;
 }
+
+/*
+ * Results as bytes. libcni writes 0.x from structs, in the order of their fields, and 1.x through
+ * a map, in the order of the alphabet: each object below is one function a version class.
+ */
+
+static void put(struct json_out *o, const char *key, const char *s)
+{
+	if (s && *s)
+		jo_kstr(o, key, s);
+}
+
+static void put_uint(struct json_out *o, const char *key, uint32_t v)
+{
+	if (v)
+		jo_kint(o, key, v);
+}
+
+static void put_ip(struct json_out *o, const char *key, const struct ipaddr *a)
+{
+	char text[IP_TEXT_MAX];
+
+	if (a->family)
+		jo_kstr(o, key, ip_str(a, text));
+}
+
+static void put_net(struct json_out *o, const char *key, const struct ipnet *n)
+{
+	char text[IP_TEXT_MAX];
+
+	jo_kstr(o, key, ipnet_str(n, text));
+}
+
+static void put_list(struct json_out *o, const char *key, char *const *list, size_t n)
+{
+	if (n == 0)
+		return;
+	jo_key(o, key);
+	jo_arr(o);
+	for (size_t i = 0; i < n; i++)
+		jo_str(o, list[i]);
+	jo_end_arr(o);
+}
+
+static bool dns_is_empty(const struct cni_dns *d)
+{
+	return !d->n_nameservers && !d->n_search && !d->n_options && !(d->domain && *d->domain);
+}
+
+static void put_dns_0(struct json_out *o, const struct cni_dns *d)
+{
+	jo_key(o, "dns");
+	jo_obj(o);
+	put_list(o, "nameservers", d->nameservers, d->n_nameservers);
+	put(o, "domain", d->domain);
+	put_list(o, "search", d->search, d->n_search);
+	put_list(o, "options", d->options, d->n_options);
+	jo_end_obj(o);
+}
+
+static void put_dns_1(struct json_out *o, const struct cni_dns *d)
+{
+	if (dns_is_empty(d))
+		return;
+	jo_key(o, "dns");
+	jo_obj(o);
+	put(o, "domain", d->domain);
+	put_list(o, "nameservers", d->nameservers, d->n_nameservers);
+	put_list(o, "options", d->options, d->n_options);
+	put_list(o, "search", d->search, d->n_search);
+	jo_end_obj(o);
+}
+
+static void put_rdma(struct json_out *o, const struct cni_rdma *r)
+{
+	if (!*r->device)
+		return;
+	jo_key(o, "rdma");
+	jo_obj(o);
+	jo_kstr(o, "device", r->device);
+	jo_kstr(o, "gid", r->gid);
+	jo_kint(o, "gidIndex", r->gid_index);
+	jo_kint(o, "port", r->port);
+	jo_end_obj(o);
+}
+
+static void put_iface_0(struct json_out *o, const struct cni_iface *i)
+{
+	jo_kstr(o, "name", i->name ? i->name : "");
+	put(o, "mac", i->mac);
+	put(o, "sandbox", i->sandbox);
+	put_rdma(o, &i->rdma);
+}
+
+static void put_iface_1(struct json_out *o, const struct cni_iface *i)
+{
+	put(o, "mac", i->mac);
+	put_uint(o, "mtu", i->mtu);
+	jo_kstr(o, "name", i->name ? i->name : "");
+	put(o, "pciID", i->pci_id);
+	put_rdma(o, &i->rdma);
+	put(o, "sandbox", i->sandbox);
+	put(o, "socketPath", i->socket_path);
+}
+
+static void put_ip_0(struct json_out *o, const struct cni_ip *ip)
+{
+	jo_kstr(o, "version", ip->address.ip.family == 4 ? "4" : "6");
+	if (ip->iface >= 0)
+		jo_kint(o, "interface", ip->iface);
+	put_net(o, "address", &ip->address);
+	put_ip(o, "gateway", &ip->gateway);
+}
+
+static void put_ip_1(struct json_out *o, const struct cni_ip *ip)
+{
+	put_net(o, "address", &ip->address);
+	put_ip(o, "gateway", &ip->gateway);
+	if (ip->iface >= 0)
+		jo_kint(o, "interface", ip->iface);
+}
+
+static void put_route_0(struct json_out *o, const struct cni_route *r)
+{
+	put_net(o, "dst", &r->dst);
+	put_ip(o, "gw", &r->gw);
+	put_uint(o, "mtu", r->mtu);
+	put_uint(o, "advmss", r->advmss);
+	put_uint(o, "priority", r->priority);
+	if (r->has_table)
+		jo_kint(o, "table", r->table);
+	if (r->has_scope)
+		jo_kint(o, "scope", r->scope);
+}
+
+static void put_route_1(struct json_out *o, const struct cni_route *r)
+{
+	put_uint(o, "advmss", r->advmss);
+	put_net(o, "dst", &r->dst);
+	put_ip(o, "gw", &r->gw);
+	put_uint(o, "mtu", r->mtu);
+	put_uint(o, "priority", r->priority);
+	if (r->has_scope)
+		jo_kint(o, "scope", r->scope);
+	if (r->has_table)
+		jo_kint(o, "table", r->table);
+}
+
+/* The three lists, which stand in one order in both classes; empty ones are left out. */
+static void put_lists(struct json_out *o, const struct cni_result *r, bool one)
+{
+	if (r->n_ifaces) {
+		jo_key(o, "interfaces");
+		jo_arr(o);
+		for (size_t i = 0; i < r->n_ifaces; i++) {
+			jo_obj(o);
+			(one ? put_iface_1 : put_iface_0)(o, &r->ifaces[i]);
+			jo_end_obj(o);
+		}
+		jo_end_arr(o);
+	}
+	if (r->n_ips) {
+		jo_key(o, "ips");
+		jo_arr(o);
+		for (size_t i = 0; i < r->n_ips; i++) {
+			jo_obj(o);
+			(one ? put_ip_1 : put_ip_0)(o, &r->ips[i]);
+			jo_end_obj(o);
+		}
+		jo_end_arr(o);
+	}
+	if (r->n_routes) {
+		jo_key(o, "routes");
+		jo_arr(o);
+		for (size_t i = 0; i < r->n_routes; i++) {
+			jo_obj(o);
+			(one ? put_route_1 : put_route_0)(o, &r->routes[i]);
+			jo_end_obj(o);
+		}
+		jo_end_arr(o);
+	}
+}
+
+static const struct cni_ip *first_of(const struct cni_result *r, uint8_t family)
+{
+	for (size_t i = 0; i < r->n_ips; i++)
+		if (r->ips[i].address.ip.family == family)
+			return &r->ips[i];
+	return NULL;
+}
+
+/* 0.2.0 has one address a family, and that family's routes inside it. */
+static void put_family(struct json_out *o, const char *key, const struct cni_result *r,
+		       uint8_t family)
+{
+	const struct cni_ip *ip = first_of(r, family);
+	bool any = false;
+
+	if (!ip)
+		return;
+	jo_key(o, key);
+	jo_obj(o);
+	put_net(o, "ip", &ip->address);
+	put_ip(o, "gateway", &ip->gateway);
+	for (size_t i = 0; i < r->n_routes; i++) {
+		if (r->routes[i].dst.ip.family != family)
+			continue;
+		if (!any) {
+			jo_key(o, "routes");
+			jo_arr(o);
+			any = true;
+		}
+		jo_obj(o);
+		put_net(o, "dst", &r->routes[i].dst);
+		put_ip(o, "gw", &r->routes[i].gw);
+		jo_end_obj(o);
+	}
+	if (any)
+		jo_end_arr(o);
+	jo_end_obj(o);
+}
+
+void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 4);
+	jo_obj(&o);
+	jo_kstr(&o, "cniVersion", cni_version_str(v));
+	if (v >= CNI_1_0_0)
+		put_dns_1(&o, &r->dns);
+	if (v <= CNI_0_2_0) {
+		put_family(&o, "ip4", r, 4);
+		put_family(&o, "ip6", r, 6);
+	} else {
+		put_lists(&o, r, v >= CNI_1_0_0);
+	}
+	if (v < CNI_1_0_0)
+		put_dns_0(&o, &r->dns);
+	jo_end_obj(&o);
+}
+
+int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e)
+{
+	if (v <= CNI_0_2_0 && !first_of(r, 4) && !first_of(r, 6))
+		return err_kind(e, ERR_CONF, -EINVAL, "cannot convert: no valid IP addresses");
+	cni_result_relay(r, v, b);
+	return 0;
+}

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kind is whose, and the answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,12 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "controller/admission/admit_priv.h"
+#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_spec.h"
 #include "kube/patch.h"
+#include "spec/auto_pool.h"
+
+/* Which kind is whose, and the answer. */
 
 /* A review tells fewer warnings than that (controller/webhook/review.h): a list of 10,000 has the same slip 10,000 times. */
 enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256, WARNINGS_MAX = 32 };
@@ -266,4 +270,275 @@ void admit_check(const struct admit_world *w, const struct admit_ask *q, struct 
 	if (!k || admit_check_agent(&a) < 0 || check_sizes(&a) < 0 || is_untouched(&a))
 		return;
 	k->check(&a);
+}
+
+/* What the kinds that have ranges share: one judge of them (ipam/pool/pool_spec.h), and sets of addresses. */
+
+/* Stands where the judge names the object, and is taken off again. */
+#define NOWHERE "-"
+
+static int judge(const struct admit_world *w, const char *name, const struct json *spec,
+		 struct pool_set *set, struct err *e)
+{
+	struct pool_spec o = {NOWHERE, spec, w->agent_ns ? w->agent_ns : ""};
+	struct pool_draft d = {.name = xstrdup(name), .where = xstrdup(NOWHERE)};
+	int r = pool_spec_read(&o, &d, e);
+
+	if (r == 0)
+		return pool_set_add(set, &d, e);
+	pool_draft_done(&d);
+	return r;
+}
+
+int admit_pool_of(struct admit *a, const char *name, const struct json *spec, struct pool *ret)
+{
+	struct pool_set set = {0};
+	struct err e = ERR_INIT;
+	const char *text = e.text;
+	int r = judge(a->world, *name ? name : "-", spec, &set, &e);
+
+	if (r == 0) {
+		*ret = set.v[0];
+		free(set.v);
+		return 0;
+	}
+	pool_set_done(&set);
+	if (strncmp(text, NOWHERE ": ", strlen(NOWHERE ": ")) == 0)
+		text += strlen(NOWHERE ": ");
+	return admit_refuse(a, ADMIT_INVALID, "%s", text);
+}
+
+void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
+		  struct pool_set *ret)
+{
+	bool same_kind = strcmp(kind, a->ask->kind) == 0;
+
+	*ret = (struct pool_set){0};
+	for (size_t i = 0; i < n; i++) {
+		const char *name = admit_text(admit_meta(list[i], "name"));
+
+		if (!same_kind || strcmp(name, a->ask->name) != 0)
+			judge(a->world, name, json_get(list[i], "spec"), ret, NULL);
+	}
+}
+
+static bool spans(const struct pool *p, const struct ipnet *net)
+{
+	if (p->gateway.family && !ipnet_contains(net, &p->gateway))
+		return false;
+	return !p->ips.n || (ipnet_contains(net, &p->ips.v[0].first) &&
+			     ipnet_contains(net, &p->ips.v[p->ips.n - 1].last));
+}
+
+bool admit_narrower(const struct pool *p, struct ipnet *ret)
+{
+	int step = p->family == 4 ? 8 : 16, longest = p->family == 4 ? 24 : 64;
+	struct ipnet net;
+
+	if (!p->ips.n && !p->gateway.family)
+		return false;
+	net.ip = p->ips.n ? p->ips.v[0].first : p->gateway;
+	for (int len = longest; len > p->subnet.len; len -= step) {
+		net.len = (uint8_t)len;
+		if (!spans(p, &net))
+			continue;
+		*ret = ipnet_network(&net);
+		return true;
+	}
+	return false;
+}
+
+void admit_overlap_hint(const struct pool *p, const struct pool *other, struct buf *ret)
+{
+	char text[IP_TEXT_MAX];
+	struct ipnet net;
+
+	if (admit_narrower(p, &net) && !ipnet_overlaps(&net, &other->subnet))
+		buf_printf(ret, "; did you mean %s?", ipnet_str(&net, text));
+	else if (admit_narrower(other, &net) && !ipnet_overlaps(&net, &p->subnet))
+		buf_printf(ret, "; did you mean %s? (for %s, whose addresses are all in it)",
+			   ipnet_str(&net, text), other->name);
+}
+
+int admit_check_family(struct admit *a, uint8_t family)
+{
+	if (family == 4 ? !a->world->no_ipv4 : !a->world->no_ipv6)
+		return 0;
+	return admit_refuse(a, ADMIT_FORBIDDEN,
+			    "spec.ipVersion: IPv%u is disabled: switch it on in the settings "
+			    "(enableIPv%u) of controller and agents",
+			    family, family);
+}
+
+static bool same_net(const char *a, const char *b)
+{
+	struct ipnet x, y;
+
+	if (ipnet_parse(span_of(a), &x) < 0 || ipnet_parse(span_of(b), &y) < 0)
+		return strcmp(a, b) == 0;
+	x = ipnet_network(&x);
+	y = ipnet_network(&y);
+	return ipnet_eq(&x, &y);
+}
+
+int admit_check_fixed(struct admit *a)
+{
+	const struct json *is = json_get(a->ask->object, "spec");
+	const struct json *was = json_get(a->ask->old, "spec");
+	const char *subnet = admit_text(json_get(is, "subnet"));
+	const char *old = admit_text(json_get(was, "subnet"));
+
+	if (*old && !same_net(subnet, old))
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.subnet: is not changeable: it was '%.60s'; make another "
+				    "%s for '%.60s'",
+				    old, a->ask->kind, subnet);
+	if (json_kind(json_get(was, "ipVersion")) != JSON_NULL &&
+	    !json_same(json_get(is, "ipVersion"), json_get(was, "ipVersion")))
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.ipVersion: is not changeable: make another %s",
+				    a->ask->kind);
+	return 0;
+}
+
+void admit_ranges(const struct ip_set *s, struct buf *ret)
+{
+	enum { TEXT_MAX = 300 };
+	auto_buf struct buf text;
+	const char *comma;
+
+	buf_init(&text, TEXT_MAX);
+	ip_set_str(s, &text);
+	buf_char(ret, '[');
+	for (const char *p = text.len ? text.p : ""; *p; p = comma + 2) {
+		comma = strstr(p, ", ");
+		buf_add(ret, p, comma ? (size_t)(comma - p) : strlen(p));
+		if (!comma)
+			break;
+		buf_char(ret, ' ');
+	}
+	buf_str(ret, text.over ? "...]" : "]");
+}
+
+void admit_set_copy(const struct ip_set *s, struct ip_set *ret)
+{
+	*ret = (struct ip_set){.family = s->family};
+	for (size_t i = 0; i < s->n; i++)
+		VEC_PUSH(ret->v, ret->n) = s->v[i];
+}
+
+void admit_set_common(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
+{
+	struct ip_set rest;
+
+	admit_set_copy(a, &rest);
+	ip_set_minus(&rest, b);
+	admit_set_copy(a, ret);
+	ip_set_minus(ret, &rest);
+	ip_set_done(&rest);
+}
+
+/* --- what is contended --- */
+
+static bool has_ranges(const char *kind)
+{
+	return strcmp(kind, "SpiderIPPool") == 0 || strcmp(kind, "SpiderSubnet") == 0;
+}
+
+bool admit_is_contended(const struct admit_ask *q)
+{
+	static const char *const keys[] = {"subnet", "ips", "excludeIPs"};
+
+	if (!has_ranges(q->kind) || q->operation == ADMIT_DELETE)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (q->operation == ADMIT_CREATE ||
+		    !json_same(json_get(json_get(q->object, "spec"), keys[i]),
+			       json_get(json_get(q->old, "spec"), keys[i])))
+			return true;
+	return false;
+}
+
+/* What an agent's account may write of pools: as deploy/policies/agent.yaml, for API servers that have no such policies. */
+
+#define ACCOUNT "system:serviceaccount:"
+#define AGENT	":unirail-agent"
+
+bool admit_is_agent(const char *user)
+{
+	const char *name = user && strncmp(user, ACCOUNT, strlen(ACCOUNT)) == 0
+				   ? strchr(user + strlen(ACCOUNT), ':')
+				   : NULL;
+
+	return name && strcmp(name, AGENT) == 0;
+}
+
+/* Of an application: its labels say which. */
+static bool is_made(const struct json *pool)
+{
+	static const char *const keys[] = {AUTO_POOL_OWNER,	AUTO_POOL_API,	AUTO_POOL_KIND,
+					   AUTO_POOL_NAMESPACE, AUTO_POOL_NAME, AUTO_POOL_UID};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!json_get(admit_meta(pool, "labels"), keys[i]))
+			return false;
+	return true;
+}
+
+static bool stays(const struct admit_ask *q, const char *key)
+{
+	return json_same(admit_meta(q->object, key), admit_meta(q->old, key));
+}
+
+static bool may_change(const struct admit_ask *q, const char *note)
+{
+	if (strcmp(note, POOL_BLOCK_PREFIX_NOTE) == 0)
+		return !admit_note(q->old, note);
+	return strcmp(note, AUTO_POOL_NUMBER) == 0 && is_made(q->object);
+}
+
+static bool notes_are_allowed(const struct admit_ask *q)
+{
+	const struct json *is = admit_meta(q->object, "annotations");
+	const struct json *was = admit_meta(q->old, "annotations");
+	auto_json_index struct json_index before = json_index_of(was), after = json_index_of(is);
+	struct json_walk w = json_walk_start(is), old = json_walk_start(was);
+	const struct json *v, *x;
+	const char *key;
+
+	while ((v = json_walk_next(&w, &key))) {
+		x = json_index_get(&before, key);
+		if (!(x && json_same(v, x)) && !may_change(q, key))
+			return false;
+	}
+	while (json_walk_next(&old, &key))
+		if (!json_index_get(&after, key))
+			return false;
+	return true;
+}
+
+int admit_check_agent(struct admit *a)
+{
+	const struct admit_ask *q = a->ask;
+
+	if (!admit_is_agent(q->user) || strcmp(q->kind, "SpiderIPPool") != 0)
+		return 0;
+	if (q->operation == ADMIT_DELETE)
+		return admit_forbid(a, "an agent's account may not delete a pool");
+	if (q->operation == ADMIT_CREATE &&
+	    (!is_made(q->object) || json_len(json_get(json_get(q->object, "spec"), "ips"))))
+		return admit_forbid(
+			a,
+			"an agent's account may make pools for applications only (labels " AUTO_POOL_GROUP
+			"owner-*), without addresses (spec.ips)");
+	if (q->operation == ADMIT_UPDATE &&
+	    !(json_same(json_get(q->object, "spec"), json_get(q->old, "spec")) &&
+	      stays(q, "labels") && stays(q, "finalizers") && stays(q, "ownerReferences") &&
+	      notes_are_allowed(q)))
+		return admit_forbid(
+			a,
+			"an agent's account may change nothing of a pool but the annotation " POOL_BLOCK_PREFIX_NOTE
+			", where there is none, and " AUTO_POOL_NUMBER
+			" of a pool that was made for an application");
+	return 0;
 }

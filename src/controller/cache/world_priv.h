@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_CONTROLLER_CACHE_WORLD_PRIV_H
 #define UNIRAIL_CONTROLLER_CACHE_WORLD_PRIV_H
 
-/* Between world.c (watches, who is told), world_hold.c (whether what they tell can be trusted), world_size.c (how much
- * is kept) and world_trim.c (what is kept). */
+/* Between cache.c (watches, who is told), cache.c (whether what they tell can be trusted), cache.c (how much
+ * is kept) and cache.c (what is kept). */
 
 #include "controller/cache/world.h"
 #include "kube/spent.h"
@@ -31,7 +31,7 @@ struct world {
 	struct world_watch watch[WORLD_KINDS];
 	struct kube_troubles troubles;
 	struct kube_spent spent; /* by what tenants write */
-	/* world_hold.c, on the loop's clock; 0: never */
+	/* cache.c, on the loop's clock; 0: never */
 	int64_t set_back, listens_until;
 };
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_GC_ASKS_PRIV_H
 #define UNIRAIL_CONTROLLER_GC_ASKS_PRIV_H
 
-/* Between asks.c (questions and requests) and asks_judge.c (what is asked for, and what an answer means). */
+/* Between confirm.c (questions and requests) and confirm.c (what is asked for, and what an answer means). */
 
 #include "controller/gc/asks.h"
 

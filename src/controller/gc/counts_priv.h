@@ -47,11 +47,11 @@ int64_t counts_now(const struct counts *c);
 void counts_soon(struct counts *c, int64_t ms);
 void counts_said(struct counts_pool *p, const struct err *e);
 
-/* counts_adopted.c: takes those whose pod is gone off r; how many. They are told when a write says so. */
+/* pool_status.c: takes those whose pod is gone off r; how many. They are told when a write says so. */
 size_t counts_judge(struct counts_pool *p, struct records *r);
 void counts_freed(struct counts_pool *p, bool done);
 
-/* counts_write.c: of an object what matters to the writes, and these; each is under way at once. */
+/* pool_status_write.c: of an object what matters to the writes, and these; each is under way at once. */
 const struct json *counts_meta(const struct json *object, const char *key);
 const char *counts_note(const struct json *object); /* the old records; NULL: it has none yet */
 bool counts_is_deleting(const struct json *object);
@@ -64,7 +64,7 @@ void counts_patch_meta(struct counts_pool *p, const struct json *object, const c
 bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
 			 const char *text);
 
-/* counts_old.c: the next write that the pool needs, if any; p->own is what endpoints say. */
+/* pool_status.c: the next write that the pool needs, if any; p->own is what endpoints say. */
 void counts_act(struct counts_pool *p, const struct kube_object *o);
 
 #endif

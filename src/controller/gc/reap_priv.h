@@ -53,24 +53,24 @@ struct reap {
 int64_t reap_now(const struct reap *g);
 void reap_soon(struct reap *g, int64_t ms);
 
-/* reap_nodes.c */
+/* gc_nodes.c */
 void reap_nodes_look(struct reap *g);
 bool reap_node_is_gone(const struct reap *g, const char *name);
 /* Not Ready, and nobody says that it runs no more. */
 bool reap_node_is_cut_off(const struct reap *g, const char *name);
 void reap_nodes_done(struct reap *g);
 
-/* reap_blocks.c, reap_endpoints.c: begin what is due. */
+/* gc_blocks.c, gc_nodes.c: begin what is due. */
 void reap_blocks_pass(struct reap *g);
 /* Before it is looked at as it is now. */
 void reap_block_changed(const struct census_block *was, struct census_block *is);
 size_t reap_unknown(const struct block_object *o); /* entries that nobody is known to have */
 void reap_endpoints_pass(struct reap *g);
 
-/* reap_scan.c: what does not fit together. */
+/* gc.c: what does not fit together. */
 void reap_scan(struct reap *g);
 
-/* reap.c: whether a request about it may be begun now, and one. The flight is the caller's to fill
+/* gc.c: whether a request about it may be begun now, and one. The flight is the caller's to fill
  * until it returns to the loop. */
 bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube_object *o);
 struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,

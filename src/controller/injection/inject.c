@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,4 +108,398 @@ int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err 
 		r = inject(q, &w, &nets, patch, e);
 	free(nets.v);
 	return r;
+}
+
+/* Which networks a wish stands for. */
+
+enum { NAMES_MAX = 8, TEXT_MAX = 512 };
+
+bool inject_next_value(struct span *rest, struct span *ret)
+{
+	while (span_cut(rest, ',', ret)) {
+		*ret = span_trim(*ret);
+		if (ret->n > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool same(struct span a, struct span b)
+{
+	return a.n == b.n && !memcmp(a.p, b.p, a.n);
+}
+
+static bool in_group(const struct inject_net *n, enum inject_key key, struct span value)
+{
+	struct span rest = span_of(n->group[key]), v;
+
+	while (inject_next_value(&rest, &v))
+		if (same(v, value))
+			return true;
+	return false;
+}
+
+/* --- what is not there --- */
+
+static int by_name(const void *a, const void *b)
+{
+	return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The values that some network has for the key, each once; strings and vector are the caller's. */
+static char **values_of(const struct inject_nets *nets, enum inject_key key, size_t *n)
+{
+	char **all = NULL;
+	struct span v;
+	size_t kept = 0;
+
+	*n = 0;
+	for (size_t i = 0; i < nets->n; i++)
+		for (struct span rest = span_of(nets->v[i]->group[key]);
+		     inject_next_value(&rest, &v);)
+			VEC_PUSH(all, *n) = span_dup(v);
+	if (*n)
+		qsort(all, *n, sizeof(*all), by_name);
+	for (size_t i = 0; i < *n; i++)
+		if (kept && !strcmp(all[kept - 1], all[i]))
+			free(all[i]);
+		else
+			all[kept++] = all[i];
+	*n = kept;
+	return all;
+}
+
+static size_t members(const struct inject_nets *nets, enum inject_key key, struct span value)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nets->n; i++)
+		n += in_group(nets->v[i], key, value);
+	return n;
+}
+
+/* "; there are 'a' (8 networks), 'b' (1) and 3 more" */
+static void put_values(struct buf *b, const struct inject_nets *nets, enum inject_key key)
+{
+	size_t n;
+	char **v = values_of(nets, key, &n);
+
+	buf_str(b, n ? "; there are" : "; no SpiderMultusConfig has this annotation");
+	for (size_t i = 0; i < n && i < NAMES_MAX; i++)
+		buf_printf(b, "%s '%s' (%zu)", i ? "," : "", v[i],
+			   members(nets, key, span_of(v[i])));
+	if (n > NAMES_MAX)
+		buf_printf(b, " and %zu more", n - NAMES_MAX);
+	for (size_t i = 0; i < n; i++)
+		free(v[i]);
+	free(v);
+}
+
+static int not_there(const struct inject_ask *q, const struct inject_wish *w, struct span value,
+		     struct err *e)
+{
+	enum inject_key other = w->key == INJECT_RDMA ? INJECT_NETWORK : INJECT_RDMA;
+	size_t elsewhere = members(&q->nets, other, value);
+	auto_buf struct buf b;
+
+	buf_init(&b, TEXT_MAX);
+	put_values(&b, &q->nets, w->key);
+	if (elsewhere)
+		buf_printf(&b, "; %zu have '%.*s' as '%s'", elsewhere, (int)value.n, value.p,
+			   inject_key_name(other));
+	return err_kind(e, ERR_CONF, -ENOENT,
+			"no spidermultusconfigs with annotation: %s:%.*s found, which %s%s%s asks "
+			"for%s",
+			inject_key_name(w->key), (int)value.n, value.p,
+			w->of_ns ? "namespace '" : "the pod", w->of_ns ? q->ns : "",
+			w->of_ns ? "'" : "", b.p);
+}
+
+/* --- what cannot be injected --- */
+
+static int refuse(const struct inject_net *n, enum inject_key key, const char *why, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "SpiderMultusConfig '%s/%s' with annotation '%s': %s",
+			n->ns, n->name, inject_key_name(key), why);
+}
+
+static int check(const struct inject_net *n, enum inject_key key, struct err *e)
+{
+	bool ipoib = !strcmp(n->type, "ipoib"); /* shares its parent's device, not a plugin's */
+	auto_free char *why = NULL;
+
+	if (!strcmp(n->type, "ovs") || !strcmp(n->type, "custom")) {
+		why = xasprintf("RDMA resource injection does not support cniType: %s, remove the "
+				"annotation from it",
+				n->type);
+		return refuse(n, key, why, e);
+	}
+	if (key == INJECT_RDMA && !n->resource && !ipoib) {
+		why = xasprintf("it has no resource to inject, set spec.%s.%s",
+				!strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type,
+				n->takes ? "resourceName" : "rdmaResourceName");
+		return refuse(n, key, why, e);
+	}
+	if (!n->pools && (key == INJECT_RDMA || n->resource)) {
+		why = xasprintf("it names no pool, set spec.%s.ippools.ipv4 or ipv6",
+				!strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type);
+		return refuse(n, key, why, e);
+	}
+	return 0;
+}
+
+/* --- choosing --- */
+
+static int by_rail(const void *a, const void *b)
+{
+	const struct inject_net *x = *(const struct inject_net *const *)a;
+	const struct inject_net *y = *(const struct inject_net *const *)b;
+	int r = strverscmp(x->rail, y->rail);
+
+	if (r == 0)
+		r = strverscmp(x->ns, y->ns);
+	return r ? r : strverscmp(x->name, y->name);
+}
+
+static bool has_nad(const struct inject_nets *l, const struct inject_net *n)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (!strcmp(l->v[i]->ns, n->ns) && !strcmp(l->v[i]->nad, n->nad))
+			return true;
+	return false;
+}
+
+static int add_group(const struct inject_ask *q, const struct inject_wish *w, struct span value,
+		     struct inject_nets *ret, struct err *e)
+{
+	bool any = false;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < q->nets.n; i++) {
+		const struct inject_net *n = q->nets.v[i];
+
+		if (!in_group(n, w->key, value))
+			continue;
+		any = true;
+		r = check(n, w->key, e);
+		if (r == 0 && !has_nad(ret, n))
+			VEC_PUSH(ret->v, ret->n) = n;
+	}
+	return r == 0 && !any ? not_there(q, w, value, e) : r;
+}
+
+int inject_choose(const struct inject_ask *q, const struct inject_wish *w, struct inject_nets *ret,
+		  struct err *e)
+{
+	struct inject_nets l = {0};
+	struct span rest = span_of(w->value), value;
+	int r = 0;
+
+	while (r == 0 && inject_next_value(&rest, &value))
+		r = add_group(q, w, value, &l, e);
+	if (r < 0) {
+		free(l.v);
+		return r;
+	}
+	if (l.n)
+		qsort(l.v, l.n, sizeof(struct inject_net *), by_rail);
+	*ret = l;
+	return 0;
+}
+
+/* The pod's annotation of networks: the injected ones replace whatever it has, as in the original. */
+
+enum { ANNOTATION_MAX = 512 << 10 /* the API server takes half of that */, QUOTE_MAX = 200 };
+
+static const struct json *annotations_of(const struct json *pod)
+{
+	return json_get(json_get(pod, "metadata"), "annotations");
+}
+
+/* The same networks in the same order: of an earlier injection, or written out by the user. */
+static bool is_same(const struct inject_ask *q, const char *text, const struct inject_nets *nets)
+{
+	struct net_select has = {0};
+	bool same;
+
+	if (net_select_parse(text, q->ns, &has, NULL) < 0)
+		return false;
+	same = has.n == nets->n;
+	for (size_t i = 0; same && i < nets->n; i++)
+		same = !strcmp(has.v[i].ns, nets->v[i]->ns) &&
+		       !strcmp(has.v[i].name, nets->v[i]->nad);
+	net_select_done(&has);
+	return same;
+}
+
+static void put_networks(struct json_out *o, const struct inject_nets *nets)
+{
+	jo_arr(o);
+	for (size_t i = 0; i < nets->n; i++) {
+		auto_free char *ifname = xasprintf("net%zu", i + 1);
+
+		jo_obj(o);
+		jo_kstr(o, "name", nets->v[i]->nad);
+		jo_kstr(o, "namespace", nets->v[i]->ns);
+		jo_kstr(o, "interface", ifname);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+static void write_list(const struct json *annotations, const char *text, struct kube_patch *p)
+{
+	struct json_out *to;
+
+	if (json_kind(annotations) != JSON_OBJECT) {
+		to = kube_patch_add(p, "add", "metadata", "annotations", NULL);
+		jo_obj(to);
+		jo_kstr(to, INJECT_NETWORKS, text);
+		jo_end_obj(to);
+		return;
+	}
+	to = kube_patch_add(p, json_get(annotations, INJECT_NETWORKS) ? "replace" : "add",
+			    "metadata", "annotations", INJECT_NETWORKS, NULL);
+	jo_str(to, text);
+}
+
+int inject_list(const struct inject_ask *q, const struct inject_wish *w,
+		const struct inject_nets *nets, struct kube_patch *p, struct err *e)
+{
+	const struct json *annotations = annotations_of(q->pod);
+	const char *text = json_string(json_get(annotations, INJECT_NETWORKS));
+	struct json_out o;
+	auto_buf struct buf b;
+
+	buf_init(&b, ANNOTATION_MAX);
+	if (nets->n > NET_SELECT_MAX)
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"%zu networks would be injected, %d is the maximum", nets->n,
+				NET_SELECT_MAX);
+	if (text && is_same(q, text, nets))
+		return 0;
+	if (text && *text)
+		inject_warn(
+			q,
+			"the pod's annotation '%s' (%.*s) is overwritten with the networks that "
+			"%s annotation '%s' injects: use one of the two",
+			INJECT_NETWORKS, QUOTE_MAX, text,
+			w->of_ns ? "the namespace's" : "the pod's", inject_key_name(w->key));
+	jo_init(&o, &b, 0);
+	put_networks(&o, nets);
+	write_list(annotations, b.p, p);
+	return 1;
+}
+
+/* Where the kinds of networks say what they need; a kind that is not here cannot be injected. */
+static const struct kind {
+	const char *type, *block, *resource;
+	enum { BY_MASTER, BY_RESOURCE, BY_NAME } by;
+	bool takes;
+} kinds[] = {
+	{"macvlan", "macvlan", "rdmaResourceName", BY_MASTER, false},
+	{"ipvlan", "ipvlan", "rdmaResourceName", BY_MASTER, false},
+	{"vlan", "vlan", "rdmaResourceName", BY_MASTER, false},
+	{"sriov", "sriov", "resourceName", BY_RESOURCE, true},
+	{"ib-sriov", "ibsriov", "resourceName", BY_NAME, true},
+	{"ipoib", "ipoib", NULL, BY_NAME, false},
+};
+
+static const char *const keys[INJECT_KEYS] = {"cni.spidernet.io/rdma-resource-inject",
+					      "cni.spidernet.io/network-resource-inject"};
+
+const char *inject_key_name(enum inject_key key)
+{
+	return keys[key];
+}
+
+static const struct kind *kind_of(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (!strcmp(kinds[i].type, type))
+			return &kinds[i];
+	return NULL;
+}
+
+static char *dup_string(const struct json *v)
+{
+	const char *s = json_string(v);
+
+	return s && *s ? xstrdup(s) : NULL;
+}
+
+/* Of several netdevs it is on their bond. */
+static char *master_of(const struct json *block)
+{
+	const struct json *masters = json_get(block, "master");
+	char *bond = dup_string(json_get(json_get(block, "bond"), "name"));
+	char *first = dup_string(json_at(masters, 0));
+
+	if (json_len(masters) < 2 || !bond) {
+		free(bond);
+		return first;
+	}
+	free(first);
+	return bond;
+}
+
+static char *rail_of(const struct kind *k, const struct json *block)
+{
+	char *rail = NULL;
+
+	if (k && k->by == BY_MASTER)
+		rail = master_of(block);
+	else if (k && k->by == BY_RESOURCE)
+		rail = dup_string(json_get(block, k->resource));
+	return rail ? rail : xstrdup("");
+}
+
+static bool has_pools(const struct json *spec, const struct json *block)
+{
+	const struct json *pools = json_get(block, "ippools");
+
+	return json_bool(json_get(spec, "disableIPAM")) || json_len(json_get(pools, "ipv4")) > 0 ||
+	       json_len(json_get(pools, "ipv6")) > 0;
+}
+
+static char *or_empty(char *s)
+{
+	return s ? s : xstrdup("");
+}
+
+void inject_net_read(const struct json *smc, struct inject_net *ret)
+{
+	const struct json *meta = json_get(smc, "metadata"), *spec = json_get(smc, "spec");
+	const struct json *annotations = json_get(meta, "annotations"), *block;
+	const char *type = json_string(json_get(spec, "cniType"));
+	const struct kind *k = kind_of(type ? type : "custom");
+
+	block = k ? json_get(spec, k->block) : NULL;
+	*ret = (struct inject_net){
+		.ns = or_empty(dup_string(json_get(meta, "namespace"))),
+		.name = or_empty(dup_string(json_get(meta, "name"))),
+		.nad = dup_string(json_get(annotations, "multus.spidernet.io/cr-name")),
+		.type = xstrdup(type ? type : "custom"),
+		.rail = rail_of(k, block),
+		.resource = k && k->resource ? dup_string(json_get(block, k->resource)) : NULL,
+		.takes = k && k->takes,
+		.pools = has_pools(spec, block),
+	};
+	if (!ret->nad)
+		ret->nad = xstrdup(ret->name);
+	for (size_t i = 0; i < INJECT_KEYS; i++)
+		ret->group[i] = dup_string(json_get(annotations, keys[i]));
+}
+
+void inject_net_done(struct inject_net *n)
+{
+	free(n->ns);
+	free(n->name);
+	free(n->nad);
+	free(n->type);
+	free(n->rail);
+	free(n->resource);
+	for (size_t i = 0; i < INJECT_KEYS; i++)
+		free(n->group[i]);
+	*n = (struct inject_net){0};
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_NAD_NAD_PRIV_H
 #define UNIRAIL_CONTROLLER_NAD_NAD_PRIV_H
 
-/* Between nad_write.c (the whole), nad_plugin.c (the main plugin) and nad_coordinator.c. */
+/* Between render.c (the whole), render.c (the main plugin) and nad_coordinator.c. */
 
 #include "controller/nad/nad_write.h"
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_NAD_NADS_PRIV_H
 #define UNIRAIL_CONTROLLER_NAD_NADS_PRIV_H
 
-/* Between nads.c (which SpiderMultusConfigs are looked at, and when) and nads_do.c (what is done). */
+/* Between reconcile.c (which SpiderMultusConfigs are looked at, and when) and reconcile.c (what is done). */
 
 #include "controller/nad/nads.h"
 #include "controller/nad/nads_index.h"

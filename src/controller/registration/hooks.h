@@ -9,7 +9,7 @@
  *
  * Objects are refused while nobody answers (failurePolicy Fail), pods are not, unless a setting says so.
  * Pods are sent of namespaces in scope; where the server has matchConditions (1.28), only those that ask
- * by an annotation, and those of namespaces that are not known to have none (hooks_quiet.c). Where it has
+ * by an annotation, and those of namespaces that are not known to have none (match_condition.c). Where it has
  * not, it drops that field without a word, and all pods in scope are sent.
  *
  * deploy/controller.yaml brings them without webhooks: the account of it may change these two and make none.

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_PRIV_H
 #define UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_PRIV_H
 
-/* Between hooks.c (what there is) and hooks_send.c (what is written). */
+/* Between registration.c (what there is) and registration.c (what is written). */
 
 #include "controller/registration/hooks.h"
 #include "base/backoff.h"

@@ -2,10 +2,12 @@
 #include "controller/subnet/subnets.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "controller/subnet/subnets_priv.h"
 #include "server/sample.h"
 
@@ -282,4 +284,291 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 		       "Pools that went with their application.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
 		       "Pools that could not be made as they are to be.");
+}
+
+/* What is remembered of a pool while it matters, and what is told about it. */
+
+static void note_free(struct subnets_pool_note *n)
+{
+	free(n->pool);
+	free(n->said);
+	ip_set_done(&n->used);
+	ip_set_done(&n->looked);
+	free(n);
+}
+
+static int by_pool(const void *a, const void *b)
+{
+	return strcmp(((const struct subnets_pool_note *)a)->pool,
+		      ((const struct subnets_pool_note *)b)->pool);
+}
+
+/* NULL: none. */
+static struct subnets_pool_note *find(const struct subnets *s, const char *pool)
+{
+	const struct subnets_pool_note want = {.pool = (char *)pool};
+	struct subnets_pool_note *const *found = tfind(&want, &s->notes, by_pool);
+
+	return found ? *found : NULL;
+}
+
+struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool)
+{
+	struct subnets_pool_note *n = find(s, pool);
+
+	if (n)
+		return n;
+	n = xcalloc(1, sizeof(*n));
+	n->pool = xstrdup(pool);
+	if (!tsearch(n, &s->notes, by_pool))
+		abort(); /* as any other lack of memory */
+	return n;
+}
+
+void subnets_forget(struct subnets *s, const char *pool)
+{
+	struct subnets_pool_note *n = find(s, pool);
+
+	if (!n)
+		return;
+	tdelete(n, &s->notes, by_pool);
+	note_free(n);
+}
+
+static void put_event(struct subnets *s, const struct app_id *app, const char *reason,
+		      const char *text)
+{
+	const struct kube_event e = {.api_version = app->api,
+				     .kind = app->kind,
+				     .ns = app->ns,
+				     .name = app->name,
+				     .uid = app->uid,
+				     .warning = true,
+				     .reason = reason,
+				     .message = text};
+
+	if (s->conf.events)
+		kube_events_add(s->conf.events, &e);
+}
+
+/* Once, until it is another trouble. */
+void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
+		 const struct err *why)
+{
+	struct subnets_pool_note *n = subnets_note(s, pool);
+
+	if (n->said && !strcmp(n->said, why->text))
+		return;
+	free(n->said);
+	n->said = xstrdup(why->text);
+	log_warn("a pool of a subnet is not as it is to be", LOG_S("pool", pool),
+		 LOG_S("application", app ? app->name : ""), LOG_S("namespace", app ? app->ns : ""),
+		 LOG_S("error", why->text));
+	if (app)
+		put_event(s, app, reason, why->text);
+}
+
+static void note_drop(void *n)
+{
+	note_free(n);
+}
+
+void subnets_notes_done(struct subnets *s)
+{
+	tdestroy(s->notes, note_drop);
+	s->notes = NULL;
+}
+
+/* Objects as the watch shows them, and requests about them, one an object at a time. */
+
+enum { SEEN_MS = 3000 };
+
+const struct kube_kind subnets_pools = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
+					"spiderippool", false};
+const struct kube_kind subnets_subnets = {"spiderpool.spidernet.io", "v2beta1", "spidersubnets",
+					  "spidersubnet", false};
+const struct kube_kind subnets_blocks = {"unirail.io", "v1", "spideripblocks", "spideripblock",
+					 false};
+
+/* --- requests under way --- */
+
+/* One of a kind and a name at a time. */
+static int by_kind_and_name(const void *a, const void *b)
+{
+	const struct subnets_op *x = a, *y = b;
+
+	return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* NULL: none. */
+static struct subnets_op *subnets_ops_find(const struct subnets *s, enum subnets_op_kind kind,
+					   const char *name)
+{
+	const struct subnets_op want = {.kind = kind, .name = (char *)name};
+	struct subnets_op *const *found = tfind(&want, &s->ops, by_kind_and_name);
+
+	return found ? *found : NULL;
+}
+
+static void op_drop(void *arg)
+{
+	struct subnets_op *op = arg;
+
+	kube_cancel(op->call);
+	free(op->name);
+	free(op->was);
+	free(op);
+}
+
+static void op_free(struct subnets_op *op)
+{
+	tdelete(op, &op->s->ops, by_kind_and_name);
+	op_drop(op);
+}
+
+void subnets_ops_done(struct subnets *s)
+{
+	tdestroy(s->ops, op_drop);
+	s->ops = NULL;
+}
+
+/* As the watch shows it: "" when it is not there. */
+static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
+{
+	const struct kube_object *o = world_get(
+		s->conf.world, kind == SUBNETS_STATUS ? WORLD_SUBNETS : WORLD_POOLS, "", name);
+
+	return o ? o->version : "";
+}
+
+static bool is_over(struct subnets_op *op)
+{
+	if (op->call)
+		return false;
+	if (subnets_now(op->s) >= op->until)
+		return true;
+	return op->was && strcmp(op->was, version_now(op->s, op->kind, op->name)) != 0;
+}
+
+bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name)
+{
+	struct subnets_op *op = subnets_ops_find(s, kind, name);
+
+	if (op && !is_over(op))
+		return true;
+	if (op)
+		op_free(op);
+	return false;
+}
+
+struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name)
+{
+	struct subnets_op *op = subnets_ops_find(s, kind, name);
+	bool writes = kind == SUBNETS_STATUS || kind == SUBNETS_POOL;
+
+	if (op)
+		op_free(op); /* it is over: the caller asked subnets_busy() */
+	op = xcalloc(1, sizeof(*op));
+	*op = (struct subnets_op){.s = s,
+				  .kind = kind,
+				  .name = xstrdup(name),
+				  .was = writes ? xstrdup(version_now(s, kind, name)) : NULL};
+	if (!tsearch(op, &s->ops, by_kind_and_name))
+		abort(); /* as any other lack of memory */
+	return op;
+}
+
+/* Once more with what the watch shows by then; what others were faster with is no trouble. */
+static void failed(struct subnets_op *op, const struct err *why)
+{
+	struct subnets *s = op->s;
+
+	op->until = subnets_now(s) + SUBNETS_AGAIN_MS;
+	if (why->code == -ESTALE || why->code == -EEXIST || why->code == -ENOENT)
+		return;
+	s->failed++;
+	subnets_say(s, op->name, NULL, "", why);
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct subnets_op *op = arg;
+	struct subnets *s = op->s;
+
+	(void)status;
+	(void)object;
+	op->call = NULL;
+	op->until = subnets_now(s) + SEEN_MS;
+	if (why)
+		failed(op, why);
+	subnets_wake(s, why ? SUBNETS_AGAIN_MS : SEEN_MS);
+	if (!why)
+		subnets_wake(s, 1);
+}
+
+void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r)
+{
+	struct subnets_op *op = subnets_begin(s, kind, r->on.name);
+
+	op->call = kube_send(s->conf.kube, r, on_written, op);
+}
+
+/* --- objects --- */
+
+const struct json *subnets_meta(const struct kube_object *o, const char *key)
+{
+	return json_get(json_get(world_json(o), "metadata"), key);
+}
+
+const char *subnets_label(const struct kube_object *o, const char *key)
+{
+	return json_string(json_get(subnets_meta(o, "labels"), key));
+}
+
+const char *subnets_spec(const struct kube_object *o, const char *key)
+{
+	const char *text = json_string(json_get(json_get(world_json(o), "spec"), key));
+
+	return text ? text : "";
+}
+
+const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX])
+{
+	const char *text = json_string(json_get(spec, "subnet"));
+	struct ipnet net;
+
+	if (!text || ipnet_parse_loose(span_of(text), &net) < 0)
+		return text ? text : "";
+	net = ipnet_network(&net);
+	return ipnet_str(&net, ret);
+}
+
+static char *label_dup(const struct kube_object *o, const char *key)
+{
+	const char *text = subnets_label(o, key);
+
+	return xstrdup(text ? text : "");
+}
+
+/* A long one is cut in the label. */
+static char *app_name(const struct kube_object *pool)
+{
+	const char *whole =
+		json_string(json_get(subnets_meta(pool, "annotations"), AUTO_POOL_NAME));
+
+	return whole && auto_pool_label_is(subnets_label(pool, AUTO_POOL_NAME), whole)
+		       ? xstrdup(whole)
+		       : label_dup(pool, AUTO_POOL_NAME);
+}
+
+bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret)
+{
+	const char *api = subnets_label(pool, AUTO_POOL_API);
+
+	if (!api || !subnets_label(pool, AUTO_POOL_NAME) || !subnets_label(pool, AUTO_POOL_UID))
+		return false;
+	*ret = (struct app_id){auto_pool_api(api), label_dup(pool, AUTO_POOL_KIND),
+			       label_dup(pool, AUTO_POOL_NAMESPACE), app_name(pool),
+			       label_dup(pool, AUTO_POOL_UID)};
+	return true;
 }

@@ -3,10 +3,10 @@
 #define UNIRAIL_CONTROLLER_SUBNET_SUBNETS_PRIV_H
 
 /*
- * Between subnets.c (when, and what is done), subnets_turn.c (all that there is, indexed), subnets_look.c (what of it
+ * Between subnets.c (when, and what is done), reconcile.c (all that there is, indexed), reconcile.c (what of it
  * concerns one subnet, and who wants what),
- * subnets_notes.c (what is remembered and told), subnets_apps.c (who asks), subnets_ops.c (requests under
- * way), subnets_write.c (of pools), subnets_own.c (of subnets), subnets_ask.c (questions).
+ * subnets.c (what is remembered and told), apps.c (who asks), subnets.c (requests under
+ * way), write.c (of pools), status.c (of subnets), reconcile.c (questions).
  */
 
 #include "base/loop.h"

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_WEBHOOK_REVIEW_PRIV_H
 #define UNIRAIL_CONTROLLER_WEBHOOK_REVIEW_PRIV_H
 
-/* Between review.c, review_text.c and reviews.c. */
+/* Between review.c, review.c and reviews.c. */
 
 #include "controller/webhook/review.h"
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_HOSTLOCAL_HOSTLOCAL_DIR_H
 #define UNIRAIL_IPAM_HOSTLOCAL_HOSTLOCAL_DIR_H
 
-/* What hostlocal.c and hostlocal_take.c share. */
+/* What hostlocal.c and hostlocal.c share. */
 
 #include "ipam/hostlocal/hostlocal.h"
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_JOURNAL_JOURNAL_PRIV_H
 #define UNIRAIL_IPAM_JOURNAL_JOURNAL_PRIV_H
 
-/* Between journal.c, journal_compact.c and journal_repair.c. */
+/* Between journal.c, journal.c and journal_repair.c. */
 
 #include "ipam/journal/journal.h"
 

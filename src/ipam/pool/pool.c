@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The set of pools: its folder, and what must hold between its pools. */
 #include "ipam/pool/pool.h"
+#include "ipam/pool/pool_draft.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
 #include "base/opt.h"
-#include "ipam/pool/pool_draft.h"
+
+/* The set of pools: its folder, and what must hold between its pools. */
 
 enum { POOL_FILE_MAX = 4 << 20, PATH_BYTES = 4096 };
 
@@ -207,5 +210,374 @@ int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, s
 	}
 	pool_set_take_out_reserved(&s);
 	*ret = s;
+	return 0;
+}
+
+void pool_text_done(struct pool_text *t)
+{
+	free(t->place);
+	free(t->text);
+	*t = (struct pool_text){0};
+}
+
+void pool_texts_add(struct pool_texts *l, const char *place, struct span text)
+{
+	VEC_PUSH(l->v, l->n) = (struct pool_text){xstrdup(place), span_dup(text)};
+}
+
+void pool_texts_done(struct pool_texts *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		pool_text_done(&l->v[i]);
+	free(l->v);
+	*l = (struct pool_texts){0};
+}
+
+void pool_draft_done(struct pool_draft *d)
+{
+	struct pool_text *one[] = {&d->subnet,	&d->gateway, &d->is_default,
+				   &d->disable, &d->rest,    &d->version};
+	struct pool_texts *lists[] = {&d->ips,	 &d->exclude,	 &d->routes,
+				      &d->nodes, &d->namespaces, &d->networks};
+
+	free(d->name);
+	free(d->where);
+	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
+		pool_text_done(one[i]);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		pool_texts_done(lists[i]);
+	selector_done(&d->node_affinity);
+	selector_done(&d->namespace_affinity);
+	selector_done(&d->pod_affinity);
+	*d = (struct pool_draft){0};
+}
+
+static struct selector take_selector(struct selector *s)
+{
+	struct selector r = *s;
+
+	*s = (struct selector){0};
+	return r;
+}
+
+int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e)
+{
+	struct pool p;
+	int n = pool_build(d, &p, e);
+
+	if (n == 0) {
+		p.node_affinity = take_selector(&d->node_affinity);
+		p.namespace_affinity = take_selector(&d->namespace_affinity);
+		p.pod_affinity = take_selector(&d->pod_affinity);
+		VEC_PUSH(s->v, s->n) = p;
+	}
+	pool_draft_done(d);
+	return n;
+}
+
+int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ips->n; i++) {
+		const char *text = ips->v[i].text;
+		uint8_t family = strchr(text, ':') ? 6 : 4;
+		struct err why = ERR_INIT;
+		struct ip_range r;
+		int n = ip_range_parse(span_of(text), family, &r, &why);
+
+		if (n == 0) {
+			ip_set_collect(family == 4 ? &s->reserved4 : &s->reserved6, &r);
+		} else if (ret == 0) {
+			ret = n;
+			if (e)
+				*e = why;
+			err_wrap(e, n, "%s", ips->v[i].place);
+		}
+	}
+	ip_set_merge(&s->reserved4);
+	ip_set_merge(&s->reserved6);
+	return ret;
+}
+
+/* From a draft's texts to a pool; what a SpiderIPPool's webhook refuses is refused here. */
+
+int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
+{
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s", t->place, text);
+}
+
+int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e)
+{
+	int v;
+
+	if (!t->place)
+		return 0;
+	if (num_bool(span_of(t->text), &v) < 0)
+		return pool_wrong(t, e, "'%s' is not yes or no", t->text);
+	*ret = v;
+	return 0;
+}
+
+int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e)
+{
+	if (!t->place || num_duration_ms(span_of(t->text), max, ret) == 0)
+		return 0;
+	return pool_wrong(t, e, "'%s' is not a time from 0s to %lldh (60s, 10m)", t->text,
+			  (long long)(max / 3600000));
+}
+
+static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *e)
+{
+	const struct pool_text *t = &d->subnet;
+	struct ipnet as_written;
+	char buf[IP_TEXT_MAX];
+	uint64_t version;
+
+	if (!t->place)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s: no subnet: add one, such as 'subnet = 172.16.1.0/24'",
+				d->where);
+	if (ipnet_parse(span_of(t->text), &as_written) < 0)
+		return pool_wrong(t, e, "'%s' is not a subnet such as 172.16.1.0/24", t->text);
+	p->subnet = ipnet_network(&as_written);
+	p->family = p->subnet.ip.family;
+	if (ipnet_has_host_bits(&as_written) && !d->quiet)
+		log_warn("subnet has host bits set, its network is taken", LOG_S("place", t->place),
+			 LOG_S("subnet", t->text), LOG_S("network", ipnet_str(&p->subnet, buf)));
+	if (d->version.place &&
+	    (num_u64(span_of(d->version.text), 4, 6, &version) < 0 || version != p->family))
+		return pool_wrong(&d->version, e, "is %s, but the subnet '%s' is IPv%u",
+				  d->version.text, t->text, p->family);
+	return 0;
+}
+
+static int build_gateway(const struct pool_draft *d, struct pool *p, struct err *e)
+{
+	const struct pool_text *t = &d->gateway;
+	char buf[IP_TEXT_MAX];
+
+	if (!t->place || !*t->text)
+		return 0;
+	if (ip_parse(span_of(t->text), &p->gateway) < 0)
+		return pool_wrong(t, e, "'%s' is not an address", t->text);
+	if (!ipnet_contains(&p->subnet, &p->gateway))
+		return pool_wrong(t, e, "'%s' is not in the subnet %s", t->text,
+				  ipnet_str(&p->subnet, buf));
+	return 0;
+}
+
+/* What is left of the range inside the subnet, without network and broadcast address. */
+static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
+		   struct err *e)
+{
+	struct ip_range in = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};
+	char net[IP_TEXT_MAX], first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+
+	if (ip_bits(&in.first) - p->subnet.len >= 2) {
+		ip_add(&in.first, 1, &in.first);
+		in.last = ip_from_num(p->family, ip_num(&in.last) - (p->family == 4));
+	}
+	ipnet_str(&p->subnet, net);
+	if (ip_cmp(&r->last, &in.first) < 0 || ip_cmp(&r->first, &in.last) > 0)
+		return pool_wrong(t, e, "'%s' reaches outside the subnet %s", t->text, net);
+	ip_str(ip_cmp(&r->first, &in.first) < 0 ? &in.first : &r->first, first);
+	ip_str(ip_cmp(&r->last, &in.last) > 0 ? &in.last : &r->last, last);
+	return pool_wrong(t, e, "'%s' reaches outside the subnet %s: did you mean '%s-%s'?",
+			  t->text, net, first, last);
+}
+
+static int range_in(const struct pool *p, const struct pool_text *t, struct ip_range *r,
+		    struct err *e)
+{
+	int n = ip_range_parse(span_of(t->text), p->family, r, e);
+
+	if (n < 0)
+		return err_wrap(e, n, "%s", t->place);
+	if (!ipnet_contains(&p->subnet, &r->first) || !ipnet_contains(&p->subnet, &r->last))
+		return outside(p, t, r, e);
+	return 0;
+}
+
+/* Network and broadcast address stay out (IPv6: the routers' anycast), but for /31 and /32. */
+static void all_usable(struct pool *p)
+{
+	struct ip_range r = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};
+	unsigned int host = ip_bits(&r.first) - p->subnet.len;
+
+	if (host >= 2) {
+		ip_add(&r.first, 1, &r.first);
+		if (p->family == 4)
+			r.last = ip_from_num(4, ip_num(&r.last) - 1);
+	}
+	ip_set_add(&p->ips, &r);
+	if (p->gateway.family)
+		ip_set_subtract(&p->ips, &(struct ip_range){p->gateway, p->gateway});
+}
+
+static int read_ranges(const struct pool *p, const struct pool_texts *l, struct ip_set *ret,
+		       struct err *e)
+{
+	struct ip_range r;
+	int n = 0;
+
+	for (size_t i = 0; i < l->n && n == 0; i++) {
+		n = range_in(p, &l->v[i], &r, e);
+		if (n == 0)
+			ip_set_collect(ret, &r);
+	}
+	ip_set_merge(ret);
+	return n;
+}
+
+static int build_ips(const struct pool_draft *d, struct pool *p, struct err *e)
+{
+	struct ip_set exclude = {0};
+	int n;
+
+	p->ips.family = p->family;
+	if (d->ips.n == 0 && d->ips_optional)
+		all_usable(p);
+	else if ((n = read_ranges(p, &d->ips, &p->ips, e)) < 0)
+		return n;
+	n = read_ranges(p, &d->exclude, &exclude, e);
+	if (n == 0 && exclude.n > 0)
+		ip_set_minus(&p->ips, &exclude);
+	ip_set_done(&exclude);
+	if (n < 0)
+		return n;
+	if (p->gateway.family && ip_set_has(&p->ips, &p->gateway))
+		return pool_wrong(&d->gateway, e,
+				  "'%s' is among the pool's addresses: exclude it or take it out",
+				  d->gateway.text);
+	return 0;
+}
+
+static int route_parse(const struct pool *p, const struct pool_text *t, struct pool_route *ret,
+		       struct err *e)
+{
+	char buf[IP_TEXT_MAX];
+	const char *via = strstr(t->text, " via ");
+	struct span dst = {t->text, via ? (size_t)(via - t->text) : 0};
+	struct ipnet net;
+
+	if (!via || ipnet_parse(span_trim(dst), &net) < 0 ||
+	    ip_parse(span_trim(span_of(via + 5)), &ret->gw) < 0)
+		return pool_wrong(t, e, "'%s' is not 'DESTINATION/LEN via GATEWAY'", t->text);
+	ret->dst = ipnet_network(&net);
+	if (ipnet_is_default(&ret->dst))
+		return pool_wrong(t, e, "'%s' is a default route: give 'gateway' instead", t->text);
+	if (ret->dst.ip.family != p->family || !ipnet_contains(&p->subnet, &ret->gw))
+		return pool_wrong(t, e, "'%s' does not go by a gateway in the subnet %s", t->text,
+				  ipnet_str(&p->subnet, buf));
+	return 0;
+}
+
+struct route_at {
+	struct ipnet dst;
+	size_t i;
+};
+
+static int by_destination(const void *a, const void *b)
+{
+	const struct route_at *x = a, *y = b;
+	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+
+	if (r == 0)
+		r = (int)x->dst.len - (int)y->dst.len;
+	return r ? r : x->i < y->i ? -1 : 1;
+}
+
+/* The first route, in the order of the list, that has the destination of an earlier one; n: none. */
+static size_t repeated_route(const struct pool *p)
+{
+	auto_free struct route_at *v = xcalloc(p->n_routes, sizeof(*v));
+	size_t first = p->n_routes;
+
+	for (size_t i = 0; i < p->n_routes; i++)
+		v[i] = (struct route_at){p->routes[i].dst, i};
+	if (p->n_routes > 1)
+		qsort(v, p->n_routes, sizeof(*v), by_destination);
+	for (size_t i = 1; i < p->n_routes; i++)
+		if (ipnet_eq(&v[i - 1].dst, &v[i].dst) && v[i].i < first)
+			first = v[i].i;
+	return first;
+}
+
+static int build_routes(const struct pool_draft *d, struct pool *p, struct err *e)
+{
+	size_t again;
+
+	for (size_t i = 0; i < d->routes.n; i++) {
+		struct pool_route rt;
+		int n = route_parse(p, &d->routes.v[i], &rt, e);
+
+		if (n < 0)
+			return n;
+		VEC_PUSH(p->routes, p->n_routes) = rt;
+	}
+	again = repeated_route(p);
+	if (again == p->n_routes)
+		return 0;
+	return pool_wrong(&d->routes.v[again], e, "'%s' has the destination of an earlier route",
+			  d->routes.v[again].text);
+}
+
+static void build_names(const struct pool_texts *l, char ***v, size_t *n)
+{
+	for (size_t i = 0; i < l->n; i++)
+		VEC_PUSH(*v, *n) = xstrdup(l->v[i].text);
+}
+
+/* Kubernetes' names and a little more; what a wildcard or a list could not say stays out. */
+static int check_name(const struct pool_draft *d, struct err *e)
+{
+	size_t n = strlen(d->name);
+
+	if (n > 0 && n <= POOL_NAME_MAX &&
+	    strspn(d->name, "abcdefghijklmnopqrstuvwxyz"
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			    "0123456789-._") == n)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"%s: pool name '%.100s' wants 1 to %d letters, digits, '-', '.' or '_'",
+			d->where, d->name, POOL_NAME_MAX);
+}
+
+int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
+{
+	struct pool p = {.rest_ms = -1};
+	int n = check_name(d, e);
+
+	if (n == 0)
+		n = build_subnet(d, &p, e);
+	if (n == 0)
+		n = build_gateway(d, &p, e);
+	if (n == 0)
+		n = build_ips(d, &p, e);
+	if (n == 0)
+		n = build_routes(d, &p, e);
+	if (n == 0)
+		n = pool_text_bool(&d->is_default, &p.is_default, e);
+	if (n == 0)
+		n = pool_text_bool(&d->disable, &p.disabled, e);
+	if (n == 0)
+		n = pool_text_ms(&d->rest, POOL_REST_MAX_MS, &p.rest_ms, e);
+	if (n < 0) {
+		pool_done(&p);
+		return n;
+	}
+	build_names(&d->nodes, &p.nodes, &p.n_nodes);
+	build_names(&d->namespaces, &p.namespaces, &p.n_namespaces);
+	build_names(&d->networks, &p.networks, &p.n_networks);
+	p.name = xstrdup(d->name);
+	p.where = xstrdup(d->where);
+	*ret = p;
 	return 0;
 }

@@ -3,7 +3,7 @@
 #define UNIRAIL_IPAM_POOL_POOL_DRAFT_H
 
 /*
- * A pool as its file has it: texts with their places. Both readers (pool_ini.c, pool_json.c) fill
+ * A pool as its file has it: texts with their places. Both readers (pool_ini.c, pool_spec.c) fill
  * this, and pool_build() is the one place that judges, so both have the same words.
  */
 

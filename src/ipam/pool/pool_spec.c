@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of a SpiderIPPool's and a SpiderReservedIP's spec. */
 #include "ipam/pool/pool_spec.h"
 
 #include <errno.h>
@@ -10,6 +9,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/opt.h"
+#include "ipam/journal/journal_line.h"
+#include "ipam/pool/pool_kube.h"
+#include "wire/json/json.h"
+
+/* The fields of a SpiderIPPool's and a SpiderReservedIP's spec. */
 
 int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char *fmt, ...)
 {
@@ -268,4 +272,130 @@ int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err 
 		n = pool_reserve(s, &ips, e);
 	pool_texts_done(&ips);
 	return n;
+}
+
+/* Pool files in JSON: the objects that Spiderpool's users have, as `kubectl get -o json` gives
+ * them. Key names are the API server's: exact. Unknown ones are refused, since here is no schema
+ * that would have told the user. */
+
+enum { POOL_JSON_MAX = 4 << 20 };
+
+static int add_pool(struct pool_set *s, const struct pool_spec *o, const char *name, struct err *e)
+{
+	struct pool_draft d = {.name = xstrdup(name), .where = xstrdup(o->where)};
+	int n = pool_spec_read(o, &d, e);
+
+	if (n == 0)
+		return pool_set_add(s, &d, e);
+	pool_draft_done(&d);
+	return n;
+}
+
+static int read_named(struct pool_set *s, const char *file, const struct json *v, const char *kind,
+		      const char *name, struct err *e)
+{
+	auto_free char *where = xasprintf("%s: '%s'", file, name);
+	struct pool_spec o = {.where = where, .spec = json_get(v, "spec")};
+	bool is_pool = kind && strcmp(kind, "SpiderIPPool") == 0;
+
+	if (!is_pool && (!kind || strcmp(kind, "SpiderReservedIP") != 0))
+		return pool_spec_wrong(
+			&o, e, "kind '%.60s' is not SpiderIPPool, SpiderReservedIP or a List",
+			kind ? kind : "");
+	if (json_kind(o.spec) != JSON_OBJECT)
+		return pool_spec_wrong(&o, e, "spec is %s, wants an object",
+				       json_kind_name(o.spec));
+	if (!json_string(json_get(json_get(v, "metadata"), "name")))
+		return pool_spec_wrong(&o, e, "metadata.name is missing");
+	return is_pool ? add_pool(s, &o, name, e) : pool_spec_reserve(&o, s, e);
+}
+
+static int read_object(struct pool_set *s, const char *file, const struct json *v, size_t index,
+		       bool in_list, struct err *e)
+{
+	const char *name = json_string(json_get(json_get(v, "metadata"), "name"));
+	const char *kind = json_string(json_get(v, "kind"));
+	char nameless[32] = "the object";
+
+	if (in_list)
+		snprintf(nameless, sizeof(nameless), "items[%zu]", index);
+	return read_named(s, file, v, kind, name ? name : nameless, e);
+}
+
+int pool_read_json(struct pool_set *s, const char *file, struct span text, struct err *e)
+{
+	const struct json *root, *items, *v;
+	auto_json struct json_doc *doc = NULL;
+	int n = json_parse(&doc, text, POOL_JSON_MAX, e);
+	struct json_walk w;
+
+	if (n < 0) {
+		if (e)
+			e->kind = ERR_CONF;
+		return err_wrap(e, n, "%s", file);
+	}
+	root = json_root(doc);
+	items = json_get(root, "items");
+	if (json_kind(items) != JSON_ARRAY)
+		return read_object(s, file, root, 0, false, e);
+	w = json_walk_start(items);
+	for (size_t i = 0; n == 0 && (v = json_walk_next(&w, NULL)); i++)
+		n = read_object(s, file, v, i, true, e);
+	return n;
+}
+
+/* Records of addresses, as Spiderpool keeps them in a pool's status: JSON in a text. */
+
+uint64_t pool_record_key(const char *text)
+{
+	return xxh64(text, strlen(text));
+}
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *s = json_string(json_get(v, key));
+
+	return s ? s : "";
+}
+
+int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	const struct json *v;
+	struct json_walk w;
+	const char *key;
+	int r;
+
+	if (!text || !*text)
+		return 0;
+	r = json_parse(&doc, span_of(text), POOL_KUBE_TEXT_MAX, e);
+	if (r < 0)
+		return r;
+	if (json_kind(json_root(doc)) == JSON_NULL)
+		return 0;
+	if (json_kind(json_root(doc)) != JSON_OBJECT)
+		return json_wants(json_root(doc), "the text", "an object", e);
+	w = json_walk_start(json_root(doc));
+	while ((v = json_walk_next(&w, &key))) {
+		struct ipaddr ip;
+
+		if (ip_parse(span_of(key), &ip) < 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "'%.60s' is not an address", key);
+		fn(arg, &ip, text_of(v, "pod"), text_of(v, "podUid"));
+	}
+	return 0;
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct pool_record *)a)->ip, &((const struct pool_record *)b)->ip);
+}
+
+const struct pool_record *pool_record_find(const struct pool *p, const struct ipaddr *a)
+{
+	struct pool_record want = {.ip = *a};
+
+	if (p->n_records == 0)
+		return NULL;
+	return bsearch(&want, p->records, p->n_records, sizeof(want), by_ip);
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_POOL_POOL_SPEC_H
 #define UNIRAIL_IPAM_POOL_POOL_SPEC_H
 
-/* Specs of the API's objects, for pool_json.c (a folder's files) and pool_kube.c (the API server). */
+/* Specs of the API's objects, for pool_spec.c (a folder's files) and pool_cluster.c (the API server). */
 
 #include "ipam/pool/pool_draft.h"
 #include "wire/json/json.h"

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_SELECT_SELECT_PRIV_H
 #define UNIRAIL_IPAM_SELECT_SELECT_PRIV_H
 
-/* Between select_addr.c and select_owner.c. */
+/* Between select_address.c and select_owner.c. */
 
 #include "ipam/select/select.h"
 

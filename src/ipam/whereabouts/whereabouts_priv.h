@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_WHEREABOUTS_WHEREABOUTS_PRIV_H
 #define UNIRAIL_IPAM_WHEREABOUTS_WHEREABOUTS_PRIV_H
 
-/* Between whereabouts_store.c, whereabouts_take.c and whereabouts_release.c. */
+/* Between whereabouts.c, whereabouts.c and whereabouts_release.c. */
 
 #include "ipam/store.h"
 #include "ipam/whereabouts/whereabouts.h"

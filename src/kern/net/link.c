@@ -4,13 +4,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
 #include "kern/net/uapi_link.h"
 #include <linux/if.h>
 #include <linux/if_arp.h>
 #include <linux/rtnetlink.h>
+#include <linux/ip.h>
+#include <linux/veth.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "kern/net/link_bond_put.h"
 #include "kern/netlink/attr.h"
 
 bool link_is_up(const struct link *l)
@@ -218,4 +224,453 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 			return &list[i];
 	}
 	return NULL;
+}
+
+/* IPv4 devconf in the same message: what net.ipv4.conf.<link>.* would be written to. */
+static void put_devconf(struct nl_msg *m, const struct link_change *c)
+{
+	struct nlattr *spec, *inet, *conf;
+
+	if (!(c->set & (LINK_SET_ARP_NOTIFY | LINK_SET_RP_FILTER)))
+		return;
+	spec = nest(m, IFLA_AF_SPEC);
+	inet = nest(m, AF_INET);
+	conf = nest(m, IFLA_INET_CONF);
+	if (c->set & LINK_SET_ARP_NOTIFY)
+		put_u32(m, IPV4_DEVCONF_ARP_NOTIFY, 1);
+	if (c->set & LINK_SET_RP_FILTER)
+		put_u32(m, IPV4_DEVCONF_RP_FILTER, (uint32_t)c->rp_filter);
+	nest_end(m, conf);
+	nest_end(m, inet);
+	nest_end(m, spec);
+}
+
+static void put_change(struct nl_msg *m, const struct link_change *c)
+{
+	if (c->set & LINK_SET_NAME)
+		put_str(m, IFLA_IFNAME, c->name);
+	if (c->set & LINK_SET_MAC)
+		put_mac(m, IFLA_ADDRESS, &c->mac);
+	if (c->set & LINK_SET_MTU)
+		put_u32(m, IFLA_MTU, c->mtu);
+	if (c->set & LINK_SET_TXQLEN)
+		put_u32(m, IFLA_TXQLEN, c->txqlen);
+	if (c->set & LINK_SET_GROUP)
+		put_u32(m, IFLA_GROUP, c->group);
+	if (c->set & LINK_SET_ALIAS)
+		put(m, IFLA_IFALIAS, c->alias, strlen(c->alias)); /* "" takes it away */
+	if (c->set & LINK_SET_MASTER)
+		put_u32(m, IFLA_MASTER, (uint32_t)c->master);
+	if (c->set & LINK_SET_NETNS)
+		put_u32(m, IFLA_NET_NS_FD, (uint32_t)c->netns_fd);
+	put_devconf(m, c);
+}
+
+/* "set link 'net1' up, mtu 9000": one change in two names what the kernel refused. */
+static char *words(const char *name, const struct link_change *c)
+{
+	char mac[MAC_TEXT_MAX];
+	struct buf b;
+
+	buf_init(&b, 512);
+	buf_printf(&b, "set link '%s'", name);
+	if (c->set & LINK_SET_NETNS)
+		buf_str(&b, " namespace,");
+	if (c->set & LINK_SET_NAME)
+		buf_printf(&b, " name '%s',", c->name);
+	if (c->set & LINK_SET_MAC)
+		buf_printf(&b, " address %s,", mac_str(&c->mac, mac));
+	if (c->set & LINK_SET_MTU)
+		buf_printf(&b, " mtu %u,", c->mtu);
+	if (c->set & LINK_SET_TXQLEN)
+		buf_printf(&b, " txqueuelen %u,", c->txqlen);
+	if (c->set & LINK_SET_GROUP)
+		buf_printf(&b, " group 0x%x,", c->group);
+	if (c->set & LINK_SET_ALIAS)
+		buf_printf(&b, " alias '%s',", c->alias);
+	if (c->set & LINK_SET_MASTER)
+		buf_printf(&b, " master %d,", c->master);
+	if (c->set & LINK_SET_ARP_NOTIFY)
+		buf_str(&b, " arp_notify 1,");
+	if (c->set & LINK_SET_RP_FILTER)
+		buf_printf(&b, " rp_filter %d,", c->rp_filter);
+	if (c->set & (LINK_SET_UP | LINK_SET_DOWN))
+		buf_str(&b, c->set & LINK_SET_UP ? " up," : " down,");
+	if (c->set & LINK_SET_PROMISC)
+		buf_printf(&b, " promisc %s,", c->promisc ? "on" : "off");
+	if (c->set & LINK_SET_ALLMULTI)
+		buf_printf(&b, " allmulticast %s,", c->allmulti ? "on" : "off");
+	if (b.p[b.len - 1] == ',')
+		b.p[b.len - 1] = '\0';
+	return buf_take(&b);
+}
+
+static void put_flag(struct ifinfomsg *head, unsigned int flag, bool on)
+{
+	head->ifi_change |= flag;
+	if (on)
+		head->ifi_flags |= flag;
+}
+
+static void put_flags(struct ifinfomsg *head, const struct link_change *c)
+{
+	if (c->set & (LINK_SET_UP | LINK_SET_DOWN))
+		put_flag(head, IFF_UP, c->set & LINK_SET_UP);
+	if (c->set & LINK_SET_PROMISC)
+		put_flag(head, IFF_PROMISC, c->promisc);
+	if (c->set & LINK_SET_ALLMULTI)
+		put_flag(head, IFF_ALLMULTI, c->allmulti);
+}
+
+static const char *bad_change(int index, const char *name, const struct link_change *c)
+{
+	if (!index && !link_name_ok(name))
+		return "not an interface name";
+	/* Without an index, a message's name says which link is meant. */
+	if (!index && (c->set & LINK_SET_NAME) && strcmp(name, c->name) != 0)
+		return "a new name needs the link's index";
+	if ((c->set & LINK_SET_NAME) && !link_name_ok(c->name))
+		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
+	if ((c->set & LINK_SET_ALIAS) && strlen(c->alias) >= LINK_ALIAS_MAX)
+		return "an alias has at most 255 bytes";
+	return NULL;
+}
+
+size_t link_set(struct nl_batch *b, int index, const char *name, const struct link_change *c)
+{
+	struct ifinfomsg head = {.ifi_index = index};
+	auto_free char *what = words(name, c);
+	const char *bad = bad_change(index, name, c);
+	struct nl_msg *m;
+
+	if (bad)
+		return nl_batch_refuse(b, -EINVAL, bad, "%s", what);
+	put_flags(&head, c);
+	m = msg_new(RTM_SETLINK, 0, &head, sizeof(head), MSG_ROOM);
+	if (!index && !(c->set & LINK_SET_NAME))
+		put_str(m, IFLA_IFNAME, name);
+	put_change(m, c);
+	return nl_batch_add(b, m, 0, "%s", what);
+}
+
+/* A new link, or one end of a veth. */
+struct end {
+	const char *name;
+	int netns_fd;
+	struct mac mac;
+	uint32_t group;
+	bool up;
+};
+
+static struct end near_end(const struct link_spec *s)
+{
+	return (struct end){s->name, s->netns_fd, s->mac, s->group, s->up};
+}
+
+static struct end far_end(const struct link_spec *s)
+{
+	return (struct end){s->peer_name, s->peer_netns_fd, s->peer_mac, 0, s->peer_up};
+}
+
+static void put_end(struct nl_msg *m, const struct end *end, const struct link_spec *s)
+{
+	put_str(m, IFLA_IFNAME, end->name);
+	if (end->netns_fd >= 0)
+		put_u32(m, IFLA_NET_NS_FD, (uint32_t)end->netns_fd);
+	if (end->mac.len)
+		put_mac(m, IFLA_ADDRESS, &end->mac);
+	/* A veth drops what is longer than the other end's MTU: both get it. */
+	if (s->mtu)
+		put_u32(m, IFLA_MTU, s->mtu);
+	if (s->txqlen)
+		put_u32(m, IFLA_TXQLEN, s->txqlen);
+	if (end->group)
+		put_u32(m, IFLA_GROUP, end->group);
+}
+
+static void put_veth(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	struct ifinfomsg head = {0};
+	struct nlattr *peer = nest(m, VETH_INFO_PEER);
+
+	nlmsg_append(m, &head, sizeof(head), NLMSG_ALIGNTO);
+	put_end(m, inner, s);
+	nest_end(m, peer);
+}
+
+static void put_macvlan(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	put_u32(m, IFLA_MACVLAN_MODE, s->macvlan_mode ? s->macvlan_mode : MACVLAN_BRIDGE);
+	if (s->macvlan_bcqueuelen)
+		put_u32(m, IFLA_MACVLAN_BC_QUEUE_LEN, s->macvlan_bcqueuelen);
+}
+
+static void put_ipvlan(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	put_u16(m, IFLA_IPVLAN_MODE, s->ipvlan_mode);
+}
+
+static void put_vlan(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	put_u16(m, IFLA_VLAN_ID, s->vlan_id);
+}
+
+static void put_ipoib(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	if (s->ipoib_pkey)
+		put_u16(m, IFLA_IPOIB_PKEY, s->ipoib_pkey);
+	put_u16(m, IFLA_IPOIB_MODE, s->ipoib_mode);
+	put_u16(m, IFLA_IPOIB_UMCAST, s->ipoib_umcast);
+}
+
+static void put_bond(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	(void)inner;
+	if (s->bond)
+		link_bond_put(m, s->bond);
+}
+
+static const struct {
+	const char *kind;
+	void (*put)(struct nl_msg *m, const struct link_spec *s, const struct end *inner);
+} kinds[] = {
+	{"macvlan", put_macvlan}, {"ipvlan", put_ipvlan}, {"vlan", put_vlan},
+	{"veth", put_veth},	  {"bond", put_bond},	  {"ipoib", put_ipoib},
+};
+
+static void put_linkinfo(struct nl_msg *m, const struct link_spec *s, const struct end *inner)
+{
+	struct nlattr *info = nest(m, IFLA_LINKINFO), *data;
+
+	put_str(m, IFLA_INFO_KIND, s->kind);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(kinds[i].kind, s->kind) != 0)
+			continue;
+		data = nest(m, IFLA_INFO_DATA);
+		kinds[i].put(m, s, inner);
+		nest_end(m, data);
+	}
+	nest_end(m, info);
+}
+
+static struct nl_msg *create_message(const struct link_spec *s, const struct end *outer,
+				     const struct end *inner)
+{
+	struct ifinfomsg head = {.ifi_flags = outer->up ? IFF_UP : 0,
+				 .ifi_change = outer->up ? IFF_UP : 0};
+	struct nl_msg *m =
+		msg_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), MSG_ROOM);
+
+	put_end(m, outer, s);
+	if (s->parent)
+		put_u32(m, IFLA_LINK, (uint32_t)s->parent);
+	if (s->master)
+		put_u32(m, IFLA_MASTER, (uint32_t)s->master);
+	put_linkinfo(m, s, inner);
+	return m;
+}
+
+static bool is_veth(const struct link_spec *s)
+{
+	return !strcmp(s->kind, "veth");
+}
+
+/*
+ * The kernel cannot bring the inner end of a veth up while it creates the pair (ENOTCONN): that
+ * takes a message of its own, which reaches only the wire's namespace. So an end that is elsewhere
+ * and shall be up is the outer one.
+ */
+static bool turned(const struct link_spec *s)
+{
+	return is_veth(s) && s->peer_up && s->peer_netns_fd >= 0;
+}
+
+static const char *bad_spec(const struct link_spec *s)
+{
+	if (!link_name_ok(s->name) || (s->peer_name && !link_name_ok(s->peer_name)))
+		return "not an interface name: wants 1 to 15 bytes without '/', ':' or white space";
+	if (strlen(s->kind) >= LINK_KIND_MAX)
+		return "no such kind of link";
+	if (is_veth(s) && !s->peer_name)
+		return "a veth needs its peer's name";
+	if (turned(s) && (s->master || (s->up && s->netns_fd >= 0)))
+		return "one end can be set up in another namespace, not both and no bridge port";
+	return NULL;
+}
+
+static size_t add_veth(struct nl_batch *b, const struct link_spec *s)
+{
+	struct end outer = turned(s) ? far_end(s) : near_end(s);
+	struct end inner = turned(s) ? near_end(s) : far_end(s);
+	struct link_change up = {.set = LINK_SET_UP};
+	size_t i =
+		nl_batch_add(b, create_message(s, &outer, &inner), 0, "create veth '%s'", s->name);
+
+	if (inner.up)
+		link_set(b, 0, inner.name, &up);
+	return i;
+}
+
+size_t link_add(struct nl_batch *b, const struct link_spec *s)
+{
+	const char *bad = bad_spec(s);
+	struct end end = near_end(s);
+
+	if (bad)
+		return nl_batch_refuse(b, -EINVAL, bad, "create %s '%s'", s->kind, s->name);
+	if (is_veth(s))
+		return add_veth(b, s);
+	return nl_batch_add(b, create_message(s, &end, NULL), 0, "create %s '%s'", s->kind,
+			    s->name);
+}
+
+size_t link_del(struct nl_batch *b, int index, const char *name)
+{
+	struct ifinfomsg head = {.ifi_index = index};
+	struct nl_msg *m;
+
+	if (!index && !link_name_ok(name))
+		return nl_batch_refuse(b, -EINVAL, "not an interface name", "delete link '%s'",
+				       name);
+	m = msg_new(RTM_DELLINK, 0, &head, sizeof(head), MSG_ROOM);
+	if (!index)
+		put_str(m, IFLA_IFNAME, name);
+	return nl_batch_add(b, m, NL_OK_ABSENT, "delete link '%s'", name);
+}
+
+size_t link_del_group(struct nl_batch *b, uint32_t group)
+{
+	struct ifinfomsg head = {0};
+	struct nl_msg *m;
+
+	/* Group 0 is where every link is that nobody put elsewhere. */
+	if (!group)
+		return nl_batch_refuse(b, -EINVAL, "group 0 is everybody's",
+				       "delete links of group 0");
+	m = msg_new(RTM_DELLINK, 0, &head, sizeof(head), MSG_ROOM);
+	put_u32(m, IFLA_GROUP, group);
+	return nl_batch_add(b, m, NL_OK_ABSENT, "delete links of group 0x%x", group);
+}
+
+struct mac mac_random(void)
+{
+	struct mac m = {.len = 6};
+
+	/* Never short for so few bytes; EINTR only before the pool is ready, at boot. */
+	while (getrandom(m.b, m.len, 0) != m.len)
+		;
+	m.b[0] = (uint8_t)((m.b[0] & 0xfe) | 0x02);
+	return m;
+}
+
+/* Widths are bonding's own policy: an attribute of another length is refused. */
+static const struct {
+	unsigned char attr, width;
+} attrs[LINK_BOND_OPTIONS] = {
+	[LINK_BOND_MODE] = {IFLA_BOND_MODE, 1},
+	[LINK_BOND_ACTIVE_SLAVE] = {IFLA_BOND_ACTIVE_SLAVE, 4},
+	[LINK_BOND_MIIMON] = {IFLA_BOND_MIIMON, 4},
+	[LINK_BOND_UPDELAY] = {IFLA_BOND_UPDELAY, 4},
+	[LINK_BOND_DOWNDELAY] = {IFLA_BOND_DOWNDELAY, 4},
+	[LINK_BOND_USE_CARRIER] = {IFLA_BOND_USE_CARRIER, 1},
+	[LINK_BOND_ARP_INTERVAL] = {IFLA_BOND_ARP_INTERVAL, 4},
+	[LINK_BOND_ARP_VALIDATE] = {IFLA_BOND_ARP_VALIDATE, 4},
+	[LINK_BOND_ARP_ALL_TARGETS] = {IFLA_BOND_ARP_ALL_TARGETS, 4},
+	[LINK_BOND_PRIMARY] = {IFLA_BOND_PRIMARY, 4},
+	[LINK_BOND_PRIMARY_RESELECT] = {IFLA_BOND_PRIMARY_RESELECT, 1},
+	[LINK_BOND_FAIL_OVER_MAC] = {IFLA_BOND_FAIL_OVER_MAC, 1},
+	[LINK_BOND_XMIT_HASH_POLICY] = {IFLA_BOND_XMIT_HASH_POLICY, 1},
+	[LINK_BOND_RESEND_IGMP] = {IFLA_BOND_RESEND_IGMP, 4},
+	[LINK_BOND_NUM_PEER_NOTIF] = {IFLA_BOND_NUM_PEER_NOTIF, 1},
+	[LINK_BOND_ALL_SLAVES_ACTIVE] = {IFLA_BOND_ALL_SLAVES_ACTIVE, 1},
+	[LINK_BOND_MIN_LINKS] = {IFLA_BOND_MIN_LINKS, 4},
+	[LINK_BOND_LP_INTERVAL] = {IFLA_BOND_LP_INTERVAL, 4},
+	[LINK_BOND_PACKETS_PER_SLAVE] = {IFLA_BOND_PACKETS_PER_SLAVE, 4},
+	[LINK_BOND_LACP_RATE] = {IFLA_BOND_AD_LACP_RATE, 1},
+	[LINK_BOND_AD_SELECT] = {IFLA_BOND_AD_SELECT, 1},
+	[LINK_BOND_AD_ACTOR_SYS_PRIO] = {IFLA_BOND_AD_ACTOR_SYS_PRIO, 2},
+	[LINK_BOND_AD_USER_PORT_KEY] = {IFLA_BOND_AD_USER_PORT_KEY, 2},
+	[LINK_BOND_TLB_DYNAMIC_LB] = {IFLA_BOND_TLB_DYNAMIC_LB, 1},
+	[LINK_BOND_PEER_NOTIF_DELAY] = {IFLA_BOND_PEER_NOTIF_DELAY, 4},
+};
+
+void link_bond_set(struct link_bond *b, enum link_bond_option o, uint32_t value)
+{
+	b->set |= 1U << o;
+	b->value[o] = value;
+}
+
+bool link_bond_has(const struct link_bond *b, enum link_bond_option o)
+{
+	return b->set & 1U << o;
+}
+
+static void put_option(struct nl_msg *m, const struct link_bond *b, enum link_bond_option o)
+{
+	if (attrs[o].width == 1)
+		put_u8(m, attrs[o].attr, (uint8_t)b->value[o]);
+	else if (attrs[o].width == 2)
+		put_u16(m, attrs[o].attr, (uint16_t)b->value[o]);
+	else
+		put_u32(m, attrs[o].attr, b->value[o]);
+}
+
+void link_bond_put(struct nl_msg *m, const struct link_bond *b)
+{
+	struct nlattr *targets;
+
+	for (unsigned int o = 0; o < LINK_BOND_OPTIONS; o++)
+		if (link_bond_has(b, o))
+			put_option(m, b, o);
+	if (b->ad_actor_system.len)
+		put_mac(m, IFLA_BOND_AD_ACTOR_SYSTEM, &b->ad_actor_system);
+	if (!b->n_arp_targets)
+		return;
+	targets = nest(m, IFLA_BOND_ARP_IP_TARGET);
+	for (size_t i = 0; i < b->n_arp_targets && i < LINK_BOND_ARP_TARGETS; i++)
+		put_ip(m, (int)i, &b->arp_targets[i]);
+	nest_end(m, targets);
+}
+
+size_t link_bond_change(struct nl_batch *b, int index, const char *name,
+			const struct link_bond *options)
+{
+	struct ifinfomsg head = {.ifi_index = index};
+	struct nl_msg *m = msg_new(RTM_NEWLINK, 0, &head, sizeof(head), MSG_ROOM);
+	struct nlattr *info = nest(m, IFLA_LINKINFO), *data;
+
+	put_str(m, IFLA_INFO_KIND, "bond");
+	data = nest(m, IFLA_INFO_DATA);
+	link_bond_put(m, options);
+	nest_end(m, data);
+	nest_end(m, info);
+	return nl_batch_add(b, m, 0, "set options of bond '%s'", name);
+}
+
+/*
+ * A link that the kernel refuses after it has found the kind (and loaded its module), before it
+ * makes anything and without a line in its log: no interface has a multicast address.
+ */
+int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	int r;
+
+	s.name = "unirail-kind";
+	s.kind = kind;
+	s.mac = (struct mac){.len = 6, .b = {0x01, 0x00, 0x5e, 0x00, 0x00, 0x01}};
+	link_add(b, &s);
+	r = nl_batch_commit(w, b, e);
+	if (r == -EOPNOTSUPP)
+		return 0;
+	/* Permission and the wire's own failures; anything else is about what was asked for. */
+	if (r == -EPERM || r == -ETIMEDOUT || r == -ENOBUFS)
+		return r;
+	err_clear(e);
+	return 1;
 }

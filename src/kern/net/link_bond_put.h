@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_NET_LINK_BOND_PUT_H
 #define UNIRAIL_KERN_NET_LINK_BOND_PUT_H
 
-/* Between link_add.c and link_bond.c. */
+/* Between link.c and link_bond.c. */
 
 #include "kern/netlink/attr.h"
 #include "kern/net/link_bond.h"

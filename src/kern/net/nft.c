@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/net/nft_priv.h"
-
+#include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 
 #include "base/cleanup.h"
+#include "kern/net/nft_priv.h"
 
 /* What a kernel without some module answers: nf_tables itself, a family, a type of chain. */
 static bool is_unsupported(int code)
@@ -172,4 +175,449 @@ int nft_status(struct nl_wire *w, struct err *e)
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 		"mark replies: Operation not supported (EOPNOTSUPP): the kernel lacks nf_tables: load module "
 		"nf_tables");
+}
+
+enum { DEPTH_MAX = 8 }; /* ours have 5 */
+
+struct attrs {
+	const struct nlattr *first;
+	int len;
+};
+
+static struct attrs of_message(const struct nlmsghdr *h)
+{
+	return (struct attrs){nlmsg_attrdata(h, sizeof(struct nfgenmsg)),
+			      nlmsg_attrlen(h, sizeof(struct nfgenmsg))};
+}
+
+static struct attrs inside(const struct nlattr *a)
+{
+	return (struct attrs){nla_data(a), nla_len(a)};
+}
+
+static const struct nlattr *find(struct attrs in, int type)
+{
+	const struct nlattr *a = in.first;
+
+	for (int rest = in.len; nla_ok(a, rest); a = nla_next(a, &rest)) {
+		if (nla_type(a) == type)
+			return a;
+	}
+	return NULL;
+}
+
+static bool set_matches(struct attrs want, struct attrs have, int depth);
+
+/* Expressions stand in a row: one by one, and none left over. */
+static bool list_matches(struct attrs want, struct attrs have, int depth)
+{
+	const struct nlattr *w = want.first, *h = have.first;
+
+	while (nla_ok(w, want.len) && nla_ok(h, have.len)) {
+		if (!set_matches(inside(w), inside(h), depth))
+			return false;
+		w = nla_next(w, &want.len);
+		h = nla_next(h, &have.len);
+	}
+	return !nla_ok(w, want.len) && !nla_ok(h, have.len);
+}
+
+/* A nested attribute that is a row of NFTA_LIST_ELEM. */
+static bool is_list(const struct nlattr *a)
+{
+	const struct nlattr *first = nla_data(a);
+
+	return nla_ok(first, nla_len(a)) && nla_is_nested(first) &&
+	       nla_type(first) == NFTA_LIST_ELEM;
+}
+
+static bool one_matches(const struct nlattr *want, const struct nlattr *have, int depth)
+{
+	if (!have)
+		return false;
+	if (nla_is_nested(want))
+		return (is_list(want) ? list_matches : set_matches)(inside(want), inside(have),
+								    depth);
+	return nla_len(want) == nla_len(have) &&
+	       !memcmp(nla_data(want), nla_data(have), (size_t)nla_len(want));
+}
+
+/* The kernel's answer may hold more (handles, counters, defaults): that is no difference. */
+static bool set_matches(struct attrs want, struct attrs have, int depth)
+{
+	const struct nlattr *w = want.first;
+
+	if (depth == DEPTH_MAX)
+		return false;
+	for (int rest = want.len; nla_ok(w, rest); w = nla_next(w, &rest)) {
+		if (!one_matches(w, find(have, nla_type(w)), depth + 1))
+			return false;
+	}
+	return true;
+}
+
+bool nft_matches(const struct nlmsghdr *want, const struct nlmsghdr *have)
+{
+	if (!nlmsg_valid_hdr(have, sizeof(struct nfgenmsg)))
+		return false;
+	return set_matches(of_message(want), of_message(have), 0);
+}
+
+/* --- what the kernel has, message by message --- */
+
+struct check {
+	enum nft_layout layout;
+	const struct nft_marks *marks;
+	uint8_t family;
+	size_t found[NFT_PLACES_MAX]; /* chains or rules seen at each place */
+	bool differs;
+};
+
+static void forget(void *arg)
+{
+	struct check *c = arg;
+
+	memset(c->found, 0, sizeof(c->found));
+	c->differs = false;
+}
+
+static bool in_our_table(const struct nlmsghdr *h, int table_attr)
+{
+	const struct nlattr *a = find(of_message(h), table_attr);
+	char name[32];
+
+	get_str(a, name, sizeof(name));
+	return !strcmp(name, NFT_TABLE);
+}
+
+/* Index of the place this chain is; negative: none of ours. */
+static int place_of(const struct check *c, const struct nlmsghdr *h, int name_attr)
+{
+	const struct nft_place *p = nft_places(c->layout);
+	char name[32];
+
+	get_str(find(of_message(h), name_attr), name, sizeof(name));
+	for (int i = 0; p[i].family; i++) {
+		if (p[i].family == c->family && !strcmp(name, nft_chain_name(&p[i])))
+			return i;
+	}
+	return -1;
+}
+
+static void compare_with(struct check *c, const struct nlmsghdr *h, int place, struct nl_msg *want)
+{
+	c->differs |= !nft_matches(nlmsg_hdr(want), h);
+	c->found[place]++;
+	nlmsg_free(want);
+}
+
+static bool is_answer(const struct nlmsghdr *h, int type, uint8_t family)
+{
+	const struct nfgenmsg *head = nlmsg_data(h);
+
+	return h->nlmsg_type == (NFNL_SUBSYS_NFTABLES << 8 | type) &&
+	       nlmsg_valid_hdr(h, sizeof(*head)) && head->nfgen_family == family;
+}
+
+static int on_chain(void *msg, void *arg)
+{
+	const struct nlmsghdr *h = msg;
+	struct check *c = arg;
+	int i;
+
+	if (!is_answer(h, NFT_MSG_NEWCHAIN, c->family) || !in_our_table(h, NFTA_CHAIN_TABLE))
+		return 0;
+	i = place_of(c, h, NFTA_CHAIN_NAME);
+	if (i < 0)
+		c->differs = true;
+	else
+		compare_with(c, h, i,
+			     nft_chain_msg(NFT_MSG_NEWCHAIN, 0, &nft_places(c->layout)[i]));
+	return 0;
+}
+
+static int on_rule(void *msg, void *arg)
+{
+	const struct nlmsghdr *h = msg;
+	struct check *c = arg;
+	const struct nft_place *p;
+	int i;
+
+	if (!is_answer(h, NFT_MSG_NEWRULE, c->family) || !in_our_table(h, NFTA_RULE_TABLE))
+		return 0;
+	i = place_of(c, h, NFTA_RULE_CHAIN);
+	p = &nft_places(c->layout)[i < 0 ? 0 : i];
+	if (i < 0 || c->found[i] >= nft_rules_of(p))
+		c->differs = true;
+	else
+		compare_with(c, h, i, nft_rule_msg(NFT_MSG_NEWRULE, 0, p, c->found[i], c->marks));
+	return 0;
+}
+
+static int on_table(void *msg, void *arg)
+{
+	struct check *c = arg;
+	struct nl_msg *want = nft_table_msg(NFT_MSG_NEWTABLE, 0, c->family);
+
+	compare_with(c, msg, 0, want);
+	return 0;
+}
+
+/* 1: the family's part is as wanted. */
+static int check_family(struct nl_wire *w, struct check *c, struct err *e)
+{
+	const struct nft_place *p = nft_places(c->layout);
+	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, c->family), on_table, forget, c,
+			   e);
+
+	if (r < 0 || c->differs)
+		return r;
+	forget(c);
+	r = nl_request(w, nft_dump_msg(NFT_MSG_GETCHAIN, c->family), on_chain, forget, c, e);
+	for (int i = 0; r == 0 && p[i].family; i++)
+		c->differs |= p[i].family == c->family && c->found[i] != 1;
+	if (r < 0 || c->differs)
+		return r;
+	forget(c);
+	r = nl_request(w, nft_dump_msg(NFT_MSG_GETRULE, c->family), on_rule, forget, c, e);
+	for (int i = 0; r == 0 && p[i].family; i++)
+		c->differs |= p[i].family == c->family && c->found[i] != nft_rules_of(&p[i]);
+	return r < 0 ? r : !c->differs;
+}
+
+int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
+{
+	const struct nft_place *p = nft_places(l);
+	int r = 1;
+
+	for (size_t i = 0; r == 1 && p[i].family; i++) {
+		struct check c = {.layout = l, .marks = m, .family = p[i].family};
+
+		if (i == 0 || p[i].family != p[i - 1].family)
+			r = check_family(w, &c, e);
+	}
+	return r;
+}
+
+/* <linux/netfilter.h> has these too, with headers that musl's do not get along with. */
+enum { FAMILY_INET = 1, FAMILY_IPV4 = 2, FAMILY_IPV6 = 10 };
+enum { HOOK_PRE_ROUTING = 0, HOOK_LOCAL_OUT = 3, POLICY_ACCEPT = 1 };
+enum { PRIORITY_MANGLE = -150, IFNAME_SIZE = 16 };
+
+static const struct nft_place places[NFT_LAYOUTS][NFT_PLACES_MAX + 1] = {
+	[NFT_INET] = {{FAMILY_INET, false}, {FAMILY_INET, true}},
+	[NFT_SPLIT] = {{FAMILY_IPV4, false},
+		       {FAMILY_IPV4, true},
+		       {FAMILY_IPV6, false},
+		       {FAMILY_IPV6, true}},
+	[NFT_IPV4] = {{FAMILY_IPV4, false}, {FAMILY_IPV4, true}},
+};
+
+const struct nft_place *nft_places(enum nft_layout l)
+{
+	return places[l];
+}
+
+const char *nft_family_name(uint8_t family)
+{
+	return family == FAMILY_INET ? "inet" : family == FAMILY_IPV4 ? "ip" : "ip6";
+}
+
+const char *nft_chain_name(const struct nft_place *p)
+{
+	return p->output ? "output" : "prerouting";
+}
+
+static struct nl_msg *message(int type, int flags, uint8_t family)
+{
+	struct nfgenmsg head = {.nfgen_family = family, .version = NFNETLINK_V0};
+
+	return msg_new(NFNL_SUBSYS_NFTABLES << 8 | type, flags, &head, sizeof(head), MSG_ROOM);
+}
+
+struct nl_msg *nft_table_msg(int type, int flags, uint8_t family)
+{
+	struct nl_msg *m = message(type, flags, family);
+
+	put_str(m, NFTA_TABLE_NAME, NFT_TABLE);
+	if (type == NFT_MSG_NEWTABLE)
+		put_be32(m, NFTA_TABLE_FLAGS, 0);
+	return m;
+}
+
+struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place *p)
+{
+	struct nl_msg *m = message(type, flags, p->family);
+	struct nlattr *hook;
+
+	put_str(m, NFTA_CHAIN_TABLE, NFT_TABLE);
+	put_str(m, NFTA_CHAIN_NAME, nft_chain_name(p));
+	hook = nest(m, NFTA_CHAIN_HOOK);
+	put_be32(m, NFTA_HOOK_HOOKNUM, p->output ? HOOK_LOCAL_OUT : HOOK_PRE_ROUTING);
+	put_be32(m, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY_MANGLE);
+	nest_end(m, hook);
+	put_be32(m, NFTA_CHAIN_POLICY, POLICY_ACCEPT);
+	/* A route chain sends a packet through routing again when its mark has changed. */
+	put_str(m, NFTA_CHAIN_TYPE, p->output ? "route" : "filter");
+	return m;
+}
+
+struct nl_msg *nft_dump_msg(int type, uint8_t family)
+{
+	struct nl_msg *m = message(type, NLM_F_DUMP, family);
+
+	if (type == NFT_MSG_GETRULE)
+		put_str(m, NFTA_RULE_TABLE, NFT_TABLE);
+	return m;
+}
+
+/* --- expressions: all work on register 1 --- */
+
+struct expr {
+	struct nlattr *elem, *data;
+};
+
+static struct expr expr(struct nl_msg *m, const char *name)
+{
+	struct expr x;
+
+	x.elem = nest(m, NFTA_LIST_ELEM);
+	put_str(m, NFTA_EXPR_NAME, name);
+	x.data = nest(m, NFTA_EXPR_DATA);
+	return x;
+}
+
+static void expr_end(struct nl_msg *m, const struct expr *x)
+{
+	nest_end(m, x->data);
+	nest_end(m, x->elem);
+}
+
+static void put_value(struct nl_msg *m, int type, const void *p, size_t n)
+{
+	struct nlattr *data = nest(m, type);
+
+	put(m, NFTA_DATA_VALUE, p, n);
+	nest_end(m, data);
+}
+
+/* "meta" and "ct" have the same form: NFTA_META_{DREG,KEY,SREG}, NFTA_CT_{DREG,KEY,SREG}. */
+static void load(struct nl_msg *m, const char *what, int dreg, int key_attr, uint32_t key)
+{
+	struct expr x = expr(m, what);
+
+	put_be32(m, key_attr, key);
+	put_be32(m, dreg, NFT_REG_1);
+	expr_end(m, &x);
+}
+
+static void load_meta(struct nl_msg *m, uint32_t key)
+{
+	load(m, "meta", NFTA_META_DREG, NFTA_META_KEY, key);
+}
+
+static void set_meta_mark(struct nl_msg *m)
+{
+	load(m, "meta", NFTA_META_SREG, NFTA_META_KEY, NFT_META_MARK);
+}
+
+static void load_ct(struct nl_msg *m, uint32_t key)
+{
+	load(m, "ct", NFTA_CT_DREG, NFTA_CT_KEY, key);
+}
+
+static void set_ct_mark(struct nl_msg *m)
+{
+	load(m, "ct", NFTA_CT_SREG, NFTA_CT_KEY, NFT_CT_MARK);
+}
+
+static void compare(struct nl_msg *m, uint32_t op, const void *p, size_t n)
+{
+	struct expr x = expr(m, "cmp");
+
+	put_be32(m, NFTA_CMP_SREG, NFT_REG_1);
+	put_be32(m, NFTA_CMP_OP, op);
+	put_value(m, NFTA_CMP_DATA, p, n);
+	expr_end(m, &x);
+}
+
+static void mask(struct nl_msg *m, uint32_t bits)
+{
+	struct expr x = expr(m, "bitwise");
+	uint32_t none = 0;
+
+	put_be32(m, NFTA_BITWISE_SREG, NFT_REG_1);
+	put_be32(m, NFTA_BITWISE_DREG, NFT_REG_1);
+	put_be32(m, NFTA_BITWISE_LEN, sizeof(bits));
+	put_value(m, NFTA_BITWISE_MASK, &bits, sizeof(bits));
+	put_value(m, NFTA_BITWISE_XOR, &none, sizeof(none));
+	expr_end(m, &x);
+}
+
+static void immediate(struct nl_msg *m, uint32_t value)
+{
+	struct expr x = expr(m, "immediate");
+
+	put_be32(m, NFTA_IMMEDIATE_DREG, NFT_REG_1);
+	put_value(m, NFTA_IMMEDIATE_DATA, &value, sizeof(value));
+	expr_end(m, &x);
+}
+
+/* --- the rules --- */
+
+/* iifname <iface> ct state new meta mark set <mark> */
+static void mark_new(struct nl_msg *m, const struct nft_marks *marks)
+{
+	char name[IFNAME_SIZE] = {0};
+	uint32_t none = 0;
+
+	memcpy(name, marks->iface, strnlen(marks->iface, sizeof(name) - 1));
+	load_meta(m, NFT_META_IIFNAME);
+	compare(m, NFT_CMP_EQ, name, sizeof(name));
+	load_ct(m, NFT_CT_STATE);
+	mask(m, NF_CT_STATE_BIT(IP_CT_NEW));
+	compare(m, NFT_CMP_NEQ, &none, sizeof(none));
+	immediate(m, marks->mark);
+	set_meta_mark(m);
+}
+
+/* meta mark <mark> ct mark set meta mark */
+static void save_mark(struct nl_msg *m, const struct nft_marks *marks)
+{
+	load_meta(m, NFT_META_MARK);
+	compare(m, NFT_CMP_EQ, &marks->mark, sizeof(marks->mark));
+	load_meta(m, NFT_META_MARK);
+	set_ct_mark(m);
+}
+
+/* meta mark set ct mark */
+static void restore_mark(struct nl_msg *m, const struct nft_marks *marks)
+{
+	(void)marks;
+	load_ct(m, NFT_CT_MARK);
+	set_meta_mark(m);
+}
+
+static void (*const rules[2][NFT_RULES_MAX])(struct nl_msg *m, const struct nft_marks *marks) = {
+	{mark_new, save_mark},
+	{restore_mark},
+};
+
+size_t nft_rules_of(const struct nft_place *p)
+{
+	return p->output ? 1 : 2;
+}
+
+struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
+			    const struct nft_marks *marks)
+{
+	struct nl_msg *m = message(type, flags, p->family);
+	struct nlattr *list;
+
+	put_str(m, NFTA_RULE_TABLE, NFT_TABLE);
+	put_str(m, NFTA_RULE_CHAIN, nft_chain_name(p));
+	list = nest(m, NFTA_RULE_EXPRESSIONS);
+	rules[p->output][which](m, marks);
+	nest_end(m, list);
+	return m;
 }

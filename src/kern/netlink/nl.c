@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/netlink/nl_priv.h"
-
+#include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include <linux/netlink.h>
 #include <netlink/socket.h>
+#include <linux/netfilter/nfnetlink.h>
 
 #include "base/buf.h"
+#include "base/err.h"
+#include "kern/netlink/attr.h"
+#include "kern/netlink/nl_priv.h"
 #include "kern/sys/netns.h"
 
 static const struct {
@@ -251,4 +258,560 @@ int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 	int r = w->replay ? nl_replay_next(w, n) : receive_live(w, timeout_ms, n);
 
 	return r == 0 && *n == 0 ? -EBADMSG : r; /* nothing would come of an empty datagram */
+}
+
+enum {
+	REQUEST_TRIES = 6, /* the first and five repetitions */
+	LOSSES_MAX = 16,   /* ENOBUFS in a row before a dump is given up */
+};
+
+struct request {
+	struct nl_wire *w;
+	struct nlmsghdr *h;
+	nl_cb cb;
+	void *arg;
+	int losses;
+	int result; /* of the callback; negative: only waiting for the end */
+	bool again; /* what was handed to the callback may be inconsistent or incomplete */
+	bool done;
+	struct nl_error why;
+};
+
+static bool is_dump(const struct nlmsghdr *h)
+{
+	return (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
+}
+
+static void on_end(struct request *q, const struct nlmsghdr *h)
+{
+	int r = nl_error_parse(h, &q->why);
+
+	q->done = true;
+	if (r < 0)
+		q->why.code = r;
+}
+
+static void on_data(struct request *q, struct nlmsghdr *h)
+{
+	if (q->result >= 0 && !q->again)
+		q->result = q->cb(h, q->arg);
+	if (!is_dump(q->h) && !(q->h->nlmsg_flags & NLM_F_ACK) && !(h->nlmsg_flags & NLM_F_MULTI))
+		q->done = true;
+}
+
+static void on_message(struct request *q, struct nlmsghdr *h)
+{
+	if (h->nlmsg_seq != q->h->nlmsg_seq)
+		return; /* the rest of an earlier conversation */
+	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
+		q->again = true;
+	if (h->nlmsg_type == NLMSG_ERROR || h->nlmsg_type == NLMSG_DONE)
+		on_end(q, h);
+	else if (h->nlmsg_type >= NLMSG_MIN_TYPE)
+		on_data(q, h);
+}
+
+/* True when the datagram was a sound row of messages. */
+static bool on_datagram(struct request *q, size_t n)
+{
+	struct nlmsghdr *h = (struct nlmsghdr *)q->w->buf;
+	int rest = (int)n;
+
+	for (; !q->done && nlmsg_ok(h, rest); h = nlmsg_next(h, &rest))
+		on_message(q, h);
+	return q->done || rest <= 0;
+}
+
+/* Lost answers: the rest of a dump still comes, the answer to anything else does not. */
+static void on_loss(struct request *q, int code)
+{
+	q->again = true;
+	q->why.code = code;
+	q->done = !is_dump(q->h) || ++q->losses == LOSSES_MAX;
+}
+
+static void read_one(struct request *q)
+{
+	size_t n = 0;
+	int r = nl_wire_recv(q->w, NL_ANSWER_MS, &n);
+
+	if (r == -ENOBUFS || r == -EMSGSIZE) {
+		on_loss(q, r);
+		return;
+	}
+	if (r == 0 && !on_datagram(q, n))
+		r = -EBADMSG;
+	if (r < 0) {
+		q->why.code = r == -EAGAIN ? -ETIMEDOUT : r;
+		q->done = true;
+	}
+}
+
+static int try_once(struct request *q, struct err *e)
+{
+	int r;
+
+	q->h->nlmsg_seq = ++q->w->seq;
+	r = nl_wire_send(q->w, q->h, q->h->nlmsg_len, e);
+	if (r < 0)
+		return r;
+	while (!q->done)
+		read_one(q);
+	return 0;
+}
+
+static int outcome(const struct request *q, struct err *e)
+{
+	struct nl_error why = q->why;
+
+	if (q->again && !why.code)
+		why.code = -EINTR;
+	if (q->result < 0)
+		return q->result;
+	return why.code < 0 ? nl_error_set(e, &why) : 0;
+}
+
+int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void *), void *arg,
+	       struct err *e)
+{
+	struct request q;
+	int r = 0;
+
+	err_clear(e);
+	for (int i = 0; i < REQUEST_TRIES; i++) {
+		q = (struct request){.w = w, .h = nlmsg_hdr(m), .cb = cb, .arg = arg};
+		if (i > 0 && reset)
+			reset(arg);
+		r = try_once(&q, e);
+		if (r < 0 || !q.again || q.result < 0)
+			break;
+	}
+	nlmsg_free(m);
+	return r < 0 ? r : outcome(&q, e);
+}
+
+/* The kernel's words go into one line of ours. */
+static void one_line(char *s)
+{
+	size_t n = strlen(s);
+
+	for (char *p = s; *p; p++) {
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = ' ';
+	}
+	while (n > 0 && (s[n - 1] == ' ' || s[n - 1] == '.'))
+		s[--n] = '\0';
+}
+
+static void ext_ack(const struct nlmsghdr *h, size_t skip, struct nl_error *ret)
+{
+	struct nlattr *tb[NLMSGERR_ATTR_MAX + 1];
+
+	if (!(h->nlmsg_flags & NLM_F_ACK_TLVS) || msg_attrs(h, skip, tb, NLMSGERR_ATTR_MAX) < 0)
+		return;
+	get_str(tb[NLMSGERR_ATTR_MSG], ret->text, sizeof(ret->text));
+	one_line(ret->text);
+}
+
+/* Without NLM_F_CAPPED the whole request stands between the code and the attributes. */
+static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
+{
+	size_t n = sizeof(*err);
+
+	if (!(h->nlmsg_flags & NLM_F_CAPPED) && err->msg.nlmsg_len > NLMSG_HDRLEN)
+		n += err->msg.nlmsg_len - NLMSG_HDRLEN;
+	return n < (size_t)nlmsg_datalen(h) ? n : (size_t)nlmsg_datalen(h);
+}
+
+int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
+{
+	bool done = h->nlmsg_type == NLMSG_DONE;
+	int code = 0;
+
+	*ret = (struct nl_error){0};
+	if (done && nlmsg_datalen(h) < (int)sizeof(code))
+		return 0; /* old kernels and RDMA netlink send an empty one */
+	if (!done && nlmsg_datalen(h) < (int)sizeof(struct nlmsgerr))
+		return -EBADMSG;
+	memcpy(&code, nlmsg_data(h), sizeof(code));
+	ret->code = code < 0 && code >= -4095 ? code : code ? -EBADMSG : 0;
+	ext_ack(h, done ? sizeof(code) : error_head(h, nlmsg_data(h)), ret);
+	return 0;
+}
+
+/* What people grep for, and what to do about it. */
+static const struct meaning {
+	int code;
+	enum err_kind kind;
+	const char *text;
+} meanings[] = {
+	{-EPERM, ERR_UNAVAILABLE, "needs CAP_NET_ADMIN: run as root"},
+	{-EBUSY, ERR_AGAIN, NULL},
+	{-EAGAIN, ERR_AGAIN, NULL},
+	{-EINTR, ERR_AGAIN, "the list kept changing while it was read"},
+	{-ENOBUFS, ERR_AGAIN, "the kernel's answer was lost, so the outcome is unknown"},
+	{-ETIMEDOUT, ERR_AGAIN, "no answer from the kernel"},
+	{-EBADMSG, ERR_OTHER, "malformed answer from the kernel"},
+	{-EMSGSIZE, ERR_OTHER, "does not fit a netlink message"},
+	{-EOPNOTSUPP, ERR_UNAVAILABLE, NULL},
+	{-EAFNOSUPPORT, ERR_UNAVAILABLE, "this kernel lacks the address family"},
+	{-EPROTONOSUPPORT, ERR_UNAVAILABLE, "this kernel lacks the netlink protocol"},
+};
+
+static const struct meaning *meaning_of(int code)
+{
+	static const struct meaning none = {0, ERR_OTHER, NULL};
+
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		if (meanings[i].code == code)
+			return &meanings[i];
+	}
+	return &none;
+}
+
+static const char *remedy(const struct nl_error *why)
+{
+	/* rtnetlink's answer to a kind nobody registered, after it tried to load the module */
+	if (why->code == -EOPNOTSUPP && !strcasecmp(why->text, "unknown device type"))
+		return ": load the kernel module of this kind";
+	return "";
+}
+
+int nl_error_set(struct err *e, const struct nl_error *why)
+{
+	const struct meaning *m = meaning_of(why->code);
+	const char *words = m->text ? m->text : "";
+
+	return err_kind(e, m->kind, why->code, "%s%s%s%s%s%s", errno_text(why->code),
+			*words ? ": " : "", words, why->text[0] ? ": " : "", why->text,
+			remedy(why));
+}
+
+/* What is collected; nl.c sends it. */
+
+struct nl_batch *nl_batch_new(void)
+{
+	return xcalloc(1, sizeof(struct nl_batch));
+}
+
+void nl_batch_reset(struct nl_batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		nlmsg_free(b->items[i].m);
+		free(b->items[i].what);
+	}
+	free(b->items);
+	b->items = NULL;
+	b->n = 0;
+}
+
+void nl_batch_free(struct nl_batch *b)
+{
+	if (!b)
+		return;
+	nl_batch_reset(b);
+	free(b);
+}
+
+void nl_batch_cleanup(struct nl_batch **b)
+{
+	int saved = errno;
+
+	nl_batch_free(*b);
+	*b = NULL;
+	errno = saved;
+}
+
+size_t nl_batch_len(const struct nl_batch *b)
+{
+	return b->n;
+}
+
+int nl_batch_result(const struct nl_batch *b, size_t i)
+{
+	assert(i < b->n);
+	return b->items[i].result.code < 0 ? b->items[i].result.code : 0;
+}
+
+static char *format(const char *fmt, va_list ap)
+{
+	struct buf b;
+
+	buf_init(&b, ERR_TEXT_MAX);
+	buf_vprintf(&b, fmt, ap);
+	return buf_take(&b);
+}
+
+size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, const char *fmt, ...)
+{
+	struct nl_item *it = &VEC_PUSH(b->items, b->n);
+	va_list ap;
+
+	it->m = m;
+	it->flags = flags;
+	it->result.code = NL_UNANSWERED;
+	va_start(ap, fmt);
+	it->what = format(fmt, ap);
+	va_end(ap);
+	return b->n - 1;
+}
+
+size_t nl_batch_refuse(struct nl_batch *b, int code, const char *why, const char *fmt, ...)
+{
+	struct nl_item *it = &VEC_PUSH(b->items, b->n);
+	va_list ap;
+
+	it->result.code = code;
+	snprintf(it->result.text, sizeof(it->result.text), "%s", why);
+	va_start(ap, fmt);
+	it->what = format(fmt, ap);
+	va_end(ap);
+	return b->n - 1;
+}
+
+enum {
+	CHUNK_MESSAGES = 48,	   /* 1 KiB of the receive buffer for each ack */
+	CHUNK_BYTES = 64 << 10,	   /* of one sendmsg() */
+	NL_COMMIT_LOSSES_MAX = 16, /* ENOBUFS in a row before the rest is given up */
+};
+
+/* Some messages of a batch that go out together: items from..to. */
+struct chunk {
+	size_t from, to;
+	uint32_t begin; /* sequence number of the netfilter transaction's first message; 0 none */
+	size_t open;	/* items not answered */
+	struct buf out;
+};
+
+static void append(struct chunk *c, const struct nlmsghdr *h)
+{
+	static const char zero[NLMSG_ALIGNTO];
+
+	buf_add(&c->out, h, h->nlmsg_len);
+	buf_add(&c->out, zero, NLMSG_ALIGN(h->nlmsg_len) - h->nlmsg_len);
+}
+
+/* NFNL_MSG_BATCH_BEGIN and _END make what stands between them one transaction. */
+static void append_bracket(struct nl_wire *w, struct chunk *c, int type)
+{
+	struct nfgenmsg head = {.version = NFNETLINK_V0, .res_id = htons(NFNL_SUBSYS_NFTABLES)};
+	struct nl_msg *m = msg_new(type, 0, &head, sizeof(head), 0);
+
+	nlmsg_hdr(m)->nlmsg_seq = ++w->seq;
+	append(c, nlmsg_hdr(m));
+	nlmsg_free(m);
+}
+
+static bool fits(const struct chunk *c, const struct nl_item *it)
+{
+	return c->open < CHUNK_MESSAGES &&
+	       c->out.len + NLMSG_ALIGN(nlmsg_hdr(it->m)->nlmsg_len) <= CHUNK_BYTES;
+}
+
+static void fill(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
+{
+	if (w->proto == NL_NETFILTER) {
+		c->begin = w->seq + 1;
+		append_bracket(w, c, NFNL_MSG_BATCH_BEGIN);
+	}
+	for (c->to = c->from; c->to < b->n; c->to++) {
+		struct nl_item *it = &b->items[c->to];
+
+		if (it->result.code != NL_UNANSWERED)
+			continue;
+		if (c->open && !fits(c, it))
+			break;
+		it->seq = nlmsg_hdr(it->m)->nlmsg_seq = ++w->seq;
+		nlmsg_hdr(it->m)->nlmsg_flags |= NLM_F_ACK;
+		append(c, nlmsg_hdr(it->m));
+		c->open++;
+	}
+	if (w->proto == NL_NETFILTER)
+		append_bracket(w, c, NFNL_MSG_BATCH_END);
+}
+
+static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *why)
+{
+	if (it->result.code == NL_UNANSWERED)
+		c->open--;
+	it->result = *why;
+}
+
+/* A transaction that fails as a whole is answered by the number of its first message. */
+static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *why, bool open)
+{
+	for (size_t i = c->from; i < c->to; i++) {
+		struct nl_item *it = &b->items[i];
+
+		if (it->m && (!open || it->result.code == NL_UNANSWERED))
+			settle(c, it, why);
+	}
+}
+
+static struct nl_item *item_of(struct nl_batch *b, const struct chunk *c, uint32_t seq)
+{
+	for (size_t i = c->from; i < c->to; i++) {
+		if (b->items[i].m && b->items[i].seq == seq)
+			return &b->items[i];
+	}
+	return NULL;
+}
+
+static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h,
+		   struct nl_error *whole)
+{
+	struct nl_error why;
+	struct nl_item *it;
+	int r = nl_error_parse(h, &why);
+
+	if (r < 0)
+		why.code = r;
+	if (c->begin && h->nlmsg_seq == c->begin && why.code < 0)
+		*whole = why;
+	it = item_of(b, c, h->nlmsg_seq);
+	if (it && it->result.code == NL_UNANSWERED)
+		settle(c, it, &why);
+}
+
+/* True when the datagram was a sound row of messages. */
+static bool nl_commit_on_datagram(struct nl_wire *w, struct nl_batch *b, struct chunk *c, size_t n,
+				  struct nl_error *whole)
+{
+	struct nlmsghdr *h = (struct nlmsghdr *)w->buf;
+	int rest = (int)n;
+
+	for (; nlmsg_ok(h, rest); h = nlmsg_next(h, &rest)) {
+		if (h->nlmsg_type == NLMSG_ERROR)
+			on_ack(b, c, h, whole);
+	}
+	return rest <= 0;
+}
+
+/*
+ * The kernel works a batch off within sendmsg(), so every answer is there already. What it could
+ * not queue is lost (ENOBUFS): the rest is still read, without waiting.
+ */
+static void read_acks(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
+{
+	struct nl_error whole = {0}, lost = {0};
+
+	for (int losses = 0; c->open && losses < NL_COMMIT_LOSSES_MAX;) {
+		size_t n = 0;
+		int r = nl_wire_recv(w, whole.code || losses ? 0 : NL_ANSWER_MS, &n);
+
+		if (r == 0 && !nl_commit_on_datagram(w, b, c, n, &whole))
+			r = -EBADMSG;
+		if (r < 0 && !lost.code)
+			lost.code = r == -EAGAIN ? -ETIMEDOUT : r;
+		if (r == -ENOBUFS || r == -EMSGSIZE)
+			losses++;
+		else if (r < 0)
+			break;
+	}
+	if (whole.code)
+		settle_all(b, c, &whole, false);
+	settle_all(b, c, &lost, true);
+}
+
+static bool tolerated(const struct nl_item *it)
+{
+	switch (it->result.code) {
+	case -EEXIST: return it->flags & NL_OK_EXIST;
+	case -ENOENT:
+	case -ENODEV:
+	case -ESRCH:
+	case -EADDRNOTAVAIL: return it->flags & NL_OK_ABSENT;
+	default: return false;
+	}
+}
+
+static int conclude(struct nl_batch *b, struct err *e)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct nl_item *it = &b->items[i];
+
+		if (tolerated(it))
+			it->result.code = 0;
+		if (first || it->result.code >= 0)
+			continue;
+		first = nl_error_set(e, &it->result);
+		err_wrap(e, first, "%s", it->what);
+	}
+	return first;
+}
+
+/* 0 when it was sent, whatever the answers. */
+static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, struct err *e)
+{
+	struct nl_error too_long = {.code = -EMSGSIZE};
+	int r;
+
+	if (!c->open)
+		return 0;
+	if (w->proto == NL_NETFILTER && c->to < b->n)
+		return nl_error_set(e, &too_long); /* half a transaction is worse than none */
+	r = nl_wire_send(w, c->out.p, c->out.len, e);
+	if (r == 0)
+		read_acks(w, b, c);
+	return r;
+}
+
+/* Bad input: nothing of the batch is sent. */
+static bool refused(struct nl_batch *b)
+{
+	struct nl_error canceled = {.code = -ECANCELED};
+	bool any = false;
+
+	for (size_t i = 0; i < b->n; i++)
+		any |= !b->items[i].m;
+	for (size_t i = 0; any && i < b->n; i++) {
+		if (b->items[i].result.code == NL_UNANSWERED)
+			b->items[i].result = canceled;
+	}
+	return any;
+}
+
+/* The refused message, before those that were not sent because of it. */
+static int conclude_refused(struct nl_batch *b, struct err *e)
+{
+	size_t i = 0;
+
+	while (b->items[i].m)
+		i++;
+	nl_error_set(e, &b->items[i].result);
+	return err_wrap(e, b->items[i].result.code, "%s", b->items[i].what);
+}
+
+/* e holds why nothing from item `from` on was sent. */
+static int not_sent(struct nl_batch *b, size_t from, int code, struct err *e)
+{
+	for (size_t i = from; i < b->n; i++) {
+		if (b->items[i].result.code == NL_UNANSWERED)
+			b->items[i].result.code = code;
+	}
+	return err_wrap(e, code, "%s", b->items[from].what);
+}
+
+int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e)
+{
+	size_t from = 0;
+
+	err_clear(e);
+	if (refused(b))
+		return conclude_refused(b, e);
+	while (from < b->n) {
+		struct chunk c = {.from = from};
+		int r;
+
+		buf_init(&c.out, NL_BUF_MAX);
+		fill(w, b, &c);
+		r = send_chunk(w, b, &c, e);
+		buf_done(&c.out);
+		if (r < 0)
+			return not_sent(b, from, r, e);
+		from = c.to;
+	}
+	return conclude(b, e);
 }

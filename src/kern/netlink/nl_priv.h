@@ -40,7 +40,7 @@ int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e);
  */
 int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n);
 
-/* nl_replay.c */
+/* replay.c */
 int nl_replay_load(struct nl_wire *w, const char *file, struct err *e);
 int nl_replay_check(struct nl_wire *w, const void *p, size_t n, struct err *e);
 int nl_replay_next(struct nl_wire *w, size_t *n);
@@ -48,12 +48,12 @@ void nl_replay_free(struct nl_replay *r);
 const char *nl_proto_name(enum nl_proto p);
 bool nl_proto_find(const char *name, enum nl_proto *ret);
 
-/* nl_record.c: a line a datagram; a failure is kept in w->record_error, the next send tells. */
+/* record.c: a line a datagram; a failure is kept in w->record_error, the next send tells. */
 void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
 /* Adds `by` to every message's sequence number and sets its port id to 0. */
 void nl_renumber(void *p, size_t n, uint32_t by);
 
-/* nl_error.c */
+/* nl.c */
 struct nl_error {
 	int code;	/* 0 or negative errno */
 	char text[256]; /* the kernel's ext-ack, "" none */
@@ -63,7 +63,7 @@ int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
 /* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
 int nl_error_set(struct err *e, const struct nl_error *why);
 
-/* --- batches: nl_batch.c collects, nl_commit.c sends --- */
+/* --- batches: nl.c collects, nl.c sends --- */
 
 enum { NL_UNANSWERED = 1 }; /* an item's result until its ack is here */
 

@@ -74,7 +74,7 @@ int pci_auxiliary(const struct root *r, const char *bdf, char ***names, size_t *
 int pci_of(const struct root *r, enum pci_child what, const char *name,
 	   char ret[static PCI_NAME_MAX], struct err *e);
 
-/* ---- changes: pci_set.c ---- */
+/* ---- changes: driver.c ---- */
 
 /*
  * Sets sriov_numvfs. That many already: nothing is written, no VF is disturbed. Else 0 comes first

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kern/probe/packet_filter.h"
+#include "kern/probe/packet.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -10,8 +12,12 @@
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/filter.h>
+#include <linux/rtnetlink.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "kern/netlink/attr.h"
 #include "kern/probe/arp.h"
 #include "kern/probe/ndp.h"
 
@@ -183,4 +189,147 @@ enum probe_saw packet_judge(const struct packet_in *in, const struct packet_watc
 		return arp_read(p, &a) ? SAW_NOTHING : arp_judge(&a, in->unicast, w->ears, other);
 	return ndp_read(p, w->link->mac.len, &m) ? SAW_NOTHING
 						 : ndp_judge(&m, &in->sender, w->ears, other);
+}
+
+enum { BLOCK_MAX = 16, TAKE_ALL = 0xffff };
+
+#define LOAD(size, at)	      BPF_STMT(BPF_LD | (size) | BPF_ABS, (uint32_t)(at))
+#define EQUALS(what, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(what), yes, no)
+#define TAKE(n)		      BPF_STMT(BPF_RET | BPF_K, (uint32_t)(n))
+
+/* A block a watch: it takes the packet or falls through to the next. Offsets are from the network
+ * header. ARP: the sender is the address or the gateway, or the target is the address. */
+static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
+			uint32_t gw)
+{
+	uint8_t hlen = w->link->mac.len;
+	const struct sock_filter block[] = {
+		LOAD(BPF_W, SKF_AD_OFF + SKF_AD_IFINDEX),
+		EQUALS(w->link->index, 0, 8),
+		LOAD(BPF_H, 4), /* both address lengths */
+		EQUALS(hlen << 8 | 4, 0, 6),
+		LOAD(BPF_W, 8 + hlen),
+		EQUALS(ip, 3, 0),
+		EQUALS(gw, 2, 0),
+		LOAD(BPF_W, 12 + 2 * hlen),
+		EQUALS(ip, 0, 1),
+		TAKE(TAKE_ALL),
+	};
+
+	memcpy(f, block, sizeof(block));
+	return ARRAY_LEN(block);
+}
+
+/* NDP, by the last four bytes of target and source: ndp_judge() looks at all sixteen. */
+static size_t ndp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
+			uint32_t gw)
+{
+	const struct sock_filter block[] = {
+		LOAD(BPF_W, SKF_AD_OFF + SKF_AD_IFINDEX),
+		EQUALS(w->link->index, 0, 11),
+		LOAD(BPF_B, 6),
+		EQUALS(IPPROTO_ICMPV6, 0, 9),
+		LOAD(BPF_B, 40),
+		EQUALS(NDP_ADVERTISE, 1, 0),
+		EQUALS(NDP_SOLICIT, 0, 6),
+		LOAD(BPF_W, 60),
+		EQUALS(ip, 3, 0),
+		EQUALS(gw, 2, 0),
+		LOAD(BPF_W, 20),
+		EQUALS(ip, 0, 1),
+		TAKE(TAKE_ALL),
+	};
+
+	memcpy(f, block, sizeof(block));
+	return ARRAY_LEN(block);
+}
+
+static uint32_t last_word(const struct ipaddr *a)
+{
+	return (uint32_t)ip_num(a);
+}
+
+int packet_filter(int fd, int family, const struct packet_watch *w, size_t n, struct err *e)
+{
+	auto_free struct sock_filter *code = xcalloc(n + 1, BLOCK_MAX * sizeof(*code));
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct probe_ears *q = w[i].ears;
+		uint32_t ip = last_word(&q->ip),
+			 gw = q->gateway.family ? last_word(&q->gateway) : ip;
+
+		len += family == 4 ? arp_block(code + len, &w[i], ip, gw)
+				   : ndp_block(code + len, &w[i], ip, gw);
+	}
+	code[len++] = (struct sock_filter)TAKE(0);
+	struct sock_fprog prog = {.len = (unsigned short)len, .filter = code};
+
+	if (len > BPF_MAXINSNS)
+		return err_set(e, -E2BIG, "filter packets: %zu addresses are too many at once", n);
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0)
+		return err_sys(e, -errno, "filter packets");
+	return 0;
+}
+
+/* The links as packet sockets need them: kern/net/link.h's facts leave the broadcast address out. */
+
+struct list {
+	struct packet_link *v;
+	size_t n;
+};
+
+static int take_link(void *msg, void *arg)
+{
+	struct nlmsghdr *h = msg;
+	struct nlattr *tb[IFLA_CARRIER_CHANGES + 1];
+	const struct ifinfomsg *ifi = nlmsg_data(h);
+	struct list *list = arg;
+	struct packet_link *l;
+	int r;
+
+	if (h->nlmsg_type != RTM_NEWLINK)
+		return 0;
+	r = msg_attrs(h, sizeof(*ifi), tb, IFLA_CARRIER_CHANGES);
+	if (r < 0)
+		return r;
+	l = &VEC_PUSH(list->v, list->n);
+	l->index = ifi->ifi_index;
+	l->flags = ifi->ifi_flags;
+	l->arptype = ifi->ifi_type;
+	l->changes = get_u32(tb[IFLA_CARRIER_CHANGES], 0);
+	get_mac(tb[IFLA_ADDRESS], &l->mac);
+	get_mac(tb[IFLA_BROADCAST], &l->broadcast);
+	return 0;
+}
+
+static void forget(void *arg)
+{
+	((struct list *)arg)->n = 0;
+}
+
+int packet_links(struct nl_wire *w, struct packet_link **ret, size_t *n, struct err *e)
+{
+	const struct ifinfomsg head = {0};
+	struct nl_msg *m = msg_new(RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head), MSG_ROOM);
+	struct list list = {0};
+	int r;
+
+	put_u32(m, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+	r = nl_request(w, m, take_link, forget, &list, e);
+	if (r < 0) {
+		free(list.v);
+		return err_wrap(e, r, "list links");
+	}
+	*ret = list.v;
+	*n = list.n;
+	return 0;
+}
+
+const struct packet_link *packet_link_find(const struct packet_link *list, size_t n, int index)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].index == index)
+			return &list[i];
+	return NULL;
 }

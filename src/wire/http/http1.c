@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which bytes belong to which message. */
-#include "wire/http/http1_priv.h"
+#include "wire/http/http1.h"
 
 #include <errno.h>
+#include <picohttpparser.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/num.h"
+#include "wire/http/http1_priv.h"
+
+/* Which bytes belong to which message. */
 
 /* A server that sends interim answers for ever is none. */
 enum { INTERIM_MAX = 8 };
@@ -326,4 +331,510 @@ bool http1_wants_continue(struct http1 *h)
 
 	h->continued |= wants;
 	return wants;
+}
+
+/* Transfer-Encoding: chunked, decoded. picohttpparser's own decoder takes bare line feeds and
+ * whatever follows a size: a front end that reads those differently is how requests are smuggled. */
+
+/* Extensions and trailers say nothing to us; nobody needs more of them. */
+enum { EXTRA_MAX = 4 << 10, DIGITS_MAX = 16 };
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static int malformed(int *refusal, const char *what, struct err *e)
+{
+	return http1_refuse(refusal, 400, e, "chunked body: %s", what);
+}
+
+static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
+{
+	int v = hex_value(b);
+
+	if (v >= 0 && c->digits < DIGITS_MAX) {
+		c->left = c->left << 4 | (unsigned int)v;
+		c->digits++;
+		return 0;
+	}
+	if (v >= 0 || c->digits == 0)
+		return malformed(refusal, "a chunk's size is no number", e);
+	if (b == '\r')
+		c->state = CHUNK_SIZE_LF;
+	else if (b == ' ' || b == '\t')
+		c->state = CHUNK_BLANK;
+	else if (b == ';')
+		c->state = CHUNK_EXT;
+	else
+		return malformed(refusal, "a chunk's size is no number", e);
+	return 0;
+}
+
+static int extra_byte(struct http1_chunks *c, int *refusal, struct err *e)
+{
+	if (++c->extra > EXTRA_MAX)
+		return http1_refuse(refusal, 431, e,
+				    "chunked body: more than %d KiB of extensions and trailers",
+				    EXTRA_MAX >> 10);
+	return 0;
+}
+
+static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
+{
+	unsigned char u = (unsigned char)b;
+
+	if (c->state == CHUNK_BLANK) {
+		if (b == ';')
+			c->state = CHUNK_EXT;
+		else if (b != ' ' && b != '\t')
+			return malformed(refusal, "a chunk's size is no number", e);
+	} else if (b == '\r') {
+		c->state = CHUNK_SIZE_LF;
+	} else if ((u < ' ' && b != '\t') || u == 127) {
+		return malformed(refusal, "a byte that may not stand there", e);
+	}
+	return extra_byte(c, refusal, e);
+}
+
+static int size_done(struct http1_chunks *c, char b, size_t room, int *refusal, struct err *e)
+{
+	if (b != '\n')
+		return malformed(refusal, "a line ends in CR without LF", e);
+	if (c->left > room)
+		return http1_refuse(refusal, 413, e, "the body is longer than allowed");
+	c->state = c->left ? CHUNK_DATA : CHUNK_TRAILER;
+	c->digits = 0;
+	return 0;
+}
+
+/* "name: value" lines up to an empty one; what they say is dropped. */
+static int trailer_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
+{
+	bool at_start = c->lines.column == 0;
+	int line = http1_line_byte(&c->lines, b);
+
+	if (line < 0 || (line == LINE_ENDS && !c->colon) ||
+	    (at_start && (b == ':' || b == ' ' || b == '\t')))
+		return malformed(refusal, "the trailer is malformed", e);
+	if (b == ':')
+		c->colon = true;
+	if (line != LINE_GOES_ON)
+		c->colon = false;
+	if (line == LINE_EMPTY)
+		c->state = CHUNK_DONE;
+	return extra_byte(c, refusal, e);
+}
+
+static int one_byte(struct http1_chunks *c, char b, size_t room, int *refusal, struct err *e)
+{
+	switch (c->state) {
+	case CHUNK_SIZE: return size_byte(c, b, refusal, e);
+	case CHUNK_BLANK:
+	case CHUNK_EXT: return ext_byte(c, b, refusal, e);
+	case CHUNK_SIZE_LF: return size_done(c, b, room, refusal, e);
+	case CHUNK_DATA_CR:
+	case CHUNK_DATA_LF:
+		if (b != (c->state == CHUNK_DATA_CR ? '\r' : '\n'))
+			return malformed(refusal, "a chunk is longer than its size", e);
+		c->state = c->state == CHUNK_DATA_CR ? CHUNK_DATA_LF : CHUNK_SIZE;
+		return 0;
+	case CHUNK_TRAILER: return trailer_byte(c, b, refusal, e);
+	case CHUNK_DATA:
+	case CHUNK_DONE: break;
+	}
+	return 0;
+}
+
+int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body, size_t body_max,
+		    int *refusal, struct err *e)
+{
+	while (in->n > 0 && c->state != CHUNK_DONE) {
+		size_t n = 1;
+		int r = 0;
+
+		if (c->state == CHUNK_DATA) {
+			n = in->n < c->left ? in->n : (size_t)c->left;
+			buf_add(body, in->p, n);
+			c->left -= n;
+			if (c->left == 0)
+				c->state = CHUNK_DATA_CR;
+		} else {
+			r = one_byte(c, *in->p, body_max - body->len, refusal, e);
+		}
+		if (r < 0)
+			return r;
+		in->p += n;
+		in->n -= n;
+	}
+	return 0;
+}
+
+/* One head: picohttpparser splits it, the rest decides what it means and what is not let in. */
+
+/* RFC 9110, 5.6.2 */
+static bool is_token_char(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+bool http1_is_token(struct span s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (!is_token_char(s.p[i]))
+			return false;
+	return s.n > 0;
+}
+
+bool http1_span_eq_nocase(struct span s, const char *word)
+{
+	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
+}
+
+bool http1_get(const struct http1_msg *m, const char *name, struct span *ret)
+{
+	for (size_t i = 0; i < m->n_fields; i++)
+		if (http1_span_eq_nocase(m->fields[i].name, name)) {
+			*ret = m->fields[i].value;
+			return true;
+		}
+	return false;
+}
+
+static size_t count(const struct http1_msg *m, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_fields; i++)
+		n += http1_span_eq_nocase(m->fields[i].name, name);
+	return n;
+}
+
+/* Is `word` an element of the comma lists that all fields of this name hold? */
+static bool lists(const struct http1_msg *m, const char *name, const char *word)
+{
+	for (size_t i = 0; i < m->n_fields; i++) {
+		struct span rest = m->fields[i].value, one;
+
+		if (!http1_span_eq_nocase(m->fields[i].name, name))
+			continue;
+		while (span_cut(&rest, ',', &one))
+			if (http1_span_eq_nocase(span_trim(one), word))
+				return true;
+	}
+	return false;
+}
+
+static int take_fields(struct http1_head *h, const struct phr_header *v, size_t n, int *refusal,
+		       struct err *e)
+{
+	h->fields = xrealloc(h->fields, n * sizeof(*h->fields));
+	for (size_t i = 0; i < n; i++) {
+		/* no name: a folded line */
+		if (!v[i].name)
+			return http1_refuse(refusal, 400, e, "header field %zu is folded", i + 1);
+		h->fields[i] =
+			(struct http1_field){{v[i].name, v[i].name_len},
+					     span_trim((struct span){v[i].value, v[i].value_len})};
+		if (!http1_is_token(h->fields[i].name))
+			return http1_refuse(refusal, 400, e, "header field %zu has no valid name",
+					    i + 1);
+	}
+	h->msg.fields = h->fields;
+	h->msg.n_fields = n;
+	return 0;
+}
+
+/* --- where the body ends --- */
+
+static int too_long(size_t body_max, int *refusal, struct err *e)
+{
+	if (body_max == 0)
+		return http1_refuse(refusal, 413, e, "the request has a body: send none");
+	return http1_refuse(refusal, 413, e, "the body is longer than %zu bytes", body_max);
+}
+
+static int content_length(struct http1_head *h, size_t body_max, int *refusal, struct err *e)
+{
+	struct span v = {0};
+
+	http1_get(&h->msg, "content-length", &v);
+	for (size_t i = 0; i < v.n; i++)
+		if (v.p[i] < '0' || v.p[i] > '9')
+			v.n = 0;
+	if (v.n == 0)
+		return http1_refuse(refusal, 400, e, "Content-Length is no number");
+	if (num_u64(v, 0, body_max, &h->length) < 0)
+		return too_long(body_max, refusal, e);
+	h->framing = h->length ? FRAME_LENGTH : FRAME_NONE;
+	return 0;
+}
+
+static int transfer_encoding(struct http1_head *h, size_t body_max, int *refusal, struct err *e)
+{
+	struct span v = {0};
+
+	http1_get(&h->msg, "transfer-encoding", &v);
+	if (h->minor == 0)
+		return http1_refuse(refusal, 400, e, "Transfer-Encoding in HTTP/1.0");
+	if (!http1_span_eq_nocase(v, "chunked"))
+		return http1_refuse(refusal, 501, e, "Transfer-Encoding is '%.*s', wants 'chunked'",
+				    (int)(v.n < 64 ? v.n : 64), v.p);
+	if (body_max == 0)
+		return too_long(body_max, refusal, e);
+	h->framing = FRAME_CHUNKED;
+	return 0;
+}
+
+static int framing(enum http1_side side, struct http1_head *h, size_t body_max, int *refusal,
+		   struct err *e)
+{
+	size_t lengths = count(&h->msg, "content-length");
+	size_t encodings = count(&h->msg, "transfer-encoding");
+
+	if (lengths + encodings > 1)
+		return http1_refuse(refusal, 400, e,
+				    "%zu Content-Length and %zu Transfer-Encoding in one head",
+				    lengths, encodings);
+	if (side == HTTP1_RESPONSES &&
+	    (h->msg.status < 200 || h->msg.status == 204 || h->msg.status == 304))
+		return 0;
+	if (lengths)
+		return content_length(h, body_max, refusal, e);
+	if (encodings)
+		return transfer_encoding(h, body_max, refusal, e);
+	h->framing = side == HTTP1_RESPONSES ? FRAME_EOF : FRAME_NONE;
+	return 0;
+}
+
+/* --- requests --- */
+
+static int request_line(const struct http1_msg *m, int *refusal, struct err *e)
+{
+	if (!http1_is_token(m->method))
+		return http1_refuse(refusal, 400, e, "the request line has no valid method");
+	for (size_t i = 0; i < m->target.n; i++)
+		if (m->target.p[i] <= ' ' || m->target.p[i] > '~')
+			return http1_refuse(refusal, 400, e, "the request's target is not ASCII");
+	if (m->target.n == 0)
+		return http1_refuse(refusal, 400, e, "the request has no target");
+	return 0;
+}
+
+static int host_and_expect(struct http1_head *h, int *refusal, struct err *e)
+{
+	size_t hosts = count(&h->msg, "host");
+	struct span v;
+
+	if (hosts > 1 || (hosts == 0 && h->minor > 0))
+		return http1_refuse(refusal, 400, e, "%zu Host fields, wants 1", hosts);
+	if (!http1_get(&h->msg, "expect", &v))
+		return 0;
+	if (!http1_span_eq_nocase(v, "100-continue"))
+		return http1_refuse(refusal, 417, e, "Expect is not '100-continue'");
+	h->expects = h->minor > 0;
+	return 0;
+}
+
+/* Something that calls itself HTTP, but not 1.x? */
+static bool is_other_version(struct span text)
+{
+	const char *nl = memchr(text.p, '\r', text.n);
+	struct span line = {text.p, nl ? (size_t)(nl - text.p) : 0}, word = {0}, rest = line;
+
+	while (span_cut(&rest, ' ', &word))
+		;
+	return span_has_prefix(word, "HTTP/") && !span_has_prefix(word, "HTTP/1.");
+}
+
+static int parse_request(struct span text, struct http1_head *h, struct phr_header *v, size_t *n,
+			 int *refusal, struct err *e)
+{
+	struct http1_msg *m = &h->msg;
+	int r = phr_parse_request(text.p, text.n, &m->method.p, &m->method.n, &m->target.p,
+				  &m->target.n, &h->minor, v, n, 0);
+
+	if (r < 0 && is_other_version(text))
+		return http1_refuse(refusal, 505, e, "the request is not HTTP/1.1");
+	if (r != (int)text.n)
+		return http1_refuse(refusal, 400, e, "the head is malformed");
+	return request_line(m, refusal, e);
+}
+
+static int parse_response(struct span text, struct http1_head *h, struct phr_header *v, size_t *n,
+			  int *refusal, struct err *e)
+{
+	struct http1_msg *m = &h->msg;
+	int r = phr_parse_response(text.p, text.n, &h->minor, &m->status, &m->reason.p,
+				   &m->reason.n, v, n, 0);
+
+	if (r != (int)text.n || m->status < 100 || m->status > 599)
+		return http1_refuse(refusal, 400, e, "the answer is not HTTP/1.1");
+	return 0;
+}
+
+int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
+		     struct http1_head *ret, int *refusal, struct err *e)
+{
+	struct phr_header v[HTTP1_FIELDS_MAX];
+	size_t n = ARRAY_LEN(v);
+	bool asks = side == HTTP1_REQUESTS;
+	int r;
+
+	ret->msg = (struct http1_msg){0};
+	ret->framing = FRAME_NONE;
+	ret->length = 0;
+	ret->expects = false;
+	r = (asks ? parse_request : parse_response)(text, ret, v, &n, refusal, e);
+	if (r == 0)
+		r = take_fields(ret, v, n, refusal, e);
+	if (r == 0)
+		r = framing(side, ret, body_max, refusal, e);
+	if (r == 0 && asks)
+		r = host_and_expect(ret, refusal, e);
+	if (r < 0)
+		return r;
+	ret->msg.close = ret->framing == FRAME_EOF || lists(&ret->msg, "connection", "close") ||
+			 (ret->minor == 0 && !lists(&ret->msg, "connection", "keep-alive"));
+	return 0;
+}
+
+/* Messages as bytes, and what a target says. */
+
+static const struct {
+	int status;
+	const char *reason;
+} reasons[] = {
+	{100, "Continue"},
+	{200, "OK"},
+	{204, "No Content"},
+	{400, "Bad Request"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{408, "Request Timeout"},
+	{413, "Content Too Large"},
+	{414, "URI Too Long"},
+	{415, "Unsupported Media Type"},
+	{417, "Expectation Failed"},
+	{422, "Unprocessable Entity"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{503, "Service Unavailable"},
+	{505, "HTTP Version Not Supported"},
+	{0},
+};
+
+const char *http1_reason(int status)
+{
+	for (size_t i = 0; reasons[i].status; i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	/* Spiderpool has codes of its own (521, 522). */
+	return "Other";
+}
+
+void http1_put_response(struct buf *b, const struct http1_response *r)
+{
+	bool no_body = r->status == 204;
+
+	buf_printf(b, "HTTP/1.1 %d %s\r\n", r->status, http1_reason(r->status));
+	if (r->allow)
+		buf_printf(b, "Allow: %s\r\n", r->allow);
+	if (r->retry_after)
+		buf_printf(b, "Retry-After: %d\r\n", r->retry_after);
+	if (r->type && r->body.n)
+		buf_printf(b, "Content-Type: %s\r\n", r->type);
+	if (!no_body)
+		buf_printf(b, "Content-Length: %zu\r\n", r->body.n);
+	if (r->close)
+		buf_str(b, "Connection: close\r\n");
+	buf_str(b, "\r\n");
+	if (!r->head && !no_body)
+		buf_add(b, r->body.p, r->body.n);
+}
+
+void http1_put_continue(struct buf *b)
+{
+	buf_str(b, "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+void http1_put_request(struct buf *b, const struct http1_request *r)
+{
+	buf_printf(b, "%s %s HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n",
+		   r->method, r->target);
+	if (r->type)
+		buf_printf(b, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->type, r->body.n);
+	buf_str(b, "Connection: close\r\n\r\n");
+	if (r->type)
+		buf_add(b, r->body.p, r->body.n);
+}
+
+int http1_target(struct span target, struct span *path, struct span *query)
+{
+	static const char scheme[] = "http://";
+	struct span rest = target;
+	const char *slash;
+
+	if (target.n > sizeof(scheme) - 1 &&
+	    strncasecmp(target.p, scheme, sizeof(scheme) - 1) == 0) {
+		rest.p += sizeof(scheme) - 1;
+		rest.n -= sizeof(scheme) - 1;
+		slash = memchr(rest.p, '/', rest.n);
+		if (!slash)
+			return -EINVAL;
+		rest.n -= (size_t)(slash - rest.p);
+		rest.p = slash;
+	}
+	if (rest.n == 0 || rest.p[0] != '/')
+		return -EINVAL;
+	span_cut(&rest, '?', path);
+	*query = rest.p ? rest : (struct span){"", 0};
+	return 0;
+}
+
+/* '+' is a blank in a query, as Go's url.ParseQuery has it. */
+static int unescape(struct span s, char *ret, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		uint64_t v = (unsigned char)s.p[i];
+
+		if (s.p[i] == '%') {
+			if (i + 2 >= s.n || num_hex((struct span){s.p + i + 1, 2}, 255, &v) < 0)
+				return -EINVAL;
+			i += 2;
+		} else if (s.p[i] == '+') {
+			v = ' ';
+		}
+		if (v == 0)
+			return -EINVAL;
+		if (n + 1 >= size)
+			return -ENAMETOOLONG;
+		ret[n++] = (char)v;
+	}
+	ret[n] = '\0';
+	return 1;
+}
+
+int http1_query(struct span query, const char *key, char *ret, size_t size)
+{
+	struct span pair, name, value = {0};
+	bool found = false;
+
+	while (span_cut(&query, '&', &pair)) {
+		span_cut(&pair, '=', &name);
+		if (!span_eq(name, key))
+			continue;
+		found = true;
+		value = pair.p ? pair : (struct span){"", 0};
+	}
+	return found ? unescape(value, ret, size) : 0;
 }

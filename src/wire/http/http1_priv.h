@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_HTTP_HTTP1_PRIV_H
 #define UNIRAIL_WIRE_HTTP_HTTP1_PRIV_H
 
-/* What http1.c, http1_head.c and http1_chunk.c share; not for other folders. */
+/* What http1.c, http1.c and http1.c share; not for other folders. */
 
 #include <stdint.h>
 

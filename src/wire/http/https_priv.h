@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_HTTP_HTTPS_PRIV_H
 #define UNIRAIL_WIRE_HTTP_HTTPS_PRIV_H
 
-/* What https.c and https_connect.c share; not for other folders. */
+/* What https.c and https.c share; not for other folders. */
 
 #include "base/ip.h"
 #include "wire/http/https.h"

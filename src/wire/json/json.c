@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Documents and values: yyjson behind our own limits. */
 #include "wire/json/json.h"
+#include "wire/json/json_near.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
 
 #include "base/cleanup.h"
 #include "wire/json/json_doc.h"
+
+/* Documents and values: yyjson behind our own limits. */
 
 struct chunk {
 	struct chunk *next;
@@ -431,4 +437,391 @@ const struct json *json_get_go(const struct json *obj, const char *key)
 		if (k && json_kind(v) != JSON_NULL && json_key_folds(k, key))
 			found = v;
 	return found;
+}
+
+/* Parsed values and reals on their way out; the other half of json_out.c. */
+
+/* The fewest digits that read back as v: "d.ddde[+-]xx". */
+static void shortest(double v, char ret[static 32])
+{
+	for (int digits = 0; digits < 17; digits++) {
+		snprintf(ret, 32, "%.*e", digits, v);
+		if (strtod(ret, NULL) == v)
+			break;
+	}
+}
+
+/* Plain notation of 0.`digits` * 10^(point), zeros filled in on either side. */
+static void add_plain(struct buf *b, const char *digits, int point)
+{
+	int n = (int)strlen(digits);
+
+	if (point <= 0) {
+		buf_printf(b, "0.%.*s%s", -point, "000000", digits);
+		return;
+	}
+	for (int i = 0; i < n || i < point; i++) {
+		if (i == point)
+			buf_char(b, '.');
+		buf_char(b, i < n ? digits[i] : '0');
+	}
+}
+
+/* Go's: plain from 1e-6 to 1e21, else "1e-7", "1.5e+21". */
+void jo_real(struct json_out *o, double v)
+{
+	char text[32], *exp, *from = text, digits[24] = "";
+	int exponent;
+
+	if (!isfinite(v)) {
+		jo_null(o);
+		return;
+	}
+	shortest(v, text);
+	exp = strchr(text, 'e');
+	exponent = atoi(exp + 1);
+	*exp = '\0';
+	jo_text(o, ""); /* the comma and the line */
+	if (v != 0 && (exponent < -6 || exponent >= 21)) {
+		buf_printf(o->b, "%se%s%d", text, exponent < 0 ? "" : "+", exponent);
+		return;
+	}
+	if (*from == '-')
+		buf_char(o->b, *from++);
+	digits[0] = from[0];
+	if (from[1])
+		strcpy(digits + 1, from + 2);
+	add_plain(o->b, digits, exponent + 1);
+}
+
+static void add_number(struct json_out *o, const struct json *v)
+{
+	const char *raw = json_raw(v);
+	int64_t n;
+
+	if (raw)
+		jo_text(o, raw);
+	else if (json_int(v, &n) == 0)
+		jo_int(o, n);
+	else if (json_is_integer(v))
+		jo_uint(o, json_unsigned(v));
+	else
+		jo_real(o, json_real(v));
+}
+
+/* As Go writes a map: bytewise by key, the last of equal keys. */
+static void add_sorted(struct json_out *o, const struct json *v)
+{
+	auto_json_index struct json_index x = json_index_of(v);
+
+	for (size_t i = 0; i < x.n; i++) {
+		jo_key(o, x.v[i].key);
+		jo_val(o, x.v[i].v, true);
+	}
+}
+
+static void add_object(struct json_out *o, const struct json *obj, bool sorted)
+{
+	struct json_walk w = json_walk_start(obj);
+	const struct json *v;
+	const char *key;
+
+	jo_obj(o);
+	if (sorted)
+		add_sorted(o, obj);
+	else
+		while ((v = json_walk_next(&w, &key))) {
+			jo_key(o, key);
+			jo_val(o, v, false);
+		}
+	jo_end_obj(o);
+}
+
+static void add_array(struct json_out *o, const struct json *list, bool sorted)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *v;
+
+	jo_arr(o);
+	while ((v = json_walk_next(&w, NULL)))
+		jo_val(o, v, sorted);
+	jo_end_arr(o);
+}
+
+/* Recursion ends at JSON_DEPTH_MAX: a parsed value is no deeper. */
+void jo_val(struct json_out *o, const struct json *v, bool sorted)
+{
+	switch (json_kind(v)) {
+	case JSON_NULL: jo_null(o); return;
+	case JSON_BOOL: jo_bool(o, json_bool(v)); return;
+	case JSON_NUMBER: add_number(o, v); return;
+	case JSON_STRING: jo_str(o, json_string(v)); return;
+	case JSON_ARRAY: add_array(o, v, sorted); return;
+	case JSON_OBJECT: add_object(o, v, sorted); return;
+	}
+}
+
+static void sorted_text(const struct json *v, struct buf *ret)
+{
+	struct json_out o;
+
+	buf_init(ret, SIZE_MAX);
+	jo_init(&o, ret, 0);
+	jo_val(&o, v, true);
+}
+
+bool json_same(const struct json *a, const struct json *b)
+{
+	auto_buf struct buf x, y;
+
+	sorted_text(a, &x);
+	sorted_text(b, &y);
+	return x.len == y.len && memcmp(x.p, y.p, x.len) == 0;
+}
+
+enum { KEY_MAX = 64 };
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	size_t m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Letters to insert, delete or replace to turn a into b, whatever their case (Levenshtein). */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[KEY_MAX + 1], n = strlen(b);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			bool same = tolower((unsigned char)a[i - 1]) ==
+				    tolower((unsigned char)b[j - 1]);
+			size_t up = row[j];
+
+			row[j] = min3(up + 1, row[j - 1] + 1, diagonal + !same);
+			diagonal = up;
+		}
+	}
+	return row[n];
+}
+
+const char *json_nearest(const struct json_table *t, const char *key)
+{
+	size_t len = strlen(key), best = len / 3 + 2;
+	const char *near = NULL;
+
+	if (len > KEY_MAX)
+		return NULL;
+	for (const struct json_field *f = t->fields; f->name; f++) {
+		size_t d = strlen(f->name) > KEY_MAX ? best : distance(key, f->name);
+
+		if (d < best) {
+			best = d;
+			near = f->name;
+		}
+	}
+	return near;
+}
+
+/* Writing JSON byte for byte as Go's encoding/json does. */
+
+void jo_init(struct json_out *o, struct buf *b, int indent)
+{
+	*o = (struct json_out){.b = b, .indent = indent, .first = true};
+}
+
+static void new_line(struct json_out *o)
+{
+	if (o->indent)
+		buf_printf(o->b, "\n%*s", o->indent * o->depth, "");
+}
+
+/* Before each key and each value: the comma and the line it stands on. */
+static void begin(struct json_out *o)
+{
+	if (o->after_key) {
+		o->after_key = false;
+		return;
+	}
+	if (!o->first)
+		buf_char(o->b, ',');
+	if (o->depth)
+		new_line(o);
+	o->first = false;
+}
+
+static void open_with(struct json_out *o, char c)
+{
+	begin(o);
+	buf_char(o->b, c);
+	o->depth++;
+	o->first = true;
+}
+
+/* An empty container is "{}" in the indented form too. */
+static void close_with(struct json_out *o, char c)
+{
+	o->depth--;
+	if (!o->first)
+		new_line(o);
+	o->first = false;
+	buf_char(o->b, c);
+}
+
+void jo_obj(struct json_out *o)
+{
+	open_with(o, '{');
+}
+
+void jo_end_obj(struct json_out *o)
+{
+	close_with(o, '}');
+}
+
+void jo_arr(struct json_out *o)
+{
+	open_with(o, '[');
+}
+
+void jo_end_arr(struct json_out *o)
+{
+	close_with(o, ']');
+}
+
+/* Bytes of the valid UTF-8 sequence at p (at most n), 0 when it is none. */
+static size_t utf8_len(const unsigned char *p, size_t n)
+{
+	size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+	if (p[0] > 0xf4 || len > n)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong forms, surrogates, beyond U+10FFFF. */
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+static void add_ascii(struct buf *b, unsigned char c)
+{
+	static const char plain[] = "\"\\\b\f\n\r\t", escaped[] = "\"\\bfnrt";
+	const char *at = c ? strchr(plain, c) : NULL;
+
+	if (at)
+		buf_printf(b, "\\%c", escaped[at - plain]);
+	else if (c < 0x20 || c == '<' || c == '>' || c == '&')
+		buf_printf(b, "\\u%04x", c);
+	else
+		buf_char(b, (char)c);
+}
+
+/* How many bytes stand as they are. */
+static size_t plain_len(const unsigned char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\' && p[i] != '<' &&
+	       p[i] != '>' && p[i] != '&')
+		i++;
+	return i;
+}
+
+static void add_string(struct buf *b, const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t left = strlen(s), n;
+
+	buf_char(b, '"');
+	for (; left > 0; p += n, left -= n) {
+		n = plain_len(p, left);
+		if (n > 0) {
+			buf_add(b, p, n);
+			continue;
+		}
+		n = utf8_len(p, left);
+		if (n == 0) {
+			buf_str(b, "\\ufffd");
+			n = 1;
+		} else if (n == 1) {
+			add_ascii(b, *p);
+		} else if (n == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] & 0xfe) == 0xa8) {
+			buf_printf(b, "\\u20%02x", p[2] - 0x80); /* JavaScript's line ends */
+		} else {
+			buf_add(b, p, n);
+		}
+	}
+	buf_char(b, '"');
+}
+
+void jo_key(struct json_out *o, const char *key)
+{
+	begin(o);
+	add_string(o->b, key);
+	buf_str(o->b, o->indent ? ": " : ":");
+	o->after_key = true;
+}
+
+void jo_text(struct json_out *o, const char *text)
+{
+	begin(o);
+	buf_str(o->b, text);
+}
+
+void jo_str(struct json_out *o, const char *s)
+{
+	if (!s) {
+		jo_null(o);
+		return;
+	}
+	begin(o);
+	add_string(o->b, s);
+}
+
+void jo_int(struct json_out *o, int64_t v)
+{
+	begin(o);
+	buf_printf(o->b, "%" PRId64, v);
+}
+
+void jo_uint(struct json_out *o, uint64_t v)
+{
+	begin(o);
+	buf_printf(o->b, "%" PRIu64, v);
+}
+
+void jo_bool(struct json_out *o, bool v)
+{
+	jo_text(o, v ? "true" : "false");
+}
+
+void jo_null(struct json_out *o)
+{
+	jo_text(o, "null");
+}
+
+void jo_kstr(struct json_out *o, const char *key, const char *s)
+{
+	jo_key(o, key);
+	jo_str(o, s);
+}
+
+void jo_kint(struct json_out *o, const char *key, int64_t v)
+{
+	jo_key(o, key);
+	jo_int(o, v);
+}
+
+void jo_kbool(struct json_out *o, const char *key, bool v)
+{
+	jo_key(o, key);
+	jo_bool(o, v);
 }

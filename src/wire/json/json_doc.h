@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_JSON_JSON_DOC_H
 #define UNIRAIL_WIRE_JSON_JSON_DOC_H
 
-/* What json.c, json_read.c and json_out.c share; not for other folders. */
+/* What json.c, reader.c and json.c share; not for other folders. */
 
 #include "wire/json/json.h"
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection. */
 #include "wire/tls/tls.h"
 
 #include <errno.h>
+#include <mbedtls/net_sockets.h>
+#include <psa/crypto.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-
-#include <mbedtls/net_sockets.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/random.h"
 #include "wire/tls/tls_priv.h"
+
+/* One connection. */
 
 struct tls {
 	struct tls_conf *conf;
@@ -205,4 +210,454 @@ bool tls_resumed(struct tls *t)
 const char *tls_version(const struct tls *t)
 {
 	return mbedtls_ssl_get_version(&t->ssl);
+}
+
+/* Certificates and settings that connections share. */
+
+int tls_random(void *arg, unsigned char *p, size_t n)
+{
+	(void)arg;
+	random_bytes(p, n);
+	return 0;
+}
+
+static int bad(const char *what, int code, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is not valid PEM (mbedTLS -0x%04x)", what,
+			(unsigned int)-code);
+}
+
+/* mbedTLS takes PEM with its NUL counted. */
+static char *with_nul(struct span pem)
+{
+	return span_dup(pem);
+}
+
+static void wipe(char *text)
+{
+	explicit_bzero(text, strlen(text));
+}
+
+/* Adds the certificates of `pem`; returns how many of them mbedTLS cannot read. */
+static int read_certs(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
+{
+	auto_free char *text = with_nul(pem);
+	int r = mbedtls_x509_crt_parse(into, (unsigned char *)text, strlen(text) + 1);
+
+	return r < 0 ? bad(what, r, e) : r;
+}
+
+static int read_key(struct tls_conf *c, struct span pem, struct err *e)
+{
+	auto_free char *text = with_nul(pem);
+	int r = mbedtls_pk_parse_key(&c->key, (unsigned char *)text, strlen(text) + 1, NULL, 0,
+				     tls_random, NULL);
+
+	wipe(text);
+	if (r == MBEDTLS_ERR_PK_PASSWORD_REQUIRED || r == MBEDTLS_ERR_PK_PASSWORD_MISMATCH)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"the key is encrypted: give it without a passphrase");
+	if (r < 0)
+		return bad("the key", r, e);
+	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, tls_random, NULL))
+		return err_kind(e, ERR_CONF, -EINVAL, "the key does not belong to the certificate");
+	return 0;
+}
+
+static int read_own(struct tls_conf *c, const struct tls_material *m, struct err *e)
+{
+	int r;
+
+	if (!m->cert.n && !m->key.n)
+		return 0;
+	if (!m->cert.n || !m->key.n)
+		return err_kind(e, ERR_CONF, -EINVAL, "a %s without a %s",
+				m->cert.n ? "certificate" : "key",
+				m->cert.n ? "key" : "certificate");
+	r = read_certs(&c->cert, m->cert, "the certificate", e);
+	if (r > 0)
+		r = err_kind(e, ERR_CONF, -EINVAL,
+			     "the certificate: %d certificates of its chain cannot be read", r);
+	if (r == 0)
+		r = read_key(c, m->key, e);
+	if (r == 0)
+		mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
+	return r;
+}
+
+static int read_ca(struct tls_conf *c, const struct tls_material *m, struct err *e)
+{
+	int r;
+
+	if (!m->ca.n)
+		return c->side == TLS_SERVER ? 0
+					     : err_kind(e, ERR_CONF, -EINVAL, "the CA is missing");
+	/* Bundles of distributions have certificates that mbedTLS does not read: other libraries skip those, too. */
+	r = read_certs(&c->ca, m->ca, "the CA", e);
+	if (r < 0)
+		return r;
+	mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
+	mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_REQUIRED);
+	return 0;
+}
+
+static int set_up(struct tls_conf *c, const struct tls_material *m, struct err *e)
+{
+	int endpoint = c->side == TLS_CLIENT ? MBEDTLS_SSL_IS_CLIENT : MBEDTLS_SSL_IS_SERVER;
+	int r = psa_crypto_init();
+
+	if (r == 0)
+		r = mbedtls_ssl_config_defaults(&c->ssl, endpoint, MBEDTLS_SSL_TRANSPORT_STREAM,
+						MBEDTLS_SSL_PRESET_DEFAULT);
+	if (r)
+		return err_set(e, -ENOMEM, "set TLS up: mbedTLS %d", r);
+	mbedtls_ssl_conf_rng(&c->ssl, tls_random, NULL);
+	r = tls_sessions_init(c);
+	if (r)
+		return err_set(e, -ENOMEM, "set TLS up: mbedTLS %d", r);
+	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
+	c->alpn[0] = m->alpn;
+	if (m->alpn && mbedtls_ssl_conf_alpn_protocols(&c->ssl, c->alpn))
+		return err_set(e, -EINVAL, "set TLS up: protocol '%s'", m->alpn);
+	return 0;
+}
+
+int tls_conf_new(struct tls_conf **ret, enum tls_side side, const struct tls_material *m,
+		 struct err *e)
+{
+	struct tls_conf *c = xcalloc(1, sizeof(*c));
+	int r;
+
+	c->users = 1;
+	c->side = side;
+	mbedtls_ssl_config_init(&c->ssl);
+	mbedtls_x509_crt_init(&c->ca);
+	mbedtls_x509_crt_init(&c->cert);
+	mbedtls_pk_init(&c->key);
+	r = set_up(c, m, e);
+	if (r == 0)
+		r = read_ca(c, m, e);
+	if (r == 0)
+		r = read_own(c, m, e);
+	if (r == 0 && side == TLS_SERVER && !m->cert.n)
+		r = err_kind(e, ERR_CONF, -EINVAL, "the certificate is missing");
+	if (r < 0)
+		tls_conf_put(c);
+	else
+		*ret = c;
+	return r;
+}
+
+struct tls_conf *tls_conf_get(struct tls_conf *c)
+{
+	c->users++;
+	return c;
+}
+
+void tls_conf_put(struct tls_conf *c)
+{
+	if (!c || --c->users)
+		return;
+	mbedtls_ssl_config_free(&c->ssl);
+	tls_sessions_done(c);
+	mbedtls_x509_crt_free(&c->ca);
+	mbedtls_x509_crt_free(&c->cert);
+	mbedtls_pk_free(&c->key);
+	free(c);
+}
+
+/* Whether a certificate is the peer's, and the words when it is not. */
+
+enum { NAMES_MAX = 256 };
+
+void tls_check_init(struct tls_check *c, const char *name)
+{
+	*c = (struct tls_check){.name = name ? xstrdup(name) : NULL};
+	if (name)
+		ip_parse(span_of(name), &c->ip);
+	buf_init(&c->names, NAMES_MAX);
+}
+
+void tls_check_done(struct tls_check *c)
+{
+	free(c->name);
+	buf_done(&c->names);
+}
+
+static void add_name(struct tls_check *c, struct span name)
+{
+	if (c->names.len + name.n + 4 > NAMES_MAX)
+		return;
+	buf_str(&c->names, c->names.len ? ", " : "");
+	for (size_t i = 0; i < name.n; i++)
+		buf_char(&c->names, name.p[i] < ' ' || name.p[i] > '~' ? '?' : name.p[i]);
+}
+
+static void note_ip(struct tls_check *c, struct span raw, bool *found)
+{
+	struct ipaddr a = {.family = raw.n == 4 ? 4 : 6};
+	char text[IP_TEXT_MAX];
+
+	if (raw.n != 4 && raw.n != 16)
+		return;
+	memcpy(a.b, raw.p, raw.n);
+	*found |= c->ip.family && ip_eq(&a, &c->ip);
+	add_name(c, span_of(ip_str(&a, text)));
+}
+
+/* Notes what the certificate is for; true when the expected address is among it. */
+static bool note_names(struct tls_check *c, const mbedtls_x509_crt *crt)
+{
+	bool found = false;
+
+	for (const mbedtls_x509_sequence *s = &crt->subject_alt_names; s && s->buf.p; s = s->next) {
+		struct span raw = {(const char *)s->buf.p, s->buf.len};
+		int type = s->buf.tag & MBEDTLS_ASN1_TAG_VALUE_MASK;
+
+		if (type == MBEDTLS_X509_SAN_IP_ADDRESS)
+			note_ip(c, raw, &found);
+		else if (type == MBEDTLS_X509_SAN_DNS_NAME)
+			add_name(c, raw);
+	}
+	return found;
+}
+
+static int64_t seconds_of(const mbedtls_x509_time *t)
+{
+	struct tm tm = {.tm_year = t->year - 1900,
+			.tm_mon = t->mon - 1,
+			.tm_mday = t->day,
+			.tm_hour = t->hour,
+			.tm_min = t->min,
+			.tm_sec = t->sec};
+
+	return timegm(&tm);
+}
+
+int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
+{
+	struct tls_check *c = arg;
+	int64_t end = seconds_of(&crt->valid_to);
+
+	if (!c->looked || end < c->end)
+		c->end = end;
+	c->looked = true;
+	if (depth == 0 && c->name && !note_names(c, crt) && c->ip.family)
+		*flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
+	if (*flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) {
+		c->from = crt->valid_from;
+		c->to = crt->valid_to;
+	}
+	c->flags |= *flags;
+	return 0;
+}
+
+static void when(const mbedtls_x509_time *t, char ret[static 32])
+{
+	snprintf(ret, 32, "%04d-%02d-%02dT%02d:%02d:%02dZ", t->year, t->mon, t->day, t->hour,
+		 t->min, t->sec);
+}
+
+static int out_of_time(const struct tls_check *c, const char *who, struct err *e)
+{
+	bool early = c->flags & MBEDTLS_X509_BADCERT_FUTURE;
+	char limit[32], now[32];
+	time_t t = time(NULL);
+	struct tm tm;
+
+	when(early ? &c->from : &c->to, limit);
+	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
+			"%s certificate %s %s, and this machine's clock says %s", who,
+			early ? "is not valid before" : "has expired on", limit, now);
+}
+
+int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e)
+{
+	const char *who = side == TLS_CLIENT ? "the server's" : "the client's";
+
+	if (c->flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE))
+		return out_of_time(c, who, e);
+	if (c->flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
+				"%s certificate is not signed by the CA that was given", who);
+	if (c->flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
+				"%s certificate is for %s, not for '%s'", who,
+				c->names.len ? c->names.p : "no name at all", c->name);
+	if (c->flags & MBEDTLS_X509_BADCERT_MISSING)
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is missing",
+				who);
+	if (c->flags & (MBEDTLS_X509_BADCERT_BAD_KEY | MBEDTLS_X509_BADCERT_BAD_MD |
+			MBEDTLS_X509_BADCERT_BAD_PK))
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
+				"%s certificate has a key or a signature that is too weak", who);
+	if (c->flags & (MBEDTLS_X509_BADCERT_EXT_KEY_USAGE | MBEDTLS_X509_BADCERT_KEY_USAGE))
+		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
+				"%s certificate is not made for a %s (its key usage)", who,
+				side == TLS_CLIENT ? "server" : "client");
+	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is not valid (0x%x)",
+			who, c->flags);
+}
+
+/* RFC 8446, 6: the ones that tell a person something. */
+static const struct {
+	int alert;
+	const char *words;
+} alerts[] = {
+	{40, "it found no common parameters (handshake_failure)"},
+	{42, "it refuses our certificate (bad_certificate)"},
+	{43, "it refuses our certificate (unsupported_certificate)"},
+	{44, "our certificate is revoked (certificate_revoked)"},
+	{45, "our certificate has expired (certificate_expired)"},
+	{46, "it refuses our certificate (certificate_unknown)"},
+	{48, "it does not know the CA of our certificate (unknown_ca)"},
+	{49, "access denied (access_denied)"},
+	{70, "it speaks another version of TLS (protocol_version)"},
+	{112, "it does not know that server name (unrecognized_name)"},
+	{116, "it wants a client certificate (certificate_required)"},
+	{120, "it does not speak the protocol that was asked for (no_application_protocol)"},
+};
+
+static const char *alert_words(int alert, char *room, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_LEN(alerts); i++)
+		if (alerts[i].alert == alert)
+			return alerts[i].words;
+	snprintf(room, size, "alert %d", alert);
+	return room;
+}
+
+static bool is_about_certificates(int alert)
+{
+	return (alert >= 42 && alert <= 49) || alert == 116;
+}
+
+int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e)
+{
+	const char *peer = side == TLS_CLIENT ? "the server" : "the client";
+	char room[32];
+
+	if (code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && alert >= 0)
+		return err_kind(e, ERR_UNAVAILABLE,
+				is_about_certificates(alert) ? -EKEYREJECTED : -EPROTO,
+				"TLS %s: %s says: %s", doing, peer,
+				alert_words(alert, room, sizeof(room)));
+	if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_NET_CONN_RESET)
+		return err_kind(e, ERR_AGAIN, -ECONNRESET, "TLS %s: %s closed the connection",
+				doing, peer);
+	if (code == MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION)
+		return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
+				"TLS %s: %s speaks neither TLS 1.2 nor 1.3", doing, peer);
+	if (code == MBEDTLS_ERR_SSL_INVALID_RECORD)
+		return err_kind(e, ERR_UNAVAILABLE, -EPROTO, "TLS %s: %s does not speak TLS", doing,
+				peer);
+	return err_kind(e, ERR_UNAVAILABLE, -EPROTO, "TLS %s: mbedTLS -0x%04x", doing,
+			(unsigned int)-code);
+}
+
+/* Sessions that are resumed: a client's last one, a server's tickets. */
+
+/* TICKET_S: life of a ticket, and of the key that encrypts it. VERIFIED_S: from a full handshake to the next one at the latest. */
+enum { TICKET_S = 3600, VERIFIED_S = 24 * 3600 };
+
+/* --- a client's --- */
+
+static void forget(struct tls_kept *k)
+{
+	mbedtls_ssl_session_free(&k->session);
+	mbedtls_ssl_session_init(&k->session);
+	free(k->name);
+	*k = (struct tls_kept){.session = k->session};
+}
+
+void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct tls_check *check,
+		     int64_t *until)
+{
+	struct tls_kept *k = &c->kept;
+
+	if (!k->name || !check->name || strcmp(k->name, check->name))
+		return;
+	/* Not again if this connection fails: the next handshake is a full one. */
+	if (time(NULL) < k->until && mbedtls_ssl_set_session(ssl, &k->session) == 0)
+		*until = k->until;
+	forget(k);
+}
+
+void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
+		      const struct tls_check *check, int64_t until)
+{
+	struct tls_kept *k = &c->kept;
+	int64_t now = time(NULL);
+
+	if (!check->name)
+		return;
+	if (check->looked)
+		until = check->end < now + VERIFIED_S ? check->end : now + VERIFIED_S;
+	forget(k);
+	if (until <= now || mbedtls_ssl_get_session(ssl, &k->session) != 0)
+		return;
+	k->name = xstrdup(check->name);
+	k->until = until;
+}
+
+/* --- a server's --- */
+
+/*
+ * A ticket stands for the client certificate that its handshake verified. So none is given after a handshake that verified none
+ * (it was resumed itself), nor when a certificate of the chain expires before the ticket: the client then gets a byte
+ * that is no ticket, since mbedTLS ends a connection of TLS 1.3 for which no ticket can be written.
+ */
+static bool may_give(const struct tls_conf *c)
+{
+	const struct tls_check *check = c->at_hand;
+
+	if (!c->ca.version)
+		return true;
+	return check && check->looked && !check->flags && check->end >= time(NULL) + TICKET_S;
+}
+
+static int write_ticket(void *arg, const mbedtls_ssl_session *session, unsigned char *start,
+			const unsigned char *end, size_t *n, uint32_t *lifetime)
+{
+	struct tls_conf *c = arg;
+
+	if (may_give(c))
+		return mbedtls_ssl_ticket_write(&c->tickets, session, start, end, n, lifetime);
+	if (start >= end)
+		return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
+	*start = 0;
+	*n = 1;
+	*lifetime = 0;
+	return 0;
+}
+
+static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p, size_t n)
+{
+	struct tls_conf *c = arg;
+
+	return mbedtls_ssl_ticket_parse(&c->tickets, session, p, n);
+}
+
+/* --- */
+
+int tls_sessions_init(struct tls_conf *c)
+{
+	mbedtls_ssl_session_init(&c->kept.session);
+	mbedtls_ssl_ticket_init(&c->tickets);
+	if (c->side == TLS_CLIENT) {
+		mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(
+			&c->ssl, MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);
+		return 0;
+	}
+	mbedtls_ssl_conf_session_tickets_cb(&c->ssl, write_ticket, read_ticket, c);
+	return mbedtls_ssl_ticket_setup(&c->tickets, tls_random, NULL, MBEDTLS_CIPHER_AES_256_GCM,
+					TICKET_S);
+}
+
+void tls_sessions_done(struct tls_conf *c)
+{
+	forget(&c->kept);
+	mbedtls_ssl_session_free(&c->kept.session);
+	mbedtls_ssl_ticket_free(&c->tickets);
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_TLS_TLS_PRIV_H
 #define UNIRAIL_WIRE_TLS_TLS_PRIV_H
 
-/* What tls.c, tls_conf.c, tls_session.c and tls_check.c share; not for other folders. */
+/* What tls.c, tls.c, tls.c and tls.c share; not for other folders. */
 
 #include <stdbool.h>
 
@@ -54,7 +54,7 @@ int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);
 /* For a code that mbedTLS returned; alert is the peer's when it sent one, else -1. */
 int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e);
 
-/* --- sessions, tls_session.c --- */
+/* --- sessions, tls.c --- */
 
 int tls_sessions_init(struct tls_conf *c);
 void tls_sessions_done(struct tls_conf *c);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is nested in what; yaml_scalar.c reads the leaves. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "wire/yaml/yaml_priv.h"
+
+/* What is nested in what; yaml.c reads the leaves. */
 
 static int node(struct yaml *y, int indent, bool inline_only);
 
@@ -301,4 +303,560 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 		r = err_kind(e, ERR_DECODE, -EFBIG, "too long");
 	buf_done(&y.text);
 	return r;
+}
+
+/* Scalars of whole lines: | and >. */
+
+struct block {
+	char style, chomp; /* chomp: '-', '+' or 0 */
+	int indent;	   /* of its lines; 0: as the first one's */
+};
+
+static int block_header(struct yaml *y, int indent, struct block *b)
+{
+	*b = (struct block){.style = *y->p++};
+	for (char c = yaml_peek(y, 0); !yaml_is_break(c); c = yaml_peek(y, 0)) {
+		if ((c == '-' || c == '+') && !b->chomp)
+			b->chomp = c;
+		else if (c >= '1' && c <= '9' && !b->indent)
+			b->indent = (indent < 0 ? 0 : indent) + c - '0';
+		else
+			return yaml_fail(y, "'%c' is not known after '%c'", c, b->style);
+		y->p++;
+	}
+	while (yaml_is_blank(yaml_peek(y, 0)))
+		y->p++;
+	if (yaml_peek(y, 0) == '#')
+		while (yaml_peek(y, 0) != '\n' && y->p < y->end)
+			y->p++;
+	if (yaml_peek(y, 0) != '\n' && y->p < y->end)
+		return yaml_fail(y, "the lines of '%c' begin below it", b->style);
+	return 0;
+}
+
+static int blanks_ahead(const struct yaml *y)
+{
+	int n = 0;
+
+	while (yaml_peek(y, (size_t)n) == ' ')
+		n++;
+	return n;
+}
+
+/* What stands between two lines of a > block: `breaks` line ends. */
+static void join(struct yaml *y, const struct block *b, unsigned int breaks, bool deeper)
+{
+	bool folds = b->style == '>' && !deeper;
+
+	if (folds && breaks == 1)
+		buf_char(&y->text, ' ');
+	for (unsigned int i = folds ? 1 : 0; i < breaks; i++)
+		buf_char(&y->text, '\n');
+}
+
+int yaml_block(struct yaml *y, int indent)
+{
+	struct block b;
+	unsigned int breaks = 0; /* since the last line that holds something */
+	bool first = true, deeper = false;
+	int r = block_header(y, indent, &b);
+
+	buf_reset(&y->text);
+	while (r == 0 && y->p < y->end) {
+		int n;
+		bool deep;
+
+		yaml_newline(y);
+		n = blanks_ahead(y);
+		if (y->p + n == y->end)
+			break;
+		if (yaml_peek(y, (size_t)n) == '\n' && (!b.indent || n <= b.indent)) {
+			y->p += n;
+			breaks++;
+			continue;
+		}
+		if (n <= indent || (b.indent && n < b.indent))
+			break;
+		if (!b.indent)
+			b.indent = n;
+		deep = n > b.indent || yaml_peek(y, (size_t)b.indent) == '\t';
+		if (first)
+			for (; breaks > 0; breaks--)
+				buf_char(&y->text, '\n');
+		else
+			join(y, &b, breaks + 1, deep || deeper);
+		breaks = 0;
+		first = false;
+		deeper = deep;
+		for (y->p += b.indent; y->p < y->end && yaml_peek(y, 0) != '\n'; y->p++)
+			buf_char(&y->text, *y->p);
+	}
+	/* Without a line's end at the end of the text there is none to keep. */
+	if (!first && b.chomp != '-' && (y->p < y->end || y->p[-1] == '\n' || breaks))
+		buf_char(&y->text, '\n');
+	for (; b.chomp == '+' && breaks > 0; breaks--)
+		buf_char(&y->text, '\n');
+	return r;
+}
+
+/* Keys of mappings, and what cannot begin anything. */
+
+/* A ':' that ends a key. In flow, after a quoted key, JSON leaves the blank out. */
+static bool is_colon(const struct yaml *y, bool quoted)
+{
+	char next = yaml_peek(y, 1);
+
+	return yaml_peek(y, 0) == ':' &&
+	       (yaml_is_break(next) || (y->flow && (quoted || strchr(",[]{}", next))));
+}
+
+int yaml_unread(struct yaml *y, char c)
+{
+	switch (c) {
+	case '&': return yaml_fail(y, "anchors ('&') are not read: write the value out");
+	case '*': return yaml_fail(y, "aliases ('*') are not read: write the value out");
+	case '!': return yaml_fail(y, "tags ('!') are not read");
+	case '%': return yaml_fail(y, "directives ('%%') are not read");
+	case '@':
+	case '`': return yaml_fail(y, "'%c' cannot begin a value: put it into quotes", c);
+	case '?':
+		if (yaml_is_break(yaml_peek(y, 1)))
+			return yaml_fail(y, "complex keys ('? ') are not read");
+		break;
+	case ',':
+	case ']':
+	case '}': return yaml_fail(y, "'%c' is not expected here", c);
+	default: break;
+	}
+	return 0;
+}
+
+static int compare(const char *a, size_t n, const char *b, size_t m)
+{
+	int r = memcmp(a, b, n < m ? n : m);
+
+	return r ? r : n < m ? -1 : n > m;
+}
+
+/* Puts the key in its place among the others; false: it is there. */
+static bool is_new_key(struct yaml_keys *k, const char *out, size_t from, size_t n)
+{
+	size_t low = 0, high = k->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct yaml_key_at *x = &k->v[mid];
+		int r = compare(out + x->from, x->n, out + from, n);
+
+		if (r == 0)
+			return false;
+		if (r < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	(void)VEC_PUSH(k->v, k->n);
+	memmove(&k->v[low + 1], &k->v[low], (k->n - 1 - low) * sizeof(*k->v));
+	k->v[low] = (struct yaml_key_at){from, n};
+	return true;
+}
+
+static int take_key(struct yaml *y, struct yaml_keys *k)
+{
+	size_t from = y->out.b->len, n;
+
+	if (strcmp(y->text.p, "<<") == 0)
+		return yaml_fail(y, "merge keys are not read: write the keys out");
+	jo_key(&y->out, y->text.p);
+	n = y->out.b->len - from;
+	/* The first key of a mapping has no comma before it. */
+	if (y->out.b->p[from] == ',') {
+		from++;
+		n--;
+	}
+	if (!is_new_key(k, y->out.b->p, from, n))
+		return yaml_fail(y, "key '%.64s' stands here twice", y->text.p);
+	if (k->n >= YAML_KEYS_MAX)
+		return yaml_fail(y, "more than %d keys in one mapping", YAML_KEYS_MAX);
+	return 0;
+}
+
+int yaml_key(struct yaml *y, struct yaml_keys *k)
+{
+	bool quoted = yaml_peek(y, 0) == '"' || yaml_peek(y, 0) == '\'';
+	int r = quoted ? 0 : yaml_unread(y, yaml_peek(y, 0));
+
+	if (r == 0 && yaml_peek(y, 0) && strchr("{[|>", yaml_peek(y, 0)))
+		r = yaml_fail(y, "a key cannot begin with '%c': put it into quotes", *y->p);
+	if (r == 0)
+		r = quoted ? yaml_quoted(y, -1, true) : yaml_plain(y, -1, true);
+	while (r == 0 && yaml_is_blank(yaml_peek(y, 0)))
+		y->p++;
+	if (r == 0 && !is_colon(y, quoted))
+		r = yaml_fail(y, "a key wants ': ' after it");
+	if (r == 0)
+		r = take_key(y, k);
+	if (r == 0)
+		y->p++;
+	return r;
+}
+
+bool yaml_is_key(const struct yaml *at)
+{
+	struct yaml y = *at;
+	bool quoted = yaml_peek(&y, 0) == '"' || yaml_peek(&y, 0) == '\'', found;
+	struct err e = ERR_INIT;
+
+	y.e = &e;
+	buf_init(&y.text, YAML_TEXT_MAX);
+	found = (quoted ? yaml_quoted(&y, -1, true) : yaml_plain(&y, -1, true)) == 0;
+	while (found && yaml_is_blank(yaml_peek(&y, 0)))
+		y.p++;
+	found = found && is_colon(&y, quoted);
+	buf_done(&y.text);
+	return found;
+}
+
+/* The text, character by character and line by line. */
+
+int yaml_fail(struct yaml *y, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return err_kind(y->e, ERR_DECODE, -EINVAL, "%u:%d: %s", y->line, yaml_column(y) + 1, text);
+}
+
+char yaml_peek(const struct yaml *y, size_t n)
+{
+	if ((size_t)(y->end - y->p) <= n)
+		return '\0';
+	if (y->p[n] == '\r' && (size_t)(y->end - y->p) > n + 1 && y->p[n + 1] == '\n')
+		return '\n';
+	return y->p[n];
+}
+
+int yaml_column(const struct yaml *y)
+{
+	return (int)(y->p - y->line_start);
+}
+
+void yaml_newline(struct yaml *y)
+{
+	y->p += *y->p == '\r' ? 2 : 1;
+	y->line++;
+	y->line_start = y->p;
+}
+
+bool yaml_is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+bool yaml_is_break(char c)
+{
+	return yaml_is_blank(c) || c == '\n' || c == '\0';
+}
+
+bool yaml_at_end(const struct yaml *y)
+{
+	return y->p == y->end;
+}
+
+int yaml_skip(struct yaml *y)
+{
+	for (;;) {
+		bool indenting = y->p == y->line_start;
+
+		while (yaml_is_blank(yaml_peek(y, 0))) {
+			if (indenting && !y->flow && *y->p == '\t')
+				return yaml_fail(y, "a tab cannot indent: use blanks");
+			y->p++;
+		}
+		if (yaml_peek(y, 0) == '#' && (y->p == y->line_start || yaml_is_blank(y->p[-1])))
+			while (!yaml_at_end(y) && yaml_peek(y, 0) != '\n')
+				y->p++;
+		if (yaml_peek(y, 0) != '\n' || yaml_at_end(y))
+			return 0;
+		yaml_newline(y);
+	}
+}
+
+int yaml_end_of_line(struct yaml *y)
+{
+	unsigned int line = y->line;
+	int r = yaml_skip(y);
+
+	if (r < 0 || y->flow || yaml_at_end(y) || y->line != line)
+		return r;
+	return yaml_fail(y, "'%c' is not expected here", *y->p);
+}
+
+/* --- lines of one scalar --- */
+
+/*
+ * At a line's end inside a scalar: goes to the next line that holds something and adds what the
+ * break means: one is a blank, each more is a line. False: the scalar ends here, since what
+ * follows is indented too little (or the text ends, or a plain one's comment follows); y->p stays
+ * where it was.
+ */
+static bool fold(struct yaml *y, int indent, bool plain)
+{
+	struct yaml at = *y;
+	unsigned int breaks = 0;
+
+	while (yaml_peek(&at, 0) == '\n' && at.p < at.end) {
+		yaml_newline(&at);
+		breaks++;
+		while (yaml_is_blank(yaml_peek(&at, 0)))
+			at.p++;
+	}
+	if (at.p == at.end || (!y->flow && yaml_column(&at) <= indent))
+		return false;
+	if (plain && *at.p == '#')
+		return false;
+	if (breaks == 1)
+		buf_char(&y->text, ' ');
+	for (; breaks > 1; breaks--)
+		buf_char(&y->text, '\n');
+	y->p = at.p;
+	y->line = at.line;
+	y->line_start = at.line_start;
+	return true;
+}
+
+static void trim_blanks(struct buf *b, size_t from)
+{
+	while (b->len > from && yaml_is_blank(b->p[b->len - 1]))
+		b->p[--b->len] = '\0';
+}
+
+/* --- quoted --- */
+
+static void put_utf8(struct buf *b, uint32_t c)
+{
+	if (c < 0x80) {
+		buf_char(b, (char)c);
+	} else if (c < 0x800) {
+		buf_char(b, (char)(0xc0 | c >> 6));
+		buf_char(b, (char)(0x80 | (c & 0x3f)));
+	} else if (c < 0x10000) {
+		buf_char(b, (char)(0xe0 | c >> 12));
+		buf_char(b, (char)(0x80 | (c >> 6 & 0x3f)));
+		buf_char(b, (char)(0x80 | (c & 0x3f)));
+	} else {
+		buf_char(b, (char)(0xf0 | c >> 18));
+		buf_char(b, (char)(0x80 | (c >> 12 & 0x3f)));
+		buf_char(b, (char)(0x80 | (c >> 6 & 0x3f)));
+		buf_char(b, (char)(0x80 | (c & 0x3f)));
+	}
+}
+
+static int hex(struct yaml *y, size_t digits, uint32_t *ret)
+{
+	uint64_t v;
+
+	for (size_t i = 0; i < digits; i++)
+		if (!strchr("0123456789abcdefABCDEF", yaml_peek(y, i)) || !yaml_peek(y, i))
+			return yaml_fail(y, "an escape wants %zu hexadecimal digits", digits);
+	if (num_hex((struct span){y->p, digits}, 0x10ffff, &v) < 0 || v == 0)
+		return yaml_fail(y, "an escape is no character");
+	*ret = (uint32_t)v;
+	y->p += digits;
+	return 0;
+}
+
+/* JSON writes characters past U+FFFF as two. */
+static int code_point(struct yaml *y, size_t digits)
+{
+	uint32_t c, low;
+	int r = hex(y, digits, &c);
+
+	if (r == 0 && c >= 0xd800 && c < 0xdc00) {
+		if (yaml_peek(y, 0) != '\\' || yaml_peek(y, 1) != 'u')
+			return yaml_fail(y, "half of a surrogate pair");
+		y->p += 2;
+		r = hex(y, 4, &low);
+		if (r == 0 && (low < 0xdc00 || low > 0xdfff))
+			return yaml_fail(y, "half of a surrogate pair");
+		if (r == 0)
+			c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+	} else if (r == 0 && c >= 0xdc00 && c < 0xe000) {
+		return yaml_fail(y, "half of a surrogate pair");
+	}
+	if (r == 0)
+		put_utf8(&y->text, c);
+	return r;
+}
+
+static int escape(struct yaml *y)
+{
+	static const char from[] = "abtnvfre \"/\\\t", to[] = "\a\b\t\n\v\f\r\033 \"/\\\t";
+	char c = yaml_peek(y, 0);
+	const char *at = c ? strchr(from, c) : NULL;
+
+	if (c == '\0' || c == '\n')
+		return yaml_fail(y, "the closing \" is missing in this line");
+	y->p++;
+	if (at)
+		buf_char(&y->text, to[at - from]);
+	else if (c == 'x' || c == 'u' || c == 'U')
+		return code_point(y, c == 'x' ? 2 : c == 'u' ? 4 : 8);
+	else if (c == 'N' || c == '_')
+		put_utf8(&y->text, c == 'N' ? 0x85 : 0xa0);
+	else if (c == 'L' || c == 'P')
+		put_utf8(&y->text, c == 'L' ? 0x2028 : 0x2029);
+	else
+		return yaml_fail(y, "escape '\\%c' is not known", c);
+	return 0;
+}
+
+/* "\" at the line's end joins two lines without a blank; an empty line between them is a break. */
+static int joined_line(struct yaml *y)
+{
+	bool first = true;
+
+	while (yaml_peek(y, 0) == '\n') {
+		if (!first)
+			buf_char(&y->text, '\n');
+		first = false;
+		yaml_newline(y);
+		while (yaml_is_blank(yaml_peek(y, 0)))
+			y->p++;
+	}
+	return 0;
+}
+
+static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t *kept)
+{
+	if (key || y->p == y->end)
+		return yaml_fail(y, "the closing %c is missing%s", quote,
+				 key ? " in this line" : "");
+	trim_blanks(&y->text, *kept);
+	if (!fold(y, indent, false))
+		return yaml_fail(y, "the closing %c is missing", quote);
+	*kept = y->text.len;
+	return 0;
+}
+
+int yaml_quoted(struct yaml *y, int indent, bool key)
+{
+	char quote = *y->p++, c;
+	size_t kept = 0; /* bytes that trimming must leave: breaks, escapes */
+	int r = 0;
+
+	buf_reset(&y->text);
+	while (r == 0 &&
+	       ((c = yaml_peek(y, 0)) != quote || (quote == '\'' && yaml_peek(y, 1) == c))) {
+		if (c == '\n' || c == '\0') {
+			r = quoted_break(y, quote, indent, key, &kept);
+			continue;
+		}
+		y->p++;
+		if (c == quote) {
+			buf_char(&y->text, *y->p++);
+		} else if (c == '\\' && quote == '"') {
+			r = yaml_peek(y, 0) == '\n' && !key ? joined_line(y) : escape(y);
+			kept = y->text.len;
+		} else {
+			buf_char(&y->text, c);
+		}
+	}
+	if (r == 0)
+		y->p++;
+	return r;
+}
+
+/* --- plain --- */
+
+static bool ends_plain(const struct yaml *y)
+{
+	char c = yaml_peek(y, 0), next = yaml_peek(y, 1);
+
+	if (c == '\n' || c == '\0')
+		return true;
+	if (c == ':' && (yaml_is_break(next) || (y->flow && strchr(",[]{}", next))))
+		return true;
+	if (c == '#' && y->p > y->line_start && yaml_is_blank(y->p[-1]))
+		return true;
+	return y->flow && strchr(",[]{}", c);
+}
+
+int yaml_plain(struct yaml *y, int indent, bool key)
+{
+	buf_reset(&y->text);
+	do {
+		size_t from = y->text.len;
+
+		while (!ends_plain(y))
+			buf_char(&y->text, *y->p++);
+		trim_blanks(&y->text, from);
+		if (y->text.len == 0)
+			return yaml_fail(y, "a value is missing");
+		/* A comment ends it, a colon makes a key of it where none can be. */
+		if (key || yaml_peek(y, 0) == '#')
+			return 0;
+		if (yaml_peek(y, 0) == ':')
+			return yaml_fail(y,
+					 "a ':' with a blank after it cannot stand in a value: put "
+					 "the value into quotes");
+		if (y->flow && yaml_peek(y, 0) != '\n')
+			return 0;
+	} while (fold(y, indent, true) && !(y->flow && ends_plain(y)));
+	if (y->flow)
+		trim_blanks(&y->text, 0);
+	return 0;
+}
+
+/* As JSON writes numbers, but for a leading '+', which is a string here. */
+static bool is_number(const char *s)
+{
+	size_t n;
+
+	s += *s == '-';
+	n = strspn(s, "0123456789");
+	if (n == 0 || (n > 1 && s[0] == '0'))
+		return false;
+	s += n;
+	if (*s == '.') {
+		n = strspn(s + 1, "0123456789");
+		if (n == 0)
+			return false;
+		s += 1 + n;
+	}
+	if (*s == 'e' || *s == 'E') {
+		s += 1 + (s[1] == '+' || s[1] == '-');
+		n = strspn(s, "0123456789");
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return *s == '\0';
+}
+
+static bool is_word(const char *s, const char *lower, const char *title, const char *upper)
+{
+	return !strcmp(s, lower) || !strcmp(s, title) || !strcmp(s, upper);
+}
+
+void yaml_put_plain(struct yaml *y)
+{
+	const char *s = y->text.p;
+	int64_t v;
+
+	if (!strcmp(s, "~") || is_word(s, "null", "Null", "NULL"))
+		jo_null(&y->out);
+	else if (is_word(s, "true", "True", "TRUE"))
+		jo_bool(&y->out, true);
+	else if (is_word(s, "false", "False", "FALSE"))
+		jo_bool(&y->out, false);
+	else if (num_i64(span_of(s), INT64_MIN, INT64_MAX, &v) == 0 && is_number(s))
+		jo_int(&y->out, v);
+	else if (is_number(s))
+		jo_real(&y->out, strtod(s, NULL));
+	else
+		jo_str(&y->out, s);
 }

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_AGENT_H
 #define UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_AGENT_H
 
-/* Between spiderpool_socket.c (our server) and spiderpool_agent.c (Spiderpool's own). */
+/* Between agent_client.c (our server) and legacy_agent.c (Spiderpool's own). */
 
 #include "cni/ipam/spiderpool/spiderpool_socket.h"
 

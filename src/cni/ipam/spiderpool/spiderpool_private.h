@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_PRIVATE_H
 #define UNIRAIL_CNI_IPAM_SPIDERPOOL_SPIDERPOOL_PRIVATE_H
 
-/* Between spiderpool_ipam.c (ADD, DEL) and spiderpool_verbs.c (the others). */
+/* Between local.c (ADD, DEL) and spiderpool.c (the others). */
 
 #include "cni/ipam/spiderpool/spiderpool_socket.h"
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator plugin: one NIC of a chain. */
 #include "cni/plugins/coordinator/coordinator.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/plugins/coordinator/coordinator_private.h"
 #include "kern/net/nft.h"
+#include "kern/sys/sysctl.h"
+
+/* The coordinator plugin: one NIC of a chain. */
 
 /* prevResult with the MAC that podMACPrefix gave. */
 static void patch_mac(const struct cni_call *c, const struct mac *mac, struct cni_result *out)
@@ -198,3 +202,195 @@ const struct cni_plugin cni_coordinator = {
 	.gc = gc,
 	.status = status,
 };
+
+/* ADD of the coordinator for any number of NICs. */
+
+static int undo_veth(void *arg, struct err *e)
+{
+	struct attach *a = *(struct attach **)arg;
+	auto_batch struct nl_batch *b = nl_batch_new();
+	char name[LINK_NAME_MAX];
+
+	co_host_veth_name(a->call->container_id, name);
+	link_del(b, 0, name);
+	return nl_batch_commit(a->host, b, e);
+}
+
+/* Both MACs are ours, so that systemd-udevd's MACAddressPolicy has nothing to change. */
+static void add_veth(const struct attach *a, const struct co_conf *c, const char *host,
+		     struct nl_batch *b)
+{
+	struct link_spec s = LINK_SPEC_INIT;
+
+	s.name = CO_VETH;
+	s.kind = "veth";
+	s.netns_fd = a->netns;
+	s.mac = mac_random();
+	s.mtu = c->veth_mtu;
+	s.group = LINK_GROUP;
+	s.up = true;
+	s.peer_name = host;
+	s.peer_mac = mac_random();
+	s.peer_up = true;
+	link_add(b, &s);
+}
+
+/* What GC knows our pairs by. The link is found by its name, as its index is not known yet. */
+static void mark_veth(const struct attach *a, const struct co_nic *nic, const char *host,
+		      struct nl_batch *b)
+{
+	char alias[LINK_ALIAS_MAX];
+	const struct link_change c = {
+		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = host, .alias = alias};
+
+	snprintf(alias, sizeof(alias), CO_ALIAS "%s %s", nic->network, a->call->container_id);
+	link_set(b, 0, host, &c);
+}
+
+/* The messages that follow the pair's find it by this name, and would change somebody else's link. */
+static int host_name_free(struct attach *a, const char *host, struct err *e)
+{
+	struct link l;
+	int r = link_get(a->host, host, &l, e);
+
+	if (r == -ENODEV) {
+		err_clear(e);
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return err_set(e, -EEXIST,
+		       "create veth '%s' on the node: File exists (EEXIST) (not of this pod: 'ip "
+		       "link del %s' where nobody needs it)",
+		       host, host);
+}
+
+int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct co_conf *c = nic->conf;
+	char host[LINK_NAME_MAX], key[64];
+	int r;
+
+	if (link_find(a->pod_links, a->n_pod_links, CO_VETH))
+		return err_set(e, -EEXIST,
+			       "create '" CO_VETH "' in the pod: File exists (EEXIST) (the "
+			       "coordinator ran for '%s' of this pod before)",
+			       c->default_nic);
+	co_host_veth_name(a->call->container_id, host);
+	r = host_name_free(a, host, e);
+	if (r < 0)
+		return r;
+	add_veth(a, c, host, b);
+	mark_veth(a, nic, host, b);
+	r = nl_batch_commit(a->host, b, e);
+	if (nl_batch_result(b, 0) == -EEXIST)
+		return r;
+	undo_push(&a->undo, "delete the pod's veth pair", undo_veth, &a, sizeof(a));
+	if (r < 0)
+		return r;
+	snprintf(key, sizeof(key), "net/ipv6/conf/%s/accept_ra", host);
+	return sysctl_ensure(&a->call->root, key, "0", NULL, e);
+}
+
+/* The NICs that come after nics[i] are not there yet for it. */
+static size_t hide_later(const struct co_facts *f, const struct co_nic *nics, size_t n, size_t i,
+			 int *hidden)
+{
+	size_t k = 0;
+
+	while (++i < n) {
+		const struct link *l = link_find(f->links, f->n_links, nics[i].ifname);
+
+		if (l)
+			hidden[k++] = l->index;
+	}
+	return k;
+}
+
+static int make_plan(struct co_nic *nics, size_t n, struct co_facts *f, struct co_plan *p,
+		     struct err *e)
+{
+	auto_free int *hidden = xcalloc(n, sizeof(*hidden));
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		if (!nics[i].conf)
+			continue;
+		f->hidden = hidden;
+		f->n_hidden = hide_later(f, nics, n, i, hidden);
+		r = co_plan_nic(&nics[i], i, f, p, e);
+	}
+	f->hidden = NULL;
+	f->n_hidden = 0;
+	return r;
+}
+
+/* Neighbours have the former MAC in their tables. */
+static void announce_macs(struct attach *a, const struct co_nic *nics, size_t n,
+			  const struct co_facts *f)
+{
+	struct announce *list = NULL;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct link *l = link_find(f->links, f->n_links, nics[i].ifname);
+		auto_free struct ipaddr *ips = NULL;
+		size_t n_ips = l && nics[i].mac.len ? co_link_ips(f, l->index, CO_V4 | CO_V6, &ips)
+						    : 0;
+
+		for (size_t j = 0; j < n_ips; j++)
+			VEC_PUSH(list, k) = (struct announce){l->name, l->index, nics[i].mac,
+							      l->arptype, ips[j]};
+	}
+	if (k)
+		announce_all(a->netns, list, k);
+	free(list);
+}
+
+static bool nothing_to_do(struct co_nic *nics, size_t n)
+{
+	bool nothing = true;
+
+	for (size_t i = 0; i < n; i++) {
+		if (nics[i].conf && nics[i].conf->mode == CO_DISABLED)
+			nics[i].conf = NULL;
+		nothing &= !nics[i].conf;
+	}
+	return nothing;
+}
+
+static int run(struct attach *a, struct co_nic *nics, size_t n, struct co_facts *f, struct err *e)
+{
+	size_t at;
+	int r = 0;
+
+	if (co_wants_veth(nics, n, &at)) {
+		r = attach_list_pod(a, e);
+		if (r >= 0)
+			r = co_make_veth(a, &nics[at], e);
+		if (r < 0)
+			return nics[at].label ? err_wrap(e, r, "%s", nics[at].label) : r;
+	}
+	r = co_facts_gather(a, nics, n, f, e);
+	if (r >= 0)
+		r = make_plan(nics, n, f, a->plan, e);
+	if (r >= 0)
+		r = co_apply(a, a->plan, nics, e);
+	if (r >= 0)
+		announce_macs(a, nics, n, f);
+	return r;
+}
+
+int co_run(struct attach *a, struct co_nic *nics, size_t n, struct err *e)
+{
+	struct co_facts f = {0};
+	int r;
+
+	if (nothing_to_do(nics, n))
+		return 0;
+	a->plan = xcalloc(1, sizeof(*a->plan));
+	r = run(a, nics, n, &f, e);
+	co_facts_done(&f);
+	return r;
+}

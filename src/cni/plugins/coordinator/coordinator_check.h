@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_COORDINATOR_CHECK_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_COORDINATOR_CHECK_H
 
-/* Between coordinator_check.c and coordinator_check_pod.c: one NIC's CHECK. */
+/* Between check.c and check.c: one NIC's CHECK. */
 
 #include "cni/plugins/coordinator/coordinator_private.h"
 

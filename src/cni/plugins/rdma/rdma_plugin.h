@@ -31,7 +31,7 @@
 
 enum { RDMA_NETNS_MAX = 256 };
 
-/* --- the state file: rdma_state.c --- */
+/* --- the state file: state.c --- */
 
 struct rdma_state {
 	char device[PCI_NAME_MAX];
@@ -61,7 +61,7 @@ int rdma_state_held(const struct root *r, const char *device, const char *but, s
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
-/* --- back on the node: cni/device/rdma_home.c --- */
+/* --- back on the node: cni/device/rdma_move.c --- */
 
 /* s->in_pod becomes its name now: the pod may have changed it. */
 void rdma_home_name(const struct root *root, struct rdma_state *s);
@@ -71,7 +71,7 @@ int rdma_home_netns(const struct rdma_state *s);
 /* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
 int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
-/* --- which device: rdma_device.c --- */
+/* --- which device: rdma.c --- */
 
 /* What the configuration says; "" when it says nothing. Kind ERR_CONF. */
 int rdma_conf_device(const struct meta_call *m, char ret[static PCI_NAME_MAX], struct err *e);

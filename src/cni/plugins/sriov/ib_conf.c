@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ib-sriov's netconf. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/num.h"
 #include "cni/attach/rail.h"
 #include "cni/device/vf_conf.h"
+#include "cni/device/vf_plan.h"
+#include "cni/plugins/sriov/ib_sriov.h"
+#include "wire/tls/digest.h"
+
+/* ib-sriov's netconf. */
 
 struct runtime_conf {
 	const char *device_id, *guid;
@@ -157,3 +165,262 @@ int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err
 	}
 	return r;
 }
+
+/* GUIDs of VFs that nobody gave one. */
+
+enum { IPOIB_ADDRESS = 20 };
+
+bool ib_guid_valid(uint64_t guid)
+{
+	return guid && guid != UINT64_MAX;
+}
+
+uint64_t ib_guid_of_link(const struct mac *mac)
+{
+	uint64_t guid = 0;
+
+	if (mac->len != IPOIB_ADDRESS)
+		return 0;
+	for (size_t i = IPOIB_ADDRESS - 8; i < IPOIB_ADDRESS; i++)
+		guid = guid << 8 | mac->b[i];
+	return guid;
+}
+
+int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e)
+{
+	struct span rest = span_of(text), first = {0}, last = {0};
+	struct ib_guid_pool p;
+
+	if (span_cut(&rest, '-', &first) && span_cut(&rest, '-', &last) && !rest.p &&
+	    vf_guid_parse(first, &p.first) == 0 && vf_guid_parse(last, &p.last) == 0 &&
+	    p.first <= p.last && p.last != UINT64_MAX) {
+		*ret = p;
+		return 0;
+	}
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"conf.guidPool is '%s', wants a range of GUIDs such as "
+			"02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff",
+			text);
+}
+
+int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e)
+{
+	if (n > p->last - p->first)
+		return err_kind(e, ERR_UNAVAILABLE, -ERANGE,
+				"conf.guidPool has %llu GUIDs, and this is VF %llu of the node "
+				"(counting those that its HCAs could have, from 0): make it larger",
+				(unsigned long long)(p->last - p->first + 1),
+				(unsigned long long)n);
+	*ret = p->first + n;
+	return 0;
+}
+
+/* EUI-64: the second lowest bit of the first byte says that nobody but us gave it. */
+uint64_t ib_guid_derive(const char *pf, uint32_t vf)
+{
+	auto_free char *text = xasprintf("unirail VF GUID %s %u", pf, vf);
+	char hex[DIGEST_HEX];
+	uint64_t guid = 0;
+
+	digest_sha256(span_of(text), hex);
+	hex[16] = '\0';
+	(void)num_hex(span_of(hex), UINT64_MAX, &guid);
+	return (guid & ~(3ULL << 56)) | 2ULL << 56;
+}
+
+int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e)
+{
+	auto_free struct pci_dev *list = NULL;
+	struct pci_dev self;
+	uint64_t before = 0;
+	size_t n = 0;
+	int code = pci_read(r, pf, &self, e);
+
+	if (code >= 0)
+		code = pci_list(r, &list, &n, e);
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < n && strcmp(list[i].bdf, pf) != 0; i++)
+		if (list[i].is_pf && list[i].class >> 8 == self.class >> 8)
+			before += list[i].total_vfs;
+	*ret = before + vf;
+	return 0;
+}
+
+/* The record of an InfiniBand VF as the original's cache file: its keys, sorted. */
+
+#define DIR "/var/lib/cni/ib-sriov"
+
+/* --- writing --- */
+
+static void put_true(struct json_out *o, const char *key, bool v)
+{
+	if (v)
+		jo_kbool(o, key, v);
+}
+
+static void put_rdma(struct json_out *o, const struct vf_record *r)
+{
+	jo_key(o, "RdmaNetState");
+	jo_obj(o);
+	if (*r->rdma) {
+		jo_kstr(o, "version", "1.0");
+		jo_kstr(o, "deviceID", r->device);
+		jo_kstr(o, "sandboxRdmaDevName", r->rdma);
+		jo_kstr(o, "containerRdmaDevName", r->rdma);
+	}
+	jo_end_obj(o);
+}
+
+static void put_args(struct json_out *o, const struct json *cni)
+{
+	jo_key(o, "args");
+	jo_obj(o);
+	if (json_kind(cni) != JSON_NULL) {
+		jo_key(o, "cni");
+		jo_val(o, cni, true);
+	}
+	jo_end_obj(o);
+}
+
+void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b)
+{
+	const struct ib_sriov_conf *c = n->c;
+	char guid[VF_GUID_TEXT_MAX];
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "ContIFNames", r->ifname);
+	jo_kstr(&o, "HostIFGUID", n->sets_guid ? vf_guid_str(n->host_guid, guid) : "");
+	jo_kstr(&o, "HostIFNames", r->name);
+	jo_kstr(&o, "Master", r->pf);
+	put_rdma(&o, r);
+	jo_kint(&o, "VFID", r->was.vf);
+	put_args(&o, c->args_cni);
+	vf_record_put_text(&o, "cniVersion", n->version);
+	jo_kstr(&o, "deviceID", r->device);
+	put_true(&o, "ibKubernetesEnabled", c->ib_kubernetes);
+	vf_record_put_inner(&o, "ipam", "type", n->ipam_type);
+	vf_record_put_text(&o, "link_state", c->link_state);
+	vf_record_put_text(&o, "name", r->network);
+	jo_kstr(&o, "pkey", c->pkey ? c->pkey : "");
+	put_true(&o, "rdmaIsolation", c->isolation);
+	vf_record_put_inner(&o, "runtimeConfig", "infinibandGUID", c->runtime_guid);
+	vf_record_put_text(&o, "type", "ib-sriov");
+	jo_key(&o, "unirail");
+	vf_record_put(&o, r);
+	put_true(&o, "vfioPciMode", r->dpdk);
+	jo_end_obj(&o);
+}
+
+/* --- reading --- */
+
+struct rdma {
+	const char *home;
+};
+
+struct ib_record_raw {
+	const char *ifname, *guid, *name, *pf, *device, *network, *link_state;
+	struct rdma rdma;
+	int64_t vf;
+	bool vfio;
+	const struct json *own;
+};
+
+#define FIELD(key, kind, type_of, member)                                                          \
+	{                                                                                          \
+		.name = key, .type = (kind), .offset = offsetof(struct type_of, member)            \
+	}
+
+static const struct json_field rdma_fields[] = {
+	FIELD("sandboxRdmaDevName", J_STR, rdma, home),
+	{0},
+};
+static const struct json_table rdma_table = {rdma_fields, JSON_GO, sizeof(struct rdma)};
+
+static const struct json_field ib_record_fields[] = {
+	FIELD("ContIFNames", J_STR, ib_record_raw, ifname),
+	FIELD("HostIFGUID", J_STR, ib_record_raw, guid),
+	FIELD("HostIFNames", J_STR, ib_record_raw, name),
+	FIELD("Master", J_STR, ib_record_raw, pf),
+	{.name = "RdmaNetState",
+	 .type = J_OBJ,
+	 .offset = offsetof(struct ib_record_raw, rdma),
+	 .sub = &rdma_table},
+	{.name = "VFID",
+	 .type = J_INT,
+	 .offset = offsetof(struct ib_record_raw, vf),
+	 .max = UINT16_MAX},
+	FIELD("deviceID", J_STR, ib_record_raw, device),
+	FIELD("link_state", J_STR, ib_record_raw, link_state),
+	FIELD("name", J_STR, ib_record_raw, network),
+	FIELD("vfioPciMode", J_BOOL, ib_record_raw, vfio),
+	FIELD("unirail", J_VAL, ib_record_raw, own),
+	{0},
+};
+static const struct json_table ib_record_table = {ib_record_fields, JSON_GO,
+						  sizeof(struct ib_record_raw)};
+
+/* What the original puts back: GUIDs, and a link state that goes to auto. */
+static int take_legacy(const struct ib_record_raw *ib_record_raw, struct vf_record *r,
+		       struct err *e)
+{
+	uint64_t guid = 0;
+
+	if (ib_record_raw->link_state && *ib_record_raw->link_state)
+		r->asked |= VF_ATTR_LINK_STATE;
+	if (!ib_record_raw->guid || !*ib_record_raw->guid)
+		return 0;
+	r->asked |= VF_ATTR_GUID;
+	if (strcmp(ib_record_raw->guid, "00:00:00:00:00:00:00:00") != 0 &&
+	    vf_guid_parse(span_of(ib_record_raw->guid), &guid) < 0)
+		return err_set(e, -EINVAL, "HostIFGUID is '%s', wants a GUID", ib_record_raw->guid);
+	r->was.has_guid = true;
+	r->was.node_guid = r->was.port_guid = guid;
+	return 0;
+}
+
+static int ib_record_take_all(struct json_doc *d, const struct ib_record_raw *ib_record_raw,
+			      struct vf_record *r, struct err *e)
+{
+	int code = vf_record_take_names(r, ib_record_raw->device, "HostIFNames",
+					ib_record_raw->name, ib_record_raw->pf, e);
+
+	if (code < 0)
+		return code;
+	r->network = xstrdup(ib_record_raw->network ? ib_record_raw->network : "");
+	r->was.vf = (uint32_t)ib_record_raw->vf;
+	r->dpdk = ib_record_raw->vfio;
+	code = take_legacy(ib_record_raw, r, e);
+	if (code >= 0)
+		code = vf_record_take(d, ib_record_raw->own, r, e);
+	/* The original's wins: it is what moves back. */
+	if (code >= 0 && ib_record_raw->rdma.home &&
+	    !str_copy(r->rdma, sizeof(r->rdma), ib_record_raw->rdma.home))
+		code = err_set(e, -EINVAL, "RdmaNetState.sandboxRdmaDevName is too long");
+	if (code >= 0 && !r->ifname && ib_record_raw->ifname && *ib_record_raw->ifname)
+		r->ifname = xstrdup(ib_record_raw->ifname);
+	return code;
+}
+
+static int parse(struct span text, struct vf_record *ret, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	struct vf_record r = {0};
+	struct ib_record_raw ib_record_raw = {0};
+	int code = json_parse(&d, text, VF_RECORD_MAX, e);
+
+	if (code >= 0)
+		code = json_read(d, json_root(d), &ib_record_table, &ib_record_raw, "record", e);
+	if (code >= 0)
+		code = ib_record_take_all(d, &ib_record_raw, &r, e);
+	if (code < 0) {
+		vf_record_done(&r);
+		return code;
+	}
+	*ret = r;
+	return 0;
+}
+
+const struct vf_store ib_sriov_store = {.dir = DIR, .parse = parse};

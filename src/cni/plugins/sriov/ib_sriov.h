@@ -58,7 +58,7 @@ struct rail;
 
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
-/* ---- into the pod: ib_look.c, ib_move.c ---- */
+/* ---- into the pod: ib_sriov.c, ib_sriov.c ---- */
 
 struct nl_batch;
 bool ib_is_ours(const struct rail *rail);
@@ -70,7 +70,7 @@ int ib_sriov_look(struct attach *a, struct rail *rail, struct err *e);
 int ib_sriov_prepare(struct attach *a, struct err *e);
 void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
 
-/* ---- GUIDs: ib_guid.c, pure but for ib_guid_place() ---- */
+/* ---- GUIDs: ib_conf.c, pure but for ib_guid_place() ---- */
 
 /* Neither all zero nor all ones. */
 bool ib_guid_valid(uint64_t guid);
@@ -86,7 +86,7 @@ uint64_t ib_guid_derive(const char *pf, uint32_t vf);
  * depend on how many there are now. */
 int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e);
 
-/* ---- the record: ib_record.c ---- */
+/* ---- the record: ib_conf.c ---- */
 
 extern const struct vf_store ib_sriov_store;
 struct ib_netconf {
@@ -97,7 +97,7 @@ struct ib_netconf {
 };
 void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b);
 
-/* ---- home again: ib_home.c ---- */
+/* ---- home again: ib_restore.c ---- */
 
 /* Nobody else works on InfiniBand VFs of the node while this is held. */
 int ib_home_lock(const struct root *root, int *fd, struct err *e);
@@ -109,7 +109,7 @@ int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
 int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		   bool has_rdma, struct err *e);
-/* --- the devices: ib_home_devices.c --- */
+/* --- the devices: ib_restore.c --- */
 /* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
 bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
 /* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */

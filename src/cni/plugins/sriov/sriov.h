@@ -40,7 +40,7 @@ struct sriov_conf {
 	const char *log_level, *log_file;				      /* NULL: none */
 };
 
-/* --- the record's file, the original's bytes (sriov_record.c) --- */
+/* --- the record's file, the original's bytes (conf.c) --- */
 extern const struct vf_store sriov_store;
 
 struct sriov_netconf {

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/api.h"
+#include "agent/api/gauges.h"
+#include "agent/network/cni_watch.h"
+#include "base/cleanup.h"
+#include "ipam/report.h"
+
+/*
+ * POST /v1/unirail/pools: `unirail pool` on this server's store (ipam/report.h).
+ *
+ * {"command": "show", "words": ["rail0"], "json": false, "release": "ask" | "dry" | "do"}
+ *	-> {"out", "aside", "status"}: what is printed, beside it, and its end; or "error" for "status"
+ *
+ * For people: the texts are as they are that day.
+ */
+
+static const struct json_field fields[] = {
+	{"command", J_STR, .offset = offsetof(struct api_pools_args, command)},
+	{"words", J_STRS, .offset = offsetof(struct api_pools_args, words)},
+	{"json", J_BOOL, .offset = offsetof(struct api_pools_args, json)},
+	{"release", J_STR, .offset = offsetof(struct api_pools_args, release)},
+	{0}};
+static const struct json_table table = {fields, JSON_CLOSED, 0};
+
+int api_read_pools(struct api_call *c)
+{
+	const struct api_pools_args *p = c->args;
+	int r = api_body(c, "pools", &table);
+
+	return r < 0 ? r : api_not_empty(c, "command", p->command);
+}
+
+static enum report_release release_of(const char *text)
+{
+	if (text && strcmp(text, "do") == 0)
+		return REPORT_DO;
+	return text && strcmp(text, "dry") == 0 ? REPORT_DRY : REPORT_ASK;
+}
+
+static void put_text(struct json_out *o, const char *key, const struct buf *b)
+{
+	jo_kstr(o, key, b->len ? b->p : "");
+}
+
+void api_pools(struct api_call *c, struct ipam *store)
+{
+	const struct api_pools_args *p = c->args;
+	auto_buf struct buf out, aside, answer;
+	const struct report report = {.store = store,
+				      .json = p->json,
+				      .out = &out,
+				      .aside = &aside,
+				      .empty = "there is no pool\n"};
+	const struct report_call call = {.command = p->command,
+					 .words = (const char *const *)p->words.v,
+					 .n_words = p->words.n,
+					 .release = release_of(p->release)};
+	struct err e = ERR_INIT;
+	struct json_out o;
+	int r;
+
+	buf_init(&out, API_ANSWER_MAX / 2);
+	buf_init(&aside, API_ANSWER_MAX / 8);
+	buf_init(&answer, API_ANSWER_MAX);
+	r = report_run(&report, &call, &e);
+	if (out.over) {
+		api_refuse(c, 500, 500, "the answer is longer than %d MiB: ask for one pool",
+			   API_ANSWER_MAX >> 21);
+		return;
+	}
+	jo_init(&o, &answer, 0);
+	jo_obj(&o);
+	put_text(&o, "out", &out);
+	put_text(&o, "aside", &aside);
+	if (r < 0)
+		jo_kstr(&o, "error", e.text);
+	else
+		jo_kint(&o, "status", r);
+	jo_end_obj(&o);
+	buf_char(&answer, '\n');
+	api_json(c, &answer);
+}
+
+/*
+ * GET /v1/unirail/status: how this node stands, for `unirail status`.
+ *
+ * {"node", "ready", "why": "" or what is waited for,
+ *  "pools": [{"name", "used", "free", "total"}]: those that this node has something of,
+ *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
+ *  "kinds": [{"kind", "behind": seconds, "why"}],
+ *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
+ *  "unconfined": what of the sandbox is not in force, and why; "": all of it is}
+ */
+
+static void put_pools(struct json_out *o, struct ipam *store)
+{
+	const struct pool_set *s = ipam_pools(store);
+	auto_free struct gauges_pool *v = xcalloc(s->n + 1, sizeof(*v));
+
+	gauges_pools(store, v);
+	jo_key(o, "pools");
+	jo_arr(o);
+	for (size_t i = 0; i < s->n; i++) {
+		if (v[i].used == 0 && s->v[i].usable.n == 0)
+			continue;
+		jo_obj(o);
+		jo_kstr(o, "name", s->v[i].name);
+		jo_kint(o, "used", v[i].used);
+		jo_kint(o, "free", v[i].free);
+		jo_kint(o, "total", v[i].total);
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+static void put_blocks(struct json_out *o, const struct blocks *b)
+{
+	struct blocks_stats s = {0};
+
+	if (b)
+		s = blocks_stats(b);
+	jo_key(o, "blocks");
+	jo_obj(o);
+	jo_kint(o, "own", (int64_t)s.claims);
+	jo_kint(o, "loans", (int64_t)s.loans);
+	jo_kint(o, "foreign", b ? (int64_t)blocks_foreign_count(b) : 0);
+	jo_end_obj(o);
+}
+
+static void put_kinds(struct json_out *o, const struct cluster *c)
+{
+	jo_key(o, "kinds");
+	jo_arr(o);
+	for (int k = 0; k < CLUSTER_KINDS; k++) {
+		struct err e = ERR_INIT;
+		int64_t ms = cluster_behind_ms(c, k);
+
+		jo_obj(o);
+		jo_kstr(o, "kind", cluster_kind_name(k));
+		jo_kint(o, "behind", (ms + 999) / 1000);
+		jo_kstr(o, "why", cluster_trouble(c, k, &e) < 0 ? e.text : "");
+		jo_end_obj(o);
+	}
+	jo_end_arr(o);
+}
+
+static int64_t count_calls(const struct api_call *c)
+{
+	int64_t n = 0;
+
+	for (; c; c = c->next)
+		n++;
+	return n;
+}
+
+void api_status(struct api_call *c, struct ipam *store)
+{
+	const struct ipam_api *a = c->api;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	struct json_out o;
+	bool ready;
+
+	buf_init(&b, API_ANSWER_MAX);
+	if (!a->conf.lender) {
+		api_refuse(c, 404, 404, "this server is no node's of a cluster");
+		return;
+	}
+	ready = lender_ready(a->conf.lender, &e) == 0 && cni_watch_ready(a->conf.cni, &e) == 0;
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "node", ipam_node(store));
+	jo_kbool(&o, "ready", ready);
+	jo_kstr(&o, "why", e.text);
+	put_pools(&o, store);
+	put_blocks(&o, lender_blocks(a->conf.lender));
+	jo_kint(&o, "waiting", count_calls(a->parked) + count_calls(a->fetching));
+	put_kinds(&o, a->conf.cluster);
+	jo_key(&o, "cni");
+	cni_watch_put(a->conf.cni, &o);
+	jo_kstr(&o, "unconfined", a->conf.unconfined ? a->conf.unconfined : "");
+	jo_end_obj(&o);
+	buf_char(&b, '\n');
+	api_json(c, &b);
+}

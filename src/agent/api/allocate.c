@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/api.h"
+#include "agent/migration/handover.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "spec/net_select.h"
+
+/* Addresses on a node of a cluster: there is its part of each pool, and there may be more of it (pending.c). */
+
+static int64_t now(const struct ipam_api *a)
+{
+	return loop_now_ms(a->conf.loop);
+}
+
+static bool may_wait(const struct api_call *c)
+{
+	return c->api->conf.wait_ms > 0 && (!c->waited || c->deadline > now(c->api));
+}
+
+/* How many are missing, or why none can be had. What a pod had before is waited for as long as there is
+ * time left to find it another. */
+static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		struct err *e)
+{
+	bool no_own = !may_wait(c) || (c->waited && now(c->api) >= c->own_until);
+	struct needs before = {0};
+	int r;
+
+	needs_done(&c->needs);
+	api_promised(c, &before);
+	r = ipam_needs(store, asks, n, &before, api_is_dry, c->api, no_own, &c->needs, e);
+	needs_done(&before);
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		if (c->needs.names[i].own)
+			c->own = c->needs.names[i].ip;
+	return r;
+}
+
+/* Somebody has an address that is asked for by name. What the pod had before may be on its way. */
+static bool is_refused(const struct api_call *c)
+{
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		if (!c->needs.names[i].own &&
+		    lender_refused(c->api->conf.lender, &c->needs.names[i]))
+			return true;
+	return false;
+}
+
+/* "all IP addresses used out: ...", and where else was looked. */
+static void add_words(struct api_call *c, struct err *e)
+{
+	auto_buf struct buf w;
+
+	buf_init(&w, 600);
+	for (size_t i = 0; i < c->needs.n; i++)
+		if (c->needs.v[i].missing)
+			lender_words(c->api->conf.lender, c->needs.v[i].pool, &w);
+	for (size_t i = 0; i < c->needs.n_names; i++)
+		lender_name_words(c->api->conf.lender, &c->needs.names[i].ip, &w);
+	if (w.len)
+		err_kind(e, e->kind, e->code, "%s%s", e->text, w.p);
+}
+
+static void count_times(struct api_call *c, int64_t from)
+{
+	struct metrics *m = c->api->conf.metrics;
+
+	if (!m)
+		return;
+	metrics_phase_time(m, METRICS_STORE, now_mono_us() - from);
+	metrics_phase_time(m, METRICS_QUEUE, c->queue_us);
+	if (c->waited)
+		metrics_phase_time(m, METRICS_BLOCKS, from - c->park_us);
+}
+
+static bool has_own(const struct api_call *c, const struct ipam_grant *g, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_eq(&g[i].address.ip, &c->own))
+			return true;
+	return !c->own.family;
+}
+
+/* It asked for none by name, so another will do; but it had one. */
+static void say_not_own(const struct api_call *c)
+{
+	char text[IP_TEXT_MAX];
+	auto_buf struct buf why;
+
+	buf_init(&why, 500);
+	lender_name_words(c->api->conf.lender, &c->own, &why);
+	log_limited(
+		LOG_WARN, 2,
+		"a pod gets another address than it had before, which was not to be had in time",
+		LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+		LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", why.len ? why.p : ""));
+}
+
+static int take_now(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
+{
+	int64_t from = now_mono_us();
+	int r = ipam_allocate(store, asks, n, ret, n_ret, e);
+
+	count_times(c, from);
+	if (r == 0 && !has_own(c, *ret, *n_ret))
+		say_not_own(c);
+	return r;
+}
+
+/* Pods and pools are read within moments of the start. */
+static int is_ready(const struct ipam_api *a, struct err *e)
+{
+	int r = lender_ready(a->conf.lender, e);
+
+	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
+	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
+		r = cluster_trouble(a->conf.cluster, CLUSTER_NAMESPACES, e);
+	return r;
+}
+
+static int allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		    struct ipam_grant **ret, size_t *n_ret, struct err *e)
+{
+	int r = look(c, store, asks, n, e);
+
+	if (r > 0 && may_wait(c) && !is_refused(c)) {
+		api_park(c);
+		return API_PARKED;
+	}
+	if (r >= 0)
+		r = take_now(c, store, asks, n, ret, n_ret, e);
+	if (r == -ENOSPC || r == -EADDRNOTAVAIL)
+		add_words(c, e);
+	return r;
+}
+
+/* What the pod's name had on another node is waited for: API_PARKED, or an error. */
+static int await_kept(struct api_call *c, struct ipam *store, const struct api_asks *asks,
+		      struct err *e)
+{
+	struct ipam_api *a = c->api;
+	struct identity who;
+	int r;
+
+	identity_of(&c->pod, &a->conf.identity, &who);
+	if (!a->conf.handover || c->pod_is_asked || !identity_is_sticky(&who))
+		return 0;
+	r = handover_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n, !may_wait(c),
+			  e);
+	if (r > 0) {
+		needs_done(&c->needs);
+		api_park(c);
+		return API_PARKED;
+	}
+	return r;
+}
+
+static void kept_came(struct api_call *c)
+{
+	struct identity who;
+
+	identity_of(&c->pod, &c->api->conf.identity, &who);
+	if (c->api->conf.handover && identity_is_sticky(&who))
+		handover_came(c->api->conf.handover, &who);
+}
+
+int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		 bool whole, struct ipam_grant **ret, size_t *n_ret, struct err *e)
+{
+	struct ipam_api *a = c->api;
+	struct api_asks wished;
+	int r;
+
+	if (!a->conf.lender)
+		return take_now(c, store, asks, n, ret, n_ret, e);
+	r = is_ready(a, e);
+	if (r < 0 && may_wait(c)) {
+		needs_done(&c->needs);
+		api_park(c);
+		return API_PARKED;
+	}
+	if (r < 0)
+		return r;
+	if (!c->has_pod)
+		return allocate(c, store, asks, n, ret, n_ret, e);
+	r = api_asks_make(c, store, asks, n, whole, &wished, e);
+	if (r == -EAGAIN && may_wait(c)) {
+		/* A pool that is being made, a namespace that was not seen yet. */
+		api_asks_done(&wished);
+		needs_done(&c->needs);
+		api_park(c);
+		return API_PARKED;
+	}
+	if (r == 0)
+		r = await_kept(c, store, &wished, e);
+	if (r == 0)
+		r = allocate(c, store, wished.v, n, ret, n_ret, e);
+	if (r == 0) {
+		kept_came(c);
+		api_asks_routes(c, store, &wished, *ret, *n_ret);
+	}
+	api_asks_done(&wished);
+	return r;
+}
+
+/* What a pod's and its namespace's annotations make of the asks that a request has. */
+
+static const struct labels no_labels;
+
+/* --- the network of an interface --- */
+
+/* "ns/name", "name" (in the agent's namespace, as multusName has it). */
+static char *default_network(const struct api_call *c)
+{
+	const char *text = labels_get(&c->pod.annotations, "v1.multus-cni.io/default-network");
+
+	if (!text || strpbrk(text, "[{,@"))
+		return NULL;
+	return strchr(text, '/') ? xstrdup(text)
+				 : xasprintf("%s/%s", cluster_ns(c->api->conf.cluster), text);
+}
+
+/* Multus' rule: the i-th of the annotation is net<i> unless it has a name of its own. */
+static char *network_of(const struct api_call *c, const char *ifname)
+{
+	const char *text = labels_get(&c->pod.annotations, "k8s.v1.cni.cncf.io/networks");
+	struct net_select s;
+	char *found = NULL;
+
+	if (strcmp(ifname, "eth0") == 0)
+		return default_network(c);
+	if (!text || net_select_parse(text, c->pod.ns, &s, NULL) < 0)
+		return NULL;
+	for (size_t i = 0; i < s.n && !found; i++) {
+		auto_free char *name = s.v[i].ifname ? xstrdup(s.v[i].ifname)
+						     : xasprintf("net%zu", i + 1);
+
+		if (strcmp(name, ifname) == 0)
+			found = xasprintf("%s/%s", s.v[i].ns, s.v[i].name);
+	}
+	net_select_done(&s);
+	return found;
+}
+
+/* --- facts --- */
+
+static const struct labels *ns_annotations(const struct api_call *c)
+{
+	const struct labels *l = cluster_ns_annotations(c->api->conf.cluster, c->pod.ns);
+
+	/* Of a pod that nobody can be asked about, as was said. */
+	return l || !c->pod_is_asked ? l : &no_labels;
+}
+
+/* Interfaces of the container that have addresses, in the order in which they got them. */
+static size_t held_names(struct ipam *store, const char *container, const char ***ret)
+{
+	const struct lease_table *t = ipam_leases(store);
+	const char **v = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct lease *l = &t->v[i];
+		size_t k = 0;
+
+		if (l->state != LEASE_USED || strcmp(l->container_id, container) != 0)
+			continue;
+		while (k < n && strcmp(v[k], l->ifname) != 0)
+			k++;
+		if (k == n)
+			VEC_PUSH(v, n) = l->ifname;
+	}
+	*ret = v;
+	return n;
+}
+
+static int position(struct ipam *store, const struct ipam_owner *who)
+{
+	auto_free const char **held = NULL;
+	size_t n = held_names(store, who->container_id, &held);
+
+	return pod_nic_position(held, n, who->ifname);
+}
+
+/* --- pools made for applications --- */
+
+static const char *find_made(void *arg, const char *key, uint8_t family)
+{
+	return cluster_pool_for(arg, key, family);
+}
+
+static void make_pool(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
+		      uint8_t family, uint32_t count, bool reclaim)
+{
+	cluster_make_pool(arg, app, subnet, ifname, family, count, reclaim);
+}
+
+/* --- wishes --- */
+
+static int ask_pools(struct api_call *c, struct ipam *store, const struct api_asks *a, size_t n,
+		     bool whole, struct err *e)
+{
+	auto_free struct pod_nic *nics = xcalloc(n, sizeof(*nics));
+	auto_free const char **names = xcalloc(n, sizeof(*names));
+	const struct pod_pools_facts f = {
+		.autos = {.app = c->has_app ? &c->app : NULL,
+			  .find = find_made,
+			  .make = make_pool,
+			  .arg = c->api->conf.cluster},
+		.pod = &c->pod,
+		.ns_annotations = ns_annotations(c),
+		.conf = c->api->conf.pools,
+		.names = names,
+		.n_names = whole ? n : 0,
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ipam_ask *x = &a->v[i];
+
+		names[i] = x->who.ifname;
+		nics[i] = (struct pod_nic){
+			.ifname = x->who.ifname,
+			.position = whole ? (int)i : position(store, &x->who),
+			.conf4 = x->pools4,
+			.conf6 = x->pools6,
+			.n_conf4 = x->n_pools4,
+			.n_conf6 = x->n_pools6,
+			.conf_clean = x->clean_gateway,
+		};
+	}
+	return pod_pools_ask(&f, nics, n, a->wishes, e);
+}
+
+int api_asks_make(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
+		  bool whole, struct api_asks *ret, struct err *e)
+{
+	struct cluster *cluster = c->api->conf.cluster;
+	struct identity who;
+	int r;
+
+	*ret = (struct api_asks){.v = xcalloc(n, sizeof(*asks)),
+				 .wishes = xcalloc(n, sizeof(struct pod_wish)),
+				 .places = xcalloc(n, sizeof(struct place_facts)),
+				 .networks = xcalloc(n, sizeof(char *)),
+				 .n = n};
+	memcpy(ret->v, asks, n * sizeof(*asks));
+	r = pod_routes_read(&c->pod, &ret->routes, &ret->n_routes, e);
+	if (r == 0)
+		r = ask_pools(c, store, ret, n, whole, e);
+	if (r < 0)
+		return r;
+	ret->wished = true;
+	identity_of(&c->pod, &c->api->conf.identity, &who);
+	for (size_t i = 0; i < n; i++) {
+		struct ipam_ask *a = &ret->v[i];
+
+		ret->networks[i] = network_of(c, a->who.ifname);
+		ret->places[i] = (struct place_facts){
+			.node_labels = cluster_node_labels(cluster),
+			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),
+			.ns_annotations = ns_annotations(c),
+			.network = ret->networks[i],
+		};
+		pod_wish_put(&ret->wishes[i], a);
+		a->pod = &c->pod;
+		a->place = &ret->places[i];
+		a->who.pod_name = who.name;
+		a->who.pod_uid = c->pod.uid;
+		a->sticky |= identity_is_sticky(&who);
+	}
+	return 0;
+}
+
+void api_asks_done(struct api_asks *a)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->wished)
+			pod_wish_done(&a->wishes[i]);
+		free(a->networks[i]);
+	}
+	free(a->v);
+	free(a->wishes);
+	free(a->places);
+	free(a->networks);
+	free(a->routes);
+	*a = (struct api_asks){0};
+}
+
+/* --- annotation ipam.spidernet.io/routes --- */
+
+static size_t held_nets(struct ipam *store, const char *container, const struct ipam_grant *g,
+			size_t n, struct ipnet **ret)
+{
+	const struct lease_table *t = ipam_leases(store);
+	struct ipnet *v = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct lease *l = &t->v[i];
+		size_t k = 0;
+
+		if (l->state != LEASE_USED || strcmp(l->container_id, container) != 0)
+			continue;
+		while (k < n && !ip_eq(&g[k].address.ip, &l->address.ip))
+			k++;
+		if (k == n)
+			VEC_PUSH(v, count) = l->address;
+	}
+	*ret = v;
+	return count;
+}
+
+void api_asks_routes(struct api_call *c, struct ipam *store, const struct api_asks *a,
+		     struct ipam_grant *g, size_t n)
+{
+	auto_free struct ipnet *had = NULL;
+	size_t n_had, left;
+
+	if (a->n_routes == 0)
+		return;
+	n_had = held_nets(store, a->v[0].who.container_id, g, n, &had);
+	left = pod_routes_give(a->routes, a->n_routes, had, n_had, g, n);
+	if (left > 0)
+		log_limited(LOG_INFO, 2, "routes of a pod have no interface yet",
+			    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
+			    LOG_I("routes", (int64_t)left));
+}
+
+/* Which pod a request is about: from the watch, else by one request of our own. */
+
+static const char *text(const char *s)
+{
+	return s ? s : "";
+}
+
+static void answer_failure(struct api_call *c, const struct err *e)
+{
+	log_limited(LOG_WARN, 1, "no addresses given", LOG_S("path", c->route->path),
+		    LOG_S("error", e->text));
+	api_call_fail(c, e);
+	api_call_free(c);
+}
+
+static int judge(const struct pod_facts *p, const struct api_pod *asked, struct err *e)
+{
+	if (*text(asked->uid) && strcmp(asked->uid, p->uid) != 0 && !pod_is_static(p))
+		return err_kind(e, ERR_AGAIN, -ESTALE,
+				"pod '%s/%s' has UID %s at the API server, the runtime asks for "
+				"%.64s: another pod of that name took its place",
+				p->ns, p->name, p->uid, asked->uid);
+	return pod_check_alive(p, e);
+}
+
+/* Of a pod that nobody can be asked about, there is what the runtime says. */
+static void take_asked(struct api_call *c, const struct api_pod *asked, const struct err *why)
+{
+	log_limited(LOG_WARN, 2,
+		    "a pod is not known while the API server is away: its pools are those of the "
+		    "network's configuration",
+		    LOG_S("namespace", asked->ns), LOG_S("pod", asked->name),
+		    LOG_S("error", why->text));
+	c->pod = (struct pod_facts){.ns = xstrdup(asked->ns),
+				    .name = xstrdup(asked->name),
+				    .uid = xstrdup(asked->uid),
+				    .node = xstrdup("")};
+	c->has_pod = c->pod_is_asked = true;
+}
+
+static void unlink_fetching(struct api_call *c)
+{
+	struct api_call **p = &c->api->fetching;
+
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	c->next = NULL;
+}
+
+/* Whether the server said something about the pod, or was not there to ask. */
+static bool is_away(const struct err *e)
+{
+	return e->kind == ERR_AGAIN && e->code != -ESTALE;
+}
+
+/* --- what made it, where its pools are made for that --- */
+
+static void take_app(struct api_call *c, const struct app_id *app)
+{
+	if (!app)
+		return;
+	app_id_copy(app, &c->app);
+	c->has_app = true;
+	app_id_labels(app, &c->pod.labels); /* which its pools' podAffinity is about */
+}
+
+static void on_app(void *arg, const struct app_id *app, const struct err *why)
+{
+	struct api_call *c = arg;
+	struct err e;
+
+	if (!c->ask) { /* from within */
+		take_app(c, app);
+		return;
+	}
+	c->ask = NULL;
+	unlink_fetching(c);
+	if (why) {
+		e = *why;
+		err_wrap(&e, why->code, "look for what made pod '%s/%s'", c->pod.ns, c->pod.name);
+		answer_failure(c, &e);
+		return;
+	}
+	take_app(c, app);
+	c->late = true;
+	api_enqueue(c);
+}
+
+/* True: it goes on when that is known. */
+static bool ask_app(struct api_call *c)
+{
+	const struct labels *l = &c->pod.annotations;
+
+	if (!c->api->conf.pools.subnets || c->pod_is_asked ||
+	    (!labels_get(l, AUTO_POOL_SUBNET) && !labels_get(l, AUTO_POOL_SUBNETS)))
+		return false;
+	c->ask = cluster_ask_app(c->api->conf.cluster, &c->pod, on_app, c);
+	if (!c->ask)
+		return false;
+	c->next = c->api->fetching;
+	c->api->fetching = c;
+	return true;
+}
+
+static void on_pod(void *arg, const struct pod_facts *p, const struct err *why)
+{
+	struct err e = ERR_INIT;
+	struct api_call *c = arg;
+	struct metrics *m = c->api->conf.metrics;
+	struct api_pod asked;
+	int r = 0;
+
+	c->fetch = NULL;
+	unlink_fetching(c);
+	c->route->pod(c, &asked);
+	if (m)
+		metrics_phase_time(m, METRICS_FACTS, now_mono_us() - c->begin_us);
+	if (p) {
+		pod_facts_copy(p, &c->pod);
+		c->has_pod = true;
+		r = judge(p, &asked, &e);
+	} else if (is_away(why) && *text(asked.uid)) {
+		take_asked(c, &asked, why);
+	} else {
+		e = *why;
+		r = err_wrap(&e, why->code, "look for pod '%s/%s'", asked.ns, asked.name);
+	}
+	if (r < 0) {
+		answer_failure(c, &e);
+		return;
+	}
+	c->late = true;
+	if (!ask_app(c))
+		api_enqueue(c);
+}
+
+static bool is_known(const struct pod_facts *p, const struct api_pod *asked)
+{
+	return p && (!*text(asked->uid) || strcmp(p->uid, asked->uid) == 0 || pod_is_static(p));
+}
+
+bool api_gather(struct api_call *c)
+{
+	struct cluster *cluster = c->api->conf.cluster;
+	const struct pod_facts *p;
+	struct err e = ERR_INIT;
+	struct api_pod asked;
+
+	if (!cluster || !c->route->pod || !c->route->pod(c, &asked))
+		return false;
+	if (!*text(asked.ns) || !*text(asked.name)) {
+		err_kind(&e, ERR_ENV, -EINVAL,
+			 "the request names no pod: the runtime must pass K8S_POD_NAMESPACE and "
+			 "K8S_POD_NAME in CNI_ARGS");
+		answer_failure(c, &e);
+		return true;
+	}
+	p = cluster_pod(cluster, asked.ns, asked.name);
+	if (is_known(p, &asked)) {
+		pod_facts_copy(p, &c->pod);
+		c->has_pod = true;
+		if (judge(p, &asked, &e) == 0)
+			return ask_app(c);
+		answer_failure(c, &e);
+		return true;
+	}
+	c->next = c->api->fetching;
+	c->api->fetching = c;
+	c->fetch = cluster_fetch_pod(cluster, asked.ns, asked.name, on_pod, c);
+	return true;
+}

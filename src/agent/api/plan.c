@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our "plan": addresses for all rails of a pod at once. pods.c has the bodies of all our routes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/api.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+struct plan_rail {
+	const char *ifname, *network, *nad, *master;
+	struct json_strs pools4, pools6, addresses, nets;
+	bool clean_gateway, match_subnet, sticky;
+	/* parsed */
+	struct ipaddr *want;
+	size_t n_want;
+	struct ipnet *master_nets;
+	size_t n_master_nets;
+};
+
+#define RAIL(key, kind, member, ...)                                                               \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct plan_rail, member), __VA_ARGS__               \
+	}
+#define PLAN(key, kind, member, ...)                                                               \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct api_plan_args, member), __VA_ARGS__           \
+	}
+
+static const struct json_field rail_fields[] = {RAIL("ifName", J_STR, ifname),
+						RAIL("network", J_STR, network),
+						RAIL("nad", J_STR, nad),
+						RAIL("defaultIPv4IPPool", J_STRS, pools4),
+						RAIL("defaultIPv6IPPool", J_STRS, pools6),
+						RAIL("cleanGateway", J_BOOL, clean_gateway),
+						RAIL("matchMasterSubnet", J_BOOL, match_subnet),
+						RAIL("master", J_STR, master),
+						RAIL("masterAddresses", J_STRS, nets),
+						RAIL("sticky", J_BOOL, sticky),
+						RAIL("addresses", J_STRS, addresses),
+						{0}};
+static const struct json_table rail_table = {rail_fields, JSON_CLOSED, sizeof(struct plan_rail)};
+static const struct json_field plan_fields[] = {PLAN("containerID", J_STR, container_id),
+						PLAN("netNamespace", J_STR, netns),
+						PLAN("podNamespace", J_STR, pod_namespace),
+						PLAN("podName", J_STR, pod_name),
+						PLAN("podUID", J_STR, pod_uid),
+						PLAN("dryRun", J_BOOL, dry_run),
+						PLAN("rails", J_OBJS, rails, .sub = &rail_table),
+						{0}};
+static const struct json_table plan_table = {plan_fields, JSON_CLOSED, 0};
+
+static int wrong_text(struct api_call *c, const char *field, const char *text)
+{
+	api_refuse(c, 422, 601, "%s in body: '%.100s' is not an address", field, text);
+	return -EINVAL;
+}
+
+static int parse_rail(struct api_call *c, struct plan_rail *r)
+{
+	struct ipnet net;
+
+	for (size_t i = 0; i < r->addresses.n; i++) {
+		if (ipnet_parse_loose(span_of(r->addresses.v[i]), &net) < 0)
+			return wrong_text(c, "rails.addresses", r->addresses.v[i]);
+		VEC_PUSH(r->want, r->n_want) = net.ip;
+	}
+	for (size_t i = 0; i < r->nets.n; i++) {
+		if (ipnet_parse(span_of(r->nets.v[i]), &net) < 0)
+			return wrong_text(c, "rails.masterAddresses", r->nets.v[i]);
+		VEC_PUSH(r->master_nets, r->n_master_nets) = net;
+	}
+	return 0;
+}
+
+static void rails_free(struct json_list *l)
+{
+	struct plan_rail *v = l->v;
+
+	for (size_t i = 0; i < l->n; i++) {
+		free(v[i].want);
+		free(v[i].master_nets);
+		/* It may be run again. */
+		v[i].want = NULL;
+		v[i].master_nets = NULL;
+		v[i].n_want = v[i].n_master_nets = 0;
+	}
+}
+
+static int check_names(struct api_call *c, const struct plan_rail *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = api_not_empty(c, "rails.ifName", v[i].ifname);
+
+		for (size_t k = 0; k < i && r == 0; k++)
+			if (strcmp(v[i].ifname, v[k].ifname) == 0) {
+				api_refuse(c, 422, 611,
+					   "rails.ifName '%.100s' in body is there twice",
+					   v[i].ifname);
+				r = -EINVAL;
+			}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int api_read_plan(struct api_call *c)
+{
+	struct api_plan_args *p = c->args;
+	int r = api_body(c, "plan", &plan_table);
+
+	if (r == 0)
+		r = api_not_empty(c, "containerID", p->container_id);
+	if (r == 0)
+		r = api_rails_count(c, p->rails.n);
+	return r < 0 ? r : check_names(c, p->rails.v, p->rails.n);
+}
+
+/* To see whether addresses could be given there need be no pod. */
+bool api_pod_of_plan(const struct api_call *c, struct api_pod *ret)
+{
+	const struct api_plan_args *p = c->args;
+
+	*ret = (struct api_pod){p->pod_namespace, p->pod_name, p->pod_uid};
+	return !p->dry_run || p->pod_name;
+}
+
+static struct ipam_ask ask_of(const struct api_call *c, const struct plan_rail *r)
+{
+	const struct api_plan_args *p = c->args;
+
+	return (struct ipam_ask){
+		.who = {.container_id = p->container_id,
+			.ifname = r->ifname,
+			.pod_namespace = p->pod_namespace,
+			.pod_name = p->pod_name,
+			.pod_uid = c->has_pod ? c->pod.uid : p->pod_uid,
+			.netns = p->netns,
+			.network = r->network},
+		.pools4 = r->pools4.v,
+		.n_pools4 = r->pools4.n,
+		.pools6 = r->pools6.v,
+		.n_pools6 = r->pools6.n,
+		.match_subnet = r->match_subnet,
+		.nets = r->master_nets,
+		.n_nets = r->n_master_nets,
+		.master = r->master,
+		.sticky = r->sticky,
+		.clean_gateway = r->clean_gateway,
+		.want = r->want,
+		.n_want = r->n_want,
+	};
+}
+
+static bool is_fresh(const struct ipam_grant *g, size_t n, size_t ask)
+{
+	for (size_t i = 0; i < n; i++)
+		if (g[i].ask == ask && !g[i].was_there)
+			return true;
+	return false;
+}
+
+void api_put_rail(struct json_out *o, const char *ifname, const struct ipam_grant *g, size_t n,
+		  size_t ask, const struct pool_set *pools)
+{
+	jo_obj(o);
+	jo_kstr(o, "ifName", ifname);
+	api_put_grants(o, g, n, ask, pools);
+	jo_kbool(o, "fresh", is_fresh(g, n, ask));
+	jo_kbool(o, "enableIPConflictDetection", pools->conflict_detection);
+	jo_kbool(o, "enableGatewayDetection", pools->gateway_detection);
+	jo_end_obj(o);
+}
+
+static void log_grants(const struct api_plan_args *p, const struct ipam_grant *g, size_t n)
+{
+	if (log_threshold > LOG_DEBUG)
+		return;
+	for (size_t i = 0; i < n; i++)
+		log_debug("address given", LOG_S("container_id", p->container_id),
+			  LOG_S("ifname", g[i].ifname),
+			  LOG_S("ip", ipnet_str(&g[i].address, (char[IP_TEXT_MAX]){0})));
+}
+
+static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct err *e)
+{
+	const struct api_plan_args *p = c->args;
+	auto_free struct ipam_ask *asks = xcalloc(p->rails.n, sizeof(*asks));
+	const struct plan_rail *rails = p->rails.v;
+	struct ipam_grant *g = NULL;
+	struct json_out o;
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < p->rails.n; i++)
+		asks[i] = ask_of(c, &rails[i]);
+	r = p->dry_run ? ipam_try(store, asks, p->rails.n, e)
+		       : api_allocate(c, store, asks, p->rails.n, true, &g, &n, e);
+	if (r != 0)
+		return r;
+	log_grants(p, g, n);
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_key(&o, "rails");
+	jo_arr(&o);
+	for (size_t i = 0; i < p->rails.n && !p->dry_run; i++)
+		api_put_rail(&o, rails[i].ifname, g, n, i, ipam_pools(store));
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	ipam_grants_free(g, n);
+	return 0;
+}
+
+void api_plan(struct api_call *c, struct ipam *store)
+{
+	struct api_plan_args *p = c->args;
+	struct plan_rail *rails = p->rails.v;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	int parsed = 0, r = 0;
+
+	buf_init(&b, API_ANSWER_MAX);
+	for (size_t i = 0; i < p->rails.n && parsed == 0; i++)
+		parsed = parse_rail(c, &rails[i]);
+	if (parsed == 0)
+		r = plan(c, store, &b, &e);
+	rails_free(&p->rails);
+	if (parsed < 0 || r == API_PARKED)
+		return;
+	if (r < 0) {
+		log_limited(LOG_WARN, 1, "no addresses given",
+			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
+		api_call_fail(c, &e);
+		return;
+	}
+	api_json(c, &b);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/api.h"
+#include "agent/network/nets.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/*
+ * Our routes: a pod's rails together.
+ *
+ * plan     {"containerID", "netNamespace", "podNamespace", "podName", "podUID", "dryRun",
+ *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
+ *                      "cleanGateway", "matchMasterSubnet", "master", "masterAddresses": [],
+ *                      "sticky", "addresses": []}]}
+ *          {"rails": [{"ifName", "ips": [...], "routes": [...], "fresh",
+ *                      "enableIPConflictDetection", "enableGatewayDetection"}]}
+ *          nad: the NetworkAttachmentDefinition, "ns/name", that the network comes from;
+ *          ips and routes as in IpamAddResponse; fresh: not all of it was there before.
+ *          dryRun: {"rails": []} when all could be given.
+ * done     {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}
+ * check    {"containerID", "rails": ["net1"]}                      {"rails": [as in plan]}
+ * release  {"containerID", "rails": ["net1"]}                      {"released": N}
+ *          without rails: all that the container has
+ * gc       {"network", "valid": [{"containerID", "ifName"}]}       {"released": N}
+ */
+
+enum { RAILS_MAX = 64, VALID_MAX = 16384 };
+
+int api_rails_count(struct api_call *c, size_t n)
+{
+	if (n > 0 && n <= RAILS_MAX)
+		return 0;
+	api_refuse(c, 422, 616, "rails in body should have 1 to %d items", RAILS_MAX);
+	return -EINVAL;
+}
+
+static void put_count(struct api_call *c, const char *key, int64_t n)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, API_ANSWER_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_kint(&o, key, n);
+	jo_end_obj(&o);
+	api_json(c, &b);
+}
+
+/* --- done --- */
+
+struct conflict {
+	struct ipaddr address;
+	struct mac mac;
+};
+
+static const struct json_field conflict_fields[] = {
+	{"address", J_IP, .offset = offsetof(struct conflict, address), .required = true},
+	{"mac", J_MAC, .offset = offsetof(struct conflict, mac)},
+	{0}};
+static const struct json_table conflict_table = {conflict_fields, JSON_CLOSED,
+						 sizeof(struct conflict)};
+static const struct json_field done_fields[] = {
+	{"containerID", J_STR, .offset = offsetof(struct api_done_args, container_id)},
+	{"conflicts", J_OBJS, .offset = offsetof(struct api_done_args, conflicts),
+	 .sub = &conflict_table},
+	{"podNamespace", J_STR, .offset = offsetof(struct api_done_args, pod_namespace)},
+	{"podName", J_STR, .offset = offsetof(struct api_done_args, pod_name)},
+	{"podUID", J_STR, .offset = offsetof(struct api_done_args, pod_uid)},
+	{"networkStatus", J_STR, .offset = offsetof(struct api_done_args, status)},
+	{"message", J_STR, .offset = offsetof(struct api_done_args, message)},
+	{0}};
+static const struct json_table done_table = {done_fields, JSON_CLOSED, 0};
+
+int api_read_done(struct api_call *c)
+{
+	int r = api_body(c, "done", &done_table);
+
+	return r < 0 ? r
+		     : api_not_empty(c, "containerID",
+				     ((struct api_done_args *)c->args)->container_id);
+}
+
+static bool holds(const struct ipam_grant *g, size_t n, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_eq(&g[i].address.ip, a))
+			return true;
+	return false;
+}
+
+/* A report that comes late must not take an address from whoever has it by now. */
+void api_done(struct api_call *c, struct ipam *store)
+{
+	const struct api_done_args *p = c->args;
+	const struct conflict *v = p->conflicts.v;
+	struct ipam_grant *g = NULL;
+	struct err e = ERR_INIT;
+	size_t n = 0, count = 0;
+	int r = ipam_held(store, p->container_id, NULL, &g, &n, &e);
+
+	api_networks_done(c, p);
+	for (size_t i = 0; i < p->conflicts.n && r >= 0; i++) {
+		if (!holds(g, n, &v[i].address))
+			continue;
+		log_warn("address in conflict", LOG_S("container_id", p->container_id),
+			 LOG_S("ip", ip_str(&v[i].address, (char[IP_TEXT_MAX]){0})),
+			 LOG_S("held_by", mac_str(&v[i].mac, (char[MAC_TEXT_MAX]){0})));
+		r = ipam_quarantine(store, &v[i].address, v[i].mac.len ? &v[i].mac : NULL, &e);
+		count++;
+	}
+	ipam_grants_free(g, n);
+	if (r < 0)
+		api_fail_object(c, &e);
+	else
+		put_count(c, "quarantined", (int64_t)count);
+}
+
+/* --- check, release --- */
+
+static const struct json_field release_fields[] = {
+	{"containerID", J_STR, .offset = offsetof(struct api_release_args, container_id)},
+	{"rails", J_STRS, .offset = offsetof(struct api_release_args, rails),
+	 .has = offsetof(struct api_release_args, has_rails)},
+	{0}};
+static const struct json_table release_table = {release_fields, JSON_CLOSED, 0};
+
+int api_read_release(struct api_call *c)
+{
+	const struct api_release_args *p = c->args;
+	int r = api_body(c, "release", &release_table);
+
+	if (r == 0)
+		r = api_not_empty(c, "containerID", p->container_id);
+	if (r == 0 && p->has_rails)
+		r = api_rails_count(c, p->rails.n);
+	for (size_t i = 0; i < p->rails.n && r == 0; i++)
+		r = api_not_empty(c, "rails", p->rails.v[i]);
+	return r;
+}
+
+void api_release(struct api_call *c, struct ipam *store)
+{
+	const struct api_release_args *p = c->args;
+	size_t n = p->has_rails ? p->rails.n : 1;
+	auto_free struct ipam_valid *v = xcalloc(n, sizeof(*v));
+	struct err e = ERR_INIT;
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct ipam_valid){p->container_id, p->has_rails ? p->rails.v[i] : NULL};
+	r = ipam_release_many(store, v, n, &e);
+	if (r < 0) {
+		log_limited(LOG_WARN, 1, "nothing given back",
+			    LOG_S("container_id", p->container_id), LOG_S("error", e.text));
+		api_call_fail(c, &e);
+		return;
+	}
+	put_count(c, "released", r);
+}
+
+static bool is_listed(const struct api_release_args *p, const char *ifname)
+{
+	for (size_t i = 0; i < p->rails.n; i++)
+		if (strcmp(p->rails.v[i], ifname) == 0)
+			return true;
+	return !p->has_rails;
+}
+
+/* Grants of one interface become one "ask": the index of its first. */
+static void group(struct ipam_grant *g, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		g[i].ask = i;
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(g[k].ifname, g[i].ifname) == 0) {
+				g[i].ask = g[k].ask;
+				break;
+			}
+	}
+}
+
+void api_check(struct api_call *c, struct ipam *store)
+{
+	const struct api_release_args *p = c->args;
+	struct ipam_grant *g = NULL;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+	struct json_out o;
+	size_t n = 0;
+
+	buf_init(&b, API_ANSWER_MAX);
+	if (ipam_held(store, p->container_id, NULL, &g, &n, &e) < 0) {
+		api_fail_object(c, &e);
+		return;
+	}
+	group(g, n);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "rails");
+	jo_arr(&o);
+	for (size_t i = 0; i < n; i++)
+		if (g[i].ask == i && is_listed(p, g[i].ifname))
+			api_put_rail(&o, g[i].ifname, g, n, i, ipam_pools(store));
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	ipam_grants_free(g, n);
+	api_json(c, &b);
+}
+
+/* --- gc --- */
+
+static const struct json_field valid_fields[] = {
+	{"containerID", J_STR, .offset = offsetof(struct ipam_valid, container_id),
+	 .required = true},
+	{"ifName", J_STR, .offset = offsetof(struct ipam_valid, ifname), .required = true},
+	{0}};
+static const struct json_table valid_table = {valid_fields, JSON_CLOSED, sizeof(struct ipam_valid)};
+static const struct json_field gc_fields[] = {
+	{"network", J_STR, .offset = offsetof(struct api_gc_args, network)},
+	{"valid", J_OBJS, .offset = offsetof(struct api_gc_args, valid),
+	 .has = offsetof(struct api_gc_args, has_valid), .sub = &valid_table},
+	{0}};
+static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
+
+/* No list is no wish to free everything. */
+int api_read_gc(struct api_call *c)
+{
+	const struct api_gc_args *p = c->args;
+	int r = api_body(c, "gc", &gc_table);
+
+	if (r == 0)
+		r = api_not_empty(c, "network", p->network);
+	if (r == 0)
+		r = api_required(c, "valid", p->has_valid ? "" : NULL);
+	if (r < 0 || p->valid.n <= VALID_MAX)
+		return r;
+	api_refuse(c, 422, 615, "valid in body should have at most %d items", VALID_MAX);
+	return -EINVAL;
+}
+
+void api_gc(struct api_call *c, struct ipam *store)
+{
+	const struct api_gc_args *p = c->args;
+	struct err e = ERR_INIT;
+	int r = ipam_gc(store, p->network, p->valid.v, p->valid.n, &e);
+
+	if (r < 0)
+		api_fail_object(c, &e);
+	else
+		put_count(c, "released", r);
+}
+
+/*
+ * Our routes about a pod's networks; agent/network/nets.h does the work.
+ *
+ * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "own", "clusterNetwork",
+ *           "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
+ *           "globalNamespaces", "multusNamespace"}
+ *          own: how many networks the netconf has itself; the others as in a Multus configuration
+ *          {"networks": [cni/cluster/pod_net.h's], "replacesFirst", "warnings": [], "coordinator": {as in
+ *           /v1/coordinator/config}, "stateDir"}
+ *          replacesFirst: the first of them is in the place of the netconf's first
+ * done     besides what pods.c has: {"podNamespace", "podName", "podUID", "networkStatus",
+ *           "message"}: the annotation to be written, and the words of the event
+ */
+
+#define FIELD(key, kind, member, ...)                                                              \
+	{                                                                                          \
+		key, kind, .offset = offsetof(struct api_networks_args, member), __VA_ARGS__       \
+	}
+
+static const struct json_field fields[] = {
+	FIELD("containerID", J_STR, container_id),
+	FIELD("podNamespace", J_STR, pod_namespace),
+	FIELD("podName", J_STR, pod_name),
+	FIELD("podUID", J_STR, pod_uid),
+	FIELD("ifName", J_STR, ifname),
+	FIELD("own", J_INT, own, .min = 0, .max = NET_SELECT_MAX),
+	FIELD("clusterNetwork", J_STR, cluster_network),
+	FIELD("defaultNetworks", J_STRS, defaults),
+	FIELD("systemNamespaces", J_STRS, system_ns,
+	      .has = offsetof(struct api_networks_args, has_system)),
+	FIELD("namespaceIsolation", J_BOOL, isolation),
+	FIELD("globalNamespaces", J_STR, global_ns),
+	FIELD("multusNamespace", J_STR, multus_ns),
+	{0}};
+static const struct json_table table = {fields, JSON_CLOSED, 0};
+
+int api_read_networks(struct api_call *c)
+{
+	const struct api_networks_args *p = c->args;
+	int r = api_body(c, "networks", &table);
+
+	if (r == 0)
+		r = api_not_empty(c, "podNamespace", p->pod_namespace);
+	if (r == 0)
+		r = api_not_empty(c, "podName", p->pod_name);
+	return r;
+}
+
+static const char *or_else(const char *s, const char *otherwise)
+{
+	return s && *s ? s : otherwise;
+}
+
+void api_networks(struct api_call *c)
+{
+	static const char *system_ns[] = {"kube-system"};
+	const struct api_networks_args *p = c->args;
+	const struct net_wish w = {
+		.ifname = or_else(p->ifname, "eth0"),
+		.pod_uid = p->pod_uid,
+		.own = p->own,
+		.cluster_network = p->cluster_network && *p->cluster_network ? p->cluster_network
+									     : NULL,
+		.multus_ns = or_else(p->multus_ns, "kube-system"),
+		.global_ns = or_else(p->global_ns, "default"),
+		.defaults = p->defaults,
+		.system_ns = p->has_system ? p->system_ns : (struct json_strs){system_ns, 1},
+		.isolation = p->isolation,
+	};
+	struct json_doc *doc = c->doc;
+
+	if (!c->api->conf.nets) {
+		api_refuse(c, 404, 404, "this server knows no cluster, and no pod's networks");
+		return;
+	}
+	c->doc = NULL;
+	nets_ask(c->api->conf.nets, c->q, doc, p->pod_namespace, p->pod_name, &w);
+}
+
+void api_networks_done(struct api_call *c, const struct api_done_args *p)
+{
+	const struct nets_status s = {.container_id = p->container_id,
+				      .ns = or_else(p->pod_namespace, ""),
+				      .name = or_else(p->pod_name, ""),
+				      .uid = or_else(p->pod_uid, ""),
+				      .annotation = p->status,
+				      .words = p->message};
+
+	if (p->status && c->api->conf.nets && *s.ns && *s.name)
+		nets_tell(c->api->conf.nets, &s);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "agent/blocks/blocks_priv.h"
+#include "base/cleanup.h"
+#include "base/num.h"
+
+/* How each pool stands on this node: what is lacked, what is to spare. */
+
+/* LEAD_MS: how long the other pools wait for where a claim succeeds. */
+enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
+
+struct count {
+	uint64_t idle;
+	bool in_use;	/* pods have addresses of it */
+	uint32_t taken; /* how many, without those that are kept */
+};
+
+/* Of the leases, not of the addresses: a pool may be a /64. */
+static struct count count_pool(const struct blocks *b, const struct block_facts *f,
+			       const struct blocks_pool *p)
+{
+	struct ip_set mine = {0};
+	struct count n = {0};
+	uint64_t busy = 0;
+
+	block_mine(&b->t, p->name, &p->usable, &mine);
+	for (size_t i = 0; i < b->leases.n; i++) {
+		const struct lease *l = &b->leases.v[i];
+
+		if (!ip_set_has(&p->usable, &l->address.ip))
+			continue;
+		n.in_use |= l->state == LEASE_USED || l->state == LEASE_KEPT;
+		n.taken += l->state == LEASE_USED;
+		busy += ip_set_has(&mine, &l->address.ip) && block_is_busy(f, &l->address.ip);
+	}
+	n.idle = (uint64_t)ip_set_count(&mine) - busy;
+	ip_set_done(&mine);
+	return n;
+}
+
+/*
+ * What was to spare all the time for idle_ms: nodes do not give back today what they claim again a
+ * minute later.
+ */
+static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
+{
+	int64_t length = b->c.idle_ms / BLOCKS_SPARE_PARTS + 1;
+	int64_t part = blocks_now(b) / length;
+	uint32_t least = now;
+
+	if (!p->spare_part)
+		p->spare_part = part;
+	for (; p->spare_part < part; p->spare_part++)
+		p->spare[(p->spare_part + 1) % BLOCKS_SPARE_PARTS] = now;
+	if (now < p->spare[part % BLOCKS_SPARE_PARTS])
+		p->spare[part % BLOCKS_SPARE_PARTS] = now;
+	for (size_t i = 0; i < BLOCKS_SPARE_PARTS; i++)
+		if (p->spare[i] < least)
+			least = p->spare[i];
+	return least;
+}
+
+/*
+ * Pods that came to the node and have not asked yet. Each address that one takes is one less; what is
+ * not asked for within a minute was no use of the pool, or is asked for late.
+ */
+static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t taken)
+{
+	uint32_t came = taken > p->taken ? taken - p->taken : 0;
+
+	p->taken = taken;
+	p->expected -= came < p->expected ? came : p->expected;
+	if (blocks_now(b) - p->expected_ms >= EXPECTED_MS)
+		p->expected = 0;
+	return p->expected;
+}
+
+static bool is_searching(const struct blocks *b, const char *pool)
+{
+	for (size_t i = 0; i < b->n_flights; i++) {
+		const struct block_op *op = &b->flights[i]->op;
+
+		if (strcmp(op->pool, pool) == 0 &&
+		    (op->kind == OP_CREATE || op->kind == OP_TAKE_OVER || op->kind == OP_BORROW ||
+		     op->kind == OP_LIST || op->kind == OP_WISH))
+			return true;
+	}
+	return blocks_rests_until(b, pool) != 0;
+}
+
+static bool is_claiming(const struct blocks *b, const char *pool)
+{
+	for (size_t i = 0; i < b->n_flights; i++) {
+		const struct blocks_flight *f = b->flights[i];
+
+		if (f->op.kind == OP_CREATE && strcmp(f->op.pool, pool) == 0 &&
+		    blocks_now(b) - f->since_ms < LEAD_MS)
+			return true;
+	}
+	return false;
+}
+
+static uint32_t clamp(uint64_t n)
+{
+	return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+static struct block_need need_of(struct blocks *b, const struct block_facts *f,
+				 struct blocks_pool *p)
+{
+	struct count n = count_pool(b, f, p);
+	int64_t now = blocks_now(b);
+	uint32_t reserve;
+
+	if (n.in_use || p->want)
+		p->used_ms = now;
+	reserve = p->used_ms && now - p->used_ms < b->c.idle_ms ? b->c.reserve : 0;
+	reserve += expected_of(b, p, n.taken);
+	p->idle = clamp(n.idle);
+	return (struct block_need){
+		.pool = p->name,
+		.cut = p->cut,
+		.usable = &p->usable,
+		.adopted = &p->adopted,
+		.want = p->want > p->idle ? p->want - p->idle : 0,
+		.keep = p->want < p->idle ? p->want : p->idle,
+		.ahead = reserve > p->idle ? reserve - p->idle : 0,
+		.names = p->names,
+		.n_names = p->n_names,
+		/* Twice: who has just claimed a block does not think of giving it back. */
+		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
+		.under_way = !p->is_cut || is_searching(b, p->name),
+		.claiming = is_claiming(b, p->name),
+	};
+}
+
+size_t blocks_needs(struct blocks *b, struct block_need *needs)
+{
+	struct block_facts f = blocks_facts(b, NULL, 0);
+
+	for (size_t i = 0; i < b->n_pools; i++) {
+		struct blocks_pool *p = b->pools[i];
+
+		if (p->known)
+			needs[i] = need_of(b, &f, p);
+		else
+			needs[i] = (struct block_need){
+				.pool = p->name, .usable = &p->usable, .spare = UINT32_MAX};
+		if (p->known && !p->is_cut && (needs[i].want || needs[i].ahead || p->n_names))
+			blocks_cut(b, p);
+	}
+	return b->n_pools;
+}
+
+struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n)
+{
+	size_t n_pins = blocks_pinned(b);
+
+	b->seed = b->seed * 6364136223846793005u + 1442695040888963407u;
+	return (struct block_facts){
+		.table = &b->t,
+		.log = &b->log,
+		.needs = needs,
+		.n_needs = n,
+		.leases = &b->leases,
+		.pins = b->busy,
+		.n_pins = n_pins,
+		.seed = b->seed >> 20,
+		.now_ms = blocks_now(b),
+		.real_ms = blocks_real_ms(b),
+		.rest_ms = b->rest_ms,
+		.quarantine_ms = b->quarantine_ms,
+		.view_ms = VIEW_MS,
+		.ahead_ms = AHEAD_MS,
+		.hold = blocks_is_held(b),
+		.witness = b->witness,
+		.look_ms = b->log.set_back ? b->look_ms : 0,
+		.alone = b->accounted && !b->other_alive,
+	};
+}
+
+/*
+ * How a pool is cut stands in an annotation of the pool. Who finds none writes one, bound to the
+ * version that had none: of two who do so one is refused, and reads the other's.
+ */
+
+#define CUT_ANNOTATION "unirail.io/block-prefix"
+
+/* AMONG_MS: a pool's first pods come to many nodes at once, and one of these is to cut it. */
+enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
+
+const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
+					    "ippool", false};
+
+static void later(struct blocks_pool *p, const struct err *e)
+{
+	if (e->code != -ESTALE)
+		blocks_said(p->b, p->name, e);
+	blocks_rest(p->b, p->name, CUT_MS, CUT_MOST_MS);
+}
+
+/* 0: the annotation is there and fits; 1: there is none. */
+static int read_cut(struct blocks_pool *p, const struct json *object, struct err *e)
+{
+	const struct json *meta = json_get(object, "metadata");
+	const char *text = json_string(json_get(json_get(meta, "annotations"), CUT_ANNOTATION));
+	uint64_t prefix = 0;
+
+	if (!text)
+		return 1;
+	if (num_u64(span_of(text), 1, 128, &prefix) < 0 ||
+	    block_cut_choose(&p->subnet, (uint8_t)prefix, p->one_node, &p->cut, e) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"pool '%s': annotation " CUT_ANNOTATION
+				" is '%.40s', which does not fit its subnet: remove it while "
+				"the pool has no blocks",
+				p->name, text);
+	return 0;
+}
+
+static void know(struct blocks_pool *p)
+{
+	p->is_cut = true;
+	blocks_rested(p->b, p->name);
+	blocks_soon(p->b, 0);
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct blocks_pool *p = arg;
+	struct err bad = ERR_INIT;
+
+	(void)status;
+	p->cutting = NULL;
+	if (e)
+		later(p, e);
+	else if (read_cut(p, object, &bad) == 0)
+		know(p);
+	else
+		later(p, &bad);
+}
+
+static void put_patch(struct json_out *o, const struct blocks_pool *p, const char *version)
+{
+	struct buf text;
+
+	buf_init(&text, 8);
+	buf_printf(&text, "%u", p->cut.prefix);
+	jo_obj(o);
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "resourceVersion", version);
+	jo_key(o, "annotations");
+	jo_obj(o);
+	jo_kstr(o, CUT_ANNOTATION, text.p);
+	jo_end_obj(o);
+	jo_end_obj(o);
+	jo_end_obj(o);
+	buf_done(&text);
+}
+
+static void write_cut(struct blocks_pool *p, const char *version)
+{
+	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &blocks_pools_kind, .name = p->name},
+				 .timeout_ms = BLOCKS_REQUEST_MS};
+	auto_buf struct buf body;
+	struct json_out o;
+
+	buf_init(&body, 1024);
+	jo_init(&o, &body, 0);
+	put_patch(&o, p, version);
+	r.body = buf_span(&body);
+	p->b->stats.requests++;
+	p->cutting = kube_send(p->b->c.kube, &r, on_written, p);
+}
+
+static void on_read(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct blocks_pool *p = arg;
+	const char *version =
+		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+	struct err bad = ERR_INIT;
+	int r = e ? e->code : read_cut(p, object, &bad);
+
+	(void)status;
+	p->cutting = NULL;
+	if (r == 1 && version)
+		r = block_cut_choose(&p->subnet, 0, p->one_node, &p->cut, &bad) < 0 ? bad.code : 1;
+	if (r == 1 && version)
+		write_cut(p, version);
+	else if (r == 0)
+		know(p);
+	else
+		later(p, e ? e : &bad);
+}
+
+void blocks_cut(struct blocks *b, struct blocks_pool *p)
+{
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = &blocks_pools_kind, .name = p->name},
+				       .timeout_ms = BLOCKS_REQUEST_MS};
+
+	if (p->cutting || blocks_rests_until(b, p->name))
+		return;
+	if (!p->cut_ms) {
+		p->cut_ms = blocks_now(b) + kube_jitter(0, AMONG_MS);
+		blocks_soon(b, p->cut_ms - blocks_now(b));
+	}
+	if (blocks_now(b) < p->cut_ms)
+		return;
+	b->stats.requests++;
+	p->cutting = kube_send(b->c.kube, &r, on_read, p);
+}

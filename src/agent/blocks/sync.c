@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/blocks/blocks_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "block/block_wire.h"
+#include "kube/time.h"
+
+/* The objects as they are at the API server: this node's by a watch, lenders' by looking now and
+ * then. */
+
+enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000, UNSAID_MS = 5000 };
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	return block_object_read(object, value, e);
+}
+
+static void drop(void *value)
+{
+	block_object_done(value);
+}
+
+static bool is_foreign(const struct blocks *b, const struct block_object *o)
+{
+	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
+}
+
+static void say_foreign(const struct block_object *o)
+{
+	char net[IP_TEXT_MAX];
+
+	log_warn("blocks: a block of this node was claimed by another log (the state folder was "
+		 "lost, or a second agent runs under this node's name): none of its addresses is "
+		 "handed out; it is taken over when every pod of the node is accounted for",
+		 LOG_S("block", o->name), LOG_S("net", ipnet_str(&o->net, net)),
+		 LOG_S("claim", o->claim));
+}
+
+/* Others only wish: whoever writes anything else of it has its log. */
+static void look_for_another(struct blocks *b, const struct block_object *was,
+			     const struct block_object *is)
+{
+	if (!b->t.synced || b->other_alive ||
+	    (was && strcmp(was->claim, is->claim) == 0 && was->n_ceded <= is->n_ceded))
+		return;
+	b->other_alive = true;
+	log_error("blocks: another agent claims blocks under this node's name: end one of the two "
+		  "(both go on with blocks of their own)",
+		  LOG_S("node", b->node), LOG_S("block", is->name));
+}
+
+static void put(struct blocks *b, struct block_object *o)
+{
+	const struct block_object *was = block_object_find(&b->t, o->name);
+	auto_free char *pool = xstrdup(o->pool);
+
+	if (is_foreign(b, o)) {
+		if (!was || !is_foreign(b, was))
+			say_foreign(o);
+		look_for_another(b, was, o);
+	}
+	block_object_put(&b->t, o);
+	blocks_tell(b, pool);
+}
+
+static void on_look(void *arg);
+
+static void look_in(struct blocks *b, int64_t ms)
+{
+	loop_del_timer(b->look);
+	b->look = loop_add_timer(b->loop, kube_jitter(ms / 2, ms), on_look, b);
+}
+
+/*
+ * etcd was restored: objects are as they were long ago, and the logs of all nodes are not. Every node
+ * says again what its pods have, and nobody gains anything meanwhile. And it looks what of its own
+ * is back in others' objects; not all nodes at once.
+ */
+static void hold(struct blocks *b, bool sure)
+{
+	if (blocks_now(b) >= b->hold_until)
+		log_warn(sure ? "blocks: the API server's data was set back: what pods here "
+				"have is said again; nothing is claimed or given up meanwhile"
+			      : "blocks: the API server's data was set back, or this node was "
+				"given up meanwhile (fenced): what pods here have is said again; "
+				"nothing is claimed or given up meanwhile",
+			 LOG_I("ms", HOLD_MS));
+	b->hold_until = blocks_now(b) + HOLD_MS;
+	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
+	look_in(b, UNSAID_MS);
+	/* What cannot be written is written before the next request. */
+	block_log_set_back(&b->log, &b->t, true, NULL);
+	blocks_tell_set_back(b);
+	blocks_soon(b, 0);
+}
+
+void blocks_set_back(struct blocks *b)
+{
+	for (size_t i = 0; i < b->t.n_views; i++)
+		block_view_stale(&b->t, b->t.views[i].pool);
+	b->witness = true;
+	hold(b, true);
+}
+
+/* The objects will all be told anew. */
+static void set_back(void *arg)
+{
+	struct blocks *b = arg;
+
+	while (b->t.n_objects)
+		block_object_remove(&b->t, b->t.objects[0].name);
+	blocks_set_back(b);
+}
+
+/*
+ * The server's count of changes is behind what was seen. A block that the log has and the server has
+ * not tells nothing: the controller releases those of a node that was fenced, and to say again what
+ * this node's pods had would take it from those who have it by now.
+ */
+static bool is_behind(const struct blocks *b)
+{
+	const char *version = kube_informer_version(b->informer);
+	uint64_t n;
+
+	return version && num_u64(span_of(version), 0, UINT64_MAX, &n) == 0 && n < b->log.seen;
+}
+
+/* While no agent ran here, or an earlier one has not done what follows of it. */
+static bool was_set_back(const struct blocks *b)
+{
+	return b->log.set_back || is_behind(b);
+}
+
+/* A watch tells the versions of an object in their order. */
+static bool is_older(const char *version, const char *than)
+{
+	size_t n = strlen(version), m = strlen(than);
+
+	return n != m ? n < m : strcmp(version, than) < 0;
+}
+
+/* Ours by the log, and not there any more when the server was back: it may have forgotten it. */
+static bool is_lost(const struct blocks *b, const struct block_object *o)
+{
+	const struct block_claim *c = block_claim_find(&b->t, o->name);
+
+	return c && c->state == CLAIM_HELD && block_is_of(&b->t, c, o) && b->t.synced &&
+	       kube_informer_behind_ms(b->informer) > 0;
+}
+
+static void changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct blocks *b = arg;
+	const struct block_object *known;
+	auto_free char *pool = NULL;
+
+	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
+		set_back(b);
+	blocks_soon(b, 0);
+	/* The table has it from now on; the informer keeps its name and version. */
+	if (is) {
+		put(b, is->value);
+		return;
+	}
+	known = block_object_find(&b->t, was->name);
+	if (!known || strcmp(known->uid, was->uid) != 0)
+		return;
+	pool = xstrdup(known->pool);
+	if (is_lost(b, known))
+		hold(b, false);
+	block_object_remove(&b->t, was->name);
+	blocks_tell(b, pool);
+}
+
+/* --- without the API server --- */
+
+/* The log alone says that it is ours: nobody is told of a giving up that it does not have. */
+static void trust_claim(struct blocks *b, const struct block_claim *c)
+{
+	struct block_object o = {.name = xstrdup(c->name),
+				 .pool = xstrdup(c->pool),
+				 .uid = xstrdup(c->uid),
+				 .version = xstrdup(""),
+				 .net = c->net,
+				 .node = xstrdup(b->node),
+				 .node_uid = xstrdup(b->t.node_uid),
+				 .claim = xstrdup(c->token)};
+
+	block_object_put(&b->t, &o);
+}
+
+static void trust_loan(struct blocks *b, const struct block_loan *l)
+{
+	struct block_object *o = block_object_find(&b->t, l->block);
+	struct block_object new = {.name = xstrdup(l->block),
+				   .pool = xstrdup(l->pool),
+				   .uid = xstrdup(""),
+				   .version = xstrdup(""),
+				   .node = xstrdup(""),
+				   .node_uid = xstrdup(""),
+				   .claim = xstrdup("")};
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (o) {
+		block_object_done(&new);
+	} else {
+		block_object_put(&b->t, &new);
+		o = block_object_find(&b->t, l->block);
+	}
+	VEC_PUSH(o->ceded, o->n_ceded) = (struct block_entry){
+		.ip = l->ip, .to = xstrdup(block_entry_ours(b->node, l->token, ours))};
+}
+
+static void on_trust(void *arg)
+{
+	struct blocks *b = arg;
+
+	b->trust = NULL;
+	if (b->t.synced)
+		return;
+	log_warn("blocks: the API server does not answer: what the log says is ours is handed out",
+		 LOG_I("blocks", (int64_t)b->t.n_claims), LOG_I("loans", (int64_t)b->t.n_loans));
+	b->trusted = true;
+	for (size_t i = 0; i < b->t.n_claims; i++)
+		trust_claim(b, &b->t.claims[i]);
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD)
+			trust_loan(b, &b->t.loans[i]);
+	blocks_tell_all(b);
+}
+
+/* Now the objects count. Lenders' are read when the plan asks for them. */
+static void synced(void *arg)
+{
+	struct blocks *b = arg;
+
+	for (size_t i = b->t.n_objects; i-- > 0;)
+		if (!*b->t.objects[i].version)
+			block_object_remove(&b->t, b->t.objects[i].name);
+	b->t.synced = true;
+	b->looking = true;
+	if (was_set_back(b))
+		hold(b, true);
+	blocks_tell_all(b);
+	blocks_soon(b, 0);
+}
+
+/* --- lenders' objects --- */
+
+/* Whether the object says that we have it; as long as it is not known, it is taken for that. */
+static bool is_said(const struct blocks *b, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(&b->t, l->block);
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+
+	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
+}
+
+/* What is held was said, and goes only when we say so: else the server has forgotten it. */
+void blocks_looked(struct blocks *b, const struct block_op *op)
+{
+	if (op->kind != OP_READ || b->made_anew || b->log.set_back)
+		return;
+	for (size_t i = 0; i < b->t.n_loans; i++) {
+		const struct block_loan *l = &b->t.loans[i];
+
+		if (l->state == LOAN_HELD && strcmp(l->block, op->name) == 0 && !is_said(b, l)) {
+			hold(b, false);
+			return;
+		}
+	}
+}
+
+/* Before all lenders' objects were seen nobody knows whether the server is what it was. */
+bool blocks_is_held(struct blocks *b)
+{
+	bool unseen = false;
+
+	for (size_t i = 0; i < b->t.n_loans && b->looking; i++) {
+		const struct block_loan *l = &b->t.loans[i];
+
+		unseen |= l->state == LOAN_HELD && !l->absent &&
+			  !block_object_find(&b->t, l->block);
+	}
+	b->looking = unseen;
+	return unseen || blocks_now(b) < b->hold_until;
+}
+
+/* All own objects are told anew; lenders' are read anew. */
+static void relisted(void *arg)
+{
+	struct blocks *b = arg;
+
+	for (size_t i = b->t.n_objects; i-- > 0;)
+		if (strcmp(b->t.objects[i].node, b->node) != 0)
+			block_object_remove(&b->t, b->t.objects[i].name);
+	b->looking = true;
+	blocks_soon(b, 0);
+}
+
+static void look(struct blocks *b, const struct block_loan *l)
+{
+	struct block_op op = {.kind = OP_READ};
+
+	if (blocks_is_under_way(b, l->block) || blocks_rests_until(b, l->block))
+		return;
+	str_copy(op.name, sizeof(op.name), l->block);
+	str_copy(op.pool, sizeof(op.pool), l->pool);
+	blocks_start(b, &op);
+}
+
+/* Another's entry may be in the way of what is to be said again. */
+static bool is_all_said(const struct blocks *b)
+{
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD && !is_said(b, &b->t.loans[i]))
+			return false;
+	return true;
+}
+
+static void on_look(void *arg)
+{
+	struct blocks *b = arg;
+
+	b->look = NULL;
+	look_in(b, b->log.set_back && !is_all_said(b) ? UNSAID_MS : LOOK_MS);
+	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
+		return;
+	for (size_t i = 0; i < b->t.n_loans; i++)
+		if (b->t.loans[i].state == LOAN_HELD)
+			look(b, &b->t.loans[i]);
+}
+
+void blocks_watch(struct blocks *b)
+{
+	char label[BLOCK_LABEL_MAX], select[sizeof(BLOCK_NODE_LABEL) + 1 + BLOCK_LABEL_MAX];
+	const struct kube_informer_conf c = {.kind = &blocks_kind,
+					     .select = {.labels = select},
+					     .size = sizeof(struct block_object),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = changed,
+					     .synced = synced,
+					     .set_back = set_back,
+					     .wary = true,
+					     .relisted = relisted,
+					     .arg = b};
+
+	strcpy(select, BLOCK_NODE_LABEL "=");
+	strcat(select, block_label(b->node, label));
+	b->informer = kube_informer_new(b->c.kube, &c);
+	b->trust = loop_add_timer(b->loop, TRUST_MS, on_trust, b);
+	look_in(b, LOOK_MS);
+}
+
+/* That the API server's data was set back, told to a controller that could not see it. */
+
+enum { AGAIN_MS = 2000 };
+
+static void try(void *arg);
+
+static void later(struct blocks *b)
+{
+	if (!b->tell_again)
+		b->tell_again =
+			loop_add_timer(b->loop, kube_jitter(AGAIN_MS / 2, AGAIN_MS), try, b);
+}
+
+/* The block may be gone by now; else it is tried again as long as it is news. */
+static void on_told(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct blocks *b = arg;
+
+	(void)status;
+	(void)object;
+	b->telling = NULL;
+	if (e)
+		later(b);
+	else
+		b->tell_at = 0;
+}
+
+/* As the API server has it: what only the log has is to be written first. */
+static const struct block_object *own(const struct blocks *b)
+{
+	for (size_t i = 0; i < b->t.n_objects; i++)
+		if (strcmp(b->t.objects[i].node, b->node) == 0 && *b->t.objects[i].version)
+			return &b->t.objects[i];
+	return NULL;
+}
+
+static void tell(struct blocks *b, const struct block_object *o)
+{
+	char at[KUBE_TIME_MAX];
+	auto_free char *body = NULL;
+	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &blocks_kind, .name = o->name},
+				 .timeout_ms = BLOCKS_REQUEST_MS,
+				 .once = true};
+
+	kube_time_text(b->tell_at, at);
+	body = xasprintf("{\"metadata\":{\"annotations\":{\"" BLOCK_SET_BACK_NOTE "\":\"%s\"}}}",
+			 at);
+	r.body = span_of(body);
+	b->telling = kube_send(b->c.kube, &r, on_told, b);
+}
+
+static void try(void *arg)
+{
+	struct blocks *b = arg;
+	const struct block_object *o = own(b);
+
+	b->tell_again = NULL;
+	if (!b->log.set_back || !b->tell_at || b->telling)
+		return;
+	if (o)
+		tell(b, o);
+	else
+		later(b);
+}
+
+void blocks_tell_set_back(struct blocks *b)
+{
+	b->tell_at = blocks_real_ms(b);
+	loop_del_timer(b->tell_again);
+	b->tell_again = loop_add_timer(b->loop, 0, try, b);
+}
+
+void blocks_set_back_stop(struct blocks *b)
+{
+	kube_cancel(b->telling);
+	loop_del_timer(b->tell_again);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/endpoint/settled.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/endpoint/endpoints_priv.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "block/handover.h"
+
+const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
+					 "spiderendpoint", true};
+
+/* --- what is there --- */
+
+static int read_there(void *value, const struct json *object, struct err *e)
+{
+	struct endpoints_there *t = value;
+
+	(void)e;
+	t->status = endpoint_status_of(object);
+	t->wanted = json_get(json_get(json_get(object, "metadata"), "annotations"),
+			     HANDOVER_NOTE) != NULL;
+	return 0;
+}
+
+static void drop_there(void *value)
+{
+	free(((struct endpoints_there *)value)->status);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	(void)was, (void)is;
+	endpoints_soon(arg, 0);
+}
+
+static void on_synced(void *arg)
+{
+	endpoints_soon(arg, 0);
+}
+
+/* agent/cluster/cluster.c says it of the other kinds of that group. */
+static void on_trouble(void *arg, const struct err *why)
+{
+	(void)arg;
+	if (why && why->code == -EPERM)
+		log_error("the agent may not read spiderendpoints: allow it to 'list' and 'watch' "
+			  "spiderendpoints.spiderpool.spidernet.io",
+			  LOG_S("error", why->text));
+}
+
+/* --- from outside --- */
+
+struct endpoints *endpoints_new(const struct endpoints_conf *c)
+{
+	struct endpoints *e = xcalloc(1, sizeof(*e));
+	char label[BLOCK_LABEL_MAX];
+	auto_free char *select = NULL;
+
+	*e = (struct endpoints){.conf = *c,
+				.backoff = {ENDPOINTS_AGAIN_MS, ENDPOINTS_AGAIN_MOST_MS, 0}};
+	str_copy(e->label, sizeof(e->label), block_label(c->node, label));
+	select = xasprintf("%s=%s", ENDPOINT_NODE_LABEL, e->label);
+	e->informer = kube_informer_new(
+		c->kube, &(struct kube_informer_conf){.kind = &endpoints_kind,
+						      .select = {.labels = select},
+						      .cached = true,
+						      .wary = true,
+						      .size = sizeof(struct endpoints_there),
+						      .decode = read_there,
+						      .drop = drop_there,
+						      .changed = on_changed,
+						      .synced = on_synced,
+						      .trouble = on_trouble,
+						      .arg = e});
+	return e;
+}
+
+void endpoints_free(struct endpoints *e)
+{
+	if (!e)
+		return;
+	kube_cancel(e->call);
+	kube_informer_free(e->informer);
+	loop_del_timer(e->timer);
+	endpoints_job_done(e);
+	free(e->taken);
+	settled_done(&e->settled);
+	endpoints_wanted_done(&e->wanted);
+	free(e);
+}
+
+void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s)
+{
+	endpoints_wanted_done(&e->wanted);
+	endpoints_wanted(t, s, &e->wanted);
+	e->known = true;
+	endpoints_soon(e, 0);
+}
+
+void endpoints_pod_changed(struct endpoints *e)
+{
+	endpoints_soon(e, 0);
+}
+
+void endpoints_hold(struct endpoints *e, bool hold)
+{
+	e->hold = hold;
+}
+
+bool endpoints_synced(const struct endpoints *e)
+{
+	return kube_informer_synced(e->informer) && kube_informer_behind_ms(e->informer) == 0;
+}
+
+const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name)
+{
+	const struct kube_object *o = kube_informer_get(e->informer, ns, name);
+
+	return o ? ((const struct endpoints_there *)o->value)->status : NULL;
+}
+
+/* One request at a time: what is wanted is written, what is idle goes. */
+
+/* GONE_MS: a pod whose sandbox is made anew gives its addresses back and gets others. */
+enum {
+	GONE_MS = 5 * 1000,
+	SHOWN_MS = 10 * 1000,
+	CHANGED_MS = 2 * 1000, /* by somebody else meanwhile */
+	REFUSED_MS = 60 * 1000
+};
+
+static int64_t now(const struct endpoints *e)
+{
+	return loop_now_ms(kube_loop(e->conf.kube));
+}
+
+static void settle(struct endpoints *e, int64_t ms)
+{
+	settled_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
+}
+
+void endpoints_job_done(struct endpoints *e)
+{
+	free(e->job.ns);
+	free(e->job.name);
+	free(e->job.status);
+	e->job = (struct endpoints_job){0};
+	e->call = NULL;
+}
+
+static void say_failure(struct endpoints *e, const struct err *why)
+{
+	if (e->conf.metrics)
+		e->conf.metrics->endpoints_failed++;
+	if (e->said)
+		return;
+	e->said = true;
+	log_warn("a SpiderEndpoint is not written for now", LOG_S("namespace", e->job.ns),
+		 LOG_S("name", e->job.name), LOG_S("error", why->text));
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct endpoints *e = arg;
+	bool gone = status == 404, there = why && why->code == -EEXIST && e->job.create;
+	bool refused = status >= 400 && status < 500 && status != 429, changed;
+
+	(void)object;
+	free(take(e->taken));
+	if (!why || (gone && e->job.removal)) {
+		if (e->conf.metrics && !e->job.removal)
+			e->conf.metrics->endpoints++;
+		kube_backoff_reset(&e->backoff);
+		e->said = false;
+		settle(e, SHOWN_MS);
+	} else if (there) {
+		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
+	} else {
+		say_failure(e, why);
+		/* The others need not wait for this one. */
+		changed = gone || why->kind == ERR_AGAIN;
+		if (refused)
+			settle(e, changed ? CHANGED_MS : REFUSED_MS);
+	}
+	endpoints_job_done(e);
+	endpoints_soon(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
+}
+
+static void send(struct endpoints *e, const struct kube_request *r, const char *status,
+		 bool removal)
+{
+	e->job = (struct endpoints_job){.ns = xstrdup(r->on.ns),
+					.name = xstrdup(r->on.name),
+					.status = xstrdup(status),
+					.create = r->verb == KUBE_CREATE,
+					.removal = removal};
+	e->call = kube_send(e->conf.kube, r, on_written, e);
+}
+
+static bool is_taken(const struct endpoints *e, const struct endpoint *p)
+{
+	auto_free char *name = xasprintf("%s/%s", p->ns, p->name);
+
+	return e->taken && strcmp(e->taken, name) == 0;
+}
+
+static void write_one(struct endpoints *e, const struct endpoint *p, const struct pod_facts *pod,
+		      const char *status, bool exists)
+{
+	auto_free char *text = exists ? endpoint_patch_text(p, pod, e->conf.node, e->label)
+				      : endpoint_create_text(p, pod, e->conf.node, e->label);
+	const struct kube_request r = {
+		.verb = exists ? KUBE_MERGE_PATCH : KUBE_CREATE,
+		.on = {.kind = &endpoints_kind, .ns = p->ns, .name = p->name},
+		.body = span_of(text),
+	};
+
+	send(e, &r, status, false);
+}
+
+/* The pod under which the addresses are, if it is (still) this node's. A machine's pod has another
+ * name. */
+static const struct pod_facts *pod_of(const struct endpoints *e, const struct endpoint *p)
+{
+	const struct pod_facts *pod = cluster_pod(e->conf.cluster, p->ns, p->name);
+
+	if (pod && strcmp(pod->uid, p->uid) == 0)
+		return pod;
+	for (size_t i = 0; i < cluster_pod_count(e->conf.cluster); i++) {
+		pod = cluster_pod_at(e->conf.cluster, i);
+		if (strcmp(pod->uid, p->uid) == 0)
+			return pod;
+	}
+	return NULL;
+}
+
+static bool write_next(struct endpoints *e)
+{
+	for (size_t i = 0; i < e->wanted.n; i++) {
+		const struct endpoint *p = &e->wanted.v[i];
+		const struct kube_object *o = kube_informer_get(e->informer, p->ns, p->name);
+		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
+		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
+
+		if (!pod || settled_has(&e->settled, p->ns, p->name, status) ||
+		    (o && strcmp(((struct endpoints_there *)o->value)->status, status) == 0))
+			continue;
+		write_one(e, p, pod, status, o || is_taken(e, p));
+		return true;
+	}
+	return false;
+}
+
+/* How long until it is to go: 0 now, negative never. */
+static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
+{
+	struct endpoints_there *t = o->value;
+	int64_t due;
+
+	if (endpoints_wanted_find(&e->wanted, o->ns, o->name)) {
+		t->idle_since = 0;
+		return -1;
+	}
+	if (settled_has(&e->settled, o->ns, o->name, ""))
+		return -1;
+	if (!t->idle_since)
+		t->idle_since = now(e) > 0 ? now(e) : 1;
+	/* The last trace of what the name had, until the other node has written its own. */
+	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
+	return due > now(e) ? due - now(e) : 0;
+}
+
+static bool remove_next(struct endpoints *e, int64_t *wait)
+{
+	for (size_t i = 0; i < kube_informer_count(e->informer); i++) {
+		const struct kube_object *o = kube_informer_at(e->informer, i);
+		const struct kube_request r = {
+			.verb = KUBE_DELETE,
+			.on = {.kind = &endpoints_kind, .ns = o->ns, .name = o->name},
+			.uid = o->uid,
+			.resource_version = o->version};
+		int64_t ms = remove_in(e, o);
+
+		if (ms > 0 && (*wait < 0 || ms < *wait))
+			*wait = ms;
+		if (ms != 0)
+			continue;
+		send(e, &r, "", true);
+		return true;
+	}
+	return false;
+}
+
+static void work(void *arg)
+{
+	struct endpoints *e = arg;
+	int64_t wait = -1, next;
+
+	e->timer = NULL;
+	settled_forget(&e->settled, now(e));
+	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
+	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
+		return;
+	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
+		return;
+	/* What was refused is looked at again. */
+	next = settled_next(&e->settled);
+	if (next && (wait < 0 || wait > next - now(e)))
+		wait = next - now(e);
+	if (wait > 0)
+		endpoints_soon(e, wait);
+}
+
+/* While a request is under way, or waits to be tried again, that one decides. */
+void endpoints_soon(struct endpoints *e, int64_t ms)
+{
+	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
+		return;
+	loop_del_timer(e->timer);
+	e->at = now(e) + ms;
+	e->timer = loop_add_timer(kube_loop(e->conf.kube), ms, work, e);
+}
+
+struct settled_one {
+	char *ns, *name, *what;
+	int64_t until;
+};
+
+static void one_free(struct settled_one *x)
+{
+	free(x->ns);
+	free(x->name);
+	free(x->what);
+}
+
+void settled_add(struct settled *s, const char *ns, const char *name, const char *what,
+		 int64_t until)
+{
+	VEC_PUSH(s->v, s->n) =
+		(struct settled_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
+}
+
+void settled_forget(struct settled *s, int64_t now)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->v[i].until > now)
+			s->v[kept++] = s->v[i];
+		else
+			one_free(&s->v[i]);
+	}
+	s->n = kept;
+}
+
+bool settled_has(const struct settled *s, const char *ns, const char *name, const char *what)
+{
+	for (size_t i = s->n; i-- > 0;) {
+		const struct settled_one *x = &s->v[i];
+
+		if (strcmp(x->name, name) == 0 && strcmp(x->ns, ns) == 0)
+			return strcmp(x->what, what) == 0;
+	}
+	return false;
+}
+
+int64_t settled_next(const struct settled *s)
+{
+	int64_t first = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (!first || s->v[i].until < first)
+			first = s->v[i].until;
+	return first;
+}
+
+void settled_done(struct settled *s)
+{
+	settled_forget(s, INT64_MAX);
+	free(s->v);
+	*s = (struct settled){0};
+}

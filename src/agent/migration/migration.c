@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/migration/handover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/migration/handover_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "block/block_wire.h"
+#include "ipam/lend.h"
+
+const struct kube_kind handover_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
+					"spiderendpoint", true};
+
+/* --- what requests want --- */
+
+static struct coming *find(const struct handover *h, const char *ns, const char *name)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (strcmp(h->v[i]->name, name) == 0 && strcmp(h->v[i]->ns, ns) == 0)
+			return h->v[i];
+	return NULL;
+}
+
+/* One that is kept, but was given up a moment ago, is as good as none. */
+static bool is_here(struct ipam *store, const struct lease *l)
+{
+	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
+
+	return !p || ip_set_has(&p->usable, &l->address.ip) ||
+	       ip_set_has(&p->adopted_here, &l->address.ip);
+}
+
+static bool is_of(struct ipam *store, const struct lease *l, const struct identity *who,
+		  const char *ifname)
+{
+	return (l->state == LEASE_USED || (l->state == LEASE_KEPT && is_here(store, l))) &&
+	       strcmp(l->pod_name, who->name) == 0 && strcmp(l->pod_namespace, who->ns) == 0 &&
+	       strcmp(l->ifname, ifname) == 0;
+}
+
+/* Whether the journal has something for each of the asks. */
+static bool is_known(struct ipam *store, const struct identity *who, const struct ipam_ask *asks,
+		     size_t n)
+{
+	const struct lease_table *t = ipam_leases(store);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < t->n && !is_of(store, &t->v[k], who, asks[i].who.ifname))
+			k++;
+		if (k == t->n)
+			return false;
+	}
+	return true;
+}
+
+int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
+		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
+{
+	struct coming *c = find(h, who->ns, who->name);
+
+	if (c && strcmp(c->uid, uid) != 0)
+		coming_renew(c, who, uid);
+	if (!c && is_known(store, who, asks, n))
+		return 0;
+	if (!c)
+		c = coming_new(h, who, uid, asks[0].who.ifname);
+	c->asked_ms = handover_now(h);
+	if (c->done || (last && c->migrating))
+		return 0;
+	if (!last)
+		return 1;
+	return err_kind(e, ERR_AGAIN, -EAGAIN, "addresses that are kept for '%s/%s': %s", who->ns,
+			who->name,
+			c->why ? c->why : "what it had is not read from the API server yet");
+}
+
+void handover_came(struct handover *h, const struct identity *who)
+{
+	struct coming *c = find(h, who->ns, who->name);
+
+	if (!c)
+		return;
+	coming_free(c);
+	coming_pin(h);
+}
+
+/* --- what came --- */
+
+static void keep(const struct coming *c, const struct handover_ip *x, struct ipam *store)
+{
+	const struct pool *p = pool_of(ipam_pools(store), &x->ip);
+	const struct lease *l = lease_find(ipam_leases(store), &x->ip);
+	const struct ipam_owner who = {.pod_namespace = c->ns,
+				       .pod_name = c->name,
+				       .ifname = *x->ifname ? x->ifname : c->ifname};
+	struct err e = ERR_INIT;
+	struct ipnet net;
+
+	if (!p || !ip_set_has(&p->usable, &x->ip) || (l && l->state != LEASE_FREE))
+		return;
+	net = (struct ipnet){x->ip, p->subnet.len};
+	if (ipam_keep(store, &net, &who, p->name, &e) < 0)
+		log_error("an address that came from another node is not kept",
+			  LOG_S("namespace", c->ns), LOG_S("name", c->name),
+			  LOG_S("error", e.text));
+}
+
+void handover_begin(struct handover *h, struct ipam *store)
+{
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t k = 0; k < h->v[i]->place.n; k++)
+			keep(h->v[i], &h->v[i]->place.v[k], store);
+}
+
+/* --- life --- */
+
+struct handover *handover_new(const struct handover_conf *c)
+{
+	struct handover *h = xcalloc(1, sizeof(*h));
+
+	h->conf = *c;
+	handover_watch(h);
+	return h;
+}
+
+void handover_free(struct handover *h)
+{
+	if (!h)
+		return;
+	while (h->n)
+		coming_free(h->v[h->n - 1]);
+	if (lender_blocks(h->conf.lender))
+		blocks_cancel(lender_blocks(h->conf.lender), h);
+	free(h->v);
+	kube_informer_free(h->informer);
+	kube_cancel(h->refusing);
+	loop_del_timer(h->sweep);
+	free(h->given);
+	free(h);
+}
+
+/* Where the pod is now: fetches what its name had, one address after the other. */
+
+enum {
+	AGAIN_MS = 100,
+	AGAIN_MOST_MS = 2000,
+	REQUEST_MS = 10 * 1000,
+	GONE_MS = 10 * 1000,
+	PATIENCE_MS = 60 * 1000, /* a kubelet tries again within that */
+};
+
+static void later(struct coming *c, int64_t ms);
+
+/* --- names --- */
+
+void coming_pin(struct handover *h)
+{
+	struct blocks *b = lender_blocks(h->conf.lender);
+	struct ipaddr *v = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t k = 0; k < h->v[i]->place.n; k++)
+			VEC_PUSH(v, n) = h->v[i]->place.v[k].ip;
+	if (b)
+		blocks_pin(b, v, n);
+	free(v);
+}
+
+void coming_free(struct coming *c)
+{
+	struct handover *h = c->h;
+	struct blocks *b = lender_blocks(h->conf.lender);
+
+	for (size_t i = 0; i < h->n; i++)
+		if (h->v[i] == c)
+			h->v[i] = h->v[--h->n];
+	if (b)
+		blocks_cancel(b, c);
+	kube_cancel(c->call);
+	loop_del_timer(c->timer);
+	handover_place_done(&c->place);
+	block_op_done(&c->op);
+	free(c->ns);
+	free(c->name);
+	free(c->pod);
+	free(c->uid);
+	free(c->ifname);
+	free(c->why);
+	free(c);
+}
+
+static void say(struct coming *c, const char *why)
+{
+	free(c->why);
+	c->why = xstrdup(why);
+}
+
+/* --- one address after the other --- */
+
+static struct handover_facts facts_of(const struct coming *c, const struct blocks *b)
+{
+	const struct pool_set *s = cluster_pools(c->h->conf.cluster);
+	const struct ipaddr *ip = &c->place.v[c->at].ip;
+	const struct pool *p = s ? pool_of(s, ip) : NULL;
+
+	return (struct handover_facts){
+		.table = blocks_table(b),
+		.pool = p && !p->disabled && !p->terminating ? p : NULL,
+		.ip = *ip,
+		.place = &c->place,
+		.uid = c->uid,
+	};
+}
+
+static void next(struct coming *c)
+{
+	c->at++;
+	c->tried = false;
+}
+
+/* Not to be had now. */
+static void leave_open(struct coming *c, const struct handover_facts *f)
+{
+	const struct identity who = {.ns = c->ns, .name = c->name};
+	auto_buf struct buf b;
+
+	buf_init(&b, 600);
+	handover_words(f, &who, &b);
+	say(c, b.p);
+	c->open = true;
+	next(c);
+}
+
+static void on_tried(void *arg, enum block_outcome r, const struct block_object *o)
+{
+	struct coming *c = arg;
+
+	(void)r, (void)o;
+	later(c, 0);
+}
+
+static bool try(struct coming *c, struct blocks *b)
+{
+	struct block_op op = c->op;
+
+	c->op = (struct block_op){0};
+	c->has_op = false;
+	return blocks_request(b, &op, on_tried, c);
+}
+
+static void on_looked(void *arg, enum block_outcome r, const struct block_object *o)
+{
+	struct coming *c = arg;
+	struct blocks *b = lender_blocks(c->h->conf.lender);
+	struct handover_facts f;
+
+	later(c, 0);
+	if (!b)
+		return;
+	f = facts_of(c, b);
+	f.looked = true;
+	f.block = r == BLOCK_OK ? o : NULL;
+	if (r != BLOCK_OK && r != BLOCK_ABSENT) {
+		leave_open(c, &f);
+		return;
+	}
+	switch (handover_next(&f, &c->op)) {
+	case HANDOVER_HERE:
+	case HANDOVER_NEVER: next(c); return;
+	case HANDOVER_OP: c->has_op = true; return;
+	case HANDOVER_ASK:
+		if (!*c->holder)
+			handover_holder(&f, c->holder);
+		break;
+	case HANDOVER_WAIT: c->waits |= c->place.from != NULL; break;
+	case HANDOVER_LOOK: break;
+	}
+	leave_open(c, &f);
+}
+
+/* False: a request is under way. */
+static bool step(struct coming *c, struct blocks *b)
+{
+	struct handover_facts f = facts_of(c, b);
+	struct block_op op;
+
+	if (c->has_op) {
+		c->tried = true;
+		if (try(c, b))
+			return false;
+	}
+	switch (handover_next(&f, &op)) {
+	case HANDOVER_HERE:
+	case HANDOVER_NEVER: next(c); return true;
+	case HANDOVER_LOOK:
+		if (!c->tried && blocks_request(b, &op, on_looked, c))
+			return false;
+		break;
+	default: break;
+	}
+	leave_open(c, &f);
+	return true;
+}
+
+/* --- rounds --- */
+
+static void on_asked(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct coming *c = arg;
+
+	(void)status, (void)object;
+	c->call = NULL;
+	if (e)
+		say(c, e->text);
+	later(c, kube_backoff_next(&c->backoff));
+}
+
+static void ask(struct coming *c)
+{
+	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
+				 .timeout_ms = REQUEST_MS};
+	auto_buf struct buf b;
+
+	buf_init(&b, 2000);
+	handover_ask_patch(c->holder, c->h->conf.node, c->uid, c->migrating, &b);
+	r.body = buf_span(&b);
+	log_info("kept addresses are asked for at the node that has them",
+		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->holder));
+	c->call = kube_send(c->h->conf.kube, &r, on_asked, c);
+}
+
+/* Whether its pod is still there: one that is gone must not ask on, the next one of the name may on
+ * another node. */
+static bool is_wanted(const struct coming *c)
+{
+	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
+
+	if (!p) /* not shown yet */
+		return handover_now(c->h) - c->asked_ms < GONE_MS;
+	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
+}
+
+static void is_done(struct coming *c)
+{
+	c->done = true;
+	later(c, PATIENCE_MS);
+	c->h->conf.changed(c->h->conf.arg);
+}
+
+static void end_round(struct coming *c)
+{
+	c->in_round = false;
+	if (!c->open)
+		is_done(c);
+	else if (*c->holder && !c->waits && is_wanted(c))
+		ask(c);
+	else
+		later(c, kube_backoff_next(&c->backoff));
+}
+
+static void go_on(struct coming *c)
+{
+	struct blocks *b = lender_blocks(c->h->conf.lender);
+
+	if (!cluster_pools(c->h->conf.cluster))
+		b = NULL;
+	while (b && c->at < c->place.n)
+		if (!step(c, b))
+			return;
+	c->open |= !b;
+	end_round(c);
+}
+
+static void on_place(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct coming *c = arg;
+	struct handover_place p = {0};
+
+	(void)status;
+	c->call = NULL;
+	if (e && e->code != -ENOENT) {
+		say(c, e->text);
+		later(c, kube_backoff_next(&c->backoff));
+		return;
+	}
+	/* One that is gone since was seen; one without addresses is none. */
+	if (!e && handover_place_read(object, &p, NULL) == 0) {
+		handover_place_done(&c->place);
+		c->place = p;
+	}
+	c->in_round = true;
+	c->at = 0;
+	c->tried = c->open = c->waits = false;
+	*c->holder = '\0';
+	coming_pin(c->h);
+	go_on(c);
+}
+
+static void on_timer(void *arg)
+{
+	struct coming *c = arg;
+	struct handover *h = c->h;
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
+				       .timeout_ms = REQUEST_MS};
+
+	c->timer = NULL;
+	if (handover_now(h) - c->asked_ms >= PATIENCE_MS) {
+		coming_free(c);
+		coming_pin(h);
+	} else if (c->done) {
+		later(c, PATIENCE_MS);
+	} else if (c->in_round) {
+		go_on(c);
+	} else {
+		c->call = kube_send(h->conf.kube, &r, on_place, c);
+	}
+}
+
+static void later(struct coming *c, int64_t ms)
+{
+	loop_del_timer(c->timer);
+	c->timer = loop_add_timer(kube_loop(c->h->conf.kube), ms, on_timer, c);
+}
+
+/* --- from the first ask on --- */
+
+struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
+			  const char *ifname)
+{
+	struct coming *c = xcalloc(1, sizeof(*c));
+
+	*c = (struct coming){.h = h,
+			     .ns = xstrdup(who->ns),
+			     .name = xstrdup(who->name),
+			     .pod = xstrdup(who->pod),
+			     .uid = xstrdup(uid),
+			     .ifname = xstrdup(ifname),
+			     .migrating = who->migrating,
+			     .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	VEC_PUSH(h->v, h->n) = c;
+	later(c, 0);
+	return c;
+}
+
+void coming_renew(struct coming *c, const struct identity *who, const char *uid)
+{
+	free(c->pod);
+	free(c->uid);
+	c->pod = xstrdup(who->pod);
+	c->uid = xstrdup(uid);
+	c->migrating = who->migrating;
+	kube_backoff_reset(&c->backoff);
+	if (!c->done)
+		return;
+	c->done = false;
+	later(c, 0);
+}
+
+/* Where the addresses are: answers who asks for them. */
+
+enum { SWEEP_MS = 30 * 1000, HANDOVER_GIVE_AGAIN_MS = 200, HANDOVER_GIVE_REQUEST_MS = 10 * 1000 };
+
+/* --- who asks --- */
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	return handover_place_read(object, value, e);
+}
+
+static void drop(void *value)
+{
+	handover_place_done(value);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	const struct handover *h = arg;
+
+	(void)was;
+	if (is)
+		h->conf.touch(h->conf.arg);
+}
+
+/* agent/endpoint/writer.c says it. */
+static void on_trouble(void *arg, const struct err *why)
+{
+	(void)arg, (void)why;
+}
+
+static void sweep_in(struct handover *h, int64_t ms);
+
+static void on_sweep(void *arg)
+{
+	struct handover *h = arg;
+
+	h->sweep = NULL;
+	sweep_in(h, SWEEP_MS);
+	h->conf.touch(h->conf.arg);
+}
+
+static void sweep_in(struct handover *h, int64_t ms)
+{
+	loop_del_timer(h->sweep);
+	h->sweep = loop_add_timer(kube_loop(h->conf.kube), ms, on_sweep, h);
+}
+
+void handover_watch(struct handover *h)
+{
+	char label[BLOCK_LABEL_MAX];
+	auto_free char *select =
+		xasprintf("%s=%s", HANDOVER_LABEL, block_label(h->conf.node, label));
+
+	h->informer = kube_informer_new(
+		h->conf.kube, &(struct kube_informer_conf){.kind = &handover_kind,
+							   .select = {.labels = select},
+							   .cached = true,
+							   .size = sizeof(struct handover_place),
+							   .decode = decode,
+							   .drop = drop,
+							   .changed = on_changed,
+							   .trouble = on_trouble,
+							   .arg = h});
+	h->again = (struct kube_backoff){HANDOVER_GIVE_AGAIN_MS, SWEEP_MS, 0};
+	sweep_in(h, SWEEP_MS);
+}
+
+/* --- answers --- */
+
+static void on_given(void *arg, enum block_outcome r, const struct block_object *o)
+{
+	struct handover *h = arg;
+
+	(void)o;
+	if (r == BLOCK_OK)
+		kube_backoff_reset(&h->again);
+	/* There may be more, in the same block. */
+	h->conf.touch(h->conf.arg);
+}
+
+static void on_refused(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct handover *h = arg;
+
+	(void)status, (void)object;
+	h->refusing = NULL;
+	if (e)
+		log_warn("that kept addresses are not given cannot be said for now",
+			 LOG_S("error", e->text));
+}
+
+static void refuse(struct handover *h, const struct kube_object *o)
+{
+	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &handover_kind, .ns = o->ns, .name = o->name},
+				 .timeout_ms = HANDOVER_GIVE_REQUEST_MS};
+	auto_buf struct buf b;
+
+	if (h->refusing)
+		return;
+	buf_init(&b, 2000);
+	handover_refuse_patch(o->value, &b);
+	r.body = buf_span(&b);
+	h->refusing = kube_send(h->conf.kube, &r, on_refused, h);
+}
+
+static void answer(struct handover *h, const struct kube_object *o, struct blocks *b,
+		   const struct lease_table *leases)
+{
+	const struct handover_place *p = o->value;
+	bool refused = false, more = false;
+
+	if (!p->for_node || strcmp(p->for_node, h->conf.node) == 0)
+		return;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct ipaddr *ip = &p->v[i].ip;
+		struct block_op op;
+
+		switch (handover_answer(p, o->ns, o->name, lease_find(leases, ip))) {
+		case HANDOVER_LATER: more = true; continue;
+		case HANDOVER_REFUSE: refused = true; continue;
+		case HANDOVER_GIVE: break;
+		}
+		if (!handover_give(blocks_table(b), ip, p->for_node, &op))
+			continue;
+		more = true;
+		/* Something else is done about the block. */
+		if (!blocks_request(b, &op, on_given, h))
+			sweep_in(h, kube_backoff_next(&h->again));
+	}
+	if (refused && !more)
+		refuse(h, o);
+}
+
+/* --- what was given --- */
+
+static void forget(const struct block_table *t, struct ipam *store)
+{
+	const struct lease_table *leases = ipam_leases(store);
+	struct err e = ERR_INIT;
+	char text[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < leases->n; i++) {
+		struct ipaddr ip = leases->v[i].address.ip;
+
+		if (!handover_is_stale(t, &leases->v[i]))
+			continue;
+		if (ipam_release_ip(store, &ip, &e) < 0)
+			log_error("an address that was given to another node is not forgotten",
+				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
+		else
+			log_info("a kept address went to another node",
+				 LOG_S("address", ip_str(&ip, text)));
+	}
+}
+
+static void note(struct handover *h, const struct ipaddr *ip)
+{
+	for (size_t i = 0; i < h->n_given; i++)
+		if (ip_eq(&h->given[i].ip, ip)) {
+			h->given[i].seen = true;
+			return;
+		}
+	VEC_PUSH(h->given, h->n_given) = (struct given){*ip, handover_now(h), true};
+}
+
+static void look(struct handover *h, const struct block_table *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->n_given; i++)
+		h->given[i].seen = false;
+	for (size_t i = 0; i < t->n_objects; i++)
+		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
+			if (*t->objects[i].ceded[k].to == '@' &&
+			    !block_entry_promised(&t->objects[i].ceded[k]))
+				note(h, &t->objects[i].ceded[k].ip);
+	for (size_t i = 0; i < h->n_given; i++)
+		if (h->given[i].seen)
+			h->given[n++] = h->given[i];
+	h->n_given = n;
+}
+
+/* Nobody came for it for long, and nobody asks: it is this node's again. */
+static void take_back(struct handover *h, struct blocks *b)
+{
+	struct ipaddr *leave = NULL;
+	struct block_op op;
+	size_t n = 0;
+
+	for (size_t i = 0; i < kube_informer_count(h->informer); i++) {
+		const struct handover_place *p = kube_informer_at(h->informer, i)->value;
+
+		for (size_t k = 0; k < p->n; k++)
+			VEC_PUSH(leave, n) = p->v[k].ip;
+	}
+	for (size_t i = 0; i < h->n_given; i++)
+		if (handover_now(h) - h->given[i].since < HANDOVER_LEAVE_MS)
+			VEC_PUSH(leave, n) = h->given[i].ip;
+	if (handover_take_back(blocks_table(b), leave, n, &op))
+		blocks_request(b, &op, on_given, h);
+	free(leave);
+}
+
+void handover_batch(struct handover *h, struct ipam *store, bool whole)
+{
+	struct blocks *b = lender_blocks(h->conf.lender);
+
+	if (!b || !whole || !blocks_table(b)->synced)
+		return;
+	forget(blocks_table(b), store);
+	for (size_t i = 0; i < kube_informer_count(h->informer); i++)
+		answer(h, kube_informer_at(h->informer, i), b, ipam_leases(store));
+	look(h, blocks_table(b));
+	if (kube_informer_synced(h->informer))
+		take_back(h, b);
+}

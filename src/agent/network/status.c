@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "agent/network/nets_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/cluster/pod_agent.h"
+
+/* The network-status annotation, after the pod has its networks. */
+
+enum { FIRST_MS = 500, LONGEST_MS = 30 * 1000, TIMEOUT_MS = 20 * 1000 };
+
+struct nets_patch {
+	struct nets *nets;
+	char *container_id, *ns, *name, *uid, *annotation;
+	int64_t until;
+	int wait_ms;
+	struct kube_call *call;	  /* on its way */
+	struct loop_timer *timer; /* waits to be tried again */
+	struct nets_patch *next;
+};
+
+static void start_some(struct nets *n);
+
+static void patch_free(struct nets_patch *p)
+{
+	struct nets *n = p->nets;
+	struct nets_patch **at = &n->patches;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	n->n_patches--;
+	n->n_running -= p->call != NULL;
+	kube_cancel(p->call);
+	loop_del_timer(p->timer);
+	free(p->container_id);
+	free(p->ns);
+	free(p->name);
+	free(p->uid);
+	free(p->annotation);
+	free(p);
+}
+
+/* Nothing more is to be done for its pod. */
+static void settle(struct nets_patch *p)
+{
+	nets_late_forget(p->nets, p->container_id);
+	patch_free(p);
+}
+
+bool nets_status_has(const struct nets *n, const char *container_id)
+{
+	for (const struct nets_patch *p = n->patches; p; p = p->next)
+		if (strcmp(p->container_id, container_id) == 0)
+			return true;
+	return false;
+}
+
+void nets_status_free(struct nets *n)
+{
+	if (n->n_patches)
+		log_warn("network-status of pods is written when the agent is back",
+			 LOG_I("pods", (int64_t)n->n_patches));
+	while (n->patches)
+		patch_free(n->patches);
+}
+
+size_t nets_waiting(const struct nets *n)
+{
+	return n->n_patches;
+}
+
+static void say(const struct nets_patch *p, const char *what, const char *why)
+{
+	log_limited(LOG_WARN, 2, what, LOG_S("namespace", p->ns), LOG_S("pod", p->name),
+		    LOG_S("error", why));
+}
+
+static void drop(struct nets_patch *p, const char *why)
+{
+	say(p, "network-status is not written", why);
+	settle(p);
+}
+
+/* status.c finds it again. */
+static void put_off(struct nets_patch *p, const char *why)
+{
+	say(p, "network-status is not written yet", why);
+	patch_free(p);
+}
+
+/* Another one of this name has come, or the watch says that it is gone. */
+static bool is_gone(const struct nets_patch *p)
+{
+	struct cluster *c = p->nets->conf.cluster;
+	const struct pod_facts *pod = cluster_pod(c, p->ns, p->name);
+
+	if (pod)
+		return *p->uid && strcmp(pod->uid, p->uid) != 0;
+	return cluster_synced(c, CLUSTER_PODS) && cluster_trouble(c, CLUSTER_PODS, NULL) == 0;
+}
+
+static void on_again(void *arg)
+{
+	struct nets_patch *p = arg;
+
+	p->timer = NULL;
+	start_some(p->nets);
+}
+
+static void again(struct nets_patch *p, const struct err *e)
+{
+	struct loop *l = p->nets->conf.loop;
+
+	if (loop_now_ms(l) + p->wait_ms > p->until) {
+		put_off(p, e->text);
+		return;
+	}
+	log_debug("network-status is tried again", LOG_S("pod", p->name), LOG_S("error", e->text));
+	p->timer = loop_add_timer(l, p->wait_ms, on_again, p);
+	p->wait_ms = p->wait_ms * 2 < LONGEST_MS ? p->wait_ms * 2 : LONGEST_MS;
+}
+
+/* It says the same each time, so a write that may have been done is done again. */
+static bool is_passing(int status, const struct err *e)
+{
+	bool unreadable = status >= 200 && status <= 299;
+
+	return unreadable || e->kind == ERR_AGAIN || e->code == -EAGAIN || e->code == -ETIMEDOUT ||
+	       e->code == -ECONNRESET;
+}
+
+static void on_patched(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct nets_patch *p = arg;
+	struct nets *n = p->nets;
+
+	(void)object;
+	p->call = NULL;
+	n->n_running--;
+	if (!e)
+		settle(p);
+	else if (is_passing(status, e))
+		again(p, e);
+	else
+		drop(p, status == 404 || is_gone(p) ? "the pod is gone" : e->text);
+	start_some(n);
+}
+
+static void send_patch(struct nets_patch *p)
+{
+	struct kube_request r = {
+		.verb = KUBE_MERGE_PATCH,
+		.on = {.kind = &kube_pods, .ns = p->ns, .name = p->name, .sub = "status"},
+		.timeout_ms = TIMEOUT_MS,
+	};
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, KUBE_BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	if (*p->uid)
+		jo_kstr(&o, "uid", p->uid);
+	jo_key(&o, "annotations");
+	jo_obj(&o);
+	jo_kstr(&o, NET_STATUS, p->annotation);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	r.body = buf_span(&b);
+	p->call = kube_send(p->nets->conf.kube, &r, on_patched, p);
+	p->nets->n_running++;
+}
+
+static void start_some(struct nets *n)
+{
+	struct nets_patch *p = n->patches, *next;
+
+	for (; p && n->n_running < NETS_STATUS_AT_ONCE; p = next) {
+		next = p->next;
+		if (p->call || p->timer)
+			continue;
+		if (is_gone(p))
+			drop(p, "the pod is gone");
+		else
+			send_patch(p);
+	}
+}
+
+/* --- a new one --- */
+
+static struct nets_patch *find(struct nets *n, const struct nets_status *s)
+{
+	for (struct nets_patch *p = n->patches; p; p = p->next)
+		if (strcmp(p->ns, s->ns) == 0 && strcmp(p->name, s->name) == 0)
+			return p;
+	return NULL;
+}
+
+static void add(struct nets *n, const struct nets_status *s, const char *uid)
+{
+	struct nets_patch *p = xcalloc(1, sizeof(*p)), **end = &n->patches, *former;
+
+	while ((former = find(n, s))) {
+		if (strcmp(former->container_id, s->container_id) != 0)
+			nets_late_forget(n, former->container_id);
+		patch_free(former);
+	}
+	if (n->n_patches >= NETS_STATUS_WAITING)
+		put_off(n->patches, "too many others wait");
+	while (*end)
+		end = &(*end)->next;
+	*p = (struct nets_patch){.nets = n,
+				 .container_id = xstrdup(s->container_id),
+				 .ns = xstrdup(s->ns),
+				 .name = xstrdup(s->name),
+				 .uid = xstrdup(uid),
+				 .annotation = xstrdup(s->annotation),
+				 .until = loop_now_ms(n->conf.loop) + NETS_STATUS_MS,
+				 .wait_ms = FIRST_MS};
+	*end = p;
+	n->n_patches++;
+}
+
+/* A pod of the kubelet's own has another UID at the API server. */
+static const char *uid_of(const struct nets *n, const struct nets_status *s)
+{
+	const struct pod_facts *pod = cluster_pod(n->conf.cluster, s->ns, s->name);
+
+	return pod && (!*s->uid || pod_is_static(pod)) ? pod->uid : s->uid;
+}
+
+void nets_tell(struct nets *n, const struct nets_status *s)
+{
+	const char *uid = uid_of(n, s);
+	const struct pod_facts pod = {
+		.ns = (char *)s->ns, .name = (char *)s->name, .uid = (char *)uid};
+
+	add(n, s, uid);
+	if (s->words && *s->words)
+		nets_event(n, &pod, false, "AddedInterface", s->words);
+	start_some(n);
+}
+
+/* Statuses that nobody was told, or that the agent did not live to write. */
+
+enum {
+	UNTIL_KNOWN_MS = 1000,
+	EVERY_MS = 60 * 1000,
+	HALF_SECONDS = 60, /* by then its writer is done, or dead */
+	FILE_MAX = 4 << 20,
+};
+
+static char *path_of(const struct nets *n, const char *container_id)
+{
+	return xasprintf("%s" POD_STATUS_DIR "/%s", n->conf.state_dir, container_id);
+}
+
+/* As the runtime's: no way out of the folder. */
+static bool is_name(const char *s)
+{
+	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;
+}
+
+void nets_late_forget(const struct nets *n, const char *container_id)
+{
+	auto_free char *path = is_name(container_id) ? path_of(n, container_id) : NULL;
+	struct err e = ERR_INIT;
+
+	if (path && file_remove(n->conf.root, path, &e) < 0)
+		log_warn("a status that is written is not forgotten", LOG_S("error", e.text));
+}
+
+static const struct json_field fields[] = {
+	{"containerID", J_STR, .offset = offsetof(struct nets_status, container_id)},
+	{"podNamespace", J_STR, .offset = offsetof(struct nets_status, ns)},
+	{"podName", J_STR, .offset = offsetof(struct nets_status, name)},
+	{"podUID", J_STR, .offset = offsetof(struct nets_status, uid)},
+	{"networkStatus", J_STR, .offset = offsetof(struct nets_status, annotation)},
+	{"message", J_STR, .offset = offsetof(struct nets_status, words)},
+	{0}};
+static const struct json_table table = {fields, 0, 0};
+
+static int read_status(const struct nets *n, const char *path, const char *name,
+		       struct json_doc **doc, struct nets_status *ret, struct err *e)
+{
+	auto_buf struct buf b;
+	int r;
+
+	buf_init(&b, FILE_MAX);
+	r = file_read(n->conf.root, path, FILE_MAX, &b, e);
+	if (r == 0)
+		r = json_parse(doc, buf_span(&b), FILE_MAX, e);
+	if (r == 0)
+		r = json_read(*doc, json_root(*doc), &table, ret, "status", e);
+	if (r == 0 && (!ret->container_id || strcmp(ret->container_id, name) != 0 || !ret->ns ||
+		       !ret->name || !ret->uid || !ret->annotation))
+		r = err_set(e, -EINVAL, "it is not the status of a pod's container");
+	return r;
+}
+
+static bool is_old(const struct nets *n, const char *path)
+{
+	struct stat st;
+
+	return file_lstat(n->conf.root, path, &st, NULL) == 0 &&
+	       time(NULL) - st.st_mtime > HALF_SECONDS;
+}
+
+static void take_up(struct nets *n, const char *name)
+{
+	auto_free char *path = path_of(n, name);
+	auto_json struct json_doc *doc = NULL;
+	struct nets_status s = {0};
+	struct err e = ERR_INIT;
+
+	if (read_status(n, path, name, &doc, &s, &e) == 0) {
+		log_info("a pod's network-status is made good for", LOG_S("namespace", s.ns),
+			 LOG_S("pod", s.name));
+		nets_tell(n, &s);
+	} else if (is_old(n, path)) {
+		log_warn("a pod's network-status is not known", LOG_S("file", path),
+			 LOG_S("error", e.text));
+		nets_late_forget(n, name);
+	}
+}
+
+static void on_look(void *arg)
+{
+	struct nets *n = arg;
+	bool known = cluster_synced(n->conf.cluster, CLUSTER_PODS);
+	auto_free char *folder = path_of(n, "");
+	char **names = NULL;
+	size_t count = 0;
+
+	n->look = loop_add_timer(n->conf.loop, known ? EVERY_MS : UNTIL_KNOWN_MS, on_look, n);
+	if (!known || dir_list(n->conf.root, folder, &names, &count, NULL) < 0)
+		return;
+	for (size_t i = 0; i < count && n->n_patches < NETS_STATUS_WAITING; i++)
+		if (is_name(names[i]) && !nets_status_has(n, names[i]))
+			take_up(n, names[i]);
+	str_list_free(names, count);
+}
+
+void nets_late_start(struct nets *n)
+{
+	auto_free char *folder = path_of(n, "");
+	struct err e = ERR_INIT;
+
+	if (dir_make(n->conf.root, folder, 0700, &e) < 0)
+		log_warn("statuses are lost when the agent dies", LOG_S("error", e.text));
+	n->look = loop_add_timer(n->conf.loop, UNTIL_KNOWN_MS, on_look, n);
+}

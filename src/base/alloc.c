@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+
+enum { LONG_VECTOR = 4096 }; /* bytes */
+
+/* No allocation, no stdio, no exit handlers: there is nothing left to run them with. */
+static void __attribute__((noreturn)) out_of_memory(size_t n)
+{
+	char line[80];
+	int len = snprintf(line, sizeof(line), "unirail: out of memory (%zu bytes wanted)\n", n);
+
+	if (write(STDERR_FILENO, line, (size_t)len) < 0)
+		_exit(1);
+	_exit(1);
+}
+
+void *xmalloc(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+
+	if (!p)
+		out_of_memory(n);
+	return p;
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+	void *p = n && size ? calloc(n, size) : calloc(1, 1);
+
+	if (!p)
+		out_of_memory(n);
+	return p;
+}
+
+void *xrealloc(void *p, size_t n)
+{
+	p = realloc(p, n ? n : 1);
+	if (!p)
+		out_of_memory(n);
+	return p;
+}
+
+char *xstrdup(const char *s)
+{
+	size_t n = strlen(s) + 1;
+
+	return memcpy(xmalloc(n), s, n);
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		out_of_memory(0);
+	return s;
+}
+
+/*
+ * No capacity is kept beside the vector, so one made elsewhere can grow too: the allocator knows how much was asked
+ * for. A long vector grows by a quarter, so that n elements cost n and not n times n (AddressSanitizer's realloc()
+ * always copies, musl's from time to time).
+ */
+void *vec_grow(void *p, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count + 1, size, &bytes))
+		out_of_memory(count);
+	if (!p || malloc_usable_size(p) < bytes)
+		p = xrealloc(p, bytes < LONG_VECTOR ? bytes : bytes + bytes / 4);
+	memset((char *)p + bytes - size, 0, size);
+	return p;
+}
+
+void cleanup_free(void *p)
+{
+	int saved = errno;
+	void *held;
+
+	/* p is the address of a pointer of any type: read it without breaking aliasing. */
+	memcpy(&held, p, sizeof(held));
+	free(held);
+	errno = saved;
+}
+
+void cleanup_fd(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+int take_fd(int *fd)
+{
+	int value = *fd;
+
+	*fd = -1;
+	return value;
+}

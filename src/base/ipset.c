@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/range.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+
+enum { QUOTE_MAX = 100 }; /* of the user's text in an error */
+
+static int refuse(struct span s, struct err *e, const char *why)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "'%.*s' %s", (int)(s.n < QUOTE_MAX ? s.n : QUOTE_MAX),
+			s.p, why);
+}
+
+static bool has_blank(struct span s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] == ' ' || s.p[i] == '\t')
+			return true;
+	return false;
+}
+
+/* "10.0.0.256": four decimal groups of which one is no octet, the commonest slip. */
+static bool is_octet_slip(struct span s)
+{
+	struct span part;
+	int groups = 0;
+	bool past = false;
+	uint64_t v;
+
+	for (; span_cut(&s, '.', &part); groups++) {
+		if (num_u64(part, 0, UINT32_MAX, &v) < 0)
+			return false;
+		past |= v > 255;
+	}
+	return groups == 4 && past;
+}
+
+/* The user's text with every group past 255 brought down, the last one of an address to 254. */
+static void mend_octets(struct span whole, struct buf *b)
+{
+	for (size_t i = 0; i < whole.n;) {
+		struct span group = {whole.p + i, 0};
+		uint64_t v;
+
+		while (i + group.n < whole.n && whole.p[i + group.n] >= '0' &&
+		       whole.p[i + group.n] <= '9')
+			group.n++;
+		i += group.n;
+		if (num_u64(group, 256, UINT32_MAX, &v) == 0)
+			buf_str(b, i < whole.n && whole.p[i] == '.' ? "255" : "254");
+		else
+			buf_add(b, group.p, group.n);
+		if (i < whole.n)
+			buf_char(b, whole.p[i++]);
+	}
+}
+
+static int octet_slip(struct span whole, struct err *e)
+{
+	auto_buf struct buf why;
+
+	buf_init(&why, 2 * QUOTE_MAX);
+	buf_str(&why, "has an octet past 255: did you mean '");
+	mend_octets(whole, &why);
+	buf_str(&why, "'?");
+	return refuse(whole, e, why.p);
+}
+
+static int parse_end(struct span whole, struct span s, uint8_t family, struct ipaddr *ret,
+		     struct err *e)
+{
+	bool colon = s.n > 0 && memchr(s.p, ':', s.n);
+	struct ipaddr a;
+
+	if (s.n > 0 && memchr(s.p, '/', s.n))
+		return refuse(whole, e, "is a CIDR, wants 'ADDRESS' or 'FIRST-LAST'");
+	if (is_octet_slip(s))
+		return octet_slip(whole, e);
+	if (ip_parse(s, &a) < 0)
+		return refuse(whole, e, "is not an address, wants 'ADDRESS' or 'FIRST-LAST'");
+	/* An IPv4-mapped address is IPv4 to Go's To4 and IPv6 to the eye: neither family's. */
+	if (a.family != family || colon != (family == 6))
+		return refuse(whole, e,
+			      family == 4 ? "is not IPv4 as the subnet is"
+					  : "is not IPv6 as the subnet is");
+	*ret = a;
+	return 0;
+}
+
+int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e)
+{
+	struct span rest = s, first;
+	struct ip_range r;
+	int n;
+
+	if (span_trim(s).n == 0 || !span_cut(&rest, '-', &first))
+		return refuse(s, e, "is empty, wants 'ADDRESS' or 'FIRST-LAST'");
+	first = span_trim(first);
+	if (rest.p)
+		rest = span_trim(rest);
+	if (has_blank(first) || (rest.p && has_blank(rest)))
+		return refuse(s, e, "has a blank in an address, wants 'FIRST-LAST'");
+	n = parse_end(s, first, family, &r.first, e);
+	if (n < 0)
+		return n;
+	r.last = r.first;
+	if (rest.p) {
+		n = parse_end(s, rest, family, &r.last, e);
+		if (n < 0)
+			return n;
+	}
+	if (ip_cmp(&r.first, &r.last) > 0)
+		return refuse(s, e, "is reversed: put the lower address first");
+	*ret = r;
+	return 0;
+}
+
+/* Whether b begins right after a ends (or before that): the two are one interval. */
+static bool joins(const struct ip_range *a, const struct ip_range *b)
+{
+	struct ipaddr next;
+
+	if (ip_cmp(&b->first, &a->last) <= 0)
+		return true;
+	return ip_add(&a->last, 1, &next) && ip_eq(&next, &b->first);
+}
+
+/* The first interval that ends at *a or after; s->n when there is none. */
+static size_t at_or_after(const struct ip_set *s, const struct ipaddr *a)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&s->v[mid].last, a) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+void ip_set_add(struct ip_set *s, const struct ip_range *r)
+{
+	struct ip_range merged = *r;
+	size_t from = at_or_after(s, &r->first), to;
+
+	s->family = r->first.family;
+	if (from > 0 && joins(&s->v[from - 1], &merged))
+		from--;
+	for (to = from; to < s->n && joins(&merged, &s->v[to]); to++) {
+		if (ip_cmp(&s->v[to].first, &merged.first) < 0)
+			merged.first = s->v[to].first;
+		if (ip_cmp(&s->v[to].last, &merged.last) > 0)
+			merged.last = s->v[to].last;
+	}
+	if (to == from) {
+		s->v = vec_grow(s->v, s->n, sizeof(*s->v));
+		memmove(&s->v[from + 1], &s->v[from], (s->n - from) * sizeof(*s->v));
+		s->n++;
+	} else {
+		memmove(&s->v[from + 1], &s->v[to], (s->n - to) * sizeof(*s->v));
+		s->n -= to - from - 1;
+	}
+	s->v[from] = merged;
+}
+
+void ip_set_collect(struct ip_set *s, const struct ip_range *r)
+{
+	s->family = r->first.family;
+	VEC_PUSH(s->v, s->n) = *r;
+}
+
+static int by_first(const void *a, const void *b)
+{
+	const struct ip_range *x = a, *y = b;
+
+	return ip_cmp(&x->first, &y->first);
+}
+
+/* Most lists come in order: those are not sorted again. */
+static bool is_sorted(const struct ip_set *s)
+{
+	for (size_t i = 1; i < s->n; i++)
+		if (by_first(&s->v[i - 1], &s->v[i]) > 0)
+			return false;
+	return true;
+}
+
+void ip_set_merge(struct ip_set *s)
+{
+	size_t n = 0;
+
+	if (!is_sorted(s))
+		qsort(s->v, s->n, sizeof(*s->v), by_first);
+	for (size_t i = 0; i < s->n; i++) {
+		struct ip_range *last = n ? &s->v[n - 1] : NULL;
+
+		if (!last || !joins(last, &s->v[i]))
+			s->v[n++] = s->v[i];
+		else if (ip_cmp(&s->v[i].last, &last->last) > 0)
+			last->last = s->v[i].last;
+	}
+	s->n = n;
+}
+
+/* Both are in order: the two are merged as they are. */
+void ip_set_plus(struct ip_set *s, const struct ip_set *more)
+{
+	struct ip_set both = {.family = s->n ? s->family : more->family};
+	size_t i = 0, j = 0;
+
+	if (more->n == 0)
+		return;
+	while (i < s->n || j < more->n) {
+		bool own = j == more->n || (i < s->n && by_first(&s->v[i], &more->v[j]) <= 0);
+
+		VEC_PUSH(both.v, both.n) = own ? s->v[i++] : more->v[j++];
+	}
+	ip_set_done(s);
+	*s = both;
+	ip_set_merge(s);
+}
+
+static struct ipaddr step(const struct ipaddr *a, int by)
+{
+	return ip_from_num(a->family, by < 0 ? ip_num(a) - 1 : ip_num(a) + 1);
+}
+
+void ip_set_subtract(struct ip_set *s, const struct ip_range *r)
+{
+	struct ip_range *old = s->v;
+	size_t n = s->n;
+
+	s->v = NULL;
+	s->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct ip_range *o = &old[i];
+
+		if (ip_cmp(&o->last, &r->first) < 0 || ip_cmp(&o->first, &r->last) > 0) {
+			VEC_PUSH(s->v, s->n) = *o;
+			continue;
+		}
+		if (ip_cmp(&o->first, &r->first) < 0)
+			VEC_PUSH(s->v, s->n) = (struct ip_range){o->first, step(&r->first, -1)};
+		if (ip_cmp(&o->last, &r->last) > 0)
+			VEC_PUSH(s->v, s->n) = (struct ip_range){step(&r->last, 1), o->last};
+	}
+	free(old);
+}
+
+void ip_set_minus(struct ip_set *s, const struct ip_set *out)
+{
+	struct ip_set left = {.family = s->family};
+
+	/* A short set out of a long one is worth no walk through that. */
+	for (size_t i = 0, j = s->n ? at_or_after(out, &s->v[0].first) : 0; i < s->n; i++) {
+		struct ip_range r = s->v[i];
+		bool more = true;
+
+		while (j < out->n && ip_cmp(&out->v[j].last, &r.first) < 0)
+			j++;
+		for (size_t k = j; more && k < out->n && ip_cmp(&out->v[k].first, &r.last) <= 0;
+		     k++) {
+			const struct ip_range *o = &out->v[k];
+
+			if (ip_cmp(&r.first, &o->first) < 0)
+				VEC_PUSH(left.v, left.n) =
+					(struct ip_range){r.first, step(&o->first, -1)};
+			more = ip_cmp(&o->last, &r.last) < 0;
+			if (more)
+				r.first = step(&o->last, 1);
+		}
+		if (more)
+			VEC_PUSH(left.v, left.n) = r;
+	}
+	ip_set_done(s);
+	*s = left;
+}
+
+bool ip_set_has(const struct ip_set *s, const struct ipaddr *a)
+{
+	size_t i = at_or_after(s, a);
+
+	return i < s->n && a->family == s->v[i].first.family && ip_cmp(&s->v[i].first, a) <= 0;
+}
+
+bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret)
+{
+	for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
+		const struct ip_range *x = &a->v[i], *y = &b->v[j];
+		const struct ipaddr *first = ip_cmp(&x->first, &y->first) > 0 ? &x->first
+									      : &y->first;
+
+		if (ip_cmp(first, &x->last) <= 0 && ip_cmp(first, &y->last) <= 0) {
+			*ret = *first;
+			return true;
+		}
+		if (ip_cmp(&x->last, &y->last) < 0)
+			i++;
+		else
+			j++;
+	}
+	return false;
+}
+
+u128 ip_set_count(const struct ip_set *s)
+{
+	u128 sum = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		u128 width = ip_num(&s->v[i].last) - ip_num(&s->v[i].first);
+
+		if (width >= UINT64_MAX || sum + width + 1 >= UINT64_MAX)
+			return UINT64_MAX;
+		sum += width + 1;
+	}
+	return sum;
+}
+
+bool ip_set_next(const struct ip_set *s, const struct ipaddr *from, struct ipaddr *ret)
+{
+	size_t i = from ? at_or_after(s, from) : 0;
+
+	if (i >= s->n)
+		return false;
+	*ret = from && ip_cmp(from, &s->v[i].first) > 0 ? *from : s->v[i].first;
+	return true;
+}
+
+void ip_set_done(struct ip_set *s)
+{
+	free(s->v);
+	*s = (struct ip_set){0};
+}
+
+void ip_set_str(const struct ip_set *s, struct buf *b)
+{
+	char first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct ip_range *r = &s->v[i];
+
+		buf_printf(b, "%s%s", i ? ", " : "", ip_str(&r->first, first));
+		if (!ip_eq(&r->first, &r->last))
+			buf_printf(b, "-%s", ip_str(&r->last, last));
+	}
+}
+
+/* Who has an address that several sets have: a sweep over all ranges, in the order of their first addresses. */
+
+struct piece {
+	u128 first, last;
+	size_t set;
+};
+
+struct sweep {
+	struct piece *all;  /* by their first address */
+	size_t n, next;	    /* next: the first that is not in the heap yet */
+	struct piece *heap; /* those that have begun, the lowest set on top */
+	size_t n_heap;
+};
+
+static int range_part_by_first(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static void push(struct sweep *w, const struct piece *p)
+{
+	size_t i = w->n_heap++;
+
+	for (; i > 0 && w->heap[(i - 1) / 2].set > p->set; i = (i - 1) / 2)
+		w->heap[i] = w->heap[(i - 1) / 2];
+	w->heap[i] = *p;
+}
+
+static void pop(struct sweep *w)
+{
+	struct piece p = w->heap[--w->n_heap];
+	size_t i = 0, child;
+
+	for (; (child = 2 * i + 1) < w->n_heap; i = child) {
+		child += child + 1 < w->n_heap && w->heap[child + 1].set < w->heap[child].set;
+		if (w->heap[child].set >= p.set)
+			break;
+		w->heap[i] = w->heap[child];
+	}
+	w->heap[i] = p;
+}
+
+static void gather(struct sweep *w, const struct ip_set *sets, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		w->n += sets[i].n;
+	w->all = xcalloc(w->n + 1, sizeof(*w->all));
+	w->heap = xcalloc(w->n + 1, sizeof(*w->heap));
+	w->n = 0;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < sets[i].n; k++)
+			w->all[w->n++] = (struct piece){ip_num(&sets[i].v[k].first),
+							ip_num(&sets[i].v[k].last), i};
+	qsort(w->all, w->n, sizeof(*w->all), range_part_by_first);
+}
+
+/* The next piece that one set has; false: that was all. `at`: where the last one ended, and one more. */
+static bool next_piece(struct sweep *w, u128 at, struct piece *ret)
+{
+	while (w->n_heap > 0 && w->heap[0].last < at)
+		pop(w);
+	if (w->n_heap == 0) {
+		if (w->next == w->n)
+			return false;
+		at = w->all[w->next].first;
+	}
+	while (w->next < w->n && w->all[w->next].first <= at)
+		push(w, &w->all[w->next++]);
+	*ret = (struct piece){at, w->heap[0].last, w->heap[0].set};
+	if (w->next < w->n && w->all[w->next].first <= ret->last)
+		ret->last = w->all[w->next].first - 1;
+	return true;
+}
+
+void ip_sets_part(struct ip_set *sets, size_t n)
+{
+	uint8_t family = 0;
+	struct sweep w = {0};
+	struct piece p;
+	bool more;
+
+	gather(&w, sets, n);
+	for (size_t i = 0; i < n; i++) {
+		family = sets[i].n ? sets[i].family : family;
+		sets[i].n = 0;
+	}
+	for (more = next_piece(&w, 0, &p); more;
+	     more = p.last + 1 && next_piece(&w, p.last + 1, &p))
+		ip_set_collect(&sets[p.set], &(struct ip_range){ip_from_num(family, p.first),
+								ip_from_num(family, p.last)});
+	for (size_t i = 0; i < n; i++)
+		ip_set_merge(&sets[i]);
+	free(w.all);
+	free(w.heap);
+}

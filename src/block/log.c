@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "block/block_log_priv.h"
+#include "wire/json/json.h"
+
+static int make_new(struct block_log *l, const struct block_table *t, struct err *e)
+{
+	uint64_t n;
+
+	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+		return err_sys(e, -errno, "get random bytes");
+	snprintf(l->id, sizeof(l->id), "%016" PRIx64, n);
+	return block_log_write(l, t, e);
+}
+
+int block_log_open(struct block_log *l, const struct root *r, const char *path, const char *node,
+		   struct block_table *t, struct err *e)
+{
+	auto_buf struct buf text;
+	int n;
+
+	*l = (struct block_log){.root = r, .path = xstrdup(path)};
+	t->node = xstrdup(node);
+	t->node_uid = xstrdup("");
+	buf_init(&text, BLOCK_LOG_MAX);
+	n = file_read(r, path, BLOCK_LOG_MAX, &text, e);
+	if (n == -ENOENT) {
+		err_clear(e);
+		n = make_new(l, t, e);
+	} else if (n >= 0) {
+		n = block_log_read(l, t, buf_span(&text), e);
+		if (n < 0 && n != -EPROTO && n != -EXDEV)
+			n = err_kind(e, ERR_IO, -EBADMSG, "%s", e ? e->text : "");
+		if (n < 0)
+			err_wrap(e, n, "block log '%s'", path);
+	}
+	if (n < 0) {
+		block_log_close(l);
+		block_table_done(t);
+	}
+	return n;
+}
+
+void block_log_close(struct block_log *l)
+{
+	free(l->path);
+	*l = (struct block_log){0};
+}
+
+int block_log_begin_anew(const struct root *r, const char *path, const char *node, struct err *e)
+{
+	struct block_table t = {0}, empty;
+	struct block_log l;
+	int n = block_log_open(&l, r, path, node, &t, e);
+
+	if (n < 0)
+		return n;
+	empty = (struct block_table){.node = t.node, .node_uid = t.node_uid};
+	n = make_new(&l, &empty, e);
+	block_log_close(&l);
+	block_table_done(&t);
+	return n;
+}
+
+/* --- changes --- */
+
+static struct block_claim copy_claim(const struct block_claim *c)
+{
+	struct block_claim n = *c;
+
+	n.name = xstrdup(c->name);
+	n.pool = xstrdup(c->pool);
+	n.uid = xstrdup(c->uid);
+	n.ceded = xcalloc(c->n_ceded + 1, sizeof(*n.ceded));
+	if (c->n_ceded)
+		memcpy(n.ceded, c->ceded, c->n_ceded * sizeof(*n.ceded));
+	return n;
+}
+
+static void claim_clear(struct block_claim *c)
+{
+	free(c->name);
+	free(c->pool);
+	free(c->uid);
+	free(c->ceded);
+}
+
+/* Whether addresses would be ours that were not. */
+static bool is_gain(const struct block_claim *was, const struct block_claim *c)
+{
+	return c->state == CLAIM_HELD &&
+	       (!was || was->state != CLAIM_HELD || c->n_ceded < was->n_ceded);
+}
+
+/*
+ * A failed write may be in the file all the same. So on failure the table has what is less: a gain
+ * is not taken, a giving up counts.
+ */
+int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
+		    struct err *e)
+{
+	const struct block_claim *was = block_claim_find(t, c->name);
+	struct block_claim old = copy_claim(was ? was : c);
+	bool gain = is_gain(was, c);
+	int r;
+
+	if (!was)
+		old.state = CLAIM_GONE;
+	block_claim_put(t, c);
+	r = block_log_write(l, t, e);
+	if (r < 0 && gain)
+		block_claim_put(t, &old);
+	claim_clear(&old);
+	return r;
+}
+
+static struct block_loan copy_loan(const struct block_loan *l)
+{
+	struct block_loan n = *l;
+
+	n.block = xstrdup(l->block);
+	n.pool = xstrdup(l->pool);
+	return n;
+}
+
+int block_log_loans(struct block_log *l, struct block_table *t, const struct block_loan *v,
+		    size_t n, struct err *e)
+{
+	auto_free struct block_loan *old = xcalloc(n + 1, sizeof(*old));
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct block_loan *was = block_loan_find(t, &v[i].ip);
+
+		old[i] = copy_loan(was ? was : &v[i]);
+		if (!was)
+			old[i].state = LOAN_GONE;
+		block_loan_put(t, &v[i]);
+	}
+	r = block_log_write(l, t, e);
+	for (size_t i = 0; i < n; i++) {
+		if (r < 0 && (v[i].state == LOAN_HELD || old[i].state == LOAN_GONE))
+			block_loan_put(t, &old[i]);
+		free(old[i].block);
+		free(old[i].pool);
+	}
+	return r;
+}
+
+int block_log_loan(struct block_log *l, struct block_table *t, const struct block_loan *n,
+		   struct err *e)
+{
+	return block_log_loans(l, t, n, 1, e);
+}
+
+bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x)
+{
+	return block_entry_is_of(x, node) && block_log_is_ours(l, x->to + strlen(node) + 1);
+}
+
+int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e)
+{
+	bool anew = *t->node_uid && strcmp(t->node_uid, uid) != 0;
+
+	if (strcmp(t->node_uid, uid) == 0)
+		return 0;
+	free(t->node_uid);
+	t->node_uid = xstrdup(uid);
+	for (size_t i = 0; anew && i < t->n_loans; i++)
+		if (t->loans[i].state == LOAN_HELD) {
+			t->loans[i].state = LOAN_ASKING;
+			block_log_token(l, t->loans[i].token);
+		}
+	return block_log_write(l, t, e);
+}
+
+int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e)
+{
+	return l->behind ? block_log_write(l, t, e) : 0;
+}
+
+int block_log_set_back(struct block_log *l, struct block_table *t, bool on, struct err *e)
+{
+	if (l->set_back == on)
+		return 0;
+	l->set_back = on;
+	if (on)
+		l->seen = 0;
+	return block_log_write(l, t, e);
+}
+
+void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX])
+{
+	snprintf(ret, BLOCK_TOKEN_MAX, "%s-%" PRIx64, l->id, l->tokens++);
+}
+
+bool block_log_is_ours(const struct block_log *l, const char *token)
+{
+	size_t n = strlen(l->id);
+
+	return strncmp(token, l->id, n) == 0 && token[n] == '-';
+}
+
+/* The log's file: block_log.h has its format. */
+
+static const char *const claim_words[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
+static const char *const loan_words[] =
+	{[LOAN_ASKING] = "asking", [LOAN_HELD] = "held", [LOAN_RETURNING] = "returning"};
+
+/* --- writing --- */
+
+static void put_claim(struct json_out *o, const struct block_claim *c)
+{
+	char text[IP_TEXT_MAX];
+
+	jo_obj(o);
+	jo_kstr(o, "name", c->name);
+	jo_kstr(o, "pool", c->pool);
+	jo_kstr(o, "uid", c->uid);
+	jo_kstr(o, "token", c->token);
+	jo_kstr(o, "net", ipnet_str(&c->net, text));
+	jo_kstr(o, "state", claim_words[c->state]);
+	jo_key(o, "ceded");
+	jo_arr(o);
+	for (size_t i = 0; i < c->n_ceded; i++)
+		jo_str(o, ip_str(&c->ceded[i], text));
+	jo_end_arr(o);
+	jo_end_obj(o);
+}
+
+static void put_loan(struct json_out *o, const struct block_loan *l)
+{
+	char text[IP_TEXT_MAX];
+
+	jo_obj(o);
+	jo_kstr(o, "block", l->block);
+	jo_kstr(o, "pool", l->pool);
+	jo_kstr(o, "ip", ip_str(&l->ip, text));
+	jo_kstr(o, "token", l->token);
+	jo_kstr(o, "state", loan_words[l->state]);
+	if (l->said)
+		jo_kbool(o, "said", true);
+	jo_end_obj(o);
+}
+
+/* The latest version, which etcd counts; one that is no number is none. */
+static uint64_t seen(const struct block_log *l, const struct block_table *t)
+{
+	uint64_t most = l->seen, n;
+
+	for (size_t i = 0; i < t->n_objects; i++)
+		if (num_u64(span_of(t->objects[i].version), 0, INT64_MAX, &n) == 0 && n > most)
+			most = n;
+	return most;
+}
+
+static void put_all(struct json_out *o, const struct block_log *l, const struct block_table *t)
+{
+	jo_obj(o);
+	jo_kint(o, "version", BLOCK_LOG_FORMAT);
+	jo_kstr(o, "node", t->node);
+	jo_kstr(o, "nodeUID", t->node_uid);
+	jo_kstr(o, "id", l->id);
+	jo_kint(o, "tokens", (int64_t)l->tokens);
+	jo_kint(o, "seen", (int64_t)seen(l, t));
+	if (l->set_back)
+		jo_kbool(o, "setBack", true);
+	jo_key(o, "claims");
+	jo_arr(o);
+	for (size_t i = 0; i < t->n_claims; i++)
+		put_claim(o, &t->claims[i]);
+	jo_end_arr(o);
+	jo_key(o, "loans");
+	jo_arr(o);
+	for (size_t i = 0; i < t->n_loans; i++)
+		put_loan(o, &t->loans[i]);
+	jo_end_arr(o);
+	jo_end_obj(o);
+}
+
+int block_log_write(struct block_log *l, const struct block_table *t, struct err *e)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+	int r;
+
+	l->behind = true;
+	buf_init(&b, BLOCK_LOG_MAX);
+	jo_init(&o, &b, 0);
+	put_all(&o, l, t);
+	buf_char(&b, '\n');
+	if (b.over)
+		return err_set(e, -EFBIG, "'%s' would be longer than %d MiB", l->path,
+			       BLOCK_LOG_MAX >> 20);
+	r = file_replace(l->root, l->path, buf_span(&b), 0600, e);
+	l->behind = r < 0;
+	return r;
+}
+
+/* --- reading --- */
+
+struct raw_claim {
+	const char *name, *pool, *uid, *token, *state;
+	struct ipnet net;
+	struct json_strs ceded;
+};
+#define FIELD(st, key, kind, ...)                                                                  \
+	{                                                                                          \
+		.name = #key, .type = kind, .offset = offsetof(struct st, key), .required = true,  \
+		__VA_ARGS__                                                                        \
+	}
+static const struct json_field claim_fields[] = {
+	FIELD(raw_claim, name, J_STR),	 FIELD(raw_claim, pool, J_STR),
+	FIELD(raw_claim, uid, J_STR),	 FIELD(raw_claim, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
+	FIELD(raw_claim, state, J_STR),	 FIELD(raw_claim, net, J_NET),
+	FIELD(raw_claim, ceded, J_STRS), {0},
+};
+static const struct json_table claim_table = {claim_fields, 0, sizeof(struct raw_claim)};
+
+struct raw_loan {
+	const char *block, *pool, *token, *state;
+	struct ipaddr ip;
+	bool said;
+};
+static const struct json_field loan_fields[] = {
+	FIELD(raw_loan, block, J_STR),
+	FIELD(raw_loan, pool, J_STR),
+	FIELD(raw_loan, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
+	FIELD(raw_loan, state, J_STR),
+	FIELD(raw_loan, ip, J_IP),
+	{.name = "said", .type = J_BOOL, .offset = offsetof(struct raw_loan, said)},
+	{0},
+};
+static const struct json_table loan_table = {loan_fields, 0, sizeof(struct raw_loan)};
+
+struct raw {
+	int64_t version, tokens, seen;
+	bool setBack;
+	const char *node, *nodeUID, *id;
+	struct json_list claims, loans;
+};
+static const struct json_field fields[] = {
+	FIELD(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),
+	{.name = "seen", .type = J_INT, .offset = offsetof(struct raw, seen), .max = INT64_MAX},
+	{.name = "setBack", .type = J_BOOL, .offset = offsetof(struct raw, setBack)},
+	FIELD(raw, node, J_STR),
+	{.name = "nodeUID", .type = J_STR, .offset = offsetof(struct raw, nodeUID)},
+	FIELD(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),
+	FIELD(raw, claims, J_OBJS, .sub = &claim_table),
+	FIELD(raw, loans, J_OBJS, .sub = &loan_table),
+	{0},
+};
+static const struct json_table table = {fields, 0, sizeof(struct raw)};
+
+static int word_of(const char *word, const char *const *words, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(words[i], word) == 0)
+			return (int)i;
+	return err_set(e, -EBADMSG, "'%s' is no state", word);
+}
+
+static int take_claim(struct block_table *t, const struct raw_claim *x, struct err *e)
+{
+	int state = word_of(x->state, claim_words, ARRAY_LEN(claim_words), e);
+	struct block_claim c = {.name = (char *)x->name,
+				.pool = (char *)x->pool,
+				.uid = (char *)x->uid,
+				.net = x->net};
+	auto_free struct ipaddr *ceded = xcalloc(x->ceded.n + 1, sizeof(*ceded));
+
+	if (state < 0)
+		return state;
+	c.state = (enum claim_state)state;
+	c.ceded = ceded;
+	str_copy(c.token, sizeof(c.token), x->token);
+	for (size_t i = 0; i < x->ceded.n; i++)
+		if (ip_parse(span_of(x->ceded.v[i]), &ceded[c.n_ceded++]) < 0)
+			return err_set(e, -EBADMSG, "'%s' is no address", x->ceded.v[i]);
+	block_claim_put(t, &c);
+	return 0;
+}
+
+static int take_loan(struct block_table *t, const struct raw_loan *x, struct err *e)
+{
+	int state = word_of(x->state, loan_words, ARRAY_LEN(loan_words), e);
+	struct block_loan l = {.block = (char *)x->block, .pool = (char *)x->pool, .ip = x->ip};
+
+	if (state < 0)
+		return state;
+	l.state = (enum loan_state)state;
+	l.said = x->said;
+	str_copy(l.token, sizeof(l.token), x->token);
+	block_loan_put(t, &l);
+	return 0;
+}
+
+static int take_lists(struct block_table *t, const struct raw *x, struct err *e)
+{
+	const struct raw_claim *claims = x->claims.v;
+	const struct raw_loan *loans = x->loans.v;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < x->claims.n; i++)
+		r = take_claim(t, &claims[i], e);
+	for (size_t i = 0; r >= 0 && i < x->loans.n; i++)
+		r = take_loan(t, &loans[i], e);
+	return r;
+}
+
+static int read_version(const struct json *v, struct err *e)
+{
+	int64_t version;
+
+	if (json_int(json_get(v, "version"), &version) < 0)
+		return err_set(e, -EBADMSG, "there is no version");
+	if (version == BLOCK_LOG_FORMAT)
+		return 0;
+	return err_kind(e, ERR_UNAVAILABLE, -EPROTO,
+			"format %" PRId64 " is a later release's, this one reads format %d",
+			version, BLOCK_LOG_FORMAT);
+}
+
+int block_log_read(struct block_log *l, struct block_table *t, struct span text, struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	struct raw x = {0};
+	int r = json_parse(&d, text, BLOCK_LOG_MAX, e);
+
+	if (r >= 0)
+		r = read_version(json_root(d), e);
+	if (r >= 0)
+		r = json_read(d, json_root(d), &table, &x, "blocks", e);
+	if (r < 0)
+		return r;
+	if (strcmp(x.node, t->node) != 0)
+		return err_kind(
+			e, ERR_CONF, -EXDEV,
+			"it is of node '%s', this is '%s': every node needs a state folder "
+			"of its own (if this one was renamed, drain it and remove the file)",
+			x.node, t->node);
+	str_copy(l->id, sizeof(l->id), x.id);
+	l->tokens = (uint64_t)x.tokens;
+	l->seen = (uint64_t)x.seen;
+	l->set_back = x.setBack;
+	free(t->node_uid);
+	t->node_uid = xstrdup(x.nodeUID ? x.nodeUID : "");
+	return take_lists(t, &x, e);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block/handover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block/block_release.h"
+#include "block/block_wire.h"
+#include "wire/json/json.h"
+
+/* --- where the pod is now --- */
+
+static bool is_here(const struct handover_facts *f)
+{
+	struct ip_set one = {.family = f->ip.family}, mine = {0};
+	bool here;
+
+	ip_set_add(&one, &(struct ip_range){f->ip, f->ip});
+	block_mine(f->table, f->pool->name, &one, &mine);
+	here = ip_set_has(&mine, &f->ip);
+	ip_set_done(&one);
+	ip_set_done(&mine);
+	return here;
+}
+
+static struct block_op *fill(const struct handover_facts *f, enum block_op_kind kind, u128 index,
+			     struct block_op *op)
+{
+	*op = (struct block_op){.kind = kind, .net = block_net(&f->pool->cut, index)};
+	str_copy(op->pool, sizeof(op->pool), f->pool->name);
+	block_name(f->pool->name, index, op->name);
+	return op;
+}
+
+static enum handover_step borrow(const struct handover_facts *f, const struct block_entry *x,
+				 u128 index, struct block_op *op)
+{
+	fill(f, OP_BORROW, index, op);
+	VEC_PUSH(op->ips, op->n_ips) = f->ip;
+	str_copy(op->from, sizeof(op->from), x->to);
+	return HANDOVER_OP;
+}
+
+/* Nobody has taken it yet, whomever it is for. */
+static bool is_offer(const struct block_entry *x)
+{
+	return *x->to == '@' || block_entry_open(x);
+}
+
+/* Ours, but given up. */
+static enum handover_step take_back(const struct handover_facts *f, const struct block_entry *x,
+				    u128 index, struct block_op *op)
+{
+	fill(f, OP_UNCEDE, index, op);
+	op->ip = f->ip;
+	str_copy(op->from, sizeof(op->from), x->to);
+	return HANDOVER_OP;
+}
+
+static enum handover_step take_over(const struct handover_facts *f, u128 index, struct block_op *op)
+{
+	fill(f, OP_TAKE_OVER, index, op);
+	str_copy(op->version, sizeof(op->version), f->block->version);
+	return HANDOVER_OP;
+}
+
+void handover_holder(const struct handover_facts *f, char ret[static 254])
+{
+	const struct block_entry *x = f->block ? block_entry_find(f->block, &f->ip) : NULL;
+	const char *slash = x ? strchr(x->to, '/') : NULL;
+
+	*ret = '\0';
+	if (slash && slash - x->to < 254) {
+		memcpy(ret, x->to, (size_t)(slash - x->to));
+		ret[slash - x->to] = '\0';
+	} else if (f->block) {
+		str_copy(ret, 254, f->block->node);
+	}
+}
+
+/* Whose ask is on the endpoint: ours; somebody's, for an earlier pod of the name; or nobody's. */
+static bool is_our_ask(const struct handover_facts *f)
+{
+	const struct handover_place *p = f->place;
+
+	return p->for_node && strcmp(p->for_node, f->table->node) == 0 &&
+	       strcmp(p->for_uid, f->uid) == 0;
+}
+
+/* It would be answered although its pod is no more. */
+static bool is_old_ask(const struct handover_facts *f)
+{
+	char holder[254];
+
+	handover_holder(f, holder);
+	return *holder && f->place->for_node && !is_our_ask(f);
+}
+
+static enum handover_step ask(const struct handover_facts *f)
+{
+	char label[BLOCK_LABEL_MAX], holder[254];
+
+	if (!is_our_ask(f))
+		return HANDOVER_ASK;
+	if (f->place->refused)
+		return HANDOVER_NEVER;
+	handover_holder(f, holder);
+	return f->place->from && strcmp(f->place->from, block_label(holder, label)) == 0
+		       ? HANDOVER_WAIT
+		       : HANDOVER_ASK;
+}
+
+static enum handover_step by_block(const struct handover_facts *f, u128 index, struct block_op *op)
+{
+	const struct block_object *o = f->block;
+	const struct block_entry *x = o ? block_entry_find(o, &f->ip) : NULL;
+	const struct block_loan *loan = block_loan_find(f->table, &f->ip);
+
+	if (!o) {
+		fill(f, OP_CREATE, index, op);
+		return HANDOVER_OP;
+	}
+	if (loan)
+		return HANDOVER_WAIT; /* asked for, or on its way back */
+	if (is_old_ask(f))
+		return HANDOVER_ASK;
+	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))
+		return take_back(f, x, index, op);
+	if (x && block_entry_free_for(x, f->table->node))
+		return borrow(f, x, index, op);
+	if (x && strcmp(x->to, "?") == 0)
+		return HANDOVER_WAIT;
+	if (!*o->node && (!x || is_offer(x)))
+		return take_over(f, index, op);
+	if (!x && strcmp(o->node, f->table->node) == 0)
+		return HANDOVER_WAIT; /* ours in a moment, or another log's */
+	return ask(f);
+}
+
+enum handover_step handover_next(const struct handover_facts *f, struct block_op *op)
+{
+	char name[BLOCK_NAME_MAX + 1];
+	u128 index;
+
+	*op = (struct block_op){0};
+	if (!f->pool ||
+	    (!ip_set_has(&f->pool->open, &f->ip) && !ip_set_has(&f->pool->adopted, &f->ip)))
+		return HANDOVER_NEVER;
+	if (is_here(f))
+		return HANDOVER_HERE;
+	if (!block_index(&f->pool->cut, &f->ip, &index) ||
+	    block_name(f->pool->name, index, name) < 0)
+		return HANDOVER_NEVER;
+	if (!f->pool->cut_is_written)
+		return HANDOVER_WAIT;
+	if (!f->looked) {
+		fill(f, OP_READ, index, op);
+		return HANDOVER_LOOK;
+	}
+	return by_block(f, index, op);
+}
+
+void handover_words(const struct handover_facts *f, const struct identity *who, struct buf *b)
+{
+	char ip[IP_TEXT_MAX], node[254];
+
+	handover_holder(f, node);
+	buf_printf(
+		b,
+		"%s of '%s/%s' is kept on node '%s', which has not given it up: it does when the "
+		"name's former container there has ended (is that node's agent running?)",
+		ip_str(&f->ip, ip), who->ns, who->name, *node ? node : f->place->node);
+}
+
+/* --- on the node that has it --- */
+
+enum handover_answer handover_answer(const struct handover_place *p, const char *ns,
+				     const char *name, const struct lease *l)
+{
+	if (!l || l->state == LEASE_FREE)
+		return HANDOVER_GIVE;
+	if (l->state != LEASE_KEPT && l->state != LEASE_USED)
+		return HANDOVER_REFUSE;
+	if (strcmp(l->pod_namespace, ns) != 0 || strcmp(l->pod_name, name) != 0)
+		return HANDOVER_REFUSE;
+	if (l->state == LEASE_KEPT)
+		return HANDOVER_GIVE;
+	return p->migration ? HANDOVER_REFUSE : HANDOVER_LATER;
+}
+
+static const struct block_claim *claim_of(const struct block_table *t, const struct ipaddr *ip)
+{
+	for (size_t i = 0; i < t->n_claims; i++)
+		if (t->claims[i].state == CLAIM_HELD && ipnet_contains(&t->claims[i].net, ip))
+			return &t->claims[i];
+	return NULL;
+}
+
+static bool give_own(const struct block_table *t, const struct block_claim *c,
+		     const struct ipaddr *ip, const char *node, struct block_op *op)
+{
+	const struct block_object *o = block_object_find(t, c->name);
+
+	const struct block_entry *x = o ? block_entry_find(o, ip) : NULL;
+
+	if (x && *x->to == '@' && strcmp(x->to + 1, node) == 0)
+		return false; /* it is there for the taking */
+	/* What another pod of the name did not come for goes straight to this one: in between it would
+	 * be anybody's. */
+	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_ceded(c, ip)))
+		return false;
+	op->kind = x ? OP_UNCEDE : OP_CEDE;
+	str_copy(op->name, sizeof(op->name), c->name);
+	str_copy(op->pool, sizeof(op->pool), c->pool);
+	str_copy(op->uid, sizeof(op->uid), o->uid);
+	str_copy(op->version, sizeof(op->version), o->version);
+	str_copy(op->token, sizeof(op->token), o->claim);
+	op->net = c->net;
+	if (x) {
+		op->ip = *ip;
+		str_copy(op->from, sizeof(op->from), x->to);
+	} else {
+		VEC_PUSH(op->ips, op->n_ips) = *ip;
+	}
+	op->to[0] = '@';
+	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
+}
+
+/* What was borrowed goes straight to the next one. */
+static bool give_loan(const struct block_table *t, const struct block_loan *l, const char *node,
+		      struct block_op *op)
+{
+	if (l->state != LOAN_HELD)
+		return false;
+	op->kind = OP_RETURN;
+	str_copy(op->name, sizeof(op->name), l->block);
+	str_copy(op->pool, sizeof(op->pool), l->pool);
+	op->ip = l->ip;
+	block_entry_ours(t->node, l->token, op->from);
+	op->to[0] = '@';
+	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
+}
+
+bool handover_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
+		   struct block_op *op)
+{
+	const struct block_loan *l = block_loan_find(t, ip);
+	const struct block_claim *c = l ? NULL : claim_of(t, ip);
+
+	*op = (struct block_op){0};
+	if (l)
+		return give_loan(t, l, to_node, op);
+	return c && give_own(t, c, ip, to_node, op);
+}
+
+static bool is_among(const struct ipaddr *v, size_t n, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ip_eq(&v[i], a))
+			return true;
+	return false;
+}
+
+bool handover_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
+			struct block_op *op)
+{
+	for (size_t i = 0; i < t->n_claims; i++) {
+		const struct block_claim *c = &t->claims[i];
+		const struct block_object *o = block_object_find(t, c->name);
+
+		if (c->state != CLAIM_HELD || !block_agrees(t, c, o))
+			continue;
+		for (size_t k = 0; k < o->n_ceded; k++) {
+			const struct block_entry *x = &o->ceded[k];
+
+			/* What is for any pod of a node is block_plan's. */
+			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_KEPT) == 0 ||
+			    block_entry_promised(x) || is_among(leave, n, &x->ip))
+				continue;
+			*op = (struct block_op){.kind = OP_UNCEDE, .net = c->net, .ip = x->ip};
+			str_copy(op->name, sizeof(op->name), c->name);
+			str_copy(op->pool, sizeof(op->pool), c->pool);
+			str_copy(op->from, sizeof(op->from), x->to);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * That an address is given is logged before the request, which may be refused; then it is this node's
+ * again, and still kept. So what counts is what the object shows.
+ */
+bool handover_is_stale(const struct block_table *t, const struct lease *l)
+{
+	const struct block_claim *c = claim_of(t, &l->address.ip);
+	const struct block_object *o = c ? block_object_find(t, c->name) : NULL;
+
+	if (l->state != LEASE_KEPT || block_loan_find(t, &l->address.ip))
+		return false;
+	return !c || (block_agrees(t, c, o) && block_entry_find(o, &l->address.ip));
+}
+
+bool handover_is_superseded(const struct handover_place *p, const char *node, const struct lease *l)
+{
+	if (l->state != LEASE_KEPT || !*p->node || strcmp(p->node, node) == 0 || p->n == 0)
+		return false;
+	for (size_t i = 0; i < p->n; i++)
+		if (ip_eq(&p->v[i].ip, &l->address.ip))
+			return false;
+	return true;
+}
+
+/* Endpoints: whose addresses are where, and who asks for them. */
+
+void handover_place_done(struct handover_place *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		free(p->v[i].ifname);
+		free(p->v[i].pool);
+	}
+	free(p->v);
+	free(p->node);
+	free(p->uid);
+	free(p->for_node);
+	free(p->for_uid);
+	free(p->from);
+	*p = (struct handover_place){0};
+}
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *s = json_string(json_get(v, key));
+
+	return s ? s : "";
+}
+
+static void add_ip(struct handover_place *p, const struct json *v, const char *ip_key,
+		   const char *pool_key)
+{
+	struct ipnet net;
+
+	if (ipnet_parse_loose(span_of(text_of(v, ip_key)), &net) < 0)
+		return;
+	VEC_PUSH(p->v, p->n) = (struct handover_ip){xstrdup(text_of(v, "interface")),
+						    xstrdup(text_of(v, pool_key)), net.ip};
+}
+
+static void read_note(struct handover_place *p, const char *text)
+{
+	struct span rest = span_of(text), node, uid;
+
+	if (!text || !span_cut(&rest, ' ', &node) || !span_cut(&rest, ' ', &uid) || node.n == 0 ||
+	    uid.n == 0)
+		return;
+	p->for_node = span_dup(node);
+	p->for_uid = span_dup(uid);
+	p->migration = rest.p && span_eq(rest, "migration");
+	p->refused = rest.p && span_eq(rest, "refused");
+}
+
+int handover_place_read(const struct json *endpoint, struct handover_place *ret, struct err *e)
+{
+	const struct json *current = json_get(json_get(endpoint, "status"), "current"), *v;
+	const struct json *meta = json_get(endpoint, "metadata");
+	struct json_walk w = json_walk_start(json_get(current, "ips"));
+	struct handover_place p = {0};
+
+	if (json_kind(current) != JSON_OBJECT)
+		return err_kind(e, ERR_DECODE, -EINVAL,
+				"SpiderEndpoint '%s/%s': status.current is %s, wants an object",
+				text_of(meta, "namespace"), text_of(meta, "name"),
+				json_kind_name(current));
+	p.node = xstrdup(text_of(current, "node"));
+	p.uid = xstrdup(text_of(current, "uid"));
+	while ((v = json_walk_next(&w, NULL))) {
+		add_ip(&p, v, "ipv4", "ipv4Pool");
+		add_ip(&p, v, "ipv6", "ipv6Pool");
+	}
+	read_note(&p, json_string(json_get(json_get(meta, "annotations"), HANDOVER_NOTE)));
+	if (json_string(json_get(json_get(meta, "labels"), HANDOVER_LABEL)))
+		p.from = xstrdup(json_string(json_get(json_get(meta, "labels"), HANDOVER_LABEL)));
+	*ret = p;
+	return 0;
+}
+
+size_t handover_had(const struct handover_place *p, const char *ifname, struct ipaddr *ret,
+		    size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n && n < max; i++)
+		if (strcmp(p->v[i].ifname, ifname) == 0)
+			ret[n++] = p->v[i].ip;
+	return n;
+}
+
+static void put_one(struct json_out *o, const char *what, const char *key, const char *value)
+{
+	jo_key(o, what);
+	jo_obj(o);
+	jo_kstr(o, key, value);
+	jo_end_obj(o);
+}
+
+static void put_patch(const char *label, const char *note, struct buf *b)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	put_one(&o, "labels", HANDOVER_LABEL, label);
+	put_one(&o, "annotations", HANDOVER_NOTE, note);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+void handover_ask_patch(const char *from, const char *node, const char *uid, bool migrating,
+			struct buf *b)
+{
+	auto_free char *note = xasprintf("%s %s%s", node, uid, migrating ? " migration" : "");
+	char label[BLOCK_LABEL_MAX];
+
+	put_patch(block_label(from, label), note, b);
+}
+
+/* The label goes: it is answered. */
+void handover_refuse_patch(const struct handover_place *p, struct buf *b)
+{
+	auto_free char *note = xasprintf("%s %s refused", p->for_node, p->for_uid);
+
+	put_patch(NULL, note, b);
+}
+
+void handover_clear_patch(struct buf *b)
+{
+	put_patch(NULL, NULL, b);
+}

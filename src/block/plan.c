@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "block/block_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block/block_plan_priv.h"
+
+/* Long after a node has looked for what it asked for. */
+enum { PROMISE_MS = 6000 };
+
+/* --- requests --- */
+
+bool plan_has(const struct planner *p, const char *name)
+{
+	for (size_t i = 0; i < p->ret->n; i++)
+		if (strcmp(p->ret->v[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* NULL: something about this block is planned already. */
+struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char *pool,
+			  const char *name)
+{
+	struct block_op *op;
+
+	if (plan_has(p, name))
+		return NULL;
+	op = &VEC_PUSH(p->ret->v, p->ret->n);
+	op->kind = kind;
+	str_copy(op->name, sizeof(op->name), name);
+	str_copy(op->pool, sizeof(op->pool), pool);
+	return op;
+}
+
+struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
+			    const struct block_object *o)
+{
+	struct block_op *op = plan_add(p, kind, o->pool, o->name);
+
+	if (!op)
+		return NULL;
+	str_copy(op->uid, sizeof(op->uid), o->uid);
+	str_copy(op->version, sizeof(op->version), o->version);
+	str_copy(op->token, sizeof(op->token), o->claim);
+	op->net = o->net;
+	return op;
+}
+
+struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const char *pool,
+			    const char *block, const struct ipaddr *a, const char *from)
+{
+	struct block_op *op = plan_add(p, kind, pool, block);
+
+	if (!op)
+		return NULL;
+	op->ip = *a;
+	str_copy(op->from, sizeof(op->from), from);
+	return op;
+}
+
+/* --- claims --- */
+
+/* Whether a node has addresses of it that only that node can give back, or one was given some for a
+ * pod. */
+static bool has_borrowers(const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (strchr(o->ceded[i].to, '/') ||
+		    (strchr("?@", o->ceded[i].to[0]) && !block_entry_promised(&o->ceded[i])))
+			return true;
+	return false;
+}
+
+static void leave(struct planner *p, const struct block_object *o)
+{
+	plan_bound(p, has_borrowers(o) ? OP_DISOWN : OP_DELETE, o);
+}
+
+static bool lacks_entry(const struct block_claim *c, const struct block_object *o)
+{
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!block_entry_find(o, &c->ceded[i]))
+			return true;
+	return false;
+}
+
+static const struct block_entry *takes_back(const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (block_entry_open(&o->ceded[i]))
+			return &o->ceded[i];
+	return NULL;
+}
+
+/* Not given up: a pod here has it. */
+static bool is_ours(const struct planner *p, const struct block_entry *x)
+{
+	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
+
+	return block_has_pod(p->f, &x->ip) &&
+	       (strchr("*?", *x->to) || block_entry_promised(x) ||
+		(strchr(x->to, '/') && !made && !plan_is_anothers(p, x)));
+}
+
+/*
+ * Given up, and a pod here has it; or on offer or with nobody known, and we do not know that we gave it
+ * up: the object is from an earlier time, when another node had given it up.
+ */
+static const struct block_entry *given_up_by_mistake(const struct planner *p,
+						     const struct block_claim *c,
+						     const struct block_object *o)
+{
+	const char *open = p->f->hold ? "*@" : "*@?";
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (is_ours(p, &o->ceded[i]))
+			return &o->ceded[i];
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (strchr(open, *o->ceded[i].to) && !block_is_ceded(c, &o->ceded[i].ip))
+			return &o->ceded[i];
+	return NULL;
+}
+
+/* Promised, and nobody came for it. */
+static const struct block_entry *broken_promise(const struct planner *p,
+						const struct block_object *o)
+{
+	for (size_t i = 0; i < o->n_ceded; i++)
+		if (block_entry_promised(&o->ceded[i]) && o->ceded[i].since_ms &&
+		    p->f->now_ms - o->ceded[i].since_ms >= PROMISE_MS)
+			return &o->ceded[i];
+	return NULL;
+}
+
+/* What was given up and is not in the object, which is from an earlier time: whoever has it says so. */
+static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
+{
+	struct block_op *op = plan_bound(p, OP_CEDE, o);
+
+	if (!op)
+		return;
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!block_entry_find(o, &c->ceded[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
+	str_copy(op->to, sizeof(op->to), "?");
+}
+
+static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
+{
+	const struct block_need *need = plan_need(p->f, c->pool);
+	const struct block_entry *wrong = given_up_by_mistake(p, c, o), *back = takes_back(o);
+	const struct block_entry *broken = broken_promise(p, o);
+
+	if (wrong)
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &wrong->ip, wrong->to);
+	else if (lacks_entry(c, o) && p->f->hold)
+		cede_again(p, c, o);
+	else if (lacks_entry(c, o))
+		plan_bound(p, OP_TOUCH, o);
+	else if (broken && !p->f->hold)
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &broken->ip, broken->to);
+	else if (need && need->want && back && !p->f->hold)
+		plan_entry(p, OP_UNCEDE, c->pool, c->name, &back->ip, back->to);
+	else if (need && o->n_wanted && !p->f->hold)
+		plan_grant_wish(p, c, o, need);
+	else if (need && !p->f->hold)
+		plan_tell_idle(p, c, o, need);
+}
+
+static bool has_ip(const struct block_op *op, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < op->n_ips; i++)
+		if (ip_eq(&op->ips[i], a))
+			return true;
+	return false;
+}
+
+/*
+ * What was given up stays so. After a restore another may have had the block since, whose pods are
+ * not known yet: as with one that we only borrowed of, all that our pods do not have is given up.
+ */
+static void make_anew(struct planner *p, const struct block_claim *c)
+{
+	const struct block_need *need = plan_need(p->f, c->pool);
+	struct block_op *op = plan_add(p, OP_CREATE, c->pool, c->name);
+
+	if (!op)
+		return;
+	op->net = c->net;
+	str_copy(op->to, sizeof(op->to), "?");
+	if (p->f->hold && need)
+		plan_all_but_pods(p, need->usable, op);
+	for (size_t i = 0; i < c->n_ceded; i++)
+		if (!has_ip(op, &c->ceded[i]))
+			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
+}
+
+/* --- blocks that are ours by the log and another's by the object --- */
+
+/* Our pods' addresses stay theirs, as loans of whoever has the block: its owner sees the entries, and
+ * who takes it over honours them. */
+static void assert_pods(struct planner *p, const struct block_claim *c,
+			const struct block_object *o)
+{
+	struct block_op *op = plan_bound(p, OP_ASSERT, o);
+
+	if (!op)
+		return;
+	*op->token = '\0';
+	for (size_t i = 0; i < p->f->leases->n; i++) {
+		const struct ipaddr *a = &p->f->leases->v[i].address.ip;
+		const struct block_entry *x = block_entry_find(o, a);
+
+		if (ipnet_contains(&c->net, a) && block_has_pod(p->f, a) &&
+		    !(x && plan_is_anothers(p, x)))
+			VEC_PUSH(op->ips, op->n_ips) = *a;
+	}
+	/* All of them are with others: there is nothing left to say. */
+	if (!op->n_ips)
+		op->kind = OP_FORGET;
+}
+
+static void plan_disputed(struct planner *p, const struct block_claim *c,
+			  const struct block_object *o)
+{
+	bool ours = strcmp(o->node, p->f->table->node) == 0 &&
+		    block_log_is_ours(p->f->log, o->claim);
+
+	if (ours && c->state == CLAIM_LEAVING)
+		leave(p, o);
+	else if (ours)
+		plan_add(p, OP_READ, c->pool, c->name);
+	else if (c->state == CLAIM_LEAVING || !plan_net_has_pods(p->f, &c->net))
+		plan_add(p, OP_FORGET, c->pool, c->name);
+	else if (!*o->node)
+		plan_bound(p, OP_TAKE_OVER, o);
+	else
+		assert_pods(p, c, o);
+}
+
+static void plan_absent(struct planner *p, const struct block_claim *c)
+{
+	if (c->n_ceded || plan_net_has_pods(p->f, &c->net))
+		make_anew(p, c);
+	else
+		plan_add(p, OP_FORGET, c->pool, c->name);
+}
+
+/*
+ * Ours by its token, and no claim: a request that was given up was carried out, or the object is from
+ * an earlier time. Or ours from when the node was another Node. Somebody else may have had it since:
+ * it is given up, unless pods here have addresses of it. After a restore those are all that is taken.
+ */
+static void plan_unclaimed(struct planner *p, const struct block_object *o)
+{
+	const struct block_need *need = plan_need(p->f, o->pool);
+	struct block_op *op;
+	size_t n = 0;
+
+	if (!plan_net_has_pods(p->f, &o->net)) {
+		leave(p, o);
+		return;
+	}
+	op = plan_bound(p, OP_ADOPT, o);
+	if (!op || !need || !(p->f->hold || p->f->look_ms))
+		return;
+	str_copy(op->to, sizeof(op->to), "?");
+	plan_all_but_pods(p, need->usable, op);
+	for (size_t i = 0; i < op->n_ips; i++)
+		if (!block_entry_find(o, &op->ips[i]))
+			op->ips[n++] = op->ips[i];
+	op->n_ips = n;
+}
+
+static void plan_claim(struct planner *p, const struct block_claim *c)
+{
+	const struct block_object *o = block_object_find(p->f->table, c->name);
+
+	if (!o && !p->f->table->synced)
+		return;
+	if (!o && c->absent && c->state == CLAIM_HELD)
+		plan_absent(p, c);
+	else if (!o)
+		plan_add(p, OP_READ, c->pool, c->name);
+	else if (!block_is_of(p->f->table, c, o))
+		plan_disputed(p, c, o);
+	else if (c->state == CLAIM_LEAVING)
+		leave(p, o);
+	else if (!block_agrees(p->f->table, c, o))
+		plan_unclaimed(p, o);
+	else
+		plan_held(p, c, o);
+}
+
+/* A block without pods, when there is enough without it. */
+static void plan_leave(struct planner *p, const struct block_claim *c)
+{
+	const struct block_object *o = block_object_find(p->f->table, c->name);
+	const struct block_need *need = plan_need(p->f, c->pool);
+	struct ipaddr *idle;
+	size_t n;
+
+	if (c->state != CLAIM_HELD || !o || !need || need->want || need->keep || p->left ||
+	    p->f->hold || block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
+		return;
+	n = plan_idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
+	free(idle);
+	if (n > need->spare || plan_has(p, c->name))
+		return;
+	leave(p, o);
+	p->left = true;
+}
+
+/* --- all of it --- */
+
+void block_plan(const struct block_facts *f, struct block_plan *ret)
+{
+	struct planner p = {.f = f, .ret = ret};
+	const struct block_table *t = f->table;
+
+	*ret = (struct block_plan){0};
+	for (size_t i = 0; i < t->n_claims; i++)
+		plan_claim(&p, &t->claims[i]);
+	for (size_t i = 0; i < t->n_objects; i++)
+		if (strcmp(t->objects[i].node, t->node) == 0 &&
+		    !block_claim_find(t, t->objects[i].name) &&
+		    (f->alone || !block_is_foreign(f, &t->objects[i])))
+			plan_unclaimed(&p, &t->objects[i]);
+	for (size_t i = 0; i < t->n_loans; i++)
+		plan_loan(&p, &t->loans[i]);
+	if (!f->hold || f->look_ms)
+		plan_strays(&p);
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (f->needs[i].under_way)
+			continue;
+		else if (f->hold)
+			plan_look(&p, &f->needs[i]);
+		else
+			plan_want(&p, &f->needs[i]);
+	for (size_t i = 0; i < t->n_claims; i++)
+		plan_leave(&p, &t->claims[i]);
+}
+
+void block_plan_done(struct block_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		block_op_done(&p->v[i]);
+	free(p->v);
+	*p = (struct block_plan){0};
+}
+
+/* What the facts say of an address, a net or an object. */
+
+bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < f->n_pins; i++)
+		if (ip_eq(&f->pins[i], a))
+			return true;
+	return block_has_lease(f, a);
+}
+
+bool block_has_lease(const struct block_facts *f, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
+	if (!l)
+		return false;
+	if (l->state == LEASE_FREE)
+		return lease_lasts(l, f->real_ms, f->rest_ms);
+	if (l->state == LEASE_QUARANTINED)
+		return lease_lasts(l, f->real_ms, f->quarantine_ms);
+	return true;
+}
+
+bool block_has_pod(const struct block_facts *f, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
+	return l && (l->state == LEASE_USED || l->state == LEASE_KEPT);
+}
+
+bool plan_net_has_pods(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_has_pod(f, a))
+			return true;
+	}
+	return false;
+}
+
+bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net)
+{
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct ipaddr *a = &f->leases->v[i].address.ip;
+
+		if (ipnet_contains(net, a) && block_is_busy(f, a))
+			return true;
+	}
+	for (size_t i = 0; i < f->n_pins; i++)
+		if (ipnet_contains(net, &f->pins[i]))
+			return true;
+	return false;
+}
+
+bool block_is_foreign(const struct block_facts *f, const struct block_object *o)
+{
+	return strcmp(o->node, f->table->node) == 0 && !block_log_is_ours(f->log, o->claim);
+}
+
+const struct block_need *plan_need(const struct block_facts *f, const char *pool)
+{
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (strcmp(f->needs[i].pool, pool) == 0)
+			return &f->needs[i];
+	return NULL;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block/block_plan_priv.h"
+
+/* What others wish for of a block of ours. */
+
+size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
+		    const struct block_object *o, const struct ip_set *usable, size_t max,
+		    struct ipaddr **ret)
+{
+	struct ip_set s = {.family = usable->family};
+	struct ipaddr a;
+	size_t n = 0;
+
+	*ret = NULL;
+	block_addresses(usable, &c->net, &s);
+	for (size_t i = s.n; i-- > 0 && n < max;)
+		for (u128 k = ip_num(&s.v[i].last) + 1; k > ip_num(&s.v[i].first) && n < max; k--) {
+			a = ip_from_num(s.family, k - 1);
+			if (!block_is_ceded(c, &a) && !block_entry_find(o, &a) &&
+			    !block_is_busy(f, &a))
+				VEC_PUSH(*ret, n) = a;
+		}
+	ip_set_done(&s);
+	return n;
+}
+
+static size_t offered(const struct block_object *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_ceded; i++)
+		n += block_entry_open(&o->ceded[i]);
+	return n;
+}
+
+/* For any addresses. NULL: there is none. */
+static const struct block_wish *first_wish(const struct block_object *o)
+{
+	struct ipaddr a;
+
+	for (size_t i = 0; i < o->n_wanted; i++)
+		if (!block_wish_named(o->wanted[i].node, &a))
+			return &o->wanted[i];
+	return NULL;
+}
+
+/*
+ * With each answer goes how many more there are (as those that there are not: what is given up and what
+ * comes back counts by itself), so that others ask where there is something. More than IDLE_MOST need
+ * not be known.
+ */
+enum { IDLE_MOST = 64 };
+
+/* What others may have of it, at most so many: not those that asks of this node are about to get. */
+static size_t to_give(const struct planner *p, const struct block_claim *c,
+		      const struct block_object *o, const struct block_need *need, size_t max,
+		      struct ipaddr **ret)
+{
+	size_t n;
+
+	*ret = NULL;
+	if (need->want)
+		return 0;
+	n = plan_idle_of(p->f, c, o, need->usable, max + need->keep, ret);
+	return n > need->keep ? n - need->keep : 0;
+}
+
+static void tell(struct block_op *op, const struct block_object *o, size_t idle)
+{
+	uint32_t room = block_room(o);
+
+	op->tells = true;
+	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
+}
+
+/* Of `idle` addresses it gets n. */
+static void answer(struct planner *p, const struct block_object *o, const struct block_wish *w,
+		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
+{
+	struct block_op *op = plan_bound(p, OP_CEDE, o);
+
+	if (!op) {
+		free(ips);
+		return;
+	}
+	op->ips = ips;
+	op->n_ips = n;
+	str_copy(op->to, sizeof(op->to), to);
+	str_copy(op->wish_of, sizeof(op->wish_of), w->node);
+	tell(op, o, idle - n);
+}
+
+/* Of an older release: it looks for what is offered to all, what is offered so already counts, and the
+ * wish stays until there is something. */
+static void grant_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		      const struct block_need *need, const struct block_wish *w)
+{
+	size_t there = offered(o), n = w->count > there ? w->count - there : 0, idle;
+	struct ipaddr *ips;
+
+	idle = to_give(p, c, o, need, n + IDLE_MOST, &ips);
+	n = n < idle ? n : idle;
+	if ((n || there) && !need->want)
+		answer(p, o, w, "*", ips, idle, n);
+	else
+		free(ips);
+}
+
+/*
+ * One wish at a time. Who asks comes back for it at once, so it is promised to that node, and no other
+ * goes for it in vain. A wish that goes without a promise is an answer, too: another is to be asked.
+ */
+void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		     const struct block_need *need)
+{
+	const struct block_wish *w;
+	char to[BLOCK_NAME_MAX + 3];
+	struct ipaddr *ips;
+	size_t idle, n;
+
+	if (plan_grant_named(p, c, o, need) || !(w = first_wish(o)))
+		return;
+	if (!block_wish_may_promise(w->node, to)) {
+		grant_any(p, c, o, need, w);
+		return;
+	}
+	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
+	n = w->count < idle ? w->count : idle;
+	/* Our own is from when the block was another's. */
+	if (block_wish_is_of(w->node, p->f->table->node))
+		n = 0;
+	answer(p, o, w, to, ips, idle, n);
+}
+
+/* It was said that there is nothing, and there is by now: whoever waits looks for that. */
+void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		    const struct block_need *need)
+{
+	struct ipaddr *ips;
+	struct block_op *op;
+	size_t idle;
+
+	if (!o->told || block_spare(o) || !block_room(o))
+		return;
+	idle = to_give(p, c, o, need, IDLE_MOST, &ips);
+	free(ips);
+	op = idle ? plan_bound(p, OP_CEDE, o) : NULL;
+	if (op)
+		tell(op, o, idle);
+}
+
+/* Addresses of others' blocks: those that we have of them, and what of ours still stands in them. */
+
+bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
+{
+	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
+	       !(p->f->hold && p->f->witness);
+}
+
+static void plan_again(struct planner *p, const struct block_loan *l, const char *from)
+{
+	struct block_op *op = plan_add(p, OP_BORROW, l->pool, l->block);
+
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->from, sizeof(op->from), from);
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+/* An entry of ours from an earlier time, which was returned or taken back since: another may have it. */
+static void give_up(struct planner *p, const char *pool, const char *block,
+		    const struct block_entry *x)
+{
+	struct block_op *op = plan_entry(p, OP_RETURN, pool, block, &x->ip, x->to);
+
+	if (op && p->f->look_ms)
+		str_copy(op->to, sizeof(op->to), "?");
+}
+
+static void plan_asked(struct planner *p, const struct block_loan *l, const struct block_object *o)
+{
+	const struct block_entry *x = o ? block_entry_find(o, &l->ip) : NULL;
+	bool made = x && block_log_has_made(p->f->log, p->f->table->node, x);
+
+	if (!x || (!made && !block_entry_free_for(x, p->f->table->node)))
+		plan_add(p, OP_READ, l->pool, l->block);
+	else if (made && p->f->look_ms && !block_has_pod(p->f, &l->ip))
+		give_up(p, l->pool, l->block, x);
+	else if (made || !p->f->hold)
+		plan_again(p, l, x->to);
+}
+
+/* The object does not say that we have it, and a pod has. */
+static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
+			const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && plan_is_anothers(p, x))
+		return;
+	if (x) {
+		plan_again(p, l, x->to);
+		return;
+	}
+	op = plan_bound(p, OP_ASSERT, o);
+	if (!op)
+		return;
+	VEC_PUSH(op->ips, op->n_ips) = l->ip;
+	str_copy(op->token, sizeof(op->token), l->token);
+}
+
+/* Nor has a pod. What was given up to nobody known is had first, to be given back. */
+static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
+{
+	struct block_op *op;
+
+	if (x && strcmp(x->to, "?") == 0) {
+		plan_again(p, l, x->to);
+		return;
+	}
+	op = plan_add(p, OP_FORGET, l->pool, l->block);
+	if (op)
+		op->ip = l->ip;
+}
+
+void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, struct block_op *op)
+{
+	struct ip_set s = {.family = usable->family};
+
+	block_addresses(usable, &op->net, &s);
+	for (size_t i = 0; i < s.n; i++)
+		for (u128 k = ip_num(&s.v[i].first); k <= ip_num(&s.v[i].last); k++) {
+			struct ipaddr a = ip_from_num(s.family, k);
+
+			if (!block_has_pod(p->f, &a))
+				VEC_PUSH(op->ips, op->n_ips) = a;
+		}
+	ip_set_done(&s);
+}
+
+/*
+ * The block is gone and its owner does not make it again (etcd was set back, and the owner is lost):
+ * who has addresses of it does. Nobody knows who has the others, so they are given up ("?"): their
+ * pods' nodes say so, and the controller returns to us what nobody has.
+ */
+static void claim_lost(struct planner *p, const struct block_loan *l, const struct block_need *need)
+{
+	struct block_op *op;
+	u128 index;
+
+	if (!block_name_parse(l->block, l->pool, &index))
+		return;
+	op = plan_add(p, OP_CREATE, l->pool, l->block);
+	if (!op)
+		return;
+	op->net = block_net(&need->cut, index);
+	str_copy(op->to, sizeof(op->to), "?");
+	plan_all_but_pods(p, need->usable, op);
+}
+
+static void plan_unseen(struct planner *p, const struct block_loan *l)
+{
+	const struct block_need *need = plan_need(p->f, l->pool);
+
+	if (l->absent && !block_has_pod(p->f, &l->ip))
+		end_loan(p, l, NULL);
+	else if (l->absent && need)
+		claim_lost(p, l, need);
+	else
+		plan_add(p, OP_READ, l->pool, l->block);
+}
+
+/* Of a block that is ours by now, and that has no entry of it: as good as any other of it. */
+static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
+			  const struct block_object *o)
+{
+	const struct block_claim *c = block_claim_find(p->f->table, l->block);
+
+	return c && c->state == CLAIM_HELD && block_agrees(p->f->table, c, o) &&
+	       !block_is_ceded(c, &l->ip);
+}
+
+/* Nobody who waits for it here, by name or for any, can have it if it was only said. */
+static bool is_to_spare(const struct planner *p, const struct block_loan *l,
+			const struct block_need *need)
+{
+	if (l->said)
+		return !block_has_lease(p->f, &l->ip);
+	return (!need || !(need->want || need->keep)) && !block_is_busy(p->f, &l->ip);
+}
+
+static void plan_borrowed(struct planner *p, const struct block_loan *l,
+			  const struct block_object *o)
+{
+	const struct block_need *need = plan_need(p->f, l->pool);
+	const struct block_entry *x = block_entry_find(o, &l->ip);
+	char ours[BLOCK_ENTRY_MAX];
+
+	block_entry_ours(p->f->table->node, l->token, ours);
+	if (x && strcmp(x->to, ours) == 0) {
+		/* No reserve of others' addresses: nobody could wish for them. */
+		if (!p->f->hold && is_to_spare(p, l, need))
+			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	} else if (!x && is_of_our_own(p, l, o)) {
+		end_loan(p, l, NULL);
+	} else if (block_has_pod(p->f, &l->ip)) {
+		assert_loan(p, l, o, x);
+	} else {
+		end_loan(p, l, x);
+	}
+}
+
+void plan_loan(struct planner *p, const struct block_loan *l)
+{
+	const struct block_object *o = block_object_find(p->f->table, l->block);
+	char ours[BLOCK_ENTRY_MAX];
+
+	if (l->state == LOAN_ASKING) {
+		plan_asked(p, l, o);
+	} else if (l->state == LOAN_HELD && !o) {
+		plan_unseen(p, l);
+	} else if (l->state == LOAN_HELD) {
+		plan_borrowed(p, l, o);
+	} else {
+		block_entry_ours(p->f->table->node, l->token, ours);
+		plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
+	}
+}
+
+/* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
+static bool is_stray(const struct block_facts *f, const struct block_entry *x)
+{
+	return (block_log_has_made(f->log, f->table->node, x) ||
+		(f->alone && block_entry_is_of(x, f->table->node))) &&
+	       !block_loan_find(f->table, &x->ip) && !block_has_pod(f, &x->ip);
+}
+
+void plan_stray(struct planner *p, const char *pool, const char *block, const struct block_entry *x)
+{
+	if (is_stray(p->f, x))
+		give_up(p, pool, block, x);
+}
+
+void plan_strays(struct planner *p)
+{
+	const struct block_table *t = p->f->table;
+
+	for (size_t i = 0; i < t->n_objects; i++)
+		for (size_t k = 0; k < t->objects[i].n_ceded; k++)
+			plan_stray(p, t->objects[i].pool, t->objects[i].name,
+				   &t->objects[i].ceded[k]);
+	for (size_t i = 0; i < t->n_views; i++)
+		for (size_t k = 0; k < t->views[i].n_strays; k++) {
+			const struct block_offer *x = &t->views[i].strays[k];
+			const struct block_entry entry = {.ip = x->ip, .to = x->to};
+
+			plan_stray(p, t->views[i].pool, x->block, &entry);
+		}
+}
+
+/* Of a pool that nobody has cut there are no blocks. */
+static bool was_looked_at(const struct block_facts *f, const struct block_need *need)
+{
+	const struct block_view *v = block_view_find(f->table, need->pool);
+
+	return !need->cut.prefix || (v && v->at_ms >= f->look_ms);
+}
+
+/* The view's are all entries of this node. */
+static bool has_strays(const struct block_facts *f, const struct block_view *v)
+{
+	for (size_t i = 0; i < v->n_strays; i++)
+		if (is_stray(f,
+			     &(struct block_entry){.ip = v->strays[i].ip, .to = v->strays[i].to}))
+			return true;
+	return false;
+}
+
+bool block_has_looked(const struct block_facts *f)
+{
+	const struct block_table *t = f->table;
+
+	for (size_t i = 0; i < f->n_needs; i++)
+		if (!was_looked_at(f, &f->needs[i]))
+			return false;
+	for (size_t i = 0; i < t->n_views; i++)
+		if (has_strays(f, &t->views[i]))
+			return false;
+	return true;
+}
+
+bool plan_look(struct planner *p, const struct block_need *need)
+{
+	bool due = p->f->look_ms && p->f->now_ms >= p->f->look_ms && !was_looked_at(p->f, need);
+
+	if (due)
+		plan_list(p, need);
+	return due;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/cluster/pod_note.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/cluster/pod_agent.h"
+#include "cni/cluster/pod_verbs.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/multus/multus_del.h"
+#include "cni/multus/multus_private.h"
+#include "cni/protocol/cni_call.h"
+#include "ipam/ipam.h"
+
+/* DEL and CHECK of the networks that a pod has in the cluster, from what was noted of it. */
+
+static void forget_devinfo(const struct aio *x)
+{
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct aio_net *net = &x->nets[i];
+		auto_free char *path = NULL;
+
+		if (!net->device)
+			continue;
+		path = pod_net_devinfo(net->nad ? net->nad : net->name, x->call->container_id,
+				       net->ifname);
+		pod_devinfo_remove(&x->call->root, path);
+	}
+}
+
+int pod_note_del(struct pod_note *note, struct err *e)
+{
+	auto_aio struct aio x = {0};
+	int r = aio_read(&note->call, &x, e);
+
+	if (r < 0)
+		return r;
+	pod_note_results(note, &x);
+	forget_devinfo(&x);
+	return aio_del(&x, e);
+}
+
+/*
+ * Nothing is noted: nothing was attached, or it is deleted already. Addresses may be held all the
+ * same, when somebody removed the note by hand; nobody else would look for them.
+ */
+static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
+{
+	const struct ipam_paths paths = {0};
+	auto_ipam struct ipam *store = NULL;
+	struct err why = ERR_INIT;
+	int r;
+
+	if (conf->agent && file_exists(&c->root, conf->agent) &&
+	    pod_agent_release(c, conf, &why) >= 0)
+		return;
+	err_clear(&why);
+	if (!file_exists(&c->root, IPAM_STATE_DIR "/journal"))
+		return;
+	r = ipam_open(&store, &c->root, &paths, &why);
+	if (r >= 0)
+		r = ipam_release(store, c->container_id, NULL, &why);
+	if (r < 0)
+		log_warn("addresses are not given back", LOG_S("error", why.text));
+}
+
+/* As Multus: its plugins are looked for in binDir first. */
+static int del_others(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
+{
+	auto_free char *path = xasprintf("%s%s%s", conf->bin_dir, *c->path ? ":" : "", c->path);
+	struct cni_call call = *c;
+
+	call.path = path;
+	return multus_del_in(&call, conf->cni_dir, e);
+}
+
+static bool is_half(const char *name, const char *middle)
+{
+	size_t n = strlen(name);
+
+	return *name == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0 && strstr(name, middle);
+}
+
+/* Notes that an ADD was killed over. Nobody else writes those of this container now. */
+static void sweep(const struct cni_call *c, const char *dir, const char *middle)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (dir_list(&c->root, dir, &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+
+		if (is_half(names[i], middle))
+			file_remove(&c->root, path, NULL);
+	}
+	str_list_free(names, n);
+}
+
+static void sweep_notes(const struct cni_call *c, const struct pod_conf *conf)
+{
+	auto_free char *results = xasprintf("%s/results", conf->cni_dir);
+	auto_free char *scratch = xasprintf(".%s.", c->container_id);
+	auto_free char *cached = xasprintf("-%s-", c->container_id);
+
+	sweep(c, conf->cni_dir, scratch);
+	sweep(c, results, cached);
+}
+
+int pod_del(struct cni_call *c, bool multus, struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	struct pod_conf conf;
+	enum pod_note_kind kind;
+	int r;
+
+	pod_conf_or_default(c, multus, &conf);
+	sweep_notes(c, &conf);
+	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	if (kind == POD_NOTE_OURS)
+		return pod_note_del(&note, e);
+	r = del_others(c, &conf, e);
+	if (r == 0 && kind == POD_NOTE_NONE)
+		del_addresses(c, &conf);
+	return r < 0 ? r : 0;
+}
+
+int pod_check(struct cni_call *c, bool multus, struct err *e)
+{
+	auto_pod_note struct pod_note note = {0};
+	auto_aio struct aio x = {0};
+	struct pod_conf conf;
+	enum pod_note_kind kind;
+	int r = pod_conf_read(c, multus, &conf, e);
+
+	if (r < 0)
+		return r;
+	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	if (kind == POD_NOTE_OTHER)
+		return 0; /* Multus would not look either */
+	if (kind == POD_NOTE_NONE)
+		return err_kind(
+			e, ERR_OTHER, -ENOENT,
+			"nothing is noted of container '%s' in '%s' (conf.cniDir): it is not "
+			"attached",
+			c->container_id, conf.cni_dir);
+	r = aio_read(&note.call, &x, e);
+	if (r < 0)
+		return r;
+	pod_note_results(&note, &x);
+	r = aio_read_plugins(&x, e);
+	return r < 0 ? r : aio_check(&x, e);
+}
+
+enum { DOC_MAX = 16 << 20, DEVINFO_MAX = 64 << 10 };
+
+/* --- the document --- */
+
+static void put_plugins(struct json_out *o, const struct json *conf)
+{
+	const struct json *list = json_get_go(conf, "plugins");
+
+	jo_key(o, "plugins");
+	jo_arr(o);
+	if (json_kind(list) == JSON_ARRAY)
+		for (size_t i = 0; i < json_len(list); i++)
+			jo_val(o, json_at(list, i), false);
+	else
+		jo_val(o, conf, false);
+	jo_end_arr(o);
+}
+
+static const char *text_of(const struct json *v, const char *key)
+{
+	const char *text = json_string(json_get_go(v, key));
+
+	return text ? text : "";
+}
+
+int pod_note_put_network(struct json_out *o, const struct network *net, bool attached,
+			 struct err *e)
+{
+	auto_json struct json_doc *d = NULL;
+	const struct json *conf;
+	int r = json_parse(&d, net->conf, MULTUS_CONF_MAX, e);
+
+	if (r < 0)
+		return r;
+	conf = json_root(d);
+	jo_obj(o);
+	jo_kstr(o, "name", text_of(conf, "name"));
+	jo_kstr(o, "nad", net->name ? net->name : text_of(conf, "name"));
+	if (attached)
+		jo_kstr(o, "ifname", net->ifname);
+	jo_kstr(o, "cniVersion", net->version ? net->version : text_of(conf, "cniVersion"));
+	if (attached && net->args)
+		jo_kstr(o, "cniArgs", net->args);
+	if (attached && net->device)
+		jo_kstr(o, "deviceID", net->device);
+	put_plugins(o, conf);
+	jo_end_obj(o);
+	return 0;
+}
+
+static int put_document(const struct multus *m, const char *bin_dir, struct buf *b, struct err *e)
+{
+	struct json_out o;
+	int r = 0;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "cniVersion", cni_version_str(m->call->version));
+	jo_kstr(&o, "name", m->call->name);
+	jo_kstr(&o, "type", "unirail-cni");
+	jo_kstr(&o, "cniDir", m->dir);
+	jo_kstr(&o, "binDir", bin_dir);
+	jo_key(&o, "networks");
+	jo_arr(&o);
+	for (size_t i = 0; r == 0 && i < m->n_nets; i++)
+		r = pod_note_put_network(&o, &m->nets[i], true, e);
+	jo_end_arr(&o);
+	jo_end_obj(&o);
+	return r == 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+}
+
+/* --- prevResult --- */
+
+/* NULL: nothing is noted, or it cannot be read. */
+static struct cni_result *result_of(const struct network *net)
+{
+	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
+	const struct json *v = c && c->full ? c->full : c ? c->result : NULL;
+	enum cni_version version = CNI_1_0_0;
+	struct cni_result one = {0}, *ret;
+	struct err why = ERR_INIT;
+
+	if (json_kind(v) != JSON_OBJECT)
+		return NULL;
+	cni_version_parse(text_of(v, "cniVersion"), &version);
+	if (cni_result_parse(c->doc, v, version, &one, &why) < 0) {
+		log_warn("ignoring the noted result of a network", LOG_S("file", net->file->path),
+			 LOG_S("error", why.text));
+		return NULL;
+	}
+	ret = xcalloc(1, sizeof(*ret));
+	*ret = one;
+	return ret;
+}
+
+/* Without any the runtime's prevResult counts, as far as it tells about the networks. */
+static void take_results(const struct multus *m, struct pod_note *n)
+{
+	n->results = xcalloc(m->n_nets, sizeof(*n->results));
+	n->n_results = m->n_nets;
+	for (size_t i = 0; i < m->n_nets; i++) {
+		n->results[i] = result_of(&m->nets[i]);
+		n->has_results |= n->results[i] != NULL;
+	}
+	if (n->call.has_prev)
+		cni_result_copy(&n->call.prev, &m->call->prev);
+}
+
+void pod_note_results(struct pod_note *n, struct aio *x)
+{
+	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
+		aio_set_prev(x, i, n->results[i]);
+}
+
+enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
+				 struct pod_note *ret)
+{
+	auto_multus struct multus m = {.call = c, .dir = cni_dir};
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+
+	buf_init(&text, DOC_MAX);
+	*ret = (struct pod_note){.call = *c};
+	ret->call.doc = NULL;
+	ret->call.prev = (struct cni_result){0};
+	multus_find(&m);
+	if (!m.found)
+		return POD_NOTE_NONE;
+	if (!multus_is_own(&m))
+		return POD_NOTE_OTHER;
+	if (put_document(&m, bin_dir, &text, &why) < 0 ||
+	    json_parse(&ret->call.doc, buf_span(&text), DOC_MAX, &why) < 0) {
+		log_warn("the note of this pod cannot be read", LOG_S("file", m.scratch),
+			 LOG_S("error", why.text));
+		return POD_NOTE_OTHER;
+	}
+	ret->call.conf = json_root(ret->call.doc);
+	take_results(&m, ret);
+	return POD_NOTE_OURS;
+}
+
+void pod_note_done(struct pod_note *n)
+{
+	for (size_t i = 0; i < n->n_results; i++) {
+		if (n->results[i])
+			cni_result_done(n->results[i]);
+		free(n->results[i]);
+	}
+	free(n->results);
+	cni_result_done(&n->call.prev);
+	json_free(n->call.doc);
+	*n = (struct pod_note){0};
+}
+
+/* --- device information --- */
+
+void pod_devinfo_copy(const struct root *r, const char *resource, const char *device,
+		      const char *to)
+{
+	auto_free char *from = xasprintf("/var/run/k8s.cni.cncf.io/devinfo/dp/%s-%s-device.json",
+					 resource, device);
+	auto_free char *dir = xstrdup(to);
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+	int n;
+
+	for (char *at = from + strlen("/var/run/k8s.cni.cncf.io/devinfo/dp/");
+	     (at = strchr(at, '/'));)
+		*at = '-';
+	*strrchr(dir, '/') = '\0';
+	buf_init(&text, DEVINFO_MAX);
+	n = file_read(r, from, DEVINFO_MAX, &text, &why);
+	if (n == -ENOENT)
+		return;
+	if (n >= 0)
+		n = dir_make(r, dir, 0755, &why);
+	if (n >= 0)
+		n = file_replace(r, to, buf_span(&text), 0444, &why);
+	if (n < 0)
+		log_warn("device information is not copied", LOG_S("error", why.text));
+}
+
+struct json_doc *pod_devinfo_read(const struct root *r, const char *path)
+{
+	struct json_doc *d = NULL;
+	struct err why = ERR_INIT;
+	auto_buf struct buf text;
+	int n;
+
+	buf_init(&text, DEVINFO_MAX);
+	n = file_read(r, path, DEVINFO_MAX, &text, &why);
+	if (n >= 0)
+		n = json_parse(&d, buf_span(&text), DEVINFO_MAX, &why);
+	if (n < 0 && n != -ENOENT)
+		log_warn("device information cannot be read", LOG_S("file", path),
+			 LOG_S("error", why.text));
+	return d;
+}
+
+void pod_devinfo_remove(const struct root *r, const char *path)
+{
+	struct err why = ERR_INIT;
+
+	if (file_remove(r, path, &why) < 0)
+		log_warn("device information stays", LOG_S("error", why.text));
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/device/vf_home.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "cni/device/vf_apply.h"
+#include "cni/device/vf_claim.h"
+#include "cni/device/vf_plan.h"
+#include "kern/net/altname.h"
+#include "kern/sys/netns.h"
+
+/* How long the kernel may take to bring a netdev home out of a namespace that was deleted. */
+enum { COMES_HOME_MS = 3000, PAUSE_MS = 50 };
+
+/* --- where it is --- */
+
+static bool by_device(const struct link *l, const struct vf_record *r)
+{
+	return strcmp(l->device, r->device) == 0;
+}
+
+/* A kernel that does not tell devices. The original leaves no alias; but hardware has no kind. */
+static bool by_name(const struct link *l, const struct vf_record *r)
+{
+	if (*l->device || !r->ifname || strcmp(l->name, r->ifname) != 0)
+		return false;
+	return r->ours ? strcmp(l->alias, r->name) == 0 : !*l->kind;
+}
+
+/* Where /sys is not the wire's namespace's. */
+static bool by_alias(const struct link *l, const struct vf_record *r)
+{
+	return !*l->device && r->ours && *r->name && strcmp(l->alias, r->name) == 0;
+}
+
+static const struct link *pick(const struct link *list, size_t n, const struct vf_record *r,
+			       bool (*fits)(const struct link *, const struct vf_record *))
+{
+	for (size_t i = 0; i < n; i++)
+		if (fits(&list[i], r))
+			return &list[i];
+	return NULL;
+}
+
+static int find_in_pod(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
+		       struct err *e)
+{
+	auto_free struct link *list = NULL;
+	const struct link *l;
+	size_t n;
+	int code = link_list(h->pod, &list, &n, e);
+
+	if (code < 0)
+		return code;
+	l = pick(list, n, r, by_device);
+	if (!l)
+		l = pick(list, n, r, by_name);
+	if (l)
+		*ret = (struct vf_found){VF_IN_POD, *l, false};
+	return 0;
+}
+
+bool vf_home_is_kernel_name(const char *name)
+{
+	return strncmp(name, "dev", 3) == 0 && name[3] &&
+	       strspn(name + 3, "0123456789") == strlen(name + 3);
+}
+
+static bool is_stray(const struct link *l, const struct vf_record *r)
+{
+	if (*r->name && strcmp(l->alias, r->name) == 0 && strcmp(r->alias, r->name) != 0)
+		return true;
+	if (*r->name && strcmp(l->name, r->name) == 0)
+		return false;
+	return (r->ifname && strcmp(l->name, r->ifname) == 0) || vf_home_is_kernel_name(l->name);
+}
+
+static int find_on_node(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
+			struct err *e)
+{
+	auto_free struct link *list = NULL;
+	struct vf_place p;
+	const struct link *l;
+	size_t n;
+	int code = link_list(h->host, &list, &n, e);
+
+	if (code < 0)
+		return code;
+	l = pick(list, n, r, by_device);
+	if (!l && vf_place_read(h->root, NULL, r->device, &p, NULL) >= 0 && *p.netdev)
+		l = link_find(list, n, p.netdev);
+	if (!l)
+		l = pick(list, n, r, by_alias);
+	if (l)
+		*ret = (struct vf_found){VF_ON_NODE, *l, is_stray(l, r)};
+	return 0;
+}
+
+int vf_home_find(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
+		 struct err *e)
+{
+	int code = 0;
+
+	*ret = (struct vf_found){VF_NOWHERE, {0}, false};
+	if (h->pod)
+		code = find_in_pod(h, r, ret, e);
+	if (code >= 0 && ret->where == VF_NOWHERE)
+		code = find_on_node(h, r, ret, e);
+	return code < 0 ? code : 0;
+}
+
+/* Namespaces are taken apart behind the back of who deletes them. */
+static int find_in_time(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
+			struct err *e)
+{
+	int64_t limit = now_mono_ms() + COMES_HOME_MS;
+	int code;
+
+	while ((code = vf_home_find(h, r, ret, e)) == 0) {
+		if (ret->where != VF_NOWHERE || h->pod || now_mono_ms() >= limit)
+			return 0;
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
+	}
+	return code;
+}
+
+/* --- attributes --- */
+
+static int no_way(const struct vf_record *r, const char *why)
+{
+	log_warn("attributes of the VF are left as they are", LOG_S("vf", r->device),
+		 LOG_S("why", why));
+	return 0;
+}
+
+int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struct vf_record *r,
+		  struct err *e)
+{
+	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}, .instead = r->mac};
+	struct err why = ERR_INIT;
+	struct vf_info now;
+	int code;
+
+	if (!p->pf.index)
+		return no_way(r, "the PF has no netdev");
+	code = vf_get(h->host, p->pf.index, p->pf.name, p->number, &now, &why);
+	if (code == -ENOENT || code == -EOPNOTSUPP || code == -ENODEV)
+		return no_way(r, why.text);
+	/* Not the driver's refusal: the next time there is an answer. */
+	if (code < 0)
+		return err_kind(e, ERR_AGAIN, code, "%s", why.text);
+	job.want = vf_plan_restore(&r->was, &now, r->asked);
+	return vf_apply(h->host, &job, 1, NULL, e);
+}
+
+/* --- netdev and all --- */
+
+static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
+			const struct vf_place *p, bool up, struct err *e)
+{
+	const struct link_change set_up = {.set = LINK_SET_UP};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct vf_found f;
+	int code;
+
+	/* With a userspace driver, then or now, or without any. */
+	if (r->dpdk || !*p->pci.driver || pci_driver_is_dpdk(p->pci.driver))
+		return 0;
+	code = find_in_time(h, r, &f, e);
+	if (code < 0)
+		return code;
+	if (f.where == VF_NOWHERE) {
+		log_warn("the VF's netdev is neither in the pod nor on the node",
+			 LOG_S("vf", r->device));
+		return 1;
+	}
+	code = vf_home_netdev(h, r, &f, e);
+	if (code < 0 || !up || !r->up)
+		return code;
+	link_set(b, 0, r->name, &set_up);
+	return nl_batch_commit(h->host, b, e);
+}
+
+/* The netdev is home; what the driver refuses for good is somebody else's to look at. */
+int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
+		       const struct err *why, struct err *e)
+{
+	if ((flags & VF_HOME_STRICT) || why->kind == ERR_AGAIN) {
+		if (e)
+			*e = *why;
+		return code;
+	}
+	log_error("attributes of the VF cannot be set back now: they will be before another pod "
+		  "gets it",
+		  LOG_S("vf", r->device), LOG_S("why", why->text));
+	return 1;
+}
+
+int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
+		  struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct vf_place p;
+	int code, attrs;
+
+	if (vf_record_is_past(h->root, r)) {
+		log_warn("the VF was made anew meanwhile, nothing is left to restore",
+			 LOG_S("vf", r->device));
+		return 0;
+	}
+	code = vf_place_read(h->root, h->host, r->device, &p, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", r->device);
+	}
+	if (code < 0) {
+		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
+			 LOG_S("why", why.text));
+		return 0;
+	}
+	/* Its MAC is the VF's own choice again only when the PF has let go of it. Whatever comes of
+	 * it, the netdev comes home. */
+	attrs = vf_home_attrs(h, &p, r, &why);
+	code = bring_netdev(h, r, &p, flags & VF_HOME_UP, e);
+	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
+}
+
+/* A VF's netdev on its way home. */
+
+/* Half a way home, under the pod's name, would leave nobody who finds it. */
+static int name_is_free(const struct vf_home *h, const struct vf_found *f, const char *name,
+			struct err *e)
+{
+	struct link other;
+
+	if (link_get(h->host, name, &other, NULL) < 0)
+		return 0;
+	if (f->where == VF_ON_NODE && other.index == f->link.index)
+		return 0;
+	return err_set(
+		e, -EEXIST,
+		"failed to rename link %s to host name %s: File exists (EEXIST): the node has another link "
+		"of that name (rename that one, and this is tried again)",
+		f->link.name, name);
+}
+
+static bool has(char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* In the way at home, or given by the pod. */
+static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
+{
+	return strcmp(altname, r->name) == 0 ||
+	       (in_pod && r->ours && !has(r->altnames, r->n_altnames, altname));
+}
+
+/* Down, with the MTU of before, and without the alternative names that may not stay. */
+static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct vf_found *f,
+		      struct err *e)
+{
+	const struct link_change down = {.set = LINK_SET_DOWN};
+	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	const struct link *l = &f->link;
+	struct err why = ERR_INIT;
+	char **names = NULL;
+	size_t n = 0, last;
+	int code = altname_list(w, l->index, &names, &n, e);
+
+	if (code < 0)
+		return code;
+	link_set(b, l->index, l->name, &down);
+	for (size_t i = 0; i < n; i++)
+		if (may_not_stay(r, names[i], f->where == VF_IN_POD))
+			altname_del(b, l->index, l->name, names[i]);
+	str_list_free(names, n);
+	last = nl_batch_len(b);
+	if (r->link_mtu && r->link_mtu != l->mtu)
+		link_set(b, l->index, l->name, &mtu);
+	code = nl_batch_commit(w, b, &why);
+	if (code >= 0)
+		return 0;
+	for (size_t i = 0; i < last; i++)
+		if (nl_batch_result(b, i) < 0) {
+			if (e)
+				*e = why;
+			return code;
+		}
+	/* The PF's may have become smaller meanwhile. */
+	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name), LOG_S("why", why.text));
+	return 0;
+}
+
+/* One message: the kernel moves the link, then names it. */
+static int move_home(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
+		     struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change c = {
+		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = r->name, .alias = r->name};
+	auto_fd int home = -1;
+	int code = name_is_free(h, f, r->name, e);
+
+	if (code >= 0 && f->where == VF_IN_POD) {
+		code = netns_current(&home, e);
+		c.set |= LINK_SET_NETNS;
+		c.netns_fd = home;
+	}
+	if (code < 0)
+		return code;
+	if (f->where == VF_ON_NODE && strcmp(f->link.name, r->name) == 0)
+		c.set &= ~(unsigned int)LINK_SET_NAME;
+	link_set(b, f->link.index, f->link.name, &c);
+	code = nl_batch_commit(f->where == VF_IN_POD ? h->pod : h->host, b, e);
+	return code < 0 ? err_wrap(e, code, "failed to move interface %s to init netns",
+				   f->link.name)
+			: 0;
+}
+
+int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
+		     struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct err why = ERR_INIT;
+	char **names = NULL;
+	size_t n = 0;
+	int code = altname_list(host, l->index, &names, &n, e);
+
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < r->n_altnames; i++)
+		if (!has(names, n, r->altnames[i]))
+			altname_add(b, l->index, l->name, r->altnames[i]);
+	str_list_free(names, n);
+	if (nl_batch_len(b) && nl_batch_commit(host, b, &why) < 0)
+		log_warn("alternative name is lost", LOG_S("link", l->name),
+			 LOG_S("why", why.text));
+	return 0;
+}
+
+static int finish(const struct vf_home *h, const struct vf_record *r, struct err *e)
+{
+	const struct link_change alias = {.set = LINK_SET_ALIAS, .alias = r->alias};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link l;
+	int code = link_get(h->host, r->name, &l, e);
+
+	if (code >= 0)
+		code = vf_home_altnames(h->host, &l, r, e);
+	if (code < 0)
+		return code;
+	link_set(b, l.index, l.name, &alias);
+	return nl_batch_commit(h->host, b, e);
+}
+
+/* A driver that lets the VF have no MAC but the PF's word (igbvf) may refuse what it had before that
+ * word was given. It must not keep the pod's. */
+static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct link l;
+	int code = r->mac.len ? vf_apply_link_mac(w, index, &r->mac, &why) : 0;
+
+	if (code >= 0)
+		return 0;
+	if (link_get_index(w, index, &l, NULL) >= 0 && !mac_eq(&l.mac, &r->pod_mac) &&
+	    (mac_eq(&l.mac, &r->was.mac) || mac_eq(&l.mac, &l.perm))) {
+		log_warn("MAC of the VF is the driver's choice", LOG_S("link", l.name),
+			 LOG_S("why", why.text));
+		return 0;
+	}
+	if (e)
+		*e = why;
+	return code;
+}
+
+int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
+		   struct err *e)
+{
+	struct nl_wire *w = f->where == VF_IN_POD ? h->pod : h->host;
+	struct err why = ERR_INIT;
+	int code, mac;
+
+	/* At home already, and as it was. */
+	if (f->where == VF_ON_NODE && !f->stray)
+		return 0;
+	code = make_ready(w, r, f, e);
+	if (code < 0)
+		return code;
+	mac = restore_mac(w, r, f->link.index, &why);
+	code = move_home(h, r, f, e);
+	if (code >= 0 && mac < 0) {
+		/* The alias stays: who comes again finds it by that. */
+		if (e)
+			*e = why;
+		return mac;
+	}
+	return code < 0 ? code : finish(h, r, e);
+}
+
+/* What a VF was, from the device itself: its record is lost. */
+
+static bool is_free(const struct root *root, const char *bdf)
+{
+	auto_vf_record struct vf_record r = {0};
+	auto_free char *netns = NULL;
+
+	return vf_owner_read(root, bdf, &netns, NULL) == -ENOENT &&
+	       !vf_record_of(root, NULL, bdf, NULL, &r);
+}
+
+/* A VF of the same PF that nobody has. */
+static bool find_sibling(const struct vf_home *h, const struct vf_place *p, struct vf_info *now,
+			 struct vf_info *sibling)
+{
+	auto_free struct vf_info *list = NULL;
+	auto_free struct pci_vf *vfs = NULL;
+	size_t n = 0, n_vfs = 0;
+	bool found = false;
+
+	if (vf_list(h->host, p->pf.index, p->pf.name, &list, &n, NULL) < 0 ||
+	    pci_vf_list(h->root, p->pci.physfn, &vfs, &n_vfs, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].vf == p->number)
+			*now = list[i];
+		for (size_t k = 0; k < n_vfs && !found; k++)
+			if (vfs[k].vf == list[i].vf && list[i].vf != p->number &&
+			    is_free(h->root, vfs[k].bdf)) {
+				*sibling = list[i];
+				found = true;
+			}
+	}
+	return found;
+}
+
+static void guess_attrs(const struct vf_home *h, const struct vf_place *p, struct vf_record *r)
+{
+	struct vf_info now = {0}, sibling = {0};
+	bool found = p->pf.index && find_sibling(h, p, &now, &sibling);
+
+	r->was = vf_plan_guess(&now, found ? &sibling : NULL, &r->mac);
+	r->was.vf = p->number;
+}
+
+/* What some drivers (igbvf) call the hardware's own is what the PF told them last: the pod's. Then
+ * it gets a new one, as from a driver that has none to give. */
+static struct mac guess_mac(const struct link *l, const struct mac *pods)
+{
+	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
+}
+
+/* Away: the name it went out by, else what systemd would call it. */
+static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
+		       struct vf_record *r)
+{
+	const struct link *l = &f->link;
+
+	if (f->where == VF_ON_NODE && strcmp(l->name, ifname) != 0 &&
+	    !vf_home_is_kernel_name(l->name))
+		str_copy(r->name, sizeof(r->name), l->name);
+	else if (link_name_ok(l->alias))
+		str_copy(r->name, sizeof(r->name), l->alias);
+	else
+		snprintf(r->name, sizeof(r->name), "%.10sv%u", p->pf.name, p->number & 0xfff);
+}
+
+int vf_home_guess(const struct vf_home *h, const char *bdf, const char *ifname,
+		  const struct mac *pods, struct vf_record *ret, struct err *e)
+{
+	struct vf_record r = {.ifname = xstrdup(ifname)};
+	struct vf_found f;
+	struct vf_place p;
+	int code = vf_place_read(h->root, h->host, bdf, &p, e);
+
+	str_copy(r.device, sizeof(r.device), bdf);
+	if (code >= 0)
+		code = vf_home_find(h, &r, &f, e);
+	if (code < 0) {
+		vf_record_done(&r);
+		return code;
+	}
+	str_copy(r.pf, sizeof(r.pf), p.pf.name);
+	r.dpdk = p.dpdk;
+	if (f.where != VF_NOWHERE) {
+		guess_name(&p, &f, ifname, &r);
+		r.mac = guess_mac(&f.link, pods);
+		r.link_mtu = f.where == VF_IN_POD || f.stray ? p.pf.mtu : 0;
+	}
+	guess_attrs(h, &p, &r);
+	*ret = r;
+	return 0;
+}

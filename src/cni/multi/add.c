@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/range.h"
+#include "cni/attach/gids.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/multi/all_in_one_private.h"
+#include "cni/protocol/delegate.h"
+
+/* ADD of every network of a pod. */
+
+struct undo_chain {
+	struct aio *x;
+	size_t net;
+	struct aio_plugin plugin;
+};
+
+static int undo_chain(void *arg, struct err *e)
+{
+	const struct undo_chain *u = arg;
+	const struct cni_result *prev = &u->x->nets[u->net].result;
+	struct chain_call c =
+		aio_chain_call(u->x, u->net, &u->plugin, prev->n_ifaces ? prev : NULL);
+
+	return chain_run(&c, "DEL", e);
+}
+
+static int run_meta(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		    struct err *e)
+{
+	struct cni_result *now = &x->nets[i].result;
+	const struct meta_call m = aio_meta_call(x, a, i, p, now->n_ifaces || now->n_ips);
+	int r = p->meta->add(&m, now, &a->undo, e);
+
+	if (r >= 0)
+		return 0;
+	err_wrap(e, r, "plugin '%s'", p->type);
+	return err_wrap(e, r, "%s", x->nets[i].label);
+}
+
+/* The plugin's result becomes the network's. */
+static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		   struct err *e)
+{
+	struct cni_result *now = &x->nets[i].result, next = {0};
+	const struct undo_chain u = {x, i, *p};
+	/* What stands behind another has what that one said, and be it nothing. */
+	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
+	struct chain_call c = aio_chain_call(x, i, p, has_prev ? now : NULL);
+	int r;
+
+	/* Before: a plugin that fails may have done half of its work. */
+	undo_push(&a->undo, p->type, undo_chain, &u, sizeof(u));
+	r = chain_add(&c, &next, e);
+	if (r < 0)
+		return r;
+	cni_result_done(now);
+	*now = next;
+	return 0;
+}
+
+static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+		      struct err *e)
+{
+	return p->meta ? run_meta(x, a, i, p, e) : execute(x, a, i, p, e);
+}
+
+static int run_ahead(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; r >= 0 && k < x->nets[i].n_ahead; k++)
+			r = run_plugin(x, a, i, &x->nets[i].ahead[k], e);
+	return r;
+}
+
+static int run_mains(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		if (!x->nets[i].kind)
+			r = run_plugin(x, a, i, &x->nets[i].main, e);
+	return r;
+}
+
+static int run_before(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; r >= 0 && k < x->nets[i].n_before; k++)
+			r = run_plugin(x, a, i, &x->nets[i].before[k], e);
+	return r;
+}
+
+static int run_after(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; r >= 0 && k < x->nets[i].n_after; k++)
+			r = run_plugin(x, a, i, &x->nets[i].after[k], e);
+	return r;
+}
+
+static int take_results(struct aio *x, const struct attach *a, struct err *e)
+{
+	const struct rail *rail = a->rails;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		if (x->nets[i].kind)
+			r = attach_result(a, rail++, &x->nets[i].result, e);
+	return r;
+}
+
+static void set_mac(struct cni_result *r, const char *ifname, const struct mac *mac)
+{
+	char text[MAC_TEXT_MAX];
+
+	for (size_t i = 0; i < r->n_ifaces; i++) {
+		struct cni_iface *f = &r->ifaces[i];
+
+		if (!f->sandbox || !*f->sandbox || strcmp(f->name, ifname) != 0)
+			continue;
+		free(f->mac);
+		f->mac = xstrdup(mac_str(mac, text));
+	}
+}
+
+/* podMACPrefix changes MACs after the fact. */
+static void take_macs(struct aio *x, struct attach *a)
+{
+	size_t rail = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct mac *mac = &x->nics[i].mac;
+
+		if (mac->len)
+			set_mac(&x->nets[i].result, x->nets[i].ifname, mac);
+		if (mac->len && x->nets[i].kind)
+			a->rails[rail].mac = *mac;
+		rail += x->nets[i].kind != NULL;
+	}
+}
+
+static int find_plugin(void *arg, size_t net, const struct aio_plugin *p, struct err *e)
+{
+	const struct aio *x = arg;
+	auto_buf struct buf path;
+	int r;
+
+	buf_init(&path, PATH_MAX);
+	if (p->meta)
+		return 0;
+	r = cni_delegate_find(p->type, x->call->path, &path, e);
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[net].label) : 0;
+}
+
+/* A plugin that is not installed is told before anything is changed. */
+static int find_plugins(struct aio *x, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = aio_each_plugin(x, i, find_plugin, x, e);
+	return r;
+}
+
+static int add_all(struct aio *x, struct attach *a, struct err *e)
+{
+	int r = find_plugins(x, e);
+
+	if (r >= 0)
+		r = aio_keep(x, &a->undo, e);
+	if (r >= 0)
+		r = run_ahead(x, a, e);
+	if (r >= 0)
+		r = attach_facts(a, e);
+	if (r >= 0)
+		r = run_mains(x, a, e);
+	if (r >= 0)
+		r = attach_make(a, e);
+	if (r >= 0)
+		r = take_results(x, a, e);
+	if (r >= 0)
+		r = run_before(x, a, e);
+	if (r >= 0)
+		r = co_run(a, x->nics, x->n_nets, e);
+	if (r < 0)
+		return r;
+	take_macs(x, a);
+	r = run_after(x, a, e);
+	if (r >= 0)
+		r = aio_default_routes(x, a, e);
+	return r < 0 ? r : aio_keep_results(x, e);
+}
+
+static void tell_rdma(struct aio *x, struct attach *a)
+{
+	const struct rail *rail = a->rails;
+
+	attach_gids(a);
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (x->nets[i].kind)
+			attach_put_rdma(rail++, &x->nets[i].result);
+	rails_write(a);
+}
+
+int aio_add(struct aio *x, struct cni_result *out, struct err *e)
+{
+	auto_attach struct attach a = ATTACH_INIT;
+	int r = attach_open(&a, x->call, false, e);
+
+	if (r < 0)
+		return r;
+	a.rails = x->rails;
+	a.n_rails = x->n_rails;
+	a.detect_ms = x->timeout_ms;
+	r = add_all(x, &a, e);
+	if (r < 0) {
+		attach_rollback(&a);
+		return r;
+	}
+	attach_announce(&a);
+	tell_rdma(x, &a);
+	attach_done(&a);
+	for (size_t i = 0; i < x->n_nets; i++)
+		aio_merge(&x->nets[i].result, out);
+	return 0;
+}
+
+/* One result from those of all networks, and a network's part of it again. */
+
+static struct ipaddr gateway_of(const struct cni_result *r, int family)
+{
+	for (size_t i = 0; i < r->n_ips; i++)
+		if (r->ips[i].gateway.family == family)
+			return r->ips[i].gateway;
+	return (struct ipaddr){0};
+}
+
+static void copy_iface(const struct cni_iface *from, struct cni_result *into)
+{
+	struct cni_iface *f = cni_result_iface(into, from->name, from->mac, from->sandbox);
+
+	f->mtu = from->mtu;
+	f->rdma = from->rdma;
+	f->socket_path = from->socket_path ? xstrdup(from->socket_path) : NULL;
+	f->pci_id = from->pci_id ? xstrdup(from->pci_id) : NULL;
+}
+
+static bool has_dns(const struct cni_dns *d)
+{
+	return d->domain || d->n_nameservers || d->n_search || d->n_options;
+}
+
+/* The first network that has any names the servers: a pod has one resolv.conf. */
+static void merge_dns(const struct cni_result *from, struct cni_result *into)
+{
+	struct cni_result copy = {0};
+
+	if (has_dns(&into->dns) || !has_dns(&from->dns))
+		return;
+	cni_result_copy(&copy, from);
+	into->dns = copy.dns;
+	copy.dns = (struct cni_dns){0};
+	cni_result_done(&copy);
+}
+
+void aio_merge(const struct cni_result *from, struct cni_result *into)
+{
+	int first = (int)into->n_ifaces;
+
+	for (size_t i = 0; i < from->n_ifaces; i++)
+		copy_iface(&from->ifaces[i], into);
+	for (size_t i = 0; i < from->n_ips; i++) {
+		struct cni_ip ip = from->ips[i];
+
+		/* One that is not there must not become another network's. */
+		ip.iface = ip.iface >= 0 && (size_t)ip.iface < from->n_ifaces ? ip.iface + first
+									      : -1;
+		cni_result_ip(into, &ip);
+	}
+	for (size_t i = 0; i < from->n_routes; i++) {
+		struct cni_route rt = from->routes[i];
+
+		if (!rt.gw.family)
+			rt.gw = gateway_of(from, rt.dst.ip.family);
+		cni_result_route(into, &rt);
+	}
+	merge_dns(from, into);
+}
+
+static bool in_pod(const struct cni_iface *f)
+{
+	return f->sandbox && *f->sandbox;
+}
+
+static size_t net_of_name(const struct aio *x, const char *ifname, size_t other)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (strcmp(x->nets[i].ifname, ifname) == 0)
+			return i;
+	return other;
+}
+
+/* Which network each interface belongs to. Host ends stand before their pod's end. */
+static void owners(const struct aio *x, const struct cni_result *all, size_t *owner)
+{
+	size_t now = 0, pending = 0;
+
+	for (size_t i = 0; i < all->n_ifaces; i++) {
+		owner[i] = now;
+		if (!in_pod(&all->ifaces[i]))
+			continue;
+		now = net_of_name(x, all->ifaces[i].name, now);
+		while (pending <= i)
+			owner[pending++] = now;
+	}
+}
+
+/* --- whose a route is: attach_route_is_of() of many at once --- */
+
+struct reach {
+	bool all;	     /* no other interface has addresses */
+	struct ip_set to[2]; /* what the interfaces' own networks reach: IPv4, IPv6 */
+};
+
+static void reach_ips(const struct cni_result *all, const size_t *owner, size_t net,
+		      struct reach *ret)
+{
+	for (size_t i = 0; i < all->n_ips; i++) {
+		const struct ipnet *a = &all->ips[i].address;
+		int f = all->ips[i].iface;
+
+		if (f >= 0 && (size_t)f < all->n_ifaces && owner[f] == net &&
+		    in_pod(&all->ifaces[f]))
+			ip_set_collect(&ret->to[a->ip.family == 6],
+				       &(struct ip_range){ipnet_first(a), ipnet_last(a)});
+	}
+	ip_set_merge(&ret->to[0]);
+	ip_set_merge(&ret->to[1]);
+}
+
+static bool has_all(const struct cni_result *all, const size_t *owner, size_t net)
+{
+	size_t *has = xcalloc(all->n_ifaces + 1, sizeof(*has)), named = 0;
+	bool found = false;
+
+	for (size_t i = 0; i < all->n_ips; i++) {
+		int f = all->ips[i].iface;
+
+		named += f >= 0;
+		if (f >= 0 && (size_t)f < all->n_ifaces)
+			has[f]++;
+	}
+	for (size_t i = 0; i < all->n_ifaces; i++)
+		found |= owner[i] == net && in_pod(&all->ifaces[i]) && has[i] == named;
+	free(has);
+	return found;
+}
+
+static void slice_routes(const struct cni_result *all, const size_t *owner, size_t net,
+			 struct cni_result *ret)
+{
+	struct reach r = {.all = has_all(all, owner, net)};
+
+	reach_ips(all, owner, net, &r);
+	for (size_t i = 0; i < all->n_routes; i++) {
+		const struct ipaddr *gw = &all->routes[i].gw;
+
+		if (r.all || (gw->family && ip_set_has(&r.to[gw->family == 6], gw)))
+			cni_result_route(ret, &all->routes[i]);
+	}
+	ip_set_done(&r.to[0]);
+	ip_set_done(&r.to[1]);
+}
+
+void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev)
+{
+	struct aio_net *n = &x->nets[net];
+
+	cni_result_done(&n->prev);
+	if (prev)
+		n->prev = *prev;
+	if (prev)
+		*prev = (struct cni_result){0};
+	n->call.prev = n->prev; /* borrowed */
+	n->call.has_prev = prev != NULL;
+	n->own_prev = true;
+}
+
+bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret)
+{
+	const struct aio_net *n = &x->nets[net];
+
+	if (!n->call.has_prev)
+		return false;
+	if (n->own_prev)
+		cni_result_copy(ret, &n->prev);
+	else
+		aio_slice(x, &n->call.prev, net, ret);
+	return true;
+}
+
+void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
+	       struct cni_result *ret)
+{
+	size_t *owner = xcalloc(all->n_ifaces, sizeof(*owner));
+	int *place = xcalloc(all->n_ifaces, sizeof(*place));
+
+	owners(x, all, owner);
+	for (size_t i = 0; i < all->n_ifaces; i++) {
+		place[i] = (int)ret->n_ifaces;
+		if (owner[i] == net)
+			copy_iface(&all->ifaces[i], ret);
+	}
+	for (size_t i = 0; i < all->n_ips; i++) {
+		struct cni_ip ip = all->ips[i];
+		bool named = ip.iface >= 0 && (size_t)ip.iface < all->n_ifaces;
+
+		if (named ? owner[ip.iface] != net : net != 0)
+			continue;
+		ip.iface = named ? place[ip.iface] : -1;
+		cni_result_ip(ret, &ip);
+	}
+	slice_routes(all, owner, net, ret);
+	free(owner);
+	free(place);
+}
+
+/*
+ * defaultRoute: which network has the pod's default route. As Multus does it, but each family for
+ * itself: its default routes of the main table that go by the pod's networks are deleted, and one by the
+ * gateway asked for is added. Tables that a coordinator made stay as they are.
+ */
+
+int aio_check_gateways(const struct aio *x, struct err *e)
+{
+	const struct aio_net *by[7] = {NULL};
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; k < x->nets[i].n_gateways; k++) {
+			const struct aio_net **seen = &by[x->nets[i].gateways[k].family];
+
+			if (*seen)
+				return err_kind(e, ERR_CONF, -EINVAL,
+						"multus does not support ECMP for default-route: "
+						"%s and %s both have one",
+						(*seen)->label, x->nets[i].label);
+			*seen = &x->nets[i];
+		}
+	return 0;
+}
+
+/* Whether some network asks for the family's default route. */
+static bool is_asked(const struct aio *x, uint8_t family)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		for (size_t k = 0; k < x->nets[i].n_gateways; k++)
+			if (x->nets[i].gateways[k].family == family)
+				return true;
+	return false;
+}
+
+static int index_of(const struct attach *a, const char *ifname)
+{
+	for (size_t i = 0; i < a->n_pod_links; i++)
+		if (strcmp(a->pod_links[i].name, ifname) == 0)
+			return a->pod_links[i].index;
+	return 0;
+}
+
+static bool is_networks(const struct aio *x, const struct attach *a, const struct route *rt)
+{
+	int index = rt->n_hops ? rt->hops[0].index : rt->index;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (index && index_of(a, x->nets[i].ifname) == index)
+			return true;
+	return false;
+}
+
+/* --- one change, and its reverse --- */
+
+struct change {
+	struct attach *a;
+	struct route route;
+	bool was_there;
+};
+
+static int commit(struct attach *a, const struct route *rt, bool add, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	if (add)
+		route_add(b, rt, ROUTE_EXCL_OK);
+	else
+		route_del(b, rt);
+	return nl_batch_commit(a->pod, b, e);
+}
+
+static int undo_change(void *arg, struct err *e)
+{
+	const struct change *c = arg;
+
+	return commit(c->a, &c->route, c->was_there, e);
+}
+
+static int apply(struct attach *a, const struct route *rt, bool add, struct err *e)
+{
+	const struct change c = {a, *rt, !add};
+	int r = commit(a, rt, add, e);
+
+	/* A route by several ways at once is nobody's to put back: no network of a pod has one. */
+	if (r >= 0 && !rt->n_hops)
+		undo_push(&a->undo, "a default route", undo_change, &c, sizeof(c));
+	return r;
+}
+
+static int delete_others(const struct aio *x, struct attach *a, struct err *e)
+{
+	struct route *list = NULL;
+	size_t n = 0;
+	int r = route_list(a->pod, 0, TABLE_MAIN, &list, &n, e);
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		if (ipnet_is_default(&list[i].dst) && is_asked(x, list[i].family) &&
+		    is_networks(x, a, &list[i]))
+			r = apply(a, &list[i], false, e);
+	if (n)
+		route_list_free(list, n);
+	return r;
+}
+
+static struct ipnet default_of(uint8_t family)
+{
+	return (struct ipnet){.ip.family = family};
+}
+
+static int add_own(const struct aio_net *net, struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t k = 0; r >= 0 && k < net->n_gateways; k++) {
+		const struct ipaddr *gw = &net->gateways[k];
+		const struct route rt = {.dst = default_of(gw->family),
+					 .gw = *gw,
+					 .family = gw->family,
+					 .index = index_of(a, net->ifname)};
+
+		r = apply(a, &rt, true, e);
+	}
+	return r < 0 ? err_wrap(e, r, "%s: default-route", net->label) : 0;
+}
+
+/* --- the result --- */
+
+/* What a CHECK, and Multus' own notes, are to find. */
+static void edit_result(const struct aio *x, struct aio_net *net)
+{
+	struct cni_result *r = &net->result;
+	size_t kept = 0;
+
+	cni_result_copy(&net->told, r);
+	for (size_t i = 0; i < r->n_routes; i++)
+		if (!ipnet_is_default(&r->routes[i].dst) ||
+		    !is_asked(x, r->routes[i].dst.ip.family))
+			r->routes[kept++] = r->routes[i];
+	r->n_routes = kept;
+	for (size_t k = 0; k < net->n_gateways; k++)
+		cni_result_route(r, &(struct cni_route){.dst = default_of(net->gateways[k].family),
+							.gw = net->gateways[k]});
+}
+
+int aio_default_routes(struct aio *x, struct attach *a, struct err *e)
+{
+	int r;
+
+	if (!is_asked(x, 4) && !is_asked(x, 6))
+		return 0;
+	r = attach_list_pod(a, e);
+	if (r >= 0)
+		r = delete_others(x, a, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = add_own(&x->nets[i], a, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		edit_result(x, &x->nets[i]);
+	return r;
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/multi/all_in_one.h"
+#include "cni/multi/all_in_one_private.h"
+
+enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
+
+struct raw {
+	const struct json *networks, *defaults, *coordinator;
+	const char *cni_dir, *bin_dir;
+	int64_t timeout_ms;
+};
+
+static const struct json_field fields[] = {
+	{.name = "networks", .type = J_VAL, .offset = offsetof(struct raw, networks)},
+	{.name = "defaults", .type = J_VAL, .offset = offsetof(struct raw, defaults)},
+	{.name = "coordinator", .type = J_VAL, .offset = offsetof(struct raw, coordinator)},
+	{.name = "timeoutMs",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, timeout_ms),
+	 .min = 1,
+	 .max = MAX_TIMEOUT_MS},
+	{.name = "cniDir", .type = J_STR, .offset = offsetof(struct raw, cni_dir)},
+	{.name = "binDir", .type = J_STR, .offset = offsetof(struct raw, bin_dir)},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+/* The common coordinator is for our own networks: a foreign default network has its own ways. */
+static void share_coordinator(struct aio *x, const struct json *co)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (x->nets[i].kind && !x->nets[i].co)
+			x->nets[i].co = co;
+}
+
+static int want_object(const struct json *v, const char *place, struct err *e)
+{
+	if (!v || json_kind(v) == JSON_OBJECT)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+			json_kind_name(v));
+}
+
+static int want_absolute(const char *path, const char *place, struct err *e)
+{
+	if (!path || !*path || *path == '/')
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', wants an absolute path", place, path);
+}
+
+/* Multus puts it first, and hands the whole to what it calls. */
+static void add_bin_dir(struct aio *x, const char *dir)
+{
+	struct cni_call *c = x->call;
+
+	if (!dir || !*dir)
+		return;
+	x->path = xasprintf("%s%s%s", dir, *c->path ? ":" : "", c->path);
+	c->path = x->path;
+}
+
+static int read_all(struct cni_call *c, struct aio *x, struct err *e)
+{
+	struct raw raw = {0};
+	int r = json_read(c->doc, c->conf, &table, &raw, "conf", e);
+
+	if (r >= 0)
+		r = want_object(raw.defaults, "conf.defaults", e);
+	if (r >= 0)
+		r = want_object(raw.coordinator, "conf.coordinator", e);
+	if (r >= 0)
+		r = want_absolute(raw.cni_dir, "conf.cniDir", e);
+	if (r >= 0)
+		r = want_absolute(raw.bin_dir, "conf.binDir", e);
+	if (r < 0)
+		return r;
+	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"conf.networks is not there, wants an array with a network or more");
+	if (json_len(raw.networks) > MAX_NETWORKS)
+		return err_kind(e, ERR_CONF, -E2BIG,
+				"conf.networks has %zu networks, wants %d at most",
+				json_len(raw.networks), MAX_NETWORKS);
+	add_bin_dir(x, raw.bin_dir);
+	x->keep_dir = raw.cni_dir && *raw.cni_dir ? raw.cni_dir : NULL;
+	x->defaults = raw.defaults;
+	x->later_args = aio_later_args(c->args_text);
+	x->timeout_ms = (int)raw.timeout_ms;
+	for (size_t i = 0; r >= 0 && i < json_len(raw.networks); i++)
+		r = aio_take_net(x, json_at(raw.networks, i), i, e);
+	if (r >= 0 && raw.coordinator)
+		share_coordinator(x, raw.coordinator);
+	return r < 0 ? r : aio_check_gateways(x, e);
+}
+
+int aio_read(struct cni_call *c, struct aio *ret, struct err *e)
+{
+	struct aio x = {.call = c};
+	int r = read_all(c, &x, e);
+
+	if (r < 0) {
+		aio_done(&x);
+		return r;
+	}
+	*ret = x;
+	return 0;
+}
+
+static void net_done(struct aio_net *net)
+{
+	free(net->label);
+	free(net->ifname);
+	free(net->args);
+	free(net->gateways);
+	free(net->ahead);
+	free(net->before);
+	free(net->after);
+	co_conf_done(&net->co_conf);
+	cni_result_done(&net->result);
+	cni_result_done(&net->told);
+	cni_result_done(&net->prev);
+}
+
+void aio_done(struct aio *x)
+{
+	for (size_t i = 0; i < x->n_nets; i++)
+		net_done(&x->nets[i]);
+	free(x->later_args);
+	free(x->path);
+	free(x->nets);
+	free(x->rails);
+	free(x->nics);
+	*x = (struct aio){0};
+}
+
+/* One network of the configuration. */
+
+struct raw_net {
+	const char *name, *ifname, *type, *nad, *device, *args, *version;
+	const struct json *plugins;
+	struct json_strs gateways;
+};
+
+static const struct json_field net_fields[] = {
+	{.name = "name", .type = J_STR, .offset = offsetof(struct raw_net, name)},
+	{.name = "ifname", .type = J_STR, .offset = offsetof(struct raw_net, ifname)},
+	{.name = "type", .type = J_STR, .offset = offsetof(struct raw_net, type)},
+	{.name = "plugins", .type = J_VAL, .offset = offsetof(struct raw_net, plugins)},
+	{.name = "nad", .type = J_STR, .offset = offsetof(struct raw_net, nad)},
+	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct raw_net, device)},
+	{.name = "cniArgs", .type = J_STR, .offset = offsetof(struct raw_net, args)},
+	{.name = "cniVersion", .type = J_STR, .offset = offsetof(struct raw_net, version)},
+	{.name = "defaultRoute", .type = J_STRS, .offset = offsetof(struct raw_net, gateways)},
+	{0},
+};
+static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
+
+static int bad(struct err *e, const char *place, const char *what)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "%s %s", place, what);
+}
+
+/* libcni's pattern; the name becomes a folder's name in host-local. */
+static bool name_ok(const char *s)
+{
+	const char *const alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+	if (!s || !strchr(alnum, *s) || !*s)
+		return false;
+	for (; *s; s++)
+		if (!strchr(alnum, *s) && !strchr("_.-", *s))
+			return false;
+	return true;
+}
+
+static int type_of(const struct json *plugin, const char *place, const char **ret, struct err *e)
+{
+	const char *type = json_string(json_get_go(plugin, "type"));
+
+	if (json_kind(plugin) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+				json_kind_name(plugin));
+	if (!type || !*type || strchr(type, '/'))
+		return bad(e, place, "has no 'type', wants a plugin's name");
+	if (strcmp(type, "unirail-cni") == 0)
+		return bad(e, place,
+			   "is 'unirail-cni' again, wants a plugin that makes one network");
+	*ret = type;
+	return 0;
+}
+
+static int take_first(struct aio_net *net, const struct aio_plugin *p, const char *place,
+		      struct err *e)
+{
+	if (strcmp(p->type, "coordinator") == 0)
+		return bad(e, place, "is 'coordinator', wants a plugin that makes an interface");
+	if (p->meta && (p->meta->flags & META_HOST)) {
+		VEC_PUSH(net->ahead, net->n_ahead) = *p;
+		return 0;
+	}
+	net->main = *p;
+	net->kind = rail_kind_find(p->type);
+	return 0;
+}
+
+static int take_later(struct aio_net *net, const struct aio_plugin *p, const char *place,
+		      struct err *e)
+{
+	if (rail_kind_find(p->type))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%s', which can only be a network's first plugin (there "
+				"stands '%s')",
+				place, p->type, net->main.type);
+	if (strcmp(p->type, "coordinator") == 0) {
+		if (net->co)
+			return bad(e, place, "is a second 'coordinator'");
+		net->co = p->conf;
+		return 0;
+	}
+	if (net->co)
+		VEC_PUSH(net->after, net->n_after) = *p;
+	else
+		VEC_PUSH(net->before, net->n_before) = *p;
+	return 0;
+}
+
+static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
+		       struct err *e)
+{
+	struct aio_plugin p = {.conf = plugin};
+	int r = type_of(plugin, place, &p.type, e);
+
+	if (r < 0)
+		return r;
+	p.meta = meta_find(p.type);
+	return net->main.conf ? take_later(net, &p, place, e) : take_first(net, &p, place, e);
+}
+
+static int take_list(struct aio_net *net, const struct json *plugins, const char *place,
+		     struct err *e)
+{
+	int r = 0;
+
+	if (json_kind(plugins) != JSON_ARRAY || !json_len(plugins))
+		return bad(e, place, "has no plugin in 'plugins', wants an array of objects");
+	for (size_t i = 0; r >= 0 && i < json_len(plugins); i++) {
+		auto_free char *inner = xasprintf("%s.plugins[%zu]", place, i);
+
+		r = take_plugin(net, json_at(plugins, i), inner, e);
+	}
+	return r;
+}
+
+static int take_plugins(struct aio_net *net, const struct json *self, const struct raw_net *raw,
+			const char *place, struct err *e)
+{
+	int r;
+
+	net->flat = !raw->plugins;
+	r = raw->plugins ? take_list(net, raw->plugins, place, e)
+			 : take_plugin(net, self, place, e);
+
+	if (r >= 0 && !net->main.conf)
+		return bad(e, place, "has no plugin that makes an interface");
+	return r;
+}
+
+static int check_unique(const struct aio *x, const char *place, struct err *e)
+{
+	const struct aio_net *net = &x->nets[x->n_nets - 1];
+
+	for (size_t i = 0; i + 1 < x->n_nets; i++) {
+		/* The same definition may be there twice, each with an interface of its own. */
+		if (strcmp(x->nets[i].name, net->name) == 0 && !(net->nad && x->nets[i].nad))
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"%s.name is '%s', which conf.networks[%zu] has too", place,
+					net->name, i);
+		if (strcmp(x->nets[i].ifname, net->ifname) == 0)
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"%s.ifname is '%s', which conf.networks[%zu] has too",
+					place, net->ifname, i);
+	}
+	return 0;
+}
+
+/* GC and STATUS have no CNI_IFNAME, and nothing to name by it. */
+static char *ifname_of(const struct aio *x, const struct raw_net *raw, size_t i)
+{
+	if (raw->ifname && *raw->ifname)
+		return xstrdup(raw->ifname);
+	if (i > 0)
+		return xasprintf("net%zu", i);
+	return xstrdup(*x->call->ifname ? x->call->ifname : "eth0");
+}
+
+static const char *if_set(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+/* The environment of its plugins: the pod's, and what was asked for this network alone. */
+static int take_call(const struct aio *x, struct aio_net *net, size_t i, const struct raw_net *raw,
+		     const char *place, struct err *e)
+{
+	const char *args = i ? x->later_args : x->call->args_text;
+
+	net->nad = if_set(raw->nad);
+	net->device = if_set(raw->device);
+	net->call = *x->call;
+	net->call.args_text = args;
+	net->own_cni_args = if_set(raw->args);
+	net->own_args = net->own_cni_args != NULL;
+	if (net->own_args) {
+		net->args = xasprintf("%s%s%s", args, *args ? ";" : "", raw->args);
+		net->call.args_text = net->args;
+	}
+	net->call.no_version = net->nad && raw->version && !*raw->version;
+	if (net->call.no_version)
+		net->call.version = CNI_0_1_0;
+	if (net->nad && if_set(raw->version) &&
+	    cni_version_parse(raw->version, &net->call.version) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s.cniVersion is '%s', wants one of 0.1.0 to 1.1.0", place,
+				raw->version);
+	return 0;
+}
+
+static int take_gateways(struct aio_net *net, const struct json_strs *list, const char *place,
+			 struct err *e)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (ip_parse(span_of(list->v[i]), &VEC_PUSH(net->gateways, net->n_gateways)) < 0)
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s.defaultRoute[%zu] is '%s', wants a gateway's address",
+					place, i, list->v[i]);
+	return 0;
+}
+
+int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
+{
+	struct aio_net *net = &VEC_PUSH(x->nets, x->n_nets);
+	auto_free char *place = xasprintf("conf.networks[%zu]", i);
+	struct raw_net raw = {0};
+	int r;
+
+	if (json_kind(self) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+				json_kind_name(self));
+	r = json_read(x->call->doc, self, &net_table, &raw, place, e);
+	if (r < 0)
+		return r;
+	net->name = raw.name;
+	net->named = i > 0 || (raw.ifname && *raw.ifname);
+	net->ifname = ifname_of(x, &raw, i);
+	net->label = xasprintf("rail '%s' (%s)", net->ifname,
+			       if_set(raw.nad) ? raw.nad
+			       : raw.name      ? raw.name
+					       : "");
+	if (!name_ok(raw.name))
+		return bad(
+			e, place,
+			"has no good 'name', wants letters, digits, '_', '.' or '-', a letter or "
+			"digit first");
+	if (!link_name_ok(net->ifname))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s.ifname is '%s', wants 1 to 15 bytes without '/', ':' or white "
+				"space",
+				place, net->ifname);
+	r = take_call(x, net, i, &raw, place, e);
+	if (r >= 0)
+		r = take_gateways(net, &raw.gateways, place, e);
+	if (r >= 0)
+		r = take_plugins(net, self, &raw, place, e);
+	return r < 0 ? r : check_unique(x, place, e);
+}
+
+/* What each network's plugins see of the call, and the rails and NICs made from their objects. */
+
+enum { ARGS_MAX = 1 << 16 };
+
+char *aio_later_args(const char *text)
+{
+	static const char *const first_only[] = {"MAC=", "IP=", "GATEWAY="};
+	struct span rest = span_of(text), pair;
+	struct buf b;
+
+	buf_init(&b, strlen(text) + 1);
+	while (span_cut(&rest, ';', &pair)) {
+		bool drop = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(first_only); i++)
+			drop |= span_has_prefix(pair, first_only[i]);
+		if (drop)
+			continue;
+		if (b.len)
+			buf_char(&b, ';');
+		buf_add(&b, pair.p, pair.n);
+	}
+	return buf_take(&b);
+}
+
+const struct cni_call *aio_call(const struct aio *x, size_t i)
+{
+	return &x->nets[i].call;
+}
+
+/* Whose "ipam" it is: the plugin's own, or the defaults'. */
+struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
+{
+	const struct aio_net *net = &x->nets[i];
+	const struct json *conf = net->main.conf;
+
+	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
+		conf = x->defaults;
+	return (struct cni_ipam_call){
+		.call = aio_call(x, i),
+		.doc = x->call->doc,
+		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
+		.name = net->name,
+		.ifname = net->ifname,
+		.version = net->call.version,
+		.nad = net->nad && strchr(net->nad, '/') ? net->nad : NULL,
+		.own_args = net->own_args,
+	};
+}
+
+static struct rail_source source_of(const struct aio *x, const struct aio_net *net)
+{
+	return (struct rail_source){
+		.doc = x->call->doc, .defaults = x->defaults, .conf = net->main.conf};
+}
+
+static struct rail *add_rail(struct aio *x, size_t i)
+{
+	struct rail *rail = &x->rails[x->n_rails++];
+
+	*rail = (struct rail){
+		.kind = x->nets[i].kind,
+		.label = x->nets[i].label,
+		.ifname = x->nets[i].ifname,
+		.ipam = aio_ipam_call(x, i),
+	};
+	return rail;
+}
+
+void aio_read_rails(struct aio *x)
+{
+	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct rail_source s = source_of(x, &x->nets[i]);
+
+		if (x->nets[i].kind)
+			attach_read_conf(add_rail(x, i), &s);
+	}
+}
+
+/* CNI_ARGS is the first network's, or its own. */
+static int read_rail(struct aio *x, size_t i, struct err *e)
+{
+	struct rail_source s = source_of(x, &x->nets[i]);
+	struct rail *rail = add_rail(x, i);
+	struct cni_args args = {0};
+	auto_buf struct buf keep;
+	int r;
+
+	buf_init(&keep, ARGS_MAX);
+	r = cni_args_parse(x->nets[i].call.args_text, &args, &keep, e);
+	if (r < 0)
+		return r;
+	s.args_mac = args.mac;
+	return rail->kind->read(&s, &rail->conf, e);
+}
+
+static int read_net(struct aio *x, size_t i, struct err *e)
+{
+	struct aio_net *net = &x->nets[i];
+	struct co_nic *nic = &x->nics[i];
+	int r = 0;
+
+	*nic = (struct co_nic){.ifname = net->ifname,
+			       .network = net->name,
+			       .label = net->label,
+			       .prev = &net->call.prev};
+	if (net->kind)
+		r = read_rail(x, i, e);
+	if (r >= 0 && net->co) {
+		r = co_conf_read(x->call->doc, net->co, &net->co_conf, e);
+		nic->conf = &net->co_conf;
+		x->n_co++;
+	}
+	return r < 0 ? err_wrap(e, r, "%s", net->label) : 0;
+}
+
+int aio_read_plugins(struct aio *x, struct err *e)
+{
+	auto_buf struct buf keep;
+	struct cni_args args = {0};
+	int r;
+
+	buf_init(&keep, ARGS_MAX);
+	r = cni_args_parse(x->call->args_text, &args, &keep, e);
+	if (r < 0)
+		return r;
+	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
+	x->nics = xcalloc(x->n_nets, sizeof(*x->nics));
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = read_net(x, i, e);
+	return r;
+}

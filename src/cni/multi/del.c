@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/attach/gids.h"
+#include "cni/multi/all_in_one_private.h"
+#include "cni/multus/multus_del.h"
+
+/*
+ * DEL of every network of a pod, backwards. Nothing stops it: the first failure is reported when
+ * all the rest is done.
+ */
+
+struct deleting {
+	struct aio *x;
+	struct attach a;
+	struct err first;   /* what failed first */
+	struct ipaddr *ips; /* what is known of the pod's addresses */
+	size_t n_ips;
+};
+
+static void note(struct deleting *d, int r, const struct err *why)
+{
+	if (r >= 0)
+		return;
+	log_warn("delete", LOG_S("error", why->text));
+	if (!d->first.code)
+		d->first = *why;
+	if (!d->first.code)
+		d->first.code = r;
+}
+
+static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
+		      const struct cni_result *prev, struct err *e)
+{
+	/* Earlier versions of DEL have none. */
+	bool has_prev = aio_call(d->x, i)->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
+	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
+	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
+
+	return p->meta ? p->meta->del(&m, prev, e) : chain_run(&call, "DEL", e);
+}
+
+static void run_plugin(struct deleting *d, size_t i, const struct aio_plugin *p)
+{
+	auto_result struct cni_result prev = {0};
+	struct err why = ERR_INIT;
+
+	aio_prev(d->x, i, &prev);
+	note(d, del_plugin(d, i, p, &prev, &why), &why);
+}
+
+static void run_chained(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;) {
+		const struct aio_net *net = &d->x->nets[i];
+
+		for (size_t k = net->n_after; k-- > 0;)
+			run_plugin(d, i, &net->after[k]);
+		for (size_t k = net->n_before; k-- > 0;)
+			run_plugin(d, i, &net->before[k]);
+	}
+}
+
+static void run_mains(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;)
+		if (!d->x->nets[i].kind)
+			run_plugin(d, i, &d->x->nets[i].main);
+}
+
+static void run_ahead(struct deleting *d)
+{
+	for (size_t i = d->x->n_nets; i-- > 0;)
+		for (size_t k = d->x->nets[i].n_ahead; k-- > 0;)
+			run_plugin(d, i, &d->x->nets[i].ahead[k]);
+}
+
+static void know_prev_ips(struct deleting *d, size_t net)
+{
+	auto_result struct cni_result prev = {0};
+
+	aio_prev(d->x, net, &prev);
+	for (size_t i = 0; i < prev.n_ips; i++)
+		VEC_PUSH(d->ips, d->n_ips) = prev.ips[i].address.ip;
+}
+
+/* Of the networks with a coordinator, from prevResult and from the pod; either may be missing. */
+static void know_ips(struct deleting *d)
+{
+	auto_free struct addr *addrs = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->x->n_nets; i++)
+		know_prev_ips(d, i);
+	if (!d->a.pod || addr_list(d->a.pod, 0, 0, &addrs, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (co_ip_usable(&addrs[i].net.ip))
+			VEC_PUSH(d->ips, d->n_ips) = addrs[i].net.ip;
+}
+
+static bool has_coordinator(const struct deleting *d)
+{
+	for (size_t i = 0; i < d->x->n_nets; i++)
+		if (d->x->nets[i].co)
+			return true;
+	return false;
+}
+
+/* Before the links: without addresses a second DEL could not tell whose the rules are. */
+static void delete_rules(struct deleting *d)
+{
+	struct err why = ERR_INIT;
+
+	if (has_coordinator(d))
+		note(d, co_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
+}
+
+/* veth0 goes with the rails, in the same message. */
+static void delete_links(struct deleting *d)
+{
+	static const char *const veth = CO_VETH;
+	struct err why = ERR_INIT;
+	const struct aio *x = d->x;
+
+	note(d, attach_remove(&d->a, x->rails, x->n_rails, &veth, has_coordinator(d), &why), &why);
+}
+
+static bool same_places(const struct co_conf *a, const struct co_conf *b)
+{
+	return a->host_table == b->host_table && strcmp(a->default_nic, b->default_nic) == 0;
+}
+
+/* A coordinator's object that ADD would refuse is deleted with defaults. */
+static void co_conf_of(struct deleting *d, struct aio_net *net)
+{
+	struct err why = ERR_INIT;
+
+	if (co_conf_read(d->x->call->doc, net->co, &net->co_conf, &why) >= 0)
+		return;
+	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
+	net->co_conf = (struct co_conf){.default_nic = "eth0", .host_table = CO_HOST_TABLE};
+}
+
+static void coordinators(struct deleting *d)
+{
+	const struct co_conf *last = NULL;
+
+	for (size_t i = 0; i < d->x->n_nets; i++) {
+		struct aio_net *net = &d->x->nets[i];
+		struct err why = ERR_INIT;
+
+		if (!net->co)
+			continue;
+		co_conf_of(d, net);
+		/* Mostly they all have the same table, and one call is for all of them. */
+		if (net->co_conf.mode == CO_DISABLED || (last && same_places(last, &net->co_conf)))
+			continue;
+		last = &net->co_conf;
+		note(d, co_delete(&d->a, last, d->ips, d->n_ips, &why), &why);
+	}
+}
+
+/* After the links: while they are there, nobody else may have their addresses. */
+static void free_addresses(struct deleting *d)
+{
+	auto_free struct cni_ipam_call *calls = xcalloc(d->x->n_nets, sizeof(*calls));
+	struct err why = ERR_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->x->n_nets; i++) {
+		if (!d->x->nets[i].kind)
+			continue;
+		calls[n] = aio_ipam_call(d->x, i);
+		n += calls[n].conf != NULL;
+	}
+	if (n)
+		note(d, cni_ipam_del(calls, n, &why), &why);
+}
+
+static void forget_rdma(const struct aio *x)
+{
+	auto_free const char **names = xcalloc(x->n_rails, sizeof(*names));
+
+	for (size_t i = 0; i < x->n_rails; i++)
+		names[i] = x->rails[i].ifname;
+	rails_forget(x->call, names, x->n_rails);
+}
+
+int aio_del(struct aio *x, struct err *e)
+{
+	struct deleting d = {.x = x, .a = ATTACH_INIT};
+	int r = multus_del(x->call, e);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = attach_open(&d.a, x->call, true, e);
+	if (r < 0)
+		return r;
+	aio_read_rails(x);
+	forget_rdma(x);
+	run_chained(&d);
+	know_ips(&d);
+	delete_rules(&d);
+	delete_links(&d);
+	coordinators(&d);
+	free_addresses(&d);
+	run_mains(&d);
+	run_ahead(&d);
+	attach_close(&d.a);
+	free(d.ips);
+	if (!d.first.code)
+		aio_forget(x);
+	if (e && d.first.code)
+		*e = d.first;
+	return d.first.code;
+}
+
+/* CHECK, GC and STATUS of every network of a pod. */
+
+static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
+{
+	struct cni_ipam_call *calls = xcalloc(x->n_nets, sizeof(*calls));
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++) {
+		if (!x->nets[i].kind)
+			continue;
+		calls[n] = aio_ipam_call(x, i);
+		n += calls[n].conf != NULL;
+	}
+	*ret = calls;
+	return n;
+}
+
+static int check_ipam(const struct aio *x, struct err *e)
+{
+	auto_free struct cni_ipam_call *calls = NULL;
+	size_t n = ipam_calls(x, &calls);
+
+	return n ? cni_ipam_check(calls, n, e) : 0;
+}
+
+/* Links and addresses before the coordinator, which knows better where their routes should be. */
+static int check_rails(const struct aio *x, struct attach *a, struct err *e)
+{
+	struct attach_seen seen = {0};
+	int r = x->n_rails ? attach_look(a, &seen, e) : 0;
+
+	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
+		r = attach_check_rail(a, &seen, &x->rails[i], e);
+	if (r >= 0)
+		r = co_check(a, x->nics, x->n_nets, e);
+	for (size_t i = 0; r >= 0 && i < x->n_rails; i++) {
+		r = attach_check_routes(&seen, &x->rails[i].ipam.call->prev, x->rails[i].ifname, e);
+		if (r < 0)
+			rail_err(&x->rails[i], r, e);
+	}
+	attach_seen_done(&seen);
+	return r;
+}
+
+struct checking {
+	const struct aio *x;
+	const struct attach *a;
+	struct cni_result prev; /* the network's part */
+};
+
+static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int code, struct err *e)
+{
+	err_wrap(e, code, "plugin '%s'", p->type);
+	return err_wrap(e, code, "%s", x->nets[i].label);
+}
+
+/* A plugin of a network whose version has no such verb is not called with it. */
+static bool knows(const struct aio *x, size_t i, enum cni_version since)
+{
+	return aio_call(x, i)->version >= since;
+}
+
+static int check_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct checking *k = arg;
+	struct chain_call c = aio_chain_call(k->x, i, p, &k->prev);
+	struct meta_call m = aio_meta_call(k->x, k->a, i, p, true);
+	int r;
+
+	if (!p->meta)
+		return knows(k->x, i, CNI_0_4_0) ? chain_run(&c, "CHECK", e) : 0;
+	r = p->meta->check(&m, &k->prev, e);
+	return r < 0 ? wrap(k->x, i, p, r, e) : 0;
+}
+
+static int check_plugins(const struct aio *x, const struct attach *a, size_t i, struct err *e)
+{
+	struct checking k = {.x = x, .a = a};
+	int r;
+
+	if (!aio_prev(x, i, &k.prev))
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: required prevResult missing",
+				x->nets[i].label);
+	r = aio_each_plugin(x, i, check_plugin, &k, e);
+	cni_result_done(&k.prev);
+	return r;
+}
+
+int aio_check(struct aio *x, struct err *e)
+{
+	auto_attach struct attach a = ATTACH_INIT;
+	bool any = false;
+	int r;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		any |= x->nets[i].call.has_prev;
+	if (!any)
+		return err_kind(e, ERR_CONF, -EINVAL, "required prevResult missing");
+	r = attach_open(&a, x->call, false, e);
+	if (r >= 0)
+		r = check_ipam(x, e);
+	if (r >= 0)
+		r = check_rails(x, &a, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = check_plugins(x, &a, i, e);
+	return r;
+}
+
+/* --- GC --- */
+
+/* The runtime knows one attachment a pod, ours; each network has its own interface in it. */
+static struct cni_attachment *valid_of(const struct aio *x, size_t i)
+{
+	const struct cni_call *c = x->call;
+	struct cni_attachment *list = xcalloc(c->n_valid, sizeof(*list));
+
+	for (size_t k = 0; k < c->n_valid; k++) {
+		list[k] = c->valid[k];
+		if (x->nets[i].named)
+			list[k].ifname = x->nets[i].ifname;
+	}
+	return list;
+}
+
+struct collecting {
+	const struct aio *x;
+	const struct cni_attachment *valid;
+	const struct cni_call *call; /* the network's, with its list */
+};
+
+static int gc_meta(const struct collecting *g, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct attach none = {.call = g->x->call, .netns = -1};
+	struct meta_call m = aio_meta_call(g->x, &none, i, p, false);
+
+	m.call = g->call;
+	m.network = g->call->name;
+	m.ifname = "";
+	return p->meta->gc ? p->meta->gc(&m, e) : 0;
+}
+
+static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct collecting *g = arg;
+	struct chain_call c = aio_chain_call(g->x, i, p, NULL);
+
+	c.valid = g->valid;
+	c.n_valid = g->x->call->n_valid;
+	if (p->meta)
+		return gc_meta(g, i, p, e);
+	return knows(g->x, i, CNI_1_1_0) ? chain_run(&c, "GC", e) : 0;
+}
+
+static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
+{
+	auto_free struct cni_attachment *valid = valid_of(x, i);
+	struct cni_ipam_call ipam = aio_ipam_call(x, i);
+	struct cni_call call = *aio_call(x, i);
+	struct collecting g = {x, valid, &call};
+	int r;
+
+	call.valid = valid;
+	call.name = x->nets[i].name;
+	ipam.call = &call;
+	rails_gc(&call);
+	r = rail ? attach_gc(&call, rail, e) : 0;
+	if (r >= 0 && rail && ipam.conf)
+		r = cni_ipam_gc(&ipam, 1, e);
+	return r < 0 ? r : aio_each_plugin(x, i, gc_plugin, &g, e);
+}
+
+static uint32_t host_table(const struct aio *x, const struct json *co)
+{
+	uint32_t table = CO_HOST_TABLE;
+	struct co_conf c;
+
+	if (co_conf_read(x->call->doc, co, &c, NULL) >= 0) {
+		table = c.host_table;
+		co_conf_done(&c);
+	}
+	return table;
+}
+
+static int gc_veths(const struct aio *x, struct err *e)
+{
+	auto_free struct co_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++)
+		if (x->nets[i].co)
+			nets[n++] =
+				(struct co_gc_net){x->nets[i].name, host_table(x, x->nets[i].co)};
+	return n ? co_gc(nets, n, x->call, e) : 0;
+}
+
+/* All of them, whatever fails; the first failure is told. */
+int aio_gc(struct aio *x, struct err *e)
+{
+	int first = gc_veths(x, e);
+	const struct rail *rail = x->rails;
+
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct rail *own = x->nets[i].kind ? rail++ : NULL;
+		int r = gc_net(x, i, own, first < 0 ? NULL : e);
+
+		if (r < 0 && first >= 0)
+			first = err_wrap(e, r, "%s", x->nets[i].label);
+	}
+	aio_forget_others(x);
+	return first;
+}
+
+/* --- STATUS --- */
+
+static int status_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+{
+	const struct aio *x = arg;
+	const struct attach none = {.call = x->call, .netns = -1};
+	struct chain_call c = aio_chain_call(x, i, p, NULL);
+	struct meta_call m = aio_meta_call(x, &none, i, p, false);
+	int r;
+
+	if (!p->meta)
+		return knows(x, i, CNI_1_1_0) ? chain_run(&c, "STATUS", e) : 0;
+	m.ifname = "";
+	r = p->meta->status(&m, e);
+	return r < 0 ? wrap(x, i, p, r, e) : 0;
+}
+
+static int status_ipam(const struct aio *x, size_t i, struct err *e)
+{
+	const struct cni_ipam_call c = aio_ipam_call(x, i);
+	int r = x->nets[i].kind && c.conf ? cni_ipam_status(&c, 1, e) : 0;
+
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+}
+
+static int status_coordinator(const struct aio *x, size_t i, struct nl_wire *w, struct err *e)
+{
+	int r = x->nets[i].co ? co_status(w, &x->nets[i].co_conf, e) : 0;
+
+	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
+}
+
+int aio_status(struct aio *x, struct err *e)
+{
+	auto_nl struct nl_wire *w = NULL;
+	int r = nl_open(&w, NL_ROUTE, -1, e);
+
+	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
+		r = attach_status(w, &x->call->root, &x->rails[i], e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = status_coordinator(x, i, w, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = status_ipam(x, i, e);
+	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
+		r = aio_each_plugin(x, i, status_plugin, x, e);
+	return r;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cni/plugins/coordinator/coordinator_private.h"
+
+/* What pod and host hold, gathered once for all NICs. */
+
+void co_facts_done(struct co_facts *f)
+{
+	free(f->links);
+	free(f->addrs);
+	route_list_free(f->routes, f->n_routes);
+	free(f->host_ips);
+	free(f->lookups);
+	route_list_free(f->host_routes, f->n_host_routes);
+	free(f->host_neighs);
+	*f = (struct co_facts){0};
+}
+
+static int pod_facts(struct attach *a, struct co_facts *f, struct err *e)
+{
+	int r = attach_list_pod(a, e);
+
+	if (r < 0)
+		return r;
+	f->n_links = a->n_pod_links;
+	f->links = xmalloc(f->n_links * sizeof(*f->links));
+	if (f->n_links)
+		memcpy(f->links, a->pod_links, f->n_links * sizeof(*f->links));
+	r = addr_list(a->pod, 0, 0, &f->addrs, &f->n_addrs, e);
+	if (r >= 0)
+		r = route_list(a->pod, 0, 0, &f->routes, &f->n_routes, e);
+	return r < 0 ? r : 0;
+}
+
+/* The kernel's answer, not a failure to ask: no route, or one that leads nowhere. */
+static bool is_unreachable(int code)
+{
+	switch (code) {
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+	case -EINVAL:
+	case -EACCES:
+	case -EAGAIN:
+	case -ENODEV:
+	case -EAFNOSUPPORT:
+	case -EOPNOTSUPP: return true;
+	default: return false;
+	}
+}
+
+/* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
+static int lookups(struct attach *a, struct co_facts *f, struct err *e)
+{
+	for (size_t i = 0; i < f->n_addrs; i++) {
+		const struct ipaddr *ip = &f->addrs[i].net.ip;
+		struct err why = ERR_INIT;
+		struct route r;
+		int code = co_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why) : -EINVAL;
+
+		if (code >= 0) {
+			VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
+			continue;
+		}
+		if (is_unreachable(code))
+			continue;
+		if (e)
+			*e = why;
+		return code;
+	}
+	return 0;
+}
+
+/* Names are asked for link by link: a node has few links with addresses, and many without. */
+struct known {
+	int index;
+	bool counts;
+};
+
+/* 1, 0, or a failure to ask. */
+static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
+{
+	struct link l;
+	bool counts;
+	int r;
+
+	for (size_t i = 0; i < *n; i++)
+		if ((*list)[i].index == index)
+			return (*list)[i].counts;
+	/* A link that is gone by now has taken its addresses along. */
+	r = link_get_index(a->host, index, &l, e);
+	if (r < 0 && r != -ENODEV)
+		return r;
+	counts = r >= 0 && co_host_link_counts(l.name);
+	VEC_PUSH(*list, *n) = (struct known){index, counts};
+	return counts;
+}
+
+/* The masters' names are known already. */
+static size_t known_masters(const struct attach *a, struct known **ret)
+{
+	struct known *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct link *l = &a->rails[i].master;
+
+		if (!a->rails[i].conf.in_container)
+			VEC_PUSH(list, n) = (struct known){l->index, co_host_link_counts(l->name)};
+	}
+	*ret = list;
+	return n;
+}
+
+static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
+{
+	auto_free struct known *known = NULL;
+	size_t n_known = known_masters(a, &known);
+	int r = attach_host_addrs(a, e);
+
+	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {
+		const struct addr *ad = &a->host_addrs[i];
+
+		if (!co_ip_usable(&ad->net.ip))
+			continue;
+		r = link_counts(a, ad->index, &known, &n_known, e);
+		if (r > 0)
+			VEC_PUSH(f->host_ips, f->n_host_ips) = ad->net.ip;
+	}
+	return r < 0 ? r : 0;
+}
+
+static bool seen_table(const struct co_nic *nics, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (nics[k].conf && nics[k].conf->host_table == nics[i].conf->host_table)
+			return true;
+	return false;
+}
+
+static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		       struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct route *list;
+		size_t count;
+		int r;
+
+		if (!nics[i].conf || seen_table(nics, i))
+			continue;
+		r = route_list(a->host, 0, nics[i].conf->host_table, &list, &count, e);
+		if (r < 0)
+			return err_wrap(e, r, "host table %u", nics[i].conf->host_table);
+		for (size_t k = 0; k < count; k++)
+			VEC_PUSH(f->host_routes, f->n_host_routes) = list[k];
+		free(list); /* what the routes own went along */
+	}
+	return 0;
+}
+
+/* The other end of the pod's way to its node; none is not an error here. */
+static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+			  struct err *e)
+{
+	const struct link *exit = link_find(f->links, f->n_links, CO_VETH);
+	struct link l;
+	int r;
+
+	for (size_t i = 0; !exit && i < n; i++)
+		if (nics[i].conf)
+			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
+	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
+		return 0;
+	/* The number alone might be a link of another namespace: the peer points back. */
+	r = link_get_index(a->host, exit->parent, &l, e);
+	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
+		f->host_veth = l;
+	if (r == -ENODEV)
+		err_clear(e);
+	else if (r < 0)
+		return err_wrap(e, r, "the node's end of '%s'", exit->name);
+	return 0;
+}
+
+int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
+		    struct err *e)
+{
+	int r = pod_facts(a, f, e);
+
+	if (r >= 0)
+		r = host_ips(a, f, e);
+	if (r >= 0)
+		r = host_routes(a, nics, n, f, e);
+	if (r >= 0)
+		r = neigh_list(a->host, 0, 0, &f->host_neighs, &f->n_host_neighs, e);
+	if (r >= 0)
+		r = lookups(a, f, e);
+	return r < 0 ? r : find_host_veth(a, nics, n, f, e);
+}
+
+/* Mode, first NIC and table number, and what counts as a link or an address. */
+
+bool co_hidden(const struct co_facts *f, int index)
+{
+	for (size_t i = 0; i < f->n_hidden; i++)
+		if (f->hidden[i] == index)
+			return true;
+	return false;
+}
+
+const struct link *co_link(const struct co_facts *f, const char *name)
+{
+	const struct link *l = link_find(f->links, f->n_links, name);
+
+	return l && !co_hidden(f, l->index) ? l : NULL;
+}
+
+unsigned int co_family_bit(const struct ipaddr *a)
+{
+	return a->family == 4 ? CO_V4 : a->family == 6 ? CO_V6 : 0;
+}
+
+bool co_ip_usable(const struct ipaddr *a)
+{
+	return a->family && !ip_is_link_local(a) && !ip_is_multicast(a) && !ip_is_loopback(a);
+}
+
+size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, struct ipaddr **ret)
+{
+	struct ipaddr *list = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_addrs; i++) {
+		const struct ipaddr *ip = &f->addrs[i].net.ip;
+
+		if (f->addrs[i].index == index && co_ip_usable(ip) &&
+		    (families & co_family_bit(ip)))
+			VEC_PUSH(list, n) = *ip;
+	}
+	*ret = list;
+	return n;
+}
+
+/* The original's patterns; the last is `^cilium*`, which is "ciliu" and any number of m. */
+bool co_host_link_counts(const char *name)
+{
+	static const char *const prefixes[] = {"docker", "cbr",	      "dummy",	       "virbr",
+					       "lxcbr",	 "veth",      "cali",	       "flannel",
+					       "cni",	 "kube-ipvs", "vx-submariner", "ciliu"};
+
+	if (strcmp(name, "lo") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return false;
+	return true;
+}
+
+void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX])
+{
+	snprintf(ret, LINK_NAME_MAX, "veth%.11s", container_id);
+}
+
+/* The links that the original counts to number its tables. */
+static unsigned int count_links(const struct co_facts *f)
+{
+	const uint32_t want = IFF_UP | IFF_BROADCAST | IFF_MULTICAST;
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < f->n_links; i++)
+		if ((f->links[i].flags & want) == want && !co_hidden(f, f->links[i].index))
+			n++;
+	return n;
+}
+
+static int stage_underlay(const struct co_conf *c, const struct co_facts *f, const char *ifname,
+			  struct co_stage *ret, struct err *e)
+{
+	ret->mode = CO_UNDERLAY;
+	ret->first = strcmp(ifname, c->default_nic) == 0;
+	if (!ret->first && !co_link(f, CO_VETH))
+		return err_kind(e, ERR_CONF, -ENODEV,
+				"underlay mode needs '" CO_VETH "', and no coordinator has made it "
+				"for '%s'; please enable coordinator plugin in previous interface",
+				c->default_nic);
+	/* veth0, eth0 and net1 are three: net1 has table 101, as eth0 had. */
+	ret->table = ret->first ? CO_FIRST_NIC_TABLE + 1 : count_links(f) + 98;
+	return 0;
+}
+
+static int stage_overlay(const struct co_conf *c, const struct co_facts *f, const char *ifname,
+			 struct co_stage *ret, struct err *e)
+{
+	ret->mode = CO_OVERLAY;
+	if (strcmp(ifname, c->default_nic) == 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"overlay mode is for NICs beside '%s', not for '%s' itself (use "
+				"underlay, or conf.podDefaultCniNic)",
+				c->default_nic, ifname);
+	if (co_link(f, CO_VETH))
+		return err_kind(e, ERR_CONF, -EEXIST,
+				"overlay mode, but '" CO_VETH "' shows that an earlier NIC of the "
+				"pod uses underlay mode");
+	ret->first = count_links(f) == 2;
+	ret->table = ret->first ? CO_FIRST_NIC_TABLE + 1 : count_links(f) + 99;
+	return 0;
+}
+
+int co_stage(const struct co_conf *c, const struct co_facts *f, const char *ifname,
+	     struct co_stage *ret, struct err *e)
+{
+	enum co_mode mode = c->mode;
+
+	if (mode == CO_AUTO)
+		mode = strcmp(ifname, c->default_nic) == 0 || co_link(f, CO_VETH) ? CO_UNDERLAY
+										  : CO_OVERLAY;
+	if (mode == CO_UNDERLAY)
+		return stage_underlay(c, f, ifname, ret, e);
+	return stage_overlay(c, f, ifname, ret, e);
+}
+
+bool co_wants_veth(const struct co_nic *nics, size_t n, size_t *at)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct co_conf *c = nics[i].conf;
+
+		if (c && (c->mode == CO_AUTO || c->mode == CO_UNDERLAY) &&
+		    strcmp(nics[i].ifname, c->default_nic) == 0) {
+			*at = i;
+			return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,858 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <net/if.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cni/plugins/coordinator/coordinator_private.h"
+
+/*
+ * One NIC's plan. The order of steps and what each does is the original's; where it ignores that
+ * something exists already, the step is left out instead, so that undo never takes away what was
+ * there before.
+ */
+
+static int find_nic(struct planning *pl, struct err *e)
+{
+	pl->link = co_link(pl->f, pl->nic->ifname);
+	if (!pl->link)
+		return err_set(e, -ENODEV, "the pod has no interface '%s': Link not found",
+			       pl->nic->ifname);
+	pl->n_ips = co_link_ips(pl->f, pl->link->index, CO_V4 | CO_V6, &pl->ips);
+	for (size_t i = 0; i < pl->n_ips; i++)
+		pl->families |= co_family_bit(&pl->ips[i]);
+	if (!pl->families)
+		return err_kind(
+			e, ERR_CONF, -EADDRNOTAVAIL,
+			"no usable IP addresses on \"%s\" (give the network an IPAM, or leave "
+			"the coordinator out)",
+			pl->nic->ifname);
+	return 0;
+}
+
+static void bring_up(struct planning *pl)
+{
+	struct link *l = (struct link *)pl->link;
+
+	if (link_is_up(l))
+		return;
+	co_emit(pl, CO_POD, CO_LINK_UP, l->name, l->index);
+	l->flags |= IFF_UP;
+}
+
+static int find_exit(struct planning *pl, struct err *e)
+{
+	bool underlay = pl->stage.mode == CO_UNDERLAY;
+	const char *name = underlay ? CO_VETH : pl->c->default_nic;
+
+	pl->exit = co_link(pl->f, name);
+	if (!pl->exit)
+		return err_set(e, -ENODEV, "the pod has no interface '%s': Link not found", name);
+	if (!pl->f->host_veth.index)
+		return err_set(
+			e, -ENODEV,
+			"'%s' of the pod has no end on this node (%s mode wants a veth pair)", name,
+			underlay ? "underlay" : "overlay");
+	return 0;
+}
+
+static void find_src(struct planning *pl)
+{
+	const struct link *eth0 = co_link(pl->f, pl->c->default_nic);
+	struct ipaddr *ips = NULL;
+
+	/* IPv4 only: the kernel loses IPv6 routes with a source (its bug 107071). */
+	if (eth0 && co_link_ips(pl->f, eth0->index, CO_V4, &ips))
+		pl->src4 = ips[0];
+	free(ips);
+}
+
+static struct mac mac_from_ip(const struct co_conf *c, const struct ipaddr *ip)
+{
+	struct mac m = {.len = 6, .b = {c->mac_prefix[0], c->mac_prefix[1]}};
+
+	memcpy(&m.b[2], &ip->b[ip_size(ip) - 4], 4);
+	return m;
+}
+
+static void change_nic(struct planning *pl)
+{
+	struct link *l = (struct link *)pl->link;
+	struct co_step *s;
+
+	if (pl->c->has_mac_prefix) {
+		struct mac m = mac_from_ip(pl->c, &pl->ips[0]);
+
+		if (!mac_eq(&m, &l->mac)) {
+			s = co_emit(pl, CO_POD, CO_LINK_MAC, l->name, l->index);
+			s->old_mac = l->mac;
+			s->mac = l->mac = m;
+		}
+		pl->nic->mac = m;
+	}
+	if (pl->c->txqlen && pl->c->txqlen != l->txqlen) {
+		s = co_emit(pl, CO_POD, CO_LINK_TXQLEN, l->name, l->index);
+		s->old_num = l->txqlen;
+		s->num = l->txqlen = pl->c->txqlen;
+	}
+}
+
+static void emit_sysctl(struct planning *pl, enum co_side side, const char *key, int value)
+{
+	struct co_step *s;
+
+	for (size_t i = 0; i < pl->p->n; i++) {
+		s = &pl->p->steps[i];
+		if (s->what == CO_SYSCTL && s->side == side && strcmp(s->key, key) == 0 &&
+		    atoi(s->value) == value)
+			return;
+	}
+	s = co_emit(pl, side, CO_SYSCTL, "", 0);
+	str_copy(s->key, sizeof(s->key), key);
+	snprintf(s->value, sizeof(s->value), "%d", value);
+}
+
+static void sysctls(struct planning *pl)
+{
+	if (pl->families & CO_V6)
+		emit_sysctl(pl, CO_POD, "net/ipv6/conf/all/disable_ipv6", 0);
+	if (pl->c->rp_filter >= 0)
+		emit_sysctl(pl, CO_POD, "net/ipv4/conf/all/rp_filter", pl->c->rp_filter);
+}
+
+static void veth_address(struct planning *pl)
+{
+	struct co_step *s;
+
+	if (pl->stage.mode != CO_UNDERLAY || !pl->stage.first || !pl->c->veth_addr.family ||
+	    !(pl->families & CO_V4))
+		return;
+	s = co_emit(pl, CO_POD, CO_ADDR_ADD, pl->exit->name, pl->exit->index);
+	s->net = ipnet_host(&pl->c->veth_addr);
+}
+
+static void policy_routes(struct planning *pl)
+{
+	bool main = pl->stage.mode == CO_UNDERLAY && pl->stage.first;
+
+	for (size_t i = 0; i < pl->c->n_policy; i++) {
+		const struct co_policy *p = &pl->c->policy[i];
+		struct route r = {.dst = p->dst,
+				  .gw = p->gw,
+				  .family = p->dst.ip.family,
+				  .index = pl->link->index,
+				  .table = main ? TABLE_MAIN : pl->stage.table};
+
+		if (pl->families & co_family_bit(&p->gw))
+			co_emit_route(pl, CO_POD, &r);
+	}
+}
+
+static int plan(struct planning *pl, struct err *e)
+{
+	int r = find_nic(pl, e);
+
+	if (r < 0)
+		return r;
+	bring_up(pl);
+	r = co_stage(pl->c, pl->f, pl->nic->ifname, &pl->stage, e);
+	if (r >= 0)
+		r = find_exit(pl, e);
+	if (r < 0)
+		return r;
+	find_src(pl);
+	co_host_ips(pl);
+	veth_address(pl);
+	change_nic(pl);
+	sysctls(pl);
+	co_node_steps(pl);
+	r = co_tune_routes(pl, e);
+	if (r >= 0)
+		policy_routes(pl);
+	return r;
+}
+
+int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_plan *p, struct err *e)
+{
+	struct planning pl = {.nic = nic, .c = nic->conf, .f = f, .p = p, .at = at};
+	int r = plan(&pl, e);
+
+	free(pl.ips);
+	free(pl.host);
+	co_ways_done(&pl);
+	if (r < 0 && nic->label)
+		err_wrap(e, r, "%s", nic->label);
+	return r;
+}
+
+/* The pod's way to its node and the node's to the pod: addresses, neighbours, routes, replies. */
+
+const struct ipaddr *co_gateway(const struct planning *pl, int family)
+{
+	for (size_t i = 0; i < pl->n_host; i++)
+		if (pl->host[i].family == family)
+			return &pl->host[i];
+	return NULL;
+}
+
+static void add_host_ip(struct planning *pl, const struct ipaddr *a)
+{
+	if (!co_ip_usable(a) || !(pl->families & co_family_bit(a)))
+		return;
+	for (size_t i = 0; i < pl->n_host; i++)
+		if (ip_eq(&pl->host[i], a))
+			return;
+	VEC_PUSH(pl->host, pl->n_host) = *a;
+}
+
+/* An address the node reaches through the pod's own link already: for it, the kernel would name
+ * any source address. */
+static bool reached_already(const struct planning *pl, const struct ipaddr *pod)
+{
+	struct ipnet net = ipnet_host(pod);
+
+	for (size_t i = 0; i < pl->f->n_host_routes; i++)
+		if (pl->f->host_routes[i].index == pl->f->host_veth.index &&
+		    ipnet_eq(&pl->f->host_routes[i].dst, &net))
+			return true;
+	return false;
+}
+
+/* The first NIC chose the node's address to go through; later ones keep to it. */
+static void add_chosen(struct planning *pl)
+{
+	for (size_t i = 0; i < pl->f->n_routes; i++) {
+		const struct route *r = &pl->f->routes[i];
+
+		if (r->table == CO_FIRST_NIC_TABLE && ipnet_is_default(&r->dst) &&
+		    r->index == pl->exit->index && r->gw.family)
+			add_host_ip(pl, &r->gw);
+	}
+}
+
+static bool pod_has(const struct planning *pl, const struct ipaddr *ip)
+{
+	for (size_t i = 0; i < pl->f->n_addrs; i++)
+		if (ip_eq(&pl->f->addrs[i].net.ip, ip) && !co_hidden(pl->f, pl->f->addrs[i].index))
+			return true;
+	return false;
+}
+
+void co_host_ips(struct planning *pl)
+{
+	if (pl->stage.mode == CO_UNDERLAY && !pl->stage.first)
+		add_chosen(pl);
+	for (size_t i = 0; i < pl->f->n_lookups; i++) {
+		const struct co_lookup *l = &pl->f->lookups[i];
+
+		if (pod_has(pl, &l->pod) && !reached_already(pl, &l->pod))
+			add_host_ip(pl, &l->src);
+	}
+	for (size_t i = 0; i < pl->f->n_host_ips; i++)
+		add_host_ip(pl, &pl->f->host_ips[i]);
+}
+
+/* --- neighbours --- */
+
+static void neighbours(struct planning *pl)
+{
+	const struct link *host = &pl->f->host_veth;
+	struct co_step *s;
+
+	for (size_t i = 0; i < pl->f->n_host_neighs; i++) {
+		const struct neigh *n = &pl->f->host_neighs[i];
+
+		for (size_t k = 0; k < pl->n_ips; k++) {
+			if (!ip_eq(&n->ip, &pl->ips[k]))
+				continue;
+			s = co_emit(pl, CO_HOST, CO_NEIGH_DEL, "", n->index);
+			s->net = ipnet_host(&n->ip);
+		}
+	}
+	for (size_t i = 0; i < pl->n_ips; i++) {
+		s = co_emit(pl, CO_HOST, CO_NEIGH_ADD, host->name, host->index);
+		s->net = ipnet_host(&pl->ips[i]);
+		s->mac = pl->exit->mac;
+	}
+	for (size_t i = 0; pl->stage.first && i < pl->n_host; i++) {
+		s = co_emit(pl, CO_POD, CO_NEIGH_ADD, pl->exit->name, pl->exit->index);
+		s->net = ipnet_host(&pl->host[i]);
+		s->mac = host->mac;
+	}
+}
+
+/* --- routes to the node and from it --- */
+
+static struct route route_via_node(const struct planning *pl, const struct ipnet *dst,
+				   const struct ipaddr *gw, uint32_t table)
+{
+	struct route r = {
+		.dst = *dst,
+		.family = dst->ip.family,
+		.index = pl->exit->index,
+		.table = table,
+		.scope = gw ? SCOPE_UNIVERSE : SCOPE_LINK,
+	};
+
+	if (gw)
+		r.gw = *gw;
+	if (r.family == 4)
+		r.src = pl->src4;
+	else
+		r.scope = SCOPE_UNIVERSE;
+	return r;
+}
+
+static void routes_to_node(struct planning *pl)
+{
+	for (size_t i = 0; i < pl->n_host; i++) {
+		struct ipnet dst = ipnet_host(&pl->host[i]);
+		struct route r = route_via_node(pl, &dst, NULL, pl->stage.table);
+
+		co_emit_route(pl, CO_POD, &r);
+		r.table = TABLE_MAIN;
+		if (pl->stage.first)
+			co_emit_route(pl, CO_POD, &r);
+	}
+}
+
+static void host_rule(struct planning *pl, uint8_t family)
+{
+	const struct rule rule = co_host_rule(family, pl->c->host_table);
+
+	for (size_t i = 0; i < pl->p->n; i++) {
+		const struct co_step *s = &pl->p->steps[i];
+
+		if (s->side == CO_HOST && s->what == CO_RULE_ADD && rule_eq(&s->rule, &rule))
+			return;
+	}
+	co_emit(pl, CO_HOST, CO_RULE_ADD, "", 0)->rule = rule;
+}
+
+/* A former pod's entry for the address goes; ours, if it is there, stays. */
+static void host_route(struct planning *pl, const struct ipaddr *ip)
+{
+	struct route want = {.dst = ipnet_host(ip),
+			     .family = ip->family,
+			     .index = pl->f->host_veth.index,
+			     .table = pl->c->host_table,
+			     .scope = ip->family == 4 ? SCOPE_LINK : SCOPE_UNIVERSE};
+
+	for (size_t i = 0; i < pl->f->n_host_routes;) {
+		struct route r = pl->f->host_routes[i];
+
+		if (r.table == want.table && ipnet_eq(&r.dst, &want.dst) && r.index != want.index &&
+		    !r.n_hops)
+			co_emit_route_del(pl, CO_HOST, &r);
+		else
+			i++;
+	}
+	co_emit_route(pl, CO_HOST, &want);
+}
+
+/* Routes before the rule, which another pod's DEL may just be taking away. */
+static void routes_from_node(struct planning *pl)
+{
+	for (size_t i = 0; i < pl->n_ips; i++)
+		host_route(pl, &pl->ips[i]);
+	if (pl->families & CO_V4)
+		host_rule(pl, 4);
+	if (pl->families & CO_V6)
+		host_rule(pl, 6);
+}
+
+static void hijack(struct planning *pl)
+{
+	for (size_t i = 0; i < pl->c->n_cidrs; i++) {
+		const struct ipnet *dst = &pl->c->cidrs[i];
+		const struct ipaddr *gw = co_gateway(pl, dst->ip.family);
+		struct route r;
+		char text[IP_TEXT_MAX];
+
+		if (!(pl->families & co_family_bit(&dst->ip)) || !gw) {
+			log_warn("no route: neither the NIC nor the node has the address family",
+				 LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
+			continue;
+		}
+		r = route_via_node(pl, dst, gw, pl->stage.first ? TABLE_MAIN : pl->stage.table);
+		co_emit_route(pl, CO_POD, &r);
+	}
+}
+
+/* What comes in by veth0 is answered by veth0. */
+static void reply_path(struct planning *pl)
+{
+	struct co_step *s;
+
+	if (pl->stage.mode != CO_UNDERLAY || !pl->stage.first)
+		return;
+	s = co_emit(pl, CO_POD, CO_MARKS, pl->exit->name, pl->exit->index);
+	s->num = CO_MARK;
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		const struct ipaddr *gw = co_gateway(pl, family);
+		struct ipnet all = {.ip = {.family = family}};
+		struct route r;
+
+		if (!(pl->families & (family == 4 ? CO_V4 : CO_V6)))
+			continue;
+		s = co_emit(pl, CO_POD, CO_RULE_ADD, "", 0);
+		s->rule = (struct rule){.family = family,
+					.mark = CO_MARK,
+					.mask = 0xffffffff,
+					.table = CO_FIRST_NIC_TABLE,
+					.priority = CO_MARK_RULE_PRIORITY,
+					.has_priority = true};
+		if (!gw)
+			continue;
+		r = route_via_node(pl, &all, gw, CO_FIRST_NIC_TABLE);
+		co_emit_route(pl, CO_POD, &r);
+	}
+}
+
+void co_node_steps(struct planning *pl)
+{
+	neighbours(pl);
+	routes_to_node(pl);
+	routes_from_node(pl);
+	hijack(pl);
+	reply_path(pl);
+}
+
+/*
+ * Which NIC keeps the main table's default route (D), and which NIC's routes move to the table of
+ * the NIC being planned (M): by default D stays what it was and M is the new NIC.
+ */
+
+enum { TYPE_UNICAST = 1 /* RTN_UNICAST; 0 is what we plan ourselves */ };
+
+static bool counts(const struct planning *pl, const struct route *r)
+{
+	return r->table == TABLE_MAIN && r->type <= TYPE_UNICAST &&
+	       (pl->families & co_family_bit(&r->dst.ip));
+}
+
+static const struct route_hop *hop_on(const struct route *r, int index)
+{
+	for (size_t i = 0; i < r->n_hops; i++)
+		if (r->hops[i].index == index)
+			return &r->hops[i];
+	return NULL;
+}
+
+static bool owns_default(const struct planning *pl, int index)
+{
+	for (size_t i = 0; i < pl->f->n_routes; i++) {
+		const struct route *r = &pl->f->routes[i];
+
+		if (counts(pl, r) && ipnet_is_default(&r->dst) &&
+		    (r->n_hops ? hop_on(r, index) != NULL : r->index == index))
+			return true;
+	}
+	return false;
+}
+
+static const struct link *default_owner(const struct planning *pl)
+{
+	for (size_t i = 0; i < pl->f->n_links; i++) {
+		const struct link *l = &pl->f->links[i];
+
+		if (!link_is_loopback(l) && l != pl->link && !co_hidden(pl->f, l->index) &&
+		    owns_default(pl, l->index))
+			return l;
+	}
+	return NULL;
+}
+
+/* fe80::/64 is every link's own. */
+static bool stays(const struct route *r)
+{
+	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);
+}
+
+/* What the original keeps of a route: metric, MTU, and of a default route the source are lost. */
+static struct route in_table(const struct planning *pl, const struct route *from)
+{
+	struct route r = {.dst = from->dst,
+			  .gw = from->gw,
+			  .index = from->index,
+			  .scope = from->scope,
+			  .onlink = from->onlink,
+			  .family = from->dst.ip.family,
+			  .table = pl->stage.table};
+
+	if (!ipnet_is_default(&from->dst))
+		r.src = from->src;
+	return r;
+}
+
+/* The one route that a hop of a multipath route stands for. */
+static struct route single(const struct route *from, const struct route_hop *hop)
+{
+	struct route r = *from;
+
+	r.hops = NULL;
+	r.n_hops = 0;
+	r.index = hop->index;
+	r.gw = hop->gw;
+	return r;
+}
+
+static void move_hop(struct planning *pl, const struct route *from, const struct route_hop *hop)
+{
+	struct route gone = single(from, hop), r;
+
+	r = in_table(pl, &gone);
+	r.mtu = from->mtu;
+	co_emit_route(pl, CO_POD, &r);
+	co_emit_route_del(pl, CO_POD, &gone);
+}
+
+static void move_default(struct planning *pl, const struct route *from)
+{
+	struct route gone = *from, r = in_table(pl, from);
+
+	co_emit_route(pl, CO_POD, &r);
+	co_emit_route_del(pl, CO_POD, &gone);
+}
+
+static void copy_route(struct planning *pl, const struct route *from)
+{
+	struct route r = in_table(pl, from);
+
+	co_emit_route(pl, CO_POD, &r);
+}
+
+/* The list changes while it is walked, so what is to be done is noted first. */
+static void move_routes(struct planning *pl, int index)
+{
+	size_t n = pl->f->n_routes, n_todo = 0;
+	struct route *todo = xcalloc(n, sizeof(*todo));
+
+	for (size_t i = 0; i < n; i++) {
+		const struct route *r = &pl->f->routes[i];
+
+		if (!counts(pl, r) || stays(r))
+			continue;
+		if (r->n_hops ? r->family == 6 && ipnet_is_default(&r->dst) && hop_on(r, index)
+			      : r->index == index)
+			todo[n_todo++] = *r;
+	}
+	for (size_t i = 0; i < n_todo; i++) {
+		if (todo[i].n_hops) {
+			struct route_hop hop = *hop_on(&todo[i], index);
+
+			move_hop(pl, &todo[i], &hop);
+		} else if (ipnet_is_default(&todo[i].dst)) {
+			move_default(pl, &todo[i]);
+		} else {
+			copy_route(pl, &todo[i]);
+		}
+	}
+	free(todo);
+}
+
+static void from_rules(struct planning *pl, const struct link *l, uint32_t table)
+{
+	struct ipaddr *ips = NULL;
+	size_t n = co_link_ips(pl->f, l->index, pl->families, &ips);
+
+	for (size_t i = 0; i < n; i++)
+		co_emit_from_rule(pl, &ips[i], table);
+	free(ips);
+}
+
+/* Replies from eth0's address keep to eth0, whatever becomes of the main table. The kernel joins the IPv6
+ * default routes of eth0 and of the new NIC into one multipath route, of which eth0's hop is copied. */
+static void keep_first(struct planning *pl, const struct link *owner)
+{
+	const struct link *eth0 = co_link(pl->f, pl->c->default_nic);
+	size_t n = pl->f->n_routes;
+
+	from_rules(pl, owner, CO_FIRST_NIC_TABLE);
+	for (size_t i = 0; eth0 && i < n; i++) {
+		const struct route *r = &pl->f->routes[i];
+		const struct route_hop *hop = hop_on(r, eth0->index);
+		struct route from, copy;
+
+		if (!counts(pl, r) || !ipnet_is_default(&r->dst) ||
+		    (r->n_hops ? !hop : r->index != eth0->index))
+			continue;
+		from = hop ? single(r, hop) : *r;
+		copy = in_table(pl, &from);
+		copy.table = CO_FIRST_NIC_TABLE;
+		if (hop)
+			copy.mtu = r->mtu;
+		co_emit_route(pl, CO_POD, &copy);
+	}
+}
+
+/* conf.podDefaultRouteNic; a NIC of the same call that comes later has its turn then. */
+static int wanted_owner(const struct planning *pl, const struct link *owner,
+			const struct link **ret, struct err *e)
+{
+	const char *name = pl->c->default_route_nic;
+	const struct link *l;
+
+	*ret = NULL;
+	if (!name || strcmp(name, owner->name) == 0)
+		return 0;
+	l = link_find(pl->f->links, pl->f->n_links, name);
+	if (!l)
+		return err_kind(e, ERR_CONF, -ENODEV, "podDefaultRouteNIC: %s don't exist in pod",
+				name);
+	if (!co_hidden(pl->f, l->index))
+		*ret = l;
+	return 0;
+}
+
+int co_tune_routes(struct planning *pl, struct err *e)
+{
+	const struct link *owner, *wanted;
+	int r;
+
+	if (!pl->c->tune_routes || (pl->stage.first && pl->stage.mode == CO_UNDERLAY))
+		return 0;
+	owner = default_owner(pl);
+	if (!owner) {
+		log_warn("no other NIC of the pod has a default route, routes stay as they are",
+			 LOG_S("nic", pl->nic->ifname));
+		return 0;
+	}
+	r = wanted_owner(pl, owner, &wanted, e);
+	if (r < 0)
+		return r;
+	if (wanted == pl->link) {
+		from_rules(pl, owner, pl->stage.table);
+	} else {
+		from_rules(pl, pl->link, pl->stage.table);
+		if (pl->stage.mode == CO_OVERLAY && pl->stage.first)
+			keep_first(pl, owner);
+	}
+	move_routes(pl, wanted ? owner->index : pl->link->index);
+	return 0;
+}
+
+/* Steps onto the plan, and the facts as they will be afterwards. */
+
+enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
+
+struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
+			int index)
+{
+	enum { CHUNK = 64 }; /* a pod of eight rails has some 120 steps */
+	struct co_plan *p = pl->p;
+	struct co_step *s;
+
+	if (p->n == p->room) {
+		p->room += CHUNK;
+		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
+	}
+	s = &p->steps[p->n++];
+	*s = (struct co_step){0};
+	s->side = side;
+	s->what = what;
+	s->nic = pl->at;
+	s->index = index;
+	str_copy(s->ifname, sizeof(s->ifname), ifname);
+	return s;
+}
+
+static uint32_t table_of(const struct route *r)
+{
+	return r->table ? r->table : TABLE_MAIN;
+}
+
+static uint32_t metric_of(const struct route *r)
+{
+	return r->dst.ip.family == 6 && !r->priority ? V6_DEFAULT_METRIC : r->priority;
+}
+
+static bool same_dst(const struct route *a, const struct route *b)
+{
+	return table_of(a) == table_of(b) && ipnet_eq(&a->dst, &b->dst);
+}
+
+/* What makes the kernel say EEXIST to NLM_F_EXCL: whatever the next hop is. */
+static bool in_the_way(const struct route *there, const struct route *r)
+{
+	return same_dst(there, r) && metric_of(there) == metric_of(r);
+}
+
+static struct route *list_of(struct planning *pl, enum co_side side, size_t **n)
+{
+	*n = side == CO_POD ? &pl->f->n_routes : &pl->f->n_host_routes;
+	return side == CO_POD ? pl->f->routes : pl->f->host_routes;
+}
+
+/* "": not known. */
+static const char *name_of(const struct planning *pl, enum co_side side, int index)
+{
+	const struct link *veth = &pl->f->host_veth;
+
+	if (side == CO_HOST)
+		return veth->index == index ? veth->name : "";
+	for (size_t i = 0; i < pl->f->n_links; i++)
+		if (pl->f->links[i].index == index)
+			return pl->f->links[i].name;
+	return "";
+}
+
+static void emit_route(struct planning *pl, enum co_side side, enum co_do what,
+		       const struct route *r)
+{
+	co_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
+}
+
+/* --- what is in the way: a configuration may name thousands of routes --- */
+
+struct way {
+	uint32_t table, metric;
+	struct ipnet dst;
+	size_t n; /* routes of the list */
+};
+
+static struct way way_of(const struct route *r)
+{
+	return (struct way){table_of(r), metric_of(r), r->dst, 1};
+}
+
+static int by_way(const void *a, const void *b)
+{
+	const struct way *x = a, *y = b;
+	int r = ip_cmp(&x->dst.ip, &y->dst.ip);
+
+	if (r == 0)
+		r = x->dst.len - y->dst.len;
+	if (r == 0)
+		r = x->table < y->table ? -1 : x->table > y->table;
+	return r ? r : x->metric < y->metric ? -1 : x->metric > y->metric;
+}
+
+static struct way *way_find(const struct co_ways *w, const struct route *r)
+{
+	const struct way want = way_of(r);
+	struct way *const *found = tfind(&want, &w->tree, by_way);
+
+	return found ? *found : NULL;
+}
+
+static void way_add(struct co_ways *w, const struct route *r)
+{
+	struct way *x = way_find(w, r);
+
+	if (x) {
+		x->n++;
+		return;
+	}
+	x = xcalloc(1, sizeof(*x));
+	*x = way_of(r);
+	if (!tsearch(x, &w->tree, by_way))
+		abort(); /* as any other lack of memory */
+}
+
+static void way_remove(struct co_ways *w, const struct route *r)
+{
+	struct way *x = way_find(w, r);
+
+	if (!x || --x->n > 0)
+		return;
+	tdelete(x, &w->tree, by_way);
+	free(x);
+}
+
+static struct co_ways *ways_of(struct planning *pl, enum co_side side)
+{
+	struct co_ways *w = &pl->ways[side];
+	size_t *n;
+	const struct route *list = list_of(pl, side, &n);
+
+	for (size_t i = 0; !w->is_known && i < *n; i++)
+		way_add(w, &list[i]);
+	w->is_known = true;
+	return w;
+}
+
+void co_ways_done(struct planning *pl)
+{
+	tdestroy(pl->ways[CO_POD].tree, free);
+	tdestroy(pl->ways[CO_HOST].tree, free);
+}
+
+void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
+{
+	struct co_ways *w = ways_of(pl, side);
+	struct route *now;
+
+	if (way_find(w, r))
+		return;
+	emit_route(pl, side, CO_ROUTE_ADD, r);
+	now = side == CO_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
+			     : &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
+	*now = *r;
+	now->table = table_of(r);
+	now->priority = metric_of(r);
+	way_add(w, now);
+}
+
+/* Of an IPv6 multipath route one hop goes; the last one left is a plain route. */
+static bool drop_hop(struct route *there, const struct route *r)
+{
+	size_t k = 0, before = there->n_hops;
+
+	for (size_t i = 0; i < there->n_hops; i++)
+		if (there->hops[i].index != r->index || !ip_eq(&there->hops[i].gw, &r->gw))
+			there->hops[k++] = there->hops[i];
+	there->n_hops = k;
+	if (k != 1 || before == 1)
+		return k < before;
+	there->index = there->hops[0].index;
+	there->gw = there->hops[0].gw;
+	free(there->hops);
+	there->hops = NULL;
+	there->n_hops = 0;
+	return true;
+}
+
+static bool drop(struct route *list, size_t *n, size_t i, const struct route *gone)
+{
+	struct route *there = &list[i];
+
+	if (!in_the_way(there, gone))
+		return false;
+	if (there->n_hops)
+		return drop_hop(there, gone);
+	if (there->index != gone->index || !ip_eq(&there->gw, &gone->gw))
+		return false;
+	memmove(there, there + 1, (*n - i - 1) * sizeof(*there));
+	--*n;
+	return true;
+}
+
+void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r)
+{
+	struct route gone = *r;
+	struct co_ways *w = ways_of(pl, side);
+	size_t *n;
+	struct route *list = list_of(pl, side, &n);
+	size_t before = *n;
+
+	gone.hops = NULL;
+	gone.n_hops = 0;
+	emit_route(pl, side, CO_ROUTE_DEL, &gone);
+	for (size_t i = 0; i < *n; i++)
+		if (drop(list, n, i, &gone))
+			break;
+	if (*n < before)
+		way_remove(w, &gone);
+}
+
+/* No priority: the kernel takes one less than the second rule's, as for the original. */
+void co_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table)
+{
+	struct co_step *s = co_emit(pl, CO_POD, CO_RULE_ADD, "", 0);
+
+	s->rule = (struct rule){.family = from->family, .src = ipnet_host(from), .table = table};
+}

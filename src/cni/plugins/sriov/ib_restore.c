@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "cni/attach/attach.h"
+#include "cni/device/rdma_move.h"
+#include "cni/device/vf_apply.h"
+#include "cni/device/vf_claim.h"
+#include "cni/device/vf_home.h"
+#include "cni/device/vf_place.h"
+#include "kern/pci/uevent.h"
+#include "kern/sys/netns.h"
+
+/* ib-sriov: DEL, GC, and VFs that a dead pod left behind. */
+
+/* The namespace that a record names, for who does not know better. */
+static int open_netns(const struct vf_record *r)
+{
+	int fd = -1;
+
+	return r->netns && *r->netns && netns_open(r->netns, &fd, NULL) >= 0 ? fd : -1;
+}
+
+/* 1: not all of it is as it was (ib_home_bring()), and the record stays. */
+static int release(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+		   struct err *e)
+{
+	int code = ib_home_bring(a, pod, r, flags, e);
+
+	if (code || !r->file)
+		return code;
+	return vf_record_remove(&a->call->root, &ib_sriov_store, r->file, e);
+}
+
+/* --- DEL --- */
+
+/* Another attachment has it, by this plugin or by sriov. */
+static bool is_others(const struct attach *a, const struct rail *rail, const char *bdf)
+{
+	auto_free char *netns = NULL;
+
+	return vf_owner_read(&a->call->root, bdf, &netns, NULL) >= 0 ||
+	       vf_record_is_others(&a->call->root, bdf, a->call->container_id, rail->ifname);
+}
+
+/* No record: the pod's own devices, under the names they have. */
+static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
+{
+	const char *id = rail->conf.ib_sriov.device_id;
+	const struct link *l;
+	struct pci_dev d;
+
+	if (!a->pod || attach_list_pod(a, NULL) < 0)
+		return -ENOENT;
+	l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
+	if (l && *l->device)
+		id = l->device;
+	/* Of host-device, or of a function that is no VF: not ours. */
+	if (!id || pci_read(&a->call->root, id, &d, NULL) < 0 || !*d.physfn ||
+	    (l && !ib_guid_of_link(&l->mac)) || is_others(a, rail, id))
+		return -ENOENT;
+	str_copy(r->device, sizeof(r->device), id);
+	if (l && link_name_ok(l->alias))
+		str_copy(r->name, sizeof(r->name), l->alias);
+	if (!rdma_move_name(&a->call->root, id, r->rdma) ||
+	    rdma_move_is_in(a->netns, r->rdma, NULL) <= 0)
+		r->rdma[0] = '\0';
+	return *r->rdma || l ? 0 : -ENOENT;
+}
+
+static int load(struct attach *a, const struct rail *rail, struct vf_record *r, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int code = vf_record_load(&a->call->root, &ib_sriov_store, a->call->container_id,
+				  rail->ifname, r, &why);
+
+	if (code >= 0 || code == -ENOENT)
+		return code;
+	if (why.kind != ERR_DECODE) {
+		if (e)
+			*e = why;
+		return code;
+	}
+	log_warn("the record of a VF makes no sense", LOG_S("error", why.text));
+	r->file = vf_record_file(a->call->container_id, rail->ifname);
+	return -ENOENT;
+}
+
+/* The VF's lock, then that of all of them, as ADD has it. */
+static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_record *r, int *vf,
+		   int *all, struct err *e)
+{
+	const char *bdf = *r->device ? r->device : rail->conf.ib_sriov.device_id;
+	int code = bdf ? vf_lock(&a->call->root, &bdf, 1, vf, e) : 0;
+
+	return code < 0 ? code : ib_home_lock(&a->call->root, all, e);
+}
+
+/* What a kill left of a file that was being written. */
+static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
+{
+	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
+
+	return vf_record_remove(&a->call->root, &ib_sriov_store, file, e);
+}
+
+static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
+{
+	auto_vf_record struct vf_record r = {0};
+	auto_fd int other = -1;
+	int code = load(a, rail, &r, e);
+
+	if (code == -ENOENT && guess(a, rail, &r) < 0 && !r.file)
+		return drop_broken(a, rail, e);
+	if (code < 0 && code != -ENOENT)
+		return code;
+	/* CNI_NETNS is empty: the record knows where it was. */
+	if (a->netns < 0 && !*a->call->netns)
+		other = open_netns(&r);
+	code = release(a, a->netns < 0 ? other : a->netns, &r, 0, e);
+	/* Nobody is helped by a DEL that fails for ever: GC, and the next pod that gets the VF,
+	 * find the record. */
+	return code > 0 ? 0 : code;
+}
+
+int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e)
+{
+	auto_vf_record struct vf_record r = {0};
+	auto_fd int vf = -1, all = -1;
+	int code = load(a, rail, &r, e);
+
+	if (code < 0 && code != -ENOENT)
+		return code;
+	/* What it waits for may have changed the record. */
+	code = lock_vf(a, rail, &r, &vf, &all, e);
+	return code < 0 ? code : del_locked(a, rail, e);
+}
+
+/* --- GC --- */
+
+struct collecting {
+	struct attach *a;
+	int first;
+};
+
+static int collect(void *arg, struct vf_record *r, struct err *e)
+{
+	struct collecting *g = arg;
+	const struct cni_call *c = g->a->call;
+	auto_fd int netns = -1;
+	bool stale;
+	int code;
+
+	if (!r->network || strcmp(r->network, c->name) != 0)
+		return 0;
+	stale = r->container ? !cni_is_valid(c, r->container, r->ifname)
+			     : cni_file_is_stale(c, r->file);
+	if (!stale)
+		return 0;
+	netns = open_netns(r);
+	code = release(g->a, netns, r, 0, g->first < 0 ? NULL : e);
+	g->first = g->first < 0 ? g->first : code;
+	return 0;
+}
+
+int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
+{
+	struct collecting g = {.a = a};
+	auto_fd int lock = -1;
+	int code;
+
+	(void)rail;
+	if (!a->call->has_valid || !file_exists(&a->call->root, ib_sriov_store.dir))
+		return 0;
+	code = ib_home_lock(&a->call->root, &lock, e);
+	if (code >= 0)
+		vf_record_sweep(&a->call->root, &ib_sriov_store);
+	if (code >= 0)
+		code = vf_record_each(&a->call->root, &ib_sriov_store, collect, &g, e);
+	return code < 0 ? code : g.first < 0 ? g.first : 0;
+}
+
+/* --- in the way of an ADD --- */
+
+static bool is_same(const struct cni_call *c, const struct vf_record *r, const char *ifname)
+{
+	return ifname && r->container && r->ifname && strcmp(r->container, c->container_id) == 0 &&
+	       strcmp(r->ifname, ifname) == 0;
+}
+
+/* A dead pod's only, or this one's, which comes again. 1: it is a living one's, and *netns (free() it) tells which. */
+static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
+		     struct err *e)
+{
+	const struct root *root = &a->call->root;
+	auto_vf_record struct vf_record r = {0};
+	auto_fd int netns = -1;
+	struct vf_place p;
+	int code;
+
+	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
+		return 0;
+	/* The original's does not tell the namespace: what is on the node is nobody's. */
+	if (!r.netns && (vf_place_read(root, a->host, bdf, &p, NULL) < 0 || !*p.netdev))
+		return 0;
+	if (r.netns && vf_owner_lives(r.netns) && !is_same(a->call, &r, ifname)) {
+		*living = xstrdup(r.netns);
+		return 1;
+	}
+	log_info("a pod that is gone still had the VF", LOG_S("vf", bdf), LOG_S("record", r.file));
+	netns = open_netns(&r);
+	code = release(a, netns, &r, VF_HOME_STRICT, e);
+	return code < 0 ? err_wrap(e, code, "put VF '%s' back as it was before a pod that is gone",
+				   bdf)
+			: 0;
+}
+
+int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e)
+{
+	const struct root *root = &a->call->root;
+	auto_vf_record struct vf_record r = {0};
+	auto_free char *living = NULL;
+	auto_fd int lock = -1;
+	int code;
+
+	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
+		return 0;
+	code = ib_home_lock(root, &lock, e);
+	if (code >= 0)
+		code = put_right(a, bdf, ifname, &living, e);
+	return code > 0 ? vf_in_use(root, bdf, living, e) : code;
+}
+
+/* ib-sriov: a VF goes back as it was. */
+
+enum { LOCK_MS = 120000, LOCK_DIR_MODE = 0700, REBIND_MS = 15000 };
+
+int ib_home_lock(const struct root *root, int *fd, struct err *e)
+{
+	int r = dir_make(root, "/var/run/cni/ib-sriov", LOCK_DIR_MODE, e);
+
+	return r < 0 ? r : lock_take(root, IB_SRIOV_LOCK, LOCK_MS, fd, e);
+}
+
+static int wait_child(int events, const struct root *root, const char *bdf, enum pci_child what,
+		      struct err *e)
+{
+	char name[PCI_NAME_MAX];
+
+	return uevent_wait_child(events, now_mono_ms() + REBIND_MS, root, bdf, what, name, e);
+}
+
+int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
+		   bool has_rdma, struct err *e)
+{
+	auto_fd int events = -1;
+	int r = uevent_open(&events, e);
+
+	if (r >= 0)
+		r = pci_unbind(root, bdf, e);
+	if (r >= 0)
+		r = pci_bind(root, bdf, driver, e);
+	if (r >= 0 && has_rdma)
+		r = wait_child(events, root, bdf, PCI_RDMA, e);
+	if (r >= 0 && has_netdev)
+		r = wait_child(events, root, bdf, PCI_NETDEV, e);
+	return r < 0 ? err_wrap(e, r, "bind VF '%s' again, to take its GUID", bdf) : 0;
+}
+
+/* --- name and MTU --- */
+
+static void restore_mtu(struct attach *a, const struct link *l, const struct vf_record *r)
+{
+	const struct link_change c = {.set = LINK_SET_MTU, .mtu = r->link_mtu};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct err why = ERR_INIT;
+
+	if (!r->link_mtu || l->mtu == r->link_mtu)
+		return;
+	link_set(b, l->index, l->name, &c);
+	if (nl_batch_commit(a->host, b, &why) < 0)
+		log_warn("MTU of the VF is left as it is", LOG_S("vf", r->device),
+			 LOG_S("why", why.text));
+}
+
+/* A netdev that was made anew has any name. What else of the same name came meanwhile keeps it. The
+ * MTU may be another by now, and what a PF no longer allows is left as it is. */
+static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, struct err *e)
+{
+	struct link_change c = {.set = LINK_SET_ALIAS | LINK_SET_DOWN, .alias = r->alias};
+	auto_batch struct nl_batch *b = nl_batch_new();
+	char name[PCI_NAME_MAX];
+	struct link l;
+	int code;
+
+	if (!ib_home_child(&a->call->root, r->device, PCI_NETDEV, name))
+		return *r->name ? ib_home_not_yet(r, "the netdev", e) : 0;
+	code = link_get(a->host, name, &l, e);
+	if (code < 0)
+		return code;
+	if (strcmp(name, r->name) != 0 && ib_home_name_is_free(a->host, r->name)) {
+		c.set |= LINK_SET_NAME;
+		c.name = r->name;
+	} else if (*r->name && strcmp(name, r->name) != 0) {
+		log_warn("the VF's netdev has another name than before, which is taken",
+			 LOG_S("name", name), LOG_S("was", r->name));
+	}
+	if (up && r->up)
+		c.set = (c.set & ~(unsigned int)LINK_SET_DOWN) | LINK_SET_UP;
+	else if (!link_is_up(&l))
+		c.set &= ~(unsigned int)LINK_SET_DOWN;
+	link_set(b, l.index, l.name, &c);
+	code = nl_batch_commit(a->host, b, e);
+	if (code >= 0)
+		code = vf_home_altnames(a->host, &l, r, e);
+	if (code >= 0)
+		restore_mtu(a, &l, r);
+	return code < 0 ? err_wrap(e, code, "restore the name of VF '%s'", r->device) : 0;
+}
+
+/* --- attributes --- */
+
+static uint64_t guid_to_restore(uint64_t was)
+{
+	return was ? was : UINT64_MAX;
+}
+
+static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_info *now)
+{
+	struct vf_attrs want = {.to = r->was};
+
+	if (r->ours || (r->asked & VF_ATTR_LINK_STATE))
+		want.set |= VF_ATTR_LINK_STATE;
+	if (r->was.has_guid) {
+		want.to.node_guid = guid_to_restore(r->was.node_guid);
+		want.to.port_guid = guid_to_restore(r->was.port_guid);
+		/* One that never had any, and was not touched. */
+		if (now->node_guid != r->was.node_guid || now->port_guid != r->was.port_guid)
+			want.set |= VF_ATTR_GUID;
+	}
+	want.set = vf_plan_missing(&want, now);
+	return want;
+}
+
+static int restore_attrs(struct attach *a, const struct vf_place *p, const struct vf_record *r,
+			 bool *rebind, struct err *e)
+{
+	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}};
+	struct err why = ERR_INIT;
+	struct vf_info now;
+	int code;
+
+	if (!p->pf.index) {
+		log_warn("link state and GUID of the VF are left as they are: its PF has no netdev",
+			 LOG_S("vf", r->device));
+		return 0;
+	}
+	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &why);
+	/* Not the driver's refusal: the next time there is an answer. */
+	if (code < 0)
+		return err_kind(e, ERR_AGAIN, code, "%s", why.text);
+	job.want = to_restore(r, &now);
+	*rebind = job.want.set & VF_ATTR_GUID;
+	return vf_apply(a->host, &job, 1, NULL, e);
+}
+
+/* --- all of it --- */
+
+/* The kill may have come between unbinding and binding. */
+static int bind_again(const struct root *root, const struct vf_record *r, struct vf_place *p,
+		      struct err *e)
+{
+	int code;
+
+	if (*p->pci.driver || r->dpdk)
+		return 0;
+	code = pci_probe(root, r->device, e);
+	return code < 0 ? code : pci_read(root, r->device, &p->pci, e);
+}
+
+static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
+			 const struct vf_place *p, struct err *e)
+{
+	int code;
+
+	if (r->dpdk || !*p->pci.driver || pci_driver_is_dpdk(p->pci.driver))
+		return 0;
+	code = ib_home_rdma(&a->call->root, pod, r, e);
+	return code < 0 ? code : ib_home_netdev(a, pod, r, e);
+}
+
+/* Killed, or failed, after the PF had its GUID back and before the VF was bound again. */
+static bool keeps_guid(struct attach *a, const struct vf_record *r)
+{
+	uint64_t was = r->was.port_guid, guid;
+	char name[PCI_NAME_MAX];
+	struct link l;
+
+	if (!r->was.has_guid || !(r->asked & VF_ATTR_GUID) ||
+	    !ib_home_child(&a->call->root, r->device, PCI_NETDEV, name) ||
+	    link_get(a->host, name, &l, NULL) < 0)
+		return false;
+	guid = ib_guid_of_link(&l.mac);
+	return guid && guid != was && guid != guid_to_restore(was);
+}
+
+static int bring_again(struct attach *a, const struct vf_record *r, const struct vf_place *p,
+		       struct err *e)
+{
+	int code = ib_home_rebind(&a->call->root, r->device, p->pci.driver, *r->name, *r->rdma, e);
+
+	return code >= 0 && *r->rdma ? ib_home_rdma(&a->call->root, -1, r, e) : code;
+}
+
+/* Devices and name come home whatever comes of the attributes. */
+static int bring_all(struct attach *a, int pod, const struct vf_record *r, struct vf_place *p,
+		     unsigned int flags, struct err *e)
+{
+	struct err why = ERR_INIT;
+	bool rebind = false, driven;
+	int attrs, code = bind_again(&a->call->root, r, p, e);
+
+	if (code >= 0)
+		code = bring_devices(a, pod, r, p, e);
+	if (code < 0)
+		return code;
+	attrs = restore_attrs(a, p, r, &rebind, &why);
+	driven = *p->pci.driver && !pci_driver_is_dpdk(p->pci.driver) && !r->dpdk;
+	if (attrs >= 0 && driven && (rebind || keeps_guid(a, r)))
+		code = bring_again(a, r, p, e);
+	if (code >= 0 && driven)
+		code = rename_netdev(a, r, flags & VF_HOME_UP, e);
+	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
+}
+
+int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+		  struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct vf_place p;
+	int code;
+
+	if (!*r->device)
+		return 0;
+	if (vf_record_is_past(&a->call->root, r)) {
+		log_warn("the VF was made anew meanwhile, nothing is left to restore",
+			 LOG_S("vf", r->device));
+		return 0;
+	}
+	code = vf_place_read(&a->call->root, a->host, r->device, &p, &why);
+	if (code < 0 && !vf_place_is_gone(code)) {
+		if (e)
+			*e = why;
+		return err_wrap(e, code, "find VF '%s'", r->device);
+	}
+	if (code < 0) {
+		log_warn("the VF is gone, nothing is left to restore", LOG_S("vf", r->device),
+			 LOG_S("why", why.text));
+		return 0;
+	}
+	return bring_all(a, pod, r, &p, flags, e);
+}
+
+/* ib-sriov: the devices of a VF come home, from the pod or from where the kernel put them. */
+
+enum { COMES_HOME_MS = 3000, PAUSE_MS = 25 };
+
+/* --- RDMA device --- */
+
+static void pause_a_little(void)
+{
+	const struct timespec t = {.tv_nsec = PAUSE_MS * 1000000L};
+
+	nanosleep(&t, NULL);
+}
+
+/* A namespace that was deleted is taken apart behind the back of who did it. */
+bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name)
+{
+	char **names = NULL;
+	size_t n = 0;
+	bool found;
+
+	if (pci_children(root, bdf, what, &names, &n, NULL) < 0)
+		return false;
+	found = n > 0 && str_copy(name, PCI_NAME_MAX, names[0]);
+	str_list_free(names, n);
+	return found;
+}
+
+static bool wait_home(const struct root *root, const char *bdf, enum pci_child what, char *name)
+{
+	int64_t end = now_mono_ms() + COMES_HOME_MS;
+
+	while (!ib_home_child(root, bdf, what, name)) {
+		if (now_mono_ms() >= end)
+			return false;
+		pause_a_little();
+	}
+	return true;
+}
+
+int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e)
+{
+	return err_kind(e, ERR_AGAIN, -EBUSY,
+			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
+			"pod's network namespace",
+			what, r->device);
+}
+
+int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e)
+{
+	char name[PCI_NAME_MAX];
+	struct err why = ERR_INIT;
+	int code = 0;
+
+	if (!*r->rdma)
+		return 0;
+	if (!rdma_move_name(root, r->device, name))
+		str_copy(name, sizeof(name), r->rdma);
+	if (pod >= 0 && !ib_home_child(root, r->device, PCI_RDMA, name))
+		code = rdma_move_is_in(pod, name, e);
+	if (code > 0)
+		return rdma_move_home(pod, root, name, r->rdma, e);
+	if (code < 0)
+		return code;
+	if (!wait_home(root, r->device, PCI_RDMA, name))
+		return ib_home_not_yet(r, "the RDMA device", e);
+	if (rdma_move_rename(name, r->rdma, &why) < 0)
+		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
+			 LOG_S("was", r->rdma), LOG_S("error", why.text));
+	return 0;
+}
+
+/* --- netdev --- */
+
+static bool is_vfs(const struct link *l, const struct vf_record *r)
+{
+	if (*l->device)
+		return strcmp(l->device, r->device) == 0;
+	return r->ifname && strcmp(l->name, r->ifname) == 0 && *r->name &&
+	       strcmp(l->alias, r->name) == 0;
+}
+
+bool ib_home_name_is_free(struct nl_wire *host, const char *name)
+{
+	struct link other;
+
+	return *name && link_get(host, name, &other, NULL) < 0;
+}
+
+static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
+		    const struct vf_record *r, struct err *e)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_change c = {.set = LINK_SET_NETNS};
+	auto_fd int home = -1;
+	int code = netns_current(&home, e);
+
+	if (code < 0)
+		return code;
+	c.netns_fd = home;
+	/* Its name may be taken on the node, and the one it has here as well: name it on the way. */
+	if (ib_home_name_is_free(a->host, r->name)) {
+		c.set |= LINK_SET_NAME;
+		c.name = r->name;
+	}
+	link_set(b, l->index, l->name, &c);
+	return nl_batch_commit(w, b, e);
+}
+
+int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e)
+{
+	auto_free struct link *list = NULL;
+	auto_nl struct nl_wire *w = NULL;
+	char name[PCI_NAME_MAX];
+	size_t n = 0;
+	int code = pod >= 0 ? nl_open(&w, NL_ROUTE, pod, e) : 0;
+
+	if (code >= 0 && w)
+		code = link_list(w, &list, &n, e);
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < n; i++)
+		if (is_vfs(&list[i], r))
+			return take_out(a, w, &list[i], r, e);
+	if (!wait_home(&a->call->root, r->device, PCI_NETDEV, name))
+		return ib_home_not_yet(r, "the netdev", e);
+	return 0;
+}

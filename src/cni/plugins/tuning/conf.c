@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <regex.h>
+#include <search.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cni/plugins/tuning/tuning.h"
+#include "cni/protocol/quote.h"
+
+/* tuning's netconf: four places that say what an interface shall be like. */
+
+/* The netconf, and args.cni over it. */
+struct raw {
+	const char *mac;
+	const struct json *sysctl, *args;
+	const char *data_dir;
+	int64_t mtu, txqlen;
+	bool promisc, allmulti;
+	bool has_mac, has_mtu, has_promisc, has_allmulti, has_txqlen;
+};
+
+static const struct json_field fields[] = {
+	{.name = "mac",
+	 .type = J_STR,
+	 .offset = offsetof(struct raw, mac),
+	 .has = offsetof(struct raw, has_mac)},
+	{.name = "sysctl", .type = J_VAL, .offset = offsetof(struct raw, sysctl)},
+	{.name = "promisc",
+	 .type = J_BOOL,
+	 .offset = offsetof(struct raw, promisc),
+	 .has = offsetof(struct raw, has_promisc)},
+	{.name = "mtu",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, mtu),
+	 .has = offsetof(struct raw, has_mtu),
+	 .min = 0,
+	 .max = INT32_MAX},
+	{.name = "allmulti",
+	 .type = J_BOOL,
+	 .offset = offsetof(struct raw, allmulti),
+	 .has = offsetof(struct raw, has_allmulti)},
+	{.name = "txQLen",
+	 .type = J_INT,
+	 .offset = offsetof(struct raw, txqlen),
+	 .has = offsetof(struct raw, has_txqlen),
+	 .min = 0,
+	 .max = INT32_MAX},
+	{0},
+};
+static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
+
+static const struct json_field top_fields[] = {
+	{.name = "dataDir", .type = J_STR, .offset = offsetof(struct raw, data_dir)},
+	{.name = "args", .type = J_VAL, .offset = offsetof(struct raw, args)},
+	{0},
+};
+static const struct json_table top_table = {top_fields, JSON_GO, sizeof(struct raw)};
+
+static bool given(const char *s)
+{
+	return s && *s;
+}
+
+const char *tuning_data_dir(const struct meta_call *m)
+{
+	struct err why = ERR_INIT;
+	struct raw raw = {0};
+
+	if (json_read(m->doc, m->conf, &top_table, &raw, "conf", &why) < 0)
+		log_warn("dataDir cannot be read", LOG_S("error", why.text));
+	return given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
+}
+
+/* --- sysctls --- */
+
+char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
+{
+	const char *at = *ifname ? strstr(key, "IFNAME") : NULL;
+	struct span rest, part;
+	auto_buf struct buf b, text;
+
+	buf_init(&b, strlen(key) + strlen(ifname) + 1);
+	/* Dots separate, but for those of the interface's name: it comes in afterwards. */
+	for (const char *p = key; *p; p++) {
+		if (p == at) {
+			buf_str(&b, ifname);
+			p += strlen("IFNAME") - 1;
+		} else {
+			buf_char(&b, *p == '.' ? '/' : *p);
+		}
+	}
+	rest = buf_span(&b);
+	buf_init(&text, b.len + 2);
+	while (span_cut(&rest, '/', &part)) {
+		if (part.n && text.len)
+			buf_char(&text, '/');
+		buf_add(&text, part.p, part.n);
+	}
+	if (span_has_prefix(buf_span(&text), "net/"))
+		return buf_take(&text);
+	buf_reset(&text);
+	text.max = ERR_TEXT_MAX / 2;
+	cni_quote(&text, b.p);
+	err_kind(e, ERR_CONF, -EINVAL, "invalid net sysctl key: %s (wants one below net)", text.p);
+	return NULL;
+}
+
+struct place_of_path {
+	const char *path; /* the sysctl's own */
+	size_t at;
+};
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct place_of_path *)a)->path,
+		      ((const struct place_of_path *)b)->path);
+}
+
+static struct tuning_sysctl *find_path(struct tuning_conf *c, size_t from, const char *path)
+{
+	const struct place_of_path want = {.path = path};
+	struct place_of_path *const *found = tfind(&want, &c->paths, by_path);
+
+	return found && (*found)->at >= from ? &c->sysctls[(*found)->at] : NULL;
+}
+
+static void put_sysctl(struct tuning_conf *c, const char *key, const char *value, char *path)
+{
+	struct place_of_path *p = xcalloc(1, sizeof(*p));
+
+	*p = (struct place_of_path){path, c->n_sysctls};
+	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path};
+	if (!tsearch(p, &c->paths, by_path))
+		abort(); /* as any other lack of memory */
+}
+
+static int two_values(const char *place, const char *a, const char *b, struct err *e)
+{
+	if (strcmp(a, b) == 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"duplicated sysctl keys are not allowed: %s has '%s' twice", place,
+				a);
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"duplicated sysctl keys are not allowed: %s has '%s' and '%s', which are "
+			"one, with different values",
+			place, a, b);
+}
+
+/* `from`: where this object's own entries start. A later object's value stands instead of an
+ * earlier one's. */
+static int add_sysctl(const struct meta_call *m, struct tuning_conf *c, size_t from,
+		      const char *place, const char *key, const char *value, struct err *e)
+{
+	auto_free char *path = tuning_sysctl_path(key, m->ifname, e);
+	struct tuning_sysctl *same;
+
+	if (!path)
+		return -EINVAL;
+	same = find_path(c, from, path);
+	if (same && (strcmp(same->key, key) == 0 || !tuning_same_value(same->value, value)))
+		return two_values(place, same->key, key, e);
+	if (!same)
+		same = find_path(c, 0, path);
+	if (same) {
+		same->key = key;
+		same->value = value;
+		return 0;
+	}
+	put_sysctl(c, key, value, take(path));
+	return 0;
+}
+
+static int add_sysctls(const struct meta_call *m, struct tuning_conf *c, const struct json *v,
+		       const char *place, struct err *e)
+{
+	struct json_walk w = json_walk_start(v);
+	size_t from = c->n_sysctls;
+	const struct json *value;
+	const char *key;
+	int r = 0;
+
+	if (json_kind(v) == JSON_NULL)
+		return 0;
+	if (json_kind(v) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is %s, wants an object", place,
+				json_kind_name(v));
+	while (r >= 0 && (value = json_walk_next(&w, &key))) {
+		if (!json_string(value))
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s.%s is %s, wants a string such as \"1\"", place, key,
+					json_kind_name(value));
+		r = add_sysctl(m, c, from, place, key, json_string(value), e);
+	}
+	return r;
+}
+
+/* --- attributes --- */
+
+static void take_attrs(const struct raw *raw, struct tuning_attrs *want)
+{
+	if (raw->has_mtu)
+		want->mtu = (uint32_t)raw->mtu;
+	/* Off is how an interface starts: only on is asked for. */
+	if (raw->has_promisc)
+		want->promisc = want->has_promisc = raw->promisc;
+	if (raw->has_allmulti) {
+		want->has_allmulti = true;
+		want->allmulti = raw->allmulti;
+	}
+	if (raw->has_txqlen) {
+		want->has_txqlen = true;
+		want->txqlen = (uint32_t)raw->txqlen;
+	}
+}
+
+static int read_mac(struct tuning_conf *c, struct err *e)
+{
+	if (!given(c->mac_text)) {
+		c->mac_text = NULL;
+		return 0;
+	}
+	if (mac_parse(span_of(c->mac_text), &c->want.mac) == 0)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL,
+			"invalid args %s for MAC addr: address %s: invalid MAC address",
+			c->mac_text, c->mac_text);
+}
+
+/* CNI_ARGS and the runtime's wish, over the netconf's. */
+static int take_mac(const struct meta_call *m, struct tuning_conf *c, struct err *e)
+{
+	const struct json *runtime = meta_runtime(m, "mac");
+	struct cni_args args = {0};
+	int r = cni_args_parse(m->call->args_text, &args, &c->keep, e);
+
+	if (r < 0)
+		return r;
+	if (given(args.mac))
+		c->mac_text = args.mac;
+	if (json_kind(runtime) == JSON_NULL)
+		return 0;
+	if (!json_string(runtime))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.runtimeConfig.mac is %s, wants a string",
+				json_kind_name(runtime));
+	if (*json_string(runtime))
+		c->mac_text = json_string(runtime);
+	return 0;
+}
+
+static int read_args(const struct meta_call *m, const struct json *v, struct tuning_conf *c,
+		     struct err *e)
+{
+	struct raw raw = {0};
+	int r;
+
+	if (json_kind(v) == JSON_NULL)
+		return 0;
+	if (json_kind(v) != JSON_OBJECT)
+		return err_kind(e, ERR_CONF, -EINVAL, "conf.args.cni is %s, wants an object",
+				json_kind_name(v));
+	r = json_read(m->doc, v, &table, &raw, "conf.args.cni", e);
+	if (r < 0)
+		return r;
+	if (raw.has_mac)
+		c->mac_text = raw.mac;
+	take_attrs(&raw, &c->want);
+	return add_sysctls(m, c, raw.sysctl, "conf.args.cni.sysctl", e);
+}
+
+static int read_all(const struct meta_call *m, struct tuning_conf *c, struct err *e)
+{
+	struct raw raw = {0};
+	int r = json_read(m->doc, m->conf, &top_table, &raw, "conf", e);
+
+	if (r >= 0)
+		r = json_read(m->doc, m->conf, &table, &raw, "conf", e);
+	if (r < 0)
+		return r;
+	c->data_dir = given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
+	if (*c->data_dir != '/')
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"conf.dataDir is '%s', wants an absolute path", c->data_dir);
+	c->mac_text = raw.mac;
+	take_attrs(&raw, &c->want);
+	r = add_sysctls(m, c, raw.sysctl, "conf.sysctl", e);
+	if (r >= 0)
+		r = take_mac(m, c, e);
+	if (r >= 0)
+		r = read_args(m, json_get_go(raw.args, "cni"), c, e);
+	return r < 0 ? r : read_mac(c, e);
+}
+
+int tuning_conf_read(const struct meta_call *m, struct tuning_conf *ret, struct err *e)
+{
+	int r;
+
+	*ret = (struct tuning_conf){0};
+	buf_init(&ret->keep, 1 << 16);
+	r = read_all(m, ret, e);
+	if (r < 0)
+		tuning_conf_done(ret);
+	return r < 0 ? r : 0;
+}
+
+void tuning_conf_done(struct tuning_conf *c)
+{
+	for (size_t i = 0; i < c->n_sysctls; i++)
+		free(c->sysctls[i].path);
+	free(c->sysctls);
+	tdestroy(c->paths, free);
+	buf_done(&c->keep);
+	*c = (struct tuning_conf){0};
+}
+
+/* The host's allowlist of sysctls. */
+
+enum { ALLOWLIST_MAX = 1 << 20, PATTERN_MAX = 64 << 10 };
+
+static int compile(const char *line, regex_t *ret, struct err *e)
+{
+	auto_buf struct buf posix;
+	char why[128];
+	int r;
+
+	buf_init(&posix, PATTERN_MAX);
+	r = tuning_pattern(line, &posix, e);
+	if (r < 0)
+		return r;
+	if (posix.over)
+		return err_kind(e, ERR_CONF, -E2BIG, "is too long");
+	r = regcomp(ret, posix.p, REG_EXTENDED | REG_NOSUB);
+	if (r == 0)
+		return 0;
+	regerror(r, ret, why, sizeof(why));
+	return err_kind(e, ERR_CONF, -EINVAL, "%s", why);
+}
+
+static int mark_line(const struct tuning_conf *c, const char *line, bool *allowed, struct err *e)
+{
+	regex_t re;
+	int r = compile(line, &re, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < c->n_sysctls; i++)
+		if (regexec(&re, c->sysctls[i].key, 0, NULL, 0) == 0)
+			allowed[i] = true;
+	regfree(&re);
+	return 0;
+}
+
+int tuning_allow(const struct tuning_conf *c, const char *name, struct span text, struct err *e)
+{
+	auto_free bool *allowed = xcalloc(c->n_sysctls, sizeof(*allowed));
+	auto_buf struct buf list;
+	struct span line;
+	int at = 0;
+
+	buf_init(&list, ERR_TEXT_MAX / 2);
+	while (span_cut(&text, '\n', &line)) {
+		auto_free char *pattern = span_dup(span_trim(line));
+		int r;
+
+		at++;
+		if (!*pattern)
+			continue;
+		r = mark_line(c, pattern, allowed, e);
+		if (r < 0)
+			return err_wrap(e, r, "%s:%d: '%s'", name, at, pattern);
+		buf_printf(&list, "%s%s", list.len ? " " : "", pattern);
+	}
+	for (size_t i = 0; i < c->n_sysctls; i++)
+		if (!allowed[i])
+			return err_kind(e, ERR_CONF, -EPERM,
+					"Sysctl %s is not allowed. Only the following sysctls are "
+					"allowed: [%s] (%s)",
+					c->sysctls[i].key, list.p, name);
+	return 0;
+}
+
+int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e)
+{
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, ALLOWLIST_MAX);
+	r = file_read(root, TUNING_ALLOWLIST, ALLOWLIST_MAX, &text, e);
+	if (r == -ENOENT) {
+		err_clear(e);
+		return 0;
+	}
+	if (r < 0) {
+		err_default_kind(e, ERR_UNAVAILABLE);
+		return err_wrap(e, r, "read the allowlist of sysctls");
+	}
+	return tuning_allow(c, TUNING_ALLOWLIST, buf_span(&text), e);
+}

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "base/opt.h"
+#include "controller/admission/admit_priv.h"
+#include "controller/nad/nad_write.h"
+#include "spec/definition.h"
+
+/* What makes a SpiderMultusConfig one that is taken; its block is network.c's. */
+
+static const char *const inject_keys[] = {
+	"cni.spidernet.io/rdma-resource-inject",
+	"cni.spidernet.io/network-resource-inject",
+};
+
+static const struct json *note(const struct admit *a, const char *key)
+{
+	return admit_note(a->ask->object, key);
+}
+
+/* --- the NetworkAttachmentDefinition's name --- */
+
+/* As the API server has it: lower case, '-' and '.', a letter or digit at both ends of each part. */
+static bool is_dns_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n == 0 || n > 253 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if ((s[i] == '.' || s[i] == '-') &&
+		    (i == 0 || i + 1 == n || s[i - 1] == '.' || (s[i] == '.' && s[i - 1] == '-')))
+			return false;
+	return true;
+}
+
+/* Another name would leave the definition of the first behind. */
+static int check_renamed(struct admit *a)
+{
+	const char *is = json_string(note(a, NOTE_NAD_NAME));
+	const char *was = json_string(admit_note(a->ask->old, NOTE_NAD_NAME));
+
+	if (a->ask->operation != ADMIT_UPDATE || !is || (was && strcmp(is, was) == 0))
+		return 0;
+	return admit_refuse(a, ADMIT_INVALID,
+			    "metadata.annotations[" NOTE_NAD_NAME
+			    "]: '%.100s' cannot be %s afterwards: make another SpiderMultusConfig",
+			    is, was ? "changed" : "given");
+}
+
+/* Only of a name that is new to the object: two that share one already can still be changed. */
+static int check_taken(struct admit *a, const char *nad)
+{
+	const char *owner = "", *was = json_string(admit_note(a->ask->old, NOTE_NAD_NAME));
+	enum admit_nad found = ADMIT_NAD_NONE;
+
+	if (a->ask->operation == ADMIT_UPDATE && strcmp(nad, was ? was : a->ask->name) == 0)
+		return 0;
+	if (a->world->nad)
+		found = a->world->nad(a->world->arg, a->ask->ns, nad, a->ask->name, &owner);
+	if (found == ADMIT_NAD_TAKEN)
+		return admit_refuse(a, ADMIT_INVALID,
+				    "metadata.%s: the NetworkAttachmentDefinition %s/%s already "
+				    "exists and is managed by SpiderMultusConfig %s/%s: choose "
+				    "another name",
+				    note(a, NOTE_NAD_NAME) ? "annotations[" NOTE_NAD_NAME "]"
+							   : "name",
+				    a->ask->ns, nad, a->ask->ns, owner);
+	if (found == ADMIT_NAD_FREE)
+		admit_warn(a,
+			   "the NetworkAttachmentDefinition %s/%s that is there gets this object's "
+			   "content",
+			   a->ask->ns, nad);
+	return 0;
+}
+
+static int check_name(struct admit *a)
+{
+	const char *given = json_string(note(a, NOTE_NAD_NAME));
+	int r = check_renamed(a);
+
+	if (r == 0 && given && !is_dns_name(given))
+		return admit_refuse(a, ADMIT_INVALID,
+				    "metadata.annotations[" NOTE_NAD_NAME
+				    "]: invalid custom net-attach-def resource name '%.100s': "
+				    "wants lower case letters, digits, '-' and '.'",
+				    given);
+	return r == 0 ? check_taken(a, given ? given : a->ask->name) : r;
+}
+
+/* --- other annotations --- */
+
+static int check_version(struct admit *a)
+{
+	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
+	const char *v = json_string(note(a, NOTE_CNI_VERSION));
+
+	for (size_t i = 0; v && i < ARRAY_LEN(known); i++)
+		if (strcmp(v, known[i]) == 0)
+			return 0;
+	if (!v)
+		return 0;
+	return admit_refuse(a, ADMIT_NOT_SUPPORTED,
+			    "metadata.annotations[" NOTE_CNI_VERSION
+			    "]: '%.60s' is no CNI version: wants 0.3.0, 0.3.1, 0.4.0, 1.0.0 or "
+			    "1.1.0",
+			    v);
+}
+
+/* libcni's rule for a network's name; it would refuse each pod. */
+static int check_cni_name(struct admit *a)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.-";
+	const char *v = json_string(note(a, NOTE_CNI_NAME));
+
+	if (!v || !*v || (strspn(v, letters) == strlen(v) && !strchr("_.-", *v)))
+		return 0;
+	return admit_refuse(a, ADMIT_INVALID,
+			    "metadata.annotations[" NOTE_CNI_NAME
+			    "]: '%.100s' is no name of a network: wants letters, digits, '-', '_' "
+			    "and '.', a letter or digit first",
+			    v);
+}
+
+/* --- annotations that inject --- */
+
+static size_t count_pools(const struct json *block)
+{
+	const struct json *pools = json_get(block, "ippools");
+
+	return json_len(json_get(pools, "ipv4")) + json_len(json_get(pools, "ipv6"));
+}
+
+/* What a container is given to have it; NULL: there is no such thing. */
+static const char *resource_key(const char *block)
+{
+	static const struct {
+		const char *block, *key;
+	} keys[] = {
+		{"macvlan", "rdmaResourceName"}, {"ipvlan", "rdmaResourceName"},
+		{"vlan", "rdmaResourceName"},	 {"sriov", "resourceName"},
+		{"ibsriov", "resourceName"},	 {"ipoib", "master"},
+	};
+
+	for (size_t i = 0; block && i < ARRAY_LEN(keys); i++)
+		if (strcmp(keys[i].block, block) == 0)
+			return keys[i].key;
+	return NULL;
+}
+
+static int check_injected(struct admit *a, const struct json *spec, const char *key, bool rdma)
+{
+	const char *type = admit_text(json_get(spec, "cniType"));
+	const char *block = admit_block_of(type), *resource = resource_key(block);
+	const struct json *b = block ? json_get(spec, block) : NULL;
+
+	if (!resource)
+		return admit_refuse(
+			a, ADMIT_FORBIDDEN,
+			"metadata.annotations[%s]: cniType %s does not support RDMA "
+			"resource or network resource injected: take the annotation out",
+			key, type);
+	if (!*admit_text(json_get(b, resource))) {
+		if (!rdma)
+			return 0;
+		return admit_refuse(a, ADMIT_REQUIRED,
+				    "spec.%s.%s: is empty: the annotation %s wants a resource to "
+				    "inject, such as 'spidernet.io/shared_rdma'",
+				    block, resource, key);
+	}
+	if (count_pools(b) == 0 && !json_bool(json_get(spec, "disableIPAM")))
+		return admit_refuse(a, ADMIT_REQUIRED,
+				    "spec.%s.ippools: is empty: the annotation %s wants at least "
+				    "one pool in ipv4 or ipv6",
+				    block, key);
+	return 0;
+}
+
+static int check_inject(struct admit *a, const struct json *spec)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(inject_keys) && r == 0; i++)
+		if (note(a, inject_keys[i]))
+			r = check_injected(a, spec, inject_keys[i], i == 0);
+	return r;
+}
+
+/* --- free JSON --- */
+
+static int check_custom(struct admit *a, const struct json *spec)
+{
+	const char *text = admit_text(json_get(spec, "customCNI"));
+	auto_json struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+
+	if (!*text)
+		return 0;
+	if (strlen(text) > NAD_CONFIG_MAX)
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.customCNI: is %zu bytes long, %d are allowed",
+				    strlen(text), NAD_CONFIG_MAX);
+	if (json_parse(&doc, span_of(text), NAD_CONFIG_MAX, &e) < 0)
+		return admit_refuse(a, ADMIT_FORBIDDEN, "spec.customCNI: is no JSON: %s", e.text);
+	if (json_kind(json_root(doc)) != JSON_OBJECT)
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.customCNI: is %s, wants a CNI configuration such as "
+				    "{\"cniVersion\":\"0.3.1\",\"type\":\"macvlan\",...}",
+				    json_kind_name(json_root(doc)));
+	if (!json_get(json_root(doc), "type") && !json_get(json_root(doc), "plugins"))
+		admit_warn(a,
+			   "spec.customCNI has neither 'type' nor 'plugins': no plugin is named");
+	return admit_check_definition(a, json_root(doc), "spec.customCNI");
+}
+
+static int check_chained(struct admit *a, const struct json *v, size_t i)
+{
+	auto_free char *place = xasprintf("spec.chainCNIJsonData[%zu]", i);
+	auto_json struct json_doc *doc = NULL;
+	struct err e = ERR_INIT;
+
+	if (!json_string(v) || json_parse(&doc, span_of(json_string(v)), SIZE_MAX, &e) < 0)
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.chainCNIJsonData[%zu]: is no JSON: %s", i,
+				    json_string(v) ? e.text : json_kind_name(v));
+	if (!*admit_text(json_get(json_root(doc), "type")))
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.chainCNIJsonData[%zu]: wants an object with the plugin's "
+				    "name as 'type', such as {\"type\":\"tuning\"}",
+				    i);
+	return admit_check_definition(a, json_root(doc), place);
+}
+
+static int check_chain(struct admit *a, const struct json *spec)
+{
+	struct json_walk w = json_walk_start(json_get(spec, "chainCNIJsonData"));
+	const struct json *v;
+	size_t sum = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++) {
+		sum += strlen(admit_text(v));
+		if (sum > NAD_CONFIG_MAX)
+			return admit_refuse(a, ADMIT_INVALID,
+					    "spec.chainCNIJsonData[%zu]: the list is longer than "
+					    "the %d bytes that are allowed",
+					    i, NAD_CONFIG_MAX);
+		r = check_chained(a, v, i);
+	}
+	return r;
+}
+
+/* --- blocks --- */
+
+static int check_blocks(struct admit *a, const struct json *spec, const char *type,
+			const char *block)
+{
+	static const char *const all[] = {"macvlan", "ipvlan", "vlan", "sriov",
+					  "ibsriov", "ipoib",  "ovs",  "customCNI"};
+	const char *own = block ? block : "customCNI";
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		const struct json *v = json_get(spec, all[i]);
+
+		if (strcmp(all[i], own) == 0 || json_kind(v) == JSON_NULL)
+			continue;
+		if (strcmp(all[i], "customCNI") == 0 && !*admit_text(v))
+			continue;
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.%s: the cniType %s only supports spec.%s, please remove "
+				    "other CNI configs (or is 'cniType: %s' missing?)",
+				    all[i], type, own,
+				    strcmp(all[i], "ibsriov") == 0     ? "ib-sriov"
+				    : strcmp(all[i], "customCNI") == 0 ? "custom"
+								       : all[i]);
+	}
+	return 0;
+}
+
+static int check_type(struct admit *a, const struct json *spec, const char *type, const char *block)
+{
+	static const char *const types[] = {"macvlan",	"ipvlan", "vlan", "sriov",
+					    "ib-sriov", "ipoib",  "ovs",  "custom"};
+	const char *near = opt_nearest(type, types, ARRAY_LEN(types));
+
+	if (!block && strcmp(type, "custom") != 0)
+		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
+				    "spec.cniType: '%.60s' is not known%s%s%s: wants macvlan, "
+				    "ipvlan, vlan, sriov, ib-sriov, ipoib, ovs or custom",
+				    type, near ? "; did you mean '" : "", near ? near : "",
+				    near ? "'?" : "");
+	if (block && json_kind(json_get(spec, block)) != JSON_OBJECT)
+		return admit_refuse(a, ADMIT_REQUIRED,
+				    "spec.%s: is missing: cniType %s wants it (no spec.%s "
+				    "specified)",
+				    block, type, block);
+	return check_blocks(a, spec, type, block);
+}
+
+static void say_unused(struct admit *a, const struct json *spec, const char *block)
+{
+	if (block && json_bool(json_get(spec, "disableIPAM")) &&
+	    count_pools(json_get(spec, block)) > 0)
+		admit_warn(a, "spec.%s.ippools is not used: disableIPAM is true", block);
+}
+
+int admit_check_network(struct admit *a)
+{
+	const struct json *spec = json_get(a->ask->object, "spec");
+	const struct json *c = json_get(spec, "coordinator");
+	const char *type = json_string(json_get(spec, "cniType")), *block;
+	int r;
+
+	if (a->ask->operation == ADMIT_DELETE || admit_is_going(a->ask->object))
+		return 0;
+	type = type ? type : "custom";
+	block = admit_block_of(type);
+	r = check_name(a);
+	if (r == 0)
+		r = check_version(a);
+	if (r == 0)
+		r = check_cni_name(a);
+	if (r == 0)
+		r = check_type(a, spec, type, block);
+	if (r == 0)
+		r = block ? admit_check_block(a, type, block, spec) : check_custom(a, spec);
+	if (r == 0 && block)
+		r = admit_check_ifacer(a, block, spec);
+	if (r == 0)
+		r = check_inject(a, spec);
+	if (r == 0 && block && json_kind(c) != JSON_NULL)
+		r = admit_check_coordinator_spec(a, c, "spec.coordinator");
+	if (r == 0)
+		r = check_chain(a, spec);
+	if (r == 0)
+		say_unused(a, spec, block);
+	return r;
+}
+
+/* The one block of a SpiderMultusConfig that its cniType has. */
+
+enum {
+	VLAN_MAX = 4094,
+	BOND_MODE_MAX = 6,
+	IFNAME_MAX = 15,
+	PKEY_MAX = 0xffff,
+	FULL_MEMBER = 0x8000
+};
+
+/* One block on its way. */
+struct block {
+	struct admit *a;
+	const char *type, *name;
+	const struct json *v;
+};
+
+static const struct json *get(const struct block *b, const char *key)
+{
+	return json_get(b->v, key);
+}
+
+/* Absent is 0. */
+static int check_int(const struct block *b, const char *key, int64_t min, int64_t max, int64_t *ret)
+{
+	*ret = 0;
+	if (json_kind(get(b, key)) == JSON_NULL)
+		return 0;
+	if (json_int(get(b, key), ret) < 0)
+		return admit_refuse(b->a, ADMIT_INVALID, "spec.%s.%s: is %s, wants a whole number",
+				    b->name, key, json_kind_name(get(b, key)));
+	if (*ret < min || *ret > max)
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.%s.%s: is %" PRId64 ", wants %" PRId64 " to %" PRId64,
+				    b->name, key, *ret, min, max);
+	return 0;
+}
+
+static int check_vlan(const struct block *b, const char *key)
+{
+	int64_t n = 0;
+
+	json_int(get(b, key), &n);
+	if (n < 0 || n > VLAN_MAX)
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.%s.%s: invalid vlanId %" PRId64
+				    ", please make sure vlanId in range [0,4094]",
+				    b->name, key, n);
+	return check_int(b, key, 0, VLAN_MAX, &n);
+}
+
+static int check_mode(const struct block *b)
+{
+	const char *mode = admit_text(get(b, "vlanMode"));
+	int64_t n = 0;
+
+	if (*mode && strcmp(mode, "manual") != 0 && strcmp(mode, "auto") != 0)
+		return admit_refuse(
+			b->a, ADMIT_NOT_SUPPORTED,
+			"spec.vlan.vlanMode: '%.60s' is not known, wants manual or auto", mode);
+	if (strcmp(mode, "auto") == 0 && json_kind(get(b, "vlanID")) != JSON_NULL)
+		return admit_refuse(b->a, ADMIT_FORBIDDEN,
+				    "spec.vlan.vlanID: is not for vlanMode auto, which finds it "
+				    "out: take one of the two out");
+	if (strcmp(mode, "auto") != 0 && json_int(get(b, "vlanID"), &n) < 0)
+		return admit_refuse(b->a, ADMIT_REQUIRED,
+				    "spec.vlan.vlanID: is missing: vlanMode manual wants it");
+	return 0;
+}
+
+static int check_match(const struct block *b)
+{
+	if (!json_bool(json_get(get(b, "ippools"), "matchMasterSubnet")))
+		return 0;
+	return admit_refuse(
+		b->a, ADMIT_INVALID,
+		"spec.%s.ippools.matchMasterSubnet: MatchMasterSubnet feature is not "
+		"supported for %s: take it out, or use cniType sriov, macvlan or ipvlan",
+		b->name, b->type);
+}
+
+/* --- masters --- */
+
+static int check_bond(const struct block *b, size_t n_masters)
+{
+	const struct json *bond = get(b, "bond");
+	const char *name = admit_text(json_get(bond, "name"));
+	int64_t mode = 0;
+
+	if (n_masters < 2) {
+		if (json_kind(bond) != JSON_NULL)
+			admit_warn(b->a, "spec.%s.bond is not used: there is one master", b->name);
+		return 0;
+	}
+	if (json_kind(bond) == JSON_NULL)
+		return admit_refuse(b->a, ADMIT_REQUIRED,
+				    "spec.%s.bond: is missing: %zu masters want a bond with name "
+				    "and mode, such as {name: bond0, mode: 1}",
+				    b->name, n_masters);
+	if (!*name || strlen(name) > IFNAME_MAX)
+		return admit_refuse(
+			b->a, ADMIT_INVALID,
+			"spec.%s.bond.name: '%.60s' is no name of a bond: wants 1 to 15 "
+			"characters, such as bond0",
+			b->name, name);
+	if (json_int(json_get(bond, "mode"), &mode) < 0 || mode < 0 || mode > BOND_MODE_MAX)
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.%s.bond.mode: wants 0 to 6 (1 is active-backup, 4 is "
+				    "802.3ad)",
+				    b->name);
+	return 0;
+}
+
+static int check_masters(const struct block *b)
+{
+	const struct json *list = get(b, "master"), *v;
+	struct json_walk w = json_walk_start(list);
+
+	if (json_len(list) == 0)
+		return admit_refuse(b->a, ADMIT_REQUIRED,
+				    "spec.%s.master: master can't be empty: give the node's "
+				    "interface, such as [eth0]",
+				    b->name);
+	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++)
+		if (!*admit_text(v) || strlen(admit_text(v)) > IFNAME_MAX ||
+		    strpbrk(admit_text(v), "/ \t"))
+			return admit_refuse(b->a, ADMIT_INVALID,
+					    "spec.%s.master[%zu]: '%.60s' is no name of an "
+					    "interface",
+					    b->name, i, admit_text(v));
+	return check_bond(b, json_len(list));
+}
+
+/* macvlan, ipvlan, vlan */
+static int check_on_master(const struct block *b)
+{
+	int64_t mtu;
+	bool vlan = strcmp(b->name, "vlan") == 0;
+	int r = vlan ? check_mode(b) : 0;
+
+	if (r == 0)
+		r = check_vlan(b, "vlanID");
+	if (r == 0)
+		r = check_int(b, "mtu", 0, INT32_MAX, &mtu);
+	if (r == 0 && vlan)
+		r = check_match(b);
+	return r == 0 ? check_masters(b) : r;
+}
+
+/* --- devices --- */
+
+static int check_resource(const struct block *b)
+{
+	if (*admit_text(get(b, "resourceName")))
+		return 0;
+	return admit_refuse(b->a, ADMIT_REQUIRED,
+			    "spec.%s.resourceName: is empty: give the device plugin's resource, "
+			    "such as 'spidernet.io/sriov_netdevice'",
+			    b->name);
+}
+
+static int check_sriov(const struct block *b)
+{
+	int64_t mtu, least, most;
+	int r = check_vlan(b, "vlanID");
+
+	if (r == 0)
+		r = check_int(b, "mtu", 0, INT32_MAX, &mtu);
+	if (r == 0)
+		r = check_int(b, "minTxRateMbps", 0, INT32_MAX, &least);
+	if (r == 0)
+		r = check_int(b, "maxTxRateMbps", 0, INT32_MAX, &most);
+	if (r < 0)
+		return r;
+	/* 0 is no limit. */
+	if (most > 0 && least > most)
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.sriov.minTxRateMbps: %" PRId64
+				    " is more than maxTxRateMbps %" PRId64,
+				    least, most);
+	return check_resource(b);
+}
+
+static int check_pkey(const struct block *b)
+{
+	const char *text = admit_text(get(b, "pkey"));
+	uint64_t n = 0;
+	bool hex = strncmp(text, "0x", 2) == 0 || strncmp(text, "0X", 2) == 0;
+	int r = hex ? num_hex(span_of(text), PKEY_MAX, &n)
+		    : num_u64(span_of(text), 0, PKEY_MAX, &n);
+
+	if (!*text || (r == 0 && n > 0 && n != FULL_MEMBER))
+		return 0;
+	return admit_refuse(b->a, ADMIT_INVALID,
+			    "spec.ibsriov.pkey: '%.60s' is no partition key: wants 0x0001 to "
+			    "0x7fff, with or without the membership bit 0x8000",
+			    text);
+}
+
+static int check_ibsriov(const struct block *b)
+{
+	const char *state = admit_text(get(b, "linkState"));
+	int r = check_resource(b);
+
+	if (r == 0 && *state && strcmp(state, "auto") && strcmp(state, "enable") &&
+	    strcmp(state, "disable"))
+		return admit_refuse(b->a, ADMIT_NOT_SUPPORTED,
+				    "spec.ibsriov.linkState: '%.60s' is not known, wants auto, "
+				    "enable or disable",
+				    state);
+	return r == 0 ? check_pkey(b) : r;
+}
+
+static int check_ipoib(const struct block *b)
+{
+	if (*admit_text(get(b, "master")))
+		return 0;
+	return admit_refuse(b->a, ADMIT_REQUIRED,
+			    "spec.ipoib.master: is empty: give the node's interface, such as ib0");
+}
+
+/* --- ovs --- */
+
+static int check_trunk(const struct block *b, const struct json *v, size_t i)
+{
+	static const char *const keys[] = {"minID", "maxID", "id"};
+	int64_t n[3] = {0, 0, 0};
+
+	for (size_t k = 0; k < 3; k++)
+		if (json_int(json_get(v, keys[k]), &n[k]) == 0 && (n[k] < 0 || n[k] > VLAN_MAX))
+			return admit_refuse(b->a, ADMIT_INVALID,
+					    "spec.ovs.trunk[%zu].%s: is %" PRId64
+					    ", wants 0 to 4094",
+					    i, keys[k], n[k]);
+	if (!json_get(v, "minID") != !json_get(v, "maxID"))
+		return admit_refuse(b->a, ADMIT_REQUIRED,
+				    "spec.ovs.trunk[%zu].%s: is missing: a range of VLANs has both "
+				    "minID and maxID",
+				    i, json_get(v, "minID") ? "maxID" : "minID");
+	if (n[1] < n[0])
+		return admit_refuse(b->a, ADMIT_INVALID,
+				    "spec.ovs.trunk[%zu].maxID: %" PRId64 " is less than minID "
+				    "%" PRId64,
+				    i, n[1], n[0]);
+	return 0;
+}
+
+static int check_ovs(const struct block *b)
+{
+	struct json_walk w = json_walk_start(get(b, "trunk"));
+	const struct json *v;
+	int r = check_vlan(b, "vlan");
+
+	if (r == 0 && !*admit_text(get(b, "bridge")))
+		return admit_refuse(b->a, ADMIT_REQUIRED,
+				    "spec.ovs.bridge: is empty: give the bridge, such as br0");
+	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++)
+		r = check_trunk(b, v, i);
+	return r;
+}
+
+int admit_check_block(struct admit *a, const char *type, const char *name, const struct json *spec)
+{
+	static const struct {
+		const char *name;
+		int (*check)(const struct block *b);
+	} checks[] = {
+		{"macvlan", check_on_master}, {"ipvlan", check_on_master},
+		{"vlan", check_on_master},    {"sriov", check_sriov},
+		{"ibsriov", check_ibsriov},   {"ipoib", check_ipoib},
+		{"ovs", check_ovs},
+	};
+	const struct block b = {a, type, name, json_get(spec, name)};
+
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
+		if (strcmp(checks[i].name, name) == 0)
+			return checks[i].check(&b);
+	return 0;
+}
+
+/* What of a SpiderMultusConfig only an administrator's may have: CNI plugins run as root on the nodes. */
+
+static bool is_trusted(const struct admit *a)
+{
+	return a->world->trusts && a->world->trusts(a->world->arg, a->ask->ns);
+}
+
+int admit_check_definition(struct admit *a, const struct json *config, const char *place)
+{
+	const struct definition_rules rules = {0};
+	struct err e = ERR_INIT;
+
+	if (is_trusted(a) || definition_check(config, &rules, &e) == 0 || admit_spec_stays(a))
+		return 0;
+	return admit_refuse(a, ADMIT_FORBIDDEN, "%s: namespace '%s' is not trusted: %s", place,
+			    a->ask->ns, e.text);
+}
+
+int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec)
+{
+	const struct json *b = json_get(spec, block);
+	bool tags = strcmp(block, "macvlan") == 0 || strcmp(block, "ipvlan") == 0;
+	bool masters = tags || strcmp(block, "vlan") == 0;
+	int64_t vlan = 0;
+
+	if (tags)
+		(void)json_int(json_get(b, "vlanID"), &vlan);
+	if (!masters || (!vlan && json_len(json_get(b, "master")) < 2))
+		return 0;
+	if (is_trusted(a) || admit_spec_stays(a))
+		return 0;
+	return admit_refuse(
+		a, ADMIT_FORBIDDEN,
+		"spec.%s.%s: makes an interface on each node, which only a definition of a trusted "
+		"namespace may: set the annotation " DEFINITION_TRUST
+		"=true on Namespace '%s', or %s",
+		block, vlan ? "vlanID" : "master", a->ask->ns,
+		vlan ? "use cniType vlan" : "name one master");
+}

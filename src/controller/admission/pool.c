@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block/block.h"
+#include "controller/admission/admit_priv.h"
+#include "ipam/pool/pool_kube.h"
+
+/* What makes a SpiderIPPool one that is taken. */
+
+#define JOINTLY                                                                                    \
+	"total IP addresses of an IPPool are jointly determined by 'spec.ips' and "                \
+	"'spec.excludeIPs'"
+
+/* The addresses that the object has and did not have before. */
+static void added_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	struct pool old = {0};
+
+	admit_set_copy(&p->ips, ret);
+	if (a->ask->operation == ADMIT_UPDATE &&
+	    admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &old) == 0) {
+		ip_set_minus(ret, &old.ips);
+		pool_done(&old);
+	}
+	admit_answer_done(&nobody);
+}
+
+/* --- other pools --- */
+
+static int overlap_net(struct admit *a, const struct pool *p, const struct pool *other)
+{
+	auto_buf struct buf hint;
+	char text[IP_TEXT_MAX];
+
+	buf_init(&hint, 256);
+	admit_overlap_hint(p, other, &hint);
+	return admit_refuse(
+		a, ADMIT_INVALID,
+		"spec.subnet: overlap with IPPool %s which 'spec.subnet' is %s: make "
+		"the two equal or disjoint%s%s",
+		other->name, ipnet_str(&other->subnet, text),
+		p->subnet.len > other->subnet.len ? " (a part of it is said by 'spec.ips')" : "",
+		hint.len ? hint.p : "");
+}
+
+static int check_other(struct admit *a, const struct pool *p, const struct ip_set *added,
+		       const struct pool *other)
+{
+	struct ip_set common;
+	auto_buf struct buf text = {0};
+
+	if (p->family != other->family || !ipnet_overlaps(&p->subnet, &other->subnet))
+		return 0;
+	if (!ipnet_eq(&p->subnet, &other->subnet))
+		return a->ask->operation == ADMIT_CREATE ? overlap_net(a, p, other) : 0;
+	admit_set_common(added, &other->ips, &common);
+	if (common.n == 0)
+		return 0;
+	buf_init(&text, 512);
+	admit_ranges(&common, &text);
+	ip_set_done(&common);
+	return admit_refuse(a, ADMIT_FORBIDDEN,
+			    "spec.ips: overlap with IPPool %s in IP ranges %s, " JOINTLY
+			    ": leave them out of one of the two",
+			    other->name, text.p);
+}
+
+static int check_others(struct admit *a, const struct pool *p, const struct ip_set *added)
+{
+	struct pool_set others;
+	int r = 0;
+
+	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &others);
+	for (size_t i = 0; i < others.n && r == 0; i++)
+		r = check_other(a, p, added, &others.v[i]);
+	pool_set_done(&others);
+	return r;
+}
+
+/* --- its SpiderSubnet --- */
+
+static const struct json *auto_ips(const struct json *subnet, const char *pool,
+				   struct json_doc **doc)
+{
+	const char *text = json_string(json_get(json_get(subnet, "status"), "controlledIPPools"));
+
+	if (!text || json_parse(doc, span_of(text), SIZE_MAX, NULL) < 0)
+		return NULL;
+	return json_get(json_get(json_root(*doc), pool), "ips");
+}
+
+static bool is_auto(const struct json *object)
+{
+	return *admit_text(json_get(admit_meta(object, "labels"), LABEL_APP_NAME)) != '\0';
+}
+
+/* What its controller noted first is what such a pool has. */
+static int check_auto(struct admit *a, const struct json *subnet)
+{
+	auto_json struct json_doc *doc = NULL;
+	const struct json *noted = auto_ips(subnet, a->ask->name, &doc);
+
+	if (!is_auto(a->ask->object) ||
+	    json_same(noted, json_get(json_get(a->ask->object, "spec"), "ips")))
+		return 0;
+	return admit_refuse(
+		a, ADMIT_FORBIDDEN,
+		"spec.ips: it's illegal to update AutoPool.Spec.IPs that are different from "
+		"corresponding SpiderSubnet.Status.ControlledIPPools: change the workload's "
+		"annotation ipam.spidernet.io/ippool-ip-number");
+}
+
+static int check_within(struct admit *a, const struct json *subnet, const struct pool *p,
+			const struct ip_set *added)
+{
+	const char *name = admit_text(admit_meta(subnet, "name"));
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	struct pool whole = {0};
+	struct ip_set out;
+	auto_buf struct buf text = {0};
+	int r = 0;
+
+	if (admit_pool_of(&quiet, name, json_get(subnet, "spec"), &whole) < 0 ||
+	    !ipnet_eq(&whole.subnet, &p->subnet)) {
+		admit_answer_done(&nobody);
+		pool_done(&whole);
+		return 0;
+	}
+	admit_set_copy(added, &out);
+	ip_set_minus(&out, &whole.ips);
+	buf_init(&text, 512);
+	admit_ranges(&out, &text);
+	if (out.n > 0)
+		r = admit_refuse(a, ADMIT_FORBIDDEN,
+				 "spec.ips: add some IP ranges %s that are not contained in "
+				 "controller Subnet %s, " JOINTLY,
+				 text.p, name);
+	else
+		r = check_auto(a, subnet);
+	ip_set_done(&out);
+	pool_done(&whole);
+	return r;
+}
+
+static int check_subnets(struct admit *a, const struct pool *p, const struct ip_set *added)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < a->world->n_subnets && r == 0; i++)
+		r = check_within(a, a->world->subnets[i], p, added);
+	return r;
+}
+
+/* --- addresses in use --- */
+
+struct use {
+	const struct ip_set *gone;
+	char address[IP_TEXT_MAX];
+	char *pod;
+	int64_t n; /* records seen */
+};
+
+static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
+{
+	struct use *u = arg;
+
+	(void)uid;
+	u->n++;
+	if (u->pod || !ip_set_has(u->gone, ip))
+		return;
+	ip_str(ip, u->address);
+	u->pod = xstrdup(pod);
+}
+
+/* None of the addresses that are gone is a pod's. The status has only so many records; who has the rest
+ * it does not say. */
+static int check_gone(struct admit *a, const struct ip_set *gone)
+{
+	const struct json *old = a->ask->old, *status = json_get(old, "status");
+	struct use u = {.gone = gone};
+	int64_t count = 0, listed;
+	int r = 0;
+
+	json_int(json_get(status, "allocatedIPCount"), &count);
+	pool_records_read(admit_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
+	listed = u.n;
+	pool_records_read(admit_text(admit_note(old, POOL_ADOPTED_NOTE)), find_use, &u, NULL);
+	if (u.pod)
+		r = admit_refuse(
+			a, ADMIT_FORBIDDEN,
+			"spec.ips: remove an IP address %s that is being used by Pod %s, " JOINTLY
+			": delete the pod first",
+			u.address, u.pod);
+	else if (listed < count)
+		r = admit_refuse(a, ADMIT_FORBIDDEN,
+				 "spec.ips: remove addresses while %" PRId64
+				 " are in use of which status.allocatedIPs names %" PRId64
+				 ": raise the controller's max-allocated-ips first",
+				 count, listed);
+	free(u.pod);
+	return r;
+}
+
+static int check_use(struct admit *a, const struct pool *p)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	struct pool was = {0};
+	int r = 0;
+
+	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &was) == 0) {
+		ip_set_minus(&was.ips, &p->ips);
+		r = was.ips.n ? check_gone(a, &was.ips) : 0;
+	}
+	pool_done(&was);
+	admit_answer_done(&nobody);
+	return r;
+}
+
+/* --- who may use it --- */
+
+/* "{}" would be every pod, which no podAffinity is as well: a slip, with the opposite meant. */
+static int check_affinity(struct admit *a, const struct pool *p)
+{
+	const struct json *labels, *v;
+	struct json_walk w;
+	const char *key;
+
+	if (!p->pod_affinity.given)
+		return 0;
+	if (p->pod_affinity.n == 0)
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.podAffinity: empty podAffinity is invalid for "
+				    "SpiderIPPool: give it labels, or leave it out for all pods");
+	if (!is_auto(a->ask->object))
+		return 0;
+	v = json_get(json_get(a->ask->object, "spec"), "podAffinity");
+	if (json_len(json_get(v, "matchExpressions")) > 0)
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.podAffinity.matchExpressions: it's invalid to add "
+				    "podAffinity matchExpressions for auto-created SpiderIPPool");
+	labels = json_get(v, "matchLabels");
+	w = json_walk_start(labels);
+	while (json_walk_next(&w, &key))
+		if (strncmp(key, "ipam.spidernet.io/app-", strlen("ipam.spidernet.io/app-")) != 0)
+			return admit_refuse(
+				a, ADMIT_FORBIDDEN,
+				"spec.podAffinity.matchLabels: it's invalid to add additional "
+				"podAffinity matchLabels for auto-created SpiderIPPool: take "
+				"'%.100s' out",
+				key);
+	return 0;
+}
+
+static void say_unused(struct admit *a, const struct pool *p)
+{
+	if (p->ips.n == 0)
+		admit_warn(a, "spec.ips: the pool has no address: give it some, such as '%s'",
+			   p->family == 4 ? "10.6.0.10-10.6.0.99" : "fd00::10-fd00::99");
+	if (p->node_affinity.given && p->n_nodes > 0)
+		admit_warn(a, "spec.nodeAffinity is not looked at where there is a nodeName");
+	if (p->namespace_affinity.given && p->n_namespaces > 0)
+		admit_warn(
+			a,
+			"spec.namespaceAffinity is not looked at where there is a namespaceName");
+}
+
+/* --- its name --- */
+
+/* Blocks are named after it. */
+static int check_name(struct admit *a, const struct pool *p)
+{
+	char name[BLOCK_NAME_MAX + 1];
+	struct block_cut cut;
+	u128 last, n;
+	int room = BLOCK_NAME_MAX - 1;
+
+	if (a->ask->operation != ADMIT_CREATE ||
+	    block_cut_choose(&p->subnet, 0, false, &cut, NULL) < 0)
+		return 0;
+	last = block_count(&cut) - 1;
+	if (block_name(a->ask->name, last, name) == 0)
+		return 0;
+	for (n = last, room--; n >= 16; n /= 16)
+		room--;
+	return admit_refuse(a, ADMIT_INVALID,
+			    "metadata.name: has %zu characters, wants %d at most: the pool's "
+			    "SpiderIPBlocks are named after it",
+			    strlen(a->ask->name), room);
+}
+
+/* --- all of it --- */
+
+static int check_valid(struct admit *a, const struct pool *p)
+{
+	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	struct ip_set added;
+	int r;
+
+	added_ips(a, p, &added);
+	r = admit_check_family(a, p->family);
+	if (r == 0)
+		r = check_name(a, p);
+	if (r == 0)
+		r = check_affinity(a, p);
+	if (r == 0)
+		r = check_others(a, p, &added);
+	if (r == 0 && is_update)
+		r = check_use(a, p);
+	if (r == 0)
+		r = check_subnets(a, p, &added);
+	if (r == 0)
+		say_unused(a, p);
+	ip_set_done(&added);
+	return r;
+}
+
+static int check_deletion(struct admit *a)
+{
+	int64_t n = 0;
+
+	json_int(json_get(json_get(a->ask->old, "status"), "allocatedIPCount"), &n);
+	if (n <= 0)
+		return 0;
+	if (a->world->keep_used)
+		return admit_forbid(a,
+				    "cannot delete an IPPool with allocated IPs(%" PRId64
+				    "): delete their pods first",
+				    n);
+	admit_warn(a,
+		   "%" PRId64 " addresses of IPPool %s are in use: it hands out nothing more, and "
+		   "goes when the last is free",
+		   n, a->ask->name);
+	return 0;
+}
+
+int admit_check_pool(struct admit *a)
+{
+	const struct json *spec = json_get(a->ask->object, "spec");
+	struct pool p = {0};
+	int r = 0;
+
+	if (a->ask->operation == ADMIT_DELETE)
+		return check_deletion(a);
+	if (a->ask->operation == ADMIT_UPDATE) {
+		if (admit_spec_stays(a))
+			return 0;
+		if (admit_is_going(a->ask->old))
+			return admit_forbid(a, "cannot update a terminating IPPool: it goes when "
+					       "its last address is free");
+		r = admit_check_fixed(a);
+	}
+	if (r == 0)
+		r = admit_pool_of(a, a->ask->name, spec, &p);
+	if (r == 0)
+		r = check_valid(a, &p);
+	pool_done(&p);
+	return r;
+}
+
+/* What makes a SpiderSubnet one that is taken, and a SpiderReservedIP. */
+
+static int check_other_subnets(struct admit *a, const struct pool *p)
+{
+	auto_buf struct buf hint;
+	char text[IP_TEXT_MAX];
+	struct pool_set others;
+	int r = 0;
+
+	buf_init(&hint, 256);
+	admit_others(a, a->world->subnets, a->world->n_subnets, "SpiderSubnet", &others);
+	for (size_t i = 0; i < others.n && r == 0; i++) {
+		const struct pool *o = &others.v[i];
+
+		if (o->family != p->family || !ipnet_overlaps(&o->subnet, &p->subnet))
+			continue;
+		admit_overlap_hint(p, o, &hint);
+		r = admit_refuse(a, ADMIT_INVALID,
+				 "spec.subnet: overlap with Subnet %s which 'spec.subnet' is %s: "
+				 "two SpiderSubnets have nothing in common%s",
+				 o->name, ipnet_str(&o->subnet, text), hint.len ? hint.p : "");
+	}
+	pool_set_done(&others);
+	return r;
+}
+
+/* A pool's addresses are the subnet's, or what is taken from it is nobody's. */
+static int check_pool_of_subnet(struct admit *a, const struct pool *p, const struct pool *pool)
+{
+	char text[IP_TEXT_MAX];
+	struct ip_set out;
+	auto_buf struct buf ranges = {0}, hint = {0};
+	int r = 0;
+
+	buf_init(&hint, 256);
+	if (pool->family != p->family || !ipnet_overlaps(&pool->subnet, &p->subnet))
+		return 0;
+	if (!ipnet_eq(&pool->subnet, &p->subnet)) {
+		admit_overlap_hint(p, pool, &hint);
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.subnet: overlap with SpiderIPPool '%s' resource "
+				    "'spec.subnet' %s: make the two equal or disjoint%s",
+				    pool->name, ipnet_str(&pool->subnet, text),
+				    hint.len ? hint.p : "");
+	}
+	admit_set_copy(&pool->ips, &out);
+	ip_set_minus(&out, &p->ips);
+	buf_init(&ranges, 512);
+	admit_ranges(&out, &ranges);
+	if (out.n > 0)
+		r = admit_refuse(a, ADMIT_INVALID,
+				 "spec.ips: SpiderIPPool '%s' owns some IP addresses that "
+				 "SpiderSubnet '%s' can't control: add %s",
+				 pool->name, a->ask->name, ranges.p);
+	ip_set_done(&out);
+	return r;
+}
+
+/* Of an update: what the subnet had and does not have, and a pool still has. */
+static int check_removed(struct admit *a, const struct ip_set *removed, const struct pool *pool)
+{
+	struct ip_set common;
+	auto_buf struct buf ranges = {0};
+	int r = 0;
+
+	if (removed->family != pool->family)
+		return 0;
+	admit_set_common(removed, &pool->ips, &common);
+	buf_init(&ranges, 512);
+	admit_ranges(&common, &ranges);
+	if (common.n > 0)
+		r = admit_refuse(
+			a, ADMIT_FORBIDDEN,
+			"spec.ips: remove some IP ranges %s that is being used by IPPool "
+			"%s, total IP addresses of an Subnet are jointly determined by "
+			"'spec.ips' and 'spec.excludeIPs': take them out of the pool first",
+			ranges.p, pool->name);
+	ip_set_done(&common);
+	return r;
+}
+
+static void removed_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
+{
+	struct admit_answer nobody = {0};
+	struct admit quiet = {a->world, a->ask, &nobody};
+	struct pool old = {0};
+
+	*ret = (struct ip_set){0};
+	if (admit_pool_of(&quiet, a->ask->name, json_get(a->ask->old, "spec"), &old) == 0) {
+		admit_set_copy(&old.ips, ret);
+		ip_set_minus(ret, &p->ips);
+		pool_done(&old);
+	}
+	admit_answer_done(&nobody);
+}
+
+static int check_pools(struct admit *a, const struct pool *p)
+{
+	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	struct ip_set removed = {0};
+	struct pool_set pools;
+	int r = 0;
+
+	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &pools);
+	if (is_update)
+		removed_ips(a, p, &removed);
+	for (size_t i = 0; i < pools.n && r == 0; i++)
+		r = is_update ? check_removed(a, &removed, &pools.v[i])
+			      : check_pool_of_subnet(a, p, &pools.v[i]);
+	ip_set_done(&removed);
+	pool_set_done(&pools);
+	return r;
+}
+
+/* Addresses that the subnet's pools have. */
+static int64_t taken(const struct admit *a)
+{
+	const char *cidr = admit_text(json_get(json_get(a->ask->old, "spec"), "subnet"));
+	struct pool_set pools;
+	struct ipnet net;
+	u128 n = 0;
+
+	if (ipnet_parse(span_of(cidr), &net) < 0)
+		return 0;
+	net = ipnet_network(&net);
+	admit_others(a, a->world->pools, a->world->n_pools, "SpiderIPPool", &pools);
+	for (size_t i = 0; i < pools.n; i++)
+		if (ipnet_eq(&pools.v[i].subnet, &net))
+			n += ip_set_count(&pools.v[i].ips);
+	pool_set_done(&pools);
+	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
+/* Its status says the same, but later; it alone speaks while pools are not listed yet. */
+static int admit_subnet_check_deletion(struct admit *a)
+{
+	int64_t n = 0, m = taken(a);
+
+	json_int(json_get(json_get(a->ask->old, "status"), "allocatedIPCount"), &n);
+	if (n < m)
+		n = m;
+	if (n > 0 && a->world->keep_used)
+		return admit_forbid(a,
+				    "cannot delete an Subnet with allocated IPs(%" PRId64
+				    "): delete its pools first",
+				    n);
+	if (n > 0)
+		admit_warn(a,
+			   "%" PRId64 " addresses of Subnet %s are in use: its pools go with it, "
+			   "each when its last address is free",
+			   n, a->ask->name);
+	return 0;
+}
+
+int admit_check_subnet(struct admit *a)
+{
+	const struct json *spec = json_get(a->ask->object, "spec");
+	bool is_update = a->ask->operation == ADMIT_UPDATE;
+	struct pool p = {0};
+	int r = 0;
+
+	if (a->ask->operation == ADMIT_DELETE)
+		return admit_subnet_check_deletion(a);
+	if (is_update) {
+		if (admit_spec_stays(a))
+			return 0;
+		if (admit_is_going(a->ask->old))
+			return admit_forbid(a, "cannot update a terminating Subnet: it goes when "
+					       "its pools are gone");
+		r = admit_check_fixed(a);
+	}
+	if (r == 0)
+		r = admit_pool_of(a, a->ask->name, spec, &p);
+	if (r == 0)
+		r = admit_check_family(a, p.family);
+	if (r == 0 && !is_update)
+		r = check_other_subnets(a, &p);
+	if (r == 0)
+		r = check_pools(a, &p);
+	pool_done(&p);
+	return r;
+}
+
+/* --- SpiderReservedIP --- */
+
+static int check_reserved_range(struct admit *a, const struct json *v, size_t i, uint8_t family)
+{
+	struct err e = ERR_INIT;
+	struct ip_range r;
+
+	if (!json_string(v))
+		return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: is %s, wants a string", i,
+				    json_kind_name(v));
+	if (ip_range_parse(span_of(json_string(v)), family, &r, &e) == 0)
+		return 0;
+	if (strstr(e.text, "as the subnet is"))
+		return admit_refuse(a, ADMIT_INVALID,
+				    "spec.ips[%zu]: '%.100s' is not IPv%u as spec.ipVersion says: "
+				    "make a SpiderReservedIP for each family",
+				    i, json_string(v), family);
+	return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: %s", i, e.text);
+}
+
+static int check_reserved_ranges(struct admit *a, const struct json *spec, uint8_t family)
+{
+	struct json_walk w = json_walk_start(json_get(spec, "ips"));
+	const struct json *v;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++)
+		r = check_reserved_range(a, v, i, family);
+	return r;
+}
+
+/* Without a version the first address is none, or there is no address. */
+static int check_versionless(struct admit *a, const struct json *spec)
+{
+	const struct json *first = json_at(json_get(spec, "ips"), 0);
+
+	if (first && check_reserved_range(a, first, 0, strchr(admit_text(first), ':') ? 6 : 4) < 0)
+		return -EINVAL;
+	return admit_refuse(a, ADMIT_REQUIRED,
+			    "spec.ips: is empty: give addresses such as 10.6.0.1 or "
+			    "10.6.0.1-10.6.0.9");
+}
+
+int admit_check_reserved(struct admit *a)
+{
+	const struct json *spec = json_get(a->ask->object, "spec");
+	int64_t version = 0;
+	int r;
+
+	if (a->ask->operation == ADMIT_DELETE)
+		return 0;
+	if (admit_spec_stays(a))
+		return 0;
+	if (a->ask->operation == ADMIT_UPDATE && admit_is_going(a->ask->old))
+		return admit_forbid(a, "cannot update a terminating ReservedIP");
+	if (json_string(json_get(spec, "ipVersion")))
+		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
+				    "spec.ipVersion: is '%.60s', wants 4 or 6",
+				    json_string(json_get(spec, "ipVersion")));
+	if (json_int(json_get(spec, "ipVersion"), &version) < 0)
+		return check_versionless(a, spec);
+	if (version != 4 && version != 6)
+		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
+				    "spec.ipVersion: is %" PRId64 ", wants 4 or 6", version);
+	r = a->ask->operation == ADMIT_UPDATE ? admit_check_fixed(a) : 0;
+	if (r == 0)
+		r = admit_check_family(a, (uint8_t)version);
+	return r == 0 ? check_reserved_ranges(a, spec, (uint8_t)version) : r;
+}

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/admission/claims.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/ip.h"
+#include "base/loop.h"
+#include "base/range.h"
+#include "controller/admission/claims_priv.h"
+#include "controller/webhook/secret.h"
+#include "kube/kinds.h"
+
+/* One decision at a time for each request: read, look, write, and again when another was faster. */
+
+enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
+
+struct claim {
+	struct claims *c;
+	struct claims_ask q;
+	struct claims_list list;
+	size_t at; /* the entry that is looked into */
+	char *version;
+	int64_t until_ms, patience_ms; /* on the loop's clock */
+	struct kube_call *call;
+	struct loop_timer *timer;
+	struct claim *next;
+};
+
+static void read_map(void *arg);
+static void look(struct claim *m);
+
+static const char *name_of(const struct json *object)
+{
+	const char *s = json_string(json_get(json_get(object, "metadata"), "name"));
+
+	return s ? s : "";
+}
+
+/* --- its end --- */
+
+static void drop(struct claim *m)
+{
+	struct claim **p = &m->c->first;
+
+	while (*p != m)
+		p = &(*p)->next;
+	*p = m->next;
+	kube_cancel(m->call);
+	loop_del_timer(m->timer);
+	claims_list_done(&m->list);
+	free(m->version);
+	free(m);
+}
+
+static void end(struct claim *m, const struct err *e)
+{
+	struct claims_ask q = m->q;
+
+	drop(m);
+	q.done(q.arg, e);
+}
+
+static void fail(struct claim *m, const struct err *why)
+{
+	struct err e = *why;
+
+	err_wrap(&e, e.code,
+		 "it is not known what else is being decided about addresses, so nothing is: try "
+		 "again");
+	end(m, &e);
+}
+
+static void fail_missing(struct claim *m)
+{
+	struct err e = ERR_INIT;
+
+	secret_explain_missing(&e, "ConfigMap", m->c->ns, CLAIMS_NAME);
+	fail(m, &e);
+}
+
+/* --- asking --- */
+
+static int left_ms(const struct claim *m)
+{
+	int64_t left = m->until_ms - loop_now_ms(kube_loop(m->c->k));
+
+	return left > 1 ? (int)left : 1;
+}
+
+static void send(struct claim *m, enum kube_verb verb, struct span body, kube_done_fn fn)
+{
+	struct kube_request r = {.verb = verb,
+				 .on = {&kube_configmaps, m->c->ns, CLAIMS_NAME, NULL},
+				 .body = body,
+				 .timeout_ms = left_ms(m)};
+
+	m->call = kube_send(m->c->k, &r, fn, m);
+}
+
+static void again(struct claim *m, int after_ms)
+{
+	m->timer = loop_add_timer(kube_loop(m->c->k), after_ms, read_map, m);
+}
+
+/* --- writing --- */
+
+/* Of a write whose answer was lost nobody knows: what is there now says it. */
+static void on_written(void *arg, int status, const struct json *map, const struct err *e)
+{
+	struct claim *m = arg;
+
+	(void)map;
+	m->call = NULL;
+	if (!e)
+		end(m, NULL);
+	else if ((status == 409 || (status == 404 && m->version) || e->code == -ECONNRESET) &&
+		 left_ms(m) > AGAIN_MAX_MS)
+		again(m, kube_jitter(AGAIN_MIN_MS, AGAIN_MAX_MS));
+	else if (status == 403 && !m->version)
+		fail_missing(m);
+	else
+		fail(m, e);
+}
+
+static void write_map(struct claim *m)
+{
+	auto_buf struct buf body;
+
+	buf_init(&body, KUBE_BODY_MAX);
+	claims_write(&m->list, &m->q, m->c->ns, m->version, now_real_ms(), &body);
+	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, buf_span(&body), on_written);
+}
+
+/* --- claims in the way --- */
+
+/* Its object is not there, or not as it was claimed. */
+static void unsettled(struct claim *m)
+{
+	struct claims_entry *c = &m->list.v[m->at];
+	int64_t age = now_real_ms() - c->at_ms;
+	struct err e = ERR_INIT;
+
+	if (age >= CLAIMS_RUN_OUT_MS) {
+		c->drop = true;
+		m->at++;
+		look(m);
+		return;
+	}
+	if (loop_now_ms(kube_loop(m->c->k)) < m->patience_ms && left_ms(m) > LOOK_AGAIN_MS) {
+		again(m, LOOK_AGAIN_MS);
+		return;
+	}
+	err_kind(
+		&e, ERR_AGAIN, -EAGAIN,
+		"%s '%.100s' was taken in %lld s ago with some of these addresses and is not there "
+		"(yet): try again in %lld s",
+		json_string(json_get(json_root(c->doc), "kind")), name_of(json_root(c->doc)),
+		(long long)(age / 1000), (long long)((CLAIMS_RUN_OUT_MS - age) / 1000 + 1));
+	end(m, &e);
+}
+
+/* What was claimed has become of it. */
+static bool is_settled(const struct claims_entry *c, const struct json *other)
+{
+	char claimed[DIGEST_HEX], is[DIGEST_HEX];
+
+	claims_entry_digest(c, claimed);
+	claims_digest(json_get(other, "spec"), is);
+	return strcmp(claimed, is) == 0;
+}
+
+static void on_other(void *arg, int status, const struct json *list, const struct err *e)
+{
+	struct claim *m = arg;
+	const struct json *claim = json_root(m->list.v[m->at].doc);
+	const struct json *other = json_at(json_get(list, "items"), 0);
+	struct err why = ERR_INIT;
+
+	(void)status;
+	m->call = NULL;
+	if (e) {
+		fail(m, e);
+		return;
+	}
+	if (other && m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), other, &why) < 0) {
+		end(m, &why);
+		return;
+	}
+	if (!other || !is_settled(&m->list.v[m->at], other)) {
+		unsettled(m);
+		return;
+	}
+	m->at++;
+	look(m);
+}
+
+/* The object as it is, from etcd: a list of one, which needs no permission but the watch's. */
+static void read_other(struct claim *m, const struct json *claim)
+{
+	bool is_subnet = strcmp(json_string(json_get(claim, "kind")), "SpiderSubnet") == 0;
+	auto_free char *selector = xasprintf("metadata.name=%s", name_of(claim));
+	auto_buf struct buf query;
+	struct kube_request r = {.verb = KUBE_LIST, .timeout_ms = left_ms(m)};
+
+	buf_init(&query, KUBE_PATH_MAX);
+	kube_path_query(&query, "fieldSelector", selector);
+	r.on.kind = is_subnet ? &kube_subnets : &kube_ippools;
+	r.query = query.p;
+	m->call = kube_send(m->c->k, &r, on_other, m);
+}
+
+static bool is_own(const struct claim *m, const struct json *claim)
+{
+	return strcmp(json_string(json_get(claim, "kind")), m->q.kind) == 0 &&
+	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
+}
+
+/* The watch has it as it was claimed, and the judge has seen that. */
+static bool is_known(const struct claim *m, const struct claims_entry *c)
+{
+	const struct json *claim = json_root(c->doc);
+	const struct json *o =
+		m->q.known
+			? m->q.known(m->q.arg, json_string(json_get(claim, "kind")), name_of(claim))
+			: NULL;
+
+	return o && is_settled(c, o);
+}
+
+static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
+{
+	const struct json *claim = json_root(c->doc);
+	const char *uid = json_string(json_get(json_get(claim, "metadata"), "uid"));
+	struct err e;
+
+	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
+	       !claims_is_gone(m->c, uid) &&
+	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0 &&
+	       !is_known(m, c);
+}
+
+static void look(struct claim *m)
+{
+	struct err e = ERR_INIT;
+
+	for (; m->at < m->list.n; m->at++)
+		if (is_in_the_way(m, &m->list.v[m->at])) {
+			read_other(m, json_root(m->list.v[m->at].doc));
+			return;
+		}
+	if (claims_are_full(&m->list, now_real_ms())) {
+		err_kind(&e, ERR_AGAIN, -EAGAIN, "%d decisions about addresses in %d s", CLAIMS_MAX,
+			 CLAIMS_RUN_OUT_MS / 1000);
+		fail(m, &e);
+		return;
+	}
+	write_map(m);
+}
+
+/* --- reading --- */
+
+static bool is_written(const struct claim *m)
+{
+	for (size_t i = 0; i < m->list.n; i++)
+		if (strcmp(m->list.v[i].id, m->q.id) == 0)
+			return true;
+	return false;
+}
+
+static void on_map(void *arg, int status, const struct json *map, const struct err *e)
+{
+	struct claim *m = arg;
+	struct err why = ERR_INIT;
+	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
+
+	m->call = NULL;
+	if (e && status != 404) {
+		fail(m, e);
+		return;
+	}
+	claims_list_done(&m->list);
+	free(m->version);
+	m->version = !e && version ? xstrdup(version) : NULL;
+	claims_read(e ? NULL : map, &m->list);
+	m->at = 0;
+	if (m->q.judge(m->q.arg, m->q.kind, NULL, &why) < 0)
+		end(m, &why);
+	else if (is_written(m))
+		end(m, NULL);
+	else
+		look(m);
+}
+
+static void read_map(void *arg)
+{
+	struct claim *m = arg;
+
+	m->timer = NULL;
+	send(m, KUBE_GET, (struct span){0}, on_map);
+}
+
+/* --- from outside --- */
+
+void claims_take(struct claims *c, const struct claims_ask *q)
+{
+	int64_t now = loop_now_ms(kube_loop(c->k));
+	struct claim *m = xcalloc(1, sizeof(*m));
+
+	*m = (struct claim){.c = c,
+			    .q = *q,
+			    .until_ms = now + CLAIMS_TIME_MS,
+			    .patience_ms = now + CLAIMS_PATIENCE_MS,
+			    .next = c->first};
+	c->first = m;
+	read_map(m);
+}
+
+struct claims *claims_new(struct kube *k, const char *ns)
+{
+	struct claims *c = xcalloc(1, sizeof(*c));
+
+	c->k = k;
+	c->ns = ns;
+	return c;
+}
+
+void claims_free(struct claims *c)
+{
+	struct err e = ERR_INIT;
+
+	if (!c)
+		return;
+	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica ends: try again");
+	while (c->first)
+		end(c->first, &e);
+	claims_tidy_stop(c);
+	free(c);
+}
+
+/* The ConfigMap, read and written. */
+
+/* SPEC_MAX: of what etcd takes. */
+enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
+
+static const struct json *meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+/* kubectl's and others' marks: a PUT without them removes them. */
+static struct json_doc *read_metadata(const struct json *map)
+{
+	static const char *const keys[] = {"labels", "annotations"};
+	struct json_doc *doc = NULL;
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	if (!meta(map, keys[0]) && !meta(map, keys[1]))
+		return NULL;
+	jo_init(&o, &text, 0);
+	jo_obj(&o);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (meta(map, keys[i])) {
+			jo_key(&o, keys[i]);
+			jo_val(&o, meta(map, keys[i]), false);
+		}
+	jo_end_obj(&o);
+	return json_parse(&doc, buf_span(&text), CLAIM_MAX, NULL) < 0 ? NULL : doc;
+}
+
+void claims_read(const struct json *map, struct claims_list *ret)
+{
+	struct json_walk w = json_walk_start(json_get(map, "data"));
+	const struct json *v;
+	const char *id;
+
+	*ret = (struct claims_list){.metadata = read_metadata(map)};
+	while ((v = json_walk_next(&w, &id))) {
+		struct json_doc *doc = NULL;
+		int64_t at;
+
+		if (!json_string(v) ||
+		    json_parse(&doc, span_of(json_string(v)), CLAIM_MAX, NULL) < 0)
+			continue;
+		if (json_int(json_get(json_root(doc), "at"), &at) < 0 || at > INT64_MAX / 1000 ||
+		    !json_string(json_get(json_root(doc), "kind")) ||
+		    !json_string(meta(json_root(doc), "name"))) {
+			json_free(doc);
+			continue;
+		}
+		VEC_PUSH(ret->v, ret->n) = (struct claims_entry){.id = xstrdup(id),
+								 .doc = doc,
+								 .at_ms = at * 1000,
+								 .len = strlen(json_string(v))};
+	}
+}
+
+void claims_list_done(struct claims_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].id);
+		json_free(l->v[i].doc);
+	}
+	free(l->v);
+	json_free(l->metadata);
+	*l = (struct claims_list){0};
+}
+
+static void put_value(struct json_out *o, const struct json *v)
+{
+	struct json_out inner;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	jo_init(&inner, &text, 0);
+	jo_val(&inner, v, false);
+	jo_str(o, text.len ? text.p : "");
+}
+
+static const char *const decided[] = {"subnet", "ips", "excludeIPs"};
+
+void claims_digest(const struct json *spec, char hex[static DIGEST_HEX])
+{
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, SPEC_MAX);
+	jo_init(&o, &text, 0);
+	jo_arr(&o);
+	for (size_t i = 0; i < ARRAY_LEN(decided); i++)
+		if (json_get(spec, decided[i]))
+			jo_val(&o, json_get(spec, decided[i]), true);
+		else
+			jo_null(&o);
+	jo_end_arr(&o);
+	digest_sha256(buf_span(&text), hex);
+}
+
+void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX])
+{
+	const char *text = json_string(json_get(json_root(c->doc), "digest"));
+
+	if (text)
+		str_copy(hex, DIGEST_HEX, text);
+	else
+		claims_digest(json_get(json_root(c->doc), "spec"), hex);
+}
+
+/* The first and the last address of a list of ranges. False: there is none, or one that is no range. */
+static bool bounds_of(const struct json *ips, struct ip_range *ret)
+{
+	struct json_walk w = json_walk_start(ips);
+	const struct json *v;
+	bool any = false;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		const char *text = json_string(v);
+		struct ip_range r;
+
+		if (!text || ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, NULL) < 0)
+			return false;
+		if (!any || ip_cmp(&r.first, &ret->first) < 0)
+			ret->first = r.first;
+		if (!any || ip_cmp(&r.last, &ret->last) > 0)
+			ret->last = r.last;
+		any = true;
+	}
+	return any;
+}
+
+static void put_spec(struct json_out *o, const char *kind, const struct json *spec)
+{
+	const char *subnet = json_string(json_get(spec, "subnet"));
+	char first[IP_TEXT_MAX], last[IP_TEXT_MAX];
+	struct ip_range r;
+
+	jo_obj(o);
+	if (subnet)
+		jo_kstr(o, "subnet", subnet);
+	jo_key(o, "ips");
+	jo_arr(o);
+	if (strcmp(kind, "SpiderSubnet") != 0 && bounds_of(json_get(spec, "ips"), &r)) {
+		auto_free char *text =
+			xasprintf("%s-%s", ip_str(&r.first, first), ip_str(&r.last, last));
+
+		jo_str(o, text);
+	}
+	jo_end_arr(o);
+	jo_end_obj(o);
+}
+
+static void put_own(struct json_out *map, const struct claims_ask *q, int64_t now_ms)
+{
+	const struct json *spec = json_get(q->object, "spec");
+	char hex[DIGEST_HEX];
+	struct json_out o;
+	auto_buf struct buf text;
+
+	buf_init(&text, CLAIM_MAX);
+	jo_init(&o, &text, 0);
+	jo_obj(&o);
+	jo_kint(&o, "at", now_ms / 1000);
+	jo_kstr(&o, "kind", q->kind);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", json_string(meta(q->object, "name")));
+	jo_kstr(&o, "uid", json_string(meta(q->object, "uid")) ?: "");
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	put_spec(&o, q->kind, spec);
+	claims_digest(spec, hex);
+	jo_kstr(&o, "digest", hex);
+	jo_end_obj(&o);
+	jo_kstr(map, q->id, text.p);
+}
+
+static int64_t kept_ms(const struct claims_list *l)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		len += l->v[i].len;
+	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
+}
+
+bool claims_are_full(const struct claims_list *l, int64_t now_ms)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += !l->v[i].drop && now_ms - l->v[i].at_ms < CLAIMS_RUN_OUT_MS;
+	return n >= CLAIMS_MAX;
+}
+
+void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
+		  const char *version, int64_t now_ms, struct buf *ret)
+{
+	int64_t keep = kept_ms(l);
+	struct json_walk w = json_walk_start(l->metadata ? json_root(l->metadata) : NULL);
+	const struct json *v;
+	const char *key;
+	struct json_out o;
+
+	jo_init(&o, ret, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", "v1");
+	jo_kstr(&o, "kind", "ConfigMap");
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", CLAIMS_NAME);
+	jo_kstr(&o, "namespace", ns);
+	if (version)
+		jo_kstr(&o, "resourceVersion", version);
+	while (version && (v = json_walk_next(&w, &key))) {
+		jo_key(&o, key);
+		jo_val(&o, v, false);
+	}
+	jo_end_obj(&o);
+	jo_key(&o, "data");
+	jo_obj(&o);
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->v[i].drop && now_ms - l->v[i].at_ms < keep) {
+			jo_key(&o, l->v[i].id);
+			put_value(&o, json_root(l->v[i].doc));
+		}
+	if (q)
+		put_own(&o, q, now_ms);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+/*
+ * Claims of objects that were seen to go are taken out of the ConfigMap: one read and at most one write
+ * for all that go in a moment. When it fails, time does the same. Each replica tries; the second finds
+ * nothing left to do.
+ */
+
+enum { SOON_MIN_MS = 50, SOON_MAX_MS = 250, TIDY_TIME_MS = 5000 };
+
+bool claims_is_gone(const struct claims *c, const char *uid)
+{
+	for (size_t i = 0; uid && *uid && i < CLAIMS_GONE_MAX; i++)
+		if (strcmp(c->gone[i], uid) == 0)
+			return true;
+	return false;
+}
+
+static void claims_tidy_send(struct claims *c, enum kube_verb verb, struct span body,
+			     kube_done_fn fn)
+{
+	struct kube_request r = {.verb = verb,
+				 .on = {&kube_configmaps, c->ns, CLAIMS_NAME, NULL},
+				 .body = body,
+				 .timeout_ms = TIDY_TIME_MS};
+
+	c->tidy = kube_send(c->k, &r, fn, c);
+}
+
+static void claims_tidy_on_written(void *arg, int status, const struct json *map,
+				   const struct err *e)
+{
+	struct claims *c = arg;
+
+	(void)map;
+	(void)e;
+	c->tidy = NULL;
+	if (status == 409)
+		claims_gone(c, "");
+}
+
+static bool drop_gone(const struct claims *c, struct claims_list *l)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct json *meta = json_get(json_root(l->v[i].doc), "metadata");
+
+		l->v[i].drop = claims_is_gone(c, json_string(json_get(meta, "uid")));
+		any |= l->v[i].drop;
+	}
+	return any;
+}
+
+static void claims_tidy_on_map(void *arg, int status, const struct json *map, const struct err *e)
+{
+	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
+	struct claims *c = arg;
+	struct claims_list list;
+	auto_buf struct buf body;
+
+	(void)status;
+	c->tidy = NULL;
+	if (e || !version)
+		return;
+	claims_read(map, &list);
+	buf_init(&body, KUBE_BODY_MAX);
+	if (drop_gone(c, &list)) {
+		claims_write(&list, NULL, c->ns, version, now_real_ms(), &body);
+		claims_tidy_send(c, KUBE_REPLACE, buf_span(&body), claims_tidy_on_written);
+	}
+	claims_list_done(&list);
+}
+
+static void on_timer(void *arg)
+{
+	struct claims *c = arg;
+
+	c->tidy_timer = NULL;
+	if (c->tidy)
+		claims_gone(c, "");
+	else
+		claims_tidy_send(c, KUBE_GET, (struct span){0}, claims_tidy_on_map);
+}
+
+void claims_gone(struct claims *c, const char *uid)
+{
+	if (*uid) {
+		str_copy(c->gone[c->next_gone], CLAIMS_UID_MAX, uid);
+		c->next_gone = (c->next_gone + 1) % CLAIMS_GONE_MAX;
+	}
+	if (!c->tidy_timer)
+		c->tidy_timer = loop_add_timer(kube_loop(c->k),
+					       kube_jitter(SOON_MIN_MS, SOON_MAX_MS), on_timer, c);
+}
+
+void claims_tidy_stop(struct claims *c)
+{
+	kube_cancel(c->tidy);
+	loop_del_timer(c->tidy_timer);
+}

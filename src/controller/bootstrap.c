@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/defaults.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/coordinator/cidr_read.h"
+#include "controller/nad/nad_write.h"
+#include "kube/kinds.h"
+
+enum {
+	BODY_MAX = 16 << 10,
+	AGAIN_MS = 1000,
+	AGAIN_MOST_MS = 60 * 1000,
+	UNKNOWN_MS = 2000,
+	NAME_MAX_LEN = 253
+};
+
+#define CALICO_NETWORK "k8s-pod-network"
+
+struct defaults {
+	struct defaults_conf c;
+	struct loop *loop;
+	size_t step;  /* of steps[] */
+	bool unknown; /* the network's name is, and the log says so */
+	struct kube_call *call;
+	struct loop_timer *again;
+	struct kube_backoff backoff;
+};
+
+/* --- the objects --- */
+
+static void begin(struct json_out *o, struct buf *b, const char *kind, const char *name)
+{
+	jo_init(o, b, 0);
+	jo_obj(o);
+	jo_kstr(o, "apiVersion", SPIDERPOOL_API);
+	jo_kstr(o, "kind", kind);
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "name", name);
+}
+
+void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
+{
+	struct cidr_list hijack = {0};
+	struct json_out o;
+
+	cidr_list_add(&hijack, c->hijack);
+	begin(&o, b, "SpiderCoordinator", c->name);
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	jo_kstr(&o, "mode", c->mode);
+	jo_kstr(&o, "podCIDRType", c->type);
+	jo_kbool(&o, "tunePodRoutes", true);
+	if (hijack.n > 0) {
+		jo_key(&o, "hijackCIDR");
+		jo_arr(&o);
+		for (size_t i = 0; i < hijack.n; i++)
+			jo_str(&o, hijack.v[i]);
+		jo_end_arr(&o);
+	}
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	cidr_list_done(&hijack);
+}
+
+/* A DNS subdomain, as names of objects are. */
+static bool is_name(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+
+	return n > 0 && n <= NAME_MAX_LEN && !s[n] && !strchr(".-", s[0]) &&
+	       !strchr(".-", s[n - 1]);
+}
+
+bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network)
+{
+	bool calico = strcmp(network, CALICO_NETWORK) == 0;
+	struct json_out o;
+
+	if (!is_name(network))
+		return false;
+	begin(&o, b, "SpiderMultusConfig", calico ? "calico" : network);
+	jo_kstr(&o, "namespace", c->ns);
+	if (calico) {
+		jo_key(&o, "annotations");
+		jo_obj(&o);
+		jo_kstr(&o, NAD_NAME_NOTE, network);
+		jo_end_obj(&o);
+	}
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	jo_kstr(&o, "cniType", "custom");
+	jo_kbool(&o, "enableCoordinator", false);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	return true;
+}
+
+/* --- one after the other --- */
+
+static void go_on(struct defaults *d);
+
+static void on_again(void *arg)
+{
+	struct defaults *d = arg;
+
+	d->again = NULL;
+	go_on(d);
+}
+
+static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+{
+	const struct json *meta = json_get(object, "metadata");
+	struct defaults *d = arg;
+
+	d->call = NULL;
+	/* 409: it is there by now. 422: the settings are to be mended, and the rest does not wait for it. */
+	if (e && status == 422)
+		log_error("what a new cluster is given is refused: mend the settings",
+			  LOG_S("error", e->text));
+	if (e && status != 409 && status != 422) {
+		log_error("what a new cluster is given cannot be made yet",
+			  LOG_S("error", e->text));
+		d->again = loop_add_timer(d->loop, kube_backoff_next(&d->backoff), on_again, d);
+		return;
+	}
+	if (!e)
+		log_info("made, as there was none",
+			 LOG_S("kind", json_string(json_get(object, "kind"))),
+			 LOG_S("name", json_string(json_get(meta, "name"))));
+	kube_backoff_reset(&d->backoff);
+	d->step++;
+	go_on(d);
+}
+
+static void create(struct defaults *d, const struct kube_kind *kind, const struct buf *b)
+{
+	const struct kube_request r = {
+		.verb = KUBE_CREATE,
+		.on = {.kind = kind, .ns = kind->namespaced ? d->c.ns : NULL, .name = "default"},
+		.body = buf_span(b),
+	};
+
+	d->call = kube_send(d->c.kube, &r, on_done, d);
+}
+
+static bool make_coordinator(struct defaults *d)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!d->c.coordinator || world_count(d->c.world, WORLD_COORDINATORS) > 0)
+		return false;
+	defaults_coordinator(&b, &d->c);
+	create(d, &kube_coordinators, &b);
+	return true;
+}
+
+/* Under either name, and by whoever. */
+static bool is_there(const struct defaults *d, const char *network)
+{
+	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
+
+	return world_get(d->c.world, WORLD_MULTUSCONFIGS, d->c.ns, name) ||
+	       world_get(d->c.world, WORLD_NADS, d->c.ns, network);
+}
+
+static bool make_network(struct defaults *d)
+{
+	auto_free char *network = NULL;
+	struct err e = ERR_INIT;
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	/* The last step, so that no other waits for the agent to publish the name. */
+	if (d->c.network && cidr_network(d->c.root, &d->c.cni, &network, &e) < 0) {
+		if (!d->unknown)
+			log_warn("the cluster's network gets no SpiderMultusConfig yet",
+				 LOG_S("error", e.text));
+		d->unknown = true;
+		d->again = loop_add_timer(d->loop, UNKNOWN_MS, on_again, d);
+		return true;
+	}
+	if (!network || is_there(d, network))
+		return false;
+	if (!defaults_network(&b, &d->c, network)) {
+		log_warn("the cluster's network gets no SpiderMultusConfig: no object can have its "
+			 "name",
+			 LOG_S("network", network));
+		return false;
+	}
+	create(d, &kube_multusconfigs, &b);
+	return true;
+}
+
+static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!p->name || !p->subnet || world_get(d->c.world, WORLD_SUBNETS, "", p->subnet))
+		return false;
+	defaults_subnet(&b, p);
+	create(d, &kube_subnets, &b);
+	return true;
+}
+
+static bool make_pool(struct defaults *d, const struct defaults_pool *p)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!p->name || world_get(d->c.world, WORLD_POOLS, "", p->name))
+		return false;
+	defaults_pool(&b, p);
+	create(d, &kube_ippools, &b);
+	return true;
+}
+
+static bool make_subnet4(struct defaults *d)
+{
+	return make_subnet(d, &d->c.pools[0]);
+}
+
+static bool make_pool4(struct defaults *d)
+{
+	return make_pool(d, &d->c.pools[0]);
+}
+
+static bool make_subnet6(struct defaults *d)
+{
+	return make_subnet(d, &d->c.pools[1]);
+}
+
+static bool make_pool6(struct defaults *d)
+{
+	return make_pool(d, &d->c.pools[1]);
+}
+
+static void go_on(struct defaults *d)
+{
+	static const enum world_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS, WORLD_NADS,
+						WORLD_SUBNETS, WORLD_POOLS};
+	/* True: a request is under way, or a timer runs. */
+	static bool (*const steps[])(struct defaults * d) = {
+		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
+
+	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
+		if (!world_synced(d->c.world, needs[i])) {
+			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
+			return;
+		}
+	while (d->step < ARRAY_LEN(steps) && !steps[d->step](d))
+		d->step++;
+}
+
+struct defaults *defaults_new(const struct defaults_conf *c)
+{
+	struct defaults *d = xcalloc(1, sizeof(*d));
+
+	*d = (struct defaults){
+		.c = *c, .loop = kube_loop(c->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+	d->again = loop_add_timer(d->loop, 0, on_again, d);
+	return d;
+}
+
+void defaults_free(struct defaults *d)
+{
+	if (!d)
+		return;
+	kube_cancel(d->call);
+	loop_del_timer(d->again);
+	free(d);
+}
+
+/* A subnet and a pool by settings. What is not valid in them the API server says, or our admission. */
+
+static bool is_between(char c)
+{
+	return c && (strchr(",\"'[]", c) || isspace((unsigned char)c));
+}
+
+/* "10.6.0.2-10.6.0.9,10.6.0.20", or as Helm writes a list: ["10.6.0.2-10.6.0.9","10.6.0.20"] */
+static void put_ranges(struct json_out *o, const char *text)
+{
+	jo_key(o, "ips");
+	jo_arr(o);
+	while (text && *text) {
+		size_t n = 0;
+
+		while (text[n] && !is_between(text[n]))
+			n++;
+		if (n > 0) {
+			auto_free char *range = span_dup((struct span){text, n});
+
+			jo_str(o, range);
+		}
+		text += n + (text[n] != '\0');
+	}
+	jo_end_arr(o);
+}
+
+static void put(struct buf *b, const struct defaults_pool *p, const char *kind, const char *name,
+		bool is_default)
+{
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_kstr(&o, "apiVersion", SPIDERPOOL_API);
+	jo_kstr(&o, "kind", kind);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "name", name);
+	jo_end_obj(&o);
+	jo_key(&o, "spec");
+	jo_obj(&o);
+	jo_kstr(&o, "subnet", p->cidr ? p->cidr : "");
+	put_ranges(&o, p->ips);
+	if (p->gateway)
+		jo_kstr(&o, "gateway", p->gateway);
+	if (is_default)
+		jo_kbool(&o, "default", true);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+}
+
+void defaults_subnet(struct buf *b, const struct defaults_pool *p)
+{
+	put(b, p, "SpiderSubnet", p->subnet, false);
+}
+
+void defaults_pool(struct buf *b, const struct defaults_pool *p)
+{
+	put(b, p, "SpiderIPPool", p->name, true);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/cache/world_priv.h"
+#include "controller/nad/nad_write.h"
+#include "ipam/journal/journal_line.h"
+#include "kube/kinds.h"
+#include "spec/pod.h"
+
+/* The watches, who is told of a change, and what is said when a watch does not work. */
+
+static const struct kube_kind *const kinds[WORLD_KINDS] = {
+	[WORLD_POOLS] = &kube_ippools,
+	[WORLD_SUBNETS] = &kube_subnets,
+	[WORLD_RESERVED] = &kube_reservedips,
+	[WORLD_MULTUSCONFIGS] = &kube_multusconfigs,
+	[WORLD_COORDINATORS] = &kube_coordinators,
+	[WORLD_NADS] = &kube_nads,
+	[WORLD_NAMESPACES] = &kube_namespaces,
+};
+
+const char *world_kind_name(enum world_kind kind)
+{
+	return kinds[kind]->plural;
+}
+
+/* --- objects --- */
+
+#define DECODE(name, kind)                                                                         \
+	static int name(void *value, const struct json *object, struct err *e)                     \
+	{                                                                                          \
+		return world_decode(kind, value, object, e);                                       \
+	}
+DECODE(read_pool, WORLD_POOLS)
+DECODE(read_namespace, WORLD_NAMESPACES)
+DECODE(read_config, WORLD_MULTUSCONFIGS)
+DECODE(read_nad, WORLD_NADS)
+DECODE(read_other, WORLD_RESERVED)
+
+static void drop(void *value)
+{
+	json_free(((struct world_object *)value)->doc);
+}
+
+/* --- trouble --- */
+
+static void on_set_back(void *arg)
+{
+	world_set_back(((struct world_watch *)arg)->w, now_real_ms());
+}
+
+static void on_trouble(void *arg, const struct err *why)
+{
+	kube_trouble_is(&((struct world_watch *)arg)->trouble, why);
+}
+
+/* --- who is told --- */
+
+static void tell(struct world_watch *v, const struct kube_object *was, const struct kube_object *is)
+{
+	for (size_t i = 0, n = v->n; i < n; i++)
+		if (v->v[i].fn)
+			v->v[i].fn(v->v[i].arg, was, is);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct world_watch *v = arg;
+
+	if (was)
+		world_spend_back(v->w, v->kind, was);
+	if (is)
+		world_spend(v->w, v->kind, is);
+	tell(v, was, is);
+}
+
+static void on_synced(void *arg)
+{
+	tell(arg, NULL, NULL);
+}
+
+void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg)
+{
+	struct world_watch *v = &w->watch[kind];
+
+	for (size_t i = 0; i < v->n; i++)
+		if (!v->v[i].fn) {
+			v->v[i] = (struct world_listener){fn, arg};
+			return;
+		}
+	VEC_PUSH(v->v, v->n) = (struct world_listener){fn, arg};
+}
+
+void world_off(struct world *w, const void *arg)
+{
+	for (int k = 0; k < WORLD_KINDS; k++)
+		for (size_t i = 0; i < w->watch[k].n; i++)
+			if (w->watch[k].v[i].arg == arg)
+				w->watch[k].v[i] = (struct world_listener){0};
+}
+
+/* --- life --- */
+
+static void start(struct world *w, enum world_kind kind)
+{
+	struct world_watch *v = &w->watch[kind];
+
+	*v = (struct world_watch){.w = w, .kind = kind};
+	kube_troubles_add(&w->troubles, &v->trouble, kinds[kind], true);
+	v->i = kube_informer_new(w->kube,
+				 &(struct kube_informer_conf){
+					 .kind = kinds[kind],
+					 .size = sizeof(struct world_object),
+					 .decode = kind == WORLD_POOLS		 ? read_pool
+						   : kind == WORLD_NAMESPACES	 ? read_namespace
+						   : kind == WORLD_MULTUSCONFIGS ? read_config
+						   : kind == WORLD_NADS		 ? read_nad
+										 : read_other,
+					 .drop = drop,
+					 .changed = on_changed,
+					 .synced = on_synced,
+					 .set_back = on_set_back,
+					 .trouble = on_trouble,
+					 .arg = v,
+				 });
+}
+
+struct world *world_new(struct kube *k)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	w->kube = k;
+	w->spent = (struct kube_spent){WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
+	kube_troubles_init(&w->troubles, kube_loop(k), "controller");
+	for (int kind = 0; kind < WORLD_KINDS; kind++)
+		start(w, kind);
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	if (!w)
+		return;
+	kube_troubles_done(&w->troubles);
+	for (int k = 0; k < WORLD_KINDS; k++) {
+		kube_informer_free(w->watch[k].i);
+		free(w->watch[k].v);
+	}
+	kube_spent_done(&w->spent);
+	free(w);
+}
+
+/* --- questions --- */
+
+bool world_synced(const struct world *w, enum world_kind kind)
+{
+	return kube_informer_synced(w->watch[kind].i);
+}
+
+int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
+{
+	return kube_trouble_words(&w->watch[kind].trouble, world_synced(w, kind), e);
+}
+
+const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
+				    const char *name)
+{
+	return kube_informer_get(w->watch[kind].i, ns, name);
+}
+
+size_t world_count(const struct world *w, enum world_kind kind)
+{
+	return kube_informer_count(w->watch[kind].i);
+}
+
+const struct kube_object *world_at(const struct world *w, enum world_kind kind, size_t i)
+{
+	return kube_informer_at(w->watch[kind].i, i);
+}
+
+/* HEARS: an agent's hold, and the time until it is connected again. */
+enum { HEARS_MS = 45 * 1000, KEEPS_MS = 600 * 1000, SAME_MS = 120 * 1000 };
+
+static int64_t now_of(const struct world *w)
+{
+	return loop_now_ms(kube_loop(w->kube));
+}
+
+static int64_t since_set_back(const struct world *w)
+{
+	return w->set_back ? now_of(w) - w->set_back : INT64_MAX;
+}
+
+enum world_hold world_hold(const struct world *w)
+{
+	int64_t ms = since_set_back(w);
+
+	if (now_of(w) < w->listens_until || ms < HEARS_MS)
+		return WORLD_HEARS;
+	return ms < KEEPS_MS ? WORLD_KEEPS : WORLD_SURE;
+}
+
+/* Clocks differ, and a thousand agents say the same within a minute. */
+void world_set_back(struct world *w, int64_t real_ms)
+{
+	int64_t ago = now_real_ms() - real_ms, at;
+
+	if (ago >= KEEPS_MS || ago <= -KEEPS_MS)
+		return;
+	at = now_of(w) - (ago > 0 ? ago : 0);
+	if (w->set_back && at <= w->set_back)
+		return;
+	if (since_set_back(w) > SAME_MS)
+		log_warn(
+			"the API server's data was set back: pools are counted when agents have said "
+			"again what pods have, and nothing is cleared up until nodes and pods are "
+			"known again",
+			LOG_I("ms", KEEPS_MS));
+	w->set_back = at > 0 ? at : 1;
+}
+
+void world_listen(struct world *w, int64_t ms)
+{
+	if (ms <= 0)
+		return;
+	log_info("nobody led for a while: agents are listened to before anything is counted or "
+		 "cleared up",
+		 LOG_I("ms", ms));
+	w->listens_until = now_of(w) + ms;
+}
+
+/* What is kept of an object. */
+
+#define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
+
+static bool is_of(const char *key, const char *const *list)
+{
+	while (*list && strcmp(*list, key) != 0)
+		list++;
+	return *list;
+}
+
+static void put_annotations(struct json_out *o, const struct json *v, bool counting)
+{
+	struct json_walk w = json_walk_start(v);
+	const char *key;
+
+	jo_obj(o);
+	while ((v = json_walk_next(&w, &key))) {
+		if (strcmp(key, LAST_APPLIED) == 0 || (counting && !pod_annotation_counts(key)))
+			continue;
+		jo_key(o, key);
+		jo_val(o, v, false);
+	}
+	jo_end_obj(o);
+}
+
+static void put_meta(struct json_out *o, const struct json *v, bool namespace)
+{
+	static const char *const all[] = {
+		"name",	      "namespace",	   "uid",    "resourceVersion",
+		"generation", "creationTimestamp", "labels", "deletionTimestamp",
+		"finalizers", "ownerReferences",   NULL};
+	static const char *const few[] = {"name", "uid", "labels", "deletionTimestamp", NULL};
+	struct json_walk w = json_walk_start(v);
+	const char *key;
+
+	jo_obj(o);
+	while ((v = json_walk_next(&w, &key))) {
+		bool notes = strcmp(key, "annotations") == 0;
+
+		if (!notes && !is_of(key, namespace ? few : all))
+			continue;
+		jo_key(o, key);
+		if (notes)
+			put_annotations(o, v, namespace);
+		else
+			jo_val(o, v, false);
+	}
+	jo_end_obj(o);
+}
+
+static void put_without(struct json_out *o, const struct json *v, const char *without)
+{
+	struct json_walk w = json_walk_start(v);
+	const char *key;
+
+	jo_obj(o);
+	while ((v = json_walk_next(&w, &key)))
+		if (strcmp(key, without) != 0) {
+			jo_key(o, key);
+			jo_val(o, v, false);
+		}
+	jo_end_obj(o);
+}
+
+void world_trim(enum world_kind kind, const struct json *object, struct buf *b)
+{
+	const struct json *spec = json_get(object, "spec"), *status = json_get(object, "status");
+	bool namespace = kind == WORLD_NAMESPACES;
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	put_meta(&o, json_get(object, "metadata"), namespace);
+	if (spec && !namespace) {
+		jo_key(&o, "spec");
+		jo_val(&o, spec, false);
+	}
+	if (status && !namespace) {
+		jo_key(&o, "status");
+		if (kind == WORLD_POOLS)
+			put_without(&o, status, "allocatedIPs");
+		else
+			jo_val(&o, status, false);
+	}
+	jo_end_obj(&o);
+}
+
+/* --- of a large object --- */
+
+enum { PART_MAX = 8 << 10, NOTES_MAX = 64 << 10 };
+
+static bool is_short(const struct json *v, size_t max)
+{
+	struct json_out o;
+	struct buf b;
+	bool over;
+
+	buf_init(&b, max);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, false);
+	over = b.over;
+	buf_done(&b);
+	return !over;
+}
+
+static void put_short(struct json_out *o, const struct json *of, const char *const *keys)
+{
+	for (; *keys; keys++) {
+		const struct json *v = json_get(of, *keys);
+
+		if (!v || !is_short(v, PART_MAX))
+			continue;
+		jo_key(o, *keys);
+		jo_val(o, v, false);
+	}
+}
+
+void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b)
+{
+	static const char *const names[] = {"name",
+					    "namespace",
+					    "uid",
+					    "resourceVersion",
+					    "generation",
+					    "creationTimestamp",
+					    "finalizers",
+					    "deletionTimestamp",
+					    "ownerReferences",
+					    NULL};
+	static const char *const notes[] = {NAD_NAME_NOTE, NULL}, *const status[] = {"status",
+										     NULL};
+	const struct json *meta = json_get(object, "metadata");
+	const struct json *annotations = json_get(meta, "annotations");
+	struct json_out o;
+
+	jo_init(&o, b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	put_short(&o, meta, names);
+	jo_key(&o, "annotations");
+	if (kind == WORLD_NAMESPACES && is_short(annotations, NOTES_MAX)) {
+		put_annotations(&o, annotations, true);
+	} else {
+		jo_obj(&o);
+		put_short(&o, annotations, notes);
+		jo_end_obj(&o);
+	}
+	jo_end_obj(&o);
+	if (kind == WORLD_MULTUSCONFIGS)
+		put_short(&o, object, status);
+	jo_end_obj(&o);
+}
+
+/* How much of an object is kept. */
+
+enum { VALUE_BYTES = 16 };
+
+/* --- one object --- */
+
+/* The document has the text and each value. */
+static size_t cost_of(struct span text)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < text.n; i++)
+		n += text.p[i] == ',' || text.p[i] == ':' || text.p[i] == '[' || text.p[i] == '{';
+	return text.n + n * VALUE_BYTES;
+}
+
+static size_t max_of(enum world_kind kind)
+{
+	if (kind == WORLD_NAMESPACES)
+		return WORLD_LABELS_MAX;
+	return world_is_tenants(kind) ? WORLD_OBJECT_MAX : SIZE_MAX;
+}
+
+static uint64_t digest_of(const struct json *object)
+{
+	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
+
+	return text && *text ? xxh64(text, strlen(text)) : 0;
+}
+
+static int keep(struct world_object *v, const struct buf *text, struct err *e)
+{
+	struct json_doc *doc;
+	int r = json_parse(&doc, buf_span(text), WORLD_TEXT_MAX, e);
+
+	if (r < 0)
+		return r;
+	json_free(v->doc);
+	v->doc = doc;
+	v->json = json_root(doc);
+	v->bytes = cost_of(buf_span(text));
+	return 0;
+}
+
+int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
+		 struct err *e)
+{
+	auto_buf struct buf b;
+	size_t cost;
+	int r;
+
+	buf_init(&b, WORLD_TEXT_MAX);
+	world_trim(kind, object, &b);
+	cost = b.over ? (size_t)WORLD_TEXT_MAX : cost_of(buf_span(&b));
+	if (cost > max_of(kind)) {
+		v->large = cost;
+		buf_done(&b);
+		buf_init(&b, WORLD_TEXT_MAX);
+		world_trim_large(kind, object, &b);
+	}
+	if (b.over)
+		return err_set(e, -EFBIG, "is longer than %d bytes", WORLD_TEXT_MAX);
+	r = keep(v, &b, e);
+	if (r < 0)
+		return r;
+	v->deleting = json_get(json_get(v->json, "metadata"), "deletionTimestamp");
+	v->allocated = kind == WORLD_POOLS ? digest_of(object) : 0;
+	return 0;
+}
+
+/* --- all of a namespace --- */
+
+static void say_large(enum world_kind kind, const struct kube_object *o)
+{
+	log_limited(LOG_WARN, 2, "an object is too large to be kept: nothing is made of it",
+		    LOG_S("kind", world_kind_name(kind)), LOG_S("namespace", o->ns),
+		    LOG_S("name", o->name), LOG_I("bytes", (int64_t)world_object(o)->large));
+}
+
+void world_spend(struct world *w, enum world_kind kind, const struct kube_object *o)
+{
+	struct world_object *v = o->value;
+	auto_buf struct buf b = {0};
+
+	if (world_is_tenants(kind) && !v->large && !kube_spent_more(&w->spent, o->ns, v->bytes)) {
+		v->large = v->bytes;
+		buf_init(&b, WORLD_TEXT_MAX);
+		world_trim_large(kind, v->json, &b);
+		keep(v, &b, NULL); /* a part of what was parsed */
+	}
+	if (v->large)
+		say_large(kind, o);
+}
+
+void world_spend_back(struct world *w, enum world_kind kind, const struct kube_object *o)
+{
+	const struct world_object *v = world_object(o);
+
+	if (world_is_tenants(kind) && !v->large)
+		kube_spent_less(&w->spent, o->ns, v->bytes);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/gc/reap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/gc/reap_priv.h"
+#include "ipam/journal/journal_line.h"
+#include "kube/kinds.h"
+
+/* Passes over what is known, and the requests that they begin. */
+
+/* A pass looks at everything: not more than one a second. */
+enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
+
+static void on_timer(void *arg);
+
+int64_t reap_now(const struct reap *g)
+{
+	return loop_now_ms(kube_loop(g->conf.kube));
+}
+
+/* Never later than it was to be. */
+void reap_soon(struct reap *g, int64_t ms)
+{
+	int64_t rest = g->passed + PASS_MS - reap_now(g);
+
+	if (g->passed && ms < rest)
+		ms = rest;
+	if (g->timer && g->at <= reap_now(g) + ms)
+		return;
+	loop_del_timer(g->timer);
+	g->at = reap_now(g) + ms;
+	g->timer = loop_add_timer(kube_loop(g->conf.kube), ms, on_timer, g);
+}
+
+/* --- requests --- */
+
+static void flight_free(struct reap_flight *f)
+{
+	kube_cancel(f->call);
+	free(f->ns);
+	free(f->name);
+	free(f->version);
+	free(f->reason);
+	free(f->words);
+	free(f->about);
+	free(f);
+}
+
+static bool is_about(const struct reap_flight *f, enum census_kind kind,
+		     const struct kube_object *o)
+{
+	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
+}
+
+/* Those that are done, and shown or waited for long enough. */
+static void sweep(struct reap *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->n_flights; i++) {
+		struct reap_flight *f = g->flights[i];
+		const struct kube_object *o = census_get(g->conf.census, f->kind, f->ns, f->name);
+
+		if (f->call || (f->until > reap_now(g) && o && strcmp(o->version, f->version) == 0))
+			g->flights[kept++] = f;
+		else
+			flight_free(f);
+	}
+	g->n_flights = kept;
+}
+
+bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube_object *o)
+{
+	size_t under_way = 0;
+
+	for (size_t i = 0; i < g->n_flights; i++) {
+		under_way += g->flights[i]->call != NULL;
+		if (is_about(g->flights[i], kind, o))
+			return false;
+	}
+	return under_way < REAP_FLIGHTS_MAX;
+}
+
+static void tell(const struct reap_flight *f)
+{
+	const char *kind = f->about ? "SpiderIPPool" : "SpiderEndpoint";
+
+	log_info("cleared up", LOG_S("what", f->words), LOG_S("reason", f->reason));
+	kube_events_add(f->g->conf.events,
+			&(struct kube_event){.api_version = SPIDERPOOL_API,
+					     .kind = kind,
+					     .ns = f->ns,
+					     .name = f->about ? f->about : f->name,
+					     .reason = f->reason,
+					     .message = f->words});
+}
+
+static void say_failure(struct reap *g, const struct err *e)
+{
+	g->stats.failures++;
+	if (g->said && strcmp(g->said, e->text) == 0)
+		return;
+	free(g->said);
+	g->said = xstrdup(e->text);
+	log_warn("not cleared up for now, will be tried again", LOG_S("error", e->text));
+}
+
+/* 404, 409, 422: it is gone, or not what it was: nothing was done, and nothing is to be. */
+static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct reap_flight *f = arg;
+	struct reap *g = f->g;
+	bool stale = status == 404 || status == 409 || status == 422;
+
+	(void)object;
+	f->call = NULL;
+	f->until = reap_now(g) + (e && !stale ? FAILED_MS : SHOWN_MS);
+	if (!e) {
+		++*f->count;
+		g->stats.addresses += f->addresses;
+		if (f->words)
+			tell(f);
+	} else if (!stale) {
+		say_failure(g, e);
+	}
+	reap_soon(g, 0);
+}
+
+struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,
+			       const struct kube_request *r)
+{
+	struct reap_flight *f = xcalloc(1, sizeof(*f));
+
+	*f = (struct reap_flight){.g = g,
+				  .kind = kind,
+				  .ns = xstrdup(o->ns),
+				  .name = xstrdup(o->name),
+				  .version = xstrdup(o->version)};
+	VEC_PUSH(g->flights, g->n_flights) = f;
+	f->call = kube_send(g->conf.kube, r, on_done, f);
+	return f;
+}
+
+/* --- passes --- */
+
+/* One that is fenced has nothing to say any more. */
+static void watch_ready(struct reap *g)
+{
+	g->cut_off = NULL;
+	for (size_t i = 0; i < census_count(g->conf.census, CENSUS_NODES); i++) {
+		const struct kube_object *o = census_at(g->conf.census, CENSUS_NODES, i);
+
+		if (reap_node_is_cut_off(g, o->name))
+			g->cut_off = o->name;
+	}
+	if (g->cut_off)
+		g->ready_since = 0;
+	else if (!g->ready_since)
+		g->ready_since = reap_now(g) > 0 ? reap_now(g) : 1;
+}
+
+static void on_timer(void *arg)
+{
+	struct reap *g = arg;
+
+	g->timer = NULL;
+	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS) ||
+	    world_hold(g->conf.world) != WORLD_SURE) {
+		/* What could not be followed may have come and gone. */
+		g->ready_since = 0;
+		reap_soon(g, PASS_MS);
+		return;
+	}
+	g->passed = reap_now(g);
+	sweep(g);
+	watch_ready(g);
+	reap_nodes_look(g);
+	reap_blocks_pass(g);
+	reap_endpoints_pass(g);
+	if (!g->scanned || reap_now(g) - g->scanned >= g->conf.interval_ms) {
+		g->scanned = reap_now(g);
+		reap_scan(g);
+	}
+	reap_soon(g, TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
+}
+
+/* --- life --- */
+
+/* A node says every few minutes that it is there. */
+static bool is_news(const struct kube_object *was, const struct kube_object *is)
+{
+	const struct census_node *a = was ? census_node(was) : NULL;
+	const struct census_node *b = is ? census_node(is) : NULL;
+
+	return !a || !b || a->ready != b->ready || a->fenced != b->fenced;
+}
+
+void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
+		  const struct kube_object *is)
+{
+	if (kind == CENSUS_BLOCKS && was && is)
+		reap_block_changed(census_block(was), census_block(is));
+	/* Mostly pods and endpoints come and go as they should: the next tick is early enough. */
+	if ((kind == CENSUS_NODES && is_news(was, is)) ||
+	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
+	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
+		reap_soon(g, 0);
+	if (kind == CENSUS_ENDPOINTS && is && census_endpoint(is)->deleting)
+		reap_soon(g, 0);
+}
+
+void reap_answered(struct reap *g)
+{
+	reap_soon(g, 0);
+}
+
+struct reap *reap_new(const struct reap_conf *c)
+{
+	struct reap *g = xcalloc(1, sizeof(*g));
+
+	g->conf = *c;
+	reap_soon(g, 0);
+	return g;
+}
+
+void reap_free(struct reap *g)
+{
+	if (!g)
+		return;
+	loop_del_timer(g->timer);
+	for (size_t i = 0; i < g->n_flights; i++)
+		flight_free(g->flights[i]);
+	free(g->flights);
+	reap_nodes_done(g);
+	free(g->kept);
+	free(g->findings);
+	free(g->said);
+	free(g);
+}
+
+struct reap_stats reap_stats(const struct reap *g)
+{
+	return g->stats;
+}
+
+/* A full scan: what does not fit together, twice in a row, and is not for the controller to decide. */
+
+enum { SAID_MOST = 10 };
+
+struct held {
+	struct ipaddr ip;
+	const struct kube_object *o; /* its endpoint */
+};
+
+struct scan {
+	struct reap *g;
+	struct held *held;		    /* by address */
+	const struct block_object **blocks; /* by their first address */
+	size_t n_held, n_blocks;
+	uint64_t *findings;
+	size_t n_findings, said;
+};
+
+/* --- what there is --- */
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct held *)a)->ip, &((const struct held *)b)->ip);
+}
+
+static int by_net(const void *a, const void *b)
+{
+	const struct block_object *const *x = a, *const *y = b;
+
+	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
+}
+
+static void collect(struct scan *s)
+{
+	const struct census *c = s->g->conf.census;
+
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
+		const struct census_endpoint *x = census_endpoint(o);
+
+		for (size_t k = 0; x->ours && k < x->n; k++)
+			VEC_PUSH(s->held, s->n_held) = (struct held){x->v[k].ip, o};
+	}
+	if (s->n_held)
+		qsort(s->held, s->n_held, sizeof(*s->held), by_ip);
+	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++)
+		VEC_PUSH(s->blocks, s->n_blocks) = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+	if (s->n_blocks)
+		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), by_net);
+}
+
+/* The last that begins at or before the address: blocks do not overlap. */
+static const struct block_object *block_of(const struct scan *s, const struct ipaddr *ip)
+{
+	size_t low = 0, high = s->n_blocks;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&s->blocks[mid]->net.ip, ip) <= 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low > 0 && ipnet_contains(&s->blocks[low - 1]->net, ip) ? s->blocks[low - 1] : NULL;
+}
+
+/* --- findings --- */
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Whether the last scan found it, too: what is being written is not whole for a moment. */
+static bool is_again(struct scan *s, char what, const struct held *h)
+{
+	const struct reap *g = s->g;
+	char ip[IP_TEXT_MAX];
+	auto_free char *text =
+		xasprintf("%c%s %s/%s", what, ip_str(&h->ip, ip), h->o->ns, h->o->name);
+	uint64_t digest = xxh64(text, strlen(text));
+
+	VEC_PUSH(s->findings, s->n_findings) = digest;
+	return g->n_findings &&
+	       bsearch(&digest, g->findings, g->n_findings, sizeof(digest), by_number);
+}
+
+static void say(struct scan *s, const char *what, const struct held *h, const char *other)
+{
+	auto_free char *name = xasprintf("%s/%s", h->o->ns, h->o->name);
+	char ip[IP_TEXT_MAX];
+
+	if (s->said++ >= SAID_MOST)
+		return;
+	log_error(what, LOG_S("address", ip_str(&h->ip, ip)), LOG_S("pod", name),
+		  LOG_S("node", census_endpoint(h->o)->node), LOG_S("other", other));
+}
+
+static void look_for_doubles(struct scan *s)
+{
+	for (size_t i = 1; i < s->n_held; i++) {
+		const struct held *a = &s->held[i - 1], *b = &s->held[i];
+		auto_free char *other = NULL;
+
+		if (!ip_eq(&a->ip, &b->ip) || a->o == b->o || !is_again(s, 'd', b))
+			continue;
+		s->g->stats.doubles++;
+		other = xasprintf("%s/%s", a->o->ns, a->o->name);
+		say(s, "full scan: an address has two pods: delete one of them", b, other);
+	}
+}
+
+static bool is_covered(const struct scan *s, const struct held *h)
+{
+	const struct block_object *o = block_of(s, &h->ip);
+	const struct block_entry *x = o ? block_entry_find(o, &h->ip) : NULL;
+	const char *node = census_endpoint(h->o)->node;
+
+	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
+}
+
+/* What is kept for a name on a node that is gone is nobody's. */
+static bool is_live(const struct scan *s, const struct kube_object *o)
+{
+	const struct kube_object *pod = census_get(s->g->conf.census, CENSUS_PODS, o->ns, o->name);
+
+	return pod && !census_pod(pod)->finished && strcmp(pod->uid, census_endpoint(o)->uid) == 0;
+}
+
+static void look_for_strays(struct scan *s)
+{
+	for (size_t i = 0; i < s->n_held; i++) {
+		const struct held *h = &s->held[i];
+		const struct block_object *o;
+
+		if (is_covered(s, h) || !is_live(s, h->o) || !is_again(s, 's', h))
+			continue;
+		o = block_of(s, &h->ip);
+		s->g->stats.strays++;
+		say(s,
+		    "full scan: a pod has an address that its node has no block of: the node's "
+		    "agent says so again when it runs",
+		    h, o ? o->name : "no block");
+	}
+}
+
+/* It may be one that would say so. */
+static void count_unknown(const struct scan *s)
+{
+	struct reap *g = s->g;
+
+	g->stats.unknown = 0;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		g->stats.unknown += reap_unknown(s->blocks[i]);
+	if (g->stats.unknown && g->cut_off)
+		log_warn("full scan: addresses that nobody is known to have stay so until all "
+			 "nodes are Ready: repair this one, delete its Node object, or set the "
+			 "taint node.kubernetes.io/out-of-service",
+			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
+}
+
+void reap_scan(struct reap *g)
+{
+	struct scan s = {.g = g};
+
+	collect(&s);
+	g->stats.doubles = g->stats.strays = 0;
+	look_for_doubles(&s);
+	look_for_strays(&s);
+	count_unknown(&s);
+	free(g->findings);
+	g->findings = s.findings;
+	g->n_findings = s.n_findings;
+	if (g->n_findings)
+		qsort(g->findings, g->n_findings, sizeof(*g->findings), by_number);
+	g->stats.scans++;
+	log_info("full scan",
+		 LOG_I("endpoints", (int64_t)census_count(g->conf.census, CENSUS_ENDPOINTS)),
+		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
+		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_gone),
+		 LOG_I("doubles", (int64_t)g->stats.doubles),
+		 LOG_I("strays", (int64_t)g->stats.strays),
+		 LOG_I("unknown", (int64_t)g->stats.unknown));
+	free(s.held);
+	free(s.blocks);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/gc/reap_priv.h"
+#include "kube/kinds.h"
+
+/* Which nodes are gone. */
+
+static bool find(const struct reap *g, const char *name, size_t *at)
+{
+	size_t low = 0, high = g->n_nodes;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int r = strcmp(g->nodes[mid].name, name);
+
+		*at = mid;
+		if (r == 0)
+			return true;
+		if (r < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*at = low;
+	return false;
+}
+
+static const struct census_node *node_of(const struct reap *g, const char *name)
+{
+	const struct kube_object *o = census_get(g->conf.census, CENSUS_NODES, "", name);
+
+	return o ? census_node(o) : NULL;
+}
+
+static bool is_there(const struct reap *g, const char *name)
+{
+	const struct census_node *n = node_of(g, name);
+
+	return n && !(n->fenced && !n->ready);
+}
+
+bool reap_node_is_cut_off(const struct reap *g, const char *name)
+{
+	const struct census_node *n = node_of(g, name);
+
+	return n && !n->ready && !n->fenced;
+}
+
+static void suspect(struct reap *g, const char *name)
+{
+	size_t at;
+
+	if (!find(g, name, &at)) {
+		VEC_PUSH(g->nodes, g->n_nodes) = (struct reap_node){0};
+		memmove(&g->nodes[at + 1], &g->nodes[at],
+			(g->n_nodes - 1 - at) * sizeof(*g->nodes));
+		g->nodes[at] = (struct reap_node){.name = xstrdup(name), .since = reap_now(g)};
+	}
+	g->nodes[at].seen = true;
+}
+
+/* Neighbours are mostly of one node. */
+struct looker {
+	struct reap *g;
+	const char *last;
+};
+
+static void look_at(struct looker *l, const char *name)
+{
+	if (!*name || strcmp(name, "-") == 0 || (l->last && strcmp(l->last, name) == 0))
+		return;
+	l->last = name;
+	if (!is_there(l->g, name))
+		suspect(l->g, name);
+}
+
+static void look_at_entry(struct looker *l, const char *to)
+{
+	const struct block_entry x = {.to = (char *)to};
+	char name[BLOCK_NAME_MAX + 1];
+
+	if (!block_entry_node(&x, name))
+		return;
+	l->last = NULL;
+	look_at(l, name);
+	l->last = NULL;
+}
+
+static void look_at_all(struct reap *g)
+{
+	const struct census *c = g->conf.census;
+	struct looker l = {.g = g};
+
+	for (size_t i = 0; i < census_count(c, CENSUS_BLOCKS); i++) {
+		const struct block_object *o = &census_block(census_at(c, CENSUS_BLOCKS, i))->o;
+
+		look_at(&l, o->node);
+		for (size_t k = 0; k < o->n_ceded; k++)
+			look_at_entry(&l, o->ceded[k].to);
+	}
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++)
+		look_at(&l, census_endpoint(census_at(c, CENSUS_ENDPOINTS, i))->node);
+}
+
+/* Those that are there again, or that nothing names any more. */
+static void clear(struct reap *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		if (g->nodes[i].seen)
+			g->nodes[kept++] = g->nodes[i];
+		else
+			free(g->nodes[i].name);
+	}
+	g->n_nodes = kept;
+}
+
+/*
+ * A pod that is bound to it may run there as long as nobody has taken it off. Of one that is fenced nobody
+ * takes those off that tolerate the taint, as DaemonSets' pods do, its agent's among them: they are in the
+ * way if they have addresses.
+ */
+static bool may_have_addresses(const struct reap *g, const struct kube_object *o)
+{
+	const struct census_pod *p = census_pod(o);
+	const struct kube_object *x;
+
+	if (p->finished || p->host_network)
+		return false;
+	if (p->deleting || !node_of(g, p->node))
+		return true;
+	x = census_get(g->conf.census, CENSUS_ENDPOINTS, o->ns, o->name);
+	return x && census_endpoint(x)->n > 0;
+}
+
+static void look_for_pods(struct reap *g)
+{
+	const struct census *c = g->conf.census;
+	size_t at;
+
+	for (size_t i = 0; g->n_nodes && i < census_count(c, CENSUS_PODS); i++) {
+		const struct kube_object *o = census_at(c, CENSUS_PODS, i);
+
+		if (find(g, census_pod(o)->node, &at) && may_have_addresses(g, o))
+			g->nodes[at].pod = o;
+	}
+}
+
+static void say_waits(struct reap_node *n)
+{
+	auto_free char *pod = xasprintf("%s/%s", n->pod->ns, n->pod->name);
+
+	if (!n->said)
+		log_warn("a node is gone, and a pod that is bound to it is not: its addresses stay "
+			 "until that is deleted (kubectl delete pod --force)",
+			 LOG_S("node", n->name), LOG_S("pod", pod));
+	n->said = true;
+}
+
+void reap_nodes_look(struct reap *g)
+{
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		g->nodes[i].seen = g->nodes[i].sure = false;
+		g->nodes[i].pod = NULL;
+	}
+	look_at_all(g);
+	clear(g);
+	look_for_pods(g);
+	g->stats.nodes_gone = 0;
+	for (size_t i = 0; i < g->n_nodes; i++) {
+		struct reap_node *n = &g->nodes[i];
+
+		if (reap_now(g) - n->since < g->conf.grace_ms)
+			continue;
+		if (n->pod)
+			say_waits(n);
+		n->sure = !n->pod && asks_node(g->conf.asks, n->name) == ASKS_GONE;
+		g->stats.nodes_gone += n->sure;
+	}
+}
+
+bool reap_node_is_gone(const struct reap *g, const char *name)
+{
+	size_t at;
+
+	return find(g, name, &at) && g->nodes[at].sure;
+}
+
+void reap_nodes_done(struct reap *g)
+{
+	for (size_t i = 0; i < g->n_nodes; i++)
+		free(g->nodes[i].name);
+	free(g->nodes);
+	g->nodes = NULL;
+	g->n_nodes = 0;
+}
+
+/* SpiderEndpoints whose pod is gone. */
+
+#define FINALIZER "spiderpool.spidernet.io"
+
+static bool is_live(const struct reap *g, const struct kube_object *o)
+{
+	const struct kube_object *pod = census_get(g->conf.census, CENSUS_PODS, o->ns, o->name);
+	const char *uid = census_endpoint(o)->uid;
+
+	return pod && !census_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
+}
+
+/* How long its pod has been gone before it is our business. */
+static int64_t patience(const struct reap *g, const struct census_endpoint *x)
+{
+	if (!x->ours || x->deleting || reap_node_is_gone(g, x->node))
+		return g->conf.grace_ms;
+	return REAP_SCANS * g->conf.interval_ms;
+}
+
+static bool is_due(struct reap *g, const struct kube_object *o)
+{
+	struct census_endpoint *x = census_endpoint(o);
+	int64_t wait;
+
+	if (is_live(g, o) || reap_node_is_cut_off(g, x->node)) {
+		x->since = 0;
+		return false;
+	}
+	if (!x->since)
+		x->since = reap_now(g) > 0 ? reap_now(g) : 1;
+	wait = x->since + patience(g, x) - reap_now(g);
+	if (wait > 0)
+		return false;
+	if (asks_pod(g->conf.asks, o->ns, o->name, x->uid) != ASKS_GONE)
+		return false;
+	return x->owned || asks_name(g->conf.asks, o->ns, o->name) == ASKS_GONE;
+}
+
+/* Nothing of ours waits for the object; others' finalizers stay. */
+static void take_off(struct reap *g, const struct kube_object *o)
+{
+	auto_buf struct buf b;
+	struct json_out j;
+
+	buf_init(&b, 4096);
+	jo_init(&j, &b, 0);
+	jo_obj(&j);
+	jo_key(&j, "metadata");
+	jo_obj(&j);
+	jo_kstr(&j, "resourceVersion", o->version);
+	jo_key(&j, "finalizers");
+	jo_arr(&j);
+	for (const char *f = census_endpoint(o)->others; *f; f += strlen(f) + 1)
+		jo_str(&j, f);
+	jo_end_arr(&j);
+	jo_end_obj(&j);
+	jo_end_obj(&j);
+	reap_begin(g, CENSUS_ENDPOINTS, o,
+		   &(struct kube_request){
+			   .verb = KUBE_MERGE_PATCH,
+			   .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
+			   .body = buf_span(&b),
+			   .once = true,
+		   })
+		->count = &g->stats.finalizers;
+}
+
+static void remove_it(struct reap *g, const struct kube_object *o)
+{
+	const struct census_endpoint *x = census_endpoint(o);
+	struct reap_flight *f =
+		reap_begin(g, CENSUS_ENDPOINTS, o,
+			   &(struct kube_request){
+				   .verb = KUBE_DELETE,
+				   .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
+				   .uid = o->uid,
+				   .resource_version = o->version,
+			   });
+
+	f->count = &g->stats.endpoints;
+	/* Spiderpool's addresses are counted with their records, and a node that is there by its agent. */
+	f->addresses = x->ours && reap_node_is_gone(g, x->node) ? x->n : 0;
+	f->reason = xstrdup("EndpointRemoved");
+	f->words = xasprintf("pod '%s/%s' is gone%s; it had %zu addresses", o->ns, o->name,
+			     reap_node_is_gone(g, x->node) ? ", and its node too" : "", x->n);
+}
+
+void reap_endpoints_pass(struct reap *g)
+{
+	const struct census *c = g->conf.census;
+
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
+		const struct census_endpoint *x = census_endpoint(o);
+
+		if (!is_due(g, o) || !reap_is_free(g, CENSUS_ENDPOINTS, o))
+			continue;
+		if (x->finalizer)
+			take_off(g, o);
+		else if (!x->deleting)
+			remove_it(g, o);
+	}
+}

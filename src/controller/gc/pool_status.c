@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "controller/gc/counts_priv.h"
+#include "ipam/journal/journal_line.h"
+#include "ipam/pool/pool_kube.h"
+#include "kube/kinds.h"
+
+/* Which pools are to be looked at, and all endpoints once for these. */
+
+/* HINTS: rails of a pod; the next endpoint has mostly the same pools in the same order. */
+enum { TICK_MS = 15 * 1000, SOON_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
+
+static void on_timer(void *arg);
+
+int64_t counts_now(const struct counts *c)
+{
+	return loop_now_ms(kube_loop(c->conf.kube));
+}
+
+/* Never later than it was to be. */
+void counts_soon(struct counts *c, int64_t ms)
+{
+	if (c->timer && c->at <= counts_now(c) + ms)
+		return;
+	loop_del_timer(c->timer);
+	c->at = counts_now(c) + ms;
+	c->timer = loop_add_timer(kube_loop(c->conf.kube), ms, on_timer, c);
+}
+
+/* --- pools --- */
+
+static void pool_free(struct counts_pool *p)
+{
+	kube_cancel(p->call);
+	counts_freed(p, false);
+	records_done(&p->own);
+	free(p->name);
+	free(p->base);
+	free(p->got);
+	free(p->got_version);
+	free(p->said);
+	free(p);
+}
+
+static struct counts_pool *find(const struct counts *c, const char *name)
+{
+	size_t low = 0, high = c->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int r = strcmp(c->v[mid]->name, name);
+
+		if (r == 0)
+			return c->v[mid];
+		if (r < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+static struct counts_pool *pool_new(struct counts *c, const char *name)
+{
+	struct counts_pool *p = xcalloc(1, sizeof(*p));
+
+	*p = (struct counts_pool){.c = c, .name = xstrdup(name), .dirty = true};
+	return p;
+}
+
+/* Those that there are, in the same order. */
+static void take_pools(struct counts *c)
+{
+	size_t n = world_count(c->conf.world, WORLD_POOLS), at = 0;
+	struct counts_pool **v = xcalloc(n + 1, sizeof(struct counts_pool *));
+
+	for (size_t i = 0; i < n; i++) {
+		const char *name = world_at(c->conf.world, WORLD_POOLS, i)->name;
+
+		while (at < c->n && strcmp(c->v[at]->name, name) < 0)
+			pool_free(c->v[at++]);
+		if (at < c->n && strcmp(c->v[at]->name, name) == 0)
+			v[i] = c->v[at++];
+		else
+			v[i] = pool_new(c, name);
+	}
+	while (at < c->n)
+		pool_free(c->v[at++]);
+	free(c->v);
+	c->v = v;
+	c->n = n;
+}
+
+void counts_said(struct counts_pool *p, const struct err *e)
+{
+	if (p->said && strcmp(p->said, e->text) == 0)
+		return;
+	free(p->said);
+	p->said = xstrdup(e->text);
+	log_warn("a pool's status is not kept for now", LOG_S("pool", p->name),
+		 LOG_S("error", e->text));
+}
+
+/* --- a pass --- */
+
+/* What was written has to be seen first: else it would be written again. */
+static bool is_shown(struct counts_pool *p, const struct kube_object *o)
+{
+	if (p->base && strcmp(p->base, o->version) == 0 && counts_now(p->c) < p->base_until)
+		return false;
+	free(take(p->base));
+	return true;
+}
+
+static size_t choose(struct counts *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct counts_pool *p = c->v[i];
+
+		p->due = p->dirty && !p->call && p->next_ms <= counts_now(c) &&
+			 is_shown(p, world_at(c->conf.world, WORLD_POOLS, i));
+		n += p->due;
+	}
+	return n;
+}
+
+static void collect_one(struct counts *c, const struct kube_object *o,
+			struct counts_pool *hints[static HINTS])
+{
+	const struct census_endpoint *x = census_endpoint(o);
+
+	for (size_t i = 0; i < x->n; i++) {
+		struct counts_pool **p = &hints[i % HINTS];
+
+		if (!*p || strcmp((*p)->name, x->v[i].pool) != 0)
+			*p = find(c, x->v[i].pool);
+		if (*p && (*p)->due)
+			records_add(&(*p)->own,
+				    &(struct record){x->v[i].ip, o->ns, o->name, x->uid});
+	}
+}
+
+/* Others' endpoints are Spiderpool's: what these have is in the old records. */
+static void collect(struct counts *c)
+{
+	struct counts_pool *hints[HINTS] = {0};
+
+	for (size_t i = 0; i < census_count(c->conf.census, CENSUS_ENDPOINTS); i++) {
+		const struct kube_object *o = census_at(c->conf.census, CENSUS_ENDPOINTS, i);
+
+		if (census_endpoint(o)->ours)
+			collect_one(c, o, hints);
+	}
+}
+
+static void tick(struct counts *c)
+{
+	if (counts_now(c) - c->ticked < TICK_MS)
+		return;
+	c->ticked = counts_now(c);
+	for (size_t i = 0; i < c->n; i++)
+		c->v[i]->dirty |= c->v[i]->adopted;
+}
+
+static int64_t wait_of(const struct counts *c)
+{
+	int64_t wait = TICK_MS;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct counts_pool *p = c->v[i];
+		int64_t ms = p->next_ms - counts_now(c);
+
+		if (!p->dirty || p->call)
+			continue;
+		if (ms < SOON_MS)
+			ms = SOON_MS;
+		if (ms < wait)
+			wait = ms;
+	}
+	return wait;
+}
+
+static void on_timer(void *arg)
+{
+	struct counts *c = arg;
+
+	c->timer = NULL;
+	if (!world_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
+	    world_hold(c->conf.world) == WORLD_HEARS) {
+		counts_soon(c, SOON_MS);
+		return;
+	}
+	take_pools(c);
+	tick(c);
+	if (choose(c) > 0)
+		collect(c);
+	for (size_t i = 0; i < c->n; i++) {
+		struct counts_pool *p = c->v[i];
+
+		if (!p->due)
+			continue;
+		p->dirty = false;
+		counts_act(p, world_at(c->conf.world, WORLD_POOLS, i));
+		records_done(&p->own);
+	}
+	counts_soon(c, wait_of(c));
+}
+
+/* --- what changes --- */
+
+static void mark(struct counts *c, const struct kube_object *o)
+{
+	const struct census_endpoint *x = o ? census_endpoint(o) : NULL;
+
+	for (size_t i = 0; x && x->ours && i < x->n; i++) {
+		struct counts_pool *p = find(c, x->v[i].pool);
+
+		if (p)
+			p->dirty = true;
+	}
+}
+
+void counts_changed(struct counts *c, enum census_kind kind, const struct kube_object *was,
+		    const struct kube_object *is)
+{
+	if (kind == CENSUS_ENDPOINTS) {
+		mark(c, was);
+		mark(c, is);
+		counts_soon(c, SOON_MS);
+	}
+	/* A pod that came again has its record back, one that went may lose it. */
+	if (kind == CENSUS_PODS && (!was || !is))
+		counts_answered(c);
+}
+
+void counts_answered(struct counts *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->n; i++) {
+		c->v[i]->dirty |= c->v[i]->adopted;
+		any |= c->v[i]->adopted;
+	}
+	if (any)
+		counts_soon(c, SOON_MS);
+}
+
+static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct counts *c = arg;
+	struct counts_pool *p = is ? find(c, is->name) : NULL;
+
+	(void)was;
+	if (p)
+		p->dirty = true;
+	counts_soon(c, SOON_MS);
+}
+
+/* --- life --- */
+
+struct counts *counts_new(const struct counts_conf *conf)
+{
+	struct counts *c = xcalloc(1, sizeof(*c));
+
+	c->conf = *conf;
+	world_on(conf->world, WORLD_POOLS, on_pool, c);
+	counts_soon(c, 0);
+	return c;
+}
+
+void counts_free(struct counts *c)
+{
+	if (!c)
+		return;
+	world_off(c->conf.world, c);
+	loop_del_timer(c->timer);
+	for (size_t i = 0; i < c->n; i++)
+		pool_free(c->v[i]);
+	free(c->v);
+	free(c);
+}
+
+struct counts_stats counts_stats(const struct counts *c)
+{
+	return c->stats;
+}
+
+bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *ret)
+{
+	if (i >= c->n)
+		return false;
+	*ret = (struct counts_pool_stats){c->v[i]->name, c->v[i]->looked, c->v[i]->total,
+					  c->v[i]->allocated};
+	return true;
+}
+
+/* Records of before unirail: whose pod is gone. */
+
+/* "namespace/name", cut in two; false: it names no pod. */
+static bool name_of(const struct record *r, char **ns, const char **name)
+{
+	const char *slash = strchr(r->pod, '/');
+
+	if (!slash || slash == r->pod || !slash[1])
+		return false;
+	*ns = span_dup((struct span){r->pod, (size_t)(slash - r->pod)});
+	*name = slash + 1;
+	return true;
+}
+
+/* Its node cannot be asked, and nobody has said that it runs no more: the container may. */
+static bool is_cut_off(const struct counts *c, const char *ns, const char *name)
+{
+	const struct kube_object *x = census_get(c->conf.census, CENSUS_ENDPOINTS, ns, name), *n;
+
+	if (!x || !*census_endpoint(x)->node)
+		return false;
+	n = census_get(c->conf.census, CENSUS_NODES, "", census_endpoint(x)->node);
+	return n && !census_node(n)->ready && !census_node(n)->fenced;
+}
+
+static bool is_gone(const struct counts *c, const struct record *r)
+{
+	auto_free char *ns = NULL;
+	const struct kube_object *pod;
+	bool gone, name_gone, long_gone;
+	const char *name;
+
+	if (!name_of(r, &ns, &name))
+		return false;
+	pod = census_get(c->conf.census, CENSUS_PODS, ns, name);
+	if (pod && !census_pod(pod)->finished && (!*r->uid || strcmp(pod->uid, r->uid) == 0))
+		return false;
+	if (is_cut_off(c, ns, name))
+		return false;
+	/* All are asked, so that one does not wait for the other. */
+	gone = asks_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
+	name_gone = asks_name(c->conf.asks, ns, name) == ASKS_GONE;
+	long_gone = asks_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
+	return gone && name_gone && long_gone;
+}
+
+/* Told when it is done. */
+static void note(struct counts_pool *p, const struct record *r)
+{
+	char ip[IP_TEXT_MAX];
+
+	VEC_PUSH(p->freed, p->n_freed) = xasprintf("%s is free again: pod '%s' (UID %s) is gone",
+						   ip_str(&r->ip, ip), r->pod, r->uid);
+}
+
+size_t counts_judge(struct counts_pool *p, struct records *r)
+{
+	const struct counts *c = p->c;
+	size_t kept = 0, gone;
+
+	for (size_t i = 0; i < r->n; i++) {
+		if (!c->conf.gc || world_hold(c->conf.world) != WORLD_SURE || !is_gone(c, &r->v[i]))
+			r->v[kept++] = r->v[i];
+		else
+			note(p, &r->v[i]);
+	}
+	gone = r->n - kept;
+	r->n = kept;
+	return gone;
+}
+
+void counts_freed(struct counts_pool *p, bool done)
+{
+	struct counts *c = p->c;
+
+	for (size_t i = 0; done && i < p->n_freed; i++) {
+		log_info("an old record is dropped", LOG_S("pool", p->name),
+			 LOG_S("why", p->freed[i]));
+		kube_events_add(c->conf.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
+								     .kind = "SpiderIPPool",
+								     .name = p->name,
+								     .reason = "AddressFreed",
+								     .message = p->freed[i]});
+		c->stats.freed++;
+	}
+	str_list_free(p->freed, p->n_freed);
+	p->freed = NULL;
+	p->n_freed = 0;
+}
+
+/* Which write a pool needs next: its old records, its status, its finalizer. */
+
+/* The next look after a read that failed. */
+enum { FAILED_MS = 2000 };
+
+/* --- old records --- */
+
+/* With strings of their own. */
+struct old {
+	struct records r;
+	char **own;
+	size_t n_own;
+};
+
+static void keep_old(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
+{
+	struct old *o = arg;
+	char *p = xstrdup(pod), *u = xstrdup(uid);
+
+	VEC_PUSH(o->own, o->n_own) = p;
+	VEC_PUSH(o->own, o->n_own) = u;
+	records_add(&o->r, &(struct record){.ip = *ip, .pod = p, .uid = u});
+}
+
+static void old_done(struct old *o)
+{
+	records_done(&o->r);
+	str_list_free(o->own, o->n_own);
+}
+#define auto_old __attribute__((cleanup(old_done)))
+
+static int read_old(struct counts_pool *p, const char *text, struct old *ret)
+{
+	struct err e = ERR_INIT;
+	int r = pool_records_read(text, keep_old, ret, &e);
+
+	if (r < 0) {
+		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_NOTE ")");
+		counts_said(p, &e);
+	}
+	p->adopted = ret->r.n > 0;
+	return r;
+}
+
+static char *text_or_empty(struct records *r)
+{
+	char *text = records_text(r, SIZE_MAX);
+
+	if (*text)
+		return text;
+	free(text);
+	return xstrdup("{}");
+}
+
+/* What endpoints say counts first; the rest is of before. */
+static char *merge(struct counts_pool *p, const struct old *o)
+{
+	for (size_t i = 0; i < o->r.n; i++)
+		records_add(&p->own, &o->r.v[i]);
+	records_sort(&p->own);
+	p->allocated = (int64_t)p->own.n;
+	p->looked = true;
+	return records_text(&p->own, p->c->conf.records_max);
+}
+
+/* The pool's old records are in the annotation. */
+static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
+{
+	const struct json *object = world_json(k);
+	auto_old struct old o = {0};
+	auto_free char *text = NULL;
+	bool want;
+
+	if (read_old(p, counts_note(object), &o) < 0)
+		return;
+	if (counts_judge(p, &o.r) > 0) {
+		auto_free char *note = text_or_empty(&o.r);
+
+		counts_patch_meta(p, object, note, counts_wants_finalizer(object));
+		return;
+	}
+	text = merge(p, &o);
+	if (counts_write_status(p, object, world_object(k)->allocated, text))
+		return;
+	want = counts_wants_finalizer(object) && (!counts_is_deleting(object) || p->allocated > 0 ||
+						  world_hold(p->c->conf.world) != WORLD_SURE);
+	if (counts_has_finalizer(object) != want)
+		counts_patch_meta(p, object, NULL, want);
+}
+
+/* --- a pool that is seen first --- */
+
+/* Too many for an annotation: they stay in the status, which is theirs alone until they are fewer. */
+static void act_on_many(struct counts_pool *p, const struct json *object, struct old *o)
+{
+	auto_free char *text = NULL, *all = NULL;
+
+	counts_judge(p, &o->r);
+	text = records_text(&o->r, SIZE_MAX);
+	all = merge(p, o);
+	if (counts_write_status(p, object, xxh64(p->got, strlen(p->got)), text))
+		p->dirty = true;
+}
+
+static void act_on_first(struct counts_pool *p, const struct json *object)
+{
+	auto_old struct old o = {0};
+	auto_free char *note = NULL;
+
+	if (read_old(p, p->got, &o) < 0)
+		return;
+	if (strlen(p->got) > COUNTS_NOTE_MAX) {
+		act_on_many(p, object, &o);
+		return;
+	}
+	note = text_or_empty(&o.r);
+	counts_patch_meta(p, object, note, counts_wants_finalizer(object));
+}
+
+static void on_got(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct counts_pool *p = arg;
+	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
+	const char *version = json_string(counts_meta(object, "resourceVersion"));
+
+	(void)status;
+	p->call = NULL;
+	p->dirty = true;
+	if (e) {
+		counts_said(p, e);
+		p->next_ms = counts_now(p->c) + FAILED_MS;
+	} else if (version) {
+		free(p->got);
+		free(p->got_version);
+		p->got = xstrdup(text ? text : "");
+		p->got_version = xstrdup(version);
+	}
+	counts_soon(p->c, 0);
+}
+
+static void fetch(struct counts_pool *p)
+{
+	const struct kube_request r = {.verb = KUBE_GET,
+				       .on = {.kind = &kube_ippools, .name = p->name}};
+
+	p->call = kube_send(p->c->conf.kube, &r, on_got, p);
+}
+
+void counts_act(struct counts_pool *p, const struct kube_object *o)
+{
+	const struct json *object = world_json(o);
+	bool noted = counts_note(object), got = p->got && strcmp(p->got_version, o->version) == 0;
+
+	if (noted || !got) {
+		free(take(p->got));
+		free(take(p->got_version));
+	}
+	if (noted)
+		act_on_noted(p, o);
+	else if (got)
+		act_on_first(p, object);
+	else if (world_object(o)->allocated)
+		fetch(p);
+	else
+		counts_patch_meta(p, object, "{}", counts_wants_finalizer(object));
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/gc/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/gc/counts_priv.h"
+#include "ipam/journal/journal_line.h"
+#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_spec.h"
+#include "kube/kinds.h"
+#include "wire/json/json.h"
+
+/* The writes: one after the other for a pool, each made of the object as it is now. */
+
+/* BYTES_A_MS: of a long text, so that all nodes' watches have it a second later. */
+enum {
+	PACE_MS = 1000,
+	PACE_MOST_MS = 60 * 1000,
+	BYTES_A_MS = 8,
+	RIVAL_MS = 300,
+	FAILED_MS = 2000,
+	FAILED_MOST = 5,
+	SHOWN_MS = 5000,
+	BODY_MAX = 8 << 20
+};
+
+const struct json *counts_meta(const struct json *object, const char *key)
+{
+	return json_get(json_get(object, "metadata"), key);
+}
+
+const char *counts_note(const struct json *object)
+{
+	return json_string(json_get(counts_meta(object, "annotations"), POOL_ADOPTED_NOTE));
+}
+
+/* --- the end of a write --- */
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct counts_pool *p = arg;
+	struct counts *c = p->c;
+	int64_t wait = p->pace_ms;
+
+	(void)object;
+	p->call = NULL;
+	counts_freed(p, !e);
+	if (!e) {
+		c->stats.writes++;
+		p->failures = 0;
+		free(take(p->said));
+	} else {
+		free(take(p->base));
+		c->stats.conflicts += status == 409;
+		c->stats.failures += status != 409 && status != 404;
+		wait = status == 409 ? RIVAL_MS : (int64_t)FAILED_MS << p->failures;
+		p->failures += status != 409 && p->failures < FAILED_MOST;
+		if (status != 409 && status != 404)
+			counts_said(p, e);
+		p->dirty = true;
+	}
+	p->next_ms = counts_now(c) + wait;
+	p->base_until = counts_now(c) + SHOWN_MS;
+	counts_soon(c, wait);
+}
+
+static int64_t lasts(size_t len)
+{
+	int64_t ms = (int64_t)(len / BYTES_A_MS);
+
+	return ms > PACE_MOST_MS ? PACE_MOST_MS : ms;
+}
+
+/* A merge patch of what `version` is of; `part` has the members of metadata or of the status. */
+static void patch(struct counts_pool *p, const char *version, const char *sub, const char *body,
+		  int64_t pace_ms)
+{
+	const struct kube_request r = {
+		.verb = KUBE_MERGE_PATCH,
+		.on = {.kind = &kube_ippools, .name = p->name, .sub = sub},
+		.body = span_of(body),
+		.once = true,
+	};
+
+	free(p->base);
+	p->base = xstrdup(version);
+	p->base_until = INT64_MAX;
+	p->pace_ms = pace_ms;
+	p->call = kube_send(p->c->conf.kube, &r, on_written, p);
+}
+
+/* --- metadata: old records, the finalizer --- */
+
+bool counts_has_finalizer(const struct json *object)
+{
+	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v) && strcmp(json_string(v), COUNTS_FINALIZER) == 0)
+			return true;
+	return false;
+}
+
+static void put_finalizers(struct json_out *o, const struct json *object, bool wanted)
+{
+	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
+	const struct json *v;
+
+	jo_key(o, "finalizers");
+	jo_arr(o);
+	while ((v = json_walk_next(&w, NULL)))
+		if (json_string(v) && strcmp(json_string(v), COUNTS_FINALIZER) != 0)
+			jo_str(o, json_string(v));
+	if (wanted)
+		jo_str(o, COUNTS_FINALIZER);
+	jo_end_arr(o);
+}
+
+/* note NULL: stays as it is. */
+void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
+		       bool finalizer)
+{
+	const char *version = json_string(counts_meta(object, "resourceVersion"));
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "resourceVersion", version);
+	if (note) {
+		jo_key(&o, "annotations");
+		jo_obj(&o);
+		jo_kstr(&o, POOL_ADOPTED_NOTE, note);
+		jo_end_obj(&o);
+	}
+	if (finalizer != counts_has_finalizer(object))
+		put_finalizers(&o, object, finalizer);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	p->dirty = true;
+	/* Every node watches this, too. */
+	patch(p, version, NULL, b.p, note ? lasts(strlen(note)) : 0);
+}
+
+bool counts_is_deleting(const struct json *object)
+{
+	return counts_meta(object, "deletionTimestamp");
+}
+
+/* A finalizer cannot be added to what is being deleted. */
+bool counts_wants_finalizer(const struct json *object)
+{
+	return counts_is_deleting(object) ? counts_has_finalizer(object) : true;
+}
+
+/* --- the status --- */
+
+/* A spec that is not valid has no count: what was written of it stays. */
+static bool count_all(const struct json *object, int64_t *ret)
+{
+	struct pool_spec s = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
+	struct pool_draft d = {.name = xstrdup("x"), .where = xstrdup("")};
+	struct pool_set set = {0};
+	u128 n;
+	bool ok = pool_spec_read(&s, &d, NULL) == 0 && pool_set_add(&set, &d, NULL) == 0;
+
+	if (ok) {
+		n = ip_set_count(&set.v[0].ips);
+		*ret = n > INT64_MAX ? INT64_MAX : (int64_t)n;
+	}
+	pool_draft_done(&d);
+	pool_set_done(&set);
+	return ok;
+}
+
+static bool has_count(const struct json *object, const char *key, int64_t n)
+{
+	int64_t there;
+
+	return json_int(json_get(json_get(object, "status"), key), &there) == 0 && there == n;
+}
+
+static int64_t pace_of(size_t len)
+{
+	int64_t ms = lasts(len);
+
+	return ms < PACE_MS ? PACE_MS : ms;
+}
+
+/* text NULL: allocatedIPs stays. */
+static void patch_status(struct counts_pool *p, const struct json *object, bool counted,
+			 const char *text)
+{
+	const char *version = json_string(counts_meta(object, "resourceVersion"));
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, BODY_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	jo_key(&o, "metadata");
+	jo_obj(&o);
+	jo_kstr(&o, "resourceVersion", version);
+	jo_end_obj(&o);
+	jo_key(&o, "status");
+	jo_obj(&o);
+	jo_kint(&o, "allocatedIPCount", p->allocated);
+	if (counted)
+		jo_kint(&o, "totalIPCount", p->total);
+	if (text)
+		jo_kstr(&o, "allocatedIPs", *text ? text : NULL);
+	jo_end_obj(&o);
+	jo_end_obj(&o);
+	patch(p, version, "status", b.p, pace_of(text ? strlen(text) : 0));
+}
+
+/* False: all of it is there. */
+bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
+			 const char *text)
+{
+	bool counted = count_all(object, &p->total);
+	uint64_t digest = text && *text ? xxh64(text, strlen(text)) : 0;
+
+	if (has_count(object, "allocatedIPCount", p->allocated) &&
+	    (!counted || has_count(object, "totalIPCount", p->total)) && (!text || digest == there))
+		return false;
+	patch_status(p, object, counted, text);
+	return true;
+}
+
+enum { TEXT_MAX = 64 << 20 };
+
+void records_add(struct records *r, const struct record *one)
+{
+	VEC_PUSH(r->v, r->n) = *one;
+}
+
+void records_done(struct records *r)
+{
+	free(r->v);
+	*r = (struct records){0};
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct record *)a)->ip, &((const struct record *)b)->ip);
+}
+
+/* qsort() may change the order of equals. */
+struct numbered {
+	struct record r;
+	size_t at;
+};
+
+static int by_ip_then_age(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+	int r = by_ip(&x->r, &y->r);
+
+	return r ? r : (x->at > y->at) - (x->at < y->at);
+}
+
+static bool is_sorted(const struct records *r)
+{
+	for (size_t i = 1; i < r->n; i++)
+		if (by_ip(&r->v[i - 1], &r->v[i]) >= 0)
+			return false;
+	return true;
+}
+
+void records_sort(struct records *r)
+{
+	auto_free struct numbered *v = NULL;
+	size_t n = 0;
+
+	if (is_sorted(r))
+		return;
+	v = xcalloc(r->n, sizeof(*v));
+	for (size_t i = 0; i < r->n; i++)
+		v[i] = (struct numbered){r->v[i], i};
+	qsort(v, r->n, sizeof(*v), by_ip_then_age);
+	for (size_t i = 0; i < r->n; i++)
+		if (n == 0 || !ip_eq(&r->v[n - 1].ip, &v[i].r.ip))
+			r->v[n++] = v[i].r;
+	r->n = n;
+}
+
+struct key {
+	char text[IP_TEXT_MAX];
+	const struct record *r;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
+}
+
+static void put(struct json_out *o, const struct key *k)
+{
+	auto_free char *pod = k->r->ns ? xasprintf("%s/%s", k->r->ns, k->r->pod)
+				       : xstrdup(k->r->pod);
+
+	jo_key(o, k->text);
+	jo_obj(o);
+	jo_kstr(o, "pod", pod);
+	jo_kstr(o, "podUid", k->r->uid);
+	jo_end_obj(o);
+}
+
+char *records_text(struct records *r, size_t max)
+{
+	auto_free struct key *keys = NULL;
+	struct json_out o;
+	struct buf b;
+
+	records_sort(r);
+	if (r->n == 0 || max == 0)
+		return xstrdup("");
+	keys = xcalloc(r->n, sizeof(*keys));
+	for (size_t i = 0; i < r->n; i++) {
+		keys[i].r = &r->v[i];
+		ip_str(&r->v[i].ip, keys[i].text);
+	}
+	qsort(keys, r->n, sizeof(*keys), by_text);
+	buf_init(&b, TEXT_MAX);
+	jo_init(&o, &b, 0);
+	jo_obj(&o);
+	for (size_t i = 0; i < r->n && i < max; i++) {
+		if (max < SIZE_MAX && b.len >= RECORDS_TEXT_MAX)
+			break;
+		put(&o, &keys[i]);
+	}
+	jo_end_obj(&o);
+	return buf_take(&b);
+}

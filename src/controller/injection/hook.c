@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/injection/inject_hook.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "controller/injection/inject_priv.h"
+
+/* How often who waits is looked at, besides at each change. */
+enum { LOOK_MS = 50 };
+
+struct waiting {
+	struct inject_hook *h;
+	struct review *q;
+	struct loop_timer *timer;
+	int64_t until_ms;
+	struct waiting *next;
+};
+
+struct inject_hook {
+	struct inject_hook_conf conf;
+	char *include, *exclude;
+	struct inject_net *nets; /* of all SpiderMultusConfigs, made when one changed */
+	const struct inject_net **list;
+	size_t n;
+	bool stale;
+	int64_t grown_ms; /* when a group may have got one more, on the loop's clock */
+	struct waiting *waiting;
+};
+
+/* --- what there is --- */
+
+static void drop_nets(struct inject_hook *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		inject_net_done(&h->nets[i]);
+	free(h->nets);
+	free(h->list);
+	h->nets = NULL;
+	h->list = NULL;
+	h->n = 0;
+}
+
+/* One that is being deleted takes its network with it. */
+static void look(struct inject_hook *h)
+{
+	size_t n = world_count(h->conf.world, WORLD_MULTUSCONFIGS);
+
+	if (!h->stale)
+		return;
+	drop_nets(h);
+	h->nets = xcalloc(n, sizeof(*h->nets));
+	h->list = xcalloc(n, sizeof(*h->list));
+	for (size_t i = 0; i < n; i++) {
+		const struct kube_object *o = world_at(h->conf.world, WORLD_MULTUSCONFIGS, i);
+
+		if (world_object(o)->deleting)
+			continue;
+		inject_net_read(world_json(o), &h->nets[h->n]);
+		h->list[h->n] = &h->nets[h->n];
+		h->n++;
+	}
+	h->stale = false;
+}
+
+static const char *ns_group(const struct inject_hook *h, const char *ns, enum inject_key key)
+{
+	const struct kube_object *o = world_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct json *meta = o ? json_get(world_json(o), "metadata") : NULL;
+
+	return json_string(json_get(json_get(meta, "annotations"), inject_key_name(key)));
+}
+
+/* --- answers --- */
+
+static void warn(void *arg, const char *text)
+{
+	review_warn(arg, "%s", text);
+}
+
+static int try(struct inject_hook *h, const struct review *q, struct review_answer *a,
+	       struct err *e)
+{
+	struct inject_ask ask = {.pod = q->object,
+				 .ns = q->ns,
+				 .ns_group = {ns_group(h, q->ns, INJECT_RDMA),
+					      ns_group(h, q->ns, INJECT_NETWORK)},
+				 .ipc_lock = h->conf.ipc_lock,
+				 .warn = warn,
+				 .arg = a};
+	struct kube_patch p;
+	int r;
+
+	look(h);
+	ask.nets = (struct inject_nets){h->list, h->n};
+	kube_patch_init(&p);
+	r = inject_pod(&ask, &p, e);
+	if (r > 0)
+		review_patch(a, kube_patch_end(&p));
+	kube_patch_done(&p);
+	return r;
+}
+
+/* Networks come one after the other, and a pod right behind the last may be faster than that. */
+static bool is_growing(const struct inject_hook *h)
+{
+	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_SETTLED_MS;
+}
+
+/* Answers, unless it may be worth waiting. */
+static bool answer(struct inject_hook *h, struct review *q, bool last)
+{
+	struct err e = ERR_INIT;
+	struct review_answer a;
+	int r;
+
+	if (!world_get(h->conf.world, WORLD_NAMESPACES, "", q->ns) && !last)
+		return false;
+	review_allow(&a);
+	r = try(h, q, &a, &e);
+	if (!last && (r == -ENOENT || (r > 0 && is_growing(h)))) {
+		review_drop(&a);
+		return false;
+	}
+	if (r < 0)
+		review_refuse(&a, 403, "%s", e.text);
+	review_answer(q, &a);
+	return true;
+}
+
+/* --- waiting --- */
+
+static void unlink_waiting(struct waiting *w)
+{
+	struct waiting **p = &w->h->waiting;
+
+	while (*p != w)
+		p = &(*p)->next;
+	*p = w->next;
+	loop_del_timer(w->timer);
+	free(w);
+}
+
+static void on_time(void *arg)
+{
+	struct waiting *w = arg;
+	struct loop *l = w->h->conf.loop;
+
+	w->timer = NULL;
+	if (answer(w->h, w->q, loop_now_ms(l) >= w->until_ms))
+		unlink_waiting(w);
+	else
+		w->timer = loop_add_timer(l, LOOK_MS, on_time, w);
+}
+
+static void on_change(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct inject_hook *h = arg;
+
+	(void)was;
+	(void)is;
+	h->stale = true; /* or it was a namespace */
+	for (struct waiting *w = h->waiting, *next; w; w = next) {
+		next = w->next;
+		if (answer(h, w->q, false))
+			unlink_waiting(w);
+	}
+}
+
+static const struct json *notes_of(const struct kube_object *o)
+{
+	return json_get(json_get(world_json(o), "metadata"), "annotations");
+}
+
+static void on_network(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct inject_hook *h = arg;
+
+	if (is && (!was || !json_same(notes_of(was), notes_of(is))))
+		h->grown_ms = loop_now_ms(h->conf.loop);
+	on_change(arg, was, is);
+}
+
+void inject_hook_review(void *arg, struct review *q)
+{
+	struct inject_hook *h = arg;
+	struct review_answer a;
+	struct waiting *w;
+
+	if (!inject_in_scope(&h->conf.scope, q->ns) || strcmp(q->operation, "CREATE") != 0 ||
+	    *q->subresource) {
+		review_allow(&a);
+		review_answer(q, &a);
+		return;
+	}
+	if (answer(h, q, false))
+		return;
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct waiting){.h = h,
+			      .q = q,
+			      .until_ms = loop_now_ms(h->conf.loop) + INJECT_PATIENCE_MS,
+			      .next = h->waiting};
+	w->timer = loop_add_timer(h->conf.loop, LOOK_MS, on_time, w);
+	h->waiting = w;
+}
+
+void inject_hook_try(void *arg, const struct review *q)
+{
+	struct inject_hook *h = arg;
+	struct review_answer a;
+	struct err e = ERR_INIT;
+
+	if (!inject_in_scope(&h->conf.scope, q->ns) || strcmp(q->operation, "CREATE") != 0 ||
+	    *q->subresource)
+		return;
+	review_allow(&a);
+	try(h, q, &a, &e);
+	review_drop(&a);
+}
+
+/* --- life --- */
+
+void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock)
+{
+	char *include = scope->include ? xstrdup(scope->include) : NULL;
+	char *exclude = scope->exclude ? xstrdup(scope->exclude) : NULL;
+
+	free(h->include);
+	free(h->exclude);
+	h->include = include;
+	h->exclude = exclude;
+	h->conf.scope = (struct inject_scope){include, exclude};
+	h->conf.ipc_lock = ipc_lock;
+}
+
+struct inject_hook *inject_hook_new(const struct inject_hook_conf *c)
+{
+	struct inject_hook *h = xcalloc(1, sizeof(*h));
+
+	*h = (struct inject_hook){
+		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_SETTLED_MS};
+	inject_hook_settings(h, &c->scope, c->ipc_lock);
+	world_on(c->world, WORLD_MULTUSCONFIGS, on_network, h);
+	world_on(c->world, WORLD_NAMESPACES, on_change, h);
+	return h;
+}
+
+void inject_hook_free(struct inject_hook *h)
+{
+	if (!h)
+		return;
+	world_off(h->conf.world, h);
+	while (h->waiting) {
+		answer(h, h->waiting->q, true);
+		unlink_waiting(h->waiting);
+	}
+	drop_nets(h);
+	free(h->include);
+	free(h->exclude);
+	free(h);
+}
+
+/* Namespaces whose pods are looked at. */
+
+static bool is_prefix(struct span word)
+{
+	return word.p[word.n - 1] == '*';
+}
+
+static bool matches(struct span word, const char *ns)
+{
+	if (is_prefix(word))
+		return !strncmp(ns, word.p, word.n - 1);
+	return span_eq(word, ns);
+}
+
+static bool any_matches(const char *list, const char *ns)
+{
+	struct span rest = span_of(list), word;
+
+	while (inject_next_value(&rest, &word))
+		if (matches(word, ns))
+			return true;
+	return false;
+}
+
+bool inject_in_scope(const struct inject_scope *s, const char *ns)
+{
+	struct span rest = span_of(s->include), word;
+
+	if (any_matches(s->exclude, ns))
+		return false;
+	return !inject_next_value(&rest, &word) || any_matches(s->include, ns);
+}
+
+/* How many names a list has; -1: there is a prefix among them, which no selector can say. */
+static int names_in(const char *list)
+{
+	struct span rest = span_of(list), word;
+	int n = 0;
+
+	while (inject_next_value(&rest, &word)) {
+		if (is_prefix(word))
+			return -1;
+		n++;
+	}
+	return n;
+}
+
+static void put_term(struct json_out *o, const char *op, const char *list)
+{
+	struct span rest = span_of(list), word;
+
+	jo_obj(o);
+	jo_kstr(o, "key", "kubernetes.io/metadata.name");
+	jo_kstr(o, "operator", op);
+	jo_key(o, "values");
+	jo_arr(o);
+	while (inject_next_value(&rest, &word)) {
+		auto_free char *name = is_prefix(word) ? NULL : span_dup(word);
+
+		if (name)
+			jo_str(o, name);
+	}
+	jo_end_arr(o);
+	jo_end_obj(o);
+}
+
+static bool has_names(const char *list)
+{
+	struct span rest = span_of(list), word;
+
+	while (inject_next_value(&rest, &word))
+		if (!is_prefix(word))
+			return true;
+	return false;
+}
+
+void inject_scope_write(const struct inject_scope *s, struct json_out *o)
+{
+	jo_obj(o);
+	jo_key(o, "matchExpressions");
+	jo_arr(o);
+	if (has_names(s->exclude))
+		put_term(o, "NotIn", s->exclude);
+	if (names_in(s->include) > 0)
+		put_term(o, "In", s->include);
+	jo_end_arr(o);
+	jo_end_obj(o);
+}

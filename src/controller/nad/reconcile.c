@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/nad/nads_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/nad/nad_diff.h"
+#include "controller/nad/nads_priv.h"
+#include "kube/kinds.h"
+
+/* Which SpiderMultusConfigs are to be looked at, and when. */
+
+/* LOOKS: of one turn of the loop. */
+enum { AT_ONCE = 8, LOOKS = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
+
+/* --- jobs --- */
+
+static struct nads_job *find(const struct nads *n, const char *ns, const char *name)
+{
+	size_t at = nads_index_at(&n->jobs, ns, "", name);
+
+	return nads_index_is(&n->jobs, at, ns, "") && strcmp(n->jobs.v[at]->name, name) == 0
+		       ? n->jobs.v[at]->job
+		       : NULL;
+}
+
+static void unqueue(struct nads_job *j)
+{
+	if (!j->queued)
+		return;
+	*(j->before ? &j->before->after : &j->n->first) = j->after;
+	*(j->after ? &j->after->before : &j->n->last) = j->before;
+	j->before = j->after = NULL;
+	j->queued = false;
+}
+
+static void queue(struct nads_job *j)
+{
+	if (j->queued)
+		return;
+	j->queued = true;
+	j->before = j->n->last;
+	*(j->before ? &j->before->after : &j->n->first) = j;
+	j->n->last = j;
+}
+
+static void drop(struct nads_job *j)
+{
+	kube_cancel(j->call);
+	loop_del_timer(j->again);
+	free(j->ns);
+	free(j->name);
+	free(j->nad);
+	free(j->about);
+	free(j->said);
+	free(j);
+}
+
+static void forget_want(struct nads_job *j)
+{
+	if (j->nad)
+		nads_index_remove(&j->n->wants, j->ns, j->nad, j->name);
+}
+
+void nads_want(struct nads_job *j, const char *nad)
+{
+	if (j->nad && strcmp(j->nad, nad) == 0)
+		return;
+	forget_want(j);
+	free(j->nad);
+	j->nad = xstrdup(nad);
+	nads_index_add(&j->n->wants, j->ns, nad, j->name, j);
+}
+
+static void remove_job(struct nads *n, struct nads_job *j)
+{
+	if (j->call)
+		n->flying--;
+	unqueue(j);
+	forget_want(j);
+	nads_index_remove(&n->jobs, j->ns, "", j->name);
+	drop(j);
+}
+
+static bool is_known(const struct nads *n)
+{
+	return world_synced(n->c.world, WORLD_MULTUSCONFIGS) &&
+	       world_synced(n->c.world, WORLD_NADS);
+}
+
+static void pump(void *arg)
+{
+	struct nads *n = arg;
+
+	n->pump = NULL;
+	for (int looks = 0; n->first && n->flying < AT_ONCE && is_known(n); looks++) {
+		struct nads_job *j = n->first;
+
+		if (looks == LOOKS) {
+			nads_pump_soon(n);
+			return;
+		}
+		unqueue(j);
+		if (!j->call)
+			nads_look_at(j);
+	}
+}
+
+void nads_pump_soon(struct nads *n)
+{
+	if (!n->pump)
+		n->pump = loop_add_timer(n->loop, 0, pump, n);
+}
+
+static void mark(struct nads_job *j)
+{
+	j->due = true;
+	queue(j);
+	nads_pump_soon(j->n);
+}
+
+void nads_answered(struct nads_job *j)
+{
+	if (j->due)
+		queue(j);
+	nads_pump_soon(j->n);
+}
+
+static void on_again(void *arg)
+{
+	struct nads_job *j = arg;
+
+	j->again = NULL;
+	mark(j);
+}
+
+void nads_again(struct nads_job *j, int64_t ms)
+{
+	loop_del_timer(j->again);
+	j->again = loop_add_timer(j->n->loop, ms, on_again, j);
+}
+
+/* --- what happens in the cluster --- */
+
+static void add(struct nads *n, const struct kube_object *o)
+{
+	struct nads_job *j = find(n, o->ns, o->name);
+
+	if (!j) {
+		j = xcalloc(1, sizeof(*j));
+		*j = (struct nads_job){.n = n,
+				       .ns = xstrdup(o->ns),
+				       .name = xstrdup(o->name),
+				       .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
+		nads_index_add(&n->jobs, o->ns, "", o->name, j);
+	}
+	mark(j);
+}
+
+static void add_all(struct nads *n)
+{
+	for (size_t i = 0; i < world_count(n->c.world, WORLD_MULTUSCONFIGS); i++)
+		add(n, world_at(n->c.world, WORLD_MULTUSCONFIGS, i));
+}
+
+static void mark_name(struct nads *n, const char *ns, const char *name)
+{
+	struct nads_job *j = find(n, ns, name);
+
+	if (j)
+		mark(j);
+}
+
+static void mark_wants(struct nads *n, const char *ns, const char *nad)
+{
+	for (size_t i = nads_index_at(&n->wants, ns, nad, ""); nads_index_is(&n->wants, i, ns, nad);
+	     i++)
+		mark(n->wants.v[i]->job);
+}
+
+/* It is gone: who waited for the name of a NAD that it has. */
+static void leave(struct nads *n, const struct kube_object *was)
+{
+	for (size_t i = nads_index_at(&n->owned, was->ns, was->uid, "");
+	     nads_index_is(&n->owned, i, was->ns, was->uid); i++)
+		mark_wants(n, was->ns, n->owned.v[i]->name);
+}
+
+static void on_smc(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct nads *n = arg;
+	struct nads_job *j;
+
+	if (is) {
+		add(n, is);
+	} else if (was) {
+		j = find(n, was->ns, was->name);
+		if (j)
+			remove_job(n, j);
+		leave(n, was);
+	} else {
+		add_all(n);
+	}
+}
+
+/* --- NADs --- */
+
+static void know(struct nads *n, const struct kube_object *o)
+{
+	const char *uid = "";
+
+	if (nad_owner(world_json(o), &uid))
+		nads_index_add(&n->owned, o->ns, uid, o->name, NULL);
+}
+
+/* Whose NAD it is, was, or is to be. */
+static void on_nad(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	const struct kube_object *o = is ? is : was;
+	const char *uid = "", *owner;
+	struct nads *n = arg;
+
+	if (!o) {
+		add_all(n);
+		return;
+	}
+	owner = was ? nad_owner(world_json(was), &uid) : NULL;
+	if (owner) {
+		nads_index_remove(&n->owned, o->ns, uid, o->name);
+		mark_name(n, o->ns, owner);
+	}
+	owner = is ? nad_owner(world_json(is), &uid) : NULL;
+	if (owner) {
+		know(n, is);
+		mark_name(n, o->ns, owner);
+	}
+	mark_wants(n, o->ns, o->name);
+}
+
+/* --- life --- */
+
+struct nads *nads_new(const struct nads_conf *c)
+{
+	struct nads *n = xcalloc(1, sizeof(*n));
+
+	n->c = *c;
+	n->loop = kube_loop(c->kube);
+	world_on(c->world, WORLD_MULTUSCONFIGS, on_smc, n);
+	world_on(c->world, WORLD_NADS, on_nad, n);
+	for (size_t i = 0; i < world_count(c->world, WORLD_NADS); i++)
+		know(n, world_at(c->world, WORLD_NADS, i));
+	add_all(n);
+	return n;
+}
+
+void nads_free(struct nads *n)
+{
+	if (!n)
+		return;
+	world_off(n->c.world, n);
+	loop_del_timer(n->pump);
+	for (size_t i = 0; i < n->jobs.n; i++)
+		drop(n->jobs.v[i]->job);
+	nads_index_done(&n->jobs);
+	nads_index_done(&n->wants);
+	nads_index_done(&n->owned);
+	free(n);
+}
+
+struct nads_counts nads_counts(const struct nads *n)
+{
+	struct nads_counts c = n->counts;
+
+	for (size_t i = 0; i < n->jobs.n; i++)
+		c.wrong += n->jobs.v[i]->job->wrong;
+	return c;
+}
+
+/* What is done about one SpiderMultusConfig, a request at a time, and what is told. */
+
+/* SOON_MS: what was met halfway is shown by the watch first. STATUS_MS: a definition without
+ * status is asked again after that. */
+enum { BODY_MAX = 512 << 10, SOON_MS = 500, STATUS_MS = 10 * 60 * 1000 };
+
+/* --- what is told --- */
+
+static void tell(const struct nads_job *j, bool warning, const char *reason, const char *message)
+{
+	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+
+	if (o)
+		kube_events_add(j->n->c.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
+								     .kind = "SpiderMultusConfig",
+								     .ns = j->ns,
+								     .name = j->name,
+								     .uid = o->uid,
+								     .warning = warning,
+								     .reason = reason,
+								     .message = message});
+}
+
+/* Each trouble once. */
+static void complain(struct nads_job *j, const char *reason, const char *message)
+{
+	if (j->said && strcmp(j->said, message) == 0)
+		return;
+	free(j->said);
+	j->said = xstrdup(message);
+	log_limited(LOG_ERROR, 2, "a SpiderMultusConfig has no network", LOG_S("namespace", j->ns),
+		    LOG_S("name", j->name), LOG_S("error", message));
+	tell(j, true, reason, message);
+}
+
+static void content(struct nads_job *j)
+{
+	free(j->said);
+	j->said = NULL;
+}
+
+static const struct done {
+	const char *reason, *words;
+} done[] = {
+	[STEP_CREATE] = {"NADCreated", "made"},
+	[STEP_PATCH] = {"NADUpdated", "brought up to date"},
+	[STEP_REMOVE] = {"NADDeleted", "removed: it has another name now"},
+};
+
+static void tell_done(const struct nads_job *j, enum nads_step step)
+{
+	const struct done *d = &done[step];
+	auto_free char *message =
+		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->ns, j->about, d->words);
+
+	log_info(message, LOG_S("for", j->name));
+	tell(j, false, d->reason, message);
+}
+
+/* --- requests --- */
+
+static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s);
+
+static void no_status(struct nads *n, const struct err *e)
+{
+	if (n->no_status_until == 0)
+		log_warn("SpiderMultusConfigs get no status: install the definitions of this "
+			 "release (kubectl apply -f deploy/crds)",
+			 LOG_S("error", e->text));
+	n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
+}
+
+/* Until a write succeeds, once: the watch brings the status back, and with it the next try. */
+static void tell_failed(struct nads_job *j, const char *message)
+{
+	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
+
+	j->wrong = true;
+	if (j->failed || !o)
+		return;
+	j->failed = true;
+	put_status(j, world_json(o), &s);
+}
+
+static void on_failed(struct nads_job *j, enum nads_step step, int status, const struct err *e)
+{
+	bool again = status == 404 && step == STEP_STATUS && j->no_status;
+
+	/* Somebody was faster, or it is gone: the watch brings it. A status that is not there while its
+	 * object still is has no place in the definition. */
+	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
+		j->no_status = status == 404 && step == STEP_STATUS;
+		j->failed &= step != STEP_STATUS;
+		nads_again(j, kube_jitter(SOON_MS, 2 * SOON_MS));
+		return;
+	}
+	j->n->counts.failed++;
+	if (again) {
+		no_status(j->n, e);
+		return;
+	}
+	complain(j, "NADFailed", e->text);
+	nads_again(j, kube_backoff_next(&j->backoff));
+	if (step != STEP_STATUS)
+		tell_failed(j, e->text);
+}
+
+static void on_written(struct nads_job *j, enum nads_step step)
+{
+	j->n->counts.written += step != STEP_REMOVE;
+	j->n->counts.removed += step == STEP_REMOVE;
+	j->no_status &= step != STEP_STATUS;
+	if (step != STEP_STATUS) {
+		j->failed = false;
+		kube_backoff_reset(&j->backoff);
+		tell_done(j, step);
+	}
+	/* The watch is faster, mostly. */
+	if (!j->again)
+		nads_again(j, 2 * SOON_MS);
+}
+
+static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct nads_job *j = arg;
+	enum nads_step step = j->step;
+
+	(void)object;
+	j->call = NULL;
+	j->step = STEP_NONE;
+	j->n->flying--;
+	if (e)
+		on_failed(j, step, status, e);
+	else
+		on_written(j, step);
+	nads_answered(j);
+}
+
+static void send(struct nads_job *j, enum nads_step step, const struct kube_request *r)
+{
+	j->step = step;
+	free(j->about);
+	j->about = xstrdup(r->on.name);
+	j->n->flying++;
+	j->call = kube_send(j->n->c.kube, r, on_done, j);
+}
+
+static void send_body(struct nads_job *j, enum nads_step step, enum kube_verb verb,
+		      const struct kube_ref *on, const struct buf *body)
+{
+	const struct kube_request r = {.verb = verb, .on = *on, .body = buf_span(body)};
+
+	send(j, step, &r);
+}
+
+/* --- one SpiderMultusConfig --- */
+
+static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s)
+{
+	const struct kube_ref on = {&kube_multusconfigs, j->ns, j->name, "status"};
+	auto_buf struct buf b;
+
+	if (loop_now_ms(j->n->loop) < j->n->no_status_until)
+		return;
+	buf_init(&b, BODY_MAX);
+	if (nad_status_patch(&b, smc, s, now_real_ms()))
+		send_body(j, STEP_STATUS, KUBE_MERGE_PATCH, &on, &b);
+}
+
+static void is_wrong(struct nads_job *j, const struct json *smc, const char *reason,
+		     const char *message)
+{
+	const struct nad_state s = {.nad = nad_name(smc), .reason = reason, .message = message};
+
+	j->wrong = true;
+	complain(j, reason, message);
+	put_status(j, smc, &s);
+}
+
+/* One that was written for this object under another name. */
+static const struct kube_object *orphan(const struct nads_job *j, const char *smc_uid,
+					const char *nad)
+{
+	const struct nads_index *x = &j->n->owned;
+
+	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
+	     i++) {
+		const struct kube_object *o =
+			world_get(j->n->c.world, WORLD_NADS, j->ns, x->v[i]->name);
+
+		if (o && strcmp(o->name, nad) != 0 && !world_object(o)->deleting)
+			return o;
+	}
+	return NULL;
+}
+
+static void remove_nad(struct nads_job *j, const struct kube_object *o)
+{
+	const struct kube_request r = {.verb = KUBE_DELETE,
+				       .on = {.kind = &kube_nads, .ns = o->ns, .name = o->name},
+				       .uid = o->uid,
+				       .resource_version = o->version};
+
+	send(j, STEP_REMOVE, &r);
+}
+
+/* The SpiderMultusConfig that has the NAD and still is there, if it is another one. */
+static const char *other_owner(const struct nads_job *j, const struct json *nad)
+{
+	const char *uid = NULL, *owner = nad_owner(nad, &uid);
+	const struct kube_object *o;
+
+	if (!owner || strcmp(owner, j->name) == 0)
+		return NULL;
+	o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, owner);
+	return o && strcmp(o->uid, uid) == 0 ? owner : NULL;
+}
+
+static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad *n,
+		    const struct kube_object *there)
+{
+	const struct kube_ref on = {&kube_nads, j->ns, n->name, NULL};
+	auto_buf struct buf b;
+
+	buf_init(&b, BODY_MAX);
+	if (!there) {
+		nad_put(&b, n, smc);
+		send_body(j, STEP_CREATE, KUBE_CREATE, &on, &b);
+		return true;
+	}
+	if (!nad_patch(&b, n, smc, world_json(there)))
+		return false;
+	send_body(j, STEP_PATCH, KUBE_MERGE_PATCH, &on, &b);
+	return true;
+}
+
+static void bring_about(struct nads_job *j, const struct kube_object *o, const struct nad *n)
+{
+	const struct kube_object *there = world_get(j->n->c.world, WORLD_NADS, j->ns, n->name);
+	const char *other = there ? other_owner(j, world_json(there)) : NULL;
+	const struct nad_state ready = {n->name, true, "Written", ""};
+	auto_free char *words = NULL;
+
+	if (there && world_object(there)->large) {
+		words = xasprintf(
+			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete "
+			"it, and it is made anew",
+			j->ns, n->name, world_object(there)->large);
+		is_wrong(j, world_json(o), "NADTooLarge", words);
+		return;
+	}
+	if (there && world_object(there)->deleting) {
+		words = xasprintf(
+			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is made "
+			"anew when it is gone",
+			j->ns, n->name);
+		is_wrong(j, world_json(o), "Terminating", words);
+		return;
+	}
+	if (other) {
+		words = xasprintf("NetworkAttachmentDefinition '%s/%s' is of SpiderMultusConfig "
+				  "'%s': give this one another name (annotation %s)",
+				  j->ns, n->name, other, NAD_NAME_NOTE);
+		is_wrong(j, world_json(o), "NameTaken", words);
+		return;
+	}
+	j->wrong = false;
+	if (put_nad(j, world_json(o), n, there))
+		return;
+	content(j);
+	there = orphan(j, o->uid, n->name);
+	if (there)
+		remove_nad(j, there);
+	else
+		put_status(j, world_json(o), &ready);
+}
+
+static void is_large(struct nads_job *j, const struct kube_object *o)
+{
+	size_t bytes = world_object(o)->large;
+	auto_free char *words =
+		bytes > WORLD_OBJECT_MAX
+			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
+				    bytes, WORLD_OBJECT_MAX)
+			: xasprintf(
+				  "the object takes %zu bytes, which its namespace or the cluster has "
+				  "not left (%d, %d): delete others, then change this one",
+				  bytes, WORLD_NS_MAX, WORLD_TOTAL_MAX);
+
+	is_wrong(j, world_json(o), "TooLarge", words);
+}
+
+void nads_look_at(struct nads_job *j)
+{
+	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	struct err e = ERR_INIT;
+	struct nad n;
+
+	j->due = false;
+	if (!o || world_object(o)->deleting)
+		return;
+	nads_want(j, nad_name(world_json(o)));
+	if (world_object(o)->large) {
+		is_large(j, o);
+		return;
+	}
+	if (nad_write(world_json(o), &n, &e) < 0) {
+		is_wrong(j, world_json(o), "Invalid", e.text);
+		return;
+	}
+	bring_about(j, o, &n);
+	nad_done(&n);
+}
+
+static int compare(const struct nads_key *k, const char *ns, const char *what, const char *name)
+{
+	int r = strcmp(k->ns, ns);
+
+	if (r == 0)
+		r = strcmp(k->what, what);
+	return r ? r : strcmp(k->name, name);
+}
+
+size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what, const char *name)
+{
+	size_t low = 0, high = x->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (compare(x->v[mid], ns, what, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)
+{
+	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
+}
+
+static const char *place(char **at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+	const char *to = memcpy(*at, s, n);
+
+	*at += n;
+	return to;
+}
+
+static struct nads_key *key_new(const char *ns, const char *what, const char *name,
+				struct nads_job *job)
+{
+	struct nads_key *k = xcalloc(1, sizeof(*k) + strlen(ns) + strlen(what) + strlen(name) + 3);
+	char *at = (char *)(k + 1);
+
+	k->ns = place(&at, ns);
+	k->what = place(&at, what);
+	k->name = place(&at, name);
+	k->job = job;
+	return k;
+}
+
+struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
+				const char *name, struct nads_job *job)
+{
+	size_t at = nads_index_at(x, ns, what, name);
+
+	if (at < x->n && compare(x->v[at], ns, what, name) == 0)
+		return x->v[at];
+	if (x->n == x->cap) {
+		x->cap = x->cap ? x->cap + x->cap / 2 : 16;
+		x->v = xrealloc(x->v, x->cap * sizeof(struct nads_key *));
+	}
+	memmove(&x->v[at + 1], &x->v[at], (x->n - at) * sizeof(struct nads_key *));
+	x->v[at] = key_new(ns, what, name, job);
+	x->n++;
+	return x->v[at];
+}
+
+void nads_index_remove(struct nads_index *x, const char *ns, const char *what, const char *name)
+{
+	size_t at = nads_index_at(x, ns, what, name);
+
+	if (at == x->n || compare(x->v[at], ns, what, name) != 0)
+		return;
+	free(x->v[at]);
+	x->n--;
+	memmove(&x->v[at], &x->v[at + 1], (x->n - at) * sizeof(struct nads_key *));
+}
+
+void nads_index_done(struct nads_index *x)
+{
+	for (size_t i = 0; i < x->n; i++)
+		free(x->v[i]);
+	free(x->v);
+	*x = (struct nads_index){0};
+}

@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/registration/hooks.h"
+#include "controller/registration/hooks_bare.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "controller/registration/hooks_priv.h"
+#include "wire/tls/base64.h"
+
+/* The two configurations at the API server: watched and put right. */
+
+enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+
+static const struct kube_kind kinds[2] = {{HOOKS_GROUP, "v1", "mutatingwebhookconfigurations",
+					   "mutatingwebhookconfiguration", false},
+					  {HOOKS_GROUP, "v1", "validatingwebhookconfigurations",
+					   "validatingwebhookconfiguration", false}};
+
+/* --- as it is there --- */
+
+static int decode(void *value, const struct json *object, struct err *e)
+{
+	static const char *const injectors[] = {"cert-manager.io/inject-ca-from",
+						"cert-manager.io/inject-ca-from-secret",
+						"cert-manager.io/inject-apiserver-ca"};
+	const struct json *meta = json_get(object, "metadata"),
+			  *list = json_get(object, "webhooks");
+	struct there *t = value;
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, HOOKS_TEXT_MAX);
+	jo_init(&o, &b, 0);
+	if (list) {
+		jo_val(&o, list, false);
+	} else {
+		jo_arr(&o);
+		jo_end_arr(&o);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(injectors); i++)
+		t->injected |= json_get(json_get(meta, "annotations"), injectors[i]) != NULL;
+	return json_parse(&t->doc, buf_span(&b), HOOKS_TEXT_MAX, e);
+}
+
+static void drop(void *value)
+{
+	json_free(((struct there *)value)->doc);
+}
+
+static const struct kube_object *now(const struct side *s)
+{
+	return kube_informer_get(s->informer, "", HOOKS_NAME);
+}
+
+static const struct json *list_of(const struct kube_object *o)
+{
+	return json_root(((const struct there *)o->value)->doc);
+}
+
+/* The first one's caBundle; NULL: there is none. */
+static char *ca_there(const struct kube_object *o)
+{
+	const struct json *client = json_get(json_at(list_of(o), 0), "clientConfig");
+	const char *text = json_string(json_get(client, "caBundle"));
+	char *ca = NULL;
+
+	if (!text || base64_decode(span_of(text), &ca) < 0)
+		return NULL;
+	return ca;
+}
+
+/* --- as it is to be --- */
+
+static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
+{
+	struct hooks_form f = s->h->conf.form;
+	auto_free char *injected = NULL;
+
+	if (s->no_conditions)
+		f.condition = NULL;
+	if (o && ((const struct there *)o->value)->injected)
+		f.ca = injected = ca_there(o);
+	hooks_write(&f, s->validating, out);
+}
+
+static void look(struct side *s);
+
+static void on_time(void *arg)
+{
+	struct side *s = arg;
+
+	s->timer = NULL;
+	look(s);
+}
+
+void hooks_look_in(struct side *s, int64_t ms)
+{
+	loop_del_timer(s->timer);
+	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
+}
+
+/* What we asked for is what we want, and it was there. */
+static void note_change(struct side *s, const char *what)
+{
+	int64_t at = loop_now_ms(s->h->loop);
+
+	if (at - s->healed_at > QUIET_MS)
+		kube_backoff_reset(&s->calm);
+	s->healed_at = at;
+	s->not_before = at + kube_backoff_next(&s->calm);
+	s->h->healed++;
+	log_warn("webhooks were changed by somebody else: put right",
+		 LOG_S("object", s->kind->name), LOG_S("what", what));
+}
+
+static void look(struct side *s)
+{
+	const struct kube_object *o;
+	auto_buf struct buf want, what;
+	auto_json struct json_doc *d = NULL;
+	struct json_out out;
+
+	buf_init(&want, HOOKS_TEXT_MAX);
+	buf_init(&what, HOOKS_WHAT_MAX);
+	if (s->call || !kube_informer_synced(s->informer))
+		return;
+	o = now(s);
+	s->missing &= !o;
+	/* What we wrote is on its way here. */
+	if (s->version && (!o || kube_version_older(o->version, s->version)))
+		return;
+	jo_init(&out, &want, 0);
+	put_wanted(s, o, &out);
+	if (!o) {
+		buf_str(&what, "deleted");
+	} else if (json_parse(&d, buf_span(&want), HOOKS_TEXT_MAX, NULL) == 0) {
+		hooks_differ(list_of(o), json_root(d), !s->no_conditions, &what);
+	}
+	if (what.len && !(o && hooks_is_kept(s, list_of(o), want.p))) {
+		bool theirs = s->right && s->sent && !strcmp(s->sent, want.p);
+
+		if (theirs && s->not_before > loop_now_ms(s->h->loop)) {
+			hooks_look_in(s, s->not_before - loop_now_ms(s->h->loop));
+			return;
+		}
+		if (theirs)
+			note_change(s, what.p);
+		hooks_send(s, want.p, o ? o->version : NULL);
+		return;
+	}
+	if (!s->sent || strcmp(s->sent, want.p)) {
+		free(s->sent);
+		s->sent = xstrdup(want.p);
+	}
+	s->right = true;
+}
+
+/* --- changes --- */
+
+static void forget_version(struct side *s)
+{
+	free(s->version);
+	s->version = NULL;
+}
+
+/* etcd's data are from an earlier time: ours will not come. */
+static void on_set_back(void *arg)
+{
+	forget_version(arg);
+	hooks_look_in(arg, 0);
+}
+
+static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
+{
+	struct side *s = arg;
+
+	(void)was;
+	if (!is)
+		forget_version(s);
+	/* Not from within: the informer has it when this returns. */
+	hooks_look_in(s, 0);
+}
+
+static void on_synced(void *arg)
+{
+	hooks_look_in(arg, 0);
+}
+
+void hooks_look(struct hooks *h, const struct hooks_form *f)
+{
+	h->conf.form = *f;
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		hooks_look_in(&h->sides[i], 0);
+}
+
+bool hooks_trust(const struct hooks *h, const char *ca)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+		auto_free char *there = o ? ca_there(o) : NULL;
+
+		if (!there || strcmp(there, ca))
+			return false;
+	}
+	return true;
+}
+
+bool hooks_registered(const struct hooks *h)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+
+		if (!o || !json_len(list_of(o)))
+			return false;
+	}
+	return true;
+}
+
+const char *hooks_missing(const struct hooks *h)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		if (h->sides[i].missing)
+			return h->sides[i].kind->name;
+	return NULL;
+}
+
+bool hooks_have(const struct hooks *h, const char *token)
+{
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		const struct kube_object *o = now(&h->sides[i]);
+		const struct json *client = o ? json_get(json_at(list_of(o), 0), "clientConfig")
+					      : NULL;
+		const char *url = json_string(json_get(client, "url"));
+		const char *path = json_string(json_get(json_get(client, "service"), "path"));
+
+		if (!h->sides[i].right || (!url && !path) || !strstr(url ? url : path, token))
+			return false;
+	}
+	return true;
+}
+
+uint64_t hooks_healed(const struct hooks *h)
+{
+	return h->healed;
+}
+
+/* --- life --- */
+
+static void start(struct side *s, struct hooks *h, bool validating)
+{
+	*s = (struct side){.h = h,
+			   .kind = &kinds[validating],
+			   .validating = validating,
+			   .backoff = {.base = FIRST_WAIT_MS, .most = MOST_WAIT_MS},
+			   .calm = {.base = CALM_MS, .most = MOST_WAIT_MS}};
+	s->informer = kube_informer_new(
+		h->conf.kube,
+		&(struct kube_informer_conf){.kind = s->kind,
+					     .select = {.fields = "metadata.name=" HOOKS_NAME},
+					     .size = sizeof(struct there),
+					     .decode = decode,
+					     .drop = drop,
+					     .changed = on_changed,
+					     .synced = on_synced,
+					     .set_back = on_set_back,
+					     .arg = s});
+}
+
+struct hooks *hooks_new(const struct hooks_conf *c)
+{
+	struct hooks *h = xcalloc(1, sizeof(*h));
+
+	h->conf = *c;
+	h->loop = kube_loop(c->kube);
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++)
+		start(&h->sides[i], h, i == 1);
+	return h;
+}
+
+void hooks_free(struct hooks *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(h->sides); i++) {
+		struct side *s = &h->sides[i];
+
+		kube_cancel(s->call);
+		kube_informer_free(s->informer);
+		loop_del_timer(s->timer);
+		free(s->sent);
+		free(s->version);
+		free(s->kept);
+	}
+	free(h);
+}
+
+/* A webhook configuration is written, and what becomes of it. */
+
+enum { FORBIDDEN = 403 };
+
+/* The object's part that we write; version NULL: a new one. */
+static void put_object(const struct side *s, const char *webhooks, const char *version,
+		       struct buf *b)
+{
+	const char *kind = s->validating ? "ValidatingWebhookConfiguration"
+					 : "MutatingWebhookConfiguration";
+
+	buf_printf(b, "{\"apiVersion\":\"" HOOKS_GROUP "/v1\",\"kind\":\"%s\",\"metadata\":{",
+		   kind);
+	if (version)
+		buf_printf(b, "\"resourceVersion\":\"%s\",", version);
+	buf_printf(b,
+		   "\"name\":\"" HOOKS_NAME "\",\"labels\":{\"app.kubernetes.io/managed-by\":"
+		   "\"unirail-controller\"}},\"webhooks\":%s}",
+		   webhooks);
+}
+
+/* Whether a server that was sent a condition has kept it. */
+static void learn(struct side *s, const struct json *object)
+{
+	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
+	const struct json *hook;
+	bool kept = false;
+
+	if (!s->h->conf.form.condition || !s->h->conf.form.pods || s->validating ||
+	    s->no_conditions)
+		return;
+	while ((hook = json_walk_next(&w, NULL)))
+		kept |= json_get(hook, "matchConditions") != NULL;
+	if (kept)
+		return;
+	s->no_conditions = true;
+	log_info("the API server has no matchConditions (1.28): all pods in scope are sent");
+}
+
+static char *text_of(const struct json *v)
+{
+	auto_buf struct buf b;
+	struct json_out o;
+
+	buf_init(&b, HOOKS_TEXT_MAX);
+	jo_init(&o, &b, 0);
+	jo_val(&o, v, true);
+	return buf_take(&b);
+}
+
+/* A server that has it its own way keeps having it: to write again and again would not change that. */
+static void note_kept(struct side *s, const struct json *webhooks)
+{
+	auto_json struct json_doc *d = NULL;
+	auto_buf struct buf what;
+
+	buf_init(&what, HOOKS_WHAT_MAX);
+	free(s->kept);
+	s->kept = NULL;
+	if (json_parse(&d, span_of(s->sent), HOOKS_TEXT_MAX, NULL) < 0)
+		return;
+	hooks_differ(webhooks, json_root(d), !s->no_conditions, &what);
+	if (!what.len)
+		return;
+	log_warn("the API server keeps a webhook otherwise", LOG_S("object", s->kind->name),
+		 LOG_S("what", what.p));
+	s->kept = text_of(webhooks);
+}
+
+bool hooks_is_kept(const struct side *s, const struct json *webhooks, const char *want)
+{
+	auto_free char *text = s->kept && !strcmp(s->sent, want) ? text_of(webhooks) : NULL;
+
+	return text && !strcmp(text, s->kept);
+}
+
+/* The server may say back what it was sent. */
+static void log_failure(const struct side *s, const struct err *e)
+{
+	const char *token = s->h->conf.form.token;
+	struct err said = *e;
+	char *at;
+
+	while (*token && (at = strstr(said.text, token)))
+		memset(at, '*', strlen(token));
+	log_error("webhooks cannot be registered", LOG_S("error", said.text));
+}
+
+/* It comes with deploy/controller.yaml, so that the account needs no permission to make others. */
+static void note_missing(struct side *s)
+{
+	if (!s->missing)
+		log_error(
+			"a webhook configuration is missing, and this account may not make it: kubectl "
+			"apply -f deploy/controller.yaml",
+			LOG_S("object", s->kind->name), LOG_S("name", HOOKS_NAME));
+	s->missing = true;
+}
+
+static void on_written(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct side *s = arg;
+
+	s->call = NULL;
+	hooks_look_in(s, 0);
+	if (!e) {
+		const char *version =
+			json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+
+		free(s->version);
+		s->version = version ? xstrdup(version) : NULL;
+		s->right = true;
+		learn(s, object);
+		note_kept(s, json_get(object, "webhooks"));
+		kube_backoff_reset(&s->backoff);
+		log_info("webhooks registered", LOG_S("object", s->kind->name));
+		return;
+	}
+	/* Somebody else was first; the watch brings it. */
+	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
+		return;
+	if (s->making && status == FORBIDDEN)
+		note_missing(s);
+	else
+		log_failure(s, e);
+	if (status == 422 && s->h->conf.form.condition && !s->validating)
+		s->no_conditions = true;
+	hooks_look_in(s, kube_backoff_next(&s->backoff));
+}
+
+void hooks_send(struct side *s, const char *webhooks, const char *version)
+{
+	struct kube_request r = {.verb = version ? KUBE_MERGE_PATCH : KUBE_CREATE,
+				 .on = {s->kind, NULL, HOOKS_NAME, NULL}};
+	auto_buf struct buf b;
+
+	buf_init(&b, HOOKS_TEXT_MAX);
+	put_object(s, webhooks, version, &b);
+	r.body = buf_span(&b);
+	s->right = false;
+	s->making = !version;
+	free(s->sent);
+	s->sent = xstrdup(webhooks);
+	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
+}
+
+/* Which webhooks there are: Spiderpool's, by its names and paths. */
+
+#define SPIDER(kind, resource, operations)                                                         \
+	{resource ".spiderpool.spidernet.io",                                                      \
+	 "/mutate-spiderpool-spidernet-io-v2beta1-" resource,                                      \
+	 "spiderpool.spidernet.io",                                                                \
+	 "v2beta1",                                                                                \
+	 kind,                                                                                     \
+	 resource "s",                                                                             \
+	 HOOK_CREATE | HOOK_UPDATE,                                                                \
+	 HOOK_DEFAULT},                                                                            \
+	{                                                                                          \
+		resource ".spiderpool.spidernet.io",                                               \
+			"/validate-spiderpool-spidernet-io-v2beta1-" resource,                     \
+			"spiderpool.spidernet.io", "v2beta1", kind, resource "s", operations,      \
+			HOOK_CHECK                                                                 \
+	}
+
+const struct hook hooks_table[] = {
+	SPIDER("SpiderIPPool", "spiderippool", HOOK_CREATE | HOOK_UPDATE | HOOK_DELETE),
+	SPIDER("SpiderSubnet", "spidersubnet", HOOK_CREATE | HOOK_UPDATE | HOOK_DELETE),
+	SPIDER("SpiderReservedIP", "spiderreservedip", HOOK_CREATE | HOOK_UPDATE),
+	SPIDER("SpiderMultusConfig", "spidermultusconfig", HOOK_CREATE | HOOK_UPDATE),
+	SPIDER("SpiderCoordinator", "spidercoordinator", HOOK_CREATE | HOOK_UPDATE),
+	{"pods.spiderpool.spidernet.io", "/mutate--v1-pod", "", "v1", "Pod", "pods", HOOK_CREATE,
+	 HOOK_INJECT},
+};
+
+const size_t hooks_count = ARRAY_LEN(hooks_table);
+
+/* A webhook configuration as it is to be, with every field that the API server would fill in: what is
+ * not there could not be compared. */
+
+enum { TIMEOUT_S = 10, TEXT_MAX = 1 << 20 };
+
+static void words(struct json_out *o, const char *key, const char *one)
+{
+	jo_key(o, key);
+	jo_arr(o);
+	jo_str(o, one);
+	jo_end_arr(o);
+}
+
+static void put_client(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+{
+	auto_free char *ca = f->ca ? base64_encode(span_of(f->ca)) : NULL;
+	auto_free char *path = xasprintf("/%s%s", f->token, h->path);
+	auto_free char *url = f->url ? xasprintf("%s%s", f->url, path) : NULL;
+
+	jo_key(o, "clientConfig");
+	jo_obj(o);
+	if (url) {
+		jo_kstr(o, "url", url);
+	} else {
+		jo_key(o, "service");
+		jo_obj(o);
+		jo_kstr(o, "namespace", f->ns);
+		jo_kstr(o, "name", f->service);
+		jo_kstr(o, "path", path);
+		jo_kint(o, "port", f->port);
+		jo_end_obj(o);
+	}
+	if (ca)
+		jo_kstr(o, "caBundle", ca);
+	jo_end_obj(o);
+}
+
+static void put_rules(const struct hook *h, struct json_out *o)
+{
+	static const char *const names[] = {"CREATE", "UPDATE", "DELETE"};
+
+	jo_key(o, "rules");
+	jo_arr(o);
+	jo_obj(o);
+	words(o, "apiGroups", h->group);
+	words(o, "apiVersions", h->version);
+	jo_key(o, "operations");
+	jo_arr(o);
+	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
+		if (h->operations & 1u << i)
+			jo_str(o, names[i]);
+	jo_end_arr(o);
+	words(o, "resources", h->resource);
+	jo_kstr(o, "scope", "*");
+	jo_end_obj(o);
+	jo_end_arr(o);
+}
+
+static void put_selectors(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+{
+	jo_key(o, "namespaceSelector");
+	if (h->by == HOOK_INJECT) {
+		inject_scope_write(f->scope, o);
+	} else {
+		jo_obj(o);
+		jo_end_obj(o);
+	}
+	jo_key(o, "objectSelector");
+	jo_obj(o);
+	jo_end_obj(o);
+}
+
+static void put_conditions(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+{
+	if (h->by != HOOK_INJECT || !f->condition)
+		return;
+	jo_key(o, "matchConditions");
+	jo_arr(o);
+	jo_obj(o);
+	jo_kstr(o, "name", "asks");
+	jo_kstr(o, "expression", f->condition);
+	jo_end_obj(o);
+	jo_end_arr(o);
+}
+
+static void put_hook(const struct hooks_form *f, const struct hook *h, struct json_out *o)
+{
+	bool open = h->by == HOOK_INJECT && !f->pods_fail_closed;
+
+	jo_obj(o);
+	jo_kstr(o, "name", h->name);
+	put_client(f, h, o);
+	put_rules(h, o);
+	jo_kstr(o, "failurePolicy", open ? "Ignore" : "Fail");
+	jo_kstr(o, "matchPolicy", "Equivalent");
+	put_selectors(f, h, o);
+	put_conditions(f, h, o);
+	jo_kstr(o, "sideEffects", h->by == HOOK_CHECK ? "NoneOnDryRun" : "None");
+	jo_kint(o, "timeoutSeconds", TIMEOUT_S);
+	words(o, "admissionReviewVersions", "v1");
+	if (h->by != HOOK_CHECK)
+		jo_kstr(o, "reinvocationPolicy", "Never");
+	jo_end_obj(o);
+}
+
+void hooks_write(const struct hooks_form *f, bool validating, struct json_out *o)
+{
+	jo_arr(o);
+	for (size_t i = 0; i < hooks_count; i++) {
+		const struct hook *h = &hooks_table[i];
+
+		if ((h->by == HOOK_CHECK) == validating && (f->pods || h->by != HOOK_INJECT))
+			put_hook(f, h, o);
+	}
+	jo_end_arr(o);
+}
+
+/* --- what differs --- */
+
+static bool same(const struct json *a, const struct json *b)
+{
+	const struct json *const v[2] = {a, b};
+	struct buf text[2];
+	bool is;
+
+	if (!a || !b)
+		return a == b;
+	for (int i = 0; i < 2; i++) {
+		struct json_out o;
+
+		buf_init(&text[i], TEXT_MAX);
+		jo_init(&o, &text[i], 0);
+		jo_val(&o, v[i], true);
+	}
+	is = text[0].len == text[1].len && !memcmp(text[0].p, text[1].p, text[0].len);
+	buf_done(&text[0]);
+	buf_done(&text[1]);
+	return is;
+}
+
+static const char *name_of(const struct json *hook)
+{
+	const char *name = json_string(json_get(hook, "name"));
+
+	return name ? name : "";
+}
+
+static const struct json *by_name(const struct json *list, const char *name)
+{
+	struct json_walk w = json_walk_start(list);
+	const struct json *h;
+
+	while ((h = json_walk_next(&w, NULL)))
+		if (!strcmp(name_of(h), name))
+			return h;
+	return NULL;
+}
+
+/* A key that we do not write is one that a newer server fills in, but for the one we know. */
+static const char *field_differs(const struct json *have, const struct json *want, bool conditions)
+{
+	static const char known[] = "matchConditions";
+	struct json_walk w = json_walk_start(want);
+	const struct json *v;
+	const char *key;
+
+	while ((v = json_walk_next(&w, &key)))
+		if ((conditions || strcmp(key, known)) && !same(json_get(have, key), v))
+			return key;
+	return json_get(have, known) && !json_get(want, known) ? known : NULL;
+}
+
+void hooks_differ(const struct json *have, const struct json *want, bool conditions,
+		  struct buf *ret)
+{
+	struct json_walk w = json_walk_start(want);
+	const struct json *h;
+
+	while ((h = json_walk_next(&w, NULL))) {
+		const struct json *other = by_name(have, name_of(h));
+		const char *field = other ? field_differs(other, h, conditions) : "missing";
+
+		if (field) {
+			buf_printf(ret, "%s: %s", name_of(h), field);
+			return;
+		}
+	}
+	if (json_len(have) != json_len(want))
+		buf_str(ret, "a webhook that is not ours");
+}
+
+static const struct kube_kind hooks_bare_kinds[2] = {
+	{HOOKS_GROUP, "v1", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration", false},
+	{HOOKS_GROUP, "v1", "validatingwebhookconfigurations", "validatingwebhookconfiguration",
+	 false}};
+
+struct hooks_bare {
+	struct loop *loop;
+	struct kube_informer *informers[ARRAY_LEN(hooks_bare_kinds)];
+	int64_t settle;
+	int64_t until; /* they are accepted still; the loop's time */
+};
+
+/* --- as registered --- */
+
+static bool is_ours(struct span path)
+{
+	for (size_t i = 0; i < hooks_count; i++)
+		if (span_eq(path, hooks_table[i].path))
+			return true;
+	return false;
+}
+
+/* "https://host:port/path?query" */
+static struct span path_of(const char *url)
+{
+	const char *at = strstr(url, "://");
+
+	at = at ? strchr(at + 3, '/') : NULL;
+	return at ? (struct span){at, strcspn(at, "?#")} : (struct span){0};
+}
+
+bool hooks_have_bare(const struct json *webhooks)
+{
+	struct json_walk w = json_walk_start(webhooks);
+	const struct json *h;
+
+	while ((h = json_walk_next(&w, NULL))) {
+		const struct json *client = json_get(h, "clientConfig");
+		const char *url = json_string(json_get(client, "url"));
+		const char *path = json_string(json_get(json_get(client, "service"), "path"));
+
+		if ((url && is_ours(path_of(url))) || (path && is_ours(span_of(path))))
+			return true;
+	}
+	return false;
+}
+
+static int hooks_bare_decode(void *value, const struct json *object, struct err *e)
+{
+	(void)e;
+	*(bool *)value = hooks_have_bare(json_get(object, "webhooks"));
+	return 0;
+}
+
+static bool is_bare(const struct hooks_bare *b)
+{
+	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++) {
+		const struct kube_object *o = kube_informer_get(b->informers[i], "", HOOKS_NAME);
+
+		if (o && *(const bool *)o->value)
+			return true;
+	}
+	return false;
+}
+
+static void hooks_bare_on_changed(void *arg, const struct kube_object *was,
+				  const struct kube_object *is)
+{
+	struct hooks_bare *b = arg;
+	bool before = was && *(const bool *)was->value, now = is && *(const bool *)is->value;
+
+	if (before && !now)
+		b->until = loop_now_ms(b->loop) + b->settle * 1000;
+	if (now && !before)
+		log_warn("webhooks are registered without a token, by a controller from before: "
+			 "requests without one are accepted until this changes");
+}
+
+bool hooks_bare_accept(const struct hooks_bare *b, struct span path)
+{
+	return is_ours(path) && (is_bare(b) || loop_now_ms(b->loop) < b->until);
+}
+
+/* --- life --- */
+
+struct hooks_bare *hooks_bare_new(struct kube *k, int64_t settle)
+{
+	struct hooks_bare *b = xcalloc(1, sizeof(*b));
+
+	b->loop = kube_loop(k);
+	b->settle = settle;
+	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++)
+		b->informers[i] = kube_informer_new(
+			k, &(struct kube_informer_conf){
+				   .kind = &hooks_bare_kinds[i],
+				   .select = {.fields = "metadata.name=" HOOKS_NAME},
+				   .size = sizeof(bool),
+				   .decode = hooks_bare_decode,
+				   .changed = hooks_bare_on_changed,
+				   .arg = b});
+	return b;
+}
+
+void hooks_bare_free(struct hooks_bare *b)
+{
+	if (!b)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(hooks_bare_kinds); i++)
+		kube_informer_free(b->informers[i]);
+	free(b);
+}

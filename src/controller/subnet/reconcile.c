@@ -1,0 +1,799 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "block/block_wire.h"
+#include "controller/gc/census.h"
+#include "controller/subnet/subnets_priv.h"
+#include "ipam/pool/pool_kube.h"
+
+/* One look at one subnet: its pools, and the pools that applications want of it. */
+
+enum { USED_MS = 5000, FAILED_MS = 5000 };
+
+void subnets_look_done(struct subnets_look *k)
+{
+	for (size_t i = 0; i < k->n_pools; i++) {
+		free((char *)k->pools[i].app);
+		ip_set_done(&k->pools[i].ips);
+	}
+	for (size_t i = 0; i < k->n_wants; i++) {
+		free((char *)k->wants[i].pool);
+		free((char *)k->wants[i].app);
+		if (!k->targets[i].wish)
+			app_id_done((struct app_id *)k->targets[i].app);
+		if (!k->targets[i].wish)
+			free((struct app_id *)k->targets[i].app);
+	}
+	free(k->pools);
+	free(k->objects);
+	for (size_t i = 0; i < k->n_keys; i++)
+		free(k->keys[i].key);
+	free(k->keys);
+	free(k->wants);
+	free(k->targets);
+	free(k->strays);
+	ip_set_done(&k->f.total);
+	subnet_entries_done(&k->is);
+	subnet_entries_done(&k->wanted);
+}
+
+static bool is_auto(const struct kube_object *pool)
+{
+	return subnets_label(pool, AUTO_POOL_API) && subnets_label(pool, AUTO_POOL_NAME) &&
+	       subnets_label(pool, AUTO_POOL_UID) && subnets_label(pool, AUTO_POOL_IFNAME);
+}
+
+/* An application finds its own pool by its UID, and one that was left behind by its name. */
+static void add_key(struct subnets_look *k, size_t pool, char *key)
+{
+	VEC_PUSH(k->keys, k->n_keys) = (struct subnets_pool_key){key, pool};
+}
+
+static char *key_of_uid(const char *uid, const char *ifname)
+{
+	return xasprintf("uid %s/%s", uid, ifname);
+}
+
+static char *key_of_name(const char *ns, const char *label, const char *ifname)
+{
+	return xasprintf("name %s/%s/%s", ns, label, ifname);
+}
+
+static void add_keys(struct subnets_look *k, size_t pool)
+{
+	const struct kube_object *o = k->objects[pool];
+	const char *uid = subnets_label(o, AUTO_POOL_UID);
+	const char *ifname = subnets_label(o, AUTO_POOL_IFNAME);
+	const char *ns = subnets_label(o, AUTO_POOL_NAMESPACE);
+	const char *name = subnets_label(o, AUTO_POOL_NAME);
+
+	if (!k->pools[pool].app)
+		return;
+	add_key(k, pool, key_of_uid(uid, ifname));
+	if (subnets_stays(o))
+		add_key(k, pool, key_of_name(ns ? ns : "", name, ifname));
+}
+
+/* In the order of their pools where they are the same. */
+static int by_key(const void *a, const void *b)
+{
+	const struct subnets_pool_key *x = a, *y = b;
+	int r = strcmp(x->key, y->key);
+
+	return r ? r : x->pool < y->pool ? -1 : x->pool > y->pool;
+}
+
+static size_t first_key(const struct subnets_look *k, const char *key)
+{
+	size_t low = 0, high = k->n_keys;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(k->keys[mid].key, key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool is_key(const struct subnets_look *k, size_t i, const char *key)
+{
+	return i < k->n_keys && strcmp(k->keys[i].key, key) == 0;
+}
+
+static void add_pool(struct subnets_look *k, const struct kube_object *o)
+{
+	struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
+	size_t at = k->n_pools;
+	struct app_id app;
+
+	if (subnet_spec_ips(json_get(world_json(o), "spec"), &p.ips, NULL) < 0)
+		p.ips = (struct ip_set){.family = k->f.total.family};
+	if (is_auto(o) && subnets_pool_app(o, &app)) {
+		p.app = app_id_text(&app);
+		app_id_done(&app);
+	}
+	subnets_note(k->s, o->name)->seen = true;
+	VEC_PUSH(k->pools, k->n_pools) = p;
+	k->objects[at] = o;
+	add_keys(k, at);
+}
+
+void subnets_gather_pools(struct subnets_look *k)
+{
+	char text[IP_TEXT_MAX];
+	const char *cidr = subnets_cidr(json_get(world_json(k->subnet), "spec"), text);
+	size_t n;
+	const struct subnets_turn_pool *v = subnets_turn_pools(k->turn, cidr, &n);
+
+	k->f.reserved = k->turn->reserved[k->f.total.family == 6];
+	k->objects = xcalloc(n + 1, sizeof(k->objects[0]));
+	for (size_t i = 0; i < n; i++)
+		add_pool(k, v[i].o);
+	if (k->n_keys)
+		qsort(k->keys, k->n_keys, sizeof(k->keys[0]), by_key);
+	k->f.pools = k->pools;
+	k->f.n_pools = k->n_pools;
+}
+
+/* --- who wants what --- */
+
+static bool is_for(const struct kube_object *pool, const struct app_id *app, const char *ifname,
+		   bool is6)
+{
+	const char *has = subnets_label(pool, AUTO_POOL_IFNAME);
+	const char *name = subnets_label(pool, AUTO_POOL_NAME);
+	struct app_id id;
+	bool same;
+
+	if (!auto_pool_label_is(name, app->name))
+		return false;
+
+	if (!has || strcmp(has, ifname) != 0 ||
+	    (strchr(subnets_spec(pool, "subnet"), ':') != NULL) != is6)
+		return false;
+	if (!subnets_pool_app(pool, &id))
+		return false;
+	same = app_id_same(&id, app);
+	app_id_done(&id);
+	return same;
+}
+
+bool subnets_stays(const struct kube_object *pool)
+{
+	const char *reclaim = subnets_label(pool, AUTO_POOL_RECLAIM);
+
+	return reclaim && !strcmp(reclaim, "false");
+}
+
+static bool is_pool_for(const struct subnets_look *k, size_t pool, const struct app_id *app,
+			const char *ifname)
+{
+	const struct kube_object *o = k->objects[pool];
+
+	return auto_pool_label_is(subnets_label(o, AUTO_POOL_OWNER), k->subnet->name) &&
+	       is_for(o, app, ifname, k->f.total.family == 6);
+}
+
+/* The application's own; or that of one of its name that left it behind. */
+static const struct kube_object *pool_for(const struct subnets_look *k, const struct app_id *app,
+					  const char *ifname)
+{
+	char label[BLOCK_LABEL_MAX];
+	auto_free char *own = key_of_uid(app->uid, ifname);
+	auto_free char *name = key_of_name(app->ns, block_label(app->name, label), ifname);
+	const struct kube_object *left = NULL;
+
+	for (size_t i = first_key(k, own); is_key(k, i, own); i++)
+		if (is_pool_for(k, k->keys[i].pool, app, ifname))
+			return k->objects[k->keys[i].pool];
+	for (size_t i = first_key(k, name); is_key(k, i, name); i++)
+		if (!k->pools[k->keys[i].pool].deleting &&
+		    is_pool_for(k, k->keys[i].pool, app, ifname))
+			left = k->objects[k->keys[i].pool];
+	return left;
+}
+
+static uint64_t count_of(const struct subnets *s, const struct subnets_app *a)
+{
+	if (a->wish.fixed)
+		return a->wish.number;
+	return a->size + (a->wish.number == UINT32_MAX ? s->conf.more : a->wish.number);
+}
+
+static void add_want(struct subnets_look *k, const char *pool, const struct subnets_target *t)
+{
+	struct subnet_want w = {xstrdup(pool), app_id_text(t->app), t->count};
+
+	VEC_PUSH(k->wants, k->n_wants) = w;
+	k->n_wants--;
+	VEC_PUSH(k->targets, k->n_wants) = *t;
+	k->targets[k->n_wants - 1].name = w.pool;
+}
+
+static void want_nic(struct subnets_look *k, const struct subnets_app *a,
+		     const struct auto_nic *nic)
+{
+	struct subnets_target t = {
+		.ifname = nic->ifname, .app = &a->id, .wish = &a->wish, .count = count_of(k->s, a)};
+	const struct kube_object *o, *other;
+	char name[AUTO_POOL_NAME_MAX + 1];
+	struct err e = ERR_INIT;
+
+	o = pool_for(k, &a->id, nic->ifname);
+	if (o) {
+		add_want(k, o->name, &t);
+		return;
+	}
+	auto_pool_name(&a->id, nic->ifname, k->f.total.family, name);
+	other = world_get(k->s->conf.world, WORLD_POOLS, "", name);
+	if (!other) {
+		add_want(k, name, &t);
+		return;
+	}
+	err_set(&e, -EEXIST,
+		"pool '%s' is of another subnet or application: the subnet of an application "
+		"cannot be changed, make it anew",
+		name);
+	subnets_say(k->s, name, &a->id, "ApplicationSubnetChanged", &e);
+}
+
+/* Made by an agent for an application of another kind: it says itself how many it wants. */
+static void want_foreign(struct subnets_look *k, const struct kube_object *o)
+{
+	const char *text = json_string(json_get(subnets_meta(o, "annotations"), AUTO_POOL_NUMBER));
+	struct subnets_target t = {.ifname = subnets_label(o, AUTO_POOL_IFNAME)};
+	struct labels l = {0};
+	struct auto_wish w;
+	struct app_id *app = xcalloc(1, sizeof(*app));
+	bool fixed;
+	int r;
+
+	labels_put(&l, AUTO_POOL_SUBNET, "{\"ipv4\":[\"x\"]}");
+	if (text)
+		labels_put(&l, AUTO_POOL_NUMBER, text);
+	r = text ? auto_wish_read(&l, 0, &w, NULL) : 0;
+	labels_done(&l);
+	fixed = r == 1 && w.fixed;
+	t.count = r == 1 ? w.number : 0;
+	if (r == 1)
+		auto_wish_done(&w);
+	if (!fixed || !subnets_pool_app(o, app) || app_id_is_known(app)) {
+		app_id_done(app);
+		free(app);
+		return;
+	}
+	t.app = app;
+	add_want(k, o->name, &t);
+}
+
+void subnets_gather_wants(struct subnets_look *k)
+{
+	size_t n;
+	const struct subnets_turn_wish *v =
+		subnets_turn_wishes(k->turn, k->subnet->name, k->f.total.family, &n);
+
+	for (size_t i = 0; i < n; i++)
+		want_nic(k, v[i].app, v[i].nic);
+	for (size_t i = 0; i < k->n_pools; i++) {
+		const char *owner = subnets_label(k->objects[i], AUTO_POOL_OWNER);
+
+		if (k->pools[i].app && !k->pools[i].deleting &&
+		    auto_pool_label_is(owner, k->subnet->name))
+			want_foreign(k, k->objects[i]);
+	}
+	k->f.wants = k->wants;
+	k->f.n_wants = k->n_wants;
+}
+
+/* --- what the plan asks --- */
+
+static const struct ip_set *used(void *arg, const char *pool)
+{
+	struct subnets_look *k = arg;
+	struct subnets_pool_note *n = subnets_note(k->s, pool);
+
+	if (n->used_at && subnets_now(k->s) - n->used_at < USED_MS)
+		return &n->used;
+	subnets_ask_used(k->s, pool);
+	return NULL;
+}
+
+static bool has_any(const struct subnets_look *k, const char *pool, const struct ip_set *of)
+{
+	const struct subnet_pool *p = subnet_pool_find(&k->f, pool);
+	struct ipaddr a;
+
+	return p && ip_set_meets(&p->ips, of, &a);
+}
+
+static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
+{
+	int64_t now = subnets_now(k->s), left;
+
+	if (!n->since)
+		n->since = now;
+	left = n->since + k->s->conf.rest_ms - now;
+	if (left > 0)
+		subnets_wake(k->s, left);
+	return left <= 0;
+}
+
+/* No block has any of them: by an answer of the API server, which is used once. */
+static bool is_clear(struct subnets_look *k, struct subnets_pool_note *n, const struct ip_set *of)
+{
+	if (n->clear && subnet_set_same(&n->looked, of)) {
+		n->clear = false;
+		n->since = 0;
+		return true;
+	}
+	subnets_ask_blocks(k->s, n->pool, of);
+	return false;
+}
+
+static bool may_release(void *arg, const struct subnet_entry *x)
+{
+	struct subnets_look *k = arg;
+	struct subnets_pool_note *n = subnets_note(k->s, x->pool);
+
+	if (has_any(k, x->pool, &x->held)) {
+		n->since = 0;
+		n->clear = false;
+		return false;
+	}
+	return rested(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
+}
+
+/* With the subnet, of which nobody gets an address any more, at once. */
+static bool is_gone(void *arg, const struct subnet_entry *x)
+{
+	struct subnets_look *k = arg;
+	struct subnets_pool_note *n = subnets_note(k->s, x->pool);
+	struct ip_set all;
+	bool gone;
+
+	if (!subnets_is_sure(k->s) || !(n->seen || rested(k, n)))
+		return false;
+	if (world_object(k->subnet)->deleting)
+		return true;
+	subnet_set_copy(&x->ips, &all);
+	ip_set_plus(&all, &x->held);
+	gone = is_clear(k, n, &all);
+	ip_set_done(&all);
+	return gone;
+}
+
+static void gather_strays(struct subnets_look *k)
+{
+	struct ip_set open, had = {.family = k->f.total.family};
+
+	for (size_t i = 0; i < k->wanted.n; i++) {
+		for (size_t n = 0; n < k->wanted.v[i].ips.n; n++)
+			ip_set_collect(&had, &k->wanted.v[i].ips.v[n]);
+		for (size_t n = 0; n < k->wanted.v[i].held.n; n++)
+			ip_set_collect(&had, &k->wanted.v[i].held.v[n]);
+	}
+	ip_set_merge(&had);
+	subnet_set_copy(&k->f.total, &open);
+	ip_set_minus(&open, &had);
+	subnets_turn_ips(k->turn, &open, &k->strays, &k->n_strays);
+	ip_set_done(&open);
+	ip_set_done(&had);
+	k->strays_known = true;
+}
+
+/* Once a look, and only when a pool is to grow: there are many endpoints. */
+static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
+{
+	struct subnets_look *k = arg;
+
+	if (!census_synced(k->s->conf.census, CENSUS_ENDPOINTS)) {
+		subnets_wake(k->s, SUBNETS_AGAIN_MS);
+		return false;
+	}
+	if (!k->strays_known)
+		gather_strays(k);
+	*ret = k->strays;
+	*n = k->n_strays;
+	return true;
+}
+
+static void on_failed(void *arg, const struct subnet_want *w, const struct err *why)
+{
+	struct subnets_look *k = arg;
+
+	subnets_say(k->s, w->pool, k->targets[w - k->wants].app, "SubnetPoolFailed", why);
+	k->s->failed++;
+	subnets_wake(k->s, FAILED_MS);
+}
+
+void subnets_look_init(struct subnets_look *k)
+{
+	k->f.used = used;
+	k->f.strays = strays;
+	k->f.may_release = may_release;
+	k->f.is_gone = is_gone;
+	k->f.failed = on_failed;
+	k->f.arg = k;
+}
+
+/* What watches do not tell: who uses a pool, which blocks it has, whether its owner is there. */
+
+enum { ASK_MS = 30 * 1000 };
+
+static void add_used(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
+{
+	(void)pod;
+	(void)uid;
+	ip_set_collect(arg, &(struct ip_range){*ip, *ip});
+}
+
+static void on_used(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct subnets_op *op = arg;
+	struct subnets *s = op->s;
+	struct subnets_pool_note *n = subnets_note(s, op->name);
+	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
+	struct ip_set used = {0};
+	struct err e = ERR_INIT;
+
+	(void)status;
+	op->call = NULL;
+	op->until = subnets_now(s) + (why ? SUBNETS_AGAIN_MS : 0);
+	if (!why && pool_records_read(text, add_used, &used, &e) == 0) {
+		ip_set_done(&n->used);
+		ip_set_merge(&used);
+		n->used = used;
+		n->used_at = subnets_now(s);
+	} else if (!why) {
+		op->until = subnets_now(s) + SUBNETS_AGAIN_MS;
+		subnets_say(s, op->name, NULL, "", &e);
+		ip_set_done(&used);
+	}
+	subnets_wake(s, why ? SUBNETS_AGAIN_MS : 1);
+}
+
+void subnets_ask_used(struct subnets *s, const char *pool)
+{
+	struct kube_request r = {.verb = KUBE_GET, .on = {.kind = &subnets_pools, .name = pool}};
+	struct subnets_op *op;
+
+	if (subnets_busy(s, SUBNETS_USED, pool))
+		return;
+	op = subnets_begin(s, SUBNETS_USED, pool);
+	op->call = kube_send(s->conf.kube, &r, on_used, op);
+}
+
+static bool has_block(const struct json *list, const struct ip_set *of)
+{
+	struct json_walk w = json_walk_start(json_get(list, "items"));
+	const struct json *v;
+
+	while ((v = json_walk_next(&w, NULL))) {
+		struct block_object o = {0};
+		struct ip_set in = {.family = of->family};
+		bool found = true; /* one that cannot be read may have anything */
+
+		if (block_object_read(v, &o, NULL) == 0) {
+			block_addresses(of, &o.net, &in);
+			found = in.n > 0;
+			block_object_done(&o);
+		}
+		ip_set_done(&in);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+static void on_blocks(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct subnets_op *op = arg;
+	struct subnets *s = op->s;
+	struct subnets_pool_note *n = subnets_note(s, op->name);
+
+	op->call = NULL;
+	op->until = subnets_now(s) + s->conf.rest_ms;
+	n->clear = status == 404 || (!why && !has_block(object, &n->looked));
+	if (n->clear)
+		op->until = 0;
+	subnets_wake(s, n->clear ? 1 : s->conf.rest_ms);
+}
+
+void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set *of)
+{
+	struct kube_request r = {.verb = KUBE_LIST, .on = {.kind = &subnets_blocks}};
+	struct subnets_pool_note *n = subnets_note(s, pool);
+	auto_buf struct buf query, label;
+	char value[BLOCK_LABEL_MAX];
+	struct subnets_op *op;
+
+	buf_init(&query, KUBE_PATH_MAX);
+	buf_init(&label, 256);
+	if (subnets_busy(s, SUBNETS_LOOK, pool))
+		return;
+	ip_set_done(&n->looked);
+	subnet_set_copy(of, &n->looked);
+	n->clear = false;
+	buf_printf(&label, "%s=%s", BLOCK_POOL_LABEL, block_label(pool, value));
+	kube_path_query(&query, "labelSelector", label.p);
+	r.query = query.p;
+	op = subnets_begin(s, SUBNETS_LOOK, pool);
+	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
+}
+
+/* --- owners of other kinds --- */
+
+/* The object, not its kind: of that nobody knows where it went. */
+static bool is_absent(int status, const struct err *why)
+{
+	return status == 404 && !strstr(why->text, "does not know this resource");
+}
+
+static void on_owner(void *arg, int status, const struct json *object, const struct err *why)
+{
+	struct subnets_op *op = arg;
+	struct subnets *s = op->s;
+	struct subnets_pool_note *n = subnets_note(s, op->name);
+	const struct kube_object *pool = world_get(s->conf.world, WORLD_POOLS, "", op->name);
+	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
+	const char *label = pool ? subnets_label(pool, AUTO_POOL_UID) : NULL;
+
+	op->call = NULL;
+	op->until = subnets_now(s) + ASK_MS;
+	n->orphan = is_absent(status, why) || (!why && uid && label && strcmp(uid, label) != 0);
+	if (why && !n->orphan)
+		subnets_say(s, op->name, NULL, "", why);
+	subnets_wake(s, n->orphan ? 1 : ASK_MS);
+}
+
+/* "CloneSet" is "clonesets": as every tool that makes such kinds has it. */
+static char *plural_of(const char *kind)
+{
+	size_t n = strlen(kind);
+	char last = n ? kind[n - 1] : '\0';
+	char *s = xasprintf("%.*s%s", last == 'y' ? (int)n - 1 : (int)n, kind,
+			    last == 'y'					? "ies"
+			    : last == 's' || last == 'x' || last == 'h' ? "es"
+									: "s");
+
+	for (char *p = s; *p; p++)
+		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p | 0x20) : *p;
+	return s;
+}
+
+void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id *app)
+{
+	const char *slash = strchr(app->api, '/');
+	auto_free char *group =
+		slash ? span_dup((struct span){app->api, (size_t)(slash - app->api)}) : xstrdup("");
+	auto_free char *plural = plural_of(app->kind);
+	struct kube_kind kind = {group, slash ? slash + 1 : app->api, plural, app->kind, true};
+	struct kube_request r = {.verb = KUBE_GET,
+				 .on = {.kind = &kind, .ns = app->ns, .name = app->name}};
+	struct subnets_op *op;
+
+	if (subnets_busy(s, SUBNETS_OWNER, pool))
+		return;
+	op = subnets_begin(s, SUBNETS_OWNER, pool);
+	op->call = kube_send(s->conf.kube, &r, on_owner, op);
+}
+
+/* What a look at all subnets finds by halving, sorted once: pools, wishes, reserved addresses, addresses of pods. */
+
+/* --- reserved addresses --- */
+
+static void add_reserved(struct subnets_turn *t, const char *text)
+{
+	uint8_t family = strchr(text, ':') ? 6 : 4;
+	struct ip_range r;
+
+	if (ip_range_parse(span_of(text), family, &r, NULL) == 0)
+		ip_set_collect(&t->reserved[family == 6], &r);
+}
+
+static void gather_reserved(struct subnets_turn *t)
+{
+	struct world *w = t->s->conf.world;
+
+	t->reserved[0].family = 4;
+	t->reserved[1].family = 6;
+	for (size_t i = 0; i < world_count(w, WORLD_RESERVED); i++) {
+		const struct json *o = world_json(world_at(w, WORLD_RESERVED, i));
+		struct json_walk walk = json_walk_start(json_get(json_get(o, "spec"), "ips"));
+		const struct json *v;
+
+		while ((v = json_walk_next(&walk, NULL)))
+			if (json_string(v))
+				add_reserved(t, json_string(v));
+	}
+	ip_set_merge(&t->reserved[0]);
+	ip_set_merge(&t->reserved[1]);
+}
+
+/* --- pools --- */
+
+static int pool_by_cidr(const void *a, const void *b)
+{
+	const struct subnets_turn_pool *x = a, *y = b;
+	int r = strcmp(x->cidr, y->cidr);
+
+	return r ? r : strcmp(x->o->name, y->o->name);
+}
+
+static void gather_pools(struct subnets_turn *t)
+{
+	struct world *w = t->s->conf.world;
+	char text[IP_TEXT_MAX];
+
+	t->n_pools = world_count(w, WORLD_POOLS);
+	t->pools = xcalloc(t->n_pools + 1, sizeof(*t->pools));
+	for (size_t i = 0; i < t->n_pools; i++) {
+		const struct kube_object *o = world_at(w, WORLD_POOLS, i);
+
+		t->pools[i].o = o;
+		t->pools[i].cidr = xstrdup(subnets_cidr(json_get(world_json(o), "spec"), text));
+	}
+	qsort(t->pools, t->n_pools, sizeof(t->pools[0]), pool_by_cidr);
+}
+
+const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
+						   size_t *n)
+{
+	size_t low = 0, high = t->n_pools, end;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(t->pools[mid].cidr, cidr) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (end = low; end < t->n_pools && strcmp(t->pools[end].cidr, cidr) == 0; end++)
+		;
+	*n = end - low;
+	return t->pools + low;
+}
+
+/* --- wishes of applications --- */
+
+/* As they come, where a subnet and a family are the same. */
+static int wish_by_subnet(const void *a, const void *b)
+{
+	const struct subnets_turn_wish *x = a, *y = b;
+	int r = strcmp(x->subnet, y->subnet);
+
+	if (r == 0)
+		r = x->family - y->family;
+	return r ? r : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void add_wish(struct subnets_turn *t, const struct subnets_app *a,
+		     const struct auto_nic *nic, uint8_t family)
+{
+	const char *subnet = family == 6 ? nic->subnet6 : nic->subnet4;
+	size_t order = t->n_wishes;
+
+	if (subnet)
+		VEC_PUSH(t->wishes, t->n_wishes) =
+			(struct subnets_turn_wish){subnet, family, order, a, nic};
+}
+
+static void gather_wishes(struct subnets_turn *t)
+{
+	for (size_t kind = 0; kind < SUBNETS_APP_KINDS; kind++)
+		for (size_t i = 0; i < subnets_app_count(t->s, kind); i++) {
+			const struct subnets_app *a = subnets_app_at(t->s, kind, i);
+
+			for (size_t n = 0; n < a->wish.n; n++) {
+				add_wish(t, a, &a->wish.v[n], 4);
+				add_wish(t, a, &a->wish.v[n], 6);
+			}
+		}
+	if (t->n_wishes)
+		qsort(t->wishes, t->n_wishes, sizeof(t->wishes[0]), wish_by_subnet);
+}
+
+static bool is_wish(const struct subnets_turn_wish *x, const char *subnet, uint8_t family)
+{
+	return x->family == family && strcmp(x->subnet, subnet) == 0;
+}
+
+const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t,
+						    const char *subnet, uint8_t family, size_t *n)
+{
+	const struct subnets_turn_wish want = {.subnet = subnet, .family = family};
+	size_t low = 0, high = t->n_wishes, end;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (wish_by_subnet(&t->wishes[mid], &want) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (end = low; end < t->n_wishes && is_wish(&t->wishes[end], subnet, family); end++)
+		;
+	*n = end - low;
+	return t->wishes + low;
+}
+
+/* --- what pods have --- */
+
+static int stray_by_ip(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct subnet_stray *)a)->ip, &((const struct subnet_stray *)b)->ip);
+}
+
+static void gather_ips(struct subnets_turn *t)
+{
+	const struct census *c = t->s->conf.census;
+
+	for (size_t i = 0; i < census_count(c, CENSUS_ENDPOINTS); i++) {
+		const struct census_endpoint *x =
+			census_endpoint(census_at(c, CENSUS_ENDPOINTS, i));
+
+		for (size_t n = 0; n < x->n; n++)
+			VEC_PUSH(t->ips, t->n_ips) =
+				(struct subnet_stray){x->v[n].ip, x->v[n].pool};
+	}
+	if (t->n_ips)
+		qsort(t->ips, t->n_ips, sizeof(t->ips[0]), stray_by_ip);
+	t->ips_are_known = true;
+}
+
+static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
+{
+	size_t low = 0, high = t->n_ips;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&t->ips[mid].ip, from) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_stray **ret,
+		      size_t *n)
+{
+	*ret = NULL;
+	*n = 0;
+	if (!t->ips_are_known)
+		gather_ips(t);
+	for (size_t i = 0; i < of->n; i++)
+		for (size_t k = first_ip(t, &of->v[i].first);
+		     k < t->n_ips && ip_cmp(&t->ips[k].ip, &of->v[i].last) <= 0; k++)
+			VEC_PUSH(*ret, *n) = t->ips[k];
+}
+
+/* --- all --- */
+
+void subnets_turn_init(struct subnets_turn *t, struct subnets *s)
+{
+	*t = (struct subnets_turn){.s = s};
+	gather_reserved(t);
+	gather_pools(t);
+	gather_wishes(t);
+}
+
+void subnets_turn_done(struct subnets_turn *t)
+{
+	for (size_t i = 0; i < t->n_pools; i++)
+		free(t->pools[i].cidr);
+	free(t->pools);
+	free(t->wishes);
+	free(t->ips);
+	ip_set_done(&t->reserved[0]);
+	ip_set_done(&t->reserved[1]);
+}

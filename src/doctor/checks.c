@@ -1,0 +1,841 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor/doctor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/opt.h"
+#include "host/cni_config.h"
+#include "ipam/ipam.h"
+#include "wire/json/json.h"
+
+/* In the order in which one thing needs the other. */
+const struct doctor_check doctor_checks[] = {
+	{"rdma-kernel", "the kernel has RDMA, and each NIC that can do it has its RDMA device",
+	 doctor_rdma_kernel},
+	{"rdma-verbs", "libibverbs can use each RDMA device", doctor_rdma_verbs},
+	{"rdma-ports", "each RDMA port is active", doctor_rdma_ports},
+	{"rdma-mode", "namespaces share or own RDMA devices as the CNI configuration needs it",
+	 doctor_rdma_mode},
+	{"rail-mtu", "a rail's MTU holds RDMA packets of 4096 bytes", doctor_rail_mtu},
+	{"rail-subnets", "no two rails of the host are in one subnet", doctor_rail_subnets},
+	{"vf-drivers", "each VF has a driver", doctor_vf_drivers},
+	{"vf-pfs", "each PF has the VFs it says, and a link for them", doctor_vf_pfs},
+	{"vf-rdma", "VFs of an RDMA NIC have RDMA devices", doctor_vf_rdma},
+	{"cni-links", "links in the CNI folder lead to something", doctor_cni_links},
+	{"cni-conf", "CNI configurations can be read, and their plugins are there",
+	 doctor_cni_conf},
+	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
+	 doctor_cni_first},
+	{"cni-masters", "the host has the links that CNI configurations name as masters",
+	 doctor_cni_masters},
+	{"pools",
+	 "there are pools where a CNI configuration uses them; pools, journal and pods "
+	 "agree",
+	 doctor_pools},
+	{"stray-links", "nothing that was made for a pod is left on the host", doctor_stray_links},
+	{0},
+};
+
+void doctor_run(struct doctor *d)
+{
+	for (const struct doctor_check *c = doctor_checks; c->name; c++) {
+		d->out->check = c->name;
+		c->run(d);
+	}
+}
+
+void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
+		 const char *fmt, ...)
+{
+	struct finding *f = &VEC_PUSH(d->out->v, d->out->n);
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, 4096);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	*f = (struct finding){.check = d->out->check,
+			      .level = level,
+			      .where = xstrdup(where),
+			      .what = buf_take(&b),
+			      .remedy = xstrdup(remedy)};
+}
+
+void findings_done(struct findings *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].where);
+		free(l->v[i].what);
+		free(l->v[i].remedy);
+	}
+	free(l->v);
+	*l = (struct findings){0};
+}
+
+size_t findings_count(const struct findings *l, enum finding_level level)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += l->v[i].level == level;
+	return n;
+}
+
+bool doctor_skip(struct doctor *d, const char *where, int code)
+{
+	if (code != -EACCES && code != -EPERM)
+		return false;
+	doctor_find(d, FINDING_SKIPPED, where, "run as root", "%s", errno_text(code));
+	return true;
+}
+
+/* CNI's folders: links, configurations, and what these need of the host. */
+
+enum { CONF_MAX = 1 << 20 };
+
+void doctor_cni_links(struct doctor *d)
+{
+	const struct root *root = d->f->root;
+	char **names = NULL, target[PATH_MAX];
+	size_t n = 0;
+	int r = dir_list(root, d->cni_bin, &names, &n, NULL);
+
+	if (r < 0) {
+		doctor_skip(d, d->cni_bin, r);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *path = xasprintf("%s/%s", d->cni_bin, names[i]);
+		struct stat st;
+
+		if (file_lstat(root, path, &st, NULL) < 0 || !S_ISLNK(st.st_mode) ||
+		    file_exists(root, path) ||
+		    link_read(root, path, target, sizeof(target), NULL) < 0)
+			continue;
+		doctor_find(d, FINDING_PROBLEM, path, "'unirail install', or remove the link",
+			    "the link leads to '%s', which is not there", target);
+	}
+	str_list_free(names, n);
+}
+
+/* --- configurations --- */
+
+/* Called for the object of each plugin that a configuration names. */
+typedef void (*visit_plugin)(struct doctor *d, const char *file, const struct json *plugin,
+			     const char *type, void *arg);
+
+struct visit {
+	visit_plugin call;
+	void *arg;
+	bool report_unreadable;
+};
+
+/* Where plugins stand: the document itself, the elements of these, and "ipam". */
+static bool holds_plugins(const char *key)
+{
+	static const char *const keys[] = {"plugins", "delegates", "networks", "ipam"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!strcmp(key, keys[i]))
+			return true;
+	return false;
+}
+
+static void each_plugin(struct doctor *d, const char *file, const struct json *v, bool plugin,
+			const struct visit *visit)
+{
+	struct json_walk w = json_walk_start(v);
+	const char *type = json_string(json_get(v, "type")), *key;
+	const struct json *one;
+
+	if (plugin && type && *type)
+		visit->call(d, file, v, type, visit->arg);
+	while ((one = json_walk_next(&w, &key)))
+		if (json_kind(one) == JSON_OBJECT || json_kind(one) == JSON_ARRAY)
+			each_plugin(d, file, one, key ? holds_plugins(key) : plugin, visit);
+}
+
+/* Reports a finding of one file once. */
+static void find_once(struct doctor *d, const char *file, const char *remedy, const char *what)
+{
+	for (size_t i = 0; i < d->out->n; i++)
+		if (!strcmp(d->out->v[i].where, file) && !strcmp(d->out->v[i].what, what))
+			return;
+	doctor_find(d, FINDING_PROBLEM, file, remedy, "%s", what);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+static bool is_conf(const char *name)
+{
+	return ends_with(name, ".conf") || ends_with(name, ".conflist") || ends_with(name, ".json");
+}
+
+static void check_installed(struct doctor *d, const char *file, const struct json *plugin,
+			    const char *type, void *arg)
+{
+	auto_free char *path = xasprintf("%s/%s", d->cni_bin, type);
+	auto_free char *what = xasprintf("plugin '%s' is not in '%s'", type, d->cni_bin);
+
+	(void)plugin, (void)arg;
+	if (!strchr(type, '/') && !file_exists(d->f->root, path))
+		find_once(d, file,
+			  "'unirail install' brings unirail's own; install the others' packages",
+			  what);
+}
+
+static void visit_conf(struct doctor *d, const char *file, const struct visit *visit)
+{
+	auto_json struct json_doc *doc = NULL;
+	auto_buf struct buf b;
+	struct err e = ERR_INIT;
+	int r;
+
+	buf_init(&b, CONF_MAX);
+	r = file_read(d->f->root, file, CONF_MAX, &b, &e);
+	if (r == 0)
+		r = json_parse(&doc, buf_span(&b), CONF_MAX, &e);
+	if (r == 0)
+		each_plugin(d, file, json_root(doc), true, visit);
+	else if (visit->report_unreadable && !doctor_skip(d, file, r))
+		doctor_find(d, FINDING_PROBLEM, file,
+			    "mend the file, or take it away: the first by name counts", "%s",
+			    e.text);
+}
+
+static void each_conf(struct doctor *d, const struct visit *visit)
+{
+	char **names = NULL;
+	size_t n = 0;
+	int r = dir_list(d->f->root, d->cni_conf, &names, &n, NULL);
+
+	if (r < 0) {
+		if (visit->report_unreadable)
+			doctor_skip(d, d->cni_conf, r);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *file = xasprintf("%s/%s", d->cni_conf, names[i]);
+
+		if (is_conf(names[i]))
+			visit_conf(d, file, visit);
+	}
+	str_list_free(names, n);
+}
+
+void doctor_cni_conf(struct doctor *d)
+{
+	each_conf(d, &(struct visit){.call = check_installed, .report_unreadable = true});
+}
+
+/* --- masters --- */
+
+/* Plugins whose "master" is a link of the host. host-device's link may be in a pod. */
+static bool has_master(const char *type)
+{
+	static const char *const types[] = {"macvlan", "ipvlan", "vlan", "ipoib", "bond"};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (!strcmp(type, types[i]))
+			return true;
+	return false;
+}
+
+static char *links_remedy(const struct doctor *d, const char *master)
+{
+	auto_free const char **names = xcalloc(d->f->n_links + 1, sizeof(*names));
+	const char *nearest;
+
+	for (size_t i = 0; i < d->f->n_links; i++)
+		names[i] = d->f->links[i].name;
+	nearest = opt_nearest(master, names, d->f->n_links);
+	return nearest ? xasprintf("did you mean '%s'? 'ip link' lists the links", nearest)
+		       : xstrdup("name a link that 'ip link' lists");
+}
+
+static void check_master(struct doctor *d, const char *file, const struct json *plugin,
+			 const char *type, void *arg)
+{
+	const char *master = json_string(json_get(plugin, "master"));
+	auto_free char *what = NULL, *remedy = NULL;
+
+	(void)arg;
+	if (!has_master(type) || !master || !*master ||
+	    json_bool(json_get(plugin, "linkInContainer")) ||
+	    link_find(d->f->links, d->f->n_links, master))
+		return;
+	what = xasprintf("master '%s' of plugin '%s' is no link of this host", master, type);
+	remedy = links_remedy(d, master);
+	find_once(d, file, remedy, what);
+}
+
+void doctor_cni_masters(struct doctor *d)
+{
+	if (d->f->n_links)
+		each_conf(d, &(struct visit){.call = check_master});
+}
+
+/* --- where addresses come from --- */
+
+struct source {
+	char *file; /* the first that uses the node's own pools */
+	bool agent; /* some plugin asks the node's agent */
+};
+
+static void find_source(struct doctor *d, const char *file, const struct json *plugin,
+			const char *type, void *arg)
+{
+	struct source *s = arg;
+
+	(void)d;
+	if (json_get(plugin, "agent") || json_get(plugin, "ipam_unix_socket_path") ||
+	    !strncmp(type, "multus", strlen("multus")))
+		s->agent = true;
+	else if (!strcmp(type, "spiderpool") && !s->file)
+		s->file = xstrdup(file);
+}
+
+char *doctor_local_pools_conf(struct doctor *d)
+{
+	struct source s = {0};
+
+	each_conf(d, &(struct visit){.call = find_source, .arg = &s});
+	if (!s.agent)
+		return s.file;
+	free(s.file);
+	return NULL;
+}
+
+/* --- the RDMA mode that they need --- */
+
+static void mode_fits(struct doctor *d, const char *file, const struct json *plugin,
+		      const char *type, void *arg)
+{
+	bool shared = d->f->mode == RDMA_NETNS_SHARED;
+
+	(void)plugin, (void)arg;
+	if (shared && (!strcmp(type, "rdma") || !strcmp(type, "ib-sriov")))
+		doctor_find(d, FINDING_PROBLEM, file,
+			    "'rdma system set netns exclusive' before any pod runs; at boot: "
+			    "'options ib_core netns_mode=0' in /etc/modprobe.d",
+			    "its plugin '%s' gives RDMA devices to pods, but namespaces share them "
+			    "here",
+			    type);
+	if (!shared && (!strcmp(type, "macvlan") || !strcmp(type, "ipvlan")))
+		doctor_find(d, FINDING_PROBLEM, file,
+			    "'rdma system set netns shared' before any pod runs; at boot: 'options "
+			    "ib_core netns_mode=1' in /etc/modprobe.d",
+			    "rails by '%s' share the NIC's RDMA device, which exclusive mode hides "
+			    "from pods",
+			    type);
+}
+
+void doctor_rdma_mode(struct doctor *d)
+{
+	if (d->f->n_rdma)
+		each_conf(d, &(struct visit){.call = mode_fits});
+}
+
+/* RDMA devices, their ports, and the links that rails stand on. */
+
+enum { PORT_DOWN = 1, PORT_INIT = 2, PORT_ARMED = 3, PORT_ACTIVE = 4, WHERE_MAX = 128 };
+/* RDMA packets of 4096 bytes and what RoCE puts around them (iboe_get_mtu() of the kernel) */
+enum { FULL_MTU = 4096 + 96 };
+
+/* Drivers whose NICs do RDMA, and the module that makes the device. */
+static const struct {
+	const char *driver, *module;
+} rdma_drivers[] = {{"mlx5_core", "mlx5_ib"},
+		    {"mlx4_core", "mlx4_ib"},
+		    {"bnxt_en", "bnxt_re"},
+		    {"ice", "irdma"},
+		    {"hns3", "hns_roce_hw_v2"}};
+
+static const char *module_for(const char *driver)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rdma_drivers); i++)
+		if (!strcmp(rdma_drivers[i].driver, driver))
+			return rdma_drivers[i].module;
+	return NULL;
+}
+
+static size_t count_children(const struct host_facts *f, const char *bdf, enum pci_child what)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (pci_children(f->root, bdf, what, &names, &n, NULL) < 0)
+		return 0;
+	str_list_free(names, n);
+	return n;
+}
+
+/* In exclusive mode a device may be in a pod, where /sys does not show it. */
+void doctor_rdma_kernel(struct doctor *d)
+{
+	const struct host_facts *f = d->f;
+
+	for (size_t i = 0; i < f->n_pci; i++) {
+		const struct pci_dev *p = &f->pci[i];
+		const char *module = module_for(p->driver);
+		bool hidden = f->has_rdma && f->mode == RDMA_NETNS_EXCLUSIVE;
+		char remedy[WHERE_MAX];
+
+		if (!module || p->physfn[0] || hidden || count_children(f, p->bdf, PCI_RDMA))
+			continue;
+		snprintf(remedy, sizeof(remedy), "'modprobe %s', and look at 'dmesg' for '%s'",
+			 module, p->bdf);
+		doctor_find(d, p->class >> 8 == 0x0207 ? FINDING_PROBLEM : FINDING_NOTE, p->bdf,
+			    remedy, "the NIC (driver '%s') has no RDMA device%s", p->driver,
+			    f->has_rdma ? "" : ": the kernel's RDMA is not loaded");
+	}
+}
+
+void doctor_rdma_verbs(struct doctor *d)
+{
+	const struct host_facts *f = d->f;
+
+	for (size_t i = 0; i < f->n_rdma; i++)
+		if (f->rdma[i].why[0])
+			doctor_find(d, FINDING_PROBLEM, f->rdma[i].name,
+				    "see 'unirail rdma dev'; pods with another libibverbs may be "
+				    "better off",
+				    "libibverbs cannot use it: %s", f->rdma[i].why);
+	if (f->n_rdma && !file_exists(f->root, "/dev/infiniband/rdma_cm"))
+		doctor_find(d, FINDING_NOTE, "/dev/infiniband/rdma_cm", "'modprobe rdma_ucm'",
+			    "it is missing: programs that connect by librdmacm do not work");
+}
+
+static bool is_ib(const struct rdma_port *p)
+{
+	return !strcmp(p->link_layer, "InfiniBand");
+}
+
+static void port_down(struct doctor *d, const char *where, const struct rdma_port *p)
+{
+	const struct link *l = host_port_link(d->f, p);
+	char remedy[WHERE_MAX] = "look at cable, transceiver and switch port";
+
+	if (l && !link_is_up(l))
+		snprintf(remedy, sizeof(remedy), "'ip link set %s up'", l->name);
+	doctor_find(d, FINDING_PROBLEM, where, remedy, "the port is %s (%s)%s%s%s",
+		    rdma_port_state_name(p->state), rdma_port_phys_state_name(p->phys_state),
+		    l ? ", its interface '" : "", l ? l->name : "",
+		    !l		    ? ""
+		    : link_is_up(l) ? "' has no carrier"
+				    : "' is down");
+}
+
+static void check_port(struct doctor *d, const struct rdma_dev *dev, const struct rdma_port *p)
+{
+	char where[WHERE_MAX];
+
+	snprintf(where, sizeof(where), "%s port %u", dev->name, p->port);
+	if (p->state == PORT_ACTIVE)
+		return;
+	if (is_ib(p) && (p->state == PORT_INIT || p->state == PORT_ARMED))
+		doctor_find(d, FINDING_PROBLEM, where,
+			    "start a subnet manager (opensm, UFM) in the fabric, or look why it "
+			    "passes this port over",
+			    "the port is %s: no subnet manager has set it up",
+			    rdma_port_state_name(p->state));
+	else
+		port_down(d, where, p);
+}
+
+void doctor_rdma_ports(struct doctor *d)
+{
+	for (size_t i = 0; i < d->f->n_rdma; i++)
+		for (size_t k = 0; k < RDMA_PORTS_MAX; k++)
+			if (d->f->rdma[i].ports[k].port)
+				check_port(d, &d->f->rdma[i], &d->f->rdma[i].ports[k]);
+}
+
+/* The links under RDMA ports with Ethernet; NULL at the end. */
+static const struct link *next_rail(const struct host_facts *f, size_t *at)
+{
+	while (*at < f->n_rdma * RDMA_PORTS_MAX) {
+		const struct rdma_dev *dev = &f->rdma[*at / RDMA_PORTS_MAX];
+		const struct rdma_port *p = &dev->ports[(*at)++ % RDMA_PORTS_MAX];
+		const struct link *l = p->port && !is_ib(p) ? host_port_link(f, p) : NULL;
+
+		if (l)
+			return l;
+	}
+	return NULL;
+}
+
+void doctor_rail_mtu(struct doctor *d)
+{
+	const struct link *l;
+	size_t at = 0;
+
+	while ((l = next_rail(d->f, &at))) {
+		char remedy[WHERE_MAX];
+
+		if (l->mtu >= FULL_MTU)
+			continue;
+		snprintf(remedy, sizeof(remedy),
+			 "'ip link set %s mtu 9000', and the same on switch and peers", l->name);
+		doctor_find(d, FINDING_NOTE, l->name, remedy,
+			    "MTU %u is less than the %d that RDMA packets of 4096 bytes need",
+			    l->mtu, FULL_MTU);
+	}
+}
+
+static bool same_subnet(const struct ipnet *a, const struct ipnet *b)
+{
+	struct ipnet x = ipnet_network(a), y = ipnet_network(b);
+
+	return ipnet_eq(&x, &y) && !ip_is_link_local(&a->ip) && a->len < ip_bits(&a->ip);
+}
+
+static void compare_rails(struct doctor *d, const struct link *a, const struct link *b)
+{
+	const struct host_facts *f = d->f;
+
+	for (size_t i = 0; i < f->n_addrs; i++)
+		for (size_t k = 0; k < f->n_addrs; k++) {
+			const struct addr *x = &f->addrs[i], *y = &f->addrs[k];
+			char text[IP_TEXT_MAX];
+
+			if (x->index != a->index || y->index != b->index ||
+			    !same_subnet(&x->net, &y->net))
+				continue;
+			doctor_find(
+				d, FINDING_NOTE, a->name,
+				"give each rail a subnet of its own, or route by source "
+				"address and set arp_ignore=1, arp_announce=2",
+				"%s is in the same subnet as '%s': one of them answers for both",
+				ipnet_str(&x->net, text), b->name);
+			return;
+		}
+}
+
+void doctor_rail_subnets(struct doctor *d)
+{
+	const struct link *a, *b;
+	size_t at = 0;
+
+	while ((a = next_rail(d->f, &at))) {
+		size_t more = at;
+
+		while ((b = next_rail(d->f, &more)))
+			if (a != b)
+				compare_rails(d, a, b);
+	}
+}
+
+/* What unirail itself keeps: addresses, and the links it made. */
+
+enum { FOUND_MAX = 1 << 20, LOCK_MS = 5000 };
+
+static void tell_lines(struct doctor *d, struct span text)
+{
+	struct span line;
+
+	while (span_cut(&text, '\n', &line))
+		if (line.n)
+			doctor_find(d, FINDING_PROBLEM, d->pool_dir,
+				    "'unirail pool check' and 'unirail pool list' have more",
+				    "%.*s", (int)line.n, line.p);
+}
+
+static void cannot_open(struct doctor *d, int r, const struct err *e)
+{
+	if (r == -EBADMSG)
+		doctor_find(d, FINDING_PROBLEM, d->state_dir, "'unirail pool check --repair'", "%s",
+			    e->text);
+	else
+		doctor_find(d, FINDING_NOTE, d->state_dir, "run it again", "%s", e->text);
+}
+
+/* Without the store, whose opening would make its folder. */
+static void check_pool_files(struct doctor *d, bool report_errors)
+{
+	auto_free char *user = doctor_local_pools_conf(d);
+	struct pool_set set = {0};
+	struct err e = ERR_INIT;
+	int r = pool_set_load(d->f->root, d->pool_dir, &set, &e);
+
+	if (doctor_skip(d, d->pool_dir, r))
+		return;
+	if (r < 0 && report_errors)
+		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
+			    "mend the file; 'unirail pool check' tries it", "%s", e.text);
+	if (r == 0 && !set.n && user)
+		doctor_find(d, FINDING_PROBLEM, d->pool_dir,
+			    "'unirail pool list' shows what a pool's file looks like",
+			    "there are no pools, and '%s' takes addresses from them", user);
+	if (r == 0)
+		pool_set_done(&set);
+}
+
+/* A node whose addresses come from elsewhere has no pools, and that is fine. */
+static bool has_records(struct ipam *store)
+{
+	auto_free struct ipam_record *v = NULL;
+	size_t n = 0;
+
+	return ipam_records(store, &v, &n, NULL) == 0 && n > 0;
+}
+
+void doctor_pools(struct doctor *d)
+{
+	const struct ipam_paths paths = {
+		.pool_dir = d->pool_dir, .state_dir = d->state_dir, .lock_ms = LOCK_MS};
+	struct ipam *store = NULL;
+	auto_buf struct buf found = {0};
+	struct err e = ERR_INIT;
+	struct stat st;
+	int r;
+
+	r = file_lstat(d->f->root, d->state_dir, &st, NULL);
+	check_pool_files(d, r < 0);
+	if (r < 0) {
+		doctor_skip(d, d->state_dir, r);
+		return;
+	}
+	buf_init(&found, FOUND_MAX);
+	r = ipam_open(&store, d->f->root, &paths, &e);
+	if (r == 0 && (file_exists(d->f->root, d->pool_dir) || has_records(store)))
+		r = ipam_check(store, &found, &e);
+	if (r < 0 && !doctor_skip(d, d->state_dir, r))
+		cannot_open(d, r, &e);
+	tell_lines(d, buf_span(&found));
+	ipam_close(store);
+}
+
+void doctor_stray_links(struct doctor *d)
+{
+	for (size_t i = 0; i < d->f->n_links; i++) {
+		const struct link *l = &d->f->links[i];
+		auto_free char *remedy = NULL;
+
+		if (l->group != LINK_GROUP)
+			continue;
+		remedy = xasprintf("'ip link del %s'", l->name);
+		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
+			    "this %s was made for a pod, and is on the host", l->kind);
+	}
+}
+
+/* Physical and virtual functions. */
+
+enum { REMEDY_MAX = 192 };
+
+static bool is_network(const struct pci_dev *p)
+{
+	return p->class >> 16 == 0x02;
+}
+
+void doctor_vf_drivers(struct doctor *d)
+{
+	for (size_t i = 0; i < d->f->n_pci; i++) {
+		const struct pci_dev *p = &d->f->pci[i];
+		char remedy[REMEDY_MAX];
+
+		if (!p->physfn[0] || p->driver[0] || !is_network(p))
+			continue;
+		snprintf(remedy, sizeof(remedy),
+			 "'echo %s >/sys/bus/pci/drivers_probe', or see its driver_override",
+			 p->bdf);
+		doctor_find(d, FINDING_PROBLEM, p->bdf, remedy,
+			    "no driver is bound to this VF of '%s': no pod can have it", p->physfn);
+	}
+}
+
+static size_t count_vfs(const struct host_facts *f, const char *pf)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_pci; i++)
+		n += !strcmp(f->pci[i].physfn, pf);
+	return n;
+}
+
+/* The PF's interfaces in this namespace that are down. */
+static void check_pf_link(struct doctor *d, const struct pci_dev *pf)
+{
+	const struct host_facts *f = d->f;
+	char **names = NULL, remedy[REMEDY_MAX];
+	size_t n = 0;
+
+	if (pci_children(f->root, pf->bdf, PCI_NETDEV, &names, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct link *l = link_find(f->links, f->n_links, names[i]);
+
+		if (!l || link_is_up(l))
+			continue;
+		snprintf(remedy, sizeof(remedy), "'ip link set %s up'", l->name);
+		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
+			    "the PF is down, so its %u VFs have no link", pf->num_vfs);
+	}
+	str_list_free(names, n);
+}
+
+void doctor_vf_pfs(struct doctor *d)
+{
+	for (size_t i = 0; i < d->f->n_pci; i++) {
+		const struct pci_dev *p = &d->f->pci[i];
+		size_t n = count_vfs(d->f, p->bdf);
+
+		if (p->physfn[0] && is_network(p) && !host_pci(d->f, p->physfn))
+			doctor_find(d, FINDING_PROBLEM, p->bdf, "look at 'lspci' and 'dmesg'",
+				    "its PF '%s' is not there", p->physfn);
+		if (!p->is_pf || !is_network(p))
+			continue;
+		if (n != p->num_vfs)
+			doctor_find(d, FINDING_PROBLEM, p->bdf,
+				    "look at 'dmesg'; set sriov_numvfs to 0 and back once no pod "
+				    "has one of them",
+				    "%u VFs are configured, %zu are there", p->num_vfs, n);
+		if (p->num_vfs && !pci_driver_is_dpdk(p->driver))
+			check_pf_link(d, p);
+	}
+}
+
+static bool has_rdma(const struct host_facts *f, const char *bdf)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (pci_children(f->root, bdf, PCI_RDMA, &names, &n, NULL) < 0)
+		return false;
+	str_list_free(names, n);
+	return n > 0;
+}
+
+/* With a netdev here and no RDMA device the two were parted; without either it is in a pod. */
+static bool is_parted(const struct host_facts *f, const struct pci_dev *vf)
+{
+	char **names = NULL;
+	size_t n = 0;
+
+	if (pci_children(f->root, vf->bdf, PCI_NETDEV, &names, &n, NULL) < 0)
+		return false;
+	str_list_free(names, n);
+	return n > 0 && !has_rdma(f, vf->bdf);
+}
+
+void doctor_vf_rdma(struct doctor *d)
+{
+	const struct host_facts *f = d->f;
+
+	for (size_t i = 0; i < f->n_pci; i++) {
+		const struct pci_dev *p = &f->pci[i];
+
+		if (!p->physfn[0] || !p->driver[0] || pci_driver_is_dpdk(p->driver) ||
+		    !has_rdma(f, p->physfn) || !is_parted(f, p))
+			continue;
+		doctor_find(
+			d, FINDING_PROBLEM, p->bdf,
+			"bind its driver anew; in exclusive mode look which namespace has the "
+			"device ('rdma dev' there)",
+			"the VF's interface is here, its RDMA device is not, though its PF '%s' "
+			"has one",
+			p->physfn);
+	}
+}
+
+/* Whether the container runtime uses the CNI configuration that makes it call unirail-cni. */
+
+/* The file that a runtime comes to first. */
+static const struct cni_config_file *first_of(const struct cni_config_files *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].kind != CNI_CONFIG_EMPTY && l->v[i].kind != CNI_CONFIG_IGNORED)
+			return &l->v[i];
+	return NULL;
+}
+
+static const struct cni_config_file *find(const struct cni_config_files *l,
+					  enum cni_config_kind kind)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].kind == kind)
+			return &l->v[i];
+	return NULL;
+}
+
+/* Whether its first plugin is a link to unirail. */
+static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
+{
+	const struct json *conf = f->doc ? json_root(f->doc) : NULL,
+			  *list = json_get_go(conf, "plugins");
+	const struct json *plugin = json_len(list) ? json_at(list, 0) : conf;
+	const char *type = json_string(json_get_go(plugin, "type")), *base;
+	char target[PATH_MAX];
+	auto_free char *path = NULL;
+
+	if (!type || strchr(type, '/'))
+		return false;
+	path = xasprintf("%s/%s", d->cni_bin, type);
+	if (link_read(d->f->root, path, target, sizeof(target), NULL) < 0)
+		return false;
+	base = strrchr(target, '/');
+	return strcmp(base ? base + 1 : target, "unirail") == 0;
+}
+
+static void other_is_first(struct doctor *d, const struct cni_config_file *first, const char *ours)
+{
+	auto_free char *where = xasprintf("%s/%s", d->cni_conf, first->name);
+
+	if (first->kind == CNI_CONFIG_INVALID)
+		doctor_find(d, FINDING_PROBLEM, where, "mend or remove the file",
+			    "the container runtime comes to this file before '%s', and it is not "
+			    "valid: %s",
+			    ours, first->why);
+	else
+		doctor_find(d, FINDING_PROBLEM, where,
+			    "remove the file with what writes it, or give unirail's a name that "
+			    "sorts before it (the agent's setting cni-conf-name)",
+			    "the container runtime uses this file, not '%s': pods get no rails",
+			    ours);
+}
+
+void doctor_cni_first(struct doctor *d)
+{
+	auto_free char *link = xasprintf("%s/unirail-cni", d->cni_bin);
+	const struct cni_config_file *first, *ours, *renamed;
+	auto_cni_config struct cni_config_files files = {0};
+
+	if (cni_config_read(d->f->root, d->cni_conf, &files, NULL) < 0)
+		return;
+	first = first_of(&files);
+	renamed = find(&files, CNI_CONFIG_IGNORED);
+	ours = find(&files, CNI_CONFIG_GENERATED);
+	if (!ours)
+		ours = find(&files, CNI_CONFIG_WRITTEN);
+	if (!first || first->kind == CNI_CONFIG_GENERATED || first->kind == CNI_CONFIG_WRITTEN ||
+	    calls_ours(d, first))
+		return;
+	if (ours) {
+		other_is_first(d, first, ours->name);
+	} else if (renamed) {
+		auto_free char *where = xasprintf("%s/%s", d->cni_conf, renamed->name);
+
+		doctor_find(d, FINDING_PROBLEM, where, "install Cilium with cni.exclusive=false",
+			    "Cilium has renamed unirail's CNI configuration: pods get no rails");
+	} else if (file_exists(d->f->root, link)) {
+		doctor_find(d, FINDING_NOTE, d->cni_conf,
+			    "'unirail install --cni-conf-dir' beside an agent, or a configuration "
+			    "written by hand",
+			    "no CNI configuration calls unirail-cni, '%s' is used: pods get no "
+			    "rails",
+			    first->name);
+	}
+}

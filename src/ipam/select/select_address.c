@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "ipam/select/select_priv.h"
+
+/* Which address: held already, asked for by name, kept for the pod or had by it since before
+ * (select_address.c), or the lowest free one. */
+
+enum { FULL_WORDS_MAX = 620 };
+
+const char *select_text(const char *s)
+{
+	return s ? s : "";
+}
+
+enum select_state select_state(const struct select_facts *f, const struct pool *p,
+			       const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(f->leases, a);
+
+	if (!l)
+		return SEL_FREE;
+	if (l->state == LEASE_FREE)
+		return lease_lasts(l, f->now_ms, pool_rest_ms(f->pools, p)) ? SEL_RESTING
+									    : SEL_FREE;
+	if (l->state == LEASE_QUARANTINED && !lease_lasts(l, f->now_ms, f->pools->quarantine_ms))
+		return SEL_FREE;
+	return SEL_TAKEN;
+}
+
+bool choice_has(const struct choice *c, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < c->d.n_picks; i++)
+		if (ip_eq(&c->d.picks[i].address.ip, a))
+			return true;
+	return false;
+}
+
+void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
+		 bool was_there)
+{
+	VEC_PUSH(c->d.picks, c->d.n_picks) = (struct select_pick){
+		.ask = ask, .address = *address, .pool = p, .was_there = was_there};
+}
+
+/* A new lease for the ask's owner. */
+void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
+		  const struct ipaddr *ip)
+{
+	struct ipnet net = {*ip, p->subnet.len};
+
+	choice_pick(c, ask, &net, p, false);
+	VEC_PUSH(c->d.changes, c->d.n_changes) = (struct lease){
+		.address = net,
+		.state = LEASE_USED,
+		.sticky = a->sticky,
+		.at_ms = c->f->now_ms,
+		.container_id = a->who.container_id,
+		.ifname = a->who.ifname,
+		.pod_namespace = select_text(a->who.pod_namespace),
+		.pod_name = select_text(a->who.pod_name),
+		.pod_uid = select_text(a->who.pod_uid),
+		.netns = select_text(a->who.netns),
+		.network = select_text(a->who.network),
+		.pool = p->name,
+		.other = "",
+	};
+}
+
+static bool lowest(struct choice *c, const struct pool *p, struct ipaddr *ret)
+{
+	struct ipaddr *from = &c->from[p - c->f->pools->v], a;
+	bool more = ip_set_next(&p->usable, from->family ? from : NULL, &a);
+
+	while (more) {
+		*from = a;
+		if (select_state(c->f, p, &a) == SEL_FREE && !choice_has(c, &a)) {
+			*ret = a;
+			return true;
+		}
+		more = ip_add(&a, 1, &a) && ip_set_next(&p->usable, &a, &a);
+	}
+	return false;
+}
+
+static bool longest_rested(const struct choice *c, const struct pool *p, struct ipaddr *ret)
+{
+	const struct lease *best = NULL;
+
+	for (size_t i = 0; i < c->f->leases->n; i++) {
+		const struct lease *l = &c->f->leases->v[i];
+
+		if (l->state != LEASE_FREE || (best && best->at_ms <= l->at_ms) ||
+		    !ip_set_has(&p->usable, &l->address.ip) || choice_has(c, &l->address.ip))
+			continue;
+		best = l;
+	}
+	if (best)
+		*ret = best->address.ip;
+	return best != NULL;
+}
+
+static int used_out(const struct choice *c, const struct ipam_ask *a, uint8_t family,
+		    const struct pool_list *l, struct err *e)
+{
+	auto_buf struct buf names, words;
+
+	buf_init(&names, 200);
+	buf_init(&words, FULL_WORDS_MAX);
+	select_words_pools(l, &names);
+	for (size_t i = 0; i < l->n; i++) {
+		buf_str(&words, i ? "; " : "");
+		select_words_full(c->f, l->v[i], l->n == 1 ? 4 : 1, &words);
+	}
+	return err_kind(
+		e, ERR_AGAIN, -ENOSPC,
+		"failed to allocate any IPv%u IP address to NIC %s from IPPools %s: all IP "
+		"addresses used out: %s%s: add addresses, or see who has them: 'unirail pool "
+		"show %s'",
+		family, a->who.ifname, names.p, words.p,
+		c->d.n_changes > 0 ? " (and other rails of this pod)" : "", l->v[0]->name);
+}
+
+static int choose_new(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		      const struct pool_list *l, struct err *e)
+{
+	struct ipaddr ip;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (lowest(c, l->v[i], &ip) || longest_rested(c, l->v[i], &ip)) {
+			choice_grant(c, a, ask, l->v[i], &ip);
+			return 0;
+		}
+	return used_out(c, a, family, l, e);
+}
+
+static int choose_family(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+			 struct err *e)
+{
+	struct pool_list l = {0};
+	int r = choose_held(c, a, ask, family, e);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = select_pools(c->f, a, family, &l, e);
+	if (r == 0 && wants_family(a, family))
+		r = choose_wanted(c, a, ask, family, &l, e);
+	else if (r == 0 && l.n > 0 && !choose_kept(c, a, ask, family, &l) &&
+		 !choose_own(c, a, ask, &l))
+		r = choose_new(c, a, ask, family, &l, e);
+	free(l.v);
+	return r;
+}
+
+static int no_defaults(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
+{
+	const char *family = a->no4 ? "IPv6 " : a->no6 ? "IPv4 " : "";
+	auto_buf struct buf out;
+
+	buf_init(&out, 400);
+	if (f->pools->n_out > 0)
+		buf_printf(&out, "; %zu cannot be used: %s", f->pools->n_out, f->pools->out[0].why);
+	return err_kind(
+		e, ERR_CONF, -ENOENT,
+		"no IPPool available, no pool selection rules of any type are specified: name "
+		"pools for NIC %s, or make one of the %zu %spools default%s",
+		a->who.ifname, f->pools->n, family, out.len ? out.p : "");
+}
+
+static int nothing_asked(const struct select_facts *f, const struct ipam_ask *a, struct err *e)
+{
+	auto_buf struct buf names;
+
+	buf_init(&names, 300);
+	if (a->no4 && a->no6)
+		return err_kind(e, ERR_CONF, -ENOENT, "NIC %s asks for no family of addresses",
+				a->who.ifname);
+	if (a->n_pools4 + a->n_pools6 == 0)
+		return no_defaults(f, a, e);
+	select_words_names(a->pools4, a->n_pools4, &names);
+	select_words_names(a->pools6, a->n_pools6, &names);
+	return err_kind(e, ERR_CONF, -ENOENT,
+			"no IPPool available: none of the %zu pools matches %s for NIC %s",
+			f->pools->n, names.p, a->who.ifname);
+}
+
+static int choose(struct choice *c, const struct ipam_ask *asks, size_t ask, struct err *e)
+{
+	const struct ipam_ask *a = &asks[ask];
+	size_t before = c->d.n_picks;
+	int r;
+
+	for (size_t i = 0; i < ask; i++)
+		if (strcmp(asks[i].who.container_id, a->who.container_id) == 0 &&
+		    strcmp(asks[i].who.ifname, a->who.ifname) == 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "NIC %s is asked for twice",
+					a->who.ifname);
+	if (a->sticky && !select_text(a->who.pod_name)[0])
+		return err_kind(e, ERR_ENV, -EINVAL,
+				"sticky addresses need K8S_POD_NAME in CNI_ARGS (NIC %s)",
+				a->who.ifname);
+	r = choose_family(c, a, ask, 4, e);
+	if (r == 0)
+		r = choose_family(c, a, ask, 6, e);
+	if (r == 0 && c->d.n_picks == before)
+		r = nothing_asked(c->f, a, e);
+	return r;
+}
+
+/* All rails of a call mostly have one container: the others' thousands of leases are passed once. */
+static bool concerns(const struct lease *l, const struct ipam_ask *asks, size_t n)
+{
+	if (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky))
+		return true;
+	if (l->state != LEASE_USED)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if ((i == 0 || asks[i].who.container_id != asks[i - 1].who.container_id) &&
+		    lease_is(l, asks[i].who.container_id, NULL))
+			return true;
+	return false;
+}
+
+static void gather(struct choice *c, const struct ipam_ask *asks, size_t n)
+{
+	for (size_t i = 0; i < c->f->leases->n; i++)
+		if (concerns(&c->f->leases->v[i], asks, n))
+			VEC_PUSH(c->near, c->n_near) = &c->f->leases->v[i];
+}
+
+int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, size_t n,
+		     struct decision *ret, struct err *e)
+{
+	struct choice c = {.f = f};
+	int r = 0;
+
+	c.from = xcalloc(f->pools->n + 1, sizeof(*c.from));
+	gather(&c, asks, n);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = choose(&c, asks, i, e);
+	free(c.from);
+	free(c.near);
+	if (r < 0) {
+		decision_done(&c.d);
+		return r;
+	}
+	*ret = c.d;
+	return 0;
+}
+
+void decision_done(struct decision *d)
+{
+	free(d->picks);
+	free(d->changes);
+	*d = (struct decision){0};
+}
+
+/* Addresses that are not just any: held already, kept for the pod, asked for by name. */
+
+static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->usable, a))
+			return l->v[i];
+	return NULL;
+}
+
+/* An adopted address that the pod got of us stays its own, although it is nobody else's. */
+static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
+{
+	const struct pool *p = pool_with(l, a);
+
+	for (size_t i = 0; i < l->n && !p; i++)
+		if (ip_set_has(&l->v[i]->adopted_here, a))
+			p = l->v[i];
+	return p;
+}
+
+/* Whether a lease is, or was, the sticky one of the ask's pod and interface. */
+static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
+{
+	return (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky)) &&
+	       strcmp(l->ifname, who->ifname) == 0 &&
+	       strcmp(l->pod_name, select_text(who->pod_name)) == 0 &&
+	       strcmp(l->pod_namespace, select_text(who->pod_namespace)) == 0;
+}
+
+static void give_back(struct choice *c, const struct lease *l)
+{
+	struct lease n = LEASE_INIT;
+
+	n.address = l->address;
+	n.state = LEASE_FREE;
+	n.at_ms = c->f->now_ms;
+	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
+}
+
+/* Of a pool that nodes share, but not in what this node has of it now: it may be so again. */
+static bool is_away(const struct pool_list *l, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i]->shared &&
+		    (ip_set_has(&l->v[i]->open, a) || ip_set_has(&l->v[i]->adopted, a)))
+			return true;
+	return false;
+}
+
+/*
+ * The address kept for this pod, also out of the hands of its former container: two pods of one
+ * name do not live at a time. One that the pod may not or does not want to have any more
+ * (other pools, no longer sticky) is given back.
+ */
+bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		 const struct pool_list *l)
+{
+	bool found = false;
+
+	if (!select_text(a->who.pod_name)[0])
+		return false;
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *s = c->near[i];
+		const struct pool *p;
+
+		if (s->address.ip.family != family || !is_kept_for(s, &a->who))
+			continue;
+		p = a->sticky && !found ? pool_keeping(l, &s->address.ip) : NULL;
+		if (p && !choice_has(c, &s->address.ip)) {
+			choice_grant(c, a, ask, p, &s->address.ip);
+			found = true;
+		} else if (s->state == LEASE_KEPT &&
+			   !(a->sticky && !found && is_away(l, &s->address.ip))) {
+			give_back(c, s);
+		}
+	}
+	return found;
+}
+
+/*
+ * By its UID it is the very pod; another pod of the name is that one's follower, and has its address
+ * if that is sticky. Records do not tell interfaces: two of a pod in one pool take what there is in
+ * turn.
+ */
+static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a, uint64_t pod,
+			  uint64_t uid)
+{
+	return r->pod == pod && (a->sticky || (*select_text(a->who.pod_uid) && r->uid == uid));
+}
+
+/* c: NULL, of no call. */
+static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
+			 const struct ip_set *s, const struct ipaddr *ip)
+{
+	return ip_set_has(s, ip) && !(c && choice_has(c, ip)) &&
+	       select_state(f, p, ip) != SEL_TAKEN;
+}
+
+/* away: in another node's part of the pool, as far as is known. */
+static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
+					 bool away)
+{
+	return away && !ip_set_has(&p->adopted_here, &r->ip) ? &p->adopted : &p->adopted_here;
+}
+
+static const struct pool *adopted_of(const struct select_facts *f, const struct choice *c,
+				     const struct ipam_ask *a, const struct pool_list *l, bool away,
+				     struct ipaddr *ret)
+{
+	uint64_t uid = pool_record_key(select_text(a->who.pod_uid)), pod;
+	auto_free char *name =
+		xasprintf("%s/%s", select_text(a->who.pod_namespace), select_text(a->who.pod_name));
+
+	pod = pool_record_key(name);
+	for (size_t i = 0; i < l->n && *select_text(a->who.pod_name); i++)
+		for (size_t k = 0; k < l->v[i]->n_records; k++) {
+			const struct pool_record *r = &l->v[i]->records[k];
+
+			if (!is_adopted_by(r, a, pod, uid) ||
+			    !is_to_be_had(f, c, l->v[i], adopted_part(l->v[i], r, away), &r->ip))
+				continue;
+			*ret = r->ip;
+			return l->v[i];
+		}
+	return NULL;
+}
+
+static const struct pool *had_by(const struct select_facts *f, const struct choice *c,
+				 const struct ipam_ask *a, const struct pool_list *l,
+				 struct ipaddr *ret)
+{
+	for (size_t k = 0; k < a->n_had; k++)
+		for (size_t i = 0; i < l->n; i++) {
+			const struct pool *p = l->v[i];
+
+			if (!is_to_be_had(f, c, p, &p->usable, &a->had[k]))
+				continue;
+			*ret = a->had[k];
+			return p;
+		}
+	return NULL;
+}
+
+const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
+			      const struct pool_list *l, struct ipaddr *ret)
+{
+	const struct pool *p = had_by(f, NULL, a, l, ret);
+
+	return p ? p : adopted_of(f, NULL, a, l, false, ret);
+}
+
+const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
+				   const struct pool_list *l, struct ipaddr *ret)
+{
+	return adopted_of(f, NULL, a, l, true, ret);
+}
+
+bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool_list *l)
+{
+	struct ipaddr ip;
+	const struct pool *p = had_by(c->f, c, a, l, &ip);
+
+	if (!p)
+		p = adopted_of(c->f, c, a, l, false, &ip);
+	if (p)
+		choice_grant(c, a, ask, p, &ip);
+	return p != NULL;
+}
+
+/* What is held must be what is asked for: no name, or the very addresses. */
+static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t family,
+		      const struct lease *held, struct err *e)
+{
+	char want[IP_TEXT_MAX], has[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family && !choice_has(c, &a->want[i]))
+			return err_kind(e, ERR_CONF, -EEXIST,
+					"NIC %s asks for %s but holds %s already: DEL comes first",
+					a->who.ifname, ip_str(&a->want[i], want),
+					ip_str(&held->address.ip, has));
+	return 1;
+}
+
+/* 1: the owner has addresses of this family already, from an earlier ask. */
+int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		struct err *e)
+{
+	const struct lease *held = NULL;
+
+	for (size_t i = 0; i < c->n_near; i++) {
+		const struct lease *l = c->near[i];
+
+		if (l->state != LEASE_USED || l->address.ip.family != family ||
+		    !lease_is(l, a->who.container_id, a->who.ifname))
+			continue;
+		choice_pick(c, ask, &l->address, pool_of(c->f->pools, &l->address.ip), true);
+		held = l;
+	}
+	return held ? check_held(c, a, family, held, e) : 0;
+}
+
+bool wants_family(const struct ipam_ask *a, uint8_t family)
+{
+	for (size_t i = 0; i < a->n_want; i++)
+		if (a->want[i].family == family)
+			return true;
+	return false;
+}
+
+static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const struct ipaddr *ip,
+			 const struct pool *p, struct err *e)
+{
+	const struct lease *l = lease_find(c->f->leases, ip);
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf who;
+
+	buf_init(&who, 400);
+	ip_str(ip, addr);
+	if (l && l->state == LEASE_QUARANTINED)
+		return err_kind(e, ERR_AGAIN, -EADDRINUSE,
+				"NIC %s asks for %s, which is in quarantine after a conflict",
+				a->who.ifname, addr);
+	if (l && !choice_has(c, ip))
+		lease_owner_str(l, &who);
+	return err_kind(e, ERR_AGAIN, -EADDRINUSE, "NIC %s asks for %s of pool '%s', which %s has",
+			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
+}
+
+/* In none of this node's pools, or in another node's part of one. */
+static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const struct pool_list *l,
+		    struct err *e)
+{
+	char addr[IP_TEXT_MAX];
+	auto_buf struct buf names;
+
+	buf_init(&names, 300);
+	ip_str(ip, addr);
+	for (size_t i = 0; i < l->n; i++)
+		if (ip_set_has(&l->v[i]->open, ip))
+			return err_kind(e, ERR_AGAIN, -EADDRNOTAVAIL,
+					"NIC %s asks for %s of pool '%s', which this node does not "
+					"have",
+					a->who.ifname, addr, l->v[i]->name);
+	select_words_pools(l, &names);
+	return err_kind(e, ERR_CONF, -EADDRNOTAVAIL,
+			"NIC %s asks for %s, which none of its pools %s can give", a->who.ifname,
+			addr, names.p);
+}
+
+/* Addresses asked for by name: any of the ask's pools that has them. */
+int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
+		  const struct pool_list *l, struct err *e)
+{
+	for (size_t i = 0; i < a->n_want; i++) {
+		const struct ipaddr *ip = &a->want[i];
+		const struct pool *p = pool_with(l, ip);
+
+		if (ip->family != family)
+			continue;
+		if (!p)
+			return not_here(a, ip, l, e);
+		if (choice_has(c, ip) || select_state(c->f, p, ip) == SEL_TAKEN)
+			return not_to_be_had(c, a, ip, p, e);
+		choice_grant(c, a, ask, p, ip);
+	}
+	return 0;
+}

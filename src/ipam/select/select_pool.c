@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipam/select/select.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+/* Which pools: names, wildcards, filters, order. */
+
+enum { WHY_MAX = 500 };
+
+static void add_once(struct pool_list *l, const struct pool *p)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i] == p)
+			return;
+	VEC_PUSH(l->v, l->n) = p;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const char *x = (*(const struct pool *const *)a)->name;
+	const char *y = (*(const struct pool *const *)b)->name;
+	int r = strverscmp(x, y); /* rail2 before rail10 */
+
+	return r ? r : strcmp(x, y);
+}
+
+static int add_matches(const struct select_facts *f, const char *pattern, uint8_t family,
+		       struct pool_list *l, struct err *e)
+{
+	auto_free const struct pool **found = xcalloc(f->pools->n + 1, sizeof(*found));
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->pools->n; i++) {
+		const struct pool *p = &f->pools->v[i];
+		int r = wildcard_match(pattern, p->name);
+
+		if (r < 0)
+			return err_kind(
+				e, ERR_CONF, r,
+				"failed to match wildcard: IPv%u PoolName pattern '%s': syntax "
+				"error in pattern",
+				family, pattern);
+		if (r == 1 && p->family == family)
+			found[n++] = p;
+	}
+	if (n == 0)
+		log_limited(LOG_WARN, 1, "wildcard matches no pool", LOG_S("pattern", pattern),
+			    LOG_I("ip_version", family));
+	else
+		qsort(found, n, sizeof(*found), by_name);
+	for (size_t i = 0; i < n; i++)
+		add_once(l, found[i]);
+	return 0;
+}
+
+static int no_such_pool(const struct select_facts *f, const char *name, struct err *e)
+{
+	const char *near = pool_nearest(f->pools, name), *why = pool_why_out(f->pools, name);
+
+	if (why)
+		return err_kind(e, ERR_CONF, -EINVAL, "pool '%s' cannot be used: %s", name, why);
+	if (near)
+		return err_kind(e, ERR_CONF, -ENOENT, "no pool '%s'; did you mean '%s'?", name,
+				near);
+	return err_kind(e, ERR_CONF, -ENOENT,
+			"no pool '%s' among the %zu there are: see 'unirail "
+			"pool list'",
+			name, f->pools->n);
+}
+
+static bool any_wildcard(const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (wildcard_is(names[i]))
+			return true;
+	return false;
+}
+
+static int named(const struct select_facts *f, const char *const *names, size_t n, uint8_t family,
+		 struct pool_list *l, struct err *e)
+{
+	bool expand = any_wildcard(names, n);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct pool *p = pool_find(f->pools, names[i]);
+
+		if (p)
+			add_once(l, p);
+		else if (expand && wildcard_is(names[i]))
+			r = add_matches(f, names[i], family, l, e);
+		else
+			r = no_such_pool(f, names[i], e);
+	}
+	return r;
+}
+
+static void defaults(const struct select_facts *f, uint8_t family, struct pool_list *l)
+{
+	for (size_t i = 0; i < f->pools->n; i++)
+		if (f->pools->v[i].is_default && f->pools->v[i].family == family)
+			add_once(l, &f->pools->v[i]);
+}
+
+static bool has_name(char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (name && strcmp(names[i], name) == 0)
+			return true;
+	return n == 0;
+}
+
+static bool holds_any(const struct pool *p, const struct ipnet *nets, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (nets[i].ip.family == p->family && ipnet_contains(&p->subnet, &nets[i].ip))
+			return true;
+	return false;
+}
+
+static void words_master(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	char text[IP_TEXT_MAX];
+
+	buf_printf(why, "the ippool's subnet \"%s\" of %s not found on master \"%s\", which has ",
+		   ipnet_str(&p->subnet, text), p->name, a->master ? a->master : "");
+	for (size_t i = 0; i < a->n_nets; i++)
+		buf_printf(why, "%s%s", i ? " " : "", ipnet_str(&a->nets[i], text));
+	if (a->n_nets == 0)
+		buf_str(why, "no address");
+}
+
+static void words_networks(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	const char *network = a->place ? a->place->network : NULL;
+
+	buf_printf(why, "the spec.multusName ");
+	select_words_names((const char *const *)p->networks, p->n_networks, why);
+	buf_printf(why, " in the IPPool %s used by the Pod interface %s is not matched with ",
+		   p->name, a->who.ifname);
+	if (network)
+		buf_printf(why, "the multusCR %s specified by the Pod", network);
+	else
+		buf_str(why, "the network of the interface, which is not known");
+}
+
+static void words_affinity(const struct selector *s, bool known, const char *what,
+			   const struct pool *p, struct buf *why)
+{
+	auto_buf struct buf words;
+
+	buf_init(&words, 200);
+	selector_str(s, &words);
+	buf_printf(why, "unmatched %s affinity of IPPool %s (%s%s)", what, p->name,
+		   words.len ? words.p : "", known ? "" : ": the labels are not known");
+}
+
+/* A selector against labels, which may not be known; says why not. */
+static bool agrees(const struct selector *s, const struct labels *l, const char *what,
+		   const struct pool *p, struct buf *why)
+{
+	if (!s->given || (l && selector_matches(s, l)))
+		return true;
+	words_affinity(s, l != NULL, what, p, why);
+	return false;
+}
+
+/* Names count before labels: with nodeName, nodeAffinity is not looked at. */
+static bool of_node(const struct select_facts *f, const struct ipam_ask *a, const struct pool *p,
+		    struct buf *why)
+{
+	if (p->n_nodes == 0)
+		return agrees(&p->node_affinity, a->place ? a->place->node_labels : NULL, "Node", p,
+			      why);
+	if (has_name(p->nodes, p->n_nodes, f->node))
+		return true;
+	buf_printf(why, "unmatched Node name of IPPool %s (this node is '%s')", p->name,
+		   f->node ? f->node : "");
+	return false;
+}
+
+static bool of_namespace(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	if (p->n_namespaces == 0)
+		return agrees(&p->namespace_affinity, a->place ? a->place->ns_labels : NULL,
+			      "Namespace", p, why);
+	if (has_name(p->namespaces, p->n_namespaces, a->who.pod_namespace))
+		return true;
+	buf_printf(why, "unmatched Namespace name of IPPool %s", p->name);
+	return false;
+}
+
+/* A pool of this very network is not asked about its subnet, too. */
+static bool of_network(const struct ipam_ask *a, const struct pool *p, struct buf *why)
+{
+	const char *network = a->place ? a->place->network : NULL;
+
+	if (p->n_networks > 0) {
+		if (network && has_name(p->networks, p->n_networks, network))
+			return true;
+		words_networks(a, p, why);
+		return false;
+	}
+	if (!a->match_subnet || holds_any(p, a->nets, a->n_nets))
+		return true;
+	words_master(a, p, why);
+	return false;
+}
+
+/* The original's filters, in its order and words. */
+static bool passes(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+		   const struct pool *p, struct buf *why)
+{
+	if (why->len > 0)
+		buf_str(why, ", ");
+	if (p->terminating)
+		buf_printf(why, "terminating IPPool %s", p->name);
+	else if (p->disabled)
+		buf_printf(why, "disabled IPPool %s", p->name);
+	else if (p->family != family)
+		buf_printf(why, "expect an IPv%u IPPool, but the version of the IPPool %s is IPv%u",
+			   family, p->name, p->family);
+	else
+		return of_node(f, a, p, why) && of_namespace(a, p, why) &&
+		       agrees(&p->pod_affinity, a->pod ? &a->pod->labels : NULL, "Pod", p, why) &&
+		       of_network(a, p, why);
+	return false;
+}
+
+static int filter(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+		  struct pool_list *l, struct err *e)
+{
+	auto_buf struct buf why, names;
+	size_t kept = 0;
+
+	buf_init(&why, WHY_MAX);
+	buf_init(&names, WHY_MAX);
+	select_words_pools(l, &names);
+	for (size_t i = 0; i < l->n; i++) {
+		size_t before = why.len;
+
+		if (!passes(f, a, family, l->v[i], &why))
+			continue;
+		if (why.len > before)
+			why.p[why.len = before] = '\0';
+		l->v[kept++] = l->v[i];
+	}
+	l->n = kept;
+	if (kept == 0)
+		return err_kind(
+			e, ERR_CONF, -ENOENT,
+			"no IPPool available, all IPv%u IPPools %s of %s filtered out: [%s%s]",
+			family, names.p, a->who.ifname, why.p, why.over ? "..." : "");
+	return 0;
+}
+
+/* Whether it is bound so at all, not how narrowly. */
+static int priority(const struct pool *p)
+{
+	return p->pod_affinity.given << 5 | (p->n_nodes > 0) << 4 | p->node_affinity.given << 3 |
+	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
+}
+
+/* Insertion keeps equals as they were. */
+static void order(struct pool_list *l)
+{
+	for (size_t i = 1; i < l->n; i++) {
+		const struct pool *p = l->v[i];
+		size_t j = i;
+
+		for (; j > 0 && priority(l->v[j - 1]) < priority(p); j--)
+			l->v[j] = l->v[j - 1];
+		l->v[j] = p;
+	}
+}
+
+int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
+		 struct pool_list *ret, struct err *e)
+{
+	const char *const *names = family == 4 ? a->pools4 : a->pools6;
+	size_t n = family == 4 ? a->n_pools4 : a->n_pools6;
+	struct pool_list l = {0};
+	int r = 0;
+
+	if (family == 4 ? a->no4 : a->no6) {
+		*ret = l;
+		return 0;
+	}
+	if (a->n_pools4 + a->n_pools6 == 0)
+		defaults(f, family, &l);
+	else
+		r = named(f, names, n, family, &l, e);
+	if (r < 0)
+		err_wrap(e, r, "choose pools for '%s'", a->who.ifname);
+	if (r == 0 && l.n > 0)
+		r = filter(f, a, family, &l, e);
+	if (r < 0) {
+		free(l.v);
+		return r;
+	}
+	order(&l);
+	*ret = l;
+	return 0;
+}
+
+/* What a user is told when there is nothing left. */
+
+struct tally {
+	uint64_t used, adopted, kept, quarantined, resting;
+};
+
+void select_words_names(const char *const *names, size_t n, struct buf *b)
+{
+	buf_char(b, '[');
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "%s%s", i ? " " : "", names[i]);
+	buf_char(b, ']');
+}
+
+void select_words_pools(const struct pool_list *l, struct buf *b)
+{
+	buf_char(b, '[');
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(b, "%s%s", i ? " " : "", l->v[i]->name);
+	buf_char(b, ']');
+}
+
+static uint64_t *count_of(struct tally *t, const struct select_facts *f, const struct pool *p,
+			  const struct lease *l)
+{
+	switch (l->state) {
+	case LEASE_USED: return &t->used;
+	case LEASE_ADOPTED: return &t->adopted;
+	case LEASE_KEPT: return &t->kept;
+	case LEASE_QUARANTINED:
+		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? &t->quarantined : NULL;
+	case LEASE_FREE:
+		return lease_lasts(l, f->now_ms, pool_rest_ms(f->pools, p)) ? &t->resting : NULL;
+	}
+	return NULL;
+}
+
+/* The first few owners; the rest is a number. */
+static void add_owner(const struct lease *l, uint64_t nth, size_t owners, struct buf *b)
+{
+	char text[IP_TEXT_MAX];
+
+	if (nth > owners)
+		return;
+	buf_str(b, nth == 1 ? "" : ", ");
+	lease_owner_str(l, b);
+	buf_printf(b, " %s", ip_str(&l->address.ip, text));
+}
+
+static void add_part(struct buf *b, uint64_t n, const char *what)
+{
+	if (n > 0)
+		buf_printf(b, ", %" PRIu64 " %s", n, what);
+}
+
+void select_words_full(const struct select_facts *f, const struct pool *p, size_t owners,
+		       struct buf *b)
+{
+	uint64_t total = (uint64_t)ip_set_count(&p->ips);
+	uint64_t usable = (uint64_t)ip_set_count(&p->usable), open, adopted;
+	struct tally t = {0};
+	auto_buf struct buf who;
+
+	buf_init(&who, 400);
+	for (size_t i = 0; i < f->leases->n; i++) {
+		const struct lease *l = &f->leases->v[i];
+		uint64_t *count;
+
+		if (l->address.ip.family != p->family || !ip_set_has(&p->ips, &l->address.ip))
+			continue;
+		count = count_of(&t, f, p, l);
+		if (!count)
+			continue;
+		++*count;
+		if (count == &t.used)
+			add_owner(l, t.used, owners, &who);
+	}
+	buf_printf(b, "pool '%s' has %" PRIu64 " addresses: %" PRIu64 " in use", p->name, total,
+		   t.used);
+	if (t.used > 0 && owners > 0)
+		buf_printf(b, " (%s%s)", who.p, t.used > owners ? ", ..." : "");
+	add_part(b, t.adopted, "in use by host-local");
+	add_part(b, t.kept, "kept for sticky pods");
+	add_part(b, t.quarantined, "in quarantine after a conflict");
+	add_part(b, t.resting, "resting");
+	if (!p->shared) {
+		add_part(b, total - usable, "reserved");
+		return;
+	}
+	/* What others have of it is the blocks' to tell. */
+	open = (uint64_t)ip_set_count(&p->open);
+	adopted = (uint64_t)ip_set_count(&p->adopted);
+	add_part(b, adopted, "with pods of before");
+	add_part(b, total - open - adopted, "reserved");
+	buf_printf(b, ", %" PRIu64 " are this node's to hand out", usable);
+}

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/rdma/rdma_set.h"
+#include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <linux/netlink.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/rdma_netlink.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "kern/rdma/rdma.h"
+#include "kern/rdma/rdma_priv.h"
+
+/* The inventory by RDMA netlink: needs neither /sys nor device nodes nor rights. */
+
+enum { ATTRS = RDMA_NLDEV_ATTR_MAX };
+
+/* rdma-core's names of the providers. */
+static const char *const drivers[] = {
+	[RDMA_DRIVER_MLX5] = "mlx5",	  [RDMA_DRIVER_MLX4] = "mlx4",
+	[RDMA_DRIVER_CXGB3] = "cxgb3",	  [RDMA_DRIVER_CXGB4] = "cxgb4",
+	[RDMA_DRIVER_MTHCA] = "mthca",	  [RDMA_DRIVER_BNXT_RE] = "bnxt_re",
+	[RDMA_DRIVER_OCRDMA] = "ocrdma",  [RDMA_DRIVER_NES] = "nes",
+	[RDMA_DRIVER_IRDMA] = "irdma",	  [RDMA_DRIVER_VMW_PVRDMA] = "vmw_pvrdma",
+	[RDMA_DRIVER_QEDR] = "qedr",	  [RDMA_DRIVER_HNS] = "hns",
+	[RDMA_DRIVER_USNIC] = "usnic",	  [RDMA_DRIVER_RXE] = "rxe",
+	[RDMA_DRIVER_HFI1] = "hfi1verbs", [RDMA_DRIVER_QIB] = "ipathverbs",
+	[RDMA_DRIVER_EFA] = "efa",	  [RDMA_DRIVER_SIW] = "siw",
+	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
+};
+
+uint64_t rdma_get_u64(const struct nlattr *a)
+{
+	uint64_t v = 0;
+
+	if (a && nla_len(a) >= (int)sizeof(v))
+		memcpy(&v, nla_data(a), sizeof(v));
+	return v;
+}
+
+struct nl_msg *rdma_request(int cmd, int flags)
+{
+	return msg_new(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, cmd), flags, NULL, 0, MSG_ROOM);
+}
+
+struct devs {
+	struct rdma_dev *v;
+	size_t n;
+};
+
+static int take_dev(void *msg, void *arg)
+{
+	struct nlattr *tb[ATTRS];
+	struct devs *devs = arg;
+	struct rdma_dev *d;
+	int r = msg_attrs(msg, 0, tb, ATTRS - 1);
+
+	if (r < 0)
+		return r;
+	if (!tb[RDMA_NLDEV_ATTR_DEV_INDEX] || !tb[RDMA_NLDEV_ATTR_DEV_NAME])
+		return 0;
+	d = &VEC_PUSH(devs->v, devs->n);
+	d->index = get_u32(tb[RDMA_NLDEV_ATTR_DEV_INDEX], 0);
+	d->n_ports = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0); /* here it is their number */
+	d->node_type = get_u8(tb[RDMA_NLDEV_ATTR_DEV_NODE_TYPE], 0);
+	d->node_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_NODE_GUID]);
+	d->sys_image_guid = rdma_get_u64(tb[RDMA_NLDEV_ATTR_SYS_IMAGE_GUID]);
+	get_str(tb[RDMA_NLDEV_ATTR_DEV_NAME], d->name, sizeof(d->name));
+	get_str(tb[RDMA_NLDEV_ATTR_FW_VERSION], d->fw, sizeof(d->fw));
+	get_str(tb[RDMA_NLDEV_ATTR_DEV_PROTOCOL], d->protocol, sizeof(d->protocol));
+	return 0;
+}
+
+static void forget_devs(void *arg)
+{
+	((struct devs *)arg)->n = 0;
+}
+
+static int take_port(void *msg, void *arg)
+{
+	struct nlattr *tb[ATTRS];
+	struct rdma_dev *d = arg;
+	struct rdma_port *p;
+	uint32_t port;
+	int r = msg_attrs(msg, 0, tb, ATTRS - 1);
+
+	if (r < 0)
+		return r;
+	port = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0);
+	if (port < 1 || port > RDMA_PORTS_MAX)
+		return 0;
+	p = &d->ports[port - 1];
+	p->port = port;
+	p->state = get_u8(tb[RDMA_NLDEV_ATTR_PORT_STATE], 0);
+	p->phys_state = get_u8(tb[RDMA_NLDEV_ATTR_PORT_PHYS_STATE], 0);
+	p->lid = get_u32(tb[RDMA_NLDEV_ATTR_LID], 0);
+	p->sm_lid = get_u32(tb[RDMA_NLDEV_ATTR_SM_LID], 0);
+	/* Only told when the network device is in our namespace. */
+	p->netdev_index = (int)get_u32(tb[RDMA_NLDEV_ATTR_NDEV_INDEX], 0);
+	get_str(tb[RDMA_NLDEV_ATTR_NDEV_NAME], p->netdev, sizeof(p->netdev));
+	return 0;
+}
+
+static int get_ports(struct nl_wire *w, struct rdma_dev *d, struct err *e)
+{
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP);
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
+	return nl_request(w, m, take_port, NULL, d, e);
+}
+
+static int take_chardev(void *msg, void *arg)
+{
+	struct nlattr *tb[ATTRS];
+	struct rdma_dev *d = arg;
+	uint32_t id;
+	int r = msg_attrs(msg, 0, tb, ATTRS - 1);
+
+	if (r < 0)
+		return r;
+	get_str(tb[RDMA_NLDEV_ATTR_CHARDEV_NAME], d->uverbs, sizeof(d->uverbs));
+	id = get_u32(tb[RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID], RDMA_DRIVER_UNKNOWN);
+	if (id < ARRAY_LEN(drivers) && drivers[id])
+		str_copy(d->driver, sizeof(d->driver), drivers[id]);
+	return 0;
+}
+
+/* Since Linux 5.3; also fails where ib_uverbs is not loaded. sysfs is asked for what is missing. */
+static void get_chardev(struct nl_wire *w, struct rdma_dev *d)
+{
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
+	put_str(m, RDMA_NLDEV_ATTR_CHARDEV_TYPE, "uverbs");
+	nl_request(w, m, take_chardev, NULL, d, NULL);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct rdma_dev *x = a, *y = b;
+
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e)
+{
+	struct devs devs = {0};
+	int r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_GET, NLM_F_DUMP), take_dev, forget_devs,
+			   &devs, e);
+
+	if (r < 0)
+		err_wrap(e, r, "list RDMA devices");
+	else if (devs.n)
+		qsort(devs.v, devs.n, sizeof(*devs.v), by_index);
+	for (size_t i = 0; r >= 0 && i < devs.n; i++) {
+		r = get_ports(w, &devs.v[i], e);
+		if (r < 0)
+			err_wrap(e, r, "list ports of RDMA device '%s'", devs.v[i].name);
+		else
+			get_chardev(w, &devs.v[i]);
+	}
+	if (r < 0) {
+		free(devs.v);
+		return r;
+	}
+	*ret = devs.v;
+	*n = devs.n;
+	return 0;
+}
+
+static int take_mode(void *msg, void *arg)
+{
+	struct nlattr *tb[ATTRS];
+	int r = msg_attrs(msg, 0, tb, ATTRS - 1);
+
+	if (r < 0)
+		return r;
+	if (tb[RDMA_NLDEV_SYS_ATTR_NETNS_MODE])
+		*(int *)arg = get_u8(tb[RDMA_NLDEV_SYS_ATTR_NETNS_MODE], 1);
+	return 0;
+}
+
+int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e)
+{
+	int mode = -1,
+	    r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_SYS_GET, 0), take_mode, NULL, &mode, e);
+
+	if (r < 0)
+		return err_wrap(e, r, "get the RDMA namespace mode");
+	if (mode < 0)
+		return err_set(
+			e, -EOPNOTSUPP,
+			"get the RDMA namespace mode: this kernel does not tell (before Linux "
+			"5.2 devices are always shared)");
+	*ret = mode ? RDMA_NETNS_SHARED : RDMA_NETNS_EXCLUSIVE;
+	return 0;
+}
+
+static const char at_boot[] =
+	"set it at boot, before the container runtime starts: 'options ib_core netns_mode=0' in "
+	"/etc/modprobe.d, or `rdma system set netns exclusive`";
+
+const char *rdma_netns_mode_name(enum rdma_netns_mode mode)
+{
+	return mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
+}
+
+/* Nothing but the acknowledgement is of interest. */
+static int ignore(void *msg, void *arg)
+{
+	(void)msg;
+	(void)arg;
+	return 0;
+}
+
+static int change(struct nl_wire *w, struct nl_msg *m, struct err *e)
+{
+	return nl_request(w, m, ignore, NULL, NULL, e);
+}
+
+int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct err *e)
+{
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_SYS_SET, NLM_F_ACK);
+	const char *name = rdma_netns_mode_name(mode);
+	int r;
+
+	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode == RDMA_NETNS_SHARED);
+	r = change(w, m, e);
+	/* rdma_compatdev_set() */
+	if (r == -EBUSY)
+		return err_kind(
+			e, ERR_AGAIN, r,
+			"set the RDMA namespace mode to %s: Device or resource busy (EBUSY): the host has other "
+			"network namespaces already; %s",
+			name, at_boot);
+	return r < 0 ? err_wrap(e, r, "set the RDMA namespace mode to %s", name) : 0;
+}
+
+struct wanted {
+	const char *name;
+	uint32_t index;
+	bool found;
+};
+
+static int match(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_NLDEV_ATTR_MAX];
+	struct wanted *want = arg;
+	char name[RDMA_NAME_MAX];
+	int r = msg_attrs(msg, 0, tb, RDMA_NLDEV_ATTR_MAX - 1);
+
+	if (r < 0)
+		return r;
+	get_str(tb[RDMA_NLDEV_ATTR_DEV_NAME], name, sizeof(name));
+	if (!tb[RDMA_NLDEV_ATTR_DEV_INDEX] || strcmp(name, want->name) != 0)
+		return 0;
+	want->index = get_u32(tb[RDMA_NLDEV_ATTR_DEV_INDEX], 0);
+	want->found = true;
+	return 0;
+}
+
+static void forget(void *arg)
+{
+	((struct wanted *)arg)->found = false;
+}
+
+int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct err *e)
+{
+	struct wanted want = {.name = name};
+	int r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_GET, NLM_F_DUMP), match, forget, &want,
+			   e);
+
+	if (r < 0)
+		return err_wrap(e, r, "look up RDMA device '%s'", name);
+	if (!want.found)
+		return err_set(e, -ENODEV,
+			       "look up RDMA device '%s': no such device in this network namespace",
+			       name);
+	*index = want.index;
+	return 0;
+}
+
+/* ib_device_set_netns_put() has one answer for both. */
+static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
+{
+	enum rdma_netns_mode mode;
+
+	if (rdma_nl_netns_mode(w, &mode, NULL) == 0 && mode == RDMA_NETNS_EXCLUSIVE)
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+			"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): its "
+			"driver cannot do that (soft-RoCE never can)",
+			name);
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"move RDMA device '%s' to a network namespace: Operation not supported (EOPNOTSUPP): the RDMA "
+		"namespace mode is shared, wants exclusive: %s",
+		name, at_boot);
+}
+
+int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e)
+{
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_SET, NLM_F_ACK);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	put_u32(m, RDMA_NLDEV_NET_NS_FD, (uint32_t)netns_fd);
+	r = change(w, m, e);
+	if (r == -EOPNOTSUPP)
+		return cannot_move(w, name, e);
+	if (r == -EBUSY)
+		return err_kind(
+			e, ERR_AGAIN, r,
+			"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY): a process or "
+			"the kernel is using it (`rdma resource show qp dev %s`)",
+			name, name);
+	return r < 0 ? err_wrap(e, r, "move RDMA device '%s' to a network namespace", name) : 0;
+}
+
+bool rdma_name_ok(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= RDMA_NAME_MAX || !strcmp(name, ".") || !strcmp(name, ".."))
+		return false;
+	for (const char *p = name; *p; p++)
+		if (*p <= ' ' || *p > '~' || *p == '/' || *p == '%')
+			return false;
+	return true;
+}
+
+int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const char *to,
+		   struct err *e)
+{
+	struct nl_msg *m;
+	int r;
+
+	if (!rdma_name_ok(to))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"rename RDMA device '%s' to '%s': not a device name: wants 1 to 63 "
+				"printable bytes without '/' and '%%'",
+				name, to);
+	m = rdma_request(RDMA_NLDEV_CMD_SET, NLM_F_ACK);
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	put_str(m, RDMA_NLDEV_ATTR_DEV_NAME, to);
+	r = change(w, m, e);
+	return r < 0 ? err_wrap(e, r, "rename RDMA device '%s' to '%s'", name, to) : 0;
+}
+
+enum { RDMA_RES_ATTRS = RDMA_NLDEV_ATTR_MAX };
+
+static const struct kind {
+	const char *name;
+	int cmd, table, id;
+} kinds[] = {
+	[RDMA_RES_QP] = {"QPs", RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP,
+			 RDMA_NLDEV_ATTR_RES_LQPN},
+	[RDMA_RES_CM_ID] = {"CM IDs", RDMA_NLDEV_CMD_RES_CM_ID_GET, RDMA_NLDEV_ATTR_RES_CM_ID,
+			    RDMA_NLDEV_ATTR_RES_CM_IDN},
+	[RDMA_RES_CQ] = {"CQs", RDMA_NLDEV_CMD_RES_CQ_GET, RDMA_NLDEV_ATTR_RES_CQ,
+			 RDMA_NLDEV_ATTR_RES_CQN},
+	[RDMA_RES_MR] = {"MRs", RDMA_NLDEV_CMD_RES_MR_GET, RDMA_NLDEV_ATTR_RES_MR,
+			 RDMA_NLDEV_ATTR_RES_MRN},
+	[RDMA_RES_PD] = {"PDs", RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PD,
+			 RDMA_NLDEV_ATTR_RES_PDN},
+	[RDMA_RES_CTX] = {"contexts", RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTX,
+			  RDMA_NLDEV_ATTR_RES_CTXN},
+};
+
+struct counts {
+	int table, name, value; /* attributes */
+	struct rdma_count *v;
+	size_t n;
+};
+
+static int take_counts(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
+	struct counts *c = arg;
+	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+
+	if (r < 0 || !tb[c->table])
+		return r < 0 ? r : 0;
+	nla_for_each_nested(a, tb[c->table], rest)
+	{
+		struct rdma_count one = {.value = 0};
+
+		nested_attrs(a, in, RDMA_RES_ATTRS - 1);
+		if (!in[c->name] || !in[c->value])
+			continue;
+		get_str(in[c->name], one.name, sizeof(one.name));
+		one.value = rdma_get_u64(in[c->value]);
+		VEC_PUSH(c->v, c->n) = one;
+	}
+	return 0;
+}
+
+static void forget_counts(void *arg)
+{
+	((struct counts *)arg)->n = 0;
+}
+
+static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct counts *c,
+		      struct rdma_count **ret, size_t *n, struct err *e)
+{
+	int r = nl_request(w, m, take_counts, forget_counts, c, e);
+
+	if (r < 0) {
+		free(c->v);
+		return r;
+	}
+	*ret = c->v;
+	*n = c->n;
+	return 0;
+}
+
+int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
+			struct err *e)
+{
+	struct counts c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
+			   .name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
+			   .value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_RES_GET, 0);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	r = ask_counts(w, m, &c, ret, n, e);
+	/* nldev_res_get_doit() answers EINVAL to an index that is gone. */
+	if (r == -EINVAL)
+		return err_set(e, -ENODEV, "count resources of RDMA device %u: no such device",
+			       index);
+	return r < 0 ? err_wrap(e, r, "count resources of RDMA device %u", index) : 0;
+}
+
+int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
+		  size_t *n, struct err *e)
+{
+	struct counts c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
+			   .name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
+			   .value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_STAT_GET, 0);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
+	r = ask_counts(w, m, &c, ret, n, e);
+	if (r == -EINVAL || r == -EOPNOTSUPP)
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+			"read counters of RDMA device %u port %u: there is no such port, or "
+			"its driver keeps no hardware counters",
+			index, port);
+	return r < 0 ? err_wrap(e, r, "read counters of RDMA device %u port %u", index, port) : 0;
+}
+
+struct resources {
+	const struct kind *kind;
+	struct rdma_res *v;
+	size_t n;
+};
+
+static struct rdma_res read_res(const struct kind *k, struct nlattr **in)
+{
+	struct rdma_res res = {.id = get_u32(in[k->id], 0)};
+
+	res.port = get_u32(in[RDMA_NLDEV_ATTR_PORT_INDEX], 0);
+	res.pid = get_u32(in[RDMA_NLDEV_ATTR_RES_PID], 0);
+	res.type = get_u8(in[RDMA_NLDEV_ATTR_RES_TYPE], 0);
+	res.state = get_u8(in[RDMA_NLDEV_ATTR_RES_STATE], 0);
+	get_str(in[RDMA_NLDEV_ATTR_RES_KERN_NAME], res.owner, sizeof(res.owner));
+	return res;
+}
+
+static int take_res(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
+	struct resources *all = arg;
+	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+
+	if (r < 0 || !tb[all->kind->table])
+		return r < 0 ? r : 0;
+	nla_for_each_nested(a, tb[all->kind->table], rest)
+	{
+		nested_attrs(a, in, RDMA_RES_ATTRS - 1);
+		VEC_PUSH(all->v, all->n) = read_res(all->kind, in);
+	}
+	return 0;
+}
+
+static void forget_res(void *arg)
+{
+	((struct resources *)arg)->n = 0;
+}
+
+int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
+		     struct rdma_res **ret, size_t *n, struct err *e)
+{
+	struct resources all = {.kind = &kinds[kind]};
+	struct nl_msg *m = rdma_request(all.kind->cmd, NLM_F_DUMP);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	r = nl_request(w, m, take_res, forget_res, &all, e);
+	if (r < 0) {
+		free(all.v);
+		return err_wrap(e, r, "list %s of RDMA device %u", all.kind->name, index);
+	}
+	*ret = all.v;
+	*n = all.n;
+	return 0;
+}
+
+struct chardev {
+	char *name;
+	size_t size;
+	uint64_t devno;
+	bool found;
+};
+
+static int rdma_res_take_chardev(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_RES_ATTRS];
+	struct chardev *c = arg;
+	int r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
+
+	if (r < 0 || !tb[RDMA_NLDEV_ATTR_CHARDEV_NAME])
+		return r < 0 ? r : 0;
+	get_str(tb[RDMA_NLDEV_ATTR_CHARDEV_NAME], c->name, c->size);
+	c->devno = rdma_get_u64(tb[RDMA_NLDEV_ATTR_CHARDEV]);
+	c->found = true;
+	return 0;
+}
+
+int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char *type, char *ret,
+		    size_t size, uint64_t *devno, struct err *e)
+{
+	char name[32] = "";
+	struct chardev c = {.name = name, .size = sizeof(name)};
+	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
+	int r;
+
+	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	put_str(m, RDMA_NLDEV_ATTR_CHARDEV_TYPE, type);
+	if (port)
+		put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
+	r = nl_request(w, m, rdma_res_take_chardev, NULL, &c, e);
+	/* ENOENT, ENODEV, EOPNOTSUPP: no client of that name, or not for this device */
+	if (r == -ENOENT || r == -ENODEV || r == -EOPNOTSUPP || (!r && !c.found))
+		return err_set(e, -ENODEV,
+			       "find the %s device of RDMA device %u: it has none; is module ib_%s "
+			       "loaded?",
+			       type, index, strcmp(type, "issm") ? type : "umad");
+	if (r < 0)
+		return err_wrap(e, r, "find the %s device of RDMA device %u", type, index);
+	if (!str_copy(ret, size, name))
+		return err_set(e, -ENAMETOOLONG, "find the %s device of RDMA device %u: '%s'", type,
+			       index, name);
+	*devno = c.devno;
+	return 0;
+}
+
+enum { RDMA_WATCH_ATTRS = RDMA_NLDEV_ATTR_MAX, DATAGRAM_MAX = 8192 };
+
+static int see_mode(void *msg, void *arg)
+{
+	struct nlattr *tb[RDMA_WATCH_ATTRS];
+	int r = msg_attrs(msg, 0, tb, RDMA_WATCH_ATTRS - 1);
+
+	if (r == 0)
+		*(bool *)arg = get_u8(tb[RDMA_NLDEV_SYS_ATTR_MONITOR_MODE], 0) != 0;
+	return r;
+}
+
+int rdma_nl_events_known(struct nl_wire *w, struct err *e)
+{
+	bool known = false;
+	int r = nl_request(w, rdma_request(RDMA_NLDEV_CMD_SYS_GET, 0), see_mode, NULL, &known, e);
+
+	return r < 0 ? err_wrap(e, r, "ask whether RDMA events are sent") : known;
+}
+
+int rdma_watch_open(int *fd, struct err *e)
+{
+	int group = RDMA_NL_GROUP_NOTIFY;
+	auto_fd int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
+
+	if (s < 0 && errno == EPROTONOSUPPORT)
+		return err_kind(
+			e, ERR_UNAVAILABLE, -EPROTONOSUPPORT,
+			"listen to RDMA events: Protocol not supported (EPROTONOSUPPORT): this kernel has no RDMA: "
+			"load module ib_core");
+	if (s < 0)
+		return err_sys(e, -errno, "listen to RDMA events");
+	if (setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		return err_sys(e, -errno, "join the group of RDMA events");
+	*fd = take_fd(&s);
+	return 0;
+}
+
+static enum rdma_event_kind kind_of(uint8_t type)
+{
+	switch (type) {
+	case RDMA_REGISTER_EVENT: return RDMA_EVENT_REGISTER;
+	case RDMA_UNREGISTER_EVENT: return RDMA_EVENT_UNREGISTER;
+	case RDMA_NETDEV_ATTACH_EVENT: return RDMA_EVENT_NETDEV_ATTACH;
+	case RDMA_NETDEV_DETACH_EVENT: return RDMA_EVENT_NETDEV_DETACH;
+	default: return RDMA_EVENT_OTHER;
+	}
+}
+
+bool rdma_event_parse(struct span datagram, struct rdma_event *ret)
+{
+	const struct nlmsghdr *h = (const void *)datagram.p;
+	struct nlattr *tb[RDMA_WATCH_ATTRS];
+
+	if (datagram.n > INT32_MAX || !nlmsg_ok(h, (int)datagram.n) ||
+	    h->nlmsg_type != RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_MONITOR) ||
+	    msg_attrs(h, 0, tb, RDMA_WATCH_ATTRS - 1) < 0 || !tb[RDMA_NLDEV_ATTR_EVENT_TYPE])
+		return false;
+	*ret = (struct rdma_event){
+		.kind = kind_of(get_u8(tb[RDMA_NLDEV_ATTR_EVENT_TYPE], UINT8_MAX)),
+		.index = get_u32(tb[RDMA_NLDEV_ATTR_DEV_INDEX], 0),
+		.port = get_u32(tb[RDMA_NLDEV_ATTR_PORT_INDEX], 0),
+		.netdev_index = (int)get_u32(tb[RDMA_NLDEV_ATTR_NDEV_INDEX], 0)};
+	get_str(tb[RDMA_NLDEV_ATTR_DEV_NAME], ret->name, sizeof(ret->name));
+	get_str(tb[RDMA_NLDEV_ATTR_NDEV_NAME], ret->netdev, sizeof(ret->netdev));
+	return true;
+}
+
+int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e)
+{
+	_Alignas(struct nlmsghdr) char bytes[DATAGRAM_MAX];
+
+	for (;;) {
+		struct sockaddr_nl from = {0};
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : err_sys(e, -errno, "read RDMA events");
+		if (from.nl_pid == 0 && rdma_event_parse((struct span){bytes, (size_t)n}, ret))
+			return 1;
+	}
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/landlock.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kern/sys/sandbox.h"
+
+/* The system calls of each mode, and the filter that holds them. */
+
+/* Columns of the table. */
+enum {
+	S = 1 << SANDBOX_IPAM_SERVE,
+	A = 1 << SANDBOX_AGENT,
+	C = 1 << SANDBOX_CONTROLLER,
+	AC = A | C,
+	SA = S | A,
+	SAC = S | A | C,
+};
+
+#if defined(__x86_64__)
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#error "no audit architecture is known for this processor: add its line here"
+#endif
+
+enum { VALUES_MAX = 6, NAMESPACES = 0x7e020000, X32 = 0x40000000 };
+
+/* A call with a condition on one argument (its low 32 bits, which is all that these have). */
+struct call {
+	const char *name;
+	int nr, modes;
+	enum { ANY, ONE_OF, WITHOUT } rule;
+	int arg;
+	size_t n;
+	uint32_t values[VALUES_MAX]; /* WITHOUT: bits of the first one */
+};
+
+#define CALL(name, modes)                                                                          \
+	{                                                                                          \
+#name, SYS_##name, modes, ANY, 0, 0,                                               \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
+	}
+#define WITHOUT_BITS(name, modes, arg, bits)                                                       \
+	{                                                                                          \
+#name, SYS_##name, modes, WITHOUT, arg, 1,                                         \
+		{                                                                                  \
+			bits                                                                       \
+		}                                                                                  \
+	}
+#define ONLY(name, modes, arg, ...)                                                                \
+	{                                                                                          \
+#name, SYS_##name, modes, ONE_OF, arg,                                             \
+			sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                      \
+		{                                                                                  \
+			__VA_ARGS__                                                                \
+		}                                                                                  \
+	}
+
+/*
+ * The table. Measured over the tests of each mode, and what musl calls instead on other kernels (no
+ * vDSO: clock_gettime; x86_64: open, stat ...). The most frequent come first. What a mode does once
+ * at the start (listen, bind of ports, capset) is not here: the filter comes after it.
+ */
+static const struct call calls[] = {
+	/* the loop, connections */
+	CALL(epoll_pwait, SAC),
+	CALL(read, SAC),
+	CALL(write, SAC),
+	CALL(recvfrom, SAC),
+	CALL(sendto, SAC),
+	CALL(recvmsg, SAC),
+	CALL(sendmsg, SAC),
+	CALL(readv, SAC),
+	CALL(writev, SAC),
+	CALL(epoll_ctl, SAC),
+	CALL(close, SAC),
+	CALL(accept4, SAC),
+	CALL(accept, SAC),
+	CALL(shutdown, SAC),
+	CALL(getsockopt, SAC),
+	CALL(setsockopt, SAC),
+	CALL(getsockname, SAC),
+	CALL(getpeername, SAC),
+	CALL(ppoll, SAC),
+	CALL(clock_gettime, SAC),
+	CALL(gettimeofday, SAC),
+	CALL(clock_nanosleep, SAC),
+	CALL(nanosleep, SAC),
+	CALL(getrandom, SAC),
+	/* The API server, the kubelet, a name server; no netlink, no raw packets. */
+	ONLY(socket, AC, 0, AF_UNIX, AF_INET, AF_INET6),
+	CALL(connect, AC),
+	CALL(bind, AC), /* musl: the socket that asks a name server */
+	/* memory */
+	CALL(brk, SAC),
+	WITHOUT_BITS(mmap, SAC, 2, PROT_EXEC),
+	WITHOUT_BITS(mprotect, SAC, 2, PROT_EXEC),
+	CALL(munmap, SAC),
+	CALL(mremap, SAC),
+	CALL(madvise, SAC),
+	/* files: which of them is Landlock's part */
+	CALL(openat, SAC),
+	CALL(openat2, SAC),
+	CALL(fstat, SAC),
+	CALL(newfstatat, SAC),
+	CALL(statx, SAC),
+	CALL(faccessat, SAC),
+	CALL(faccessat2, SAC),
+	CALL(readlinkat, SAC),
+	CALL(getdents64, SAC),
+	CALL(lseek, SAC),
+	CALL(fcntl, SAC),
+	CALL(pread64, SAC),
+	CALL(dup, SAC),
+	CALL(unlinkat, SAC), /* the pid file */
+	CALL(pwrite64, SA),
+	CALL(ftruncate, SA),
+	CALL(fallocate, SA),
+	CALL(fsync, SA),
+	CALL(fdatasync, SA),
+	CALL(flock, SA),
+	CALL(mkdirat, SA),
+	CALL(renameat, SA),
+	CALL(renameat2, SA),
+	CALL(fchmod, SA),
+	CALL(umask, SA),
+	CALL(inotify_add_watch, A), /* the folder of CNI configurations, made anew */
+	ONLY(ioctl, SAC, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
+	/* this process */
+	CALL(futex, SAC),
+	CALL(rt_sigaction, SAC),
+	CALL(rt_sigprocmask, SAC),
+	CALL(rt_sigreturn, SAC),
+	CALL(restart_syscall, SAC),
+	CALL(sched_yield, SAC),
+	CALL(getpid, SAC),
+	CALL(gettid, SAC),
+	CALL(getuid, SAC),
+	CALL(geteuid, SAC),
+	CALL(getgid, SAC),
+	CALL(getegid, SAC),
+	CALL(getcwd, SAC),
+	CALL(uname, SAC),
+	CALL(getrusage, SAC),
+	ONLY(prlimit64, SAC, 0, 0), /* its own */
+	CALL(tkill, SAC),	    /* abort() */
+	CALL(tgkill, SAC),
+	CALL(exit, SAC),
+	CALL(exit_group, SAC),
+	/* a child that resolves a name, or tries what may take long (base/child.h) */
+	WITHOUT_BITS(clone, AC, 0, NAMESPACES),
+	CALL(set_tid_address, AC),
+	CALL(set_robust_list, AC),
+	CALL(pipe2, AC),
+	CALL(dup3, AC),
+	CALL(pidfd_open, AC),
+	CALL(wait4, AC),
+	CALL(kill, AC),
+	CALL(setitimer, C),
+	ONLY(prctl, AC, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE),
+#ifdef SYS_open /* x86_64: musl has these where arm64 has only the newer ones */
+	CALL(open, SAC),
+	CALL(stat, SAC),
+	CALL(lstat, SAC),
+	CALL(access, SAC),
+	CALL(readlink, SAC),
+	CALL(epoll_wait, SAC),
+	CALL(poll, SAC),
+	CALL(time, SAC),
+	CALL(getrlimit, SAC),
+	CALL(unlink, SAC),
+	CALL(fork, AC),
+	CALL(dup2, AC),
+#endif
+};
+
+/* What may be met and is in no list, by name in the log. */
+static const struct {
+	const char *name;
+	int nr;
+} others[] = {
+#define OTHER(name) {#name, SYS_##name},
+	OTHER(execve) OTHER(execveat) OTHER(ptrace) OTHER(mount) OTHER(umount2) OTHER(bpf) OTHER(keyctl) OTHER(
+		add_key) OTHER(request_key) OTHER(setns) OTHER(unshare) OTHER(clone3) OTHER(socket) OTHER(socketpair)
+		OTHER(listen) OTHER(bind) OTHER(connect) OTHER(mmap) OTHER(mprotect) OTHER(prctl) OTHER(
+			ioctl) OTHER(clone) OTHER(kill) OTHER(init_module) OTHER(finit_module) OTHER(delete_module) OTHER(kexec_load)
+			OTHER(reboot) OTHER(perf_event_open) OTHER(process_vm_readv) OTHER(process_vm_writev) OTHER(
+				userfaultfd) OTHER(io_uring_setup) OTHER(pidfd_getfd) OTHER(chroot) OTHER(pivot_root)
+				OTHER(setuid) OTHER(setgid) OTHER(setgroups) OTHER(setresuid) OTHER(capset) OTHER(
+					seccomp) OTHER(linkat) OTHER(symlinkat) OTHER(mknodat) OTHER(fchmodat)
+					OTHER(fchown) OTHER(fchownat) OTHER(utimensat) OTHER(
+						memfd_create) OTHER(eventfd2) OTHER(timerfd_create) OTHER(signalfd4)
+						OTHER(inotify_init1) OTHER(sysinfo) OTHER(statfs) OTHER(fstatfs) OTHER(
+							getdents64) OTHER(sched_getaffinity) OTHER(name_to_handle_at)
+							OTHER(open_by_handle_at) OTHER(quotactl) OTHER(
+								sethostname) OTHER(clock_settime) OTHER(settimeofday)
+								OTHER(personality) OTHER(syslog) OTHER(
+									mkdirat) OTHER(renameat) OTHER(renameat2)
+									OTHER(flock) OTHER(fsync) OTHER(
+										ftruncate) OTHER(fchmod)
+										OTHER(copy_file_range) OTHER(
+											sendfile) OTHER(splice)
+											OTHER(wait4) OTHER(
+												waitid)
+												OTHER(pipe2) OTHER(
+													setitimer)
+													OTHER(sched_setaffinity)
+#undef OTHER
+};
+
+/* musl blocks every signal around these: SIGSYS would end the process. They fail without a line. */
+static const int silent[] = {
+	SYS_clone,     SYS_setuid,    SYS_setgid,   SYS_setgroups,
+	SYS_setresuid, SYS_setresgid, SYS_setreuid, SYS_setregid,
+#ifdef SYS_fork
+	SYS_fork,      SYS_vfork,
+#endif
+};
+
+/* --- what was refused --- */
+
+enum { CALLS_MAX = 1024 };
+
+static const char *name_of(int nr)
+{
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (others[i].nr == nr)
+			return others[i].name;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		if (calls[i].nr == nr)
+			return calls[i].name;
+	return "unknown";
+}
+
+/* The kernel stopped in front of the call: what it would have returned is ours to say. log_write()
+ * allocates nothing, and its own calls are allowed. */
+static void on_refused(int signal, siginfo_t *info, void *context)
+{
+	static unsigned char seen[CALLS_MAX / 8];
+	ucontext_t *u = context;
+	int nr = info->si_syscall;
+	unsigned int at = (unsigned int)nr % CALLS_MAX;
+
+	(void)signal;
+#if defined(__x86_64__)
+	u->uc_mcontext.gregs[REG_RAX] = -EPERM;
+#else
+	u->uc_mcontext.regs[0] = (unsigned long)-EPERM;
+#endif
+	if (seen[at / 8] & 1 << at % 8)
+		return;
+	seen[at / 8] |= (unsigned char)(1 << at % 8);
+	log_error("the sandbox refused a system call that this mode does not need; if something "
+		  "fails by that, set sandbox = off and report it",
+		  LOG_S("call", name_of(nr)), LOG_I("number", nr));
+}
+
+static int listen_to_refusals(struct err *e)
+{
+	struct sigaction a = {.sa_sigaction = on_refused, .sa_flags = SA_SIGINFO | SA_RESTART};
+	sigset_t set;
+
+	if (sigaction(SIGSYS, &a, NULL) < 0)
+		return err_sys(e, -errno, "seccomp: handle SIGSYS");
+	sigemptyset(&set);
+	sigaddset(&set, SIGSYS);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	return 0;
+}
+
+/* --- the filter --- */
+
+#define LOAD(member)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(member))
+#define RETURN(what)	   BPF_STMT(BPF_RET | BPF_K, (uint32_t)(what))
+#define IF(op, k, yes, no) BPF_JUMP(BPF_JMP | (op) | BPF_K, (uint32_t)(k), yes, no)
+
+enum { HEAD_MAX = 8, ROW_MAX = 4 + 2 * VALUES_MAX };
+
+/* Behind the number's comparison: returns whatever the argument is. */
+static size_t put_rule(struct sock_filter *f, const struct call *c, uint32_t refuse)
+{
+	size_t n = 0;
+
+	if (c->rule == ANY) {
+		f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+		return n;
+	}
+	/* Both architectures are little-endian: the low half comes first. */
+	f[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, args) +
+					  sizeof(uint64_t) * (size_t)c->arg);
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->rule == ONE_OF)
+			f[n++] = (struct sock_filter)IF(BPF_JEQ, c->values[i], 0, 1);
+		else
+			f[n++] = (struct sock_filter)IF(BPF_JSET, c->values[i], 1, 0);
+		f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	}
+	f[n++] = (struct sock_filter)RETURN(refuse);
+	return n;
+}
+
+static size_t put_head(struct sock_filter *f)
+{
+	size_t n = 0;
+
+	f[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
+	f[n++] = (struct sock_filter)IF(BPF_JEQ, ARCH, 1, 0);
+	f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+	f[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, nr));
+#ifdef __x86_64__
+	f[n++] = (struct sock_filter)IF(BPF_JGE, X32, 0, 1);
+	f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+#endif
+	return n;
+}
+
+static size_t put_filter(struct sock_filter *f, enum sandbox_mode mode, uint32_t refuse)
+{
+	size_t n = put_head(f);
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		size_t body;
+
+		if (!(calls[i].modes & 1 << mode))
+			continue;
+		body = put_rule(f + n + 1, &calls[i], refuse);
+		f[n] = (struct sock_filter)IF(BPF_JEQ, calls[i].nr, 0, (uint8_t)body);
+		n += body + 1;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(silent) && refuse == SECCOMP_RET_TRAP; i++) {
+		f[n++] = (struct sock_filter)IF(BPF_JEQ, silent[i], 0, 1);
+		f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	}
+	f[n++] = (struct sock_filter)RETURN(refuse);
+	return n;
+}
+
+static bool can_log(void)
+{
+	uint32_t action = SECCOMP_RET_LOG;
+
+	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+int sandbox_calls(enum sandbox_mode mode, bool log_only, struct err *e)
+{
+	struct sock_filter f[HEAD_MAX + ARRAY_LEN(calls) * ROW_MAX + ARRAY_LEN(silent) * 2 + 1];
+	struct sock_fprog prog = {.filter = f};
+	int r;
+
+#ifdef __SANITIZE_ADDRESS__
+	return err_set(e, -EOPNOTSUPP, "seccomp: not in a build with AddressSanitizer");
+#endif
+	if (log_only && !can_log())
+		return err_set(e, -EOPNOTSUPP, "the kernel cannot log what a seccomp filter meets");
+	r = log_only ? 0 : listen_to_refusals(e);
+	if (r < 0)
+		return r;
+	prog.len =
+		(unsigned short)put_filter(f, mode, log_only ? SECCOMP_RET_LOG : SECCOMP_RET_TRAP);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0)
+		return 0;
+	if (errno == ENOSYS || errno == EINVAL)
+		return err_set(e, -EOPNOTSUPP, "the kernel has no seccomp filters");
+	return err_sys(e, -errno, "seccomp: install the filter");
+}
+
+/* Landlock. */
+
+/* Newer than the headers that we build with. */
+enum { FS_TRUNCATE = 1 << 14, FS_IOCTL_DEV = 1 << 15, NET_BIND_TCP = 1, SCOPE_ALL = 3 };
+
+/* struct landlock_ruleset_attr of ABI 6. */
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
+
+enum {
+	READ = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+	WRITE = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+		LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE,
+	/* The only ones that the kernel takes for what is no folder. */
+	OF_FILES = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE,
+};
+
+static const uint64_t rights[] = {
+	[SANDBOX_READ] = READ,
+	[SANDBOX_WRITE] = WRITE,
+	[SANDBOX_REMOVE] = LANDLOCK_ACCESS_FS_REMOVE_FILE,
+};
+
+static struct ruleset handled(int abi)
+{
+	struct ruleset s = {.fs = LANDLOCK_ACCESS_FS_REFER - 1};
+
+	if (abi >= 2)
+		s.fs |= LANDLOCK_ACCESS_FS_REFER;
+	if (abi >= 3)
+		s.fs |= FS_TRUNCATE;
+	if (abi >= 4)
+		s.net = NET_BIND_TCP;
+	if (abi >= 5)
+		s.fs |= FS_IOCTL_DEV;
+	if (abi >= 6)
+		s.scoped = SCOPE_ALL;
+	return s;
+}
+
+static int new_set(const struct ruleset *s, int abi)
+{
+	size_t size = abi >= 6	 ? sizeof(*s)
+		      : abi >= 4 ? offsetof(struct ruleset, scoped)
+				 : offsetof(struct ruleset, net);
+
+	return (int)syscall(SYS_landlock_create_ruleset, s, size, 0);
+}
+
+static int add_path(int set, const struct ruleset *s, const struct sandbox_path *p, struct err *e)
+{
+	auto_fd int fd = open(p->path, O_PATH | O_CLOEXEC);
+	struct landlock_path_beneath_attr rule = {.allowed_access = rights[p->right] & s->fs,
+						  .parent_fd = fd};
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+			       ? 0
+			       : err_sys(e, -errno, "open '%s'", p->path);
+	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		rule.allowed_access &= OF_FILES;
+	if (rule.allowed_access == 0)
+		return 0;
+	if (syscall(SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0)
+		return err_sys(e, -errno, "Landlock: allow '%s'", p->path);
+	return 0;
+}
+
+int sandbox_paths(const struct sandbox_path *v, size_t n, int *abi, struct err *e)
+{
+	auto_fd int set = -1;
+	struct ruleset s;
+	int version, r = 0;
+
+#ifdef __SANITIZE_ADDRESS__
+	return err_set(e, -EOPNOTSUPP, "Landlock: not in a build with AddressSanitizer");
+#endif
+	version =
+		(int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	if (version < 1)
+		return err_set(e, -EOPNOTSUPP,
+			       "the kernel has no Landlock, or the container "
+			       "runtime's seccomp profile refuses it");
+	s = handled(version);
+	set = new_set(&s, version);
+	if (set < 0)
+		return err_sys(e, -errno, "Landlock: make a ruleset");
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_path(set, &s, &v[i], e);
+	if (r == 0 && syscall(SYS_landlock_restrict_self, set, 0) < 0)
+		r = err_sys(e, -errno, "Landlock: restrict this process");
+	if (r == 0)
+		*abi = version;
+	return r;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/conf.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "wire/json/json.h"
+#include "wire/tls/base64.h"
+#include "wire/yaml/yaml.h"
+
+/* Which of the places it is; config.c reads a kubeconfig. */
+
+enum { CONF_MAX = 1 << 20, NS_MAX = 256, PORT_DEFAULT = 443 };
+
+void kube_conf_done(struct kube_conf *c)
+{
+	char **const all[] = {&c->host,	   &c->prefix,		 &c->tls_name, &c->ca_file,
+			      &c->ca_pem,  &c->cert_file,	 &c->cert_pem, &c->key_file,
+			      &c->key_pem, &c->token_file,	 &c->token,    &c->ns,
+			      &c->from,	   &c->exec.api_version, &c->exec.hint};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		free(*all[i]);
+	for (char **p = c->exec.argv; p && *p; p++)
+		free(*p);
+	for (char **p = c->exec.env; p && *p; p++)
+		free(*p);
+	free(c->exec.argv);
+	free(c->exec.env);
+	*c = (struct kube_conf){0};
+}
+
+static int bad_url(const char *url, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is no URL like https://10.0.0.1:6443", url);
+}
+
+/* "host:port", "[::1]:port" */
+static int host_port(struct kube_conf *c, struct span where, const char *url, struct err *e)
+{
+	struct span host, port = {0};
+	uint64_t n = PORT_DEFAULT;
+
+	if (span_has_prefix(where, "[")) {
+		struct span inner = {where.p + 1, where.n - 1};
+
+		span_cut(&inner, ']', &host);
+		if (!inner.p || (inner.n && *inner.p != ':'))
+			return bad_url(url, e);
+		if (inner.n)
+			port = (struct span){inner.p + 1, inner.n - 1};
+	} else {
+		span_cut(&where, ':', &host);
+		port = where;
+	}
+	if (!host.p || host.n == 0 || memchr(host.p, '@', host.n) ||
+	    (port.p && num_u64(port, 1, 65535, &n) < 0))
+		return bad_url(url, e);
+	c->host = span_dup(host);
+	c->port = (uint16_t)n;
+	return 0;
+}
+
+int kube_conf_server(struct kube_conf *c, const char *url, struct err *e)
+{
+	static const char scheme[] = "https://";
+	struct span rest, where;
+
+	if (strncmp(url, "http://", strlen("http://")) == 0)
+		return err_kind(e, ERR_CONF, -EPROTONOSUPPORT,
+				"'%s' is not encrypted: give an https:// address", url);
+	if (strncmp(url, scheme, strlen(scheme)))
+		return bad_url(url, e);
+	rest = span_of(url + strlen(scheme));
+	span_cut(&rest, '/', &where);
+	while (rest.n && rest.p[rest.n - 1] == '/')
+		rest.n--;
+	for (size_t i = 0; i < rest.n; i++)
+		if (rest.p[i] <= ' ' || rest.p[i] > '~' || rest.p[i] == '?' || rest.p[i] == '#')
+			return bad_url(url, e);
+	c->prefix = rest.n ? xasprintf("/%.*s", (int)rest.n, rest.p) : xstrdup("");
+	return host_port(c, where, url, e);
+}
+
+/* --- a pod's service account --- */
+
+static int account(struct kube_conf *c, const struct root *r, struct err *e)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST");
+	const char *port = getenv("KUBERNETES_SERVICE_PORT");
+	char ns[NS_MAX];
+	uint64_t n;
+
+	if (!port || num_u64(span_of(port), 1, 65535, &n) < 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"in a pod: KUBERNETES_SERVICE_PORT is '%s', wants a port",
+				port ? port : "");
+	c->host = xstrdup(host);
+	c->port = (uint16_t)n;
+	c->prefix = xstrdup("");
+	c->ca_file = xstrdup(KUBE_ACCOUNT_DIR "/ca.crt");
+	c->token_file = xstrdup(KUBE_ACCOUNT_DIR "/token");
+	c->from = xstrdup("the pod's service account");
+	if (file_read_line(r, KUBE_ACCOUNT_DIR "/namespace", ns, sizeof(ns), NULL) == 0)
+		c->ns = xstrdup(ns);
+	return 0;
+}
+
+static bool in_pod(const struct root *r)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST");
+
+	return host && *host && file_exists(r, KUBE_ACCOUNT_DIR "/token");
+}
+
+/* --- a kubeconfig --- */
+
+static int from_file(struct kube_conf *c, const struct kube_where *w, const char *path,
+		     struct err *e)
+{
+	auto_free char *dir = xstrdup(path);
+	auto_buf struct buf text;
+	int r;
+
+	buf_init(&text, CONF_MAX);
+	r = file_read(w->root, path, CONF_MAX, &text, e);
+	if (r < 0) {
+		err_default_kind(e, ERR_CONF);
+		return err_wrap(e, r, "kubeconfig");
+	}
+	*strrchr(dir, '/') = '\0';
+	r = kube_conf_parse(c, buf_span(&text), dir, w->context, e);
+	explicit_bzero(text.p, text.len);
+	if (r < 0)
+		return err_wrap(e, r, "kubeconfig '%s'", path);
+	c->from = xasprintf("kubeconfig '%s'", path);
+	return 0;
+}
+
+static char *home_config(const struct root *r)
+{
+	const char *home = getenv("HOME");
+	char *path = home && *home == '/' ? xasprintf("%s/.kube/config", home) : NULL;
+
+	if (path && file_exists(r, path))
+		return path;
+	free(path);
+	return NULL;
+}
+
+static int load(struct kube_conf *c, const struct kube_where *w, struct err *e)
+{
+	const char *env = getenv("KUBECONFIG");
+	auto_free char *path = NULL;
+
+	if (w->kubeconfig)
+		return from_file(c, w, w->kubeconfig, e);
+	if (env && *env) {
+		if (strchr(env, ':'))
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"KUBECONFIG names several files: name one of them");
+		path = path_absolute(env);
+		return from_file(c, w, path, e);
+	}
+	if (in_pod(w->root))
+		return account(c, w->root, e);
+	path = home_config(w->root);
+	if (path)
+		return from_file(c, w, path, e);
+	return err_kind(
+		e, ERR_CONF, -ENOENT,
+		"no API server is known: name a kubeconfig (--kubeconfig or KUBECONFIG), or "
+		"run in a pod that has a service account's token");
+}
+
+int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e)
+{
+	struct kube_conf c = {0};
+	int r = load(&c, w, e);
+
+	if (r < 0)
+		kube_conf_done(&c);
+	else
+		*ret = c;
+	return r;
+}
+
+void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES])
+{
+	const char *const all[] = {c->ca_file, c->cert_file, c->key_file, c->token_file};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i])
+			ret[n++] = all[i];
+	ret[n] = NULL;
+}
+
+/* A kubeconfig's text. */
+
+enum { JSON_MAX = 2 << 20 };
+
+struct cluster {
+	const char *server, *tls_name, *ca, *ca_data, *proxy;
+	bool insecure;
+};
+
+struct named_env {
+	const char *name, *value;
+};
+
+struct exec {
+	const char *command, *api_version, *hint, *interactive;
+	struct json_strs args;
+	struct json_list env;
+	bool cluster_info;
+};
+
+struct user {
+	const char *cert, *cert_data, *key, *token_file;
+	const char *username, *as;
+	/* secrets: no table may print what it finds there */
+	const struct json *token, *key_data;
+	const struct json *provider;
+	struct exec exec;
+	bool has_exec;
+};
+
+struct context {
+	const char *cluster, *user, *ns;
+};
+
+#define NAMED(type)                                                                                \
+	struct named_##type {                                                                      \
+		const char *name;                                                                  \
+		struct type v;                                                                     \
+	}
+NAMED(cluster);
+NAMED(user);
+NAMED(context);
+
+struct file {
+	const char *current;
+	struct json_list clusters, users, contexts;
+};
+
+#define STR(key, type, field)                                                                      \
+	{                                                                                          \
+		key, J_STR, .offset = offsetof(struct type, field)                                 \
+	}
+
+static const struct json_field cluster_fields[] = {
+	{"server", J_STR, .offset = offsetof(struct cluster, server), .required = true},
+	STR("tls-server-name", cluster, tls_name),
+	STR("certificate-authority", cluster, ca),
+	STR("certificate-authority-data", cluster, ca_data),
+	STR("proxy-url", cluster, proxy),
+	{"insecure-skip-tls-verify", J_BOOL, .offset = offsetof(struct cluster, insecure)},
+	{0}};
+static const struct json_field env_fields[] = {
+	{"name", J_STR, .offset = offsetof(struct named_env, name), .required = true},
+	{"value", J_STR, .offset = offsetof(struct named_env, value), .required = true},
+	{0}};
+static const struct json_table env_table = {env_fields, 0, sizeof(struct named_env)};
+static const struct json_field exec_fields[] = {
+	{"command", J_STR, .offset = offsetof(struct exec, command), .required = true},
+	{"apiVersion", J_STR, .offset = offsetof(struct exec, api_version), .required = true},
+	STR("installHint", exec, hint),
+	STR("interactiveMode", exec, interactive),
+	{"args", J_STRS, .offset = offsetof(struct exec, args)},
+	{"env", J_OBJS, .offset = offsetof(struct exec, env), .sub = &env_table},
+	{"provideClusterInfo", J_BOOL, .offset = offsetof(struct exec, cluster_info)},
+	{0}};
+static const struct json_table exec_table = {exec_fields, 0, 0};
+static const struct json_field user_fields[] = {
+	STR("client-certificate", user, cert),
+	STR("client-certificate-data", user, cert_data),
+	STR("client-key", user, key),
+	{"client-key-data", J_VAL, .offset = offsetof(struct user, key_data)},
+	{"token", J_VAL, .offset = offsetof(struct user, token)},
+	STR("tokenFile", user, token_file),
+	STR("username", user, username),
+	STR("as", user, as),
+	{"auth-provider", J_VAL, .offset = offsetof(struct user, provider)},
+	{"exec", J_OBJ, .offset = offsetof(struct user, exec),
+	 .has = offsetof(struct user, has_exec), .sub = &exec_table},
+	{0}};
+static const struct json_field context_fields[] = {
+	{"cluster", J_STR, .offset = offsetof(struct context, cluster), .required = true},
+	{"user", J_STR, .offset = offsetof(struct context, user), .required = true},
+	STR("namespace", context, ns),
+	{0}};
+
+#define NAMED_TABLE(type)                                                                          \
+	static const struct json_table type##_table = {type##_fields, 0, 0};                       \
+	static const struct json_field named_##type##_fields[] = {                                 \
+		{"name", J_STR, .offset = offsetof(struct named_##type, name), .required = true},  \
+		{#type, J_OBJ, .offset = offsetof(struct named_##type, v), .sub = &type##_table},  \
+		{0}};                                                                              \
+	static const struct json_table named_##type##_table = {named_##type##_fields, 0,           \
+							       sizeof(struct named_##type)}
+NAMED_TABLE(cluster);
+NAMED_TABLE(user);
+NAMED_TABLE(context);
+
+static const struct json_field file_fields[] = {
+	STR("current-context", file, current),
+	{"clusters", J_OBJS, .offset = offsetof(struct file, clusters),
+	 .sub = &named_cluster_table},
+	{"users", J_OBJS, .offset = offsetof(struct file, users), .sub = &named_user_table},
+	{"contexts", J_OBJS, .offset = offsetof(struct file, contexts),
+	 .sub = &named_context_table},
+	{0}};
+static const struct json_table file_table = {file_fields, 0, 0};
+
+/* The element called `name`; the name is the first member of each. */
+static void *find(const struct json_list *l, size_t size, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		void *one = (char *)l->v + i * size;
+		const char *its = *(const char **)one;
+
+		if (its && strcmp(its, name) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static int refuse(const char *who, const char *field, const char *remedy, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -EOPNOTSUPP, "%s: '%s' is not supported: %s", who, field,
+			remedy);
+}
+
+/* A path as it counts from the kubeconfig's folder. */
+static char *resolve(const char *dir, const char *path)
+{
+	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
+}
+
+/* Content, or a file: data wins, as kubectl has it. */
+static int file_or_data(const char *who, const char *field, const char *dir, const char *path,
+			const char *data, char **ret_path, char **ret_text, struct err *e)
+{
+	if (data && *data) {
+		int r = base64_decode(span_of(data), ret_text);
+
+		if (r < 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "%s: %s-data is not base64", who,
+					field);
+	} else if (path && *path) {
+		*ret_path = resolve(dir, path);
+	}
+	return 0;
+}
+
+static int take_cluster(struct kube_conf *c, const struct cluster *k, const char *name,
+			const char *dir, struct err *e)
+{
+	auto_free char *who = xasprintf("cluster '%s'", name);
+	int r;
+
+	if (!k->server)
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: server is missing", who);
+	if (k->insecure)
+		return refuse(who, "insecure-skip-tls-verify",
+			      "give the server's CA (certificate-authority)", e);
+	if (k->proxy && *k->proxy)
+		return refuse(who, "proxy-url", "give an address that is reached directly", e);
+	r = kube_conf_server(c, k->server, e);
+	if (r == 0)
+		r = file_or_data(who, "certificate-authority", dir, k->ca, k->ca_data, &c->ca_file,
+				 &c->ca_pem, e);
+	else
+		err_wrap(e, r, "%s: server", who);
+	if (r == 0 && !c->ca_file && !c->ca_pem)
+		c->ca_file = xstrdup("/etc/ssl/certs/ca-certificates.crt");
+	if (k->tls_name && *k->tls_name)
+		c->tls_name = xstrdup(k->tls_name);
+	return r;
+}
+
+static void take_exec(struct kube_exec *x, const struct exec *from, const char *dir)
+{
+	const struct named_env *env = from->env.v;
+	size_t n = 0, m = 0;
+
+	/* A name without a slash is looked for in PATH. */
+	VEC_PUSH(x->argv, n) = strchr(from->command, '/') ? resolve(dir, from->command)
+							  : xstrdup(from->command);
+	for (size_t i = 0; i < from->args.n; i++)
+		VEC_PUSH(x->argv, n) = xstrdup(from->args.v[i]);
+	VEC_PUSH(x->argv, n) = NULL;
+	for (size_t i = 0; i < from->env.n; i++)
+		VEC_PUSH(x->env, m) = xasprintf("%s=%s", env[i].name, env[i].value);
+	VEC_PUSH(x->env, m) = NULL;
+	x->api_version = xstrdup(from->api_version);
+	x->hint = from->hint ? xstrdup(from->hint) : NULL;
+}
+
+static int check_user(const struct user *u, const char *who, struct err *e)
+{
+	if (json_kind(u->provider) != JSON_NULL)
+		return refuse(who, "auth-provider", "use 'exec'", e);
+	if (u->username && *u->username)
+		return refuse(who, "username", "no API server takes passwords any more", e);
+	if (u->as && *u->as)
+		return refuse(who, "as", "give the account itself", e);
+	if (u->has_exec && u->exec.cluster_info)
+		return refuse(who, "exec.provideClusterInfo", "set it to false", e);
+	if (u->has_exec && u->exec.interactive && strcmp(u->exec.interactive, "Always") == 0)
+		return refuse(who, "exec.interactiveMode: Always", "nobody is here to be asked", e);
+	if (u->has_exec && strncmp(u->exec.api_version, "client.authentication.k8s.io/v1", 31))
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"%s: exec.apiVersion is '%s', wants client.authentication.k8s.io/v1", who,
+			u->exec.api_version);
+	return 0;
+}
+
+/* NULL: not given. */
+static int secret(const struct json *v, const char *who, const char *field, const char **ret,
+		  struct err *e)
+{
+	*ret = json_string(v);
+	if (*ret || json_kind(v) == JSON_NULL)
+		return 0;
+	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s is no string but %s: put it into quotes", who,
+			field, json_kind_name(v));
+}
+
+static int take_user(struct kube_conf *c, const struct user *u, const char *name, const char *dir,
+		     struct err *e)
+{
+	auto_free char *who = xasprintf("user '%s'", name);
+	const char *token = NULL, *key_data = NULL;
+	int r = check_user(u, who, e);
+
+	if (r == 0)
+		r = secret(u->token, who, "token", &token, e);
+	if (r == 0)
+		r = secret(u->key_data, who, "client-key-data", &key_data, e);
+	if (r == 0)
+		r = file_or_data(who, "client-certificate", dir, u->cert, u->cert_data,
+				 &c->cert_file, &c->cert_pem, e);
+	if (r == 0)
+		r = file_or_data(who, "client-key", dir, u->key, key_data, &c->key_file,
+				 &c->key_pem, e);
+	if (r < 0)
+		return r;
+	if ((c->cert_file || c->cert_pem) != (c->key_file || c->key_pem))
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s: client-certificate and client-key go together", who);
+	/* kubectl has the token win over tokenFile unless that can be read; a file rotates. */
+	if (u->token_file && *u->token_file)
+		c->token_file = resolve(dir, u->token_file);
+	else if (token && *token)
+		c->token = xstrdup(token);
+	else if (u->has_exec)
+		take_exec(&c->exec, &u->exec, dir);
+	return 0;
+}
+
+static int missing(const char *what, const char *name, const char *where, struct err *e)
+{
+	return err_kind(e, ERR_CONF, -ENOENT, "there is no %s '%s'%s", what, name, where);
+}
+
+static int take_file(struct kube_conf *c, const struct file *f, const char *dir,
+		     const char *context, struct err *e)
+{
+	const char *name = context ? context : f->current;
+	const struct named_context *x;
+	const struct named_cluster *k;
+	const struct named_user *u;
+	int r;
+
+	if (!name || !*name)
+		return err_kind(e, ERR_CONF, -ENOENT, "no current-context is set: name a context");
+	x = find(&f->contexts, sizeof(*x), name);
+	if (!x)
+		return missing("context", name, "", e);
+	k = find(&f->clusters, sizeof(*k), x->v.cluster ? x->v.cluster : "");
+	if (!k)
+		return missing("cluster", x->v.cluster ? x->v.cluster : "",
+			       ", which the context names", e);
+	u = find(&f->users, sizeof(*u), x->v.user ? x->v.user : "");
+	if (!u)
+		return missing("user", x->v.user ? x->v.user : "", ", whom the context names", e);
+	if (x->v.ns && *x->v.ns)
+		c->ns = xstrdup(x->v.ns);
+	r = take_cluster(c, &k->v, k->name, dir, e);
+	return r < 0 ? r : take_user(c, &u->v, u->name, dir, e);
+}
+
+int kube_conf_parse(struct kube_conf *ret, struct span text, const char *dir, const char *context,
+		    struct err *e)
+{
+	auto_json struct json_doc *doc = NULL;
+	struct kube_conf c = {0};
+	struct file f = {0};
+	auto_buf struct buf json;
+	int r;
+
+	buf_init(&json, JSON_MAX);
+	r = yaml_to_json(text, &json, e);
+	if (r == 0)
+		r = json_parse(&doc, buf_span(&json), JSON_MAX, e);
+	explicit_bzero(json.p, json.len);
+	if (r == 0)
+		r = json_read(doc, json_root(doc), &file_table, &f, "", e);
+	if (r == 0)
+		r = take_file(&c, &f, dir, context, e);
+	if (r < 0) {
+		err_default_kind(e, ERR_CONF);
+		kube_conf_done(&c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
