@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Go's path/filepath.Match on Unix, rune by rune. */
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
-#include "ipam/pool/pool.h"
+#include "base/glob.h"
 
 enum { BAD_RUNE = 0xfffd };
 

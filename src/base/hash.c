@@ -3,7 +3,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "ipam/journal/journal_line.h"
+#include "base/hash.h"
 
 static const uint64_t P1 = 0x9e3779b185ebca87U, P2 = 0xc2b2ae3d27d4eb4fU, P3 = 0x165667b19e3779f9U,
 		      P4 = 0x85ebca77c2b2ae63U, P5 = 0x27d4eb2f165667c5U;

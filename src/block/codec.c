@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "ipam/journal/journal_line.h"
+#include "base/hash.h"
 
 /* A SpiderIPBlock's fields. */
 

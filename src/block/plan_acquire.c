@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "block/block_plan_priv.h"
-#include "ipam/journal/journal_line.h"
 
 /* A pool lacks addresses: a block that nobody has, one that is nobody's; then those of others. */
 

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "ipam/journal/journal_line.h"
 
 enum { FILE_MAX = 1 << 23, SHOWN_MAX = 200 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/glob.h"
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "base/log.h"
 #include "ipam/pool/pool.h"
 #include "ipam_lab.h"

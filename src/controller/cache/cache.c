@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "controller/cache/world_priv.h"
 #include "controller/nad/nad_write.h"
-#include "ipam/journal/journal_line.h"
 #include "kube/kinds.h"
 #include "spec/pod.h"
 

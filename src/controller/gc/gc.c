@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "controller/gc/reap_priv.h"
 #include "ipam/journal/journal_line.h"

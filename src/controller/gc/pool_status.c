@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "controller/gc/counts_priv.h"
 #include "ipam/journal/journal_line.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "controller/gc/counts_priv.h"
 #include "ipam/journal/journal_line.h"
 #include "ipam/pool/pool_kube.h"

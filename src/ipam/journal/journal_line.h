@@ -34,7 +34,4 @@ int line_apply(char *line, size_t n, struct lease_table *t, struct err *e);
 /* Every address a damaged line still shows (for repair). */
 size_t line_salvage(const char *line, size_t n, struct ipnet **ret);
 
-/* XXH64 with seed 0: fast without tables, and `xxhsum -H1` checks it. */
-uint64_t xxh64(const void *p, size_t n);
-
 #endif

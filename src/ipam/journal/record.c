@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/num.h"
 
 /* The states' words; what is not here comes from host-local and is never written. */

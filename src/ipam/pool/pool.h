@@ -130,8 +130,4 @@ const char *pool_nearest(const struct pool_set *s, const char *name);
 /* How long a freed address of the pool rests. */
 int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
 
-/* Go's filepath.Match: * ? [a-z] [^a-z] and backslash. -EINVAL: bad pattern. 1 match, 0 not. */
-int wildcard_match(const char *pattern, const char *name);
-bool wildcard_is(const char *name);
-
 #endif

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/opt.h"
-#include "ipam/journal/journal_line.h"
 #include "ipam/pool/pool_kube.h"
 #include "wire/json/json.h"
 

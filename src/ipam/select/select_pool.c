@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/glob.h"
 #include "base/log.h"
 
 /* Which pools: names, wildcards, filters, order. */
