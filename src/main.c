@@ -49,7 +49,7 @@ static int run_rdma(int argc, char **argv)
 #define PLUGIN (APPLET_CNI | APPLET_LINK)
 #define IPAM   (PLUGIN | APPLET_IPAM)
 
-const struct applet applets[] = {
+static const struct applet table[] = {
 	{"unirail-cni", "attach every network of a pod, in one process", run_all_in_one, PLUGIN,
 	 NULL, NULL},
 	{"multus", "attach every network that a pod's annotations name", run_multus, PLUGIN, NULL,
@@ -257,8 +257,10 @@ static int end(int status)
 int main(int argc, char **argv)
 {
 	const char *name = argc > 0 ? base_name(argv[0]) : "unirail";
-	const struct applet *a = applet_find(name);
+	const struct applet *a;
 
+	applets = table;
+	a = applet_find(name);
 	if (a)
 		return end(run(a, argc, argv));
 	/* Any copy of the binary, "unirail-1.2" too. */

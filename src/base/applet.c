@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+static const struct applet none[] = {{0}};
+
+const struct applet *applets = none;
+
 const struct applet *applet_find(const char *name)
 {
 	for (const struct applet *a = applets; a->name; a++)

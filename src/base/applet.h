@@ -25,7 +25,8 @@ struct applet {
 	const char *about;	/* a paragraph or two for `help` and the man page; may be NULL */
 };
 
-extern const struct applet applets[]; /* ended by {0}; in main.c */
+/* Ended by {0}. Empty until main() sets it to its table. */
+extern const struct applet *applets;
 
 const struct applet *applet_find(const char *name);
 

@@ -12,9 +12,6 @@
 #include "cli/install/install.h"
 #include "cli/verify/verify_msg.h"
 
-/* main.c's, which is no part of the library. */
-const struct applet applets[] = {{0}};
-
 enum { TEXT_MAX = 1 << 20 };
 
 int state_settings(struct feed f, struct err *e)

@@ -31,7 +31,7 @@ static const struct cmd list_cmds[] = {
 };
 static const struct cmd single_cmds[] = {{NULL, NULL, "does it", list_opts, 0, 0}, {0}};
 
-const struct applet applets[] = {
+static const struct applet table[] = {
 	{"plug", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
 	{"addr", "an IPAM plugin", NULL, APPLET_CNI | APPLET_IPAM | APPLET_LINK, NULL, NULL},
 	{"things", "look at things", NULL, 0, list_cmds, "First paragraph.\n\n'Second' one."},
@@ -251,5 +251,6 @@ int main(void)
 		cmocka_unit_test(test_bash), cmocka_unit_test(test_other_shells),
 	};
 
+	applets = table;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

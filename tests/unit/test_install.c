@@ -23,7 +23,7 @@
 #include "cli/tools.h"
 #include "wire/tls/digest.h"
 
-const struct applet applets[] = {
+static const struct applet table[] = {
 	{"alpha", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
 	{"beta", "a plugin", NULL, APPLET_CNI | APPLET_LINK, NULL, NULL},
 	{"tool", "no link", NULL, 0, NULL, NULL},
@@ -686,6 +686,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_calls_meanwhile, setup, teardown),
 		cmocka_unit_test(test_plan_names_all_that_is_in_the_way),
 	};
+
+	applets = table;
 	const char *slash = strrchr(argc ? argv[0] : "", '/');
 
 	if (slash && (!strcmp(slash, "/alpha") || !strcmp(slash, "/beta")))

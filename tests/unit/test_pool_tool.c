@@ -19,9 +19,6 @@
 #include "cli/tools.h"
 #include "wire/json/json.h"
 
-/* main.c's, which is no part of the library. */
-const struct applet applets[] = {{0}};
-
 static struct ipam_lab lab;
 
 #define POOLS                                                                                      \
