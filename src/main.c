@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "cli/demo/demo.h"
+#include "cli/install/install.h"
+#include "cli/pool/pool.h"
+#include "cli/verify/verify.h"
 #include "cni/protocol/cni.h"
 #include "cni/ipam/whereabouts.h"
 #include "controller/controller.h"
@@ -176,7 +180,7 @@ static int print_help(const struct applet *a)
 		help_applet(a, &b);
 	else
 		help_list(&b);
-	status = help_put(&b);
+	status = opt_print(&b);
 	buf_done(&b);
 	return status;
 }

@@ -93,4 +93,9 @@ void opt_wrap(struct buf *b, const char *text, size_t at);
 /* The word of the list (n of them) that `word` most likely meant, or NULL. */
 const char *opt_nearest(const char *word, const char *const *list, size_t n);
 
+/* What a command prints at most. */
+enum { HELP_MAX = 1 << 18 };
+/* Bytes of b to stdout; the exit status. */
+int opt_print(const struct buf *b);
+
 #endif

@@ -411,3 +411,13 @@ void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b)
 	}
 	buf_printf(b, "\nsee '%s COMMAND --help' for the options of one\n", prog);
 }
+
+int opt_print(const struct buf *b)
+{
+	struct span s = buf_span(b);
+
+	if (fwrite(s.p, 1, s.n, stdout) == s.n && fflush(stdout) == 0)
+		return 0;
+	fprintf(stderr, "unirail: write to stdout: %s\n", errno_text(errno));
+	return 1;
+}

@@ -196,7 +196,7 @@ int completion_main(int argc, char **argv)
 	else
 		at = err_set(&e, -EINVAL, "unknown shell '%s'; wants bash, zsh or fish", shell);
 	complete_done(&c);
-	return at < 0 ? opt_exit("unirail completion", at, &e) : help_put(&b);
+	return at < 0 ? opt_exit("unirail completion", at, &e) : opt_print(&b);
 }
 
 static void words(const struct complete_place *p, struct buf *b)

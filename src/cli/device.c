@@ -125,7 +125,7 @@ static int pods_json(const struct podres_list *l)
 	}
 	jo_end_arr(&o);
 	buf_char(&b, '\n');
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static int show_pods(const struct device_opts *o, bool json, struct err *e)
@@ -196,7 +196,7 @@ static int show(const struct root *root, const struct inventory *inv, bool json)
 		free(rows[i].pod);
 		free(rows[i].netns);
 	}
-	return json ? help_put(&b) : 0;
+	return json ? opt_print(&b) : 0;
 }
 
 int device_list(const char *dir, bool json, struct err *e)

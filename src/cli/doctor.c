@@ -167,7 +167,7 @@ static int put_findings(const struct doctor_opts *o, const struct host_facts *f,
 	} else {
 		buf_init(&b, OUT_MAX);
 		doctor_show_json(f, l, &b);
-		help_put(&b);
+		opt_print(&b);
 	}
 	return findings_count(l, FINDING_PROBLEM) ? 1 : 0;
 }
@@ -221,7 +221,7 @@ static int list_checks(const struct doctor_opts *o)
 	}
 	buf_init(&b, OUT_MAX);
 	doctor_list_json(&b);
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static int run(const struct doctor_opts *o, struct err *e)

@@ -20,16 +20,6 @@ bool applet_has_words(const struct applet *a)
 	return false;
 }
 
-int help_put(const struct buf *b)
-{
-	struct span s = buf_span(b);
-
-	if (fwrite(s.p, 1, s.n, stdout) == s.n && fflush(stdout) == 0)
-		return 0;
-	fprintf(stderr, "unirail: write to stdout: %s\n", errno_text(errno));
-	return 1;
-}
-
 int help_unknown(const char *name, struct err *e)
 {
 	const char *near, *list[64];
@@ -161,5 +151,5 @@ int help_main(int argc, char **argv)
 	r = at = opt_parse(help_cmds, "unirail help", argc - 1, argv + 1, NULL, &e);
 	if (r >= 0)
 		r = help_on(argc - 1 - at, argv + 1 + at, &b, &e);
-	return r < 0 ? opt_exit("unirail help", r, &e) : help_put(&b);
+	return r < 0 ? opt_exit("unirail help", r, &e) : opt_print(&b);
 }

@@ -261,5 +261,5 @@ int man_main(int argc, char **argv)
 		applet_page(&b, a);
 	else
 		main_page(&b);
-	return help_put(&b);
+	return opt_print(&b);
 }

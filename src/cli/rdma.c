@@ -61,7 +61,7 @@ static int dev_json(const struct rdma_dev *list, size_t n)
 
 	buf_init(&b, OUT_MAX);
 	rdma_show_json(list, n, &b);
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static int show_dev(bool json, struct err *e)
@@ -89,7 +89,7 @@ static int mode_json(const char *name)
 	jo_kstr(&o, "mode", name);
 	jo_end_obj(&o);
 	buf_char(&b, '\n');
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static int show_mode(bool json, struct err *e)

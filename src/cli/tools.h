@@ -6,10 +6,6 @@
 
 #include "base/applet.h"
 
-int demo_main(int argc, char **argv);
-extern const struct cmd demo_cmds[];
-int pool_main(int argc, char **argv);
-extern const struct cmd pool_cmds[];
 int rdma_main(int argc, char **argv);
 extern const struct cmd rdma_cmds[];
 int device_main(int argc, char **argv);
@@ -18,12 +14,8 @@ int kube_main(int argc, char **argv);
 extern const struct cmd kube_cmds[];
 int status_main(int argc, char **argv);
 extern const struct cmd status_cmds[];
-int verify_main(int argc, char **argv);
-extern const struct cmd verify_cmds[];
 int doctor_main(int argc, char **argv);
 extern const struct cmd doctor_cmds[];
-int install_main(int argc, char **argv);
-extern const struct cmd install_cmds[];
 int version_main(int argc, char **argv);
 extern const struct cmd version_cmds[];
 int help_main(int argc, char **argv);
@@ -35,16 +27,12 @@ extern const struct cmd completion_cmds[];
 
 /* --- help.c: from the applet table --- */
 
-enum { HELP_MAX = 1 << 18 };
-
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
 extern const char help_plugin_text[];			 /* how a CNI plugin is called */
 /* An error that names the applet most like `name`. */
 int help_unknown(const char *name, struct err *e);
 bool applet_has_words(const struct applet *a); /* commands with names of their own */
-/* Bytes of b to stdout; the exit status. */
-int help_put(const struct buf *b);
 
 const char *unirail_version(void); /* "0.1.0" */
 

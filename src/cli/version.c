@@ -157,5 +157,5 @@ int version_main(int argc, char **argv)
 		print_json(&b);
 	else
 		print_text(&b);
-	return help_put(&b);
+	return opt_print(&b);
 }

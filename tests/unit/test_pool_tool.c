@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/pool/pool.h"
 #include "ipam_lab.h"
 #include "cli/tools.h"
 #include "wire/json/json.h"

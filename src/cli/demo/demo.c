@@ -17,7 +17,6 @@
 #include "base/cleanup.h"
 #include "base/loop.h"
 #include "base/opt.h"
-#include "cli/tools.h"
 #include "wire/json/json.h"
 
 volatile sig_atomic_t demo_stop;

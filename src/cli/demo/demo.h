@@ -21,6 +21,7 @@
 
 #include "base/file.h"
 #include "base/ip.h"
+#include "base/opt.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
 #include "kern/net/route.h"
@@ -148,5 +149,9 @@ void demo_show_pod(const struct demo *d, size_t pod);
 void demo_show_pings(const struct demo *d);
 void demo_show_end(const struct demo *d);
 void demo_json(const struct demo *d);
+
+/* For the applet table. */
+int demo_main(int argc, char **argv);
+extern const struct cmd demo_cmds[];
 
 #endif

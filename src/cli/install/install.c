@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/applet.h"
 #include "base/cleanup.h"
+#include "base/opt.h"
 #include "cli/install/swap.h"
-#include "cli/tools.h"
 #include "host/cni_config.h"
 #include "wire/tls/digest.h"
 
@@ -94,7 +95,7 @@ static int print_links(const struct install_opts *o)
 		jo_end_arr(&j);
 		buf_char(&b, '\n');
 	}
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static void say_step(const struct install_opts *o, const struct install_step *s, struct buf *b)
@@ -263,7 +264,7 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	for (size_t i = 0; i < p->n_left; i++)
 		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
 			p->left[i].why);
-	return help_put(&b) || (p->n_left > 0 && !o->keep);
+	return opt_print(&b) || (p->n_left > 0 && !o->keep);
 }
 
 /* Not when anything is in it. */

@@ -15,6 +15,7 @@
  */
 
 #include "base/file.h"
+#include "base/opt.h"
 #include "wire/json/json.h"
 
 #define INSTALL_RECORD ".unirail-install.json"
@@ -119,5 +120,9 @@ int install_node_config(struct install_node *n, bool uninstall, struct err *e);
 int install_node_is_free(const struct install_node *n, struct err *e);
 /* Removes the agent's socket, and all that is in its folders of state. */
 int install_node_purge(struct install_node *n, struct err *e);
+
+/* For the applet table. */
+int install_main(int argc, char **argv);
+extern const struct cmd install_cmds[];
 
 #endif

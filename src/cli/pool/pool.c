@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/opt.h"
 #include "cli/pool/pool_found.h"
-#include "cli/tools.h"
 #include "wire/http/http1.h"
 
 /* `unirail pool`: options, and the commands that change something. */
@@ -156,7 +156,7 @@ static int run_here(const struct pool_tool *t, const struct report_call *call, s
 	buf_init(&out, REPORT_MAX);
 	buf_init(&aside, SAID_MAX);
 	r = of_store(t, call, &o, e);
-	put = out.len ? help_put(&out) : 0;
+	put = out.len ? opt_print(&out) : 0;
 	if (aside.len)
 		fputs(aside.p, stderr);
 	return put ? put : r;

@@ -5,6 +5,7 @@
 /* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool.c an agent's,
  * pool_cluster.c (with pool_cluster.c) what is a cluster's. */
 
+#include "base/opt.h"
 #include "ipam/report.h"
 
 struct pool_opts {
@@ -27,5 +28,9 @@ struct pool_tool {
 int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
 /* With --socket: all but `check --repair`, of its node's part as its agent has it. */
 int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
+
+/* For the applet table. */
+int pool_main(int argc, char **argv);
+extern const struct cmd pool_cmds[];
 
 #endif

@@ -9,8 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/columns.h"
+#include "base/opt.h"
 #include "block/block_wire.h"
-#include "cli/tools.h"
+#include "cli/pool/pool.h"
 #include "ipam/pool/pool_kube.h"
 #include "kube/list.h"
 
@@ -236,7 +237,7 @@ int pool_view_json(const struct pool_view *v, const char *only)
 	jo_end_arr(&j);
 	jo_end_obj(&j);
 	buf_char(&b, '\n');
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 /* --- list, show, check --- */
@@ -337,6 +338,6 @@ int pool_view_check(const struct pool_view *v)
 	checked = xasprintf("%zu SpiderIPPools and %zu SpiderIPBlocks of all nodes",
 			    v->pools.n + v->pools.n_out, v->n_blocks);
 	r = report_findings(&o, checked, &found, check(v, &found));
-	help_put(&out);
+	opt_print(&out);
 	return r;
 }

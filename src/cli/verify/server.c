@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cli/tools.h"
+#include "base/opt.h"
 #include "cli/verify/verify.h"
 
 enum { OUT_MAX = 1 << 16 };
@@ -294,7 +294,7 @@ static void report(const struct server *s, bool tested, const struct err *e)
 	if (s->conf->json && tested) {
 		buf_init(&b, OUT_MAX);
 		verify_show_json(&r, 1, &b);
-		help_put(&b);
+		opt_print(&b);
 	} else if (e->code) {
 		fprintf(stderr, "unirail verify: %s: %s\n", ip_str(&peer, text), e->text);
 	} else if (tested) {

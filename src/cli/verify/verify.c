@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/columns.h"
-#include "cli/tools.h"
+#include "base/opt.h"
 #include "wire/json/json.h"
 
 /* `unirail verify`: does RDMA work between two pods, namespaces or hosts, and how fast. */
@@ -98,7 +98,7 @@ static int put_json(const struct verify_result *v, size_t n)
 
 	buf_init(&b, OUT_MAX);
 	verify_show_json(v, n, &b);
-	return help_put(&b);
+	return opt_print(&b);
 }
 
 static int test_one(const struct verify_facts *f, const struct verify_place *to,

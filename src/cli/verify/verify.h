@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/opt.h"
 #include "cli/verify/verify_side.h"
 
 struct verify_test {
@@ -82,5 +83,9 @@ enum { VERIFY_NUMBER_MAX = 32 };
 const char *verify_rate_str(uint64_t bytes_per_s, char ret[static VERIFY_NUMBER_MAX]);
 const char *verify_time_str(uint64_t ns, char ret[static VERIFY_NUMBER_MAX]);
 const char *verify_size_str(uint64_t bytes, char ret[static VERIFY_NUMBER_MAX]);
+
+/* For the applet table. */
+int verify_main(int argc, char **argv);
+extern const struct cmd verify_cmds[];
 
 #endif
