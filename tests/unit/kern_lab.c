@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
 void kern_open(struct kern_lab *l)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
 static void new_namespaces(void **state)

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni_invoke.h"
+#include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
 static struct ipam_lab lab;

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "cli/demo/demo.h"
+#include "kern/net/link.h"
 #include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
 

@@ -2,6 +2,7 @@
 #include "kern/net/link.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,6 +19,7 @@
 #include "base/cleanup.h"
 #include "kern/net/link_bond_put.h"
 #include "kern/netlink/attr.h"
+#include "kern/sys/netns.h"
 
 bool link_is_up(const struct link *l)
 {
@@ -673,4 +675,50 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 		return r;
 	err_clear(e);
 	return 1;
+}
+
+/* --- a new namespace --- */
+
+enum { LOOPBACK_INDEX = 1 }; /* in every namespace since Linux 2.6.27 */
+
+static int loopback_up(struct err *e)
+{
+	struct link_change up = {.set = LINK_SET_UP};
+	auto_batch struct nl_batch *b = NULL;
+	auto_nl struct nl_wire *w = NULL;
+	int r = nl_open(&w, NL_ROUTE, -1, e);
+
+	if (r < 0)
+		return r;
+	b = nl_batch_new();
+	link_set(b, LOOPBACK_INDEX, "lo", &up);
+	return nl_batch_commit(w, b, e);
+}
+
+static int unshare_here(bool lo_up, int *fd, struct err *e)
+{
+	int r = lo_up ? loopback_up(e) : 0;
+
+	return r < 0 ? r : netns_current(fd, e);
+}
+
+int netns_new(bool lo_up, int *ret, struct err *e)
+{
+	struct netns_visit v = NETNS_VISIT_INIT;
+	auto_fd int fd = -1;
+	int r = netns_current(&v.home, e);
+
+	if (r < 0)
+		return r;
+	if (unshare(CLONE_NEWNET) < 0) {
+		r = -errno;
+		err_kind(e, ERR_NETNS, r, "create network namespace: %s%s", errno_text(r),
+			 r == -EPERM ? ": needs CAP_SYS_ADMIN: run as root" : "");
+	} else
+		r = unshare_here(lo_up, &fd, e);
+	netns_leave(&v);
+	if (r < 0)
+		return r;
+	*ret = take_fd(&fd);
+	return 0;
 }

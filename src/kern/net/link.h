@@ -148,4 +148,8 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 /* A random, locally administered unicast MAC. */
 struct mac mac_random(void);
 
+/* A new namespace, held by the descriptor only (it dies with the last reference); the caller
+ * stays where it is. Its loopback is up when lo_up. */
+int netns_new(bool lo_up, int *fd, struct err *e);
+
 #endif

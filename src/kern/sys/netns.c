@@ -16,9 +16,6 @@
 #include <linux/nsfs.h>
 
 #include "base/cleanup.h"
-#include "kern/net/link.h"
-
-enum { LOOPBACK_INDEX = 1 }; /* in every namespace since Linux 2.6.27 */
 
 static int fail(struct err *e, int code, const char *what, const char *subject)
 {
@@ -110,46 +107,6 @@ void netns_leave(struct netns_visit *v)
 	cleanup_fd(&v->home);
 	v->home = -1;
 	errno = saved;
-}
-
-static int loopback_up(struct err *e)
-{
-	struct link_change up = {.set = LINK_SET_UP};
-	auto_batch struct nl_batch *b = NULL;
-	auto_nl struct nl_wire *w = NULL;
-	int r = nl_open(&w, NL_ROUTE, -1, e);
-
-	if (r < 0)
-		return r;
-	b = nl_batch_new();
-	link_set(b, LOOPBACK_INDEX, "lo", &up);
-	return nl_batch_commit(w, b, e);
-}
-
-static int unshare_here(bool lo_up, int *fd, struct err *e)
-{
-	int r = lo_up ? loopback_up(e) : 0;
-
-	return r < 0 ? r : netns_current(fd, e);
-}
-
-int netns_new(bool lo_up, int *ret, struct err *e)
-{
-	struct netns_visit v = NETNS_VISIT_INIT;
-	auto_fd int fd = -1;
-	int r = netns_current(&v.home, e);
-
-	if (r < 0)
-		return r;
-	if (unshare(CLONE_NEWNET) < 0)
-		r = fail(e, -errno, "create network namespace", "");
-	else
-		r = unshare_here(lo_up, &fd, e);
-	netns_leave(&v);
-	if (r < 0)
-		return r;
-	*ret = take_fd(&fd);
-	return 0;
 }
 
 static int mount_point(const char *path, struct err *e)

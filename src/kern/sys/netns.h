@@ -16,9 +16,6 @@ int netns_open(const char *path, int *fd, struct err *e);
 int netns_current(int *fd, struct err *e);
 /* 1 same namespace, 0 different. */
 int netns_same(int a, int b, struct err *e);
-/* A new namespace, held by the descriptor only (it dies with the last reference); the caller
- * stays where it is. Its loopback is up when lo_up. */
-int netns_new(bool lo_up, int *fd, struct err *e);
 /* Makes the namespace visible at path (bind mount, as `ip netns add` does). */
 int netns_pin(int fd, const char *path, struct err *e);
 int netns_unpin(const char *path, struct err *e);
