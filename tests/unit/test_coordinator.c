@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cni/plugins/coordinator/coordinator_private.h"
+#include "kern/net/link.h"
 
 enum { LO = 1, ETH0 = 2, VETH0 = 3, NET1 = 4, NET2 = 5, HOST_END = 70, OTHER = 80 };
 
@@ -847,9 +848,9 @@ static void test_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
-		assert_false(co_host_link_counts(not [i]));
+		assert_false(link_is_nodes_own(not [i]));
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		assert_true(co_host_link_counts(ours[i]));
+		assert_true(link_is_nodes_own(ours[i]));
 	co_host_veth_name("0123456789abcdef", name);
 	assert_string_equal(name, "veth0123456789a");
 	co_host_veth_name("x", name);

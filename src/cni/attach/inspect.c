@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cni/attach/attach_private.h"
 #include "cni/plugins/coordinator/coordinator.h"
+#include "kern/net/link.h"
 #include "kern/sys/caps.h"
 
 bool rail_has_ipam(const struct rail *rail)
@@ -119,7 +120,7 @@ int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
 /* What somebody may have meant: no container's end, no overlay's device, no loopback. */
 static bool may_be_master(const struct link *l)
 {
-	return !link_is_loopback(l) && co_host_link_counts(l->name);
+	return !link_is_loopback(l) && link_is_nodes_own(l->name);
 }
 
 static int no_such_master(struct nl_wire *w, const char *name, int code, struct err *e)

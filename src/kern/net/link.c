@@ -722,3 +722,18 @@ int netns_new(bool lo_up, int *ret, struct err *e)
 	*ret = take_fd(&fd);
 	return 0;
 }
+
+/* The original's patterns; the last is `^cilium*`, which is "ciliu" and any number of m. */
+bool link_is_nodes_own(const char *name)
+{
+	static const char *const prefixes[] = {"docker", "cbr",	      "dummy",	       "virbr",
+					       "lxcbr",	 "veth",      "cali",	       "flannel",
+					       "cni",	 "kube-ipvs", "vx-submariner", "ciliu"};
+
+	if (strcmp(name, "lo") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return false;
+	return true;
+}

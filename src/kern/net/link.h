@@ -64,6 +64,8 @@ const struct link *link_find(const struct link *list, size_t n, const char *name
 const struct link *link_find_index(const struct link *list, size_t n, int index);
 /* "net1" is a name the kernel takes: 1..15 bytes, no '/', ':' or white space, not "." or "..". */
 bool link_name_ok(const char *name);
+/* False: a host link whose addresses are not the node's own (docker*, veth*, cali*, cni*, ...), by Spiderpool's list. */
+bool link_is_nodes_own(const char *name);
 
 /* 1: links of this kind can be made here (the kernel has loaded its module when it has one), 0: not.
  * kind: "bond" or "vlan". Nothing is made. */

@@ -173,8 +173,6 @@ bool co_wants_veth(const struct co_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */
 int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_plan *p,
 		struct err *e);
-/* Host links whose addresses are not the node's own: docker*, veth*, cali*, cni*, ... */
-bool co_host_link_counts(const char *name);
 /* "veth" and the first 11 bytes of the container id. */
 void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
 bool co_ip_usable(const struct ipaddr *a); /* neither link-local, multicast nor loopback */

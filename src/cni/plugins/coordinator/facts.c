@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cni/plugins/coordinator/coordinator_private.h"
+#include "kern/net/link.h"
 
 /* What pod and host hold, gathered once for all NICs. */
 
@@ -96,7 +97,7 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	r = link_get_index(a->host, index, &l, e);
 	if (r < 0 && r != -ENODEV)
 		return r;
-	counts = r >= 0 && co_host_link_counts(l.name);
+	counts = r >= 0 && link_is_nodes_own(l.name);
 	VEC_PUSH(*list, *n) = (struct known){index, counts};
 	return counts;
 }
@@ -111,7 +112,7 @@ static size_t known_masters(const struct attach *a, struct known **ret)
 		const struct link *l = &a->rails[i].master;
 
 		if (!a->rails[i].conf.in_container)
-			VEC_PUSH(list, n) = (struct known){l->index, co_host_link_counts(l->name)};
+			VEC_PUSH(list, n) = (struct known){l->index, link_is_nodes_own(l->name)};
 	}
 	*ret = list;
 	return n;
@@ -244,21 +245,6 @@ size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, s
 	}
 	*ret = list;
 	return n;
-}
-
-/* The original's patterns; the last is `^cilium*`, which is "ciliu" and any number of m. */
-bool co_host_link_counts(const char *name)
-{
-	static const char *const prefixes[] = {"docker", "cbr",	      "dummy",	       "virbr",
-					       "lxcbr",	 "veth",      "cali",	       "flannel",
-					       "cni",	 "kube-ipvs", "vx-submariner", "ciliu"};
-
-	if (strcmp(name, "lo") == 0)
-		return false;
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-			return false;
-	return true;
 }
 
 void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX])
