@@ -80,8 +80,8 @@ int attach_check_devices(const struct rail *rails, size_t n, struct err *e)
 				return device_taken(
 					b, a, "a device that moves into the pod serves one network",
 					e);
-			if (a->kind == &vlan_kind && b->kind == &vlan_kind &&
-			    a->conf.vlan.id == b->conf.vlan.id)
+			if (a->kind == b->kind && a->kind->same_link &&
+			    a->kind->same_link(&a->conf, &b->conf))
 				return device_taken(
 					b, a, "a device has one interface a VLAN (conf.vlanId)", e);
 		}

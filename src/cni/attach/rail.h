@@ -68,6 +68,8 @@ struct rail_kind {
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
 	/* A link that is made: what only this kind has. NULL: a device that is moved. */
 	void (*spec)(const struct rail_conf *c, const struct link *master, struct link_spec *s);
+	/* Whether two of one master would be one link: it has one a VLAN. NULL: never. */
+	bool (*same_link)(const struct rail_conf *a, const struct rail_conf *b);
 	/* CHECK: what only this kind has. */
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
 	/* What may be behind a failure to make or move it; NULL: nothing is known. */

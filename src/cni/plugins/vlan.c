@@ -65,6 +65,11 @@ static void spec(const struct rail_conf *c, const struct link *master, struct li
 	s->vlan_id = c->vlan.id;
 }
 
+static bool same_link(const struct rail_conf *a, const struct rail_conf *b)
+{
+	return a->vlan.id == b->vlan.id;
+}
+
 /* The MTU is left to a tuning behind it. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
@@ -91,6 +96,7 @@ const struct rail_kind vlan_kind = {
 	.read = read_conf,
 	.fits = rail_mtu_fits,
 	.spec = spec,
+	.same_link = same_link,
 	.check = check,
 	.hint = hint,
 };
