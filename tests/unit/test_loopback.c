@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "cni/multi/registry.h"
 #include "kern/net/addr.h"
 
 static void found_by_type(void **state)

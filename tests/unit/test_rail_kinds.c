@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "cni/attach/attach.h"
+#include "cni/multi/registry.h"
 
 static struct err e;
 static struct json_doc *doc;

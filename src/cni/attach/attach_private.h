@@ -16,7 +16,7 @@ int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const
 bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX]);
 /* The namespace in which the rail's master is. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
-/* step() for each kind that the rails have, in the order of rail_kind_at(). */
+/* step() for each kind that the rails have, by their `order`. */
 int attach_each_kind(struct attach *a,
 		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
 		     struct err *e);

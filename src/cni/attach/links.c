@@ -246,21 +246,29 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
+/* The next kind that rails have, by `order`; after NULL: the first. NULL: there is no other. */
+static const struct rail_kind *next_kind(const struct attach *a, const struct rail_kind *after)
+{
+	const struct rail_kind *next = NULL;
+
+	for (size_t i = 0; i < a->n_rails; i++) {
+		const struct rail_kind *k = a->rails[i].kind;
+
+		if (k && (!after || k->order > after->order) && (!next || k->order < next->order))
+			next = k;
+	}
+	return next;
+}
+
 int attach_each_kind(struct attach *a,
 		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
 		     struct err *e)
 {
-	const struct rail_kind *k;
+	const struct rail_kind *k = NULL;
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && (k = rail_kind_at(i)); i++) {
-		bool any = false;
-
-		for (size_t n = 0; n < a->n_rails; n++)
-			any |= a->rails[n].kind == k;
-		if (any)
-			r = step(a, k, e);
-	}
+	while (r >= 0 && (k = next_kind(a, k)))
+		r = step(a, k, e);
 	return r < 0 ? r : 0;
 }
 

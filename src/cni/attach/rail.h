@@ -56,8 +56,20 @@ enum rail_kind_flags {
 	RAIL_LATE_MTU = 1 << 4,	      /* the kernel ignores an MTU while it makes the link */
 };
 
+/* The order in which kinds take their turns, and their locks, in every process. */
+enum rail_order {
+	RAIL_MACVLAN,
+	RAIL_IPVLAN,
+	RAIL_VLAN,
+	RAIL_HOST_DEVICE,
+	RAIL_SRIOV,
+	RAIL_IPOIB,
+	RAIL_IB_SRIOV,
+};
+
 struct rail_kind {
 	const char *type; /* the plugin's name; for links that are made also the kernel's */
+	enum rail_order order;
 	unsigned int flags;
 	const char *module; /* what modprobe calls it; NULL: none */
 
@@ -110,10 +122,6 @@ struct rail_kind {
 extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind,
 	ipoib_kind, ib_sriov_kind;
 
-/* By the plugin's name; NULL: none of ours. */
-const struct rail_kind *rail_kind_find(const char *type);
-/* All kinds, in an order that never changes; NULL behind the last. */
-const struct rail_kind *rail_kind_at(size_t i);
 static inline bool rail_kind_moves(const struct rail_kind *k)
 {
 	return !k->spec;

@@ -21,6 +21,7 @@
 #include "cni/cluster/pod_verbs.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/multi/all_in_one.h"
+#include "cni/multi/registry.h"
 #include "cni/plugins/meta.h"
 #include "cni/protocol/conf_dir.h"
 #include "cni/protocol/delegate.h"

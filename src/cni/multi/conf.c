@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "cni/multi/all_in_one.h"
 #include "cni/multi/all_in_one_private.h"
+#include "cni/multi/registry.h"
 
 enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
 

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding meta plugins, and one of them as a process of its own. */
+/* A meta plugin as a process of its own. */
 #include "cni/plugins/meta.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
-
-static const struct cni_meta *const plugins[] = {&meta_tuning, &meta_sbr, &meta_loopback,
-						 &meta_ifacer, &meta_rdma};
-
-const struct cni_meta *meta_find(const char *type)
-{
-	for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
-		if (strcmp(plugins[i]->type, type) == 0)
-			return plugins[i];
-	return NULL;
-}
 
 struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
 			      const char *ifname)

@@ -209,6 +209,7 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 
 const struct rail_kind host_device_kind = {
 	.type = "host-device",
+	.order = RAIL_HOST_DEVICE,
 	.read = read_conf,
 	.check = check,
 	.hint = hint,

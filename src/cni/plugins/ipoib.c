@@ -158,6 +158,7 @@ static int gc(struct attach *a, const struct rail *rail, struct err *e)
 
 const struct rail_kind ipoib_kind = {
 	.type = "ipoib",
+	.order = RAIL_IPOIB,
 	.flags = RAIL_ASKS_KERNEL | RAIL_PROXY_ARP | RAIL_LATE_MTU,
 	.module = "ib_ipoib",
 	.read = read_conf,

@@ -102,6 +102,7 @@ static int chained(const struct cni_result *prev, struct rail *rail, struct err 
 
 const struct rail_kind ipvlan_kind = {
 	.type = "ipvlan",
+	.order = RAIL_IPVLAN,
 	.flags = RAIL_ASKS_KERNEL,
 	.module = "ipvlan",
 	.read = read_conf,

@@ -159,6 +159,7 @@ static const char *hint(int code)
 
 const struct rail_kind macvlan_kind = {
 	.type = "macvlan",
+	.order = RAIL_MACVLAN,
 	.flags = RAIL_READS_ARGS,
 	.module = "macvlan",
 	.read = read_conf,

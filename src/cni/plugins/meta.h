@@ -60,8 +60,6 @@ struct cni_meta {
 	int (*status)(const struct meta_call *m, struct err *e);
 };
 
-/* tuning, sbr, loopback, ifacer, rdma; NULL: none of ours. */
-const struct cni_meta *meta_find(const char *type);
 /* In the namespaces that `a` has open, for its call. */
 struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
 			      const char *ifname);

@@ -91,6 +91,7 @@ static const char *hint(int code)
 
 const struct rail_kind vlan_kind = {
 	.type = "vlan",
+	.order = RAIL_VLAN,
 	.flags = RAIL_ASKS_KERNEL,
 	.module = "8021q",
 	.read = read_conf,

@@ -134,6 +134,7 @@ static const char *hint(int code)
 
 const struct rail_kind ib_sriov_kind = {
 	.type = "ib-sriov",
+	.order = RAIL_IB_SRIOV,
 	.read = ib_sriov_read,
 	.check = check,
 	.hint = hint,

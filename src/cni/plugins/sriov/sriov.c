@@ -257,6 +257,7 @@ static const char *hint(int code)
 
 const struct rail_kind sriov_kind = {
 	.type = "sriov",
+	.order = RAIL_SRIOV,
 	.flags = RAIL_READS_ARGS | RAIL_OPTIMISTIC_DAD,
 	.start = start,
 	.read = sriov_read,
