@@ -9,7 +9,6 @@
 #include "cni/attach/attach_private.h"
 #include "cni/attach/gids.h"
 #include "cni/device/vf_rail.h"
-#include "cni/plugins/coordinator/coordinator.h"
 #include "kern/sys/netns.h"
 
 static int open_netns(struct attach *a, bool gone_ok, struct err *e)
@@ -61,7 +60,8 @@ static void rail_done(struct rail *r)
 void attach_close(struct attach *a)
 {
 	undo_disarm(&a->undo);
-	co_plan_free(a->plan);
+	if (a->plan)
+		a->plan_free(a->plan);
 	for (size_t i = 0; i < a->n_rails; i++)
 		rail_done(&a->rails[i]);
 	free(a->pod_links);

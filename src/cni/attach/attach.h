@@ -74,6 +74,7 @@ struct attach {
 	int detect_ms; /* total limit of detection; 0: what the IPAM says */
 	struct undo undo;
 	struct co_plan *plan; /* the coordinator's, kept for undo */
+	void (*plan_free)(struct co_plan *p);
 };
 
 /* Opens namespace and wires. gone_ok (DEL): a namespace that is not given or not there leaves

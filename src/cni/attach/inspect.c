@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "cni/attach/attach_private.h"
-#include "cni/plugins/coordinator/coordinator.h"
 #include "kern/net/link.h"
 #include "kern/sys/caps.h"
 

@@ -389,6 +389,7 @@ int co_run(struct attach *a, struct co_nic *nics, size_t n, struct err *e)
 
 	if (nothing_to_do(nics, n))
 		return 0;
+	a->plan_free = co_plan_free;
 	a->plan = xcalloc(1, sizeof(*a->plan));
 	r = run(a, nics, n, &f, e);
 	co_facts_done(&f);
