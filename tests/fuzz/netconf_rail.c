@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "cni/ipam/ipam_plugins.h"
+#include "cni/protocol/ipam_request.h"
 #include "netconf.h"
 
 enum { TEXT_MAX = 8 << 20 };

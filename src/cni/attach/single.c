@@ -4,6 +4,7 @@
 
 #include "cni/attach/gids.h"
 #include "cni/ipam/ipam_plugins.h"
+#include "cni/protocol/ipam_request.h"
 
 /* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)

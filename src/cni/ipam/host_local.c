@@ -8,7 +8,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/cni_call.h"
+#include "cni/protocol/ipam_request.h"
 #include "ipam/ipam.h"
 
 /* The host-local IPAM plugin: the verbs over ipam/hostlocal's folder. */

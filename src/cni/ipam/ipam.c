@@ -22,13 +22,6 @@ struct ipam_type {
 	int (*status)(const struct cni_ipam_call *c, struct err *e);
 };
 
-const char *cni_ipam_type(const struct json *conf)
-{
-	const char *type = json_string(json_get_go(json_get_go(conf, "ipam"), "type"));
-
-	return type ? type : "";
-}
-
 /* --- executed --- */
 
 /* What conf_text() says itself. */

@@ -13,9 +13,6 @@
 /* Whether an ipam.type is done in process. */
 bool cni_ipam_is_built_in(const char *type);
 
-/* The plugin itself as a caller: one rail, the whole configuration. */
-struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
-
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 /* Needs the store only: ranges that are wrong by now do not keep an address. prevResult, when
  * there is one, tells which files to look at instead of all. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "cni/ipam/ipam_plugins.h"
+#include "cni/protocol/ipam_request.h"
 
 /* The whereabouts IPAM as a plugin of its own. */
 

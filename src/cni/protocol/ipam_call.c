@@ -64,3 +64,10 @@ int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, 
 			"CNI version %s does not support more than 1 address per family",
 			cni_version_str(call->version));
 }
+
+const char *cni_ipam_type(const struct json *conf)
+{
+	const char *type = json_string(json_get_go(json_get_go(conf, "ipam"), "type"));
+
+	return type ? type : "";
+}

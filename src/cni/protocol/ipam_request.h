@@ -4,7 +4,7 @@
 
 /* What host-local and static read alike: "ipam", and the ways to ask for certain addresses. */
 
-#include "cni/ipam/ipam_plugins.h"
+#include "cni/protocol/cni.h"
 
 struct ipam_request {
 	const struct json *ipam;
@@ -20,5 +20,8 @@ void ipam_request_done(struct ipam_request *r);
 
 /* CNI before 0.3.0 has one address a family. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
+
+/* The plugin itself as a caller: one rail, the whole configuration. */
+struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "cni/ipam/spiderpool/spiderpool_private.h"
+#include "cni/protocol/ipam_request.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
