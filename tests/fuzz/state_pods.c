@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cni/device/vf_stores.h"
 #include "cni/multus/multus_private.h"
 #include "cni/plugins/rdma/rdma_plugin.h"
 #include "cni/plugins/sriov/sriov.h"

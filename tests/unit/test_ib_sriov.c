@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "cni/attach/attach.h"
 #include "cni/device/vf_plan.h"
+#include "cni/device/vf_stores.h"
 
 #define VF "0000:3d:00.2"
 

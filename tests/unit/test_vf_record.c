@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/ib_sriov.h"
 #include "cni/plugins/sriov/sriov.h"
 #include "cni/device/vf_claim.h"

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "cni/plugins/sriov/ib_sriov.h"
-#include "cni/plugins/sriov/sriov.h"
+#include "cni/device/vf_stores.h"
 #include "kern/sys/netns.h"
 
 #define PCI_DIR	 "/var/lib/cni/sriov/pci"

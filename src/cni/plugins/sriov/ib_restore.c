@@ -13,6 +13,7 @@
 #include "cni/device/vf_claim.h"
 #include "cni/device/vf_home.h"
 #include "cni/device/vf_place.h"
+#include "cni/device/vf_stores.h"
 #include "kern/pci/uevent.h"
 #include "kern/sys/netns.h"
 

@@ -14,6 +14,7 @@
 #include "cni/device/vf_home.h"
 #include "cni/device/vf_place.h"
 #include "cni/device/vf_rail.h"
+#include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/sriov.h"
 #include "kern/net/altname.h"
 #include "kern/pci/uevent.h"

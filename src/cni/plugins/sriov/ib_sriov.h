@@ -88,7 +88,6 @@ int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *r
 
 /* ---- the record: ib_conf.c ---- */
 
-extern const struct vf_store ib_sriov_store;
 struct ib_netconf {
 	const struct ib_sriov_conf *c;
 	const char *version, *ipam_type; /* "" none */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/sriov_private.h"
 #include "cni/device/vf_claim.h"
 #include "kern/sys/netns.h"

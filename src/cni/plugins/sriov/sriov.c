@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cni/device/vf_apply.h"
 #include "cni/device/vf_claim.h"
+#include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/sriov_private.h"
 #include "kern/net/altname.h"
 

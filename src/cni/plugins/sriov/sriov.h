@@ -41,7 +41,6 @@ struct sriov_conf {
 };
 
 /* --- the record's file, the original's bytes (conf.c) --- */
-extern const struct vf_store sriov_store;
 
 struct sriov_netconf {
 	const struct sriov_conf *c;
