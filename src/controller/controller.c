@@ -390,13 +390,22 @@ static void stop_defaults(void *part)
 
 /* --- pods that no webhook saw --- */
 
+static bool injects(const void *webhooks, const char *ns)
+{
+	return webhooks_inject(webhooks, ns);
+}
+
 static int start_uninjected(struct controller *c, void **ret, struct err *e)
 {
 	(void)e;
 	c->uninjected = NULL;
 	if (c->webhooks)
-		c->uninjected = uninjected_new(&(struct uninjected_conf){
-			.world = c->world, .events = c->events, .webhooks = c->webhooks});
+		c->uninjected = uninjected_new(
+			&(struct uninjected_conf){.world = c->world,
+						  .events = c->events,
+						  .injects = injects,
+						  .arg = c->webhooks,
+						  .ns = webhooks_namespace(c->webhooks)});
 	*ret = c->uninjected;
 	return 0;
 }

@@ -40,7 +40,7 @@ static bool is_one(const struct uninjected *u, const struct kube_object *o, enum
 
 	return !p->networks && !p->host_network && !p->finished && !p->deleting &&
 	       uninjected_asks(p->asks, ns_asks(u, o->ns), key) &&
-	       webhooks_inject(u->conf.webhooks, o->ns);
+	       u->conf.injects(u->conf.arg, o->ns);
 }
 
 static void tell(struct uninjected *u, const struct kube_object *o, enum inject_key key)
@@ -49,7 +49,7 @@ static void tell(struct uninjected *u, const struct kube_object *o, enum inject_
 		"annotation %s asks for networks, but the pod was created without them: no webhook of "
 		"unirail-controller answered at that time; delete the pod, so that it is created again "
 		"(before that: kubectl -n %s rollout status deployment/unirail-controller)",
-		inject_key_name(key), webhooks_namespace(u->conf.webhooks));
+		inject_key_name(key), u->conf.ns);
 
 	u->n++;
 	log_warn("a pod was created without the networks that it asks for", LOG_S("ns", o->ns),

@@ -16,7 +16,6 @@
 #include "base/buf.h"
 #include "controller/gc/census.h"
 #include "controller/injection/inject.h"
-#include "controller/webhooks.h"
 #include "controller/cache/world.h"
 #include "kube/events.h"
 
@@ -25,7 +24,10 @@ struct uninjected;
 struct uninjected_conf { /* borrowed */
 	struct world *world;
 	struct kube_events *events;
-	const struct webhooks *webhooks; /* says which pods are looked at */
+	/* Whether pods of this namespace get the networks that they ask for. */
+	bool (*injects)(const void *arg, const char *ns);
+	const void *arg;
+	const char *ns; /* the controller's own */
 };
 
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
