@@ -13,9 +13,9 @@
 #include "base/cleanup.h"
 #include "base/loop.h"
 #include "cli/demo/demo.h"
-#include "cni/plugins/coordinator/coordinator.h"
 #include "ipam/ipam.h"
 #include "kern/net/nft.h"
+#include "kern/net/route.h"
 #include "kern/sys/netns.h"
 
 enum { REPLY_MARK = 1, WORDS_MAX = 4096, TABLE_DEFAULT = 253 };

@@ -5,7 +5,7 @@
 
 #include "base/columns.h"
 #include "cli/demo/demo.h"
-#include "cni/plugins/coordinator/coordinator.h"
+#include "kern/net/route.h"
 #include "wire/json/json.h"
 
 static const char *plan_words(const struct demo *d)
