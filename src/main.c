@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "cli/cli.h"
 #include "cli/demo/demo.h"
 #include "cli/install/install.h"
 #include "cli/pool/pool.h"
 #include "cli/verify/verify.h"
-#include "cni/protocol/cni.h"
 #include "cni/ipam/whereabouts.h"
+#include "cni/protocol/cni.h"
 #include "controller/controller.h"
-#include "cli/tools.h"
 
 #define CNI(fn)                                                                                    \
 	static int run_##fn(int argc, char **argv)                                                 \

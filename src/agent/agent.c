@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_priv.h"
 #include "agent/api/gauges.h"
-#include "agent/blocks/blocks_expect.h"
-#include "base/cleanup.h"
+#include "agent/blocks/predict.h"
+#include "agent/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "device/allocated.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 /* `unirail agent`: settings, signals, from start to end; agent.c has what belongs to what. */
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's table of settings. */
-#include "agent/agent_conf.h"
+#include "agent/conf.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "server/confine.h"
+#include "base/alloc.h"
 #include "host/cni_config.h"
 #include "ipam/ipam.h"
+#include "server/confine.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
 

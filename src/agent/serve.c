@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/api/ipam_api.h"
-#include "server/confine.h"
-#include "server/daemon.h"
-#include "server/listener.h"
-#include "base/cleanup.h"
+#include "agent/api/api.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "kern/sys/caps.h"
+#include "server/confine.h"
+#include "server/daemon.h"
+#include "server/listener.h"
 
 #define SOCKET "/var/run/spidernet/spiderpool.sock"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 #include <errno.h>
 #include <malloc.h>

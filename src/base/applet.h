@@ -7,7 +7,7 @@
  * that `unirail install` makes.
  */
 
-#include "base/opt.h"
+#include "base/option.h"
 
 enum applet_flags {
 	APPLET_LINK = 1 << 0,	/* `install` makes a symlink of this name */

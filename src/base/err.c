@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* Cuts s at n bytes or a little before, so that no UTF-8 sequence is split, and says so. */
 static void cut(char *s, size_t n)

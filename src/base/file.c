@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
 #include "base/path.h"
 #include "base/sweep.h"

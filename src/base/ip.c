@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 
 unsigned int ip_bits(const struct ipaddr *a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/range.h"
+#include "base/ipset.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static int digit_of(char c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/opt.h"
+#include "base/option.h"
 
 #include <errno.h>
 #include <inttypes.h>

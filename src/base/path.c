@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* <linux/openat2.h>; base stays free of <linux/...>. */
 struct how {

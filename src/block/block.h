@@ -11,7 +11,7 @@
  * addresses from memory.
  *
  * What makes it safe: an address may be handed out only while both say so, the node's own log
- * (block/block_log.h, durable before the API server is told of any giving up) and the object as
+ * (block/log.h, durable before the API server is told of any giving up) and the object as
  * last seen. Every request may be lost, answered late or carried out after its answer was given up;
  * so each change of an object is bound to what it changes (the object's UID, a claim's token, the
  * entry's very text), and an address that was given up comes back only by a request that was
@@ -53,7 +53,7 @@
  */
 
 #include "base/err.h"
-#include "base/range.h"
+#include "base/ipset.h"
 
 enum {
 	BLOCK_BITS = 4, /* 16 addresses in a block, unless the pool says otherwise */

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "block/block_log_priv.h"
+#include "block/internal.h"
 #include "wire/json/json.h"
 
 static int make_new(struct block_log *l, const struct block_table *t, struct err *e)
@@ -210,7 +210,7 @@ bool block_log_is_ours(const struct block_log *l, const char *token)
 	return strncmp(token, l->id, n) == 0 && token[n] == '-';
 }
 
-/* The log's file: block_log.h has its format. */
+/* The log's file: log.h has its format. */
 
 static const char *const claim_words[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
 static const char *const loan_words[] =

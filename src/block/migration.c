@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "block/handover.h"
+#include "block/migration.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_release.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "block/release.h"
 #include "wire/json/json.h"
 
 /* --- where the pod is now --- */

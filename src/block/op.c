@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_op_priv.h"
+#include "base/alloc.h"
+#include "block/internal.h"
 
 void block_op_done(struct block_op *op)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "block/block_plan.h"
+#include "block/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_plan_priv.h"
+#include "base/alloc.h"
+#include "block/internal.h"
 
 /* Long after a node has looked for what it asked for. */
 enum { PROMISE_MS = 6000 };

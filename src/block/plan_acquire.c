@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
-#include "block/block_plan_priv.h"
+#include "block/internal.h"
 
 /* A pool lacks addresses: a block that nobody has, one that is nobody's; then those of others. */
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_plan_priv.h"
+#include "base/alloc.h"
+#include "block/internal.h"
 
 /* What others wish for of a block of ours. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "block/block_release.h"
+#include "block/release.h"
 
 #include <stdlib.h>
 #include <string.h>

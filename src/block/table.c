@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "block/block_table.h"
+#include "block/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* --- what there is --- */
 
@@ -418,7 +418,7 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
 static void add_offers(struct block_view *v, const struct block_object *o, const char *node,
 		       int64_t now_ms)
 {
-	/* What is for this node alone is for one pod of it (handover.h). */
+	/* What is for this node alone is for one pod of it (migration.h). */
 	for (size_t i = 0; i < o->n_ceded; i++) {
 		const struct block_entry *x = &o->ceded[i];
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cli/tools.h"
+#include "base/alloc.h"
+#include "cli/cli.h"
 
 const struct cmd completion_cmds[] = {
 	{NULL, "bash|zsh|fish", "completion script for a shell", NULL, 1, 1},

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/device_show.h"
+#include "cli/device.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "cli/tools.h"
+#include "base/alloc.h"
+#include "base/table.h"
+#include "cli/cli.h"
 #include "cni/device/vf_claim.h"
 #include "device/podres.h"
 #include "wire/json/json.h"

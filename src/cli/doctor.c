@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 #include "doctor/snapshot.h"
 #include "doctor/tree.h"
 #include "ipam/ipam.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "doctor/doctor.h"
+#include "doctor/checks.h"
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
 void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 
 const struct cmd help_cmds[] = {
 	{NULL, "[APPLET [COMMAND]]", "help on an applet or a command", NULL, 0, -1},

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "cli/tools.h"
+#include "base/alloc.h"
+#include "base/table.h"
+#include "cli/cli.h"
 #include "kube/discover.h"
 #include "kube/informer.h"
 #include "kube/time.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 
 struct man_opts {
 	const char *all;

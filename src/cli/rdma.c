@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/rdma_show.h"
+#include "cli/rdma.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "cli/tools.h"
+#include "base/alloc.h"
+#include "base/table.h"
+#include "cli/cli.h"
 #include "kern/rdma/rdma.h"
 #include "wire/json/json.h"
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "cli/tools.h"
+#include "base/alloc.h"
+#include "base/table.h"
+#include "cli/cli.h"
 #include "wire/http/http1.h"
 #include "wire/json/json.h"
 

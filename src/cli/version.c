@@ -6,10 +6,10 @@
 #include <gnu/libc-version.h>
 #endif
 
-#include "base/cleanup.h"
-#include "cli/tools.h"
-#include "wire/tls/digest.h"
+#include "base/alloc.h"
+#include "cli/cli.h"
 #include "wire/json/json.h"
+#include "wire/tls/digest.h"
 
 /* The Makefile gives these to this file only, so that a commit does not rebuild the rest. */
 #ifndef UNIRAIL_VERSION

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/defaults.h"
+#include "controller/bootstrap.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "controller/coordinator/cidr_read.h"
-#include "controller/nad/nad_write.h"
+#include "controller/nad/render.h"
 #include "kube/kinds.h"
 
 enum {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The controller's table of settings. */
-#include "controller/controller_conf.h"
+#include "controller/conf.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "server/confine.h"
+#include "base/alloc.h"
 #include "controller/injection/inject.h"
+#include "server/confine.h"
 
 #define CONTROLLER_CONF "/etc/unirail/controller.conf"
 

@@ -5,19 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "controller/controller_priv.h"
+#include "controller/bootstrap.h"
 #include "controller/coordinator/coordinators.h"
-#include "controller/defaults.h"
-#include "controller/gc/addresses.h"
+#include "controller/gc/address_gc.h"
 #include "controller/gc/uninjected.h"
+#include "controller/internal.h"
 #include "controller/nad/nads.h"
 #include "controller/subnet/subnets.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 /* `unirail controller`: settings, who leads, from start to end. */
 

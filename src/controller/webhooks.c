@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "controller/admission/admit_hook.h"
-#include "controller/webhook/certs.h"
+#include "controller/admission/hook.h"
+#include "controller/injection/hook.h"
 #include "controller/registration/hooks.h"
 #include "controller/registration/hooks_bare.h"
-#include "controller/registration/hooks_quiet.h"
-#include "controller/injection/inject_hook.h"
-#include "controller/webhook/reviews.h"
+#include "controller/registration/match_condition.h"
+#include "controller/webhook/certs.h"
+#include "controller/webhook/dispatch.h"
 #include "controller/webhook/tokens.h"
 #include "server/daemon.h"
-#include "server/ports.h"
-#include "server/sample.h"
+#include "server/health.h"
+#include "server/prometheus.h"
 #include "wire/tls/x509.h"
 
 /* Over HTTP/1.1 each review under way has a connection; an API server has 600 requests under way. */

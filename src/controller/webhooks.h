@@ -9,8 +9,8 @@
  */
 
 #include "base/loop.h"
-#include "controller/controller_conf.h"
-#include "controller/cache/world.h"
+#include "controller/conf.h"
+#include "controller/cache/cache.h"
 #include "kube/client.h"
 
 struct webhooks_conf {

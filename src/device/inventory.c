@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "device/inventory_priv.h"
+#include "device/internal.h"
 
 enum { NETWORK_CLASS = 0x02 };
 

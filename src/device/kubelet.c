@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/podres_pb.h"
-#include "device/podres.h"
 #include "device/allocated.h"
+#include "device/podres.h"
+#include "device/podres_pb.h"
 
 #include <errno.h>
 #include <pb_decode.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "podres.pb.h"
 #include "wire/http/grpc.h"
 #include "wire/json/json.h"

@@ -8,23 +8,15 @@
 
 PB_BIND(v1_ListPodResourcesRequest, v1_ListPodResourcesRequest, AUTO)
 
-
 PB_BIND(v1_ListPodResourcesResponse, v1_ListPodResourcesResponse, AUTO)
-
 
 PB_BIND(v1_PodResources, v1_PodResources, AUTO)
 
-
 PB_BIND(v1_ContainerResources, v1_ContainerResources, AUTO)
-
 
 PB_BIND(v1_ContainerDevices, v1_ContainerDevices, AUTO)
 
-
 PB_BIND(v1_TopologyInfo, v1_TopologyInfo, AUTO)
 
-
 PB_BIND(v1_NUMANode, v1_NUMANode, AUTO)
-
-
 

@@ -44,7 +44,6 @@ typedef struct _v1_NUMANode {
     int64_t ID;
 } v1_NUMANode;
 
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor/doctor.h"
+#include "doctor/checks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "base/opt.h"
+#include "base/alloc.h"
+#include "base/option.h"
 #include "host/cni_config.h"
 #include "ipam/ipam.h"
 #include "wire/json/json.h"

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "doctor/tree.h"
 
 enum { RECORD_MAX = TREE_FILE_MAX, VERBS_MAX = 64 << 10 };

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/json/json.h"
 
 enum { JSON_TEXT_MAX = 1 << 20 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* The files of CNI's folder: what each is, and writing ours. What has to be done: cni_config_plan.c. */
 

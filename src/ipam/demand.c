@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipam/need.h"
+#include "ipam/demand.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam/store.h"
 
 /* Asking: facts from the store, select_addresses() decides, the journal makes it so. */

@@ -70,7 +70,7 @@ struct ipam_ask {
 	bool clean_gateway;	   /* no default route from the pool's gateway */
 	const struct ipaddr *want; /* addresses asked for by name; must be free and in a pool */
 	size_t n_want;
-	/* Those that the pod's name had before, somewhere else (block/handover.h): taken if they are
+	/* Those that the pod's name had before, somewhere else (block/migration.h): taken if they are
 	 * to be had, else any other. */
 	const struct ipaddr *had;
 	size_t n_had;
@@ -111,7 +111,7 @@ struct ipam_valid {
 };
 int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, struct err *e);
 /* Keeps an address for a pod's name before the pod asks, as a release of a sticky one does: it came from
- * another node (block/handover.h). -EADDRINUSE: it is in use, or kept for somebody else. */
+ * another node (block/migration.h). -EADDRINUSE: it is in use, or kept for somebody else. */
 int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *who, const char *pool,
 	      struct err *e);
 /*

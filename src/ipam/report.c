@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
+#include "base/alloc.h"
 #include "base/num.h"
+#include "base/table.h"
 
 /* Which report is asked for; what changes or judges the store. */
 

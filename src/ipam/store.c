@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "block/block_log.h"
+#include "block/log.h"
 
 /* Two hundred pods that start at once take turns, a disk's fsync each. */
 enum { LOCK_MS = 30 * 1000 };
@@ -381,7 +381,7 @@ int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e)
 	return r < 0 ? r : c.n;
 }
 
-/* A journal that is refused goes aside, and what it said is asked of the cluster (agent/blocks/foreign.h). */
+/* A journal that is refused goes aside, and what it said is asked of the cluster (agent/blocks/adopt.h). */
 
 static const char aside_name[] = "journal.damaged-";
 

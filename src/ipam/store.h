@@ -6,7 +6,7 @@
 
 #include "ipam/ipam.h"
 #include "ipam/journal/journal.h"
-#include "ipam/select/select.h"
+#include "ipam/select/select_pool.h"
 
 struct ipam {
 	const struct root *root;

@@ -10,7 +10,7 @@
  */
 
 #include "base/loop.h"
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "wire/tls/tls.h"
 
 enum { KUBE_TOKEN_MAX = 64 << 10 };

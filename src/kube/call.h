@@ -4,7 +4,7 @@
 
 /* Between client.c and call_new.c. */
 
-#include "kube/client_priv.h"
+#include "kube/internal.h"
 
 enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
 

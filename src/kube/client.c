@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "kube/client_priv.h"
+#include "kube/internal.h"
 
 /* The connection that requests go by; client.c has the requests. */
 

@@ -17,7 +17,7 @@
  */
 
 #include "base/loop.h"
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "kube/path.h"
 #include "wire/json/json.h"
 

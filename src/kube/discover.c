@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 struct kube_discover {
 	struct kube *k;

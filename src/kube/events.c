@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "kube/events_priv.h"
+#include "kube/internal.h"
 #include "kube/time.h"
 
 /* Sending: one after another, what can wait its turn. */

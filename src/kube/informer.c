@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "kube/informer_priv.h"
+#include "kube/internal.h"
 
 enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000 };
 

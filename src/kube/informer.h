@@ -18,7 +18,7 @@
  */
 
 #include "kube/list.h"
-#include "kube/store.h"
+#include "kube/object_store.h"
 
 struct kube_informer_conf {
 	const struct kube_kind *kind; /* borrowed */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/lease.h"
+#include "kube/leader.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/alloc.h"
 #include "base/backoff.h"
+#include "base/log.h"
 #include "kube/time.h"
 
 enum { BODY_MAX = 8 << 10, SAID_MAX = 256 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "kube/client_priv.h"
-#include "wire/json/json_split.h"
+#include "base/alloc.h"
+#include "kube/internal.h"
+#include "wire/json/stream.h"
 
 enum {
 	PAGES_MAX = 100000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/store.h"
+#include "kube/object_store.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

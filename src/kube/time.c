@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/num.h"
 #include "base/buf.h"
+#include "base/num.h"
 
 /* "+01:00", "Z" */
 static int offset_minutes(const char *s, int *ret)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "kube/client_priv.h"
-#include "wire/json/json_split.h"
+#include "base/alloc.h"
+#include "kube/internal.h"
+#include "wire/json/stream.h"
 
 /* Spread, so that a thousand watches that began together do not end together. */
 enum { TIMEOUT_S = 300, TIMEOUT_MAX_S = 600 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/ports.h"
+#include "server/health.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/http_server.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
+#include "server/http_server.h"
 #include "wire/http/http1.h"
 
 /* BACKLOG: those that an API server opens at once, for pods of one job; beside strangers (http_limits.grace_ms). */

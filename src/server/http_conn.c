@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "server/http_server_priv.h"
+#include "server/internal.h"
 
 /* One connection: read, hand over, write, again. */
 

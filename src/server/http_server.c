@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "server/http_server_priv.h"
+#include "server/internal.h"
 #include "wire/json/json.h"
 
 /* Who comes in, how many, and how it ends. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 void sample_name(struct buf *b, const char *name, const char *type, const char *help)
 {

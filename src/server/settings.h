@@ -31,7 +31,7 @@
  */
 
 #include "base/file.h"
-#include "base/opt.h"
+#include "base/option.h"
 
 #define SETTINGS_YES_NO "yes|no"
 

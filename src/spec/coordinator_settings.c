@@ -9,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/opt.h"
+#include "base/option.h"
 
 enum { FILE_MAX = 64 << 10, LIST_MAX = 256 };
 

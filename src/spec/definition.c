@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { CONFIG_MAX = 1 << 20, PLACE_BYTES = 256, SHOWN = 100 };
 

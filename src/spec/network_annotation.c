@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec/net_select.h"
+#include "spec/network_annotation.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/link.h"
 
 enum { TEXT_MAX = 256 << 10 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec/pod.h"
 #include "spec/identity.h"
+#include "spec/pod.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "wire/json/json.h"

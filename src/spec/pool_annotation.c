@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/opt.h"
-#include "spec/auto_pool.h"
-#include "spec/pod_pools_priv.h"
+#include "base/option.h"
+#include "spec/internal.h"
+#include "spec/subnet_annotation.h"
 
 /* Which source of pools counts for a pod's interfaces. */
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "spec/pod_pools_priv.h"
+#include "base/alloc.h"
+#include "spec/internal.h"
 
 /* Manifests carry "to" and "via" as well. */
 static const char *end_of(const struct pod_note *n, const struct json *v, const char *key,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec/auto_pool.h"
+#include "spec/subnet_annotation.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/num.h"
-#include "block/block_wire.h"
+#include "block/codec.h"
 #include "wire/json/json.h"
 
 /* What an application's template says of its pools. */

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "agent/blocks/blocks.h"
 #include "ipam/lend.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { TRIES = 5, FIRST_US = 10000, AGAIN_MS = 1000 };
 

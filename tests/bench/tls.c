@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/tls/tls.h"
 #include "wire/tls/x509.h"
 

@@ -18,9 +18,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kube/events.h"
-#include "kube/lease.h"
+#include "kube/leader.h"
 
 static const struct kube_kind config_maps = {"", "v1", "configmaps", "configmap", true};
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/json/json.h"
 
 enum { CONF_MAX = 1 << 20 };

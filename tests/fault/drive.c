@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
 #include "base/num.h"
-#include "base/opt.h"
+#include "base/option.h"
 
 enum { SCENES_MAX = 64, WORKERS_MAX = 16, NICS = 3 };
 enum { EIGHT_RAILS = SCENES_MAX - 1 };		 /* its place among the tallies */

@@ -26,7 +26,7 @@
 #include <net/if_arp.h>
 #include <rdma/rdma_netlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
 #include "kern/sys/netns.h"
 

@@ -2,7 +2,7 @@
 /* Which points there are: each scene, each call of it, killed there and failed with each errno. */
 #include "fault.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* Runs differ a little: calls past the last one that was counted. */
 enum { SLACK = 2 };

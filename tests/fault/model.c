@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "trace.h"
 
 enum { WORDS_MAX = 1 << 16 };

@@ -2,7 +2,7 @@
 /* Holding what the store said and did against the model. */
 #include "model.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 bool plan_fails(struct running *x, size_t step, const char *words)
 {

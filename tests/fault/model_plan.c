@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 const char *const op_names[] = {"add",	 "add again", "del",  "gc",   "quarantine", "release",
 				"churn", "clock",     "lose", "tear", "litter",	    "cut"};

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "trace.h"
 
 /* --- from a step to a request --- */

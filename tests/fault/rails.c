@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 
 enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };

@@ -12,7 +12,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fault.h"
 
 /* RTM_GETLINK, RTM_GETROUTE ... are all told by this. */

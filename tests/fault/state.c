@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
 enum { POLL_MS = 20, SETTLE_MS = 3000, QUIET_MS = 60, QUIET_LIMIT_MS = 30000 };

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 enum { LIMIT_S = 120, STOP_SYSCALL = SIGTRAP | 0x80 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 /* How the errors are named on the driver's command line. */
 static const struct {

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "ipam/journal/journal_line.h"
+#include "ipam/journal/record.h"
 
 enum { FILE_MAX = 1 << 23, SHOWN_MAX = 200 };
 

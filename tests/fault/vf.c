@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 #include "kern/net/vf.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "agent.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "cni/ipam/spiderpool/spiderpool_agent.h"
+#include "cni/ipam/spiderpool/legacy_agent.h"
 #include "wire/http/http1.h"
 
 enum { RAILS = 2, BODY_MAX = 4 << 20, QUESTIONS = 6 };

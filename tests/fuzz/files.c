@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
 
 /* The names that --wrap gives: x() everywhere else is __wrap_x() here. */

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "controller/admission/admit.h"
 #include "fuzz.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 
 enum { OBJECT_MAX = 1 << 20 };
 

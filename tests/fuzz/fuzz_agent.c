@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/ipam_api.h"
-#include "base/cleanup.h"
+#include "agent/api/api.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "files.h"
 #include "wire/json/json.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
 #include "kern/probe/arp.h"
 #include "kern/probe/ndp.h"

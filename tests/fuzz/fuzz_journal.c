@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"
-#include "ipam/journal/journal_priv.h"
+#include "ipam/journal/internal.h"
 
 #define JOURNAL "/journal"
 #define NOW_MS	1700000000000

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
 #include "fuzz.h"
 #include "wire/json/json.h"

@@ -14,16 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "fuzz.h"
 #include "kube/auth.h"
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "kube/status.h"
 #include "kube/time.h"
 #include "wire/tls/base64.h"
 #include "wire/http/h2.h"
-#include "wire/json/json_split.h"
+#include "wire/json/stream.h"
 #include "wire/yaml/yaml.h"
 
 enum { JSON_MAX = 1 << 20, PIECE_MAX = 1024 };

@@ -11,11 +11,11 @@
 
 #include "kern/net/uapi_link.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
-#include "kern/net/nft_priv.h"
-#include "kern/netlink/nl_priv.h"
+#include "kern/net/internal.h"
+#include "kern/netlink/internal.h"
 #include "kern/probe/packet.h"
 #include "kern/rdma/rdma.h"
 #include "kern/net/route.h"

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/network/net_plan.h"
-#include "base/cleanup.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/cluster/pod_net.h"
+#include "agent/network/plan.h"
+#include "base/alloc.h"
+#include "cni/multi/multi.h"
+#include "cni/cluster/add.h"
 #include "files.h"
 #include "fuzz.h"
 #include "kern/net/link.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "device/podres.h"
 #include "fuzz.h"
 #include "wire/http/grpc.h"

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "fuzz.h"
-#include "block/handover.h"
+#include "block/migration.h"
 #include "spec/identity.h"
-#include "spec/pod_pools.h"
-#include "ipam/pool/pool_kube.h"
-#include "ipam/select/select.h"
+#include "spec/pool_annotation.h"
+#include "ipam/pool/pool_cluster.h"
+#include "ipam/select/select_pool.h"
 #include "wire/json/json.h"
 
 enum { POOLS_MAX = 12 };

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/glob.h"
 #include "base/log.h"
 #include "files.h"
 #include "fuzz.h"
-#include "ipam/select/select.h"
+#include "ipam/select/select_pool.h"
 
 enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/result.h"
 #include "fuzz.h"
 

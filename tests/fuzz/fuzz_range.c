@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 #include "fuzz.h"
-#include "base/range.h"
+#include "base/ipset.h"
 
 enum { OPS_MAX = 48 };
 

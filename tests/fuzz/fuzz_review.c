@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/webhook/review.h"
 #include "fuzz.h"
 

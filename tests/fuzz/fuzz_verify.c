@@ -2,7 +2,7 @@
 /* A line of `unirail verify`'s exchange: what was read is written and read again, the same. */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
 #include "cli/verify/verify_tcp.h"
 

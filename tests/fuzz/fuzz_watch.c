@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
-#include "kube/store.h"
+#include "kube/object_store.h"
 #include "kube/watch.h"
-#include "wire/json/json_split.h"
+#include "wire/json/stream.h"
 
 enum { OUT_MAX = 1 << 22, PIECE_MAX = 1 << 16 };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "wire/json/json.h"
 #include "wire/yaml/yaml.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/multi/all_in_one.h"
+#include "base/alloc.h"
+#include "cni/multi/multi.h"
 #include "cni/protocol/chain.h"
 #include "netconf.h"
 

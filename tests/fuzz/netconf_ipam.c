@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/ipam/ipam_plugins.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/ipam/host_local_conf.h"
+#include "cni/multi/multi.h"
+#include "cni/ipam/host_local.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni/ipam/whereabouts.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 
 enum { TEXT_MAX = 8 << 20, BESIDE = 64 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/plugins/ifacer.h"
 #include "cni/plugins/sbr.h"
 #include "cni/plugins/tuning/tuning.h"

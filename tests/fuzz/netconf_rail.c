@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/ipam/ipam_plugins.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 #include "netconf.h"
 
 enum { TEXT_MAX = 8 << 20 };

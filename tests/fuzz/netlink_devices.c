@@ -5,10 +5,10 @@
 
 #include "kern/net/uapi_link.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/altname.h"
 #include "kern/pci/devlink.h"
-#include "kern/netlink/nl_priv.h"
+#include "kern/netlink/internal.h"
 #include "kern/rdma/rdma_res.h"
 #include "kern/rdma/rdma_watch.h"
 #include "kern/pci/uevent.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "fuzz.h"
 
 enum { FILE_MAX = 4 << 20 };

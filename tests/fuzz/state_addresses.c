@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "files.h"
-#include "block/block_log.h"
-#include "block/block_wire.h"
+#include "block/log.h"
+#include "block/codec.h"
 #include "ipam/hostlocal/hostlocal.h"
 #include "state.h"
 

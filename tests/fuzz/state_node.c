@@ -5,7 +5,7 @@
 
 #include "spec/coordinator_settings.h"
 #include "base/applet.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "files.h"
 #include "doctor/redact.h"
 #include "state.h"

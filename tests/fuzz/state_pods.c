@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/device/vf_stores.h"
-#include "cni/multus/multus_private.h"
+#include "cni/multus/internal.h"
 #include "cni/plugins/rdma/rdma_plugin.h"
 #include "cni/plugins/sriov/sriov.h"
 #include "files.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/subnet/subnets_plan.h"
+#include "base/alloc.h"
+#include "controller/subnet/plan.h"
 #include "growth.h"
 
 enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "wire/json/json.h"
-#include "wire/json/json_tree.h"
+#include "wire/json/tree.h"
 
 /* --- count.c: deterministic work: basic blocks of src, and bytes that libc looks at or moves --- */
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni_call.h"
 #include "growth.h"
 #include "wire/json/json.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "growth.h"
 
 enum { SHUFFLE = 40503, SHUFFLE_MOD = 65536 };

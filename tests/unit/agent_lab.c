@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/api/ipam_api.h"
+#include "agent/api/api.h"
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 enum { ANSWER_MAX = 4 << 20, WAIT_S = 10 };

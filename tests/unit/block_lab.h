@@ -5,7 +5,7 @@
 /* An API server that has block objects, and requests that it gets when their senders have long given
  * them up; and dice. */
 
-#include "block/block_op.h"
+#include "block/op.h"
 
 struct bl_who {
 	char node[16], uid[16];

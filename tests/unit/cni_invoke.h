@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
 struct invocation {

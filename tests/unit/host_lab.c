@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "doctor/tree.h"
 
 static void parent_of(struct host_lab *h, const char *path)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam_lab.h"
 
 int64_t il_clock_ms = 1700000000000;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/plugins/meta.h"
+#include "base/alloc.h"
+#include "cni/plugins/chained.h"
 
 struct meta_lab {
 	struct kern_lab lab;

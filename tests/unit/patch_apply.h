@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "wire/json/json_tree.h"
+#include "base/alloc.h"
+#include "wire/json/tree.h"
 
 /* RFC 6901 */
 static inline char *patch_unescape(struct span part)

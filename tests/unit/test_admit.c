@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "controller/admission/admit.h"
-#include "controller/nad/nad_write.h"
+#include "controller/nad/render.h"
 #include "patch_apply.h"
 #include "wire/yaml/yaml.h"
 

@@ -19,7 +19,7 @@
 
 #include "spec/coordinator_settings.h"
 #include "server/listener.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/lend.h"
 #include "ipam_lab.h"

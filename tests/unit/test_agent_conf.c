@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_conf.h"
-#include "base/cleanup.h"
+#include "agent/conf.h"
+#include "base/alloc.h"
 #include "settings_lab.h"
 
 static int read_conf(struct agent_conf *c, const char *file, const char *const *vars,

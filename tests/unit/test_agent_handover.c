@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/migration/handover.h"
+#include "agent/migration/migration.h"
 #include "base/log.h"
 #include "ipam_lab.h"
 #include "ipam/lend.h"

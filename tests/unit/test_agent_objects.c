@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cluster/cluster_priv.h"
+#include "agent/cluster/internal.h"
 #include "spec/coordinator_settings.h"
 #include "base/log.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/multi/all_in_one.h"
+#include "cni/multi/multi.h"
 #include "cni/protocol/chain.h"
 
 static struct err e;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "device/allocated.h"
 
 static void take_is(struct allocated *a, const char *resource, const char *id)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/probe/arp.h"
 
 enum { ETHER = 1, IEEE802 = 6, INFINIBAND = 32, ETHER_BYTES = 28, IB_BYTES = 56 };

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
-#include "spec/auto_pool.h"
+#include "base/alloc.h"
+#include "spec/subnet_annotation.h"
 #include "block/block.h"
 
 static const struct {

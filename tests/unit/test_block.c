@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "block/block_op.h"
+#include "base/alloc.h"
+#include "block/op.h"
 #include "ipam_lab.h"
 
 static struct block_cut cut_of(const char *subnet, uint8_t asked, bool one_node)

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "block_lab.h"
-#include "block/block_plan.h"
+#include "block/plan.h"
 #include "ipam_lab.h"
 
 /* A node that has .17 of the pool p (10.0.0.0/27, blocks of four), which lies in p-4. */

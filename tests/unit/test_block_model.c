@@ -23,10 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "block_lab.h"
-#include "block/block_plan.h"
-#include "block/block_release.h"
+#include "block/plan.h"
+#include "block/release.h"
 
 enum { NODES = 4, TWIN = NODES, ALL, PODS = 48, REST_MS = 2000, VIEW_MS = 300, HOLD_MS = 10000 };
 

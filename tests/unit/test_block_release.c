@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_release.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/release.h"
+#include "block/codec.h"
 
 /* "gone", "n1" made anew with the UID u2, and nobody with .9. */
 static bool is_gone(void *arg, const char *node, const char *uid)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "block_lab.h"
-#include "block/block_plan.h"
+#include "block/plan.h"
 #include "ipam_lab.h"
 
 enum { RAILS = 3 };

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/codec.h"
 #include "ipam_lab.h"
 
 static int read_text(const char *text, struct block_object *o, struct err *e)

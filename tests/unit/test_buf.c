@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static void test_spans(void **state)
 {

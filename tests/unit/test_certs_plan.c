@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/webhook/certs_plan.h"
 #include "wire/tls/x509.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/coordinator/cidr_plan.h"
 #include "ipam_lab.h"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/admission/claims.h"
+#include "base/alloc.h"
+#include "controller/admission/range_locks.h"
 
 enum { TEXT_MAX = 1 << 20 };
 

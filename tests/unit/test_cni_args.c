@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni.h"
-#include "cni/protocol/code.h"
+#include "cni/protocol/error.h"
 
 static void known_keys(void **state)
 {

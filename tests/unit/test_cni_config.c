@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "host/cni_config.h"
 
 #define DIR    "/etc/cni/net.d"

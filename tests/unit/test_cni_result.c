@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
 /* What Go's MarshalIndent writes, without its white space. */

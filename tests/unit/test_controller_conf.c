@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
-#include "controller/controller_conf.h"
+#include "base/alloc.h"
+#include "controller/conf.h"
 #include "settings_lab.h"
 
 static int read_conf(struct controller_conf *c, const char *file, const char *const *vars,

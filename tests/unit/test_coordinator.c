@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/plugins/coordinator/coordinator_private.h"
+#include "cni/plugins/coordinator/internal.h"
 #include "kern/net/link.h"
 
 enum { LO = 1, ETH0 = 2, VETH0 = 3, NET1 = 4, NET2 = 5, HOST_END = 70, OTHER = 80 };

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "spec/definition.h"
 
 #define MAX (1 << 20)

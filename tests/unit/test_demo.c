@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
+#include "base/alloc.h"
+#include "base/table.h"
 #include "cli/demo/demo.h"
 
 /* IFF_UP, which only kern/ may take from its header. */

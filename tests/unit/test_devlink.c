@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/pci/devlink.h"
 
 #define BDF "0000:3b:00.0"

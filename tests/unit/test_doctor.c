@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "doctor/doctor.h"
+#include "base/alloc.h"
+#include "doctor/checks.h"
 #include "doctor/snapshot.h"
 #include "doctor/tree.h"
 #include "cli/doctor.h"

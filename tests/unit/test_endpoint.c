@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/endpoint/endpoint.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam_lab.h"
 #include "wire/json/json.h"
 

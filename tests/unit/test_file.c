@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/sweep.h"
 #include "base/file.h"
 #include "base/loop.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/blocks/foreign.h"
+#include "agent/blocks/adopt.h"
 #include "ipam_lab.h"
 
 static void expect(const struct foreign_traces *t, size_t i, const char *ip, const char *ifname)

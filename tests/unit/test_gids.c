@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "cni/attach/gids.h"
+#include "base/alloc.h"
+#include "cni/attach/rdma_info.h"
 #include "kern/rdma/gid.h"
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/http/grpc.h"
 #include "wire/http/grpc_status.h"
 

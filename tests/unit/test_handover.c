@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_wire.h"
-#include "block/handover.h"
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "block/migration.h"
 #include "ipam_lab.h"
 #include "wire/json/json.h"
 

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "block_lab.h"
-#include "block/block_plan.h"
-#include "block/handover.h"
+#include "block/plan.h"
+#include "block/migration.h"
 
 static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
 

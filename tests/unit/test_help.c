@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "cli/completion.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 
 static const struct opt list_opts[] = {
 	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", 0, 0, 0},

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/registration/hooks.h"
-#include "controller/registration/hooks_quiet.h"
+#include "controller/registration/match_condition.h"
 
 static const struct inject_scope scope = {.include = NULL, .exclude = "kube-system, unirail"};
 static struct hooks_form form = {.ns = "unirail",

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "server/http_peers.h"
 
 static struct peer_key key(unsigned int i)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 static struct ipam_lab lab;

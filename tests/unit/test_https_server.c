@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "tls_certs.h"
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/attach/attach.h"
 #include "cni/device/vf_plan.h"
 #include "cni/device/vf_stores.h"

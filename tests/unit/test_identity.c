@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "spec/identity.h"
 
 static const struct identity_conf both = {true, true}, none = {false, false};

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/injection/inject.h"
 
 #define RDMA	"'cni.spidernet.io/rdma-resource-inject'"

@@ -18,9 +18,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cli/install/install.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 #include "wire/tls/digest.h"
 
 static const struct applet table[] = {

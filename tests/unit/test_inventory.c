@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "device/inventory.h"
-#include "cli/device_show.h"
+#include "cli/device.h"
 
 static struct err e;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
 
 static void test_ip_round(void **state)

@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "ipam/store.h"
 #include "ipam/lend.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;

@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/api/ipam_api.h"
+#include "agent/api/api.h"
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 static struct ipam_lab lab;

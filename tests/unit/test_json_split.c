@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "wire/json/json_split.h"
+#include "wire/json/stream.h"
 
 static int run(enum json_split_mode mode, const char *text, size_t first, size_t step, size_t max,
 	       struct buf *out, struct err *e)

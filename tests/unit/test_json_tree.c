@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kube/patch.h"
-#include "wire/json/json_tree.h"
+#include "wire/json/tree.h"
 
 enum { TEXT_MAX = 1 << 16 };
 

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "kube/auth.h"
-#include "kube/conf.h"
+#include "kube/config.h"
 #include "kube/time.h"
 
 #define HEAD                                                                                       \

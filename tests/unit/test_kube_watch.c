@@ -11,8 +11,8 @@
 
 #include <errno.h>
 
-#include "base/cleanup.h"
-#include "kube/store.h"
+#include "base/alloc.h"
+#include "kube/object_store.h"
 #include "kube/watch.h"
 
 static int decode(const char *text, enum kube_change *change, int *status, int64_t *after,

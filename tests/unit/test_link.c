@@ -14,7 +14,7 @@
 #include <linux/if_arp.h>
 #include <linux/rtnetlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "kern/netlink/attr.h"
 #include "kern/sys/netns.h"

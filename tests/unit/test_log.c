@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "wire/json/json.h"

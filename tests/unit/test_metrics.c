@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "agent/api/metrics.h"
-#include "server/sample.h"
-#include "base/cleanup.h"
+#include "server/prometheus.h"
+#include "base/alloc.h"
 
 static char *text_of(const struct metrics *m)
 {

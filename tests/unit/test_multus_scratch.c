@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/multus/multus_scratch.h"
+#include "base/alloc.h"
+#include "cni/multus/cache.h"
 
 /* {"cniVersion":"0.3.1","name":"podnet","plugins":[{"type":"ptp"}]} */
 #define LIST_BYTES                                                                                 \

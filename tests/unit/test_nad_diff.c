@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
-#include "controller/nad/nad_diff.h"
+#include "base/alloc.h"
+#include "controller/nad/diff.h"
 
 #define OWNED                                                                                      \
 	"\"ownerReferences\":[{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\","                \

@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
-#include "controller/nad/nad_write.h"
+#include "controller/nad/render.h"
 #include "wire/yaml/yaml.h"
 
 enum { CASES_MAX = 1 << 20 };

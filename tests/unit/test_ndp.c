@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/probe/ndp.h"
 
 enum { MSG = 40, OPTIONS = 64, ETH = 6, IB = 20 };

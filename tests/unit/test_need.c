@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ipam/need.h"
+#include "ipam/demand.h"
 #include "ipam_lab.h"
 
 static struct ipam_lab lab;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/network/net_plan.h"
-#include "base/cleanup.h"
+#include "agent/network/plan.h"
+#include "base/alloc.h"
 
 static const struct {
 	const char *ns, *name;

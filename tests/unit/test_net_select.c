@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec/net_select.h"
-#include "base/cleanup.h"
+#include "spec/network_annotation.h"
+#include "base/alloc.h"
 
 /* What was read, as one line: ns/name@if and, in brackets, the rest. */
 static void put_strs(struct buf *b, const char *key, const struct json_strs *l)

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/cluster/net_status.h"
+#include "base/alloc.h"
+#include "cni/cluster/network_status.h"
 
 struct given {
 	struct json_doc *docs[4];

@@ -13,10 +13,10 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/addr.h"
 #include "kern/sys/netns.h"
-#include "kern/net/nft_priv.h"
+#include "kern/net/internal.h"
 #include "kern/net/route.h"
 
 static const struct nft_marks veth0 = {"veth0", 1};

@@ -14,12 +14,12 @@
 
 #include <linux/rtnetlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "kern/net/addr.h"
 #include "kern/netlink/attr.h"
 #include "kern/sys/netns.h"
-#include "kern/netlink/nl_priv.h"
+#include "kern/netlink/internal.h"
 
 static struct link_spec bridge(const char *name)
 {

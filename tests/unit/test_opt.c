@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
-#include "base/opt.h"
+#include "base/alloc.h"
+#include "base/option.h"
 
 struct values {
 	int64_t rails, any, wait;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/cluster/pod_net.h"
+#include "base/alloc.h"
+#include "cni/cluster/add.h"
 
 #define MAX (1 << 16)
 

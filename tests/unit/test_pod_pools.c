@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "spec/auto_pool.h"
-#include "spec/pod_pools.h"
-#include "ipam/pool/pool_kube.h"
-#include "ipam/select/select.h"
+#include "spec/subnet_annotation.h"
+#include "spec/pool_annotation.h"
+#include "ipam/pool/pool_cluster.h"
+#include "ipam/select/select_pool.h"
 #include "ipam_lab.h"
 #include "wire/json/json.h"
 

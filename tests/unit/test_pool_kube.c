@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 #include "ipam_lab.h"
 #include "wire/json/json.h"
 

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cli/pool/pool.h"
 #include "ipam_lab.h"
-#include "cli/tools.h"
+#include "cli/cli.h"
 #include "wire/json/json.h"
 
 static struct ipam_lab lab;

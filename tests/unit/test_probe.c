@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
 #include "kern/net/addr.h"
 #include "kern/probe/arp.h"

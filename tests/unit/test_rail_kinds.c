@@ -16,7 +16,7 @@
 
 #include "kern/net/uapi_link.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/attach/attach.h"
 #include "cni/multi/registry.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/range.h"
+#include "base/ipset.h"
 #include "ipam_lab.h"
 
 static void add(struct ip_set *s, const char *text)

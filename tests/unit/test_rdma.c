@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/rdma/rdma.h"
 
 enum { ROCE_HCAS = 6, HCAS = 8, ACTIVE = 4, DOWN = 1, DISABLED = 3 };

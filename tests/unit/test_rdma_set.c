@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/rdma/rdma_res.h"
 #include "kern/rdma/rdma_set.h"
 #include "kern/rdma/rdma_watch.h"

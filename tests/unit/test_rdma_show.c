@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cli/rdma_show.h"
+#include "base/alloc.h"
+#include "cli/rdma.h"
 #include "wire/json/json.h"
 
 static const struct rdma_dev devs[] = {

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/gc/census.h"
-#include "controller/gc/records.h"
+#include "controller/gc/pool_status_write.h"
 #include "wire/json/json.h"
 
 static struct ipaddr ip_of(const char *text)

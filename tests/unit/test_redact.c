@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "doctor/redact.h"
 
 static void json(void **state)

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/webhook/reviews.h"
+#include "controller/webhook/dispatch.h"
 
 #define REVIEW(group, version, kind, name)                                                         \
 	"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{"       \

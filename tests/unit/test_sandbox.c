@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "kern/sys/caps.h"

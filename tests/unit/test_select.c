@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/select/select.h"
+#include "ipam/select/select_pool.h"
 #include "ipam_lab.h"
 
 enum { NOW = 1000000 };

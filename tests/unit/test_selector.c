@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam/pool/selector.h"
 #include "wire/json/json.h"
 

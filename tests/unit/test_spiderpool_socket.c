@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent_lab.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni_invoke.h"

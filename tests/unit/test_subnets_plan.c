@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/subnet/subnets_plan.h"
+#include "base/alloc.h"
+#include "controller/subnet/plan.h"
 #include "wire/json/json.h"
 
 static char *quoted(const char *text)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cli/install/swap.h"
 
 static char dir[64];

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
 

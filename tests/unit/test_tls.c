@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "tls_certs.h"
 #include "wire/tls/tls.h"
 #include "wire/tls/x509.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/webhook/tokens_plan.h"
 
 enum { LIFE = 86400, SETTLE = 60, NOW = 1800000000 };

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "doctor/tree.h"
 
 static int unpack(struct host_lab *h, const char *text, struct err *e)

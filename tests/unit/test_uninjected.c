@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "controller/gc/uninjected.h"
 #include "wire/json/json.h"
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cli/verify/verify_msg.h"
 
 static int parse(const char *line, struct verify_msg *m, struct err *e)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/device/vf_apply.h"
-#include "cni/device/vf_home.h"
+#include "cni/device/vf_restore.h"
 #include "kern/net/altname.h"
 #include "kern/sys/netns.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/device/vf_place.h"
 #include "cni/device/vf_plan.h"
 

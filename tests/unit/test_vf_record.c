@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/ib_sriov.h"
 #include "cni/plugins/sriov/sriov.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/cache/world.h"
+#include "base/alloc.h"
+#include "controller/cache/cache.h"
 #include "kube/spent.h"
 
 static char *text_of(const struct json *v)

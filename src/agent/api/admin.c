@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
 #include "agent/api/gauges.h"
+#include "agent/api/internal.h"
 #include "agent/network/cni_watch.h"
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam/report.h"
 
 /*

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "agent/migration/handover.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "agent/migration/migration.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "spec/net_select.h"
+#include "spec/network_annotation.h"
 
 /* Addresses on a node of a cluster: there is its part of each pool, and there may be more of it (pending.c). */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which route a request means, and its turn at the store. */
-#include "agent/api/ipam_api.h"
+#include "agent/api/api.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 /*

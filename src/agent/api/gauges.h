@@ -7,7 +7,7 @@
  * Pools that this node has nothing of are left out; beyond METRICS_POOLS_MAX, too, and counted.
  */
 
-#include "agent/blocks/lender.h"
+#include "agent/blocks/pools.h"
 #include "agent/api/metrics.h"
 
 struct gauges_pool {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/api/metrics.h"
 #include "agent/api/gauges.h"
+#include "agent/api/metrics.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "server/sample.h"
+#include "base/alloc.h"
+#include "server/prometheus.h"
 
 static const int64_t whole[METRICS_BUCKETS] = {100000,	300000,	 500000,   1000000, 3000000,
 					       5000000, 7000000, 10000000, 15000000};

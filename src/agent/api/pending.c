@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "base/alloc.h"
 
 enum { DRY_MS = 10 * 1000, DRY_MAX = 256 };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 struct plan_rail {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "agent/network/nets.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "agent/network/network.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 /*
@@ -255,13 +255,13 @@ void api_gc(struct api_call *c, struct ipam *store)
 }
 
 /*
- * Our routes about a pod's networks; agent/network/nets.h does the work.
+ * Our routes about a pod's networks; agent/network/network.h does the work.
  *
  * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "own", "clusterNetwork",
  *           "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
  *           "globalNamespaces", "multusNamespace"}
  *          own: how many networks the netconf has itself; the others as in a Multus configuration
- *          {"networks": [cni/cluster/pod_net.h's], "replacesFirst", "warnings": [], "coordinator": {as in
+ *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as in
  *           /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first of them is in the place of the netconf's first
  * done     besides what pods.c has: {"podNamespace", "podName", "podUID", "networkStatus",

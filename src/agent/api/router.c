@@ -5,8 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/api/api.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "base/alloc.h"
 #include "base/loop.h"
 #include "cni/protocol/cni.h"
 

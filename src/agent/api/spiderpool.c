@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/api.h"
-#include "base/cleanup.h"
+#include "agent/api/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 /* Spiderpool's routes, its bodies and answers. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/blocks/foreign.h"
+#include "agent/blocks/adopt.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/journal/lease.h"
 #include "wire/json/json.h"

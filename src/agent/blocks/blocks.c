@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/blocks/blocks_priv.h"
-#include "base/cleanup.h"
+#include "agent/blocks/internal.h"
+#include "base/alloc.h"
 #include "base/random.h"
 
 /* What is known from outside: pools, leases, wants. */

@@ -3,7 +3,7 @@
 #define UNIRAIL_AGENT_BLOCKS_BLOCKS_H
 
 /*
- * This node's part of the pools: carries out at the API server what block/block_plan.h asks for, and
+ * This node's part of the pools: carries out at the API server what block/plan.h asks for, and
  * says which addresses may be handed out now. Everything is on the loop; nothing here waits. While
  * the API server is away, what is ours stays ours.
  *
@@ -22,7 +22,7 @@
  * and for `idle_ms` after it was last wanted or expected. A block without pods that the reserve
  * does not need goes back after the same time.
  *
- * blocks.json (block/block_log.h) lies in the state folder, which one agent at a time may use: a
+ * blocks.json (block/log.h) lies in the state folder, which one agent at a time may use: a
  * lock beside it says so. A second agent under the same node's name but with a folder of its own
  * does no harm: each has blocks of its own. Blocks of this node that another log claimed (the disk
  * was lost, or there are two agents) are foreign: said, and left alone until blocks_accounted().
@@ -41,9 +41,9 @@
  */
 
 #include "base/loop.h"
-#include "block/block_op.h"
+#include "block/op.h"
 #include "ipam/journal/lease.h"
-#include "ipam/need.h"
+#include "ipam/demand.h"
 #include "ipam/pool/pool.h"
 #include "kube/client.h"
 
@@ -96,7 +96,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Where it is, or who was asked for it, onto w. */
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
-/* Pods of this node will likely use the pool (blocks_expect.h), and ask for so many addresses soon: they
+/* Pods of this node will likely use the pool (predict.h), and ask for so many addresses soon: they
  * and a reserve are claimed. */
 void blocks_expect(struct blocks *b, const char *pool, uint32_t count);
 
@@ -131,7 +131,7 @@ void blocks_accounted(struct blocks *b);
 /* The API server's data was set back, as something else than blocks told. */
 void blocks_set_back(struct blocks *b);
 
-/* --- for the handover of kept addresses (agent/migration/handover.h) --- */
+/* --- for the handover of kept addresses (agent/migration/migration.h) --- */
 
 const struct block_table *blocks_table(const struct blocks *b);
 /*

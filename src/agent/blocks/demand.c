@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/blocks/blocks_priv.h"
-#include "base/cleanup.h"
+#include "agent/blocks/internal.h"
+#include "base/alloc.h"
 #include "base/num.h"
 
 /* How each pool stands on this node: what is lacked, what is to spare. */

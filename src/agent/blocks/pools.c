@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/blocks/lender.h"
+#include "agent/blocks/pools.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 
 struct lender {
 	struct lender_conf conf;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/blocks/blocks_expect.h"
+#include "agent/blocks/predict.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/network/net_plan.h"
-#include "base/cleanup.h"
-#include "ipam/select/select.h"
+#include "agent/network/plan.h"
+#include "base/alloc.h"
+#include "ipam/select/select_pool.h"
 
 enum { NAD_MAX = 1 << 20 };
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/blocks/blocks_priv.h"
-#include "base/cleanup.h"
+#include "agent/blocks/internal.h"
+#include "base/alloc.h"
 #include "wire/json/json.h"
 
 /* What can be told: of a pool that has no address, of foreign blocks, for metrics. */

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/blocks/blocks_priv.h"
-#include "base/cleanup.h"
+#include "agent/blocks/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "block/block_wire.h"
+#include "block/codec.h"
 
 enum {
 	WANTED_MS = 200, /* looked again while asks wait */

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/blocks/blocks_priv.h"
-#include "base/cleanup.h"
+#include "agent/blocks/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "block/block_wire.h"
+#include "block/codec.h"
 #include "kube/time.h"
 
 /* The objects as they are at the API server: this node's by a watch, lenders' by looking now and

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cluster/cluster_priv.h"
-#include "base/cleanup.h"
+#include "agent/cluster/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 
 /* The watches, and what is said when one does not work. */
@@ -278,7 +278,7 @@ static void drop_ns(void *value)
 /* --- networks --- */
 
 /* Tenants write as many as they like, and each agent keeps all. CONFIG_MAX: what a SpiderMultusConfig may have as well
- * (controller/nad/nad_write.h). */
+ * (controller/nad/render.h). */
 enum {
 	CONFIG_MAX = 256 << 10,
 	NADS_NS_MAX = 1 << 20,
@@ -362,7 +362,7 @@ static void drop_coordinator(void *value)
 	coordinator_settings_done(value);
 }
 
-/* --- pools, reserved addresses: a line of JSON each (ipam/pool/pool_kube.h) --- */
+/* --- pools, reserved addresses: a line of JSON each (ipam/pool/pool_cluster.h) --- */
 
 static int read_pool(void *value, const struct json *object, struct err *e)
 {

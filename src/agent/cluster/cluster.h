@@ -17,7 +17,7 @@
  */
 
 #include "spec/coordinator_settings.h"
-#include "spec/auto_pool.h"
+#include "spec/subnet_annotation.h"
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
 #include "kube/client.h"
@@ -128,7 +128,7 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 /* --- pools --- */
 
 /*
- * By ipam/pool/pool_kube.h; what is left out of them is in the log. NULL: none were ever seen. Whoever
+ * By ipam/pool/pool_cluster.h; what is left out of them is in the log. NULL: none were ever seen. Whoever
  * lends them may cut them (pool_kube_cut()); at each change there is a new set.
  */
 struct pool_set *cluster_pools(struct cluster *c);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cluster/cluster_priv.h"
-#include "base/cleanup.h"
+#include "agent/cluster/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 enum { ASK_MS = 10 * 1000, BODY_MAX = 64 << 10 };

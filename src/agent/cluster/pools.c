@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cluster/cluster_priv.h"
-#include "base/cleanup.h"
-#include "base/sweep.h"
+#include "agent/cluster/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/pool/pool_kube.h"
+#include "base/sweep.h"
+#include "ipam/pool/pool_cluster.h"
 
 enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 

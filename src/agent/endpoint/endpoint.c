@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/handover.h"
+#include "base/alloc.h"
+#include "block/migration.h"
 #include "wire/json/json.h"
 
 #define API "spiderpool.spidernet.io/v2beta1"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/endpoint/endpoints_priv.h"
+#include "agent/endpoint/internal.h"
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/log.h"
-#include "block/handover.h"
+#include "block/migration.h"
 
 const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
 					 "spiderendpoint", true};

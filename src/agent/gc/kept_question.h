@@ -4,7 +4,7 @@
 
 /* What retained.c asks about a name, one object after the other. */
 
-#include "block/handover.h"
+#include "block/migration.h"
 #include "spec/identity.h"
 #include "kube/client.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/migration/handover.h"
+#include "agent/migration/migration.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/migration/handover_priv.h"
-#include "base/cleanup.h"
+#include "agent/migration/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "block/block_wire.h"
+#include "block/codec.h"
 #include "ipam/lend.h"
 
 const struct kube_kind handover_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",

@@ -8,7 +8,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 enum { WHY_MAX = 700, FORGET_MS = 10 * 60 * 1000, BACKOFF_MIN_MS = 1000 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which networks a pod gets: looked up, waited for, answered. */
-#include "agent/network/nets.h"
+#include "agent/network/network.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/api/api.h"
-#include "agent/network/nets_priv.h"
+#include "agent/api/internal.h"
+#include "agent/network/internal.h"
+#include "base/alloc.h"
 #include "base/child.h"
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "cni/protocol/cni.h"
-#include "spec/definition.h"
 #include "device/podres.h"
+#include "spec/definition.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
 

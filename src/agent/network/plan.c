@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/network/net_plan.h"
+#include "agent/network/plan.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { CONFIG_MAX = 1 << 20, RESOURCES_MAX = 300 };
 

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "agent/network/nets_priv.h"
-#include "base/cleanup.h"
+#include "agent/network/internal.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/cluster/pod_agent.h"
+#include "cni/cluster/agent_client.h"
 
 /* The network-status annotation, after the pod has its networks. */
 

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "wire/json/json.h"
 
 volatile sig_atomic_t demo_stop;

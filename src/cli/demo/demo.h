@@ -21,7 +21,7 @@
 
 #include "base/file.h"
 #include "base/ip.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
 #include "kern/net/route.h"

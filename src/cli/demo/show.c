@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/columns.h"
+#include "base/table.h"
 #include "cli/demo/demo.h"
 #include "kern/net/route.h"
 #include "wire/json/json.h"

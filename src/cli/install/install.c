@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/applet.h"
-#include "base/cleanup.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "cli/install/swap.h"
 #include "host/cni_config.h"
 #include "wire/tls/digest.h"

@@ -15,7 +15,7 @@
  */
 
 #include "base/file.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "wire/json/json.h"
 
 #define INSTALL_RECORD ".unirail-install.json"

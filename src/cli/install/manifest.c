@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "base/applet.h"
-#include "base/cleanup.h"
 #include "cli/install/install.h"
 #include "wire/tls/digest.h"
 

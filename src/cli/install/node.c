@@ -11,9 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "host/cni_config.h"
+#include "base/alloc.h"
 #include "cli/install/install.h"
+#include "host/cni_config.h"
 
 enum { DEPTH_MAX = 16 };
 
@@ -150,7 +150,7 @@ static int purge_folder(struct install_node *n, const char *path, struct err *e)
 	return r < 0 ? err_wrap(e, r, "folder '%s'", path) : 0;
 }
 
-/* What the agent published beside its socket (agent/cluster/cluster_network.h). */
+/* What the agent published beside its socket (agent/cluster/network.h). */
 static int purge_published(struct install_node *n, struct err *e)
 {
 	const char *slash = strrchr(n->socket, '/');

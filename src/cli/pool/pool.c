@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/opt.h"
-#include "cli/pool/pool_found.h"
+#include "base/alloc.h"
+#include "base/option.h"
+#include "cli/pool/pool_used.h"
 #include "wire/http/http1.h"
 
 /* `unirail pool`: options, and the commands that change something. */

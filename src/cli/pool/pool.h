@@ -5,7 +5,7 @@
 /* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool.c an agent's,
  * pool_cluster.c (with pool_cluster.c) what is a cluster's. */
 
-#include "base/opt.h"
+#include "base/option.h"
 #include "ipam/report.h"
 
 struct pool_opts {

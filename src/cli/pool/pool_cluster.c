@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "base/opt.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "base/option.h"
+#include "base/table.h"
+#include "block/codec.h"
 #include "cli/pool/pool.h"
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 #include "kube/list.h"
 
 /* `unirail pool` for a cluster: its pools, and the blocks of all nodes. Only looks. */

@@ -4,7 +4,7 @@
 
 /* Between pool_cluster.c, which reads a cluster's pools and blocks, and pool_cluster.c, which prints them. */
 
-#include "block/block_table.h"
+#include "block/table.h"
 #include "kube/client.h"
 #include "cli/pool/pool.h"
 

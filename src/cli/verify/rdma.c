@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/verify/verify_side.h"
+#include "cli/verify/rdma.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static const char *const ops[] = {"write", "send", "read"};
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/verify/verify_pick.h"
+#include "cli/verify/select.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/rdma/rdma.h"
 
 enum { LIST_MAX = 700, IPOIB_MAC_LEN = 20 };

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/opt.h"
+#include "base/alloc.h"
+#include "base/option.h"
 #include "cli/verify/verify.h"
 
 enum { OUT_MAX = 1 << 16 };

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/columns.h"
-#include "base/opt.h"
+#include "base/alloc.h"
+#include "base/option.h"
+#include "base/table.h"
 #include "wire/json/json.h"
 
 /* `unirail verify`: does RDMA work between two pods, namespaces or hosts, and how fast. */

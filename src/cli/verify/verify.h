@@ -4,15 +4,15 @@
 
 /*
  * `unirail verify`: verify.c has options, client.c asks and measures, server.c
- * answers, verify.c prints; verify_msg.h is what they say to each other, verify_pick.h finds
- * the device behind an address, verify_side.h is a side's queue pair and memory.
+ * answers, verify.c prints; verify_msg.h is what they say to each other, select.h finds
+ * the device behind an address, rdma.h is a side's queue pair and memory.
  */
 
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/opt.h"
-#include "cli/verify/verify_side.h"
+#include "base/option.h"
+#include "cli/verify/rdma.h"
 
 struct verify_test {
 	enum verbs_op op;

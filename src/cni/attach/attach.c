@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "cni/attach/attach_private.h"
-#include "cni/attach/gids.h"
+#include "base/alloc.h"
+#include "cni/attach/internal.h"
+#include "cni/attach/rdma_info.h"
 #include "cni/device/vf_rail.h"
 #include "kern/sys/netns.h"
 

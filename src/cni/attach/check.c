@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cni/attach/attach_private.h"
+#include "cni/attach/internal.h"
 
 int attach_look(struct attach *a, struct attach_seen *ret, struct err *e)
 {

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "cni/attach/attach_private.h"
+#include "cni/attach/internal.h"
 #include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/attach/attach_private.h"
+#include "base/alloc.h"
+#include "cni/attach/internal.h"
 
 enum { ROUNDS = 3 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/attach/attach_private.h"
+#include "cni/attach/internal.h"
 #include "wire/tls/digest.h"
 
 /* The links of all rails: made in the pod's namespace with their final names and MACs. */

@@ -2,9 +2,9 @@
 /* One rail as a process of its own, by the functions that attach all of them. */
 #include <errno.h>
 
-#include "cni/attach/gids.h"
+#include "cni/attach/rdma_info.h"
 #include "cni/ipam/ipam_plugins.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 
 /* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)

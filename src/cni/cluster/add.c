@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/cluster/pod_net.h"
+#include "cni/cluster/add.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,19 +10,18 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "cni/cluster/net_status.h"
+#include "cni/cluster/agent_client.h"
+#include "cni/cluster/del.h"
+#include "cni/cluster/internal.h"
 #include "cni/cluster/network_record.h"
-#include "cni/cluster/pod_agent.h"
-#include "cni/cluster/pod_net_private.h"
-#include "cni/cluster/pod_note.h"
-#include "cni/cluster/pod_verbs.h"
+#include "cni/cluster/network_status.h"
 #include "cni/ipam/ipam_plugins.h"
-#include "cni/multi/all_in_one.h"
+#include "cni/multi/multi.h"
 #include "cni/multi/registry.h"
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 #include "cni/protocol/conf_dir.h"
 #include "cni/protocol/delegate.h"
 #include "spec/definition.h"

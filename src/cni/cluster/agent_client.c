@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/cluster/pod_agent.h"
+#include "cni/cluster/agent_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/ipam/spiderpool/spiderpool_agent.h"
+#include "cni/ipam/spiderpool/legacy_agent.h"
 #include "wire/http/http1.h"
 
 #define OURS "/v1/unirail/"

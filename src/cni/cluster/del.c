@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/cluster/pod_note.h"
+#include "cni/cluster/del.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/cluster/pod_agent.h"
-#include "cni/cluster/pod_verbs.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/multus/multus_del.h"
-#include "cni/multus/multus_private.h"
+#include "cni/cluster/agent_client.h"
+#include "cni/cluster/internal.h"
+#include "cni/multi/multi.h"
+#include "cni/multus/import.h"
+#include "cni/multus/internal.h"
 #include "cni/protocol/cni_call.h"
 #include "ipam/ipam.h"
 

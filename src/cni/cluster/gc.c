@@ -6,14 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/protocol/cni_call.h"
-#include "cni/multus/multus_private.h"
+#include "cni/cluster/del.h"
+#include "cni/cluster/internal.h"
 #include "cni/cluster/network_record.h"
-#include "cni/cluster/pod_note.h"
-#include "cni/cluster/pod_verbs.h"
+#include "cni/multi/multi.h"
+#include "cni/multus/internal.h"
+#include "cni/protocol/cni_call.h"
 
 enum { DOC_MAX = 16 << 20 };
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "cni/cluster/pod_verbs.h"
+#include "cni/cluster/internal.h"
 
 /* `multus` on an existing Multus configuration. */
 

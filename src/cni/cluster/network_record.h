@@ -24,7 +24,7 @@
  * has come since it read the notes.
  */
 
-#include "cni/cluster/pod_conf.h"
+#include "cni/cluster/conf.h"
 
 enum {
 	NETWORK_RECORDS_MAX = 1024,

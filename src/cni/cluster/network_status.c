@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/cluster/net_status.h"
+#include "cni/cluster/network_status.h"
 
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static bool in_pod(const struct cni_iface *f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unirail-cni: verbs, and what they share. */
-#include "cni/multi/all_in_one_private.h"
-#include "cni/cluster/pod_conf.h"
-#include "cni/cluster/pod_verbs.h"
+#include "cni/cluster/conf.h"
+#include "cni/cluster/internal.h"
+#include "cni/multi/internal.h"
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {

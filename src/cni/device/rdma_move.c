@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cni/plugins/rdma/rdma_plugin.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 enum { TRIES = 20, PAUSE_MS = 100 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 
 enum { FILE_MODE = 0600, DIR_MODE = 0700, LOCK_MS = 30000 };

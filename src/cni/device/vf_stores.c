@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/device/vf_conf.h"
 #include "cni/device/vf_plan.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/device/vf_rail.h"
 #include "cni/device/vf_conf.h"
+#include "cni/device/vf_rail.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/attach/attach.h"
 #include "cni/device/vf_claim.h"
 

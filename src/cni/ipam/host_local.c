@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/ipam/host_local_conf.h"
+#include "cni/ipam/host_local.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/cni_call.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 #include "ipam/ipam.h"
 
 /* The host-local IPAM plugin: the verbs over ipam/hostlocal's folder. */

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "spec/definition.h"
-#include "cni/protocol/delegate.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
+#include "cni/protocol/delegate.h"
+#include "spec/definition.h"
 
 struct ipam_type {
 	const char *name;

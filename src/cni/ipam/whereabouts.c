@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/ipam/ipam_plugins.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 
 /* The whereabouts IPAM as a plugin of its own. */
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
-#include "cni/ipam/whereabouts_priv.h"
-#include "cni/protocol/ipam_request.h"
+#include "base/alloc.h"
+#include "cni/ipam/internal.h"
+#include "cni/protocol/ipam_call.h"
 
 /* whereabouts' keys, judged. */
 

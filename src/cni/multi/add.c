@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/range.h"
-#include "cni/attach/gids.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/multi/all_in_one_private.h"
+#include "base/alloc.h"
+#include "base/ipset.h"
+#include "cni/attach/rdma_info.h"
+#include "cni/multi/internal.h"
+#include "cni/multi/multi.h"
 #include "cni/protocol/delegate.h"
 
 /* ADD of every network of a pod. */

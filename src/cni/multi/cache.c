@@ -9,13 +9,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
-#include "base/sweep.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/multi/all_in_one_private.h"
+#include "base/sweep.h"
+#include "cni/multi/internal.h"
+#include "cni/multus/cache.h"
+#include "cni/multus/import.h"
 #include "cni/protocol/cni_call.h"
-#include "cni/multus/multus_del.h"
-#include "cni/multus/multus_scratch.h"
 
 enum { TEXT_MAX = 4 << 20 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/multi/all_in_one.h"
-#include "cni/multi/all_in_one_private.h"
+#include "base/alloc.h"
+#include "cni/multi/internal.h"
+#include "cni/multi/multi.h"
 #include "cni/multi/registry.h"
 
 enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };

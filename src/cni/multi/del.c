@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/attach/gids.h"
-#include "cni/multi/all_in_one_private.h"
-#include "cni/multus/multus_del.h"
+#include "cni/attach/rdma_info.h"
+#include "cni/multi/internal.h"
+#include "cni/multus/import.h"
 
 /*
  * DEL of every network of a pod, backwards. Nothing stops it: the first failure is reported when

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static const struct rail_kind *const kinds[] = {&macvlan_kind,	   &ipvlan_kind, &vlan_kind,
 						&host_device_kind, &sriov_kind,	 &ipoib_kind,

@@ -5,7 +5,7 @@
 /* Plugins that work in this process, by their names. */
 
 #include "cni/attach/rail.h"
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 
 /* By the plugin's name; NULL: none of ours. */
 const struct rail_kind *rail_kind_find(const char *type);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/multus/multus_scratch.h"
+#include "cni/multus/cache.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/tls/base64.h"
 
 /* Multus' and libcni's files as they write them: the second half of multus_scratch.h. */
@@ -53,7 +53,7 @@ static void put_list(struct json_out *o, const struct json *conf)
 	jo_end_obj(o);
 }
 
-/* multus_scratch.h says what it is. */
+/* cache.h says what it is. */
 static void put_state(struct json_out *o, const struct multus_entry *d)
 {
 	jo_key(o, "unirailState");

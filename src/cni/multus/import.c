@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/multus/multus_del.h"
+#include "cni/multus/import.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/multus/multus_private.h"
+#include "cni/multus/internal.h"
 #include "cni/protocol/chain.h"
 #include "cni/protocol/cni_call.h"
 

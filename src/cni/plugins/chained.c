@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A meta plugin as a process of its own. */
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
 			      const char *ifname)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/attach/attach.h"
 #include "cni/device/vf_claim.h"
 #include "kern/net/altname.h"

@@ -18,7 +18,7 @@
  * removes nothing: other pods and the host itself use the links.
  */
 
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 #include "kern/net/link_bond.h"
 
 #define IFACER_BOND "sp_bond0"

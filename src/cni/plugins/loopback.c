@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
-#include "cni/plugins/meta.h"
+#include "base/alloc.h"
+#include "cni/plugins/chained.h"
 
 #define LO "lo"
 

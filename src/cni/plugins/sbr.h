@@ -14,7 +14,7 @@
  *	addSourceHints	main keeps "SUBNET dev IF src ADDRESS scope link" and link-scope routes
  */
 
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 
 enum { SBR_FIRST_TABLE = 100 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni.h"
 #include "cni/protocol/quote.h"
 

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "cni/protocol/cni_call.h"

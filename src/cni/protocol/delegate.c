@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/protocol/chain.h"
 #include "cni/protocol/delegate.h"
 #include "cni/protocol/delegate_exec.h"
-#include "cni/protocol/chain.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/loop.h"
 #include "cni/protocol/cni_call.h"
-#include "cni/protocol/code.h"
+#include "cni/protocol/error.h"
 #include "cni/protocol/quote.h"
 #include "spec/definition.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors on the wire: kinds to CNI codes and back, and the error object. */
-#include "cni/protocol/code.h"
+#include "cni/protocol/error.h"
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -24,7 +24,7 @@ enum cni_version {
 const char *cni_version_str(enum cni_version v);
 int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: not one of ours */
 
-/* Ours: what an interface is for RDMA, "rdma" in its object (cni/attach/gids.h); other readers pass over
+/* Ours: what an interface is for RDMA, "rdma" in its object (cni/attach/rdma_info.h); other readers pass over
  * it. device "": absent. */
 struct cni_rdma {
 	char device[64];

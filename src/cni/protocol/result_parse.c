@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/protocol/result.h"
 
 #define FIELD(type, name, kind, member, ...)                                                       \

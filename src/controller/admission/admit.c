@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
-#include "controller/admission/admit_priv.h"
-#include "ipam/pool/pool_kube.h"
+#include "controller/admission/internal.h"
+#include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/patch.h"
-#include "spec/auto_pool.h"
+#include "spec/subnet_annotation.h"
 
 /* Which kind is whose, and the answer. */
 

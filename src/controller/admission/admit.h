@@ -41,7 +41,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "base/range.h"
+#include "base/ipset.h"
 #include "wire/json/json.h"
 
 #define ADMIT_FINALIZER "spiderpool.spidernet.io"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "controller/admission/admit_priv.h"
+#include "controller/admission/internal.h"
 
 enum { IFNAME_MAX = 15, MTU_MIN = 68, MTU_MAX = 65535, RP_FILTER_MAX = 2 };
 

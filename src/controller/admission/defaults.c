@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/admission/admit_priv.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "controller/admission/internal.h"
 
 /* As Spiderpool cuts it: no more of each are replaced than a valid CIDR has. */
 char *admit_cidr_label(const char *subnet)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/admission/admit_hook.h"
+#include "controller/admission/hook.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "spec/definition.h"
 
 enum { UNAVAILABLE = 503 };

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "base/opt.h"
-#include "controller/admission/admit_priv.h"
-#include "controller/nad/nad_write.h"
+#include "base/option.h"
+#include "controller/admission/internal.h"
+#include "controller/nad/render.h"
 #include "spec/definition.h"
 
 /* What makes a SpiderMultusConfig one that is taken; its block is network.c's. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/admission/admit_priv.h"
+#include "base/alloc.h"
+#include "controller/admission/internal.h"
 #include "ipam/pool/selector.h"
 
 static const struct {

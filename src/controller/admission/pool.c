@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "block/block.h"
-#include "controller/admission/admit_priv.h"
-#include "ipam/pool/pool_kube.h"
+#include "controller/admission/internal.h"
+#include "ipam/pool/pool_cluster.h"
 
 /* What makes a SpiderIPPool one that is taken. */
 

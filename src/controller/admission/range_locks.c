@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/admission/claims.h"
+#include "controller/admission/range_locks.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/ip.h"
+#include "base/ipset.h"
 #include "base/loop.h"
-#include "base/range.h"
-#include "controller/admission/claims_priv.h"
+#include "controller/admission/internal.h"
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
 

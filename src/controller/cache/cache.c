@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "controller/cache/world_priv.h"
-#include "controller/nad/nad_write.h"
+#include "controller/cache/internal.h"
+#include "controller/nad/render.h"
 #include "kube/kinds.h"
 #include "spec/pod.h"
 

@@ -53,7 +53,7 @@ const char *cidr_type_name(enum cidr_type t);
 struct cidr_cni {
 	const char *dir; /* of CNI configurations */
 	const char *
-		published; /* by the agent (agent/cluster/cluster_network.h): read where this process may not read the above */
+		published; /* by the agent (agent/cluster/network.h): read where this process may not read the above */
 };
 /*
  * The name of the first network of the CNI directory that is not Multus or unirail's own, which call it. Returns 0 with

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "controller/coordinator/cidr_sources.h"
-#include "base/backoff.h"
 #include "kube/kinds.h"
 
 #define FINALIZER "spiderpool.spidernet.io"

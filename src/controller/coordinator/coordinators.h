@@ -12,7 +12,7 @@
  */
 
 #include "controller/coordinator/cidr_read.h"
-#include "controller/cache/world.h"
+#include "controller/cache/cache.h"
 #include "kube/events.h"
 
 struct coordinators;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/gc/addresses.h"
+#include "controller/gc/address_gc.h"
 
 #include <stdlib.h>
 
-#include "controller/gc/asks.h"
 #include "controller/gc/census.h"
-#include "controller/gc/counts.h"
-#include "controller/gc/reap.h"
+#include "controller/gc/confirm.h"
+#include "controller/gc/gc.h"
+#include "controller/gc/pool_status.h"
 #include "controller/gc/uninjected.h"
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 enum { POOLS_SHOWN = 1000 };
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/injection/inject_priv.h"
-#include "block/block_wire.h"
+#include "block/codec.h"
+#include "controller/injection/internal.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
 #include "kube/time.h"

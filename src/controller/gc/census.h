@@ -5,12 +5,12 @@
 /*
  * What the leader knows of nodes, pods, SpiderEndpoints and SpiderIPBlocks, from watches: of 20,000
  * pods only what says whether they live. Nothing is known of a kind before its first list; who acts
- * upon something's absence asks census_is_whole() before and the API server after (controller/gc/asks.h).
+ * upon something's absence asks census_is_whole() before and the API server after (controller/gc/confirm.h).
  */
 
-#include "block/block_table.h"
+#include "block/table.h"
 #include "kube/client.h"
-#include "kube/store.h"
+#include "kube/object_store.h"
 
 enum census_kind { CENSUS_NODES, CENSUS_PODS, CENSUS_ENDPOINTS, CENSUS_BLOCKS, CENSUS_KINDS };
 

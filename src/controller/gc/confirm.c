@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/gc/asks_priv.h"
 #include "controller/gc/census.h"
+#include "controller/gc/internal.h"
 
 /* FRESH_MS: what is acted upon was answered no longer ago. WANTED_MS: nobody asked since. */
 enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, WANTED_MS = 120 * 1000 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/gc/reap.h"
+#include "controller/gc/gc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "controller/gc/reap_priv.h"
-#include "ipam/journal/journal_line.h"
+#include "controller/gc/internal.h"
+#include "ipam/journal/record.h"
 #include "kube/kinds.h"
 
 /* Passes over what is known, and the requests that they begin. */

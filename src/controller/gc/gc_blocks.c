@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of nodes that are gone: what block/block_release.h says, as requests. */
+/* Blocks of nodes that are gone: what block/release.h says, as requests. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/gc/reap_priv.h"
-#include "block/block_release.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "block/release.h"
+#include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
 /* A node renews its blocks as soon as its agent runs: ten minutes, where the time of grace is one. */

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/gc/reap_priv.h"
+#include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
 /* Which nodes are gone. */

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "controller/gc/counts_priv.h"
-#include "ipam/journal/journal_line.h"
-#include "ipam/pool/pool_kube.h"
+#include "controller/gc/internal.h"
+#include "ipam/journal/record.h"
+#include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 
 /* Which pools are to be looked at, and all endpoints once for these. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/gc/records.h"
+#include "controller/gc/pool_status_write.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
-#include "controller/gc/counts_priv.h"
-#include "ipam/journal/journal_line.h"
-#include "ipam/pool/pool_kube.h"
+#include "controller/gc/internal.h"
+#include "ipam/journal/record.h"
+#include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/kinds.h"
 #include "wire/json/json.h"

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 struct uninjected {
 	struct uninjected_conf conf;

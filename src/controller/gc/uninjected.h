@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "controller/gc/census.h"
 #include "controller/injection/inject.h"
-#include "controller/cache/world.h"
+#include "controller/cache/cache.h"
 #include "kube/events.h"
 
 struct uninjected;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "controller/injection/inject_priv.h"
+#include "controller/injection/internal.h"
 
 struct need {
 	const char *resource; /* borrowed */

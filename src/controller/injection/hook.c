@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/injection/inject_hook.h"
+#include "controller/injection/hook.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/injection/inject_priv.h"
+#include "base/alloc.h"
+#include "controller/injection/internal.h"
 
 /* How often who waits is looked at, besides at each change. */
 enum { LOOK_MS = 50 };

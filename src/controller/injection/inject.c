@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/injection/inject_priv.h"
+#include "base/alloc.h"
+#include "controller/injection/internal.h"
 
 enum { WARNING_MAX = 1024 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/nad/nad_diff.h"
+#include "controller/nad/diff.h"
 
 #include <string.h>
 

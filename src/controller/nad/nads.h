@@ -3,7 +3,7 @@
 #define UNIRAIL_CONTROLLER_NAD_NADS_H
 
 /*
- * A leader's part: for each SpiderMultusConfig the NAD that it stands for (controller/nad/nad_write.h) is
+ * A leader's part: for each SpiderMultusConfig the NAD that it stands for (controller/nad/render.h) is
  * made, and made right again at once when somebody edits or deletes it. It goes with its owner by
  * Kubernetes' own garbage collection. A NAD of the old name, when cr-name was changed, is removed; one
  * of another SpiderMultusConfig is left alone, one of nobody's is taken over, one that is being
@@ -13,7 +13,7 @@
  * there already. What fails is tried again, after 1 s up to a minute.
  */
 
-#include "controller/cache/world.h"
+#include "controller/cache/cache.h"
 #include "kube/events.h"
 
 struct nads;

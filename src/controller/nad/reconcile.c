@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/log.h"
-#include "controller/nad/nad_diff.h"
-#include "controller/nad/nads_priv.h"
+#include "controller/nad/diff.h"
+#include "controller/nad/internal.h"
 #include "kube/kinds.h"
 
 /* Which SpiderMultusConfigs are to be looked at, and when. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/nad/nad_write.h"
+#include "controller/nad/render.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "controller/nad/nad_priv.h"
+#include "base/alloc.h"
+#include "controller/nad/internal.h"
 
 #define VERSION_NOTE "multus.spidernet.io/cni-version"
 #define CONFIG_NOTE  "cni.spidernet.io/cniconfig-name"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/registration/hooks_priv.h"
+#include "controller/registration/internal.h"
 #include "wire/tls/base64.h"
 
 /* The two configurations at the API server: watched and put right. */

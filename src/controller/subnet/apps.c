@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/subnet/subnets_priv.h"
+#include "controller/subnet/internal.h"
 
 static const struct app_kind {
 	struct kube_kind kind;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/subnet/subnets_plan.h"
+#include "controller/subnet/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "wire/json/json.h"
 
 /* --- sizes --- */

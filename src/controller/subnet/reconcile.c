@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_wire.h"
+#include "base/alloc.h"
+#include "block/codec.h"
 #include "controller/gc/census.h"
-#include "controller/subnet/subnets_priv.h"
-#include "ipam/pool/pool_kube.h"
+#include "controller/subnet/internal.h"
+#include "ipam/pool/pool_cluster.h"
 
 /* One look at one subnet: its pools, and the pools that applications want of it. */
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "block/block_wire.h"
-#include "controller/subnet/subnets_plan.h"
-#include "controller/subnet/subnets_priv.h"
+#include "base/alloc.h"
+#include "block/codec.h"
+#include "controller/subnet/internal.h"
+#include "controller/subnet/plan.h"
 #include "wire/json/json.h"
 
 /* Sets of addresses and a subnet's entries as JSON. */

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/subnet/subnets_priv.h"
-#include "server/sample.h"
+#include "controller/subnet/internal.h"
+#include "server/prometheus.h"
 
 int64_t subnets_now(const struct subnets *s)
 {

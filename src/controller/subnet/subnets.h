@@ -4,13 +4,13 @@
 
 /*
  * A leader's part: pools made of SpiderSubnets for the applications whose pod template asks for one
- * (spec/auto_pool.h). Deployments, StatefulSets, DaemonSets, CronJobs, and ReplicaSets and Jobs that
+ * (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets, CronJobs, and ReplicaSets and Jobs that
  * nothing else made, have a pool for each interface, which grows and shrinks with them, and goes
  * when they do. For an application of another kind an agent makes the pool, without addresses and with
  * a number of them, when the first of its pods comes; here it gets them.
  *
  * Every look at a subnet ends in at most one write of its status, which comes first, or in the writes
- * that make the pools what the status says (subnets_plan.h). What cannot be done is an event at the
+ * that make the pools what the status says (plan.h). What cannot be done is an event at the
  * application, and is tried again.
  *
  * A pool that nobody wants any more is deleted, unless ippool-reclaim is false: then an application
@@ -19,7 +19,7 @@
  */
 
 #include "base/buf.h"
-#include "controller/cache/world.h"
+#include "controller/cache/cache.h"
 #include "kube/events.h"
 
 enum { SUBNETS_REST_MS = 15 * 1000 };

@@ -2,9 +2,9 @@
 /* Pools, made and changed. */
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/subnet/subnets_priv.h"
+#include "controller/subnet/internal.h"
 #include "kube/patch.h"
 
 void subnets_body(struct subnets_body *x)

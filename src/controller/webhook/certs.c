@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "controller/webhook/certs_priv.h"
+#include "controller/webhook/internal.h"
 #include "wire/tls/x509.h"
 
 /* What is served, and files that it comes from. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/webhook/certs_priv.h"
+#include "controller/webhook/internal.h"
 #include "controller/webhook/secret.h"
 
 #define CA_SINCE "unirail.io/ca-since"

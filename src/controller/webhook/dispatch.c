@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/webhook/reviews.h"
+#include "controller/webhook/dispatch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "controller/webhook/review_priv.h"
+#include "controller/webhook/internal.h"
 #include "controller/webhook/trials.h"
-#include "server/sample.h"
+#include "server/prometheus.h"
 
 /* TRIAL_SIZE: a body that long may cost much; what n log n of less costs is no matter. */
 enum {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
-#include "controller/webhook/review_priv.h"
+#include "controller/webhook/internal.h"
 #include "wire/tls/base64.h"
 
 /* What a hook puts down; how it is told is in review_text.c. */

@@ -7,8 +7,8 @@
 
 #include "base/buf.h"
 #include "kube/time.h"
-#include "wire/tls/base64.h"
 #include "wire/json/json.h"
+#include "wire/tls/base64.h"
 
 #define MANAGED "app.kubernetes.io/managed-by"
 #define OURS	"unirail-controller"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "controller/webhook/secret.h"

@@ -11,8 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/child.h"
-#include "base/cleanup.h"
 
 enum { TRIALS_MAX = 2, OUT_MAX = 64 };
 

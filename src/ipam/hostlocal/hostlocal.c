@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "ipam/hostlocal/hostlocal_dir.h"
 
 /* The folder: lock, address files, who has what. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipam/journal/journal_anchor.h"
+#include "ipam/journal/anchor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/num.h"
-#include "ipam/journal/journal_line.h"
+#include "ipam/journal/record.h"
 
 enum { SLOT = 512, SLOTS = 2 };
 

@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/num.h"
-#include "ipam/journal/journal_priv.h"
+#include "ipam/journal/internal.h"
 
 enum {
 	JOURNAL_MAX = 256 << 20,

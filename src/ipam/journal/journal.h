@@ -25,7 +25,7 @@
  * torn is the last line only. A last line without its new line and checksum, or with zeros in it
  * (a power failure may keep the length and lose the bytes), is cut. Any other damage is refused:
  * to go on without what it said could hand an address out twice. So is a file that is shorter than
- * it was known to be, another one, or none (ipam/journal/journal_anchor.h); journal_repair() goes on then.
+ * it was known to be, another one, or none (ipam/journal/anchor.h); journal_repair() goes on then.
  *
  * A full disk: blocks are kept allocated behind the end (fallocate, where the file system has it), enough
  * to free every address that is used. Only what frees addresses writes there; a grant that would not
@@ -35,8 +35,8 @@
  */
 
 #include "base/file.h"
-#include "ipam/journal/journal_anchor.h"
-#include "ipam/journal/journal_line.h"
+#include "ipam/journal/anchor.h"
+#include "ipam/journal/record.h"
 
 enum { JOURNAL_FORMAT = 1 };
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/opt.h"
+#include "base/option.h"
 
 /* The set of pools: its folder, and what must hold between its pools. */
 

@@ -44,7 +44,7 @@
 
 #include "base/file.h"
 #include "block/block.h"
-#include "base/range.h"
+#include "base/ipset.h"
 #include "ipam/pool/selector.h"
 
 enum { POOL_REST_MAX_MS = 3600 * 1000, POOL_NAME_MAX = 253 };
@@ -70,7 +70,7 @@ struct pool {
 	bool is_default, disabled;
 	int64_t rest_ms; /* -1: the settings' */
 
-	/* --- of a cluster (pool_kube.h); a local folder's pools have none of it --- */
+	/* --- of a cluster (pool_cluster.h); a local folder's pools have none of it --- */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	char **networks; /* multusName, each "namespace/name" */
 	size_t n_networks;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipam/pool/pool_kube.h"
+#include "ipam/pool/pool_cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/num.h"
 #include "ipam/pool/pool_spec.h"
-#include "spec/auto_pool.h"
+#include "spec/subnet_annotation.h"
 
 /* From lines to a set: every pool that can be used, and why the others cannot. */
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/opt.h"
+#include "base/alloc.h"
+#include "base/option.h"
 #include "ipam/pool/pool_draft.h"
 
 enum { LINE_MAX_BYTES = 1020, PLACE_MAX = 400 };

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/opt.h"
-#include "ipam/pool/pool_kube.h"
+#include "base/option.h"
+#include "ipam/pool/pool_cluster.h"
 #include "wire/json/json.h"
 
 /* The fields of a SpiderIPPool's and a SpiderReservedIP's spec. */

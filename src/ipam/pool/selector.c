@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/file.h"
-#include "base/opt.h"
+#include "base/option.h"
 #include "wire/json/json.h"
 
 enum { LABEL_MAX = 63, PREFIX_MAX = 253, PLACE_MAX = 400 };

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "ipam/select/select_priv.h"
+#include "base/alloc.h"
+#include "ipam/select/internal.h"
 
 /* Which address: held already, asked for by name, kept for the pod or had by it since before
  * (select_address.c), or the lowest free one. */

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
+#include "ipam/whereabouts/internal.h"
 #include "ipam/whereabouts/whereabouts.h"
-#include "ipam/whereabouts/whereabouts_priv.h"
 
 /* whereabouts' ranges: "10.0.0.0/24", "10.0.0.5-10.0.0.9/24", and what is left out of them. */
 

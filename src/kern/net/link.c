@@ -15,9 +15,9 @@
 #include <linux/ip.h>
 #include <linux/veth.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
-#include "kern/net/link_bond_put.h"
+#include "kern/net/internal.h"
 #include "kern/netlink/attr.h"
 #include "kern/sys/netns.h"
 

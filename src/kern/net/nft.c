@@ -8,8 +8,8 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 
-#include "base/cleanup.h"
-#include "kern/net/nft_priv.h"
+#include "base/alloc.h"
+#include "kern/net/internal.h"
 
 /* What a kernel without some module answers: nf_tables itself, a family, a type of chain. */
 static bool is_unsupported(int code)

@@ -7,7 +7,7 @@
 
 #include <linux/rtnetlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/netlink/attr.h"
 
 struct routes {

@@ -8,7 +8,7 @@
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/netlink/attr.h"
 
 struct rules {

@@ -10,7 +10,7 @@
 #include "kern/net/uapi_link.h"
 #include <linux/rtnetlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 #include "kern/netlink/attr.h"
 

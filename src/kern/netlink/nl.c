@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "kern/netlink/attr.h"
-#include "kern/netlink/nl_priv.h"
+#include "kern/netlink/internal.h"
 #include "kern/sys/netns.h"
 
 static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/netlink/nl_priv.h"
+#include "kern/netlink/internal.h"
 
 #include <errno.h>
 #include <string.h>

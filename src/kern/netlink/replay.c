@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/netlink/nl_priv.h"
+#include "kern/netlink/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/file.h"
 
 enum { REPLAY_FILE_MAX = 64 << 20 };

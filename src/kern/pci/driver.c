@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kern/pci/pci_priv.h"
+#include "kern/pci/internal.h"
 
 static int write_attr(const struct root *r, const char *bdf, const char *attr, const char *value,
 		      struct err *e)

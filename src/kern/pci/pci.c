@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "kern/pci/pci_priv.h"
+#include "kern/pci/internal.h"
 
 bool pci_bdf_ok(const char *s)
 {

@@ -10,7 +10,7 @@
 
 #include <linux/netlink.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/loop.h"
 
 enum {

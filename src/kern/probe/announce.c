@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "kern/sys/netns.h"
 #include "kern/probe/packet.h"
+#include "kern/sys/netns.h"
 
 static int announce(int fd, const struct packet_link *links, size_t n, const struct announce *a,
 		    struct err *e)

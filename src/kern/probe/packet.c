@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/probe/packet_filter.h"
 #include "kern/probe/packet.h"
+#include "kern/probe/packet_filter.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,8 +15,8 @@
 #include <linux/filter.h>
 #include <linux/rtnetlink.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "kern/netlink/attr.h"
 #include "kern/probe/arp.h"
 #include "kern/probe/ndp.h"

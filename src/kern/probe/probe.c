@@ -8,10 +8,10 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/loop.h"
-#include "kern/probe/probe_priv.h"
+#include "kern/probe/internal.h"
 #include "kern/sys/netns.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include <linux/mount.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 #include "kern/sys/netns.h"
 

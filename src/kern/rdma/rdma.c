@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
-#include "kern/rdma/verbs_priv.h"
+#include "kern/rdma/internal.h"
 
 enum { PATH_SIZE = 256 };
 

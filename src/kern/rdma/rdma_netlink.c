@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kern/rdma/rdma_set.h"
 #include "kern/rdma/rdma_res.h"
+#include "kern/rdma/rdma_set.h"
 #include "kern/rdma/rdma_watch.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_netlink.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
+#include "kern/rdma/internal.h"
 #include "kern/rdma/rdma.h"
-#include "kern/rdma/rdma_priv.h"
 
 /* The inventory by RDMA netlink: needs neither /sys nor device nodes nor rights. */
 

@@ -13,12 +13,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/loop.h"
+#include "kern/rdma/internal.h"
 #include "kern/rdma/rdma.h"
-#include "kern/rdma/verbs_priv.h"
-#include "kern/rdma/verbs_qp_priv.h"
 
 uint32_t verbs_mtu_bytes(enum ibv_mtu mtu)
 {

@@ -15,7 +15,7 @@
 #include <linux/magic.h>
 #include <linux/nsfs.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 static int fail(struct err *e, int code, const char *what, const char *subject)
 {

@@ -18,7 +18,7 @@
 #include <linux/seccomp.h>
 #include <linux/landlock.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "kern/sys/sandbox.h"
 

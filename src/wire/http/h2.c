@@ -7,7 +7,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
 
 /* What may be on its way to us. It costs nothing here: bytes are handed on as they come. */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "wire/http/http1_priv.h"
+#include "wire/http/internal.h"
 
 /* Which bytes belong to which message. */
 

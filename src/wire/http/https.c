@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "wire/http/https_priv.h"
+#include "wire/http/internal.h"
 
 /* An open connection: bytes to and from its session, and its end. https.c opens it. */
 

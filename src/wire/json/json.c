@@ -11,8 +11,8 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "base/cleanup.h"
-#include "wire/json/json_doc.h"
+#include "base/alloc.h"
+#include "wire/json/internal.h"
 
 /* Documents and values: yyjson behind our own limits. */
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "wire/json/json_doc.h"
+#include "base/alloc.h"
+#include "wire/json/internal.h"
 #include "wire/json/json_near.h"
 
 /* Where we are, for words: "conf.ipam.ranges[0]". Too long a name is cut. */

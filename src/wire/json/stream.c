@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/json/json_split.h"
+#include "wire/json/stream.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/json/json_tree.h"
+#include "wire/json/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "wire/json/json_doc.h"
+#include "wire/json/internal.h"
 
 enum { NUMBER_MAX = 1 << 16 };
 

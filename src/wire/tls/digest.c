@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/tls/digest.h"
 #include "wire/tls/base64.h"
+#include "wire/tls/digest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { DIGEST_BYTES = 32, READ_SIZE = 4096 };
 

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/random.h"
-#include "wire/tls/tls_priv.h"
+#include "wire/tls/internal.h"
 
 /* One connection. */
 

@@ -11,11 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/ip.h"
 #include "base/random.h"
-#include "wire/tls/tls_priv.h"
-#include "wire/tls/x509_priv.h"
+#include "wire/tls/internal.h"
 
 /* Certificates are looked at. */
 

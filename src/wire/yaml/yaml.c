@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/num.h"
-#include "wire/yaml/yaml_priv.h"
+#include "wire/yaml/internal.h"
 
 /* What is nested in what; yaml.c reads the leaves. */
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/ipam/spiderpool/spiderpool_socket.h"
+#include "cni/ipam/spiderpool/agent_client.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/ipam/spiderpool/spiderpool_agent.h"
-#include "cni/protocol/code.h"
+#include "base/alloc.h"
+#include "cni/ipam/spiderpool/legacy_agent.h"
+#include "cni/protocol/error.h"
 #include "wire/http/http1.h"
 
 /* `unirail ipam serve` asked: one request for all rails. src/agent/api/plan.c has the other side. */

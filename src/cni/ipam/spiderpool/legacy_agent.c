@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spiderpool's own agent, asked as its plugin asks it: one request an interface. */
-#include "cni/ipam/spiderpool/spiderpool_agent.h"
+#include "cni/ipam/spiderpool/legacy_agent.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 
 enum { REQUEST_MAX = 1 << 20, WHAT_MAX = 128 };
 

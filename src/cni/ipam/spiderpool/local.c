@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/ipam/spiderpool/spiderpool_private.h"
+#include "base/alloc.h"
+#include "cni/ipam/spiderpool/internal.h"
 
 /* For a server that hangs, when its store is known. */
 enum { DEL_MS = 10 * 1000 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "cni/ipam/spiderpool/spiderpool_private.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/ipam/spiderpool/internal.h"
+#include "cni/protocol/ipam_call.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"

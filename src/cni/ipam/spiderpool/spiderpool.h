@@ -16,7 +16,7 @@
  *	                         age is checked and not used: files are counted, not dated
  *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve`, or Spiderpool's own agent.
  *	                         Given: it is asked, and the local store left alone (see
- *	                         spiderpool_socket.h). Not given: the local store, which a server of
+ *	                         agent_client.h). Not given: the local store, which a server of
  *	                         ours may have open at the same time
  *
  * and ours:
@@ -37,7 +37,7 @@
  */
 
 #include "base/log.h"
-#include "cni/protocol/ipam_request.h"
+#include "cni/protocol/ipam_call.h"
 #include "ipam/ipam.h"
 
 struct spiderpool_conf {

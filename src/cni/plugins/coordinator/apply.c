@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/plugins/coordinator/coordinator_private.h"
-#include "kern/sys/netns.h"
+#include "base/alloc.h"
+#include "cni/plugins/coordinator/internal.h"
 #include "kern/net/nft.h"
+#include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
 
 void co_plan_free(struct co_plan *p)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/plugins/coordinator/coordinator_check.h"
+#include "cni/plugins/coordinator/check.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "kern/net/nft.h"
 
 /* CHECK of the coordinator: each thing that ADD promises, looked at. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/plugins/coordinator/coordinator_private.h"
+#include "cni/plugins/coordinator/internal.h"
 #include "kern/net/nft.h"
 #include "kern/sys/sysctl.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/plugins/coordinator/coordinator_private.h"
+#include "base/alloc.h"
+#include "cni/plugins/coordinator/internal.h"
 #include "kern/net/link.h"
 
 /* What pod and host hold, gathered once for all NICs. */

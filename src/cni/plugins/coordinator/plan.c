@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cni/plugins/coordinator/coordinator_private.h"
+#include "cni/plugins/coordinator/internal.h"
 
 /*
  * One NIC's plan. The order of steps and what each does is the original's; where it ignores that

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "cni/plugins/coordinator/coordinator_private.h"
+#include "base/alloc.h"
+#include "cni/plugins/coordinator/internal.h"
 #include "kern/net/nft.h"
 
 /*

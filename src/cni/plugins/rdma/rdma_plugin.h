@@ -23,7 +23,7 @@
  * device home then, but with the name that the pod gave it.
  */
 
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 #include "cni/device/rdma_move.h"
 #include "kern/pci/pci.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "cni/plugins/rdma/rdma_plugin.h"
 
 #define STATE_LOCK RDMA_STATE_DIR "/.lock"

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cni/device/vf_conf.h"
+#include "cni/plugins/sriov/internal.h"
 #include "cni/plugins/sriov/sriov.h"
-#include "cni/plugins/sriov/sriov_private.h"
 
 /* sriov's netconf. */
 

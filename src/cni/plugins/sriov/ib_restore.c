@@ -4,15 +4,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cni/attach/attach.h"
 #include "cni/device/rdma_move.h"
 #include "cni/device/vf_apply.h"
 #include "cni/device/vf_claim.h"
-#include "cni/device/vf_home.h"
 #include "cni/device/vf_place.h"
+#include "cni/device/vf_restore.h"
 #include "cni/device/vf_stores.h"
 #include "kern/pci/uevent.h"
 #include "kern/sys/netns.h"

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "cni/attach/attach.h"
 #include "cni/device/rdma_move.h"
 #include "cni/device/vf_apply.h"
-#include "cni/device/vf_home.h"
 #include "cni/device/vf_place.h"
 #include "cni/device/vf_rail.h"
+#include "cni/device/vf_restore.h"
 #include "cni/device/vf_stores.h"
 #include "cni/plugins/sriov/sriov.h"
 #include "kern/net/altname.h"

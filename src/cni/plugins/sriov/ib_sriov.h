@@ -101,7 +101,7 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 /* Nobody else works on InfiniBand VFs of the node while this is held. */
 int ib_home_lock(const struct root *root, int *fd, struct err *e);
 /* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
- * -1: it is gone. flags: VF_HOME_* (cni/device/vf_home.h). A VF that is gone, or that was made anew, is done.
+ * -1: it is gone. flags: VF_HOME_* (cni/device/vf_restore.h). A VF that is gone, or that was made anew, is done.
  * 1: the devices are home, and the PF refuses the attributes. */
 int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 		  struct err *e);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
-#include "cni/device/vf_stores.h"
-#include "cni/plugins/sriov/sriov_private.h"
 #include "cni/device/vf_claim.h"
+#include "cni/device/vf_stores.h"
+#include "cni/plugins/sriov/internal.h"
 #include "kern/sys/netns.h"
 
 /* The pod's, or that of which the record says that it was the pod's. */

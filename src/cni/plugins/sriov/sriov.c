@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "cni/device/vf_apply.h"
 #include "cni/device/vf_claim.h"
 #include "cni/device/vf_stores.h"
-#include "cni/plugins/sriov/sriov_private.h"
+#include "cni/plugins/sriov/internal.h"
 #include "kern/net/altname.h"
 
 /* sriov: a VF into the pod. */

@@ -20,7 +20,7 @@
  * the file, so that DEL goes back to the first one's start. Sysctls die with the namespace.
  */
 
-#include "cni/plugins/meta.h"
+#include "cni/plugins/chained.h"
 
 #define TUNING_DATA_DIR	 "/run/cni/tuning"
 #define TUNING_ALLOWLIST "/etc/cni/tuning/allowlist.conf"

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_CLUSTER_INTERNAL_H
+#define UNIRAIL_AGENT_CLUSTER_INTERNAL_H
+
+/* Between cluster.c (watches), cluster.c (objects), pools.c and cluster_fetch.c. */
+
+#include "agent/cluster/cluster.h"
+#include "kube/informer.h"
+#include "kube/spent.h"
+#include "kube/trouble.h"
+#include "spec/pod.h"
+
+struct cluster_watch {
+	struct cluster *c;
+	enum cluster_kind kind;
+	struct kube_informer *i;
+	struct kube_trouble trouble;
+};
+
+struct cluster {
+	struct cluster_conf conf;
+	struct cluster_watch watch[CLUSTER_KINDS];
+	struct cluster_fetch *fetches;
+	struct cluster_ask *asks;
+	struct kube_troubles troubles;
+	struct kube_spent nads; /* what is kept of networks */
+	/* pools */
+	struct pool_set pools;
+	bool have_pools, pools_are_old;
+	struct loop_timer *rebuild, *save;
+	char *pools_path, *pools_text; /* the file, and what it should have */
+	char *node_uid;		       /* as last seen, in the file as well; NULL: never */
+	struct labels node_labels;     /* of the file */
+	char *complaint;	       /* about pools that do not go together, as logged */
+};
+
+/* --- objects: what informers keep --- */
+
+struct cluster_ns {
+	struct labels labels, annotations;
+};
+
+struct cluster_decoder {
+	const struct kube_kind *kind;
+	size_t size;
+	int (*decode)(void *value, const struct json *object, struct err *e);
+	void (*drop)(void *value);
+	bool cached;
+	bool ours; /* a definition that is installed with unirail */
+};
+extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
+
+extern const struct kube_spent cluster_nads_room;
+/* One came: what of it does not fit in is dropped. One is gone. */
+void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
+void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
+
+/* --- pools --- */
+
+void cluster_pools_open(struct cluster *c);
+void cluster_pools_close(struct cluster *c);
+/* Something changed: the set is built anew at the loop's next turn. */
+void cluster_pools_changed(struct cluster *c);
+void cluster_save_soon(struct cluster *c);
+
+/* --- fetches --- */
+
+void cluster_fetch_drop_all(struct cluster *c);
+void cluster_asks_drop_all(struct cluster *c);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_CONF_H
+#define UNIRAIL_AGENT_CONF_H
+
+/*
+ * The agent's settings: server/settings.h's, in section [agent] of the file (default
+ * /etc/unirail/agent.conf), whose section [coordinator] is spec/coordinator_settings.h's.
+ */
+
+#include "spec/coordinator_settings.h"
+#include "server/settings.h"
+
+struct agent_conf {
+	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir,
+		*cni_dir, *cni_name;
+	const char *listen, *health_listen, *metrics_listen;
+	const char *log_level, *log_format, *sandbox, *pid_file;
+	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;
+	const char *ipv4, *ipv6, *statefulset, *kubevirt, *subnet;
+	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
+		quarantine_ms;
+	struct coordinator_settings coordinator;
+	struct settings_own own;
+};
+
+/* For --help, completion, the man page. */
+extern const struct opt agent_opts[];
+extern const struct settings agent_settings;
+
+/* As settings_read(). *ret is left alone on failure. */
+int agent_conf_read(struct agent_conf *ret, const struct root *root, const struct settings_env *env,
+		    int argc, char **argv, struct err *e);
+void agent_conf_done(struct agent_conf *c);
+/* This node's name where nobody gave one. */
+int agent_conf_hostname(struct agent_conf *c, struct err *e);
+
+#endif

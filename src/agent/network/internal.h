@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_AGENT_NETWORK_INTERNAL_H
+#define UNIRAIL_AGENT_NETWORK_INTERNAL_H
+
+/* Between network.c (asks), status.c and nets_late.c. */
+
+#include "agent/network/network.h"
+
+struct nets_ask;
+struct nets_patch;
+
+struct nets {
+	struct nets_conf conf;
+	struct nets_ask *asks;
+	struct child *child; /* asks the kubelet; one at a time */
+	uint64_t seq;
+	struct nets_patch *patches; /* the oldest first */
+	size_t n_patches, n_running;
+	struct loop_timer *look; /* for what nobody was told */
+};
+
+void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,
+		const char *message);
+void nets_status_free(struct nets *n);
+bool nets_status_has(const struct nets *n, const char *container_id);
+
+/* status.c */
+void nets_late_start(struct nets *n);
+/* The container's pod has its status, or will never have it. */
+void nets_late_forget(const struct nets *n, const char *container_id);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_IPSET_H
+#define UNIRAIL_BASE_IPSET_H
+
+/*
+ * Sets of addresses as sorted, disjoint intervals; never expanded, so an IPv6 /64 costs what an
+ * IPv4 /30 does. The grammar is SpiderIPPool's: "a" or "a-b", one family, a <= b, and blanks around each,
+ * (a reversed range is refused: the original admits it and then cannot use it).
+ */
+
+#include "base/err.h"
+#include "base/ip.h"
+
+struct ip_range {
+	struct ipaddr first, last; /* inclusive */
+};
+
+struct ip_set {
+	uint8_t family;
+	struct ip_range *v; /* ascending, not touching */
+	size_t n;
+};
+
+/* "10.0.0.1-10.0.0.9" or "10.0.0.1"; names the text in its error, kind ERR_CONF. */
+int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e);
+void ip_set_add(struct ip_set *s, const struct ip_range *r);
+void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
+
+/*
+ * Many ranges at once. Each ip_set_add() and ip_set_subtract() costs the length of the set, so a loop of them over
+ * a list of a user costs its square. Instead: collect the ranges in any order, then merge, which costs n log n.
+ * Between the two the set may not be read. What is to be subtracted is collected into a set of its own.
+ *
+ *	for (size_t i = 0; i < n; i++)
+ *		ip_set_collect(&s, &ranges[i]);
+ *	ip_set_merge(&s);
+ */
+void ip_set_collect(struct ip_set *s, const struct ip_range *r);
+void ip_set_merge(struct ip_set *s);
+void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* in the sum of both lengths */
+void ip_set_minus(struct ip_set *s, const struct ip_set *out); /* likewise */
+/* Each address stays in the first of the sets that has it. All are of one family. Costs n log n of all ranges. */
+void ip_sets_part(struct ip_set *sets, size_t n);
+bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
+/* First address two sets share, if any. */
+bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);
+u128 ip_set_count(const struct ip_set *s); /* saturates at 2^64-1 */
+/* The smallest member that is >= *from (or the smallest at all when from is NULL). */
+bool ip_set_next(const struct ip_set *s, const struct ipaddr *from, struct ipaddr *ret);
+void ip_set_done(struct ip_set *s);
+/* "10.0.0.1-10.0.0.9, 10.0.0.20" onto b. */
+void ip_set_str(const struct ip_set *s, struct buf *b);
+
+#endif

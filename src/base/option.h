@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_OPTION_H
+#define UNIRAIL_BASE_OPTION_H
+
+/*
+ * One option table a command: parsing, --help, man page and shell completion come from it, so
+ * they cannot disagree.
+ *
+ *	static const struct opt opts[] = {
+ *		{"rails", 'n', OPT_INT, "N", "number of rails", offsetof(struct demo, rails), 1, 64},
+ *		{"keep", 0, OPT_FLAG, NULL, "leave the namespaces", offsetof(struct demo, keep)},
+ *		{0}};
+ *
+ * "--name value", "--name=value", "-n value", "--" ends options.  --help and -h are always
+ * there.  Mistakes are one line on stderr naming the word, exit status 2.
+ */
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum opt_type {
+	OPT_FLAG,   /* bool: set true */
+	OPT_STR,    /* const char *: borrowed from argv */
+	OPT_INT,    /* int64_t: min..max */
+	OPT_DUR,    /* int64_t: milliseconds, max in ms */
+	OPT_CHOICE, /* const char *: one of arg, which is "a|b|c" */
+};
+
+struct opt {
+	const char *name;
+	char letter;
+	enum opt_type type;
+	const char *arg; /* metavar, or the choices */
+	const char *help;
+	size_t offset; /* into the caller's struct */
+	int64_t min, max;
+};
+
+/* A command of an applet ("pool list") or the applet itself (name NULL). */
+struct cmd {
+	const char *name;
+	const char *args; /* "[POOL]"; NULL: none allowed */
+	const char *help; /* one line */
+	const struct opt *opts;
+	int min_args, max_args; /* max -1: any number */
+};
+
+/*
+ * Parses argv, which begins after the command's own words: argv[0] is the first option or operand.
+ * Operands are moved to the end of argv, in order, so "show POOL -o json" works. Returns the index
+ * of the first operand (argc: none), or a negative errno with e set (-ECANCELED: --help was asked
+ * and printed). The number of operands is within min_args..max_args. `prog` is the words as
+ * typed, "unirail pool show", for the texts. Options not given leave `into` alone.
+ */
+int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void *into,
+	      struct err *e);
+
+/*
+ * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row
+ * with name NULL matches no word), sets *words to how many they were. -EINVAL with e set when
+ * there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
+ *
+ *	const struct cmd *c;
+ *	int words, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &words, &e);
+ *
+ *	if (r == 0)
+ *		r = opt_parse(c, prog, argc - 1 - words, argv + 1 + words, &o, &e);
+ *	if (r < 0)
+ *		return opt_exit("unirail pool", r, &e);
+ */
+int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
+	     const struct cmd **ret, int *words, struct err *e);
+
+/* The exit status for what opt_parse or cmd_pick returned: 0 after --help, else 2 and one line
+ * "unirail pool: ..." on stderr. */
+int opt_exit(const char *prog, int r, const struct err *e);
+
+/* Help of one command: usage, its line, options, aligned. */
+void opt_help(const struct cmd *c, const char *prog, struct buf *b);
+/* "unirail pool list [OPTION...] [POOL]" without a new line. */
+void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
+
+/* The commands of an applet, one line each. */
+void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
+/* "  LEFT    help, wrapped", and the LEFT of an option: "-n, --rails N". */
+void opt_row(struct buf *b, const char *left, const char *help);
+void opt_left(const struct opt *o, char *ret, size_t size);
+/* `text` from column `at` on, wrapped with a hanging indent, and a new line. */
+void opt_wrap(struct buf *b, const char *text, size_t at);
+
+/* The word of the list (n of them) that `word` most likely meant, or NULL. */
+const char *opt_nearest(const char *word, const char *const *list, size_t n);
+
+/* What a command prints at most. */
+enum { HELP_MAX = 1 << 18 };
+/* Bytes of b to stdout; the exit status. */
+int opt_print(const struct buf *b);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_CLI_H
+#define UNIRAIL_CLI_CLI_H
+
+/* What main.c's table names: for each tool its main and its commands. */
+
+#include "base/applet.h"
+
+int rdma_main(int argc, char **argv);
+extern const struct cmd rdma_cmds[];
+int device_main(int argc, char **argv);
+extern const struct cmd device_cmds[];
+int kube_main(int argc, char **argv);
+extern const struct cmd kube_cmds[];
+int status_main(int argc, char **argv);
+extern const struct cmd status_cmds[];
+int doctor_main(int argc, char **argv);
+extern const struct cmd doctor_cmds[];
+int version_main(int argc, char **argv);
+extern const struct cmd version_cmds[];
+int help_main(int argc, char **argv);
+extern const struct cmd help_cmds[];
+int man_main(int argc, char **argv);
+extern const struct cmd man_cmds[];
+int completion_main(int argc, char **argv);
+extern const struct cmd completion_cmds[];
+
+/* --- help.c: from the applet table --- */
+
+void help_list(struct buf *b);				 /* `unirail --help` */
+void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
+extern const char help_plugin_text[];			 /* how a CNI plugin is called */
+/* An error that names the applet most like `name`. */
+int help_unknown(const char *name, struct err *e);
+bool applet_has_words(const struct applet *a); /* commands with names of their own */
+
+const char *unirail_version(void); /* "0.1.0" */
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_DEVICE_H
+#define UNIRAIL_CLI_DEVICE_H
+
+/* `unirail device list`: device.c asks, device.c prints. */
+
+#include <stdio.h>
+
+#include "device/inventory.h"
+
+/* One function, and who has it. */
+struct device_row {
+	const struct inventory_function *f;
+	char *pod;   /* "namespace/name" by the record of an attachment; NULL: none is known of */
+	char *netns; /* the living pod's; NULL: nobody has it */
+};
+
+/* dir: a host's files in a folder, NULL: this host. Prints; the exit status, or -errno. */
+int device_list(const char *dir, bool json, struct err *e);
+
+/*
+ * A row a function, settings that differ from a driver's own:
+ *
+ *	FUNCTION      ROLE     DRIVER     NUMA  NETDEV    MTU   LINK  RDMA           SETTINGS      POD
+ *	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
+ *	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
+ */
+void device_show_text(const struct device_row *v, size_t n, FILE *f);
+void device_show_json(const struct device_row *v, size_t n, struct buf *b);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CLI_VERIFY_RDMA_H
+#define UNIRAIL_CLI_VERIFY_RDMA_H
+
+/*
+ * One side of a test: its queue pair, and the memory that both know the layout of,
+ *
+ *	slot 0 | slot 1 | ... slot depth-1 | to send a ping from | to receive pings, two
+ *
+ * The slots hold a pattern that a seed and the offset give, so whoever received them can say
+ * whether every byte is right.
+ */
+
+#include "kern/rdma/verbs_qp.h"
+#include "cli/verify/select.h"
+#include "cli/verify/verify_tcp.h"
+
+enum {
+	VERIFY_SIZE_MAX = 8 << 20,
+	VERIFY_DEPTH_MAX = 64,
+	VERIFY_DATA_MAX = 16 << 20,
+	VERIFY_PING_SIZE = 8, /* what is measured; the place for it is a cache line */
+	VERIFY_PING_PLACE = 64,
+};
+
+struct verify_side {
+	struct verbs_dev *dev;
+	struct verbs_qp *qp;
+	enum verbs_op op;
+	uint32_t size, depth;
+};
+#define VERIFY_SIDE_INIT                                                                           \
+	{                                                                                          \
+		0                                                                                  \
+	}
+
+int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum verbs_op op,
+		     uint32_t size, uint32_t depth, struct err *e);
+void verify_side_close(struct verify_side *s);
+#define auto_verify_side __attribute__((cleanup(verify_side_close)))
+/* Its end and its rail into a hello or ready. */
+void verify_side_tell(const struct verify_side *s, const struct verify_rail *rail,
+		      struct verify_msg *m);
+int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e);
+
+/* Messages on their way at a time: 64, fewer when they are large. */
+uint32_t verify_depth_for(uint32_t size);
+size_t verify_data_len(const struct verify_side *s);
+size_t verify_slot_at(const struct verify_side *s, uint64_t message);
+size_t verify_ping_at(const struct verify_side *s);		    /* to send from */
+size_t verify_pong_at(const struct verify_side *s, uint64_t which); /* to receive into */
+
+void verify_fill(uint8_t *p, size_t n, uint64_t seed);
+/* -EBADMSG: says where, and how many bytes are wrong. */
+int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e);
+
+const char *verify_op_name(enum verbs_op op); /* "write", "send", "read" */
+int verify_op_find(const char *name, enum verbs_op *ret);
+
+#endif

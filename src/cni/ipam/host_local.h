@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_HOST_LOCAL_H
+#define UNIRAIL_CNI_IPAM_HOST_LOCAL_H
+
+#include "cni/protocol/ipam_call.h"
+#include "ipam/hostlocal/hostlocal.h"
+
+struct host_local_conf {
+	const char *data_dir; /* never NULL once read */
+	const char *resolv_conf;
+	const struct json *routes;
+	struct hostlocal_range legacy; /* a set may point here: the struct stays where it is */
+	struct hostlocal_set *sets;
+	size_t n_sets;
+	struct ipaddr *wanted; /* asked for by name, each once */
+	size_t n_wanted;
+};
+
+/* Where the store is; nothing else is looked at. */
+int host_local_conf_store(const struct cni_ipam_call *call, struct host_local_conf *ret,
+			  struct err *e);
+/* All of it, checked as the original does. */
+int host_local_conf_read(const struct cni_ipam_call *call, struct host_local_conf *ret,
+			 struct err *e);
+void host_local_conf_done(struct host_local_conf *c);
+#define auto_host_local_conf __attribute__((cleanup(host_local_conf_done)))
+
+/* resolvConf's file into dns. */
+int host_local_dns(const struct root *root, const char *path, struct cni_dns *dns, struct err *e);
+
+#endif

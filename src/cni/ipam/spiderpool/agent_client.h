@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_AGENT_CLIENT_H
+#define UNIRAIL_CNI_IPAM_SPIDERPOOL_AGENT_CLIENT_H
+
+/*
+ * The spiderpool IPAM as a client of the server that the netconf names (ipam_unix_socket_path).
+ *
+ * `unirail ipam serve` is asked once for all rails. An agent of Spiderpool's own answers 404 to
+ * that, and is asked as its plugin does: healthy, then one request an interface. What that API
+ * cannot say: certain addresses are refused (kind ERR_UNSUPPORTED), sticky is the agent's own
+ * affair, CHECK and GC do nothing, and STATUS asks whether it is healthy.
+ *
+ * Nobody there: "unhealthy spiderpool-agent backend, failed to check: ...", of kind ERR_AGAIN for
+ * DEL, so that the runtime tries again and nothing is left behind. Errors of its own an agent of
+ * Spiderpool's frees later by itself (its GC), so DEL only logs those, as its plugin does.
+ */
+
+#include "cni/ipam/spiderpool/spiderpool.h"
+
+/* One rail: what is asked, and where the answer goes. */
+struct socket_rail {
+	const struct cni_ipam_call *call;
+	const struct spiderpool_conf *conf;
+	const struct cni_args *args;
+	const struct ipaddr *want;
+	size_t n_want;
+	struct cni_result *out;
+	struct cni_ipam_flags *flags;
+	bool *fresh;
+};
+
+/* Rails of one pod and one socket; all or nothing. */
+int spiderpool_socket_add(const struct socket_rail *v, size_t n, struct err *e);
+int spiderpool_socket_try(const struct socket_rail *v, struct err *e);
+enum { SPIDERPOOL_SOCKET_MS = 100 * 1000 }; /* as long as Spiderpool's plugin waits */
+/* Of one container. */
+int spiderpool_socket_del(const char *socket, int limit_ms,
+			  const struct cni_ipam_call *const *calls, size_t n, struct err *e);
+/* held: the addresses of one interface, to be freed; *known false: this server does not tell. */
+int spiderpool_socket_held(const char *socket, const struct cni_ipam_call *call,
+			   struct ipnet **held, size_t *n, bool *known, struct err *e);
+int spiderpool_socket_gc(const char *socket, const struct cni_ipam_call *call, struct err *e);
+int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *call,
+			       const struct ipaddr *a, const struct mac *other, struct err *e);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_INTERNAL_H
+#define UNIRAIL_CNI_IPAM_SPIDERPOOL_INTERNAL_H
+
+/* Between local.c (ADD, DEL) and spiderpool.c (the others). */
+
+#include "cni/ipam/spiderpool/agent_client.h"
+
+/* One rail on its way. */
+struct rail_ask {
+	const struct cni_ipam_call *call;
+	struct spiderpool_conf conf;
+	struct ipam_request request;
+	struct ipaddr *want;
+	size_t n_want;
+	bool done; /* its store has answered */
+};
+
+bool spiderpool_has_server(const struct spiderpool_conf *c);
+int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
+		    struct ipam **ret, struct err *e);
+struct ipam_ask spiderpool_ask(const struct rail_ask *r);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_LEGACY_AGENT_H
+#define UNIRAIL_CNI_IPAM_SPIDERPOOL_LEGACY_AGENT_H
+
+/* Between agent_client.c (our server) and legacy_agent.c (Spiderpool's own). */
+
+#include "cni/ipam/spiderpool/agent_client.h"
+
+/* What a server said. */
+struct agent_reply {
+	int status;
+	struct buf body;
+	struct json_doc *doc; /* NULL: the body is no JSON */
+};
+#define AGENT_REPLY_INIT                                                                           \
+	{                                                                                          \
+		0                                                                                  \
+	}
+void agent_reply_done(struct agent_reply *r);
+#define auto_agent_reply __attribute__((cleanup(agent_reply_done)))
+
+/* *ret holds nothing yet. Negative: no answer, "unhealthy spiderpool-agent backend, ...". `body`
+ * empty: none. 503 is such an error too, of kind ERR_AGAIN. */
+int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
+	       const struct buf *body, struct agent_reply *ret, struct err *e);
+/* The same with a limit of its own: for what can be done otherwise when nobody answers. */
+int agent_call_within(int timeout_ms, const char *socket, const struct root *root,
+		      const char *method, const char *path, const struct buf *body,
+		      struct agent_reply *ret, struct err *e);
+/* The reason in an answer that is not 200, after `what`; the code of our servers' becomes e's kind. */
+int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
+
+/* "ips" and "routes" of an answer, of one interface, onto a result and its flags. */
+int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
+		    const struct socket_rail *rail, struct err *e);
+
+/* Fields that both APIs have. args may be NULL. */
+void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
+		   const struct cni_args *args);
+void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c);
+
+/* Spiderpool's own agent. */
+int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct err *e);
+int agent_add(const struct socket_rail *v, size_t n, struct err *e);
+int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n,
+	      struct err *e);
+int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,
+		   const struct mac *other, struct err *e);
+
+#endif

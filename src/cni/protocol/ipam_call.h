@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
+#define UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
+
+/* What host-local and static read alike: "ipam", and the ways to ask for certain addresses. */
+
+#include "cni/protocol/cni.h"
+
+struct ipam_request {
+	const struct json *ipam;
+	struct json_strs runtime_ips, args_ips; /* runtimeConfig.ips, args.cni.ips */
+	const struct json *ip_ranges;		/* runtimeConfig.ipRanges */
+	struct cni_args args;
+	struct buf keep; /* of args */
+};
+
+int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e);
+void ipam_request_done(struct ipam_request *r);
+#define auto_ipam_request __attribute__((cleanup(ipam_request_done)))
+
+/* CNI before 0.3.0 has one address a family. */
+int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
+
+/* The plugin itself as a caller: one rail, the whole configuration. */
+struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
+
+#endif

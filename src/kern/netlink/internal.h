@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_NETLINK_INTERNAL_H
+#define UNIRAIL_KERN_NETLINK_INTERNAL_H
+
+/* The inside of the wire, shared by nl*.c; nobody else includes this. */
+
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+
+#include "kern/netlink/nl.h"
+
+struct nl_replay;
+
+enum {
+	NL_BUF_SIZE = 64 << 10, /* more than the 32 KiB that the kernel puts into one datagram */
+	NL_BUF_MAX = 4 << 20,
+	NL_ANSWER_MS = 5000, /* the kernel answers at once; this only keeps us from hanging */
+};
+
+struct nl_wire {
+	enum nl_proto proto;
+	struct nl_sock *sk; /* NULL: replay */
+	int fd;
+	uint32_t seq;  /* last one given out */
+	uint32_t base; /* of the last request's first message: recordings count from it */
+	int record_fd; /* -1: no recorder */
+	int record_error;
+	struct nl_replay *replay;
+	unsigned char *buf;
+	size_t cap;
+};
+
+/* One datagram out. The messages in p must carry the wire's sequence numbers. */
+int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e);
+/*
+ * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (nothing came
+ * within timeout_ms), -ENOBUFS (the kernel dropped answers), -EMSGSIZE (the datagram was longer
+ * than the buffer: *n bytes of it are there, and the buffer has grown for the next), else a
+ * negative errno.
+ */
+int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n);
+
+/* replay.c */
+int nl_replay_load(struct nl_wire *w, const char *file, struct err *e);
+int nl_replay_check(struct nl_wire *w, const void *p, size_t n, struct err *e);
+int nl_replay_next(struct nl_wire *w, size_t *n);
+void nl_replay_free(struct nl_replay *r);
+const char *nl_proto_name(enum nl_proto p);
+bool nl_proto_find(const char *name, enum nl_proto *ret);
+
+/* record.c: a line a datagram; a failure is kept in w->record_error, the next send tells. */
+void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
+/* Adds `by` to every message's sequence number and sets its port id to 0. */
+void nl_renumber(void *p, size_t n, uint32_t by);
+
+/* nl.c */
+struct nl_error {
+	int code;	/* 0 or negative errno */
+	char text[256]; /* the kernel's ext-ack, "" none */
+};
+/* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
+int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
+/* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
+int nl_error_set(struct err *e, const struct nl_error *why);
+
+/* --- batches: nl.c collects, nl.c sends --- */
+
+enum { NL_UNANSWERED = 1 }; /* an item's result until its ack is here */
+
+struct nl_item {
+	struct nl_msg *m; /* NULL: refused before it was sent */
+	unsigned int flags;
+	char *what;
+	uint32_t seq;
+	struct nl_error result;
+};
+
+struct nl_batch {
+	struct nl_item *items;
+	size_t n;
+};
+
+#endif

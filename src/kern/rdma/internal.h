@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_RDMA_INTERNAL_H
+#define UNIRAIL_KERN_RDMA_INTERNAL_H
+
+/* What this folder's own files share. */
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include "kern/netlink/attr.h"
+#include "kern/rdma/verbs_dev.h"
+#include "kern/rdma/verbs_qp.h"
+
+/* What the files about RDMA netlink share. */
+
+struct nl_msg *rdma_request(int cmd, int flags); /* RDMA_NLDEV_CMD_*, NLM_F_* */
+uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0 when missing or short */
+
+/* What the files that call libibverbs share. */
+
+struct verbs_dev {
+	struct ibv_context *ctx;
+	char name[64];
+};
+
+/* Words for ibv_open_device()'s failure, whose errno was `code`; the negative errno that it was. */
+int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
+/* The device's GID table, entries in use of all ports; free() it. Their number, or -errno. */
+ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);
+uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no MTU that we know */
+enum ibv_mtu verbs_mtu_of(uint32_t bytes);  /* the largest that fits; below 256: IBV_MTU_256 */
+
+struct verbs_qp {
+	struct verbs_dev *dev;
+	struct verbs_qp_conf conf;
+	struct verbs_end peer;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	uint8_t *mem;
+	uint32_t psn, reads, mtu;
+	unsigned int events; /* taken from the channel, not acknowledged yet */
+};
+
+/* What a completion that is no success means: a negative errno with e set. */
+int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e);
+
+#endif

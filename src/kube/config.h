@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KUBE_CONFIG_H
+#define UNIRAIL_KUBE_CONFIG_H
+
+/*
+ * Where the API server is, and who we are to it. In this order: the kubeconfig that was named;
+ * $KUBECONFIG; a pod's service account; ~/.kube/config.
+ *
+ * Of a kubeconfig (YAML or JSON) are read: clusters[].cluster.{server, tls-server-name,
+ * certificate-authority, certificate-authority-data}, users[].user.{client-certificate(-data),
+ * client-key(-data), token, tokenFile, exec}, contexts[].context.{cluster, user, namespace},
+ * current-context. Relative paths count from its folder. A server must be https. What would change
+ * whom we are or whom we trust and is not done is refused, never passed over: auth-provider,
+ * username, as, proxy-url, insecure-skip-tls-verify. One file: lists in $KUBECONFIG are refused.
+ * Proxies (HTTPS_PROXY) are not used.
+ */
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+
+#define KUBE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/* A program that prints an ExecCredential. */
+struct kube_exec {
+	char **argv; /* NULL-terminated; NULL: none */
+	char **env;  /* "NAME=value" added to ours; NULL-terminated */
+	char *api_version;
+	char *hint; /* installHint; may be NULL */
+};
+
+/* Of each pair at most one is set; files are read again when they change. */
+struct kube_conf {
+	char *host;
+	uint16_t port;
+	char *prefix;	/* of every path, "" or "/k8s/clusters/c" */
+	char *tls_name; /* NULL: host */
+	char *ca_file, *ca_pem;
+	char *cert_file, *cert_pem;
+	char *key_file, *key_pem;
+	char *token_file, *token;
+	struct kube_exec exec;
+	char *ns;   /* of the context or the service account; NULL: "default" */
+	char *from; /* "kubeconfig '/root/.kube/config'", for people */
+};
+
+struct kube_where {
+	const struct root *root;
+	const char *kubeconfig; /* absolute; NULL: look for one */
+	const char *context;	/* NULL: current-context */
+};
+
+/* Errors have kind ERR_CONF and name file, line or field. *ret is left alone then. */
+int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e);
+void kube_conf_done(struct kube_conf *c);
+/* The files that are read again while it is used; `ret` is NULL-terminated, its texts are c's. */
+enum { KUBE_CONF_FILES = 5 };
+void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES]);
+#define auto_kube_conf __attribute__((cleanup(kube_conf_done)))
+
+/* --- its parts --- */
+
+/* Text of a kubeconfig that lies in `dir`. */
+int kube_conf_parse(struct kube_conf *ret, struct span text, const char *dir, const char *context,
+		    struct err *e);
+/* "https://host[:port][/prefix]" */
+int kube_conf_server(struct kube_conf *c, const char *url, struct err *e);
+
+#endif

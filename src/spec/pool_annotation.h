@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SPEC_POOL_ANNOTATION_H
+#define UNIRAIL_SPEC_POOL_ANNOTATION_H
+
+/*
+ * Which pools each interface of a pod asks for, in a cluster. The first of these that is there
+ * counts, wholly, for all families:
+ *
+ *	pod annotation	ipam.spidernet.io/subnets, subnet	pools made for its application
+ *	pod annotation	ipam.spidernet.io/ippools	[{"interface":"net1","ipv4":["p"],"ipv6":["q"],
+ *							  "cleangateway":true}, ...]
+ *	pod annotation	ipam.spidernet.io/ippool	{"ipv4":["p"],"ipv6":["q"]}: each interface
+ *	namespace	ipam.spidernet.io/default-ipv4-ippool, default-ipv6-ippool	["p"]
+ *	the network's configuration	default_ipv4_ippool, default_ipv6_ippool
+ *	the pools whose `default` is true
+ *
+ * In `ippools` either every entry names its interface, and then every interface that asks must be
+ * named, or none does, and then they are for the interfaces in the order of the pod's networks.
+ * Names are names or wildcards in order of preference; any number of interfaces may share a pool.
+ *
+ * Taken as meant, with a warning: `ippools` with what belongs into `ippool` and the other way round,
+ * a name in place of a list of one, an object in place of a list of one, "to" and "via" in a route.
+ *
+ * The values are read as Go's decoder reads them: keys match without case, unknown ones (a warning)
+ * do not matter. Errors name pod, annotation and position, and what to write; kind ERR_CONF.
+ */
+
+#include "ipam/ipam.h"
+
+/* The cluster's settings. */
+struct pod_pools_conf {
+	bool no4, no6;	 /* enableIPv4, enableIPv6 are off: lists of that family do not count */
+	bool subnets;	 /* enableSpiderSubnet: annotations `subnet`, `subnets` mean something */
+	bool auto_pools; /* ... and pools are to be made of them */
+};
+
+struct pod_nic {
+	const char *ifname;
+	int position; /* among the pod's interfaces that get addresses here, from 0; -1: not known */
+	const char *const *conf4, *const *conf6; /* of its network's configuration */
+	size_t n_conf4, n_conf6;
+	bool conf_clean; /* its clean_gateway; `ippools` has one of its own */
+};
+
+struct app_id;
+
+/*
+ * What annotations `subnet` and `subnets` need (spec/subnet_annotation.h): what made the pod, and the pools
+ * that are made for it. A pool that is not there (yet) is an error of kind ERR_AGAIN.
+ */
+struct pod_auto {
+	const struct app_id *app; /* NULL: nothing made it */
+	/* A pool's name, by auto_pool_key_of(); NULL: none. */
+	const char *(*find)(void *arg, const char *key, uint8_t family);
+	/* For an application of a kind that nobody else follows: it is to be there, with that number of
+	 * addresses; told with each pod, so that a number that is changed counts. */
+	void (*make)(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
+		     uint8_t family, uint32_t count, bool reclaim);
+	void *arg;
+};
+
+struct pod_pools_facts {
+	struct pod_auto autos;
+	const struct pod_facts *pod;
+	const struct labels *ns_annotations; /* NULL: not known, an error (ERR_AGAIN) if it matters */
+	struct pod_pools_conf conf;
+	/* All interfaces of the pod that get addresses here, in order: tells positions, and entries
+	 * for interfaces that are not there. None: not known. */
+	const char *const *names;
+	size_t n_names;
+};
+
+/* An interface's answer, for an ipam_ask. Both lists empty: the defaults. */
+struct pod_wish {
+	char **pools4, **pools6; /* each name once */
+	size_t n_pools4, n_pools6;
+	bool no4, no6, clean_gateway;
+	const char *from; /* for words: "annotation ipam.spidernet.io/ippools"; static */
+};
+
+/* Of one interface or many: ret is an array of n, for pod_wish_done() each. */
+int pod_pools_ask(const struct pod_pools_facts *f, const struct pod_nic *nics, size_t n,
+		  struct pod_wish *ret, struct err *e);
+void pod_wish_done(struct pod_wish *w);
+/* Into the ask, which borrows the lists. */
+void pod_wish_put(const struct pod_wish *w, struct ipam_ask *a);
+
+/*
+ * The position of an interface that asks on its own: `held` are the interfaces of the pod that have
+ * addresses already, in the order in which they got them.
+ */
+int pod_nic_position(const char *const *held, size_t n, const char *ifname);
+
+/* A pod that is ending gets no address (kind ERR_AGAIN, since a new one of its name may). */
+int pod_check_alive(const struct pod_facts *p, struct err *e);
+
+/* --- annotation ipam.spidernet.io/routes --- */
+
+/* [{"dst":"10.9.0.0/16","gw":"10.6.0.1"}]; free() the list. */
+int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e);
+/*
+ * Each route goes to the first interface of the pod in whose subnet its gateway is, behind that of
+ * its pool and before the default route. `had`: addresses of the pod's interfaces that were there
+ * before these grants and so have such routes already. Returns how many have no interface (yet).
+ */
+size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
+		       struct ipam_grant *grants, size_t n_grants);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_JSON_STREAM_H
+#define UNIRAIL_WIRE_JSON_STREAM_H
+
+/*
+ * Takes long JSON apart while it comes, so that no more than one piece is ever held:
+ *
+ *   JSON_SPLIT_LIST    one object; each element of its array "items" is a piece, and at the end
+ *                      the object itself with that array empty
+ *   JSON_SPLIT_STREAM  objects one after another, as a watch sends them
+ *
+ * It only looks for where pieces end; whether a piece is JSON is json_parse()'s business.
+ */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum json_split_mode { JSON_SPLIT_LIST, JSON_SPLIT_STREAM };
+
+enum { JSON_PIECE_MAX = 4 << 20 }; /* etcd keeps no object above 1.5 MiB */
+
+struct json_split {
+	enum json_split_mode mode;
+	size_t max;
+	struct buf piece, rest; /* rest: the list but for its items */
+	int depth;
+	bool in_string, escaped;
+	bool in_items, wants_value, done, handed;
+	size_t key_at, key_n; /* in rest: the last string of depth 1 */
+	struct err err;
+};
+
+void json_split_init(struct json_split *s, enum json_split_mode mode, size_t max);
+void json_split_done(struct json_split *s);
+
+/*
+ * Takes bytes off *in. 1: *ret is a piece, valid until the next call, and what is left in *in comes
+ * after it; *item is false for the list itself. 0: all were taken. -EBADMSG, -EFBIG, kind
+ * ERR_DECODE: from then on every call says so again.
+ */
+int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
+		  struct err *e);
+/* Has the text come to its end between two pieces (a stream), or with the list? */
+bool json_split_is_whole(const struct json_split *s);
+
+#endif

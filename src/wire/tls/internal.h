@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_TLS_INTERNAL_H
+#define UNIRAIL_WIRE_TLS_INTERNAL_H
+
+/* What this folder's own files share. */
+
+#include <mbedtls/pk.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/ssl_ticket.h>
+#include <mbedtls/x509_crt.h>
+#include <stdbool.h>
+
+#include "base/ip.h"
+#include "wire/tls/tls.h"
+#include "wire/tls/x509.h"
+
+/* What tls.c, tls.c, tls.c and tls.c share; not for other folders. */
+
+/* The session of a client's last connection. */
+struct tls_kept {
+	char *name;    /* that the server's certificate was verified for; NULL: there is none */
+	int64_t until; /* it may be resumed, seconds since the epoch */
+	mbedtls_ssl_session session;
+};
+
+struct tls_check;
+
+struct tls_conf {
+	unsigned int users;
+	enum tls_side side;
+	mbedtls_ssl_config ssl;
+	mbedtls_x509_crt ca, cert;
+	mbedtls_pk_context key;
+	const char *alpn[2];
+	struct tls_kept kept;
+	mbedtls_ssl_ticket_context tickets; /* a server's keys */
+	const struct tls_check *at_hand;    /* of the connection that mbedTLS works for right now */
+};
+
+/* What is found while a peer's chain is looked at, for the words afterwards. */
+struct tls_check {
+	char *name;	  /* expected in the certificate; NULL on a server */
+	struct ipaddr ip; /* the same as an address; family 0: it is none */
+	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
+	bool looked;	  /* a chain was verified; a session that is resumed has none */
+	int64_t end; /* when the first certificate of the chain expires, seconds since the epoch */
+	mbedtls_x509_time from, to; /* validity of the certificate that is out of it */
+	struct buf names;	    /* what the peer's certificate is for */
+};
+
+void tls_check_init(struct tls_check *c, const char *name);
+void tls_check_done(struct tls_check *c);
+/* mbedTLS's verify callback; arg is a struct tls_check. */
+int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags);
+/* Sets e by what was found. */
+int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);
+
+/* For a code that mbedTLS returned; alert is the peer's when it sent one, else -1. */
+int tls_code_err(int code, int alert, enum tls_side side, const char *doing, struct err *e);
+
+/* --- sessions, tls.c --- */
+
+int tls_sessions_init(struct tls_conf *c);
+void tls_sessions_done(struct tls_conf *c);
+/* A client's connection begins: the kept session is used, if it is this server's; then *until is its time. */
+void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct tls_check *check,
+		     int64_t *until);
+/* A client may resume this connection's session later; `until`: as tls_session_use() set it. */
+void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
+		      const struct tls_check *check, int64_t until);
+
+int tls_random(void *arg, unsigned char *p, size_t n); /* mbedTLS's f_rng */
+
+/* Between x509.c and x509_make.c. */
+
+/* `what` it is called in an error. */
+int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e);
+int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e);
+
+#endif
