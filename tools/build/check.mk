@@ -37,6 +37,7 @@ $(OBJ)/%.h.alone: %.h $(OBJ)/flags
 ## layering: hold the layers of tools/folders: who calls and includes whom under src
 layering: $(OBJS)
 	@tools/layering $(OBJ)/src
+	@tools/map --check
 
 # Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14
