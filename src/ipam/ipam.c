@@ -174,24 +174,77 @@ static void give_back(const struct ipam *i, const struct lease *l, struct change
 	VEC_PUSH(c->v, c->n) = n;
 }
 
-static bool is_owner(const struct ipam_valid *v, const char *container_id, const char *ifname)
-{
-	return strcmp(v->container_id, container_id) == 0 &&
-	       (!v->ifname || !*ifname || strcmp(v->ifname, ifname) == 0);
-}
-
+/* Thousands are held against thousands of leases. */
 struct owners {
 	const struct ipam *i;
-	const struct ipam_valid *v;
+	struct ipam_valid *v; /* by container, then interface: NULL comes first */
 	size_t n;
 };
 
+static int by_owner(const void *a, const void *b)
+{
+	const struct ipam_valid *x = a, *y = b;
+	int r = strcmp(x->container_id, y->container_id);
+
+	if (r != 0 || !x->ifname || !y->ifname)
+		return r ? r : (x->ifname != NULL) - (y->ifname != NULL);
+	return strcmp(x->ifname, y->ifname);
+}
+
+static struct owners owners_of(const struct ipam *i, const struct ipam_valid *v, size_t n)
+{
+	struct owners o = {i, xcalloc(n + 1, sizeof(*v)), n};
+
+	if (n == 0)
+		return o;
+	memcpy(o.v, v, n * sizeof(*v));
+	qsort(o.v, n, sizeof(*v), by_owner);
+	return o;
+}
+
+static void owners_done(struct owners *o)
+{
+	free(o->v);
+}
+#define auto_owners __attribute__((cleanup(owners_done)))
+
+/* The first that does not come before it, or NULL. */
+static const struct ipam_valid *owner_from(const struct owners *o, const char *container_id,
+					   const char *ifname)
+{
+	const struct ipam_valid key = {container_id, ifname};
+	size_t low = 0, high = o->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (by_owner(&o->v[mid], &key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < o->n && strcmp(o->v[low].container_id, container_id) == 0 ? &o->v[low] : NULL;
+}
+
+/* By its interface. What was written long ago has none, and is any's of its container. */
+static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
+{
+	const struct ipam_valid *v = owner_from(o, container_id, ifname);
+
+	return v && (!*ifname || strcmp(v->ifname, ifname) == 0);
+}
+
+/* By the container alone. */
+static bool whole_owner(const struct owners *o, const char *container_id)
+{
+	const struct ipam_valid *v = owner_from(o, container_id, NULL);
+
+	return v && !v->ifname;
+}
+
 static bool any_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
-	for (size_t k = 0; k < o->n; k++)
-		if (is_owner(&o->v[k], container_id, ifname))
-			return true;
-	return false;
+	return named_owner(o, container_id, ifname) || whole_owner(o, container_id);
 }
 
 /* By container alone, only addresses of our pools are ours to give back: eth0's is not. */
@@ -201,11 +254,8 @@ static bool adopted_by_owner(const void *arg, const char *network, const struct 
 	const struct owners *o = arg;
 
 	(void)network;
-	for (size_t k = 0; k < o->n; k++)
-		if (is_owner(&o->v[k], container_id, ifname) &&
-		    (o->v[k].ifname || pool_of(&o->i->pools, a)))
-			return true;
-	return false;
+	return named_owner(o, container_id, ifname) ||
+	       (whole_owner(o, container_id) && pool_of(&o->i->pools, a));
 }
 
 static bool whole_container(const struct owners *o)
@@ -218,7 +268,7 @@ static bool whole_container(const struct owners *o)
 
 int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, struct err *e)
 {
-	struct owners o = {i, v, n};
+	auto_owners struct owners o = owners_of(i, v, n);
 	auto_changes struct changes c = {0};
 	int r, adopted = 0;
 
@@ -276,24 +326,38 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *wh
 	return store_commit(i, &n, 1, e);
 }
 
+int ipam_quarantine_many(struct ipam *i, const struct ipam_conflict *v, size_t n, struct err *e)
+{
+	auto_free char(*texts)[MAC_TEXT_MAX] = xcalloc(n + 1, sizeof(*texts));
+	auto_changes struct changes c = {0};
+
+	for (size_t k = 0; k < n; k++) {
+		const struct lease *l = lease_find(&i->j.leases, &v[k].address);
+		struct lease x = LEASE_INIT;
+
+		x.address = l ? l->address : ipnet_host(&v[k].address);
+		x.state = LEASE_QUARANTINED;
+		x.at_ms = i->now_ms();
+		if (v[k].other.len)
+			x.other = mac_str(&v[k].other, texts[k]);
+		VEC_PUSH(c.v, c.n) = x;
+	}
+	return store_commit(i, c.v, c.n, e);
+}
+
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e)
 {
-	const struct lease *l = lease_find(&i->j.leases, a);
-	struct lease n = LEASE_INIT;
-	char text[MAC_TEXT_MAX];
+	struct ipam_conflict c = {.address = *a};
 
-	n.address = l ? l->address : ipnet_host(a);
-	n.state = LEASE_QUARANTINED;
-	n.at_ms = i->now_ms();
 	if (other)
-		n.other = mac_str(other, text);
-	return store_commit(i, &n, 1, e);
+		c.other = *other;
+	return ipam_quarantine_many(i, &c, 1, e);
 }
 
 struct gc {
 	const struct ipam *i;
 	const char *network;
-	struct owners valid;
+	const struct owners *valid;
 };
 
 static bool adopted_and_gone(const void *arg, const char *network, const struct ipaddr *a,
@@ -303,13 +367,14 @@ static bool adopted_and_gone(const void *arg, const char *network, const struct 
 
 	/* A file without a word in it (a crash of host-local) may be anybody's. */
 	return *container_id && strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
-	       !any_owner(&g->valid, container_id, ifname);
+	       !any_owner(g->valid, container_id, ifname);
 }
 
 int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, size_t n,
 	    struct err *e)
 {
-	struct gc g = {i, network, {i, v, n}};
+	auto_owners struct owners valid = owners_of(i, v, n);
+	struct gc g = {i, network, &valid};
 	auto_changes struct changes c = {0};
 	int r, adopted;
 
@@ -317,7 +382,7 @@ int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, siz
 		const struct lease *l = &i->j.leases.v[k];
 
 		if (l->state == LEASE_USED && strcmp(l->network, network) == 0 &&
-		    !any_owner(&g.valid, l->container_id, l->ifname))
+		    !any_owner(&valid, l->container_id, l->ifname))
 			give_back(i, l, &c);
 	}
 	r = store_commit(i, c.v, c.n, e);

@@ -127,6 +127,12 @@ struct ipam_known {
 int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e);
 /* Takes an address in conflict out of use for the quarantine time, and from its owner. */
 int ipam_quarantine(struct ipam *i, const struct ipaddr *a, const struct mac *other, struct err *e);
+/* Several are one change. Each address once. */
+struct ipam_conflict {
+	struct ipaddr address;
+	struct mac other; /* len 0: not known */
+};
+int ipam_quarantine_many(struct ipam *i, const struct ipam_conflict *v, size_t n, struct err *e);
 /* Frees everything of `network` whose (container, interface) is not among the valid ones;
  * returns the number. */
 int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, size_t n,

@@ -240,6 +240,29 @@ static void row(struct columns *c, const struct pool *p, const struct report_tal
 	columns_add(c, p->disabled ? "disabled" : "ready");
 }
 
+static int by_pool(const void *a, const void *b)
+{
+	return strcmp(((const struct ipam_record *)a)->pool, ((const struct ipam_record *)b)->pool);
+}
+
+/* The records are sorted by_pool(): only the pool's own are passed. */
+static struct report_tally tally_sorted(const struct pool *p, const struct ipam_record *v, size_t n)
+{
+	size_t low = 0, high = n, end;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(v[mid].pool, p->name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (end = low; end < n && strcmp(v[end].pool, p->name) == 0; end++)
+		;
+	return report_tally_of(p, v + low, end - low);
+}
+
 static void list_table(const struct report *r, const struct pool_set *s,
 		       const struct ipam_record *v, size_t n)
 {
@@ -252,7 +275,7 @@ static void list_table(const struct report *r, const struct pool_set *s,
 	for (size_t i = 0; i < ARRAY_LEN(head); i++)
 		columns_add(&c, head[i]);
 	for (size_t i = 0; i < s->n; i++) {
-		struct report_tally t = report_tally_of(&s->v[i], v, n);
+		struct report_tally t = tally_sorted(&s->v[i], v, n);
 
 		row(&c, &s->v[i], &t);
 	}
@@ -309,7 +332,7 @@ static void list_json(const struct report *r, const struct pool_set *s, const st
 	jo_key(&j, "pools");
 	jo_arr(&j);
 	for (size_t i = 0; i < s->n; i++) {
-		struct report_tally t = report_tally_of(&s->v[i], v, n);
+		struct report_tally t = tally_sorted(&s->v[i], v, n);
 
 		report_pool(&j, &s->v[i], &t);
 	}
@@ -328,6 +351,8 @@ int report_list(const struct report *r, struct err *e)
 	if (ret < 0)
 		return ret;
 	s = ipam_pools(r->store);
+	if (n > 0)
+		qsort(v, n, sizeof(*v), by_pool);
 	if (r->json)
 		list_json(r, s, v, n);
 	else if (s->n == 0)

@@ -367,6 +367,8 @@ static void test_broken_pools(void **state)
 
 static void test_plan_check_release(void **state)
 {
+	auto_free char *answer = NULL;
+
 	(void)state;
 	expect("POST", "unirail/pods/plan", PLAN("c1", RAIL("net1", "a") "," RAIL("net2", "b")),
 	       200, TWO("true"));
@@ -376,6 +378,15 @@ static void test_plan_check_release(void **state)
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c1\",\"rails\":[\"net9\"]}", 200,
 	       "{\"rails\":[]}");
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c2\"}", 200, "{\"rails\":[]}");
+	/* In the order in which the interfaces got their first one, whatever their names are. */
+	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
+	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
+		    PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
+	answer = al_ask(&lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
+	assert_has(answer, "{\"ifName\":\"net2\"");
+	assert_has(strstr(answer, "{\"ifName\":\"net2\""), "{\"ifName\":\"net1\"");
+	assert_has(strstr(answer, "{\"ifName\":\"net1\""), "{\"ifName\":\"net0\"");
+	expect("POST", "unirail/pods/release", "{\"containerID\":\"c3\"}", 200, "{\"released\":3}");
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\",\"rails\":[\"net2\"]}", 200,
 	       "{\"released\":1}");
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\"}", 200, "{\"released\":1}");
@@ -474,7 +485,8 @@ static void test_done(void **state)
 	assert_int_equal(records("used"), 1);
 	expect("POST", "unirail/pods/done",
 	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
-	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"}]}",
+	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"},"
+	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
 	assert_int_equal(records("quarantined"), 1);
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");

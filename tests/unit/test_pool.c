@@ -247,6 +247,11 @@ static void test_pools_against_each_other(void **state)
 	assert_int_equal(s.n, 2);
 	assert_string_equal(s.v[0].name, "a");
 	assert_ptr_equal(pool_find(&s, "b"), &s.v[1]);
+	assert_null(pool_find(&s, "c"));
+	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.9")}[0]), &s.v[0]);
+	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.10")}[0]), &s.v[1]);
+	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.13")}[0]));
+	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("fd00::1")}[0]));
 	assert_string_equal(pool_nearest(&s, "bb"), "b");
 	pool_set_done(&s);
 }

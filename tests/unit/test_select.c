@@ -213,6 +213,23 @@ static void test_unknown_pool(void **state)
 	assert_refused(&a, 1, ERR_CONF, "failed to match wildcard: IPv4 PoolName pattern '[]x]'");
 }
 
+/* Each is held against all pools. */
+static void test_too_many_wildcards(void **state)
+{
+	const char *names[66] = {0};
+	struct ipam_ask a;
+
+	(void)state;
+	pool("rail0", "10.0.2.0/24", "10.0.2.1", "10.0.2.9");
+	for (size_t i = 0; i < 64; i++)
+		names[i] = "rail*";
+	a = ask("c", "net1", names);
+	assert_order(&a, "[rail0]");
+	names[64] = "rail*";
+	a = ask("c", "net1", names);
+	assert_refused(&a, 1, ERR_CONF, "more than 64 wildcards in a list of pools");
+}
+
 static void test_defaults(void **state)
 {
 	struct ipam_ask a = ask("c", "net1", NULL);
@@ -693,6 +710,7 @@ int main(void)
 		CASE(test_priority_is_stable),
 		CASE(test_filters),
 		CASE(test_unknown_pool),
+		CASE(test_too_many_wildcards),
 		CASE(test_defaults),
 		CASE(test_master_subnet),
 		CASE(test_rails_of_one_pool_differ),

@@ -52,17 +52,12 @@ static void put_count(struct api_call *c, const char *key, int64_t n)
 
 /* --- done --- */
 
-struct conflict {
-	struct ipaddr address;
-	struct mac mac;
-};
-
 static const struct json_field conflict_fields[] = {
-	{"address", J_IP, .offset = offsetof(struct conflict, address), .required = true},
-	{"mac", J_MAC, .offset = offsetof(struct conflict, mac)},
+	{"address", J_IP, .offset = offsetof(struct ipam_conflict, address), .required = true},
+	{"mac", J_MAC, .offset = offsetof(struct ipam_conflict, other)},
 	{0}};
 static const struct json_table conflict_table = {conflict_fields, JSON_CLOSED,
-						 sizeof(struct conflict)};
+						 sizeof(struct ipam_conflict)};
 static const struct json_field done_fields[] = {
 	{"containerID", J_STR, .offset = offsetof(struct api_done_args, container_id)},
 	{"conflicts", J_OBJS, .offset = offsetof(struct api_done_args, conflicts),
@@ -84,35 +79,42 @@ int api_read_done(struct api_call *c)
 				     ((struct api_done_args *)c->args)->container_id);
 }
 
-static bool holds(const struct ipam_grant *g, size_t n, const struct ipaddr *a)
+static int by_address(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++)
-		if (ip_eq(&g[i].address.ip, a))
-			return true;
-	return false;
+	return ip_cmp(&((const struct ipam_conflict *)a)->address,
+		      &((const struct ipam_conflict *)b)->address);
 }
 
 /* A report that comes late must not take an address from whoever has it by now. */
+static bool holds(const struct ipam *store, const char *container_id, const struct ipaddr *a)
+{
+	const struct lease *l = lease_find(ipam_leases(store), a);
+
+	return l && l->state == LEASE_USED && lease_is(l, container_id, NULL);
+}
+
+/* Each address once, in one change: a write to the disk for each would be as many as somebody lists. */
 void api_done(struct api_call *c, struct ipam *store)
 {
 	const struct api_done_args *p = c->args;
-	const struct conflict *v = p->conflicts.v;
-	struct ipam_grant *g = NULL;
+	struct ipam_conflict *v = p->conflicts.v;
 	struct err e = ERR_INIT;
-	size_t n = 0, count = 0;
-	int r = ipam_held(store, p->container_id, NULL, &g, &n, &e);
+	size_t count = 0;
+	int r;
 
 	api_networks_done(c, p);
-	for (size_t i = 0; i < p->conflicts.n && r >= 0; i++) {
-		if (!holds(g, n, &v[i].address))
+	if (p->conflicts.n > 0)
+		qsort(v, p->conflicts.n, sizeof(*v), by_address);
+	for (size_t i = 0; i < p->conflicts.n; i++) {
+		if ((count > 0 && ip_eq(&v[count - 1].address, &v[i].address)) ||
+		    !holds(store, p->container_id, &v[i].address))
 			continue;
 		log_warn("address in conflict", LOG_S("container_id", p->container_id),
 			 LOG_S("ip", ip_str(&v[i].address, (char[IP_TEXT_MAX]){0})),
-			 LOG_S("held_by", mac_str(&v[i].mac, (char[MAC_TEXT_MAX]){0})));
-		r = ipam_quarantine(store, &v[i].address, v[i].mac.len ? &v[i].mac : NULL, &e);
-		count++;
+			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
+		v[count++] = v[i];
 	}
-	ipam_grants_free(g, n);
+	r = ipam_quarantine_many(store, v, count, &e);
 	if (r < 0)
 		api_fail_object(c, &e);
 	else
@@ -170,17 +172,58 @@ static bool is_listed(const struct api_release_args *p, const char *ifname)
 	return !p->has_rails;
 }
 
-/* Grants of one interface become one "ask": the index of its first. */
+/* `ask`: the place a grant has. */
+static int by_interface(const void *a, const void *b)
+{
+	const struct ipam_grant *x = a, *y = b;
+	int r = strcmp(x->ifname, y->ifname);
+
+	return r ? r : (x->ask > y->ask) - (x->ask < y->ask);
+}
+
+/* As they are in a row with those of the same `ask`: `was` is where a grant was. */
+struct ordered {
+	struct ipam_grant grant;
+	size_t was;
+};
+
+static int by_ask(const void *a, const void *b)
+{
+	const struct ordered *x = a, *y = b;
+
+	if (x->grant.ask != y->grant.ask)
+		return x->grant.ask < y->grant.ask ? -1 : 1;
+	return (x->was > y->was) - (x->was < y->was);
+}
+
+/* Grants of one interface become one "ask", the index of its first, and stand together. */
 static void group(struct ipam_grant *g, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
+	auto_free struct ordered *v = xcalloc(n + 1, sizeof(*v));
+
+	for (size_t i = 0; i < n; i++)
 		g[i].ask = i;
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(g[k].ifname, g[i].ifname) == 0) {
-				g[i].ask = g[k].ask;
-				break;
-			}
+	if (n > 0)
+		qsort(g, n, sizeof(*g), by_interface);
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (struct ordered){g[i], g[i].ask};
+		if (i > 0 && strcmp(g[i].ifname, g[i - 1].ifname) == 0)
+			v[i].grant.ask = v[i - 1].grant.ask;
 	}
+	if (n > 0)
+		qsort(v, n, sizeof(*v), by_ask);
+	for (size_t i = 0; i < n; i++)
+		g[i] = v[i].grant;
+}
+
+/* How many from here on are of one interface. */
+static size_t run_of(const struct ipam_grant *g, size_t n)
+{
+	size_t k = 1;
+
+	while (k < n && g[k].ask == g[0].ask)
+		k++;
+	return k;
 }
 
 void api_check(struct api_call *c, struct ipam *store)
@@ -202,9 +245,11 @@ void api_check(struct api_call *c, struct ipam *store)
 	jo_obj(&o);
 	jo_key(&o, "rails");
 	jo_arr(&o);
-	for (size_t i = 0; i < n; i++)
-		if (g[i].ask == i && is_listed(p, g[i].ifname))
-			api_put_rail(&o, g[i].ifname, g, n, i, ipam_pools(store));
+	for (size_t i = 0, k; i < n; i += k) {
+		k = run_of(&g[i], n - i);
+		if (is_listed(p, g[i].ifname))
+			api_put_rail(&o, g[i].ifname, &g[i], k, g[i].ask, ipam_pools(store));
+	}
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	ipam_grants_free(g, n);

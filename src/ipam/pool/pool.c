@@ -37,8 +37,73 @@ void pool_done(struct pool *p)
 	*p = (struct pool){0};
 }
 
+/* --- searches --- */
+
+struct pool_index {
+	const struct pool **names; /* by name */
+	struct indexed {
+		struct ip_range range;
+		const struct pool *pool;
+	} * ranges; /* of all pools, ascending, disjoint */
+	size_t n_ranges;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(const struct pool *const *)a)->name,
+		      (*(const struct pool *const *)b)->name);
+}
+
+static int by_range(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct indexed *)a)->range.first,
+		      &((const struct indexed *)b)->range.first);
+}
+
+void pool_set_index(struct pool_set *s)
+{
+	struct pool_index *x;
+
+	if (s->n == 0)
+		return;
+	x = s->index = xcalloc(1, sizeof(*x));
+	x->names = xcalloc(s->n, sizeof(const struct pool *));
+	for (size_t i = 0; i < s->n; i++) {
+		const struct pool *p = &s->v[i];
+
+		x->names[i] = p;
+		for (size_t k = 0; k < p->ips.n; k++)
+			VEC_PUSH(x->ranges, x->n_ranges) = (struct indexed){p->ips.v[k], p};
+	}
+	qsort(x->names, s->n, sizeof(const struct pool *), by_name);
+	if (x->n_ranges > 0)
+		qsort(x->ranges, x->n_ranges, sizeof(*x->ranges), by_range);
+}
+
+static void index_free(struct pool_index *x)
+{
+	if (!x)
+		return;
+	free(x->names);
+	free(x->ranges);
+	free(x);
+}
+
+static int name_is(const void *name, const void *pool)
+{
+	return strcmp(name, (*(const struct pool *const *)pool)->name);
+}
+
+static int range_has(const void *address, const void *entry)
+{
+	const struct ip_range *r = &((const struct indexed *)entry)->range;
+
+	return ip_cmp(address, &r->first) < 0 ? -1 : ip_cmp(address, &r->last) > 0;
+}
+
 void pool_set_done(struct pool_set *s)
 {
+	index_free(s->index);
 	for (size_t i = 0; i < s->n; i++)
 		pool_done(&s->v[i]);
 	free(s->v);
@@ -54,6 +119,12 @@ void pool_set_done(struct pool_set *s)
 
 const struct pool *pool_find(const struct pool_set *s, const char *name)
 {
+	const struct pool **found;
+
+	if (s->index) {
+		found = bsearch(name, s->index->names, s->n, sizeof(const struct pool *), name_is);
+		return found ? *found : NULL;
+	}
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->v[i].name, name) == 0)
 			return &s->v[i];
@@ -70,6 +141,14 @@ const char *pool_why_out(const struct pool_set *s, const char *name)
 
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a)
 {
+	const struct indexed *found;
+
+	if (s->index) {
+		found = s->index->n_ranges ? bsearch(a, s->index->ranges, s->index->n_ranges,
+						     sizeof(*s->index->ranges), range_has)
+					   : NULL;
+		return found ? found->pool : NULL;
+	}
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].family == a->family && ip_set_has(&s->v[i].ips, a))
 			return &s->v[i];
@@ -209,6 +288,7 @@ int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, s
 		return err_wrap(e, n, "pool folder '%s'", dir);
 	}
 	pool_set_take_out_reserved(&s);
+	pool_set_index(&s);
 	*ret = s;
 	return 0;
 }

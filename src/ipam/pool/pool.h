@@ -104,9 +104,13 @@ struct pool_out {
 	char *name, *why;
 };
 
+struct pool_index;
+
 struct pool_set {
 	struct pool *v; /* in file-name order, then order in the file */
 	size_t n;
+	struct pool_index *
+		index; /* of names and `ips`, made when the set is whole; NULL: none, each search passes all */
 	bool of_cluster; /* of the API's objects, not of a folder */
 	/* Left out: no pool of v. Nobody may conclude that their addresses are free. */
 	struct pool_out *out;
@@ -120,6 +124,7 @@ struct pool_set {
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e);
 void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
+/* Both searches cost log n in a set that was loaded (or pool_kube_set()). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
 /* Why the pool of that name was left out; NULL: it was not. */
 const char *pool_why_out(const struct pool_set *s, const char *name);

@@ -296,6 +296,7 @@ void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, str
 	free(b.v);
 	ip_set_done(&b.taken4);
 	ip_set_done(&b.taken6);
+	pool_set_index(&set);
 	*ret = set;
 }
 

@@ -44,6 +44,9 @@ int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
 int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
 /* Once, at the end: makes `usable` of each. */
 void pool_set_take_out_reserved(struct pool_set *s);
+/* When all are in, for pool_find() and pool_of(): `v`, names and `ips` stay as they are from here on; no two pools have
+ * a name or an address together. */
+void pool_set_index(struct pool_set *s);
 /* SpiderReservedIP's addresses, of both families: all that can be read, also when one cannot. */
 int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);

@@ -10,6 +10,7 @@
 struct choice {
 	const struct select_facts *f;
 	struct decision d;
+	struct lease_table given;  /* the picks' addresses, to be found */
 	struct ipaddr *from;	   /* by pool: below it nothing is free; family 0: not looked yet */
 	const struct lease **near; /* held by an asking container, or sticky: found in one pass */
 	size_t n_near;

@@ -33,10 +33,7 @@ enum select_state select_state(const struct select_facts *f, const struct pool *
 
 bool choice_has(const struct choice *c, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < c->d.n_picks; i++)
-		if (ip_eq(&c->d.picks[i].address.ip, a))
-			return true;
-	return false;
+	return lease_find(&c->given, a) != NULL;
 }
 
 void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, const struct pool *p,
@@ -44,6 +41,7 @@ void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, cons
 {
 	VEC_PUSH(c->d.picks, c->d.n_picks) = (struct select_pick){
 		.ask = ask, .address = *address, .pool = p, .was_there = was_there};
+	lease_put(&c->given, &(struct lease){.address = *address});
 }
 
 /* A new lease for the ask's owner. */
@@ -243,6 +241,7 @@ int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, 
 		r = choose(&c, asks, i, e);
 	free(c.from);
 	free(c.near);
+	lease_table_done(&c.given);
 	if (r < 0) {
 		decision_done(&c.d);
 		return r;

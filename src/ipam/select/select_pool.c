@@ -12,14 +12,22 @@
 
 /* Which pools: names, wildcards, filters, order. */
 
-enum { WHY_MAX = 500 };
+/* Each wildcard is held against all pools. */
+enum { WHY_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
-static void add_once(struct pool_list *l, const struct pool *p)
+struct listing {
+	const struct select_facts *f;
+	struct pool_list *l;
+	bool *is_in; /* by pool of the set */
+};
+
+static void add_once(struct listing *x, const struct pool *p)
 {
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i] == p)
-			return;
-	VEC_PUSH(l->v, l->n) = p;
+	bool *is_in = &x->is_in[p - x->f->pools->v];
+
+	if (!*is_in)
+		VEC_PUSH(x->l->v, x->l->n) = p;
+	*is_in = true;
 }
 
 static int by_name(const void *a, const void *b)
@@ -31,9 +39,9 @@ static int by_name(const void *a, const void *b)
 	return r ? r : strcmp(x, y);
 }
 
-static int add_matches(const struct select_facts *f, const char *pattern, uint8_t family,
-		       struct pool_list *l, struct err *e)
+static int add_matches(struct listing *x, const char *pattern, uint8_t family, struct err *e)
 {
+	const struct select_facts *f = x->f;
 	auto_free const struct pool **found = xcalloc(f->pools->n + 1, sizeof(*found));
 	size_t n = 0;
 
@@ -56,7 +64,7 @@ static int add_matches(const struct select_facts *f, const char *pattern, uint8_
 	else
 		qsort(found, n, sizeof(*found), by_name);
 	for (size_t i = 0; i < n; i++)
-		add_once(l, found[i]);
+		add_once(x, found[i]);
 	return 0;
 }
 
@@ -83,30 +91,37 @@ static bool any_wildcard(const char *const *names, size_t n)
 	return false;
 }
 
-static int named(const struct select_facts *f, const char *const *names, size_t n, uint8_t family,
-		 struct pool_list *l, struct err *e)
+static int named(struct listing *x, const char *const *names, size_t n, uint8_t family,
+		 struct err *e)
 {
 	bool expand = any_wildcard(names, n);
+	size_t n_wildcards = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		const struct pool *p = pool_find(f->pools, names[i]);
+		const struct pool *p = pool_find(x->f->pools, names[i]);
 
 		if (p)
-			add_once(l, p);
-		else if (expand && wildcard_is(names[i]))
-			r = add_matches(f, names[i], family, l, e);
+			add_once(x, p);
+		else if (!expand || !wildcard_is(names[i]))
+			r = no_such_pool(x->f, names[i], e);
+		else if (++n_wildcards > WILDCARDS_MAX)
+			r = err_kind(e, ERR_CONF, -E2BIG,
+				     "more than %d wildcards in a list of pools: name the pools",
+				     WILDCARDS_MAX);
 		else
-			r = no_such_pool(f, names[i], e);
+			r = add_matches(x, names[i], family, e);
 	}
 	return r;
 }
 
-static void defaults(const struct select_facts *f, uint8_t family, struct pool_list *l)
+static void defaults(struct listing *x, uint8_t family)
 {
-	for (size_t i = 0; i < f->pools->n; i++)
-		if (f->pools->v[i].is_default && f->pools->v[i].family == family)
-			add_once(l, &f->pools->v[i]);
+	const struct pool_set *s = x->f->pools;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].is_default && s->v[i].family == family)
+			add_once(x, &s->v[i]);
 }
 
 static bool has_name(char *const *names, size_t n, const char *name)
@@ -268,17 +283,20 @@ static int priority(const struct pool *p)
 	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
 }
 
-/* Insertion keeps equals as they were. */
+/* Equals stay as they were. */
 static void order(struct pool_list *l)
 {
-	for (size_t i = 1; i < l->n; i++) {
-		const struct pool *p = l->v[i];
-		size_t j = i;
+	const struct pool **v = xcalloc(l->n + 1, sizeof(const struct pool *));
+	size_t end[PRIORITIES + 1] = {0};
 
-		for (; j > 0 && priority(l->v[j - 1]) < priority(p); j--)
-			l->v[j] = l->v[j - 1];
-		l->v[j] = p;
-	}
+	for (size_t i = 0; i < l->n; i++)
+		end[PRIORITIES - priority(l->v[i])]++;
+	for (int p = 1; p <= PRIORITIES; p++)
+		end[p] += end[p - 1];
+	for (size_t i = l->n; i-- > 0;)
+		v[--end[PRIORITIES - priority(l->v[i])]] = l->v[i];
+	free(l->v);
+	l->v = v;
 }
 
 int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
@@ -286,17 +304,20 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 {
 	const char *const *names = family == 4 ? a->pools4 : a->pools6;
 	size_t n = family == 4 ? a->n_pools4 : a->n_pools6;
+	auto_free bool *is_in = NULL;
 	struct pool_list l = {0};
+	struct listing x = {f, &l, NULL};
 	int r = 0;
 
 	if (family == 4 ? a->no4 : a->no6) {
 		*ret = l;
 		return 0;
 	}
+	x.is_in = is_in = xcalloc(f->pools->n + 1, sizeof(*is_in));
 	if (a->n_pools4 + a->n_pools6 == 0)
-		defaults(f, family, &l);
+		defaults(&x, family);
 	else
-		r = named(f, names, n, family, &l, e);
+		r = named(&x, names, n, family, e);
 	if (r < 0)
 		err_wrap(e, r, "choose pools for '%s'", a->who.ifname);
 	if (r == 0 && l.n > 0)
