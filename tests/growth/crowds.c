@@ -203,5 +203,18 @@ const struct crowd crowds[] = {
 	{"pools of a subnet, shrinking", pools_shrink},
 	{"pools of a subnet whose status was lost", pools_of_no_status},
 	{"pools of a subnet, gone", pools_gone},
+	{"addresses of an interface, asked for again", growth_api_asked_again},
+	{"addresses of an interface, checked", growth_api_check},
+	{"interfaces of a container, checked", growth_api_check_interfaces},
+	{"addresses of an interface, all in conflict", growth_api_conflicts},
+	{"one address in conflict, told often", growth_api_one_conflict},
+	{"containers that are valid, and all there are", growth_api_gc_none},
+	{"containers that are valid, and others there are", growth_api_gc_all},
+	{"pools of a node, listed", growth_api_pools},
+	{"pools of a node, listed as JSON", growth_api_pools_json},
+	{"pools of a node, judged", growth_api_pools_check},
+	{"pools by default", growth_api_default_pools},
+	{"pools by name", growth_api_named_pools},
+	{"pools by a wildcard", growth_api_wildcard},
 };
 const size_t n_crowds = ARRAY_LEN(crowds);

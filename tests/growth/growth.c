@@ -26,6 +26,7 @@ struct definition {
 	const struct json *schema;
 	const char *kind;
 	struct shapes shapes;
+	size_t first; /* the smallest size */
 };
 
 static void die(const char *what, const char *why)
@@ -97,6 +98,8 @@ static void load(const char *path, struct definition *d)
 	if (!base || !d->schema)
 		die(path, "the kind has no object in tests/growth/subjects.c");
 	d->base = parse(d->kind, span_of(base));
+	/* A journal of more than 32 KiB is written anew, which is a step, not growth: all three sizes are past it. */
+	d->first = strcmp(d->kind, "Agent") == 0 ? FIRST * STEP : FIRST;
 	shapes_of(d->schema, &d->shapes);
 }
 
@@ -143,9 +146,10 @@ static void judge(const struct definition *d, const char *what, const char *how,
 {
 	if (!grows_too_fast(c))
 		return;
-	printf("%s: %s (%s): %s, %s: %d, %d and %d entries cost %llu, %llu and %llu steps\n",
-	       d->kind, what, how, subject, change, FIRST, FIRST * STEP, FIRST * STEP * STEP,
-	       (unsigned long long)c[0], (unsigned long long)c[1], (unsigned long long)c[2]);
+	printf("%s: %s (%s): %s, %s: %zu, %zu and %zu entries cost %llu, %llu and %llu steps\n",
+	       d->kind, what, how, subject, change, d->first, d->first * STEP,
+	       d->first * STEP * STEP, (unsigned long long)c[0], (unsigned long long)c[1],
+	       (unsigned long long)c[2]);
 }
 
 static bool reads(const struct subject *x, const char *kind)
@@ -153,7 +157,7 @@ static bool reads(const struct subject *x, const char *kind)
 	struct span rest = span_of(x->kinds ? x->kinds : ""), one;
 
 	if (!x->kinds)
-		return strcmp(kind, "CNI") != 0;
+		return strcmp(kind, "CNI") != 0 && strcmp(kind, "Agent") != 0;
 	while (span_cut(&rest, ' ', &one))
 		if (span_eq(one, kind))
 			return true;
@@ -167,7 +171,7 @@ static void measure(const struct definition *d, const struct shape *const *s, co
 	static const char *const changes[] = {"created", "grown", "shrunk", "rearranged"};
 	struct json_doc *is[SIZES], *other[SIZES];
 	int turned[64];
-	size_t n = FIRST;
+	size_t n = d->first;
 
 	if (n_shapes_seen++ % every)
 		return;

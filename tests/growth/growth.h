@@ -5,7 +5,7 @@
 /*
  * Whether what a user sends costs more than n log n. Between growth.c (each list of each kind, at three sizes, and the
  * verdict), shapes.c (objects from a definition's schema), subjects.c (who reads objects), crowds.c (who reads many of
- * them together) and count.c (what it costs).
+ * them together), api.c (the agent's own API) and count.c (what it costs).
  */
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ struct sample {
 
 struct subject {
 	const char *name;
-	const char *kinds; /* "Pod Node"; NULL: all that are the API server's */
+	const char *kinds; /* "Pod Node"; NULL: all that are the API server's (not "CNI", "Agent") */
 	void (*run)(const struct sample *s);
 	bool compares; /* it looks at `old` */
 };
@@ -68,6 +68,16 @@ void growth_coordinator(const struct sample *s), growth_tuning(const struct samp
 	growth_all_in_one(const struct sample *s), growth_host_local(const struct sample *s),
 	growth_whereabouts(const struct sample *s), growth_spiderpool(const struct sample *s),
 	growth_static(const struct sample *s);
+
+/* --- api.c --- */
+
+void growth_api(const struct sample *s);
+uint64_t growth_api_asked_again(size_t n), growth_api_check(size_t n),
+	growth_api_check_interfaces(size_t n), growth_api_conflicts(size_t n),
+	growth_api_one_conflict(size_t n), growth_api_gc_none(size_t n),
+	growth_api_gc_all(size_t n), growth_api_pools(size_t n), growth_api_pools_json(size_t n),
+	growth_api_pools_check(size_t n), growth_api_default_pools(size_t n),
+	growth_api_named_pools(size_t n), growth_api_wildcard(size_t n);
 
 /* --- crowds.c --- */
 

@@ -61,6 +61,13 @@ static const struct {
 	 "\"prevResult\":{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"net1\",\"mac\":"
 	 "\"02:00:00:00:00:01\",\"sandbox\":\"/run/netns/not-there\"}],\"ips\":[{\"address\":"
 	 "\"172.16.1.20/24\",\"interface\":0}],\"routes\":[]}}"},
+	{"Agent",
+	 "{\"ip\":{\"containerID\":\"c\",\"ifName\":\"eth0\",\"netNamespace\":\"\",\"podName\":\"p\","
+	 "\"podNamespace\":\"s\",\"podUID\":\"u\"},"
+	 "\"plan\":{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"net1\"}]},"
+	 "\"check\":{\"containerID\":\"c\"},\"done\":{\"containerID\":\"c\"},"
+	 "\"release\":{\"containerID\":\"c\"},\"networks\":{\"podNamespace\":\"s\",\"podName\":\"p\"},"
+	 "\"gc\":{\"network\":\"n\",\"valid\":[]},\"pools\":{\"command\":\"list\"}}"},
 	{"Namespace", "{\"metadata\":{\"name\":\"t\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}"},
 };
 
@@ -535,5 +542,6 @@ const struct subject subjects[] = {
 	{"whereabouts", "CNI", growth_whereabouts, false},
 	{"spiderpool", "CNI", growth_spiderpool, false},
 	{"static", "CNI", growth_static, false},
+	{"agent's API", "Agent", growth_api, false},
 };
 const size_t n_subjects = ARRAY_LEN(subjects);
