@@ -148,6 +148,7 @@ static void confine(struct agent *a)
 		       a->kube_conf.exec.argv ? a->kube_conf.exec.argv[0] : NULL);
 	confine_folder(&c, a->conf.state_dir, SANDBOX_WRITE);
 	confine_folder(&c, a->conf.hostlocal_dir, SANDBOX_WRITE);
+	confine_folder(&c, a->conf.cni_cache_dir, SANDBOX_READ);
 	confine_folder(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
 	confine_folder(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
 	/* Read where the kubelet has no PodResources API. */
@@ -577,6 +578,8 @@ int agent_serve(struct agent *a, struct err *e)
 							.cluster = a->cluster,
 							.lender = a->lender,
 							.endpoints = a->endpoints,
+							.root = &a->root,
+							.cni_cache_dir = a->conf.cni_cache_dir,
 							.hold_ms = a->conf.gc_grace_ms,
 							.touch = on_due,
 							.arg = a});

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "agent/blocks/cni_cache.h"
 #include "base/alloc.h"
 #include "host/cni_config.h"
 #include "ipam/ipam.h"
@@ -30,6 +31,10 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 	  IPAM_STATE_DIR, "UNIRAIL_STATE_DIR", 0)                                                         \
 	X("hostlocal-dir", OPT_STR, "DIR", "directory of host-local's allocations", hostlocal_dir,        \
 	  0, 0, IPAM_HOSTLOCAL_DIR, "UNIRAIL_HOSTLOCAL_DIR", 0)                                           \
+	X("cni-cache-dir", OPT_STR, "DIR",                                                                \
+	  "directory of the CNI result caches results and multus/results, which are read when the "       \
+	  "journal was lost or damaged",                                                                  \
+	  cni_cache_dir, 0, 0, CNI_CACHE_DIR, "UNIRAIL_CNI_CACHE_DIR", 0)                                 \
 	X("cni-conf-name", OPT_STR, "NAME.conflist",                                                      \
 	  "CNI configuration for the container runtime that this agent generates; it has to sort "        \
 	  "before all others of the folder; empty: none is written",                                      \

@@ -12,7 +12,7 @@
 
 struct agent_conf {
 	const char *config, *node, *ns, *kubeconfig, *context, *socket, *state_dir, *hostlocal_dir,
-		*cni_dir, *cni_name;
+		*cni_cache_dir, *cni_dir, *cni_name;
 	const char *listen, *health_listen, *metrics_listen;
 	const char *log_level, *log_format, *sandbox, *pid_file;
 	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;

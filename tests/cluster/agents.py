@@ -55,7 +55,7 @@ class Agent(Daemon):
     def start(self, *more, ready=True):
         (self.folder / "agent.conf").touch()
         self.launch("agent", "--config", self.folder / "agent.conf", "--socket", self.socket, "--state-dir", self.state,
-                    "--hostlocal-dir", self.folder / "networks", *more)
+                    "--hostlocal-dir", self.folder / "networks", "--cni-cache-dir", self.folder / "cni", *more)
         wait(lambda: self.answers() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
         if ready:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`unirail agent` without its disk, its API server, its pods' DEL, its rights, or itself."""
+import base64
 import json
 import shutil
 import time
@@ -160,6 +161,82 @@ def test_a_journal_that_is_cut(what, mine, nodes, agent, rails, request):
         nodes.remove_pod(pod)
     mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
     wait(lambda: mine_now() == 1, 60)
+
+
+def cache_result(agent, pod, container, ifname, address, args=True):
+    """Writes the file that unirail-cni writes for each attachment before ADD returns; returns its path."""
+    meta = pod["metadata"]
+    conf = {"cniVersion": "1.0.0", "name": "rail", "plugins": [{"type": "macvlan", "ipam": {"type": "spiderpool"}}]}
+    file = agent.folder / "cni" / "multus" / "results" / f"rail-{container}-{ifname}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({
+        "kind": "cniCacheV1", "containerId": container, "config": base64.b64encode(json.dumps(conf).encode()).decode(),
+        "ifName": ifname, "networkName": "rail", "netns": "/var/run/netns/x",
+        "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", meta["namespace"]], ["K8S_POD_NAME", meta["name"]],
+                    ["K8S_POD_UID", meta["uid"]]] if args else [],
+        "result": {"cniVersion": "1.0.0", "interfaces": [{"name": ifname, "sandbox": "/var/run/netns/x"}],
+                   "ips": [{"interface": 0, "address": address + "/28"}]}}))
+    return file
+
+
+def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
+    """While the API server is not available, pods get new addresses: only the lost end of the journal and the CNI result
+    cache know them. A new pod does not get them; an unreadable cache file keeps the blocks closed."""
+    name, node = "again", "again-1"
+    nodes.node(node)
+    nodes.pool(name, "172.16.78.0/28", ["172.16.78.2-172.16.78.7"])
+    for pod in mine.ok("GET", "/api/v1/pods")["items"]:
+        nodes.remove_pod(pod)
+    one = agent(node, UNIRAIL_GC_GRACE="1s", UNIRAIL_WAIT="3s")
+    pods = [nodes.pod("t", node) for _ in range(2)]
+    for pod in pods:
+        wait(lambda: one.plan(pod, name)[0] == 200, 60)
+    before = [addresses(one.plan(p, name)[1])["net1"] for p in pods]
+    for pod in pods:
+        wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]))
+    mine.stop_apiserver()
+    try:
+        kept = len((one.state / "journal").read_bytes())
+        after = []
+        for i, pod in enumerate(pods):
+            assert one.release(pod) == 1
+            status, answer = one.plan(pod, name, container=f"again{i}")
+            assert status == 200, answer
+            after.append(addresses(answer)["net1"])
+            cache_result(one, pod, f"again{i}", "net1", after[-1])
+        assert not set(before) & set(after)
+        one.kill()
+    finally:
+        mine.start_apiserver()
+    assert [nodes.endpoint("t", p["metadata"]["name"])["status"]["current"]["ips"][0]["ipv4"].split("/")[0] for p in pods] == before
+    journal = one.state / "journal"
+    journal.write_bytes(journal.read_bytes()[:kept])
+    nobody = cache_result(one, pods[0], "nobody", "net1", after[0], args=False)
+    broken = nobody.with_name("rail-broken-net1")
+    broken.write_text('{"kind": "cniCacheV1", "resu')
+    one.start(ready=False)
+    assert one.said("journal is damaged and was moved aside")
+    one.ready(60)
+    for file in (broken, nobody):
+        said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]], 60)
+        assert len(said) == 1 and not one.said("are adopted"), said
+        fresh = nodes.pod("t", node)
+        assert one.plan(fresh, name)[0] == 500
+        nodes.remove_pod(fresh)  # it has left no trace, which keeps the blocks closed as well
+        file.unlink()
+    wait(lambda: one.said("are adopted"), 60)
+    wait(lambda: one.metrics()["unirail_blocks_foreign"] == 0, 30)
+    got = []
+    for pod in (nodes.pod("t", node) for _ in range(7)):
+        status, answer = one.plan(pod, name)
+        if status != 200:
+            break
+        got.append(addresses(answer)["net1"])
+    # What a SpiderEndpoint names stays with its pod as well.
+    assert len(got) == 2 and not set(got) & {*before, *after}, (before, after, got)
+    for pod in pods:
+        nodes.remove_pod(pod)
+    wait(lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{name}"}}'] == len(got), 60)
 
 
 def test_killed_anywhere(nodes, agent, rails):

@@ -103,6 +103,38 @@ static void test_whose_an_address_is(void **state)
 	assert_true(clear);
 }
 
+static struct foreign_claim cached(const char *ip, size_t pod)
+{
+	struct foreign_claim c = claim(ip, pod, true);
+
+	c.cached = true;
+	return c;
+}
+
+/* A SpiderEndpoint may be older than the CNI result cache of the node. */
+static void test_the_cni_cache_is_newer(void **state)
+{
+	struct foreign_claim v[] = {
+		claim("10.0.0.10/24", 1, true),	 cached("10.0.0.10/24", 2),
+		claim("10.0.0.10/24", 3, false), cached("10.0.0.11/24", 1),
+		cached("10.0.0.11/24", 1),
+	};
+	struct foreign_claim two[] = {cached("10.0.0.12/24", 5), claim("10.0.0.12/24", 1, true),
+				      cached("10.0.0.12/24", 4)};
+	bool clear = false;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(foreign_settle(v, 5, &clear, &at), 2);
+	assert_true(clear);
+	assert_int_equal(v[0].pod, 2);
+	assert_int_equal(v[1].pod, 1);
+	assert_int_equal(foreign_settle(two, 3, &clear, &at), 2);
+	assert_false(clear);
+	assert_int_equal(two[at].pod, 4);
+	assert_int_equal(two[at + 1].pod, 5);
+}
+
 /* An annotation of 256 KiB names some 17,000 addresses; each pod may have one. */
 static void test_many_claims(void **state)
 {
@@ -161,6 +193,7 @@ int main(void)
 		cmocka_unit_test(test_endpoint),
 		cmocka_unit_test(test_what_cannot_be_read),
 		cmocka_unit_test(test_whose_an_address_is),
+		cmocka_unit_test(test_the_cni_cache_is_newer),
 		cmocka_unit_test(test_many_claims),
 		cmocka_unit_test(test_known_addresses_are_not_given_out),
 	};

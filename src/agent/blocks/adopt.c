@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/blocks/cni_cache.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ipam/journal/lease.h"
@@ -17,6 +18,7 @@ struct foreign {
 	struct loop_timer *timer;
 	int64_t since, looked; /* loop's time; since: that there are any, 0: there are none */
 	char *said;	       /* pods without a trace, as logged */
+	char *said_cache;      /* what is wrong with the CNI result cache, as logged */
 };
 
 /* --- traces --- */
@@ -37,7 +39,7 @@ static int add(struct foreign_traces *t, const char *address, const char *ifname
 	if (ipnet_parse_loose(span_of(address), &net) < 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", address);
 	VEC_PUSH(t->v, t->n) =
-		(struct foreign_address){net.ip, xstrdup(ifname ? ifname : ""), written};
+		(struct foreign_address){net.ip, xstrdup(ifname ? ifname : ""), written, false};
 	return 0;
 }
 
@@ -136,6 +138,8 @@ static int by_address(const void *a, const void *b)
 	const struct foreign_claim *x = a, *y = b;
 	int order = ip_cmp(&x->ip, &y->ip);
 
+	if (order == 0 && x->cached != y->cached)
+		return x->cached ? -1 : 1;
 	if (order == 0 && x->written != y->written)
 		return x->written ? -1 : 1;
 	return order ? order : (x->pod > y->pod) - (x->pod < y->pod);
@@ -153,7 +157,7 @@ size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at
 
 		if (!last || !ip_eq(&last->ip, &v[i].ip)) {
 			v[kept++] = v[i];
-		} else if (!last->written && last->pod != v[i].pod) {
+		} else if (last->pod != v[i].pod && (last->cached ? v[i].cached : !last->written)) {
 			v[kept] = v[i];
 			*clear = false;
 			*at = kept - 1;
@@ -175,6 +179,7 @@ struct account {
 	const struct lease_table *leases;
 	struct foreign_traces *traces; /* one a pod */
 	size_t n_traces;
+	struct cni_cache cache;
 	struct buf missing; /* pods without a trace, or with another's address */
 };
 
@@ -240,6 +245,7 @@ static void note_loan(const struct foreign *f, struct account *x, size_t pod,
 		.ifname = a->ifname,
 		.pod = pod,
 		.written = a->written,
+		.cached = a->cached,
 		.loan = true,
 		.pool = pool->name,
 		.len = pool->subnet.len,
@@ -267,6 +273,7 @@ static void note(const struct foreign *f, struct account *x, size_t pod,
 		.ifname = a->ifname,
 		.pod = pod,
 		.written = a->written,
+		.cached = a->cached,
 		.pool = o->pool,
 		.len = pool ? pool->subnet.len : (uint8_t)ip_bits(&a->ip),
 	};
@@ -317,8 +324,64 @@ static void settle(const struct foreign *f, struct account *x)
 		say_conflict(x, at);
 }
 
-static void account(const struct foreign *f, const struct lease_table *leases, struct account *x)
+/* --- the CNI result cache --- */
+
+/* A static pod has another UID at the API server than in its container. */
+static bool is_record_of(const struct cni_cached *c, const struct pod_facts *p)
 {
+	return !*c->uid || strcmp(c->uid, p->uid) == 0 || pod_is_static(p);
+}
+
+static void note_cached(const struct foreign *f, struct account *x, size_t pod)
+{
+	const struct pod_facts *p = cluster_pod_at(f->conf.cluster, pod);
+	const struct cni_cache *all = &x->cache;
+
+	for (size_t i = cni_cache_find(all, p->ns, p->name); i < all->n; i++) {
+		const struct cni_cached *c = &all->v[i];
+		const struct foreign_address a = {c->ip, c->ifname, c->granted, c->granted};
+
+		if (strcmp(c->ns, p->ns) != 0 || strcmp(c->pod, p->name) != 0)
+			return;
+		if (is_record_of(c, p))
+			note(f, x, pod, &a);
+	}
+}
+
+/* Somebody has the address, and nobody knows until when. */
+static int check_owners(const struct account *x, struct err *e)
+{
+	char ip[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < x->cache.n; i++) {
+		const struct cni_cached *c = &x->cache.v[i];
+		const struct block_object *o = *c->ns && *c->pod ? NULL : block_of(x, &c->ip);
+
+		if (o && !is_ceded(o, &c->ip))
+			return err_set(e, -EINVAL, "file '%s' records %s, but no pod", c->file,
+				       ip_str(&c->ip, ip));
+	}
+	return 0;
+}
+
+static int account_cache(const struct foreign *f, struct account *x, struct err *e)
+{
+	int r = cni_cache_read(&x->cache, f->conf.root, f->conf.cni_cache_dir, e);
+
+	if (r == 0)
+		r = check_owners(x, e);
+	for (size_t i = 0; r == 0 && i < x->n_traces; i++)
+		note_cached(f, x, i);
+	return r;
+}
+
+/* --- all of it --- */
+
+/* Negative: the CNI result cache cannot be read. */
+static int account(const struct foreign *f, const struct lease_table *leases, struct account *x,
+		   struct err *e)
+{
+	int r = 0;
 	size_t n = cluster_pod_count(f->conf.cluster);
 
 	*x = (struct account){
@@ -334,7 +397,10 @@ static void account(const struct foreign *f, const struct lease_table *leases, s
 		for (size_t k = 0; k < x->traces[i].n; k++)
 			note(f, x, i, &x->traces[i].v[k]);
 	}
+	if (!x->missing.len)
+		r = account_cache(f, x, e);
 	settle(f, x);
+	return r;
 }
 
 static void account_done(struct account *x)
@@ -345,6 +411,7 @@ static void account_done(struct account *x)
 	free(x->claims);
 	free(x->known);
 	free(x->blocks);
+	cni_cache_done(&x->cache);
 	buf_done(&x->missing);
 }
 
@@ -361,6 +428,18 @@ static void say_missing(struct foreign *f, const char *pods)
 		"neither a network-status nor a SpiderEndpoint, or name an address that another one "
 		"names or that nothing confirms; delete them, or wait for their end",
 		LOG_S("pods", pods));
+}
+
+static void say_cache(struct foreign *f, const char *error)
+{
+	if (f->said_cache && strcmp(f->said_cache, error) == 0)
+		return;
+	free(f->said_cache);
+	f->said_cache = xstrdup(error);
+	log_warn(
+		"blocks of a lost log stay unused: which addresses this node's pods have is not known, "
+		"since the CNI result cache cannot be read; remove the file if its container does not exist",
+		LOG_S("error", error));
 }
 
 static void adopt(struct foreign *f, struct ipam *store, const struct account *x)
@@ -382,10 +461,12 @@ static void adopt(struct foreign *f, struct ipam *store, const struct account *x
 
 static void run(struct foreign *f, struct ipam *store)
 {
+	struct err e = ERR_INIT;
 	struct account x;
 
-	account(f, ipam_leases(store), &x);
-	if (x.missing.len)
+	if (account(f, ipam_leases(store), &x, &e) < 0)
+		say_cache(f, e.text);
+	else if (x.missing.len)
 		say_missing(f, x.missing.p);
 	else
 		adopt(f, store, &x);
@@ -447,5 +528,6 @@ void foreign_free(struct foreign *f)
 		return;
 	loop_del_timer(f->timer);
 	free(f->said);
+	free(f->said_cache);
 	free(f);
 }

@@ -21,6 +21,13 @@
  * An address that the lost log had borrowed of another node's block goes back to that block when no lease here has it
  * (block/plan_lend.c); so what a SpiderEndpoint names of a pool outside of these blocks is written down as well. When
  * only an annotation names it, it is a loan or a lie: it holds all of it up, and the log names pod and address.
+ *
+ * When the API server was not available, all of these traces may name addresses that a pod had before its sandbox was
+ * created again, and only the lost log knew the new ones. So, when every pod has left a trace, the addresses that the CNI
+ * result caches of this node record (agent/blocks/cni_cache.h) are added to them. A cache file does not account for a pod by
+ * itself: it may be another network's. Addresses that an agent granted count before SpiderEndpoints, which may be older; any
+ * others count as annotations do. A file of another UID is not the pod's, unless the pod is static. A file that cannot be
+ * read, or that records an address of these blocks for no pod, holds all of it up; the log names the file.
  */
 
 #include "agent/cluster/cluster.h"
@@ -34,6 +41,8 @@ struct foreign_conf {
 	struct cluster *cluster;
 	struct lender *lender;
 	struct endpoints *endpoints;
+	const struct root *root;
+	const char *cni_cache_dir;
 	int64_t hold_ms; /* not before that: containers of pods that were deleted meanwhile end */
 	void (*touch)(void *arg); /* a batch is wanted */
 	void *arg;
@@ -49,7 +58,8 @@ void foreign_batch(struct foreign *f, struct ipam *store);
 struct foreign_address {
 	struct ipaddr ip;
 	char *ifname;
-	bool written; /* by an agent: in a SpiderEndpoint */
+	bool written; /* by an agent, in a SpiderEndpoint; or granted by one */
+	bool cached;  /* and in the CNI result cache of this node: newer than any SpiderEndpoint */
 };
 struct foreign_traces {
 	struct foreign_address *v;
@@ -66,14 +76,14 @@ struct foreign_claim {
 	struct ipaddr ip;
 	const char *ifname;
 	size_t pod;
-	bool written;
-	bool loan; /* in no foreign block */
+	bool written, cached; /* as foreign_address */
+	bool loan;	      /* in no foreign block */
 	const char *pool;
 	uint8_t len; /* of its prefix */
 };
 /*
  * Whose each address is: leaves one claim an address, in their order, and returns how many; n log n. False in *clear:
- * annotations alone say that two pods have one, which is v[*at] and v[*at + 1].
+ * annotations alone, or two CNI result cache files, say that two pods have one, which is v[*at] and v[*at + 1].
  */
 size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at);
 

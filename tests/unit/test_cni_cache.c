@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/blocks/cni_cache.h"
+#include "base/alloc.h"
+#include "cni/multus/cache.h"
+
+#define ARGS "IgnoreUnknown=1;K8S_POD_NAMESPACE=t;K8S_POD_NAME=%s;K8S_POD_UID=u-%s"
+
+struct world {
+	char dir[40];
+	struct root root;
+};
+
+static int set_up(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+
+	strcpy(w->dir, "/tmp/test_cni_cache.XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	auto_free char *command = xasprintf("rm -rf %s", w->dir);
+
+	root_close(&w->root);
+	assert_int_equal(system(command), 0);
+	free(w);
+	return 0;
+}
+
+static void put(struct world *w, const char *folder, const char *name, const char *text)
+{
+	auto_free char *dir = xasprintf("/cni/%s", folder);
+	auto_free char *path = xasprintf("%s/%s", dir, name);
+
+	assert_int_equal(dir_make(&w->root, dir, 0700, NULL), 0);
+	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+}
+
+/* By the code that unirail-cni writes its cache with. */
+static char *written(const char *pod, const char *conf, const char *result, const char *full)
+{
+	auto_free char *args = xasprintf(ARGS, pod, pod);
+	struct json_out o;
+	struct buf b;
+
+	buf_init(&b, 1 << 16);
+	jo_init(&o, &b, 0);
+	assert_int_equal(libcni_cached_put(&o,
+					   &(struct libcni_entry){
+						   "c1", "rail", "net1", "/run/netns/x", args,
+						   span_of(conf), span_of(result), span_of(full)},
+					   NULL),
+			 0);
+	return buf_take(&b);
+}
+
+static void expect(const struct cni_cached *c, const char *pod, const char *ip, bool granted)
+{
+	auto_free char *uid = xasprintf("u-%s", pod);
+	char text[IP_TEXT_MAX];
+
+	assert_string_equal(ip_str(&c->ip, text), ip);
+	assert_string_equal(c->ns, *pod ? "t" : "");
+	assert_string_equal(c->pod, pod);
+	assert_string_equal(c->uid, *pod ? uid : "");
+	assert_string_equal(c->ifname, *pod ? "net1" : "");
+	assert_int_equal(c->granted, granted);
+}
+
+#define SPIDERPOOL                                                                                 \
+	"{\"name\":\"rail\",\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\"}}]}"
+#define RESULT                                                                                     \
+	"{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"172.16.1.9/24\"},{\"address\":\"fd00::9/64\"}]}"
+
+static void test_what_unirail_cni_writes(void **state)
+{
+	auto_free char *text = written("a", SPIDERPOOL, RESULT, "");
+	auto_free char *old = written(
+		"b", SPIDERPOOL, "{\"cniVersion\":\"0.2.0\",\"ip4\":{\"ip\":\"172.16.1.7/24\"}}",
+		"{\"cniVersion\":\"1.1.0\",\"ips\":[{\"address\":\"172.16.1.8/24\"}]}");
+	auto_cni_cache struct cni_cache c = {0};
+
+	(void)state;
+	assert_int_equal(cni_cache_parse(&c, "f", span_of(text), NULL), 0);
+	assert_int_equal(cni_cache_parse(&c, "f", span_of(old), NULL), 0);
+	assert_int_equal(c.n, 4);
+	expect(&c.v[0], "a", "172.16.1.9", true);
+	expect(&c.v[1], "a", "fd00::9", true);
+	expect(&c.v[2], "b", "172.16.1.7", true);
+	expect(&c.v[3], "b", "172.16.1.8", true);
+}
+
+/* Whoever may write a definition chooses the address of the IPAM plugin static. */
+static void test_only_spiderpool_grants(void **state)
+{
+	static const struct {
+		const char *conf;
+		bool granted;
+	} v[] = {
+		{"{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\"}}", true},
+		{"{\"type\":\"macvlan\",\"IPAM\":{\"Type\":\"spiderpool\"}}", true},
+		{"{\"type\":\"macvlan\",\"ipam\":{\"type\":\"static\"}}", false},
+		{"{\"type\":\"macvlan\"}", false},
+		{"{\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\"}},"
+		 "{\"type\":\"macvlan\",\"ipam\":{\"type\":\"static\"}}]}",
+		 false},
+		{"{\"plugins\":[{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\"}},"
+		 "{\"type\":\"tuning\",\"ipam\":{}}]}",
+		 true},
+		{"{\"plugins\":[{\"type\":\"unirail-cni\",\"networks\":[{\"ipam\":{\"type\":"
+		 "\"spiderpool\"}}],\"defaults\":{\"ipam\":{\"type\":\"static\"}}}]}",
+		 false},
+		{"{\"plugins\":[{\"type\":\"unirail-cni\",\"networks\":[{\"plugins\":[{\"ipam\":{"
+		 "\"type\":\"spiderpool\"}}]}]}]}",
+		 true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		auto_free char *text = written("a", v[i].conf, RESULT, "");
+		auto_cni_cache struct cni_cache c = {0};
+
+		assert_int_equal(cni_cache_parse(&c, "f", span_of(text), NULL), 0);
+		expect(&c.v[0], "a", "172.16.1.9", v[i].granted);
+	}
+}
+
+static void test_files_of_others(void **state)
+{
+	static const char *const texts[] = {
+		"{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.0.0.3/24\"}]}",
+		"{\"kind\":\"cniCacheV1\",\"result\":{\"ips\":[{\"address\":\"10.0.0.3/24\"}]},"
+		"\"config\":\"not base64!\",\"cniArgs\":[[\"K8S_POD_NAME\"],[],7,[1,2],\"x\"]}"};
+	auto_cni_cache struct cni_cache c = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		assert_int_equal(cni_cache_parse(&c, "f", span_of(texts[i]), NULL), 0);
+		expect(&c.v[i], "", "10.0.0.3", false);
+	}
+	/* A plugin without addresses. */
+	assert_int_equal(cni_cache_parse(&c, "f",
+					 span_of("{\"kind\":\"cniCacheV1\",\"result\":{}}"), NULL),
+			 0);
+	assert_int_equal(c.n, 2);
+}
+
+static void test_what_cannot_be_read(void **state)
+{
+	static const char *const texts[] = {"",
+					    "{\"kind\":\"cniCacheV1\",\"resu",
+					    "[]",
+					    "7",
+					    "{\"ips\":7}",
+					    "{\"ips\":[7]}",
+					    "{\"ips\":[{\"address\":\"x\"}]}",
+					    "{\"ip4\":{\"ip\":7}}",
+					    "{\"kind\":\"cniCacheV1\",\"result\":{\"ips\":{}}}"};
+	struct world *w = *state;
+	auto_cni_cache struct cni_cache c = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct err e = ERR_INIT;
+
+		put(w, "results", "broken-c-net1", texts[i]);
+		assert_true(cni_cache_read(&c, &w->root, "/cni", &e) < 0);
+		assert_non_null(strstr(e.text, "/cni/results/broken-c-net1"));
+		assert_int_equal(c.n, 0);
+	}
+}
+
+static void test_both_folders(void **state)
+{
+	struct world *w = *state;
+	auto_cni_cache struct cni_cache c = {0};
+	auto_free char *b = written("b", SPIDERPOOL, RESULT, ""),
+		       *a = written("a", SPIDERPOOL, RESULT, "");
+	size_t at;
+
+	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
+	assert_int_equal(c.n, 0);
+	put(w, "results", "rail-c2-net1", b);
+	put(w, "results", ".rail-c2-net1.01234567.tmp", "{");
+	put(w, "multus/results", "rail-c1-net1", a);
+	put(w, "multus", "c1", "[");
+	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
+	assert_int_equal(c.n, 4);
+	at = cni_cache_find(&c, "t", "b");
+	assert_int_equal(at, 2);
+	assert_string_equal(c.v[at].file, "/cni/results/rail-c2-net1");
+	assert_int_equal(cni_cache_find(&c, "t", "a"), 0);
+	assert_string_equal(c.v[0].file, "/cni/multus/results/rail-c1-net1");
+	assert_int_equal(cni_cache_find(&c, "t", "aa"), c.n);
+	assert_int_equal(cni_cache_find(&c, "u", "a"), c.n);
+}
+
+static void refused(struct world *w, const char *words)
+{
+	struct err e = ERR_INIT;
+	struct cni_cache c = {0};
+
+	assert_true(cni_cache_read(&c, &w->root, "/cni", &e) < 0);
+	if (!strstr(e.text, words))
+		fail_msg("'%s' is not in: %s", words, e.text);
+}
+
+static void test_only_roots_files(void **state)
+{
+	struct world *w = *state;
+	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
+	auto_free char *file = xasprintf("%s/rail-c1-net1", dir);
+	auto_free char *to = xasprintf("%s/elsewhere", w->dir);
+
+	put(w, "results", "rail-c1-net1", "{}");
+	assert_int_equal(chmod(file, 0666), 0);
+	refused(w, "/cni/results/rail-c1-net1");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	refused(w, "/cni/results/rail-c1-net1");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(symlink("/etc/hostname", file), 0);
+	refused(w, "/cni/results/rail-c1-net1");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	refused(w, "folder '/cni/results' can be changed by others");
+	assert_int_equal(rename(dir, to), 0);
+	assert_int_equal(symlink("/elsewhere", dir), 0);
+	refused(w, "/cni/results");
+}
+
+static void test_limits(void **state)
+{
+	struct world *w = *state;
+	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
+	auto_free char *file = xasprintf("%s/big", dir);
+	auto_buf struct buf b;
+
+	put(w, "results", "big", "{}");
+	assert_int_equal(truncate(file, CNI_CACHE_FILE_MAX + 1), 0);
+	refused(w, "/cni/results/big");
+	buf_init(&b, CNI_CACHE_FILE_MAX);
+	buf_printf(&b, "{\"ips\":[");
+	for (int i = 0; i <= CNI_CACHE_ADDRESSES_MAX; i++)
+		buf_printf(&b, "%s{\"address\":\"10.0.0.1\"}", i ? "," : "");
+	buf_printf(&b, "]}");
+	assert_int_equal(file_replace(&w->root, "/cni/results/big", buf_span(&b), 0600, NULL), 0);
+	refused(w, "more than 65536 addresses");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_unirail_cni_writes),
+		cmocka_unit_test(test_only_spiderpool_grants),
+		cmocka_unit_test(test_files_of_others),
+		CASE(test_what_cannot_be_read),
+		CASE(test_both_folders),
+		CASE(test_only_roots_files),
+		CASE(test_limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
