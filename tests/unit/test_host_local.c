@@ -256,6 +256,24 @@ static void asked_by_name(void **state)
 	}
 }
 
+static void expect_too_many(struct world *w)
+{
+	struct buf b;
+	auto_free char *conf = NULL;
+	struct invocation v;
+
+	buf_init(&b, 8192);
+	buf_str(&b, "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"ranges\":[[]");
+	for (int i = 0; i < 256; i++)
+		buf_str(&b, ",[]");
+	buf_str(&b, "]}}");
+	conf = buf_take(&b);
+	v = call(w, "ADD", conf);
+	expect(&v, 1,
+	       "{\"code\":7,\"msg\":\"conf.ipam.ranges: more than 256 range sets: one is for one "
+	       "address of the interface\"}");
+}
+
 static void refused(void **state)
 {
 	static const struct {
@@ -303,6 +321,7 @@ static void refused(void **state)
 
 		expect(&v, 1, out);
 	}
+	expect_too_many(w);
 	expect(&(struct invocation){.plugin = &cni_host_local,
 				    .command = "ADD",
 				    .root = w->dir,

@@ -173,6 +173,14 @@ static void warn_empty(const struct hostlocal *h)
 				LOG_S("folder", h->dir), LOG_S("ip", ip_str(&h->v[i].ip, ip)));
 }
 
+static bool is_ours(const struct host_local_conf *c, const struct ipaddr *a)
+{
+	for (size_t i = 0; i < c->n_sets; i++)
+		if (hostlocal_set_find(&c->sets[i], a))
+			return true;
+	return false;
+}
+
 /* An address of the pod that lies in our ranges must be the pod's here too. */
 static int check_prev(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      const struct hostlocal *h, struct err *e)
@@ -180,22 +188,21 @@ static int check_prev(const struct cni_ipam_call *call, const struct host_local_
 	const struct hostlocal_owner who = owner_of(call);
 	char ip[IP_TEXT_MAX];
 
-	for (size_t i = 0; i < h->n; i++) {
-		const struct hostlocal_record *rec = &h->v[i];
-		bool in_prev = false, ours = false;
+	const struct hostlocal_record *found = NULL; /* of those, the first */
 
-		for (size_t j = 0; j < call->call->prev.n_ips; j++)
-			in_prev |= ip_eq(&call->call->prev.ips[j].address.ip, &rec->ip);
-		for (size_t j = 0; j < c->n_sets; j++)
-			ours |= hostlocal_set_find(&c->sets[j], &rec->ip) != NULL;
-		if (in_prev && ours && rec->ifname &&
-		    strcmp(rec->container_id, who.container_id) != 0)
-			return err_set(e, -EEXIST,
-				       "host-local: address %s of container %s belongs to %s %s",
-				       ip_str(&rec->ip, ip), who.container_id, rec->container_id,
-				       rec->ifname);
+	for (size_t i = 0; i < call->call->prev.n_ips; i++) {
+		const struct hostlocal_record *rec =
+			hostlocal_find(h, &call->call->prev.ips[i].address.ip);
+
+		if (rec && rec->ifname && strcmp(rec->container_id, who.container_id) != 0 &&
+		    (!found || rec < found) && is_ours(c, &rec->ip))
+			found = rec;
 	}
-	return 0;
+	if (!found)
+		return 0;
+	return err_set(e, -EEXIST, "host-local: address %s of container %s belongs to %s %s",
+		       ip_str(&found->ip, ip), who.container_id, found->container_id,
+		       found->ifname);
 }
 
 static bool has_any(const struct hostlocal *h, const struct hostlocal_owner *who)
@@ -383,9 +390,12 @@ static int add_set(const struct cni_ipam_call *call, const struct json *v, const
 	if (json_kind(v) != JSON_NULL)
 		r = json_read_value(call->doc, v, &ranges, &list, place, e);
 	if (r == 0)
-		VEC_PUSH(c->sets, c->n_sets) = (struct hostlocal_set){list.v, list.n};
+		VEC_PUSH(c->sets, c->n_sets) = (struct hostlocal_set){.v = list.v, .n = list.n};
 	return r;
 }
+
+/* Each is held against the addresses asked for and those of the pod. */
+enum { SETS_MAX = 256 };
 
 /* [[{range}, ...], ...] */
 static int add_sets(const struct cni_ipam_call *call, const struct json *v, const char *place,
@@ -401,6 +411,11 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 	if (json_kind(v) != JSON_ARRAY)
 		return json_wants(v, place, "an array of range sets", e);
 	for (size_t i = 0; r == 0 && (set = json_walk_next(&w, NULL)); i++) {
+		if (c->n_sets == SETS_MAX)
+			return bad(e,
+				   "%s: more than %d range sets: one is for one address of the "
+				   "interface",
+				   place, SETS_MAX);
 		snprintf(at, sizeof(at), "%s[%zu]", place, i);
 		r = add_set(call, set, at, c, e);
 	}
@@ -414,7 +429,7 @@ static int add_legacy(const struct cni_ipam_call *call, const struct json *ipam,
 	int r = json_read(call->doc, ipam, &range_table, &c->legacy, "conf.ipam", e);
 
 	if (r == 0 && c->legacy.subnet.ip.family)
-		VEC_PUSH(c->sets, c->n_sets) = (struct hostlocal_set){&c->legacy, 1};
+		VEC_PUSH(c->sets, c->n_sets) = (struct hostlocal_set){.v = &c->legacy, .n = 1};
 	return r;
 }
 
@@ -541,6 +556,8 @@ int host_local_conf_read(const struct cni_ipam_call *call, struct host_local_con
 
 void host_local_conf_done(struct host_local_conf *c)
 {
+	for (size_t i = 0; i < c->n_sets; i++)
+		hostlocal_set_done(&c->sets[i]);
 	free(c->sets);
 	free(c->wanted);
 	*c = (struct host_local_conf){0};

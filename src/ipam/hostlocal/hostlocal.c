@@ -429,7 +429,22 @@ bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *
 	return found;
 }
 
-static int check_apart(const struct hostlocal_set *s, struct err *e)
+/* v: sorted. */
+static void set_index(struct hostlocal_set *s, const struct piece *v)
+{
+	free(s->by_first);
+	s->by_first = xcalloc(s->n, sizeof(const struct hostlocal_range *));
+	for (size_t i = 0; i < s->n; i++)
+		s->by_first[i] = v[i].r;
+}
+
+void hostlocal_set_done(struct hostlocal_set *s)
+{
+	free(s->by_first);
+	s->by_first = NULL;
+}
+
+static int check_apart(struct hostlocal_set *s, struct err *e)
 {
 	struct piece *v = xcalloc(s->n, sizeof(*v));
 	auto_buf struct buf x, y;
@@ -441,6 +456,8 @@ static int check_apart(const struct hostlocal_set *s, struct err *e)
 	for (size_t k = 0; k < s->n; k++)
 		v[k] = (struct piece){&s->v[k], k};
 	found = first_overlap(v, s->n, &i, &j);
+	if (!found)
+		set_index(s, v);
 	free(v);
 	if (!found)
 		return 0;
@@ -466,6 +483,20 @@ int hostlocal_set_check(struct hostlocal_set *s, struct err *e)
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 						 const struct ipaddr *a)
 {
+	size_t low = 0, high = s->by_first ? s->n : 0;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (contains(s->by_first[mid], a))
+			return s->by_first[mid];
+		if (ip_cmp(&s->by_first[mid]->first, a) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (s->by_first)
+		return NULL;
 	for (size_t i = 0; i < s->n; i++)
 		if (contains(&s->v[i], a))
 			return &s->v[i];

@@ -23,7 +23,10 @@ struct hostlocal_range {
 struct hostlocal_set {
 	struct hostlocal_range *v; /* borrowed */
 	size_t n;
+	const struct hostlocal_range *
+		*by_first; /* for hostlocal_set_find(), by hostlocal_set_check(); NULL: none */
 };
+void hostlocal_set_done(struct hostlocal_set *s);
 
 /* Fills in what was left out (gateway and first: the network's first address; last: the one
  * before the broadcast address) and refuses what cannot be. Kind ERR_CONF, the original's words. */
@@ -31,6 +34,7 @@ int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
 bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_set *b);
 /* The first set that has an address of another, and the first of those, after hostlocal_set_check() of each. */
 bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j);
+/* Costs log n in a set that was checked. */
 const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 						 const struct ipaddr *a);
 void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-d" */
@@ -67,6 +71,8 @@ struct hostlocal_owner {
 
 /* Reads the folder, once; h->v and h->n are valid after it. */
 int hostlocal_records(struct hostlocal *h, struct err *e);
+/* The record of an address, once they are read; NULL: none. */
+struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct ipaddr *a);
 bool hostlocal_is_of(const struct hostlocal_record *r, const struct hostlocal_owner *who);
 
 /*

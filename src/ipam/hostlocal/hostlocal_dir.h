@@ -7,7 +7,6 @@
 #include "ipam/hostlocal/hostlocal.h"
 
 char *hostlocal_path(const struct hostlocal *h, const char *name); /* the caller's */
-struct hostlocal_record *hostlocal_find(const struct hostlocal *h, const struct ipaddr *a);
 /* The address is nobody's and the records are loaded. */
 int hostlocal_write(struct hostlocal *h, const struct ipaddr *a, const struct hostlocal_owner *who,
 		    struct err *e);
