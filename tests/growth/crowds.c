@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "controller/subnet/plan.h"
 #include "growth.h"
+#include "ipam/hostlocal/hostlocal.h"
 
 enum { TEXT_BYTES = 4 << 20, NAME_MAX_BYTES = 16 };
 
@@ -196,6 +197,52 @@ static uint64_t pools_gone(size_t n)
 	return pools_plan(&p);
 }
 
+/* --- ranges of host-local --- */
+
+static struct hostlocal_set ranges(size_t n)
+{
+	struct hostlocal_set s = {.v = xcalloc(n, sizeof(*s.v)), .n = n};
+
+	for (size_t i = 0; i < n; i++)
+		s.v[i] = (struct hostlocal_range){
+			.subnet = {ip_from_num(4, (u128)10 << 24), 8},
+			.first = range_of(n - i, 2, 2).first,
+			.last = range_of(n - i, 5, 5).first,
+			.gateway = ip_from_num(4, ((u128)10 << 24) + 1),
+		};
+	if (hostlocal_set_check(&s, NULL) < 0)
+		abort();
+	return s;
+}
+
+/* What CHECK, DEL and an ADD with `ips` ask of a set. */
+static uint64_t ranges_found(size_t n, size_t at)
+{
+	struct hostlocal_set s = ranges(n);
+	uint64_t before = count_work;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ipaddr a = range_of(i + 1, at, at).first;
+
+		if (!hostlocal_set_find(&s, &a) != (at < 2 || at > 5))
+			abort();
+	}
+	before = count_work - before;
+	hostlocal_set_done(&s);
+	free(s.v);
+	return before;
+}
+
+static uint64_t ranges_of_records(size_t n)
+{
+	return ranges_found(n, 3);
+}
+
+static uint64_t ranges_wanted(size_t n)
+{
+	return ranges_found(n, 7);
+}
+
 const struct crowd crowds[] = {
 	{"pools of a subnet, wanted", pools_wanted},
 	{"pools of a subnet, too large", pools_too_large},
@@ -216,5 +263,9 @@ const struct crowd crowds[] = {
 	{"pools by default", growth_api_default_pools},
 	{"pools by name", growth_api_named_pools},
 	{"pools by a wildcard", growth_api_wildcard},
+	{"addresses of a NIC that the node had for others", growth_plan_addresses},
+	{"default routes of a NIC", growth_plan_default_routes},
+	{"records of host-local against ranges", ranges_of_records},
+	{"addresses asked for in ranges", ranges_wanted},
 };
 const size_t n_crowds = ARRAY_LEN(crowds);

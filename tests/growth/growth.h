@@ -79,6 +79,10 @@ uint64_t growth_api_asked_again(size_t n), growth_api_check(size_t n),
 	growth_api_pools_check(size_t n), growth_api_default_pools(size_t n),
 	growth_api_named_pools(size_t n), growth_api_wildcard(size_t n);
 
+/* --- coordinator.c --- */
+
+uint64_t growth_plan_addresses(size_t n), growth_plan_default_routes(size_t n);
+
 /* --- crowds.c --- */
 
 struct crowd {

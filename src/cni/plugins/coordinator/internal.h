@@ -25,8 +25,8 @@ struct planning {
 	struct ipaddr src4; /* of eth0 */
 	struct co_ways {
 		void *tree; /* of which routes a list has (tsearch) */
-		bool is_known;
-	} ways[2]; /* by enum co_side */
+		bool is_known, has_holes;
+	} ways[2]; /* by enum co_side; routes that go leave holes in the list, which co_ways_done() closes */
 };
 
 /* Links that are not hidden; NULL: no such link (yet). */

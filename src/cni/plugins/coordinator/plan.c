@@ -208,17 +208,52 @@ static void add_host_ip(struct planning *pl, const struct ipaddr *a)
 	VEC_PUSH(pl->host, pl->n_host) = *a;
 }
 
-/* An address the node reaches through the pod's own link already: for it, the kernel would name
- * any source address. */
-static bool reached_already(const struct planning *pl, const struct ipaddr *pod)
-{
-	struct ipnet net = ipnet_host(pod);
+/* Sorted addresses: a network's configuration may give a pod thousands. */
+struct addresses {
+	struct ipaddr *v;
+	size_t n;
+};
 
-	for (size_t i = 0; i < pl->f->n_host_routes; i++)
-		if (pl->f->host_routes[i].index == pl->f->host_veth.index &&
-		    ipnet_eq(&pl->f->host_routes[i].dst, &net))
-			return true;
-	return false;
+static int by_address(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
+static void sort(struct addresses *l)
+{
+	if (l->n > 0)
+		qsort(l->v, l->n, sizeof(*l->v), by_address);
+}
+
+static bool has(const struct addresses *l, const struct ipaddr *a)
+{
+	return l->n > 0 && bsearch(a, l->v, l->n, sizeof(*l->v), by_address);
+}
+
+static struct addresses own_ips(const struct planning *pl)
+{
+	struct addresses l = {xcalloc(pl->n_ips + 1, sizeof(*l.v)), pl->n_ips};
+
+	for (size_t i = 0; i < l.n; i++)
+		l.v[i] = pl->ips[i];
+	sort(&l);
+	return l;
+}
+
+/* Addresses the node reaches through the pod's own link already: for them, the kernel would name
+ * any source address. */
+static struct addresses reached_already(const struct planning *pl)
+{
+	struct addresses l = {0};
+
+	for (size_t i = 0; i < pl->f->n_host_routes; i++) {
+		const struct route *r = &pl->f->host_routes[i];
+
+		if (r->index == pl->f->host_veth.index && r->dst.len == ip_bits(&r->dst.ip))
+			VEC_PUSH(l.v, l.n) = r->dst.ip;
+	}
+	sort(&l);
+	return l;
 }
 
 /* The first NIC chose the node's address to go through; later ones keep to it. */
@@ -233,24 +268,31 @@ static void add_chosen(struct planning *pl)
 	}
 }
 
-static bool pod_has(const struct planning *pl, const struct ipaddr *ip)
+static struct addresses of_pod(const struct planning *pl)
 {
+	struct addresses l = {0};
+
 	for (size_t i = 0; i < pl->f->n_addrs; i++)
-		if (ip_eq(&pl->f->addrs[i].net.ip, ip) && !co_hidden(pl->f, pl->f->addrs[i].index))
-			return true;
-	return false;
+		if (!co_hidden(pl->f, pl->f->addrs[i].index))
+			VEC_PUSH(l.v, l.n) = pl->f->addrs[i].net.ip;
+	sort(&l);
+	return l;
 }
 
 void co_host_ips(struct planning *pl)
 {
+	struct addresses pod = of_pod(pl), reached = reached_already(pl);
+
 	if (pl->stage.mode == CO_UNDERLAY && !pl->stage.first)
 		add_chosen(pl);
 	for (size_t i = 0; i < pl->f->n_lookups; i++) {
 		const struct co_lookup *l = &pl->f->lookups[i];
 
-		if (pod_has(pl, &l->pod) && !reached_already(pl, &l->pod))
+		if (has(&pod, &l->pod) && !has(&reached, &l->pod))
 			add_host_ip(pl, &l->src);
 	}
+	free(pod.v);
+	free(reached.v);
 	for (size_t i = 0; i < pl->f->n_host_ips; i++)
 		add_host_ip(pl, &pl->f->host_ips[i]);
 }
@@ -260,18 +302,18 @@ void co_host_ips(struct planning *pl)
 static void neighbours(struct planning *pl)
 {
 	const struct link *host = &pl->f->host_veth;
+	struct addresses own = own_ips(pl);
 	struct co_step *s;
 
 	for (size_t i = 0; i < pl->f->n_host_neighs; i++) {
 		const struct neigh *n = &pl->f->host_neighs[i];
 
-		for (size_t k = 0; k < pl->n_ips; k++) {
-			if (!ip_eq(&n->ip, &pl->ips[k]))
-				continue;
-			s = co_emit(pl, CO_HOST, CO_NEIGH_DEL, "", n->index);
-			s->net = ipnet_host(&n->ip);
-		}
+		if (!has(&own, &n->ip))
+			continue;
+		s = co_emit(pl, CO_HOST, CO_NEIGH_DEL, "", n->index);
+		s->net = ipnet_host(&n->ip);
 	}
+	free(own.v);
 	for (size_t i = 0; i < pl->n_ips; i++) {
 		s = co_emit(pl, CO_HOST, CO_NEIGH_ADD, host->name, host->index);
 		s->net = ipnet_host(&pl->ips[i]);
@@ -332,8 +374,34 @@ static void host_rule(struct planning *pl, uint8_t family)
 	co_emit(pl, CO_HOST, CO_RULE_ADD, "", 0)->rule = rule;
 }
 
+static int by_dst(const void *a, const void *b)
+{
+	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
+}
+
+/* Entries of former pods for the NIC's addresses, by address. Each goes by itself, so their order is any. */
+static struct route *former_routes(const struct planning *pl, size_t *n)
+{
+	struct addresses own = own_ips(pl);
+	struct route *v = NULL;
+
+	*n = 0;
+	for (size_t i = 0; i < pl->f->n_host_routes; i++) {
+		const struct route *r = &pl->f->host_routes[i];
+
+		if (r->table == pl->c->host_table && r->index != pl->f->host_veth.index &&
+		    !r->n_hops && r->dst.len == ip_bits(&r->dst.ip) && has(&own, &r->dst.ip))
+			VEC_PUSH(v, *n) = *r;
+	}
+	free(own.v);
+	if (*n > 0)
+		qsort(v, *n, sizeof(*v), by_dst);
+	return v;
+}
+
 /* A former pod's entry for the address goes; ours, if it is there, stays. */
-static void host_route(struct planning *pl, const struct ipaddr *ip)
+static void host_route(struct planning *pl, const struct ipaddr *ip, const struct route *former,
+		       size_t n)
 {
 	struct route want = {.dst = ipnet_host(ip),
 			     .family = ip->family,
@@ -341,23 +409,30 @@ static void host_route(struct planning *pl, const struct ipaddr *ip)
 			     .table = pl->c->host_table,
 			     .scope = ip->family == 4 ? SCOPE_LINK : SCOPE_UNIVERSE};
 
-	for (size_t i = 0; i < pl->f->n_host_routes;) {
-		struct route r = pl->f->host_routes[i];
+	size_t low = 0, high = n;
 
-		if (r.table == want.table && ipnet_eq(&r.dst, &want.dst) && r.index != want.index &&
-		    !r.n_hops)
-			co_emit_route_del(pl, CO_HOST, &r);
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ip_cmp(&former[mid].dst.ip, ip) < 0)
+			low = mid + 1;
 		else
-			i++;
+			high = mid;
 	}
+	for (; low < n && ip_eq(&former[low].dst.ip, ip); low++)
+		co_emit_route_del(pl, CO_HOST, &former[low]);
 	co_emit_route(pl, CO_HOST, &want);
 }
 
 /* Routes before the rule, which another pod's DEL may just be taking away. */
 static void routes_from_node(struct planning *pl)
 {
+	size_t n;
+	struct route *former = former_routes(pl, &n);
+
 	for (size_t i = 0; i < pl->n_ips; i++)
-		host_route(pl, &pl->ips[i]);
+		host_route(pl, &pl->ips[i], former, n);
+	free(former);
 	if (pl->families & CO_V4)
 		host_rule(pl, 4);
 	if (pl->families & CO_V6)
@@ -647,7 +722,7 @@ struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what,
 	struct co_step *s;
 
 	if (p->n == p->room) {
-		p->room += CHUNK;
+		p->room += p->room > CHUNK ? p->room / 2 : CHUNK;
 		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
 	}
 	s = &p->steps[p->n++];
@@ -668,17 +743,6 @@ static uint32_t table_of(const struct route *r)
 static uint32_t metric_of(const struct route *r)
 {
 	return r->dst.ip.family == 6 && !r->priority ? V6_DEFAULT_METRIC : r->priority;
-}
-
-static bool same_dst(const struct route *a, const struct route *b)
-{
-	return table_of(a) == table_of(b) && ipnet_eq(&a->dst, &b->dst);
-}
-
-/* What makes the kernel say EEXIST to NLM_F_EXCL: whatever the next hop is. */
-static bool in_the_way(const struct route *there, const struct route *r)
-{
-	return same_dst(there, r) && metric_of(there) == metric_of(r);
 }
 
 static struct route *list_of(struct planning *pl, enum co_side side, size_t **n)
@@ -708,15 +772,24 @@ static void emit_route(struct planning *pl, enum co_side side, enum co_do what,
 
 /* --- what is in the way: a configuration may name thousands of routes --- */
 
+/* What makes the kernel say EEXIST to NLM_F_EXCL: whatever the next hop is. */
 struct way {
 	uint32_t table, metric;
 	struct ipnet dst;
-	size_t n; /* routes of the list */
+	size_t *at, n; /* routes of the list */
 };
+
+enum { HOLE = -1 }; /* `index` of a route that is gone from its list */
 
 static struct way way_of(const struct route *r)
 {
-	return (struct way){table_of(r), metric_of(r), r->dst, 1};
+	return (struct way){.table = table_of(r), .metric = metric_of(r), .dst = r->dst};
+}
+
+static void way_free(void *way)
+{
+	free(((struct way *)way)->at);
+	free(way);
 }
 
 static int by_way(const void *a, const void *b)
@@ -739,28 +812,27 @@ static struct way *way_find(const struct co_ways *w, const struct route *r)
 	return found ? *found : NULL;
 }
 
-static void way_add(struct co_ways *w, const struct route *r)
+static void way_add(struct co_ways *w, const struct route *list, size_t at)
 {
-	struct way *x = way_find(w, r);
+	struct way *x = way_find(w, &list[at]);
 
-	if (x) {
-		x->n++;
-		return;
+	if (!x) {
+		x = xcalloc(1, sizeof(*x));
+		*x = way_of(&list[at]);
+		if (!tsearch(x, &w->tree, by_way))
+			abort(); /* as any other lack of memory */
 	}
-	x = xcalloc(1, sizeof(*x));
-	*x = way_of(r);
-	if (!tsearch(x, &w->tree, by_way))
-		abort(); /* as any other lack of memory */
+	VEC_PUSH(x->at, x->n) = at;
 }
 
-static void way_remove(struct co_ways *w, const struct route *r)
+/* The nth of them. */
+static void way_remove(struct co_ways *w, struct way *x, size_t nth)
 {
-	struct way *x = way_find(w, r);
-
-	if (!x || --x->n > 0)
+	memmove(&x->at[nth], &x->at[nth + 1], (--x->n - nth) * sizeof(*x->at));
+	if (x->n > 0)
 		return;
 	tdelete(x, &w->tree, by_way);
-	free(x);
+	way_free(x);
 }
 
 static struct co_ways *ways_of(struct planning *pl, enum co_side side)
@@ -770,21 +842,36 @@ static struct co_ways *ways_of(struct planning *pl, enum co_side side)
 	const struct route *list = list_of(pl, side, &n);
 
 	for (size_t i = 0; !w->is_known && i < *n; i++)
-		way_add(w, &list[i]);
+		way_add(w, list, i);
 	w->is_known = true;
 	return w;
 }
 
+static void close_holes(struct planning *pl, enum co_side side)
+{
+	size_t *n, kept = 0;
+	struct route *list = list_of(pl, side, &n);
+
+	for (size_t i = 0; i < *n; i++)
+		if (list[i].index != HOLE)
+			list[kept++] = list[i];
+	*n = kept;
+}
+
 void co_ways_done(struct planning *pl)
 {
-	tdestroy(pl->ways[CO_POD].tree, free);
-	tdestroy(pl->ways[CO_HOST].tree, free);
+	for (int side = CO_POD; side <= CO_HOST; side++) {
+		tdestroy(pl->ways[side].tree, way_free);
+		if (pl->ways[side].has_holes)
+			close_holes(pl, (enum co_side)side);
+	}
 }
 
 void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
 {
 	struct co_ways *w = ways_of(pl, side);
-	struct route *now;
+	struct route *now, *list;
+	size_t *n;
 
 	if (way_find(w, r))
 		return;
@@ -794,7 +881,8 @@ void co_emit_route(struct planning *pl, enum co_side side, const struct route *r
 	*now = *r;
 	now->table = table_of(r);
 	now->priority = metric_of(r);
-	way_add(w, now);
+	list = list_of(pl, side, &n);
+	way_add(w, list, *n - 1);
 }
 
 /* Of an IPv6 multipath route one hop goes; the last one left is a plain route. */
@@ -816,37 +904,35 @@ static bool drop_hop(struct route *there, const struct route *r)
 	return true;
 }
 
-static bool drop(struct route *list, size_t *n, size_t i, const struct route *gone)
+/* In no table, of no family: nobody takes it for a route. */
+static void leave_hole(struct route *there)
 {
-	struct route *there = &list[i];
-
-	if (!in_the_way(there, gone))
-		return false;
-	if (there->n_hops)
-		return drop_hop(there, gone);
-	if (there->index != gone->index || !ip_eq(&there->gw, &gone->gw))
-		return false;
-	memmove(there, there + 1, (*n - i - 1) * sizeof(*there));
-	--*n;
-	return true;
+	*there = (struct route){.index = HOLE, .table = UINT32_MAX};
 }
 
 void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r)
 {
 	struct route gone = *r;
 	struct co_ways *w = ways_of(pl, side);
+	struct way *x = way_find(w, r);
 	size_t *n;
 	struct route *list = list_of(pl, side, &n);
-	size_t before = *n;
 
 	gone.hops = NULL;
 	gone.n_hops = 0;
 	emit_route(pl, side, CO_ROUTE_DEL, &gone);
-	for (size_t i = 0; i < *n; i++)
-		if (drop(list, n, i, &gone))
-			break;
-	if (*n < before)
-		way_remove(w, &gone);
+	for (size_t i = 0; x && i < x->n; i++) {
+		struct route *there = &list[x->at[i]];
+
+		if (there->n_hops && drop_hop(there, &gone))
+			return;
+		if (there->n_hops || there->index != gone.index || !ip_eq(&there->gw, &gone.gw))
+			continue;
+		leave_hole(there);
+		w->has_holes = true;
+		way_remove(w, x, i);
+		return;
+	}
 }
 
 /* No priority: the kernel takes one less than the second rule's, as for the original. */
