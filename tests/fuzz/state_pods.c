@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/blocks/cni_cache.h"
 #include "base/alloc.h"
 #include "cni/device/vf_stores.h"
 #include "cni/multus/internal.h"
@@ -33,6 +34,18 @@ static void check_networks(const struct multus *m)
 	}
 }
 
+/* As the agent reads the same file. */
+static void put_cached(const char *name, struct span text)
+{
+	auto_free char *path = xasprintf(MULTUS "/results/%s", name);
+	auto_cni_cache struct cni_cache c = {0};
+
+	files_put(path, text);
+	(void)cni_cache_parse(&c, path, text, NULL);
+	for (size_t i = 0; i < c.n; i++)
+		must(c.v[i].ip.family && c.v[i].ns && c.v[i].pod && c.v[i].uid && c.v[i].ifname);
+}
+
 int state_multus(struct feed f, struct err *e)
 {
 	const struct cni_call c = {
@@ -42,11 +55,11 @@ int state_multus(struct feed f, struct err *e)
 	(void)e;
 	files_put(MULTUS "/c1", state_part(&f));
 	if (f.n > 0)
-		files_put(MULTUS "/results/rail0-c1-net1", state_part(&f));
+		put_cached("rail0-c1-net1", state_part(&f));
 	if (f.n > 0)
-		files_put(MULTUS "/results/rail1-c1-net2", state_part(&f));
+		put_cached("rail1-c1-net2", state_part(&f));
 	if (f.n > 0)
-		files_put(MULTUS "/results/other-c1-net1", state_part(&f));
+		put_cached("other-c1-net1", state_part(&f));
 	multus_find(&m);
 	must(m.found);
 	check_networks(&m);
