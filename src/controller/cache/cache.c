@@ -11,7 +11,7 @@
 #include "kube/kinds.h"
 #include "spec/pod.h"
 
-/* The watches, who is told of a change, and what is said when a watch does not work. */
+/* Watches, listeners, and errors of a watch. */
 
 static const struct kube_kind *const kinds[WORLD_KINDS] = {
 	[WORLD_POOLS] = &kube_ippools,
@@ -46,7 +46,7 @@ static void drop(void *value)
 	json_free(((struct world_object *)value)->doc);
 }
 
-/* --- trouble --- */
+/* --- errors --- */
 
 static void on_set_back(void *arg)
 {
@@ -58,7 +58,7 @@ static void on_trouble(void *arg, const struct err *why)
 	kube_trouble_is(&((struct world_watch *)arg)->trouble, why);
 }
 
-/* --- who is told --- */
+/* --- listeners --- */
 
 static void tell(struct world_watch *v, const struct kube_object *was, const struct kube_object *is)
 {
@@ -154,7 +154,7 @@ void world_free(struct world *w)
 	free(w);
 }
 
-/* --- questions --- */
+/* --- getters --- */
 
 bool world_synced(const struct world *w, enum world_kind kind)
 {
@@ -182,7 +182,10 @@ const struct kube_object *world_at(const struct world *w, enum world_kind kind, 
 	return kube_informer_at(w->watch[kind].i, i);
 }
 
-/* HEARS: an agent's hold, and the time until it is connected again. */
+/*
+ * HEARS_MS: an agent's hold (30 s) and the time until the agent is connected again. KEEPS_MS:
+ * nothing is freed for so long. SAME_MS: reports within this time are about the same restore.
+ */
 enum { HEARS_MS = 45 * 1000, KEEPS_MS = 600 * 1000, SAME_MS = 120 * 1000 };
 
 static int64_t now_of(const struct world *w)
@@ -204,7 +207,10 @@ enum world_hold world_hold(const struct world *w)
 	return ms < KEEPS_MS ? WORLD_KEEPS : WORLD_SURE;
 }
 
-/* Clocks differ, and a thousand agents say the same within a minute. */
+/*
+ * Reports of one restore differ: clocks are not equal, and up to a thousand agents report within a
+ * minute. The latest time counts.
+ */
 void world_set_back(struct world *w, int64_t real_ms)
 {
 	int64_t ago = now_real_ms() - real_ms, at;
@@ -233,7 +239,7 @@ void world_listen(struct world *w, int64_t ms)
 	w->listens_until = now_of(w) + ms;
 }
 
-/* What is kept of an object. */
+/* The part of an object that is cached. */
 
 #define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -322,7 +328,7 @@ void world_trim(enum world_kind kind, const struct json *object, struct buf *b)
 	jo_end_obj(&o);
 }
 
-/* --- of a large object --- */
+/* --- large objects --- */
 
 enum { PART_MAX = 8 << 10, NOTES_MAX = 64 << 10 };
 
@@ -389,13 +395,13 @@ void world_trim_large(enum world_kind kind, const struct json *object, struct bu
 	jo_end_obj(&o);
 }
 
-/* How much of an object is kept. */
+/* Memory limits. VALUE_BYTES: estimated memory of a JSON value besides its text. */
 
 enum { VALUE_BYTES = 16 };
 
 /* --- one object --- */
 
-/* The document has the text and each value. */
+/* A parsed document holds its text and one node for each value. */
 static size_t cost_of(struct span text)
 {
 	size_t n = 1;
@@ -459,7 +465,7 @@ int world_decode(enum world_kind kind, struct world_object *v, const struct json
 	return 0;
 }
 
-/* --- all of a namespace --- */
+/* --- limit of a namespace --- */
 
 static void say_large(enum world_kind kind, const struct kube_object *o)
 {
@@ -477,7 +483,7 @@ void world_spend(struct world *w, enum world_kind kind, const struct kube_object
 		v->large = v->bytes;
 		buf_init(&b, WORLD_TEXT_MAX);
 		world_trim_large(kind, v->json, &b);
-		keep(v, &b, NULL); /* a part of what was parsed */
+		keep(v, &b, NULL); /* cannot fail: part of an object that was parsed before */
 	}
 	if (v->large)
 		say_large(kind, o);

@@ -3,33 +3,36 @@
 #define UNIRAIL_CONTROLLER_CACHE_CACHE_H
 
 /*
- * What every replica knows of the cluster, from watches, since more than one part asks for it: pools,
- * subnets, reserved addresses, SpiderMultusConfigs, coordinators, NetworkAttachmentDefinitions,
- * namespaces. The getters never wait, and what they return is valid until the loop's next turn.
- * While the API server is away the last state stays. What was just written is not there yet: the
- * watch brings it.
+ * The cluster cache: what every replica of the controller knows of the cluster, from watches shared
+ * by all modules. It holds pools, subnets, reserved addresses, SpiderMultusConfigs,
+ * SpiderCoordinators, NetworkAttachmentDefinitions and namespaces. The getters never block; what
+ * they return is valid until the next turn of the loop. While the API server is unreachable the
+ * cache keeps its last state. A write is visible only when the watch delivers it.
  *
- * Each object is kept as JSON, as a GET has it but for what nobody asks and what is long:
+ * Each object is cached as JSON, as a GET returns it, without parts that are long and not used:
  *
- *	metadata	name, namespace, uid, resourceVersion, generation, creationTimestamp,
- *			deletionTimestamp, finalizers, ownerReferences, labels, annotations (without
- *			kubectl's last-applied-configuration)
- *	spec, status	whole; of a pool without status.allocatedIPs (see world_object.allocated)
- *	namespaces	of metadata name, uid, labels, and annotations that count for pods; no spec
- *	large objects	only what names the object, and the status that the controller gave it
+ * 	metadata	name, namespace, uid, resourceVersion, generation, creationTimestamp,
+ * 			deletionTimestamp, finalizers, ownerReferences, labels, annotations (without
+ * 			kubectl's last-applied-configuration)
+ * 	spec, status	complete; a pool without status.allocatedIPs (see world_object.allocated)
+ * 	namespaces	metadata only: name, uid, deletionTimestamp, labels, and the annotations that
+ * 			count for pods
+ * 	large objects	identifying metadata, and the status of a SpiderMultusConfig
  *
- * A tenant writes SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and could fill the
- * memory of every replica. So an object that is longer than WORLD_OBJECT_MAX is large, as is one that brings its
- * namespace past WORLD_NS_MAX, or one that is not small and brings all namespaces past WORLD_TOTAL_MAX: it stays so
- * until it changes. Who needs more of it refuses it in words (world_object.large).
+ * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
+ * could exhaust the memory of every replica. So an object is cached as a large one when it exceeds
+ * WORLD_OBJECT_MAX (a namespace: WORLD_LABELS_MAX), when it brings its namespace past WORLD_NS_MAX,
+ * or when it is bigger than WORLD_SMALL and brings all namespaces together past WORLD_TOTAL_MAX. It
+ * stays large until it changes. A module that needs the missing part rejects the object with an
+ * error (world_object.large).
  *
- *	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
+ * 	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
  *
- *	world_on(w, WORLD_POOLS, on_pool, part);
- *	for (size_t i = 0; i < world_count(w, WORLD_POOLS); i++)
- *		look(part, world_json(world_at(w, WORLD_POOLS, i)));
- *	...
- *	world_off(w, part);
+ * 	world_on(w, WORLD_POOLS, on_pool, part);
+ * 	for (size_t i = 0; i < world_count(w, WORLD_POOLS); i++)
+ * 		look(part, world_json(world_at(w, WORLD_POOLS, i)));
+ * 	...
+ * 	world_off(w, part);
  */
 
 #include "kube/client.h"
@@ -47,56 +50,69 @@ enum world_kind {
 	WORLD_KINDS
 };
 
-/* In bytes of memory. */
+/* Limits in bytes of memory. */
 enum {
 	WORLD_OBJECT_MAX =
-		768
-		<< 10, /* 256 KiB of configuration with every byte escaped, and what is beside it */
-	WORLD_LABELS_MAX = 128 << 10, /* of a namespace */
+		768 << 10, /* 256 KiB of configuration with every byte escaped, and the rest of the
+		        * object */
+	WORLD_LABELS_MAX = 128 << 10, /* for a namespace object */
 	WORLD_NS_MAX = 4 << 20,
 	WORLD_TOTAL_MAX = 64 << 20,
 	WORLD_SMALL = 16 << 10,
 };
 
-/* kube_object.value of each. */
+/* The value of each cached object (kube_object.value). */
 struct world_object {
 	struct json_doc *doc;
 	const struct json *json;
-	size_t bytes;	    /* that it takes */
-	size_t large;	    /* bytes that it would take; 0: it is kept whole */
+	size_t bytes;	    /* memory that the cached object uses */
+	size_t large;	    /* memory that the complete object would use; 0: cached completely */
 	bool deleting;	    /* has a deletionTimestamp */
-	uint64_t allocated; /* of a pool: xxh64() of status.allocatedIPs; 0: it is empty or absent */
+	uint64_t allocated; /* pools only: xxh64() of status.allocatedIPs; 0: empty or absent */
 };
 
 struct world;
 
-/* Begins to watch. */
+/* Starts the watches. k is borrowed. */
 struct world *world_new(struct kube *k);
-void world_free(struct world *w); /* before kube_free(); NULL is fine */
+void world_free(struct world *w); /* call before kube_free(); accepts NULL */
 
 const char *world_kind_name(enum world_kind kind); /* "spiderippools" */
-/* Whether the kind was listed once. A definition that is not installed: no. */
+/* Whether the kind was listed at least once. False also when its CRD is not installed. */
 bool world_synced(const struct world *w, enum world_kind kind);
-/* Why the kind is not known or not followed now, kind ERR_AGAIN; 0: it is. */
+/*
+ * Error of class ERR_AGAIN with the reason why the kind is not listed yet or its watch fails now;
+ * 0: no error.
+ */
 int world_trouble(const struct world *w, enum world_kind kind, struct err *e);
 
 /*
- * Whether the server's data is what it was. After etcd was restored to an earlier time nodes and pods may
- * be missing that run, and agents say again what these have, within their hold of 30 s (agent/blocks/blocks.h):
- * until then it is WORLD_HEARS, and what pods have is not counted; for ten minutes nothing is freed.
+ * Whether the API server's data can be trusted. After etcd was restored from a backup, the data may
+ * lack nodes and pods that still run. Agents report the addresses of their pods again within their
+ * hold of 30 s (agent/blocks/blocks.h).
  *
- * Who sees it: a watch that was there before and after (every replica); an agent, whose log is not in
- * etcd: it writes the time into an annotation of one of its blocks. Neither may have come to pass yet when
- * nobody led for a while; so a leader that comes then only listens at first (the setting `hold`).
+ * 	WORLD_HEARS	agents are still reporting: pools are not counted and nothing is freed
+ * 	WORLD_KEEPS	for ten minutes after the restore: pools are counted, nothing is freed
+ * 	WORLD_SURE	no recent restore
+ *
+ * A restore is detected by a watch that spans it (every replica), or by an agent, whose log is not
+ * stored in etcd: the agent writes the time into an annotation of one of its blocks. Neither may
+ * have happened yet if no replica was leader for a while. So a new leader first waits for reports
+ * in that case (the setting `hold`).
  */
 enum world_hold { WORLD_SURE, WORLD_KEEPS, WORLD_HEARS };
 enum world_hold world_hold(const struct world *w);
-/* It was seen at that time, in ms since 1970. What was long ago is nothing new. */
+/*
+ * Reports a restore detected at real_ms (ms since 1970). Ignored when it is older than ten minutes.
+ */
 void world_set_back(struct world *w, int64_t real_ms);
-/* It may have been: WORLD_HEARS for so long. */
+/* A restore may have happened undetected: world_hold() returns WORLD_HEARS for the next ms. */
 void world_listen(struct world *w, int64_t ms);
 
-/* In the order of namespaces and names, bytewise. ns is "" for kinds of the cluster; NULL: none such. */
+/*
+ * Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. Returns
+ * NULL if the cache has no such object.
+ */
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
 				    const char *name);
 size_t world_count(const struct world *w, enum world_kind kind);
@@ -113,21 +129,22 @@ static inline const struct json *world_json(const struct kube_object *o)
 }
 
 /*
- * From now on each change: was NULL: new; is NULL: gone; both NULL: the kind was listed for the first
- * time. What is there already is not told. A callback may use the getters, world_on(), world_off().
+ * Calls fn for each later change of the kind. was NULL: the object is new; is NULL: it was deleted;
+ * both NULL: the kind was listed for the first time. Objects that are cached already are not
+ * reported. A callback may use the getters, world_on() and world_off().
  */
 typedef void (*world_fn)(void *arg, const struct kube_object *was, const struct kube_object *is);
 void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg);
-/* No callback with this arg comes any more, of any kind. */
+/* Removes every callback registered with this arg, for all kinds. */
 void world_off(struct world *w, const void *arg);
 
-/* --- its part, for tests --- */
+/* --- internals, visible for tests --- */
 
-/* What is kept of an object, as text. */
+/* Writes the cached part of an object as JSON text. */
 void world_trim(enum world_kind kind, const struct json *object, struct buf *b);
-/* The same of a large one. */
+/* The same for a large object. */
 void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b);
-/* world_object.value of an object; to be dropped by json_free(doc). */
+/* Fills world_object from an object. The caller frees it with json_free(v->doc). */
 int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
 		 struct err *e);
 

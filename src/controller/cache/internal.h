@@ -2,8 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_CACHE_INTERNAL_H
 #define UNIRAIL_CONTROLLER_CACHE_INTERNAL_H
 
-/* Between cache.c (watches, who is told), cache.c (whether what they tell can be trusted), cache.c (how much
- * is kept) and cache.c (what is kept). */
+/* Internals of cache.c. */
 
 #include "controller/cache/cache.h"
 #include "kube/informer.h"
@@ -13,7 +12,7 @@
 enum { WORLD_TEXT_MAX = 4 << 20 };
 
 struct world_listener {
-	world_fn fn; /* NULL: gone */
+	world_fn fn; /* NULL: removed */
 	void *arg;
 };
 
@@ -30,20 +29,23 @@ struct world {
 	struct kube *kube;
 	struct world_watch watch[WORLD_KINDS];
 	struct kube_troubles troubles;
-	struct kube_spent spent; /* by what tenants write */
-	/* cache.c, on the loop's clock; 0: never */
+	struct kube_spent spent; /* memory used by objects that tenants write */
+	/* times of the loop's clock; 0: never */
 	int64_t set_back, listens_until;
 };
 
-/* Kinds that whoever may write in a namespace writes. */
+/* Kinds that can be written with rights in one namespace only. */
 static inline bool world_is_tenants(enum world_kind kind)
 {
 	return kind == WORLD_MULTUSCONFIGS || kind == WORLD_NADS;
 }
 
-/* Of an object that came: keeps less of it where its namespace has no room. */
+/*
+ * Charges a new object to its namespace; caches it as a large one if the namespace is over its
+ * limit.
+ */
 void world_spend(struct world *w, enum world_kind kind, const struct kube_object *o);
-/* Of one that is gone. */
+/* Returns the charge of a deleted or replaced object. */
 void world_spend_back(struct world *w, enum world_kind kind, const struct kube_object *o);
 
 #endif

@@ -17,7 +17,7 @@ struct addresses {
 	struct census *census;
 	struct asks *asks;
 	struct counts *counts;
-	struct reap *gc; /* NULL: off */
+	struct reap *gc; /* NULL: disabled */
 };
 
 static void on_changed(void *arg, enum census_kind kind, const struct kube_object *was,
@@ -143,7 +143,7 @@ static void add_counts(struct buf *b, const struct counts_stats *c)
 		       "Those that failed; they are tried again.");
 }
 
-/* allocated: or what is left of them. */
+/* Allocated addresses of each pool; left: the free ones instead. */
 static void add_pools(struct buf *b, const struct counts *c, const char *name, bool left,
 		      const char *help)
 {

@@ -99,7 +99,7 @@ static void drop_pod(void *value)
 	free(((struct census_pod *)value)->node);
 }
 
-/* --- endpoints: all of one in one piece --- */
+/* --- endpoints: all strings of one in one allocation --- */
 
 struct draft {
 	struct census_ip *v;
@@ -151,7 +151,7 @@ static void read_current(const struct json *current, struct census_endpoint *ret
 	free(d.v);
 }
 
-/* Those beside Spiderpool's, to be written again without it. */
+/* Finalizers other than Spiderpool's, needed to write the list without it. */
 static void read_finalizers(const struct json *list, struct census_endpoint *ret)
 {
 	struct json_walk w = json_walk_start(list);

@@ -3,9 +3,10 @@
 #define UNIRAIL_CONTROLLER_GC_CENSUS_H
 
 /*
- * What the leader knows of nodes, pods, SpiderEndpoints and SpiderIPBlocks, from watches: of 20,000
- * pods only what says whether they live. Nothing is known of a kind before its first list; who acts
- * upon something's absence asks census_is_whole() before and the API server after (controller/gc/confirm.h).
+ * The leader's cache of nodes, pods, SpiderEndpoints and SpiderIPBlocks, from watches. Of each pod
+ * only a few fields are cached, since there may be 20,000. A kind is empty until its first list. A
+ * caller that acts on the absence of an object checks census_is_whole() first and confirms the
+ * absence with the API server (controller/gc/confirm.h).
  */
 
 #include "block/table.h"
@@ -14,15 +15,16 @@
 
 enum census_kind { CENSUS_NODES, CENSUS_PODS, CENSUS_ENDPOINTS, CENSUS_BLOCKS, CENSUS_KINDS };
 
-/* kube_object.value of each. */
+/* Values of the cached objects (kube_object.value). */
 struct census_node {
 	bool ready;
-	bool fenced; /* taint node.kubernetes.io/out-of-service: its machine runs no more */
+	bool fenced; /* taint node.kubernetes.io/out-of-service: an administrator states that the
+	              * machine is off */
 };
 
 struct census_pod {
 	bool finished, deleting, host_network;
-	bool networks;	    /* annotation k8s.v1.cni.cncf.io/networks names any */
+	bool networks;	    /* annotation k8s.v1.cni.cncf.io/networks is not empty */
 	unsigned char asks; /* inject_asks() of its annotations */
 	char *node;	    /* "": not scheduled */
 };
@@ -36,36 +38,40 @@ struct census_endpoint {
 	const char *uid, *node;	   /* of the pod */
 	const struct census_ip *v; /* status.current.ips */
 	size_t n;
-	bool ours;  /* an agent of ours wrote it last */
-	bool owned; /* it belongs to a pod; else its addresses are kept for its name */
+	bool ours;  /* last written by an agent of unirail, not by Spiderpool */
+	bool owned; /* has a pod as owner; otherwise its addresses are retained for the pod's name
+	             */
 	bool deleting;
-	bool finalizer; /* it has Spiderpool's; then `others`, each with a NUL, "" at the end */
+	bool finalizer; /* has Spiderpool's finalizer; `others` are the remaining ones, each
+	                 * NUL-terminated, "" at the end */
 	char *others;
-	int64_t since; /* the caller's; 0 whenever the object changes */
+	int64_t since; /* for the caller's use; reset to 0 when the object changes */
 	void *all;
 };
 
 struct census_block {
 	struct block_object o;
-	int64_t set_back; /* when its agent saw the server's data set back, in ms since 1970; 0: never */
-	int64_t since; /* the caller's, as above */
+	int64_t set_back; /* when its agent detected an etcd restore, in ms since 1970; 0: never */
+	int64_t since;	  /* for the caller's use, as above */
 };
 
 struct census;
 
 struct census_conf {
 	struct kube *kube;
-	/* A kind's object changed: was NULL: new; is NULL: gone. */
+	/*
+	 * Called for each change of a kind. was NULL: the object is new; is NULL: it was deleted.
+	 */
 	void (*changed)(void *arg, enum census_kind kind, const struct kube_object *was,
 			const struct kube_object *is);
 	void *arg;
 };
 
 struct census *census_new(const struct census_conf *c);
-void census_free(struct census *c); /* before kube_free(); NULL is fine */
+void census_free(struct census *c); /* call before kube_free(); accepts NULL */
 
-bool census_synced(const struct census *c, enum census_kind kind); /* it was listed once */
-/* Every kind was listed, and is followed now. */
+bool census_synced(const struct census *c, enum census_kind kind); /* listed at least once */
+/* Whether every kind was listed and every watch works now. */
 bool census_is_whole(const struct census *c);
 const struct kube_object *census_get(const struct census *c, enum census_kind kind, const char *ns,
 				     const char *name);
@@ -92,7 +98,7 @@ static inline struct census_block *census_block(const struct kube_object *o)
 	return (struct census_block *)o->value;
 }
 
-/* --- its part, for tests --- */
+/* --- internals, visible for tests --- */
 
 void census_read_node(const struct json *object, struct census_node *ret);
 void census_read_endpoint(const struct json *object, struct census_endpoint *ret);

@@ -8,7 +8,10 @@
 #include "controller/gc/census.h"
 #include "controller/gc/internal.h"
 
-/* FRESH_MS: what is acted upon was answered no longer ago. WANTED_MS: nobody asked since. */
+/*
+ * FRESH_MS: validity of ASKS_GONE, so that a caller acts only on a recent answer. FAILED_MS:
+ * validity of a failure. WANTED_MS: an entry unused for so long is dropped.
+ */
 enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, WANTED_MS = 120 * 1000 };
 
 static void next(struct asks *a);
@@ -18,7 +21,7 @@ static int64_t now(const struct asks *a)
 	return loop_now_ms(kube_loop(a->conf.kube));
 }
 
-/* --- questions --- */
+/* --- entries --- */
 
 static void question_free(struct asks_question *q)
 {
@@ -29,7 +32,10 @@ static void question_free(struct asks_question *q)
 	free(q);
 }
 
-/* All about one name together: whoever wants to know it wants all of it, while it is fresh. */
+/*
+ * Sorted by name first, so that the entries about one name are requested together and are valid at
+ * the same time.
+ */
 static int compare(const struct asks_question *q, enum asks_about about, const char *ns,
 		   const char *name, const char *uid)
 {
@@ -114,7 +120,7 @@ static void answer(struct asks_question *q, enum asks_answer r)
 	a->conf.answered(a->conf.arg);
 }
 
-/* Once for each trouble. */
+/* Logs an error once until it changes. */
 static void say(struct asks *a, const struct err *e)
 {
 	if (a->said && strcmp(a->said, e->text) == 0)
@@ -133,7 +139,7 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 {
 	struct asks_question *q = arg;
 	struct asks *a = q->a;
-	/* Nor is it there where its kind is not installed. */
+	/* 404 also when the object's kind is not installed: the object does not exist then. */
 	const struct json *v = e ? NULL : object;
 
 	(void)status;
@@ -195,7 +201,10 @@ static void on_timer(void *arg)
 
 	a->timer = NULL;
 	forget_old(a);
-	/* One after the other: when all have been asked the first ones are not fresh any more. */
+	/*
+	 * Round-robin: starting at the front each time would let the first answers expire before
+	 * the last entries had a turn.
+	 */
 	for (size_t i = 0, n = a->n; i < n && a->under_way < UNDER_WAY_MAX; i++) {
 		struct asks_question *q = a->v[a->next++ % n];
 
@@ -215,7 +224,7 @@ static void next(struct asks *a)
 		a->timer = loop_add_timer(kube_loop(a->conf.kube), 0, on_timer, a);
 }
 
-/* --- from outside --- */
+/* --- public functions --- */
 
 static enum asks_answer ask(struct asks *a, enum asks_about about, const char *ns, const char *name,
 			    const char *uid)
@@ -276,7 +285,7 @@ void asks_free(struct asks *a)
 	free(a);
 }
 
-/* Whether a pod or node is gone, by its object; what is asked about a name. */
+/* Interpretation of the objects: is a pod or node gone, and which objects decide about a name. */
 
 static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
 static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",

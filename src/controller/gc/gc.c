@@ -11,9 +11,9 @@
 #include "ipam/journal/record.h"
 #include "kube/kinds.h"
 
-/* Passes over what is known, and the requests that they begin. */
+/* Passes over the cache, and the requests they send. */
 
-/* A pass looks at everything: not more than one a second. */
+/* PASS_MS: a pass reads every object, so at most one runs per second. */
 enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
 
 static void on_timer(void *arg);
@@ -23,7 +23,7 @@ int64_t reap_now(const struct reap *g)
 	return loop_now_ms(kube_loop(g->conf.kube));
 }
 
-/* Never later than it was to be. */
+/* Never postpones a pass that is scheduled already. */
 void reap_soon(struct reap *g, int64_t ms)
 {
 	int64_t rest = g->passed + PASS_MS - reap_now(g);
@@ -57,7 +57,7 @@ static bool is_about(const struct reap_flight *f, enum census_kind kind,
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
 }
 
-/* Those that are done, and shown or waited for long enough. */
+/* Removes flights that are completed and whose effect is visible or overdue. */
 static void sweep(struct reap *g)
 {
 	size_t kept = 0;
@@ -110,7 +110,10 @@ static void say_failure(struct reap *g, const struct err *e)
 	log_warn("not cleared up for now, will be tried again", LOG_S("error", e->text));
 }
 
-/* 404, 409, 422: it is gone, or not what it was: nothing was done, and nothing is to be. */
+/*
+ * 404, 409, 422: the object is gone or has changed. Nothing was done, and the next pass decides
+ * again.
+ */
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct reap_flight *f = arg;
@@ -146,7 +149,7 @@ struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const stru
 	return f;
 }
 
-/* --- passes --- */
+/* A fenced node does not count as cut off. */
 
 /* One that is fenced has nothing to say any more. */
 static void watch_ready(struct reap *g)
@@ -171,7 +174,7 @@ static void on_timer(void *arg)
 	g->timer = NULL;
 	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS) ||
 	    world_hold(g->conf.world) != WORLD_SURE) {
-		/* What could not be followed may have come and gone. */
+		/* A node may have been not Ready while its watch did not work. */
 		g->ready_since = 0;
 		reap_soon(g, PASS_MS);
 		return;
@@ -191,7 +194,7 @@ static void on_timer(void *arg)
 
 /* --- life --- */
 
-/* A node says every few minutes that it is there. */
+/* Filters heartbeats: a node updates its status every few minutes. */
 static bool is_news(const struct kube_object *was, const struct kube_object *is)
 {
 	const struct census_node *a = was ? census_node(was) : NULL;
@@ -205,7 +208,7 @@ void reap_changed(struct reap *g, enum census_kind kind, const struct kube_objec
 {
 	if (kind == CENSUS_BLOCKS && was && is)
 		reap_block_changed(census_block(was), census_block(is));
-	/* Mostly pods and endpoints come and go as they should: the next tick is early enough. */
+	/* Normally agents clean up after pods and endpoints: the next tick is early enough. */
 	if ((kind == CENSUS_NODES && is_news(was, is)) ||
 	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
 	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
@@ -248,25 +251,28 @@ struct reap_stats reap_stats(const struct reap *g)
 	return g->stats;
 }
 
-/* A full scan: what does not fit together, twice in a row, and is not for the controller to decide. */
+/*
+ * A full scan: logs inconsistencies that two consecutive scans find and that the controller must
+ * not resolve.
+ */
 
 enum { SAID_MOST = 10 };
 
 struct held {
 	struct ipaddr ip;
-	const struct kube_object *o; /* its endpoint */
+	const struct kube_object *o; /* endpoint that has the address */
 };
 
 struct scan {
 	struct reap *g;
-	struct held *held;		    /* by address */
-	const struct block_object **blocks; /* by their first address */
+	struct held *held;		    /* sorted by address */
+	const struct block_object **blocks; /* sorted by their first address */
 	size_t n_held, n_blocks;
 	uint64_t *findings;
 	size_t n_findings, said;
 };
 
-/* --- what there is --- */
+/* --- input --- */
 
 static int by_ip(const void *a, const void *b)
 {
@@ -299,7 +305,9 @@ static void collect(struct scan *s)
 		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), by_net);
 }
 
-/* The last that begins at or before the address: blocks do not overlap. */
+/*
+ * Blocks do not overlap: the only candidate is the last one that begins at or before the address.
+ */
 static const struct block_object *block_of(const struct scan *s, const struct ipaddr *ip)
 {
 	size_t low = 0, high = s->n_blocks;
@@ -324,7 +332,7 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Whether the last scan found it, too: what is being written is not whole for a moment. */
+/* Whether the previous scan found it as well. A single finding may be a change in progress. */
 static bool is_again(struct scan *s, char what, const struct held *h)
 {
 	const struct reap *g = s->g;
@@ -372,7 +380,7 @@ static bool is_covered(const struct scan *s, const struct held *h)
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
 
-/* What is kept for a name on a node that is gone is nobody's. */
+/* An address retained for a name is not reported: no pod uses it. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod = census_get(s->g->conf.census, CENSUS_PODS, o->ns, o->name);
@@ -397,7 +405,9 @@ static void look_for_strays(struct scan *s)
 	}
 }
 
-/* It may be one that would say so. */
+/*
+ * The node that is cut off may have the unknown addresses, so their entries stay until it is Ready.
+ */
 static void count_unknown(const struct scan *s)
 {
 	struct reap *g = s->g;

@@ -3,37 +3,40 @@
 #define UNIRAIL_CONTROLLER_GC_GC_H
 
 /*
- * What pods and nodes leave behind that no agent clears up: an agent does it for its own node
- * (agent/gc/gc.h, agent/gc/kept.h), and only this for a node that is gone.
+ * Garbage collection for deleted nodes, and for orphans that no agent cleans up. An agent cleans up
+ * for its own node (agent/gc); the controller acts for a node that is gone.
  *
- * A node is gone when all of this holds:
+ * A node counts as gone when both conditions hold:
  *
- *	there is no Node object of its name, by the watch for the time of grace, and by a request at the
- *	end of it; or it is fenced: not Ready, with the taint node.kubernetes.io/out-of-service
- *	no pod that is bound to it is left that has not finished; those on the host's network have no
- *	address of ours, nor have those that stay on a fenced node (they tolerate the taint) and have
- *	no SpiderEndpoint
+ * - its Node object does not exist, according to the watch for the grace period and according to a
+ *   GET at the end of it; or the node is fenced: not Ready, with the taint
+ *   node.kubernetes.io/out-of-service
+ * - no unfinished pod is bound to it. Ignored are pods on the host's network, which have no address
+ *   of a pool, and pods without SpiderEndpoint that stay on a fenced node because they tolerate the
+ *   taint
  *
- * A node that is not Ready or cannot be reached is not gone, however long that lasts: its containers may
- * run, and an address of its blocks would be with two. To give it up, delete the Node object or set the
- * taint. A node that was made anew under its name renews its blocks itself; what it has not after ten
- * times the grace, and no endpoint of it uses, is released. While the API server's data may
- * be from an earlier time nothing is cleared up (world_hold()).
+ * A node that is not Ready or is unreachable is not gone, however long this lasts: its containers
+ * may still run, and an address of its blocks would be assigned twice. To give the node up, delete
+ * its Node object or set the taint. A node recreated under the same name renews its blocks itself.
+ * A block that it has not renewed after ten times the grace period is released, unless an endpoint
+ * of the node uses it. Nothing is collected for ten minutes after an etcd restore (world_hold()).
  *
- * Then its blocks are released as block/release.h says: others keep what they have borrowed, names
- * of StatefulSets and machines what was kept for them. An entry "?" (nobody knows who has the address)
- * is removed when all nodes (but those that are fenced) were Ready for two full scans and no endpoint has
- * the address: whoever has it says so within a minute, if its agent runs. Which node that waits for is said.
+ * The blocks of a gone node are released as block/release.h describes: peers keep borrowed
+ * addresses, and addresses retained for names of StatefulSet pods and KubeVirt machines stay
+ * retained. An entry "?" (owner of the address unknown) is removed when all nodes that are not
+ * fenced were Ready for two full scans and no endpoint has the address: the agent of its owner, if
+ * it runs, reports the address within a minute. The log names a node that blocks this.
  *
- * A SpiderEndpoint whose pod is gone (asked for, as above) is deleted when its node is gone, when
- * Spiderpool wrote it, or when two full scans found it so, whatever its agent is about; one whose
- * addresses are kept for a name only when no pod of that name will come. Spiderpool's finalizer is
- * taken off.
+ * A SpiderEndpoint whose pod is confirmed gone is deleted when its node is gone, when Spiderpool
+ * wrote it, or when two scan intervals have passed, since its agent had the time to do it. An
+ * endpoint with retained addresses is deleted only when no pod of that name can return.
+ * Spiderpool's finalizer is removed.
  *
- * Each full scan says what does not fit together and is not for us to decide: an address with two pods,
- * one that a pod has and its node has no block of.
+ * Each full scan logs inconsistencies that the controller must not resolve: an address that two
+ * pods have, and an address of a pod in a block that its node does not own.
  *
- * A leader's part; two at a hand-over do no harm: every request is bound to the object as it was.
+ * Runs in the leader. Two leaders during a transition do no harm: every request carries the version
+ * of the object that it was decided on.
  */
 
 #include "controller/gc/confirm.h"
@@ -49,24 +52,24 @@ struct reap_conf {
 	struct census *census;
 	struct asks *asks;
 	struct kube_events *events;
-	int64_t grace_ms, interval_ms; /* of full scans */
+	int64_t grace_ms, interval_ms; /* interval of full scans */
 };
 
 struct reap *reap_new(const struct reap_conf *c);
-void reap_free(struct reap *g); /* before what it was given; NULL is fine */
+void reap_free(struct reap *g); /* call before freeing what reap_conf borrows; accepts NULL */
 
 void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
 		  const struct kube_object *is);
 void reap_answered(struct reap *g);
 
 struct reap_stats {
-	uint64_t addresses;  /* of endpoints that went */
+	uint64_t addresses;  /* of deleted endpoints */
 	uint64_t blocks;     /* released */
 	uint64_t entries;    /* removed from blocks */
 	uint64_t endpoints;  /* deleted */
-	uint64_t finalizers; /* taken off */
+	uint64_t finalizers; /* removed */
 	uint64_t failures, scans;
-	size_t nodes_gone, doubles, strays, unknown; /* as last seen */
+	size_t nodes_gone, doubles, strays, unknown; /* of the last pass or scan */
 };
 struct reap_stats reap_stats(const struct reap *g);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of nodes that are gone: what block/release.h says, as requests. */
+/* Releases blocks of deleted nodes: sends the operations that block/release.h decides. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,13 @@
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
-/* A node renews its blocks as soon as its agent runs: ten minutes, where the time of grace is one. */
+/*
+ * A node renews its blocks as soon as its agent runs. With the default grace period this waits ten
+ * minutes.
+ */
 enum { ANEW_GRACES = 10 };
 
-/* --- facts --- */
+/* --- state --- */
 
 static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
 {
@@ -22,7 +25,7 @@ static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
 	return false;
 }
 
-/* Whether a pod has an address of the net, by its endpoint; node NULL: on any. */
+/* Whether an endpoint of the node has an address in net; node NULL: an endpoint of any node. */
 static bool is_used(const struct reap *g, const char *node, const struct ipnet *net)
 {
 	const struct census *c = g->conf.census;
@@ -37,7 +40,7 @@ static bool is_used(const struct reap *g, const char *node, const struct ipnet *
 	return false;
 }
 
-/* The node of that name is another by now, and leaves the block alone. */
+/* Whether the node was recreated under the same name (other UID) and has not renewed the block. */
 static bool is_left_behind(struct reap *g, struct census_block *b)
 {
 	const struct kube_object *n = census_get(g->conf.census, CENSUS_NODES, "", b->o.node);
@@ -96,7 +99,7 @@ static void watch_lost(struct reap *g, struct census_block *b)
 	}
 }
 
-/* Others' wishes and entries change it all the time: what is as it was has been so since then. */
+/* Requests and entries of peers change a block all the time: unchanged parts keep their times. */
 void reap_block_changed(const struct census_block *was, struct census_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
@@ -110,7 +113,7 @@ void reap_block_changed(const struct census_block *was, struct census_block *is)
 	}
 }
 
-/* --- addresses that names keep --- */
+/* --- retained addresses --- */
 
 static int by_ip(const void *a, const void *b)
 {
@@ -181,7 +184,10 @@ static void begin(struct reap *g, const struct kube_object *k, const struct bloc
 	block_request_done(&q);
 }
 
-/* Owner and entries as they should be: the mostly case, without a look at what is kept. */
+/*
+ * Whether a block may have to be released or has a retained entry. Normally none, and collecting
+ * retained addresses is skipped.
+ */
 static bool may_need_kept(const struct reap *g)
 {
 	const struct census *c = g->conf.census;

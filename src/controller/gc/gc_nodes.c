@@ -7,7 +7,7 @@
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
-/* Which nodes are gone. */
+/* Detects deleted nodes. */
 
 static bool find(const struct reap *g, const char *name, size_t *at)
 {
@@ -63,7 +63,7 @@ static void suspect(struct reap *g, const char *name)
 	g->nodes[at].seen = true;
 }
 
-/* Neighbours are mostly of one node. */
+/* Skips repeated lookups: consecutive objects mostly name the same node. */
 struct looker {
 	struct reap *g;
 	const char *last;
@@ -106,7 +106,7 @@ static void look_at_all(struct reap *g)
 		look_at(&l, census_endpoint(census_at(c, CENSUS_ENDPOINTS, i))->node);
 }
 
-/* Those that are there again, or that nothing names any more. */
+/* Removes nodes that exist again or that no object names any more. */
 static void clear(struct reap *g)
 {
 	size_t kept = 0;
@@ -121,9 +121,9 @@ static void clear(struct reap *g)
 }
 
 /*
- * A pod that is bound to it may run there as long as nobody has taken it off. Of one that is fenced nobody
- * takes those off that tolerate the taint, as DaemonSets' pods do, its agent's among them: they are in the
- * way if they have addresses.
+ * A pod bound to the node may run until its object is deleted. On a fenced node Kubernetes does not
+ * evict pods that tolerate the taint, such as DaemonSet pods including the agent's own: these count
+ * only if they have addresses.
  */
 static bool may_have_addresses(const struct reap *g, const struct kube_object *o)
 {
@@ -212,7 +212,7 @@ static bool is_live(const struct reap *g, const struct kube_object *o)
 	return pod && !census_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
 }
 
-/* How long its pod has been gone before it is our business. */
+/* How long the pod has to be gone before the controller deletes the endpoint, in ms. */
 static int64_t patience(const struct reap *g, const struct census_endpoint *x)
 {
 	if (!x->ours || x->deleting || reap_node_is_gone(g, x->node))
@@ -239,7 +239,7 @@ static bool is_due(struct reap *g, const struct kube_object *o)
 	return x->owned || asks_name(g->conf.asks, o->ns, o->name) == ASKS_GONE;
 }
 
-/* Nothing of ours waits for the object; others' finalizers stay. */
+/* Removes Spiderpool's finalizer, which unirail does not need; the others stay. */
 static void take_off(struct reap *g, const struct kube_object *o)
 {
 	auto_buf struct buf b;
@@ -281,7 +281,10 @@ static void remove_it(struct reap *g, const struct kube_object *o)
 			   });
 
 	f->count = &g->stats.endpoints;
-	/* Spiderpool's addresses are counted with their records, and a node that is there by its agent. */
+	/*
+	 * Addresses of Spiderpool are counted when their records are removed, addresses of a live
+	 * node by its agent.
+	 */
 	f->addresses = x->ours && reap_node_is_gone(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
 	f->words = xasprintf("pod '%s/%s' is gone%s; it had %zu addresses", o->ns, o->name,

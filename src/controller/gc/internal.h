@@ -2,14 +2,14 @@
 #ifndef UNIRAIL_CONTROLLER_GC_INTERNAL_H
 #define UNIRAIL_CONTROLLER_GC_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "controller/gc/confirm.h"
 #include "controller/gc/gc.h"
 #include "controller/gc/pool_status.h"
 #include "controller/gc/pool_status_write.h"
 
-/* Between confirm.c (questions and requests) and confirm.c (what is asked for, and what an answer means). */
+/* confirm.c: entries and their requests. */
 
 enum asks_about { ASKS_POD, ASKS_NODE, ASKS_NAME };
 enum asks_step { ASKS_STEP_SET, ASKS_STEP_VMI, ASKS_STEP_VM, ASKS_STEP_END };
@@ -19,12 +19,12 @@ struct asks_question {
 	enum asks_about about;
 	char *ns, *name, *uid;
 	enum asks_answer answer;
-	bool asked;	    /* waits for a request, or for its answer */
-	int64_t until;	    /* the answer's */
-	int64_t wanted;	    /* when somebody asked last */
-	int64_t gone_since; /* 0: it is not */
+	bool asked;	    /* waiting for its request to be sent or answered */
+	int64_t until;	    /* the answer expires */
+	int64_t wanted;	    /* last use by a caller */
+	int64_t gone_since; /* 0: not gone */
 	struct kube_call *call;
-	/* of a name */
+	/* ASKS_NAME only */
 	enum asks_step step;
 	struct identity_set set;
 	struct identity_machine machine;
@@ -32,56 +32,61 @@ struct asks_question {
 
 struct asks {
 	struct asks_conf conf;
-	struct asks_question **v; /* in order */
+	struct asks_question **v; /* sorted */
 	size_t n;
-	size_t next; /* whose turn it is */
+	size_t next; /* index of the next entry to send, round-robin */
 	size_t under_way;
 	struct loop_timer *timer;
 	char *said;
 };
 
-/* Which object the step of a name is about; false: it is not asked. */
+/* The object to GET in the current step of an ASKS_NAME entry; false: the step is skipped. */
 bool asks_subject(const struct asks_question *q, struct kube_ref *ret, char set[static 254]);
-/* object NULL: there is none. */
+/* object NULL: it does not exist. */
 enum asks_answer asks_judge_pod(const struct asks_question *q, const struct json *object);
 enum asks_answer asks_judge_node(const struct json *object);
-/* Of a name, what the step's object says. */
+/* Records the result of the current step of an ASKS_NAME entry. */
 void asks_learn(struct asks_question *q, const struct json *object);
 
-/* counts*.c only. */
+/* pool_status.c and pool_status_write.c only. */
 
 #define COUNTS_FINALIZER "spiderpool.spidernet.io"
 
-/* An object's annotations may have 256 KiB; others' are among them. */
+/*
+ * All annotations of an object together are limited to 256 KiB; some of it is left to other
+ * writers.
+ */
 enum { COUNTS_NOTE_MAX = 200 << 10 };
 
 struct counts_pool {
 	struct counts *c;
 	char *name;
 	bool dirty;
-	bool adopted;	 /* it has records of before: looked at again and again */
-	bool looked;	 /* its counts are known */
-	bool due;	 /* in this pass */
-	int64_t next_ms; /* not written before */
-	char *base;	 /* the version that the last write was made of: not shown yet; or NULL */
+	bool adopted;	 /* has adopted (Spiderpool's) records: checked again and again */
+	bool looked;	 /* total and allocated are valid */
+	bool due;	 /* part of the current pass */
+	int64_t next_ms; /* earliest time of the next write */
+	char *base;	 /* version that the last write was based on and the watch still shows; or
+	                  * NULL */
 	int64_t base_until;
 	struct kube_call *call;
-	int64_t pace_ms; /* after the call that is under way */
+	int64_t pace_ms; /* delay of the next write after the one in flight */
 	unsigned int failures;
 	char *said;
-	char *got, *got_version; /* status.allocatedIPs of before, of that version */
-	char **freed;		 /* to be told when the call under way is done */
+	char *got, *got_version; /* status.allocatedIPs written by Spiderpool, and the version it
+	                          * was read in */
+	char **freed;		 /* event messages to send when the call in flight succeeds */
 	size_t n_freed;
 	int64_t total, allocated;
-	struct records own; /* in a pass: of its endpoints */
+	struct records own; /* during a pass: from its endpoints */
 };
 
 struct counts {
 	struct counts_conf conf;
-	struct counts_pool **v; /* by name */
+	struct counts_pool **v; /* sorted by name */
 	size_t n;
 	struct loop_timer *timer;
-	int64_t at; /* when it fires */
+	int64_t at; /* expiry of the timer */
 	int64_t ticked;
 	struct counts_stats stats;
 };
@@ -90,65 +95,74 @@ int64_t counts_now(const struct counts *c);
 void counts_soon(struct counts *c, int64_t ms);
 void counts_said(struct counts_pool *p, const struct err *e);
 
-/* pool_status.c: takes those whose pod is gone off r; how many. They are told when a write says so. */
+/*
+ * pool_status.c: removes records whose pod is gone from r and returns their number. Their events
+ * are sent by counts_freed() when the write has succeeded.
+ */
 size_t counts_judge(struct counts_pool *p, struct records *r);
 void counts_freed(struct counts_pool *p, bool done);
 
-/* pool_status_write.c: of an object what matters to the writes, and these; each is under way at once. */
+/* pool_status_write.c: accessors of pool objects, and the writes. A write is sent at once. */
 const struct json *counts_meta(const struct json *object, const char *key);
-const char *counts_note(const struct json *object); /* the old records; NULL: it has none yet */
+const char *counts_note(const struct json *object); /* adopted records; NULL: not adopted yet */
 bool counts_is_deleting(const struct json *object);
 bool counts_has_finalizer(const struct json *object);
 bool counts_wants_finalizer(const struct json *object);
-/* note NULL: stays as it is. */
+/* note NULL: leaves the annotation unchanged. */
 void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
 		       bool finalizer);
-/* False: all of it is there. text NULL: allocatedIPs stays. */
+/* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
 bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
 			 const char *text);
 
-/* pool_status.c: the next write that the pool needs, if any; p->own is what endpoints say. */
+/*
+ * pool_status.c: sends the next write that the pool needs, if any; p->own has the records of
+ * endpoints.
+ */
 void counts_act(struct counts_pool *p, const struct kube_object *o);
 
-/* reap*.c only. */
+/* gc*.c only. */
 
 enum { REAP_FLIGHTS_MAX = 8, REAP_SCANS = 2 };
 
-/* A node that is named somewhere, and is not there or is fenced. */
+/* A node that a block or an endpoint names and that is not in the cache, or is fenced. */
 struct reap_node {
 	char *name;
 	int64_t since;
-	const struct kube_object *pod; /* of this pass: one that may have addresses there */
-	bool seen, sure;	       /* of this pass */
+	const struct kube_object *pod; /* of the current pass: a pod that may have addresses on the
+	                                * node */
+	bool seen, sure;	       /* of the current pass; sure: confirmed gone */
 	bool said;
 };
 
-/* A request, and what it was about until the watch shows what came of it. */
+/* A request in flight or completed; remembered until the watch shows its effect. */
 struct reap_flight {
 	struct reap *g;
-	struct kube_call *call; /* NULL: done */
+	struct kube_call *call; /* NULL: completed */
 	enum census_kind kind;
 	char *ns, *name, *version;
-	int64_t until;	 /* when it is tried again, whatever the watch shows */
-	uint64_t *count; /* of the stats, when it succeeds */
+	int64_t until;	 /* expires then, even if the watch does not show the effect */
+	uint64_t *count; /* statistic to increment on success */
 	uint64_t addresses;
-	char *reason, *words; /* of an event; NULL: none */
-	char *about;	      /* the event's pool; NULL: the endpoint itself */
+	char *reason, *words; /* of the event; NULL: none */
+	char *about;	      /* pool that the event is about; NULL: the endpoint */
 };
 
 struct reap {
 	struct reap_conf conf;
 	struct reap_stats stats;
-	struct reap_node *nodes; /* by name */
+	struct reap_node *nodes; /* sorted by name */
 	size_t n_nodes;
 	struct reap_flight **flights;
 	size_t n_flights;
-	struct ipaddr *kept; /* of a pass */
+	struct ipaddr *kept; /* retained addresses, of the current pass */
 	size_t n_kept;
-	const struct census_block *block; /* that is looked at: */
-	bool anew;			  /* its node is another by now, and has not renewed it */
-	const char *cut_off;		  /* of a pass: a node that is not Ready; NULL: all are */
-	int64_t ready_since;		  /* all nodes; 0: not all are */
+	const struct census_block *block; /* block being processed */
+	bool anew;			  /* its node was recreated under the same name and has not
+	                                   * renewed the block */
+	const char *cut_off;		  /* of the current pass: a node that is not Ready; NULL:
+	                                   * all are Ready */
+	int64_t ready_since;		  /* since when all nodes are Ready; 0: not all are */
 	struct loop_timer *timer;
 	int64_t at, passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */
@@ -159,25 +173,27 @@ struct reap {
 int64_t reap_now(const struct reap *g);
 void reap_soon(struct reap *g, int64_t ms);
 
-/* gc_nodes.c */
 void reap_nodes_look(struct reap *g);
 bool reap_node_is_gone(const struct reap *g, const char *name);
-/* Not Ready, and nobody says that it runs no more. */
+/* Not Ready and not fenced: its containers may still run. */
 bool reap_node_is_cut_off(const struct reap *g, const char *name);
 void reap_nodes_done(struct reap *g);
 
-/* gc_blocks.c, gc_nodes.c: begin what is due. */
+/* gc_blocks.c, gc_nodes.c: send the requests that are due. */
 void reap_blocks_pass(struct reap *g);
-/* Before it is looked at as it is now. */
+/* Carries the times of the block's unchanged parts over to the new version. */
 void reap_block_changed(const struct census_block *was, struct census_block *is);
-size_t reap_unknown(const struct block_object *o); /* entries that nobody is known to have */
+size_t reap_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
+                                                    */
 void reap_endpoints_pass(struct reap *g);
 
-/* gc.c: what does not fit together. */
+/* gc.c: a full scan. */
 void reap_scan(struct reap *g);
 
-/* gc.c: whether a request about it may be begun now, and one. The flight is the caller's to fill
- * until it returns to the loop. */
+/*
+ * gc.c: reap_is_free(): whether a request about the object may be sent now. reap_begin() sends it;
+ * the caller may fill in the returned flight until it returns to the loop.
+ */
 bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube_object *o);
 struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,
 			       const struct kube_request *r);

@@ -11,9 +11,12 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 
-/* Which pools are to be looked at, and all endpoints once for these. */
+/* Selects the pools that need work, and reads all endpoints once for them. */
 
-/* HINTS: rails of a pod; the next endpoint has mostly the same pools in the same order. */
+/*
+ * HINTS: interfaces of a pod whose pool is remembered; the next endpoint mostly has the same pools
+ * in the same order.
+ */
 enum { TICK_MS = 15 * 1000, SOON_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
 static void on_timer(void *arg);
@@ -23,7 +26,7 @@ int64_t counts_now(const struct counts *c)
 	return loop_now_ms(kube_loop(c->conf.kube));
 }
 
-/* Never later than it was to be. */
+/* Never postpones a pass that is scheduled already. */
 void counts_soon(struct counts *c, int64_t ms)
 {
 	if (c->timer && c->at <= counts_now(c) + ms)
@@ -74,7 +77,7 @@ static struct counts_pool *pool_new(struct counts *c, const char *name)
 	return p;
 }
 
-/* Those that there are, in the same order. */
+/* Rebuilds the list in the order of the cluster cache, keeping the state of known pools. */
 static void take_pools(struct counts *c)
 {
 	size_t n = world_count(c->conf.world, WORLD_POOLS), at = 0;
@@ -109,7 +112,7 @@ void counts_said(struct counts_pool *p, const struct err *e)
 
 /* --- a pass --- */
 
-/* What was written has to be seen first: else it would be written again. */
+/* Waits until the watch shows the last write; otherwise the pool would be written again. */
 static bool is_shown(struct counts_pool *p, const struct kube_object *o)
 {
 	if (p->base && strcmp(p->base, o->version) == 0 && counts_now(p->c) < p->base_until)
@@ -148,7 +151,7 @@ static void collect_one(struct counts *c, const struct kube_object *o,
 	}
 }
 
-/* Others' endpoints are Spiderpool's: what these have is in the old records. */
+/* Endpoints written by Spiderpool are skipped: their addresses are in the adopted records. */
 static void collect(struct counts *c)
 {
 	struct counts_pool *hints[HINTS] = {0};
@@ -236,7 +239,7 @@ void counts_changed(struct counts *c, enum census_kind kind, const struct kube_o
 		mark(c, is);
 		counts_soon(c, SOON_MS);
 	}
-	/* A pod that came again has its record back, one that went may lose it. */
+	/* A recreated pod gets its record back; a deleted one may lose it. */
 	if (kind == CENSUS_PODS && (!was || !is))
 		counts_answered(c);
 }
@@ -302,9 +305,9 @@ bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *
 	return true;
 }
 
-/* Records of before unirail: whose pod is gone. */
+/* Adopted records: is their pod gone? */
 
-/* "namespace/name", cut in two; false: it names no pod. */
+/* Splits "namespace/name"; false if it names no pod. The caller frees *ns. */
 static bool name_of(const struct record *r, char **ns, const char **name)
 {
 	const char *slash = strchr(r->pod, '/');
@@ -316,7 +319,7 @@ static bool name_of(const struct record *r, char **ns, const char **name)
 	return true;
 }
 
-/* Its node cannot be asked, and nobody has said that it runs no more: the container may. */
+/* The pod's node is not Ready and not fenced: its containers may still run. */
 static bool is_cut_off(const struct counts *c, const char *ns, const char *name)
 {
 	const struct kube_object *x = census_get(c->conf.census, CENSUS_ENDPOINTS, ns, name), *n;
@@ -341,14 +344,14 @@ static bool is_gone(const struct counts *c, const struct record *r)
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
-	/* All are asked, so that one does not wait for the other. */
+	/* All three run before the result is used, so that their requests are sent in parallel. */
 	gone = asks_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
 	name_gone = asks_name(c->conf.asks, ns, name) == ASKS_GONE;
 	long_gone = asks_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
 	return gone && name_gone && long_gone;
 }
 
-/* Told when it is done. */
+/* The event is sent when the write has succeeded. */
 static void note(struct counts_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
@@ -392,14 +395,14 @@ void counts_freed(struct counts_pool *p, bool done)
 	p->n_freed = 0;
 }
 
-/* Which write a pool needs next: its old records, its status, its finalizer. */
+/* Decides which write a pool needs next: adopted records, status, or finalizer. */
 
-/* The next look after a read that failed. */
+/* Delay after a failed read. */
 enum { FAILED_MS = 2000 };
 
-/* --- old records --- */
+/* --- adopted records --- */
 
-/* With strings of their own. */
+/* Records with strings of their own. */
 struct old {
 	struct records r;
 	char **own;
@@ -446,7 +449,7 @@ static char *text_or_empty(struct records *r)
 	return xstrdup("{}");
 }
 
-/* What endpoints say counts first; the rest is of before. */
+/* Records of endpoints come first, so that they replace adopted records of the same address. */
 static char *merge(struct counts_pool *p, const struct old *o)
 {
 	for (size_t i = 0; i < o->r.n; i++)
@@ -457,7 +460,7 @@ static char *merge(struct counts_pool *p, const struct old *o)
 	return records_text(&p->own, p->c->conf.records_max);
 }
 
-/* The pool's old records are in the annotation. */
+/* A pool whose adopted records are in the annotation. */
 static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
 {
 	const struct json *object = world_json(k);
@@ -482,9 +485,12 @@ static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
 		counts_patch_meta(p, object, NULL, want);
 }
 
-/* --- a pool that is seen first --- */
+/* --- a pool seen for the first time --- */
 
-/* Too many for an annotation: they stay in the status, which is theirs alone until they are fewer. */
+/*
+ * The records are too long for an annotation: they stay in the status, which has only them until
+ * they are short enough.
+ */
 static void act_on_many(struct counts_pool *p, const struct json *object, struct old *o)
 {
 	auto_free char *text = NULL, *all = NULL;

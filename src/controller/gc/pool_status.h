@@ -3,28 +3,30 @@
 #define UNIRAIL_CONTROLLER_GC_POOL_STATUS_H
 
 /*
- * What users see of a pool: status.totalIPCount, allocatedIPCount and allocatedIPs (Spiderpool's text,
- * controller/gc/pool_status_write.h). Who has an address is said by the SpiderEndpoints that agents write, one for
- * a pod and all its rails; so this costs the nodes no request, and the cluster one write a pool and
- * second at most: every node watches pools, so one with a long text is written less often (a second
- * for each 8 KiB, a minute at most). allocatedIPs has no more than `records_max` records, and no more
- * than fit into an object; the counts are true. Nothing is written that is there already.
+ * The status of pools that users see: status.totalIPCount, allocatedIPCount and allocatedIPs
+ * (Spiderpool's format, controller/gc/pool_status_write.h). The counts are computed from the
+ * SpiderEndpoints that agents write, one for a pod with all its interfaces. So nodes send no
+ * additional request, and the cluster sees at most one write per pool and second. Every node
+ * watches pools, so a pool with a long allocatedIPs is written less often (one second for each 8
+ * KB, at most a minute). allocatedIPs has at most `records_max` records and at most as many as fit
+ * into an object; the counts are always exact. The status is written only when it changes.
  *
- * What Spiderpool handed out before is in status.allocatedIPs when a pool is seen first. It goes into
- * the annotation unirail.io/adopted before anything else (with the version it was read in, so none is
- * lost), and a record leaves that when its pod is gone: by the watch and by a request, for the time of
- * grace, no pod of the name will come that keeps it (identity_is_over()), and its node is not merely
- * unreachable. More than an annotation can hold stay where they are, and are cleared up there. A record
- * that names no pod stays until somebody takes it out. Spiderpool's agents must have ended by then: what
- * they write into a status later on is not looked at.
+ * Migration from Spiderpool: addresses that Spiderpool allocated are in status.allocatedIPs when
+ * the controller sees a pool first. Before any other write the controller copies these records into
+ * the annotation unirail.io/adopted, with the version they were read in, so that none is lost. A
+ * record is removed when its pod is gone according to the watch and to GETs over the grace period,
+ * no pod of that name can return that uses it (identity_is_over()), and its node is not merely
+ * unreachable. Records too long for an annotation stay in the status and are removed from there. A
+ * record that names no pod stays until a user removes it. Spiderpool's agents must be stopped
+ * before: their later writes are ignored.
  *
- * With that write a pool gets Spiderpool's finalizer; one that is deleted goes when no pod has an
- * address of it and no record is left.
+ * The same write adds Spiderpool's finalizer to the pool. It is removed from a deleted pool when no
+ * pod has an address of the pool and no record is left.
  *
- * While the API server's data may be from an earlier time (world_hold()) nothing is counted before agents
- * had the time to say again what pods have, and until it is sure no record and no pool goes.
+ * After an etcd restore (world_hold()) nothing is counted until agents had the time to report their
+ * pods' addresses again, and no record and no pool is removed until the data can be trusted.
  *
- * A leader's part. Every write has the version of what it was made of.
+ * Runs in the leader. Every write carries the version that it was computed from.
  */
 
 #include "controller/gc/confirm.h"
@@ -40,28 +42,28 @@ struct counts_conf {
 	struct census *census;
 	struct asks *asks;
 	struct kube_events *events;
-	size_t records_max; /* 0: none in status.allocatedIPs */
-	bool gc;	    /* records leave when their pod is gone */
+	size_t records_max; /* 0: status.allocatedIPs stays empty */
+	bool gc;	    /* remove adopted records whose pod is gone */
 	int64_t grace_ms;
 };
 
 struct counts *counts_new(const struct counts_conf *c);
-void counts_free(struct counts *c); /* before what it was given; NULL is fine */
+void counts_free(struct counts *c); /* accepts NULL */
 
-/* Of census_conf.changed. */
+/* For census_conf.changed. */
 void counts_changed(struct counts *c, enum census_kind kind, const struct kube_object *was,
 		    const struct kube_object *is);
-void counts_answered(struct counts *c); /* of asks_conf */
+void counts_answered(struct counts *c); /* for asks_conf.answered */
 
 struct counts_stats {
 	uint64_t writes, conflicts, failures;
-	uint64_t freed; /* records whose pod is gone */
+	uint64_t freed; /* adopted records removed */
 };
 struct counts_stats counts_stats(const struct counts *c);
-/* Each pool's counts as last looked at; false: there are no more. */
+/* Counts of the i-th pool as of its last pass; false: i is past the end. */
 struct counts_pool_stats {
 	const char *name;
-	bool known; /* the counts are */
+	bool known; /* the counts are valid */
 	int64_t total, allocated;
 };
 bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *ret);

@@ -13,9 +13,9 @@
 #include "kube/kinds.h"
 #include "wire/json/json.h"
 
-/* The writes: one after the other for a pool, each made of the object as it is now. */
+/* The writes: one at a time for a pool, each computed from the current object. */
 
-/* BYTES_A_MS: of a long text, so that all nodes' watches have it a second later. */
+/* BYTES_A_MS: paces long texts, so that the watches of all nodes receive one within a second. */
 enum {
 	PACE_MS = 1000,
 	PACE_MOST_MS = 60 * 1000,
@@ -74,7 +74,7 @@ static int64_t lasts(size_t len)
 	return ms > PACE_MOST_MS ? PACE_MOST_MS : ms;
 }
 
-/* A merge patch of what `version` is of; `part` has the members of metadata or of the status. */
+/* A merge patch bound to `version`. sub is the subresource or NULL, body the complete patch. */
 static void patch(struct counts_pool *p, const char *version, const char *sub, const char *body,
 		  int64_t pace_ms)
 {
@@ -92,7 +92,7 @@ static void patch(struct counts_pool *p, const char *version, const char *sub, c
 	p->call = kube_send(p->c->conf.kube, &r, on_written, p);
 }
 
-/* --- metadata: old records, the finalizer --- */
+/* --- metadata: adopted records, the finalizer --- */
 
 bool counts_has_finalizer(const struct json *object)
 {
@@ -120,7 +120,7 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 	jo_end_arr(o);
 }
 
-/* note NULL: stays as it is. */
+/* note NULL: leaves the annotation unchanged. */
 void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
 		       bool finalizer)
 {
@@ -145,7 +145,7 @@ void counts_patch_meta(struct counts_pool *p, const struct json *object, const c
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	p->dirty = true;
-	/* Every node watches this, too. */
+	/* Paced as well: every node watches pools and receives the annotation. */
 	patch(p, version, NULL, b.p, note ? lasts(strlen(note)) : 0);
 }
 
@@ -154,7 +154,7 @@ bool counts_is_deleting(const struct json *object)
 	return counts_meta(object, "deletionTimestamp");
 }
 
-/* A finalizer cannot be added to what is being deleted. */
+/* The API server rejects a finalizer added to an object that is being deleted. */
 bool counts_wants_finalizer(const struct json *object)
 {
 	return counts_is_deleting(object) ? counts_has_finalizer(object) : true;
@@ -162,7 +162,7 @@ bool counts_wants_finalizer(const struct json *object)
 
 /* --- the status --- */
 
-/* A spec that is not valid has no count: what was written of it stays. */
+/* Counts the addresses of the spec. False if the spec is invalid: the written count stays then. */
 static bool count_all(const struct json *object, int64_t *ret)
 {
 	struct pool_spec s = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
@@ -194,7 +194,7 @@ static int64_t pace_of(size_t len)
 	return ms < PACE_MS ? PACE_MS : ms;
 }
 
-/* text NULL: allocatedIPs stays. */
+/* text NULL: leaves allocatedIPs unchanged. */
 static void patch_status(struct counts_pool *p, const struct json *object, bool counted,
 			 const char *text)
 {
@@ -221,7 +221,7 @@ static void patch_status(struct counts_pool *p, const struct json *object, bool 
 	patch(p, version, "status", b.p, pace_of(text ? strlen(text) : 0));
 }
 
-/* False: all of it is there. */
+/* Returns false if the status is up to date. */
 bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
 			 const char *text)
 {
@@ -253,7 +253,7 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&((const struct record *)a)->ip, &((const struct record *)b)->ip);
 }
 
-/* qsort() may change the order of equals. */
+/* Numbered, since qsort() may reorder equal elements. */
 struct numbered {
 	struct record r;
 	size_t at;

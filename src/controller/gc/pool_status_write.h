@@ -3,15 +3,18 @@
 #define UNIRAIL_CONTROLLER_GC_POOL_STATUS_WRITE_H
 
 /*
- * Which pod has which address of a pool, as Spiderpool's text: the map that Go's json.Marshal writes,
- * keys in the order of their bytes, no blanks.
+ * The records of a pool (which pod has which address) in Spiderpool's format: the map that Go's
+ * json.Marshal writes, keys in bytewise order, no whitespace.
  *
- *	{"10.6.0.2":{"pod":"default/web-0","podUid":"6f0f..."}}
+ * 	{"10.6.0.2":{"pod":"default/web-0","podUid":"6f0f..."}}
  */
 
 #include "base/ip.h"
 
-/* Spiderpool's IPPOOL_MAX_ALLOCATED_IPS. TEXT_MAX: an object has 1.5 MiB in etcd, and others' parts of it. */
+/*
+ * RECORDS_MAX: Spiderpool's IPPOOL_MAX_ALLOCATED_IPS. RECORDS_TEXT_MAX: an object in etcd is
+ * limited to 1.5 MiB, which the text shares with the rest of the pool.
+ */
 enum { RECORDS_MAX = 5000, RECORDS_TEXT_MAX = 1000 * 1000 };
 
 struct record {
@@ -20,7 +23,7 @@ struct record {
 	const char *pod, *uid;
 };
 
-/* Strings are borrowed. */
+/* The strings are borrowed. */
 struct records {
 	struct record *v;
 	size_t n;
@@ -28,10 +31,12 @@ struct records {
 
 void records_add(struct records *r, const struct record *one);
 void records_done(struct records *r);
-/* Sorts them by address; of one address that came twice the first stays. */
+/* Sorts by address. Of several records for one address the first one added stays. */
 void records_sort(struct records *r);
-/* At most `max` of them, those whose text comes first, in at most about RECORDS_TEXT_MAX bytes, or SIZE_MAX: all;
- * "" when there are none. Sorts. */
+/*
+ * The text of at most `max` records, the first in bytewise order, limited to about RECORDS_TEXT_MAX
+ * bytes; SIZE_MAX: all records. "" if there are none. Sorts r. The caller frees the text.
+ */
 char *records_text(struct records *r, size_t max);
 
 #endif

@@ -16,7 +16,10 @@ struct uninjected {
 bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key)
 {
 	for (enum inject_key k = 0; k < INJECT_KEYS; k++) {
-		/* The pod's own counts also when it is empty: it wants none. */
+		/*
+		 * The pod's own annotation takes precedence, even when empty: the pod then requests
+		 * no network.
+		 */
 		unsigned int from = own & INJECT_HAS(k) ? own : ns;
 
 		if (from & INJECT_ASKS(k)) {
@@ -69,7 +72,10 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 {
 	enum inject_key key;
 
-	/* Its annotations came with it, or it was looked at before. Namespaces: see on_namespaces(). */
+	/*
+	 * Only new pods: a pod gets its annotations when it is created, and older ones were checked
+	 * before. If namespaces are not listed yet, on_namespaces() checks the pod later.
+	 */
 	if (is && !was && world_synced(u->conf.world, WORLD_NAMESPACES) && is_one(u, is, &key))
 		tell(u, is, key);
 }

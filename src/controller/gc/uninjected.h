@@ -3,14 +3,15 @@
 #define UNIRAIL_CONTROLLER_GC_UNINJECTED_H
 
 /*
- * A leader's part: pods that ask for the networks of a group (controller/injection/inject.h) and were created without
- * any, because no webhook answered at that time: right after an install, or while no replica ran
- * (failurePolicy Ignore). They run without rails and nothing else says so. Each is told once, as long as
- * one replica leads: a Warning event at the pod, and unirail_controller_pods_uninjected_total.
+ * Runs in the leader: reports pods that request the networks of a group
+ * (controller/injection/inject.h) but were created without any, because no webhook replied at that
+ * time: right after an installation, or while no replica ran (failurePolicy Ignore). Such a pod
+ * runs without RDMA interfaces and nothing else reports it. Each pod is reported once per leader: a
+ * Warning event on the pod, and unirail_controller_pods_uninjected_total.
  *
- * A pod that has networks of its own counts as served, also where its group's are missing. One whose
- * namespace came to ask after it was created is told as well when a replica comes to lead: it has to be created
- * again, too.
+ * A pod with networks of its own is not reported, even if those of its group are missing. When a
+ * replica becomes leader it also reports pods whose namespace got the annotation after they were
+ * created: they have to be recreated, too.
  */
 
 #include "base/buf.h"
@@ -24,23 +25,25 @@ struct uninjected;
 struct uninjected_conf { /* borrowed */
 	struct world *world;
 	struct kube_events *events;
-	/* Whether pods of this namespace get the networks that they ask for. */
+	/* Whether pods of this namespace are injected. */
 	bool (*injects)(const void *arg, const char *ns);
 	const void *arg;
-	const char *ns; /* the controller's own */
+	const char *ns; /* the controller's own namespace */
 };
 
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
-void uninjected_free(struct uninjected *u); /* before world_free(); NULL is fine */
-/* Whose pods are looked at once namespaces are known; NULL: none any more. */
+void uninjected_free(struct uninjected *u); /* call before world_free(); accepts NULL */
+/* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
 void uninjected_census(struct uninjected *u, const struct census *c);
-/* A pod changed, as census_conf.changed has it. */
+/* A pod changed; arguments as in census_conf.changed. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 		    const struct kube_object *is);
 void uninjected_metrics(const struct uninjected *u, struct buf *b);
 
-/* Whether a pod without networks had to get some: `own` and `ns` are inject_asks() of its annotations and of its
- * namespace's. The annotation that says so into *key. */
+/*
+ * Whether a pod without networks should have been given some: `own` and `ns` are inject_asks() of
+ * the annotations of the pod and of its namespace. Sets *key to the annotation that requests them.
+ */
 bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key);
 
 #endif
