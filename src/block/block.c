@@ -89,7 +89,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Only what block_name() writes: "0" but not "00". */
+/* Accepts only what block_name() writes: "0" but not "00". */
 bool block_name_parse(const char *name, const char *pool, u128 *index)
 {
 	size_t n = strlen(pool);
@@ -155,7 +155,7 @@ static bool is_taken(const u128 *taken, size_t n, u128 index)
 	return false;
 }
 
-/* The first that is free at or behind *index and before end. */
+/* The first free block at or after *index and before end. */
 static bool free_from(const struct block_cut *c, const struct ip_set *s, const u128 *taken,
 		      size_t n, u128 end, u128 *index)
 {
@@ -167,7 +167,7 @@ static bool free_from(const struct block_cut *c, const struct ip_set *s, const u
 	return false;
 }
 
-/* A place among the pool's addresses, not among the subnet's: sets may have wide gaps. */
+/* The start is a position among the pool's addresses, not the subnet's: sets may have wide gaps. */
 static u128 start_of(const struct block_cut *c, const struct ip_set *s, uint64_t seed)
 {
 	u128 left = 0, index = 0;

@@ -3,95 +3,102 @@
 #define UNIRAIL_BLOCK_BLOCK_H
 
 /*
- * Blocks: how the nodes of a cluster share a pool and ask nobody when a pod comes.
+ * Blocks: how the nodes of a cluster share a pool without a central allocator.
  *
- * A pool is cut into aligned pieces of one size, which is written on the pool once, so that two
- * sizes never meet. A node owns a piece by having created the object "<pool>-<index>"; creation is
- * atomic in the API server, there is nothing else to agree on. Of its blocks a node hands out
- * addresses from memory.
+ * A pool is divided into aligned blocks of one size. The size is written on the pool once, so that
+ * two sizes are never mixed. A node owns a block by having created the object "<pool>-<index>";
+ * creation is atomic in the API server, no other agreement is needed. A node allocates the
+ * addresses of its blocks from memory.
  *
- * What makes it safe: an address may be handed out only while both say so, the node's own log
- * (block/log.h, durable before the API server is told of any giving up) and the object as
- * last seen. Every request may be lost, answered late or carried out after its answer was given up;
- * so each change of an object is bound to what it changes (the object's UID, a claim's token, the
- * entry's very text), and an address that was given up comes back only by a request that was
- * answered.
+ * Safety: an address may be allocated only while both sources agree: the node's own log
+ * (block/log.h, written before the API server learns of a release) and the object as last seen. Any
+ * request may be lost, answered late or carried out after its sender stopped waiting. Each change
+ * of an object is therefore bound to what it changes (the object's UID, a claim's token, the exact
+ * text of the entry), and a released address becomes usable again only by an answered request.
  *
- *	claim	create the object            then log it, then use it
- *	leave	log it, stop using           then delete the object (by UID), or, while others have
- *	                                     addresses of it, make it nobody's
- *	cede	log the address, stop using  then put it into `ceded`, to be had by anyone ("*"), or by
- *	                                     whoever has just asked for some ("@node*")
- *	unceded	take it out of `ceded`        then log it, then use it
- *	borrow	log it, make it ours         then log it as held, then use it
- *	return	log it, stop using           then take our entry out of `ceded`
+ *	claim	create the object             then log it, then use it
+ *	leave	log it, stop using            then delete the object (by UID), or, while other nodes
+ *	                                      borrow addresses of it, remove its owner (an orphan)
+ *	cede	log the address, stop using   then add it to `ceded`, for any node ("*") or for the
+ *	                                      node that has just requested some ("@node*")
+ *	uncede	remove it from `ceded`        then log it, then use it
+ *	borrow	log the attempt, set the      then log it as held, then use it
+ *	        entry to this node
+ *	return	log it, stop using            then remove this node's entry from `ceded`
  *
- * A node that finds no block asks an owner: it adds "node@*" to the object's `wanted`, looks at the
- * object a moment later and borrows what was promised to it. Nobody else goes for that, and when the
- * node does not come for it within seconds, the owner takes it back. A wish that goes without a
- * promise is a no: another owner is asked. With each answer the owner says how many of its addresses it
- * can give to nobody (`busy`); when there were none left and there are again, it says so unasked. That is
- * for others to choose whom to ask, no more: it may be old, and what is had is had by a promise.
+ * A node that finds no free block asks the owner of another: it adds "node@*" to the object's
+ * `wanted`, reads the object a moment later and borrows the addresses reserved for it. No other
+ * node tries to take these. If the node does not borrow them within seconds, the owner takes them
+ * back. If the owner removes the request without reserving an address, the answer is no, and the
+ * node asks another owner. With each answer the owner reports how many of its unreleased addresses
+ * it cannot give (`busy`); when it had none to give and has some again, it updates this number
+ * unasked. The number may be old: it only helps other nodes to choose whom to ask. An address is
+ * obtained by a reservation.
  *
- * An older agent beside a newer one: it asks as "node", and is given "*"; as an owner it takes
- * "node@*" for a node's name, gives "*" and drops the wish; it never takes what it does not know, so
- * a promise that a node made before it went back to an older release comes back when the controller
- * or the handover of kept addresses finds that there is no node "node*". Where it is the owner, or
- * the CRD is older, nothing is said of what is left: it is asked once, and a minute later again.
+ * Agents of an older release: as a borrower such an agent asks as "node" and is answered with "*".
+ * As an owner it reads "node@*" as the name of a node, answers with "*" and removes the request. It
+ * never takes an entry that it does not understand, so a reservation made by a node before its
+ * downgrade is recovered when the controller or the migration of retained addresses finds that no
+ * node "node*" exists. When the owner or the CRD is older, free capacity is not reported: such an
+ * owner is asked once, and again a minute later.
  *
- * An entry "?" stands where an object was lost and made anew (etcd was set back): the address was
- * given up once, or its block is made anew by one who only borrowed of it, or the node that the entry
- * was of had returned it long ago, so some node's pod may have it. A node whose pod has it makes the entry its own. Nobody else may touch it but the
- * controller, which takes the entry out (bound to its text, as a return) when no pod has the address:
- * then it is the owner's again. It may do so when, as it has seen itself, the entry is older than
- * every node's hold (block_facts.hold, half a minute) by minutes, no pod and no endpoint of the API
- * server has the address, and no node is out of reach (one that is not Ready may have pods that etcd
- * has forgotten).
+ * An entry "?" marks an address whose user is unknown after an object was lost and recreated (etcd
+ * was restored from a backup): the address had been released, or the block was recreated by a node
+ * that only borrowed from it, or the node named in the entry had returned it long ago. A pod of
+ * some node may have it. A node whose pod has it makes the entry its own. Apart from that only the
+ * controller changes the entry: it removes it (bound to its text, as a return) when no pod has the
+ * address, and the owner may use it again. The controller does so when it has itself seen the entry
+ * for minutes longer than every node's freeze (block_facts.hold, half a minute), no pod and no
+ * endpoint in the API server has the address, and every node is reachable (a node that is not Ready
+ * may run pods that etcd has forgotten).
  *
- * A block of a node that is gone is made nobody's by the controller; whoever takes it over honours
- * its entries. Pure functions; texts and sizes are those of the objects.
+ * The controller removes the owner of blocks of a deleted node; the node that takes such a block
+ * over honours its entries. Functions here are pure; names and limits are those of the API objects.
  */
 
 #include "base/err.h"
 #include "base/ipset.h"
 
 enum {
-	BLOCK_BITS = 4, /* 16 addresses in a block, unless the pool says otherwise */
+	BLOCK_BITS = 4, /* 16 addresses in a block unless the pool sets another size */
 	BLOCK_BITS_MAX = 16,
-	BLOCK_NAME_MAX = 253, /* as an object's */
+	BLOCK_NAME_MAX = 253, /* limit of an object's name */
 };
 
-/* How a pool is cut. */
+/* How a pool is divided into blocks. */
 struct block_cut {
-	struct ipnet subnet; /* without host bits */
-	uint8_t prefix;	     /* of a block */
+	struct ipnet subnet; /* host bits are zero */
+	uint8_t prefix;	     /* prefix length of a block */
 };
 
 /*
- * The cut a pool gets when nobody has cut it yet. asked: a prefix length that the user wants, 0 for
- * none. A pool of one node is one block, as far as BLOCK_BITS_MAX goes. Kind ERR_CONF: a prefix
- * length that is not within the subnet's.
+ * Chooses the block size of a pool that has none yet. asked: the prefix length requested by the
+ * user, 0 for none. one_node: the pool belongs to one node and becomes one block, up to
+ * BLOCK_BITS_MAX. Kind ERR_CONF: the prefix length does not fit the subnet.
  */
 int block_cut_choose(const struct ipnet *subnet, uint8_t asked, bool one_node,
 		     struct block_cut *ret, struct err *e);
 u128 block_count(const struct block_cut *c);
-/* False: the address is outside the subnet. */
+/* Returns false if the address is outside the subnet. */
 bool block_index(const struct block_cut *c, const struct ipaddr *a, u128 *ret);
 struct ipnet block_net(const struct block_cut *c, u128 index);
 
-/* "rail0-1f": the index in hex behind the last dash. -ENAMETOOLONG when the pool's name is too
- * long. */
+/* Object name of a block, "rail0-1f": the index in hex after the last dash. -ENAMETOOLONG: the
+ * pool's name is too long. */
 int block_name(const char *pool, u128 index, char ret[static BLOCK_NAME_MAX + 1]);
-/* Whether the name is that of a block of the pool. */
+/* Returns whether the name is that of a block of the pool. */
 bool block_name_parse(const char *name, const char *pool, u128 *index);
 
-/* The members of s that lie in the net, onto ret (of the same family or empty). */
+/* Adds the members of s that lie in the net to ret (of the same family or empty). */
 void block_addresses(const struct ip_set *s, const struct ipnet *net, struct ip_set *ret);
-/* The next block at or behind *index that has addresses of s; false: there is none. */
+/*
+ * Finds the next block at or after *index that has addresses of s; returns false if there is none.
+ */
 bool block_next(const struct block_cut *c, const struct ip_set *s, u128 *index);
 /*
- * A block with addresses of s that is not among `taken` (sorted). Where it looks first comes from
- * seed, so that nodes that look at once mostly find different ones. False: all are taken.
+ * Finds a block with addresses of s that is not in `taken` (sorted). The search starts at a place
+ * derived from seed, so that nodes searching at the same time mostly find different blocks. Returns
+ * false if all are taken.
  */
 bool block_pick(const struct block_cut *c, const struct ip_set *s, const u128 *taken, size_t n,
 		uint64_t seed, u128 *ret);

@@ -26,7 +26,7 @@ static int text_of(const struct json *obj, const char *key, const char *place, c
 	return 0;
 }
 
-/* "-" is nobody. */
+/* "-" means no owner. */
 static int owner_of(const struct json *obj, const char *key, char **ret, struct err *e)
 {
 	int r = text_of(obj, key, "spec", ret, e);
@@ -65,7 +65,7 @@ static int read_ceded(const struct json *list, struct block_object *o, struct er
 	return 0;
 }
 
-/* A wish that makes no sense is none. */
+/* A malformed request is ignored. */
 static void read_wanted(const struct json *list, struct block_object *o)
 {
 	struct json_walk w = json_walk_start(list);
@@ -79,7 +79,7 @@ static void read_wanted(const struct json *list, struct block_object *o)
 				(struct block_wish){.node = xstrdup(key), .count = (uint32_t)n};
 }
 
-/* What makes no sense was not said. */
+/* A malformed value is treated as absent. */
 static void read_busy(const struct json *v, struct block_object *o)
 {
 	int64_t n;
@@ -212,7 +212,7 @@ static void put_delete(struct json_out *o, const struct block_op *op)
 	jo_end_obj(o);
 }
 
-/* One step of a JSON Patch (RFC 6902); value NULL: none, `count` 0: the value is text. */
+/* One step of a JSON Patch (RFC 6902). value NULL: no value; count 0: the value is a string. */
 static void put_step(struct json_out *o, const char *what, const char *path, const char *value,
 		     uint32_t count)
 {
@@ -234,7 +234,7 @@ static const char *entry_path(const struct ipaddr *a, char ret[static 128])
 	return ret;
 }
 
-/* '~' and '/' of a key in a JSON Pointer (RFC 6901). Node names have neither, but who knows. */
+/* Escapes '~' and '/' of a key in a JSON Pointer (RFC 6901). Valid node names have neither. */
 static void put_pointer(struct buf *b, const char *prefix, const char *key)
 {
 	buf_str(b, prefix);
@@ -340,7 +340,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	jo_end_arr(o);
 }
 
-/* A write that changes nothing is none to the API server: an annotation makes it one. */
+/* The API server ignores a write that changes nothing; an annotation turns it into a change. */
 static void put_touch(struct json_out *o, const struct block_op *op)
 {
 	jo_obj(o);
@@ -404,9 +404,10 @@ void block_request_done(struct block_request *q)
 }
 
 /*
- * 409: it exists, or a precondition or version does not hold; 422: a patch's test does not, or an
- * object to be made is not valid, which says nothing of what there is. Other refusals (401, 403, 429, 400) did nothing for certain, but say nothing of the object either: like no
- * answer, they are asked again.
+ * 409: the object exists, or a precondition or version does not match. 422: a test of the patch
+ * fails, or an object to be created is invalid, which tells nothing about an existing one. Other
+ * refusals (401, 403, 429, 400) had no effect, but tell nothing about the object either: they are
+ * retried, as if unanswered.
  */
 enum block_outcome block_outcome_of(enum block_op_kind kind, int status)
 {

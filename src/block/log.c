@@ -94,17 +94,15 @@ static void claim_clear(struct block_claim *c)
 	free(c->ceded);
 }
 
-/* Whether addresses would be ours that were not. */
+/* Returns whether the change would give this node more addresses. */
 static bool is_gain(const struct block_claim *was, const struct block_claim *c)
 {
 	return c->state == CLAIM_HELD &&
 	       (!was || was->state != CLAIM_HELD || c->n_ceded < was->n_ceded);
 }
 
-/*
- * A failed write may be in the file all the same. So on failure the table has what is less: a gain
- * is not taken, a giving up counts.
- */
+/* A failed write may have reached the file all the same. So on failure the table takes the smaller
+ * state: a gain is not applied, a release is. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e)
 {
@@ -252,7 +250,7 @@ static void put_loan(struct json_out *o, const struct block_loan *l)
 	jo_end_obj(o);
 }
 
-/* The latest version, which etcd counts; one that is no number is none. */
+/* The highest resourceVersion seen; one that is not a number is ignored. */
 static uint64_t seen(const struct block_log *l, const struct block_table *t)
 {
 	uint64_t most = l->seen, n;

@@ -43,13 +43,13 @@ static enum handover_step borrow(const struct handover_facts *f, const struct bl
 	return HANDOVER_OP;
 }
 
-/* Nobody has taken it yet, whomever it is for. */
+/* No node has taken it yet, whichever node it is reserved for. */
 static bool is_offer(const struct block_entry *x)
 {
 	return *x->to == '@' || block_entry_open(x);
 }
 
-/* Ours, but given up. */
+/* The address is of this node's block, but released. */
 static enum handover_step take_back(const struct handover_facts *f, const struct block_entry *x,
 				    u128 index, struct block_op *op)
 {
@@ -80,7 +80,8 @@ void handover_holder(const struct handover_facts *f, char ret[static 254])
 	}
 }
 
-/* Whose ask is on the endpoint: ours; somebody's, for an earlier pod of the name; or nobody's. */
+/* Returns whether the request on the endpoint is by this node and pod. Otherwise there is none, or
+ * it was made for an earlier pod of the name. */
 static bool is_our_ask(const struct handover_facts *f)
 {
 	const struct handover_place *p = f->place;
@@ -89,7 +90,7 @@ static bool is_our_ask(const struct handover_facts *f)
 	       strcmp(p->for_uid, f->uid) == 0;
 }
 
-/* It would be answered although its pod is no more. */
+/* The request on the endpoint is for a pod that no longer exists, and would still be answered. */
 static bool is_old_ask(const struct handover_facts *f)
 {
 	char holder[254];
@@ -123,7 +124,7 @@ static enum handover_step by_block(const struct handover_facts *f, u128 index, s
 		return HANDOVER_OP;
 	}
 	if (loan)
-		return HANDOVER_WAIT; /* asked for, or on its way back */
+		return HANDOVER_WAIT; /* requested, or being returned */
 	if (is_old_ask(f))
 		return HANDOVER_ASK;
 	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))
@@ -135,7 +136,8 @@ static enum handover_step by_block(const struct handover_facts *f, u128 index, s
 	if (!*o->node && (!x || is_offer(x)))
 		return take_over(f, index, op);
 	if (!x && strcmp(o->node, f->table->node) == 0)
-		return HANDOVER_WAIT; /* ours in a moment, or another log's */
+		/* about to become usable, or claimed by another log of this node */
+		return HANDOVER_WAIT;
 	return ask(f);
 }
 
@@ -206,9 +208,9 @@ static bool give_own(const struct block_table *t, const struct block_claim *c,
 	const struct block_entry *x = o ? block_entry_find(o, ip) : NULL;
 
 	if (x && *x->to == '@' && strcmp(x->to + 1, node) == 0)
-		return false; /* it is there for the taking */
-	/* What another pod of the name did not come for goes straight to this one: in between it would
-	 * be anybody's. */
+		return false; /* it can already be taken */
+	/* If another pod of the name did not take it, it is reserved for this one directly:
+	 * releasing it in between would let any node take it. */
 	if (!o || !block_agrees(t, c, o) || (x && !is_offer(x)) || (!x && block_is_ceded(c, ip)))
 		return false;
 	op->kind = x ? OP_UNCEDE : OP_CEDE;
@@ -228,7 +230,7 @@ static bool give_own(const struct block_table *t, const struct block_claim *c,
 	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
 }
 
-/* What was borrowed goes straight to the next one. */
+/* A borrowed address goes directly to the next node. */
 static bool give_loan(const struct block_table *t, const struct block_loan *l, const char *node,
 		      struct block_op *op)
 {
@@ -275,7 +277,7 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 		for (size_t k = 0; k < o->n_ceded; k++) {
 			const struct block_entry *x = &o->ceded[k];
 
-			/* What is for any pod of a node is block_plan's. */
+			/* block_plan() takes back those reserved for any pod of a node. */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_KEPT) == 0 ||
 			    block_entry_promised(x) || is_among(leave, n, &x->ip))
 				continue;
@@ -289,10 +291,8 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 	return false;
 }
 
-/*
- * That an address is given is logged before the request, which may be refused; then it is this node's
- * again, and still kept. So what counts is what the object shows.
- */
+/* The release is logged before the request. If the request is refused, the address belongs to this
+ * node again and is still retained. So only the object decides. */
 bool handover_is_stale(const struct block_table *t, const struct lease *l)
 {
 	const struct block_claim *c = claim_of(t, &l->address.ip);
@@ -313,7 +313,7 @@ bool handover_is_superseded(const struct handover_place *p, const char *node, co
 	return true;
 }
 
-/* Endpoints: whose addresses are where, and who asks for them. */
+/* Endpoints: where the addresses are, and which node requests them. */
 
 void handover_place_done(struct handover_place *p)
 {
@@ -428,7 +428,7 @@ void handover_ask_patch(const char *from, const char *node, const char *uid, boo
 	put_patch(block_label(from, label), note, b);
 }
 
-/* The label goes: it is answered. */
+/* Removes the label: the request is answered. */
 void handover_refuse_patch(const struct handover_place *p, struct buf *b)
 {
 	auto_free char *note = xasprintf("%s %s refused", p->for_node, p->for_uid);

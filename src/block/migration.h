@@ -3,9 +3,10 @@
 #define UNIRAIL_BLOCK_MIGRATION_H
 
 /*
- * Kept addresses across nodes. A pod whose addresses are kept (spec/identity.h) comes to a node, and
- * what its name had lies in another node's block, kept in that node's journal. Pure; whoever talks to
- * the API server carries out what comes out.
+ * Migration of retained addresses between nodes. A pod whose addresses are retained
+ * (spec/identity.h) is scheduled on a node, while the addresses of its name belong to another
+ * node's block and are recorded in that node's journal. Pure; the caller talks to the API server
+ * and carries the results out.
  *
  *	on the node where the pod is now	on the node that has the address
  *
@@ -16,32 +17,37 @@
  *	   and an annotation onto the
  *	   endpoint -------------------------->	sees it (it watches endpoints by that label);
  *						handover_answer():
- *						   LATER	a container of that name lives here (a
- *								machine's former pod, when it migrates:
- *								REFUSE, it ends after the other began)
- *						   GIVE		handover_give(): the address is ceded
- *								to "@node", logged first; the journal
- *								forgets it when the object says so
- *								(handover_is_stale())
- *						   REFUSE	it is somebody else's by now: the
- *								annotation says so
+ *						  LATER: a container of that name still
+ *						     runs here (REFUSE for a migrating
+ *						     virtual machine: its former pod
+ *						     ends after the new one started)
+ *						  GIVE: handover_give() releases the
+ *						     address to "@node", logged first;
+ *						     the journal forgets it when the
+ *						     object shows it
+ *						     (handover_is_stale())
+ *						  REFUSE: another pod has it by now:
+ *						     the annotation says so
  *	handover_next(): LOOK, then OP
  *	   borrows "@node" (op.h)
- *	   `had` of the ask: that address
+ *	   the allocation then requests
+ *	   that address (`had`)
  *	writes the endpoint: addresses, node,
  *	without label and annotation
  *
- * Whom to ask is what the block's object says, not what the endpoint says, which may be late.
+ * The block's object decides which node is asked, not the endpoint, which may be outdated.
  *
- * The address is never with two: the giver stops using it before the object says so, the taker
- * begins when its borrowing was answered, and a living container's address is not given.
+ * Two nodes never use the address at the same time: the old node stops using it before the object
+ * shows the release, the new node starts when its borrowing was answered, and the address of a
+ * running container is not released.
  *
- * Whatever goes wrong ends in an address that is kept where it was, or that is free: an ask that is
- * not answered is an error of that ADD, tried again; a block that nobody has (its node is gone) is
- * claimed like any other, and what was kept in it for a name is there as "@-" (release.h), in
- * whoever's block it is by then. Between borrowing and the lease the address counts as busy
- * (block_facts.pins), or it would be returned at once; the lease is a kept one first (ipam_keep()), in
- * the same turn of the loop, so that no other pod has it.
+ * Every failure leaves the address retained where it was, or free. A request without an answer is
+ * an error of that CNI ADD, and the runtime retries it. A block without an owner (its node was
+ * deleted) is claimed like any other; addresses retained in it for a name have the entry "@-"
+ * (release.h), whichever node owns the block by then. Between borrowing and the lease the address
+ * counts as busy (block_facts.pins), otherwise it would be returned at once. The lease is first a
+ * retained one (ipam_keep()), made in the same iteration of the event loop, so that no other pod
+ * gets the address.
  */
 
 #include "block/op.h"
@@ -61,24 +67,26 @@ struct handover_ip {
 	struct ipaddr ip;
 };
 
-/* A name's addresses, and where they are. */
+/* The addresses of a pod's name, and where they are. */
 struct handover_place {
 	char *node, *uid; /* of the pod that had them last */
 	struct handover_ip *v;
 	size_t n;
-	char *for_node, *for_uid; /* the annotation; NULL: nobody asks */
+	char *for_node, *for_uid; /* the annotation; NULL: no node asks */
 	char *from;		  /* the label; NULL: none */
 	bool migration, refused;
 };
 
-/* From a SpiderEndpoint. What cannot be read of one address leaves that out (it will be another);
- * kind ERR_DECODE: no status.current. *ret is left alone on failure. */
+/* Reads a SpiderEndpoint. An address that cannot be read is left out (the pod will get another).
+ * Kind ERR_DECODE: there is no status.current. *ret is unchanged on failure. */
 int handover_place_read(const struct json *endpoint, struct handover_place *ret, struct err *e);
 void handover_place_done(struct handover_place *p);
-/* The addresses of an interface (an endpoint may have "" for one), onto ret, of `max`. */
+/* Copies the addresses of an interface (an endpoint may have "" for one) to ret, at most max;
+ * returns how many. */
 size_t handover_had(const struct handover_place *p, const char *ifname, struct ipaddr *ret,
 		    size_t max);
-/* Merge patches of the endpoint. from: the node that is asked; node, uid: the pod's that asks. */
+/* Merge patches of the endpoint. from: the node that is asked; node, uid: of the pod that requests
+ * the address. */
 void handover_ask_patch(const char *from, const char *node, const char *uid, bool migrating,
 			struct buf *b);
 void handover_refuse_patch(const struct handover_place *p, struct buf *b);
@@ -87,58 +95,63 @@ void handover_clear_patch(struct buf *b);
 /* --- where the pod is now --- */
 
 enum handover_step {
-	HANDOVER_HERE,	/* it is this node's: put it into `had` */
-	HANDOVER_NEVER, /* no pool of the ask has it, or somebody else: any other will do */
-	HANDOVER_LOOK,	/* carry out op, a read of the block; then again with `looked` */
-	HANDOVER_OP,	/* carry out op; then again, looked anew */
-	HANDOVER_ASK,	/* handover_ask_patch() onto the endpoint, from handover_holder(); wait */
-	HANDOVER_WAIT,	/* look again a little later */
+	HANDOVER_HERE, /* this node may use it: add it to `had` */
+	/* no pool of the request has it, or another pod has it: use any other address */
+	HANDOVER_NEVER,
+	HANDOVER_LOOK, /* carry out op, which reads the block; then call again with `looked` */
+	HANDOVER_OP,   /* carry out op; then call again without `looked` */
+	/* write handover_ask_patch() for handover_holder() to the endpoint; then wait */
+	HANDOVER_ASK,
+	HANDOVER_WAIT, /* call again a little later */
 };
 
 struct handover_facts {
 	const struct block_table *table;
-	const struct pool *pool; /* one that the ask may use, which has the address; NULL: none has */
+	/* one that the request may use and that has the address; NULL: none */
+	const struct pool *pool;
 	struct ipaddr ip;
 	const struct handover_place *place;
-	const char *uid;		  /* of the pod that asks */
-	bool looked;			  /* at the address's block: */
-	const struct block_object *block; /* NULL: there is no such object */
+	const char *uid;		  /* of the pod that requests the address */
+	bool looked;			  /* whether the address's block was read: */
+	const struct block_object *block; /* NULL: the object does not exist */
 };
 
-/* op is filled for LOOK and OP, for block_op_done(). */
+/* Returns the next step; fills op for LOOK and OP, block_op_done() frees it. */
 enum handover_step handover_next(const struct handover_facts *f, struct block_op *op);
-/* Who has the address, by its block: "" is nobody. */
+/* The node that has the address according to its block; "": none. */
 void handover_holder(const struct handover_facts *f, char ret[static 254]);
-/* What is waited for, for an error: "10.6.0.5 of 'ns/web-0' is kept on node 'n1', which has not given
- * it up: ...". */
+/* Describes what is waited for, for an error message: "10.6.0.5 of 'ns/web-0' is kept on node
+ * 'n1', which has not given it up: ...". */
 void handover_words(const struct handover_facts *f, const struct identity *who, struct buf *b);
 
 /* --- on the node that has it --- */
 
 enum handover_answer { HANDOVER_GIVE, HANDOVER_LATER, HANDOVER_REFUSE };
 
-/* Whether what is held of the address here may go to the node that asks for ns/name. */
+/* Decides whether the address with lease l may go to the node that requests it for ns/name. */
 enum handover_answer handover_answer(const struct handover_place *p, const char *ns,
 				     const char *name, const struct lease *l);
 /*
- * The request that gives it: of a block of ours, or of an address that was borrowed itself; also one
- * that was given to another node before, which did not come for it. False: neither (somebody has it, or the object is
- * not known now).
+ * Fills op with the request that releases the address to a node. The address is of a block of this
+ * node or borrowed itself; it may have been released to another node before, which did not take it.
+ * Returns false if it is not possible (another node has it, or the object is not known now).
  */
 bool handover_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
 		   struct block_op *op);
 /*
- * The request that takes back an address that was given to a node which did not come for it. leave:
- * those that endpoints with this node's label ask for, and those that the caller has not seen given
- * for long (HANDOVER_LEAVE_MS): whom a borrower gave one to asked the borrower. False: there is none.
+ * Fills op with the request that takes back an address which was released to a node that did not
+ * take it. leave: addresses not to take back: those that endpoints with this node's label request,
+ * and those that the caller first saw released less than HANDOVER_LEAVE_MS ago (a request to a
+ * borrower does not carry this node's label). Returns false if there is none.
  */
 enum { HANDOVER_LEAVE_MS = 600 * 1000 };
 bool handover_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
 			struct block_op *op);
-/* A kept lease of an address that is not this node's any more: it was given. To be forgotten
- * (ipam_release_ip()); to be asked after each change of blocks. */
+/* Returns whether l is a retained lease of an address that was released to another node. The
+ * caller then removes it (ipam_release_ip()); call this after each change of blocks. */
 bool handover_is_stale(const struct block_table *t, const struct lease *l);
-/* A kept lease of a name that has other addresses on another node now. To be forgotten. */
+/* Returns whether l is a retained lease of a name that has other addresses on another node now.
+ * The caller then removes it. */
 bool handover_is_superseded(const struct handover_place *p, const char *node,
 			    const struct lease *l);
 

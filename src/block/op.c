@@ -72,7 +72,7 @@ int op_put_loan(struct block_log *l, struct block_table *t, const struct block_o
 	return block_log_loan(l, t, &n, e);
 }
 
-/* Others' blocks are of interest as long as there are loans of them. */
+/* Objects of peers are needed only while there are loans from them. */
 void op_forget(struct block_table *t, const char *name)
 {
 	const struct block_object *o = block_object_find(t, name);
@@ -108,10 +108,8 @@ static int forget_ours(struct block_log *l, struct block_table *t, const struct 
 	return r;
 }
 
-/*
- * With one token: they were asked for together. Those that the claim's pods have and that another's
- * object is to say get a new one, whatever loans there are: an older request may be under way.
- */
+/* All get one token, because they are requested together. Asserted addresses and those of a
+ * claim's pods get a new token whatever loans exist, since an older request may be in flight. */
 static int begin_loans(struct block_log *l, struct block_table *t, struct block_op *op,
 		       struct err *e)
 {
@@ -156,7 +154,7 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	}
 }
 
-/* How a request ended, and what follows of it. */
+/* The end of a request, and what follows from it. */
 
 enum { WISH_FORGET_MS = 60 * 1000 };
 
@@ -167,10 +165,10 @@ static void add_ceded(struct draft *d, const struct ipaddr *a)
 }
 
 /*
- * The object is ours by a token of this log. Without a claim only the answer to the very request
- * makes it ours: an object may be from long ago (etcd was set back), and others may have had it
- * since. A claim of an object that was lost: what was ceded stays so. A claim that is left: never
- * again.
+ * The object belongs to this node by a token of this log. Without a claim only the answer to the
+ * request that obtains it counts: the object may be an old version (etcd was restored), and another
+ * node may have owned the block since. If the object of a claim was lost, its released addresses
+ * stay released. A claim that is being left is never taken again.
  */
 static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
 		  enum block_op_kind kind, struct err *e)
@@ -196,8 +194,9 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 }
 
 /*
- * What a fresh look says about a loan. One that is held stays so, whatever the object says (etcd may
- * have been set back): it ends when no pod has it, which the plan knows.
+ * The state of a loan according to a recently read object. A held loan stays held whatever the
+ * object says (etcd may have been restored): it ends when no pod has the address, which
+ * block_plan() checks.
  */
 static enum loan_state loan_of(const struct block_log *l, const struct block_table *t,
 			       const struct block_loan *x, const struct block_object *o)
@@ -219,7 +218,7 @@ static int put_loans(struct block_log *l, struct block_table *t, struct block_lo
 {
 	int r = 0;
 
-	/* Strings of their own: the table's go away under it. */
+	/* Copies the strings: the table frees its own when the loan changes. */
 	for (size_t i = 0; i < n; i++) {
 		v[i].block = xstrdup(v[i].block);
 		v[i].pool = xstrdup(v[i].pool);
@@ -253,7 +252,8 @@ static int settle_loans(struct block_log *l, struct block_table *t, const struct
 	return put_loans(l, t, v, n, e);
 }
 
-/* Those of a block that are not ours by an answer: it was refused, or there is no such block. */
+/* Drops the loans of a block that were not obtained: the request was refused, or the block does
+ * not exist. */
 static int drop_loans(struct block_log *l, struct block_table *t, const char *block,
 		      const char *token, struct err *e)
 {
@@ -272,7 +272,7 @@ static int drop_loans(struct block_log *l, struct block_table *t, const char *bl
 	return put_loans(l, t, v, n, e);
 }
 
-/* Whether there is such a block, as a fresh look has it. */
+/* Records whether the block exists, according to a recent read. */
 static void mark(struct block_table *t, const char *block, bool absent)
 {
 	struct block_claim *c = block_claim_find(t, block);
@@ -284,7 +284,7 @@ static void mark(struct block_table *t, const char *block, bool absent)
 			t->loans[i].absent = absent;
 }
 
-/* A fresh look at an object. */
+/* Applies a recently read object. */
 static int learn(struct block_log *l, struct block_table *t, const struct block_object *o,
 		 enum block_op_kind kind, struct err *e)
 {
@@ -301,8 +301,11 @@ static int claim_gone(struct block_log *l, struct block_table *t, const char *na
 	return c && c->state == CLAIM_LEAVING ? op_drop_claim(l, t, c, e) : 0;
 }
 
-/* Ours again, by an answered write: what the object does not show any more. Of others than the one that
- * was asked for only a touch, which is not sent while the object may be from an earlier time. */
+/*
+ * Addresses that an answered write made usable again: those the object no longer shows. OP_UNCEDE
+ * recovers only the address it was sent for, OP_TOUCH all; it is not sent while the object may be
+ * an old version.
+ */
 static int unceded(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   const struct block_object *o, struct err *e)
 {
@@ -323,8 +326,8 @@ static int unceded(struct block_log *l, struct block_table *t, const struct bloc
 	return block_log_claim(l, t, &d.c, e);
 }
 
-/* Pods here have them, and the block's owner, whoever it is, sees it. The claim that they came from
- * is done with. */
+/* Local pods have the addresses, and the owner of the block sees that. The claim that they came
+ * from ends. */
 static int asserted(struct block_log *l, struct block_table *t, const struct block_op *op,
 		    struct err *e)
 {
@@ -358,7 +361,7 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	}
 }
 
-/* What was thought of the object is not so: it is looked at afresh. */
+/* What was known of the object is wrong: forget it, so that it is read again. */
 static int refused(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   struct err *e)
 {
@@ -369,7 +372,7 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_loans(l, t, op->name, op->token, e);
-	/* That there is one is no news of it. */
+	/* These learn only that the object exists. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
 	return op->kind == OP_RETURN ? op_put_loan(l, t, op, LOAN_GONE, e) : 0;
@@ -389,7 +392,7 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	return drop_loans(l, t, op->name, NULL, e);
 }
 
-/* A new search begins where the last one was long ago. */
+/* Long after the last request, the search starts over. */
 static void wished(struct block_view *v, const char *block, int64_t now_ms)
 {
 	if (now_ms - v->wished_ms >= WISH_FORGET_MS)
@@ -404,7 +407,7 @@ static void wished(struct block_view *v, const char *block, int64_t now_ms)
 		}
 }
 
-/* Whatever the answer was, it is not asked again before the next list. */
+/* Whatever the answer was, the stray is not returned again before the next list. */
 static void drop_stray(struct block_view *v, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < v->n_strays; i++)
@@ -416,7 +419,8 @@ static void drop_stray(struct block_view *v, const struct ipaddr *a)
 		}
 }
 
-/* Who has an address that is asked for by name. Any other request may have changed its block. */
+/* Records which node has an address that was requested by name. Any other request may have changed
+ * the block. */
 static void look_for_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
 			   const struct block_object *o, int64_t now_ms)
 {

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "block/internal.h"
 
-/* Long after a node has looked for what it asked for. */
+/* Much longer than a node takes to borrow what was reserved for it. */
 enum { PROMISE_MS = 6000 };
 
 /* --- requests --- */
@@ -20,7 +20,6 @@ bool plan_has(const struct planner *p, const char *name)
 	return false;
 }
 
-/* NULL: something about this block is planned already. */
 struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char *pool,
 			  const char *name)
 {
@@ -63,8 +62,8 @@ struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, const ch
 
 /* --- claims --- */
 
-/* Whether a node has addresses of it that only that node can give back, or one was given some for a
- * pod. */
+/* Returns whether a node borrows addresses that only it can return, or an address is reserved for
+ * a pod. */
 static bool has_borrowers(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_ceded; i++)
@@ -95,7 +94,7 @@ static const struct block_entry *takes_back(const struct block_object *o)
 	return NULL;
 }
 
-/* Not given up: a pod here has it. */
+/* The entry says released, but a local pod has the address. */
 static bool is_ours(const struct planner *p, const struct block_entry *x)
 {
 	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
@@ -106,8 +105,9 @@ static bool is_ours(const struct planner *p, const struct block_entry *x)
 }
 
 /*
- * Given up, and a pod here has it; or on offer or with nobody known, and we do not know that we gave it
- * up: the object is from an earlier time, when another node had given it up.
+ * An entry to be removed: the address is released but a local pod has it; or it is available or of
+ * unknown use, and this log did not release it: the object is an old version from before this node
+ * owned the block.
  */
 static const struct block_entry *given_up_by_mistake(const struct planner *p,
 						     const struct block_claim *c,
@@ -124,7 +124,7 @@ static const struct block_entry *given_up_by_mistake(const struct planner *p,
 	return NULL;
 }
 
-/* Promised, and nobody came for it. */
+/* A reserved address that the node did not borrow in time. */
 static const struct block_entry *broken_promise(const struct planner *p,
 						const struct block_object *o)
 {
@@ -135,7 +135,8 @@ static const struct block_entry *broken_promise(const struct planner *p,
 	return NULL;
 }
 
-/* What was given up and is not in the object, which is from an earlier time: whoever has it says so. */
+/* Released addresses that the object, an old version, does not show. It is unknown which node has
+ * them ("?"); that node asserts them. */
 static void cede_again(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	struct block_op *op = plan_bound(p, OP_CEDE, o);
@@ -179,8 +180,9 @@ static bool has_ip(const struct block_op *op, const struct ipaddr *a)
 }
 
 /*
- * What was given up stays so. After a restore another may have had the block since, whose pods are
- * not known yet: as with one that we only borrowed of, all that our pods do not have is given up.
+ * Recreates a lost object. Released addresses stay released. After a restore another node may have
+ * owned the block since, with pods that are not known yet: then all addresses that no local pod has
+ * are marked "?", as for a block that this node only borrowed from.
  */
 static void make_anew(struct planner *p, const struct block_claim *c)
 {
@@ -198,10 +200,10 @@ static void make_anew(struct planner *p, const struct block_claim *c)
 			VEC_PUSH(op->ips, op->n_ips) = c->ceded[i];
 }
 
-/* --- blocks that are ours by the log and another's by the object --- */
+/* --- blocks that belong to this node by the log and to another by the object --- */
 
-/* Our pods' addresses stay theirs, as loans of whoever has the block: its owner sees the entries, and
- * who takes it over honours them. */
+/* Local pods keep their addresses as loans from the block's owner: it sees the entries, and a node
+ * that takes the block over honours them. */
 static void assert_pods(struct planner *p, const struct block_claim *c,
 			const struct block_object *o)
 {
@@ -218,7 +220,7 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
-	/* All of them are with others: there is nothing left to say. */
+	/* Peers have all of them: nothing is left to assert. */
 	if (!op->n_ips)
 		op->kind = OP_FORGET;
 }
@@ -250,9 +252,10 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
 }
 
 /*
- * Ours by its token, and no claim: a request that was given up was carried out, or the object is from
- * an earlier time. Or ours from when the node was another Node. Somebody else may have had it since:
- * it is given up, unless pods here have addresses of it. After a restore those are all that is taken.
+ * The object has a token of this log but there is no claim: a request that was given up was carried
+ * out, or the object is an old version. Or the claim carries the UID of an earlier Node object.
+ * Another node may have owned the block since, so it is released unless local pods have addresses
+ * of it. After a restore only those addresses are taken.
  */
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {
@@ -295,7 +298,7 @@ static void plan_claim(struct planner *p, const struct block_claim *c)
 		plan_held(p, c, o);
 }
 
-/* A block without pods, when there is enough without it. */
+/* Leaves a block without pods if the pool has enough free addresses without it. */
 static void plan_leave(struct planner *p, const struct block_claim *c)
 {
 	const struct block_object *o = block_object_find(p->f->table, c->name);
@@ -352,7 +355,7 @@ void block_plan_done(struct block_plan *p)
 	*p = (struct block_plan){0};
 }
 
-/* What the facts say of an address, a net or an object. */
+/* Predicates on the state of an address, a net or an object. */
 
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 {

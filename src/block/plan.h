@@ -2,68 +2,67 @@
 #ifndef UNIRAIL_BLOCK_PLAN_H
 #define UNIRAIL_BLOCK_PLAN_H
 
-/*
- * What a node should ask of the API server next, from what it knows. Pure. What was left half done
- * by a crash, a lost answer or a full disk comes out again until it is done.
- */
+/* Decides which requests a node sends to the API server next, from what it knows. Pure. What a
+ * crash, a lost answer or a full disk left unfinished is planned again until it is finished. */
 
 #include "block/op.h"
 #include "ipam/journal/lease.h"
 
-/* How one pool stands on this node. */
+/* State of one pool on this node. */
 struct block_need {
 	const char *pool;
 	struct block_cut cut;
 	const struct ip_set *usable; /* the pool's addresses */
-	/* Those that only their pods of before get: they are asked for by name. NULL: none. */
+	/* Addresses that only their previous pods get back: requested by name. NULL: none. */
 	const struct ip_set *adopted;
-	/* More than there are, for asks that wait: by whatever means, others' addresses too. */
+	/* Addresses lacking for pending requests: obtained by any means, including borrowing. */
 	uint32_t want;
-	uint32_t keep; /* of those that there are, for asks that wait as well: they are about to get them */
-	/* More than there are, for a reserve: of blocks that nobody has, never from others. */
+	/* of the available ones, reserved for pending requests that are about to get them */
+	uint32_t keep;
+	/* Addresses lacking for pre-allocation: only from unowned blocks, never borrowed. */
 	uint32_t ahead;
-	/* Asked for by name, and not this node's: those very ones, whoever has them. */
+	/* Requested by name and not usable by this node: exactly these are obtained. */
 	const struct ipaddr *names;
 	size_t n_names;
-	uint32_t spare; /* free ones beyond what the reserve asks for */
-	bool under_way; /* requests for more are: no further ones */
-	bool claiming;	/* the claim of a block is, since a moment ago */
+	uint32_t spare; /* free addresses beyond the pre-allocation */
+	bool under_way; /* requests for more are in flight: plan no further ones */
+	bool claiming;	/* a claim of a block has been in flight for a moment */
 };
 
 struct block_facts {
 	const struct block_table *table;
-	const struct block_log *log; /* whose tokens are ours */
+	const struct block_log *log; /* decides which tokens are this node's */
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
 	const struct ipaddr
-		*pins; /* addresses that a pod is about to get (migration.h, names): busy */
+		*pins; /* addresses about to be assigned to a pod (migration.h, names): busy */
 	size_t n_pins;
-	uint64_t seed;	 /* different on each node, and each time */
-	int64_t now_ms;	 /* the loop's, for views and wishes */
+	uint64_t seed;	 /* differs between nodes and between calls */
+	int64_t now_ms;	 /* monotonic, the loop's; for views and requests */
 	int64_t real_ms; /* since the epoch, for leases */
 	int64_t rest_ms, quarantine_ms;
-	/*
-	 * The API server's data may have been set back (etcd restored): nothing is gained or given back
-	 * for a while, so that every node can say again what its pods have.
-	 */
+	/* etcd was, or may have been, restored from a backup: nothing is claimed, borrowed or
+	 * returned for a while, so that every node can assert the addresses of its pods first. */
 	bool hold;
 	/*
-	 * And it happened before this agent's eyes, so no other took over meanwhile what its log has:
-	 * entries of other nodes for what pods here have are from an earlier time, and give way.
+	 * This agent observed the restore itself, so no other node can have taken over what its log
+	 * has: entries of other nodes for addresses of local pods are outdated and are overwritten.
 	 */
 	bool witness;
 	/*
-	 * From then on: others' objects may have entries of this node again that were returned since.
-	 * Each pool whose last list is from before is listed once, to find them. Somebody's pod may have
-	 * such an address, who could not say so: its entry becomes "?". 0: no need to look.
+	 * Time of the restore. From then on objects of peers may again contain entries of this node
+	 * that it has returned since. To find them, each pool whose last list is older is listed
+	 * once. A pod of an unknown node may have such an address, so its entry becomes "?". 0: no
+	 * rescan needed.
 	 */
 	int64_t look_ms;
-	/* Every pod of this node is a lease, and no other agent has its name: what other logs of it left
-	 * behind is ours to adopt or to give back. */
+	/* Every pod of this node has a lease, and no other agent uses its name: blocks and entries
+	 * of earlier logs of this node may be adopted or returned. */
 	bool alone;
-	int64_t view_ms;  /* how long a list of a pool's blocks serves an ask */
-	int64_t ahead_ms; /* how long one that shows no room keeps a reserve from asking again */
+	int64_t view_ms; /* how long a list of a pool's blocks is valid for a request */
+	/* how long a list without free blocks delays the next attempt to pre-allocate */
+	int64_t ahead_ms;
 };
 
 struct block_plan {
@@ -72,24 +71,29 @@ struct block_plan {
 };
 
 /*
- * At most one request a block, first those that end what was begun. A claim's or loan's failure
- * leads to a list, a list to what it offers, and no offer to wishes.
+ * Plans at most one request per block; requests that finish earlier ones come first. A failed claim
+ * or loan leads to a list, the list to the available addresses, and if there are none, to requests
+ * to peers.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);
-/* Whether every pool was listed since look_ms, and what was found in others' objects is returned. */
+/* Returns whether every pool was listed since look_ms and all entries found in peers' objects are
+ * returned. */
 bool block_has_looked(const struct block_facts *f);
 
-/* Objects of this node that no claim of this log stands for: nobody knows which of their addresses
- * pods have. Whoever has accounted for all pods of the node may delete or adopt them. */
+/*
+ * Returns whether the object belongs to this node but not to this log: it is unknown which of its
+ * addresses pods have. A caller that has the complete inventory of the node's pods may delete or
+ * adopt it.
+ */
 bool block_is_foreign(const struct block_facts *f, const struct block_object *o);
-/* Whether a pod has it, it rests, or it is kept or in quarantine. */
+/* Returns whether the address is used, retained, in quarantine or in its reuse delay. */
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
-/* Or it is waited for by name (pins). */
+/* The same, or the address is in pins. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
-/* Whether a pod has it, or it is kept for one. */
+/* Returns whether a pod has the address or it is retained for one. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);
-/* Whether any address of the net is. */
+/* Returns whether any address of the net is busy. */
 bool block_net_is_busy(const struct block_facts *f, const struct ipnet *net);
 
 #endif

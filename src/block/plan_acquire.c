@@ -6,14 +6,15 @@
 #include "base/hash.h"
 #include "block/internal.h"
 
-/* A pool lacks addresses: a block that nobody has, one that is nobody's; then those of others. */
+/* A pool lacks addresses: claim a free block, take over an orphan, or borrow from peers. */
 
 enum {
 	GUESSES = 2,
-	FEW = 4096, /* addresses: a list of their blocks costs less than another guess that fails */
+	/* addresses: in a pool this small a list costs less than a second failed guess */
+	FEW = 4096,
 };
 
-/* A claim, or a foreign block of this node. */
+/* Returns whether this node has a claim or an unadopted block there. */
 static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
 {
 	char name[BLOCK_NAME_MAX + 1];
@@ -33,7 +34,7 @@ static bool is_taken(const struct block_view *v, u128 index)
 	return false;
 }
 
-/* The block at that place among the pool's. */
+/* The pool's block at that position, counted from its first usable one. */
 static bool at_place(const struct block_need *need, u128 place, u128 *ret)
 {
 	u128 first = 0, found;
@@ -57,8 +58,8 @@ static bool place_of(const struct block_need *need, const struct block_claim *c,
 }
 
 /*
- * Rails are alike: where a node has got a block in one pool, past all others who tried, nobody else
- * looks for the same place in the next pools. So one search serves all of them, mostly.
+ * Pools of the rails are alike: where this node got a block in one pool, past all competitors, no
+ * other node tries the same position in the other pools. So mostly one search serves all of them.
  */
 static bool pick_alike(const struct planner *p, const struct block_need *need,
 		       const struct block_view *v, u128 *ret)
@@ -78,7 +79,7 @@ static bool pick_alike(const struct planner *p, const struct block_need *need,
 	return false;
 }
 
-/* A claim in another pool is under way: where that succeeds is the place to look in this one. */
+/* A claim in another pool is in flight: its result shows the position to use in this one. */
 static bool is_led(const struct planner *p, const struct block_need *need)
 {
 	for (size_t i = 0; i < p->ret->n; i++)
@@ -90,14 +91,14 @@ static bool is_led(const struct planner *p, const struct block_need *need)
 	return false;
 }
 
-/* A block that nobody has, as far as is known. */
+/* A block that is free as far as is known. */
 static bool pick(const struct planner *p, const struct block_need *need, const struct block_view *v,
 		 u128 *ret)
 {
 	const struct block_table *t = p->f->table;
 	auto_free u128 *taken = xcalloc((v ? v->n_taken : 0) + 1, sizeof(*taken));
 	size_t n = v ? v->n_taken : 0;
-	/* Who meets another node in one pool shall not do so in all. */
+	/* Nodes that collide in one pool must not collide in all of them. */
 	uint64_t seed = p->f->seed ^ xxh64(need->pool, strlen(need->pool));
 
 	if (n)
@@ -127,7 +128,7 @@ static void claim(struct planner *p, const struct block_need *need, u128 index)
 		op->net = block_net(&need->cut, index);
 }
 
-/* One that is nobody's, as the last list has it. NULL: there is none. */
+/* An orphan of the last list. NULL: there is none. */
 static const struct block_orphan *orphan(const struct planner *p, const struct block_view *v)
 {
 	for (size_t i = 0; v && i < v->n_orphans; i++) {
@@ -158,8 +159,7 @@ void plan_list(struct planner *p, const struct block_need *need)
 	str_copy(op->pool, sizeof(op->pool), need->pool);
 }
 
-/* What is known serves for a guess, unless guesses have failed: a list costs the API server more than
- * some claims that come too late. */
+/* Guess until guesses have failed: a list costs the API server more than a few failed claims. */
 static bool may_guess(const struct block_need *need, const struct block_view *v)
 {
 	unsigned int most = ip_set_count(need->usable) <= FEW ? 1 : GUESSES;
@@ -168,9 +168,9 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 }
 
 /*
- * What nobody is known to have: a block that was left and still lies there, before a new one. Others
- * may have been faster, which the claim then says; so a list that shows room serves for long. The
- * first claims are guesses: in a pool with room they mostly hit, and save the list.
+ * Takes over an orphan, or claims a block that is free as far as is known. Another node may have
+ * been faster, which the answer shows, so a list with free blocks stays valid for long. The first
+ * claims are guesses: in a pool with free blocks they mostly succeed and save the list.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -190,7 +190,7 @@ static bool claim_some(struct planner *p, const struct block_need *need, const s
 	return true;
 }
 
-/* Others have addresses of ours, or we of theirs: there is nothing to spare for a reserve. */
+/* Peers borrow from this node, or it from them: there is nothing left to pre-allocate. */
 static bool is_scarce(const struct planner *p, const struct block_need *need)
 {
 	const struct block_table *t = p->f->table;
@@ -239,28 +239,29 @@ void plan_want(struct planner *p, const struct block_need *need)
 		plan_ahead(p, need);
 }
 
-/* Addresses of others' blocks: what is offered, and wishes for some. */
+/* Borrowing: available addresses of peers, and requests to them. */
 
 /*
- * Wishes go out in rounds. First one owner is asked for all that is wanted: in a pool with room
- * somewhere it mostly has it, and promises it. It says no: more are asked for a part each, later and
- * later. With each answer an owner says how many it has left, so that the next ones do not ask in vain:
- * those that say they have some are asked for just these, and while nobody does, a list a round looks
- * who is the first; others are asked now and then all the same, for what an owner could not say. So a
- * pool that is full to the last address is not written to all the time by every node that waits.
+ * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
+ * with free addresses it mostly has them and reserves them. If it refuses, more owners are asked
+ * for a part each, at growing intervals. With each answer an owner reports its free capacity:
+ * owners that report some are asked for exactly that. While none does, one list per round shows the
+ * first that has some again; a request without such a report is sent only now and then, because
+ * reports may be outdated. So the nodes waiting for an exhausted pool do not write to it all the
+ * time.
  */
 enum {
 	BORROW_MOST = 64,
 	WISH_MOST = 4,
 	FIRST_MS = 600,
 	ROUND_MS = 200,
-	ROUND_MOST = 15,      /* times as long */
-	LOOK_MS = 150,	      /* for an answer; then twice as long each time */
-	ANSWER_MS = 5 * 1000, /* after which none will come */
+	ROUND_MOST = 15,      /* maximum factor */
+	LOOK_MS = 150,	      /* until the answer is read; doubled each time */
+	ANSWER_MS = 5 * 1000, /* later no answer is expected */
 	WISH_AGAIN_MS = 3 * 1000,
-	IN_VAIN = 4, /* rounds from one wish without hope to the next */
+	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
 	WISH_FORGET_MS = 60 * 1000,
-	PROMISED_MS = 4000, /* as long as that lasts for certain */
+	PROMISED_MS = 4000, /* how long a reservation certainly lasts (the owner: PROMISE_MS) */
 };
 
 static const struct block_other *other(const struct block_view *v, const char *block)
@@ -276,7 +277,7 @@ static bool was_asked(const struct planner *p, const struct block_other *x, int6
 	return x && x->wished_ms && p->f->now_ms - x->wished_ms < ms;
 }
 
-/* Those of one block go into one request, as long as their entries read the same. */
+/* Addresses of one block with the same entry text go into one request. */
 static bool add_offer(struct planner *p, const struct block_need *need, const struct block_offer *x)
 {
 	struct block_op *op = NULL;
@@ -309,7 +310,7 @@ static bool lasts(const struct planner *p, const struct block_offer *x, enum off
 	return p->f->now_ms - x->at_ms < (kind == PROMISED ? PROMISED_MS : p->f->view_ms);
 }
 
-/* What was given up for us first; others go for theirs. */
+/* Addresses reserved for this node come first; other nodes compete for the rest. */
 static bool borrow(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
 	size_t asked = 0;
@@ -329,10 +330,10 @@ static bool borrow(struct planner *p, const struct block_need *need, const struc
 	return false;
 }
 
-/* --- wishes --- */
+/* --- requests to peers --- */
 
-/* Nodes that lack addresses at the same time shall not ask the same owners: each has times of its own,
- * and sees whom others have asked by then. */
+/* Spreads nodes that lack addresses at the same time: each waits a different time, and then sees
+ * whom the others have asked. */
 static int64_t of_this_node(const struct planner *p, int64_t ms, unsigned int round)
 {
 	uint64_t n = xxh64(p->f->table->node, strlen(p->f->table->node)) + round;
@@ -347,7 +348,7 @@ static int64_t round_ms(const struct planner *p, const struct block_view *v)
 	return ms / 2 + of_this_node(p, ms, v->rounds);
 }
 
-/* What it says of others is not so any more, likely. */
+/* What the view tells of peers is probably outdated. */
 static bool is_old(const struct planner *p, const struct block_view *v)
 {
 	int64_t ms = round_ms(p, v) > p->f->view_ms ? round_ms(p, v) : p->f->view_ms;
@@ -355,7 +356,8 @@ static bool is_old(const struct planner *p, const struct block_view *v)
 	return p->f->now_ms - v->at_ms >= ms;
 }
 
-/* The first list was to find a block; another one, some time later, is to find whom to ask. */
+/* The first list was for finding a free block; a second one, some time later, is for choosing a
+ * peer. */
 static bool is_first(const struct planner *p, const struct block_view *v)
 {
 	return !v->again && !v->wished_ms && p->f->now_ms - v->at_ms < FIRST_MS;
@@ -368,7 +370,7 @@ static bool is_due(const struct planner *p, const struct block_view *v)
 	return v->at_ms <= v->wished_ms || is_old(p, v);
 }
 
-/* Whether somebody may answer yet; each is looked at now and then. */
+/* Returns whether an answer may still come. Reads each asked block from time to time. */
 static bool is_asking(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
 	bool pending = false;
@@ -385,21 +387,20 @@ static bool is_asking(struct planner *p, const struct block_need *need, const st
 	return pending || (v->wished_ms && p->f->now_ms - v->wished_ms < round_ms(p, v));
 }
 
-/* What it says that it has, less what others ask for. Who says nothing: the fewer of its addresses others
- * have, the more it has to give, likely. */
+/* The capacity that the owner reports, less what other nodes request. Without a report: the fewer
+ * of its addresses are lent, the more it can probably give. */
 static int64_t hope(const struct block_other *x)
 {
 	return (int64_t)x->spare - x->crowd;
 }
 
-/* By what it says; or nobody knows, and it was not asked yet. */
+/* By its report; without one, if it was not asked recently. */
 static bool is_hopeful(const struct planner *p, const struct block_other *x)
 {
 	return x->told ? hope(x) > 0 : !was_asked(p, x, WISH_FORGET_MS);
 }
 
-/* Of those with hope, the one with the most; else whoever was asked longest ago: only the owner knows
- * what its pods have. */
+/* The peer that probably has the most; if none has any, the one that was asked longest ago. */
 static bool is_better(const struct planner *p, const struct block_other *x,
 		      const struct block_other *than)
 {
@@ -410,7 +411,7 @@ static bool is_better(const struct planner *p, const struct block_other *x,
 	return hopeful == before ? x->wished_ms < than->wished_ms : hopeful;
 }
 
-/* Of those that were not asked lately; of equals, the first from a place of this node's own. */
+/* The best peer that was not asked recently; the order of equal ones differs between nodes. */
 static const struct block_other *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
@@ -426,7 +427,7 @@ static const struct block_other *best(const struct planner *p, const struct bloc
 	return ret;
 }
 
-/* What it is asked for: what it says that it has, or a part. */
+/* How many addresses to request from it: what it reports, or a part of the demand. */
 static uint32_t part(const struct block_other *x, uint32_t want, uint32_t left, uint32_t n)
 {
 	uint32_t part = (want + n - 1) / n;
@@ -456,7 +457,7 @@ static void wish(struct planner *p, const struct block_need *need, const struct 
 	}
 }
 
-/* A round begins with a list: who has room by now. */
+/* Each round begins with a list, which shows the peers with free addresses. */
 void plan_ask_others(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
 	if (borrow(p, need, v) || is_asking(p, need, v))
@@ -467,12 +468,14 @@ void plan_ask_others(struct planner *p, const struct block_need *need, const str
 		wish(p, need, v);
 }
 
-/* An address asked for by name: its block is claimed when nobody has it, or its owner is asked. */
+/* An address requested by name: its block is claimed if it has no owner, otherwise the owner is
+ * asked. */
 
-/* How often its block is looked at: for an answer, and when somebody has it. */
+/* Intervals for reading its block: while an answer is expected, and while another node has the
+ * address. */
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_SEEN_MS };
 
-/* Of a block of ours: back, unless somebody took it. */
+/* Takes an address of this node's own block back, unless another node borrowed it. */
 static void take_back(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct ipaddr *a)
 {
@@ -511,7 +514,7 @@ static void block_plan_named_borrow(struct planner *p, const struct block_need *
 	str_copy(op->from, sizeof(op->from), s->to);
 }
 
-/* Of a block that nobody has, or that is nobody's. */
+/* Of a block that does not exist, or of an orphan. */
 static void block_plan_named_claim(struct planner *p, const struct block_need *need,
 				   const struct block_seen *s, u128 index)
 {
@@ -541,7 +544,7 @@ void plan_named(struct planner *p, const struct block_need *need, const struct i
 	c = block_claim_find(t, name);
 	if (c)
 		take_back(p, c, o, a);
-	/* Of another log of this node. */
+	/* Claimed by another log of this node. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
@@ -560,7 +563,7 @@ void plan_named(struct planner *p, const struct block_need *need, const struct i
 
 /* --- the owner's side --- */
 
-/* It is not to be had of us, now or soon; or it is on offer already. */
+/* This node cannot give the address soon, or it is available already. */
 static bool is_void(const struct planner *p, const struct block_claim *c,
 		    const struct block_object *o, const struct block_need *need, const char *key,
 		    const struct ipaddr *a)
@@ -576,9 +579,9 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
 }
 
 /*
- * It is given up for anyone: if the asker is gone by now, it is no worse than any other that is on
- * offer. A wish that cannot be granted goes without it, which is the answer. What rests, or what we
- * are short of ourselves, is answered later.
+ * The address is released for any node: if the requester no longer exists, it stays available like
+ * any other. A request that cannot be granted is removed, which is the answer. While the address is
+ * in its reuse delay, or this node itself lacks addresses, the request stays and is answered later.
  */
 bool plan_grant_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct block_need *need)

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "block/internal.h"
 
-/* What others wish for of a block of ours. */
+/* Requests of peers for addresses of this node's blocks. */
 
 size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 		    const struct block_object *o, const struct ip_set *usable, size_t max,
@@ -37,7 +37,7 @@ static size_t offered(const struct block_object *o)
 	return n;
 }
 
-/* For any addresses. NULL: there is none. */
+/* The first request for any addresses. NULL: there is none. */
 static const struct block_wish *first_wish(const struct block_object *o)
 {
 	struct ipaddr a;
@@ -49,13 +49,14 @@ static const struct block_wish *first_wish(const struct block_object *o)
 }
 
 /*
- * With each answer goes how many more there are (as those that there are not: what is given up and what
- * comes back counts by itself), so that others ask where there is something. More than IDLE_MOST need
- * not be known.
+ * Each answer reports the remaining free capacity, so that peers ask where there is some. It is
+ * stored as the number of addresses that cannot be given (busy): so later releases and returns are
+ * accounted for without another write. A capacity above IDLE_MOST is not reported exactly.
  */
 enum { IDLE_MOST = 64 };
 
-/* What others may have of it, at most so many: not those that asks of this node are about to get. */
+/* Addresses that peers may get, at most max: not those that pending requests of this node are
+ * about to get. */
 static size_t to_give(const struct planner *p, const struct block_claim *c,
 		      const struct block_object *o, const struct block_need *need, size_t max,
 		      struct ipaddr **ret)
@@ -77,7 +78,7 @@ static void tell(struct block_op *op, const struct block_object *o, size_t idle)
 	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
 }
 
-/* Of `idle` addresses it gets n. */
+/* Gives n of the `idle` addresses. */
 static void answer(struct planner *p, const struct block_object *o, const struct block_wish *w,
 		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
@@ -94,8 +95,8 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	tell(op, o, idle - n);
 }
 
-/* Of an older release: it looks for what is offered to all, what is offered so already counts, and the
- * wish stays until there is something. */
+/* For a node of an older release: it searches entries for any node ("*"). Those that exist already
+ * count, and the request stays until there are some. */
 static void grant_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		      const struct block_need *need, const struct block_wish *w)
 {
@@ -111,8 +112,9 @@ static void grant_any(struct planner *p, const struct block_claim *c, const stru
 }
 
 /*
- * One wish at a time. Who asks comes back for it at once, so it is promised to that node, and no other
- * goes for it in vain. A wish that goes without a promise is an answer, too: another is to be asked.
+ * Answers one request per write. The requester reads the answer at once, so the addresses are
+ * reserved for it and no other node tries to take them. Removing the request without a reservation
+ * means no.
  */
 void plan_grant_wish(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		     const struct block_need *need)
@@ -130,13 +132,14 @@ void plan_grant_wish(struct planner *p, const struct block_claim *c, const struc
 	}
 	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
 	n = w->count < idle ? w->count : idle;
-	/* Our own is from when the block was another's. */
+	/* This node's own request, made while another node owned the block. */
 	if (block_wish_is_of(w->node, p->f->table->node))
 		n = 0;
 	answer(p, o, w, to, ips, idle, n);
 }
 
-/* It was said that there is nothing, and there is by now: whoever waits looks for that. */
+/* The owner reported no free capacity and has some now: update the report that waiting nodes look
+ * for. */
 void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		    const struct block_need *need)
 {
@@ -153,7 +156,7 @@ void plan_tell_idle(struct planner *p, const struct block_claim *c, const struct
 		tell(op, o, idle);
 }
 
-/* Addresses of others' blocks: those that we have of them, and what of ours still stands in them. */
+/* Addresses of peers' blocks: loans, and leftover entries of this node. */
 
 bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
@@ -172,7 +175,9 @@ static void plan_again(struct planner *p, const struct block_loan *l, const char
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* An entry of ours from an earlier time, which was returned or taken back since: another may have it. */
+/*
+ * An outdated entry of this node, returned or taken back since: another node may have the address.
+ */
 static void give_up(struct planner *p, const char *pool, const char *block,
 		    const struct block_entry *x)
 {
@@ -195,7 +200,7 @@ static void plan_asked(struct planner *p, const struct block_loan *l, const stru
 		plan_again(p, l, x->to);
 }
 
-/* The object does not say that we have it, and a pod has. */
+/* A pod has the address, and the object does not show this node's entry. */
 static void assert_loan(struct planner *p, const struct block_loan *l, const struct block_object *o,
 			const struct block_entry *x)
 {
@@ -214,7 +219,8 @@ static void assert_loan(struct planner *p, const struct block_loan *l, const str
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* Nor has a pod. What was given up to nobody known is had first, to be given back. */
+/* No pod has it, and the object does not show this node's entry. "?" is borrowed first, so that it
+ * can be returned. */
 static void end_loan(struct planner *p, const struct block_loan *l, const struct block_entry *x)
 {
 	struct block_op *op;
@@ -244,9 +250,10 @@ void plan_all_but_pods(const struct planner *p, const struct ip_set *usable, str
 }
 
 /*
- * The block is gone and its owner does not make it again (etcd was set back, and the owner is lost):
- * who has addresses of it does. Nobody knows who has the others, so they are given up ("?"): their
- * pods' nodes say so, and the controller returns to us what nobody has.
+ * The block does not exist and its owner does not recreate it (etcd was restored, and the owner was
+ * lost): a node that borrows from it claims it. It is unknown which nodes have the other addresses,
+ * so they get "?": the nodes of their pods assert them, and the controller removes the entries of
+ * unused ones.
  */
 static void claim_lost(struct planner *p, const struct block_loan *l, const struct block_need *need)
 {
@@ -275,7 +282,8 @@ static void plan_unseen(struct planner *p, const struct block_loan *l)
 		plan_add(p, OP_READ, l->pool, l->block);
 }
 
-/* Of a block that is ours by now, and that has no entry of it: as good as any other of it. */
+/* The block belongs to this node by now and has no entry for the address: it is used like any
+ * other of the block. */
 static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
 			  const struct block_object *o)
 {
@@ -285,7 +293,8 @@ static bool is_of_our_own(const struct planner *p, const struct block_loan *l,
 	       !block_is_ceded(c, &l->ip);
 }
 
-/* Nobody who waits for it here, by name or for any, can have it if it was only said. */
+/* Returns whether the address can be returned: no pod here needs it. An asserted one (said) is
+ * never given to another pod, so waiting requests do not count. */
 static bool is_to_spare(const struct planner *p, const struct block_loan *l,
 			const struct block_need *need)
 {
@@ -303,7 +312,7 @@ static void plan_borrowed(struct planner *p, const struct block_loan *l,
 
 	block_entry_ours(p->f->table->node, l->token, ours);
 	if (x && strcmp(x->to, ours) == 0) {
-		/* No reserve of others' addresses: nobody could wish for them. */
+		/* Borrowed addresses are not pre-allocated: peers could not request them. */
 		if (!p->f->hold && is_to_spare(p, l, need))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, ours);
 	} else if (!x && is_of_our_own(p, l, o)) {
@@ -332,7 +341,8 @@ void plan_loan(struct planner *p, const struct block_loan *l)
 	}
 }
 
-/* Our log's entry, and no loan: what was returned or given up long ago, or was carried out late. */
+/* An entry of this log without a loan: returned or released long ago, or a request was carried out
+ * late. */
 static bool is_stray(const struct block_facts *f, const struct block_entry *x)
 {
 	return (block_log_has_made(f->log, f->table->node, x) ||
@@ -363,7 +373,7 @@ void plan_strays(struct planner *p)
 		}
 }
 
-/* Of a pool that nobody has cut there are no blocks. */
+/* A pool without a block size has no blocks. */
 static bool was_looked_at(const struct block_facts *f, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(f->table, need->pool);
@@ -371,7 +381,7 @@ static bool was_looked_at(const struct block_facts *f, const struct block_need *
 	return !need->cut.prefix || (v && v->at_ms >= f->look_ms);
 }
 
-/* The view's are all entries of this node. */
+/* All strays of the view are entries of this node. */
 static bool has_strays(const struct block_facts *f, const struct block_view *v)
 {
 	for (size_t i = 0; i < v->n_strays; i++)

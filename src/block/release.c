@@ -16,7 +16,7 @@ static bool is_kept(const struct block_release *f, const struct ipaddr *a)
 
 /* --- entries --- */
 
-/* Whether the entry says what is not so any more; *kept: the address is a name's. */
+/* Returns whether the entry is obsolete; sets *kept if the address is retained for a name. */
 static bool is_void(const struct block_entry *x, const struct block_release *f, bool *kept)
 {
 	char node[BLOCK_NAME_MAX + 1];
@@ -38,7 +38,7 @@ static const struct block_entry *void_entry(const struct block_object *o,
 	return NULL;
 }
 
-/* Somebody has the address, or a name will. An offer is none of anybody's. */
+/* A node has the address, or it is retained for a name. An available address is neither. */
 static bool is_somebodys(const struct block_entry *x, const struct block_release *f)
 {
 	bool kept;
@@ -67,7 +67,8 @@ static void begin(const struct block_object *o, enum block_op_kind kind, struct 
 	str_copy(op->token, sizeof(op->token), o->claim);
 }
 
-/* What the owner kept for names; what others have stays theirs. */
+/* Adds entries for the addresses that the owner retained for names; borrowed addresses keep their
+ * entries. */
 static void keep(const struct block_object *o, const struct block_release *f, struct block_op *op)
 {
 	for (size_t i = 0; i < f->n_kept; i++) {

@@ -3,21 +3,23 @@
 #define UNIRAIL_BLOCK_RELEASE_H
 
 /*
- * What becomes of blocks whose node is gone, and of entries that nobody will take back any more. Pure;
- * the controller carries the requests out, one a block at a time, each bound to what the object was.
+ * What the controller does with blocks of deleted nodes, and with entries that no node will return.
+ * Pure; the controller carries the requests out, one per block at a time, each bound to the
+ * object's state.
  *
- *	a block of a node that is gone	nobody's while others have addresses of it, or a name will come
- *					back for one; deleted otherwise
- *	"gone/token" "@gone"		removed: the block's owner has the address again
- *	"?" that nobody claims		removed likewise
- *	a block that is nobody's	deleted when its last entry is gone
+ *	a block of a deleted node	becomes an orphan while other nodes borrow from it or an
+ *					address is retained for a pod name; otherwise deleted
+ *	"deleted/token" "@deleted"	entry removed: the block's owner has the address again
+ *	"?" that no node asserts	entry removed as well
+ *	an orphan			deleted when its last entry is removed
  *
- * An address that is kept for a name (spec/identity.h) on a node that is gone gets the entry "@-": no
- * node is called that, so nobody takes it but the node where the name's next pod comes (migration.h),
- * from whoever has the block by then. The entry is removed when no name keeps the address any more.
+ * An address that is retained for a pod name (spec/identity.h) on a deleted node gets the entry
+ * "@-". No node has the name "-", so only the node where the next pod of that name is scheduled
+ * takes it (migration.h), from the block's owner at that time. The entry is removed when no name
+ * retains the address any more.
  *
- * A node that was thought gone and is back finds its claims in its log and another object: it says what
- * its pods have, as after any other loss (plan.h).
+ * A node that was considered deleted and comes back finds claims in its log whose object has
+ * changed: it asserts the addresses of its pods, as after any other loss (plan.h).
  */
 
 #include "block/op.h"
@@ -25,17 +27,18 @@
 #define BLOCK_ENTRY_KEPT "@-"
 
 struct block_release {
-	/* Its machine runs no more. uid: of the Node object that the block is of; "": not known. */
+	/* The machine no longer runs. uid: of the Node object that owns the block; "": unknown. */
 	bool (*is_gone)(void *arg, const char *node, const char *uid);
-	/* No node has it, whoever was asked. */
+	/* No node has the address, confirmed by all that had to be asked. */
 	bool (*is_lost)(void *arg, const struct ipaddr *ip);
 	void *arg;
-	/* Of names that keep theirs, in the order of ip_cmp(). */
+	/* Addresses retained for pod names, in the order of ip_cmp(). */
 	const struct ipaddr *kept;
 	size_t n_kept;
 };
 
-/* The next request about the block, for block_op_done(); false: it is as it should be. */
+/* Fills op with the next request about the block; block_op_done() frees it. Returns false if there
+ * is nothing to do. */
 bool block_release_next(const struct block_object *o, const struct block_release *f,
 			struct block_op *op);
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-/* --- what there is --- */
+/* --- lookup --- */
 
 static void claim_done(struct block_claim *c)
 {
@@ -83,9 +83,9 @@ struct block_object *block_object_find(const struct block_table *t, const char *
 	return NULL;
 }
 
-/* --- what changes --- */
+/* --- changes --- */
 
-/* The place of the last one is filled: the order means nothing. */
+/* Replaces the removed element by the last one: the order has no meaning. */
 #define DROP(list, n, x) (*(x) = (list)[--(n)])
 
 void block_claim_put(struct block_table *t, const struct block_claim *c)
@@ -126,7 +126,7 @@ void block_loan_put(struct block_table *t, const struct block_loan *l)
 	}
 }
 
-/* resourceVersions of one object grow (Kubernetes says so since 1.35; etcd always did). */
+/* resourceVersions of one object grow (documented since Kubernetes 1.35; always so with etcd). */
 static bool is_older(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -213,7 +213,7 @@ bool block_entry_is_of(const struct block_entry *x, const char *node)
 	return strncmp(x->to, node, n) == 0 && x->to[n] == '/';
 }
 
-/* No node's name has an '@' or a '*'. */
+/* A node name contains neither '@' nor '*'. */
 bool block_entry_promised(const struct block_entry *x)
 {
 	size_t n = strlen(x->to);
@@ -248,7 +248,7 @@ bool block_entry_free_for(const struct block_entry *x, const char *node)
 	       (*x->to == '@' && block_entry_node(x, to) && strcmp(to, node) == 0);
 }
 
-/* --- what may be handed out --- */
+/* --- what may be allocated --- */
 
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o)
@@ -341,7 +341,7 @@ void block_mine(const struct block_table *t, const char *pool, const struct ip_s
 	add_loans(t, pool, usable, false, ret);
 }
 
-/* What lists of pools' blocks told, and what was asked of others since. */
+/* Views: what lists of the pools' blocks showed, and what was requested from peers since. */
 
 static void view_done(struct block_view *v)
 {
@@ -418,7 +418,7 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
 static void add_offers(struct block_view *v, const struct block_object *o, const char *node,
 		       int64_t now_ms)
 {
-	/* What is for this node alone is for one pod of it (migration.h). */
+	/* An address reserved for this node ("@node") is for one particular pod (migration.h). */
 	for (size_t i = 0; i < o->n_ceded; i++) {
 		const struct block_entry *x = &o->ceded[i];
 
@@ -455,7 +455,7 @@ static bool has_wish(const struct block_object *o, const char *node)
 	return false;
 }
 
-/* Nobody answers for one that is nobody's. */
+/* An orphan has no owner that answers requests. */
 static void set_room(struct block_other *x, const struct block_object *o, const char *node)
 {
 	uint64_t crowd = 0;
@@ -527,7 +527,7 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 	add_offers(v, o, t->node, now_ms);
 }
 
-/* Who was asked, and when. */
+/* Carries over which peers were asked, and when. */
 static void keep_wishes(struct block_view *is, const struct block_view *was)
 {
 	is->wished_ms = was->wished_ms;
@@ -571,7 +571,7 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 	*x = new;
 }
 
-/* Addresses asked for by name: wishes for them, and how it stands with them. */
+/* Addresses requested by name: the request keys, and the state of each address. */
 
 const char *block_wish_key(const char *node, const struct ipaddr *a,
 			   char ret[static BLOCK_WISH_MAX])
@@ -582,7 +582,7 @@ const char *block_wish_key(const char *node, const struct ipaddr *a,
 	return ret;
 }
 
-/* No node's name has an '@'. */
+/* A node name contains no '@'. */
 bool block_wish_named(const char *key, struct ipaddr *a)
 {
 	const char *at = strrchr(key, '@');
@@ -616,7 +616,7 @@ bool block_wish_is_of(const char *key, const char *node)
 	return strncmp(key, node, n) == 0 && (!key[n] || key[n] == '@');
 }
 
-/* --- what was seen --- */
+/* --- state of addresses requested by name --- */
 
 static void done(struct block_seen *s)
 {
@@ -669,13 +669,14 @@ static bool block_named_has_wish(const struct block_table *t, const struct block
 	return false;
 }
 
-/* By its entry; or by its owner, which took our wish away and gave nothing up. */
+/* Refused by the address's entry; or by the owner, which removed the request without releasing the
+ * address. */
 static bool is_refused(const struct block_table *t, const struct block_seen *was,
 		       const struct block_seen *is)
 {
 	const struct block_entry x = {.ip = is->ip, .to = is->to};
 
-	/* Of a block that is nobody's nobody takes a promise back. */
+	/* An orphan has no owner that takes back a reservation, so "@node*" there is no refusal. */
 	if (is->to)
 		return !block_entry_free_for(&x, t->node) &&
 		       (*is->node || !block_entry_promised(&x));
@@ -694,7 +695,7 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 	s.to = x ? xstrdup(x->to) : NULL;
 	if (o) {
 		s.net = o->net;
-		/* Nobody answers for a block that is nobody's. */
+		/* An orphan has no owner that answers requests. */
 		s.wished = *o->node && (wish || block_named_has_wish(t, o, a));
 		s.refused = is_refused(t, was, &s);
 	}
@@ -705,7 +706,7 @@ void block_seen_put(struct block_table *t, const char *block, const struct ipadd
 	*was = s;
 }
 
-/* --- who has it --- */
+/* --- which node has it --- */
 
 static void say_holder(const char *to, const char *node, struct buf *w)
 {
@@ -721,7 +722,7 @@ static void say_holder(const char *to, const char *node, struct buf *w)
 		buf_printf(w, "it was given up by node '%s', and is not to be had yet", node);
 }
 
-/* An address of a block of ours that others have. */
+/* An address of this node's block that a peer has. */
 static const char *lent_to(const struct block_table *t, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < t->n_objects; i++) {
