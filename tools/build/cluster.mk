@@ -16,16 +16,20 @@ $(FLEET): $(FLEET_OBJS) $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
 -include $(FLEET_OBJS:=.d)
 
-BENCH_TLS := $(OBJ)/tests/bench/tls
-$(BENCH_TLS): $(BENCH_TLS).o $(LIB)
+BENCH_SINGLE := $(addprefix $(OBJ)/tests/bench/,tls admission)
+$(BENCH_SINGLE): %: %.o $(LIB)
 	$(call say,LD,$@) $(CC) $(CFLAGS) $(LDFLAGS) $^ $(VENDOR_LIBS) $(into)
--include $(BENCH_TLS).o.d
+-include $(BENCH_SINGLE:=.o.d)
 
-.PHONY: test-cluster bench-cluster bench-fleet bench-policies
+.PHONY: test-cluster bench-admission bench-cluster bench-fleet bench-policies
 ## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_POLICIES=$(POLICIES) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
+
+## bench-admission: the processor's time for reviews of hostile sizes, without a cluster
+bench-admission: $(OBJ)/tests/bench/admission
+	@$<
 
 ## bench-cluster: what agent and controller hold and ask where there are 1,000 nodes; each watch by itself
 bench-cluster: $(BIN)
