@@ -3,31 +3,36 @@
 #define UNIRAIL_AGENT_BLOCKS_ADOPT_H
 
 /*
- * Blocks of this node that another log claimed: the disk was lost, or the state folder moved. Pods of
- * this node may have their addresses, and the journal does not know it.
+ * Adoption of blocks of this node that another log claimed: the disk was lost, or the state
+ * directory was moved. Pods of this node may have addresses of them that the journal does not know.
  *
- * Every pod of the node is accounted for when it has left a trace: the network-status annotation, a
- * SpiderEndpoint of ours, or leases in this journal; or when it can have none: host network, finished.
- * Then what the traces say of these blocks goes into the journal, under the pod's UID in place of the
- * container that nobody knows any more, and the blocks are ours. Such addresses go back when the pod
- * is gone (agent/gc/gc.h). A pod without a trace holds all of it up; the log names it.
+ * The inventory is complete when every pod of the node has left a trace (the network-status
+ * annotation, a SpiderEndpoint of this node, or leases in this journal) or cannot have any (host
+ * network, finished). Then the traces' addresses of these blocks are written to the journal, under
+ * the pod's UID because the container ID is unknown, and the blocks are adopted. Such addresses are
+ * released when the pod is deleted (agent/gc/gc.h). A pod without a trace delays the adoption; the
+ * log names it.
  *
- * Whoever may create or annotate a pod writes its network-status, so a trace is held against what the cluster says:
- * an address counts only in a foreign block of this node, not among those that the block has ceded, and, when
- * only an annotation names it, among the pool's addresses. A SpiderEndpoint, which agents write, counts before annotations.
- * An address that the annotations of two pods name is believed of neither: else it would be freed with the wrong one, and
- * two pods have it. It holds all of it up until one of them is gone; the log names both.
+ * Every user who may create or annotate pods can write the network-status annotation, so traces are
+ * checked: an address counts only if it is in an unadopted block of this node, not released by that
+ * block, and, when only an annotation names it, one of the pool's addresses. A SpiderEndpoint,
+ * which only agents write, takes precedence over annotations. An address named by the annotations
+ * of two pods is accepted for neither: otherwise it could be released with the wrong pod and then
+ * assigned twice. It delays the adoption until one of the two pods is deleted; the log names both.
  *
- * An address that the lost log had borrowed of another node's block goes back to that block when no lease here has it
- * (block/plan_lend.c); so what a SpiderEndpoint names of a pool outside of these blocks is written down as well. When
- * only an annotation names it, it is a loan or a lie: it holds all of it up, and the log names pod and address.
+ * An address that the lost log had borrowed from a peer is returned to the peer's block unless a
+ * lease here has it (block/plan_lend.c). So addresses outside of these blocks that a SpiderEndpoint
+ * names are journaled as well. If only an annotation names one, it may be borrowed or false: it
+ * delays the adoption, and the log names pod and address.
  *
- * When the API server was not available, all of these traces may name addresses that a pod had before its sandbox was
- * created again, and only the lost log knew the new ones. So, when every pod has left a trace, the addresses that the CNI
- * result caches of this node record (agent/blocks/cni_cache.h) are added to them. A cache file does not account for a pod by
- * itself: it may be another network's. Addresses that an agent granted count before SpiderEndpoints, which may be older; any
- * others count as annotations do. A file of another UID is not the pod's, unless the pod is static. A file that cannot be
- * read, or that records an address of these blocks for no pod, holds all of it up; the log names the file.
+ * If the API server was unavailable, all of these traces may name addresses that a pod had before
+ * its sandbox was recreated, and only the lost log had the new ones. So when every pod has left a
+ * trace, the addresses recorded in this node's CNI result caches (agent/blocks/cni_cache.h) are
+ * added. A cache file alone is not a trace of a pod: it may be of another network. Addresses that
+ * an agent allocated take precedence over SpiderEndpoints, which may be older; others count like
+ * annotations. A file with another UID is not the pod's, unless the pod is static. A file that
+ * cannot be read, or that records an address of these blocks for no pod, delays the adoption; the
+ * log names the file.
  */
 
 #include "agent/cluster/cluster.h"
@@ -43,47 +48,50 @@ struct foreign_conf {
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;
-	int64_t hold_ms; /* not before that: containers of pods that were deleted meanwhile end */
-	void (*touch)(void *arg); /* a batch is wanted */
+	/* delay before adoption: containers of pods deleted meanwhile end within it */
+	int64_t hold_ms;
+	void (*touch)(void *arg); /* schedules a batch */
 	void *arg;
 };
 
 struct foreign *foreign_new(const struct foreign_conf *c);
 void foreign_free(struct foreign *f); /* NULL is fine */
-/* Within a batch. */
+/* Call it within a batch. */
 void foreign_batch(struct foreign *f, struct ipam *store);
 
-/* --- its parts, without a cluster --- */
+/* --- parts that need no cluster --- */
 
 struct foreign_address {
 	struct ipaddr ip;
 	char *ifname;
-	bool written; /* by an agent, in a SpiderEndpoint; or granted by one */
-	bool cached;  /* and in the CNI result cache of this node: newer than any SpiderEndpoint */
+	bool written; /* by an agent: in a SpiderEndpoint, or allocated by one */
+	bool cached;  /* also in this node's CNI result cache: newer than any SpiderEndpoint */
 };
 struct foreign_traces {
 	struct foreign_address *v;
 	size_t n;
 };
 void foreign_traces_done(struct foreign_traces *t);
-/* Of the annotation's text, onto t; negative: it cannot be read, and says nothing of the pod. */
+/* Adds the addresses of a network-status annotation to t. Negative: it cannot be read, and is no
+ * trace of the pod. */
 int foreign_read_status(const char *text, struct foreign_traces *t, struct err *e);
-/* Of status.current.ips of an endpoint's status. */
+/* The same for status.current.ips of an endpoint's status. */
 int foreign_read_endpoint(const char *status, struct foreign_traces *t, struct err *e);
 
-/* An address that a pod names; pod: its place in a list. */
+/* An address that a pod names; pod: its index in a list. */
 struct foreign_claim {
 	struct ipaddr ip;
 	const char *ifname;
 	size_t pod;
 	bool written, cached; /* as foreign_address */
-	bool loan;	      /* in no foreign block */
+	bool loan;	      /* in no unadopted block */
 	const char *pool;
-	uint8_t len; /* of its prefix */
+	uint8_t len; /* prefix length */
 };
 /*
- * Whose each address is: leaves one claim an address, in their order, and returns how many; n log n. False in *clear:
- * annotations alone, or two CNI result cache files, say that two pods have one, which is v[*at] and v[*at + 1].
+ * Decides which pod has each address: leaves one claim per address, in the order of addresses, and
+ * returns how many; O(n log n). *clear is false if annotations alone, or two CNI result cache
+ * files, give two pods the same address: v[*at] and v[*at + 1].
  */
 size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at);
 

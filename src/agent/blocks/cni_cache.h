@@ -9,12 +9,12 @@
  *	<dir>/results/<network>-<containerID>-<interface>		of the container runtime
  *	<dir>/multus/results/<network>-<containerID>-<interface>	of Multus and of unirail-cni
  *
- * So they are right when the API server was not available and the journal lost its last records. Of a file the result counts
+ * So they are correct even if the API server was unavailable and the journal lost its last records. Read from a file: the result
  * (of any CNI version, and unirailResult), the pod in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and the IPAM
  * types in its configuration. A result of libcni before 0.7 names no pod.
  *
- * Only root can change the folders and the files, or they are refused. Temporary files (".NAME.tmp") are skipped. Files are
- * limited to CNI_CACHE_FILE_MAX bytes, a folder to CNI_CACHE_FILES_MAX files, all of them to CNI_CACHE_TOTAL_MAX bytes and
+ * Directories and files that others than root can change are refused. Temporary files (".NAME.tmp") are skipped. Files are
+ * limited to CNI_CACHE_FILE_MAX bytes, a directory to CNI_CACHE_FILES_MAX files, all of them to CNI_CACHE_TOTAL_MAX bytes and
  * CNI_CACHE_ADDRESSES_MAX addresses.
  */
 
@@ -24,7 +24,7 @@
 #define CNI_CACHE_DIR "/var/lib/cni"
 
 enum {
-	CNI_CACHE_FILE_MAX = 4 << 20, /* as the writers limit it */
+	CNI_CACHE_FILE_MAX = 4 << 20, /* the writers' limit */
 	CNI_CACHE_TOTAL_MAX = 32 << 20,
 	CNI_CACHE_FILES_MAX = 16384,
 	CNI_CACHE_ADDRESSES_MAX = 65536,
@@ -36,8 +36,11 @@ struct cni_cached {
 	char *ns, *pod, *uid; /* "": the file does not name it */
 	char *ifname;
 	struct ipaddr ip;
-	/* Spiderpool's IPAM is the only one in the configuration, so an agent granted the address. Otherwise whoever wrote the
-	 * configuration may have chosen it (IPAM plugin static). */
+	/*
+	 * Spiderpool's IPAM is the only one in the configuration, so an agent allocated the
+	 * address. Otherwise the author of the configuration may have chosen it (IPAM plugin
+	 * static).
+	 */
 	bool granted;
 };
 
@@ -47,13 +50,15 @@ struct cni_cache {
 };
 
 /*
- * All addresses, sorted by namespace and pod. No folder: no addresses. One file that cannot be read fails the whole call,
- * and the error names it: an address of an unknown pod may be in it. *ret is left alone then.
+ * Reads all addresses, sorted by namespace and pod. If the directory does not exist there are none.
+ * One file that cannot be read fails the whole call, and the error names it, because an address of
+ * an unknown pod may be in it; *ret is unchanged then.
  */
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e);
-/* The content of one file, appended to ret. */
+/* Appends the content of one file to ret. */
 int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, struct err *e);
-/* The first entry of a pod in the order of cni_cache_read(); its others follow. ret->n: none. */
+/* Index of the first entry of a pod in a result of cni_cache_read(), its others follow; c->n if
+ * there is none. */
 size_t cni_cache_find(const struct cni_cache *c, const char *ns, const char *pod);
 void cni_cache_done(struct cni_cache *c);
 #define auto_cni_cache __attribute__((cleanup(cni_cache_done)))

@@ -6,18 +6,18 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* How each pool stands on this node: what is lacked, what is to spare. */
+/* State of each pool on this node: how many addresses it lacks, how many it can release. */
 
-/* LEAD_MS: how long the other pools wait for where a claim succeeds. */
+/* LEAD_MS: how long the other pools wait for the result of the first claim. */
 enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
 
 struct count {
 	uint64_t idle;
 	bool in_use;	/* pods have addresses of it */
-	uint32_t taken; /* how many, without those that are kept */
+	uint32_t taken; /* number of used addresses, without retained ones */
 };
 
-/* Of the leases, not of the addresses: a pool may be a /64. */
+/* Counts leases, not addresses: a pool may be a /64. */
 static struct count count_pool(const struct blocks *b, const struct block_facts *f,
 			       const struct blocks_pool *p)
 {
@@ -40,10 +40,8 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 	return n;
 }
 
-/*
- * What was to spare all the time for idle_ms: nodes do not give back today what they claim again a
- * minute later.
- */
+/* The least that was free during all of idle_ms: nodes do not release what they claim again a
+ * minute later. */
 static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 {
 	int64_t length = b->c.idle_ms / BLOCKS_SPARE_PARTS + 1;
@@ -62,10 +60,8 @@ static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 	return least;
 }
 
-/*
- * Pods that came to the node and have not asked yet. Each address that one takes is one less; what is
- * not asked for within a minute was no use of the pool, or is asked for late.
- */
+/* Addresses expected for pods that were scheduled here and have not requested any yet. Each
+ * allocation reduces the number; after EXPECTED_MS the prediction is dropped. */
 static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t taken)
 {
 	uint32_t came = taken > p->taken ? taken - p->taken : 0;
@@ -129,7 +125,8 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.ahead = reserve > p->idle ? reserve - p->idle : 0,
 		.names = p->names,
 		.n_names = p->n_names,
-		/* Twice: who has just claimed a block does not think of giving it back. */
+		/* Twice the reserve: a node that has just claimed a block does not release it
+		 * again. */
 		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
 		.claiming = is_claiming(b, p->name),
@@ -181,14 +178,13 @@ struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs
 	};
 }
 
-/*
- * How a pool is cut stands in an annotation of the pool. Who finds none writes one, bound to the
- * version that had none: of two who do so one is refused, and reads the other's.
- */
+/* The block size is in an annotation of the pool. A node that finds none writes one, bound to the
+ * resourceVersion without it: of two writers one is refused, and reads the other's. */
 
 #define CUT_ANNOTATION "unirail.io/block-prefix"
 
-/* AMONG_MS: a pool's first pods come to many nodes at once, and one of these is to cut it. */
+/* AMONG_MS: the first pods of a pool start on many nodes at once, and one node should write the
+ * block size. */
 enum { CUT_MS = 200, CUT_MOST_MS = 30000, AMONG_MS = 150 };
 
 const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderippools",
@@ -201,7 +197,7 @@ static void later(struct blocks_pool *p, const struct err *e)
 	blocks_rest(p->b, p->name, CUT_MS, CUT_MOST_MS);
 }
 
-/* 0: the annotation is there and fits; 1: there is none. */
+/* Returns 0 if the annotation exists and fits, 1 if there is none. */
 static int read_cut(struct blocks_pool *p, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");

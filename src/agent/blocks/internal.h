@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_BLOCKS_INTERNAL_H
 #define UNIRAIL_AGENT_BLOCKS_INTERNAL_H
 
-/* Between the blocks*.c files. */
+/* Shared by the files of this directory. */
 
 #include "agent/blocks/blocks.h"
 #include "base/backoff.h"
@@ -18,50 +18,51 @@ enum {
 	BLOCKS_EXPECTED_MAX = 64,
 };
 
-/* The log's own rest, beside those of blocks and pools, which have no blank. */
+/* Backoff key of the log, beside those of blocks and pools, whose names contain no space. */
 #define BLOCKS_DISK_KEY "the log"
 
 struct blocks_pool {
 	struct blocks *b;
 	char *name;
-	bool known; /* there is such a pool */
+	bool known; /* the pool exists */
 	bool one_node;
 	struct ipnet subnet;
 	struct ip_set usable, adopted;
 	struct block_cut cut;
 	bool is_cut;
 	struct kube_call *cutting;
-	int64_t cut_ms; /* when it may be; 0: there was no need */
+	int64_t cut_ms; /* earliest time of writing the block size; 0: not needed yet */
 	uint32_t want;
-	struct ipaddr *names; /* asked for by name */
+	struct ipaddr *names; /* requested by name */
 	size_t n_names;
-	int64_t used_ms;   /* when it was last of use here; 0: never */
-	uint32_t expected; /* addresses that pods will ask for, until then plus EXPECTED_MS */
+	int64_t used_ms; /* when the pool was last needed here; 0: never */
+	/* addresses that pods will probably request until expected_ms + EXPECTED_MS */
+	uint32_t expected;
 	int64_t expected_ms;
-	uint32_t taken; /* addresses of it that pods had when last counted */
-	/* The least that was to spare, by quarters of idle_ms: what counts is the least of all. */
+	uint32_t taken; /* number of its addresses that pods had when last counted */
+	/* The least that was free in each quarter of idle_ms; the minimum of all counts. */
 	uint32_t spare[BLOCKS_SPARE_PARTS];
 	int64_t spare_part;
 	uint32_t idle;		    /* as last counted */
-	char said[BLOCKS_SAID_MAX]; /* what went wrong last */
+	char said[BLOCKS_SAID_MAX]; /* last error */
 };
 
-/* An address that is asked for by name, or was a moment ago: not to be given back before the pod has it. */
+/* An address that is, or recently was, requested by name: not returned before the pod has it. */
 struct blocks_pin {
 	struct ipaddr ip;
 	int64_t until_ms;
 };
 
-/* Who has an address that was refused, by its pool's status. */
+/* Which pod has an address that was refused, according to its pool's status. */
 struct blocks_holder {
 	struct blocks *b;
 	struct ipaddr ip;
-	char *pool, *pod; /* pod: "ns/name"; NULL: not known */
+	char *pool, *pod; /* pod: "ns/name"; NULL: unknown */
 	int64_t at_ms;
-	struct kube_call *call; /* it is asked */
+	struct kube_call *call; /* the lookup in flight */
 };
 
-/* A request that is under way. */
+/* A request in flight. */
 struct blocks_flight {
 	struct blocks *b;
 	struct block_op op;
@@ -70,11 +71,11 @@ struct blocks_flight {
 	struct block_object *listed;
 	size_t n_listed;
 	int64_t since_ms;
-	blocks_done_fn fn; /* NULL: the plan's */
+	blocks_done_fn fn; /* NULL: a request of the plan */
 	void *arg;
 };
 
-/* What is to be left alone for a while: a block, or a pool's search. */
+/* Backoff of a block, or of a pool's search. */
 struct blocks_rest {
 	char *key;
 	struct kube_backoff backoff;
@@ -90,19 +91,21 @@ struct blocks {
 	struct block_table t;
 	struct blocks_pool **pools;
 	size_t n_pools;
-	bool made_anew; /* the Node object, since the log was written: its blocks are released */
+	/* the Node object was recreated since the log was written: its blocks are released */
+	bool made_anew;
 	bool pools_known, leases_known, trusted, other_alive, accounted;
-	int64_t hold_until; /* 0: etcd was not set back */
+	int64_t hold_until; /* end of the freeze; 0: etcd was not restored */
 	bool witness;	    /* as block_facts has it */
 	int64_t look_ms;    /* as block_facts has it, while log.set_back */
-	/* what blocks_tell_set_back() does; tell_at: real time, 0: nothing to tell */
+	/* Used by blocks_tell_set_back(). tell_at: real time, 0: nothing to report. */
 	struct kube_call *telling;
 	struct loop_timer *tell_again;
 	int64_t tell_at;
-	bool looking; /* lenders' objects are read since the watch began: see blocks_is_held() */
+	/* the objects of lenders are being read since the watch began, see blocks_is_held() */
+	bool looking;
 	int64_t rest_ms, quarantine_ms; /* of the pools' settings */
 	struct lease_table leases;
-	struct ipaddr *pins; /* the handover's */
+	struct ipaddr *pins; /* set by the migration, blocks_pin() */
 	size_t n_pins;
 	struct blocks_pin *named;
 	size_t n_named;
@@ -117,7 +120,7 @@ struct blocks {
 	struct blocks_rest *rests;
 	size_t n_rests;
 	uint64_t seed;
-	bool log_fails; /* said */
+	bool log_fails; /* logged */
 	struct blocks_stats stats;
 };
 
@@ -130,52 +133,54 @@ static inline int64_t blocks_now(const struct blocks *b)
 
 /* blocks.c */
 struct blocks_pool *blocks_pool_find(const struct blocks *b, const char *name);
-struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name); /* made if need be */
-void blocks_soon(struct blocks *b, int64_t ms); /* looks what there is to do, at most then */
+struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name); /* created if missing */
+void blocks_soon(struct blocks *b, int64_t ms); /* schedules a reconcile within ms */
 void blocks_tell(struct blocks *b, const char *pool);
 void blocks_tell_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
 
-/* blocks.c: makes b->busy of all that is pinned by now. Returns how many. */
+/* blocks.c: fills b->busy with all pinned addresses; returns how many. */
 size_t blocks_pinned(struct blocks *b);
 
-/* report.c: whether it is known by now who has a refused address, as far as it can be; else that
- * is asked, and blocks_tell() comes. */
+/* report.c: returns whether the lookup of the pod that has a refused address has ended. If not,
+ * starts one, and blocks_tell() follows. */
 bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr *a);
-const char *blocks_holder(const struct blocks *b, const struct ipaddr *a); /* NULL: not known */
+const char *blocks_holder(const struct blocks *b, const struct ipaddr *a); /* NULL: unknown */
 void blocks_drop_holders(struct blocks *b);
 
-/* demand.c: how each pool stands; needs[] has a place for each. Returns how many. */
+/* demand.c: the state of each pool; needs[] has room for all. Returns how many. */
 size_t blocks_needs(struct blocks *b, struct block_need *needs);
 struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n);
 
 /* requests.c */
 void blocks_work(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
-/* Takes what op has. False: it could not be begun. */
+/* Always takes op's contents. Returns false if the request could not be started. */
 bool blocks_start(struct blocks *b, struct block_op *op);
 void blocks_drop_flights(struct blocks *b);
-/* What went wrong, to be told once and in errors. */
+/* Records an error: logged once and shown in errors of requests. */
 void blocks_said(struct blocks *b, const char *pool, const struct err *e);
 
-/* blocks.c: how a search ended, or a request about one block, or the log. */
+/* blocks.c: backoff of a pool's search, of one block, or of the log. */
 void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
 void blocks_rested(struct blocks *b, const char *key);
-int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: it does not */
+int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: none */
 
 /* sync.c */
 void blocks_watch(struct blocks *b);
-/* Whether nothing may be gained now: the server's data was set back, or may have been. */
+/* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
 bool blocks_is_held(struct blocks *b);
-/* A lender's object was looked at. */
+/* A lender's object was read. */
 void blocks_looked(struct blocks *b, const struct block_op *op);
 
-/* sync.c: tells the controller, which may not have been there (controller/cache/cache.h), by a note on
- * one of this node's blocks; as soon as there is one. */
+/*
+ * sync.c: reports the restore to the controller, which may not have run (controller/cache/cache.h),
+ * by an annotation on one of this node's blocks, as soon as there is one.
+ */
 void blocks_tell_set_back(struct blocks *b);
 void blocks_set_back_stop(struct blocks *b);
 
-/* demand.c: finds out how the pool is cut, or cuts it. */
+/* demand.c: reads the pool's block size, or chooses and writes it. */
 void blocks_cut(struct blocks *b, struct blocks_pool *p);
 
 #endif

@@ -3,12 +3,13 @@
 #define UNIRAIL_AGENT_BLOCKS_PREDICT_H
 
 /*
- * Pools that a pod will ask for when its networks are made: between its coming to the node and that,
- * the kubelet pulls an image or starts a sandbox, which is time enough to claim a reserve.
+ * Predicts which pools a new pod will use. Between the pod's scheduling and the creation of its
+ * networks the kubelet pulls images and starts a sandbox, which is enough time to claim a block.
  *
- * A guess, from what is known without the netconf of the host and its masters: the networks that the
- * pod's annotation names, their definitions' `ipam`, and the pod's and its namespace's pools, first
- * come first. Nothing is refused here, nor said: the ask does that.
+ * The prediction uses what is known without the host's CNI configuration and its master interfaces:
+ * the networks in the pod's annotation, the `ipam` of their definitions, and the pools of the pod
+ * and its namespace, in the order of precedence. Errors are neither reported nor logged here; the
+ * actual request does that.
  */
 
 #include "agent/cluster/cluster.h"
@@ -18,7 +19,8 @@ struct expect {
 	struct cluster *cluster;
 	const char *node;
 	struct pod_pools_conf conf;
-	void (*pool)(void *arg, const char *name); /* for each interface and family */
+	/* called for each interface and address family */
+	void (*pool)(void *arg, const char *name);
 	void *arg;
 };
 

@@ -10,8 +10,8 @@
 #include "block/codec.h"
 #include "kube/time.h"
 
-/* The objects as they are at the API server: this node's by a watch, lenders' by looking now and
- * then. */
+/* Keeps the objects up to date: this node's blocks by a watch, lenders' (peers' blocks it borrows
+ * from) by periodic reads. */
 
 enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, LOOK_MS = 60 * 1000, UNSAID_MS = 5000 };
 
@@ -41,7 +41,8 @@ static void say_foreign(const struct block_object *o)
 		 LOG_S("claim", o->claim));
 }
 
-/* Others only wish: whoever writes anything else of it has its log. */
+/* Other nodes only add requests. Any other change of an unadopted block was made by an agent with
+ * its log. */
 static void look_for_another(struct blocks *b, const struct block_object *was,
 			     const struct block_object *is)
 {
@@ -77,9 +78,10 @@ static void look_in(struct blocks *b, int64_t ms)
 }
 
 /*
- * etcd was restored: objects are as they were long ago, and the logs of all nodes are not. Every node
- * says again what its pods have, and nobody gains anything meanwhile. And it looks what of its own
- * is back in others' objects; not all nodes at once.
+ * etcd was restored: objects are old, the logs of the nodes are not. Every node asserts the
+ * addresses of its pods again, and no node gains anything meanwhile. It also searches peers'
+ * objects for old entries of its own, at a random time within LOOK_MS so that not all nodes do so
+ * at once.
  */
 static void hold(struct blocks *b, bool sure)
 {
@@ -93,7 +95,7 @@ static void hold(struct blocks *b, bool sure)
 	b->hold_until = blocks_now(b) + HOLD_MS;
 	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
 	look_in(b, UNSAID_MS);
-	/* What cannot be written is written before the next request. */
+	/* If this write fails, it is repeated before the next request. */
 	block_log_set_back(&b->log, &b->t, true, NULL);
 	blocks_tell_set_back(b);
 	blocks_soon(b, 0);
@@ -107,7 +109,7 @@ void blocks_set_back(struct blocks *b)
 	hold(b, true);
 }
 
-/* The objects will all be told anew. */
+/* The watch will deliver all objects again. */
 static void set_back(void *arg)
 {
 	struct blocks *b = arg;
@@ -118,9 +120,10 @@ static void set_back(void *arg)
 }
 
 /*
- * The server's count of changes is behind what was seen. A block that the log has and the server has
- * not tells nothing: the controller releases those of a node that was fenced, and to say again what
- * this node's pods had would take it from those who have it by now.
+ * Returns whether the API server's resourceVersion is lower than one seen before. A block that is
+ * in the log but not in the API server proves nothing: the controller releases the blocks of a
+ * fenced node, and asserting its addresses again would take them from the pods that have them by
+ * now.
  */
 static bool is_behind(const struct blocks *b)
 {
@@ -130,13 +133,15 @@ static bool is_behind(const struct blocks *b)
 	return version && num_u64(span_of(version), 0, UINT64_MAX, &n) == 0 && n < b->log.seen;
 }
 
-/* While no agent ran here, or an earlier one has not done what follows of it. */
+/*
+ * The restore happened while no agent ran here, or the previous agent did not finish the recovery.
+ */
 static bool was_set_back(const struct blocks *b)
 {
 	return b->log.set_back || is_behind(b);
 }
 
-/* A watch tells the versions of an object in their order. */
+/* A watch delivers the versions of an object in order. */
 static bool is_older(const char *version, const char *than)
 {
 	size_t n = strlen(version), m = strlen(than);
@@ -144,7 +149,8 @@ static bool is_older(const char *version, const char *than)
 	return n != m ? n < m : strcmp(version, than) < 0;
 }
 
-/* Ours by the log, and not there any more when the server was back: it may have forgotten it. */
+/* This node's block by the log, but missing after the connection was restored: the API server may
+ * have lost it. */
 static bool is_lost(const struct blocks *b, const struct block_object *o)
 {
 	const struct block_claim *c = block_claim_find(&b->t, o->name);
@@ -162,7 +168,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
 		set_back(b);
 	blocks_soon(b, 0);
-	/* The table has it from now on; the informer keeps its name and version. */
+	/* The table owns the value from now on; the informer keeps its name and version. */
 	if (is) {
 		put(b, is->value);
 		return;
@@ -177,9 +183,10 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	blocks_tell(b, pool);
 }
 
-/* --- without the API server --- */
+/* --- while the API server is unavailable --- */
 
-/* The log alone says that it is ours: nobody is told of a giving up that it does not have. */
+/* Only the log shows that the block is this node's: the object is made up from it, without any
+ * release. */
 static void trust_claim(struct blocks *b, const struct block_claim *c)
 {
 	struct block_object o = {.name = xstrdup(c->name),
@@ -234,7 +241,7 @@ static void on_trust(void *arg)
 	blocks_tell_all(b);
 }
 
-/* Now the objects count. Lenders' are read when the plan asks for them. */
+/* Now the real objects count. Those of lenders are read when the plan asks for them. */
 static void synced(void *arg)
 {
 	struct blocks *b = arg;
@@ -250,9 +257,9 @@ static void synced(void *arg)
 	blocks_soon(b, 0);
 }
 
-/* --- lenders' objects --- */
+/* --- objects of lenders --- */
 
-/* Whether the object says that we have it; as long as it is not known, it is taken for that. */
+/* Returns whether the object shows this node's entry; true as long as the object is unknown. */
 static bool is_said(const struct blocks *b, const struct block_loan *l)
 {
 	const struct block_object *o = block_object_find(&b->t, l->block);
@@ -261,7 +268,8 @@ static bool is_said(const struct blocks *b, const struct block_loan *l)
 	return o ? x && block_log_has_made(&b->log, b->node, x) : !l->absent;
 }
 
-/* What is held was said, and goes only when we say so: else the server has forgotten it. */
+/* The entry of a held loan is removed only by this node. If it is missing, the API server has lost
+ * it. */
 void blocks_looked(struct blocks *b, const struct block_op *op)
 {
 	if (op->kind != OP_READ || b->made_anew || b->log.set_back)
@@ -276,7 +284,7 @@ void blocks_looked(struct blocks *b, const struct block_op *op)
 	}
 }
 
-/* Before all lenders' objects were seen nobody knows whether the server is what it was. */
+/* Until the objects of all lenders were read, it is unknown whether the API server was restored. */
 bool blocks_is_held(struct blocks *b)
 {
 	bool unseen = false;
@@ -291,7 +299,7 @@ bool blocks_is_held(struct blocks *b)
 	return unseen || blocks_now(b) < b->hold_until;
 }
 
-/* All own objects are told anew; lenders' are read anew. */
+/* The watch delivers all own objects again; those of lenders are read again. */
 static void relisted(void *arg)
 {
 	struct blocks *b = arg;
@@ -314,7 +322,7 @@ static void look(struct blocks *b, const struct block_loan *l)
 	blocks_start(b, &op);
 }
 
-/* Another's entry may be in the way of what is to be said again. */
+/* A peer's entry may prevent an assertion for the time being. */
 static bool is_all_said(const struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_loans; i++)
@@ -358,7 +366,7 @@ void blocks_watch(struct blocks *b)
 	look_in(b, LOOK_MS);
 }
 
-/* That the API server's data was set back, told to a controller that could not see it. */
+/* Reports a restore of etcd to the controller, which may not have observed it. */
 
 enum { AGAIN_MS = 2000 };
 
@@ -371,7 +379,7 @@ static void later(struct blocks *b)
 			loop_add_timer(b->loop, kube_jitter(AGAIN_MS / 2, AGAIN_MS), try, b);
 }
 
-/* The block may be gone by now; else it is tried again as long as it is news. */
+/* The block may have been deleted; the report is retried while it is of interest. */
 static void on_told(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct blocks *b = arg;
@@ -385,7 +393,7 @@ static void on_told(void *arg, int status, const struct json *object, const stru
 		b->tell_at = 0;
 }
 
-/* As the API server has it: what only the log has is to be written first. */
+/* A block that the API server has; one that only the log has must be written first. */
 static const struct block_object *own(const struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_objects; i++)
