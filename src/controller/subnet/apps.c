@@ -11,7 +11,7 @@
 static const struct app_kind {
 	struct kube_kind kind;
 	const char *name;
-	bool alone; /* counts only when nothing else made it */
+	bool alone; /* only objects without an owner count */
 } kinds[SUBNETS_APP_KINDS] = {
 	{{"apps", "v1", "deployments", "deployment", true}, "Deployment", false},
 	{{"apps", "v1", "replicasets", "replicaset", true}, "ReplicaSet", true},
@@ -75,7 +75,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 		return r;
 	r = auto_wish_read(&notes, 0, &a->wish, &why);
 	if (r == 1 && !labels_get(&notes, AUTO_POOL_NUMBER))
-		a->wish.number = UINT32_MAX; /* the settings' */
+		a->wish.number = UINT32_MAX; /* default of the settings */
 	labels_done(&notes);
 	if (r == 0)
 		return 1;
@@ -89,7 +89,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	return 0;
 }
 
-/* An informer's decoder has no argument of its own. */
+/* One decoder for each kind, since a decoder has no argument. */
 #define DECODER(i)                                                                                 \
 	static int decode_##i(void *value, const struct json *object, struct err *e)               \
 	{                                                                                          \
@@ -103,7 +103,7 @@ DECODER(4)
 DECODER(5)
 DECODER(6)
 
-/* Nothing is told of one that is gone any more. */
+/* Drops the errors reported for a deleted application. */
 static void forget(struct subnets *s, const struct subnets_app *a)
 {
 	char name[AUTO_POOL_NAME_MAX + 1];
@@ -190,7 +190,7 @@ bool subnets_apps_known(struct subnets *s)
 	return known;
 }
 
-/* --- subnets that there are not, and so no look at --- */
+/* --- requests for subnets that do not exist: no pass visits them --- */
 
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {
@@ -243,7 +243,7 @@ void subnets_apps_check(struct subnets *s)
 		}
 }
 
-/* --- as they are --- */
+/* --- lookup --- */
 
 size_t subnets_app_count(const struct subnets *s, size_t kind)
 {

@@ -3,10 +3,9 @@
 #define UNIRAIL_CONTROLLER_SUBNET_INTERNAL_H
 
 /*
- * Between subnets.c (when, and what is done), reconcile.c (all that there is, indexed), reconcile.c (what of it
- * concerns one subnet, and who wants what),
- * subnets.c (what is remembered and told), apps.c (who asks), subnets.c (requests under
- * way), write.c (of pools), status.c (of subnets), reconcile.c (questions).
+ * Shared by the files of this directory: subnets.c (timer, applying the plan, per-pool state,
+ * errors, requests in flight), reconcile.c (index of all objects, state of one subnet, queries),
+ * apps.c (applications), write.c (writes of pools), status.c (writes of subnets).
  */
 
 #include "base/loop.h"
@@ -21,57 +20,59 @@ enum { SUBNETS_APP_KINDS = 7, SUBNETS_BODY_MAX = 2 << 20, SUBNETS_AGAIN_MS = 200
 
 extern const struct kube_kind subnets_pools, subnets_subnets, subnets_blocks;
 
-/* An application that asks for pools: a kube_object.value. */
+/* An application that requests pools (a kube_object.value). */
 struct subnets_app {
 	struct app_id id;
 	uint64_t size;
 	struct auto_wish wish;
-	char *trouble; /* its annotations cannot be read; wish is empty */
+	char *trouble; /* error of its annotations; wish is empty then */
 };
 
-/* A request that is under way, or whose end the watch has not shown yet. */
+/* A request in flight, or completed and not visible in the watch yet. */
 struct subnets_op {
 	struct subnets *s;
 	struct kube_call *call;
 	enum subnets_op_kind {
-		SUBNETS_STATUS, /* of a subnet */
-		SUBNETS_POOL,	/* any change of a pool */
-		SUBNETS_USED,	/* a pool's addresses in use are asked for */
-		SUBNETS_LOOK,	/* blocks of a pool are */
-		SUBNETS_OWNER,	/* whether a pool's owner is there */
+		SUBNETS_STATUS, /* write of a subnet's status */
+		SUBNETS_POOL,	/* any write of a pool */
+		SUBNETS_USED,	/* read of a pool's addresses in use */
+		SUBNETS_LOOK,	/* read of the blocks of a pool */
+		SUBNETS_OWNER,	/* read of a pool's owner */
 	} kind;
-	char *name, *was; /* was: its version before; "": it was not there */
-	int64_t until;	  /* once answered: when it counts as over in any case */
+	char *name, *was; /* was: the version before the write; "": the object did not exist */
+	int64_t until;	  /* after the response: when the operation is over even if the watch does
+	                   * not show it */
 };
 
-/* What is remembered of a pool while it matters. */
+/* State of a pool kept between passes. */
 struct subnets_pool_note {
 	char *pool;
-	int64_t since; /* that it lacks what is held of it, or that it is not there; 0: no */
-	bool seen;     /* it was there since we lead */
-	bool clear;    /* no block had any of `looked` when that was looked at */
+	int64_t since; /* start of the wait: the pool lacks its held addresses, or does not exist;
+	                * 0: not waiting */
+	bool seen;     /* it existed at some time since this replica became leader */
+	bool clear;    /* the last read found no block with an address of `looked` */
 	struct ip_set looked;
 	struct ip_set used;
-	int64_t used_at; /* 0: not known */
-	bool orphan;	 /* the owner was not there */
-	char *said;	 /* the last trouble */
+	int64_t used_at; /* 0: unknown */
+	bool orphan;	 /* the last read found no owner */
+	char *said;	 /* last error logged */
 };
 
 struct subnets {
 	struct subnets_conf conf;
 	struct loop *loop;
-	struct kube_informer *apps[SUBNETS_APP_KINDS]; /* NULL: not looked at */
-	bool old_cronjobs; /* the server does not know those of batch/v1 */
-	void *ops, *notes; /* trees (tsearch) of struct subnets_op and struct subnets_pool_note */
+	struct kube_informer *apps[SUBNETS_APP_KINDS]; /* NULL: not watched */
+	bool old_cronjobs; /* the server lacks CronJobs of batch/v1 (before 1.21) */
+	void *ops, *notes; /* tsearch trees of struct subnets_op and struct subnets_pool_note */
 	struct loop_timer *timer;
 	int64_t due;
 	uint64_t made, resized, reclaimed, failed;
 };
 
 int64_t subnets_now(const struct subnets *s);
-/* Something that is not there may count as gone. */
+/* Whether the absence of an object can be trusted: no recent etcd restore. */
 bool subnets_is_sure(const struct subnets *s);
-/* A look at everything, after so many ms at the latest. */
+/* Schedules a pass over all subnets in at most ms. */
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
@@ -84,17 +85,22 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 void subnets_apps_start(struct subnets *s);
 void subnets_apps_stop(struct subnets *s);
 bool subnets_apps_known(struct subnets *s);
-/* Tells those whose subnet there is not. */
+/* Reports an error to each application whose subnet does not exist. */
 void subnets_apps_check(struct subnets *s);
 const struct subnets_app *subnets_app_at(const struct subnets *s, size_t kind, size_t i);
 size_t subnets_app_count(const struct subnets *s, size_t kind);
-/* One of that name, kind and namespace that asks for pools; NULL: none. */
+/*
+ * The application of that name, kind and namespace that requests pools; NULL: none. The UID is
+ * ignored.
+ */
 const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
 
-/* --- one look at all subnets --- */
+/* --- a pass over all subnets --- */
 
-/* Everything that the looks at the subnets search, sorted once: pools, applications and addresses each may be as many as
- * users make. Valid within one turn of the loop. */
+/*
+ * Sorted indexes for a pass: users can create many pools, applications and endpoints. Valid within
+ * one turn of the loop.
+ */
 struct subnets_turn {
 	struct subnets *s;
 	struct ip_set reserved[2]; /* IPv4, IPv6 */
@@ -111,88 +117,92 @@ struct subnets_turn {
 		const struct auto_nic *nic;
 	} * wishes;
 	size_t n_wishes;
-	struct subnet_stray *ips; /* of all SpiderEndpoints */
+	struct subnet_stray *ips; /* addresses of all SpiderEndpoints */
 	size_t n_ips;
 	bool ips_are_known;
 };
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s);
 void subnets_turn_done(struct subnets_turn *t);
-/* The pools of a CIDR, in the order of their names. */
+/* Pools of a CIDR, sorted by name. */
 const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t, const char *cidr,
 						   size_t *n);
-/* Who asks for pools of the subnet. */
+/* Applications that request pools of the subnet. */
 const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t,
 						    const char *subnet, uint8_t family, size_t *n);
-/* What pods have of these addresses; *ret is the caller's, to be freed. */
+/* The addresses of pods within the set. The caller frees *ret. */
 void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of, struct subnet_stray **ret,
 		      size_t *n);
 
-/* --- one look at one subnet --- */
+/* --- one subnet --- */
 
 struct subnets_look {
 	struct subnets *s;
 	struct subnets_turn *turn;
 	const struct kube_object *subnet;
-	struct subnet_facts f; /* reserved: the turn's */
+	struct subnet_facts f; /* f.reserved is borrowed from the turn */
 	struct subnet_pool *pools;
-	const struct kube_object **objects; /* of pools */
+	const struct kube_object **objects; /* of pools, same order */
 	struct subnets_pool_key {
 		char *key;
 		size_t pool;
-	} * keys; /* by which applications find their pools, sorted */
+	} * keys; /* sorted; an application finds its pools by them */
 	size_t n_keys;
 	size_t n_pools;
 	struct subnet_want *wants;
-	struct subnets_target *targets; /* of wants */
-	struct app_id *apps;		/* of targets whose application is no object of ours */
+	struct subnets_target *targets; /* of wants, same order */
+	struct app_id *apps;
 	size_t n_wants, n_apps;
 	struct subnet_stray *strays;
 	size_t n_strays;
 	bool strays_known;
 	struct subnet_entries is, wanted;
 };
-void subnets_look_init(struct subnets_look *k); /* what the plan may ask */
+void subnets_look_init(struct subnets_look *k); /* Sets the callbacks of the plan. */
 void subnets_gather_pools(struct subnets_look *k);
 void subnets_gather_wants(struct subnets_look *k);
 void subnets_look_done(struct subnets_look *k);
-/* A pool that its application leaves behind for one of its name. */
+/* Whether the pool stays when its application is deleted, for an application of the same name. */
 bool subnets_stays(const struct kube_object *pool);
 
 /* --- requests --- */
 
 bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_ops_done(struct subnets *s);
-/* The caller sends it. */
+/* Registers the operation; the caller sends the request. */
 struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r);
 
-/* An object that is begun. */
+/* A request body being written. */
 struct subnets_body {
 	struct buf b;
 	struct json_out o;
 };
 void subnets_body(struct subnets_body *x);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
-int64_t subnets_count_text(u128 n); /* as the status has it: that of a large IPv6 range is cut */
+int64_t subnets_count_text(u128 n); /* A count as the status has it: limited for a large IPv6 range.
+                                     */
 void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
 
-/* What a pool is made for. */
+/* What a pool is needed for. */
 struct subnets_target {
 	const char *name, *ifname;
 	const struct app_id *app;
-	const struct auto_wish *wish; /* NULL: of another kind, nothing is known but the pool */
+	const struct auto_wish *wish; /* NULL: application of a kind that is not watched */
 	uint64_t count;
 };
 void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 		       const struct subnets_target *t, const struct subnet_entry *x);
 void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 		     const struct subnet_entry *x);
-/* Labels and annotation as they are to be; false: they are. */
+/* Updates labels and the annotation of a pool. Returns false if they are up to date. */
 bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 			const struct subnets_target *t);
-/* The subnet as its owner, and what is the subnet's; false: it is. */
+/*
+ * Makes the subnet the pool's owner and copies the fields that the subnet determines. Returns false
+ * if the pool is up to date.
+ */
 bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		       const struct kube_object *subnet);
 void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *why);
@@ -203,11 +213,14 @@ void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id 
 /* --- objects --- */
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key);
-const char *subnets_label(const struct kube_object *o, const char *key); /* NULL: none */
-const char *subnets_spec(const struct kube_object *o, const char *key);	 /* "": none */
-/* spec.subnet as a network: it may have been written with host bits. */
+const char *subnets_label(const struct kube_object *o, const char *key); /* NULL: no such label */
+const char *subnets_spec(const struct kube_object *o, const char *key);	 /* "": no such field */
+/* spec.subnet as a network address, with host bits cleared. */
 const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX]);
-/* Whose pool it is, by its labels; false: it was made by hand. For app_id_done(). */
+/*
+ * The application of a pool, from the pool's labels; false: created by a user. The caller frees it
+ * with app_id_done().
+ */
 bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret);
 
 #endif

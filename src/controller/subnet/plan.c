@@ -17,7 +17,7 @@ static uint64_t number_or(const struct json *v, uint64_t otherwise)
 	return json_int(v, &n) == 0 && n >= 0 ? (uint64_t)n : otherwise;
 }
 
-/* Its completions, else how many run at a time; never less than one. */
+/* Its completions, otherwise its parallelism; at least 1. */
 static uint64_t job_size(const struct json *spec)
 {
 	const struct json *n = json_get(spec, "completions");
@@ -44,22 +44,22 @@ uint64_t subnet_app_size(const char *kind, const struct json *object)
 
 /* --- entries --- */
 
-/* While a plan is made. */
+/* State while the plan is computed. */
 struct plan {
 	const struct subnet_facts *f;
 	struct subnet_entries *l;
 	const char **wanted; /* names of f->wants, sorted */
 	bool open_is_known;
-	struct ip_set open; /* addresses that nobody has; those before `next` are taken meanwhile */
+	struct ip_set open; /* free addresses; ranges before `next` have been assigned */
 	size_t next;
-	u128 left; /* of open */
+	u128 left; /* number of addresses in open */
 	struct plan_stray {
 		struct ipaddr ip;
 		const char *pool;
-		size_t slot; /* of `taken`; the same for one address */
-	} * strays;	     /* of open, sorted by pool */
+		size_t slot; /* index in `taken`; equal for equal addresses */
+	} * strays;	     /* within open, sorted by pool */
 	size_t n_strays;
-	bool *taken; /* by the pool that they are of */
+	bool *taken; /* assigned to the pool that they came from */
 };
 
 static int by_name(const void *a, const void *b)
@@ -110,7 +110,7 @@ static bool is_among(const struct plan *p, size_t n, const char *pool)
 	return subnet_entry_find(&(struct subnet_entries){p->l->v, n}, pool);
 }
 
-/* Each pool that there is or that is wanted gets one: all at once, since to put one in its place moves all after it. */
+/* Adds an entry for each pool that exists or is requested, and sorts once. */
 static void add_entries(struct plan *p)
 {
 	size_t had = p->l->n;
@@ -145,9 +145,9 @@ static void gather_held(const struct subnet_entries *l, struct ip_set *ret)
 	ip_set_merge(ret);
 }
 
-/* --- pools that there are --- */
+/* --- existing pools --- */
 
-/* Made by hand: it has what its spec says. */
+/* A pool created by a user has the addresses of its spec. */
 static void take_own(struct plan *p, const struct subnet_pool *pool)
 {
 	struct subnet_entry *x = subnet_entry_find(p->l, pool->name);
@@ -157,8 +157,10 @@ static void take_own(struct plan *p, const struct subnet_pool *pool)
 	set_app(x, NULL);
 }
 
-/* Of applications, and not known to the status (it was lost, or set back): each has what nobody else has, and what two
- * have is the first one's. */
+/*
+ * Application pools missing in the status, which was lost or restored from a backup: each keeps the
+ * addresses that no entry has; an address of two pools stays with the first one.
+ */
 static void take_lost(struct plan *p, const struct subnet_pool *const *lost, size_t n)
 {
 	struct ip_set *sets = xcalloc(n + 1, sizeof(*sets));
@@ -196,7 +198,7 @@ static void take_pools(struct plan *p)
 	free(lost);
 }
 
-/* --- what nobody has --- */
+/* --- free addresses --- */
 
 static int stray_by_ip(const void *a, const void *b)
 {
@@ -208,7 +210,7 @@ static int stray_by_pool(const void *a, const void *b)
 	return strcmp(((const struct plan_stray *)a)->pool, ((const struct plan_stray *)b)->pool);
 }
 
-/* What pods have is not open; of the pool that they have it of it is its own. */
+/* Addresses that pods use are not free; a growing pool may get those that its own pods use. */
 static void gather_strays(struct plan *p, const struct subnet_stray *v, size_t n)
 {
 	struct ip_set had = {.family = p->open.family};
@@ -254,7 +256,7 @@ static bool know_open(struct plan *p)
 	return true;
 }
 
-/* The first stray of the pool. */
+/* Index of the first stray address of the pool. */
 static size_t strays_of(const struct plan *p, const char *pool)
 {
 	size_t low = 0, high = p->n_strays;
@@ -277,7 +279,7 @@ static bool is_stray_of(const struct plan *p, size_t i, const char *pool)
 
 /* --- growing and shrinking --- */
 
-/* The lowest n of *r off it, onto `to`. */
+/* Moves the lowest n addresses of *r to `to`. */
 static void take_lowest(struct ip_range *r, u128 n, struct ip_set *to)
 {
 	struct ip_range low = {r->first, ip_from_num(r->first.family, ip_num(&r->first) + n - 1)};
@@ -286,14 +288,17 @@ static void take_lowest(struct ip_range *r, u128 n, struct ip_set *to)
 	ip_set_collect(to, &low);
 }
 
-/* The lowest n of `from`, from the next-th range on, onto `to`; how many it had too few. *next: the first that is left. */
+/*
+ * Moves the lowest n addresses of `from`, starting with range *next, to `to`. Returns how many were
+ * missing; *next is the first range left.
+ */
 static u128 move_from(struct ip_set *from, size_t *next, struct ip_set *to, u128 n)
 {
 	struct ip_set moved = {.family = from->family};
 
 	while (n > 0 && *next < from->n) {
 		struct ip_range *r = &from->v[*next];
-		u128 more = ip_num(&r->last) - ip_num(&r->first); /* than one */
+		u128 more = ip_num(&r->last) - ip_num(&r->first); /* size of the range - 1 */
 
 		if (more >= n) {
 			take_lowest(r, n, &moved);
@@ -322,7 +327,7 @@ static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 
 static void take_open(struct plan *p, struct ip_set *to, u128 n)
 {
-	/* What is more than can be counted stays so. */
+	/* A saturated count stays saturated. */
 	if (p->left < UINT64_MAX)
 		p->left -= n;
 	move_from(&p->open, &p->next, to, n);

@@ -3,18 +3,20 @@
 #define UNIRAIL_CONTROLLER_SUBNET_PLAN_H
 
 /*
- * Which addresses of a SpiderSubnet belong to which pool, as its status says:
+ * Decides which addresses of a SpiderSubnet belong to which pool. The decision is stored in the
+ * subnet's status:
  *
- *	{"auto4-web-eth0-2b6c1":{"ips":["10.6.0.2-10.6.0.9"],"application":"apps_v1_Deployment_t_web",
- *	 "held":["10.6.0.10"]},"by-hand":{"ips":["10.6.1.0"]}}
+ * 	{"auto4-web-eth0-2b6c1":{"ips":["10.6.0.2-10.6.0.9"],"application":"apps_v1_Deployment_t_web",
+ * 	 "held":["10.6.0.10"]},"by-hand":{"ips":["10.6.1.0"]}}
  *
- * The status is written first, by compare-and-swap, and a pool follows what it says there: so two
- * pools never get one address, whoever writes at the same time or is killed in between.
+ * The controller writes the status first, by compare-and-swap, and then changes the pools to match
+ * it. So two pools never get the same address, even with concurrent writers or after a crash
+ * between the writes.
  *
- * An address that a pool gives up is `held` for it at first: the pool loses it, and only when no node
- * has a block with it any more it is free for others (who decides that is not here). When the pool
- * grows again it gets those first. So it is with all addresses of a pool that is gone: a node that
- * cannot be reached may have pods with some, whatever the API server knows of them.
+ * An address removed from a pool stays `held` for the pool at first: the pool loses it, and it
+ * becomes available to other pools only when no node has a block with it (the caller decides this,
+ * see may_release()). When the pool grows again it gets its held addresses first. All addresses of
+ * a deleted pool are handled the same way: pods on an unreachable node may still use some of them.
  */
 
 #include "base/ipset.h"
@@ -24,29 +26,30 @@ struct json;
 struct subnet_entry {
 	char *pool;
 	struct ip_set ips, held;
-	char *app; /* app_id_text(); NULL: the pool was made by hand */
+	char *app; /* app_id_text(); NULL: the pool was created by a user */
 };
 
 struct subnet_entries {
-	struct subnet_entry *v; /* in the order of the pools' names, bytewise, each once */
+	struct subnet_entry *v; /* sorted by pool name, bytewise, no duplicates */
 	size_t n;
 };
 
-/* NULL and "": none. Kind ERR_CONF. */
+/* Reads the status text; NULL and "" are an empty list. Errors are of class ERR_CONF. */
 int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries *ret,
 			struct err *e);
-/* Pools in the order of their names; nothing when there is none. */
+/* Writes the pools sorted by name; nothing if there are none. */
 void subnet_entries_write(const struct subnet_entries *l, struct buf *b);
 void subnet_entry_done(struct subnet_entry *x);
 void subnet_entries_done(struct subnet_entries *l);
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool);
-u128 subnet_entries_count(const struct subnet_entries *l); /* addresses, held ones too */
+u128 subnet_entries_count(const struct subnet_entries *l); /* number of addresses, held ones
+                                                            * included */
 
-/* --- what is to be --- */
+/* --- plan --- */
 
 struct subnet_pool {
 	const char *name;
-	const char *app; /* NULL: made by hand */
+	const char *app; /* NULL: created by a user */
 	struct ip_set ips;
 	bool deleting;
 };
@@ -56,7 +59,7 @@ struct subnet_want {
 	uint64_t count;
 };
 
-/* An address that a pod has and no entry, and the pool that it had it of. */
+/* An address that a pod has and no entry contains, and the pool it was allocated from. */
 struct subnet_stray {
 	struct ipaddr ip;
 	const char *pool;
@@ -64,41 +67,47 @@ struct subnet_stray {
 
 struct subnet_facts {
 	struct ip_set total, reserved;
-	const struct subnet_pool
-		*pools; /* that are there, of the subnet's CIDR, in the order of names */
+	const struct subnet_pool *pools; /* existing pools of the subnet's CIDR, sorted by name */
 	size_t n_pools;
 	const struct subnet_want *wants;
 	size_t n_wants;
-	/* Which addresses pods have of the pool; NULL: not known yet, asked for by this. */
+	/* Addresses of the pool that pods use; NULL: not known yet, the call requests them. */
 	const struct ip_set *(*used)(void *arg, const char *pool);
-	/* All of those: etcd was set back, or a pool was taken away by force. A pool that grows gets its
-	 * own first, and nobody another's. False: not known yet. */
+	/*
+	 * All such addresses; they exist after an etcd restore or when a pool was deleted by force.
+	 * A growing pool gets its own first and never those of other pools. False: not known yet.
+	 */
 	bool (*strays)(void *arg, const struct subnet_stray **ret, size_t *n);
-	/* What an entry holds may be had by others now. */
+	/* Whether the held addresses of an entry may be given to other pools now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
-	/* Of a pool that is not there and that nobody wants: nobody will make it any more, and what
-	 * it had may be had by others now. */
+	/*
+	 * For a pool that does not exist and is not requested: whether it will not be created any
+	 * more and its addresses may be given to other pools now.
+	 */
 	bool (*is_gone)(void *arg, const struct subnet_entry *x);
-	/* The pool cannot be what is wanted; w is one of `wants`. */
+	/* The request cannot be satisfied; w is an element of `wants`. */
 	void (*failed)(void *arg, const struct subnet_want *w, const struct err *why);
 	void *arg;
 };
 
 const struct subnet_pool *subnet_pool_find(const struct subnet_facts *f, const char *name);
-/* From what the status says to what it is to say. Costs n log n of pools, wants, addresses and entries together. */
+/*
+ * Turns the entries of the current status into those of the new one. Costs n log n for n pools,
+ * requests, addresses and entries together.
+ */
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l);
 
-/* How many pods an application has at a time; `kind` as "Deployment". */
+/* Number of pods that an application runs at a time; `kind` as in "Deployment". */
 uint64_t subnet_app_size(const char *kind, const struct json *object);
 
-/* The set as a list of ranges. */
+/* Writes the set as an array of ranges. */
 struct json_out;
 void subnet_put_set(struct json_out *o, const struct ip_set *s);
-/* a without what is not in b. */
+/* subnet_meet(): intersection of a and b. */
 void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 void subnet_set_copy(const struct ip_set *s, struct ip_set *ret);
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b);
-/* spec.ips without spec.excludeIPs; *ret is emptied first. */
+/* spec.ips without spec.excludeIPs. *ret is overwritten. */
 int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e);
 
 #endif

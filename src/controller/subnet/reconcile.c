@@ -9,7 +9,7 @@
 #include "controller/subnet/internal.h"
 #include "ipam/pool/pool_cluster.h"
 
-/* One look at one subnet: its pools, and the pools that applications want of it. */
+/* State of one subnet: its pools, and the pools that applications request from it. */
 
 enum { USED_MS = 5000, FAILED_MS = 5000 };
 
@@ -46,7 +46,9 @@ static bool is_auto(const struct kube_object *pool)
 	       subnets_label(pool, AUTO_POOL_UID) && subnets_label(pool, AUTO_POOL_IFNAME);
 }
 
-/* An application finds its own pool by its UID, and one that was left behind by its name. */
+/*
+ * An application finds its own pool by UID, and a retained pool of an earlier application by name.
+ */
 static void add_key(struct subnets_look *k, size_t pool, char *key)
 {
 	VEC_PUSH(k->keys, k->n_keys) = (struct subnets_pool_key){key, pool};
@@ -77,7 +79,7 @@ static void add_keys(struct subnets_look *k, size_t pool)
 		add_key(k, pool, key_of_name(ns ? ns : "", name, ifname));
 }
 
-/* In the order of their pools where they are the same. */
+/* Equal keys are ordered by pool. */
 static int by_key(const void *a, const void *b)
 {
 	const struct subnets_pool_key *x = a, *y = b;
@@ -141,7 +143,7 @@ void subnets_gather_pools(struct subnets_look *k)
 	k->f.n_pools = k->n_pools;
 }
 
-/* --- who wants what --- */
+/* --- requests --- */
 
 static bool is_for(const struct kube_object *pool, const struct app_id *app, const char *ifname,
 		   bool is6)
@@ -180,7 +182,7 @@ static bool is_pool_for(const struct subnets_look *k, size_t pool, const struct 
 	       is_for(o, app, ifname, k->f.total.family == 6);
 }
 
-/* The application's own; or that of one of its name that left it behind. */
+/* The application's own pool, or one retained from an earlier application of the same name. */
 static const struct kube_object *pool_for(const struct subnets_look *k, const struct app_id *app,
 					  const char *ifname)
 {
@@ -243,7 +245,9 @@ static void want_nic(struct subnets_look *k, const struct subnets_app *a,
 	subnets_say(k->s, name, &a->id, "ApplicationSubnetChanged", &e);
 }
 
-/* Made by an agent for an application of another kind: it says itself how many it wants. */
+/*
+ * A pool that an agent created for an application of another kind: the number is in its annotation.
+ */
 static void want_foreign(struct subnets_look *k, const struct kube_object *o)
 {
 	const char *text = json_string(json_get(subnets_meta(o, "annotations"), AUTO_POOL_NUMBER));
@@ -291,7 +295,7 @@ void subnets_gather_wants(struct subnets_look *k)
 	k->f.n_wants = k->n_wants;
 }
 
-/* --- what the plan asks --- */
+/* --- callbacks of the plan --- */
 
 static const struct ip_set *used(void *arg, const char *pool)
 {
@@ -324,7 +328,7 @@ static bool rested(struct subnets_look *k, struct subnets_pool_note *n)
 	return left <= 0;
 }
 
-/* No block has any of them: by an answer of the API server, which is used once. */
+/* Whether no block has an address of the set, according to a GET. Each answer is used once. */
 static bool is_clear(struct subnets_look *k, struct subnets_pool_note *n, const struct ip_set *of)
 {
 	if (n->clear && subnet_set_same(&n->looked, of)) {
@@ -349,7 +353,7 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	return rested(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
 }
 
-/* With the subnet, of which nobody gets an address any more, at once. */
+/* A subnet that is being deleted allocates nothing any more, so its entries go without a check. */
 static bool is_gone(void *arg, const struct subnet_entry *x)
 {
 	struct subnets_look *k = arg;
@@ -387,7 +391,10 @@ static void gather_strays(struct subnets_look *k)
 	k->strays_known = true;
 }
 
-/* Once a look, and only when a pool is to grow: there are many endpoints. */
+/*
+ * Computed at most once per subnet and pass, and only when a pool grows, since there are many
+ * endpoints.
+ */
 static bool strays(void *arg, const struct subnet_stray **ret, size_t *n)
 {
 	struct subnets_look *k = arg;
@@ -422,7 +429,10 @@ void subnets_look_init(struct subnets_look *k)
 	k->f.arg = k;
 }
 
-/* What watches do not tell: who uses a pool, which blocks it has, whether its owner is there. */
+/*
+ * Queries beyond the watches: addresses in use of a pool, blocks of a pool, existence of a pool's
+ * owner.
+ */
 
 enum { ASK_MS = 30 * 1000 };
 
@@ -477,7 +487,7 @@ static bool has_block(const struct json *list, const struct ip_set *of)
 	while ((v = json_walk_next(&w, NULL))) {
 		struct block_object o = {0};
 		struct ip_set in = {.family = of->family};
-		bool found = true; /* one that cannot be read may have anything */
+		bool found = true; /* a block that cannot be parsed may contain any address */
 
 		if (block_object_read(v, &o, NULL) == 0) {
 			block_addresses(of, &o.net, &in);
@@ -529,7 +539,7 @@ void subnets_ask_blocks(struct subnets *s, const char *pool, const struct ip_set
 
 /* --- owners of other kinds --- */
 
-/* The object, not its kind: of that nobody knows where it went. */
+/* 404 for the object. A 404 for its kind says nothing about the object. */
 static bool is_absent(int status, const struct err *why)
 {
 	return status == 404 && !strstr(why->text, "does not know this resource");
@@ -552,7 +562,7 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	subnets_wake(s, n->orphan ? 1 : ASK_MS);
 }
 
-/* "CloneSet" is "clonesets": as every tool that makes such kinds has it. */
+/* "CloneSet" becomes "clonesets", as code generators of CRDs do. */
 static char *plural_of(const char *kind)
 {
 	size_t n = strlen(kind);
@@ -584,7 +594,7 @@ void subnets_ask_owner(struct subnets *s, const char *pool, const struct app_id 
 	op->call = kube_send(s->conf.kube, &r, on_owner, op);
 }
 
-/* What a look at all subnets finds by halving, sorted once: pools, wishes, reserved addresses, addresses of pods. */
+/* Indexes for a pass over all subnets: pools, requests, reserved addresses, addresses of pods. */
 
 /* --- reserved addresses --- */
 
@@ -661,9 +671,9 @@ const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t,
 	return t->pools + low;
 }
 
-/* --- wishes of applications --- */
+/* --- requests of applications --- */
 
-/* As they come, where a subnet and a family are the same. */
+/* Stable for the same subnet and family. */
 static int wish_by_subnet(const void *a, const void *b)
 {
 	const struct subnets_turn_wish *x = a, *y = b;
@@ -725,7 +735,7 @@ const struct subnets_turn_wish *subnets_turn_wishes(const struct subnets_turn *t
 	return t->wishes + low;
 }
 
-/* --- what pods have --- */
+/* --- addresses of pods --- */
 
 static int stray_by_ip(const void *a, const void *b)
 {

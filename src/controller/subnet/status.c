@@ -9,7 +9,7 @@
 #include "controller/subnet/plan.h"
 #include "wire/json/json.h"
 
-/* Sets of addresses and a subnet's entries as JSON. */
+/* Address sets and the entries of a subnet as JSON. */
 
 enum { STATUS_MAX = 1 << 20 };
 
@@ -32,7 +32,7 @@ bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 	return true;
 }
 
-/* a - (a - b) */
+/* computed as a - (a - b) */
 void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
 {
 	struct ip_set rest;
@@ -161,7 +161,7 @@ static int by_pool(const void *a, const void *b)
 		      ((const struct subnet_entry *)b)->pool);
 }
 
-/* Of a pool that is there twice one stays, with what all of them have. */
+/* Merges duplicate entries of a pool. */
 static void sort_entries(struct subnet_entries *l)
 {
 	size_t n = 0;
@@ -235,7 +235,7 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b)
 	jo_end_obj(&o);
 }
 
-/* A subnet: owner of its pools, and its own status. */
+/* Writes of a subnet: as owner of its pools, and its status. */
 
 static bool has_controller(const struct json *owners, const char *uid, bool *other)
 {

@@ -16,7 +16,7 @@ int64_t subnets_now(const struct subnets *s)
 	return loop_now_ms(s->loop);
 }
 
-/* --- carrying it out --- */
+/* --- applying the plan --- */
 
 static bool status_is(const struct subnets_look *k)
 {
@@ -57,7 +57,7 @@ static bool is_settled(const struct subnets_look *k, const struct subnet_entry *
 	return to && subnet_set_same(&to->ips, &x->ips);
 }
 
-/* Pools as the status has them. */
+/* Creates missing pools that the written status contains, and updates labels. */
 static void make_pools(struct subnets_look *k)
 {
 	for (size_t i = 0; i < k->n_wants; i++) {
@@ -74,7 +74,10 @@ static void make_pools(struct subnets_look *k)
 	}
 }
 
-/* Whether a pool is left behind by its application. */
+/*
+ * The reason why the pool's application does not need it any more; NULL: it does, or that is not
+ * known.
+ */
 static const char *is_left(struct subnets_look *k, const struct kube_object *o)
 {
 	struct subnets_pool_note *n = subnets_note(k->s, o->name);
@@ -118,13 +121,13 @@ static void settle_pools(struct subnets_look *k)
 	}
 }
 
-/* Else an application may be missing that is there, or an agent's word. */
+/* After an etcd restore an application or an agent's report may be missing. */
 bool subnets_is_sure(const struct subnets *s)
 {
 	return world_hold(s->conf.world) == WORLD_SURE;
 }
 
-/* The subnet goes when its pools are gone, which it takes with it. */
+/* Deletes the pools of a subnet that is being deleted, then its finalizer. */
 static void take_leave(struct subnets_look *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++)
@@ -169,7 +172,7 @@ static int read_subnet(struct subnets_look *k, struct err *e)
 		return r;
 	if (!k->f.total.family)
 		k->f.total.family = strchr(subnets_spec(k->subnet, "subnet"), ':') ? 6 : 4;
-	/* What cannot be read is made anew, of the pools. */
+	/* An invalid status is rebuilt from the pools. */
 	if (subnet_entries_read(text, k->f.total.family, &k->is, e) < 0)
 		subnets_say(k->s, k->subnet->name, NULL, "", e);
 	return subnet_entries_read(k->is.n ? text : NULL, k->f.total.family, &k->wanted, NULL);
@@ -194,7 +197,7 @@ static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
 	subnets_look_done(&k);
 }
 
-/* --- when --- */
+/* --- scheduling --- */
 
 static bool is_known(struct subnets *s)
 {
@@ -286,7 +289,7 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 		       "Pools that could not be made as they are to be.");
 }
 
-/* What is remembered of a pool while it matters, and what is told about it. */
+/* State of pools between passes, and error reports. */
 
 static void note_free(struct subnets_pool_note *n)
 {
@@ -303,7 +306,6 @@ static int by_pool(const void *a, const void *b)
 		      ((const struct subnets_pool_note *)b)->pool);
 }
 
-/* NULL: none. */
 static struct subnets_pool_note *find(const struct subnets *s, const char *pool)
 {
 	const struct subnets_pool_note want = {.pool = (char *)pool};
@@ -321,7 +323,7 @@ struct subnets_pool_note *subnets_note(struct subnets *s, const char *pool)
 	n = xcalloc(1, sizeof(*n));
 	n->pool = xstrdup(pool);
 	if (!tsearch(n, &s->notes, by_pool))
-		abort(); /* as any other lack of memory */
+		abort(); /* out of memory ends the process, as everywhere */
 	return n;
 }
 
@@ -351,7 +353,7 @@ static void put_event(struct subnets *s, const struct app_id *app, const char *r
 		kube_events_add(s->conf.events, &e);
 }
 
-/* Once, until it is another trouble. */
+/* Logs and sends an event once, until the error changes. */
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
 		 const struct err *why)
 {
@@ -379,7 +381,7 @@ void subnets_notes_done(struct subnets *s)
 	s->notes = NULL;
 }
 
-/* Objects as the watch shows them, and requests about them, one an object at a time. */
+/* Objects in the watch, and requests about them: one at a time for each object. */
 
 enum { SEEN_MS = 3000 };
 
@@ -390,9 +392,9 @@ const struct kube_kind subnets_subnets = {"spiderpool.spidernet.io", "v2beta1", 
 const struct kube_kind subnets_blocks = {"unirail.io", "v1", "spideripblocks", "spideripblock",
 					 false};
 
-/* --- requests under way --- */
+/* --- requests in flight --- */
 
-/* One of a kind and a name at a time. */
+/* Key of the tree: kind and name. */
 static int by_kind_and_name(const void *a, const void *b)
 {
 	const struct subnets_op *x = a, *y = b;
@@ -400,7 +402,6 @@ static int by_kind_and_name(const void *a, const void *b)
 	return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* NULL: none. */
 static struct subnets_op *subnets_ops_find(const struct subnets *s, enum subnets_op_kind kind,
 					   const char *name)
 {
@@ -432,7 +433,7 @@ void subnets_ops_done(struct subnets *s)
 	s->ops = NULL;
 }
 
-/* As the watch shows it: "" when it is not there. */
+/* Version that the watch shows; "" if the object does not exist. */
 static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
 	const struct kube_object *o = world_get(
@@ -467,18 +468,18 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 	bool writes = kind == SUBNETS_STATUS || kind == SUBNETS_POOL;
 
 	if (op)
-		op_free(op); /* it is over: the caller asked subnets_busy() */
+		op_free(op); /* completed: the caller checked subnets_busy() */
 	op = xcalloc(1, sizeof(*op));
 	*op = (struct subnets_op){.s = s,
 				  .kind = kind,
 				  .name = xstrdup(name),
 				  .was = writes ? xstrdup(version_now(s, kind, name)) : NULL};
 	if (!tsearch(op, &s->ops, by_kind_and_name))
-		abort(); /* as any other lack of memory */
+		abort(); /* out of memory ends the process, as everywhere */
 	return op;
 }
 
-/* Once more with what the watch shows by then; what others were faster with is no trouble. */
+/* Retries with the state that the watch then shows; a conflict with another writer is no error. */
 static void failed(struct subnets_op *op, const struct err *why)
 {
 	struct subnets *s = op->s;
@@ -550,7 +551,7 @@ static char *label_dup(const struct kube_object *o, const char *key)
 	return xstrdup(text ? text : "");
 }
 
-/* A long one is cut in the label. */
+/* A long name is shortened in the label; the annotation has all of it. */
 static char *app_name(const struct kube_object *pool)
 {
 	const char *whole =

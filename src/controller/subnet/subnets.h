@@ -3,19 +3,20 @@
 #define UNIRAIL_CONTROLLER_SUBNET_SUBNETS_H
 
 /*
- * A leader's part: pools made of SpiderSubnets for the applications whose pod template asks for one
- * (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets, CronJobs, and ReplicaSets and Jobs that
- * nothing else made, have a pool for each interface, which grows and shrinks with them, and goes
- * when they do. For an application of another kind an agent makes the pool, without addresses and with
- * a number of them, when the first of its pods comes; here it gets them.
+ * Automatic pools, run by the leader: creates pools from SpiderSubnets for applications whose pod
+ * template requests them (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets,
+ * CronJobs, and ReplicaSets and Jobs without an owner get a pool for each interface. The pool is
+ * resized with the application and deleted with it. For an application of another kind an agent
+ * creates the pool when the first pod starts, with the number of addresses and none assigned; the
+ * controller then assigns them.
  *
- * Every look at a subnet ends in at most one write of its status, which comes first, or in the writes
- * that make the pools what the status says (plan.h). What cannot be done is an event at the
- * application, and is tried again.
+ * Each pass over a subnet ends with at most one write of its status, which comes first, or with the
+ * writes that make the pools match the status (plan.h). A failure is reported as an event on the
+ * application and retried.
  *
- * A pool that nobody wants any more is deleted, unless ippool-reclaim is false: then an application
- * of the same name that comes later gets it. Of an application of another kind the owner is asked
- * for; where that is refused, its pools stay.
+ * A pool that no application requests any more is deleted, unless ippool-reclaim is false: then a
+ * later application of the same name gets it. For a pool of another kind of application the
+ * controller requests the owner object; if this is forbidden the pool stays.
  */
 
 #include "base/buf.h"
@@ -29,18 +30,19 @@ struct census;
 struct subnets_conf {
 	struct kube *kube;
 	struct world *world;
-	const struct census *census; /* of which endpoints count */
-	struct kube_events *events;  /* may be NULL */
-	uint32_t more;	 /* addresses beyond the pods where the annotation says nothing */
-	int64_t rest_ms; /* before what a pool gave up is anybody's; 0: SUBNETS_REST_MS */
+	const struct census *census; /* source of the endpoints */
+	struct kube_events *events;  /* NULL: no events */
+	uint32_t more;	 /* addresses beyond the number of pods if the annotation has no number */
+	int64_t rest_ms; /* wait before a removed address may go to another pool, in ms; 0:
+	                  * SUBNETS_REST_MS */
 };
 
 struct subnets;
 
 struct subnets *subnets_new(const struct subnets_conf *c);
-void subnets_free(struct subnets *s); /* NULL is fine */
+void subnets_free(struct subnets *s); /* accepts NULL */
 
-/* As Prometheus has it. */
+/* Appends metrics in the Prometheus format. */
 void subnets_metrics(const struct subnets *s, struct buf *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools, made and changed. */
+/* Creates and updates pools. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -118,7 +118,7 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 	buf_done(&b.b);
 }
 
-/* Only as long as it has what we saw: its status changes all the time, and does not matter. */
+/* Bound by tests of uid and spec.ips, not by the version, since the status changes all the time. */
 void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 		     const struct subnet_entry *x)
 {
