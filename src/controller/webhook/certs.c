@@ -12,11 +12,11 @@
 #include "controller/webhook/internal.h"
 #include "wire/tls/x509.h"
 
-/* What is served, and files that it comes from. */
+/* The certificate in use, and certificates from files. */
 
 enum { FILES_MS = 10 * 1000, FILE_MAX = 256 << 10 };
 
-/* --- what is there --- */
+/* --- current state --- */
 
 static char *copy(const char *s)
 {
@@ -39,7 +39,7 @@ static void keep(struct certs *c, const struct certs_set *s)
 	certs_set_done(&was);
 }
 
-/* Each text once. */
+/* Logs each error once until it changes. */
 static void in_trouble(struct certs *c, const char *where, const struct err *e)
 {
 	struct err t = *e;
@@ -81,7 +81,9 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	keep(c, s);
 	if (x509_look(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
-	/* It is served all the same: nothing is better, and who trusts another CA may take it. */
+	/*
+	 * Used nevertheless: there is no better certificate, and the client may trust another CA.
+	 */
 	if (certs_believed(s, c->conf.wish.names[0], &e) < 0)
 		in_trouble(c, where, &e);
 	else
@@ -200,7 +202,7 @@ void certs_lead(struct certs *c, bool leads)
 		certs_secret_look(c);
 }
 
-/* EARLY_S: clocks differ; AGAIN_S: for who does not trust a new CA yet. */
+/* EARLY_S: tolerance for clock differences. AGAIN_S: retry while a new CA is not trusted yet. */
 enum { EARLY_S = 300, AGAIN_S = 1, CA_MAX = 64 << 10 };
 
 static void wipe(char **key)
@@ -220,7 +222,7 @@ void certs_set_done(struct certs_set *s)
 	*s = (struct certs_set){0};
 }
 
-/* --- what there is --- */
+/* --- evaluation --- */
 
 int certs_usable(const struct certs_set *s, struct err *e)
 {
@@ -248,7 +250,7 @@ static bool same_text(struct span a, struct span b)
 	return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
 }
 
-/* The one that signs. */
+/* The CA that signs: the first one. */
 static struct span signer(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), first = {0};
@@ -270,7 +272,7 @@ static bool can_sign(const struct certs_set *s)
 	return s->ca_key && signer_is_ca(s) && x509_fits(signer(s), span_of(s->ca_key), NULL) == 0;
 }
 
-/* When a certificate is renewed. */
+/* When a certificate has to be renewed. */
 static int64_t due(struct span cert)
 {
 	struct x509_facts f;
@@ -288,7 +290,7 @@ static bool has_names(const struct certs_set *s, const struct certs_wish *w)
 	return true;
 }
 
-/* The first that expires of those trusted. */
+/* The earliest expiry of the trusted CAs. */
 static int64_t first_end(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), cert;
@@ -349,14 +351,17 @@ bool certs_is_due(const struct certs_set *serving, const struct certs_wish *w, i
 	       step_of(serving, signer_is_ca(serving), w, now, trusted, wake) != CERTS_FINE;
 }
 
-/* --- what there is to be --- */
+/* --- issuing --- */
 
 static char *certs_plan_copy(const char *s)
 {
 	return s ? xstrdup(s) : NULL;
 }
 
-/* Valid from a little earlier, but not so much that it would be due at once. */
+/*
+ * notBefore: a little in the past, but not so far that the certificate would be due for renewal at
+ * once.
+ */
 static int64_t from(int64_t now, int64_t life)
 {
 	return now - earlier(EARLY_S, life / 8);
@@ -368,7 +373,7 @@ static int make_ca(const struct certs_wish *w, int64_t now, struct certs_set *s,
 	auto_free char *name = NULL, *ca = NULL, *key = NULL;
 	int n;
 
-	/* Two that are trusted at once are told apart by their names, too. */
+	/* A random part distinguishes the subjects of CAs that are trusted at the same time. */
 	random_bytes(r, sizeof(r));
 	name = xasprintf("%.48s-ca-%02x%02x%02x%02x", w->name, r[0], r[1], r[2], r[3]);
 	n = x509_make(&(struct x509_wish){.name = name,
@@ -409,7 +414,7 @@ static int make_leaf(const struct certs_wish *w, int64_t now, struct certs_set *
 	return 0;
 }
 
-/* What was trusted and has not expired is still, each once. */
+/* Keeps trusted CAs that have not expired, without duplicates. */
 static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 {
 	struct span rest = span_of(ca), cert;
@@ -472,7 +477,7 @@ static void put_ca(const struct certs_set *from, enum certs_step step, struct ce
 					    .ca_key = certs_plan_copy(from->ca_key)}};
 }
 
-/* What an earlier version left: the certificate's Secret with the CA's key in it. */
+/* Handles a Secret of an earlier version, with the CA's key beside the certificate. */
 static void next_of_old(const struct certs_set *serving, const struct certs_set *ca,
 			struct certs_write *ret)
 {
@@ -487,7 +492,7 @@ static void next_of_old(const struct certs_set *serving, const struct certs_set 
 					    .ca_since = serving->ca_since}};
 }
 
-/* The CA in its Secret before the others, since now. */
+/* Puts the CA of its own Secret in front of the trusted ones, with the time now. */
 static void trust(struct certs_set *s, const struct certs_set *ca, int64_t now)
 {
 	auto_free char *before = s->ca;

@@ -3,20 +3,22 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_CERTS_H
 
 /*
- * The certificate that the webhooks are served with, and the CA that the API server is to trust.
+ * The certificate that the webhooks are served with, and the CA that the API server has to trust.
+ * It comes from one of:
  *
- *	a Secret of ours	made by whichever replica is first (creation is atomic: all others take
- *				what it made), renewed by the leader (controller/webhook/certs_plan.h), each
- *				write by its version; made again as it was when somebody deletes it
- *	somebody else's Secret	(cert-manager's, a person's: without our label, or
- *				with cert-manager's annotation) read, never written
- *	files			read each 10 s
+ * 	own Secret		created by the first replica (creation is atomic: the others use its content),
+ * 				renewed by the leader (controller/webhook/certs_plan.h), each write bound to a
+ * 				version; created again with the same content when it is deleted
+ * 	foreign Secret		(of cert-manager or a user: without unirail's label, or with cert-manager's
+ * 				annotation) read, never written
+ * 	files			read every 10 s
  *
- * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; ours has the label
- * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt, ca.key), which is
- * neither watched nor kept: it is read when a certificate or CA has to be made, and the key is wiped after that. A
- * ca.key that an earlier version put beside the certificate is moved there by the leader. One that cannot be used is one line in the log, and
- * what was served before goes on being served.
+ * A Secret of type kubernetes.io/tls has tls.crt, tls.key and ca.crt; unirail's own has the label
+ * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt,
+ * ca.key), which is neither watched nor cached: it is read when a certificate or CA has to be
+ * signed, and the key is wiped afterwards. The leader moves there a ca.key that an earlier version
+ * stored beside the certificate. An unusable certificate is logged once, and the previous one stays
+ * in use.
  */
 
 #include "base/file.h"
@@ -29,28 +31,29 @@ struct certs_conf {
 	const struct root *root;
 	const char *ns, *secret, *ca_secret;
 	const char *cert_file, *key_file, *ca_file; /* instead of the Secret; NULL: none */
-	const char *client_ca; /* PEM: clients must show a certificate of this CA; NULL: anybody */
+	const char *client_ca; /* PEM: clients must present a certificate of this CA; NULL: any
+	                        * client */
 	struct certs_wish wish;
-	/* There is another certificate or CA than before. */
+	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
-	/* Whether the API server has this CA by now: a new one signs nothing before. */
+	/* Whether the API server trusts this CA already. A new CA signs nothing before. */
 	bool (*trusted)(void *arg, const char *ca);
 	void *arg;
 };
 
 struct certs;
 
-/* Texts are borrowed. */
+/* The strings are borrowed. */
 struct certs *certs_new(const struct certs_conf *c);
-void certs_free(struct certs *c); /* NULL is fine */
+void certs_free(struct certs *c); /* accepts NULL */
 
-struct tls_conf *certs_tls(const struct certs *c); /* NULL: none yet */
-const char *certs_ca(const struct certs *c);	   /* PEM; NULL: not known */
-/* Why there is none, or not a good one. 0: there is. */
+struct tls_conf *certs_tls(const struct certs *c); /* NULL: no certificate yet */
+const char *certs_ca(const struct certs *c);	   /* PEM; NULL: unknown */
+/* Error with the reason why there is no usable certificate; 0: there is one. */
 int certs_trouble(const struct certs *c, struct err *e);
-/* When what is served expires, seconds since the epoch; 0: not known. */
+/* Expiry of the certificate in use, seconds since the epoch; 0: unknown. */
 int64_t certs_end(const struct certs *c);
-/* Whether this replica renews it. */
+/* Sets whether this replica is the leader and renews the certificate. */
 void certs_lead(struct certs *c, bool leads);
 
 #endif

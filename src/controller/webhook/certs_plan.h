@@ -3,21 +3,21 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_CERTS_PLAN_H
 
 /*
- * A CA and the webhook's certificate by it, and when they are renewed: pure, what there is in, what
- * there is to be out.
+ * Decides when the CA and the webhook's certificate are renewed. Pure: the current state in, the
+ * new state out.
  *
- *	2/3 of a certificate's time are over	a new one, by the CA
- *	2/3 of the CA's time are over		a new CA in front of the old one; the certificate stays
- *						the old one's until everybody trusts the new one
- *	a CA has expired			it is not trusted any more
- *	the names are others			a new certificate
- *	half of it is missing			what is missing is made anew
+ * 	2/3 of the certificate's life are over	new certificate, signed by the CA
+ * 	2/3 of the CA's life are over		new CA in front of the old one; the old one's certificate
+ * 						stays in use until the new CA is trusted everywhere
+ * 	a CA has expired			removed from the trusted CAs
+ * 	the names have changed			new certificate
+ * 	a part is missing			created again
  *
- * Two Secrets hold it: one the certificate, its key and all CAs that are trusted, the other the CA that signs and its
- * key. A new CA is written to its own Secret first and then trusted, so a crash between the two writes loses nothing:
- * the next plan takes the CA that it finds there.
+ * Two Secrets store it: one has the certificate, its key and all trusted CAs, the other the signing
+ * CA and its key. A new CA is written to its own Secret first and trusted afterwards, so that a
+ * crash between the two writes loses nothing: the next plan uses the CA that it finds there.
  *
- * So what is served is trusted at any time, by who has what was trusted before as well.
+ * Thus a client with the previous set of trusted CAs always accepts the certificate in use.
  */
 
 #include <stdbool.h>
@@ -26,27 +26,28 @@
 
 #include "base/err.h"
 
-/* As in the Secrets; PEM, owned, NULL: not there. */
+/* As stored in the Secrets; PEM, owned; NULL: missing. */
 struct certs_set {
-	char *ca;     /* all that are trusted; the first is the one that signs */
-	char *ca_key; /* its key */
+	char *ca;     /* all trusted CAs; the first one signs */
+	char *ca_key; /* key of the first CA */
 	char *cert, *key;
-	int64_t ca_since; /* when the first CA was put there, seconds since the epoch; 0: long ago */
+	int64_t ca_since; /* when the first CA was added, seconds since the epoch; 0: long ago */
 };
 
 void certs_set_done(struct certs_set *s);
 
 struct certs_wish {
 	const char *name;	  /* common name */
-	const char *const *names; /* what the API server calls us */
+	const char *const *names; /* names of the controller that the API server connects to */
 	size_t n_names;
 	int64_t ca_life, life; /* seconds */
-	int64_t settle;	       /* how long a new CA is trusted before it signs what is served */
+	int64_t settle;	       /* seconds that a new CA is trusted before it signs the certificate
+	                        * in use */
 };
 
-/* Whether it can be served: -EINVAL, e names the key of the Secret and the remedy. */
+/* Whether it can be served: 0 or -EINVAL, e names the key of the Secret and the remedy. */
 int certs_usable(const struct certs_set *s, struct err *e);
-/* Whether the API server will take what is served: -EKEYREJECTED and why not. */
+/* Whether the API server accepts the certificate: 0 or -EKEYREJECTED with the reason. */
 int certs_believed(const struct certs_set *s, const char *name, struct err *e);
 
 enum certs_step {
@@ -55,39 +56,42 @@ enum certs_step {
 	CERTS_CA,
 	CERTS_LEAF,
 	CERTS_PRUNE,
-	/* of certs_next() only */
-	CERTS_TRUST, /* the CA that its Secret has is trusted beside the old ones */
-	CERTS_MOVE_KEY, /* the key that an earlier version left in the certificate's Secret, to the CA's */
-	CERTS_REMOVE_KEY, /* and away from there */
+	/* returned by certs_next() only */
+	CERTS_TRUST,	  /* trust the CA of the CA's Secret besides the old ones */
+	CERTS_MOVE_KEY,	  /* move the key that an earlier version stored in the certificate's Secret
+	                 * to the CA's Secret */
+	CERTS_REMOVE_KEY, /* remove it from the certificate's Secret */
 };
 
 /*
- * What is to be done to `is` at `now`, and when to look again (*wake, seconds since the epoch).
- * `trusted`: the API server is known to have all of is->ca by now.
+ * The next step for `is` at `now`. *wake: when to call again, seconds since the epoch. `trusted`:
+ * the API server is known to trust all of is->ca.
  */
 enum certs_step certs_step(const struct certs_set *is, const struct certs_wish *w, int64_t now,
 			   bool trusted, int64_t *wake);
-/* That. *ret is a set of its own. */
+/* Carries out the step. *ret is a new set, which the caller frees. */
 int certs_take_step(const struct certs_set *is, enum certs_step step, const struct certs_wish *w,
 		    int64_t now, struct certs_set *ret, struct err *e);
 
 /*
- * Whether certs_next() may have something to do, found without the CA's key: only then has its Secret to be read. *wake
- * as above.
+ * Whether certs_next() may return a write, decided without the CA's key: only then does the CA's
+ * Secret have to be read. *wake as above.
  */
 bool certs_is_due(const struct certs_set *serving, const struct certs_wish *w, int64_t now,
 		  bool trusted, int64_t *wake);
 
 /* The next write. */
 struct certs_write {
-	enum certs_step step; /* CERTS_FINE: none */
-	bool to_ca; /* ca and ca_key, to the CA's Secret; otherwise all but ca_key, to the certificate's */
-	struct certs_set set; /* the caller's to certs_set_done() */
+	enum certs_step step; /* CERTS_FINE: nothing to write */
+	bool to_ca; /* write ca and ca_key to the CA's Secret; otherwise all but ca_key to the
+	             * certificate's Secret */
+	struct certs_set set; /* the caller frees it with certs_set_done() */
 };
 
 /*
- * One write at a time, each planned from what both Secrets have by then. `serving` is what the certificate's Secret has;
- * with a ca_key it is from an earlier version. Of `ca` only ca (one certificate) and ca_key count. -errno: *ret is not set.
+ * Plans one write at a time from the current content of both Secrets. `serving` is the content of
+ * the certificate's Secret; it has a ca_key only when an earlier version wrote it. Of `ca` only ca
+ * (one certificate) and ca_key are used. Returns 0, or -errno without setting *ret.
  */
 int certs_next(const struct certs_set *serving, const struct certs_set *ca,
 	       const struct certs_wish *w, int64_t now, bool trusted, struct certs_write *ret,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Secret: watched, made, renewed; and that of the CA, read when it is to sign. */
+/*
+ * The certificate's Secret: watched, created, renewed; and the CA's Secret, read for signing only.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +12,19 @@
 #include "controller/webhook/secret.h"
 
 #define CA_SINCE "unirail.io/ca-since"
-/* Who writes it as well: its certificates are not to be replaced in turns. */
+/*
+ * cert-manager's annotation: its certificates must not be replaced, or both would overwrite each
+ * other forever.
+ */
 #define ISSUED "cert-manager.io/certificate-name"
 
-/* LOOK_MAX_S: a clock that was set may have made what is there too young, or too old. */
+/*
+ * LOOK_MAX_S: check at least this often, since a clock change may make a certificate too young or
+ * too old.
+ */
 enum { LOOK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
-/* --- as it is there --- */
+/* --- watched Secret --- */
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -26,7 +34,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->ours = secret_is_ours(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* Of an earlier version, until it is moved. */
+				    /* Written by an earlier version, until it is moved. */
 				    .ca_key = s->ours ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
@@ -44,11 +52,11 @@ static const struct kube_object *there(const struct certs *c)
 	return kube_informer_get(c->informer, c->conf.ns, c->conf.secret);
 }
 
-/* --- as it is to be --- */
+/* --- writing --- */
 
 static void look_in(struct certs *c, int64_t ms);
 
-/* What is older was before our write. */
+/* Versions older than this are from before our write. */
 static void note_version(struct certs *c, const struct json *object)
 {
 	const char *version =
@@ -59,14 +67,14 @@ static void note_version(struct certs *c, const struct json *object)
 	c->version = version ? xstrdup(version) : NULL;
 }
 
-/* etcd's data are from an earlier time: ours will not come. */
+/* After an etcd restore the version that we wrote never arrives. */
 static void on_set_back(void *arg)
 {
 	note_version(arg, NULL);
 	look_in(arg, 0);
 }
 
-/* Of both Secrets. */
+/* For both Secrets. */
 static void failed(struct certs *c, const char *what, const struct err *e)
 {
 	c->trouble = *e;
@@ -85,7 +93,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct err why;
 
 	c->call = NULL;
-	/* Somebody else was first: the watch, or the next read, brings what that made. */
+	/* Another replica was first: the watch, or the next read, delivers its content. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
 		if (!e && !c->to_ca)
 			note_version(c, object);
@@ -138,7 +146,7 @@ static void write_ca(struct certs *c, const struct certs_set *s, const char *ver
 	c->call = secret_write(c->conf.kube, &w, on_written, c);
 }
 
-/* --- when --- */
+/* --- steps --- */
 
 static void on_time(void *arg)
 {
@@ -154,13 +162,16 @@ static void look_in(struct certs *c, int64_t ms)
 	c->timer = loop_add_timer(c->loop, ms, on_time, c);
 }
 
-/* What we wrote is on its way here. */
+/* Whether the watch has not delivered our last write yet. */
 static bool is_behind(const struct certs *c, const struct kube_object *o)
 {
 	return c->version && (!o || kube_version_older(o->version, c->version));
 }
 
-/* Not there, and never was: any replica creates it. There: the leader renews it, if it is ours. */
+/*
+ * A Secret that never existed is created by any replica. An existing one is renewed by the leader,
+ * if it is unirail's own.
+ */
 static bool may_renew(const struct certs *c, const struct kube_object *o)
 {
 	if (is_behind(c, o))
@@ -185,7 +196,7 @@ static bool is_trusted(const struct certs *c, const struct certs_set *s)
 struct stored_ca {
 	struct certs_set set;
 	bool ours;
-	const char *version; /* NULL: there is none */
+	const char *version; /* NULL: the Secret does not exist */
 };
 
 static void carry_out(struct certs *c, const struct certs_write *w, const struct stored_ca *ca,
@@ -266,9 +277,9 @@ static void read_ca(struct certs *c)
 	c->call = kube_send(c->conf.kube, &r, on_ca, c);
 }
 
-/* --- without it --- */
+/* --- without the CA's key --- */
 
-/* What is not there any more: as it was, when it was ours. */
+/* Recreates a deleted Secret of our own with its last content. */
 static void write_again(struct certs *c)
 {
 	if (!c->ours) {
@@ -313,11 +324,14 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
 		c->ours = s->ours;
-		/* An empty one of ours, as the manifest creates it, is written soon. */
+		/* An empty Secret of our own, as the manifest creates it, is filled soon. */
 		if (!s->ours || s->set.ca || s->set.cert || s->set.key)
 			certs_adopt(c, &s->set, where);
 	}
-	/* Not from within: the informer has it when this returns. All replicas see it at once. */
+	/*
+	 * Deferred: the informer stores the object only after this callback. Jitter, since all
+	 * replicas notice a deletion at the same time.
+	 */
 	if (kube_informer_synced(c->informer))
 		look_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
 }

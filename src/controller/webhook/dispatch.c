@@ -13,22 +13,26 @@
 #include "controller/webhook/trials.h"
 #include "server/prometheus.h"
 
-/* TRIAL_SIZE: a body that long may cost much; what n log n of less costs is no matter. */
+/*
+ * TRIAL_SIZE: a longer body may be expensive to decide and is tried in a child first; shorter ones
+ * cost n log n of little.
+ */
 enum {
 	TRIAL_SIZE = 32 << 10,
 	ANSWER_MAX = 3 << 20,
 	WORDS_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
 	TURN_US =
-		20 * 1000, /* of reviews, until the loop's other callbacks run: the Lease, probes */
+		20 * 1000, /* time for reviews until other callbacks of the loop run: Lease renewal,
+		            * probes */
 };
 
 struct counts {
 	uint64_t allowed, refused, us;
 };
 
-/* One that is asked and not answered yet. */
+/* A review passed to its hook and not answered yet. */
 struct asked {
-	struct review_doc d; /* d.q is what the hook has */
+	struct review_doc d; /* d.q is passed to the hook */
 	struct reviews *s;
 	const struct review_route *route;
 	struct http_request *http;
@@ -36,7 +40,7 @@ struct asked {
 	struct asked *prev, *next;
 };
 
-/* Its turn to be decided has not come yet. */
+/* A request waiting to be decided. */
 struct queued {
 	const struct review_route *route;
 	struct http_request *http;
@@ -46,20 +50,20 @@ struct queued {
 struct reviews {
 	struct loop *loop;
 	const struct review_route *routes;
-	struct counts *counts; /* one a route */
+	struct counts *counts; /* one per route */
 	size_t n;
-	uint64_t wrong, strangers; /* that were no reviews; that had no token */
+	uint64_t wrong, strangers; /* requests that were no valid review; without token */
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
 	struct asked *asked;
 	struct trials *trials;
 	struct tried *tried;
-	struct queued *first, **end; /* in the order they came */
-	struct loop_timer *turn;     /* some are queued */
-	uint64_t costly;	     /* that took too much */
+	struct queued *first, **end; /* in order of arrival */
+	struct loop_timer *turn;     /* pending while requests are queued */
+	uint64_t costly;	     /* rejected by a trial */
 };
 
-/* One that a child decides first. */
+/* A request that is tried in a child first. */
 struct tried {
 	struct reviews *s;
 	const struct review_route *route;
@@ -68,7 +72,7 @@ struct tried {
 	struct tried *prev, *next;
 };
 
-/* --- what is no review --- */
+/* --- invalid requests --- */
 
 static void say(struct http_request *q, int status, const char *allow, const char *text)
 {
@@ -80,7 +84,7 @@ static void say(struct http_request *q, int status, const char *allow, const cha
 						.body = span_of(line)});
 }
 
-/* Never the target: it has the token. */
+/* Never logs the request target, which contains the token. */
 static void not_wanted(struct reviews *s, struct http_request *q, const struct review_route *route,
 		       int status, const char *allow, const char *text)
 {
@@ -98,7 +102,7 @@ static const struct review_route *route_of(const struct reviews *s, struct span 
 	return NULL;
 }
 
-/* "application/json", perhaps with parameters. */
+/* "application/json", with or without parameters. */
 static bool is_json(const struct http1_msg *m)
 {
 	struct span value, type;
@@ -176,8 +180,10 @@ static void refuse(struct review *q, const char *fmt, ...)
 	review_answer(q, &a);
 }
 
-/* Other versions are the API server's to convert (matchPolicy Equivalent): one that comes all the same
- * is of a definition that is not ours. */
+/*
+ * With matchPolicy Equivalent the API server converts other versions. One that arrives nevertheless
+ * is of a definition that is not unirail's.
+ */
 static void hand_over(struct asked *a)
 {
 	const struct review_route *r = a->route;
@@ -218,7 +224,7 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	hand_over(a);
 }
 
-/* --- by turns --- */
+/* --- queue --- */
 
 static struct queued *next_queued(struct reviews *s)
 {
@@ -260,7 +266,7 @@ static void queue(struct reviews *s, const struct review_route *route, struct ht
 		s->turn = loop_add_timer(s->loop, 0, on_turn, s);
 }
 
-/* --- those that may cost much --- */
+/* --- expensive reviews --- */
 
 static void forget_tried(struct tried *x)
 {
@@ -270,7 +276,7 @@ static void forget_tried(struct tried *x)
 	free(x);
 }
 
-/* In the child. */
+/* Runs in the child. */
 static void run_trial(void *arg)
 {
 	const struct tried *x = arg;
@@ -333,7 +339,7 @@ void reviews_handle(void *arg, struct http_request *q)
 		say(q, 200, NULL, "ok");
 		return;
 	}
-	/* Again: it may have run out while the body came. */
+	/* Checked again: the token may have expired while the body was received. */
 	route = s->accept(s->arg, &path) ? route_of(s, path) : NULL;
 	if (!route)
 		not_wanted(s, q, NULL, 404, NULL, "no webhook has this path");

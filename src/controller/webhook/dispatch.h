@@ -3,21 +3,24 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_DISPATCH_H
 
 /*
- * Reviews as they come by HTTP, each handed to the hook of its path (controller/webhook/review.h).
+ * Receives AdmissionReviews by HTTP and passes each to the hook of its path
+ * (controller/webhook/review.h). Status codes:
  *
- *	200	the hook's answer; a refusal, too, if another kind or version is asked about
- *	400	no AdmissionReview, or one that lacks what its operation comes with
- *	404	no such path, or without the token that is registered: no word of text then
- *	405	no POST
- *	415	no application/json
- *	413	deciding it takes too much (controller/webhook/trials.h)	503	it could not be seen whether
+ * 	200	the hook's answer, allowed or denied; also a denial for an unexpected kind or version
+ * 	400	no AdmissionReview, or one without the objects that its operation requires
+ * 	404	unknown path, or the registered token is missing; the body is empty then
+ * 	405	not POST
+ * 	415	not application/json
+ * 	413	deciding it exceeds the limits (controller/webhook/trials.h)
+ * 	503	the limits could not be checked
  *
- * They are decided in the order they came, for 20 ms at a time; in between the loop's other callbacks run.
+ * Reviews are decided in the order of arrival, for at most 20 ms at a time; other callbacks of the
+ * loop run in between.
  *
- * Whatever is not answered with 200 is one line of text that says why, here in the log as well: the API
+ * Each answer other than 200 has one line of text with the reason, which is logged as well: the API
  * server hides it from users behind "failed calling webhook".
  *
- * GET /webhook-health-check, as Spiderpool has it: 200.
+ * GET /webhook-health-check returns 200, as in Spiderpool.
  */
 
 #include "base/loop.h"
@@ -26,28 +29,31 @@
 
 struct review_route {
 	const char *path;
-	const char *group, *version, *kind; /* what it is for */
+	const char *group, *version, *kind; /* kind of objects that the path accepts */
 	review_hook hook;
 	void *arg;
-	/* Decides it without saying or changing anything, to see what that costs; NULL: it costs little. */
+	/*
+	 * Computes the decision without side effects, to measure its cost; NULL: the cost is
+	 * negligible.
+	 */
 	void (*trial)(void *arg, const struct review *q);
 };
 
 struct reviews;
 
 /*
- * Routes are borrowed. `accept` says whether a path begins with what an API server was given, and takes it off; who has it not
- * is a stranger, to be refused before a byte of the body is looked at.
+ * Routes are borrowed. `accept` returns whether a path begins with a registered token, and removes
+ * the token from it. A request without one is rejected before its body is read.
  */
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);
-/* A http_check: 404 for strangers, whatever they ask. */
+/* An http_check: 404 for requests without token. */
 int reviews_check(void *arg, const struct http1_msg *head);
-/* Before http_server_free(); what is not answered yet must not be any more. NULL is fine. */
+/* Call before http_server_free(); pending reviews must not be answered afterwards. Accepts NULL. */
 void reviews_free(struct reviews *s);
-/* A http_handler; arg is a struct reviews. */
+/* An http_handler; arg is a struct reviews. */
 void reviews_handle(void *arg, struct http_request *q);
-/* unirail_controller_reviews_total and _seconds_total, by path. */
+/* Appends unirail_controller_reviews_total and _seconds_total, by path. */
 void reviews_metrics(const struct reviews *s, struct buf *b);
 
 #endif

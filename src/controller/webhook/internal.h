@@ -2,16 +2,16 @@
 #ifndef UNIRAIL_CONTROLLER_WEBHOOK_INTERNAL_H
 #define UNIRAIL_CONTROLLER_WEBHOOK_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "base/backoff.h"
 #include "controller/webhook/certs.h"
 #include "controller/webhook/review.h"
 #include "kube/informer.h"
 
-/* Between certs.c (what is served) and certs_secret.c (the Secret). */
+/* certs.c (certificate in use) and certs_secret.c (the Secrets). */
 
-/* kube_object.value */
+/* a kube_object.value */
 struct certs_secret {
 	struct certs_set set;
 	bool ours;
@@ -20,31 +20,32 @@ struct certs_secret {
 struct certs {
 	struct certs_conf conf;
 	struct loop *loop;
-	/* what is served */
+	/* in use */
 	struct tls_conf *tls;
 	struct certs_set set;
 	int64_t end;
 	struct err trouble; /* code 0: none */
-	/* the Secret */
+	/* watch of the certificate's Secret */
 	struct kube_informer *informer;
 	bool ours, leads;
 	struct kube_call *call;	  /* a write to either Secret, or a read of the CA's */
-	bool to_ca, creates;	  /* that write */
-	char *version;		  /* that our write to the certificate's Secret made */
-	struct loop_timer *timer; /* what is next: a look at the time, or at the files */
+	bool to_ca, creates;	  /* of the write: to the CA's Secret; a create */
+	char *version;		  /* resourceVersion that the last write of the certificate's Secret
+	                           * returned */
+	struct loop_timer *timer; /* next check of the expiry, or of the files */
 	struct kube_backoff backoff;
 	enum certs_step doing;
 };
 
-/* What is there by now: served from the next connection on, if it can be. */
+/* Uses the set for new connections, if it is usable. */
 void certs_adopt(struct certs *c, const struct certs_set *s, const char *where);
 
 void certs_secret_start(struct certs *c);
 void certs_secret_stop(struct certs *c);
-/* Sees what is to be done. */
+/* Carries out the next step, if one is due. */
 void certs_secret_look(struct certs *c);
 
-/* Between review.c, review.c and reviews.c. */
+/* review.c and dispatch.c. */
 
 enum { REVIEW_TEXT_MAX = 2048 };
 

@@ -10,7 +10,7 @@
 #include "controller/webhook/internal.h"
 #include "wire/tls/base64.h"
 
-/* What a hook puts down; how it is told is in review_text.c. */
+/* The hook's answer; the encoding is below. */
 
 void review_allow(struct review_answer *a)
 {
@@ -32,7 +32,7 @@ void review_drop(struct review_answer *a)
 	review_allow(a);
 }
 
-/* What one line holds of an object's words. */
+/* Formats text on one line: control characters and length are limited. */
 static char *one_line(const char *fmt, va_list ap, size_t max)
 {
 	struct buf b;
@@ -40,7 +40,7 @@ static char *one_line(const char *fmt, va_list ap, size_t max)
 	buf_init(&b, max * 4);
 	buf_vprintf(&b, fmt, ap);
 	if (b.len > max) {
-		/* Not in the middle of a character. */
+		/* do not cut a UTF-8 character */
 		for (b.len = max; b.len > 0 && ((unsigned char)b.p[b.len] & 0xc0) == 0x80;)
 			b.len--;
 		b.p[b.len] = '\0';
@@ -111,7 +111,7 @@ void review_patch(struct review_answer *a, struct span patch)
 	a->patch = patch.n == 0 || span_eq(patch, "[]") ? NULL : span_dup(patch);
 }
 
-/* AdmissionReview as the API server sends it. */
+/* Decoding of an AdmissionReview request. */
 
 enum { WORD_MAX = 253, USER_MAX = 4096 };
 
@@ -211,7 +211,7 @@ static int read_envelope(struct json_doc *d, struct envelope *v, struct err *e)
 			v->api);
 }
 
-/* NULL for what is not there, as null says it. */
+/* null counts as absent: *v becomes NULL. */
 static int object_of(const struct json **v, const char *place, struct err *e)
 {
 	if (json_kind(*v) == JSON_NULL)
@@ -221,7 +221,7 @@ static int object_of(const struct json **v, const char *place, struct err *e)
 	return 0;
 }
 
-/* Which objects an operation comes with. */
+/* Which objects each operation requires. */
 static const struct {
 	const char *word;
 	bool object, old;
@@ -322,7 +322,7 @@ void review_doc_done(struct review_doc *d)
 	*d = (struct review_doc){0};
 }
 
-/* AdmissionReview as the API server is answered. */
+/* Encoding of an AdmissionReview response. */
 
 static const struct {
 	const char *reason, *words;
@@ -366,7 +366,7 @@ static void put_cause(struct buf *b, const struct review_cause *c)
 		buf_printf(b, ": %s", c->text);
 }
 
-/* As apimachinery's NewInvalid() says it. */
+/* The message has the format of apimachinery's NewInvalid(). */
 static void put_causes(struct buf *b, const struct review *q, const struct review_answer *a)
 {
 	buf_printf(b, "%s%s%s \"%s\" is invalid: %s", q->kind, *q->group ? "." : "", q->group,

@@ -3,44 +3,45 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_REVIEW_H
 
 /*
- * What the API server asks before it takes an object, AdmissionReview of admission.k8s.io/v1, and what
- * it is told. Reading and writing are pure (review_parse, review_write); between them a hook decides:
+ * AdmissionReview of admission.k8s.io/v1: the API server's request before it stores an object, and
+ * the answer. Parsing and writing are pure (review_parse, review_write); between them a hook
+ * decides:
  *
- *	static void on_pool(void *arg, struct review *q)
- *	{
- *		struct review_answer a;
+ * 	static void on_pool(void *arg, struct review *q)
+ * 	{
+ * 		struct review_answer a;
  *
- *		review_allow(&a);
- *		if (...)
- *			review_cause(&a, REVIEW_INVALID, "spec.ips[0]", "\"10.6.0.300\": wants ...");
- *		review_answer(q, &a);
- *	}
+ * 		review_allow(&a);
+ * 		if (...)
+ * 			review_cause(&a, REVIEW_INVALID, "spec.ips[0]", "\"10.6.0.300\": wants ...");
+ * 		review_answer(q, &a);
+ * 	}
  *
- * A hook answers each review once, then or later. Whoever asked may be gone by then: it is answered
- * all the same. A review with `dry_run` changes nothing, here or at the API server.
+ * A hook answers each review exactly once, immediately or later, even if the client has
+ * disconnected meanwhile. A review with `dry_run` must have no side effects.
  *
- * Who asks for another kind than the hook is for, or in another version, is refused with 400.
+ * A review for another kind or version than the hook's is denied with 400.
  */
 
 #include "wire/json/json.h"
 
-/* Borrowed, until it is answered. */
+/* Borrowed; valid until the review is answered. */
 struct review {
 	const char *uid;		    /* of the request */
-	const char *group, *version, *kind; /* of the object as it is sent; group "": core */
+	const char *group, *version, *kind; /* of the object as sent; group "": core */
 	const char *resource, *subresource; /* subresource "": the object itself */
-	const char *ns, *name;		    /* "" for what has none (yet: generateName) */
+	const char *ns, *name;		    /* "": none, or not yet (generateName) */
 	const char *operation;		    /* "CREATE", "UPDATE", "DELETE", "CONNECT" */
-	const char *user;		    /* who changes it; may be "" */
+	const char *user;		    /* user of the request; may be "" */
 	bool dry_run;
-	const struct json *object, *old; /* NULL: not there (object of DELETE, old of CREATE) */
+	const struct json *object, *old; /* NULL: absent (object of DELETE, old of CREATE) */
 };
 
 typedef void (*review_hook)(void *arg, struct review *q);
 
 /* --- the answer --- */
 
-/* metav1's words for what is wrong with a field. */
+/* Causes of metav1.Status for an invalid field. */
 enum review_fault {
 	REVIEW_INVALID,	      /* "Invalid value" */
 	REVIEW_REQUIRED,      /* "Required value" */
@@ -56,38 +57,42 @@ struct review_answer {
 	struct review_cause *causes;
 	char **warnings;
 	size_t n_causes, n_warnings;
-	char *text;  /* of a refusal that is about no field */
-	char *patch; /* a JSON patch; NULL: none */
+	char *text;  /* reason of a denial that is not about a field */
+	char *patch; /* JSON patch; NULL: none */
 };
 
-/* Begins it: allowed, without a word. */
+/* Initializes an answer: allowed, without warnings. */
 void review_allow(struct review_answer *a);
-/* Of one that is not given. */
+/* Frees an answer that is not sent. */
 void review_drop(struct review_answer *a);
-/* Refused as a whole, with an HTTP status: 403, 409, 500 ... The first text stays. */
+/* Denies the whole object with an HTTP status: 403, 409, 500 ... The first call's text stays. */
 void review_refuse(struct review_answer *a, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Refused with 422 "Invalid" for one field, by its real path ("spec.ips[0]"), and `text`, which has
- * the value in front where one was given: "\"x\": wants a CIDR". All causes are told, as
- * `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value: "x": wants ...`.
+ * Denies with 422 "Invalid" because of a field, given by its path ("spec.ips[0]"). `text` begins
+ * with the value if one was given: "\"x\": wants a CIDR". All causes are reported, as
+ * `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value: "x": wants
+ * ...`.
  */
 void review_cause(struct review_answer *a, enum review_fault fault, const char *field,
 		  const char *text);
-/* Told to who applies it, allowed or not ("Warning: ..." by kubectl). */
+/* Adds a warning for the user, allowed or not ("Warning: ..." in kubectl). */
 void review_warn(struct review_answer *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* kube/patch.h's text; copied. "[]" and nothing at all are no patch; one of a refusal is not sent. */
+/*
+ * Sets the patch, text of kube/patch.h; copied. "" and "[]" mean no patch. Not sent with a denial.
+ */
 void review_patch(struct review_answer *a, struct span patch);
 
-/* Gives it, and ends both: `q` is gone, `a` is empty. */
+/* Sends the answer and frees both: `q` is invalid afterwards, `a` is empty. */
 void review_answer(struct review *q, struct review_answer *a);
 
-/* --- as bytes --- */
+/* --- encoding --- */
 
 /*
- * What a review may cost. Bytes: an object and what it was, each as large as etcd takes them. Values: 4 MiB of memory
- * while it is read and as much again for its patch; the largest objects of real clusters have some 10,000.
+ * Limits of a review. REVIEW_MAX: bytes of an object and its old version, each at etcd's limit.
+ * REVIEW_VALUES_MAX: JSON values, 4 MiB of memory while parsing and as much for the patch; the
+ * largest objects of real clusters have about 10,000.
  */
 enum { REVIEW_MAX = 7 << 20, REVIEW_VALUES_MAX = 1 << 18 };
 
@@ -97,15 +102,15 @@ struct review_doc {
 };
 
 /*
- * -EINVAL: no AdmissionReview that can be answered; e says what and where. An "apiVersion" other
- * than admission.k8s.io/v1 is -EOPNOTSUPP.
+ * Returns 0; -EOPNOTSUPP for an "apiVersion" other than admission.k8s.io/v1; -EINVAL for anything
+ * else that cannot be answered, e names the field.
  */
 int review_parse(struct review_doc *ret, struct span text, struct err *e);
 void review_doc_done(struct review_doc *d);
 
-/* The AdmissionReview that answers q. */
+/* Writes the AdmissionReview with the answer to q. */
 void review_write(struct buf *b, const struct review *q, const struct review_answer *a);
-/* What it refuses with, as people read it; "" when allowed. */
+/* The reasons of a denial as text for users; "" if allowed. */
 void review_words(struct buf *b, const struct review *q, const struct review_answer *a);
 
 #endif

@@ -57,7 +57,7 @@ char *secret_text(const struct json *object, const char *key)
 	const char *text = json_string(json_get(json_get(object, "data"), key));
 	char *ret = NULL;
 
-	/* An empty one was created to be filled in. */
+	/* An empty item was created by a manifest, to be filled in. */
 	if (!text || !*text || base64_decode(span_of(text), &ret) < 0)
 		return NULL;
 	return ret;

@@ -3,9 +3,10 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_SECRET_H
 
 /*
- * Writes a Secret of the controller's own: with the label app.kubernetes.io/managed-by=unirail-controller, by which
- * secret_is_ours() recognizes it. A create fails with -EEXIST and a patch with -ESTALE when another replica was first.
- * Request texts are wiped here after they were handed to the client.
+ * Reads and writes the controller's own Secrets, which have the label
+ * app.kubernetes.io/managed-by=unirail-controller; secret_is_ours() checks it. A create fails with
+ * -EEXIST and a patch with -ESTALE when another replica was first. Request bodies are wiped after
+ * they were passed to the client.
  */
 
 #include <stdbool.h>
@@ -20,37 +21,41 @@ extern const struct kube_kind secret_kind;
 
 struct secret_item {
 	const char *key;
-	const char *text; /* not encoded; NULL: the key stays as it is */
-	bool remove;	  /* the key is deleted; for a patch */
+	const char *text; /* not encoded; NULL: the key stays unchanged */
+	bool remove;	  /* delete the key; patch only */
 };
 
 struct secret_write {
 	const char *ns, *name;
-	const char *type;	/* of a created one; NULL: Opaque */
-	const char *version;	/* a patch of this resourceVersion; NULL: create */
-	const char *since_name; /* annotation with a time; NULL: none */
+	const char *type;	/* type of a created Secret; NULL: Opaque */
+	const char *version;	/* patch: resourceVersion it is bound to; NULL: create */
+	const char *since_name; /* name of an annotation with a time; NULL: none */
 	int64_t since;		/* seconds since the epoch */
 	const struct secret_item *items;
 	size_t n_items;
 };
 
-/* Strings are copied. `fn` is never called from within. */
+/* Strings are copied. `fn` is never called before the return. */
 struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kube_done_fn fn,
 			       void *arg);
 
 /*
- * Of a create that was refused (403): the remedy instead of the API server's words. The accounts of deploy/ may create no
- * object of their own, since RBAC cannot limit a create to a name; manifests create them empty.
+ * Replaces the API server's message for a forbidden create (403) by the remedy. The service account
+ * of deploy/ may not create Secrets, since RBAC cannot restrict a create to a name; the manifests
+ * create them empty.
  */
 void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name);
 
 /* Whether the Secret has the label above. */
 bool secret_is_ours(const struct json *object);
-/* Of that annotation, seconds since the epoch; 0: none, or not a time. */
+/* Time of that annotation, seconds since the epoch; 0: missing or invalid. */
 int64_t secret_since(const struct json *object, const char *since_name);
-/* An item of `data`, decoded, the caller's to wipe and free. NULL: missing, empty or not valid base64. */
+/*
+ * An item of `data`, decoded; the caller frees it with secret_text_free(). NULL: missing, empty or
+ * invalid base64.
+ */
 char *secret_text(const struct json *object, const char *key);
-/* Frees a text after it was wiped; NULL is fine. */
+/* Wipes and frees a text; accepts NULL. */
 void secret_text_free(char *text);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { TEXT_MAX = 8 << 10, LOOK_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
-/* kube_object.value */
+/* a kube_object.value */
 struct stored {
 	struct tokens_set set;
 	bool ours;
@@ -26,16 +26,16 @@ struct stored {
 struct tokens {
 	struct tokens_conf conf;
 	struct loop *loop;
-	struct tokens_set set;	  /* as stored */
-	struct tokens_set old;	  /* what stood there before */
-	int64_t old_until;	  /* loop's time */
+	struct tokens_set set;	  /* as stored now */
+	struct tokens_set old;	  /* previous content of the Secret */
+	int64_t old_until;	  /* time of the loop */
 	struct token current;	  /* "": none */
-	int64_t registered_since; /* seconds since the epoch; 0: the newest is not */
+	int64_t registered_since; /* seconds since the epoch; 0: the newest is not registered */
 	bool leads;
 	struct err trouble; /* code 0: none */
 	struct kube_informer *informer;
 	struct kube_call *call;
-	char *version; /* that our write made */
+	char *version; /* resourceVersion of our last write */
 	struct loop_timer *timer;
 	struct kube_backoff backoff;
 };
@@ -47,7 +47,7 @@ static int64_t now_s(void)
 	return now_real_ms() / 1000;
 }
 
-/* --- as it is there --- */
+/* --- watched Secret --- */
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -60,7 +60,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
 	secret_text_free(text);
 	if (r >= 0 || s->ours)
-		return 0; /* ours is made anew */
+		return 0; /* a Secret of our own is created again */
 	return err_kind(e, ERR_CONF, -EINVAL,
 			"data.tokens wants up to %d lines of %d characters 0-9a-f each", TOKENS_MAX,
 			TOKEN_LEN);
@@ -76,9 +76,9 @@ static const struct kube_object *there(const struct tokens *t)
 	return kube_informer_get(t->informer, t->conf.ns, t->conf.secret);
 }
 
-/* --- what is taken --- */
+/* --- acceptance --- */
 
-/* All of them, wherever the match is: how long it takes tells nothing. */
+/* Compares with every token, so that the time tells nothing about a match. */
 bool tokens_accept(const struct tokens *t, struct span *path)
 {
 	bool old = loop_now_ms(t->loop) < t->old_until, found = false;
@@ -134,7 +134,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 	choose(t);
 }
 
-/* --- as it is to be --- */
+/* --- writing --- */
 
 static void note_version(struct tokens *t, const struct json *object)
 {
@@ -150,7 +150,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct tokens *t = arg;
 
 	t->call = NULL;
-	/* Another was first: the watch brings what it wrote. */
+	/* Another replica was first: the watch delivers its content. */
 	if (e && e->code != -EEXIST && e->code != -ESTALE) {
 		struct err why = *e;
 
@@ -190,9 +190,9 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 	buf_done(&text);
 }
 
-/* --- when --- */
+/* --- steps --- */
 
-/* Newly made; what was registered so far goes on being taken. */
+/* A newly created Secret; tokens registered before stay accepted. */
 static void create(struct tokens *t, const char *version)
 {
 	struct tokens_set s = {0};
@@ -235,14 +235,15 @@ static void look(void *arg)
 	if (t->call || !kube_informer_synced(t->informer))
 		return;
 	o = there(t);
-	/* What we wrote is on its way here. */
+	/* The watch has not delivered our last write yet. */
 	if (t->version && (!o || kube_version_older(o->version, t->version)))
 		return;
 	if (!o)
 		create(t, NULL);
 	else if (((const struct stored *)o->value)->ours &&
 		 !((const struct stored *)o->value)->set.n)
-		create(t, o->version); /* as the manifest creates it, or emptied for a new token */
+		create(t, o->version); /* empty, as the manifest creates it or emptied to get a new
+		                        * token */
 	else if (t->leads && ((const struct stored *)o->value)->ours)
 		rotate(t, o->version);
 }
@@ -270,7 +271,10 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		adopt(t, &((const struct stored *)is->value)->set);
 	if (!is)
 		note_version(t, NULL);
-	/* Not from within: the informer has it when this returns. All replicas see it at once. */
+	/*
+	 * Deferred: the informer stores the object only after this callback. Jitter, since all
+	 * replicas notice a deletion at the same time.
+	 */
 	if (kube_informer_synced(t->informer))
 		look_in(t, is && ((const struct stored *)is->value)->set.n
 				   ? 0

@@ -3,15 +3,18 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_TOKENS_H
 
 /*
- * The tokens of the webhooks' paths (tokens_plan.h) in a Secret that all replicas watch: created by whichever is first,
- * rotated by the leader, each write by its version. Who deletes the Secret has a new token made; what was registered is
- * taken until the new one is. A Secret without our label is an administrator's: read, never written.
+ * The tokens in the webhooks' paths (tokens_plan.h), stored in a Secret that all replicas watch.
+ * The first replica creates it, the leader rotates the tokens, and each write is bound to a
+ * version. When the Secret is deleted, a new token is created; the registered one stays accepted
+ * until the new one is registered. A Secret without unirail's label belongs to an administrator and
+ * is only read.
  *
- *	metadata.labels		app.kubernetes.io/managed-by: unirail-controller
- *	metadata.annotations	unirail.io/token-since: when the newest was made
- *	data.tokens		the newest first, a line each: 64 characters of 0-9a-f
+ * 	metadata.labels		app.kubernetes.io/managed-by: unirail-controller
+ * 	metadata.annotations	unirail.io/token-since: creation time of the newest token
+ * 	data.tokens		one token per line, newest first: 64 characters of 0-9a-f
  *
- * What stood in the Secret before is taken for `settle` longer, since an API server may still use it.
+ * The previous content of the Secret is accepted for another `settle` seconds, since an API server
+ * may still use it.
  */
 
 #include "base/buf.h"
@@ -22,26 +25,26 @@ struct tokens_conf {
 	struct kube *kube;
 	const char *ns, *secret;
 	int64_t life, settle; /* seconds */
-	/* Another one is to be registered. */
+	/* Called when another token has to be registered. */
 	void (*changed)(void *arg);
-	/* Whether the API server has the webhooks with this token by now. */
+	/* Whether the API server has the webhooks with this token. */
 	bool (*registered)(void *arg, const char *token);
 	void *arg;
 };
 
 struct tokens;
 
-/* Texts are borrowed. */
+/* The strings are borrowed. */
 struct tokens *tokens_new(const struct tokens_conf *c);
-void tokens_free(struct tokens *t); /* NULL is fine */
+void tokens_free(struct tokens *t); /* accepts NULL */
 
-/* Whether the path begins with a token that is taken; it is taken off. */
+/* Whether the path begins with an accepted token; removes the token from the path. */
 bool tokens_accept(const struct tokens *t, struct span *path);
-/* To be registered; NULL: there is none yet. */
+/* The token to register; NULL: none yet. */
 const char *tokens_current(const struct tokens *t);
-/* Why there is none. 0: there is. */
+/* Error with the reason why there is no token; 0: there is one. */
 int tokens_trouble(const struct tokens *t, struct err *e);
-/* Whether this replica rotates them. */
+/* Sets whether this replica is the leader and rotates the tokens. */
 void tokens_lead(struct tokens *t, bool leads);
 
 #endif

@@ -3,14 +3,14 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_TOKENS_PLAN_H
 
 /*
- * The secret in the path of the registered webhooks, by which an API server is told from a stranger, and its rotation: pure.
- * A set has the newest token first; each of the set is taken.
+ * The secret token in the path of the registered webhooks, which authenticates API servers, and its
+ * rotation. Pure. A set has the newest token first; all tokens of the set are accepted.
  *
- *	the newest is older than `life`			CREATE: a new one in front
- *	it is older than `settle`: all replicas have it	it is the registered one from now on
- *	it has been registered for `settle`		PRUNE: the others are taken no more
+ * 	the newest is older than `life`			CREATE: put a new one in front
+ * 	it is older than `settle`, so every replica has it	it is the one to register
+ * 	it has been registered for `settle`		PRUNE: drop the others
  *
- * So whichever token an API server uses, every replica takes it.
+ * Thus every replica accepts whichever token an API server uses.
  */
 
 #include <stdbool.h>
@@ -28,25 +28,25 @@ struct token {
 struct tokens_set {
 	struct token v[TOKENS_MAX];
 	size_t n;
-	int64_t since; /* when the newest was made, seconds since the epoch; 0: long ago */
+	int64_t since; /* creation of the newest, seconds since the epoch; 0: long ago */
 };
 
-/* Lines of a text; -EINVAL: one is no token, or there are too many or none. */
+/* Parses one token per line. -EINVAL: an invalid token, none, or too many. */
 int tokens_read(struct tokens_set *ret, struct span text);
 void tokens_write(const struct tokens_set *s, struct buf *ret);
 
-/* The one that is to be registered; NULL: there is none. */
+/* The token to register; NULL: none. */
 const struct token *tokens_registered(const struct tokens_set *s, int64_t settle, int64_t now);
 
 enum tokens_step { TOKENS_FINE, TOKENS_CREATE, TOKENS_PRUNE };
 
-/* `registered_since`: from when on the API server is known to use the newest; 0: it is not. */
+/* `registered_since`: when the API server was first known to use the newest token; 0: not yet. */
 enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t settle,
 			     int64_t registered_since, int64_t now);
-/* That. */
+/* Applies the step. */
 void tokens_take_step(struct tokens_set *s, enum tokens_step step, int64_t now);
 
-/* Whether the path begins with "/" and this token; the time does not depend on where they differ. */
+/* Whether the path begins with "/" and this token. Constant time, wherever they differ. */
 bool token_matches(const struct token *t, struct span path);
 
 #endif

@@ -21,7 +21,7 @@ struct trial {
 	void (*run)(void *arg);
 	void (*done)(void *arg, const struct err *why);
 	void *arg;
-	struct child *child; /* NULL: it waits */
+	struct child *child; /* NULL: waiting */
 	struct loop_timer *timer;
 	int64_t until_ms;
 	struct trial *prev, *next;
@@ -29,16 +29,16 @@ struct trial {
 
 struct trials {
 	struct loop *loop;
-	struct trial *first, *last; /* in the order they came */
+	struct trial *first, *last; /* in order of arrival */
 	int running;
-	int statm; /* open from the start: the sandbox has no /proc */
+	int statm; /* opened at start: the sandbox hides /proc */
 };
 
 static void next(struct trials *t);
 
 /* --- in the child --- */
 
-/* What the controller has, and so much more. */
+/* Limits the address space to the current size plus TRIAL_MEMORY. */
 static void limit_memory(const struct trials *t)
 {
 #ifndef __SANITIZE_ADDRESS__
@@ -67,14 +67,14 @@ static int run_in_child(void *arg)
 	prctl(PR_SET_DUMPABLE, 0);
 	setrlimit(RLIMIT_CORE, &none);
 	limit_memory(x->t);
-	/* SIGPROF ends it. */
+	/* SIGPROF kills the child when its CPU time is used up. */
 	signal(SIGPROF, SIG_DFL);
 	setitimer(ITIMER_PROF, &budget, NULL);
 	x->run(x->arg);
 	return 0;
 }
 
-/* --- here --- */
+/* --- in the controller --- */
 
 static void end(struct trial *x, const struct err *why)
 {

@@ -3,12 +3,13 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_TRIALS_H
 
 /*
- * A computation whose cost a stranger chooses runs in a child process first, with a budget of processor time and memory. Only
- * what keeps within it is then computed here, so the loop (the Lease, /healthz, other reviews) is never held up for longer
- * than the budget, and memory that a parser takes is not this process's.
+ * Trial runs: a computation whose cost is controlled by untrusted input runs in a child process
+ * first, limited in CPU time and memory. Only if it stays within the limits is it repeated in this
+ * process. So it cannot delay the loop (Lease renewal, /healthz, other reviews) for longer than the
+ * CPU limit, and memory used by a parser is not taken from this process.
  *
- * `run` is called in the child: it reads this process's memory as it was, and must write to no descriptor. Two run at a
- * time; others wait in the order they came.
+ * `run` is called in the child: it sees a copy of this process's memory and must not write to any
+ * file descriptor. At most two children run; others wait in order of arrival.
  */
 
 #include "base/loop.h"
@@ -16,22 +17,23 @@
 enum {
 	TRIAL_CPU_MS = 500,
 	TRIAL_MEMORY = 128 << 20,
-	TRIAL_MS = 8000, /* with waiting: the API server waits 10 s */
+	TRIAL_MS = 8000, /* including the wait: the API server waits 10 s */
 };
 
 struct trials;
 struct trial;
 
 struct trials *trials_new(struct loop *l);
-/* Those under way end without a callback. NULL is fine. */
+/* Cancels pending trials without calling their callbacks. Accepts NULL. */
 void trials_free(struct trials *t);
 
 /*
- * done(arg, NULL): it kept within its budget. Else why not: -EFBIG, it took too much; -ETIMEDOUT, its turn did not come or it
- * had no processor; -EAGAIN, no process could be started. Not from within.
+ * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `why` is -EFBIG (limits
+ * exceeded), -ETIMEDOUT (no turn or no CPU time in time) or -EAGAIN (fork failed). Never called
+ * before the return.
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 			   void (*done)(void *arg, const struct err *why), void *arg);
-void trial_cancel(struct trial *x); /* NULL is fine */
+void trial_cancel(struct trial *x); /* accepts NULL */
 
 #endif
