@@ -26,7 +26,7 @@ static bool is_there(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* The folder above; false: that is "/". */
+/* Replaces path by its parent directory; false: the parent is "/". */
 static bool go_up(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -74,8 +74,8 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 
 	for (; *files; files++)
 		confine_file(c, *files, SANDBOX_READ);
-	/* musl reads hosts and resolv.conf, which the host's programs replace: a rule for the
-	 * files themselves would lose them. */
+	/* musl reads hosts and resolv.conf, which programs of the host replace: a rule for the
+	 * files themselves would not cover the new ones. */
 	if (ip_parse(span_of(host), &ip) < 0) {
 		confine_folder(c, "/etc", SANDBOX_READ);
 		confine_file(c, "/etc/resolv.conf", SANDBOX_READ);
@@ -104,7 +104,7 @@ static void enter(struct confine *c, bool log_only, char *words, size_t size)
 	bool calls;
 	int abi = 0;
 
-	/* Where a redirection of the standard streams and a child's stdin lead. */
+	/* Target of redirected standard streams and of a child's stdin. */
 	add(c, "/dev/null", SANDBOX_WRITE);
 	if (log_only)
 		snprintf(words, size, "sandbox = log: the kernel logs what it would refuse");

@@ -3,16 +3,17 @@
 #define UNIRAIL_SERVER_CONFINE_H
 
 /*
- * A daemon's sandbox (kern/sys/sandbox.h): its mode and the paths that its settings name. Entered once, when
- * everything that happens at the start has happened, before the first byte from outside is read.
+ * The sandbox of a daemon (kern/sys/sandbox.h): its mode and the paths that the settings name. The
+ * daemon enters it once, after all start-up work and before it reads the first byte from outside.
  *
- *	setting sandbox = on	what the kernel does not have is one line in the log, and the daemon goes on
+ *	setting sandbox = on	a feature the kernel lacks is one line in the log; the daemon continues
  *			  log	the kernel logs what `on` would refuse; no Landlock
  *			  off	one line in the log
  *
- * A path that is no folder stands for its folder, and for the folder that it is in after its symbolic
- * links: files that are replaced (Secrets, ConfigMaps, certificates) stay readable. A folder to read that does
- * not exist yet stands for the nearest one above it that does, but for "/"; a folder to write is made.
+ * A path that is not a directory stands for its directory, and for the directory it resolves to
+ * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
+ * readable. A directory to read that does not exist yet stands for its nearest existing parent,
+ * except "/"; a directory to write is created.
  */
 
 #include "base/file.h"
@@ -33,18 +34,20 @@ struct confine {
 	struct sandbox_path *v;
 	char **own;
 	size_t n, n_own;
-	const char *not_with; /* what a sandbox would break, as words for people; NULL: nothing */
+	const char *not_with; /* what a sandbox would break, as text for people; NULL: nothing */
 };
 
-/* A NULL path is passed over. */
+/* A NULL path is ignored. */
 void confine_folder(struct confine *c, const char *path, enum sandbox_right right);
 void confine_file(struct confine *c, const char *path, enum sandbox_right right);
-/* How the API server is reached: `files` (NULL-terminated) are read again while it is used; a `host` that is a
- * name is resolved by what /etc says; a `program` that is executed for credentials needs what cannot be known. */
+/* How the API server is reached. `files` (NULL-terminated) are re-read while the connection is in
+ * use. A `host` that is a name needs /etc for its resolution. A `program` (exec credentials) may
+ * need anything, so it rules the sandbox out. */
 void confine_server(struct confine *c, const char *host, const char *const *files,
 		    const char *program);
-/* `words` gets what is not in force and why; "" when all is. Frees the paths. Never fails: a daemon without its
- * sandbox serves. */
+/* Enters the sandbox and frees the paths. `words` receives the restrictions that are not in force
+ * and why, "" when all are. Never fails: a daemon runs without its sandbox where the kernel has
+ * none. */
 void confine_enter(struct confine *c, const char *setting, char *words, size_t size);
 
 #endif

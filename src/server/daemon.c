@@ -17,7 +17,7 @@
 
 enum { LOOK_MS = 5 * 1000 };
 
-/* A file as it was when it was read. */
+/* Identity of a file when it was last read. */
 struct seen {
 	ino_t ino;
 	off_t size;
@@ -38,7 +38,7 @@ struct daemon {
 	const char *pid_file;
 };
 
-/* --- the file of settings --- */
+/* --- settings file --- */
 
 static struct seen look_at(const char *path)
 {
@@ -116,7 +116,7 @@ static int watch_signals(struct daemon *d, struct err *e)
 	return loop_add_fd(d->loop, d->signals, EPOLLIN, on_signal, d, &d->watch, e);
 }
 
-/* --- life --- */
+/* --- construction --- */
 
 int daemon_new(struct daemon **ret, struct loop *l, const struct daemon_ops *ops, void *arg,
 	       struct err *e)
@@ -162,7 +162,7 @@ int daemon_pid_file(struct daemon *d, const struct root *root, const char *path,
 	return 0;
 }
 
-/* --- set-up --- */
+/* --- start-up --- */
 
 int daemon_log(const char *level, const char *format, struct err *e)
 {

@@ -13,14 +13,15 @@
 #include "server/http_server.h"
 #include "wire/http/http1.h"
 
-/* BACKLOG: those that an API server opens at once, for pods of one job; beside strangers (http_limits.grace_ms). */
+/* BACKLOG: connections that an API server opens at once for the pods of one job, beside those of
+ * unknown peers (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
-/* A request of theirs comes in one piece. */
+/* A probe's or scrape's request arrives in one piece. */
 enum { FIRST_MS = 5000 };
 
-/* HELD_MAX: of a port's connections, so that a crowd cannot bring the agent over its 4 MB. SOCKET_BUFFER: what the kernel holds of
- * each connection counts as the pod's memory, too. */
+/* HELD_MAX: memory of one port's connections, so that many clients cannot push the agent over its 4
+ * MB. SOCKET_BUFFER: the kernel's buffer of each connection is charged to the pod's memory, too. */
 enum { HELD_MAX = 384 << 10, SOCKET_BUFFER = 16 << 10 };
 
 struct port {
@@ -86,7 +87,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', wants an IP address",
 				address);
 	fd = try_listen(&a, port);
-	/* A host without IPv6. */
+	/* The host has no IPv6. */
 	if (fd == -EAFNOSUPPORT && !address) {
 		a = ip_from_num(4, 0);
 		fd = try_listen(&a, port);
@@ -115,7 +116,7 @@ static void answer_ready(struct ports *p, struct http_request *q)
 	if (p->conf.ready(p->conf.arg, &e) < 0) {
 		auto_free char *text = xasprintf("%s\n", e.text);
 
-		/* It may name a pool, an object or a path. */
+		/* The text may name a pool, an object or a path. */
 		if (http_request_is_local(q))
 			answer(q, 503, span_of(text));
 		else
@@ -177,7 +178,7 @@ static void handle(void *arg, struct http_request *q)
 		answer(q, 404, span_of("there are /healthz, /readyz and, on its port, /metrics\n"));
 }
 
-/* --- life --- */
+/* --- construction --- */
 
 static int open_port(struct ports *p, const char *listen, int number, bool metrics, struct err *e)
 {

@@ -7,15 +7,15 @@
 #include "base/log.h"
 #include "server/internal.h"
 
-/* One connection: read, hand over, write, again. */
+/* One connection: read, dispatch, write, repeat. */
 
 enum {
 	CLOSING_MS = 1000,
 	LAST_CHANCE_MS = 500,
 	CLOSING_BYTES = 2 << 20,
-	STEPS_MAX = 24,	  /* that one connection may take in a row: eight requests and answers */
-	HOLD_SIZE = 1024, /* of buffers: connections that hold less are not closed for it */
-	RATE_MS = 2000,	  /* between two looks at how a body comes on */
+	STEPS_MAX = 24,	  /* steps of one connection in a row: eight requests and answers */
+	HOLD_SIZE = 1024, /* bytes; below, not closed to free memory */
+	RATE_MS = 2000,	  /* interval of the rate check of a body */
 };
 
 bool conn_is_idle(const struct http_request *c)
@@ -26,7 +26,7 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
-/* Of the body at hand: how long until the next look at it. Negative: it took too long. */
+/* Milliseconds until the next rate check of the current body. Negative: its time is over. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -35,7 +35,7 @@ static int64_t body_left(const struct http_request *c)
 	return l->body_rate && left > RATE_MS ? RATE_MS : left;
 }
 
-/* Since the last look at it: what came fast before does not pay for a pause. */
+/* Rate since the last check: earlier fast progress does not compensate for a pause. */
 static bool is_slow(struct http_request *c)
 {
 	size_t came = c->body - c->body_seen;
@@ -69,7 +69,7 @@ void conn_set_timer(struct http_request *c, int64_t ms)
 	c->timer = ms < 0 ? NULL : loop_add_timer(c->s->loop, ms, on_timer, c);
 }
 
-/* A phase has one deadline, however its bytes trickle in. */
+/* A phase has one deadline, however slowly its bytes arrive. */
 void conn_set_phase(struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -115,7 +115,8 @@ static int rank_of(const struct http_request *c)
 			return -1;
 		if (c->known)
 			return RANK_IDLE;
-		/* Another one from the same address, who had no answer yet, may be the kubelet. */
+		/* Another connection from the same address that has had no answer yet may be the
+		 * kubelet. */
 		return c->began && http1_phase(c->codec) == HTTP1_NOTHING ? RANK_SERVED
 									  : RANK_STRANGER;
 	case CONN_HANDLING: return -1;
@@ -141,7 +142,7 @@ int64_t conn_grace(const struct http_request *c)
 {
 	int64_t age = loop_now_ms(c->s->loop) - c->opened;
 
-	/* A handshake that is not done yet says nothing: its time is first_ms. */
+	/* An unfinished handshake is limited by first_ms instead. */
 	return c->s->tls || c->began || age >= c->s->limits.grace_ms ? 0
 								     : c->s->limits.grace_ms - age;
 }
@@ -151,7 +152,7 @@ void conn_end_idle(struct http_request *c)
 	struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
 	if (poll(&p, 1, 0) > 0)
-		return; /* one more request has come, or its end: the loop gets to it */
+		return; /* a request or the peer's end has arrived; the loop will handle it */
 	if (c->began)
 		conn_close(c);
 	else
@@ -169,12 +170,12 @@ static void hand_over(struct http_request *c)
 	c->began = now_mono_us();
 	conn_rank(c);
 	conn_set_timer(c, -1);
-	/* Nothing more is read; that the peer has closed is always told. */
+	/* Stop reading; the loop still reports that the peer has closed. */
 	conn_watch(c, 0);
 	c->s->handle(c->s->arg, c);
 }
 
-/* What the requests at hand hold, of all connections. False: it is too much. */
+/* Counts the memory of all current bodies. False: over bodies_max. */
 static bool count_body(struct http_request *c, size_t n)
 {
 	struct http_server *s = c->s;
@@ -192,7 +193,7 @@ static void forget_body(struct http_request *c)
 	buf_trim(&c->out, 0);
 }
 
-/* The head is whole. True: it is refused. */
+/* The head is complete. True: the request was refused. */
 static bool check(struct http_request *c)
 {
 	struct http_server *s = c->s;
@@ -209,7 +210,7 @@ static bool check(struct http_request *c)
 	return true;
 }
 
-/* Parses what has been read. False: more must be. */
+/* Parses received bytes. False: more are needed. */
 static bool parse(struct http_request *c)
 {
 	struct span in = {c->in.p + c->in_at, c->in.len - c->in_at};
@@ -247,7 +248,7 @@ static bool do_shaking(struct http_request *c)
 	int r;
 
 	if (!c->shook) {
-		/* What comes meanwhile is there when its turn comes. */
+		/* Bytes that arrive meanwhile are read in its next turn. */
 		conn_watch(c, 0);
 		conn_wait(c);
 		return false;
@@ -304,7 +305,8 @@ static bool do_writing(struct http_request *c)
 	forget_body(c);
 	c->phase = HTTP1_NOTHING;
 	if (c->close) {
-		/* To close with bytes unread would take our last words from the peer. */
+		/* Closing with unread input would send a reset, and the peer would lose our last
+		 * answer. */
 		conn_finish(c);
 		c->state = CONN_CLOSING;
 		conn_set_timer(c, CLOSING_MS);
@@ -354,7 +356,7 @@ static void count_held(struct http_request *c)
 	c->held = held;
 }
 
-/* A handler that answers at once gets here from within: the outer call goes on. */
+/* A handler that answers immediately re-enters this function: the outer call continues. */
 void conn_advance(struct http_request *c)
 {
 	int steps = 0;
@@ -371,7 +373,7 @@ void conn_advance(struct http_request *c)
 	} else {
 		count_held(c);
 		conn_rank(c);
-		/* The others' turn. */
+		/* Give other connections a turn. */
 		if (steps == STEPS_MAX && !c->turn)
 			c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
 		http_server_trim(c->s);
@@ -382,7 +384,8 @@ void conn_on_event(void *arg, uint32_t events)
 {
 	struct http_request *c = arg;
 
-	/* A half-closed peer (it has sent all it will) is not gone: that is no EPOLLHUP. */
+	/* EPOLLHUP is not reported for a half-closed peer (it has finished sending but still
+	 * reads). */
 	if (events & (EPOLLHUP | EPOLLERR) && c->state != CONN_READING) {
 		conn_close(c);
 		return;
@@ -390,7 +393,7 @@ void conn_on_event(void *arg, uint32_t events)
 	conn_advance(c);
 }
 
-/* What is below a connection's bytes: the socket, or TLS on it. */
+/* The transport of a connection: the socket, or TLS on it. */
 
 void conn_watch(struct http_request *c, uint32_t events)
 {
@@ -417,7 +420,7 @@ int conn_shake(struct http_request *c)
 		return 1;
 	if (r == -EAGAIN)
 		return 0;
-	/* Who only looks whether somebody listens is no failure. */
+	/* A peer that only probes whether the port is open is not a failure. */
 	if (r == -ECONNRESET)
 		log_debug("TLS handshake", LOG_S("error", e.text));
 	else
@@ -451,7 +454,7 @@ int conn_receive(struct http_request *c)
 	return 1;
 }
 
-/* TLS that could not write wants the same bytes again, and no more of them. */
+/* After a TLS write that could not finish, the same bytes must be passed again, and no more. */
 static ssize_t write_tls(struct http_request *c, const char *p, size_t n)
 {
 	struct err e = ERR_INIT;

@@ -11,10 +11,11 @@
 #include "base/ip.h"
 #include "base/random.h"
 
-/* TABLE: a power of two. KNOWN: API servers, kubelets and Prometheus, and then some. */
+/* TABLE: a power of two. KNOWN: enough for API servers, kubelets and Prometheus. */
 enum { TABLE = 1024, KNOWN = 32 };
 
-/* Peers with equally many connections of a rank, or that wait: a ring through its head. */
+/* Ring of peers with the same number of connections of a rank, or of waiting peers; linked through
+ * its head. */
 struct ring {
 	struct ring *prev, *next;
 };
@@ -33,9 +34,9 @@ struct peer {
 	struct ring by_count[PEER_RANKS], in_turn;
 };
 
-/* Of one rank: peers by how many connections of it they have. */
+/* One rank: its peers by their number of connections. */
 struct rank {
-	struct ring *counts; /* counts[n - 1]: those with n */
+	struct ring *counts; /* counts[n - 1]: peers with n connections */
 	size_t n, top;	     /* top: the largest count of any peer */
 	size_t total;
 	struct list all;
@@ -120,7 +121,7 @@ const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_M
 	return text;
 }
 
-/* Of ::1 the key is all zero, as of a UNIX socket. */
+/* The key of ::1 is reduced to its /64, all zero, like that of a UNIX socket. */
 bool peer_key_is_local(const struct peer_key *k)
 {
 	static const struct peer_key none;
@@ -135,7 +136,7 @@ const struct peer_key *peer_entry_key(const struct peer_entry *e)
 	return &e->peer->key;
 }
 
-/* Seeded: addresses that all fall into one place cannot be chosen. */
+/* Seeded, so that a peer cannot choose addresses that collide. */
 static size_t place_of(const struct peers *p, const struct peer_key *k)
 {
 	uint64_t h = p->seed;
@@ -186,7 +187,7 @@ static void forget_peer(struct peers *p, struct peer *one)
 
 /* --- ranks --- */
 
-/* One more may be needed than there was: rings are moved with their heads. */
+/* May need one more count than allocated: rings are moved with their heads. */
 static void make_room(struct rank *r, size_t n)
 {
 	struct ring *was = r->counts;
@@ -218,7 +219,7 @@ static void recount(struct peers *p, struct peer *one, int rank)
 		ring_append(&r->counts[n - 1], &one->by_count[rank]);
 	if (n > r->top)
 		r->top = n;
-	/* It moved by one: the top falls by one at most. */
+	/* A count changes by one, so `top` falls by one at most. */
 	if (r->top && r->counts[r->top - 1].next == &r->counts[r->top - 1])
 		r->top--;
 }
@@ -344,7 +345,7 @@ struct peer_entry *peers_turn(struct peers *p)
 	return e;
 }
 
-/* --- who is there --- */
+/* --- join and leave --- */
 
 void peers_know(struct peers *p, const struct peer_entry *e)
 {

@@ -3,12 +3,14 @@
 #define UNIRAIL_SERVER_HTTP_PEERS_H
 
 /*
- * Which connection gives way to a new one, and whose turn is next: connections by peer address, each operation in constant
- * time. An IPv6 peer is its /64, since a host chooses the rest by itself.
+ * Connections by peer address: which connection is evicted for a new one, and which is served next.
+ * Each operation takes constant time. IPv6 peers are grouped by /64, since a host chooses the
+ * remaining bits itself.
  *
- * A connection that may be closed has a rank. Within a rank the peer that has most connections loses its oldest one, so a
- * peer with many cannot push out a peer with few. Connections that wait for the processor (a TLS handshake) have turns:
- * peers in a circle, one connection each; peers that are known come first.
+ * A connection that may be evicted has a rank. Within a rank, the peer with the most connections
+ * loses its oldest one, so a peer with many connections cannot displace a peer with few.
+ * Connections that wait for CPU time (a TLS handshake) are served round-robin: one connection per
+ * peer, known peers first.
  *
  *	struct peers *p = peers_new();
  *
@@ -33,52 +35,53 @@ struct peer_key {
 
 struct peer;
 
-/* One connection; part of the caller's struct. */
+/* One connection; embedded in the caller's struct. */
 struct peer_entry {
 	struct peer *peer;
-	int rank; /* -1: it stays */
+	int rank; /* -1: may not be evicted */
 	bool waits;
 	struct peer_entry *prev, *next;		  /* of its rank and peer, oldest first */
 	struct peer_entry *all_prev, *all_next;	  /* of its rank, oldest first */
-	struct peer_entry *turn_prev, *turn_next; /* of its peer, in the order of asking */
+	struct peer_entry *turn_prev, *turn_next; /* of its peer, in request order */
 };
 
 struct peers;
 
 struct peers *peers_new(void);
-void peers_free(struct peers *p); /* every entry has left; NULL is fine */
+void peers_free(struct peers *p); /* all entries must have left before; NULL is fine */
 
-/* Of the connected socket's other end. */
+/* Address of the connected socket's peer. */
 struct peer_key peer_key_of(int fd);
 /* "10.0.0.1", "fd00::/64", "-". */
 const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_MAX]);
-/* A loopback address, or none. */
+/* True for a loopback address or no address (a UNIX socket). */
 bool peer_key_is_local(const struct peer_key *k);
 const struct peer_key *peer_entry_key(const struct peer_entry *e);
 
-/* With rank -1, waiting for nothing. */
+/* Adds the entry with rank -1, not waiting for a turn. */
 void peers_join(struct peers *p, struct peer_entry *e, struct peer_key key);
 void peers_leave(struct peers *p, struct peer_entry *e);
 
-/* From now on it is the newest of this rank; -1: it stays. */
+/* Makes the entry the newest of this rank; -1: it may not be evicted. */
 void peers_rank(struct peers *p, struct peer_entry *e, int rank);
 size_t peers_count(const struct peers *p, int rank);
-/* The oldest of the peer that has most of this rank; NULL: there is none. */
+/* The oldest connection of the peer that has the most of this rank; NULL: the rank is empty. */
 struct peer_entry *peers_victim(const struct peers *p, int rank);
-/* How many of this rank that peer has. */
+/* The number of connections of this rank that the peer of peers_victim() has. */
 size_t peers_most(const struct peers *p, int rank);
-/* The oldest of the same peer in another rank. NULL: there is none. */
+/* The oldest connection of the same peer in another rank. NULL: there is none. */
 struct peer_entry *peers_beside(const struct peer_entry *e, int rank);
-/* The oldest of this rank, of any peer. NULL: there is none. */
+/* The oldest connection of this rank, of any peer. NULL: there is none. */
 struct peer_entry *peers_oldest(const struct peers *p, int rank);
 
-/* The peer has shown that it is no stranger. A few are remembered after their connections. */
+/* Marks the peer as known. A limited number of known peers is remembered after their connections
+ * close. */
 void peers_know(struct peers *p, const struct peer_entry *e);
 bool peers_is_known(const struct peers *p, const struct peer_entry *e);
 
-/* It waits for its turn; once more is fine. */
+/* Queues the entry for a turn; calling it again has no effect. */
 void peers_wait(struct peers *p, struct peer_entry *e);
-/* Whose turn it is; it does not wait any more. NULL: nobody waits. */
+/* Removes and returns the entry whose turn it is. NULL: none waits. */
 struct peer_entry *peers_turn(struct peers *p);
 
 #endif

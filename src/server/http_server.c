@@ -15,19 +15,19 @@
 #include "server/internal.h"
 #include "wire/json/json.h"
 
-/* Who comes in, how many, and how it ends. */
+/* Accepting, eviction, draining, requests and answers. */
 
 enum {
-	ACCEPT_MAX = 64,  /* in a row */
-	REFUSED_MAX = 16, /* connections above the limit that are being told so */
-	PAUSE_MS = 50,	  /* when the kernel has no descriptor for us */
-	TURN_US = 5000,	  /* of handshakes, until the loop's other callbacks run */
+	ACCEPT_MAX = 64,  /* connections accepted in a row */
+	REFUSED_MAX = 16, /* connections above the limit that are being sent a refusal */
+	PAUSE_MS = 50,	  /* pause after the kernel had no descriptor for us */
+	TURN_US = 5000,	  /* time for handshakes before the loop's other callbacks run */
 };
 
 static void on_connect(void *arg, uint32_t events);
 static void on_pause_over(void *arg);
 
-/* --- who may --- */
+/* --- permission --- */
 
 static bool may(int fd, struct ucred *peer)
 {
@@ -39,7 +39,7 @@ static bool may(int fd, struct ucred *peer)
 	return peer->uid == 0 || peer->uid == geteuid();
 }
 
-/* --- how many --- */
+/* --- eviction --- */
 
 static struct http_request *conn_of(struct peer_entry *e)
 {
@@ -57,8 +57,9 @@ static bool give_way(struct http_server *s, int rank)
 }
 
 /*
- * The stranger who gives way: of the peer with most of them one who had an answer, else the oldest; if all of these were opened
- * just now, another's that was not.
+ * The connection of an unknown peer to evict: of the peer with the most, one that has had an
+ * answer, else its oldest; if that one is still in its grace period, a served or an older one of
+ * another peer.
  */
 static struct peer_entry *stranger(struct http_server *s)
 {
@@ -91,7 +92,8 @@ static bool strangers_give_way(struct http_server *s)
 	return e;
 }
 
-/* Strangers have an eighth of the room in any case: who is known by its first request only is one, too, until then. */
+/* Unknown peers keep at least an eighth of the connections: a known client is also unknown until
+ * its first request is accepted. */
 static bool many_strangers(const struct http_server *s)
 {
 	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
@@ -117,7 +119,8 @@ void http_server_trim(struct http_server *s)
 		;
 }
 
-/* How long until a connection may give way, when all that could were opened just now. 0: one may, or none ever. */
+/* Milliseconds until a connection may be evicted when all candidates are in their grace period. 0:
+ * one can be evicted now, or there are no candidates. */
 static int64_t room_in(struct http_server *s)
 {
 	struct peer_entry *e;
@@ -148,7 +151,7 @@ static bool is_full(struct http_server *s)
 		return false;
 	if (make_room(s))
 		return false;
-	/* All are asking; one may have given up. */
+	/* All connections have requests; a peer may have closed without an event yet. */
 	reap(s);
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
@@ -202,8 +205,8 @@ static void on_pause_over(void *arg)
 		loop_set_events(s->watch, EPOLLIN, NULL);
 }
 
-/* Tells the first in the queue with the descriptor kept for this; the queue would else be ready,
- * and we be called, for ever. */
+/* Refuses the first connection in the queue through the reserved descriptor; otherwise the queue
+ * would stay readable and the loop would spin. */
 static void no_descriptor(struct http_server *s, int code)
 {
 	static const char words[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
@@ -225,7 +228,7 @@ static void no_descriptor(struct http_server *s, int code)
 	pause_for(s, PAUSE_MS);
 }
 
-/* --- handshakes, by turns --- */
+/* --- handshakes, round-robin --- */
 
 static void on_turn(void *arg)
 {
@@ -365,7 +368,7 @@ void http_server_conn_gone(struct http_server *s)
 	}
 	if (!s->draining || s->n_conns > 0)
 		return;
-	/* Not from within: done() may free what our caller is walking over. */
+	/* Deferred: done() may free what the caller is iterating over. */
 	loop_del_timer(s->deadline);
 	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
 }
@@ -379,7 +382,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 {
 	if (s->draining)
 		return;
-	/* Whoever has connected was promised an answer. */
+	/* Clients that have already connected are still answered. */
 	accept_some(s, true);
 	stop_listening(s);
 	s->done = done;
@@ -394,7 +397,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 	http_server_conn_gone(s);
 }
 
-/* What a handler says of its request, and what is said to those who have none. */
+/* What handlers call on a request, and refusals without a handler. */
 
 enum { ERROR_MAX = 8 << 10 };
 
@@ -480,7 +483,7 @@ void http_request_drop_msg(struct http_request *q)
 	q->msg = (struct http1_msg){0};
 }
 
-/* The loop may not have come to the event yet. */
+/* The loop may not have delivered the event yet. */
 bool http_request_is_gone(const struct http_request *q)
 {
 	struct pollfd p = {q->fd, 0, 0};
@@ -543,7 +546,7 @@ void http_answer_wrong_method(struct http_request *q, const char *allow, const c
 	answer_error(q, 405, 405, message, allow);
 }
 
-/* Connections begin and end. */
+/* Opening and closing of connections. */
 
 /* --- the beginning --- */
 
@@ -633,7 +636,7 @@ void conn_free(struct http_request *c)
 	http_server_conn_gone(s);
 }
 
-/* The descriptor goes at once; the rest when nobody needs it any more. */
+/* The descriptor is closed at once; memory is freed when the handler no longer needs it. */
 void conn_close(struct http_request *c)
 {
 	conn_set_timer(c, -1);
@@ -646,7 +649,7 @@ void conn_close(struct http_request *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	/* What has no descriptor is in nobody's way, and has no turn. */
+	/* Without a descriptor it no longer competes for eviction or turns. */
 	peers_leave(c->s->peers, &c->entry);
 	if (c->running || (c->state == CONN_HANDLING && !c->answered))
 		return;

@@ -3,40 +3,43 @@
 #define UNIRAIL_SERVER_HTTP_SERVER_H
 
 /*
- * HTTP/1.1 on a listening socket, on the loop. A request is handed to the handler whole, and
- * answered once, then or later; the next one of its connection waits until then.
+ * HTTP/1.1 on a listening socket, on the loop. The handler receives a complete request and answers
+ * it once, at once or later; the next request of the same connection waits until then.
  *
- * What it survives, and how:
+ * How it handles misbehaving peers and overload:
  *
- *   a peer that is not root nor this server's own user    403, closed; unless `anyone` may ask
- *   a head or a body that does not come to its end        408 after a while (struct http_limits)
- *   a body that comes more slowly than `body_rate`        408 after two seconds of it
- *   an answer that is not read                            closed after a while
- *   a connection without requests                         closed after a while
- *   more connections than allowed                         one that nobody misses gives way, see below;
- *                                                         none such: 503, "Retry-After"
- *   no descriptor left                                    503 through one kept for this, then a
+ *   the peer is neither root nor this server's user       403, closed; unless `anyone` is set
+ *   incomplete head or body                               408 after a timeout (struct http_limits)
+ *   a body slower than `body_rate`                        408 after two seconds
+ *   an answer that is not read                            closed after a timeout
+ *   an idle connection                                    closed after a timeout
+ *   more connections than allowed                         one is evicted, see below; if none can be:
+ *                                                         503, "Retry-After"
+ *   no descriptor left                                    503 through a reserved descriptor, then a
  *                                                         pause, so that the loop does not spin
- *   bytes that are not HTTP                               their 4xx or 5xx, closed
+ *   bytes that are not HTTP                               the matching 4xx or 5xx, closed
  *   long bodies on many connections                       503, "Retry-After"; see bodies_max
- *   long heads, and answers that are not read, on many    one of them is closed; see held_max
+ *   long heads or unread answers on many connections      one of them is closed; see held_max
  *
- * A connection gives way in this order: one that has its last answer; one of a stranger; one of those
- * whom a check has let in (http_server_check(); without one all are strangers, who else have an eighth
- * of the room in any case). Of these, one that is idle, in a handshake or a head, or that does not read
- * its answer: the peer address with most of them loses the one that has been so longest, so one
- * address cannot push another out; a stranger who had an answer goes before one who had none. A request
- * whose head is whole stays.
+ * Connections are evicted in this order: one that has received its last answer; one of an unknown
+ * peer; one of a peer that a check has accepted (http_server_check()). Without a check all peers
+ * are unknown; otherwise unknown peers keep at least an eighth of the connections. Candidates are
+ * connections that are idle, in a handshake, receiving a head, or whose answer is not being read:
+ * the peer address with the most of them loses the one that has been in this state longest, so one
+ * address cannot displace another. Among unknown peers, one that has had an answer is evicted
+ * before one that has had none. A request whose head is complete is never evicted.
  *
- * Without TLS a new connection has `grace_ms` to ask, however many come behind it from its own address: while all are as
- * new as that, the next ones wait in the kernel. So one whose request comes with it is answered, whoever else connects.
+ * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
+ * from its own address: while all candidates are that new, further connections wait in the kernel.
+ * So a client that sends its request immediately is answered, whoever else connects.
  *
- * With a certificate it speaks TLS, and HTTP/1.1 in it, whatever else a client offers (ALPN). A
- * handshake has `first_ms`. Handshakes cost the processor milliseconds: they are computed by turns, one
- * for each peer address, those first that have asked something before, and the loop's other callbacks
- * run in between. Who is not wanted is closed without a word.
+ * With a certificate it speaks TLS, with HTTP/1.1 inside, whatever else a client offers (ALPN). A
+ * handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they are
+ * computed round-robin over peer addresses, those that have had a request accepted before first,
+ * and other callbacks of the loop run in between. With TLS, a rejected connection is closed without
+ * a message.
  *
- * Refusals and handshakes that fail are logged with the peer's address, limited (base/log.h).
+ * Refusals and failed handshakes are logged with the peer's address, rate-limited (base/log.h).
  */
 
 #include "base/loop.h"
@@ -50,21 +53,21 @@ typedef void (*http_handler)(void *arg, struct http_request *q);
 
 struct http_limits {
 	int max_conns;
-	int first_ms; /* until a new connection's first byte, and from any head's first to its last */
+	int first_ms;  /* to the first byte, and from first to last byte of a head */
 	int body_ms;   /* from the end of the head to the end of the body */
-	int body_rate; /* bytes a second that a body comes with at least, each two seconds; 0: any */
+	int body_rate; /* minimum bytes/s of a body, checked every 2 s; 0: none */
 	int idle_ms;   /* between two requests */
-	int send_ms;   /* for an answer to be taken */
-	int grace_ms; /* from a connection's beginning, until it gives way to another before it asked; not in TLS */
-	bool anyone; /* no look at who the peer is: for TCP */
-	bool secret; /* what is asked is not for the log */
-	/* For probes and scrapes: a request has no body (413), and what comes behind one before its answer is not read: the
-	 * connection closes after that answer. */
+	int send_ms;   /* until the peer has read an answer */
+	int grace_ms;  /* protects a new connection from eviction; not with TLS */
+	bool anyone;   /* do not check the peer's user id: for TCP */
+	bool secret;   /* do not log request targets */
+	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
+	 * request before its answer are not read, and the connection closes after that answer. */
 	bool bare;
 	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
-	size_t bodies_max; /* of all that are read or answered at a time; 0: as many as there are */
-	/* Bytes of memory for unfinished requests and for answers that were not read, of all connections without TLS; past it
-	 * those that hold more than a kilobyte are closed. 0: as many as there are. */
+	size_t bodies_max; /* of all requests being read or answered; 0: no limit */
+	/* Bytes of memory for incomplete requests and unread answers, over all connections without
+	 * TLS. Above it, connections that hold more than a kilobyte are closed. 0: no limit. */
 	size_t held_max;
 };
 #define HTTP_LIMITS_INIT                                                                           \
@@ -73,51 +76,53 @@ struct http_limits {
 		.idle_ms = 60 * 1000, .send_ms = 20 * 1000, .grace_ms = 100                        \
 	}
 
-/* `fd` listens, does not block, and stays the caller's. */
+/* `fd` is a non-blocking listening socket; the caller keeps ownership. Returns 0 or -errno. */
 int http_server_new(struct http_server **ret, struct loop *l, int fd,
 		    const struct http_limits *limits, http_handler handle, void *arg,
 		    struct err *e);
-/* From the next connection on; those there are go on with what they have. It is counted. */
+/* Applies to new connections; existing ones continue unchanged. Takes a reference on `c`. */
 void http_server_use_tls(struct http_server *s, struct tls_conf *c);
-/* Every connection is closed; requests that are not answered yet must not be after this. */
+/* Closes all connections; requests that are still unanswered must not be answered afterwards. */
 void http_server_free(struct http_server *s);
 
 /*
- * Asked of each request as soon as its head is whole, before a byte of its body is looked at; arg is the handler's.
- * HTTP_TAKE: it may come, and its peer is known from now on. HTTP_TAKE_ONE: it may come, as its connection's last, and is a
- * stranger's. Else the status that it is refused with; the answer says nothing else.
+ * Called for each request when its head is complete, before any byte of its body is read; arg is
+ * the handler's. HTTP_TAKE: accept, and mark the peer as known. HTTP_TAKE_ONE: accept as the last
+ * request of its connection; the peer stays unknown. Any other value is the HTTP status of the
+ * refusal, whose answer contains nothing else.
  */
 enum { HTTP_TAKE = 0, HTTP_TAKE_ONE = 1 };
 typedef int (*http_check)(void *arg, const struct http1_msg *head);
 void http_server_check(struct http_server *s, http_check check);
 
 /*
- * Every answer from now on is its connection's last, so that clients turn to another server of the
- * same service; new connections are taken as before. One that is closed while its client writes a
- * request is that client's failure: whom this has sent away cannot be met by it.
+ * From now on every answer closes its connection, so that clients move to another server of the
+ * same service; new connections are still accepted. A connection that closes while its client is
+ * writing a request would fail that client; clients that were sent away before cannot be affected.
  */
 void http_server_send_away(struct http_server *s);
 
 /*
- * Takes what has connected so far, then no more (the caller may close its descriptor); idle
- * connections are closed, the others after their answer; then done(arg), at the latest after `ms`.
+ * Accepts pending connections, then no more (the caller may close its descriptor). Idle connections
+ * are closed, the others after their answer. Calls done(arg) when all are closed, at the latest
+ * after `ms`.
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 
 /* Valid until it is answered. */
 const struct http1_msg *http_request_msg(const struct http_request *q);
-/* It came from this host: from a loopback address, or through a UNIX socket. */
+/* True if the request came from a loopback address or a UNIX socket. */
 bool http_request_is_local(const struct http_request *q);
-/* Frees the message of one that waits for its answer: there is nothing to look at any more. */
+/* Frees the message of a request that waits for its answer; it may not be read afterwards. */
 void http_request_drop_msg(struct http_request *q);
-/* Its client has closed: nobody will read the answer, which must be given all the same. */
+/* True if the client has closed the connection. The request must still be answered. */
 bool http_request_is_gone(const struct http_request *q);
 /* r->close and r->head are set here. The body is copied. */
 void http_answer(struct http_request *q, const struct http1_response *r);
 
 /* {"code":N,"message":"..."}, go-openapi's errors. */
 void http_answer_error(struct http_request *q, int status, int code, const char *message);
-/* The same with an Allow field. */
+/* The same for 405, with an Allow field. */
 void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message);
 
 #endif

@@ -2,53 +2,54 @@
 #ifndef UNIRAIL_SERVER_INTERNAL_H
 #define UNIRAIL_SERVER_INTERNAL_H
 
-/* Between http_server.c (who comes in), http_server.c, http_conn.c (what they say), http_conn.c and
- * http_answer.c. */
+/* Shared by http_server.c (accepting, eviction, requests and answers) and http_conn.c (one
+ * connection). */
 
 #include "server/http_peers.h"
 #include "server/http_server.h"
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* In which order connections give way (http_peers.h); SERVED: strangers who had an answer, and ask nothing; HOLDING: with much
- * memory for what its peer has not finished, or does not read (where limits.held_max is set). */
+/* Eviction order (http_peers.h). SERVED: unknown peers that have had an answer and are idle.
+ * HOLDING: connections that hold much memory for an incomplete request or an unread answer (if
+ * limits.held_max is set). */
 enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };
 
 enum conn_state {
-	CONN_SHAKING, /* hands, in TLS */
+	CONN_SHAKING, /* TLS handshake */
 	CONN_READING,
-	CONN_HANDLING, /* its request is the handler's */
+	CONN_HANDLING, /* the handler has its request */
 	CONN_WRITING,
-	CONN_CLOSING, /* all is said: what still comes is read, so that the peer reads our words */
+	CONN_CLOSING, /* all written; input is discarded so that the peer gets our answer */
 };
 
 struct http_request {
 	struct http_server *s;
 	struct http_request *prev, *next;
 	struct peer_entry entry;
-	int fd; /* -1: the peer is gone, and the handler has not answered yet */
+	int fd; /* -1: closed, but the handler has not answered yet */
 	enum conn_state state;
-	struct tls *tls; /* NULL: none, or all is said in it */
-	size_t tls_held; /* what it wants to be given once more */
+	struct tls *tls; /* NULL: no TLS, or TLS is already shut down */
+	size_t tls_held; /* length that the next tls_write() must repeat */
 	struct loop_fd *watch;
 	struct loop_timer *timer, *turn;
 	struct http1 *codec;
-	struct buf in; /* read, not parsed: what came after the request at hand */
+	struct buf in; /* read but not parsed: bytes after the current request */
 	size_t in_at;
 	struct buf out;
 	size_t out_at;
 	struct http1_msg msg;
 	bool close, head, running, answered, ended, refused; /* head: it is a HEAD */
-	bool known, shook;	/* a check has let it in; the turn of its handshake has come */
-	enum http1_phase phase; /* what the timer runs for */
+	bool known, shook;	/* accepted by a check; had its handshake turn */
+	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
-	size_t body;		/* of the request at hand, as far as it has come */
-	size_t body_seen;	/* of that, when it was last looked at */
-	size_t held;		/* memory of its buffers, as counted in the server's */
+	size_t body;		/* length of the current request's body so far */
+	size_t body_seen;	/* the same, at the last rate check */
+	size_t held;		/* memory of its buffers, included in the server's `held` */
 	int64_t began, body_since;
-	int64_t opened;		       /* on the loop's clock */
-	enum conn_state ranked;	       /* what its rank was given for */
-	enum http1_phase ranked_phase; /* and in which phase */
+	int64_t opened;		       /* time of the loop */
+	enum conn_state ranked;	       /* state that its rank is based on */
+	enum http1_phase ranked_phase; /* phase that its rank is based on */
 };
 
 struct http_server {
@@ -58,15 +59,15 @@ struct http_server {
 	http_check check;
 	void *arg;
 	struct peers *peers;
-	struct loop_timer *turn; /* handshakes wait */
+	struct loop_timer *turn; /* runs while handshakes are queued */
 	int fd, spare;
 	struct loop_fd *watch;
 	struct loop_timer *pause, *deadline;
 	struct http_request *conns; /* newest first */
-	int n_conns, n_refused;	    /* of those */
-	size_t bodies;		    /* theirs */
-	size_t held;		    /* theirs */
-	bool walks;		    /* over the connections: none but the one at hand may go */
+	int n_conns, n_refused;	    /* of those: being refused */
+	size_t bodies;		    /* bytes of all bodies */
+	size_t held;		    /* bytes of all buffers */
+	bool walks;		    /* iterating: only the current one may be freed */
 	struct tls_conf *tls;
 	bool sends_away, draining;
 	void (*done)(void *arg);
@@ -74,51 +75,52 @@ struct http_server {
 	char read[HTTP_READ_SIZE];
 };
 
-/* Takes the descriptor. */
+/* Takes ownership of the descriptor. */
 void conn_open(struct http_server *s, int fd);
-/* One that only hears why it is not wanted. */
+/* A connection that is only told why it is refused. */
 void conn_open_refused(struct http_server *s, int fd, int status, const char *why);
 void conn_close(struct http_request *c);
-/* Of one that is closed. */
+/* Frees a closed connection. */
 void conn_free(struct http_request *c);
-/* Reads, hands over, writes, as far as it goes without waiting. It may be gone afterwards. */
+/* Reads, dispatches and writes as far as possible without blocking. May free the connection. */
 void conn_advance(struct http_request *c);
-/* The loop's, for its descriptor. */
+/* Callback of the loop for its descriptor. */
 void conn_on_event(void *arg, uint32_t events);
-/* Sets the time that this part of a request has. */
+/* Sets the timeout of the current phase of a request. */
 void conn_set_phase(struct http_request *c);
-/* Replaces the one there is; negative: none. */
+/* Replaces the timer; negative: no timer. */
 void conn_set_timer(struct http_request *c, int64_t ms);
-/* Puts down why, to be written, and the end after it. */
+/* Queues an error answer with the reason; the connection closes after it. */
 void conn_refuse(struct http_request *c, int status, const char *why);
-/* The same, and the peer hears the status only. */
+/* The same, but the peer receives only the status. */
 void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
-/* Its place among those that give way, by what it does now. */
+/* Updates its eviction rank from its current state. */
 void conn_rank(struct http_request *c);
-/* How long until it may give way: it was just opened and has not asked anything yet. 0: now. */
+/* Milliseconds until a new connection without a request may be evicted; 0: now. */
 int64_t conn_grace(const struct http_request *c);
-/* Waits for its turn to compute a handshake. */
+/* Queues the connection for a handshake turn. */
 void conn_wait(struct http_request *c);
-/* Sees to its end if its peer has closed, which the loop may not have come to yet. */
+/* Closes the connection if the peer has closed it, which the loop may not have reported yet. */
 void conn_reap(struct http_request *c);
-/* An idle connection when the server ends: one that never asked has a moment left to do so. */
+/* Handles an idle connection at shutdown: one that never sent a request has a last moment to do
+ * so. */
 void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
-/* 1: hands are shaken, 0: the peer's turn, -1: it will not do. */
+/* 1: handshake complete, 0: waiting for the peer, -1: failed. */
 int conn_shake(struct http_request *c);
-/* 1: something came, 0: nothing for now, -1: the end. */
+/* 1: bytes received, 0: none available, -1: closed or failed. */
 int conn_receive(struct http_request *c);
-/* 1: all written, 0: the peer must read first, -1: it is gone. */
+/* 1: all written, 0: the socket is full, -1: closed by the peer. */
 int conn_write_out(struct http_request *c);
-/* Nothing more will be written; what comes is not looked at. */
+/* Shuts down writing; later input is discarded. */
 void conn_finish(struct http_request *c);
 void conn_watch(struct http_request *c, uint32_t events);
 
-/* Closes connections until what all hold is within the limit. */
+/* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);
-/* Tells the server that a connection is gone. */
+/* Notifies the server that a connection was closed. */
 void http_server_conn_gone(struct http_server *s);
 
 #endif

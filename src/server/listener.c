@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/num.h"
 
-/* A server that is being replaced lets go of the lock before it finishes what it has begun. */
+/* A server that is being replaced releases the lock before it finishes its open requests. */
 enum { LOCK_MS = 2000, BACKLOG = 1024, SYSTEMD_FD = 3 };
 
 static int address(struct sockaddr_un *a, const char *path, struct err *e)
@@ -52,7 +52,7 @@ static int take_lock(struct listener *l, const struct root *r, const char *path,
 	return n;
 }
 
-/* 1: somebody listens there, 0: nobody does. */
+/* 1: a process accepts connections there, 0: none does, or -errno. */
 static int is_alive(const struct sockaddr_un *a)
 {
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -150,7 +150,8 @@ static bool sock_is(int fd, int option, int want)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &n) == 0 && value == want;
 }
 
-/* LISTEN_PID tells whether LISTEN_FDS is meant for us; a child of ours shall not think so. */
+/* LISTEN_PID tells whether LISTEN_FDS is meant for this process; both are unset for our
+ * children. */
 static uint64_t passed(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
@@ -204,7 +205,7 @@ void listener_close(struct listener *l)
 {
 	listener_hide(l);
 	cleanup_fd(&l->fd);
-	/* The lock's file stays: a waiting server may have it open. */
+	/* Keep the lock file: a waiting server may have it open. */
 	cleanup_fd(&l->lock);
 	free(l->path);
 	*l = (struct listener)LISTENER_INIT;

@@ -3,11 +3,11 @@
 #define UNIRAIL_SERVER_LISTENER_H
 
 /*
- * A listening UNIX socket that is this process's alone.
+ * A listening UNIX socket with a single owner process.
  *
- * Made by us: PATH.lock is held as long as we listen, so a second server is refused; a socket that
- * a dead one left is replaced, one that somebody answers on (a server of another make) is not; mode
- * 0600 from its first moment. Made by systemd (LISTEN_FDS): taken as it is, and never removed.
+ * Created here: PATH.lock is held as long as the process listens, so a second server is refused. A
+ * stale socket of a dead process is replaced; one on which another program accepts connections is
+ * not. Mode 0600 from the start. Passed by systemd (LISTEN_FDS): used as it is, and never removed.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct listener {
 	int fd, lock;
 	char *path;
 	dev_t dev;
-	ino_t ino; /* of the socket we made */
+	ino_t ino; /* dev, ino: of the socket created here */
 	bool inherited;
 };
 #define LISTENER_INIT                                                                              \
@@ -28,12 +28,12 @@ struct listener {
 	}
 
 int listener_open(struct listener *l, const char *path, struct err *e);
-/* Takes the one socket that systemd passed: 1, or 0 when it passed none. */
+/* Uses the socket that systemd passed: 1, or 0 when it passed none, or -errno. */
 int listener_inherit(struct listener *l, struct err *e);
-/* Removes the path we made, unless something else stands there by now: nobody new finds us, whoever
- * has connected still can be accepted. */
+/* Removes the socket's path, unless it has been replaced: new clients cannot connect, clients
+ * already connected can still be accepted. */
 void listener_hide(struct listener *l);
-/* That, and lets the next server in. */
+/* The same, then closes the socket and releases the lock for the next server. */
 void listener_close(struct listener *l);
 
 #endif

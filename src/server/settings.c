@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the values of a table of settings come from. */
+/* Reads the values of a settings table from their sources. */
 #include "server/settings.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static const char *text_at(const struct settings *s, const void *of, size_t i)
 	return *(const char *const *)((const char *)of + s->opts[i].offset);
 }
 
-/* Of the row; there is one. */
+/* Index of the row, which must exist. */
 static size_t row_of(const struct settings *s, const char *name)
 {
 	size_t i = 0;
@@ -57,7 +57,7 @@ static int wants(const struct opt *o, const char *value, struct err *e)
 			o->arg);
 }
 
-/* "warning" and "TRUE", too: as environments of Spiderpool's daemons have them. */
+/* Also accepts "warning" and "TRUE", which occur in environments of Spiderpool's daemons. */
 static const char *choice(const struct opt *o, const char *value)
 {
 	static const char *const levels[] = {"debug", "info", "warn", "error"};
@@ -133,7 +133,7 @@ static int unknown_key(const struct settings *s, const char *key, struct err *e)
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* inih's: 0 stops. */
+/* Callback of inih: 0 stops. */
 static int handle(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *p = arg;
@@ -199,7 +199,7 @@ static const char *env_get(const struct settings_env *env, const char *name)
 	return env && env->get ? env->get(env->arg, name) : getenv(name);
 }
 
-/* Empty is not given, as in a manifest whose value was left out. */
+/* An empty variable counts as unset, as in a manifest whose value was left out. */
 static int from_env(const struct settings *s, void *into, size_t i, const struct settings_env *env,
 		    struct err *e)
 {
@@ -218,7 +218,7 @@ static int from_env(const struct settings *s, void *into, size_t i, const struct
 	return 0;
 }
 
-/* --- all of it --- */
+/* --- entry point --- */
 
 static bool is_path(const struct opt *o)
 {

@@ -3,17 +3,17 @@
 #define UNIRAIL_SERVER_SETTINGS_H
 
 /*
- * A daemon's settings, from one table: each has a flag, a key of the same name in its section of an
- * INI file, mostly an environment variable, and a default; the first that is given counts, in this
- * order.
+ * A daemon's settings, defined by one table. Each has a flag, a key of the same name in its section
+ * of an INI file, usually an environment variable, and a default; the first one given in this order
+ * wins.
  *
  *	[agent]
  *	log-level = info
  *	rest      = 60s
  *
- * The table is made of rows X(name, type, what it takes, help, member, min, max, default, variables,
- * whether it can change while the daemon runs); ours first of the variables, then those that
- * Spiderpool's daemon knows:
+ * The table consists of rows X(name, type, argument, help, member, min, max, default, variables,
+ * whether it can change while the daemon runs); of the variables, our own first, then those of
+ * Spiderpool's daemons:
  *
  *	#define KEYS(X)                                                                           \
  *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
@@ -23,11 +23,12 @@
  *	static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
  *	static const struct settings my_settings = SETTINGS_TABLE(my_opts, rows, "unirail my", "my", ...);
  *
- * There are "config" (the file), and in the struct a `struct settings_own own`. Texts that are not
- * given and have no default are NULL; what takes FILE, PATH or DIR is an absolute path.
+ * The table must have a row "config" (the file), and the struct a member `struct settings_own own`.
+ * Strings that are not given and have no default are NULL; values of type FILE, PATH or DIR are
+ * absolute paths.
  *
- * Anything that is wrong is one error (kind ERR_CONF) with file and line, or the variable's name,
- * and what is wanted.
+ * Any mistake is one error (kind ERR_CONF) that names the file and line, or the variable, and the
+ * expected value.
  */
 
 #include "base/file.h"
@@ -35,7 +36,7 @@
 
 #define SETTINGS_YES_NO "yes|no"
 
-/* What the texts point to, but for argv's. */
+/* Owns the strings of the settings, except those from argv. */
 struct settings_own {
 	char **v;
 	size_t n;
@@ -52,7 +53,7 @@ struct settings {
 	size_t n;
 	const char *prog, *help; /* "unirail agent", its line of --help */
 	const char *section;	 /* "agent" */
-	const char *other;	 /* a section that somebody else reads; NULL: none */
+	const char *other;	 /* a section that another program reads; NULL: none */
 	size_t own;		 /* offset of struct settings_own */
 };
 
@@ -69,8 +70,8 @@ struct settings {
 	{fallback, env, live},
 
 /*
- * Rows that every daemon has, of members with these names: how the API server is reached, what is asked over
- * TCP and how it logs (with the defaults of its two ports, as texts).
+ * Rows shared by all daemons, with members of these names: access to the API server, TCP ports,
+ * log. The defaults of the two ports are strings.
  */
 #define SETTINGS_KUBE(X)                                                                           \
 	X("kubeconfig", OPT_STR, "FILE",                                                           \
@@ -109,20 +110,20 @@ struct settings_env {
 	void *arg;
 };
 
-/* `into` is zeroed; argv begins after the applet's words. -ECANCELED: --help was asked for and
- * printed. After a failure, too, settings_done() frees. */
+/* `into` must be zeroed; argv starts after the applet's words. Returns 0 or -errno; -ECANCELED:
+ * --help was given and printed. Call settings_done() after a failure, too. */
 int settings_read(const struct settings *s, void *into, const struct root *root,
 		  const struct settings_env *env, int argc, char **argv, struct err *e);
 void settings_done(const struct settings *s, void *of);
-/* A text that lives as long as the settings. */
+/* Copies a string into storage that lives as long as the settings. */
 const char *settings_own(const struct settings *s, void *of, const char *text);
 
 bool settings_yes(const char *yes_or_no);
-/* The first setting that differs and that only a restart can change; NULL: there is none. */
+/* Name of the first setting that differs and requires a restart; NULL: none. */
 const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
 
-/* For documents and tests: the i-th key, its default as text ("" none) and variables; false: there
- * are no more. */
+/* For documentation and tests: the i-th key, its default as text ("" none) and variables; false: no
+ * more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
 };
