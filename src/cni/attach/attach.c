@@ -26,7 +26,7 @@ static int open_netns(struct attach *a, bool gone_ok, struct err *e)
 	if (r >= 0)
 		return 0;
 	a->netns = -1;
-	/* An empty file is what a bind mount leaves behind when the namespace is gone. */
+	/* A bind mount leaves an empty file behind when the namespace is deleted. */
 	if (gone_ok && (r == -ENOENT || r == -ENOTDIR || r == -EINVAL))
 		return 0;
 	if (e)
@@ -96,7 +96,7 @@ int attach_make(struct attach *a, struct err *e)
 	return r;
 }
 
-/* What failed may have been the conversation itself: half a dump, an answer that is lost. */
+/* The failure may be the netlink socket's: an incomplete dump, a lost reply. */
 void attach_rollback(struct attach *a)
 {
 	if (!a->undo.n)
@@ -161,12 +161,12 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 	return cni_dns_read(rail->ipam.doc, rail->conf.dns, &out->dns, e);
 }
 
-/* Addresses for all rails in one call. */
+/* Addresses for all attachments in one call. */
 
-/* The IPAM's own arrays are by call, ours by rail. */
+/* The IPAM's arrays are indexed by call, a->rails by attachment. */
 struct asked {
 	struct cni_ipam_call *calls;
-	size_t *rails; /* calls[i] is of rail rails[i] */
+	size_t *rails; /* calls[i] is for a->rails[rails[i]] */
 	size_t n;
 };
 
@@ -258,7 +258,7 @@ int attach_ask_again(struct attach *a, size_t rail, struct err *e)
 	return ask(a, &s, true, e);
 }
 
-/* Whether the node has what a rail stands on. */
+/* STATUS: whether the node has the devices and link types that an attachment needs. */
 
 int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e)
 {
@@ -278,7 +278,7 @@ static int status_made(struct nl_wire *w, const struct root *root, struct rail *
 {
 	int r = attach_kind_known(w, rail->kind, e);
 
-	/* The pod's links are the pod's matter. */
+	/* A master inside the pod cannot be checked here. */
 	if (r < 0 || rail->conf.in_container)
 		return r;
 	r = attach_master(w, &rail->conf, &rail->master, e);

@@ -3,20 +3,21 @@
 #define UNIRAIL_CNI_ATTACH_ATTACH_H
 
 /*
- * Attaching rails: any number of networks of one pod at once, each a link of one of our kinds
- * (cni/attach/rail.h). `macvlan`, `ipvlan`, `vlan`, `host-device` and `sriov` are this with one rail,
- * `unirail-cni` with all of them, so both leave the same kernel state.
+ * Attaches any number of networks of one pod at once. Each attachment ("rail") is one interface of
+ * the pod, handled by a driver (struct rail_kind in cni/attach/rail.h). The plugins `macvlan`,
+ * `ipvlan`, `vlan`, `host-device` and `sriov` run this code with one attachment, `unirail-cni` runs
+ * it with all of them, so both produce the same kernel state.
  *
- *	facts      masters, devices, MTUs, names in the pod: every check, before any change
- *	addresses  one IPAM call for all rails
- *	prepare    what a device that is moved needs on the node: records, attributes of VFs
- *	links      one batch: each is made in the pod, or moved there, with its final name and MAC
- *	sysctls    of all of them in one visit to the pod's namespace
- *	detection  conflicts and gateways of all rails in parallel, where the IPAM asks for it
- *	configure  addresses, up and routes in one batch
+ *	facts      look up masters, devices, MTUs and names in the pod; all checks, before any change
+ *	addresses  one IPAM call for all attachments
+ *	prepare    what a moved device needs on the node: records, VF attributes
+ *	links      one batch: create each link in the pod or move it there, with final name and MAC
+ *	sysctls    for all attachments, in one switch to the pod's network namespace
+ *	detection  conflict and gateway detection in parallel, where the IPAM enables it
+ *	configure  addresses, link up and routes in one batch
  *
- * Each step that worked pushes its reverse onto a->undo. The caller runs the list on failure
- * (attach_rollback) or forgets it when everything is done (attach_done).
+ * Each successful step pushes its reverse onto a->undo. The caller runs the list on failure
+ * (attach_rollback) or discards it after success (attach_done).
  */
 
 #include "base/undo.h"
@@ -28,41 +29,41 @@
 struct co_plan;
 
 struct rail {
-	/* asked for; all borrowed */
+	/* configuration; all borrowed */
 	const struct rail_kind *kind;
-	const char *label; /* "rail 'net3' (rail2)", put before errors; NULL: nothing is */
+	const char *label; /* "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
 	const char *ifname;
 	struct rail_conf conf;
 	struct cni_ipam_call ipam;	/* doc, conf, name, ifname, version; conf NULL: no IPAM */
-	const struct cni_result *given; /* addresses and routes instead of an IPAM's; NULL: none */
+	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
-	/* found out */
-	struct link master;	   /* the device below, or the one that is moved, as it was */
-	bool no_link;		   /* a userspace driver has the device: there are only addresses */
-	const struct link *uplink; /* whose addresses the IPAM may want: a VF's PF; NULL: master's */
-	struct ipnet *nets;	   /* those, when the IPAM may want them */
+	/* discovered */
+	struct link master;	   /* parent device, or the moved device before the move */
+	bool no_link;		   /* bound to a userspace driver: only addresses are allocated */
+	const struct link *uplink; /* whose networks the IPAM needs; NULL: master */
+	struct ipnet *nets;	   /* networks of the uplink, if the IPAM needs them */
 	size_t n_nets;
-	struct vf_rail *vf; /* cni/device/vf_rail.h; NULL: no VF */
-	char **altnames;    /* alternative names of a device that is moved, and no VF's */
+	struct vf_rail *vf; /* cni/device/vf_rail.h; NULL: not a VF */
+	char **altnames;    /* alternative names of a moved device that is not a VF */
 	size_t n_altnames;
 
-	/* came about */
-	struct cni_result got; /* what the IPAM gave */
+	/* result */
+	struct cni_result got; /* result of the IPAM */
 	struct cni_ipam_flags flags;
-	struct ipaddr *quiet; /* addresses probed and found free */
+	struct ipaddr *quiet; /* probed, no conflict found */
 	size_t n_quiet;
-	bool made;		  /* the link is ours to delete or to bring home */
-	char temp[LINK_NAME_MAX]; /* the name it is made under; "": its final one */
-	int index;		  /* in the pod */
+	bool made;		  /* undo must delete the link or restore the device */
+	char temp[LINK_NAME_MAX]; /* temporary name; "": created with its final name */
+	int index;		  /* ifindex in the pod */
 	struct mac mac;
-	uint32_t mtu; /* for the result; 0: not told there */
+	uint32_t mtu; /* for the result; 0: omitted */
 	uint16_t arptype;
-	struct cni_rdma rdma; /* attach_gids() */
+	struct cni_rdma rdma; /* set by attach_gids() */
 };
 
 struct attach {
 	const struct cni_call *call;
-	int netns;		    /* the pod's; -1: gone (DEL only) */
+	int netns;		    /* the pod's; -1: does not exist any more (DEL only) */
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
 	struct link *pod_links;	    /* as last listed */
 	size_t n_pod_links;
@@ -71,16 +72,17 @@ struct attach {
 	bool have_host_addrs;
 	struct rail *rails;
 	size_t n_rails;
-	int detect_ms; /* total limit of detection; 0: what the IPAM says */
+	int detect_ms; /* total limit of detection; 0: the IPAM's limit */
 	struct undo undo;
-	struct co_plan *plan; /* the coordinator's, kept for undo */
+	struct co_plan *plan; /* the coordinator's plan, retained for undo */
 	void (*plan_free)(struct co_plan *p);
 };
 
-/* Opens namespace and wires. gone_ok (DEL): a namespace that is not given or not there leaves
- * a->netns -1; only the host's wire is open then. */
+/* Opens the pod's network namespace and the netlink sockets. gone_ok (DEL): if the namespace is
+ * not given or does not exist, a->netns is -1 and only the node's socket is open. 0 or -errno. */
 int attach_open(struct attach *a, const struct cni_call *c, bool gone_ok, struct err *e);
-/* Frees it all, the rails' own parts as well (the array itself is the caller's). */
+/* Frees everything, including the members of the rails; the array a->rails belongs to the
+ * caller. */
 void attach_close(struct attach *a);
 #define auto_attach __attribute__((cleanup(attach_close)))
 #define ATTACH_INIT                                                                                \
@@ -88,20 +90,21 @@ void attach_close(struct attach *a);
 		.netns = -1                                                                        \
 	}
 
-/* All of the above for a->rails. On failure the caller runs attach_rollback(). */
+/* Runs all steps for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
-/* The same after attach_facts(), which changes nothing. */
+/* The steps after attach_facts(), which changes nothing. */
 int attach_make(struct attach *a, struct err *e);
-/* Gratuitous ARP and unsolicited NA for each rail's own addresses; best effort. */
+/* Sends gratuitous ARP and unsolicited NA for the addresses of each attachment that had conflict
+ * detection; best effort. */
 void attach_announce(const struct attach *a);
 void attach_rollback(struct attach *a);
 void attach_done(struct attach *a);
 
-/* {name, mac, mtu, sandbox}, the addresses, the routes, conf.dns. */
+/* Writes interface (name, mac, mtu, sandbox), addresses, routes and conf.dns of one attachment. */
 int attach_result(const struct attach *a, const struct rail *rail, struct cni_result *out,
 		  struct err *e);
 
-/* --- steps, in order; each for all rails --- */
+/* --- steps, in order; each handles all attachments --- */
 int attach_facts(struct attach *a, struct err *e);
 int attach_ipam(struct attach *a, struct err *e);
 int attach_prepare(struct attach *a, struct err *e);
@@ -113,44 +116,47 @@ int attach_configure(struct attach *a, struct err *e);
 /* --- shared parts --- */
 int attach_list_pod(struct attach *a, struct err *e);
 int attach_host_addrs(struct attach *a, struct err *e);
-/* Wraps e with the rail's label, if it has one. */
+/* Wraps e with the attachment's label, if it has one. */
 int rail_err(const struct rail *rail, int code, struct err *e);
 bool rail_has_ipam(const struct rail *rail);
-/* Addresses that go onto a link. */
+/* Whether the attachment has addresses and a link to set them on. */
 bool rail_has_addresses(const struct rail *rail);
 /* The device of the first default route of the main table. */
 int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
-/* conf.master (or the default route's device) in the namespace of w. */
+/* Finds conf.master (default: the default route's device) in the namespace of w. */
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e);
-/* Whether the kernel has this kind of link; loads its module. Kind ERR_UNAVAILABLE, the module
- * named. */
+/* Checks that the kernel supports this link type; the check loads the module. Error class
+ * ERR_UNAVAILABLE, naming the module. */
 int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e);
 
 /* --- pure --- */
-/* Names wished for against each other and against what the pod has: "... file exists". */
+/* Requested interface names must differ from each other and from those in the pod: "... file
+ * exists". */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
-/* Devices looked up: one that is moved serves nobody else, a VLAN of a device is there once. */
+/* Checks the discovered devices: a moved device serves one attachment only, and a device has one
+ * interface per VLAN. */
 int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
-/* Whether a link in the pod has or will have this name. Alternative names take part in whether a
- * name is free, so a device that is moved may not have one such. */
+/* Whether a link in the pod has or will have this name. Link names and alternative names share
+ * one namespace in the kernel, so a moved device must not bring such an alternative name. */
 bool attach_name_taken(const struct attach *a, const char *name);
-/* The routes a result asks for on a link: gateways filled in from the addresses'. Returns the
- * number; free(*ret). */
+/* The routes of a result for a link; a missing gateway is taken from the addresses. Returns the
+ * number of routes; the caller frees *ret. */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
-/* Whether a link of the pod may be deleted together with the others by IFLA_GROUP: every link
- * of the group is one of `names`, and two or more are. */
+/* Whether the links can be deleted at once by IFLA_GROUP: at least two links of the pod are in
+ * the group, and all of these are among `names`. */
 bool attach_group_is_ours(const struct link *pod, size_t n, const char *const *names,
 			  size_t n_names);
 
 /* --- DEL --- */
-/* Absent links are success. */
+/* Deletes links by name; absent links count as deleted. */
 int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
-/* The rails' links, and others by name: devices go home, what was made is deleted. Everything is
- * tried; the first failure is told. Of the rails, kind and ifname count, and what conf has. */
+/* Removes the attachments' links, and further links by name: moved devices are restored to the
+ * host, created links are deleted. A failure does not stop it; the first one is returned. It
+ * uses kind and ifname of each rail, and conf as far as it was read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_others, struct err *e);
-/* What DEL and GC can use of a netconf: one that ADD would refuse is logged and left empty. */
+/* Reads a netconf for DEL and GC: an invalid one is logged and left empty. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
@@ -164,26 +170,27 @@ struct attach_seen {
 };
 int attach_look(struct attach *a, struct attach_seen *ret, struct err *e);
 void attach_seen_done(struct attach_seen *s);
-/* Pure: link, what the kind has for itself, MAC and addresses of prev that belong to the rail.
- * parent: the master's ifindex, 0: not compared. */
+/* Pure. Checks the link, the driver's own settings, and the MAC and addresses that prev lists
+ * for this interface. parent: ifindex of the master, 0: not compared. */
 int attach_check(const struct attach_seen *s, const struct rail *rail, int parent,
 		 const struct cni_result *prev, const char *netns, struct err *e);
-/* The same with the master looked up. */
+/* Looks up the master, then runs attach_check(). */
 int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
 		      struct err *e);
-/* Pure: connected routes and the result's, in any table: sbr and the coordinator move them. */
+/* Pure. Connected routes and the result's routes must exist in some table: sbr and the
+ * coordinator move them out of main. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
-/* The interface of that name in the pod; -1: none. */
+/* Index of the pod interface of that name; -1: none. */
 int attach_prev_iface(const struct cni_result *prev, const char *ifname);
-/* Routes of a result name no interface: they are an interface's when only one has addresses, else
- * by the gateway. */
+/* Whether a route of a result belongs to interface `iface`. Routes name no interface: if only
+ * one interface has addresses it owns all routes, otherwise the gateway decides. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- STATUS and GC --- */
-/* Whether an ADD could work, but for its IPAM; w: the node's. */
+/* Whether an ADD could succeed, IPAM not considered; w: the node's netlink socket. */
 int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e);
-/* What the kind can mend on the node, without any pod. */
+/* Runs the driver's cleanup on the node; needs no pod. */
 int attach_gc(const struct cni_call *c, const struct rail *rail, struct err *e);
 
 #endif

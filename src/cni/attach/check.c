@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CHECK: what prevResult promised against what the pod holds. */
+/* CHECK: compares prevResult with the state of the pod. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ void attach_seen_done(struct attach_seen *s)
 	*s = (struct attach_seen){0};
 }
 
-/* prevResult also lists host ends, which have no sandbox. */
+/* prevResult also lists host-side interfaces, which have no sandbox. */
 int attach_prev_iface(const struct cni_result *prev, const char *ifname)
 {
 	for (size_t i = 0; i < prev->n_ifaces; i++)
@@ -183,7 +183,7 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 	return r;
 }
 
-/* Behind another plugin a link without a named master may lie on any. */
+/* In a chain, a link without a configured master may be on any device. */
 static int find_parent(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct link master;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ipam.ConfigureIface of the originals does, for all rails at once: IPv6 on where it is
- * needed, addresses, up, wait for duplicate address detection, routes.
+ * ipam.ConfigureIface of the original plugins, for all attachments at once: enable IPv6 where
+ * needed, add addresses, set up, wait for duplicate address detection, add routes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool has_family(const struct rail *rail, int family)
 	return false;
 }
 
-/* The originals' sysctls. keep_addr_on_down on lo as well: they write both, lo first. */
+/* The original plugins' sysctls. They write keep_addr_on_down for lo as well, lo first. */
 static int sysctls_v6(const struct rail *rail, const struct root *root, struct err *e)
 {
 	const char *ifnames[] = {"lo", rail->ifname};
@@ -43,7 +43,7 @@ static int sysctls_v6(const struct rail *rail, const struct root *root, struct e
 	return r;
 }
 
-/* What is nice to have. */
+/* Optional sysctls. */
 static void try_sysctl(const struct root *root, int ip, const char *ifname, const char *what)
 {
 	struct err why = ERR_INIT;
@@ -56,14 +56,14 @@ static void try_sysctl(const struct root *root, int ip, const char *ifname, cons
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
 {
-	/* Before the link is up: it tests its own address first. */
+	/* Before the link is up, since the kernel probes its link-local address first. */
 	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
 		try_sysctl(root, 6, rail->ifname, "optimistic_dad");
 	if (rail->kind->flags & RAIL_PROXY_ARP)
 		try_sysctl(root, 4, rail->ifname, "proxy_arp");
 	if (!rail_has_addresses(rail))
 		return 0;
-	/* Its IPv4 twin, arp_notify, goes with the message that sets the link up. */
+	/* The IPv4 equivalent, arp_notify, is in the message that sets the link up. */
 	try_sysctl(root, 6, rail->ifname, "ndisc_notify");
 	return has_family(rail, 6) ? sysctls_v6(rail, root, e) : 0;
 }
@@ -92,7 +92,7 @@ static bool is_quiet(const struct rail *rail, const struct ipaddr *ip)
 	return false;
 }
 
-/* An IPv6 address that we have asked the link about needs no second detection by the kernel. */
+/* An IPv6 address that was probed needs no duplicate address detection by the kernel. */
 static unsigned int addr_flags(const struct rail *rail, const struct ipaddr *ip)
 {
 	return ip->family == 6 && is_quiet(rail, ip) ? ADDR_NODAD : 0;
@@ -111,7 +111,7 @@ static bool waits_for_dad(const struct rail *rail)
 	return gateway && unsure && !rail->no_link;
 }
 
-/* A batch with the rail of each message. */
+/* A batch, and the attachment of each message. */
 struct work {
 	struct nl_batch *b;
 	size_t *owner, n;
@@ -144,7 +144,7 @@ static void put_addresses(const struct rail *rail, struct nl_batch *b)
 	const struct link_change up = {.set = LINK_SET_UP};
 	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = rail->conf.mtu};
 
-	/* A message of its own before "up": the kernel then announces the addresses itself. */
+	/* In a message of its own before "up", so that the kernel announces the addresses. */
 	if (rail->no_link)
 		return;
 	if (rail->conf.mtu && (rail->kind->flags & RAIL_LATE_MTU))
@@ -171,7 +171,7 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 	free(list);
 }
 
-/* 1 settled, 0 not yet, -EADDRINUSE somebody else has it. */
+/* 1: detection complete; 0: still tentative; -EADDRINUSE: another host has the address. */
 static int settled(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
 {
 	char text[IP_TEXT_MAX];
@@ -210,7 +210,7 @@ static int all_settled(struct attach *a, size_t *slow, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Without carrier the kernel does not detect at all, so only a link that is up is at fault. */
+/* Without carrier the kernel runs no detection, so only a link that is up can time out. */
 static int too_slow(struct attach *a, size_t slow, struct err *e)
 {
 	struct link l;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conflict and gateway detection on all rails in parallel, before any address is set; an address
- * in conflict is taken out of use and another one asked for.
+ * Conflict and gateway detection on all attachments in parallel, before any address is set. An
+ * address in conflict is retired at the IPAM and another one requested.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
 
 struct round {
 	struct probe *p;
-	size_t *owner; /* rail of each probe */
+	size_t *owner; /* attachment of each probe */
 	size_t n;
 };
 
@@ -60,7 +60,7 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 	}
 }
 
-/* The rails share one limit, so the most patient of them decides. */
+/* All attachments share one limit: the longest of theirs. */
 static struct probe_limits limits_of(const struct attach *a)
 {
 	struct probe_limits l = PROBE_LIMITS_INIT;
@@ -84,7 +84,7 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* probe_words() names the interface; where the rail has a label, that says it better. */
+/* probe_words() names the interface; drop this prefix if the label is added instead. */
 static void words(const struct rail *rail, const struct probe *p, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -97,7 +97,7 @@ static void words(const struct rail *rail, const struct probe *p, struct err *e)
 		 why.text + skip);
 }
 
-/* 1: all is well; 0: there are conflicts; anything worse is an error. */
+/* 1: no conflict; 0: at least one conflict; negative: error. */
 static int judge(struct attach *a, const struct round *round, struct err *e)
 {
 	int well = 1;
@@ -120,7 +120,7 @@ static int judge(struct attach *a, const struct round *round, struct err *e)
 	return well;
 }
 
-/* Takes what is in conflict from each rail concerned. */
+/* Reports each address in conflict to the IPAM of its attachment. */
 static int give_up_addresses(struct attach *a, const struct round *round, struct err *e)
 {
 	for (size_t i = 0; i < round->n; i++) {
@@ -137,7 +137,7 @@ static int give_up_addresses(struct attach *a, const struct round *round, struct
 	return 0;
 }
 
-/* The conflict that a rail met last, in words. */
+/* The attachment's conflict in this round; NULL: none. */
 static const struct probe *conflict_of(const struct round *round, size_t rail)
 {
 	for (size_t i = 0; i < round->n; i++)
@@ -152,7 +152,7 @@ static int in_conflict(const struct attach *a, size_t rail, const struct probe *
 	return rail_err(&a->rails[rail], -EADDRINUSE, e);
 }
 
-/* No other address is to be had: what the reader wants to know first is the conflict. */
+/* The IPAM has no other address: report the conflict first, then the IPAM's error. */
 static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
 		    struct err *e)
 {
@@ -181,7 +181,7 @@ static int ask_rails_again(struct attach *a, const struct round *round, bool las
 	return r;
 }
 
-/* 1: nothing is left to ask; 0: some rails have new addresses. */
+/* 1: nothing left to probe; 0: some attachments have new addresses. */
 static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *e)
 {
 	__attribute__((cleanup(round_done))) struct round round = {0};
@@ -197,7 +197,7 @@ static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *
 		r = judge(a, &round, e);
 	if (r != 0)
 		return r < 0 ? r : 1;
-	/* Even when we give up: the next pod shall not get the same address. */
+	/* Also if this was the last round: the next pod must not get the same address. */
 	r = give_up_addresses(a, &round, e);
 	return r < 0 ? r : ask_rails_again(a, &round, !probe_round_left(rounds), e);
 }
@@ -235,9 +235,9 @@ int attach_detect(struct attach *a, struct err *e)
 }
 
 /*
- * Where detection brought the link up before its addresses came, nobody has announced them. On
- * the other links the kernel did (arp_notify, ndisc_notify), without the 10 to 20 ms that closing
- * a packet socket costs.
+ * Detection brings a link up before its addresses are set, so the kernel does not announce them. On
+ * other links it did (arp_notify, ndisc_notify), without the 10 to 20 ms that closing a packet
+ * socket costs.
  */
 void attach_announce(const struct attach *a)
 {

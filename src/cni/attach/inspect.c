@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is there before anything is changed, and every check that can be made on it. */
+/* Discovery before any change, and all checks that are possible on it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
 	return link_get_index(w, index, ret, e);
 }
 
-/* What somebody may have meant: no container's end, no overlay's device, no loopback. */
+/* A plausible master, to suggest: no container's end, no overlay device, no loopback. */
 static bool may_be_master(const struct link *l)
 {
 	return !link_is_loopback(l) && link_is_nodes_own(l->name);
@@ -157,7 +157,7 @@ struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
 	return rail->conf.in_container ? a->pod : a->host;
 }
 
-/* Once a kind: the answer loads the module. */
+/* Once per driver; the check loads the module. */
 static int ask_kernel(const struct attach *a, size_t i, struct err *e)
 {
 	const struct rail_kind *k = a->rails[i].kind;
@@ -170,7 +170,7 @@ static int ask_kernel(const struct attach *a, size_t i, struct err *e)
 	return attach_kind_known(a->host, k, e);
 }
 
-/* Rails often share nothing, but the same master twice is asked for once. */
+/* A master shared by several attachments is looked up once. */
 static int find_master(struct attach *a, size_t i, struct err *e)
 {
 	struct rail *rail = &a->rails[i];
@@ -188,7 +188,7 @@ static int find_master(struct attach *a, size_t i, struct err *e)
 	return attach_master(attach_wire(a, rail), &rail->conf, &rail->master, e);
 }
 
-/* Whose addresses count for the rail. */
+/* The link whose networks are passed to the IPAM. */
 static const struct link *uplink(const struct rail *rail)
 {
 	if (rail->uplink)
@@ -203,7 +203,7 @@ static void take_nets(struct rail *rail, const struct addr *list, size_t n)
 			VEC_PUSH(rail->nets, rail->n_nets) = list[i].net;
 }
 
-/* matchMasterSubnet wants the master's addresses; only one IPAM knows it. */
+/* matchMasterSubnet needs the master's networks; only spiderpool's IPAM has this option. */
 static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 {
 	auto_free struct addr *list = NULL;

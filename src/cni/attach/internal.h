@@ -2,21 +2,22 @@
 #ifndef UNIRAIL_CNI_ATTACH_INTERNAL_H
 #define UNIRAIL_CNI_ATTACH_INTERNAL_H
 
-/* Between the attach_*.c files. */
+/* Shared by the files of this directory. */
 
 #include "cni/attach/attach.h"
 
-/* Another IPAM call for one rail, whose conflicting addresses were taken from it. */
+/* Calls the IPAM again for one attachment whose conflicting addresses were removed. */
 int attach_ask_again(struct attach *a, size_t rail, struct err *e);
-/* Commits; on failure e is wrapped with the rail whose message failed first: owner[i] is the
- * rail of message i. */
+/* Commits the batch. On failure e is wrapped with the label of the first attachment whose
+ * message failed; owner[i] is the index of the rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,
 		  struct err *e);
-/* The name a link is made under when the node has one of its final name; false: it has none. */
+/* The temporary name of a link if the node already has a device named `ifname`; false: not
+ * needed. */
 bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX]);
-/* The namespace in which the rail's master is. */
+/* The netlink socket of the namespace that contains the attachment's master. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
-/* step() for each kind that the rails have, by their `order`. */
+/* Calls step() once for each driver in use, by `order`. */
 int attach_each_kind(struct attach *a,
 		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
 		     struct err *e);

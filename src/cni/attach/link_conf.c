@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the netconfs of all kinds have in common. */
+/* Fields that the netconfs of all drivers share. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct er
 		r = rail_read_own(s, &made_table, &raw, e);
 	if (r < 0)
 		return r;
-	/* The upper limit is the master's, which is not known yet. */
+	/* The upper limit, the master's MTU, is not known yet. */
 	if (raw.mtu < 0 || raw.mtu > INT32_MAX)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"invalid MTU %lld, must be [0, master MTU] (conf.mtu)",

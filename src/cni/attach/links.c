@@ -9,9 +9,9 @@
 #include "cni/attach/internal.h"
 #include "wire/tls/digest.h"
 
-/* The links of all rails: made in the pod's namespace with their final names and MACs. */
+/* Links of all attachments: created in the pod's namespace with final names and MACs. */
 
-/* The rail whose message failed first; NULL: it is not about one. */
+/* The attachment whose message failed first; NULL: the error belongs to no attachment. */
 static const struct rail *culprit(const struct attach *a, const struct nl_batch *b,
 				  const size_t *owner)
 {
@@ -49,7 +49,7 @@ static const char *made_name(const struct rail *rail)
 	return *rail->temp ? rail->temp : rail->ifname;
 }
 
-/* The answer to a renaming may be lost: the index tells what became of it. */
+/* The reply to a rename may be lost: find the current name by ifindex. */
 static void settle_names(struct attach *a)
 {
 	bool unsure = false;
@@ -67,7 +67,7 @@ static void settle_names(struct attach *a)
 	}
 }
 
-/* Everything is tried, the first failure told. */
+/* Continues after a failure and returns the first one. */
 static int undo_links(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
@@ -93,9 +93,9 @@ static int undo_links(void *arg, struct err *e)
 }
 
 /*
- * Before Linux 6.15 the kernel wants a new link's name to be free where the request is made, too:
- * on the node, which mostly has an eth0 of its own. There the link is made under another name,
- * which DEL knows as well: the program may be killed before it is renamed.
+ * Before Linux 6.15 a new link's name must also be free in the namespace of the request: the
+ * node's, which usually has an eth0. Such a link is created under a temporary name and renamed. DEL
+ * derives the same name, since the process may be killed before the rename.
  */
 bool attach_temp_name(const struct attach *a, const char *ifname, char ret[static LINK_NAME_MAX])
 {
@@ -137,9 +137,9 @@ static void put_link(const struct attach *a, struct rail *rail, struct nl_batch 
 }
 
 /*
- * A batch is carried out in order and not stopped by a failure: what worked is undone. So is what
- * failed, since the failure may be that the answer was lost; only a name that was there is not
- * ours. A device that is moved may have come half of its way.
+ * The kernel runs a batch in order and continues after a failure. Undo covers successful messages,
+ * and failed ones as well, since the reply may have been lost; except -EEXIST, when the link
+ * existed before. The move of a device may be half complete.
  */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {
@@ -150,7 +150,7 @@ static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *
 	}
 }
 
-/* What the kernel does not say. */
+/* Hints that the kernel's error does not contain. */
 static int explain(const struct rail *rail, int code, struct err *e)
 {
 	const char *hint = rail->kind->hint ? rail->kind->hint(code) : NULL;
@@ -185,7 +185,7 @@ static int put_links(struct attach *a, bool in_container, struct err *e)
 	return rail ? explain(rail, r, e) : r;
 }
 
-/* Indexes and MACs are the kernel's choice: one dump tells them all. */
+/* The kernel chooses ifindexes and MACs: read all of them with one dump. */
 static int learn(struct attach *a, struct err *e)
 {
 	int r = attach_list_pod(a, e);
@@ -232,7 +232,7 @@ static int final_names(struct attach *a, struct err *e)
 	return r;
 }
 
-/* The node's addresses as they were listed may be those of a device that has left it. */
+/* A device that has moved away takes its addresses along: discard the cached list. */
 static void forget_moved(struct attach *a)
 {
 	bool any = false;
@@ -246,7 +246,7 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
-/* The next kind that rails have, by `order`; after NULL: the first. NULL: there is no other. */
+/* The driver in use with the next `order`; after NULL: the first one. NULL: no other. */
 static const struct rail_kind *next_kind(const struct attach *a, const struct rail_kind *after)
 {
 	const struct rail_kind *next = NULL;
@@ -307,7 +307,7 @@ int attach_links(struct attach *a, struct err *e)
 	return r;
 }
 
-/* DEL and GC: what the rails had in the pod, and what their devices left on the node. */
+/* DEL and GC: links in the pod, and state that moved devices left on the node. */
 
 static bool among(const char *name, const char *const *names, size_t n)
 {
@@ -348,7 +348,7 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
 	if (r < 0)
 		return r;
 	group = attach_group_is_ours(a->pod_links, a->n_pod_links, names, n);
-	/* One message for the whole group costs one unregistration, not one a link. */
+	/* One message for the group costs one unregistration instead of one per link. */
 	if (group)
 		link_del_group(b, LINK_GROUP);
 	for (size_t i = 0; i < a->n_pod_links; i++) {
@@ -362,7 +362,7 @@ int attach_delete(struct attach *a, const char *const *names, size_t n, struct e
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* A link that was made is deleted by its name. */
+/* Created links are deleted by name and need no configuration. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s)
 {
 	struct err why = ERR_INIT;
@@ -376,7 +376,7 @@ void attach_read_conf(struct rail *rail, const struct rail_source *s)
 struct names {
 	const char **list;
 	size_t n;
-	char (*temp)[LINK_NAME_MAX]; /* by rail */
+	char (*temp)[LINK_NAME_MAX]; /* by attachment */
 };
 
 static void names_done(struct names *names)
@@ -398,7 +398,7 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 	}
 }
 
-/* Links that are made go together, but for those that outlive their namespace. */
+/* Created links are deleted in one batch later; some leave state on the node, see gc(). */
 static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	if (rail_kind_moves(rail->kind))

@@ -3,10 +3,11 @@
 #define UNIRAIL_CNI_ATTACH_RAIL_H
 
 /*
- * What a rail can be: a link made in the pod on a device of the node (macvlan, ipvlan, ipoib), or a
- * device of the node moved into the pod (host-device, sriov, ib-sriov). A kind is a row of functions; the
- * steps that all rails go through (cni/attach/attach.h) call them. Another kind is a file with its row, its
- * name in the table of cni/multi/registry.c and its part of struct rail_conf.
+ * Link drivers. A driver either creates a link in the pod on a device of the node (macvlan, ipvlan,
+ * vlan, ipoib) or moves a device of the node into the pod (host-device, sriov, ib-sriov). It is a
+ * table of functions (struct rail_kind) which the common steps (cni/attach/attach.h) call. A new
+ * driver is a file with its table, an entry in cni/multi/registry.c and a member of struct
+ * rail_conf.
  */
 
 #include "cni/protocol/cni.h"
@@ -21,13 +22,13 @@
 struct attach;
 struct rail;
 
-/* A kind's netconf; all is borrowed from the document. */
+/* A parsed netconf; all pointers are borrowed from the document. */
 struct rail_conf {
-	const char *master; /* NULL: the default route's device */
+	const char *master; /* NULL: the device of the default route */
 	uint32_t mtu;	    /* 0: the master's */
 	struct mac mac;	    /* len 0: the kernel's choice */
 	bool in_container;  /* the master is in the pod's namespace */
-	bool no_arp; /* nobody on the link answers ARP or NDP: nothing to detect, nor to announce */
+	bool no_arp;	    /* no ARP or NDP on this link: no conflict detection, no announcement */
 	const struct json *ipam, *dns; /* may be NULL */
 	union {
 		struct macvlan_conf macvlan;
@@ -40,7 +41,7 @@ struct rail_conf {
 	};
 };
 
-/* What a netconf is read from. */
+/* Inputs of a driver's read(). */
 struct rail_source {
 	struct json_doc *doc;
 	const struct json *defaults; /* read first; may be NULL */
@@ -49,14 +50,14 @@ struct rail_source {
 };
 
 enum rail_kind_flags {
-	RAIL_READS_ARGS = 1 << 0,  /* CNI_ARGS must make sense to it */
-	RAIL_ASKS_KERNEL = 1 << 1, /* whether the kernel has this kind is asked before any change */
-	RAIL_OPTIMISTIC_DAD = 1 << 2, /* IPv6 addresses are used while they are being tested */
-	RAIL_PROXY_ARP = 1 << 3,      /* the pod answers ARP for what it routes */
+	RAIL_READS_ARGS = 1 << 0,     /* CNI_ARGS must be valid */
+	RAIL_ASKS_KERNEL = 1 << 1,    /* check kernel support before any change */
+	RAIL_OPTIMISTIC_DAD = 1 << 2, /* optimistic IPv6 duplicate address detection */
+	RAIL_PROXY_ARP = 1 << 3,      /* set proxy_arp in the pod */
 	RAIL_LATE_MTU = 1 << 4,	      /* the kernel ignores an MTU while it makes the link */
 };
 
-/* The order in which kinds take their turns, and their locks, in every process. */
+/* The order in which drivers run and take their locks, the same in every process. */
 enum rail_order {
 	RAIL_MACVLAN,
 	RAIL_IPVLAN,
@@ -68,54 +69,57 @@ enum rail_order {
 };
 
 struct rail_kind {
-	const char *type; /* the plugin's name; for links that are made also the kernel's */
+	const char *type; /* plugin name; for created links also the kernel's link kind */
 	enum rail_order order;
 	unsigned int flags;
-	const char *module; /* what modprobe calls it; NULL: none */
+	const char *module; /* kernel module; NULL: none */
 
 	/* --- pure --- */
-	/* Kind ERR_CONF, the field named. */
+	/* Parses the netconf. Error class ERR_CONF, naming the field. */
 	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
-	/* Whether it goes with the master; NULL: always. */
+	/* Checks the configuration against the master; NULL: no check. */
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
-	/* A link that is made: what only this kind has. NULL: a device that is moved. */
+	/* Created links: sets the driver's own attributes. NULL: the driver moves a device. */
 	void (*spec)(const struct rail_conf *c, const struct link *master, struct link_spec *s);
-	/* Whether two of one master would be one link: it has one a VLAN. NULL: never. */
+	/* Whether two configurations on one master conflict (one link per VLAN). NULL: never. */
 	bool (*same_link)(const struct rail_conf *a, const struct rail_conf *b);
-	/* CHECK: what only this kind has. */
+	/* CHECK: compares the driver's own attributes. */
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
-	/* What may be behind a failure to make or move it; NULL: nothing is known. */
+	/* A hint for the error when create or move failed with `code`; NULL: no hint. */
 	const char *(*hint)(int code);
-	/* Behind another plugin, alone: what prevResult means. NULL: nothing. */
+	/* Single plugin in a chain: takes over the prevResult. NULL: not used. */
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
-	/* Alone, before anything else: where the log goes. NULL: to stderr. */
+	/* Single plugin, before anything else: sets the log target. NULL: stderr. */
 	void (*start)(const struct cni_call *c);
 
-	/* --- a device that is moved; all NULL for a link that is made --- */
-	/* Before any look, once for all rails of the kind: nobody else works on their devices from
-	 * now on, and what a pod that is dead left on them is put right. NULL: nothing to do. */
+	/* --- moved devices; all NULL for created links --- */
+	/* Before devices are inspected, once for all attachments of the driver: locks their
+	 * devices against other processes and repairs what a dead pod left on them. NULL:
+	 * nothing to do. */
 	int (*claim)(struct attach *a, struct err *e);
-	/* rail->master, rail->no_link and every check; changes nothing. */
+	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
 	int (*look)(struct attach *a, struct rail *rail, struct err *e);
-	/* Once for all rails of the kind, when there are addresses: what must be on disk before the
-	 * devices are touched, then what is set on them on the node. It pushes its own reverse. */
+	/* Once for all attachments of the driver, after the IPAM call: writes the records that
+	 * must be on disk before the devices change, then configures the devices on the node.
+	 * Pushes its own reverse. */
 	int (*prepare)(struct attach *a, struct err *e);
-	/* The messages that move it, for the node's wire. */
+	/* Adds the messages that move the device, for the node's netlink socket. */
 	void (*put)(const struct attach *a, const struct rail *rail, struct nl_batch *b);
-	/* Once for all rails of the kind: what is set on them in the pod. */
+	/* Once for all attachments of the driver: configures the devices in the pod. */
 	int (*settle)(struct attach *a, struct err *e);
-	/* Back as it was, however far it came. NULL: what `prepare` pushed does it. */
+	/* Restores the device from any intermediate state. NULL: the reverse that `prepare`
+	 * pushed does it. */
 	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
-	/* DEL. Without namespace, device or a good configuration it does what can be done. */
+	/* DEL. Does what is possible without namespace, device or valid configuration. */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
-	/* What GC, and a DEL without namespace, can mend on the node; a->pod is NULL. For a link
-	 * that is made as well. */
+	/* Cleanup on the node for GC and for DEL without namespace; a->pod is NULL. Also for
+	 * created links. */
 	int (*gc)(struct attach *a, const struct rail *rail, struct err *e);
-	/* CHECK and STATUS: rail->no_link, as far as the node's files tell; an error is what keeps an
-	 * ADD from working. */
+	/* CHECK and STATUS: sets rail->no_link from the node's files; fails if an ADD cannot
+	 * succeed. */
 	int (*status)(const struct root *root, struct rail *rail, struct err *e);
-	/* CHECK: what is not the link's own (a VF's attributes). NULL: nothing. */
+	/* CHECK: attributes outside the link itself (of a VF). NULL: none. */
 	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
@@ -127,20 +131,20 @@ static inline bool rail_kind_moves(const struct rail_kind *k)
 	return !k->spec;
 }
 
-/* --- shared by the kinds (link_conf.c) --- */
-/* Fields that the kind has for itself, defaults first. */
+/* --- shared by the drivers (link_conf.c) --- */
+/* Reads the driver's own fields, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
 		  struct err *e);
-/* ipam and dns. */
+/* Reads ipam and dns. */
 int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e);
-/* These, and master, mtu and linkInContainer. */
+/* Reads ipam, dns, master, mtu and linkInContainer. */
 int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 /* `invalid MTU %d, must be [0, master MTU(%d)]` */
 int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct err *e);
-/* conf.dns onto a result. */
+/* Converts conf.dns for a result. */
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
 
-/* --- one rail as a process of its own (single.c): the kind of its plugin is its rail_kind --- */
+/* --- one attachment per process (single.c); the plugin's `kind` is its driver --- */
 int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
 int rail_run_del(struct cni_call *c, struct err *e);
 int rail_run_check(struct cni_call *c, struct err *e);

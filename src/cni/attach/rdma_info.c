@@ -22,19 +22,19 @@ enum { FIRST_PAUSE_MS = 2, LONGEST_PAUSE_MS = 40, CHAIN_MAX = 4 };
 
 #define CLASS "/sys/class/infiniband"
 
-/* What one ADD finds out once. */
+/* Lookups that one ADD does once. */
 struct finder {
 	struct attach *a;
-	struct link *links; /* the node's */
+	struct link *links; /* on the node */
 	size_t n_links;
 	bool have_links;
-	char **soft; /* RDMA devices without hardware below: soft-RoCE */
+	char **soft; /* RDMA devices without hardware: soft-RoCE */
 	size_t n_soft;
 	bool have_soft;
 	struct root pod; /* the pod's sysfs; fd -1: not opened */
 };
 
-/* A rail's RDMA device, and where its GIDs are read. */
+/* An attachment's RDMA device, and the sysfs from which its GIDs are read. */
 struct wanted {
 	struct rail *rail;
 	const struct root *sys;
@@ -60,7 +60,7 @@ static const struct link *node_link(struct finder *f, int index)
 	return link_find_index(f->links, f->n_links, index);
 }
 
-/* Only one is told apart: a function with two RDMA devices is nobody's known hardware. */
+/* Only if there is exactly one: no known hardware has two RDMA devices per PCI function. */
 static bool rdma_of(const struct root *root, const char *device, char ret[static RDMA_NAME_MAX])
 {
 	char **names = NULL;
@@ -104,7 +104,7 @@ static bool soft_of(struct finder *f, const char *netdev, char ret[static RDMA_N
 	return false;
 }
 
-/* A bond's RDMA device hangs on one of its ports. */
+/* A bond's RDMA device belongs to one of its ports. */
 static bool rdma_of_ports(struct finder *f, const struct link *bond, char ret[static RDMA_NAME_MAX])
 {
 	for (size_t i = 0; i < f->n_links; i++)
@@ -124,7 +124,7 @@ static bool rdma_of_link(struct finder *f, const struct link *l, char ret[static
 	return rdma_of_ports(f, l, ret);
 }
 
-/* The master, or what a VLAN or macvlan of the node lies on. */
+/* The RDMA device of the master, or of a link below it if it is a VLAN or macvlan. */
 static bool device_below(struct finder *f, const struct link *master,
 			 char ret[static RDMA_NAME_MAX])
 {
@@ -145,7 +145,7 @@ static bool made_device(struct finder *f, struct wanted *w)
 	return !w->rail->conf.in_container && device_below(f, &w->rail->master, w->device);
 }
 
-/* The RDMA device of one that moved is in the pod too, or stayed on the node. */
+/* A moved device's RDMA device moved into the pod as well, or stayed on the node. */
 static bool moved_device(struct finder *f, struct wanted *w)
 {
 	const struct root *root = &f->a->call->root;
@@ -170,7 +170,7 @@ static bool moved_device(struct finder *f, struct wanted *w)
 	return true;
 }
 
-/* IPv4 before IPv6, as NCCL and its users have it. */
+/* IPv4 before IPv6, as NCCL prefers. */
 static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 {
 	ret->family = 0;
@@ -183,7 +183,7 @@ static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 	return ret->family != 0;
 }
 
-/* A device that stays on the node is no use in the pod when namespaces do not share. */
+/* In exclusive mode a device that stays on the node is unusable in the pod. */
 static bool is_shared(struct err *e)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -192,8 +192,8 @@ static bool is_shared(struct err *e)
 	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA by this rail", e) >= 0;
 }
 
-/* No key of a netconf says whether RDMA is wanted, so it is no error. A NIC that is moved alone may
- * have the rdma plugin behind it. */
+/* No netconf key says whether RDMA is wanted, so this is no error. For a moved NIC the rdma
+ * plugin may follow in the chain. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *why)
 {
 	bool moved = rail_kind_moves(rail->kind);
@@ -243,7 +243,7 @@ static void take_gid(struct wanted *w, const struct gid *g)
 	w->found = true;
 }
 
-/* Those that are not there yet. */
+/* GIDs that are still missing. */
 static size_t look(struct wanted *list, size_t n)
 {
 	size_t missing = 0;
@@ -317,7 +317,7 @@ void attach_put_rdma(const struct rail *rail, struct cni_result *r)
 		r->ifaces[i].rdma = rail->rdma;
 }
 
-/* A pod's rails in files that it can mount. */
+/* A pod's attachments in files that it can mount. */
 
 enum { FILE_MODE = 0644, DIR_MODE = 0755, LOCK_MS = 2000, NAME_MAX_BYTES = 255 };
 
@@ -328,7 +328,7 @@ static bool name_ok(const char *s)
 	return n && n <= NAME_MAX_BYTES && s[0] != '.' && !strchr(s, '/');
 }
 
-/* The pod's folder; free() it. */
+/* The pod's directory; the caller frees it. */
 static char *folder_of(const struct cni_call *c)
 {
 	auto_buf struct buf keep;
@@ -377,10 +377,10 @@ static int save(const struct root *r, const char *folder, const struct rails_lis
 	return code < 0 ? code : replace(r, folder, "rails.json", &json, e);
 }
 
-/* A pod may have mounted the folder: it stays while it cannot go. */
+/* The directory remains if it cannot be removed, for example while a pod mounts it. */
 static void remove_all(const struct root *r, const char *folder)
 {
-	/* The one that is read last: a GC that was killed comes again by it. */
+	/* rails.json last: GC finds the directory by it after an interrupted removal. */
 	static const char *const names[] = {"rails.env", "rails.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -433,7 +433,7 @@ void rails_write(const struct attach *a)
 		complain(folder, &why);
 		return;
 	}
-	/* One that cannot be read is written anew. */
+	/* An unreadable file is replaced. */
 	(void)load(r, folder, &l, NULL);
 	for (size_t i = 0; i < mine.n; i++)
 		rails_put(&l, &mine.v[i]);
@@ -481,7 +481,7 @@ static void gc_folder(const struct cni_call *c, const char *folder)
 
 	int code;
 
-	/* The lock is held: nobody is writing them. */
+	/* The lock is held: no other process writes these temporary files. */
 	file_sweep_folder(&c->root, folder);
 	code = load(&c->root, folder, &l, NULL);
 	if (code == -ENOENT)
@@ -515,7 +515,7 @@ void rails_gc(const struct cni_call *c)
 	str_list_free(names, n);
 }
 
-/* What stands in the files of a pod's rails. */
+/* Contents of the files. */
 
 struct raw_entry {
 	const char *ifname, *device, *gid, *network, *container;

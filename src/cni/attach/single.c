@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rail as a process of its own, by the functions that attach all of them. */
+/* One attachment per process, with the functions that attach several. */
 #include <errno.h>
 
 #include "cni/attach/rdma_info.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/ipam_call.h"
 
-/* CNI_ARGS counts for what it makes; a DEL that stumbles over it would leave things behind. */
+/* CNI_ARGS is validated for drivers with RAIL_READS_ARGS only; otherwise a DEL that failed on it
+ * would leave state behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
 	const struct rail_kind *k = c->plugin->kind;
@@ -69,7 +70,7 @@ int rail_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return 0;
 }
 
-/* The link first: while it is there, nobody else may have its address. */
+/* Delete the link before releasing its address: no other pod may get the address while in use. */
 int rail_run_del(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
@@ -126,7 +127,7 @@ int rail_run_gc(struct cni_call *c, struct err *e)
 	return r;
 }
 
-/* Whether an ADD could work: what the link stands on is there, the IPAM says yes. */
+/* Whether an ADD could succeed: the link's requirements are met and the IPAM's STATUS succeeds. */
 int rail_run_status(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);
