@@ -3,17 +3,18 @@
 #define UNIRAIL_CONTROLLER_BOOTSTRAP_H
 
 /*
- * A leader's part: what a cluster that is new to unirail is given, once, when it is not there; what is
- * there is left as it is.
+ * Runs in the leader: creates default objects that a new cluster lacks. Existing objects are not
+ * changed.
  *
- *	SpiderCoordinator	"default", where there is no SpiderCoordinator at all
- *	SpiderMultusConfig	of the cluster's own network, so that pods can name it: type custom, in the
- *				controller's namespace, named as the network in the node's CNI folder
- *				("calico" for Calico's k8s-pod-network); none where that is not known
- *	SpiderSubnet		by the settings default-ipv4-* and default-ipv6-*: where `pool` names one, the
- *	SpiderIPPool		pool (as default: true), and before it the subnet, where `subnet` names one
+ * 	SpiderCoordinator	"default", if there is no SpiderCoordinator at all
+ * 	SpiderMultusConfig	for the cluster's own network, so that pods can name it: type custom, in the
+ * 				controller's namespace, named after the network in the node's CNI directory
+ * 				("calico" for Calico's k8s-pod-network); none if that is unknown
+ * 	SpiderSubnet		by the settings default-ipv4-* and default-ipv6-*: if `pool` is set, the pool
+ * 	SpiderIPPool		(with default: true) and before it the subnet, if `subnet` is set
  *
- * Whoever deletes one and wants none says so in the settings: the next leader would make it again.
+ * To delete such an object for good, disable it in the settings: otherwise the next leader creates
+ * it again.
  */
 
 #include "controller/coordinator/cidr_read.h"
@@ -23,7 +24,8 @@ struct defaults;
 
 /* Borrowed; NULL: not set. */
 struct defaults_pool {
-	const char *subnet, *name; /* of the SpiderSubnet; of the pool, NULL: neither is made */
+	const char *subnet, *name; /* subnet: name of the SpiderSubnet; name: of the pool, NULL:
+	                            * create neither */
 	const char *cidr, *ips, *gateway;
 };
 
@@ -32,23 +34,24 @@ struct defaults_conf {
 	struct kube *kube;
 	const struct root *root;
 	struct world *world;
-	const char *ns;			  /* the controller's */
+	const char *ns;			  /* namespace of the controller */
 	struct cidr_cni cni;		  /* of this node */
-	bool coordinator, network;	  /* which are wanted */
-	const char *name;		  /* of the coordinator */
-	const char *mode, *type, *hijack; /* its spec; hijack: CIDRs with commas, NULL: none */
+	bool coordinator, network;	  /* which objects to create */
+	const char *name;		  /* of the SpiderCoordinator */
+	const char *mode, *type, *hijack; /* its spec; hijack: CIDRs separated by commas, NULL: none
+	                                   */
 	struct defaults_pool pools[2];	  /* IPv4, IPv6 */
 };
 
 struct defaults *defaults_new(const struct defaults_conf *c);
-void defaults_free(struct defaults *d); /* NULL is fine */
+void defaults_free(struct defaults *d); /* accepts NULL */
 
-/* --- its parts --- */
+/* --- request bodies --- */
 
 void defaults_coordinator(struct buf *b, const struct defaults_conf *c);
 void defaults_subnet(struct buf *b, const struct defaults_pool *p);
 void defaults_pool(struct buf *b, const struct defaults_pool *p);
-/* False: the network's name cannot be an object's. */
+/* False: the network's name is not valid as an object's name. */
 bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network);
 
 #endif

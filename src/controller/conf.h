@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_CONTROLLER_CONF_H
 #define UNIRAIL_CONTROLLER_CONF_H
 
-/* The controller's settings: server/settings.h's, in section [controller] of the file (default
- * /etc/unirail/controller.conf). src/controller/README.md has them for people. */
+/*
+ * The controller's settings (server/settings.h), from section [controller] of the configuration
+ * file (default /etc/unirail/controller.conf). src/controller/README.md documents them for users.
+ */
 
 #include "controller/bootstrap.h"
 #include "server/settings.h"
@@ -16,7 +18,8 @@ struct controller_conf {
 	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
 	const char *multus; /* NADs of SpiderMultusConfigs */
 	const char *coordinator, *coordinator_name, *cni_dir, *network_file, *cilium; /* CIDRs */
-	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack;      /* defaults */
+	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack;      /* default
+	                                                                               * objects */
 	struct defaults_pool default4, default6;
 	const char *gc, *statefulset, *kubevirt; /* controller/gc/address_gc.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
@@ -27,7 +30,7 @@ struct controller_conf {
 	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
 	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
 	const char *ipv4, *ipv6, *keep_used;
-	const char *subnet; /* pools of SpiderSubnets */
+	const char *subnet; /* automatic pools of SpiderSubnets */
 	int64_t subnet_more, subnet_rest_ms;
 	struct settings_own own;
 };
@@ -36,7 +39,7 @@ struct controller_conf {
 extern const struct opt controller_opts[];
 extern const struct settings controller_settings;
 
-/* As settings_read(). *ret is left alone on failure. Name and namespace are never NULL. */
+/* As settings_read(). *ret is unchanged on failure. Name and namespace are never NULL. */
 int controller_conf_read(struct controller_conf *ret, const struct root *root,
 			 const struct settings_env *env, int argc, char **argv, struct err *e);
 void controller_conf_done(struct controller_conf *c);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_CONTROLLER_H
 #define UNIRAIL_CONTROLLER_CONTROLLER_H
 
-/* What main.c's table names. */
+/* Entry points for the applet table of main.c. */
 
 #include "base/applet.h"
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_INTERNAL_H
 #define UNIRAIL_CONTROLLER_INTERNAL_H
 
-/* Between controller.c (from start to end) and controller.c (what a replica and a leader run). */
+/* Internals of controller.c. */
 
 #include "controller/cache/cache.h"
 #include "controller/conf.h"
@@ -19,7 +19,8 @@ struct controller {
 	int argc;
 	char **argv;
 	struct controller_conf conf;
-	struct controller_conf first; /* with what others point to, once there was another one */
+	struct controller_conf first; /* initial settings, kept after a reload since other modules
+	                               * borrow its strings */
 	struct root root;
 	struct loop *loop;
 	struct daemon *daemon;
@@ -27,32 +28,32 @@ struct controller {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct world *world;
-	struct webhooks *webhooks;     /* NULL: they are switched off */
-	struct addresses *addresses;   /* as long as it leads */
+	struct webhooks *webhooks;     /* NULL: disabled */
+	struct addresses *addresses;   /* while this replica is the leader */
 	struct uninjected *uninjected; /* the same; NULL: no webhooks */
 	struct kube_events *events;
 	struct kube_lease *lease;
-	uint64_t gained; /* how often it has led */
-	bool ready;	 /* /readyz said so */
-	bool registered; /* the webhooks were, when it was ready first */
-	bool drains;	 /* the Lease is given back, or is not going to be */
-	/* What runs, one for each row of controller.c; NULL: does not run. */
+	uint64_t gained; /* how often this replica became leader */
+	bool ready;	 /* last result of /readyz */
+	bool registered; /* the webhooks were registered when this replica first became ready */
+	bool drains;	 /* the Lease was released, or will not be requested any more */
+	/* running parts, one for each row of the tables in controller.c; NULL: not running */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
 
-/* What is asked of this replica is answered for a while yet; then done(c). */
+/* Keeps replying to requests for a while, then calls done(c). */
 void controller_drain(struct controller *c, void (*done)(void *arg));
-/* What every replica runs, in the order of the table; stopped in the other order. */
+/* Starts what every replica runs, in table order; it is stopped in reverse order. */
 int controller_serve(struct controller *c, struct err *e);
-/* As they were at the start: what counts from then on only, and texts that stay. */
+/* The initial settings: values that require a restart to change, and strings that stay valid. */
 const struct controller_conf *controller_first(const struct controller *c);
 void controller_part_from(struct controller *c);
-/* What the leader runs besides. */
+/* Starts and stops what only the leader runs. */
 void controller_lead(struct controller *c);
 void controller_follow(struct controller *c);
-/* The settings are other ones. */
+/* The settings have changed. */
 void controller_tell_settings(struct controller *c);
-/* Why this replica cannot do its part now; 0: it can. */
+/* Error with the reason why this replica is not ready; 0: it is. */
 int controller_ready(struct controller *c, struct err *e);
 void controller_metrics(struct controller *c, struct buf *b);
 

@@ -3,9 +3,9 @@
 #define UNIRAIL_CONTROLLER_WEBHOOKS_H
 
 /*
- * Admission, in every replica: reviews by HTTPS on a port of their own, each to who decides; on the leader,
- * the webhooks' registration and the renewal of the certificate. Nothing is accepted before there is a
- * certificate, nothing registered before this replica answers.
+ * The webhook server of every replica: AdmissionReviews by HTTPS on a port of their own, passed to
+ * the handlers. The leader also registers the webhooks and renews the certificate. The server
+ * starts when there is a certificate and a token; registration starts when this replica serves.
  */
 
 #include "base/loop.h"
@@ -17,24 +17,33 @@ struct webhooks_conf {
 	struct kube *kube;
 	struct world *world;
 	const struct root *root;
-	/* Borrowed; what is no live setting for good, the rest until webhooks_settings(). */
+	/*
+	 * Borrowed; settings that require a restart until the end, the others until
+	 * webhooks_settings().
+	 */
 	const struct controller_conf *conf;
 };
 
 struct webhooks;
 
-/* Listens. */
+/* Opens the listening socket. */
 int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct err *e);
-/* Before world_free(). NULL is fine. */
+/* Call before world_free(). Accepts NULL. */
 void webhooks_free(struct webhooks *w);
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf);
 void webhooks_lead(struct webhooks *w, bool leads);
-/* Answers for a while (who sends us reviews does not know yet), then no more; then done(arg). */
+/*
+ * Serves for a while longer (API servers do not know yet that this replica stops), then closes and
+ * calls done(arg).
+ */
 void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
-/* Whether pods of this namespace get the networks that they ask for. */
+/* Whether pods of this namespace are injected. */
 bool webhooks_inject(const struct webhooks *w, const char *ns);
 const char *webhooks_namespace(const struct webhooks *w);
-/* Of the leader: whether the API server has the configurations; kind ERR_AGAIN: not yet. 0 of others. */
+/*
+ * On the leader: whether the API server has the configurations; class ERR_AGAIN: not yet. 0 on
+ * other replicas.
+ */
 int webhooks_registered(const struct webhooks *w, struct err *e);
 int webhooks_ready(struct webhooks *w, struct err *e);
 void webhooks_metrics(struct webhooks *w, struct buf *b);

@@ -3,8 +3,9 @@
 #define UNIRAIL_CONTROLLER_ADMISSION_HOOK_H
 
 /*
- * admit.h for the API server: what else there is comes from controller/cache/cache.h, and what two replicas may decide at
- * the same time goes by range_locks.h, unless it is a dry run. Both hooks take every kind that admit_knows().
+ * Webhook handlers for admit.h: take the cluster's state from controller/cache/cache.h, and
+ * serialize decisions that two replicas may make at the same time by range_locks.h, except for a
+ * dry run. Both handlers accept every kind of admit_knows().
  */
 
 #include "controller/admission/admit.h"
@@ -15,20 +16,20 @@
 struct admit_hook_conf {
 	struct kube *kube;
 	struct world *world;
-	const char *ns; /* the controller's own, and the agents'; borrowed */
+	const char *ns; /* namespace of the controller and the agents; borrowed */
 	bool no_ipv4, no_ipv6, keep_used;
 };
 
 struct admit_hook;
 
 struct admit_hook *admit_hook_new(const struct admit_hook_conf *c);
-/* Who waits is refused. Before world_free() and kube_free(). NULL is fine. */
+/* Denies waiting requests. Call before world_free() and kube_free(). Accepts NULL. */
 void admit_hook_free(struct admit_hook *h);
 void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c);
-/* review_hooks; arg is the struct admit_hook. */
+/* Handlers; arg is the struct admit_hook. */
 void admit_hook_default(void *arg, struct review *q);
 void admit_hook_check(void *arg, struct review *q);
-/* What both compute, for nothing. */
+/* Computes what both handlers would, without effect, to measure the cost. */
 void admit_hook_try(void *arg, const struct review *q);
 
 #endif

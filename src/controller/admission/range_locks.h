@@ -3,25 +3,26 @@
 #define UNIRAIL_CONTROLLER_ADMISSION_RANGE_LOCKS_H
 
 /*
- * Decisions about ranges, in one order: two replicas that are asked at the same time about two pools that
- * overlap must not both say yes, and neither has seen the other's yet. So a yes is written down first,
- * in the ConfigMap unirail-claims of the controller's namespace, by compare-and-swap, and what others
- * have written there lately counts like what there is.
+ * Serializes decisions about address ranges. Two replicas that validate two overlapping pools at
+ * the same time must not allow both, and neither has seen the other's pool yet. So a replica writes
+ * a claim into the ConfigMap unirail-claims of the controller's namespace by compare-and-swap
+ * before it allows a request, and recent claims of others count like existing objects.
  *
- *	data:
- *	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},
- *				"spec":{"subnet":"10.6.0.0/24","ips":["10.6.0.10-10.6.0.99"]},"digest":"..."}
+ * 	data:
+ * 	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},
+ * 				"spec":{"subnet":"10.6.0.0/24","ips":["10.6.0.10-10.6.0.99"]},"digest":"..."}
  *
- * A claim is short, whatever its object says: of a pool the first and the last address, of a SpiderSubnet no address, so that
- * it is in the way rather once too often; and a digest of what is decided about, by which the object is known to be there as
- * it was claimed.
+ * A claim is short, however large its object is: of a pool it has the first and the last address,
+ * of a SpiderSubnet no addresses. So it may conflict unnecessarily, but never misses a conflict.
+ * Its digest tells whether the existing object is the one that was claimed.
  *
- * A claim that is in the way of another object is looked into: the object as it is now, asked of the API
- * server, decides. While there is none (its request is under way, or was refused by somebody else) it is
- * waited for, for a moment; the other is then refused, for now. After CLAIMS_RUN_OUT_MS no request can
- * still be under way, and a claim without its object stands for nothing; the claim itself stays for
- * CLAIMS_KEPT_MS, for replicas whose watch is behind. An object that this replica has seen go stands for nothing,
- * as its uid never comes again: its claims are taken out, so that one that was started later need not wait for it.
+ * When a claim conflicts with another object, a GET of the claimed object decides. While that
+ * object does not exist (its request is in flight, or was denied by another webhook), the decision
+ * waits a moment; then the request is denied and may be retried. After CLAIMS_RUN_OUT_MS no request
+ * can be in flight any more, and a claim without its object is ignored; the claim itself is stored
+ * for CLAIMS_KEPT_MS, for replicas whose watch lags. An object whose deletion this replica has seen
+ * is ignored, since its uid never returns; its claims are removed, so that a replica started later
+ * does not wait for it.
  */
 
 #include "base/err.h"
@@ -31,69 +32,84 @@
 
 #define CLAIMS_NAME "unirail-claims"
 
-/* RUN_OUT: the API server's 60 s for a request, and clocks that differ. */
+/* RUN_OUT: the API server's request timeout of 60 s, and clock differences. */
 enum {
 	CLAIMS_RUN_OUT_MS = 75 * 1000,
 	CLAIMS_KEPT_MS = 600 * 1000,
-	CLAIMS_TIME_MS = 7000,	   /* for one decision: the API server waits 10 s for it */
-	CLAIMS_PATIENCE_MS = 2000, /* for another's object to be there */
-	/* More, or longer ones, are not kept longer than they must: a ConfigMap has 1 MiB at most. */
+	CLAIMS_TIME_MS = 7000,	   /* limit for one decision: the API server waits 10 s */
+	CLAIMS_PATIENCE_MS = 2000, /* wait for the object of a conflicting claim */
+	/*
+	 * From this number or size on, claims are stored no longer than necessary: a ConfigMap is
+	 * limited to 1 MiB.
+	 */
 	CLAIMS_MANY = 500,
-	CLAIMS_MAX = 1000, /* within RUN_OUT: no more are decided */
+	CLAIMS_MAX = 1000, /* within RUN_OUT: further requests are denied */
 	CLAIMS_LONG = 256 << 10,
 };
 
 struct claims;
 
 struct claims *claims_new(struct kube *k, const char *ns); /* ns is borrowed */
-/* Whoever waits is told that it could not be decided. Before kube_free(). NULL is fine. */
+/* Waiting requests fail with an error. Call before kube_free(). Accepts NULL. */
 void claims_free(struct claims *c);
-/* The watch has shown that the object is gone. */
+/* The watch has shown the deletion of the object. */
 void claims_gone(struct claims *c, const char *uid);
 
 struct claims_ask {
-	const char *id; /* of the request */
+	const char *id; /* uid of the request */
 	const char *kind;
 	const struct json *object;
-	/* Whether the object goes with `other` of that kind; NULL: with all that is known by now.
-	 * Negative with e: it does not. */
+	/*
+	 * Whether the object is compatible with `other` of that kind; NULL: with everything in the
+	 * cache. Negative with e: it is not.
+	 */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
-	/* The object as the watch has it, with which judge(NULL) has just compared; NULL: not there. May be NULL. */
+	/*
+	 * The object as it is in the cache, which judge(NULL) has just compared; NULL: not there.
+	 * May be NULL.
+	 */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
-	/* Once, never from within: it is written down, or why not (-EINVAL: the judge's no). */
+	/*
+	 * Called once, never before the return: the claim is stored, or an error (-EINVAL: denied
+	 * by judge()).
+	 */
 	void (*done)(void *arg, const struct err *e);
 	void *arg;
 };
 
-/* All of it is borrowed until done. */
+/* Everything is borrowed until done(). */
 void claims_take(struct claims *c, const struct claims_ask *q);
 
-/* --- its parts, for tests --- */
+/* --- internals, visible for tests --- */
 
 struct claims_entry {
 	char *id;
 	struct json_doc *doc;
 	int64_t at_ms;
-	size_t len; /* as text */
+	size_t len; /* length as text */
 	bool drop;
 };
 struct claims_list {
 	struct claims_entry *v;
 	size_t n;
 	struct json_doc
-		*metadata; /* of the ConfigMap: labels and annotations, which stay; NULL: none */
+		*metadata; /* labels and annotations of the ConfigMap, which are preserved; NULL:
+		            * none */
 };
 
-/* Of subnet, ips and excludeIPs: DIGEST_HEX bytes. */
+/* Digest of subnet, ips and excludeIPs: DIGEST_HEX bytes. */
 void claims_digest(const struct json *spec, char hex[static DIGEST_HEX]);
-/* A claim's, as it is written or, of an older controller, of what it is about. */
+/*
+ * Digest of a claim: the stored one or, for a claim of an older controller, computed from its
+ * content.
+ */
 void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX]);
-/* Whether there are as many as can be kept. */
+/* Whether no further claim can be stored. */
 bool claims_are_full(const struct claims_list *l, int64_t now_ms);
-/* From a ConfigMap; an entry that cannot be read is left out. */
+/* Reads the ConfigMap; invalid entries are skipped. */
 void claims_read(const struct json *map, struct claims_list *ret);
 void claims_list_done(struct claims_list *l);
-/* What is to be written: those that stay, and the new one (NULL: none). */
+/* Writes the ConfigMap: claims that are still needed, and the new one (NULL: none). */
 void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
 		  const char *version, int64_t now_ms, struct buf *ret);
 

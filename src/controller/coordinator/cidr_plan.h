@@ -3,23 +3,25 @@
 #define UNIRAIL_CONTROLLER_COORDINATOR_CIDR_PLAN_H
 
 /*
- * What a SpiderCoordinator's status is to say, from what the cluster's sources say: pure.
+ * Computes the status of a SpiderCoordinator from the cluster's sources. Pure. Pod CIDRs by
+ * podCIDRType:
  *
- *	cluster		kubeadm's podSubnet, else kube-controller-manager's --cluster-cidr, else the
- *			nodes' podCIDRs
- *	calico		Calico's pools
- *	cilium		by Cilium's ipam: cluster-pool its subnets; multi-pool its pools; kubernetes as
- *			`cluster`
- *	none		nothing
- *	auto		by the CNI of the controller's node; where that one's sources are missing: `cluster`; where that
- *			CNI is not known (CIDR_UNREADABLE) nothing, and the reason says so
+ * 	cluster		kubeadm's podSubnet, otherwise kube-controller-manager's --cluster-cidr, otherwise
+ * 			the nodes' podCIDRs
+ * 	calico		Calico's IPPools
+ * 	cilium		by Cilium's ipam mode: cluster-pool: its CIDRs; multi-pool: its pools; kubernetes: as
+ * 			`cluster`
+ * 	none		nothing
+ * 	auto		by the CNI of the controller's node; as `cluster` if the sources of that CNI are
+ * 			missing; empty with a reason if the CNI cannot be detected (CIDR_UNREADABLE)
  *
- * Services: ServiceCIDR objects, else kubeadm's serviceSubnet, else --service-cluster-ip-range.
+ * Service CIDRs: ServiceCIDR objects, otherwise kubeadm's serviceSubnet, otherwise
+ * --service-cluster-ip-range.
  *
- * A cluster that says nothing about a part of it (no kubeadm, a control plane that is not to be seen)
- * is in order all the same: the list is empty and the reason says what to set. Spiderpool's
- * controller stops all pods there, with type `none`, too. NotReady is only what was asked for by name
- * and is not there, or cannot be read.
+ * A cluster without any source for a part (no kubeadm, hidden control plane) is Synced
+ * nevertheless: the list is empty and the reason tells which setting to use. Spiderpool's
+ * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if a
+ * source selected by name does not exist or cannot be read.
  */
 
 #include "controller/coordinator/cidr_read.h"
@@ -37,16 +39,16 @@ enum cidr_source {
 };
 
 enum cidr_state {
-	CIDR_UNKNOWN, /* not asked, or no answer yet */
-	CIDR_KNOWN,   /* also: there is none of them */
-	CIDR_ABSENT,  /* no such kind */
-	CIDR_FAILED,  /* may not be read, or no answer for long: `why` */
+	CIDR_UNKNOWN, /* not requested, or no response yet */
+	CIDR_KNOWN,   /* also when there are no objects */
+	CIDR_ABSENT,  /* kind not installed */
+	CIDR_FAILED,  /* forbidden, or no response for long: see `why` */
 };
 
 struct cidr_known {
 	enum cidr_state state;
 	const char *why;
-	struct cidr_facts facts; /* of all its objects, the oldest first */
+	struct cidr_facts facts; /* of all its objects, oldest first */
 	size_t objects;
 };
 
@@ -54,13 +56,13 @@ enum cidr_phase { CIDR_WAIT, CIDR_SYNCED, CIDR_NOT_READY };
 
 struct cidr_plan {
 	enum cidr_phase phase;
-	bool unread; /* not ready since something may not be read: what was known before counts */
-	unsigned int wants; /* sources that are to be asked, a bit each */
+	bool unread; /* not ready because a source may not be read: the previous status stays */
+	unsigned int wants; /* bit mask of the sources to watch */
 	char reason[320];
 	struct cidr_list pods, services;
 };
 
-/* type: of the object; cni: what `auto` means here. */
+/* type: of the object; cni: what `auto` means on this node. */
 void cidr_plan(enum cidr_type type, enum cidr_type cni,
 	       const struct cidr_known known[static CIDR_SOURCES], struct cidr_plan *ret);
 void cidr_plan_done(struct cidr_plan *p);

@@ -3,12 +3,13 @@
 #define UNIRAIL_CONTROLLER_COORDINATOR_COORDINATORS_H
 
 /*
- * A leader's part: the status of each SpiderCoordinator says which addresses the cluster's pods and
- * services have (controller/coordinator/cidr_plan.h), from what is followed of the cluster for that: only the
- * sources that a type needs. Written only when it says something else; a source that comes later, or
- * is mended, is seen at once.
+ * Runs in the leader: writes the cluster's pod and service CIDRs into the status of each
+ * SpiderCoordinator (controller/coordinator/cidr_plan.h). It watches only the sources that the
+ * types in use require, and writes a status only when it changes. A source that appears or recovers
+ * later is noticed at once.
  *
- * A SpiderCoordinator that is being deleted loses Spiderpool's finalizer, which nobody takes off there.
+ * A SpiderCoordinator that is being deleted loses Spiderpool's finalizer, which no other controller
+ * removes.
  */
 
 #include "controller/coordinator/cidr_read.h"
@@ -28,8 +29,8 @@ struct coordinators_conf {
 };
 
 struct coordinators *coordinators_new(const struct coordinators_conf *c);
-void coordinators_free(struct coordinators *c); /* NULL is fine */
-/* How many statuses were written, and could not be. */
+void coordinators_free(struct coordinators *c); /* accepts NULL */
+/* Number of statuses written, and of failed writes. */
 void coordinators_counts(const struct coordinators *c, uint64_t *written, uint64_t *failed);
 
 #endif

@@ -3,34 +3,37 @@
 #define UNIRAIL_CONTROLLER_NAD_DIFF_H
 
 /*
- * From the NAD that is there to the one that is to be: pure, as text for the API server. Objects are
- * as controller/cache/cache.h has them.
+ * Computes the requests that turn an existing NAD into the wanted one. Pure; the result is a
+ * request body. Objects are as controller/cache/cache.h stores them.
  *
- * Of a NAD are kept as they are to be: annotations (all of them, but kubectl's own), spec.config, and
- * the owner. Labels and the rest are whoever's.
+ * The controller manages these parts of a NAD: annotations (all but kubectl's own), spec.config and
+ * the owner. Labels and everything else belong to other writers.
  */
 
 #include "controller/nad/render.h"
 
-/* The body of a creation. */
+/* Writes the body of a create. */
 void nad_put(struct buf *b, const struct nad *n, const struct json *smc);
-/* A merge patch that holds for this version of it only; false: there is nothing to change. */
+/* Writes a merge patch bound to the version of `there`; false: no change is needed. */
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc,
 	       const struct json *there);
 
-/* The SpiderMultusConfig that controls the NAD: its name and *uid, borrowed; NULL: none does. */
+/* The SpiderMultusConfig that is the NAD's controller: its name and *uid, borrowed; NULL: none. */
 const char *nad_owner(const struct json *there, const char **uid);
 
-/* --- what the SpiderMultusConfig's status says --- */
+/* --- status of the SpiderMultusConfig --- */
 
 struct nad_state {
-	const char *nad; /* its name */
+	const char *nad; /* name of the NAD */
 	bool ready;
 	const char *reason;  /* "Written", "Invalid", "NameTaken", "Terminating", "NADFailed" */
 	const char *message; /* "" when ready */
 };
 
-/* A merge patch of the status, for this version of the object only; false: it says so already. */
+/*
+ * Writes a merge patch of the status bound to the object's version; false: the status is up to
+ * date.
+ */
 bool nad_status_patch(struct buf *b, const struct json *smc, const struct nad_state *s,
 		      int64_t now_ms);
 

@@ -2,16 +2,16 @@
 #ifndef UNIRAIL_CONTROLLER_NAD_INTERNAL_H
 #define UNIRAIL_CONTROLLER_NAD_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "base/backoff.h"
 #include "controller/nad/nads.h"
 #include "controller/nad/nads_index.h"
 #include "controller/nad/render.h"
 
-/* Between render.c (the whole), render.c (the main plugin) and nad_coordinator.c. */
+/* Internals of render.c. */
 
-/* What is asked for, found once. */
+/* Inputs of a rendering. */
 struct nad_ask {
 	const struct json *spec, *block;
 	const char *type;
@@ -36,29 +36,29 @@ static inline const char *nad_text(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* The block's key in the spec: "ibsriov" for "ib-sriov"; NULL: no such type. */
+/* Key of a type's block in the spec: "ibsriov" for "ib-sriov"; NULL: unknown type. */
 const char *nad_block(const char *type);
-/* [ifacer] and the main plugin. */
+/* Writes [ifacer] and the main plugin. */
 int nad_put_main(struct json_out *o, const struct nad_ask *q, struct err *e);
 
-/* Between reconcile.c (which SpiderMultusConfigs are looked at, and when) and reconcile.c (what is done). */
+/* Internals of reconcile.c. */
 
 enum nads_step { STEP_NONE, STEP_CREATE, STEP_PATCH, STEP_REMOVE, STEP_STATUS };
 
-/* One SpiderMultusConfig. */
+/* State of one SpiderMultusConfig. */
 struct nads_job {
 	struct nads *n;
 	char *ns, *name;
-	char *nad; /* the NAD's name as last wanted, as in nads.wants; NULL: never looked at */
+	char *nad; /* name of the wanted NAD, as in nads.wants; NULL: not processed yet */
 	struct kube_call *call;
 	enum nads_step step;
-	char *about; /* the NAD that the request is about */
+	char *about; /* the NAD that the request in flight is about */
 	bool due, wrong;
-	bool queued;			 /* to be looked at: nads.first */
-	struct nads_job *before, *after; /* in that queue */
-	bool failed;			 /* the status says that a write did */
-	bool no_status;			 /* the last one was answered with 404 */
-	char *said;			 /* the trouble that is told already; NULL: none */
+	bool queued;			 /* in the queue that begins at nads.first */
+	struct nads_job *before, *after; /* neighbours in the queue */
+	bool failed;			 /* the status reports a failed write */
+	bool no_status;			 /* the last status write returned 404 */
+	char *said;			 /* last error logged; NULL: none */
 	struct kube_backoff backoff;
 	struct loop_timer *again;
 };
@@ -66,10 +66,12 @@ struct nads_job {
 struct nads {
 	struct nads_conf c;
 	struct loop *loop;
-	struct nads_index jobs;	 /* namespace, "", name: of each SpiderMultusConfig */
-	struct nads_index wants; /* namespace, name of the NAD, name: those that were looked at */
+	struct nads_index jobs;	 /* all SpiderMultusConfigs by namespace, "", name */
+	struct nads_index wants; /* processed SpiderMultusConfigs by namespace, name of the NAD,
+	                          * name */
 	struct nads_index
-		owned; /* namespace, uid of the SpiderMultusConfig, name of the NAD: NADs that are there */
+		owned; /* existing NADs by namespace, uid of the SpiderMultusConfig, name of the NAD
+		        */
 	struct nads_job *first, *last;
 	size_t flying;
 	struct loop_timer *pump;
@@ -77,14 +79,17 @@ struct nads {
 	struct nads_counts counts;
 };
 
-/* Looks at it once more, after `ms`; in the loop's next turn. */
+/*
+ * nads_again(): processes the job again after `ms`. nads_pump_soon(): processes the queue in the
+ * loop's next turn.
+ */
 void nads_again(struct nads_job *j, int64_t ms);
 void nads_pump_soon(struct nads *n);
-/* Its request has an answer: when something happened meanwhile it is looked at again. */
+/* The job's request was answered: queues it again if it changed meanwhile. */
 void nads_answered(struct nads_job *j);
-/* The name of the NAD that it wants now. */
+/* Sets the name of the NAD that the job wants. */
 void nads_want(struct nads_job *j, const char *nad);
-/* Does the next thing that it needs; a request at most. */
+/* Carries out the next step of the job; at most one request. */
 void nads_look_at(struct nads_job *j);
 
 #endif

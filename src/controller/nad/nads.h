@@ -3,14 +3,14 @@
 #define UNIRAIL_CONTROLLER_NAD_NADS_H
 
 /*
- * A leader's part: for each SpiderMultusConfig the NAD that it stands for (controller/nad/render.h) is
- * made, and made right again at once when somebody edits or deletes it. It goes with its owner by
- * Kubernetes' own garbage collection. A NAD of the old name, when cr-name was changed, is removed; one
- * of another SpiderMultusConfig is left alone, one of nobody's is taken over, one that is being
- * deleted is waited for.
+ * Runs in the leader: creates the NAD (NetworkAttachmentDefinition) of each SpiderMultusConfig
+ * (controller/nad/render.h) and reverts edits and deletions at once. A NAD is deleted with its
+ * owner by Kubernetes' garbage collection. When cr-name changes, the NAD of the old name is
+ * deleted. A NAD owned by another SpiderMultusConfig stays untouched, one without owner is adopted,
+ * and one that is being deleted is waited for.
  *
- * How it went is told by the object's status (condition "Ready") and events; nothing is written that is
- * there already. What fails is tried again, after 1 s up to a minute.
+ * The result is reported by the condition "Ready" of the object's status and by events; the status
+ * is written only when it changes. Failures are retried with a backoff of 1 s to one minute.
  */
 
 #include "controller/cache/cache.h"
@@ -25,11 +25,11 @@ struct nads_conf {
 };
 
 struct nads *nads_new(const struct nads_conf *c);
-void nads_free(struct nads *n); /* NULL is fine */
+void nads_free(struct nads *n); /* accepts NULL */
 
 struct nads_counts {
-	uint64_t written, failed, removed; /* requests */
-	size_t wrong;			   /* SpiderMultusConfigs without their NAD now */
+	uint64_t written, failed, removed; /* number of requests */
+	size_t wrong;			   /* SpiderMultusConfigs without a correct NAD now */
 };
 struct nads_counts nads_counts(const struct nads *n);
 

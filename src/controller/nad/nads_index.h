@@ -3,8 +3,9 @@
 #define UNIRAIL_CONTROLLER_NAD_NADS_INDEX_H
 
 /*
- * Finds by halving: a tenant makes as many objects as the server takes, and none of them may cost a walk through all
- * others. Keys are in the order of namespace, what and name, bytewise; each is in an index once.
+ * Sorted index with binary search: a tenant can create as many objects as the server accepts, and
+ * none of them may cost a scan of all others. Keys are ordered by namespace, what and name,
+ * bytewise; each is in an index once.
  */
 
 #include <stdbool.h>
@@ -13,8 +14,8 @@
 struct nads_job;
 
 struct nads_key {
-	const char *ns, *what, *name; /* its own copies */
-	struct nads_job *job;	      /* whose it is; NULL: nobody's */
+	const char *ns, *what, *name; /* copies owned by the index */
+	struct nads_job *job;	      /* owning job; NULL: none */
 };
 
 struct nads_index {
@@ -22,12 +23,12 @@ struct nads_index {
 	size_t n, cap;
 };
 
-/* The first that is not before these; n: none. */
+/* Index of the first key that is not before this one; n: none. */
 size_t nads_index_at(const struct nads_index *x, const char *ns, const char *what,
 		     const char *name);
-/* Whether `at` is one, and of that namespace and what: to go through all of these. */
+/* Whether the key at `at` exists and has this namespace and what; used to iterate over them. */
 bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what);
-/* Copies the words. What is there already stays, with its job. */
+/* Copies the strings. An existing key stays with its job. */
 struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
 				const char *name, struct nads_job *job);
 void nads_index_remove(struct nads_index *x, const char *ns, const char *what, const char *name);

@@ -3,23 +3,23 @@
 #define UNIRAIL_CONTROLLER_NAD_RENDER_H
 
 /*
- * The NetworkAttachmentDefinition that a SpiderMultusConfig stands for: pure, JSON in, text out, byte
+ * Renders the NetworkAttachmentDefinition of a SpiderMultusConfig. Pure, JSON in, text out, byte
  * for byte as Spiderpool's controller writes it.
  *
- *	name		annotation multus.spidernet.io/cr-name, else the object's
- *	annotations	all of the object's but kubectl's last-applied-configuration, which kubectl would
- *			take for the NAD's own; and k8s.v1.cni.cncf.io/resourceName for sriov, ib-sriov
- *			and ovs with a deviceID
- *	spec.config	a list of plugins: [ifacer] main [rdma] chainCNIJsonData [coordinator] [tuning];
- *			of `custom` the user's text as it is, or none: then a file of that name counts
+ * 	name		annotation multus.spidernet.io/cr-name, otherwise the object's name
+ * 	annotations	all of the object's except kubectl's last-applied-configuration, which kubectl
+ * 			would take for the NAD's own; and k8s.v1.cni.cncf.io/resourceName for sriov,
+ * 			ib-sriov, and ovs with a deviceID
+ * 	spec.config	a list of plugins: [ifacer] main [rdma] chainCNIJsonData [coordinator] [tuning];
+ * 			for `custom` the user's text unchanged, or none: then a file of that name applies
  *
- * Where Spiderpool drops what was asked for it is written: coordinator.hostRuleTable when it is not
- * 500, coordinator.podRPFilter when it is not 0 (500 and 0 are the definition's defaults, and written
- * always they would hide what the SpiderCoordinator says). disableIPAM with ippools is no crash.
- * Numbers of chainCNIJsonData keep all their digits.
+ * Differences from Spiderpool: it drops coordinator.hostRuleTable and coordinator.podRPFilter,
+ * which are written here if they are not 500 and 0 respectively (500 and 0 are the CRD's defaults;
+ * written always, they would override the SpiderCoordinator). disableIPAM with ippools does not
+ * crash. Numbers in chainCNIJsonData keep all digits.
  *
- * What admission would have filled in is taken as its default, and spellings that it would have taken
- * as meant are: an object may be older than the webhook.
+ * Missing fields get the defaults of admission, and spellings that admission accepts are
+ * understood: an object may be older than the webhook.
  */
 
 #include "spec/pod.h"
@@ -37,17 +37,20 @@ struct nad {
 	struct labels annotations;
 };
 
-/* From an object as a GET has it. The error names the field: "spec.macvlan.master is empty, wants
- * ...". *ret is left alone then. */
+/*
+ * smc is an object as returned by a GET. Returns 0, or -errno with an error that names the field:
+ * "spec.macvlan.master is empty, wants ..."; *ret is unchanged then. The caller frees *ret with
+ * nad_done().
+ */
 int nad_write(const struct json *smc, struct nad *ret, struct err *e);
 void nad_done(struct nad *n);
 
-/* Borrowed; "": it has no name. */
+/* Borrowed; "": the object has no name. */
 const char *nad_name(const struct json *smc);
 
-/* --- its part --- */
+/* --- internals --- */
 
-/* The coordinator's object, from spec.coordinator (NULL: all defaults). */
+/* Writes the coordinator plugin from spec.coordinator (NULL: all defaults). */
 void nad_put_coordinator(struct json_out *o, const struct json *coordinator);
 
 #endif

@@ -3,23 +3,25 @@
 #define UNIRAIL_CONTROLLER_REGISTRATION_HOOKS_H
 
 /*
- * The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both named "unirail-controller",
- * kept by the leader as they are to be: made, watched, put right when somebody else changes them, and
- * written at no other time than when something differs. Which webhooks there are is in hooks_table.c.
+ * Registers the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration, both named
+ * "unirail-controller". The leader creates and watches them, reverts changes by others, and writes
+ * only when something differs. The table of webhooks is in registration.c.
  *
- * Objects are refused while nobody answers (failurePolicy Fail), pods are not, unless a setting says so.
- * Pods are sent of namespaces in scope; where the server has matchConditions (1.28), only those that ask
- * by an annotation, and those of namespaces that are not known to have none (match_condition.c). Where it has
- * not, it drops that field without a word, and all pods in scope are sent.
+ * While no replica replies, requests for unirail's objects are rejected (failurePolicy Fail) and
+ * pods are admitted, unless a setting changes this. The API server sends pods of namespaces in
+ * scope. If it supports matchConditions (1.28), it sends only pods with a requesting annotation and
+ * pods of namespaces that are not known to have none (match_condition.h). An older server drops
+ * that field silently and sends all pods in scope.
  *
- * deploy/controller.yaml brings them without webhooks: the account of it may change these two and make none.
- * Where they are missing and may not be made, one line of the log and the readiness say so, and it goes on when they
- * appear; an account that may make them makes them.
+ * deploy/controller.yaml creates both without webhooks, and the service account may only update
+ * them. If they are missing and cannot be created, this is logged once and reported by readiness,
+ * and the registration continues when they appear. An account with the permission creates them.
  *
- * They stay when the controller ends, so that an upgrade opens no gap, and go with the manifest.
+ * They stay when the controller stops, so that an upgrade leaves no gap, and are deleted with the
+ * manifest.
  *
- * What is somebody else's in them stays: labels, annotations, and the caBundle where cert-manager puts it
- * in (annotations cert-manager.io/inject-ca-from, -from-secret, inject-apiserver-ca).
+ * Content of other writers stays: labels, annotations, and the caBundle if cert-manager injects it
+ * (annotations cert-manager.io/inject-ca-from, -from-secret, inject-apiserver-ca).
  */
 
 #include "controller/injection/inject.h"
@@ -27,66 +29,71 @@
 
 #define HOOKS_NAME "unirail-controller"
 
-/* --- which there are --- */
+/* --- the table of webhooks --- */
 
 enum { HOOK_CREATE = 1, HOOK_UPDATE = 2, HOOK_DELETE = 4 };
 
-enum hook_by { HOOK_DEFAULT, HOOK_CHECK, HOOK_INJECT }; /* who answers */
+enum hook_by { HOOK_DEFAULT, HOOK_CHECK, HOOK_INJECT }; /* which hook answers */
 
 struct hook {
 	const char *name, *path;
 	const char *group, *version, *kind, *resource;
 	unsigned int operations;
-	enum hook_by by; /* HOOK_CHECK: in the validating one */
+	enum hook_by by; /* HOOK_CHECK: part of the validating configuration */
 };
 
 extern const struct hook hooks_table[];
 extern const size_t hooks_count;
 
-/* --- as text --- */
+/* --- encoding --- */
 
 struct hooks_form {
-	const char *url;	  /* instead of the service: "https://h:5722"; NULL: none */
-	const char *ns, *service; /* where the API server finds us */
+	const char *url;	  /* used instead of the service: "https://h:5722"; NULL: none */
+	const char *ns, *service; /* the controller's Service */
 	int port;
-	const char *token; /* what the path begins with */
-	const char *ca;	   /* PEM; NULL: the API server trusts what it trusts anyhow */
+	const char *token; /* first element of the path */
+	const char *ca;	   /* PEM; NULL: the API server uses its default trust store */
 	const struct inject_scope *scope;
-	bool pods;	       /* send any at all */
-	bool pods_fail_closed; /* refused while nobody answers */
-	/* Of the condition; NULL: none is written. */
+	bool pods;	       /* register the webhook for pods */
+	bool pods_fail_closed; /* reject pods while no replica replies */
+	/* The CEL condition for pods; NULL: none. */
 	const char *condition;
 };
 
-/* The field `webhooks`, an array. */
+/* Writes the field `webhooks`, an array. */
 void hooks_write(const struct hooks_form *f, bool validating, struct json_out *o);
-/* What is put right: "spiderippool.spiderpool.spidernet.io: failurePolicy"; "" when `have` is as
- * `want` (arrays). `conditions`: the server keeps them. */
+/*
+ * Describes the first difference: "spiderippool.spiderpool.spidernet.io: failurePolicy"; "" if
+ * `have` equals `want` (arrays). `conditions`: the server supports matchConditions.
+ */
 void hooks_differ(const struct json *have, const struct json *want, bool conditions,
 		  struct buf *ret);
 
-/* --- at the API server --- */
+/* --- registration --- */
 
 struct hooks_conf {
 	struct kube *kube;
-	struct hooks_form form; /* texts are borrowed until hooks_look() brings others */
+	struct hooks_form form; /* strings are borrowed until the next hooks_look() */
 };
 
 struct hooks;
 
 struct hooks *hooks_new(const struct hooks_conf *c);
-void hooks_free(struct hooks *h); /* NULL is fine */
-/* Something of the form is another one. */
+void hooks_free(struct hooks *h); /* accepts NULL */
+/* The form has changed: updates the configurations. */
 void hooks_look(struct hooks *h, const struct hooks_form *f);
-/* Whether the API server has them with this CA. */
+/* Whether the API server has both configurations with this CA. */
 bool hooks_trust(const struct hooks *h, const char *ca);
 /* Whether it has them with this token. */
 bool hooks_have(const struct hooks *h, const char *token);
-/* Whether the API server has both, with webhooks in them. */
+/* Whether it has both configurations, with webhooks in them. */
 bool hooks_registered(const struct hooks *h);
-/* "mutatingwebhookconfiguration": there is none, and our account may not make it; NULL: nothing like that. */
+/*
+ * "mutatingwebhookconfiguration": does not exist and the account may not create it; NULL: no such
+ * problem.
+ */
 const char *hooks_missing(const struct hooks *h);
-/* How often what somebody else had changed was put right. */
+/* How many changes by others were reverted. */
 uint64_t hooks_healed(const struct hooks *h);
 
 #endif

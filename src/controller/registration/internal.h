@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CONTROLLER_REGISTRATION_INTERNAL_H
 #define UNIRAIL_CONTROLLER_REGISTRATION_INTERNAL_H
 
-/* Between registration.c (what there is) and registration.c (what is written). */
+/* Internals of registration.c. */
 
 #include "base/backoff.h"
 #include "controller/registration/hooks.h"
@@ -12,7 +12,7 @@
 
 enum { HOOKS_TEXT_MAX = 1 << 20, HOOKS_WHAT_MAX = 1024 };
 
-/* One of the two. */
+/* One of the two configurations. */
 struct side {
 	struct hooks *h;
 	const struct kube_kind *kind;
@@ -21,16 +21,16 @@ struct side {
 	struct kube_call *call;
 	struct loop_timer *timer;
 	struct kube_backoff backoff;
-	/* Two who put it right in turns do so ever more slowly. */
+	/* Backoff for two writers that keep reverting each other's changes. */
 	struct kube_backoff calm;
 	int64_t healed_at, not_before;
-	char *sent;    /* what was asked for last; NULL: nothing yet */
-	char *version; /* that our write made: what is older was before it */
-	char *kept; /* what the server made of `sent`, where that is something else; NULL: nothing */
-	bool right;	    /* it was as it is to be, since `sent` */
-	bool no_conditions; /* the server drops or refuses them */
-	bool making;	    /* the call under way is a creation */
-	bool missing;	    /* there is none, and we may not make it */
+	char *sent;	    /* last content requested; NULL: none yet */
+	char *version;	    /* resourceVersion of our last write: older ones are from before it */
+	char *kept;	    /* what the server stored for `sent`, if different; NULL: the same */
+	bool right;	    /* the content was correct at some time since `sent` */
+	bool no_conditions; /* the server drops or rejects matchConditions */
+	bool making;	    /* the call in flight is a create */
+	bool missing;	    /* does not exist, and the account may not create it */
 };
 
 struct hooks {
@@ -40,16 +40,16 @@ struct hooks {
 	uint64_t healed;
 };
 
-/* kube_object.value */
+/* a kube_object.value */
 struct there {
 	struct json_doc *doc; /* the field `webhooks` */
-	bool injected;	      /* cert-manager puts the caBundle in */
+	bool injected;	      /* cert-manager injects the caBundle */
 };
 
 void hooks_look_in(struct side *s, int64_t ms);
-/* version NULL: it is made. */
+/* version NULL: creates the object. */
 void hooks_send(struct side *s, const char *webhooks, const char *version);
-/* Whether `webhooks` is what the server made of this. */
+/* Whether `webhooks` is what the server stored for `want`. */
 bool hooks_is_kept(const struct side *s, const struct json *webhooks, const char *want);
 
 #endif

@@ -12,7 +12,7 @@ struct quiet {
 	struct world *world;
 	void (*changed)(void *arg);
 	void *arg;
-	char **names; /* those in the condition, in order */
+	char **names; /* sorted; those in the condition */
 	size_t n;
 	char *condition;
 	struct loop_timer *timer;
@@ -25,7 +25,7 @@ void quiet_write(const char *const *names, size_t n, struct buf *ret)
 		buf_printf(ret, "%s'%s' in object.metadata.annotations", k ? " || " : "",
 			   inject_key_name(k));
 	buf_str(ret, ") || !(request.namespace in [");
-	/* Names of namespaces are DNS labels: nothing in them is to be escaped. */
+	/* Namespace names are DNS labels and need no escaping. */
 	for (size_t i = 0; i < n; i++)
 		buf_printf(ret, "%s'%s'", i ? "," : "", names[i]);
 	buf_str(ret, "])");
@@ -49,7 +49,7 @@ static void forget(struct quiet *q)
 	q->n = 0;
 }
 
-/* All that are quiet now. */
+/* Adds all namespaces that do not request networks now. */
 static void take_all(struct quiet *q)
 {
 	struct buf b;
@@ -97,7 +97,9 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 
 	if (o && quiet == is_listed(q, o->name))
 		return;
-	/* Listed all at once at first; then off at once, on when there is time. */
+	/*
+	 * The initial list is taken at once; afterwards removals are immediate, additions delayed.
+	 */
 	if (!o || !quiet) {
 		take_all(q);
 		q->changed(q->arg);

@@ -3,14 +3,15 @@
 #define UNIRAIL_CONTROLLER_REGISTRATION_MATCH_CONDITION_H
 
 /*
- * Which pods the API server need not send, as a condition (CEL) for it: those without an annotation that
- * asks, of namespaces that have none, either.
+ * The matchCondition (CEL) that exempts pods from the webhook: pods without a requesting annotation
+ * in namespaces without one.
  *
- * The condition lists the namespaces that are known to have none, not those that have one: a namespace
- * with the annotation and a pod in it may come in one file, and the pod must not be faster than the
- * list. So a namespace that comes to ask is taken off at once, as is one that is being deleted; one that
- * does not is put on after a minute, all that have come by then in one go. The leader does so: while there
- * is none, pods of a namespace on the list are not sent when it comes to ask.
+ * The condition lists the namespaces known to have no annotation, not those that have one: a
+ * manifest may create an annotated namespace and a pod in it, and the pod must not be admitted
+ * before the list is updated. So a namespace that gets the annotation or is being deleted is
+ * removed at once, and others are added after a minute, all together. The leader maintains the
+ * list: while there is no leader, pods of a listed namespace are not sent even if the namespace
+ * gets the annotation.
  */
 
 #include "controller/injection/inject.h"
@@ -20,13 +21,16 @@ enum { QUIET_MS = 60 * 1000, QUIET_TEXT_MAX = 60000 };
 
 struct quiet;
 
-/* changed: the condition is another one. */
+/* changed: called when the condition is a different one. */
 struct quiet *quiet_new(struct loop *l, struct world *w, void (*changed)(void *arg), void *arg);
-void quiet_free(struct quiet *q); /* NULL is fine */
-/* NULL: none can be made (namespaces are not known yet, or too many). Valid until `changed`. */
+void quiet_free(struct quiet *q); /* accepts NULL */
+/*
+ * NULL: no condition is possible (namespaces are not listed yet, or too many). Valid until
+ * `changed`.
+ */
 const char *quiet_condition(const struct quiet *q);
 
-/* Of these namespaces, in CEL; *ret is left empty when it is too long. */
+/* Writes the condition for these namespaces in CEL; *ret stays empty if it would be too long. */
 void quiet_write(const char *const *names, size_t n, struct buf *ret);
 
 #endif

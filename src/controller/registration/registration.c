@@ -11,7 +11,7 @@
 #include "controller/registration/internal.h"
 #include "wire/tls/base64.h"
 
-/* The two configurations at the API server: watched and put right. */
+/* Watches the two configurations and reverts changes. */
 
 enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
@@ -20,7 +20,7 @@ static const struct kube_kind kinds[2] = {{HOOKS_GROUP, "v1", "mutatingwebhookco
 					  {HOOKS_GROUP, "v1", "validatingwebhookconfigurations",
 					   "validatingwebhookconfiguration", false}};
 
-/* --- as it is there --- */
+/* --- watched objects --- */
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -61,7 +61,7 @@ static const struct json *list_of(const struct kube_object *o)
 	return json_root(((const struct there *)o->value)->doc);
 }
 
-/* The first one's caBundle; NULL: there is none. */
+/* caBundle of the first webhook; NULL: none. */
 static char *ca_there(const struct kube_object *o)
 {
 	const struct json *client = json_get(json_at(list_of(o), 0), "clientConfig");
@@ -73,7 +73,7 @@ static char *ca_there(const struct kube_object *o)
 	return ca;
 }
 
-/* --- as it is to be --- */
+/* --- wanted content --- */
 
 static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
 {
@@ -103,7 +103,7 @@ void hooks_look_in(struct side *s, int64_t ms)
 	s->timer = loop_add_timer(s->h->loop, ms, on_time, s);
 }
 
-/* What we asked for is what we want, and it was there. */
+/* Counts and logs a change by another writer to content that we had written. */
 static void note_change(struct side *s, const char *what)
 {
 	int64_t at = loop_now_ms(s->h->loop);
@@ -130,7 +130,7 @@ static void look(struct side *s)
 		return;
 	o = now(s);
 	s->missing &= !o;
-	/* What we wrote is on its way here. */
+	/* The watch has not delivered our last write yet. */
 	if (s->version && (!o || kube_version_older(o->version, s->version)))
 		return;
 	jo_init(&out, &want, 0);
@@ -167,7 +167,7 @@ static void forget_version(struct side *s)
 	s->version = NULL;
 }
 
-/* etcd's data are from an earlier time: ours will not come. */
+/* After an etcd restore the version that we wrote never arrives. */
 static void on_set_back(void *arg)
 {
 	forget_version(arg);
@@ -181,7 +181,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	(void)was;
 	if (!is)
 		forget_version(s);
-	/* Not from within: the informer has it when this returns. */
+	/* Deferred: the informer stores the object only after this callback. */
 	hooks_look_in(s, 0);
 }
 
@@ -298,11 +298,11 @@ void hooks_free(struct hooks *h)
 	free(h);
 }
 
-/* A webhook configuration is written, and what becomes of it. */
+/* Writes a webhook configuration and handles the response. */
 
 enum { FORBIDDEN = 403 };
 
-/* The object's part that we write; version NULL: a new one. */
+/* The part of the object that we write; version NULL: a new object. */
 static void put_object(const struct side *s, const char *webhooks, const char *version,
 		       struct buf *b)
 {
@@ -319,7 +319,7 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 		   webhooks);
 }
 
-/* Whether a server that was sent a condition has kept it. */
+/* Whether the server stored the condition that it was sent. */
 static void learn(struct side *s, const struct json *object)
 {
 	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
@@ -348,7 +348,7 @@ static char *text_of(const struct json *v)
 	return buf_take(&b);
 }
 
-/* A server that has it its own way keeps having it: to write again and again would not change that. */
+/* If the server normalizes the content, its form is accepted: writing again would not change it. */
 static void note_kept(struct side *s, const struct json *webhooks)
 {
 	auto_json struct json_doc *d = NULL;
@@ -374,7 +374,7 @@ bool hooks_is_kept(const struct side *s, const struct json *webhooks, const char
 	return text && !strcmp(text, s->kept);
 }
 
-/* The server may say back what it was sent. */
+/* Masks the token, which the server may echo in its error message. */
 static void log_failure(const struct side *s, const struct err *e)
 {
 	const char *token = s->h->conf.form.token;
@@ -386,7 +386,10 @@ static void log_failure(const struct side *s, const struct err *e)
 	log_error("webhooks cannot be registered", LOG_S("error", said.text));
 }
 
-/* It comes with deploy/controller.yaml, so that the account needs no permission to make others. */
+/*
+ * deploy/controller.yaml creates the object, so that the account needs no permission to create
+ * others.
+ */
 static void note_missing(struct side *s)
 {
 	if (!s->missing)
@@ -416,7 +419,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
 		return;
 	}
-	/* Somebody else was first; the watch brings it. */
+	/* Another writer was first; the watch delivers the result. */
 	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
 		return;
 	if (s->making && status == FORBIDDEN)
@@ -444,7 +447,7 @@ void hooks_send(struct side *s, const char *webhooks, const char *version)
 	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
 }
 
-/* Which webhooks there are: Spiderpool's, by its names and paths. */
+/* The webhooks, with Spiderpool's names and paths. */
 
 #define SPIDER(kind, resource, operations)                                                         \
 	{resource ".spiderpool.spidernet.io",                                                      \
@@ -474,8 +477,10 @@ const struct hook hooks_table[] = {
 
 const size_t hooks_count = ARRAY_LEN(hooks_table);
 
-/* A webhook configuration as it is to be, with every field that the API server would fill in: what is
- * not there could not be compared. */
+/*
+ * Writes a webhook configuration with every field that the API server would default, since absent
+ * fields could not be compared.
+ */
 
 enum { TIMEOUT_S = 10, TEXT_MAX = 1 << 20 };
 
@@ -591,7 +596,7 @@ void hooks_write(const struct hooks_form *f, bool validating, struct json_out *o
 	jo_end_arr(o);
 }
 
-/* --- what differs --- */
+/* --- comparison --- */
 
 static bool same(const struct json *a, const struct json *b)
 {
@@ -632,7 +637,9 @@ static const struct json *by_name(const struct json *list, const char *name)
 	return NULL;
 }
 
-/* A key that we do not write is one that a newer server fills in, but for the one we know. */
+/*
+ * Keys that we do not write are defaults of a newer server and are ignored, except the one we know.
+ */
 static const char *field_differs(const struct json *have, const struct json *want, bool conditions)
 {
 	static const char known[] = "matchConditions";
@@ -674,10 +681,10 @@ struct hooks_bare {
 	struct loop *loop;
 	struct kube_informer *informers[ARRAY_LEN(hooks_bare_kinds)];
 	int64_t settle;
-	int64_t until; /* they are accepted still; the loop's time */
+	int64_t until; /* accepted until then; time of the loop */
 };
 
-/* --- as registered --- */
+/* --- registered paths --- */
 
 static bool is_ours(struct span path)
 {
