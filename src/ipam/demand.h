@@ -3,23 +3,23 @@
 #define UNIRAIL_IPAM_DEMAND_H
 
 /*
- * How many addresses of which pools asks need, before they are asked: in a cluster a node has a part
- * of each pool, and more of it may come. Without this an ask would fall through to its backup pools
- * whenever this node happens to have none of the first.
+ * Computes how many addresses of which pools requests need, before the allocation: in a cluster a
+ * node owns a part of each pool, and can get more. Without this a request would use its backup
+ * pools whenever this node has no free address of the first pool.
  */
 
 #include "ipam/ipam.h"
 
 struct need {
 	char *pool;
-	uint32_t count, missing; /* missing: beyond what is here and not promised to others */
+	uint32_t count, missing; /* missing: not available here, or reserved for earlier requests */
 };
 
-/* An address that is asked for by name and that this node does not have. */
+/* An address that is requested by name and that this node does not own. */
 struct need_name {
 	char *pool;
 	struct ipaddr ip;
-	bool own; /* nobody named it: its pod had it before, by the pool's records */
+	bool own; /* not requested by the user: the pod had it before, by the pool's records */
 };
 
 struct needs {
@@ -31,16 +31,18 @@ struct needs {
 
 void needs_done(struct needs *n);
 const struct need *needs_find(const struct needs *n, const char *pool);
-/* Adds so many to a pool's count. */
+/* Adds to a pool's count. */
 void needs_add(struct needs *n, const char *pool, uint32_t count);
 
 /*
- * Onto ret, which is empty: for each ask and family the first pool in its order that has an address
- * left over or is not known to be dry; when all are dry, the first. `promised`: those that came
- * before. Addresses asked for by name that lie in a pool and not in this node's part of it are named,
- * and are missing; so are those that pods had before unirail, unless no_own: then any other will do. An ask
- * that holds addresses already, or whose pod has one kept or had one before that is here, needs none.
- * Returns how many addresses are missing, or an error as ipam_allocate() would have it.
+ * Fills ret, which must be empty. For each request and family it takes the first pool, in order of
+ * preference, that has a free address or is not known to be exhausted; if all are exhausted, the
+ * first. promised: the needs of earlier requests. Addresses requested by name that are in a pool
+ * but not in this node's part of it go to ret->names and count as missing; so do those that pods
+ * had before unirail was installed, unless no_own: then any other address is used. A request needs
+ * nothing if its owner already has addresses, or if an address retained for its pod, or used by it
+ * before, is available here. Returns the number of missing addresses, or an error as
+ * ipam_allocate() would return it.
  */
 int ipam_needs(struct ipam *i, const struct ipam_ask *asks, size_t n, const struct needs *promised,
 	       bool (*is_dry)(void *arg, const char *pool), void *arg, bool no_own,

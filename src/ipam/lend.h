@@ -3,8 +3,8 @@
 #define UNIRAIL_IPAM_LEND_H
 
 /*
- * For a process that keeps running: pools that are read when it says so, and lent to the store
- * each time that is opened, instead of read anew.
+ * For long-running processes: pools are read when the process wants it, and attached to the store
+ * each time it is opened, instead of being read again.
  *
  *	ipam_open(&i, ...);
  *	ipam_lend(i, &pools);
@@ -17,23 +17,23 @@
 
 struct ipam_pools {
 	struct pool_set set;
-	int r; /* why there are none, with `why`; 0: there are */
+	int r; /* why there are none, with `why`; 0: there are some */
 	struct err why;
 };
 
-/* Reads the folder. A failure leaves pools that are there as they were; where there are none, it is
- * kept, and every call on a store that wants pools answers with it. */
+/* Reads the directory. On failure, pools that were read before stay in use; if there are none, the
+ * error is stored and returned by every call that needs pools. */
 int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir, struct err *e);
 void ipam_pools_done(struct ipam_pools *p);
 
 void ipam_lend(struct ipam *i, struct ipam_pools *p);
 void ipam_take_back(struct ipam *i, struct ipam_pools *p);
 
-/* Whether the container holds an address that is kept for its pod. */
+/* Returns whether the container has an address that is to be retained for its pod. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);
-/* What is known of addresses; valid while the store is open and unchanged. */
+/* The leases; valid while the store is open and unchanged. */
 const struct lease_table *ipam_leases(const struct ipam *i);
-/* This node's name, which the pools' `node` is compared with. */
+/* This node's name, matched against the pools' `node`. */
 const char *ipam_node(const struct ipam *i);
 
 #endif

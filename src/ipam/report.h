@@ -2,10 +2,8 @@
 #ifndef UNIRAIL_IPAM_REPORT_H
 #define UNIRAIL_IPAM_REPORT_H
 
-/*
- * What people see of a store, and what they do to it by hand: the words of `unirail pool`, as text in
- * columns or as JSON. The tool has them of the store it opens, an agent of its own.
- */
+/* Output and manual changes of a store: the commands of `unirail pool`, as text columns or JSON.
+ * The CLI uses them on a store that it opens, the agent on its own. */
 
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
@@ -16,8 +14,8 @@ struct report {
 	struct ipam *store;
 	bool json;
 	struct buf *out;   /* the answer */
-	struct buf *aside; /* a word to the person that is no part of it */
-	const char *empty; /* what is said of a store without pools */
+	struct buf *aside; /* messages for the user that are not part of the output */
+	const char *empty; /* text for a store without pools */
 };
 
 /* Each returns the exit status, or a negative errno with e set. */
@@ -26,13 +24,14 @@ int report_show(const struct report *r, const char *pool, struct err *e);
 int report_free(const struct report *r, const char *pool, const char *count, struct err *e);
 int report_owner(const struct report *r, const char *address, struct err *e);
 int report_check(const struct report *r, struct err *e);
-/* Frees an address, whoever holds it. DRY: only says so; ASK: and that it wants a yes, -EPERM. */
+/* Releases an address regardless of its owner. DRY: only reports what would happen; ASK: reports
+ * that confirmation is needed and fails with -EPERM. */
 enum report_release { REPORT_ASK, REPORT_DRY, REPORT_DO };
 int report_release(const struct report *r, const char *address, enum report_release how,
 		   struct err *e);
 
-/* One of these by its name, with the words behind it. -ENOSYS: none has the name; -EINVAL: not so many
- * words. */
+/* Runs one of these commands by name, with its arguments. -ENOSYS: no such command; -EINVAL: wrong
+ * number of arguments. */
 struct report_call {
 	const char *command;
 	const char *const *words;
@@ -41,11 +40,11 @@ struct report_call {
 };
 int report_run(const struct report *r, const struct report_call *c, struct err *e);
 
-/* Writes what a check found, one finding a line, n of them, and what was checked ("8 pools, ..."; NULL: not said).
- * Returns the exit status. */
+/* Writes the result of a check: n findings, one per line, and what was checked ("8 pools, ...";
+ * NULL: omitted). Returns the exit status. */
 int report_findings(const struct report *r, const char *checked, const struct buf *found, int n);
 
-/* --- its parts --- */
+/* --- parts --- */
 
 struct report_tally {
 	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
@@ -53,7 +52,7 @@ struct report_tally {
 struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n);
 void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t);
 int report_address(const char *text, struct ipaddr *ret, struct err *e);
-/* How many addresses to show; the same. */
+/* Parses the number of addresses to show, like report_address(). */
 int report_count(const char *text, uint64_t *ret, struct err *e);
 /* "default/pod-a net1" or "container 0123456789ab net1" */
 void report_owner_words(const struct ipam_record *r, struct buf *b);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_STORE_H
 #define UNIRAIL_IPAM_STORE_H
 
-/* The open store, between store.c and ipam*.c. */
+/* The open store, shared by the files of this directory. */
 
 #include "ipam/ipam.h"
 #include "ipam/journal/journal.h"
@@ -20,30 +20,28 @@ struct ipam {
 	struct pool_set pools;
 };
 
-/* What ipam_open() and ipam_repair() share: paths and the lock. */
+/* Used by ipam_open() and ipam_repair(): paths and the lock. */
 int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p, struct err *e);
 char *store_journal_path(const struct ipam *i);
-/* One durable change; writes the journal anew when it has grown long. n == 0: nothing. */
+/* One durable change; compacts the journal if it has grown long. n == 0: does nothing. */
 int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e);
-/* As used; strings are borrowed. */
+/* A lease in state used; strings are borrowed. */
 struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k);
 struct select_facts store_facts(const struct ipam *i);
 
-/*
- * host-local's folder: <dir>/<network>/<address>, content "<container id>\r\n<interface>", changed
- * under flock of <dir>/<network>/lock.
- */
-/* Takes what lies in our pools into the leases, once. */
+/* host-local's directory: <dir>/<network>/<address>, content "<container id>\r\n<interface>",
+ * changed under flock of <dir>/<network>/lock. */
+/* Adds host-local's addresses that are in our pools to the leases; only once per store. */
 int store_adopt(struct ipam *i, struct err *e);
 
-/* Says whether a file of host-local is to go. ifname "" is a file of an old release, which
- * has the container id only. */
+/* Returns whether a file of host-local is to be removed. ifname "": a file of an old release,
+ * which has only the container id. */
 typedef bool (*adopt_match)(const void *arg, const char *network, const struct ipaddr *a,
 			    const char *container_id, const char *ifname);
-/* One line onto b for each address that host-local's folder and the journal both give away, to
- * different owners; returns how many. */
+/* Writes one line to b for each address that host-local and the journal assign to different
+ * owners; returns how many. */
 int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e);
-/* Removes them; returns how many. A folder that is not there has none. */
+/* Removes the matching files; returns how many. A missing directory has none. */
 int adopt_remove(const struct ipam *i, adopt_match match, const void *arg, struct err *e);
 
 #endif

@@ -16,9 +16,10 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct foreign {
 	struct foreign_conf conf;
 	struct loop_timer *timer;
-	int64_t since, looked; /* loop's time; since: that there are any, 0: there are none */
-	char *said;	       /* pods without a trace, as logged */
-	char *said_cache;      /* what is wrong with the CNI result cache, as logged */
+	/* loop time; since: when the first one was seen, 0: there are none */
+	int64_t since, looked;
+	char *said;	  /* pods without a trace, as logged */
+	char *said_cache; /* what is wrong with the CNI result cache, as logged */
 };
 
 /* --- traces --- */
@@ -43,7 +44,7 @@ static int add(struct foreign_traces *t, const char *address, const char *ifname
 	return 0;
 }
 
-/* A list in the wrong shape says that we do not understand it, so all of it says nothing. */
+/* A list of the wrong type is not understood, so none of it counts. */
 static int read_list(const char *text, struct json_doc **doc, const struct json **list,
 		     struct err *e)
 {
@@ -115,7 +116,7 @@ static bool has_leases(const struct lease_table *t, const struct pod_facts *p)
 	return false;
 }
 
-/* Whether the pod has left any trace; its addresses onto t. */
+/* Returns whether the pod left any trace; adds its addresses to t. */
 static bool trace(const struct foreign *f, const struct lease_table *leases,
 		  const struct pod_facts *p, struct foreign_traces *t)
 {
@@ -131,7 +132,7 @@ static bool trace(const struct foreign *f, const struct lease_table *leases,
 	return found || p->host_network || p->finished;
 }
 
-/* --- whose an address is --- */
+/* --- which pod has an address --- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -167,7 +168,7 @@ size_t foreign_settle(struct foreign_claim *v, size_t n, bool *clear, size_t *at
 	return kept;
 }
 
-/* --- accounting --- */
+/* --- inventory --- */
 
 struct account {
 	struct foreign_claim *claims; /* borrow from traces and blocks */
@@ -177,10 +178,10 @@ struct account {
 	const struct block_object **blocks; /* in the order of their addresses */
 	size_t n_blocks;
 	const struct lease_table *leases;
-	struct foreign_traces *traces; /* one a pod */
+	struct foreign_traces *traces; /* one per pod */
 	size_t n_traces;
 	struct cni_cache cache;
-	struct buf missing; /* pods without a trace, or with another's address */
+	struct buf missing; /* pods without a trace, or with another pod's address */
 };
 
 static int by_net(const void *a, const void *b)
@@ -208,7 +209,7 @@ static bool is_ceded(const struct block_object *o, const struct ipaddr *a)
 	return false;
 }
 
-/* The last block that begins at the address or before it. */
+/* The last block that begins at or before the address. */
 static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
 {
 	size_t low = 0, high = x->n_blocks;
@@ -227,10 +228,8 @@ static const struct block_object *block_of(const struct account *x, const struct
 	return x->blocks[low - 1];
 }
 
-/*
- * In no block that is foreign: borrowed by the lost log of another node's block, which gets it back when no
- * lease here has it (block_plan_loan.c). Nothing but a SpiderEndpoint tells it from an annotation's lie.
- */
+/* In no unadopted block: the lost log borrowed it from a peer's block, and it is returned when no
+ * lease here has it (block/plan_lend.c). Only a SpiderEndpoint tells it from a false annotation. */
 static void note_loan(const struct foreign *f, struct account *x, size_t pod,
 		      const struct foreign_address *a)
 {
@@ -265,7 +264,7 @@ static void note(const struct foreign *f, struct account *x, size_t pod,
 	}
 	if (is_ceded(o, &a->ip))
 		return;
-	/* What an agent wrote stands, though the pool may have less by now. */
+	/* What an agent wrote counts even if the pool no longer has the address. */
 	if (!a->written && (!pool || !ip_set_has(&pool->ips, &a->ip)))
 		return;
 	VEC_PUSH(x->claims, x->n_claims) = (struct foreign_claim){
@@ -348,7 +347,7 @@ static void note_cached(const struct foreign *f, struct account *x, size_t pod)
 	}
 }
 
-/* Somebody has the address, and nobody knows until when. */
+/* A pod has the address, and it is unknown which: it could never be released. */
 static int check_owners(const struct account *x, struct err *e)
 {
 	char ip[IP_TEXT_MAX];
@@ -375,7 +374,7 @@ static int account_cache(const struct foreign *f, struct account *x, struct err 
 	return r;
 }
 
-/* --- all of it --- */
+/* --- all together --- */
 
 /* Negative: the CNI result cache cannot be read. */
 static int account(const struct foreign *f, const struct lease_table *leases, struct account *x,
@@ -473,7 +472,7 @@ static void run(struct foreign *f, struct ipam *store)
 	account_done(&x);
 }
 
-/* --- when --- */
+/* --- timer --- */
 
 static int64_t now(const struct foreign *f)
 {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
-/* What is known from outside: pools, leases, wants. */
+/* Inputs from other parts of the agent: pools, leases, demand. */
 
 enum { LOCK_MS = 5000 };
 
@@ -50,7 +50,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	struct blocks_pool *p = blocks_pool_get(b, x->name);
 	struct ipnet subnet = ipnet_network(&x->subnet);
 
-	/* Another pool of the same name. */
+	/* a different pool with the same name */
 	if (!p->known || !ipnet_eq(&p->subnet, &subnet)) {
 		p->is_cut = false;
 		p->cut_ms = 0;
@@ -58,7 +58,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 	p->known = true;
 	p->subnet = subnet;
 	p->one_node = x->n_nodes == 1;
-	/* The set may be cut to what is ours already. */
+	/* The set may already be limited to this node's addresses. */
 	copy_set(&p->usable, x->open.n ? &x->open : &x->usable);
 	copy_set(&p->adopted, &x->adopted);
 	if (p->is_cut || !x->cut_is_written)
@@ -76,7 +76,7 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 		b->pools[i]->known &= pool_find(set, b->pools[i]->name) != NULL;
 	for (size_t i = 0; i < set->n; i++)
 		take_pool(b, &set->v[i]);
-	/* Those of the log whose pool is gone are left as they become idle. */
+	/* Claims of a deleted pool are released as they become idle. */
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		blocks_pool_get(b, b->t.claims[i].pool);
 	for (size_t i = 0; i < b->t.n_loans; i++)
@@ -94,9 +94,9 @@ static void pool_free(struct blocks_pool *p)
 	free(p);
 }
 
-/* --- leases and wants --- */
+/* --- leases and demand --- */
 
-/* Only address, state and time: the strings are the store's. */
+/* Copies only address, state and time: the strings belong to the store. */
 void blocks_leases(struct blocks *b, const struct lease_table *t)
 {
 	struct lease l = LEASE_INIT;
@@ -171,7 +171,7 @@ int64_t blocks_real_ms(const struct blocks *b)
 	return b->c.now_ms ? b->c.now_ms() : now_real_ms();
 }
 
-/* --- when --- */
+/* --- timer --- */
 
 static void on_tick(void *arg)
 {
@@ -192,7 +192,7 @@ void blocks_soon(struct blocks *b, int64_t ms)
 	b->tick_ms = due;
 }
 
-/* --- from the start to the end --- */
+/* --- start and stop --- */
 
 int blocks_lock(const struct root *root, const char *state_dir, int *fd, struct err *e)
 {
@@ -284,7 +284,7 @@ void blocks_free(struct blocks *b)
 	free(b);
 }
 
-/* Requests of the handover, beside those of the plan. */
+/* Requests of the migration, beside those of the plan. */
 
 const struct block_table *blocks_table(const struct blocks *b)
 {
@@ -332,9 +332,11 @@ void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n)
 	blocks_soon(b, 0);
 }
 
-/* Addresses that asks wait for by name. */
+/* Addresses that pending requests ask for by name. */
 
-/* A pod that waits for an address is looked at again within a turn of the loop, or one of the store. */
+/*
+ * A pending request is retried within one iteration of the event loop, or one batch of the store.
+ */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
 static void pin(struct blocks *b, const struct ipaddr *a, int64_t ms)
@@ -387,7 +389,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 		blocks_soon(b, 0);
 }
 
-/* What is left alone for a while: a block, a pool's search, or the log. */
+/* Backoffs: of a block, of a pool's search, or of the log. */
 
 static struct blocks_rest *rest_find(const struct blocks *b, const char *key)
 {

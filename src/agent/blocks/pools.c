@@ -11,7 +11,7 @@
 
 struct lender {
 	struct lender_conf conf;
-	struct blocks *blocks; /* NULL: this node's UID is not known */
+	struct blocks *blocks; /* NULL: this node's UID is unknown */
 	char *node_uid;
 };
 
@@ -41,7 +41,7 @@ static void tell_pools(struct lender *l)
 		blocks_pools(l->blocks, s);
 }
 
-/* A node that was made anew is another one to the API server: its blocks bear its UID. */
+/* A recreated Node has another UID, and its blocks carry the UID. */
 static int open_blocks(struct lender *l, struct err *e)
 {
 	const char *uid = cluster_node_uid(l->conf.cluster);
@@ -140,7 +140,7 @@ int lender_ready(const struct lender *l, struct err *e)
 	return 0;
 }
 
-/* --- lending --- */
+/* --- attaching pools to the store --- */
 
 static void cut(const struct lender *l, struct pool *p)
 {
@@ -149,7 +149,7 @@ static void cut(const struct lender *l, struct pool *p)
 	if (l->blocks) {
 		blocks_mine(l->blocks, p->name, &p->open, &open);
 		blocks_mine(l->blocks, p->name, &p->adopted, &adopted);
-		/* Both stay with who has them, and are never handed out to others. */
+		/* Both stay with their owner and are never allocated to another pod. */
 		blocks_only_said(l->blocks, p->name, &p->open, &adopted);
 		blocks_only_said(l->blocks, p->name, &p->adopted, &adopted);
 	}

@@ -10,7 +10,7 @@
 
 enum { NAD_MAX = 1 << 20 };
 
-/* A network of the pod. Names are of the document. */
+/* A network of the pod. Names are borrowed from the document. */
 struct nic {
 	char *ifname, *network;
 	struct json_doc *config;
@@ -48,7 +48,7 @@ static size_t names_of(const struct json *list, const char ***ret)
 	return n;
 }
 
-/* Of a plugin's object; of a list, the first one's that has any. */
+/* The `ipam` of a plugin configuration; of a list, the first plugin's that has one. */
 static const struct json *ipam_of(const struct json *config)
 {
 	const struct json *found = json_get_go(config, "ipam"), *x;
@@ -86,7 +86,7 @@ static void networks_of(const struct expect *x, const struct pod_facts *pod, str
 	net_select_done(&s);
 }
 
-/* The first is asked first; what comes behind it is for when it is full. */
+/* Only the first pool: the others are used when it is exhausted. */
 static void say(const struct expect *x, const struct ipam_ask *a, uint8_t family)
 {
 	const struct select_facts f = {.pools = cluster_pools(x->cluster), .node = x->node};

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "wire/json/json.h"
 
-/* What can be told: of a pool that has no address, of foreign blocks, for metrics. */
+/* Reports: why a pool has no address, unadopted blocks, metrics. */
 
 /* --- a pool --- */
 
@@ -81,7 +81,7 @@ void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct bu
 		buf_str(w, s ? "its block is being claimed" : "its block is being looked at");
 }
 
-/* --- foreign blocks --- */
+/* --- unadopted blocks --- */
 
 static bool is_foreign(const struct blocks *b, const struct block_object *o)
 {
@@ -126,10 +126,8 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 	return s;
 }
 
-/*
- * Which pod has an address that is refused: a block's object names nodes alone, the pool's status, as
- * the controller keeps it, pods. It is asked once an address, for words only.
- */
+/* Which pod has a refused address: a block's object names only nodes; the pool's status, which the
+ * controller maintains, names pods. It is read once per address, and only for error messages. */
 
 enum { HOLDER_MS = 10 * 1000, HOLDERS_MAX = 64, ASK_MS = 2000, STATUS_MAX = 4 << 20 };
 
@@ -166,7 +164,7 @@ static void forget(struct blocks *b)
 		}
 }
 
-/* NULL: it does not say, or there is no controller that keeps it. */
+/* NULL: it does not name one, or no controller maintains it. */
 static char *read_pod(const struct json *pool, const struct ipaddr *a)
 {
 	const char *text = json_string(json_get(json_get(pool, "status"), "allocatedIPs"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a plan to requests, and from their ends to what is known. */
+/* Carries out a plan's requests and applies their answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "block/codec.h"
 
 enum {
-	WANTED_MS = 200, /* looked again while asks wait */
+	WANTED_MS = 200, /* interval of reconciles while requests of pods are pending */
 	TICK_MS = 5000,
 	LOST_MS = 200, /* after a request that was not answered */
 	LOST_MOST_MS = 15000,
-	RIVAL_MS = 10, /* after one that somebody else was faster with */
+	RIVAL_MS = 10, /* after one where another node was faster */
 	RIVAL_MOST_MS = 250,
 	DISK_MS = 1000,
 	DISK_MOST_MS = 10000,
@@ -58,7 +58,7 @@ static bool is_search(enum block_op_kind k)
 	       k == OP_WISH;
 }
 
-/* A search rests as a whole: the next one asks for another block. */
+/* A search has one backoff per pool: its next request is for another block. */
 static const char *key_of(const struct block_op *op)
 {
 	return is_search(op->kind) ? op->pool : op->name;
@@ -133,10 +133,8 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 	blocks_soon(b, 0);
 }
 
-/*
- * A 404 of the kind instead of the object says nothing of the object; neither does an answer that
- * was cut off after its head.
- */
+/* A 404 for the resource type instead of the object says nothing about the object; neither does an
+ * answer that was truncated after its head. */
 static enum block_outcome outcome(const struct blocks_flight *f, int status, const struct err *e)
 {
 	if (e && ((status == 404 && e->kind == ERR_UNAVAILABLE) || status < 300))
@@ -199,7 +197,8 @@ static void send_list(struct blocks_flight *f)
 
 	strcpy(select, BLOCK_POOL_LABEL "=");
 	strcat(select, block_label(f->op.pool, label));
-	/* From the server's memory: in etcd it would read all pools' blocks. A moment old is fine. */
+	/* From the API server's cache (resourceVersion 0): from etcd it would read the blocks of
+	 * all pools. Slightly old data is fine. */
 	f->list = kube_list_since(f->b->c.kube, &blocks_kind, &s, "0", &ops, f);
 }
 
@@ -281,7 +280,7 @@ void blocks_drop_flights(struct blocks *b)
 	b->n_flights = 0;
 }
 
-/* A plan may hold several requests of one search: they go together. */
+/* A plan may have several requests of one search: they are sent together. */
 static void carry_out(struct blocks *b, struct block_plan *plan)
 {
 	for (size_t i = 0; i < plan->n && b->n_flights < BLOCKS_FLIGHTS_MAX; i++) {
@@ -314,8 +313,8 @@ static void end_set_back(struct blocks *b, const struct block_facts *f)
 	b->witness = false;
 }
 
-/* When there may be something to do, as far as nobody tells it before: what rests is gone on with as soon as
- * its time is over. */
+/* Delay until the next reconcile unless an event triggers it earlier: the earliest backoff expiry,
+ * or the poll interval. */
 static int64_t next_ms(const struct blocks *b)
 {
 	int64_t ms = is_wanted(b) ? WANTED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
@@ -335,7 +334,7 @@ void blocks_work(struct blocks *b)
 
 	if (!b->leases_known || !b->pools_known || !b->t.synced)
 		return;
-	/* Whether the server's data is what it was is known when the watch goes on. */
+	/* Whether etcd was restored is known only when the watch is connected again. */
 	if (kube_informer_behind_ms(b->informer) > 0) {
 		blocks_soon(b, WANTED_MS);
 		return;

@@ -2,26 +2,24 @@
 #ifndef UNIRAIL_IPAM_JOURNAL_LEASE_H
 #define UNIRAIL_IPAM_JOURNAL_LEASE_H
 
-/*
- * What is known of addresses: one lease an address, found by it. Strings are borrowed and never
- * NULL ("" is "not known").
- */
+/* The state of addresses: one lease per address, found by address. Strings are borrowed and never
+ * NULL ("": unknown). */
 
 #include "base/ip.h"
 
 enum lease_state {
 	LEASE_USED,
-	LEASE_FREE,	   /* given back at at_ms; rests for a while */
-	LEASE_KEPT,	   /* given back, kept for its pod (sticky) */
-	LEASE_QUARANTINED, /* somebody else had it at at_ms */
-	LEASE_ADOPTED,	   /* in host-local's folder; never in the journal */
+	LEASE_FREE,	   /* released at at_ms; not reused for a while (reuse delay) */
+	LEASE_KEPT,	   /* released, retained for its pod (sticky) */
+	LEASE_QUARANTINED, /* another host answered for it at at_ms */
+	LEASE_ADOPTED,	   /* in host-local's directory; never in the journal */
 };
 
 struct lease {
 	struct ipnet address; /* with the subnet's prefix length */
 	enum lease_state state;
 	bool sticky;
-	int64_t at_ms; /* when it came into this state, since the epoch */
+	int64_t at_ms; /* when it entered this state, since the epoch */
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *netns, *network,
 		*pool;
 	const char *other; /* quarantined: the MAC that answered, as text */
@@ -41,18 +39,19 @@ struct lease_table {
 };
 
 void lease_table_done(struct lease_table *t);
-/* Room for n leases at once: the journal's length tells how many to expect. */
+/* Reserves room for n leases: the journal's length allows an estimate. */
 void lease_table_reserve(struct lease_table *t, size_t n);
 /* The lease of *a, or NULL. Valid until the next lease_put(). */
 struct lease *lease_find(const struct lease_table *t, const struct ipaddr *a);
-/* Adds it or overwrites what was known of its address. */
+/* Adds the lease, or replaces the one of its address. */
 void lease_put(struct lease_table *t, const struct lease *l);
 bool lease_is(const struct lease *l, const char *container_id, const char *ifname);
 /* "default/pod-a net1", "container 0123456789ab net1" or "nobody known" */
 void lease_owner_str(const struct lease *l, struct buf *b);
 /*
- * Whether the state's period still lasts. A time in the future comes from a clock that was set
- * back: the period counts as over, since rest and quarantine are courtesy, never safety.
+ * Returns whether the period of the state is not over yet. A time in the future comes from a clock
+ * that was set back: the period counts as over, since reuse delay and quarantine are precautions;
+ * safety does not depend on them.
  */
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms);
 
