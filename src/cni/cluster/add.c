@@ -26,7 +26,7 @@
 #include "cni/protocol/delegate.h"
 #include "spec/definition.h"
 
-/* ADD of the networks that a pod has in the cluster. */
+/* ADD of a pod's networks in the cluster. */
 
 enum {
 	DOC_MAX = 16 << 20,
@@ -50,7 +50,7 @@ struct adding {
 
 /* --- the document --- */
 
-/* What stands beside the networks in a netconf of unirail-cni. */
+/* Keys of the netconf that are copied beside the networks. */
 static bool is_kept(const char *key)
 {
 	static const char *const keys[] = {"defaults", "coordinator", "timeoutMs", "runtimeConfig",
@@ -94,7 +94,7 @@ static struct pod_nets nets_of(const struct adding *a)
 	};
 }
 
-/* One that the netconf has itself. */
+/* A network of the netconf itself. */
 static int put_own(const struct adding *a, struct json_out *o, size_t i, struct err *e)
 {
 	const struct pod_nets p = nets_of(a);
@@ -150,7 +150,7 @@ static int put_networks(const struct adding *a, struct json_out *o, struct err *
 	const struct json *v;
 	int r = 0;
 
-	/* The one in the first's place comes before the others. */
+	/* The network that replaces the first one precedes the others. */
 	if (first && (v = json_walk_next(&w, NULL)))
 		r = put_answered(a, o, v, k++, 0, e);
 	for (size_t i = first; r >= 0 && i < own; i++)
@@ -260,7 +260,8 @@ static void tell(const struct adding *a, const struct aio *x)
 		json_free(docs[i]);
 }
 
-/* Also after a failure: what it did not take back is for GC to find. The note is written before. */
+/* Also after a failure: GC must find what the rollback could not undo. The cache entry exists
+ * already. */
 static void record_networks(const struct adding *a)
 {
 	const char *state_dir = json_string(json_get(answer_of(a), "stateDir"));
@@ -306,7 +307,8 @@ static bool has_version(const struct cni_call *c)
 	return text && *text;
 }
 
-/* A network without its device fails with a plugin's words about a missing deviceID: the agent knows why. */
+/* Without its device a plugin fails with an error about a missing deviceID: add the agent's
+ * reason. */
 static void add_reasons(const struct adding *a, struct err *e)
 {
 	struct json_walk w = json_walk_start(json_get(answer_of(a), "warnings"));
@@ -552,7 +554,7 @@ static bool is(const char *key, const char *word)
 	return strcasecmp(key, word) == 0;
 }
 
-/* The object without what is written anew. */
+/* Copies the object without the keys that are written separately. */
 static void put_rest(const struct pod_putting *t, const struct json *from, const char *const *but)
 {
 	struct json_walk w = json_walk_start(from);
@@ -627,8 +629,8 @@ static bool names_device(const struct json *plugin)
 }
 
 /*
- * The device for runtimeConfig: what was allocated, else what the pod's annotation requested. The
- * latter is a tenant's word, so it is never put over what the definition's author wrote.
+ * The device for runtimeConfig: the allocated one, otherwise the one that the pod's annotation
+ * requested. A tenant chose the latter, so it never overrides the definition's author.
  */
 static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
 {
@@ -668,7 +670,7 @@ static bool put_asked(const struct pod_putting *t, const struct json *plugin, co
 	return pod_plugin_if_set(text) || json_kind(v) != JSON_NULL;
 }
 
-/* Only what the plugin declares, and only when something is left. */
+/* Only capabilities that the plugin declares, and only if any remain. */
 static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 {
 	const struct json *caps = json_get(plugin, "capabilities"), *v;
@@ -726,7 +728,7 @@ static void put_settings(const struct pod_putting *t, const struct json *plugin)
 	}
 }
 
-/* A coordinator's own keys that say nothing give way. */
+/* Empty keys of the coordinator's object are overridden. */
 static void put_coordinator(const struct pod_putting *t, const struct json *plugin)
 {
 	struct json_walk w = json_walk_start(plugin);
@@ -819,9 +821,9 @@ int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struc
 	return 0;
 }
 
-/* A tenant's definition on the node: which plugins there are to execute. */
+/* Checks a tenant's definition on the node: which plugins exist to execute. */
 
-/* Root's, and nobody else may write it. */
+/* Whether root owns the path and only root can write it. */
 static bool only_root_writes(const char *path)
 {
 	struct stat st;

@@ -2,30 +2,32 @@
 #ifndef UNIRAIL_CNI_CLUSTER_AGENT_CLIENT_H
 #define UNIRAIL_CNI_CLUSTER_AGENT_CLIENT_H
 
-/* What a CNI process asks `unirail agent`; src/agent/api/pods.c has the other side. */
+/* A CNI process' requests to `unirail agent`; src/agent/api/pods.c serves them. */
 
 #include "cni/cluster/conf.h"
 
 /*
- * Which networks the pod has: an object {"networks": [add.h's elements], "replacesFirst",
- * "coordinator": {...}, "stateDir", "warnings": []}. Nobody there: kind ERR_AGAIN, and what to do.
+ * Requests the pod's networks: an object {"networks": [elements for pod_net_read()],
+ * "replacesFirst", "coordinator": {...}, "stateDir", "warnings": []}. If the agent does not answer:
+ * error class ERR_AGAIN, with the remedy.
  */
 int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
 		       struct err *e);
 
 /*
- * How it went: the annotation and the event's words. Not waited for: what is told stands as a file of
- * the container's name in this folder of the agent's stateDir as well, until the agent has written
- * the annotation, and an agent that died meanwhile finds it there. A failure is logged.
+ * Reports the outcome of an ADD: the network-status annotation and the event's message. It does not
+ * wait for the agent to write the annotation: the report is also stored as a file named after the
+ * container in this directory of the agent's stateDir until then, where a restarted agent finds it.
+ * Failures are logged.
  */
 #define POD_STATUS_DIR "/status"
 void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
 		    const struct buf *status, const struct buf *words);
 
-/* Whether it answers, and is ready. Kind ERR_UNAVAILABLE. */
+/* Checks that the agent answers and is ready. Error class ERR_UNAVAILABLE. */
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e);
 
-/* Gives back the addresses of the container; -1: nobody is there to do it. */
+/* Releases the addresses of the container; -1: the agent cannot be reached. */
 int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, struct err *e);
 
 #endif

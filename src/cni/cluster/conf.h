@@ -3,32 +3,32 @@
 #define UNIRAIL_CNI_CLUSTER_CONF_H
 
 /*
- * A pod's networks from the cluster: what a netconf of `multus`, or one of `unirail-cni` that names an
- * agent, says about them. Keys as Multus', matched as Go's encoding/json does:
+ * The netconf of `multus`, and of `unirail-cni` when it names an agent: where a pod's networks come
+ * from. Keys as in Multus, matched as Go's encoding/json does:
  *
  *	agent			socket of `unirail agent`; default (multus) POD_AGENT
  *	clusterNetwork		the pod's first network: a definition, the name of a network in
- *				confDir, or the path of a file or folder
- *	delegates		without it: the pod's first networks, configurations as libcni's
- *				(unirail-cni: `networks`, in its own form)
- *	defaultNetworks		further ones, for pods outside systemNamespaces
+ *				confDir, or the path of a file or directory
+ *	delegates		without clusterNetwork: the pod's first networks, configurations as
+ *				libcni's (unirail-cni: `networks`, in its own form)
+ *	defaultNetworks		further networks, for pods outside systemNamespaces
  *	systemNamespaces	["kube-system"]
- *	multusNamespace		"kube-system": of definitions named without one
- *	namespaceIsolation	false: a pod may name definitions of any namespace
- *	globalNamespaces	"default", a comma list: not so these
+ *	multusNamespace		"kube-system": namespace of definitions named without one
+ *	namespaceIsolation	false: a pod may reference definitions of any namespace
+ *	globalNamespaces	"default", comma separated: exempt from namespaceIsolation
  *	confDir			/etc/cni/multus/net.d
- *	cniDir			/var/lib/cni/multus: what is attached is noted there as Multus does
+ *	cniDir			/var/lib/cni/multus: attachments are recorded there in Multus' format
  *	binDir			/opt/cni/bin
- *	readinessindicatorfile	waited for, 45 s at most
- *	kubeconfig		the agent has its own. A Multus configuration with delegates and
- *				without kubeconfig and agent asks nobody, as there
+ *	readinessindicatorfile	ADD waits for this file, 45 s at most
+ *	kubeconfig		not used, the agent has its own. A Multus configuration with delegates and
+ *				without kubeconfig and agent works without agent, as in Multus
  *	logFile, logLevel	panic, error, verbose, debug
- *	runtimeConfig		what the runtime offers
- * `multus-shim` reads them from Multus' daemon-config.json first, which is written for the daemon's
- * container: a path below /host or its chrootDir is the node's.
+ *	runtimeConfig		from the runtime
+ * `multus-shim` reads them from Multus' daemon-config.json first. That file is written for the
+ * daemon's container: a path below /host or its chrootDir is a path on the node.
  *
- * What does nothing here is logged: auxiliaryCNIChainName. logOptions, logToStderr and
- * retryDeleteOnError need nothing: what cannot be deleted stays noted.
+ * auxiliaryCNIChainName has no effect and is logged. logOptions, logToStderr and retryDeleteOnError
+ * are ignored: the entry of what cannot be deleted is retained anyway.
  */
 
 #include "cni/cluster/add.h"
@@ -39,9 +39,9 @@
 #define POD_BIN_DIR  "/opt/cni/bin"
 
 struct pod_conf {
-	const char *agent;	     /* NULL: nobody is asked */
-	const char *cluster_network; /* a definition's name; NULL: none */
-	const char *cluster_path;    /* a path instead */
+	const char *agent;	     /* NULL: works without agent */
+	const char *cluster_network; /* name of a definition; NULL: none */
+	const char *cluster_path;    /* a path instead of a name */
 	struct json_strs default_networks, system_namespaces;
 	bool has_system, isolation;
 	const char *global_namespaces, *multus_namespace;
@@ -49,13 +49,13 @@ struct pod_conf {
 	const struct json *delegates, *networks; /* arrays; at most one, or NULL */
 };
 
-/* Whether unirail-cni's netconf is one of these. */
+/* Whether a netconf of unirail-cni names an agent, so that this module handles it. */
 bool pod_conf_asks(const struct json *conf);
-/* Kind ERR_CONF. */
+/* Parses the netconf. Error class ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
-/* For DEL: what cannot be read is logged and has its default. */
+/* For DEL: logs what cannot be parsed and uses its default. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
-/* How many networks the netconf has itself. */
+/* Number of networks in the netconf itself. */
 size_t pod_conf_own(const struct pod_conf *c);
 
 #endif

@@ -15,7 +15,7 @@
 #include "cni/protocol/cni_call.h"
 #include "ipam/ipam.h"
 
-/* DEL and CHECK of the networks that a pod has in the cluster, from what was noted of it. */
+/* DEL and CHECK of a pod's networks in the cluster, from its cache entry. */
 
 static void forget_devinfo(const struct aio *x)
 {
@@ -44,8 +44,8 @@ int pod_note_del(struct pod_note *note, struct err *e)
 }
 
 /*
- * Nothing is noted: nothing was attached, or it is deleted already. Addresses may be held all the
- * same, when somebody removed the note by hand; nobody else would look for them.
+ * No cache entry: nothing was attached, or it is deleted already. If the entry was removed by hand,
+ * addresses may still be allocated; release them here, since nothing else would.
  */
 static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 {
@@ -67,7 +67,7 @@ static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 		log_warn("addresses are not given back", LOG_S("error", why.text));
 }
 
-/* As Multus: its plugins are looked for in binDir first. */
+/* As in Multus, plugins are searched in binDir first. */
 static int del_others(const struct cni_call *c, const struct pod_conf *conf, struct err *e)
 {
 	auto_free char *path = xasprintf("%s%s%s", conf->bin_dir, *c->path ? ":" : "", c->path);
@@ -84,7 +84,7 @@ static bool is_half(const char *name, const char *middle)
 	return *name == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0 && strstr(name, middle);
 }
 
-/* Notes that an ADD was killed over. Nobody else writes those of this container now. */
+/* Removes temporary files of a killed ADD. No other process writes those of this container now. */
 static void sweep(const struct cni_call *c, const char *dir, const char *middle)
 {
 	char **names = NULL;
@@ -141,7 +141,7 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 		return r;
 	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
 	if (kind == POD_NOTE_OTHER)
-		return 0; /* Multus would not look either */
+		return 0; /* Multus would not search either */
 	if (kind == POD_NOTE_NONE)
 		return err_kind(
 			e, ERR_OTHER, -ENOENT,
@@ -229,7 +229,7 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 
 /* --- prevResult --- */
 
-/* NULL: nothing is noted, or it cannot be read. */
+/* NULL: no result is recorded, or it is unreadable. */
 static struct cni_result *result_of(const struct network *net)
 {
 	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
@@ -251,7 +251,7 @@ static struct cni_result *result_of(const struct network *net)
 	return ret;
 }
 
-/* Without any the runtime's prevResult counts, as far as it tells about the networks. */
+/* Without recorded results the runtime's prevResult is used, as far as it covers the networks. */
 static void take_results(const struct multus *m, struct pod_note *n)
 {
 	n->results = xcalloc(m->n_nets, sizeof(*n->results));

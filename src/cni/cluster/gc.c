@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GC of the networks that pods have in the cluster. */
+/* GC of the pods' networks in the cluster. */
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 enum { DOC_MAX = 16 << 20 };
 
-/* A network whose plugins are to collect. */
+/* A network whose GC is called. */
 struct known {
 	char *key;  /* its definition and name */
 	char *text; /* as one of unirail-cni's configuration */
@@ -225,7 +225,8 @@ static bool is_living(const struct collecting *g, const char *id)
 	return is_at(g, first_of(g, id), id);
 }
 
-/* What is noted of a container that the runtime does not name goes. What fails stays as it was. */
+/* Deletes what is recorded for a container that the runtime does not list. After a failure the
+ * entry remains. */
 static int delete_noted(const struct collecting *g, const char *id, struct err *e)
 {
 	auto_pod_note struct pod_note note = {0};
@@ -251,7 +252,7 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 	return *g->call->ifname ? g->call->ifname : "eth0";
 }
 
-/* Notes of another network, and Multus' own, are not ours to delete: they count as valid. */
+/* Entries of another netconf, and Multus' own, are not deleted: their containers count as valid. */
 static void look_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
@@ -271,7 +272,7 @@ static void look_at(struct collecting *g, const char *id)
 				return;
 		}
 	}
-	/* A note that cannot be read, of a container that is gone. */
+	/* An unreadable entry of a deleted container. */
 	if (m.found && !m.n_delegates && !is_living(g, id))
 		return;
 	protect_all(g, &m);
@@ -298,7 +299,7 @@ static bool has_note(const struct collecting *g, const char *id)
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
 }
 
-/* Each once, although the runtime may name several interfaces of it. */
+/* Each container once, even if the runtime lists several of its interfaces. */
 static void look_at_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
@@ -402,7 +403,7 @@ static char *recorded_key(const struct network_record *rec)
 	return key_of(rec->net.nad ? rec->net.nad : name, name);
 }
 
-/* Whether nothing of it can be left: its record may go. */
+/* Whether the network cannot have resources any more, so that its record may be removed. */
 static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 {
 	const struct known *noted = find_known(g, recorded_key(rec));
@@ -425,7 +426,7 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	return false;
 }
 
-/* No note has come since they were read: what a pod of now has may be what a record is of. */
+/* Whether no entry was added since they were read: a new pod may use the network of a record. */
 static bool is_unchanged(void *arg)
 {
 	const struct collecting *g = arg;
@@ -452,8 +453,8 @@ static void gc_records(struct collecting *g)
 }
 
 /*
- * A container that lives, and of which nothing is known, may have an address of any network under any
- * name: rather none is collected than its.
+ * A live container without an entry may have an address of any network: then no network is
+ * collected, since its addresses could be released.
  */
 static void gc_networks(struct collecting *g)
 {

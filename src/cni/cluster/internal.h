@@ -2,12 +2,12 @@
 #ifndef UNIRAIL_CNI_CLUSTER_INTERNAL_H
 #define UNIRAIL_CNI_CLUSTER_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "cni/cluster/add.h"
 #include "cni/cluster/conf.h"
 
-/* Between add.c (a network) and add.c (a plugin's object in it). */
+/* One network while it is written (add.c). */
 
 struct pod_putting {
 	const struct pod_nets *p;
@@ -20,26 +20,27 @@ int pod_plugin_put(const struct pod_putting *t, const struct json *plugin, struc
 void pod_put_strs(struct json_out *o, const struct json_strs *l);
 
 /*
- * The verbs of `multus`, and of unirail-cni when its netconf names an agent: the networks are asked
- * for, written as a configuration of unirail-cni (cni/multi/multi.h) and attached as one.
+ * The verbs of `multus`, and of unirail-cni when its netconf names an agent: the networks are
+ * requested, written as a configuration of unirail-cni (cni/multi/multi.h) and attached by it.
  *
- *	ADD	fails with kind ERR_AGAIN while the agent is away. multus: the result is the first
- *		network's, as Multus'; unirail-cni: all networks'
- *	DEL	by the note in cniDir, else by Multus' own; without either nothing was attached, and only
- *		addresses are looked for. Needs no agent
- *	CHECK	by the note
- *	GC	deletes what is noted of containers that are not valid any more, then calls GC of every
- *		network that the netconf has itself, that is noted of any container, or that the agent named
- *		before (network_record.h), IPAM included, so that what was lost with a note is found as well
- *		(Multus' did nothing). Needs no agent
- *	STATUS	the readiness file, and the agent
+ *	ADD	fails with error class ERR_AGAIN if the agent cannot be reached. The result is the first
+ *		network's for multus, as in Multus, and all networks' for unirail-cni
+ *	DEL	uses the entry in cniDir, in our format or Multus'; without one nothing was attached, and
+ *		only addresses are searched. Needs no agent
+ *	CHECK	uses the entry
+ *	GC	deletes what is recorded for containers that are no longer valid, then calls GC of every
+ *		network that the netconf has, that an entry of any container has, or that the agent named
+ *		before (network_record.h), IPAM included, to find resources whose entry was lost
+ *		(Multus does nothing). Needs no agent
+ *	STATUS	checks the readiness file and the agent
  */
 
 int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err *e);
 int pod_del(struct cni_call *c, bool multus, struct err *e);
 int pod_check(struct cni_call *c, bool multus, struct err *e);
 int pod_gc(struct cni_call *c, bool multus, struct err *e);
-/* What the netconf has itself, as a call of unirail-cni with a document of its own (json_free(ret->doc)). */
+/* The netconf's own networks as a call of unirail-cni with a document of its own, freed with
+ * json_free(ret->doc). */
 int pod_own_networks(struct cni_call *c, bool multus, const struct pod_conf *conf,
 		     struct cni_call *ret, struct err *e);
 int pod_status(struct cni_call *c, bool multus, struct err *e);

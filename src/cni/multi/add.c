@@ -42,18 +42,18 @@ static int run_meta(struct aio *x, struct attach *a, size_t i, const struct aio_
 	return err_wrap(e, r, "%s", x->nets[i].label);
 }
 
-/* The plugin's result becomes the network's. */
+/* The plugin's result replaces the network's. */
 static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
 		   struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
-	/* What stands behind another has what that one said, and be it nothing. */
+	/* A plugin that follows another gets prevResult, even if it is empty. */
 	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
 	struct chain_call c = aio_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
-	/* Before: a plugin that fails may have done half of its work. */
+	/* Before the call: a plugin that fails may be half done. */
 	undo_push(&a->undo, p->type, undo_chain, &u, sizeof(u));
 	r = chain_add(&c, &next, e);
 	if (r < 0)
@@ -134,7 +134,7 @@ static void set_mac(struct cni_result *r, const char *ifname, const struct mac *
 	}
 }
 
-/* podMACPrefix changes MACs after the fact. */
+/* The coordinator's podMACPrefix changes MACs after the links are created. */
 static void take_macs(struct aio *x, struct attach *a)
 {
 	size_t rail = 0;
@@ -163,7 +163,7 @@ static int find_plugin(void *arg, size_t net, const struct aio_plugin *p, struct
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[net].label) : 0;
 }
 
-/* A plugin that is not installed is told before anything is changed. */
+/* Report plugins that are not installed before any change. */
 static int find_plugins(struct aio *x, struct err *e)
 {
 	int r = 0;
@@ -236,7 +236,7 @@ int aio_add(struct aio *x, struct cni_result *out, struct err *e)
 	return 0;
 }
 
-/* One result from those of all networks, and a network's part of it again. */
+/* Merges the results of all networks, and splits a merged result by network. */
 
 static struct ipaddr gateway_of(const struct cni_result *r, int family)
 {
@@ -261,7 +261,7 @@ static bool has_dns(const struct cni_dns *d)
 	return d->domain || d->n_nameservers || d->n_search || d->n_options;
 }
 
-/* The first network that has any names the servers: a pod has one resolv.conf. */
+/* The first network with DNS settings supplies them: a pod has one resolv.conf. */
 static void merge_dns(const struct cni_result *from, struct cni_result *into)
 {
 	struct cni_result copy = {0};
@@ -283,7 +283,7 @@ void aio_merge(const struct cni_result *from, struct cni_result *into)
 	for (size_t i = 0; i < from->n_ips; i++) {
 		struct cni_ip ip = from->ips[i];
 
-		/* One that is not there must not become another network's. */
+		/* An invalid index must not become another network's interface. */
 		ip.iface = ip.iface >= 0 && (size_t)ip.iface < from->n_ifaces ? ip.iface + first
 									      : -1;
 		cni_result_ip(into, &ip);
@@ -311,7 +311,7 @@ static size_t net_of_name(const struct aio *x, const char *ifname, size_t other)
 	return other;
 }
 
-/* Which network each interface belongs to. Host ends stand before their pod's end. */
+/* The network of each interface. Host-side interfaces precede their pod interface. */
 static void owners(const struct aio *x, const struct cni_result *all, size_t *owner)
 {
 	size_t now = 0, pending = 0;
@@ -326,11 +326,11 @@ static void owners(const struct aio *x, const struct cni_result *all, size_t *ow
 	}
 }
 
-/* --- whose a route is: attach_route_is_of() of many at once --- */
+/* --- the interface of a route: attach_route_is_of() for many routes at once --- */
 
 struct reach {
 	bool all;	     /* no other interface has addresses */
-	struct ip_set to[2]; /* what the interfaces' own networks reach: IPv4, IPv6 */
+	struct ip_set to[2]; /* networks connected to the interfaces: IPv4, IPv6 */
 };
 
 static void reach_ips(const struct cni_result *all, const size_t *owner, size_t net,
@@ -437,9 +437,9 @@ void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
 }
 
 /*
- * defaultRoute: which network has the pod's default route. As Multus does it, but each family for
- * itself: its default routes of the main table that go by the pod's networks are deleted, and one by the
- * gateway asked for is added. Tables that a coordinator made stay as they are.
+ * defaultRoute: which network has the pod's default route. As in Multus, but per family: default
+ * routes in the main table on the pod's networks are deleted, and one through the requested gateway
+ * is added. Tables created by a coordinator are not changed.
  */
 
 int aio_check_gateways(const struct aio *x, struct err *e)
@@ -460,7 +460,7 @@ int aio_check_gateways(const struct aio *x, struct err *e)
 	return 0;
 }
 
-/* Whether some network asks for the family's default route. */
+/* Whether a network requests the default route of this family. */
 static bool is_asked(const struct aio *x, uint8_t family)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
@@ -519,7 +519,7 @@ static int apply(struct attach *a, const struct route *rt, bool add, struct err 
 	const struct change c = {a, *rt, !add};
 	int r = commit(a, rt, add, e);
 
-	/* A route by several ways at once is nobody's to put back: no network of a pod has one. */
+	/* Multipath routes are not restored: no plugin creates one for a pod. */
 	if (r >= 0 && !rt->n_hops)
 		undo_push(&a->undo, "a default route", undo_change, &c, sizeof(c));
 	return r;
@@ -563,7 +563,7 @@ static int add_own(const struct aio_net *net, struct attach *a, struct err *e)
 
 /* --- the result --- */
 
-/* What a CHECK, and Multus' own notes, are to find. */
+/* Change the result accordingly: CHECK and Multus' cache compare with it. */
 static void edit_result(const struct aio *x, struct aio_net *net)
 {
 	struct cni_result *r = &net->result;

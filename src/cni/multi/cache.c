@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pod of ours leaves for Multus, should its node go back to it: the scratch file and libcni's
- * cache as if Multus had attached each network by itself. The configurations are of version 1.0.0 at
- * most: what Multus then calls need not know what is newer.
+ * Cache entries that let a node return to Multus: the scratch file and libcni's cache, as if Multus
+ * had attached each network separately. Configurations have version 1.0.0 at most, since the
+ * plugins that Multus calls may not support newer ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static enum cni_version version_for_multus(const struct aio_net *net)
 	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
-/* Of the definition, where Multus is to call its plugins with another. */
+/* The definition's version, if Multus is to call its plugins with a different one; else NULL. */
 static const char *other_version(const struct aio_net *net)
 {
 	if (net->call.no_version)
@@ -43,9 +43,9 @@ static bool is_one_of(const char *key, const char *const *list)
 	return false;
 }
 
-/* What the list says of all its plugins. Everything else is the plugin's, whatever it is called. */
+/* Keys that a conflist sets for all its plugins; all other keys belong to the plugin's object. */
 static const char *const lists[] = {"cniVersion", "name", "type", NULL};
-/* The same where the plugin's object is the network's; deviceID is both's. */
+/* The same if the plugin's object is the network's; deviceID belongs to both. */
 static const char *const networks[] = {"cniVersion", "name",	"type",		"ifname",
 				       "nad",	     "cniArgs", "defaultRoute", NULL};
 
@@ -215,7 +215,7 @@ int aio_keep_results(const struct aio *x, struct err *e)
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
-/* What an ADD that was killed left of files that it was writing: this container's, and old ones. */
+/* Removes temporary files that a killed ADD left: those of this container, and old ones. */
 static void sweep(const struct aio *x)
 {
 	auto_free char *own = scratch_path(x), *results = xasprintf("%s/results", x->keep_dir);

@@ -32,7 +32,8 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-/* The common coordinator is for our own networks: a foreign default network has its own ways. */
+/* The shared coordinator applies to built-in networks only, not to a default network such as
+ * ptp. */
 static void share_coordinator(struct aio *x, const struct json *co)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
@@ -55,7 +56,7 @@ static int want_absolute(const char *path, const char *place, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', wants an absolute path", place, path);
 }
 
-/* Multus puts it first, and hands the whole to what it calls. */
+/* As in Multus: binDir precedes CNI_PATH, and plugins get the extended CNI_PATH. */
 static void add_bin_dir(struct aio *x, const char *dir)
 {
 	struct cni_call *c = x->call;
@@ -141,7 +142,7 @@ void aio_done(struct aio *x)
 	*x = (struct aio){0};
 }
 
-/* One network of the configuration. */
+/* A single network of the configuration. */
 
 struct raw_net {
 	const char *name, *ifname, *type, *nad, *device, *args, *version;
@@ -168,7 +169,7 @@ static int bad(struct err *e, const char *place, const char *what)
 	return err_kind(e, ERR_CONF, -EINVAL, "%s %s", place, what);
 }
 
-/* libcni's pattern; the name becomes a folder's name in host-local. */
+/* libcni's pattern; host-local uses the name as a directory name. */
 static bool name_ok(const char *s)
 {
 	const char *const alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -278,7 +279,7 @@ static int check_unique(const struct aio *x, const char *place, struct err *e)
 	const struct aio_net *net = &x->nets[x->n_nets - 1];
 
 	for (size_t i = 0; i + 1 < x->n_nets; i++) {
-		/* The same definition may be there twice, each with an interface of its own. */
+		/* The same definition may be attached twice, with different interfaces. */
 		if (strcmp(x->nets[i].name, net->name) == 0 && !(net->nad && x->nets[i].nad))
 			return err_kind(e, ERR_CONF, -EEXIST,
 					"%s.name is '%s', which conf.networks[%zu] has too", place,
@@ -291,7 +292,7 @@ static int check_unique(const struct aio *x, const char *place, struct err *e)
 	return 0;
 }
 
-/* GC and STATUS have no CNI_IFNAME, and nothing to name by it. */
+/* GC and STATUS have no CNI_IFNAME and need no interface names. */
 static char *ifname_of(const struct aio *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)
@@ -306,7 +307,7 @@ static const char *if_set(const char *s)
 	return s && *s ? s : NULL;
 }
 
-/* The environment of its plugins: the pod's, and what was asked for this network alone. */
+/* The environment of the network's plugins: the pod's, and what this network alone requests. */
 static int take_call(const struct aio *x, struct aio_net *net, size_t i, const struct raw_net *raw,
 		     const char *place, struct err *e)
 {
@@ -382,7 +383,7 @@ int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e
 	return r < 0 ? r : check_unique(x, place, e);
 }
 
-/* What each network's plugins see of the call, and the rails and NICs made from their objects. */
+/* The call for each network's plugins, and the attachments and NICs from their objects. */
 
 enum { ARGS_MAX = 1 << 16 };
 
@@ -412,7 +413,7 @@ const struct cni_call *aio_call(const struct aio *x, size_t i)
 	return &x->nets[i].call;
 }
 
-/* Whose "ipam" it is: the plugin's own, or the defaults'. */
+/* "ipam" is the plugin's own or the one of `defaults`. */
 struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
 {
 	const struct aio_net *net = &x->nets[i];
@@ -462,7 +463,7 @@ void aio_read_rails(struct aio *x)
 	}
 }
 
-/* CNI_ARGS is the first network's, or its own. */
+/* MAC of CNI_ARGS is for the first network; other networks have their own cniArgs. */
 static int read_rail(struct aio *x, size_t i, struct err *e)
 {
 	struct rail_source s = source_of(x, &x->nets[i]);
@@ -516,7 +517,7 @@ int aio_read_plugins(struct aio *x, struct err *e)
 	return r;
 }
 
-/* --- what the verbs share --- */
+/* --- shared by the verbs --- */
 
 struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
 				 const struct cni_result *prev)

@@ -10,15 +10,15 @@
 #include "cni/multus/import.h"
 
 /*
- * DEL of every network of a pod, backwards. Nothing stops it: the first failure is reported when
- * all the rest is done.
+ * DEL of all networks of a pod, in reverse order. It continues after a failure and returns the
+ * first one at the end.
  */
 
 struct deleting {
 	struct aio *x;
 	struct attach a;
-	struct err first;   /* what failed first */
-	struct ipaddr *ips; /* what is known of the pod's addresses */
+	struct err first;   /* the first failure */
+	struct ipaddr *ips; /* known addresses of the pod */
 	size_t n_ips;
 };
 
@@ -36,7 +36,7 @@ static void note(struct deleting *d, int r, const struct err *why)
 static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
 		      const struct cni_result *prev, struct err *e)
 {
-	/* Earlier versions of DEL have none. */
+	/* DEL has no prevResult before CNI 0.4.0. */
 	bool has_prev = aio_call(d->x, i)->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
 	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
 	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
@@ -88,7 +88,8 @@ static void know_prev_ips(struct deleting *d, size_t net)
 		VEC_PUSH(d->ips, d->n_ips) = prev.ips[i].address.ip;
 }
 
-/* Of the networks with a coordinator, from prevResult and from the pod; either may be missing. */
+/* Addresses of networks with a coordinator, from prevResult and from the pod; either may be
+ * missing. */
 static void know_ips(struct deleting *d)
 {
 	auto_free struct addr *addrs = NULL;
@@ -111,7 +112,8 @@ static bool has_coordinator(const struct deleting *d)
 	return false;
 }
 
-/* Before the links: without addresses a second DEL could not tell whose the rules are. */
+/* Before the links are deleted: without the pod's addresses a second DEL could not identify its
+ * rules. */
 static void delete_rules(struct deleting *d)
 {
 	struct err why = ERR_INIT;
@@ -120,7 +122,7 @@ static void delete_rules(struct deleting *d)
 		note(d, co_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
 }
 
-/* veth0 goes with the rails, in the same message. */
+/* veth0 is deleted together with the attachments, in the same message. */
 static void delete_links(struct deleting *d)
 {
 	static const char *const veth = CO_VETH;
@@ -135,7 +137,7 @@ static bool same_places(const struct co_conf *a, const struct co_conf *b)
 	return a->host_table == b->host_table && strcmp(a->default_nic, b->default_nic) == 0;
 }
 
-/* A coordinator's object that ADD would refuse is deleted with defaults. */
+/* If ADD would refuse the coordinator's object, DEL uses defaults. */
 static void co_conf_of(struct deleting *d, struct aio_net *net)
 {
 	struct err why = ERR_INIT;
@@ -157,7 +159,7 @@ static void coordinators(struct deleting *d)
 		if (!net->co)
 			continue;
 		co_conf_of(d, net);
-		/* Mostly they all have the same table, and one call is for all of them. */
+		/* Usually all networks use the same table, and one call covers them. */
 		if (net->co_conf.mode == CO_DISABLED || (last && same_places(last, &net->co_conf)))
 			continue;
 		last = &net->co_conf;
@@ -165,7 +167,7 @@ static void coordinators(struct deleting *d)
 	}
 }
 
-/* After the links: while they are there, nobody else may have their addresses. */
+/* After the links are deleted: no other pod may get the addresses while they are in use. */
 static void free_addresses(struct deleting *d)
 {
 	auto_free struct cni_ipam_call *calls = xcalloc(d->x->n_nets, sizeof(*calls));
@@ -220,7 +222,7 @@ int aio_del(struct aio *x, struct err *e)
 	return d.first.code;
 }
 
-/* CHECK, GC and STATUS of every network of a pod. */
+/* CHECK, GC and STATUS of all networks of a pod. */
 
 static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 {
@@ -245,7 +247,8 @@ static int check_ipam(const struct aio *x, struct err *e)
 	return n ? cni_ipam_check(calls, n, e) : 0;
 }
 
-/* Links and addresses before the coordinator, which knows better where their routes should be. */
+/* Links and addresses, then the coordinator, then routes: the coordinator knows best where its
+ * routes belong. */
 static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 {
 	struct attach_seen seen = {0};
@@ -267,7 +270,7 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 struct checking {
 	const struct aio *x;
 	const struct attach *a;
-	struct cni_result prev; /* the network's part */
+	struct cni_result prev; /* the network's part of the result */
 };
 
 static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int code, struct err *e)
@@ -276,7 +279,7 @@ static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int c
 	return err_wrap(e, code, "%s", x->nets[i].label);
 }
 
-/* A plugin of a network whose version has no such verb is not called with it. */
+/* Plugins are not called with verbs that the network's CNI version does not have. */
 static bool knows(const struct aio *x, size_t i, enum cni_version since)
 {
 	return aio_call(x, i)->version >= since;
@@ -330,7 +333,8 @@ int aio_check(struct aio *x, struct err *e)
 
 /* --- GC --- */
 
-/* The runtime knows one attachment a pod, ours; each network has its own interface in it. */
+/* The runtime lists one attachment per pod, that of this plugin; each network has its own
+ * interface. */
 static struct cni_attachment *valid_of(const struct aio *x, size_t i)
 {
 	const struct cni_call *c = x->call;
@@ -347,7 +351,7 @@ static struct cni_attachment *valid_of(const struct aio *x, size_t i)
 struct collecting {
 	const struct aio *x;
 	const struct cni_attachment *valid;
-	const struct cni_call *call; /* the network's, with its list */
+	const struct cni_call *call; /* the network's call, with its list of valid attachments */
 };
 
 static int gc_meta(const struct collecting *g, size_t i, const struct aio_plugin *p, struct err *e)
@@ -415,7 +419,7 @@ static int gc_veths(const struct aio *x, struct err *e)
 	return n ? co_gc(nets, n, x->call, e) : 0;
 }
 
-/* All of them, whatever fails; the first failure is told. */
+/* Collects all networks, continues after a failure, and returns the first one. */
 int aio_gc(struct aio *x, struct err *e)
 {
 	int first = gc_veths(x, e);

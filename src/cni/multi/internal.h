@@ -2,36 +2,37 @@
 #ifndef UNIRAIL_CNI_MULTI_INTERNAL_H
 #define UNIRAIL_CNI_MULTI_INTERNAL_H
 
-/* Between the all_in_one_*.c files. */
+/* Shared by the files of this directory. */
 
 #include "cni/multi/multi.h"
 #include "cni/protocol/chain.h"
 
-/* conf.networks[i], onto x->nets; x->later_args is there. */
+/* Reads conf.networks[i] into x->nets; x->later_args must be set. */
 int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e);
 
-/* A plugin of network i that is executed; prev may be NULL. */
+/* The call of an executed plugin of network i; prev may be NULL. */
 struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
 				 const struct cni_result *prev);
-/* A plugin of network i that works in process; for STATUS `a` has nothing open. */
+/* The call of an in-process plugin of network i; for STATUS `a` has nothing open. */
 struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size_t i,
 			       const struct aio_plugin *p, bool has_prev);
 
-/* The plugins of a network that are neither rail nor coordinator, in the order of an ADD. fn's
- * negative return ends the walk. */
+/* Calls fn for the plugins of a network that are neither link driver nor coordinator, in the
+ * order of an ADD. A negative return of fn ends the iteration. */
 typedef int (*aio_plugin_fn)(void *arg, size_t net, const struct aio_plugin *p, struct err *e);
 int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e);
 
-/* After everything else: who has a defaultRoute has the pod's, and no other network does. */
+/* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
 int aio_default_routes(struct aio *x, struct attach *a, struct err *e);
 
-/* --- for the way back to Multus (cache.c); nothing where conf.cniDir is not named --- */
+/* --- cache entries that let a node return to Multus (cache.c); no-ops without conf.cniDir --- */
 
-/* Before anything is made, so that what a crash leaves can be deleted. */
+/* Writes the entry before any change, so that a DEL works after a crash; pushes its reverse onto
+ * u. */
 int aio_keep(const struct aio *x, struct undo *u, struct err *e);
 int aio_keep_results(const struct aio *x, struct err *e);
 void aio_forget(const struct aio *x);
-/* Of the containers that are not among the valid ones. */
+/* Removes the entries of containers that are not among the valid ones. */
 void aio_forget_others(const struct aio *x);
 
 #endif

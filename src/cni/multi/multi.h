@@ -3,8 +3,8 @@
 #define UNIRAIL_CNI_MULTI_MULTI_H
 
 /*
- * unirail-cni: every network of a pod in one process. Its netconf (keys matched as Go's
- * encoding/json does):
+ * The plugin unirail-cni attaches all networks of a pod in one process. Its netconf (keys matched
+ * as Go's encoding/json does):
  *
  *	{"cniVersion": "1.1.0", "name": "rails", "type": "unirail-cni",
  *	 "defaults": {"mtu": 4200, "ipam": {"type": "spiderpool"}},
@@ -19,45 +19,47 @@
  *			{"type": "coordinator"}]},
  *	   {"name": "rail1", "type": "macvlan", "master": "ens2"}]}
  *
- *	networks	each a conflist ("plugins") or one plugin's object ("type"). Names differ.
- *			`ifname`: by default CNI_IFNAME for the first, net<i> for the i-th (from 1).
- *			Each may have, besides: `cniArgs`, put behind CNI_ARGS; `defaultRoute`,
- *			gateways: the pod's default routes of their families go by this network,
- *			and no other; `deviceID`, for notes; `nad`, what it is called outside
- *			("team/rail0"): the name of such a one need not differ from others', and its
- *			`cniVersion` counts; "": it has none, and its plugins get none (0.1.0).
- *	defaults	what a rail's object does not say itself, key by key (`ipam` as a whole)
- *	coordinator	for each network of ours that has none of its own
- *	timeoutMs	total limit of conflict and gateway detection, from carrier on; default: the
- *			IPAM's (detect.total_ms; detect.carrier_ms is for what comes before)
- *	multusCniDir	where Multus kept its state (its cniDir); default /var/lib/cni/multus, "":
- *			nowhere. A DEL of a container that has a file there deletes what Multus
- *			attached (cni/multus/import.h), so a node can change over with its pods running.
- *	cniDir		Multus' own key: that folder, and what is attached is noted there as Multus
- *			would, so that the node can change back with its pods running: Multus' DEL
- *			then calls each network's plugins by their names
- *	binDir		Multus' own key: plugins are looked for there before CNI_PATH
+ *	networks	each a conflist ("plugins") or the object of a single plugin ("type"), with
+ *			unique names. `ifname` defaults to CNI_IFNAME for the first network and to
+ *			net<i> for the i-th (counted from 1). Further keys: `cniArgs`, appended to
+ *			CNI_ARGS; `defaultRoute`, gateways: the pod's default routes of their
+ *			families use this network and no other; `deviceID`, for the cache entry;
+ *			`nad`, the name outside ("team/rail0"): with it the name need not be unique
+ *			and `cniVersion` of the network is used; "": no version, and its plugins
+ *			get none (0.1.0).
+ *	defaults	keys added to an attachment's object where it does not have them (`ipam` as
+ *			a whole)
+ *	coordinator	for each built-in network without a coordinator of its own
+ *	timeoutMs	total limit of conflict and gateway detection, counted from carrier on; default:
+ *			the IPAM's (detect.total_ms; detect.carrier_ms limits the time before)
+ *	multusCniDir	Multus' state directory (its cniDir); default /var/lib/cni/multus, "": none. A
+ *			DEL of a container that has a file there deletes what Multus attached
+ *			(cni/multus/import.h), so a node can migrate with its pods running.
+ *	cniDir		as in Multus: same directory; attachments are recorded there in Multus'
+ *			format, so that the node can return to Multus with its pods running: Multus'
+ *			DEL then calls the plugins of each network by name
+ *	binDir		as in Multus: plugin directory, searched before CNI_PATH
  *
- * The first plugin of a network makes its interface; ifacer may stand before it. macvlan, ipvlan,
- * vlan, host-device and sriov ("ours") and coordinator are done here, for all networks together;
- * tuning, sbr, loopback and ifacer are done here, too, one by one; any other plugin is executed
- * from CNI_PATH as libcni would, with name, cniVersion and prevResult filled in. The order of an
- * ADD:
+ * The first plugin of a network creates its interface; ifacer may precede it. macvlan, ipvlan,
+ * vlan, host-device, sriov and the other link drivers ("built-in") and coordinator run in this
+ * process, for all networks together; tuning, sbr, loopback, ifacer and rdma run in this process
+ * one by one; any other plugin is executed from CNI_PATH as libcni does, with name, cniVersion and
+ * prevResult filled in. The order of an ADD:
  *
  *	1. checks that need no change
- *	2. what stands before first plugins (ifacer: it makes masters), then checks of the rails
- *	3. first plugins that are not ours (a foreign default network such as ptp or bridge)
- *	4. all links of ours
+ *	2. plugins before first plugins (ifacer: it creates masters), then checks of the attachments
+ *	3. first plugins that are not built in (a default network such as ptp or bridge)
+ *	4. all links of built-in networks
  *	5. plugins between first plugin and coordinator, network by network
  *	6. the coordinators of all networks
  *	7. plugins after the coordinator, network by network
  *
- * and a DEL goes backwards, whatever fails on the way; it needs neither namespace, masters nor
- * prevResult. A failed ADD takes everything back. MAC, IP and GATEWAY of CNI_ARGS are the first
- * network's; runtimeConfig goes to the first network's chained plugins, by their capabilities.
+ * A DEL runs in reverse order and continues after failures; it needs neither namespace, masters nor
+ * prevResult. A failed ADD undoes everything. MAC, IP and GATEWAY of CNI_ARGS apply to the first
+ * network; runtimeConfig is passed to the first network's chained plugins, by their capabilities.
  *
- * The result holds every interface and address, networks in order; a route without a gateway gets
- * its network's, since in the common list it could not be told whose it is.
+ * The result contains all interfaces and addresses, in the order of networks. A route without a
+ * gateway gets its network's, since in the merged list its network would be unknown.
  */
 
 #include "cni/plugins/coordinator/coordinator.h"
@@ -66,86 +68,88 @@
 struct aio_plugin {
 	const char *type;
 	const struct json *conf;
-	const struct cni_meta *meta; /* in process; NULL: executed */
+	const struct cni_meta *meta; /* in-process plugin; NULL: executed */
 };
 
 struct aio_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
-	const char *nad;	  /* what it is called outside, "team/rail0"; NULL: it is not */
-	const char *device;	  /* what was allocated for it; NULL: nothing */
-	struct cni_call call;	  /* what its plugins see */
-	char *args;		  /* call.args_text, when it is its own */
-	const char *own_cni_args; /* what it adds to CNI_ARGS; NULL: nothing */
+	const char *nad;	  /* name outside, "team/rail0"; NULL: none */
+	const char *device;	  /* allocated device; NULL: none */
+	struct cni_call call;	  /* the call that its plugins get */
+	char *args;		  /* call.args_text, if owned */
+	const char *own_cni_args; /* appended to CNI_ARGS; NULL: nothing */
 	bool own_args;
-	bool flat;     /* main.conf is the network's own object, not an element of `plugins` */
-	bool own_prev; /* call.prev is its own, not the common one */
+	bool flat;     /* main.conf is the network's object, not an element of `plugins` */
+	bool own_prev; /* call.prev is the network's own, not the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
-	bool named;		/* the interface's name is the configuration's, not CNI_IFNAME */
-	struct aio_plugin main; /* the plugin that makes the interface */
-	const struct rail_kind *kind; /* it is one of ours; NULL: it is not */
-	const struct json *co;	      /* its coordinator's object; NULL: none */
-	/* the others, in order: before the first plugin, between it and the coordinator, after */
+	bool named;		      /* the interface name is configured, not from CNI_IFNAME */
+	struct aio_plugin main;	      /* the plugin that makes the interface */
+	const struct rail_kind *kind; /* link driver; NULL: not built in */
+	const struct json *co;	      /* coordinator's object; NULL: none */
+	/* other plugins, in order: before the first plugin, between it and the coordinator,
+	 * after */
 	struct aio_plugin *ahead, *before, *after;
 	size_t n_ahead, n_before, n_after;
 
-	struct co_conf co_conf;	  /* read by aio_read_plugins() */
-	struct cni_result result; /* what its chain has so far */
-	struct cni_result told;	  /* before defaultRoute changed it; empty: it did not */
-	struct cni_result prev;	  /* aio_set_prev() */
+	struct co_conf co_conf;	  /* set by aio_read_plugins() */
+	struct cni_result result; /* result of its chain so far */
+	struct cni_result told;	  /* result before defaultRoute changed it; empty: unchanged */
+	struct cni_result prev;	  /* set by aio_set_prev() */
 };
 
 struct aio {
 	struct cni_call *call;
-	char *later_args; /* CNI_ARGS without what is the first one's */
+	char *later_args; /* CNI_ARGS without the keys of the first network */
 	struct aio_net *nets;
 	size_t n_nets;
 	const struct json *defaults;
 	int timeout_ms;
-	const char *keep_dir; /* conf.cniDir; NULL: nothing is noted for Multus */
-	char *path;	      /* CNI_PATH with binDir; NULL: as it was */
-	struct rail *rails;   /* of the networks of ours, in order */
+	const char *keep_dir; /* conf.cniDir; NULL: no cache entries */
+	char *path;	      /* CNI_PATH with binDir; NULL: unchanged */
+	struct rail *rails;   /* of the built-in networks, in order */
 	struct co_nic *nics;  /* of all networks */
 	size_t n_rails, n_co;
 };
 
-/* Which networks and plugins there are. */
+/* Reads which networks and plugins the netconf has. 0 or -errno. */
 int aio_read(struct cni_call *c, struct aio *ret, struct err *e);
-/* What rails and coordinators want, and the rails and NICs made from it. */
+/* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
 int aio_read_plugins(struct aio *x, struct err *e);
-/* The rails alone, of what can be read (DEL, GC). */
+/* DEL and GC: fills x->rails only, from what is readable. */
 void aio_read_rails(struct aio *x);
 void aio_done(struct aio *x);
 #define auto_aio __attribute__((cleanup(aio_done)))
 
-/* The call that network i sees. */
+/* The call that the plugins of network i get. */
 const struct cni_call *aio_call(const struct aio *x, size_t i);
-/* One default route a family: the kernel would share packets out among several. Pure. */
+/* Pure. At most one default route per family: the kernel would balance between several. */
 int aio_check_gateways(const struct aio *x, struct err *e);
-/* The IPAM call of a network of ours; conf NULL: it has no IPAM. */
+/* The IPAM call of a built-in network; conf NULL: no IPAM. */
 struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i);
-/* CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. Pure. */
+/* Pure. CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
 char *aio_later_args(const char *text);
 
 /* --- results (pure) --- */
-/* Appends a network's result to the common one. */
+/* Appends a network's result to the merged one. */
 void aio_merge(const struct cni_result *from, struct cni_result *into);
-/* A network's part of the common result. An interface in the pod belongs to the network of its
- * name, what comes before it and is not in the pod to the same one. */
+/* A network's part of the merged result. An interface in the pod belongs to the network with its
+ * name; host-side interfaces listed before it belong to the same network. */
 void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
 	       struct cni_result *ret);
 
 /*
- * What the network's own ADD said, noted with it: call.prev of this network, in place of its part of
- * the runtime's prevResult. Takes *prev over. NULL: nothing is noted of it, and it has no prevResult.
+ * Sets the recorded result of the network's own ADD as call.prev of this network, in place of its
+ * part of the runtime's prevResult. Takes ownership of *prev. NULL: no result is recorded, and the
+ * network has no prevResult.
  */
 void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev);
-/* The network's own result where it is noted, else its part of the common one, into *ret, which is
- * empty. false: there is none. */
+/* Writes the network's recorded result, or else its part of the merged one, into *ret, which
+ * must be empty. false: there is none. */
 bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret);
 
-/* --- verbs, in all_in_one_*.c --- */
+/* --- the CNI verbs (add.c, del.c) --- */
 int aio_add(struct aio *x, struct cni_result *out, struct err *e);
 int aio_del(struct aio *x, struct err *e);
 int aio_check(struct aio *x, struct err *e);

@@ -2,16 +2,16 @@
 #ifndef UNIRAIL_CNI_MULTI_REGISTRY_H
 #define UNIRAIL_CNI_MULTI_REGISTRY_H
 
-/* Plugins that work in this process, by their names. */
+/* Plugins that run in this process, by name. */
 
 #include "cni/attach/rail.h"
 #include "cni/plugins/chained.h"
 
-/* By the plugin's name; NULL: none of ours. */
+/* The link driver of this plugin name; NULL: not built in. */
 const struct rail_kind *rail_kind_find(const char *type);
-/* All kinds, by their `order`; NULL behind the last. */
+/* All link drivers, by `order`; NULL after the last. */
 const struct rail_kind *rail_kind_at(size_t i);
-/* tuning, sbr, loopback, ifacer, rdma; NULL: none of ours. */
+/* Chained plugins: tuning, sbr, loopback, ifacer, rdma; NULL: not built in. */
 const struct cni_meta *meta_find(const char *type);
 
 #endif
