@@ -9,14 +9,14 @@
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
 
-/* The watches, and what is said when one does not work. */
+/* The watches, and the log messages when one fails. */
 
 const char *cluster_kind_name(enum cluster_kind kind)
 {
 	return cluster_decoders[kind].kind->plural;
 }
 
-/* --- trouble --- */
+/* --- watch errors --- */
 
 static void on_set_back(void *arg)
 {
@@ -31,7 +31,7 @@ static void on_trouble(void *arg, const struct err *why)
 	struct cluster_watch *w = arg;
 
 	kube_trouble_is(&w->trouble, why);
-	/* None is reserved where there is no such kind. */
+	/* If the CRD does not exist, no address is reserved. */
 	if (why && why->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
 		cluster_pools_changed(w->c);
 }
@@ -65,7 +65,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		cluster_nad_spend(c, is);
 	if (w->kind != CLUSTER_POOLS && w->kind != CLUSTER_RESERVED)
 		return;
-	/* The lines have what counts. */
+	/* Only the lines are compared: they have all fields that are used. */
 	if (was && is) {
 		const char *const *a = was->value, *const *b = is->value;
 
@@ -86,7 +86,7 @@ static void on_synced(void *arg)
 		c->conf.synced(c->conf.arg, w->kind);
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 static void start(struct cluster *c, enum cluster_kind kind)
 {
@@ -145,7 +145,7 @@ void cluster_free(struct cluster *c)
 	free(c);
 }
 
-/* --- questions --- */
+/* --- getters --- */
 
 bool cluster_synced(const struct cluster *c, enum cluster_kind kind)
 {
@@ -277,8 +277,8 @@ static void drop_ns(void *value)
 
 /* --- networks --- */
 
-/* Tenants write as many as they like, and each agent keeps all. CONFIG_MAX: what a SpiderMultusConfig may have as well
- * (controller/nad/render.h). */
+/* Tenants may create any number, and each agent keeps all of them. CONFIG_MAX: the limit of a
+ * SpiderMultusConfig as well (controller/nad/render.h). */
 enum {
 	CONFIG_MAX = 256 << 10,
 	NADS_NS_MAX = 1 << 20,
@@ -294,7 +294,7 @@ static char *text_or_null(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* An empty one costs its place in the list. */
+/* An empty one still counts for its list entry. */
 static size_t nad_bytes(const struct cluster_nad *n)
 {
 	return sizeof(struct kube_object) + sizeof(*n) + (n->config ? strlen(n->config) : 0) +
@@ -394,7 +394,7 @@ const struct cluster_decoder cluster_decoders[CLUSTER_KINDS] = {
 				  read_coordinator, drop_coordinator, true, true},
 };
 
-/* A pod that the watch has not shown yet. */
+/* Reading a pod that the watch has not shown yet. */
 
 struct cluster_fetch {
 	struct cluster *c;
@@ -405,7 +405,7 @@ struct cluster_fetch {
 	struct cluster_fetch *next;
 };
 
-/* As long as a kubelet's patience with a plugin is worth it. */
+/* A longer wait would exceed the kubelet's timeout for a plugin. */
 enum { FETCH_MS = 10 * 1000 };
 
 static void fetch_free(struct cluster_fetch *f)
@@ -444,7 +444,7 @@ static void on_pod(void *arg, int status, const struct json *object, const struc
 	if (why) {
 		e = *why;
 		r = why->code;
-		/* The pod's, not the namespace's: kube_status has its words. */
+		/* The pod is missing, not the namespace: kube_status has the message. */
 		if (status == 404)
 			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist (any more)",
 				     f->words);

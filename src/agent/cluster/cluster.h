@@ -3,17 +3,18 @@
 #define UNIRAIL_AGENT_CLUSTER_CLUSTER_H
 
 /*
- * What the agent knows of the cluster, from watches: this node's pods and its Node object, all
+ * The agent's cluster cache, filled by watches: this node's pods and its Node object, all
  * namespaces, pools, reserved addresses, NetworkAttachmentDefinitions, and the SpiderCoordinator
- * "default". Of each only the fields that somebody here uses. The getters never wait, and what they
- * return is valid until the loop's next turn. While the API server is away the last state stays.
+ * "default". Only fields that are used are kept. The getters never block, and their results are
+ * valid until the next iteration of the event loop. While the API server is unavailable the last
+ * state stays.
  *
- * The pools that were seen last are also in a file (`pools.json` in the state folder, version 1),
- * so that a restart while the API server is away goes on giving addresses out.
+ * The pools last seen are also in a file (`pools.json` in the state directory, version 1), so that
+ * an agent restarted while the API server is unavailable continues to allocate addresses.
  *
- * What keeps a kind from being known is one line in the log, with what to do: a definition that is
- * not installed (asked for again at most every 45 s), a permission that is missing (verb and
- * resource), a server that does not answer.
+ * If a kind cannot be watched, one log line says why and what to do: a CRD that is not installed
+ * (retried at most every 45 s), a missing permission (verb and resource), or an API server that
+ * does not answer.
  */
 
 #include "spec/coordinator_settings.h"
@@ -37,65 +38,67 @@ struct cluster_conf {
 	struct kube *kube;
 	const struct root *root;
 	const char *node;      /* this node's name, as the API server has it */
-	const char *ns;	       /* the agent's: of a network that a pool names without one */
-	const char *state_dir; /* of the pools' file */
-	/* was NULL: new; is NULL: gone. */
+	const char *ns;	       /* the agent's: used for networks that a pool names without one */
+	const char *state_dir; /* directory of the pools' file */
+	/* was NULL: added; is NULL: deleted. */
 	void (*pod_changed)(void *arg, const struct pod_facts *was, const struct pod_facts *is);
 	void (*pools_changed)(void *arg); /* pools or reserved addresses: see cluster_pools() */
-	/* This node's UID is known, or another one: its object was made anew. */
+	/* This node's UID became known, or changed because its Node was recreated. */
 	void (*node_changed)(void *arg, const char *uid);
-	/* A kind was listed for the first time. Any of these may be NULL. */
+	/* A kind was listed for the first time. Each callback may be NULL. */
 	void (*synced)(void *arg, enum cluster_kind kind);
-	/* The API server's data is from an earlier time than some kind's was; once for each. */
+	/* etcd was restored: objects of some kind are older than before. Called once per kind. */
 	void (*set_back)(void *arg);
 	void *arg;
 };
 
 struct cluster;
 
-/* Strings and what they point to are borrowed. Reads the pools' file; begins to watch. */
+/* Strings and what they point to are borrowed. Reads the pools' file and starts the watches. */
 struct cluster *cluster_new(const struct cluster_conf *c);
-/* Before kube_free(). Who waits for cluster_fetch_pod() hears nothing any more. NULL is fine. */
+/* Call it before kube_free(). Callbacks of cluster_fetch_pod() are not called any more. NULL is
+ * fine. */
 void cluster_free(struct cluster *c);
 
 const char *cluster_kind_name(enum cluster_kind kind); /* "spiderippools" */
-/* Whether the kind was listed once. A definition that is not installed: no. */
+/* Returns whether the kind was listed once; false if its CRD is not installed. */
 bool cluster_synced(const struct cluster *c, enum cluster_kind kind);
-/* Why it is not known or not followed now, as an error of kind ERR_AGAIN; 0: it is. */
+/* Returns the reason why a kind is unknown or not watched now, as an error of kind ERR_AGAIN; 0:
+ * it is watched. */
 int cluster_trouble(const struct cluster *c, enum cluster_kind kind, struct err *e);
-/* How long it has not been followed, in ms; 0 while it is. */
+/* For how many ms the kind has not been watched; 0 while it is. */
 int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind);
 
 /* --- pods --- */
 
-/* Of this node. NULL: not seen, or not yet. */
+/* A pod of this node. NULL: it is unknown, or the watch has not shown it yet. */
 const struct pod_facts *cluster_pod(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_pod_count(const struct cluster *c);
 const struct pod_facts *cluster_pod_at(const struct cluster *c, size_t i);
 
-/* p is NULL when e is set; code -ENOENT: the API server has no such pod. Valid during the call. */
+/* p is NULL if e is set; code -ENOENT: the API server has no such pod. Valid during the call. */
 typedef void (*cluster_pod_fn)(void *arg, const struct pod_facts *p, const struct err *e);
 struct cluster_fetch;
-/* One GET, for a pod that the watch has not shown yet; never answers from within. A pod of another
- * node is an error. */
+/* Reads one pod that the watch has not shown yet, by a GET; fn is never called before this
+ * returns. A pod of another node is an error. */
 struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const char *name,
 					cluster_pod_fn fn, void *arg);
-void cluster_fetch_cancel(struct cluster_fetch *f); /* before it answered; NULL is fine */
+void cluster_fetch_cancel(struct cluster_fetch *f); /* call it before the answer; NULL is fine */
 
-/* --- what made a pod (owner.c) --- */
+/* --- the owner of a pod (owner.c) --- */
 
-/* At the top: the Deployment of its ReplicaSet, the CronJob of its Job. app NULL: e is set, or nothing
- * made it. Valid during the call. */
+/* The topmost owner: the Deployment of a ReplicaSet, the CronJob of a Job. app NULL: an error (e
+ * is set), or the pod has no owner. Valid during the call. */
 typedef void (*cluster_app_fn)(void *arg, const struct app_id *app, const struct err *e);
 struct cluster_ask;
-/* At most one GET; NULL: it has answered, from within. */
+/* Sends at most one GET. NULL: fn was already called. */
 struct cluster_ask *cluster_ask_app(struct cluster *c, const struct pod_facts *p, cluster_app_fn fn,
 				    void *arg);
-void cluster_ask_cancel(struct cluster_ask *a); /* before it answered; NULL is fine */
-/* The pool that is made for an application's interface, by auto_pool_key_of(); NULL: none. */
+void cluster_ask_cancel(struct cluster_ask *a); /* call it before the answer; NULL is fine */
+/* The automatic pool of an application's interface, by auto_pool_key_of(); NULL: none. */
 const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
-/* One for an application that the controller does not follow, without addresses: it gives them. One that is
- * there is told the number, if that is another one. */
+/* Creates a pool without addresses for an application that the controller does not watch; the
+ * controller adds the addresses. If the pool exists, updates the requested number of addresses. */
 void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
 		       const char *ifname, uint8_t family, uint32_t count, bool reclaim);
 
@@ -103,36 +106,36 @@ void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *
 
 const char *cluster_ns(const struct cluster *c); /* the agent's own */
 
-/* NULL: the namespace is not known. */
+/* NULL: the namespace is unknown. */
 const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
-/* Those of the groups that pod_facts has, too. */
+/* Only annotations of the groups that pod_facts has as well. */
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns);
-const struct labels *cluster_node_labels(const struct cluster *c); /* NULL: not known */
-/* As last seen, also before a restart; NULL: never. */
+const struct labels *cluster_node_labels(const struct cluster *c); /* NULL: unknown */
+/* As last seen, also before a restart; NULL: never seen. */
 const char *cluster_node_uid(const struct cluster *c);
 
 /* --- networks --- */
 
 struct cluster_nad {
-	char *config;	/* spec.config, as it is; NULL: none */
+	char *config;	/* spec.config, unchanged; NULL: none */
 	char *resource; /* annotation k8s.v1.cni.cncf.io/resourceName; NULL: none */
-	/* The bytes of both, of which nothing is kept, since it or all of its namespace is too large: config and resource
-	 * are NULL. 0: it is kept. */
+	/* Size of both in bytes, if they were dropped because this object or all of its namespace
+	 * is too large; config and resource are NULL then. 0: not dropped. */
 	size_t left_out;
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
 
-/* The object "default", status included; NULL: there is none. */
+/* The object "default", status included; NULL: it does not exist. */
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 
 /* --- pools --- */
 
-/*
- * By ipam/pool/pool_cluster.h; what is left out of them is in the log. NULL: none were ever seen. Whoever
- * lends them may cut them (pool_kube_cut()); at each change there is a new set.
- */
+/* Built by ipam/pool/pool_cluster.h; pools that are left out are in the log. NULL: none were ever
+ * seen. The caller may limit them to the node (pool_kube_cut()); each change makes a new set. */
 struct pool_set *cluster_pools(struct cluster *c);
-/* True: they are from the file, the API server has not told yet. */
+/*
+ * Returns true if the pools are from the file, because the API server has not delivered them yet.
+ */
 bool cluster_pools_are_old(const struct cluster *c);
 
 #endif

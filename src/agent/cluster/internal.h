@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_CLUSTER_INTERNAL_H
 #define UNIRAIL_AGENT_CLUSTER_INTERNAL_H
 
-/* Between cluster.c (watches), cluster.c (objects), pools.c and cluster_fetch.c. */
+/* Shared by the files of this directory. */
 
 #include "agent/cluster/cluster.h"
 #include "kube/informer.h"
@@ -23,18 +23,18 @@ struct cluster {
 	struct cluster_fetch *fetches;
 	struct cluster_ask *asks;
 	struct kube_troubles troubles;
-	struct kube_spent nads; /* what is kept of networks */
+	struct kube_spent nads; /* memory used by networks */
 	/* pools */
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
 	struct loop_timer *rebuild, *save;
-	char *pools_path, *pools_text; /* the file, and what it should have */
+	char *pools_path, *pools_text; /* the file, and its intended content */
 	char *node_uid;		       /* as last seen, in the file as well; NULL: never */
-	struct labels node_labels;     /* of the file */
-	char *complaint;	       /* about pools that do not go together, as logged */
+	struct labels node_labels;     /* from the file */
+	char *complaint;	       /* about pools that conflict, as last logged */
 };
 
-/* --- objects: what informers keep --- */
+/* --- objects in the informers --- */
 
 struct cluster_ns {
 	struct labels labels, annotations;
@@ -46,12 +46,13 @@ struct cluster_decoder {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool ours; /* a definition that is installed with unirail */
+	bool ours; /* a CRD that is installed with unirail */
 };
 extern const struct cluster_decoder cluster_decoders[CLUSTER_KINDS];
 
 extern const struct kube_spent cluster_nads_room;
-/* One came: what of it does not fit in is dropped. One is gone. */
+/* Account for an added object, dropping its content if it exceeds the limit; and for a deleted
+ * one. */
 void cluster_nad_spend(struct cluster *c, const struct kube_object *o);
 void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
 
@@ -59,7 +60,7 @@ void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o);
 
 void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
-/* Something changed: the set is built anew at the loop's next turn. */
+/* Schedules a rebuild of the set in the next iteration of the event loop. */
 void cluster_pools_changed(struct cluster *c);
 void cluster_save_soon(struct cluster *c);
 

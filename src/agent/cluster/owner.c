@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applications: what made a pod, and the pools that are made for it. */
+/* Applications: the owners of pods, and the pools created for them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,10 @@ static const struct kube_kind pools = {"spiderpool.spidernet.io", "v2beta1", "sp
 struct cluster_ask {
 	struct cluster *c;
 	struct kube_call *call;
-	struct app_id app; /* as far as it is known */
+	struct app_id app; /* as far as known */
 	cluster_app_fn fn;
 	void *arg;
-	/* --- a pool to be made --- */
+	/* --- a pool to be created --- */
 	char *subnet, *ifname, *pool;
 	uint8_t family;
 	uint32_t count;
@@ -67,7 +67,7 @@ static struct cluster_ask *begin(struct cluster *c, const struct app_id *app)
 	return a;
 }
 
-/* --- what made a pod --- */
+/* --- the owner of a pod --- */
 
 static const char *text(const struct json *o, const char *key)
 {
@@ -190,7 +190,7 @@ static void put_pool(const struct cluster_ask *a, const struct json *subnet, str
 	struct ipnet net;
 	struct json_out o;
 
-	/* It may have been written with host bits. */
+	/* The subnet may have been written with host bits. */
 	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
 		net = ipnet_network(&net);
 		ipnet_str(&net, cidr);
@@ -243,7 +243,7 @@ static void on_subnet(void *arg, int status, const struct json *object, const st
 	a->call = kube_send(a->c->conf.kube, &r, on_made, a);
 }
 
-/* Its number was changed since: the controller follows what the pool says. */
+/* The requested number has changed: the controller follows what the pool says. */
 static void resize(struct cluster_ask *a)
 {
 	auto_free char *body = xasprintf(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: from objects to a set, and the file for when the API server is away. */
+/* Pools: builds the set from objects, and maintains the file used while the API server is
+ * unavailable. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 
 enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
-/* --- from lines to a set --- */
+/* --- building the set --- */
 
-/* Each reason once, not at each change of any pool. */
+/* Logs each reason once, not at each change of a pool. */
 static void complain(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;
@@ -48,7 +49,7 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 
 /* --- the file --- */
 
-/* What must not be handed out has to be known, too; where the kind is not installed there is none. */
+/* Reserved addresses must be known as well; if their CRD is not installed there are none. */
 static bool is_known(const struct cluster *c)
 {
 	return cluster_synced(c, CLUSTER_POOLS) &&

@@ -50,7 +50,8 @@ static bool counts(const struct lease *l)
 	       *l->pod_namespace;
 }
 
-/* Those of one name are together, of these those of one container, by time of the ADD and name: net2 before net10. */
+/* Groups the leases of a name, and of each container in it, by time of the ADD; interfaces by
+ * name: net2 before net10. */
 static int in_order(const void *a, const void *b)
 {
 	const struct lease *x = *(const struct lease *const *)a;
@@ -74,7 +75,7 @@ static bool same_name(const struct lease *a, const struct lease *b)
 	       strcmp(a->pod_namespace, b->pod_namespace) == 0;
 }
 
-/* A part of the leases in order. */
+/* A range of the sorted leases. */
 struct part {
 	const struct lease *const *v;
 	size_t n;
@@ -115,7 +116,7 @@ static void put_address(struct json_out *o, const struct lease *l, const struct 
 			ip_str(&p->gateway, (char[IP_TEXT_MAX]){0}));
 }
 
-/* Routes of both families would be two keys of one name. */
+/* Routes of both families would be two keys of the same name. */
 static void put_interface(struct json_out *o, const struct part *c, const struct pool_set *s,
 			  const char *ifname)
 {
@@ -160,7 +161,7 @@ static char *ips_of(const struct part *c, const struct pool_set *s)
 	return buf_take(&b);
 }
 
-/* Those of the container that came last; n is 0 when none of the name is in use. */
+/* The range of the latest container; n is 0 if no address of the name is used. */
 static struct part last_container(const struct part *name)
 {
 	struct part ret = {name->v, 0};
@@ -217,9 +218,9 @@ void endpoints_wanted(const struct lease_table *t, const struct pool_set *s,
 	}
 }
 
-/* --- texts --- */
+/* --- JSON --- */
 
-/* A ReplicaSet of a Deployment is called as that and its pods' hash. */
+/* A ReplicaSet of a Deployment has its name, followed by the pods' hash. */
 static char *deployment_of(const struct pod_facts *p)
 {
 	const char *hash = labels_get(&p->labels, "pod-template-hash");
@@ -290,7 +291,7 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	jo_key(o, "labels");
 	jo_obj(o);
 	jo_kstr(o, ENDPOINT_NODE_LABEL, label);
-	/* Who asked for the addresses has them now. */
+	/* The pod that requested the addresses has them now. */
 	if (!create)
 		jo_kstr(o, HANDOVER_LABEL, NULL);
 	jo_end_obj(o);
@@ -330,7 +331,7 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	if (create)
 		jo_kstr(&o, "name", p->name);
 	put_meta(&o, p, pod, label, create);
-	/* The original's, which its controller took off: nothing waits for the object here. */
+	/* Spiderpool's finalizer, which its controller removed; unirail needs none. */
 	if (!create) {
 		jo_key(&o, "finalizers");
 		jo_null(&o);

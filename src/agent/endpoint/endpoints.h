@@ -3,14 +3,14 @@
 #define UNIRAIL_AGENT_ENDPOINT_ENDPOINTS_H
 
 /*
- * SpiderEndpoints of this node's pods, written after the fact: whoever asked for addresses has had his
- * answer. What ought to be there comes from the journal (agent/endpoint/endpoint.h), what is there from a watch
- * of those that this node wrote; the difference is made up for, one request after another, again and
- * again while the API server is away or refuses. So nothing is lost by a restart, and there is never
- * more to do than there are pods.
+ * Writes the SpiderEndpoints of this node's pods, after the pods got their addresses. The desired
+ * objects are computed from the journal (agent/endpoint/endpoint.h), the existing ones are known
+ * from a watch of those that this node wrote. The difference is applied by one request after
+ * another, and retried while the API server is unavailable or refuses. So nothing is lost by a
+ * restart, and the amount of work is limited by the number of pods.
  *
- * One is written only for a pod that the API server has under that UID on this node, and deleted only
- * while it still is what this node wrote last.
+ * An endpoint is written only for a pod that the API server has under that UID on this node, and
+ * deleted only while it is still as this node last wrote it.
  */
 
 #include "agent/cluster/cluster.h"
@@ -27,15 +27,16 @@ struct endpoints_conf {
 };
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c);
-void endpoints_free(struct endpoints *e); /* before kube_free(); NULL is fine */
-/* What the journal has now; within a batch. */
+void endpoints_free(struct endpoints *e); /* call it before kube_free(); NULL is fine */
+/* Sets the current leases; call it within a batch. */
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s);
-/* None is deleted meanwhile: the journal may not know all that pods have. */
+/* hold: no endpoint is deleted, because the journal may not know all addresses of pods. */
 void endpoints_hold(struct endpoints *e, bool hold);
-/* Whether those of this node are known; the status of one as the API server has it, NULL: none. */
+/* Returns whether this node's endpoints were listed. endpoints_status(): the status of one at the
+ * API server, NULL: none. */
 bool endpoints_synced(const struct endpoints *e);
 const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name);
-/* A pod of this node came, or is another one. */
+/* A pod of this node was added, or replaced by another one of its name. */
 void endpoints_pod_changed(struct endpoints *e);
 
 #endif

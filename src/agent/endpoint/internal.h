@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_ENDPOINT_INTERNAL_H
 #define UNIRAIL_AGENT_ENDPOINT_INTERNAL_H
 
-/* Between writer.c (what is there, what is wanted) and writer.c (one request after the other). */
+/* Shared by the files of this directory. */
 
 #include "agent/endpoint/endpoints.h"
 #include "agent/endpoint/settled.h"
@@ -14,14 +14,14 @@ enum { ENDPOINTS_AGAIN_MS = 1000, ENDPOINTS_AGAIN_MOST_MS = 15 * 1000 };
 
 extern const struct kube_kind endpoints_kind;
 
-/* What is there, of ours. */
+/* An existing endpoint written by this node. */
 struct endpoints_there {
 	char *status;
-	int64_t idle_since; /* nothing of it is in use here; 0: something is */
-	bool wanted;	    /* a pod on another node asks for its addresses */
+	int64_t idle_since; /* since when none of its addresses is used here; 0: some are */
+	bool wanted;	    /* a pod on another node requests its addresses */
 };
 
-/* The request under way. */
+/* The request in flight. */
 struct endpoints_job {
 	char *ns, *name, *status;
 	bool create, removal;
@@ -32,22 +32,23 @@ struct endpoints {
 	char label[BLOCK_LABEL_MAX];
 	struct kube_informer *informer;
 	struct endpoints_wanted wanted;
-	bool known; /* the journal was seen */
+	bool known; /* the leases are known */
 	bool hold;
 	struct kube_call *call;
 	struct endpoints_job job;
-	struct settled settled; /* until the watch shows it; refused: until it is tried again */
+	struct settled settled; /* until the watch shows it; refused ones: until the retry */
 	struct loop_timer *timer;
 	int64_t at; /* when it fires */
 	struct kube_backoff backoff;
-	/* One that exists but is not (seen as) ours: patched instead of created. */
+	/* An endpoint that exists but that this node did not write (or has not seen yet): patched
+	 * instead of created. */
 	char *taken;
 	bool said;
 };
 
-/* A look at what there is to do, after so many ms at the latest. */
+/* Schedules a reconcile within ms. */
 void endpoints_soon(struct endpoints *e, int64_t ms);
-/* The request is over, or is given up. */
+/* The request has ended or was cancelled. */
 void endpoints_job_done(struct endpoints *e);
 
 #endif

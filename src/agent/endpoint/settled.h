@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_AGENT_ENDPOINT_SETTLED_H
 #define UNIRAIL_AGENT_ENDPOINT_SETTLED_H
 
-/* What was done about objects a moment ago, and is not done again until a time, though the watch may
- * not have shown it yet. Of one object the last counts. */
+/* Recent writes: what was recently done to an object is not repeated until a given time, although
+ * the watch may not have shown it yet. Only the last write of an object counts. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,12 +16,12 @@ struct settled {
 	size_t n;
 };
 
-/* Texts are copied; what: the content it was given, or "" for a removal. */
+/* Strings are copied. what: the content written, or "" for a deletion. */
 void settled_add(struct settled *s, const char *ns, const char *name, const char *what,
 		 int64_t until);
-void settled_forget(struct settled *s, int64_t now); /* whose time is up */
+void settled_forget(struct settled *s, int64_t now); /* removes expired ones */
 bool settled_has(const struct settled *s, const char *ns, const char *name, const char *what);
-int64_t settled_next(const struct settled *s); /* when the next one's time is up; 0: none */
+int64_t settled_next(const struct settled *s); /* when the next one expires; 0: there is none */
 void settled_done(struct settled *s);
 
 #endif

@@ -14,7 +14,7 @@
 const struct kube_kind endpoints_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
 					 "spiderendpoint", true};
 
-/* --- what is there --- */
+/* --- existing endpoints --- */
 
 static int read_there(void *value, const struct json *object, struct err *e)
 {
@@ -43,7 +43,7 @@ static void on_synced(void *arg)
 	endpoints_soon(arg, 0);
 }
 
-/* agent/cluster/cluster.c says it of the other kinds of that group. */
+/* agent/cluster/cluster.c logs it for the other kinds of that API group. */
 static void on_trouble(void *arg, const struct err *why)
 {
 	(void)arg;
@@ -53,7 +53,7 @@ static void on_trouble(void *arg, const struct err *why)
 			  LOG_S("error", why->text));
 }
 
-/* --- from outside --- */
+/* --- interface --- */
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c)
 {
@@ -124,13 +124,13 @@ const char *endpoints_status(const struct endpoints *e, const char *ns, const ch
 	return o ? ((const struct endpoints_there *)o->value)->status : NULL;
 }
 
-/* One request at a time: what is wanted is written, what is idle goes. */
+/* One request at a time: writes what is missing, deletes what is idle. */
 
-/* GONE_MS: a pod whose sandbox is made anew gives its addresses back and gets others. */
+/* GONE_MS: a pod whose sandbox is recreated releases its addresses and gets others. */
 enum {
 	GONE_MS = 5 * 1000,
 	SHOWN_MS = 10 * 1000,
-	CHANGED_MS = 2 * 1000, /* by somebody else meanwhile */
+	CHANGED_MS = 2 * 1000, /* by another client meanwhile */
 	REFUSED_MS = 60 * 1000
 };
 
@@ -182,7 +182,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		e->taken = xasprintf("%s/%s", e->job.ns, e->job.name);
 	} else {
 		say_failure(e, why);
-		/* The others need not wait for this one. */
+		/* The other endpoints need not wait for this one. */
 		changed = gone || why->kind == ERR_AGAIN;
 		if (refused)
 			settle(e, changed ? CHANGED_MS : REFUSED_MS);
@@ -223,8 +223,8 @@ static void write_one(struct endpoints *e, const struct endpoint *p, const struc
 	send(e, &r, status, false);
 }
 
-/* The pod under which the addresses are, if it is (still) this node's. A machine's pod has another
- * name. */
+/* The pod that has the addresses, if it is (still) on this node. The pod of a KubeVirt VM has
+ * another name than the endpoint. */
 static const struct pod_facts *pod_of(const struct endpoints *e, const struct endpoint *p)
 {
 	const struct pod_facts *pod = cluster_pod(e->conf.cluster, p->ns, p->name);
@@ -256,7 +256,7 @@ static bool write_next(struct endpoints *e)
 	return false;
 }
 
-/* How long until it is to go: 0 now, negative never. */
+/* Time until the endpoint is to be deleted: 0 now, negative never. */
 static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 {
 	struct endpoints_there *t = o->value;
@@ -270,7 +270,9 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 		return -1;
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
-	/* The last trace of what the name had, until the other node has written its own. */
+	/*
+	 * It is the last record of the name's addresses until the other node has written its own.
+	 */
 	due = t->idle_since + (t->wanted ? HANDOVER_LEAVE_MS : GONE_MS);
 	return due > now(e) ? due - now(e) : 0;
 }
@@ -308,7 +310,7 @@ static void work(void *arg)
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
-	/* What was refused is looked at again. */
+	/* Retry refused writes. */
 	next = settled_next(&e->settled);
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);
@@ -316,7 +318,7 @@ static void work(void *arg)
 		endpoints_soon(e, wait);
 }
 
-/* While a request is under way, or waits to be tried again, that one decides. */
+/* While a request is in flight or in backoff, its end schedules the next reconcile. */
 void endpoints_soon(struct endpoints *e, int64_t ms)
 {
 	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))

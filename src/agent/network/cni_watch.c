@@ -24,19 +24,19 @@ struct cni_watch {
 	struct loop_timer *timer;
 	int64_t due_ms;
 	bool swept; /* generated files of other names are removed */
-	bool used;  /* by the runtime, as far as files say */
-	bool waits; /* there is no network to wrap: the node itself is not ready, and says so */
-	bool wrote; /* the generated file was in its place when it was looked at last */
+	bool used;  /* by the runtime, as far as the files show */
+	bool waits; /* there is no network to wrap: the node is not ready and reports that itself */
+	bool wrote; /* the generated file existed at the last scan */
 	char *network;
 	char *why;
-	/* While another program removes it. */
+	/* by another program, repeatedly */
 	int removals;
 	int64_t removed_ms, backoff_ms;
 };
 
 static void schedule(struct cni_watch *w, int64_t ms);
 
-/* --- what is told --- */
+/* --- reports --- */
 
 static void tell(struct cni_watch *w, bool warning, const char *text)
 {
@@ -52,7 +52,7 @@ static void tell(struct cni_watch *w, bool warning, const char *text)
 						     .message = text});
 }
 
-/* `event`: a cluster's administrator has to do something. */
+/* event: an administrator must act. */
 static void take_state(struct cni_watch *w, bool used, const char *why, bool event)
 {
 	bool told = w->why && *w->why, changed = !w->why || strcmp(w->why, why) != 0;
@@ -74,9 +74,9 @@ static void take_state(struct cni_watch *w, bool used, const char *why, bool eve
 		tell(w, false, "the container runtime uses unirail's CNI configuration");
 }
 
-/* --- one look --- */
+/* --- one scan --- */
 
-/* Ours was in its place, and now is not. */
+/* The generated file existed and is missing now. */
 static void count_removal(struct cni_watch *w, int64_t now)
 {
 	bool again = w->removals > 0 && now - w->removed_ms < FORGET_MS;
@@ -161,8 +161,9 @@ static void look_at(struct cni_watch *w, const struct cni_config_files *l,
 		   why.len ? buf_span(&why).p : "", !w->waits);
 }
 
-/* A folder that is made anew is another one to inotify: asked for each time, which costs nothing where
- * it is the same. */
+/*
+ * A recreated directory needs a new inotify watch; setting it again on the same one has no effect.
+ */
 static void follow(struct cni_watch *w)
 {
 	if (w->fd >= 0 && inotify_add_watch(w->fd, w->conf.dir, CHANGES) < 0 && errno != ENOENT)
@@ -179,7 +180,8 @@ static void look(struct cni_watch *w)
 	follow(w);
 	if (r == 0)
 		r = cni_config_read(w->conf.root, w->conf.dir, &files, &e);
-	/* Once: two agents of different names would remove each other's for ever. */
+	/* Only once: two agents with different file names would otherwise remove each other's
+	 * forever. */
 	if (r == 0 && !w->swept) {
 		r = cni_config_remove(w->conf.root, w->conf.dir, &files, w->conf.name, &e);
 		w->swept = r >= 0;
@@ -194,7 +196,7 @@ static void look(struct cni_watch *w)
 	cni_config_plan_done(&p);
 }
 
-/* --- when --- */
+/* --- timer --- */
 
 static void on_time(void *arg)
 {
@@ -205,7 +207,7 @@ static void on_time(void *arg)
 	look(w);
 }
 
-/* Not later than what is scheduled already. */
+/* Keeps an earlier schedule. */
 static void schedule(struct cni_watch *w, int64_t ms)
 {
 	int64_t due = loop_now_ms(w->conf.loop) + ms;
@@ -228,7 +230,7 @@ static void on_changes(void *arg, uint32_t events)
 	schedule(w, CNI_WATCH_DELAY_MS);
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e)
 {
@@ -263,7 +265,7 @@ void cni_watch_free(struct cni_watch *w)
 	free(w);
 }
 
-/* --- asked --- */
+/* --- getters --- */
 
 bool cni_watch_used(const struct cni_watch *w)
 {

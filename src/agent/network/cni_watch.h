@@ -3,13 +3,14 @@
 #define UNIRAIL_AGENT_NETWORK_CNI_WATCH_H
 
 /*
- * Keeps the generated CNI configuration (host/cni_config.h) true while the agent runs: the folder is
- * watched (inotify, and looked at every 30 s), and the file is written again when the cluster's own network
- * has another configuration, or when somebody removed ours. Where another program removes it again and
- * again (Cilium with cni.exclusive=true), it is written after a backoff of 1 s to 60 s.
+ * Keeps the generated CNI configuration (host/cni_config.h) up to date while the agent runs. The
+ * directory is watched (inotify, and a scan every 30 s). The file is rewritten when the
+ * configuration of the cluster's own network changes, or when another program removed it; if that
+ * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
  *
- * What keeps the container runtime from using it is logged and told as a Node event once each time it
- * changes, and is the agent's reason in /readyz, `unirail status` and unirail_cni_config_used.
+ * The reason why the container runtime does not use the file is logged and reported as a Node event
+ * each time it changes. It is also the agent's reason in /readyz and `unirail status`, and sets
+ * unirail_cni_config_used.
  */
 
 #include "base/loop.h"
@@ -32,16 +33,16 @@ struct cni_watch_conf {
 	const char *dir, *name, *socket, *node; /* borrowed */
 };
 
-/* Writes what is missing at once. What cannot be done is told, and tried again; kind ERR_CONF for a name
- * that no runtime would read. */
+/* Writes the file at once if it is missing. A failure is reported and retried. Kind ERR_CONF: no
+ * runtime would read a file of that name. */
 int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e);
 void cni_watch_free(struct cni_watch *w); /* the file stays; NULL is fine */
 
-/* 0: the runtime uses unirail's configuration, or has none at all yet. Negative, kind ERR_AGAIN: not so,
- * and why. NULL: 0. */
+/* Returns 0 if the runtime uses unirail's configuration, or has none at all yet, or w is NULL.
+ * Negative, kind ERR_AGAIN, with the reason if not. */
 int cni_watch_ready(const struct cni_watch *w, struct err *e);
-/* {"used": bool, "file": what the agent keeps or "", "network": what it wraps or "", "why": "" or what is
- * wrong}; NULL: null. */
+/* Writes {"used": bool, "file": the generated file or "", "network": the network it wraps or "",
+ * "why": "" or the error}; null if w is NULL. */
 void cni_watch_put(const struct cni_watch *w, struct json_out *o);
 bool cni_watch_used(const struct cni_watch *w);
 

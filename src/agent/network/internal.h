@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_NETWORK_INTERNAL_H
 #define UNIRAIL_AGENT_NETWORK_INTERNAL_H
 
-/* Between network.c (asks), status.c and nets_late.c. */
+/* Shared by the files of this directory. */
 
 #include "agent/network/network.h"
 
@@ -12,11 +12,11 @@ struct nets_patch;
 struct nets {
 	struct nets_conf conf;
 	struct nets_ask *asks;
-	struct child *child; /* asks the kubelet; one at a time */
+	struct child *child; /* queries the kubelet; one at a time */
 	uint64_t seq;
 	struct nets_patch *patches; /* the oldest first */
 	size_t n_patches, n_running;
-	struct loop_timer *look; /* for what nobody was told */
+	struct loop_timer *look; /* scans for status files that were not reported */
 };
 
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,
@@ -26,7 +26,7 @@ bool nets_status_has(const struct nets *n, const char *container_id);
 
 /* status.c */
 void nets_late_start(struct nets *n);
-/* The container's pod has its status, or will never have it. */
+/* The container's status was written, or never will be. */
 void nets_late_forget(const struct nets *n, const char *container_id);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which networks a pod gets: looked up, waited for, answered. */
+/* Resolves the networks of a pod and answers the request. */
 #include "agent/network/network.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
 struct nets_ask {
 	struct nets *nets;
 	struct http_request *q;
-	struct json_doc *doc; /* the wish's words */
+	struct json_doc *doc; /* has the strings of the request */
 	const char *ns, *name;
 	struct net_wish wish;
 	struct net_plan plan;
@@ -80,7 +80,7 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 							     .message = message});
 }
 
-/* --- the end --- */
+/* --- answer --- */
 
 static void fail(struct nets_ask *a, const struct err *e)
 {
@@ -127,8 +127,8 @@ static void put_devices(const struct nets_ask *a, const struct kubelet *k, struc
 		allocated_print(&found, b);
 }
 
-/* In a child, since the kubelet may take its time: one question for all that wait. Its answer are
- * lines, for each ask behind "#" and its number; '!': why there are none. */
+/* In a child process, because the kubelet may be slow: one query for all waiting requests. The
+ * output is lines, for each request after "#" and its number; '!': an error. */
 static int find_devices(void *arg)
 {
 	const struct nets *n = arg;
@@ -146,7 +146,7 @@ static int find_devices(void *arg)
 	return fd_write_all(STDOUT_FILENO, b.p, b.len, NULL) < 0 || r < 0;
 }
 
-/* What stands behind the ask's number. */
+/* The output after the request's number. */
 static struct span part_of(struct span out, uint64_t seq)
 {
 	auto_free char *head = xasprintf("#%llu", (unsigned long long)seq);
@@ -210,7 +210,7 @@ static void on_devices(void *arg, int status, struct span out, const struct err 
 	ask_kubelet(n);
 }
 
-/* For all that wait; those that come meanwhile are the next one's. */
+/* Queries for all waiting requests; later ones are part of the next query. */
 static void ask_kubelet(struct nets *n)
 {
 	const struct child_conf c = {
@@ -231,7 +231,7 @@ static void ask_kubelet(struct nets *n)
 
 /* --- networks --- */
 
-/* A namespace that is not known may have the annotation "false". */
+/* An unknown namespace may have the annotation "false". */
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
@@ -254,7 +254,7 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 	return true;
 }
 
-/* A definition that is not seen may be there, as long as nobody has told us of any. */
+/* A definition that is missing may exist as long as definitions were not listed. */
 static void judge_lack(struct nets_ask *a, struct err *e)
 {
 	struct cluster *c = a->nets->conf.cluster;

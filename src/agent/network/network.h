@@ -3,18 +3,19 @@
 #define UNIRAIL_AGENT_NETWORK_NETWORK_H
 
 /*
- * A pod's networks, for the CNI process that attaches them, and their status afterwards.
+ * The networks of a pod, for the CNI process that attaches them, and their status afterwards.
  *
- * An ask looks for the pod (the watch's, or one GET when that has not shown it or shows another of
- * its name), its definitions in the watch, and, only when one of them names a resource, for its
- * devices at the kubelet, in a child process. Then it is answered: what plan.h chose, the
- * coordinator's settings and the folder of the store.
+ * A request is resolved from: the pod (in the cache, or by one GET if the cache does not have it or
+ * has another pod of its name), its definitions in the cache, and, only if one of them names a
+ * resource, the devices that the kubelet allocated, queried in a child process. The answer has what
+ * plan.h chose, the coordinator's settings and the directory of the store.
  *
- * A status is one patch of the pod's status with its annotation, for the pod of that UID and no other,
- * tried again while the API server is away, NETS_STATUS_MS at most; and one event. Of one pod the last
- * counts. When the pod is gone it is dropped. What the CNI process left in POD_STATUS_DIR of stateDir is
- * removed when the status is written, or dropped; what is found there otherwise, because nobody was
- * there to be told or the agent ended before, is taken up when the pods are known, and once a minute.
+ * A status is one patch of the pod's status with its annotation, only for the pod of that UID,
+ * retried while the API server is unavailable for at most NETS_STATUS_MS; and one event. Only the
+ * last status of a pod counts. It is dropped when the pod is deleted. The file that the CNI process
+ * left in POD_STATUS_DIR of stateDir is removed when the status is written or dropped. Files found
+ * there otherwise (the CNI process did not reach the agent, or the agent ended before) are
+ * processed when the pods are known, and once a minute.
  */
 
 #include "agent/cluster/cluster.h"
@@ -31,19 +32,20 @@ struct nets_conf {
 	struct kube_events *events;
 	struct cluster *cluster;
 	const char *state_dir;
-	/* What a pod's coordinators are told, an object; arg is settings_arg. */
+	/* Writes the settings of a pod's coordinators, an object; arg is settings_arg. */
 	void (*settings)(void *arg, const struct pod_facts *pod, struct json_out *o);
 	void *settings_arg;
 };
 
 struct nets;
 
-/* What conf points to is borrowed. */
+/* What c points to is borrowed. */
 struct nets *nets_new(const struct nets_conf *c);
-/* Before the cluster and kube: asks are forgotten, not answered; statuses that wait are dropped. */
+/* Call it before the cluster and kube are freed: pending requests are dropped without an answer,
+ * as are statuses not yet written. */
 void nets_free(struct nets *n);
 
-/* q is answered later. `doc` (owned from here) holds what the wish points to. */
+/* Answers q later. `doc`, owned by the callee from here on, has the strings of w. */
 void nets_ask(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
 	      const char *name, const struct net_wish *w);
 
@@ -53,6 +55,6 @@ struct nets_status {
 	const char *annotation, *words; /* words NULL or "": no event */
 };
 void nets_tell(struct nets *n, const struct nets_status *s);
-size_t nets_waiting(const struct nets *n); /* statuses that are not written yet */
+size_t nets_waiting(const struct nets *n); /* number of statuses not written yet */
 
 #endif

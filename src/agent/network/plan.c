@@ -52,7 +52,7 @@ static char *label(const struct net_choice *c)
 
 /* --- one network --- */
 
-/* Blanks alone are no configuration. */
+/* Whitespace alone is no configuration. */
 static int take_config(struct net_choice *c, const char *text, struct err *e)
 {
 	struct span s = span_trim(span_of(text));
@@ -82,10 +82,8 @@ static struct net_choice *push(const struct planning *t, const char *ns, const c
 	return c;
 }
 
-/*
- * What multusNamespace holds is the node's configuration's, since the default networks come from there, unless the
- * annotation of that namespace says otherwise, as at admission.
- */
+/* Definitions in multusNamespace count as configuration of the node, since the default networks
+ * come from there, unless an annotation of that namespace says otherwise, as at admission. */
 static int take_nad(const struct planning *t, const struct net_nad *nad, struct net_choice *c,
 		    struct err *e)
 {
@@ -122,7 +120,7 @@ static int add_asked(const struct planning *t, const struct net_ask *ask, const 
 		     : 0;
 }
 
-/* clusterNetwork and defaultNetworks: a definition, a file of that name, or a path. */
+/* clusterNetwork and defaultNetworks name a definition, a configuration file, or a path. */
 static int add_named(const struct planning *t, const char *name, const char *key, struct err *e)
 {
 	const char *ns = t->w->multus_ns;
@@ -137,7 +135,7 @@ static int add_named(const struct planning *t, const char *name, const char *key
 	return r < 0 ? err_wrap(e, r, "network '%s/%s' (conf.%s)", ns, name, key) : 0;
 }
 
-/* --- which --- */
+/* --- selection --- */
 
 static int select_from(const struct planning *t, const char *annotation, const char *ns,
 		       struct net_select *ret, struct err *e)
@@ -315,7 +313,7 @@ static void warn(struct net_plan *p, const char *fmt, ...)
 	VEC_PUSH(p->warnings, p->n_warnings) = buf_take(&b);
 }
 
-/* The annotation's deviceID, if the pod may have it; NULL: it requests none, or may not. */
+/* The annotation's deviceID, if the pod may use it; NULL: none is requested, or it may not. */
 static const char *authorize_device(struct net_plan *p, const struct net_choice *c,
 				    const struct allocated *a)
 {
@@ -331,7 +329,7 @@ static const char *authorize_device(struct net_plan *p, const struct net_choice 
 	return NULL;
 }
 
-/* The pod's limits may name another resource than the definition: both are named. */
+/* The pod's limits may name another resource than the definition: the warning has both. */
 static void warn_no_device(struct net_plan *p, const struct net_choice *c,
 			   const struct allocated *a)
 {
@@ -354,7 +352,7 @@ void net_plan_devices(struct net_plan *p, struct allocated *a)
 		const char *id = c->resource ? allocated_take(a, c->resource) : NULL;
 		const char *requested = authorize_device(p, c, a);
 
-		/* As Multus: what was allocated for the network comes first. */
+		/* As in Multus: the device allocated for the network takes precedence. */
 		if (id)
 			c->device = xstrdup(id);
 		else if (requested)
@@ -364,7 +362,7 @@ void net_plan_devices(struct net_plan *p, struct allocated *a)
 	}
 }
 
-/* A plan as the CNI process reads it. */
+/* The plan as JSON for the CNI process. */
 
 static void put_text(struct json_out *o, const char *key, const char *text)
 {

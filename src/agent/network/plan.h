@@ -3,20 +3,22 @@
 #define UNIRAIL_AGENT_NETWORK_PLAN_H
 
 /*
- * Which networks a pod gets, in order. Pure: definitions are looked up by a function.
+ * Chooses the networks of a pod, in order. Pure: definitions are looked up by a callback.
  *
- *	first	annotation v1.multus-cni.io/default-network, else clusterNetwork, else what the netconf
- *		has itself
+ *	first	annotation v1.multus-cni.io/default-network, else clusterNetwork, else what is
+ *		in the netconf itself
  *	then	defaultNetworks, for pods outside systemNamespaces
  *	then	annotation k8s.v1.cni.cncf.io/networks
  *
- * Interfaces are net<place> unless asked for. A network whose definition names a resource gets the
- * next of the devices that the kubelet gave the pod of it, in this order.
+ * Interfaces are named net<index> unless the annotation names them. A network whose definition
+ * names a resource gets the next device of that resource that the kubelet allocated to the pod, in
+ * this order.
  *
- * Whoever may annotate a pod writes its elements' deviceID. It is honored only for a device that the
- * kubelet allocated to this pod, of the definition's resource or (where it names none) of any, so no
- * annotation reaches the node's own NICs or another pod's. Multus takes any id. Plugins then see it as
- * runtimeConfig.deviceID only (cni/cluster/add.h). Any other id is ignored with a warning.
+ * Every user who may annotate a pod can set the deviceID of an element. It is used only if the
+ * kubelet allocated that device to this pod, for the definition's resource or (if it names none)
+ * for any. So an annotation cannot reach the node's own NICs or another pod's devices; Multus
+ * accepts any ID. Plugins get an accepted one as runtimeConfig.deviceID only (cni/cluster/add.h).
+ * Any other is ignored with a warning.
  */
 
 #include "spec/network_annotation.h"
@@ -27,22 +29,23 @@
 #define NET_FIRST      "v1.multus-cni.io/default-network"
 #define NET_STATUS     "k8s.v1.cni.cncf.io/network-status"
 
-/* What the netconf says; borrowed. */
+/* From the netconf; strings are borrowed. */
 struct net_wish {
 	const char *ifname;		   /* CNI_IFNAME */
-	const char *pod_uid;		   /* as the runtime has it; NULL or "": it does not tell */
-	int64_t own;			   /* how many networks the netconf has itself */
+	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
+	int64_t own;			   /* number of networks in the netconf itself */
 	const char *cluster_network;	   /* NULL: none */
-	const char *multus_ns, *global_ns; /* global_ns: a comma list */
+	const char *multus_ns, *global_ns; /* global_ns: comma-separated */
 	struct json_strs defaults, system_ns;
 	bool isolation;
 };
 
 struct net_nad {
 	const char *config, *resource; /* NULL: none */
-	bool trusted;		       /* its namespace is (spec/definition.h) */
-	bool distrusted; /* its annotation says so, or the namespace is not known: even in multusNamespace */
-	size_t left_out; /* bytes of it that were too many: config and resource are not known; 0: they are */
+	bool trusted;		       /* its namespace is trusted (spec/definition.h) */
+	/* its annotation says so, or the namespace is unknown: overrides multusNamespace */
+	bool distrusted;
+	size_t left_out; /* size of config and resource, if dropped as too large; 0: not dropped */
 };
 
 struct net_lookup {
@@ -51,39 +54,41 @@ struct net_lookup {
 };
 
 struct net_choice {
-	char *ns, *name;	   /* ns NULL: a file of CNI's, or a path when it has a '/' */
+	/* ns NULL: name is a CNI configuration file, or a path if it contains '/' */
+	char *ns, *name;
 	char *ifname;		   /* NULL: CNI_IFNAME */
-	struct json_doc *config;   /* NULL: the file `name` of CNI's */
+	struct json_doc *config;   /* NULL: the CNI configuration file `name` */
 	char *resource, *device;   /* device: allocated for it; NULL: none */
 	char *requested;	   /* the annotation's deviceID, authorized; NULL: none */
 	bool trusted;		   /* an administrator wrote the configuration */
-	const struct net_ask *ask; /* NULL: nobody's wish */
+	const struct net_ask *ask; /* NULL: not from an annotation */
 };
 
 struct net_plan {
 	struct net_choice *v;
 	size_t n;
 	bool has_first;	     /* v[0] is the pod's first network, */
-	bool replaces_first; /* in the place of the netconf's */
-	bool lacks_nad;	     /* what failed is that a definition is not there */
+	bool replaces_first; /* replacing the netconf's */
+	bool lacks_nad;	     /* the error is a missing definition */
 	struct net_select first, asked;
 	char **warnings;
 	size_t n_warnings;
 };
 
-/* Errors are one line that begins with the pod. On failure only net_plan_done() may be called, and
- * lacks_nad be looked at. */
+/* Errors are one line that begins with the pod. On failure only net_plan_done() and lacks_nad may
+ * be used. */
 int net_plan_make(const struct net_wish *w, const struct pod_facts *pod, const struct net_lookup *l,
 		  struct net_plan *ret, struct err *e);
 void net_plan_done(struct net_plan *p);
 #define auto_net_plan __attribute__((cleanup(net_plan_done)))
 
-/* Whether the kubelet's allocations matter for it. */
+/* Returns whether the plan needs the kubelet's allocations. */
 bool net_plan_wants_devices(const struct net_plan *p);
-/* Takes from `a`, and authorizes what annotations request; what is not there is a warning. */
+/* Assigns devices of `a` and checks those that annotations request; missing ones are warnings. */
 void net_plan_devices(struct net_plan *p, struct allocated *a);
 
-/* "networks", "replacesFirst" and "warnings" of an object; cni/cluster/add.h has the elements. */
+/* Writes "networks", "replacesFirst" and "warnings" of an object; cni/cluster/add.h has the
+ * elements. */
 void net_plan_put(const struct net_plan *p, struct json_out *o);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cni/cluster/agent_client.h"
 
-/* The network-status annotation, after the pod has its networks. */
+/* The network-status annotation, written after the networks are attached. */
 
 enum { FIRST_MS = 500, LONGEST_MS = 30 * 1000, TIMEOUT_MS = 20 * 1000 };
 
@@ -19,8 +19,8 @@ struct nets_patch {
 	char *container_id, *ns, *name, *uid, *annotation;
 	int64_t until;
 	int wait_ms;
-	struct kube_call *call;	  /* on its way */
-	struct loop_timer *timer; /* waits to be tried again */
+	struct kube_call *call;	  /* in flight */
+	struct loop_timer *timer; /* waiting for a retry */
 	struct nets_patch *next;
 };
 
@@ -46,7 +46,7 @@ static void patch_free(struct nets_patch *p)
 	free(p);
 }
 
-/* Nothing more is to be done for its pod. */
+/* Nothing more is done for this pod. */
 static void settle(struct nets_patch *p)
 {
 	nets_late_forget(p->nets, p->container_id);
@@ -87,14 +87,14 @@ static void drop(struct nets_patch *p, const char *why)
 	settle(p);
 }
 
-/* status.c finds it again. */
+/* The periodic scan finds its file later. */
 static void put_off(struct nets_patch *p, const char *why)
 {
 	say(p, "network-status is not written yet", why);
 	patch_free(p);
 }
 
-/* Another one of this name has come, or the watch says that it is gone. */
+/* Another pod of this name was seen, or the watch shows that it was deleted. */
 static bool is_gone(const struct nets_patch *p)
 {
 	struct cluster *c = p->nets->conf.cluster;
@@ -126,7 +126,7 @@ static void again(struct nets_patch *p, const struct err *e)
 	p->wait_ms = p->wait_ms * 2 < LONGEST_MS ? p->wait_ms * 2 : LONGEST_MS;
 }
 
-/* It says the same each time, so a write that may have been done is done again. */
+/* The patch is idempotent, so it is repeated if it is unknown whether it was carried out. */
 static bool is_passing(int status, const struct err *e)
 {
 	bool unreadable = status >= 200 && status <= 299;
@@ -195,7 +195,7 @@ static void start_some(struct nets *n)
 	}
 }
 
-/* --- a new one --- */
+/* --- a new status --- */
 
 static struct nets_patch *find(struct nets *n, const struct nets_status *s)
 {
@@ -230,7 +230,7 @@ static void add(struct nets *n, const struct nets_status *s, const char *uid)
 	n->n_patches++;
 }
 
-/* A pod of the kubelet's own has another UID at the API server. */
+/* A static pod has another UID at the API server. */
 static const char *uid_of(const struct nets *n, const struct nets_status *s)
 {
 	const struct pod_facts *pod = cluster_pod(n->conf.cluster, s->ns, s->name);
@@ -250,12 +250,12 @@ void nets_tell(struct nets *n, const struct nets_status *s)
 	start_some(n);
 }
 
-/* Statuses that nobody was told, or that the agent did not live to write. */
+/* Statuses that were not reported to an agent, or that an agent did not finish writing. */
 
 enum {
 	UNTIL_KNOWN_MS = 1000,
 	EVERY_MS = 60 * 1000,
-	HALF_SECONDS = 60, /* by then its writer is done, or dead */
+	HALF_SECONDS = 60, /* by then the writer has finished or died */
 	FILE_MAX = 4 << 20,
 };
 
@@ -264,7 +264,7 @@ static char *path_of(const struct nets *n, const char *container_id)
 	return xasprintf("%s" POD_STATUS_DIR "/%s", n->conf.state_dir, container_id);
 }
 
-/* As the runtime's: no way out of the folder. */
+/* The same check as the runtime's: the name cannot leave the directory. */
 static bool is_name(const char *s)
 {
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;
