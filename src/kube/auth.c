@@ -16,8 +16,8 @@
 
 enum {
 	FRESH_MS = 60000,
-	EARLY_MS = 10000, /* a program is asked before its credential ends */
-	AGAIN_MS = 1000,  /* files are not read more often, whatever the server says */
+	EARLY_MS = 10000, /* run the program this long before its credential expires */
+	AGAIN_MS = 1000,  /* minimum interval between reads of files */
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
 };
@@ -37,7 +37,7 @@ struct kube_auth {
 	struct child *child;
 	struct kube_credential exec;
 	bool has_exec;
-	struct err exec_err; /* of its last run, for a while */
+	struct err exec_err; /* error of its last run, kept for EXEC_AGAIN_MS */
 	int64_t exec_at;
 };
 
@@ -86,7 +86,7 @@ unsigned int kube_auth_generation(const struct kube_auth *a)
 
 /* --- reading --- */
 
-/* Into *b, which is initialized here: the file, the text, or nothing. */
+/* Reads the file, or the text, or nothing into *b, which is initialized here. */
 static int content(const struct kube_auth *a, const char *file, const char *text, struct buf *b,
 		   struct err *e)
 {
@@ -126,7 +126,7 @@ static int read_token(struct kube_auth *a, struct err *e)
 	return r;
 }
 
-/* Anew only when something in it has changed. */
+/* Creates a new configuration only when the material has changed. */
 static int new_tls(struct kube_auth *a, const struct tls_material *m, struct err *e)
 {
 	struct tls_conf *tls;
@@ -231,7 +231,7 @@ static bool exec_is_due(const struct kube_auth *a)
 	return a->exec.until_ms && now_real_ms() + EARLY_MS >= a->exec.until_ms;
 }
 
-/* 1: there is one, 0: it runs, negative: it failed a moment ago. */
+/* 1: valid, 0: the program is running, negative: it failed recently. */
 static int refresh_exec(struct kube_auth *a, struct err *e)
 {
 	int r;
@@ -240,7 +240,8 @@ static int refresh_exec(struct kube_auth *a, struct err *e)
 		return 1;
 	if (a->child)
 		return 0;
-	/* A credential that ends at once, or a program that fails, is no reason for a storm. */
+	/* A credential that expires at once, or a program that fails, must not be run in a tight
+	 * loop. */
 	if (a->exec_at && loop_now_ms(a->loop) - a->exec_at < EXEC_AGAIN_MS) {
 		if (a->exec_err.code) {
 			*e = a->exec_err;
@@ -277,7 +278,7 @@ bool kube_auth_rejected(struct kube_auth *a)
 	return c->exec.argv || c->token_file || c->cert_file || c->ca_file;
 }
 
-/* A program that knows our credentials. */
+/* The exec program of a kubeconfig. */
 
 enum { EXEC_MS = 60000, OUT_MAX = 256 << 10, NOT_FOUND = 127 };
 
@@ -320,7 +321,7 @@ int kube_exec_result(const struct kube_exec *x, int status, const struct err *wh
 	return r;
 }
 
-/* --- what it prints --- */
+/* --- its output --- */
 
 void kube_credential_done(struct kube_credential *c)
 {

@@ -8,7 +8,7 @@
 /* Runs the program of a kubeconfig (client.authentication.k8s.io); auth.c only. */
 int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 		    child_done_fn done, void *arg, struct err *e);
-/* Sets e to what its end means, when it is a failure. */
+/* Converts the exit status or failure of the program; e is set when it failed. */
 int kube_exec_result(const struct kube_exec *x, int status, const struct err *why, struct err *e);
 
 #endif

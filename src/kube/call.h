@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_CALL_H
 #define UNIRAIL_KUBE_CALL_H
 
-/* Between client.c and call_new.c. */
+/* State of one request; client.c only. */
 
 #include "kube/internal.h"
 
@@ -17,7 +17,7 @@ struct kube_call {
 	void *arg;
 	enum kube_call_state state;
 	struct buf path, words, body;
-	struct buf refusal; /* what the server says instead */
+	struct buf refusal; /* body of an error answer */
 	struct https *conn;
 	struct h2_stream *stream;
 	struct loop_timer *deadline, *retry;
@@ -25,10 +25,10 @@ struct kube_call {
 	int64_t retry_after;
 	unsigned int tries;
 	bool once;
-	bool rejected;		  /* by 401, once */
-	bool doomed;		  /* there is no connection, and nobody waits for one */
+	bool rejected;		  /* answered 401 once */
+	bool doomed;		  /* fail at once when there is no connection */
 	bool busy, ended;	  /* busy: one of its callbacks runs */
-	char last[CALL_LAST_MAX]; /* what went wrong before */
+	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
 	struct kube_call *prev, *next;
 };
 
@@ -37,7 +37,7 @@ static inline bool kube_call_reads(const struct kube_call *c)
 	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
 }
 
-void kube_call_wait(struct kube_call *c); /* for a connection, on which it goes */
-void kube_call_late(void *call);	  /* its time is up */
+void kube_call_wait(struct kube_call *c); /* queues the call until a connection is ready */
+void kube_call_late(void *call);	  /* the call's deadline has passed */
 
 #endif

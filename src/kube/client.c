@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-/* The connection that requests go by; client.c has the requests. */
+/* The connection; the requests follow below. */
 
 enum { CONNECT_MS = 15000, BACKOFF_MS = 200, BACKOFF_MAX_MS = 20000 };
 
@@ -123,7 +123,7 @@ static void on_closed(void *arg, const struct err *e)
 	}
 	k->conn = NULL;
 	conn_free(c);
-	/* Perhaps the CA or our certificate is a new one by now. */
+	/* The CA or our certificate may have been replaced. */
 	if (why.code == -EKEYREJECTED)
 		kube_auth_rejected(k->auth);
 	wait_again(k);
@@ -133,7 +133,8 @@ static void on_closed(void *arg, const struct err *e)
 	kube_calls_no_connection(k, &why);
 }
 
-/* Less than a request has: the reason why there is no connection is known before its time is up. */
+/* Shorter than a request's timeout, so that the reason of a failed connection is known before it
+ * expires. */
 static int connect_ms(const struct kube *k)
 {
 	int most = k->set.timeout_ms - k->set.timeout_ms / 8;
@@ -159,7 +160,7 @@ static void open_conn(struct kube *k)
 	k->conn = c;
 }
 
-/* No new requests by this one; what it carries goes on. */
+/* Sends no new requests on this connection; open ones finish. */
 static void retire(struct kube *k)
 {
 	struct kube_conn *c = k->conn;
@@ -236,7 +237,7 @@ void kube_pump_soon(struct kube *k)
 		k->pump = loop_add_timer(k->loop, 0, on_pump, k);
 }
 
-/* One request, from its queue to its end, as often as it takes. */
+/* One request: queue, retries, end. */
 
 enum {
 	TRIES_MAX = 10,
@@ -429,7 +430,7 @@ static void broken(struct kube_call *c, const struct err *why, bool untouched)
 	fail(c, &e);
 }
 
-/* Was it the moment, not the request? */
+/* Whether the failure is temporary. */
 static bool is_passing(const struct kube_call *c, int64_t after)
 {
 	if (c->status == 429)
@@ -534,7 +535,7 @@ void kube_calls_no_connection(struct kube *k, const struct err *why)
 		note(c, why);
 		c->doomed = k->set.impatient && c->state == CALL_WAITING;
 	}
-	/* A callback may make or cancel calls: begin anew after each. */
+	/* A callback may add or cancel calls: restart the iteration after each. */
 	for (c = k->calls; c;) {
 		if (c->doomed) {
 			fail(c, why);
@@ -545,7 +546,7 @@ void kube_calls_no_connection(struct kube *k, const struct err *why)
 	}
 }
 
-/* A request as it is asked for. */
+/* Creation of a request. */
 
 static void put_words(struct kube_call *c, const struct kube_request *r)
 {

@@ -4,16 +4,16 @@
 
 /*
  * Requests to the API server, on the loop. All requests and watches share one HTTP/2 connection
- * (wire/http/h2.h says why), which is opened when something is asked and again whenever it is lost,
- * after a growing, jittered wait. Credentials are refreshed on the way (kube/auth.h).
+ * (wire/http/h2.h explains why). It is opened by the first request and reopened whenever it is
+ * lost, after a growing, jittered backoff. Credentials are refreshed as needed (kube/auth.h).
  *
- * A request is tried again, until its time is up: while there is no connection; when the server
- * said 429, or 5xx with Retry-After (not before that time); once after 401 with fresh credentials;
- * and, if it only reads, when the connection broke or the server failed. A write whose connection
- * broke is not: it fails with -ECONNRESET, kind ERR_AGAIN, since nobody knows whether it was done.
+ * A request is retried until its timeout: while there is no connection; after 429, or 5xx with
+ * Retry-After (not before that time); once after 401, with new credentials; and, if it only reads,
+ * when the connection broke or the server failed. A write whose connection broke is not retried: it
+ * fails with -ECONNRESET, kind ERR_AGAIN, since it is not known whether it was carried out.
  *
  * Errors are one line, "kube: create ipblock 'x': 403 Forbidden: ..."; codes in kube/status.h;
- * -ETIMEDOUT (kind ERR_AGAIN) names the last thing that went wrong.
+ * -ETIMEDOUT (kind ERR_AGAIN) names the last failure.
  */
 
 #include "base/loop.h"
@@ -24,17 +24,17 @@
 enum { KUBE_TIMEOUT_MS = 30000, KUBE_BODY_MAX = 4 << 20 };
 
 struct kube_settings {
-	int timeout_ms;	   /* of a request, waits included; 0: KUBE_TIMEOUT_MS */
-	bool impatient;	   /* a server that is not reached fails requests at once: for tools */
+	int timeout_ms;	   /* of a request, including waits; 0: KUBE_TIMEOUT_MS */
+	bool impatient;	   /* fail requests at once when the server is unreachable: for CLI tools */
 	const char *agent; /* User-Agent; NULL: "unirail" */
 };
 
 struct kube;
 
-/* Root and configuration are borrowed. Connects when first asked something. */
+/* Root and configuration are borrowed. Connects on the first request. */
 struct kube *kube_new(struct loop *l, const struct root *root, const struct kube_conf *c,
 		      const struct kube_settings *s);
-/* What runs is dropped without a callback. Not from within a callback. NULL is fine. */
+/* Drops open requests without a callback. Must not be called from a callback. NULL is fine. */
 void kube_free(struct kube *k);
 struct loop *kube_loop(const struct kube *k);
 
@@ -51,26 +51,26 @@ enum kube_verb {
 
 struct kube_request {
 	enum kube_verb verb;
-	struct kube_ref on;		    /* of KUBE_CREATE the name is only for texts */
-	const char *path;		    /* instead of it: "/version"; NULL mostly */
+	struct kube_ref on;		    /* for KUBE_CREATE the name is only used in messages */
+	const char *path;		    /* used instead of `on`: "/version"; usually NULL */
 	const char *query;		    /* "?a=b" by kube_path_query; may be NULL */
 	struct span body;		    /* JSON; copied */
-	const char *uid, *resource_version; /* KUBE_DELETE: only if these are its; may be NULL */
-	int timeout_ms;			    /* 0: the client's */
-	/* A write that failed with 5xx is not tried again, whatever the server says: it may have
-	 * been carried out, and the second try would be refused by its own first. */
+	const char *uid, *resource_version; /* KUBE_DELETE: preconditions; may be NULL */
+	int timeout_ms;			    /* 0: the client's default */
+	/* Do not retry a write that failed with 5xx, whatever Retry-After says: it may have been
+	 * carried out, and the retry would then be refused because of it. */
 	bool once;
 };
 
-/* The end of a request: status 0 when no answer came, object (valid during the call) and e NULL or
- * not according to whether it was done. The call is gone afterwards. */
+/* Called once at the end of a request. status: 0 when no answer arrived; exactly one of object
+ * (valid during the call) and e is set. The call is freed afterwards. */
 typedef void (*kube_done_fn)(void *arg, int status, const struct json *object, const struct err *e);
 
 struct kube_call;
 
-/* Strings are copied. `fn` is never called from within. */
+/* Starts a request. Strings are copied. `fn` is never called from within. */
 struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
 			    void *arg);
-void kube_cancel(struct kube_call *c); /* no callback comes any more; NULL is fine */
+void kube_cancel(struct kube_call *c); /* no callback follows; NULL is fine */
 
 #endif

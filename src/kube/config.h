@@ -3,16 +3,16 @@
 #define UNIRAIL_KUBE_CONFIG_H
 
 /*
- * Where the API server is, and who we are to it. In this order: the kubeconfig that was named;
- * $KUBECONFIG; a pod's service account; ~/.kube/config.
+ * Address of the API server and the identity to use. Sources, in this order: the kubeconfig named
+ * by the caller; $KUBECONFIG; the pod's service account; ~/.kube/config.
  *
- * Of a kubeconfig (YAML or JSON) are read: clusters[].cluster.{server, tls-server-name,
+ * Fields read from a kubeconfig (YAML or JSON): clusters[].cluster.{server, tls-server-name,
  * certificate-authority, certificate-authority-data}, users[].user.{client-certificate(-data),
  * client-key(-data), token, tokenFile, exec}, contexts[].context.{cluster, user, namespace},
- * current-context. Relative paths count from its folder. A server must be https. What would change
- * whom we are or whom we trust and is not done is refused, never passed over: auth-provider,
- * username, as, proxy-url, insecure-skip-tls-verify. One file: lists in $KUBECONFIG are refused.
- * Proxies (HTTPS_PROXY) are not used.
+ * current-context. Relative paths are relative to its directory. The server must be https. Fields
+ * that would change identity or trust and are not supported are refused, never ignored:
+ * auth-provider, username, as, proxy-url, insecure-skip-tls-verify. Only one file: lists in
+ * $KUBECONFIG are refused. Proxies (HTTPS_PROXY) are not used.
  */
 
 #include <stdint.h>
@@ -26,7 +26,7 @@
 /* A program that prints an ExecCredential. */
 struct kube_exec {
 	char **argv; /* NULL-terminated; NULL: none */
-	char **env;  /* "NAME=value" added to ours; NULL-terminated */
+	char **env;  /* "NAME=value", added to this process's environment; NULL-terminated */
 	char *api_version;
 	char *hint; /* installHint; may be NULL */
 };
@@ -35,34 +35,35 @@ struct kube_exec {
 struct kube_conf {
 	char *host;
 	uint16_t port;
-	char *prefix;	/* of every path, "" or "/k8s/clusters/c" */
+	char *prefix;	/* of each request path, "" or "/k8s/clusters/c" */
 	char *tls_name; /* NULL: host */
 	char *ca_file, *ca_pem;
 	char *cert_file, *cert_pem;
 	char *key_file, *key_pem;
 	char *token_file, *token;
 	struct kube_exec exec;
-	char *ns;   /* of the context or the service account; NULL: "default" */
-	char *from; /* "kubeconfig '/root/.kube/config'", for people */
+	char *ns;   /* namespace of the context or service account; NULL: "default" */
+	char *from; /* "kubeconfig '/root/.kube/config'", for messages */
 };
 
 struct kube_where {
 	const struct root *root;
-	const char *kubeconfig; /* absolute; NULL: look for one */
+	const char *kubeconfig; /* absolute; NULL: search as above */
 	const char *context;	/* NULL: current-context */
 };
 
-/* Errors have kind ERR_CONF and name file, line or field. *ret is left alone then. */
+/* Errors have kind ERR_CONF and name file, line or field; *ret is then unchanged. */
 int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e);
 void kube_conf_done(struct kube_conf *c);
-/* The files that are read again while it is used; `ret` is NULL-terminated, its texts are c's. */
+/* The files that are re-read during use; `ret` is NULL-terminated, its strings are borrowed from
+ * c. */
 enum { KUBE_CONF_FILES = 5 };
 void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES]);
 #define auto_kube_conf __attribute__((cleanup(kube_conf_done)))
 
-/* --- its parts --- */
+/* --- for tests --- */
 
-/* Text of a kubeconfig that lies in `dir`. */
+/* Parses the text of a kubeconfig located in directory `dir`. */
 int kube_conf_parse(struct kube_conf *ret, struct span text, const char *dir, const char *context,
 		    struct err *e);
 /* "https://host[:port][/prefix]" */

@@ -3,9 +3,9 @@
 #define UNIRAIL_KUBE_DISCOVER_H
 
 /*
- * The kind that a person's word means to this server: plural, singular, kind or short name, in any
- * case, perhaps with its group ("pods", "po", "sp", "leases.coordination.k8s.io"). Core kinds
- * first, then groups in the server's order, each in its preferred version.
+ * Resolves a word from the command line to a kind of this server: plural, singular, kind or short
+ * name, in any case, optionally with its group ("pods", "po", "sp", "leases.coordination.k8s.io").
+ * Core kinds first, then groups in the server's order, each in its preferred version.
  */
 
 #include "kube/client.h"

@@ -9,7 +9,7 @@
 #include "kube/internal.h"
 #include "kube/time.h"
 
-/* Sending: one after another, what can wait its turn. */
+/* Sending: one event at a time. */
 
 enum { TRIES_MAX = 3, AGAIN_MS = 10000, SAY_MS = 60000, NAME_MAX_LEN = 230 };
 

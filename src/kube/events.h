@@ -3,15 +3,16 @@
 #define UNIRAIL_KUBE_EVENTS_H
 
 /*
- * Events about objects, for `kubectl describe`. Best effort: nobody waits for them, and what cannot
- * be sent is dropped. As client-go does it, so that a loop that fails does not fill etcd:
+ * Events about objects, for `kubectl describe`. Best effort: callers never wait for them, and an
+ * event that cannot be sent is dropped. Aggregated and rate-limited as in client-go, so that a
+ * failing loop does not fill etcd:
  *
- *	the same event again counts up the one that is there
- *	more than 10 different messages of one reason about one object in 10 minutes become one,
- *	"(combined from similar events): the last message"
- *	one object gets 25 at once and one each 5 minutes after that
+ *	a repeated event increments the count of the existing one
+ *	more than 10 different messages of one reason about one object in 10 minutes are combined into
+ *	one, "(combined from similar events): the last message"
+ *	one object may have a burst of 25 events, then one every 5 minutes
  *
- * At most 64 wait to be sent, one after another; 256 are remembered for counting.
+ * At most 64 events wait to be sent, one after another; 256 are remembered for counting.
  */
 
 #include "kube/client.h"
@@ -20,7 +21,7 @@ enum { KUBE_EVENT_MESSAGE_MAX = 1024 };
 
 struct kube_event {
 	const char *api_version, *kind, *ns, *name,
-		*uid; /* about what; ns "" or NULL: of the cluster */
+		*uid; /* the object; ns "" or NULL: cluster-scoped */
 	bool warning;
 	const char *reason; /* "Allocated" */
 	const char *message;
@@ -30,18 +31,18 @@ struct kube_events;
 
 /* component: "unirail-agent"; host: the node's name, may be NULL. Copied. */
 struct kube_events *kube_events_new(struct kube *k, const char *component, const char *host);
-void kube_events_free(struct kube_events *s); /* what waits is dropped; NULL is fine */
+void kube_events_free(struct kube_events *s); /* drops waiting events; NULL is fine */
 void kube_events_add(struct kube_events *s, const struct kube_event *e);
 size_t kube_events_waiting(const struct kube_events *s);
 
-/* --- what is made of them, without a server --- */
+/* --- aggregation, without a server --- */
 
 enum kube_event_fate { KUBE_EVENT_DROP, KUBE_EVENT_NEW, KUBE_EVENT_AGAIN };
 
 struct kube_event_plan {
 	enum kube_event_fate fate;
-	bool combined;	   /* the message stands for others too */
-	unsigned int slot; /* of what is remembered */
+	bool combined;	   /* the message represents several events */
+	unsigned int slot; /* index of the remembered event */
 	int count;
 };
 

@@ -80,7 +80,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 	i->list = NULL;
 	if (e) {
-		/* A restored server never comes to the version that we know: take what it has. */
+		/* A restored server never reaches our version: accept what it has. */
 		if (strstr(e->text, "Too large resource version")) {
 			free(i->version);
 			i->version = NULL;
@@ -196,7 +196,7 @@ static void on_watch_end(void *arg, int status, int64_t retry_after, const struc
 		log_info("kube: the server no longer knows the changes since: listing anew",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", i->version));
 		not_watching(i);
-		/* For a cached list the version stays: no older than that. */
+		/* Keep the version for a cached list: the result must not be older. */
 		if (lasted < SHORT_MS)
 			after_failure(i, NEXT_LIST, -1, NULL);
 		else
@@ -300,7 +300,7 @@ const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t
 	return i->store.v[at];
 }
 
-/* What an informer keeps, and who is told of it. */
+/* The stored objects and their notifications. */
 
 void informer_object_free(struct kube_informer *i, struct kube_object *o)
 {
@@ -342,7 +342,7 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	struct kube_object *was = kube_store_put(&i->store, o);
 
 	o->round = i->round;
-	/* Another one of the same name: the first is gone, whoever missed it. */
+	/* Recreated under the same name: report the deletion of the first one. */
 	if (was && strcmp(was->uid, o->uid)) {
 		tell(i, was, NULL);
 		was = NULL;

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_INTERNAL_H
 #define UNIRAIL_KUBE_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "base/backoff.h"
 #include "kube/auth.h"
@@ -13,7 +13,7 @@
 #include "kube/watch.h"
 #include "wire/http/https.h"
 
-/* What client.c, client.c, list.c and watch.c share; not for other folders. */
+/* Shared by client.c, list.c and watch.c. */
 
 struct kube_conn {
 	struct kube *k;
@@ -28,18 +28,18 @@ struct kube {
 	const struct kube_conf *conf;
 	struct kube_settings set;
 	struct kube_auth *auth;
-	struct kube_conn *conn, *old; /* old: carry what they carry to its end */
+	struct kube_conn *conn, *old; /* old: finish their open requests */
 	struct kube_call *calls;
 	struct loop_timer *pump, *again, *tidy;
 	struct kube_backoff backoff;
-	bool trouble; /* logged that there is no connection */
+	bool trouble; /* the connection failure was logged */
 };
 
-/* --- requests whose answer is taken as it comes --- */
+/* --- requests with a streamed answer --- */
 
 struct kube_stream_ops {
-	void (*open)(void *arg); /* a good answer begins; may be NULL */
-	/* Of a good answer only. Negative ends the request with that error. */
+	void (*open)(void *arg); /* a successful answer begins; may be NULL */
+	/* Body of a successful answer only. Negative ends the request with that error. */
 	int (*data)(void *arg, struct span bytes, struct err *e);
 	/* s is NULL unless the server refused. */
 	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);
@@ -47,26 +47,26 @@ struct kube_stream_ops {
 	void (*drop)(void *arg);
 };
 
-/* KUBE_WATCH has no end of its own, and once it was sent it is not tried again. */
+/* KUBE_WATCH has no timeout, and is not retried after it was sent. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" */
 
-/* --- between client.c and client.c --- */
+/* --- client.c: connection and requests --- */
 
 void kube_pump_soon(struct kube *k);
 void kube_tidy_soon(struct kube *k); /* a stream has ended */
-/* Calls that wait for a connection. */
+/* Whether calls wait for a connection. */
 bool kube_calls_wait(const struct kube *k);
 void kube_calls_submit(struct kube *k);
 void kube_calls_no_connection(struct kube *k, const struct err *why);
 void kube_calls_drop(struct kube *k);
 
-/* What events.c and events.c share; not for other folders. */
+/* Limits of events.c. */
 
 enum { KUBE_EVENTS_SEEN = 256, KUBE_EVENTS_WAITING = 64 };
 
-/* Between informer.c, which lists and watches, and informer_objects.c. */
+/* State of informer.c. */
 
 enum { INFORMER_SAID_MAX = 256 };
 
@@ -77,8 +77,8 @@ struct kube_informer {
 	struct kube_informer_conf c;
 	char *ns, *labels, *fields;
 	struct kube_store store;
-	char *version;	    /* to go on from; NULL: list first */
-	unsigned int round; /* of listing: what a round did not see is gone */
+	char *version;	    /* version to resume from; NULL: list first */
+	unsigned int round; /* number of the list; objects not seen in it are removed */
 	bool synced;
 	struct kube_list *list;
 	struct kube_call *probe;
@@ -86,13 +86,13 @@ struct kube_informer {
 	struct loop_timer *timer;
 	enum next next;
 	struct kube_backoff backoff;
-	int64_t watch_from, behind_from; /* loop's time; behind_from 0: watching */
-	char said[INFORMER_SAID_MAX];	 /* the failure that was logged last */
+	int64_t watch_from, behind_from; /* times of the loop; behind_from 0: watching */
+	char said[INFORMER_SAID_MAX];	 /* the last failure logged */
 };
 
 void informer_object_free(struct kube_informer *i, struct kube_object *o); /* NULL is fine */
 void informer_take_object(struct kube_informer *i, const struct json *object);
 void informer_remove_object(struct kube_informer *i, const char *ns, const char *name);
-void informer_sweep(struct kube_informer *i); /* what was known and is not in this list */
+void informer_sweep(struct kube_informer *i); /* removes objects that are not in this list */
 
 #endif

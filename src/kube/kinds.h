@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_KUBE_KINDS_H
 #define UNIRAIL_KUBE_KINDS_H
 
-/* The kinds that are installed with unirail (deploy/crds, deploy/crd.yaml), and those of Kubernetes' own that more
- * than one part asks for; kube/path.h has some more. */
+/* The kinds installed with unirail (deploy/crds, deploy/crd.yaml), and Kubernetes kinds that
+ * several directories use; kube/path.h has more. */
 
 #include "kube/path.h"
 

@@ -17,12 +17,12 @@ struct kube_lease {
 	struct loop *loop;
 	struct kube_lease_conf c;
 	char *ns, *name, *id;
-	/* as it was last seen */
+	/* last state seen at the server */
 	char *holder, *version;
 	int64_t transitions, seen_at, silent_ms;
 	bool known;    /* version is worth a write */
 	bool creating; /* the write under way is a create */
-	/* as we have it */
+	/* our own state */
 	bool held;
 	int64_t asked_at;
 	struct kube_call *call;
@@ -57,7 +57,7 @@ static void note(struct kube_lease *l, const struct err *e)
 	log_warn("kube: lease", LOG_S("error", e->text));
 }
 
-/* --- ours or not --- */
+/* --- gained or lost --- */
 
 static void on_deadline(void *arg)
 {
@@ -75,7 +75,7 @@ static void renewed(struct kube_lease *l)
 {
 	int64_t left = l->asked_at + l->c.renew_ms - loop_now_ms(l->loop);
 
-	/* The answer came so late that it is worth nothing. */
+	/* The answer arrived after the renewal deadline. */
 	if (left <= 0 && !l->held)
 		return;
 	l->said[0] = '\0';
@@ -144,7 +144,7 @@ static void put_spec(struct kube_lease *l, struct json_out *o, bool taken)
 	jo_end_obj(o);
 }
 
-/* A new one (taken false), or the one we know. */
+/* Writes a new Lease (taken false), or the known one. */
 static void put_lease(struct kube_lease *l, struct buf *b, bool taken)
 {
 	struct json_out o;
@@ -185,7 +185,7 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 		take_lease(l, lease);
 		renewed(l);
 	} else {
-		/* Whoever was faster, or whatever was written: look first. */
+		/* Another process wrote it, or our write may have succeeded: read it first. */
 		l->known = false;
 		if (status == 403 && l->creating) {
 			struct err missing = ERR_INIT;
@@ -259,7 +259,7 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 
 static void try(struct kube_lease *l)
 {
-	/* Its holder knows the version; another looks whether it changes. */
+	/* The holder knows the version; the other processes check whether it changes. */
 	if (l->held && l->known)
 		write_lease(l, true);
 	else

@@ -13,7 +13,7 @@
 enum {
 	PAGES_MAX = 100000,
 	FIRST_PAGE = 32,
-	FASTER = 4, /* times the page before, at most */
+	FASTER = 4, /* maximum growth of a page over the one before */
 	PAGE_BYTES = 8 << 20,
 };
 
@@ -121,8 +121,8 @@ static void finish(struct kube_list *l, const struct err *e)
 	list_free(l);
 }
 
-/* Nobody holds many large objects at once: not the API server, which makes the whole page first, nor
- * what is between it and us. */
+/* Limits memory for large objects, in the API server, which builds the whole page first, and in the
+ * proxies between. */
 static void size_next_page(struct kube_list *l)
 {
 	int64_t fit, most = (int64_t)l->ask * FASTER;
@@ -169,7 +169,7 @@ static void start_page(struct kube_list *l)
 
 	buf_init(&query, KUBE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%d", l->ask);
-	/* With a limit it would ask etcd. */
+	/* A limit would make the server read from etcd. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
 	kube_path_query(&query, "labelSelector", l->labels);

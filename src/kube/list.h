@@ -3,16 +3,17 @@
 #define UNIRAIL_KUBE_LIST_H
 
 /*
- * A collection of any size, in pages, and each page object by object as its bytes come: what is
- * held is one object. The first page is short; the pages after it have so many objects that they come to
- * about 8 MiB, since the API server holds the whole of each. Objects of a list have no kind and apiVersion of their own.
+ * Lists a collection of any size, in pages, and each page object by object as its bytes arrive:
+ * only one object is in memory. The first page is short; later pages are sized to about 8 MiB,
+ * since the API server holds each page in memory. Objects of a list have no kind and apiVersion of
+ * their own.
  */
 
 #include "kube/client.h"
 
 enum { KUBE_PAGE = 500 };
 
-/* What the server is to filter by. */
+/* Selectors evaluated by the server. */
 struct kube_select {
 	const char *ns, *labels, *fields; /* NULL or "": all */
 };
@@ -21,20 +22,20 @@ struct kube_list_ops {
 	/* Valid during the call. Negative ends the list with that error. */
 	int (*item)(void *arg, const struct json *object, struct err *e);
 	/*
-	 * The end: the resourceVersion that a watch goes on from, or e. What came before an error
-	 * came, and comes again in another list. Status 410 (e is -ESTALE): the list took longer
-	 * than the server keeps its state.
+	 * The end: the resourceVersion to start a watch from, or e. Objects passed before an error
+	 * are passed again by the next list. Status 410 (e is -ESTALE): the list took longer than
+	 * the server keeps its state.
 	 */
 	void (*done)(void *arg, const char *resource_version, const struct err *e);
 };
 
 struct kube_list;
 
-/* `page`: objects of a page at most. */
+/* `page`: maximum number of objects in a page. */
 struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
 			    void *arg);
-/* In one page from the server's cache, not older than `version`; "0": as it has it. */
+/* One page from the server's cache, not older than `version`; "0": any version. */
 struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
 				  const struct kube_select *s, const char *version,
 				  const struct kube_list_ops *ops, void *arg);

@@ -3,8 +3,8 @@
 #define UNIRAIL_KUBE_OBJECT_STORE_H
 
 /*
- * Objects by namespace and name, in that order. Of each there are its names and what the caller
- * decoded, in one allocation: 1,000 nodes with nothing decoded take 200 KiB.
+ * Objects sorted by namespace and name. Each holds its names and the caller's decoded struct, in
+ * one allocation: 1,000 nodes with nothing decoded take 200 KiB.
  */
 
 #include <stdbool.h>
@@ -13,13 +13,14 @@
 #include "wire/json/json.h"
 
 struct kube_object {
-	const char *ns, *name; /* ns "": of the cluster */
+	const char *ns, *name; /* ns "": cluster-scoped */
 	const char *uid, *version;
 	void *value; /* the caller's struct */
 	unsigned int round;
 };
 
-/* Of two resourceVersions. The API server's are numbers; false for what is none. */
+/* Compares two resourceVersions, which the API server writes as numbers; false if either is not a
+ * number. */
 bool kube_version_older(const char *version, const char *than);
 
 struct kube_store {
@@ -27,15 +28,15 @@ struct kube_store {
 	size_t n, cap;
 };
 
-/* Names from its metadata, the value zeroed. NULL: it has no name or version. */
+/* Copies the names from the metadata and zeroes the value. NULL: no name or version. */
 struct kube_object *kube_object_new(const struct json *object, size_t size);
 
 struct kube_object *kube_store_get(const struct kube_store *s, const char *ns, const char *name);
-/* Puts o in its place; returns what was there, the caller's now, or NULL. */
+/* Inserts o; returns the object it replaced, now owned by the caller, or NULL. */
 struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o);
-/* Takes the i-th out; the caller's now. */
+/* Removes the i-th object; the caller owns it. */
 struct kube_object *kube_store_take(struct kube_store *s, size_t i);
-/* Where it is or would be; true when it is there. */
+/* Sets *ret to its position, or where it would be inserted; true when it exists. */
 bool kube_store_find(const struct kube_store *s, const char *ns, const char *name, size_t *ret);
 
 #endif

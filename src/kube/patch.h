@@ -3,8 +3,8 @@
 #define UNIRAIL_KUBE_PATCH_H
 
 /*
- * A JSON Patch (RFC 6902), the body of KUBE_JSON_PATCH. A "test" that does not hold refuses the
- * whole patch (422), so it can say what the object must still be:
+ * A JSON Patch (RFC 6902), the body of KUBE_JSON_PATCH. A "test" that does not hold rejects the
+ * whole patch (422), so it can state preconditions:
  *
  *	struct kube_patch p;
  *
@@ -24,21 +24,22 @@
 struct kube_patch {
 	struct buf b;
 	struct json_out o;
-	bool open; /* an operation's value is being written */
+	bool open; /* the value of an operation is being written */
 };
 
 void kube_patch_init(struct kube_patch *p);
 void kube_patch_done(struct kube_patch *p);
-/* One operation on a path, whose parts are escaped here ("a/b" is one part) and end with NULL; the
- * caller writes the value next, one, unless op is "remove". */
+/* Starts one operation on a path, whose parts end with NULL and are escaped here ("a/b" is one
+ * part). The caller then writes exactly one value, unless op is "remove". */
 struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
 	__attribute__((sentinel));
 struct json_out *kube_patch_add_at(struct kube_patch *p, const char *op, const char *const *parts,
 				   size_t n);
 struct span kube_patch_end(struct kube_patch *p);
 
-/* What makes `was` into `is`, member by member; an array that is not the same is replaced whole.
- * Returns whether there is a difference. Of equal keys in an object the last counts. */
+/* Appends the operations that turn `was` into `is`, member by member; an array that differs is
+ * replaced as a whole. Returns whether there is a difference. Of duplicate keys in an object the
+ * last counts. */
 bool kube_patch_diff(struct kube_patch *p, const struct json *was, const struct json *is);
 
 #endif

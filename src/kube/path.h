@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KUBE_PATH_H
 #define UNIRAIL_KUBE_PATH_H
 
-/* Which object or collection, as a path of the API and in words. */
+/* Reference to an object or collection: as a path of the API and as text. */
 
 #include <stdbool.h>
 

@@ -3,15 +3,15 @@
 #define UNIRAIL_KUBE_SPENT_H
 
 /*
- * How much memory the objects of each namespace take, where tenants write them: a namespace has its room, and all of
- * them have another, which large objects cannot fill to the last byte.
+ * Memory quotas for objects that tenants write: one per namespace, and one over all namespaces,
+ * which large objects cannot exhaust (see `small`).
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct kube_spent {
-	/* In bytes. What is not longer than `small` comes in as long as its namespace has room. */
+	/* In bytes. An object of at most `small` bytes only needs room in its namespace. */
 	size_t ns_max, total_max, small;
 	struct kube_spent_ns {
 		char *ns;
@@ -20,9 +20,9 @@ struct kube_spent {
 	size_t n, total;
 };
 
-/* An object of the namespace is gone. */
+/* Returns the bytes of a removed object. */
 void kube_spent_less(struct kube_spent *s, const char *ns, size_t bytes);
-/* One came: false, and nothing is spent, when there is no room for it. */
+/* Charges a new object: false, and nothing is charged, when there is no room. */
 bool kube_spent_more(struct kube_spent *s, const char *ns, size_t bytes);
 void kube_spent_done(struct kube_spent *s);
 

@@ -3,7 +3,7 @@
 #define UNIRAIL_KUBE_STATUS_H
 
 /*
- * What the API server says when it does not do what it was asked: an HTTP status and mostly a
+ * Errors of the API server: an HTTP status and usually a
  * Status object, as one line: "create ipblock 'x': 403 Forbidden: ...". The errno by status:
  *
  *	400 422 -EINVAL	  401 -EACCES	403 -EPERM   404 -ENOENT   405 415 -EOPNOTSUPP
@@ -21,11 +21,11 @@ enum { KUBE_STATUS_MAX = 64 << 10 };
 
 struct kube_status {
 	int code;
-	int64_t retry_after; /* seconds, from its details; -1: not said */
+	int64_t retry_after; /* seconds, from its details; -1: not given */
 	char reason[48];     /* "AlreadyExists"; "" when the body was no Status */
 };
 
-/* Sets e, reads *ret. `body` may be anything. Returns e's code. */
+/* Sets e and fills *ret. `body` may be anything. Returns e's code. */
 int kube_status_err(int http, struct span body, const char *what, struct kube_status *ret,
 		    struct err *e);
 /* The same for a Status object, as an ERROR event of a watch has it. */

@@ -3,9 +3,9 @@
 #define UNIRAIL_KUBE_TROUBLE_H
 
 /*
- * What a daemon says of kinds that it cannot follow: once for each trouble, with the remedy; those whose
- * definitions are not installed in one line, since mostly none is. That the server is not reached the
- * client says itself.
+ * Logs kinds that a daemon cannot sync: once per error, with the remedy. Kinds whose CRDs are not
+ * installed share one line, since usually all are missing. The client itself logs an unreachable
+ * server.
  */
 
 #include "base/loop.h"
@@ -21,20 +21,20 @@ struct kube_troubles {
 struct kube_trouble {
 	struct kube_troubles *all;
 	const struct kube_kind *kind;
-	bool ours;	/* a definition that is installed with unirail */
-	struct err why; /* code 0: nothing is wrong */
+	bool ours;	/* its CRD is installed with unirail */
+	struct err why; /* code 0: no error */
 	struct kube_trouble *next;
 };
 
-/* who is borrowed, as all that is added. */
+/* `who` and all added kinds are borrowed. */
 void kube_troubles_init(struct kube_troubles *t, struct loop *l, const char *who);
 void kube_troubles_add(struct kube_troubles *t, struct kube_trouble *k,
 		       const struct kube_kind *kind, bool ours);
 void kube_troubles_done(struct kube_troubles *t);
 
-/* Of kube_informer_conf.trouble. */
+/* Callback for kube_informer_conf.trouble. */
 void kube_trouble_is(struct kube_trouble *k, const struct err *why);
-/* Why the kind is not known or not followed now, kind ERR_AGAIN; 0: it is. */
+/* Sets e to why the kind is unknown or not in sync, kind ERR_AGAIN; 0: it is in sync. */
 int kube_trouble_words(const struct kube_trouble *k, bool synced, struct err *e);
 
 #endif
