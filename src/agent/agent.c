@@ -16,7 +16,7 @@
 #include "server/confine.h"
 #include "server/prometheus.h"
 
-/* `unirail agent`: settings, signals, from start to end; agent.c has what belongs to what. */
+/* `unirail agent`: settings, signals, start and stop, and the wiring of its parts. */
 
 enum { DRAIN_MS = 10 * 1000 };
 
@@ -33,7 +33,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	struct ipam_api_conf api;
 	struct lender_conf lender;
 
-	/* Texts of the first ones are pointed to by everybody. */
+	/* Other parts keep pointers to the strings of the first settings. */
 	if (!a->first.own.v)
 		a->first = a->conf;
 	else
@@ -71,14 +71,14 @@ static void reload(void *arg)
 	log_info("settings read", LOG_S("file", a->conf.config));
 }
 
-/* --- the end --- */
+/* --- stop --- */
 
 static void on_drained(void *arg)
 {
 	loop_stop(((struct agent *)arg)->loop, 0);
 }
 
-/* The path goes first: who connects from now on finds the next agent, or none. */
+/* The socket's path is removed first: new clients then reach the next agent, or none. */
 static void end(void *arg)
 {
 	struct agent *a = arg;
@@ -89,7 +89,7 @@ static void end(void *arg)
 	listener_close(&a->listener);
 }
 
-/* --- from start to end --- */
+/* --- start --- */
 
 static int listen_on(struct agent *a, struct err *e)
 {
@@ -98,10 +98,8 @@ static int listen_on(struct agent *a, struct err *e)
 	return r != 0 ? (r < 0 ? r : 0) : listener_open(&a->listener, a->conf.socket, e);
 }
 
-/*
- * A damaged journal is a lost one: its blocks stay unused until every pod of the node is accounted for. `why` says
- * what is wrong with it.
- */
+/* A damaged journal is treated as lost: its blocks stay unused until the inventory of the node's
+ * pods is complete. `why` describes the damage. */
 static int begin_anew(struct agent *a, const struct ipam_paths *paths, const struct err *why,
 		      struct err *e)
 {
@@ -118,7 +116,7 @@ static int begin_anew(struct agent *a, const struct ipam_paths *paths, const str
 	return r;
 }
 
-/* An error here is found by whoever starts us, not by the first pod. */
+/* An error here is reported at the start, not to the first pod. */
 static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;
@@ -151,7 +149,7 @@ static void confine(struct agent *a)
 	confine_folder(&c, a->conf.cni_cache_dir, SANDBOX_READ);
 	confine_folder(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
 	confine_folder(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
-	/* Read where the kubelet has no PodResources API. */
+	/* Read if the kubelet has no PodResources API. */
 	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
@@ -234,12 +232,12 @@ int agent_main(int argc, char **argv)
 	return status;
 }
 
-/* The agent's parts: what each is given, and what each tells the others. */
+/* The agent's parts: their configuration, and their callbacks to each other. */
 
 /* FD_RESERVE: the store's files, log, loop, listeners, the API server's connections. */
 enum { FD_RESERVE = 64 + PORTS_FDS_MAX };
 
-/* --- what happens in the cluster --- */
+/* --- events of the cluster --- */
 
 static void on_pools(void *arg)
 {
@@ -247,7 +245,7 @@ static void on_pools(void *arg)
 
 	lender_pools_changed(a->lender);
 	if (a->api)
-		ipam_api_changed(a->api, ""); /* those that wait for a pool to be made */
+		ipam_api_changed(a->api, ""); /* requests waiting for a pool to be created */
 	ipam_api_touch(a->api);
 }
 
@@ -270,7 +268,7 @@ static void on_expected(void *arg, const char *pool)
 	lender_expect(arg, pool, 1);
 }
 
-/* It may have its addresses already. */
+/* The pool may already have its addresses. */
 static void on_found(void *arg, const char *pool)
 {
 	lender_expect(arg, pool, 0);
@@ -301,7 +299,7 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 			   is);
 }
 
-/* A node's blocks may not have changed for long: others of what it follows tell sooner. */
+/* A node's blocks may not change for long: other kinds detect a restore earlier. */
 static void on_set_back(void *arg)
 {
 	struct agent *a = arg;
@@ -325,7 +323,7 @@ static void on_settings(void *arg, const struct pod_facts *pod, struct json_out 
 	ipam_api_put_settings(a->api, pod, o);
 }
 
-/* --- what happens in the store --- */
+/* --- events of the store --- */
 
 static void answer_scrape(struct agent *a, struct ipam *store)
 {
@@ -341,7 +339,7 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 	ports_metrics(a->ports, buf_span(&b));
 }
 
-/* Whether the journal can be taken for all that there is. */
+/* Returns whether the journal is known to have all addresses of pods. */
 static bool is_whole(const struct agent *a)
 {
 	const struct blocks *b = lender_blocks(a->lender);
@@ -400,7 +398,7 @@ static void on_due(void *arg)
 	ipam_api_touch(a->api);
 }
 
-/* A name's addresses came: whoever waits for them is answered. */
+/* A name's addresses have been migrated here: retry the pending requests. */
 static void on_came(void *arg)
 {
 	struct agent *a = arg;

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_INTERNAL_H
 #define UNIRAIL_AGENT_INTERNAL_H
 
-/* Between agent.c (settings, signals, from start to end) and agent.c (what belongs to what). */
+/* The state of `unirail agent` (agent.c). */
 
 #include "agent/api/api.h"
 #include "agent/blocks/adopt.h"
@@ -24,7 +24,8 @@ struct agent {
 	int argc;
 	char **argv;
 	struct agent_conf conf;
-	struct agent_conf first; /* with what others point to, once there was another one */
+	/* the settings at the start: other parts keep pointers to its strings after a reload */
+	struct agent_conf first;
 	struct root root;
 	struct loop *loop;
 	struct kube_conf kube_conf;
@@ -45,16 +46,17 @@ struct agent {
 	struct http_server *http;
 	struct ports *ports;
 	struct metrics metrics;
-	bool scraped; /* metrics are waited for */
-	char *aside;  /* where a damaged journal went at this start; NULL: there was none */
+	bool scraped; /* a scrape of the metrics is waiting */
+	/* where a damaged journal was moved at this start; NULL: it was not damaged */
+	char *aside;
 	struct daemon *daemon;
-	char unconfined[256]; /* what of the sandbox is not in force; "" all is */
+	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */
 };
 
 struct lender_conf agent_lender_conf(struct agent *a);
 struct ipam_api_conf agent_api_conf(struct agent *a);
 
-/* In this order; agent_part_from() undoes what there is of them. */
+/* Called in this order; agent_part_from() undoes whatever was done. */
 int agent_open_ports(struct agent *a, struct err *e);
 int agent_know_cluster(struct agent *a, struct err *e);
 int agent_serve(struct agent *a, struct err *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail ipam serve`: options, signals, and what belongs to what. */
+/* `unirail ipam serve`: options, signals, and wiring. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void on_drained(void *arg)
 	loop_stop(((struct server *)arg)->loop, 0);
 }
 
-/* The path goes first: who connects from now on finds the next server, or none. */
+/* The socket's path is removed first: new clients then reach the next server, or none. */
 static void end(void *arg)
 {
 	struct server *s = arg;
@@ -98,7 +98,7 @@ static void end(void *arg)
 
 /* --- set-up --- */
 
-/* Unset is yes, as in Spiderpool's chart. */
+/* Unset means yes, as in Spiderpool's chart. */
 static bool env_is_no(const char *name)
 {
 	const char *v = getenv(name);
@@ -147,7 +147,7 @@ static int listen_on(struct server *s, struct err *e)
 	return listener_open(&s->listener, s->o->socket ? s->o->socket : SOCKET, e);
 }
 
-/* An error here is found by whoever starts us, not by the first pod. */
+/* An error here is reported at the start, not to the first pod. */
 static int try_store(const struct server *s, const struct ipam_api_conf *c, struct err *e)
 {
 	struct ipam *store = NULL;
@@ -239,7 +239,7 @@ static int serve(const struct serve_opts *o)
 	return r < 0 ? 1 : 0;
 }
 
-/* As the daemons with a file of settings have it. */
+/* The same variable as in daemons with a settings file. */
 static int sandbox_from_env(struct serve_opts *o, struct err *e)
 {
 	const char *v = getenv("UNIRAIL_SANDBOX");

@@ -331,7 +331,8 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	if (create)
 		jo_kstr(&o, "name", p->name);
 	put_meta(&o, p, pod, label, create);
-	/* Spiderpool's finalizer, which its controller removed; unirail needs none. */
+	/* Removes Spiderpool's finalizer: its controller, which used to do so, may not run.
+	 * unirail needs none. */
 	if (!create) {
 		jo_key(&o, "finalizers");
 		jo_null(&o);

@@ -2,15 +2,13 @@
 #ifndef UNIRAIL_IPAM_POOL_POOL_DRAFT_H
 #define UNIRAIL_IPAM_POOL_POOL_DRAFT_H
 
-/*
- * A pool as its file has it: texts with their places. Both readers (pool_ini.c, pool_spec.c) fill
- * this, and pool_build() is the one place that judges, so both have the same words.
- */
+/* A pool as written in its file: strings with their locations. Both readers (pool_ini.c,
+ * pool_spec.c) fill it, and only pool_build() validates it, so both give the same errors. */
 
 #include "ipam/pool/pool.h"
 
 struct pool_text {
-	char *place; /* "rails.conf:12: ips"; NULL: not given */
+	char *place; /* "rails.conf:12: ips"; NULL: not set */
 	char *text;
 };
 
@@ -23,8 +21,9 @@ struct pool_draft {
 	char *name, *where;
 	struct pool_text subnet, gateway, is_default, disable, rest, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
-	bool quiet; /* of a cluster, whose webhook has warned: spellings are not logged at each reading */
-	bool ips_optional; /* no ips: all usable ones (INI), else none */
+	/* of a cluster, whose webhook has warned: do not log unusual spellings at each reading */
+	bool quiet;
+	bool ips_optional; /* no ips: all usable ones (INI); otherwise none */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	struct pool_texts networks;
 };
@@ -33,26 +32,27 @@ void pool_draft_done(struct pool_draft *d);
 void pool_text_done(struct pool_text *t);
 void pool_texts_add(struct pool_texts *l, const char *place, struct span text);
 void pool_texts_done(struct pool_texts *l);
-/* "PLACE: <fmt>" of kind ERR_CONF. */
+/* Sets the error "PLACE: <fmt>" of kind ERR_CONF. */
 int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e);
-/* Adds the pool the draft describes to the set, and empties the draft. */
+/* Builds the pool of the draft, adds it to the set, and empties the draft. */
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
-/* Whether a pool goes together with the first n of the set. */
+/* Verifies that a pool does not conflict with the first n of the set. */
 int pool_set_fits(const struct pool_set *s, size_t n, const struct pool *p, struct err *e);
-/* Once, at the end: makes `usable` of each. */
+/* Computes `usable` of all pools; call it once, when the set is complete. */
 void pool_set_take_out_reserved(struct pool_set *s);
-/* When all are in, for pool_find() and pool_of(): `v`, names and `ips` stay as they are from here on; no two pools have
- * a name or an address together. */
+/* Builds the index for pool_find() and pool_of(), when all pools are added. `v`, names and `ips`
+ * must not change afterwards; no two pools share a name or an address. */
 void pool_set_index(struct pool_set *s);
-/* SpiderReservedIP's addresses, of both families: all that can be read, also when one cannot. */
+/* Adds the addresses of SpiderReservedIP objects, of both families: all that can be parsed, even
+ * if one cannot. */
 int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
 int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e);
 
-/* `file` is the name for words; text is the whole file. */
+/* file: the name for messages; text: the whole file. */
 int pool_read_ini(struct pool_set *s, const char *file, struct span text, struct err *e);
 int pool_read_json(struct pool_set *s, const char *file, struct span text, struct err *e);
 

@@ -20,20 +20,22 @@ struct selector_term {
 };
 
 struct selector {
-	bool given; /* false: there is none, which matches as well */
+	bool given; /* false: there is no selector; matches everything */
 	struct selector_term *v;
 	size_t n;
 };
 
-/* From its JSON; null or absent is none. What the API server's validation of such a selector
- * refuses (operator, values, characters of a label) is an error of kind ERR_CONF that names the
- * place. *ret is left alone on failure. */
+/*
+ * Reads a selector from JSON; null or absent: none. Kind ERR_CONF, naming the field: what the API
+ * server's validation refuses (operator, values, characters of a label). *ret is unchanged on
+ * failure.
+ */
 int selector_read(const struct json *v, const char *place, struct selector *ret, struct err *e);
-/* Whether the API server takes it as the value of a label. */
+/* Returns whether the API server accepts the string as a label value. */
 bool selector_is_label_value(const char *value);
 void selector_done(struct selector *s);
 bool selector_matches(const struct selector *s, const struct labels *l);
-/* As kubectl has it: "app=job,tier in (a,b),!old". */
+/* Formats it like kubectl: "app=job,tier in (a,b),!old". */
 void selector_str(const struct selector *s, struct buf *b);
 
 #endif

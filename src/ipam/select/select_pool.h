@@ -3,14 +3,15 @@
 #define UNIRAIL_IPAM_SELECT_SELECT_POOL_H
 
 /*
- * From facts (pools, leases, asks) to a decision, without a file or a clock.
+ * Selects addresses: from pools, leases and requests to a decision. Pure, uses no file and no
+ * clock.
  *
  * Order of pools: those with podAffinity, then nodeName, nodeAffinity, namespaceName,
- * namespaceAffinity, multusName, then the others (Spiderpool's priority); equals as listed, a
- * wildcard's matches in the natural order of their names; each once. A pool with nothing left falls
- * through to the next. Within a pool: the lowest address that is free;
- * when there is none, the one that has rested longest (before any backup pool: a job that
- * restarts stays in its subnet).
+ * namespaceAffinity, multusName, then the others (Spiderpool's priority); equal ones as listed,
+ * matches of a wildcard in the natural order of their names; each pool once. If a pool is
+ * exhausted, the next one is used. Within a pool: the lowest free address; if there is none, the
+ * one released longest ago, although its reuse delay is not over (this comes before any backup
+ * pool: a job that restarts stays in its subnet).
  */
 
 #include "ipam/ipam.h"
@@ -29,9 +30,9 @@ struct pool_list {
 };
 
 /*
- * The pools that the ask may use for a family, in order. Zero is no error: the family is not
- * asked for (nothing listed, or only wildcards that match nothing). Kind ERR_CONF: no such pool,
- * bad wildcard, all filtered out.
+ * The pools that the request may use for a family, in order. An empty list is no error: the family
+ * is not requested (nothing listed, or only wildcards without a match). Kind ERR_CONF: a pool does
+ * not exist, a wildcard is invalid, or all pools are filtered out.
  */
 int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
 		 struct pool_list *ret, struct err *e);
@@ -39,14 +40,16 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 struct select_pick {
 	size_t ask;
 	struct ipnet address;
-	const struct pool *pool; /* NULL: an address held in a pool that is gone */
+	/* NULL: an address already allocated from a pool that was deleted */
+	const struct pool *pool;
 	bool was_there;
 };
 
 struct decision {
-	struct select_pick *picks; /* in the order of the asks, IPv4 first */
+	struct select_pick *picks; /* in the order of the requests, IPv4 first */
 	size_t n_picks;
-	struct lease *changes; /* to be made durable; strings borrowed from asks and leases */
+	/* to be written to the journal; strings are borrowed from requests and leases */
+	struct lease *changes;
 	size_t n_changes;
 };
 
@@ -54,10 +57,11 @@ int select_addresses(const struct select_facts *f, const struct ipam_ask *asks, 
 		     struct decision *ret, struct err *e);
 void decision_done(struct decision *d);
 
-/* The address of these pools that the ask would get because it was its pod's before; NULL: none. */
+/* The address of these pools that the request gets because its pod had it before; NULL: none. */
 const struct pool *select_own(const struct select_facts *f, const struct ipam_ask *a,
 			      const struct pool_list *l, struct ipaddr *ret);
-/* When there is none: one that its pod has by the pool's records, and that is not this node's. */
+/* If there is none: an address that its pod has by the pool's records, and that this node does not
+ * own. */
 const struct pool *select_own_away(const struct select_facts *f, const struct ipam_ask *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 
@@ -68,7 +72,7 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 void select_words_names(const char *const *names, size_t n, struct buf *b);
 void select_words_pools(const struct pool_list *l, struct buf *b);
 
-/* Whether an address may be handed out now. */
+/* Returns whether an address may be allocated now. */
 enum select_state { SEL_FREE, SEL_RESTING, SEL_TAKEN };
 enum select_state select_state(const struct select_facts *f, const struct pool *p,
 			       const struct ipaddr *a);
