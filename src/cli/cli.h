@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_CLI_H
 #define UNIRAIL_CLI_CLI_H
 
-/* What main.c's table names: for each tool its main and its commands. */
+/* Entry points for the applet table of main.c: for each tool its main and its commands. */
 
 #include "base/applet.h"
 
@@ -25,14 +25,14 @@ extern const struct cmd man_cmds[];
 int completion_main(int argc, char **argv);
 extern const struct cmd completion_cmds[];
 
-/* --- help.c: from the applet table --- */
+/* --- help.c: help texts from the applet table --- */
 
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
 extern const char help_plugin_text[];			 /* how a CNI plugin is called */
-/* An error that names the applet most like `name`. */
+/* Returns an error that suggests the applet closest to `name`. */
 int help_unknown(const char *name, struct err *e);
-bool applet_has_words(const struct applet *a); /* commands with names of their own */
+bool applet_has_words(const struct applet *a); /* whether the applet has named commands */
 
 const char *unirail_version(void); /* "0.1.0" */
 

@@ -3,8 +3,8 @@
 #define UNIRAIL_CLI_COMPLETION_H
 
 /*
- * What can be typed where, gathered from the applet table; completion.c, _zsh.c and _fish.c
- * write it in the words of a shell.
+ * Shell completion: collects from the applet table which words are possible at each position, and
+ * writes the completion scripts for bash, zsh and fish.
  */
 
 #include "base/applet.h"
@@ -14,14 +14,14 @@ struct complete_word {
 	const char *help; /* may be "" */
 };
 
-/* A place: the words typed so far, options left out. "", "pool", "pool list" */
+/* A position: the words typed so far, without options: "", "pool", "pool list". */
 struct complete_place {
 	char *path;
 	struct complete_word *next; /* words that may follow */
 	size_t n_next;
-	const struct opt *opts; /* ended by {0}; NULL: none */
-	bool options;		/* --help at least */
-	bool files, folders;	/* operands are such */
+	const struct opt *opts; /* terminated by {0}; NULL: none */
+	bool options;		/* has at least --help */
+	bool files, folders;	/* operands are files or directories */
 };
 
 struct complete {
@@ -33,9 +33,9 @@ enum complete_kind { COMPLETE_NOTHING, COMPLETE_CHOICE, COMPLETE_FILE, COMPLETE_
 
 void complete_gather(struct complete *c);
 void complete_done(struct complete *c);
-/* What an option's value is, by its type and the word in its help (FILE, PATH, DIR). */
+/* Kind of an option's value, by its type and the placeholder in its help (FILE, PATH, DIR). */
 enum complete_kind complete_value(const struct opt *o);
-/* 'text' as one word of any shell. */
+/* Quotes 'text' as one word for any shell. */
 void complete_quote(struct buf *b, const char *text);
 /* "a|b|c" -> "a b c" */
 void complete_choices(struct buf *b, const char *choices);

@@ -2,28 +2,31 @@
 #ifndef UNIRAIL_CLI_DEVICE_H
 #define UNIRAIL_CLI_DEVICE_H
 
-/* `unirail device list`: device.c asks, device.c prints. */
+/* `unirail device list`. */
 
 #include <stdio.h>
 
 #include "device/inventory.h"
 
-/* One function, and who has it. */
+/* A device function, and the pod that uses it. */
 struct device_row {
 	const struct inventory_function *f;
-	char *pod;   /* "namespace/name" by the record of an attachment; NULL: none is known of */
-	char *netns; /* the living pod's; NULL: nobody has it */
+	char *pod;   /* "namespace/name" from the record of an attachment; NULL: no record */
+	char *netns; /* network namespace of the running pod; NULL: not in use */
 };
 
-/* dir: a host's files in a folder, NULL: this host. Prints; the exit status, or -errno. */
+/*
+ * dir: directory with the files of another host, NULL: this host. Prints the list; returns the exit
+ * status or -errno.
+ */
 int device_list(const char *dir, bool json, struct err *e);
 
 /*
- * A row a function, settings that differ from a driver's own:
+ * One row per function, with the settings that differ from the driver's defaults:
  *
- *	FUNCTION      ROLE     DRIVER     NUMA  NETDEV    MTU   LINK  RDMA           SETTINGS      POD
- *	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
- *	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
+ * 	FUNCTION      ROLE     DRIVER     NUMA  NETDEV    MTU   LINK  RDMA           SETTINGS      POD
+ * 	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
+ * 	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
  */
 void device_show_text(const struct device_row *v, size_t n, FILE *f);
 void device_show_json(const struct device_row *v, size_t n, struct buf *b);

@@ -2,7 +2,10 @@
 #ifndef UNIRAIL_CLI_DOCTOR_H
 #define UNIRAIL_CLI_DOCTOR_H
 
-/* What `unirail doctor` prints: the host in a line, a line a finding (problems first), a sum; the checks. */
+/*
+ * Output of `unirail doctor`: the host on one line, one line per finding (problems first), a
+ * summary; the list of checks.
+ */
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_KUBE_H
 #define UNIRAIL_CLI_KUBE_H
 
-/* What kube.c (options, access) and kube.c (objects) share. */
+/* Shared by the parts of kube.c: options and API access, and `kube get`. */
 
 #include "kube/client.h"
 
@@ -17,14 +17,14 @@ struct kube_tool {
 	struct kube_conf conf;
 	struct loop *loop;
 	struct kube *k;
-	const char *ns; /* "" is all */
+	const char *ns; /* "": all namespaces */
 	bool json;
 	struct err e;
 };
 
-/* Ends the loop: 0, or 1 with e. */
+/* Stops the loop: exit status 0, or 1 with e. */
 void kube_tool_stop(struct kube_tool *t, const struct err *e);
-/* KIND[,KIND...] [NAME]; the exit status. */
+/* KIND[,KIND...] [NAME]; returns the exit status. */
 int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name);
 
 #endif

@@ -3,14 +3,14 @@
 #define UNIRAIL_DOCTOR_FACTS_H
 
 /*
- * What is known of a host, by three ways with one and the same code: from the host itself; from the
- * host while its netlink conversations are recorded; from a root that a snapshot was unpacked into,
- * where the recordings answer:
+ * The state of a host, read by the same code in three ways: from the host itself; from the host
+ * while its netlink conversations are recorded; or from a root directory into which a snapshot was
+ * unpacked and whose recordings answer the netlink requests:
  *
- *	/unirail/netlink/NAME.nl	kern/netlink/nl.h's recordings: links, addresses, routes, rules, rdma,
- *					mode
- *	/unirail/verbs			"DEVICE: why libibverbs cannot use it", a line each
- *	/unirail/about			version and time
+ * 	/unirail/netlink/NAME.nl	recordings (kern/netlink/nl.h): links, addresses, routes, rules, rdma,
+ * 					mode
+ * 	/unirail/verbs			"DEVICE: why libibverbs cannot use it", one per line
+ * 	/unirail/about			version and time
  */
 
 #include "base/file.h"
@@ -26,13 +26,14 @@
 
 struct host_source {
 	const struct root *root;
-	const char *dir;    /* of a root that is not the host's; NULL: the host itself */
-	struct buf *record; /* tree entries of the conversations; NULL: not wanted */
+	const char *dir;    /* name of a root other than the host's; NULL: the host itself */
+	struct buf *record; /* receives the recorded conversations as tree entries; NULL: no
+	                     * recording */
 };
 
 struct host_facts {
 	const struct root *root;
-	bool live; /* of this very host: processes, device nodes and /run can be looked at */
+	bool live; /* the running host: processes, device nodes and /run can be inspected */
 	struct link *links;
 	size_t n_links;
 	struct addr *addrs;
@@ -41,7 +42,7 @@ struct host_facts {
 	size_t n_routes;
 	struct rule *rules;
 	size_t n_rules;
-	bool has_rdma; /* the kernel knows RDMA */
+	bool has_rdma; /* the kernel supports RDMA */
 	enum rdma_netns_mode mode;
 	struct rdma_dev *rdma;
 	size_t n_rdma;
@@ -53,7 +54,7 @@ int host_facts_read(struct host_facts *f, const struct host_source *s, struct er
 void host_facts_done(struct host_facts *f);
 #define auto_host_facts __attribute__((cleanup(host_facts_done)))
 
-/* The netdev of an RDMA port, NULL: none in this namespace. */
+/* The netdev of an RDMA port; NULL: none in this network namespace. */
 const struct link *host_port_link(const struct host_facts *f, const struct rdma_port *p);
 const struct pci_dev *host_pci(const struct host_facts *f, const char *bdf);
 

@@ -3,9 +3,9 @@
 #define UNIRAIL_DOCTOR_REDACT_H
 
 /*
- * What must not leave the host, taken out of its files: the value of each key whose name sounds
- * like a secret (token, password, secret, credential, private, auth, certificate ...), and each
- * value that looks like a PEM block or a JWT, becomes "(left out)".
+ * Removes secrets from files of a snapshot: the value of each key whose name suggests a secret
+ * (token, password, secret, credential, private, auth, certificate ...), and each value that looks
+ * like a PEM block or a JWT, becomes "(left out)".
  */
 
 #include "base/buf.h"
@@ -14,11 +14,11 @@
 
 bool redact_is_secret_key(struct span key);
 bool redact_is_secret_value(struct span value);
-/* A JSON document, printed anew; -EINVAL: it is none (and nothing of it is taken). */
+/* A JSON document, printed anew. -EINVAL: it is not valid JSON, and nothing is written. */
 int redact_json(struct span text, struct buf *b);
-/* Lines of "key = value" or "key: value": the value goes up to the end of the line. */
+/* Lines of "key = value" or "key: value"; the value extends to the end of the line. */
 void redact_lines(struct span text, struct buf *b);
-/* "key=value" words with blanks between them, as on a kernel's command line. */
+/* Words "key=value" separated by blanks, as on a kernel command line. */
 void redact_words(struct span text, struct buf *b);
 
 #endif

@@ -3,17 +3,13 @@
 #define UNIRAIL_CLI_DEMO_DEMO_H
 
 /*
- * `unirail demo`: a node with its rails, a fabric and two pods, all in namespaces of its own.
+ * `unirail demo`: a node with its rails, a fabric and two pods, all in network namespaces of the
+ * demo.
  *
- *	demo.c		options, the order of events, the exit status
- *	fabric.c	where state lives, the namespaces and their paths, --keep and --clean
- *	fabric.c	links and addresses of fabric and node
- *	demo.c	the pools file and the netconf
- *	demo.c	what a container runtime does: one CNI call
- *	check.c	ICMP echo through a given NIC
- *	check.c	what the kernel holds, before and after; what it ought to hold
- *	show.c	for people
- *	show.c	for programs
+ * 	demo.c		options, sequence, exit status; pools file and netconf; CNI calls as by a runtime
+ * 	fabric.c	state directory, namespaces, --keep and --clean; links and addresses
+ * 	check.c		ICMP echo through a given NIC; kernel state before and after, and what is expected
+ * 	show.c		output as text and JSON
  */
 
 #include <signal.h>
@@ -37,17 +33,17 @@ struct demo_options {
 	bool keep, clean;
 };
 
-/* NIC 0 is the default network's, NIC i is rail i-1's. */
+/* NIC 0 belongs to the default network, NIC i to rail i-1. */
 struct demo_nic {
 	char name[LINK_NAME_MAX];   /* on the node: "eth0", "rail0" ... */
 	char pod_if[LINK_NAME_MAX]; /* in a pod: "eth0", "net1" ... */
-	char pool[32];		    /* name or wildcard, as the netconf says it */
+	char pool[32];		    /* name or pattern, as in the netconf */
 	uint32_t mtu;
-	struct ipnet node;     /* the master's own address */
+	struct ipnet node;     /* address of the master */
 	struct ipaddr gateway; /* on the fabric */
 };
 
-/* What the kernel holds in one namespace. */
+/* Kernel state of a namespace. */
 struct demo_facts {
 	struct link *links;
 	struct addr *addrs;
@@ -55,7 +51,7 @@ struct demo_facts {
 	struct rule *rules;
 	struct neigh *neighs;
 	size_t n_links, n_addrs, n_routes, n_rules, n_neighs;
-	bool marks; /* the reply path's marks (nf_tables) are there */
+	bool marks; /* the nf_tables rules that mark replies exist */
 };
 
 struct demo_call {
@@ -69,8 +65,8 @@ struct demo_ping {
 	size_t pod, nic;
 	const char *to; /* "gateway", "pod-2" */
 	struct ipaddr from, target;
-	int64_t asked; /* when last */
-	int64_t us;    /* -1: no answer */
+	int64_t asked; /* time of the last request */
+	int64_t us;    /* -1: no reply */
 	int fd;
 	uint16_t id;
 };
@@ -88,22 +84,22 @@ struct demo {
 	int ns[NS_COUNT];
 	char ns_path[NS_COUNT][64];
 	char dir[64];	   /* pools and state */
-	bool dir_is_mount; /* a tmpfs of our own mount namespace: nothing to remove */
+	bool dir_is_mount; /* a tmpfs in a mount namespace of our own: nothing to remove */
 	bool pinned;
 	struct demo_nic nics[DEMO_NICS_MAX];
 	size_t n_nics;
 	struct demo_pod pods[DEMO_PODS];
 	struct demo_ping *pings;
 	size_t n_pings;
-	char **before[NS_COUNT]; /* facts as lines, sorted */
+	char **before[NS_COUNT]; /* state as sorted lines */
 	size_t n_before[NS_COUNT];
-	char **problems; /* what was not as it ought to be */
+	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* of them: left behind after the pods were detached */
+	size_t n_left; /* of these: left behind after the pods were detached */
 	int step, steps;
 };
 
-extern volatile sig_atomic_t demo_stop; /* the signal that asks to stop, 0: none */
+extern volatile sig_atomic_t demo_stop; /* signal that requested the stop, 0: none */
 
 void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void demo_progress(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -112,7 +108,7 @@ const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
 /* fabric.c */
 int demo_place_open(struct demo *d, struct err *e);
 void demo_place_close(struct demo *d);
-/* Removes what an earlier --keep left; returns how many things that were. */
+/* Removes what an earlier --keep left; returns the number of removed items. */
 int demo_place_clean(struct demo *d, struct err *e);
 
 /* fabric.c */
@@ -121,29 +117,29 @@ int demo_fabric_build(struct demo *d, struct err *e);
 
 /* demo.c */
 int demo_conf_pools(const struct demo *d, struct err *e);
-/* prev: the result of ADD, as a runtime hands it to DEL; empty: none. */
+/* prev: the result of ADD, which a runtime passes to DEL; empty: none. */
 int demo_conf_net(const struct demo *d, struct span prev, struct buf *b, struct err *e);
 
-/* demo.c: command is "ADD" or "DEL". Fails when the program could not be run or failed. */
+/* demo.c: command is "ADD" or "DEL". Fails if the plugin could not be run or returned an error. */
 int demo_run(struct demo *d, size_t pod, const char *command, struct demo_call *ret, struct err *e);
 
-/* check.c: asks all at once, waits until each was answered or time is up. */
+/* check.c: sends all requests at once and waits for the replies or the timeout. */
 int demo_ping_all(struct demo *d, struct err *e);
 
 /* check.c */
 int demo_facts_read(int netns_fd, struct demo_facts *ret, struct err *e);
 void demo_facts_done(struct demo_facts *f);
 const char *demo_link_name(const struct demo_facts *f, int index);
-/* The first IPv4 address of a link, and its length. False: none. */
+/* The first IPv4 address of a link with its prefix length. False: none. */
 bool demo_link_ip(const struct demo_facts *f, const char *name, struct ipnet *ret);
 const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_words(const struct rule *r);
 char *demo_route_words(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
-int demo_facts_compare(struct demo *d, struct err *e);	/* what is left is a problem each */
+int demo_facts_compare(struct demo *d, struct err *e);	/* each remaining difference is a problem */
 void demo_facts_expect(struct demo *d, size_t pod);
 
-/* show.c, show.c */
+/* show.c */
 void demo_show_head(const struct demo *d);
 void demo_show_pod(const struct demo *d, size_t pod);
 void demo_show_pings(const struct demo *d);

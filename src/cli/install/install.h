@@ -3,15 +3,17 @@
 #define UNIRAIL_CLI_INSTALL_INSTALL_H
 
 /*
- * `unirail install`: facts (manifest.c) and the record of the last time
- * (manifest.c) -> a plan, by pure functions (install.c) -> one swap (install.c).
+ * `unirail install`: reads the state of the directory and the record of the last installation
+ * (manifest.c), computes a plan by pure functions (install.c), and carries it out with one swap
+ * (swap.h).
  *
  * The record is FOLDER/.unirail-install.json:
  *
- *	{"version": 1, "sha256": "...", "was": "...", "links": ["macvlan", ...],
- *	 "kept": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
+ * 	{"version": 1, "sha256": "...", "was": "...", "links": ["macvlan", ...],
+ * 	 "kept": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
  *
- * "was" is the digest of the binary before the last upgrade; a kept file is NAME.before-unirail.
+ * "was" is the digest of the binary before the last upgrade; a replaced file is kept as
+ * NAME.before-unirail.
  */
 
 #include "base/file.h"
@@ -22,24 +24,25 @@
 #define INSTALL_BINARY "unirail"
 #define INSTALL_KEPT   ".before-unirail"
 
-/* What stands under a name. */
+/* What exists under a name. */
 enum install_have { HAVE_NOTHING, HAVE_FILE, HAVE_LINK, HAVE_OTHER };
 struct install_thing {
 	enum install_have have;
-	char *id; /* SHA-256 of a file, target of a link; else NULL */
+	char *id; /* SHA-256 of a file, target of a link; otherwise NULL */
 };
 
 /* The binary, or a link. */
 struct install_name {
 	char *name;
-	bool wanted;		    /* by this call */
-	bool recorded;		    /* made by an earlier one */
-	struct install_thing ours;  /* what we make of it now */
-	struct install_thing made;  /* what we made of it then */
-	struct install_thing was;   /* what we had made before that: a killed upgrade leaves it */
-	struct install_thing now;   /* on disk */
-	struct install_thing kept;  /* NAME.before-unirail on disk */
-	struct install_thing noted; /* what the record says was kept */
+	bool wanted;		    /* requested by this call */
+	bool recorded;		    /* installed by an earlier call */
+	struct install_thing ours;  /* what this call installs */
+	struct install_thing made;  /* what the earlier call installed */
+	struct install_thing was;   /* what was installed before that; an interrupted upgrade may
+	                             * have left it */
+	struct install_thing now;   /* what exists */
+	struct install_thing kept;  /* what exists as NAME.before-unirail */
+	struct install_thing noted; /* what NAME.before-unirail is according to the record */
 };
 
 struct install_facts {
@@ -49,12 +52,12 @@ struct install_facts {
 };
 
 enum install_do {
-	DO_COPY,    /* this program to the name */
-	DO_KEEP,    /* the name's file gets its second name */
-	DO_LINK,    /* the name -> unirail */
-	DO_RESTORE, /* the kept file back to its name */
-	DO_REMOVE,  /* the name */
-	DO_FORGET,  /* the kept file: it is back under its name already */
+	DO_COPY,    /* copy this program to the name */
+	DO_KEEP,    /* rename the existing file to NAME.before-unirail */
+	DO_LINK,    /* link the name to unirail */
+	DO_RESTORE, /* rename the kept file back */
+	DO_REMOVE,  /* remove the name */
+	DO_FORGET,  /* remove the kept file: it was restored already */
 };
 
 struct install_step {
@@ -62,7 +65,7 @@ struct install_step {
 	const struct install_name *name;
 };
 
-/* What is not touched, and why. */
+/* A name that is left unchanged, and the reason. */
 struct install_left {
 	char *name;
 	const char *why;
@@ -77,48 +80,51 @@ struct install_plan {
 
 /* --- manifest.c --- */
 
-/* `links`: "all" or "a,b"; NULL: none wanted. self: SHA-256 of this program. */
+/* `links`: "all" or "a,b"; NULL: none. self: SHA-256 of this program. */
 int install_facts_read(struct install_facts *f, const struct root *r, const char *folder,
 		       const char *links, const char *self, struct err *e);
 void install_facts_done(struct install_facts *f);
 struct install_name *install_name_of(struct install_facts *f, const char *name);
 char *install_kept_name(const char *name);
 
-/* --- manifest.c --- */
-
-/* Fills recorded, made and noted; adds names that only the record knows. No record is fine. */
+/*
+ * Fills recorded, made and noted; adds names that only the record has. A missing record is no
+ * error.
+ */
 int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
 			struct err *e);
-/* The record as it has to be once the plan was carried out. */
+/* Writes the record as it is after the plan. */
 void install_record_write(const struct install_facts *f, const struct install_plan *p,
 			  struct buf *b);
 
-/* --- install.c --- */
-
-/* What becomes of names that are not ours: -EEXIST with all of them in the text; kept under another
- * name; or they stay, are in `left`, and not wanted any more. */
+/*
+ * What to do with files that unirail did not install: OTHERS_REFUSE: fail with -EEXIST and list all
+ * of them; OTHERS_REPLACE: keep them under another name; OTHERS_STAY: leave them, list them in
+ * `left`, and install no link there.
+ */
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_STAY };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,
 		 struct err *e);
 void install_plan_removal(const struct install_facts *f, struct install_plan *p);
 void install_plan_done(struct install_plan *p);
 
-/* --- node.c: outside of the folder --- */
+/* --- node.c: outside of the directory --- */
 
 struct install_node {
 	const struct root *root;
-	const char *conf_dir, *conf_name; /* host/cni_config.h */
+	const char *conf_dir, *conf_name; /* see host/cni_config.h */
 	const char *socket;		  /* the agent's */
 	bool dry_run;
-	struct buf said; /* a line a step */
-	struct buf why;	 /* why the configuration is not used by the runtime now; empty: it is */
+	struct buf said; /* one line per step */
+	struct buf why;	 /* reason why the runtime does not use the configuration now; empty: it
+	                  * does */
 };
 
-/* Writes the CNI configuration, or removes all that were generated; does nothing that is done already. */
+/* Writes the CNI configuration, or removes all generated ones. Idempotent. */
 int install_node_config(struct install_node *n, bool uninstall, struct err *e);
 /* -EBUSY: an agent runs on this node. */
 int install_node_is_free(const struct install_node *n, struct err *e);
-/* Removes the agent's socket, and all that is in its folders of state. */
+/* Removes the agent's socket and the content of its state directories. */
 int install_node_purge(struct install_node *n, struct err *e);
 
 /* For the applet table. */

@@ -3,15 +3,15 @@
 #define UNIRAIL_CLI_INSTALL_SWAP_H
 
 /*
- * Several names of one folder changed together. Everything new is written beside its place first
- * (where a full disk shows), and what stands in the way gets a second name; then each name changes
- * in one rename, in the order asked for. When one fails, those before it are put back by renames,
- * which need no room. Whoever opens a name finds the old or the new file, never none.
+ * Changes several names of one directory together. New content is first written to temporary files
+ * (where a full disk shows), and existing files get a second name; then each name changes by one
+ * rename, in the order requested. If one fails, the previous ones are restored by renames, which
+ * need no disk space. A process that opens a name finds the old or the new file, never none.
  *
- *	swap_open(&s, root, "/opt/cni/bin", &e)		the folder is locked (flock) until swap_close
- *	swap_text(&s, "a", text, 0644, &e)
- *	swap_drop(&s, "b")
- *	swap_commit(&s, &e)
+ * 	swap_open(&s, root, "/opt/cni/bin", &e)		locks the directory (flock) until swap_close
+ * 	swap_text(&s, "a", text, 0644, &e)
+ * 	swap_drop(&s, "b")
+ * 	swap_commit(&s, &e)
  */
 
 #include "base/file.h"
@@ -26,15 +26,15 @@ struct swap {
 		.dir = -1                                                                          \
 	}
 
-/* Also removes what a swap that was killed left behind (".unirail-swap.xxxxxxxx.tmp"). */
+/* Also removes temporary files of an interrupted swap (".unirail-swap.xxxxxxxx.tmp"). */
 int swap_open(struct swap *s, const struct root *r, const char *folder, struct err *e);
-void swap_close(struct swap *s); /* without commit: nothing has changed */
+void swap_close(struct swap *s); /* without a commit nothing has changed */
 #define auto_swap __attribute__((cleanup(swap_close)))
 
 int swap_copy(struct swap *s, const char *name, int from, mode_t mode, struct err *e);
 int swap_text(struct swap *s, const char *name, struct span text, mode_t mode, struct err *e);
 int swap_link(struct swap *s, const char *name, const char *target, struct err *e);
-/* `name` becomes what `other` is now: a second name of the same file or link. */
+/* `name` becomes a second name of the file or link that `other` is now. */
 int swap_same(struct swap *s, const char *name, const char *other, struct err *e);
 void swap_drop(struct swap *s, const char *name);
 int swap_commit(struct swap *s, struct err *e);

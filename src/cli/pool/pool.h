@@ -2,8 +2,10 @@
 #ifndef UNIRAIL_CLI_POOL_POOL_H
 #define UNIRAIL_CLI_POOL_POOL_H
 
-/* `unirail pool`: pool.c has options and a store of one's own (ipam/report.h), pool.c an agent's,
- * pool_cluster.c (with pool_cluster.c) what is a cluster's. */
+/*
+ * `unirail pool`: on a store of this node (ipam/report.h) or by a request to the agent (pool.c), or
+ * for all nodes of a cluster (pool_cluster.c).
+ */
 
 #include "base/option.h"
 #include "ipam/report.h"
@@ -15,18 +17,18 @@ struct pool_opts {
 	bool yes, dry_run, repair;
 };
 
-/* What was asked for. */
+/* Options and state of a call. */
 struct pool_tool {
 	const struct pool_opts *o;
 	const struct root *root;
 	bool json;
 };
 
-/* Each prints to stdout; returns the exit status, or a negative errno with e set. */
+/* Each function prints to stdout; returns the exit status, or a negative errno with e set. */
 
 /* With --kubeconfig: list, show and check of the pools and blocks of all nodes. */
 int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
-/* With --socket: all but `check --repair`, of its node's part as its agent has it. */
+/* With --socket: everything except `check --repair`, executed by the agent on its store. */
 int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
 
 /* For the applet table. */

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_POOL_POOL_CLUSTER_H
 #define UNIRAIL_CLI_POOL_POOL_CLUSTER_H
 
-/* Between pool_cluster.c, which reads a cluster's pools and blocks, and pool_cluster.c, which prints them. */
+/* Internals of pool_cluster.c: reading a cluster's pools and blocks, and printing them. */
 
 #include "block/table.h"
 #include "kube/client.h"
@@ -12,7 +12,7 @@ struct pool_view {
 	struct pool_tool *t;
 	struct loop *loop;
 	struct kube *k;
-	size_t kind; /* that is being listed */
+	size_t kind; /* kind being listed */
 	char **lines;
 	size_t n_lines;
 	struct block_object *blocks;

@@ -3,27 +3,27 @@
 #define UNIRAIL_CLI_POOL_POOL_USED_H
 
 /*
- * What pods of this node have, by their own state: for `pool check --repair` of a journal that does not
- * say it any more. libcni's cache of results (/var/lib/cni/results) tells addresses with their owners, so
- * that a DEL frees them; network namespaces (/run/netns, /run/docker/netns, those of processes) tell what
- * the cache has lost, without one.
+ * Addresses that pods of this node use according to the node's own state: for `pool check --repair`
+ * after the journal was lost. libcni's result cache (/var/lib/cni/results) has addresses with their
+ * owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns, those
+ * of processes) have addresses missing in the cache, without owner.
  */
 
 #include "base/file.h"
 #include "ipam/ipam.h"
 
 struct pool_found {
-	struct ipam_known *v; /* by owners first; an address may be there twice */
+	struct ipam_known *v; /* entries with an owner first; an address may occur twice */
 	size_t n;
-	char **texts; /* what the records borrow */
+	char **texts; /* strings borrowed by the records */
 	size_t n_texts;
-	size_t netns; /* looked into */
+	size_t netns; /* number of namespaces inspected */
 };
 
-/* Never fails as a whole: what cannot be read is told on `said`. */
+/* Never fails as a whole: unreadable parts are reported in `said`. */
 void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said);
 void pool_found_done(struct pool_found *f);
-/* One file of libcni's cache, onto f. */
+/* Adds one file of libcni's cache to f. */
 int pool_found_read(struct pool_found *f, struct span text, struct err *e);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CLI_VERIFY_CLIENT_H
 #define UNIRAIL_CLI_VERIFY_CLIENT_H
 
-/* Between client.c and verify_latency.c. */
+/* Internals of client.c. */
 
 #include "cli/verify/verify.h"
 
@@ -13,10 +13,10 @@ struct verify_client {
 	struct verify_result *r;
 };
 
-/* Says a step and waits until it is done. */
+/* Sends a step and waits until the server has completed it. */
 int verify_step(struct verify_client *c, const char *name, uint64_t seed, uint64_t count,
 		struct err *e);
-/* Completions; when the peer speaks up meanwhile, it has failed. */
+/* verify_wait(): waits for completions; a message from the peer meanwhile means that it failed. */
 int verify_wait(struct verify_client *c, struct verbs_done *done, struct err *e);
 int verify_latency(struct verify_client *c, struct err *e);
 

@@ -3,12 +3,12 @@
 #define UNIRAIL_CLI_VERIFY_RDMA_H
 
 /*
- * One side of a test: its queue pair, and the memory that both know the layout of,
+ * One side of a test: its queue pair, and memory with a layout known to both sides,
  *
- *	slot 0 | slot 1 | ... slot depth-1 | to send a ping from | to receive pings, two
+ * 	slot 0 | slot 1 | ... slot depth-1 | ping to send | pings received, two
  *
- * The slots hold a pattern that a seed and the offset give, so whoever received them can say
- * whether every byte is right.
+ * The slots have a pattern computed from a seed and the offset, so that the receiver can verify
+ * every byte.
  */
 
 #include "kern/rdma/verbs_qp.h"
@@ -19,7 +19,7 @@ enum {
 	VERIFY_SIZE_MAX = 8 << 20,
 	VERIFY_DEPTH_MAX = 64,
 	VERIFY_DATA_MAX = 16 << 20,
-	VERIFY_PING_SIZE = 8, /* what is measured; the place for it is a cache line */
+	VERIFY_PING_SIZE = 8, /* size of a ping; its place is a cache line */
 	VERIFY_PING_PLACE = 64,
 };
 
@@ -38,20 +38,20 @@ int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum
 		     uint32_t size, uint32_t depth, struct err *e);
 void verify_side_close(struct verify_side *s);
 #define auto_verify_side __attribute__((cleanup(verify_side_close)))
-/* Its end and its rail into a hello or ready. */
+/* Writes the queue pair's address and the rail into a hello or ready message. */
 void verify_side_tell(const struct verify_side *s, const struct verify_rail *rail,
 		      struct verify_msg *m);
 int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e);
 
-/* Messages on their way at a time: 64, fewer when they are large. */
+/* Messages in flight: 64, fewer if they are large. */
 uint32_t verify_depth_for(uint32_t size);
 size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);
-size_t verify_ping_at(const struct verify_side *s);		    /* to send from */
-size_t verify_pong_at(const struct verify_side *s, uint64_t which); /* to receive into */
+size_t verify_ping_at(const struct verify_side *s);		    /* offset of the ping to send */
+size_t verify_pong_at(const struct verify_side *s, uint64_t which); /* offset of a ping received */
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
-/* -EBADMSG: says where, and how many bytes are wrong. */
+/* -EBADMSG: e has the offset and the number of wrong bytes. */
 int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e);
 
 const char *verify_op_name(enum verbs_op op); /* "write", "send", "read" */

@@ -3,11 +3,11 @@
 #define UNIRAIL_CLI_VERIFY_SELECT_H
 
 /*
- * Which RDMA device, port and GID stand behind an address: facts in, a choice out.
+ * Finds the RDMA device, port and GID for an address. Pure: state in, choice out.
  *
- * RoCE: the GID is the address, RoCE v2, on this namespace's interface (in shared mode a device
- * shows the GIDs of every namespace's children, so an address may be there more than once).
- * InfiniBand: the port GID is the tail of the IPoIB interface's hardware address.
+ * RoCE: the RoCE v2 GID that equals the address, on the interface of this namespace (in shared mode
+ * a device shows the GIDs of all namespaces, so an address may occur more than once). InfiniBand:
+ * the port GID is the tail of the IPoIB interface's hardware address.
  */
 
 #include "kern/net/addr.h"
@@ -29,44 +29,47 @@ struct verify_facts {
 	size_t n_links;
 	struct addr *addrs;
 	size_t n_addrs;
-	char *why; /* devices that cannot be used, and why; "" none */
+	char *why; /* unusable devices and the reasons; "": none */
 	bool supported;
 };
 
-/* What the user chose; 0, NULL or -1 means: find it. */
+/* The user's choice; 0, NULL or -1: automatic. */
 struct verify_choice {
 	const char *device;
 	uint32_t port;
 	int gid_index;
 };
 
-/* An address of this namespace with an RDMA port behind it. */
+/* An address of this namespace with an RDMA port. */
 struct verify_rail {
-	char ifname[LINK_NAME_MAX]; /* "" when device and GID were chosen without an address */
+	char ifname[LINK_NAME_MAX]; /* "" if device and GID were chosen without an address */
 	struct ipnet net;
 	const struct verify_dev *dev;
 	const struct verbs_port *port;
-	int gid_index; /* -1: by LID */
+	int gid_index; /* -1: addressed by LID */
 	uint8_t gid[16];
-	uint32_t mtu; /* bytes of RDMA payload: the port's, or less where the interface's MTU is */
+	uint32_t mtu; /* bytes of RDMA payload: the port's MTU, or less if the interface's MTU
+	               * requires it */
 };
 
-/* Devices are opened one after another to see. */
+/* Opens each device to check whether it is usable. */
 int verify_facts_read(struct verify_facts *f, struct err *e);
 void verify_facts_done(struct verify_facts *f);
 #define auto_verify_facts __attribute__((cleanup(verify_facts_done)))
 
-/* Every address with a device behind it, by interface then address; link-local and loopback ones
- * are left out. free() the list. */
+/*
+ * Every address with an RDMA port, sorted by interface and address, without link-local and loopback
+ * addresses. The caller frees the list.
+ */
 void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t *n);
-/* The one for `local`, within the choice. Errors say what is there instead. */
+/* The rail for `local` that matches the choice. Errors list what exists instead. */
 int verify_pick(const struct verify_facts *f, const struct ipaddr *local,
 		const struct verify_choice *c, struct verify_rail *ret, struct err *e);
 
-/* Payload that an interface's MTU leaves to RoCE: 4096 from 4192 up, 1024 from 1120. */
+/* RoCE payload for an interface's MTU: 4096 from 4192 up, 1024 from 1120. */
 uint32_t verify_roce_mtu(uint32_t link_mtu);
 bool verify_gid_is_ip(const uint8_t *gid, const struct ipaddr *a);
-/* "172.16.1.10" for a mapped one, else IPv6 text */
+/* "172.16.1.10" for an IPv4-mapped GID, otherwise IPv6 text */
 const char *verify_gid_str(const uint8_t *gid, char buf[static IP_TEXT_MAX]);
 
 #endif

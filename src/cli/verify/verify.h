@@ -3,9 +3,9 @@
 #define UNIRAIL_CLI_VERIFY_VERIFY_H
 
 /*
- * `unirail verify`: verify.c has options, client.c asks and measures, server.c
- * answers, verify.c prints; verify_msg.h is what they say to each other, select.h finds
- * the device behind an address, rdma.h is a side's queue pair and memory.
+ * `unirail verify`: options and output (verify.c), client with the measurements (client.c), server
+ * (server.c), the protocol between them (verify_msg.h), the device for an address (select.h), queue
+ * pair and memory of a side (rdma.h).
  */
 
 #include <signal.h>
@@ -17,15 +17,15 @@
 struct verify_test {
 	enum verbs_op op;
 	uint32_t size;
-	uint64_t count; /* messages to measure bandwidth with; 0: as many as time_ms allows */
+	uint64_t count; /* messages of the bandwidth test; 0: as many as fit into time_ms */
 	int64_t time_ms;
-	struct ipaddr at; /* the server's address to test; family 0: the connection's */
+	struct ipaddr at; /* server address to test; family 0: that of the connection */
 	struct verify_choice choice;
 };
 
 enum verify_data { VERIFY_UNTESTED, VERIFY_RIGHT };
 
-/* What was found out on one rail. */
+/* Result for one rail. */
 struct verify_result {
 	char ifname[16], device[64], peer_ifname[16], peer_device[64];
 	struct ipnet net, peer_net; /* family 0: chosen without an address */
@@ -34,31 +34,36 @@ struct verify_result {
 	bool ethernet;
 	enum verbs_op op;
 	uint32_t size, mtu;
-	uint64_t checked; /* bytes whose content was looked at, and was right */
-	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half a round trip */
-	uint64_t messages, bytes, rate;					/* bytes a second */
+	uint64_t checked; /* bytes whose content was verified */
+	uint64_t pings, lat_min_ns, lat_avg_ns, lat_p50_ns, lat_p99_ns; /* half of the round trip */
+	uint64_t messages, bytes, rate;					/* rate: bytes per second */
 	int64_t time_us;
-	struct err err; /* code 0: all well */
+	struct err err; /* code 0: success */
 };
 
 /* --- client.c --- */
 
-/* One test on a connection of its own; what fails is ret->err, too. */
+/* Runs one test on its own connection; a failure is stored in ret->err as well. */
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	       const struct verify_test *t, struct verify_result *ret, struct err *e);
 
 /* --- verify.c --- */
 
-/* What the server says it has. */
+/* A rail of the server. */
 struct verify_far {
 	char ifname[16], device[64];
 	struct ipnet net;
 };
-/* For each rail its partner among `far`, of the same family: in the same subnet (the same interface
- * name decides between several), else of the same interface name; -1 none. */
+/*
+ * Finds for each rail its partner in `far` of the same family: in the same subnet (the same
+ * interface name decides between several), otherwise with the same interface name; -1: none.
+ */
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);
-/* Every rail of this namespace with its partner, one after another. *ret: one result a rail. */
+/*
+ * Tests every rail of this namespace with its partner, one after another. *ret: one result per
+ * rail.
+ */
 int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
 		   const struct verify_test *t, struct verify_result **ret, size_t *n,
 		   struct err *e);
@@ -71,7 +76,10 @@ struct verify_serve {
 	bool once, json;
 };
 extern volatile sig_atomic_t verify_stop;
-/* Until a signal comes, or one client has gone (once). The exit status. */
+/*
+ * Serves until a signal arrives, or until one client has disconnected (once). Returns the exit
+ * status.
+ */
 int verify_serve(const struct verify_serve *s, struct err *e);
 
 /* --- verify.c --- */

@@ -3,19 +3,19 @@
 #define UNIRAIL_CLI_VERIFY_VERIFY_MSG_H
 
 /*
- * What the two sides of `unirail verify` tell each other over TCP: lines of text,
+ * The protocol between the two sides of `unirail verify` over TCP: lines of text,
  *
- *	unirail-verify/1 VERB key=value key=value ... text=REST OF THE LINE
+ * 	unirail-verify/1 VERB key=value key=value ... text=REST OF THE LINE
  *
- * at most VERIFY_LINE_MAX bytes. Unknown keys are passed over (a later version may have more),
- * what is missing is 0. A test:
+ * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later version may have more), missing
+ * ones are 0. A test:
  *
- *	client: hello  what to test, its end of the queue pair      server: ready  its end
- *	client: step   fill, recv, check, drain, ping, sent         server: done
- *	client: bye    the numbers, for the server's report         server: done
+ * 	client: hello  what to test, its end of the queue pair      server: ready  its end
+ * 	client: step   fill, recv, check, drain, ping, sent         server: done
+ * 	client: bye    the numbers, for the server's report         server: done
  *
- * or "rails", which the server answers by a "rail" each and "done". "fail" with a text may come
- * instead of any of them and ends the test.
+ * or "rails", which the server answers with one "rail" each and "done". "fail" with a text may
+ * replace any message and ends the test.
  */
 
 #include <stdbool.h>
@@ -47,26 +47,26 @@ struct verify_msg {
 	uint64_t addr, len;
 	/* hello */
 	char op[8];	  /* "write" ... */
-	struct ipaddr at; /* the server's address to test; family 0: the connection's */
+	struct ipaddr at; /* server address to test; family 0: that of the connection */
 	uint32_t size, depth;
 	/* hello, ready, rail */
 	char device[64];
 	uint32_t port;
-	int32_t gid_index; /* -1 none */
+	int32_t gid_index; /* -1: none */
 	char ifname[16];
 	struct ipnet net;
-	/* step; bye: count is the bytes that were checked */
+	/* step; bye: count is the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;
-	/* bye: nanoseconds, bytes a second */
+	/* bye: nanoseconds, bytes per second */
 	uint64_t lat_min, lat_avg, lat_p50, lat_p99, rate, bytes;
 	/* fail */
 	char text[VERIFY_TEXT_MAX];
 };
 
-/* One line with its new line. */
+/* Appends one line with its newline. */
 void verify_msg_put(const struct verify_msg *m, struct buf *b);
-/* A line without its new line. Errors name the field. */
+/* Parses a line without its newline. Errors name the field. */
 int verify_msg_parse(struct span line, struct verify_msg *ret, struct err *e);
 const char *verify_verb_name(enum verify_verb v);
 

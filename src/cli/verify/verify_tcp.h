@@ -2,13 +2,13 @@
 #ifndef UNIRAIL_CLI_VERIFY_VERIFY_TCP_H
 #define UNIRAIL_CLI_VERIFY_VERIFY_TCP_H
 
-/* The TCP connection on which the two sides of `unirail verify` talk (cli/verify/verify_msg.h). */
+/* The TCP connection between the two sides of `unirail verify` (cli/verify/verify_msg.h). */
 
 #include "cli/verify/verify_msg.h"
 
 enum { VERIFY_PORT = 18520, VERIFY_HOST_MAX = 256, VERIFY_TIMEOUT_MS = 30000 };
 
-/* "HOST", "HOST:PORT", "[IPV6]:PORT", "IPV6", ":PORT"; what is not there is "" or VERIFY_PORT. */
+/* "HOST", "HOST:PORT", "[IPV6]:PORT", "IPV6" or ":PORT"; missing parts are "" or VERIFY_PORT. */
 struct verify_place {
 	char host[VERIFY_HOST_MAX];
 	uint16_t port;
@@ -17,7 +17,7 @@ int verify_place_parse(const char *s, struct verify_place *ret, struct err *e);
 
 struct verify_conn {
 	int fd;
-	size_t n; /* bytes in line that were read and not used yet */
+	size_t n; /* bytes received in `line` and not consumed yet */
 	char line[VERIFY_LINE_MAX];
 };
 #define VERIFY_CONN_INIT                                                                           \
@@ -32,15 +32,17 @@ int verify_accept(int fd, struct verify_conn *c, struct err *e);
 void verify_conn_close(struct verify_conn *c);
 #define auto_verify_conn __attribute__((cleanup(verify_conn_close)))
 
-/* This side's and the peer's address. */
+/* Local and peer address of the connection. */
 int verify_conn_local(const struct verify_conn *c, struct ipaddr *ret, struct err *e);
 int verify_conn_peer(const struct verify_conn *c, struct ipaddr *ret, struct err *e);
 
 int verify_put(struct verify_conn *c, const struct verify_msg *m, struct err *e);
-/* The next message; a "fail" is -EREMOTEIO with its text. -EPIPE: the peer has gone; *ret is then
- * as it was. timeout_ms -1: for ever. */
+/*
+ * Receives the next message; a "fail" returns -EREMOTEIO with its text. -EPIPE: the peer has
+ * disconnected; *ret is unchanged. timeout_ms -1: no timeout.
+ */
 int verify_get(struct verify_conn *c, struct verify_msg *ret, int timeout_ms, struct err *e);
-/* As verify_get, and the verb is that one. */
+/* Like verify_get, and fails if the message has another verb. */
 int verify_expect(struct verify_conn *c, enum verify_verb verb, struct verify_msg *ret,
 		  struct err *e);
 
