@@ -154,7 +154,7 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-/* EBUSY to the end: who is it? */
+/* Still EBUSY at the limit: name the users. */
 static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
 		int limit_ms, struct err *e)
 {
@@ -256,7 +256,7 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* An RDMA device comes back from a pod. */
+/* Restoring an RDMA device from a pod. */
 
 enum { COMING_HOME_MS = 1500, LOOK_EVERY_MS = 25 };
 
@@ -273,7 +273,7 @@ bool rdma_home_is(const struct rdma_state *s)
 	return rdma_move_is_in(-1, s->in_pod, NULL) > 0;
 }
 
-/* The kernel takes a namespace apart in its own time. True: the device is on the node. */
+/* The kernel tears down a namespace asynchronously. true: the device is on the node. */
 static bool wait_home(const struct rdma_state *s)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
@@ -287,7 +287,7 @@ static bool wait_home(const struct rdma_state *s)
 	return true;
 }
 
-/* A namespace that is gone, or that the device has left. Only another name is left to mend. */
+/* The namespace is deleted, or the device has left it: only the name may need a repair. */
 static int mend_name(const struct rdma_state *s, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -326,7 +326,7 @@ int rdma_home_netns(const struct rdma_state *s)
 	return s->netns[0] && netns_open(s->netns, &fd, NULL) >= 0 ? fd : -1;
 }
 
-/* Who uses an RDMA device, for the words of an error. */
+/* Users of an RDMA device, for error messages. */
 
 static const struct {
 	enum rdma_res_kind kind;
@@ -344,7 +344,7 @@ static uint32_t *count_of(const struct rdma_holder *h, size_t i)
 	return (uint32_t *)((char *)h + counted[i].offset);
 }
 
-/* Each port has a QP 1 of ib_core, which no move minds. */
+/* ib_core has a QP 1 on each port, which does not prevent a move. */
 static bool is_core(const struct rdma_res *res)
 {
 	return strcmp(res->owner, "ib_core") == 0;

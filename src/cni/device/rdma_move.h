@@ -3,12 +3,12 @@
 #define UNIRAIL_CNI_DEVICE_RDMA_MOVE_H
 
 /*
- * RDMA devices of PCI functions and auxiliary devices, on their way into a pod and home again: what
- * the rdma plugin and kinds with a device of their own share.
+ * Moves RDMA devices of PCI functions and auxiliary devices into a pod and back to the host. Shared
+ * by the rdma plugin and the link drivers that move an RDMA device.
  *
- * A device's folder in sysfs lists RDMA devices of the namespace that /sys belongs to. Its verbs
- * device stays there wherever the RDMA device is, and tells its present name, a new one as well; so
- * "in a pod" and "there is none" are told apart.
+ * A device's directory in sysfs lists only RDMA devices of the namespace of that /sys mount. Its
+ * verbs device stays listed wherever the RDMA device is, and shows its current name, even after a
+ * rename. So "in a pod" and "does not exist" can be distinguished.
  */
 
 #include "base/file.h"
@@ -16,55 +16,58 @@
 
 enum { RDMA_MOVE_LIMIT_MS = 2000 };
 
-/* "0000:3b:00.2" in lower case (sysfs has it so), or an auxiliary device's name, "mlx5_core.sf.4".
- * Kind ERR_CONF when it is neither. ret has PCI_NAME_MAX. */
+/* Normalizes "0000:3b:00.2" to lower case, as in sysfs, or an auxiliary device's name,
+ * "mlx5_core.sf.4". Error class ERR_CONF if it is neither. ret has PCI_NAME_MAX bytes. */
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
- * The one RDMA device of a PCI function or auxiliary device. None: -ENODEV, two: -EEXIST, both kind
- * ERR_UNAVAILABLE. Elsewhere: -EBUSY, kind ERR_AGAIN: the pod that has it, or had it, is going.
+ * The only RDMA device of a PCI function or auxiliary device. -ENODEV: none, -EEXIST: several, both
+ * of class ERR_UNAVAILABLE. -EBUSY, class ERR_AGAIN: in another namespace; the pod that has it, or
+ * had it, is being deleted.
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);
-/* Its name, wherever it is; false: it has none, or module ib_uverbs is not loaded. */
+/* The name of its RDMA device in any namespace; false: it has none, or module ib_uverbs is not
+ * loaded. */
 bool rdma_move_name(const struct root *r, const char *device, char name[static RDMA_NAME_MAX]);
 
-/* Whether the host's RDMA mode is the one that `who` ("conf.rdmaIsolation", "the rdma plugin") needs;
- * the error has the remedy. */
+/* Checks that the host's RDMA mode is the one that `who` ("conf.rdmaIsolation", "the rdma
+ * plugin") needs; the error contains the remedy. */
 int rdma_move_mode(enum rdma_netns_mode wants, const char *who, struct err *e);
 int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *who,
 			struct err *e); /* pure */
 
 /*
- * Into another namespace. The wire (NL_RDMA) is of the caller's namespace, and so is the device:
- * the kernel looks at both. EBUSY is tried again with growing pauses for limit_ms; then the error
- * says who holds it. (The kernel itself cuts users off instead of waiting for them. Drivers outside
- * the kernel's tree may refuse.)
+ * Moves a device to another namespace. The socket (NL_RDMA) and the device must be in the caller's
+ * namespace: the kernel checks both. On EBUSY it retries with growing pauses for limit_ms; then the
+ * error names the users. (The kernel disconnects users instead of waiting for them; out-of-tree
+ * drivers may refuse.)
  */
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);
-/* From the namespace pod_fd into the caller's. -ENODEV: it is not there. `home`: the name it has to
- * have then; one that is taken meanwhile is logged, and the device keeps the pod's. */
+/* Moves a device from the namespace pod_fd to the caller's and names it `home`. -ENODEV: it is
+ * not there. If the name is taken meanwhile, this is logged and the device keeps the pod's name. */
 int rdma_move_home(int pod_fd, const struct root *r, const char *name, const char *home,
 		   struct err *e);
-/* A device of the caller's namespace gets the name it had before a pod changed it. */
+/* Renames a device of the caller's namespace to the name it had before a pod changed it. */
 int rdma_move_rename(const char *name, const char *home, struct err *e);
-/* 1: the namespace has a device of this name, 0: not. A kernel without RDMA has none. */
+/* 1: the namespace has a device of this name, 0: it has not. Without RDMA support: 0. */
 int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 
-/* ---- who uses a device: rdma_move.c ---- */
+/* --- users of a device --- */
 
 struct rdma_holder {
 	uint32_t pid;	/* 0: the kernel, or a process of another PID namespace */
 	char owner[32]; /* the kernel module; "" a process */
-	char comm[32];	/* of the process; "" it is gone */
+	char comm[32];	/* of the process; "" it has exited */
 	uint32_t qps, cqs, mrs, contexts;
 };
 
-/* Of a device that the wire sees; free() the list. Without ib_core's own QP 1 and the like. */
+/* Users of a device in the socket's namespace, without ib_core's own (QP 1); the caller frees
+ * the list. */
 int rdma_holders(struct nl_wire *w, const struct root *r, uint32_t index, struct rdma_holder **ret,
 		 size_t *n, struct err *e);
-/* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" nobody. Pure. */
+/* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" without users. Pure. */
 void rdma_holders_text(const struct rdma_holder *list, size_t n, struct buf *b);
 
 #endif

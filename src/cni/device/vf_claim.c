@@ -43,7 +43,7 @@ static int by_address(const void *a, const void *b)
 	return strcmp(x->bdf, y->bdf);
 }
 
-/* flock() would wait for ourselves. */
+/* A second flock() by this process would deadlock. */
 static int same_twice(const struct turn *list, size_t n, struct err *e)
 {
 	for (size_t i = 1; i < n; i++)
@@ -129,7 +129,7 @@ bool vf_owner_lives(const char *netns)
 	if (!*netns)
 		return false;
 	r = netns_open(netns, &fd, NULL);
-	/* An empty file is what a bind mount leaves behind. */
+	/* A deleted bind mount leaves an empty file. */
 	return r >= 0 || (r != -ENOENT && r != -ENOTDIR && r != -EINVAL);
 }
 
@@ -179,7 +179,7 @@ bool vf_record_of(const struct root *root, const struct vf_store *store, const c
 
 struct others {
 	const char *bdf;
-	const char *file; /* of the attachment that is not another */
+	const char *file; /* file of the attachment itself, to skip */
 	bool found;
 };
 

@@ -3,13 +3,15 @@
 #define UNIRAIL_CNI_DEVICE_VF_CLAIM_H
 
 /*
- * Who has a VF, by whichever plugin: the originals' files, so that programs keep off each other's.
+ * Ownership of VFs across plugins, in the original plugins' files, so that different programs do
+ * not use the same VF.
  *
- *	/var/lib/cni/sriov/pci/vf_lock/<pci>.lock	flock, while a program works on the VF
- *	/var/lib/cni/sriov/pci/<pci>			the namespace of the pod that has it (CNI_NETNS)
+ *	/var/lib/cni/sriov/pci/vf_lock/<pci>.lock	flock, held while a program changes the VF
+ *	/var/lib/cni/sriov/pci/<pci>			namespace of the owning pod (CNI_NETNS)
  *
- * and the records of sriov and ib-sriov (cni/device/vf_record.h). A pod's locks are taken in the order of the addresses, so that two pods cannot wait for each
- * other. DEL takes one lock at a time and gives it back before the next.
+ * and the records of sriov and ib-sriov (cni/device/vf_record.h). A pod's locks are taken in the
+ * order of the addresses, so that two pods cannot deadlock. DEL takes one lock at a time and
+ * releases it before the next.
  */
 
 #include "base/file.h"
@@ -17,28 +19,28 @@
 
 enum { VF_LOCK_MS = 60000 };
 
-/* fds[i] is for bdfs[i]; on failure none is held. The same address twice: -EEXIST (ERR_CONF), with
- * nothing taken. Time up: -EWOULDBLOCK (ERR_AGAIN), "time out while waiting to acquire exclusive
- * lock on [...]". */
+/* Locks all VFs; fds[i] belongs to bdfs[i], on failure none is held. -EEXIST (ERR_CONF): the
+ * same address twice, nothing is locked. -EWOULDBLOCK (ERR_AGAIN): timeout, "time out while
+ * waiting to acquire exclusive lock on [...]". */
 int vf_lock(const struct root *root, const char *const *bdfs, size_t n, int *fds, struct err *e);
 
-/* The namespace in the allocation file; free() it. -ENOENT: nobody has the VF. */
+/* Reads the namespace of the allocation file; the caller frees it. -ENOENT: the VF has no owner. */
 int vf_owner_read(const struct root *root, const char *bdf, char **netns, struct err *e);
 int vf_owner_write(const struct root *root, const char *bdf, const char *netns, struct err *e);
 int vf_owner_remove(const struct root *root, const char *bdf,
 		    struct err *e); /* absent is success */
-/* Whether a namespace can still be opened; what cannot be told counts as there. */
+/* Whether a namespace can still be opened; if unknown, it counts as existing. */
 bool vf_owner_lives(const char *netns);
 
-/* The record of a VF in `store`, or in any (NULL): the one for `netns` where one says so, else any.
- * false: none. */
+/* Finds the record of a VF in `store`, or in any store (NULL): preferably the one for `netns`,
+ * else any of this VF. false: none. */
 bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
 		  const char *netns, struct vf_record *ret);
-/* Whether another attachment than this one has it, of this pod or of another. */
+/* Whether another attachment owns the VF, of this pod or another one. */
 bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
 			 const char *ifname);
-/* The namespace of the living pod that has the VF, by the allocation file or a record; free() it.
- * NULL: none that is known of. */
+/* The namespace of the live pod that owns the VF, by allocation file or record; the caller frees
+ * it. NULL: no owner known. */
 char *vf_holder(const struct root *root, const char *bdf);
 /* "pci address %s is already allocated: pod 'team/p' ... has it"; -EBUSY, kind ERR_AGAIN. */
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e);

@@ -2,20 +2,21 @@
 #ifndef UNIRAIL_CNI_DEVICE_VF_CONF_H
 #define UNIRAIL_CNI_DEVICE_VF_CONF_H
 
-/* What the netconfs and the cache files of sriov and ib-sriov have in common. */
+/* Shared by the netconfs and cache files of sriov and ib-sriov. */
 
 #include "cni/device/vf_record.h"
 #include "wire/json/json.h"
 
-const char *vf_conf_given(const char *s); /* NULL: not given, or empty */
-/* "auto" 0, "enable" 1, "disable" 2, as the kernel counts; kind ERR_CONF. */
+const char *vf_conf_given(const char *s); /* NULL if absent or empty */
+/* "auto" 0, "enable" 1, "disable" 2, the kernel's values; error class ERR_CONF. */
 int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e);
 
-/* Nothing when it is not given. */
+/* Writes nothing if s is absent. */
 void vf_record_put_text(struct json_out *o, const char *key, const char *s);
 /* {inner: s}, or {}. */
 void vf_record_put_inner(struct json_out *o, const char *key, const char *inner, const char *s);
-/* Whose record it is, into r; key: what the file calls the name. -EINVAL: no such record. */
+/* Sets the record's device, name and PF; key: the file's key of the name. -EINVAL: invalid
+ * record. */
 int vf_record_take_names(struct vf_record *r, const char *device, const char *key, const char *name,
 			 const char *pf, struct err *e);
 

@@ -3,16 +3,16 @@
 #define UNIRAIL_CNI_DEVICE_VF_PLAN_H
 
 /*
- * Which attributes of a VF are to be changed through its PF: pure. What a netconf asks for and what
- * a record wants back have one form, so one function brings either about (vf_apply.h).
+ * Computes which attributes of a VF to change through its PF. Pure. The request of a netconf and
+ * the state of a record have the same form, so vf_apply() serves both.
  */
 
 #include "cni/device/vf_record.h"
 
-/* In the order in which they are set, the original's. */
+/* In the order in which they are set, as in the original. */
 enum vf_attr {
 	VF_ATTR_VLAN = 1 << 0, /* id, QoS and protocol */
-	VF_ATTR_MAC = 1 << 1,  /* the administrative one */
+	VF_ATTR_MAC = 1 << 1,  /* administrative MAC */
 	VF_ATTR_RATE = 1 << 2, /* both limits */
 	VF_ATTR_SPOOFCHK = 1 << 3,
 	VF_ATTR_TRUST = 1 << 4,
@@ -22,31 +22,32 @@ enum vf_attr {
 };
 
 struct vf_attrs {
-	unsigned int set;  /* VF_ATTR_*: which members count */
-	struct vf_info to; /* vlans[0] alone counts; n_vlans does not */
+	unsigned int set;  /* VF_ATTR_*: the members of `to` to apply */
+	struct vf_info to; /* only vlans[0] is used; n_vlans is not */
 };
 
-/* "vlan", "mac" ...: what a netconf calls it, for messages; of the lowest bit. */
+/* The netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
 const char *vf_attr_name(unsigned int attr);
 
-/* Those of `want` that are not so already. A switch that the driver does not tell never is. */
+/* Attributes of `want` that differ from `now`. A switch that the driver does not report always
+ * differs. */
 unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *now);
 /*
- * What brings a VF back to how it was: all that differs now. A switch that the driver did not tell
- * then is left alone unless `asked` (VF_ATTR_*: what the pod was given) has it; it gets the
- * kernel's default. MAC length 0 in `was`: the MAC is not known and left alone.
+ * What restores a VF: all attributes that differ from `was`. A switch that the driver did not
+ * report then is not changed unless it is in `asked` (VF_ATTR_*: set for the pod); it is set to the
+ * kernel's default. A MAC of length 0 in `was` is unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int asked);
 /*
- * How a VF was, as far as it can be guessed without a record: like a sibling that nobody has (NULL:
- * as drivers make them: no VLAN, no limit, spoofchk on, no trust, link state auto). `mac`: what it
- * gets if the sibling has an administrative MAC at all; length 0: not known. GUIDs are left alone.
+ * Guesses the state of a VF without a record: that of an unused sibling (NULL: the drivers'
+ * default: no VLAN, no limit, spoofchk on, no trust, link state auto). `mac`: the MAC to set if the
+ * sibling has an administrative MAC; length 0: unknown. GUIDs are not changed.
  */
 struct vf_info vf_plan_guess(const struct vf_info *now, const struct vf_info *sibling,
 			     const struct mac *mac);
-/* The messages for want->set; returns how many. `attrs` (room for VF_ATTRS_MAX) gets which
- * attribute each is for. */
+/* Adds the messages for want->set and returns their number. `attrs` (VF_ATTRS_MAX elements)
+ * receives the attribute of each message. */
 enum { VF_ATTRS_MAX = 8 };
 size_t vf_plan_batch(const struct vf_attrs *want, const struct vf_ref *ref, struct nl_batch *b,
 		     unsigned int attrs[static VF_ATTRS_MAX]);

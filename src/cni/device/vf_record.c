@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a record that is ours alone, and its file. */
+/* The unirail member of a record, and the record's file. */
 #include "cni/device/vf_record.h"
 
 #include <errno.h>
@@ -226,7 +226,7 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 
 	if (code < 0)
 		return code;
-	/* The original's does not say. */
+	/* A record of the original plugin does not contain it. */
 	if (!ret->container)
 		ret->container = xstrdup(container);
 	if (!ret->ifname)

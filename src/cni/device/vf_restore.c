@@ -16,10 +16,10 @@
 #include "kern/net/altname.h"
 #include "kern/sys/netns.h"
 
-/* How long the kernel may take to bring a netdev home out of a namespace that was deleted. */
+/* How long the kernel may take to move a netdev out of a deleted namespace. */
 enum { COMES_HOME_MS = 3000, PAUSE_MS = 50 };
 
-/* --- where it is --- */
+/* --- locating the netdev --- */
 
 static bool by_device(const struct link *l, const struct vf_record *r)
 {
@@ -116,7 +116,7 @@ int vf_home_find(const struct vf_home *h, const struct vf_record *r, struct vf_f
 	return code < 0 ? code : 0;
 }
 
-/* Namespaces are taken apart behind the back of who deletes them. */
+/* The kernel tears down namespaces asynchronously. */
 static int find_in_time(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
 			struct err *e)
 {
@@ -235,7 +235,7 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned i
 
 /* A VF's netdev on its way home. */
 
-/* Half a way home, under the pod's name, would leave nobody who finds it. */
+/* A netdev on the host under the pod's name could not be found by a later restore. */
 static int name_is_free(const struct vf_home *h, const struct vf_found *f, const char *name,
 			struct err *e)
 {
@@ -260,7 +260,7 @@ static bool has(char *const *names, size_t n, const char *name)
 	return false;
 }
 
-/* In the way at home, or given by the pod. */
+/* Conflicts with a name on the host, or was added by the pod. */
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
@@ -394,7 +394,7 @@ int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const str
 	struct err why = ERR_INIT;
 	int code, mac;
 
-	/* At home already, and as it was. */
+	/* Already on the host and restored. */
 	if (f->where == VF_ON_NODE && !f->stray)
 		return 0;
 	code = make_ready(w, r, f, e);
@@ -403,7 +403,7 @@ int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const str
 	mac = restore_mac(w, r, f->link.index, &why);
 	code = move_home(h, r, f, e);
 	if (code >= 0 && mac < 0) {
-		/* The alias stays: who comes again finds it by that. */
+		/* The alias remains: the next restore finds the netdev by it. */
 		if (e)
 			*e = why;
 		return mac;
@@ -411,7 +411,7 @@ int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const str
 	return code < 0 ? code : finish(h, r, e);
 }
 
-/* What a VF was, from the device itself: its record is lost. */
+/* State of a VF from the device itself, when its record is lost. */
 
 static bool is_free(const struct root *root, const char *bdf)
 {
@@ -422,7 +422,7 @@ static bool is_free(const struct root *root, const char *bdf)
 	       !vf_record_of(root, NULL, bdf, NULL, &r);
 }
 
-/* A VF of the same PF that nobody has. */
+/* A VF of the same PF that no pod owns. */
 static bool find_sibling(const struct vf_home *h, const struct vf_place *p, struct vf_info *now,
 			 struct vf_info *sibling)
 {

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_DEVICE_VF_STORES_H
 #define UNIRAIL_CNI_DEVICE_VF_STORES_H
 
-/* The records of all plugins that move VFs: each reads the original's file of its plugin. */
+/* The record stores of all plugins that move VFs; each reads its original plugin's file. */
 
 #include "cni/device/vf_record.h"
 

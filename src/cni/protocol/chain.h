@@ -2,24 +2,25 @@
 #ifndef UNIRAIL_CNI_PROTOCOL_CHAIN_H
 #define UNIRAIL_CNI_PROTOCOL_CHAIN_H
 
-/* One plugin of a chain executed from CNI_PATH, its netconf put together as libcni does. */
+/* Executes one plugin of a chain from CNI_PATH, with the netconf that libcni would pass. */
 
 #include "cni/protocol/cni.h"
 
 struct chain_call {
 	const struct cni_call *call; /* environment */
-	const struct json *plugin;   /* its object */
+	const struct json *plugin;   /* the plugin's object */
 	const char *type;
 	const char *network, *ifname;
 	const struct cni_result *prev; /* NULL: none */
-	const struct json *runtime; /* runtimeConfig offered, cut to its capabilities; may be NULL */
+	const struct json *
+		runtime; /* offered runtimeConfig, limited to the plugin's capabilities; may be NULL */
 	const struct cni_attachment *valid; /* GC */
 	size_t n_valid;
-	const char *label; /* put before errors; NULL: nothing is */
+	const char *label; /* prefix of errors; NULL: none */
 };
 
-/* The netconf: the plugin's object with cniVersion (unless call->no_version), name, runtimeConfig,
- * prevResult and (for GC) the valid attachments put in. Pure. */
+/* Pure. Writes the netconf: the plugin's object with cniVersion (unless call->no_version), name,
+ * runtimeConfig, prevResult and (for GC) the valid attachments. */
 int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e);
 
 int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e);

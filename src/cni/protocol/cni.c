@@ -16,7 +16,7 @@
 #include "cni/protocol/quote.h"
 #include "kern/sys/netns.h"
 
-/* The main() of every plugin: what pkg/skel is to the Go ones. */
+/* The main() of every plugin, the counterpart of pkg/skel. */
 
 /* Where the configuration comes from: a descriptor to be read only once all else is right, or
  * bytes (fd -1). Where a success' answer goes: a descriptor, or (to -1) nowhere yet. */
@@ -30,7 +30,7 @@ static unsigned int supported(const struct cni_plugin *p)
 	return p->versions ? p->versions : (1U << CNI_VERSIONS) - 1;
 }
 
-/* CNI_COMMAND is absent: somebody looks what this is. */
+/* CNI_COMMAND is absent: print what this program is. */
 static int print_about(const struct cni_plugin *p)
 {
 	auto_buf struct buf b;
@@ -123,7 +123,7 @@ static int add(const struct cni_plugin *p, struct cni_call *c, struct buf *out, 
 	else
 		n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version,
 				     out, e);
-	/* The caller sees a failure: it must not find half of a success. */
+	/* The caller sees a failure, so a partial success must be undone. */
 	if (n < 0 && p->del)
 		p->del(c, NULL);
 	return n;
@@ -140,7 +140,7 @@ static int gc(const struct cni_plugin *p, struct cni_call *c, struct err *e)
 {
 	int r = cni_conf_valid(c, e);
 
-	/* Without a list nobody is said to be gone: it is not an empty one. */
+	/* A missing list means "unknown", not "no valid attachments". */
 	return r < 0 || !p->gc || !c->has_valid ? r : p->gc(c, e);
 }
 
@@ -188,7 +188,7 @@ static int answer(const struct cni_plugin *p, struct cni_call *c, const struct i
 	return r < 0 ? r : dispatch(p, c, out, e);
 }
 
-/* An ADD whose answer the caller does not get is a failed one to it: nothing of it may stay. */
+/* If the result cannot be delivered, the caller sees a failed ADD: undo it. */
 static int deliver(const struct cni_plugin *p, struct cni_call *c, int to, struct buf *out)
 {
 	struct err e = ERR_INIT;
@@ -210,7 +210,7 @@ static void call_done(struct cni_call *c)
 	root_close(&c->root);
 }
 
-/* The exit status; what goes to stdout is in `out`, empty when it went there already. */
+/* Returns the exit status; `out` has the output for stdout, empty if already written. */
 static int serve(const struct cni_plugin *p, char *const env[], const struct input *in,
 		 struct buf *out)
 {
@@ -256,7 +256,8 @@ int cni_run(const struct cni_plugin *p)
 	if (level)
 		log_level_parse(level, &log_threshold);
 	buf_init(&out, CNI_INPUT_MAX);
-	/* A runtime that is gone must not stop us half way, neither a log line nor the answer. */
+	/* A runtime that has exited must not interrupt this process with SIGPIPE, neither at a
+	 * log line nor at the result. */
 	signal(SIGPIPE, SIG_IGN);
 	r = serve(p, environ, &(struct input){.fd = STDIN_FILENO, .to = STDOUT_FILENO}, &out);
 	if (out.len && fd_write_all(STDOUT_FILENO, out.p, out.len, NULL) < 0)
@@ -424,7 +425,7 @@ int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 	return 0;
 }
 
-/* What every plugin reads of its configuration: name, version, prevResult, GC's list. */
+/* Configuration fields of every plugin: name, version, prevResult, GC's list. */
 
 struct common {
 	const char *name, *type, *version;
@@ -600,8 +601,8 @@ int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e)
 }
 
 /*
- * A prevResult that cannot be read stops what builds on it. It must never stop a DEL: nobody
- * would come back with a better one.
+ * An unreadable prevResult fails the verbs that build on it, but never a DEL: the runtime would not
+ * retry with a better one.
  */
 int cni_conf_prev(struct cni_call *c, struct err *e)
 {

@@ -110,7 +110,7 @@ static void status_text(int status, char *ret, size_t size)
 		snprintf(ret, size, "exit status %d", WEXITSTATUS(status));
 }
 
-/* A plugin that failed without an error object. */
+/* The plugin failed without an error object. */
 static int fail_mute(const struct buf *err, int status, struct err *e)
 {
 	auto_buf struct buf quoted;
@@ -469,7 +469,7 @@ static int wrap(const struct chain_call *c, int code, struct err *e)
 	return c->label ? err_wrap(e, code, "%s", c->label) : code;
 }
 
-/* The plugin would execute its own ipam.type, and so on for ever. */
+/* Prevents endless recursion: the plugin would execute its own ipam.type. */
 static int check_ipam(const struct chain_call *c, struct err *e)
 {
 	const char *type = cni_ipam_type(c->plugin);
@@ -507,7 +507,7 @@ int chain_run(const struct chain_call *c, const char *command, struct err *e)
 
 	buf_init(&conf, CONF_MAX);
 	r = check_ipam(c, e);
-	/* Its ADD was refused: there is nothing to delete. */
+	/* ADD refuses it as well, so there is nothing to delete. */
 	if (r < 0 && (strcmp(command, "DEL") == 0 || strcmp(command, "GC") == 0)) {
 		err_clear(e);
 		return 0;

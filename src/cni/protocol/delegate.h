@@ -3,13 +3,13 @@
 #define UNIRAIL_CNI_PROTOCOL_DELEGATE_H
 
 /*
- * Other CNI plugins, executed as libcni does: looked up in CNI_PATH, our environment with the
- * six CNI_* variables and CNI_DEPTH (cni_call.h) replaced, the configuration on stdin, one JSON document from stdout, what
- * they log to stderr passed on. "Text file busy" (the plugin is being installed) is tried again
- * for five seconds. There is no time limit: the runtime has one.
+ * Executes other CNI plugins as libcni does: searched in CNI_PATH, with this process' environment
+ * in which the six CNI_* variables and CNI_DEPTH (cni_call.h) are replaced, the configuration on
+ * stdin and one JSON document on stdout; their stderr is passed on. "Text file busy" (the plugin is
+ * being installed) is retried for five seconds. There is no time limit: the runtime has one.
  *
- * A plugin's error object becomes *e with its own text, details and code (cni_code() gives the
- * code back).
+ * A plugin's error object becomes *e with its text, details and code (cni_code() returns that
+ * code).
  */
 
 #include "cni/protocol/cni.h"
@@ -18,15 +18,15 @@ struct cni_delegate {
 	const char *type;	     /* the plugin's name */
 	const char *command;	     /* "ADD" ... */
 	const struct cni_call *call; /* container id, namespace, CNI_ARGS, CNI_PATH */
-	const char *ifname;	     /* NULL: the call's */
+	const char *ifname;	     /* NULL: that of the call */
 	struct span conf;	     /* all of stdin */
 };
 
-/* The plugin's path: the first regular file (symbolic links followed) of that name. */
+/* Finds the plugin: the first regular file (after symbolic links) of that name in cni_path. */
 int cni_delegate_find(const char *type, const char *cni_path, struct buf *ret, struct err *e);
-/* Any verb but ADD; what it prints on success is dropped. */
+/* Runs any verb but ADD; its output on success is discarded. */
 int cni_delegate_run(const struct cni_delegate *d, struct err *e);
-/* ADD. A result without a cniVersion is of `version`, the configuration's. *ret is overwritten. */
+/* Runs ADD. A result without cniVersion has `version`, the configuration's. *ret is overwritten. */
 int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, struct cni_result *ret,
 		     struct err *e);
 

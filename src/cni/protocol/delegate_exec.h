@@ -6,9 +6,9 @@
 #include "base/err.h"
 
 /*
- * Runs a program with bytes on stdin until it has ended; `out` and `err` get what it wrote, each
- * up to its buffer's ceiling. A grandchild that keeps the pipes open is not waited for.
- * Returns 0 with the wait status in *status, or why the program could not be started.
+ * Runs a program with `in` on stdin and waits until it exits; `out` and `err` receive its output,
+ * each up to the buffer's limit. It does not wait for a grandchild that keeps the pipes open.
+ * Returns 0 with the wait status in *status, or -errno if the program could not be started.
  */
 int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
 		  struct buf *err, int *status, struct err *e);

@@ -5,8 +5,8 @@
 #include "base/err.h"
 
 /*
- * Gives e the CNI code that another plugin answered with: cni_code() returns it again. Codes we
- * have a kind for become that kind, so those who look at kinds see them too.
+ * Sets in e the CNI code that another plugin returned; cni_code() returns it again. A code with an
+ * error class of unirail becomes that class, so that callers can test for it.
  */
 void cni_code_set(struct err *e, unsigned int code);
 

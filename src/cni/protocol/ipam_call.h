@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
 #define UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
 
-/* What host-local and static read alike: "ipam", and the ways to ask for certain addresses. */
+/* Input that host-local and static share: "ipam", and the sources of requested addresses. */
 
 #include "cni/protocol/cni.h"
 
@@ -11,17 +11,18 @@ struct ipam_request {
 	struct json_strs runtime_ips, args_ips; /* runtimeConfig.ips, args.cni.ips */
 	const struct json *ip_ranges;		/* runtimeConfig.ipRanges */
 	struct cni_args args;
-	struct buf keep; /* of args */
+	struct buf keep; /* memory of args */
 };
 
 int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e);
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))
 
-/* CNI before 0.3.0 has one address a family. */
+/* Before CNI 0.3.0 a result has at most one address per family. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
 
-/* The plugin itself as a caller: one rail, the whole configuration. */
+/* The call of an IPAM plugin that runs as its own process: one attachment, the whole
+ * configuration. */
 struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
 
 #endif

@@ -3,8 +3,8 @@
 #define UNIRAIL_CNI_PROTOCOL_RESULT_H
 
 /*
- * CNI results of every version: one internal form (1.1.0's), exact bytes out per version, and
- * prevResult in, as cni.dev's specification says and libcni's encoders do.
+ * CNI results of all versions: one internal form (that of 1.1.0), printed byte-exactly per version,
+ * and parsed from prevResult, following the CNI specification and libcni's encoders.
  */
 
 #include "base/ip.h"
@@ -22,10 +22,10 @@ enum cni_version {
 };
 
 const char *cni_version_str(enum cni_version v);
-int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: not one of ours */
+int cni_version_parse(const char *s, enum cni_version *ret); /* -EINVAL: unsupported */
 
-/* Ours: what an interface is for RDMA, "rdma" in its object (cni/attach/rdma_info.h); other readers pass over
- * it. device "": absent. */
+/* An interface's RDMA device, member "rdma" of its object (cni/attach/rdma_info.h). An extension
+ * of unirail, ignored by other readers. device "": absent. */
 struct cni_rdma {
 	char device[64];
 	uint32_t port;
@@ -76,22 +76,22 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
 				   const char *sandbox); /* appends */
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);
-/* *dst is overwritten: it holds nothing yet. */
+/* *dst is overwritten and must be empty. */
 void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 
-/* 4-space indented as the originals print it, no final newline. -EINVAL "cannot convert: no valid
- * IP addresses" for 0.1.0/0.2.0 without an address. */
+/* Prints as the originals do, indented by 4, without final newline. -EINVAL "cannot convert: no
+ * valid IP addresses" for 0.1.0/0.2.0 without an address. */
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
-/* A result that another plugin printed in this version, to be passed on or kept: 0.1.0 and 0.2.0 may
- * have no address, since nothing is converted. */
+/* Prints another plugin's result in this version, to pass on or store: 0.1.0 and 0.2.0 may have
+ * no address, since nothing is converted. */
 void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
-/* prevResult (or an IPAM plugin's stdout) of the given version's class; a cniVersion inside the
- * object wins, as Go's map order makes it. *ret is overwritten. */
+/* Parses prevResult (or an IPAM plugin's stdout) of the given version; a cniVersion in the
+ * object takes precedence, as with Go's map order. *ret is overwritten. */
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
 		     struct cni_result *ret, struct err *e);
 
-/* "routes" and "dns" stand in configurations as they do in results; both append to *r. A NULL or
- * null v is none. `place` is their name in errors. */
+/* Reads "routes" and "dns", which have the same form in configurations and results; both append
+ * to *r. A NULL or JSON null v is empty. `place` is their path in errors. */
 int cni_result_read_routes(struct json_doc *d, const struct json *v, const char *place,
 			   struct cni_result *r, struct err *e);
 int cni_result_read_dns(struct json_doc *d, const struct json *v, const char *place,
