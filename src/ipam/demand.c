@@ -46,7 +46,7 @@ void needs_add(struct needs *n, const char *pool, uint32_t count)
 	get(n, pool)->count += count;
 }
 
-/* What could be handed out of the pool, counted no further than to `enough`. */
+/* Number of addresses of the pool that could be allocated; counts no further than `enough`. */
 static uint32_t here(const struct select_facts *f, const struct pool *p, uint32_t enough)
 {
 	struct ipaddr a;
@@ -130,7 +130,7 @@ static bool is_here(const struct pool_list *l, const struct ipaddr *a)
 	return false;
 }
 
-/* Nothing of a pool that is not shared: there `open` is empty. */
+/* Adds nothing of a pool that is not shared: its `open` is empty. */
 static void name(struct work *w, const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n && !is_here(l, a); i++)

@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "ipam/store.h"
 
-/* Asking: facts from the store, select_addresses() decides, the journal makes it so. */
+/* Allocation: the state comes from the store, select_addresses() decides, the journal makes it
+ * durable. */
 
 static void add_route(struct ipam_grant *g, const struct ipnet *dst, const struct ipaddr *gw)
 {
@@ -123,7 +124,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname, stru
 	size_t n = 0;
 
 	(void)e;
-	/* What is held does not depend on the pools; gateway and routes are extra. */
+	/* Existing allocations do not depend on the pools, only their gateway and routes do. */
 	ipam_load_pools(i, NULL);
 	for (size_t k = 0; k < i->j.leases.n; k++) {
 		const struct lease *l = &i->j.leases.v[k];
@@ -143,7 +144,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname, stru
 	return 0;
 }
 
-/* Giving back. None of it needs the pools: those may be gone by the time of a DEL. */
+/* Release. It never needs the pools, which may be deleted by the time of a DEL. */
 
 struct changes {
 	struct lease *v;
@@ -156,7 +157,7 @@ static void changes_done(struct changes *c)
 }
 #define auto_changes __attribute__((cleanup(changes_done)))
 
-/* A sticky address stays with its pod's name, any other one rests. */
+/* A sticky address is retained for its pod's name, any other one enters its reuse delay. */
 static void give_back(const struct ipam *i, const struct lease *l, struct changes *c)
 {
 	struct lease n = LEASE_INIT;
@@ -174,10 +175,10 @@ static void give_back(const struct ipam *i, const struct lease *l, struct change
 	VEC_PUSH(c->v, c->n) = n;
 }
 
-/* Thousands are held against thousands of leases. */
+/* An index, because thousands of owners are compared with thousands of leases. */
 struct owners {
 	const struct ipam *i;
-	struct ipam_valid *v; /* by container, then interface: NULL comes first */
+	struct ipam_valid *v; /* sorted by container, then interface (NULL first) */
 	size_t n;
 };
 
@@ -208,7 +209,7 @@ static void owners_done(struct owners *o)
 }
 #define auto_owners __attribute__((cleanup(owners_done)))
 
-/* The first that does not come before it, or NULL. */
+/* The first owner that is not sorted before it, or NULL. */
 static const struct ipam_valid *owner_from(const struct owners *o, const char *container_id,
 					   const char *ifname)
 {
@@ -226,7 +227,8 @@ static const struct ipam_valid *owner_from(const struct owners *o, const char *c
 	return low < o->n && strcmp(o->v[low].container_id, container_id) == 0 ? &o->v[low] : NULL;
 }
 
-/* By its interface. What was written long ago has none, and is any's of its container. */
+/* Matches by interface. Records of early releases have no interface and match every one of their
+ * container. */
 static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, ifname);
@@ -234,7 +236,7 @@ static bool named_owner(const struct owners *o, const char *container_id, const 
 	return v && (!*ifname || strcmp(v->ifname, ifname) == 0);
 }
 
-/* By the container alone. */
+/* Matches by the container alone. */
 static bool whole_owner(const struct owners *o, const char *container_id)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, NULL);
@@ -247,7 +249,8 @@ static bool any_owner(const struct owners *o, const char *container_id, const ch
 	return named_owner(o, container_id, ifname) || whole_owner(o, container_id);
 }
 
-/* By container alone, only addresses of our pools are ours to give back: eth0's is not. */
+/* If only the container is given, only addresses of our pools are released: the one of eth0 is not
+ * ours. */
 static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
 			     const char *container_id, const char *ifname)
 {
@@ -281,7 +284,7 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
 	r = store_commit(i, c.v, c.n, e);
 	if (r < 0)
 		return r;
-	/* What we granted, host-local did not: its folder is only looked at for the others. */
+	/* host-local's directory is read only for addresses that are not in our journal. */
 	if (whole_container(&o))
 		ipam_load_pools(i, NULL);
 	if (c.n < n || whole_container(&o))
@@ -365,7 +368,7 @@ static bool adopted_and_gone(const void *arg, const char *network, const struct 
 {
 	const struct gc *g = arg;
 
-	/* A file without a word in it (a crash of host-local) may be anybody's. */
+	/* An empty file (after a crash of host-local) may belong to any container. */
 	return *container_id && strcmp(network, g->network) == 0 && pool_of(&g->i->pools, a) &&
 	       !any_owner(g->valid, container_id, ifname);
 }
@@ -402,7 +405,7 @@ static bool adopted_address(const void *arg, const char *network, const struct i
 	return ip_eq(arg, a);
 }
 
-/* A person said so: no rest, no keeping. */
+/* A manual release: no reuse delay, no retention. */
 int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 {
 	const struct lease *l = lease_find(&i->j.leases, a);
@@ -411,7 +414,7 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	int adopted;
 
 	if (!l || l->state == LEASE_ADOPTED || l->state == LEASE_FREE) {
-		/* host-local's other addresses are none of ours. */
+		/* host-local's addresses outside of our pools are not ours. */
 		ipam_load_pools(i, NULL);
 		adopted = pool_of(&i->pools, a) ? adopt_remove(i, adopted_address, a, e) : 0;
 		if (adopted != 0)
@@ -423,7 +426,7 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	return store_commit(i, &n, 1, e);
 }
 
-/* What pods have that this journal never gave them. */
+/* Addresses of pods that this journal did not allocate. */
 
 static const char *text(const char *s)
 {
@@ -467,9 +470,9 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 	return r < 0 ? r : (int)count;
 }
 
-/* For people: who holds what, and what is left. */
+/* Listing: the owner of each address, and the free ones. */
 
-/* The state as a word, or NULL for an address that is free; *until where it ends by itself. */
+/* The state as a word, or NULL if the address is free; *until: when the state ends by itself. */
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
 {
@@ -550,7 +553,7 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 	return 0;
 }
 
-/* `unirail pool check`: what does not fit together, one line a finding. */
+/* `unirail pool check`: inconsistencies, one line per finding. */
 
 static void subject(const struct lease *l, struct buf *b)
 {
@@ -674,7 +677,7 @@ int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir,
 	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.why);
 	if (n.r < 0 && e)
 		*e = n.why;
-	/* Pools that worked a moment ago are better than none. */
+	/* Keep pools that were read successfully before. */
 	if (n.r < 0 && p->r == 0 && p->set.n > 0)
 		return n.r;
 	ipam_pools_done(p);

@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "base/table.h"
 
-/* Which report is asked for; what changes or judges the store. */
+/* The commands by name; commands that change or verify the store. */
 
 enum { SAID_MAX = 1 << 20 };
 
@@ -63,7 +63,7 @@ static void say_release(const struct report *o, const struct ipam_record *rec, b
 	}
 }
 
-/* Taking an address from a pod that runs makes two pods with one address. */
+/* Releasing an address of a running pod gives two pods the same address. */
 int report_release(const struct report *o, const char *address, enum report_release how,
 		   struct err *e)
 {
@@ -155,7 +155,7 @@ int report_check(const struct report *o, struct err *e)
 
 static const struct known {
 	const char *name;
-	size_t least, most; /* words behind it */
+	size_t least, most; /* number of arguments */
 } known[] = {{"list", 0, 0},  {"show", 1, 1},	 {"free", 1, 2},
 	     {"owner", 1, 1}, {"release", 1, 1}, {"check", 0, 0}};
 
@@ -207,8 +207,7 @@ static uint64_t *count_of(struct report_tally *t, const char *state)
 struct report_tally report_tally_of(const struct pool *p, const struct ipam_record *v, size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open)
-				  : usable; /* usable: this node's */
+	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable; /* on this node */
 	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
 	t.reserved = t.total - open;
@@ -245,7 +244,7 @@ static int by_pool(const void *a, const void *b)
 	return strcmp(((const struct ipam_record *)a)->pool, ((const struct ipam_record *)b)->pool);
 }
 
-/* The records are sorted by_pool(): only the pool's own are passed. */
+/* The records are sorted by_pool(): only those of the pool are visited. */
 static struct report_tally tally_sorted(const struct pool *p, const struct ipam_record *v, size_t n)
 {
 	size_t low = 0, high = n, end;

@@ -14,7 +14,7 @@
 #include "base/loop.h"
 #include "block/log.h"
 
-/* Two hundred pods that start at once take turns, a disk's fsync each. */
+/* Two hundred pods that start at once wait for each other, one fsync each. */
 enum { LOCK_MS = 30 * 1000 };
 
 static char *path_or(const char *given, const char *otherwise)
@@ -129,7 +129,7 @@ struct select_facts store_facts(const struct ipam *i)
 		.pools = &i->pools, .leases = &i->j.leases, .node = i->node, .now_ms = i->now_ms()};
 }
 
-/* Without the pools at hand: the longest that any of them may ask for. */
+/* Does not need the pools: uses the longest delays that a pool can set. */
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;
@@ -151,7 +151,7 @@ int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e)
 	if (n == 0)
 		return 0;
 	r = journal_commit(&i->j, v, n, e);
-	/* What was said is durable; whether the file is short is nobody's concern but ours. */
+	/* The change is durable; a failed compaction is not reported to the caller. */
 	if (r == 0 && journal_is_long(&i->j))
 		compact(i);
 	return r;
@@ -185,11 +185,11 @@ int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct i
 	return journal_repair(r, path, i->now_ms(), v, count, said, e);
 }
 
-/* Addresses that host-local handed out before its network came to us. */
+/* Addresses that host-local allocated before its network was moved to unirail. */
 
 enum { PATH_BYTES = 4096, OWNER_MAX = 4096, ADOPT_LOCK_MS = 10 * 1000 };
 
-/* One file of host-local. */
+/* A file of host-local. */
 struct found {
 	const char *network;
 	char path[PATH_BYTES];
@@ -206,7 +206,7 @@ static void found_done(struct found *f)
 	f->id = f->ifname = NULL;
 }
 
-/* "<id>\r\n<ifname>", or the id alone from releases before 0.7. */
+/* "<id>\r\n<ifname>", or only the id (releases before 0.7). */
 static int read_owner(const struct root *r, struct found *f)
 {
 	auto_buf struct buf b;
@@ -231,7 +231,7 @@ static int each_in(const struct ipam *i, const char *network, found_fn fn, void 
 
 	snprintf(dir, sizeof(dir), "%s/%s", i->hostlocal_dir, network);
 	if (dir_list(i->root, dir, &names, &n, NULL) < 0)
-		return 0; /* a stray file, or gone meanwhile */
+		return 0; /* not a lease file, or removed meanwhile */
 	for (size_t k = 0; k < n && r >= 0; k++) {
 		struct found f = {.network = network};
 
@@ -314,7 +314,7 @@ static bool matches(const struct removal *m, const struct found *f)
 	return m->match(m->arg, f->network, &f->ip, f->id, f->ifname);
 }
 
-/* Looked at twice: host-local may give the address to somebody else before we have its lock. */
+/* Read again under host-local's lock: it may have assigned the address to another container. */
 static int remove_one(void *arg, struct found *f, struct err *e)
 {
 	struct removal *m = arg;
@@ -381,11 +381,12 @@ int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e)
 	return r < 0 ? r : c.n;
 }
 
-/* A journal that is refused goes aside, and what it said is asked of the cluster (agent/blocks/adopt.h). */
+/* A damaged journal is moved aside, and its content is recovered from the cluster
+ * (agent/blocks/adopt.h). */
 
 static const char aside_name[] = "journal.damaged-";
 
-/* Whether it is one that went aside, with its anchor or without. */
+/* Whether the name is that of a journal moved aside, or of its anchor. */
 static bool is_aside(const char *name, bool anchor)
 {
 	size_t n = strlen(name), end = sizeof(".anchor") - 1;
@@ -394,7 +395,7 @@ static bool is_aside(const char *name, bool anchor)
 	return strncmp(name, aside_name, sizeof(aside_name) - 1) == 0 && is_anchor == anchor;
 }
 
-/* A disk that fails again and again must not fill itself. The names are in the order of their times. */
+/* A disk that fails again and again must not fill up. The names sort by time. */
 static void drop_oldest(const struct ipam *i, bool anchor)
 {
 	char **names = NULL;
@@ -421,7 +422,8 @@ static int move(const struct root *r, const char *from, const char *to, struct e
 	return 0;
 }
 
-/* The journal goes first: without its anchor one of an earlier release reads as if it were whole. */
+/* The journal is moved first: without its anchor a journal of an earlier release would be accepted
+ * as complete. */
 static int move_aside(const struct ipam *i, const char *journal, char **aside, struct err *e)
 {
 	auto_free char *to = xasprintf("%s/%s%" PRId64, i->state_dir, aside_name, i->now_ms());

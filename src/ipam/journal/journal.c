@@ -21,8 +21,8 @@
 enum {
 	JOURNAL_MAX = 256 << 20,
 	COMPACT_SLACK = 32 << 10,
-	RECORD_BYTES = 64, /* about what one rail's record takes */
-	/* What is kept allocated: for each address that is used, more than the line that frees it. */
+	RECORD_BYTES = 64, /* approximate size of one interface's record */
+	/* Kept allocated: for each used address more than the line that releases it. */
 	RESERVE_MIN = 4096,
 	RESERVE_USED = 256,
 };
@@ -75,7 +75,7 @@ bool journal_is_header(const char *line, size_t n)
 	return span_has_prefix((struct span){line, n}, magic);
 }
 
-/* The format number stands before the checksum's meaning does. */
+/* The format number is checked before the checksum, whose meaning depends on it. */
 int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 {
 	struct span rest = {line, n}, word;
@@ -104,7 +104,7 @@ int journal_header(struct journal *j, const char *line, size_t n, struct err *e)
 	return 0;
 }
 
-/* How a journal ends that is not all of what was written. */
+/* The error for a journal that is missing a part of what was written. */
 static int lost(const struct journal *j, struct err *e, const char *what)
 {
 	return err_kind(e, ERR_IO, -EBADMSG,
@@ -134,14 +134,14 @@ static int check_anchor(const struct journal *j, struct err *e)
 	return 0;
 }
 
-/* Whether bytes that are no whole line are what a crash leaves of the last one. */
+/* Returns whether an incomplete line looks like the last one after a crash. */
 static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
 {
 	return is_last && (!has_newline || memchr(line, '\0', n));
 }
 
-/* A whole line ends at `at`: is it the one that the anchor tells of? Nothing is missing where only its
- * new line is. */
+/* A complete line ends at `at`: returns whether it is the one in the anchor, possibly without its
+ * newline. */
 static bool is_mark(const struct journal *j, int64_t at)
 {
 	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
@@ -159,7 +159,7 @@ static int replay(struct journal *j, char *text, struct err *e)
 		char *line = text + at, *nl = memchr(line, '\n', size - at);
 		size_t n = nl ? (size_t)(nl - line) : size - at;
 		size_t next = at + n + (nl != NULL);
-		uint64_t sum = line_sum(line, n); /* line_apply() writes there */
+		uint64_t sum = line_sum(line, n); /* because line_apply() modifies the line */
 		int r = 0;
 
 		if (number == 1)
@@ -190,8 +190,8 @@ static void set_anchor(struct journal *j)
 	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
 }
 
-/* Lines that the anchor does not know: a kill came before it was written, or an earlier release wrote
- * them. What we read may not be on the disk yet. */
+/* Lines after the anchor's mark: a process was killed before it wrote the anchor, or an earlier
+ * release wrote them. They may not be on the disk yet, so sync them. */
 static void catch_up(struct journal *j)
 {
 	const struct anchor_mark *now = &j->anchor.now;
@@ -251,9 +251,9 @@ static bool is_named(const struct journal *j)
 }
 
 /*
- * The new file may have the name all the same: the folder's fsync comes after the rename. Where
- * there was no journal there is none again. An old one says the same, but what we have open may
- * be the file without a name: nobody would read what is appended to that.
+ * The new file may have the name all the same, because the directory's fsync follows the rename. If
+ * there was no journal before, the new one is removed. An old journal has the same content, but the
+ * open file may no longer have a name, and lines appended to it would be lost.
  */
 static int rewrite_failed(struct journal *j, int code)
 {
@@ -273,7 +273,7 @@ static uint64_t random_id(void)
 	return id;
 }
 
-/* Allocates `n` bytes from `at` on that do not count as content. */
+/* Allocates `n` bytes from `at` on without changing the file's length. */
 static int keep_room(int fd, int64_t at, int64_t n)
 {
 	int r;
@@ -300,7 +300,7 @@ static int no_room(const struct journal *j, int code, struct err *e)
 		       code == -ENOSPC || code == -EDQUOT ? " (make room there)" : "");
 }
 
-/* A new file of the journal's name, with the room that it will need. */
+/* Creates a new journal file with the space that it will need. */
 static int write_anew(const struct journal *j, struct span text, int64_t room, struct err *e)
 {
 	auto_file_temp struct file_temp t = FILE_TEMP_INIT;
@@ -352,7 +352,7 @@ int journal_rewrite(struct journal *j, struct span body, int64_t base, struct er
 		return err_set(e, -EFBIG, "journal '%s' would pass %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
-	/* The first change of all is not in the table yet. */
+	/* The first change is not in the table yet. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
@@ -391,7 +391,7 @@ static int write_at(int fd, const char *p, size_t n, int64_t at)
 	return 0;
 }
 
-/* Takes back what a failed write left. Where that is certain, the journal is as it was. */
+/* Removes what a failed write left. If that certainly succeeded, the journal is unchanged. */
 static void take_back(struct journal *j, int code, bool synced)
 {
 	struct stat st;
@@ -402,7 +402,8 @@ static void take_back(struct journal *j, int code, bool synced)
 		j->size = j->end;
 		return;
 	}
-	/* Whatever reached the disk must not look granted; a second fsync proves nothing. */
+	/* Data that may have reached the disk must not count as allocated; a second fsync would
+	 * prove nothing. */
 	j->broken = true;
 	j->size = INT64_MAX;
 	if (ftruncate(j->fd, j->end) == 0)
@@ -415,7 +416,7 @@ static int append(struct journal *j, struct span line, size_t grants, struct err
 	bool synced = false;
 	int n = 0;
 
-	/* What a crash tore goes first: two halves must not make a line. */
+	/* Cut off a torn line first: two halves must not form a line. */
 	if (j->size > j->end) {
 		n = ftruncate(j->fd, j->end) < 0 ? -errno : 0;
 		j->room = 0;
@@ -470,7 +471,7 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
 		err_default_kind(e, ERR_IO);
 		return r;
 	}
-	/* The table learns it the way a restart would. */
+	/* The table is updated by the same text that a restart would read. */
 	text = buf_take(&b);
 	VEC_PUSH(j->texts, j->n_texts) = text;
 	return line_apply(text, strlen(text) - 1, &j->leases, e);
@@ -481,7 +482,7 @@ bool journal_is_long(const struct journal *j)
 	return j->fd >= 0 && !j->broken && j->size > 2 * j->base + COMPACT_SLACK;
 }
 
-/* Writing the journal anew: when it has grown long, and when it is damaged. */
+/* Rewriting the journal: compaction and repair. */
 
 enum { BODY_MAX = 256 << 20 };
 
@@ -532,7 +533,7 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 	return r < 0 ? err_wrap(e, r, "write journal anew") : 0;
 }
 
-/* Going on after damage, when a person asked for it. */
+/* Repair, on request of the user. */
 
 enum { JOURNAL_REPAIR_BODY_MAX = 256 << 20 };
 
@@ -543,11 +544,11 @@ struct repair {
 	size_t n_found;
 	struct ipnet *doubtful;
 	size_t n_doubtful;
-	size_t damaged; /* lines */
+	size_t damaged; /* number of lines */
 	struct buf *said;
 };
 
-/* The words of a damaged line cannot be trusted, but its addresses are better held back. */
+/* Keys of a damaged line cannot be trusted, but its addresses are treated as used. */
 static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 {
 	auto_free struct ipnet *v = NULL;
@@ -563,7 +564,7 @@ static void salvage(struct repair *p, const char *line, size_t n, size_t number)
 	buf_str(p->said, count ? "\n" : ": no address can be read in it\n");
 }
 
-/* The header, or what stands in its place. Returns 1 when the line is to be read as any other. */
+/* The header, or the line in its place. Returns 1 if the line is to be read like any other. */
 static int first_line(struct repair *p, const char *line, size_t n, struct err *e)
 {
 	int r = journal_header(&p->j, line, n, e);
@@ -571,7 +572,8 @@ static int first_line(struct repair *p, const char *line, size_t n, struct err *
 	if (r == 0 || r == -EPROTO)
 		return r;
 	err_clear(e);
-	/* A line of records that is whole holds nothing back, yet without a header nobody reads it. */
+	/* A complete line of records makes no address used by itself, yet without a header it is
+	 * not read. */
 	if (line_is_whole(line, n) && !journal_is_header(line, n)) {
 		p->damaged++;
 		buf_str(p->said, "the first line is missing\n");
@@ -605,7 +607,8 @@ static int walk(struct repair *p, char *text, struct err *e)
 	return 0;
 }
 
-/* After all lines, whatever their order: an address too many is held back rather than one too few. */
+/* After all lines, regardless of their order: rather one address too many is treated as used than
+ * one too few. */
 static void hold_back(struct repair *p)
 {
 	for (size_t i = 0; i < p->n_doubtful; i++) {
@@ -665,7 +668,7 @@ static int replace(struct repair *p, struct err *e)
 	return 0;
 }
 
-/* Whether the file is all of what was written, as far as its anchor knows. */
+/* Returns whether the file is complete, as far as its anchor shows. */
 static int look_whole(const struct root *r, const char *path, struct buf *said, bool *ret,
 		      struct err *e)
 {

@@ -13,7 +13,9 @@ void lease_table_done(struct lease_table *t)
 	*t = (struct lease_table){0};
 }
 
-/* Multiplied by 2^64 / phi: neighbours go far apart. IPv4 has zeros past its 4 bytes. */
+/*
+ * Fibonacci hashing (2^64 / phi) spreads consecutive addresses. IPv4 has zeros after its 4 bytes.
+ */
 static size_t slot_of(const struct lease_table *t, const struct ipaddr *a)
 {
 	uint64_t part[2] = {0};
@@ -23,7 +25,7 @@ static size_t slot_of(const struct lease_table *t, const struct ipaddr *a)
 	return (size_t)(part[0] >> 32) & (t->n_slots - 1);
 }
 
-/* The slot that holds *a, or the empty one where it would go. */
+/* The slot of *a, or the empty one for it. */
 static uint32_t *probe(const struct lease_table *t, const struct ipaddr *a)
 {
 	size_t i = slot_of(t, a);
@@ -98,6 +100,6 @@ void lease_owner_str(const struct lease *l, struct buf *b)
 
 bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms)
 {
-	/* unsigned: what a journal says can be further apart than an int64_t goes */
+	/* unsigned: the difference of times in a journal can exceed int64_t */
 	return l->at_ms <= now_ms && (uint64_t)now_ms - (uint64_t)l->at_ms < (uint64_t)period_ms;
 }

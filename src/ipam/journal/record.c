@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/num.h"
 
-/* The states' words; what is not here comes from host-local and is never written. */
+/* The words of the states; states without a word come from host-local and are never written. */
 static const char *const words[] = {
 	[LEASE_USED] = "grant",
 	[LEASE_FREE] = "free",
@@ -20,7 +20,7 @@ static const char *const words[] = {
 	[LEASE_QUARANTINED] = "quarantine",
 };
 
-/* Keys are compared as numbers: a journal has thousands of them, and each CNI call reads it. */
+/* Keys are compared as numbers, because each CNI call reads a journal with thousands of them. */
 enum {
 	KEY_IP = 'i' << 8 | 'p',
 	KEY_TIME = 't',
@@ -71,7 +71,7 @@ void line_begin(struct line_writer *w, struct buf *b)
 	*w = (struct line_writer){.b = b, .start = b->len, .last = LEASE_INIT};
 }
 
-/* The word of a state starts with a clean slate. */
+/* A state's word clears all keys. */
 static void put_word(struct line_writer *w, const struct lease *l)
 {
 	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", words[l->state], l->at_ms);
@@ -131,7 +131,7 @@ static int hex_digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place; the text only gets shorter. */
+/* In place; the string only gets shorter. */
 static void unescape(char *s)
 {
 	char *to = strchr(s, '%');
@@ -157,7 +157,7 @@ static int not_understood(const char *what, struct err *e)
 	return err_set(e, -EPROTO, "'%.60s' is not known to this release of unirail", what);
 }
 
-/* A word without '=': which state follows. "~word" is of a later release and may be ignored. */
+/* A word without '=' is a state. "~word" is of a later release and may be ignored. */
 static int apply_word(const char *token, struct lease *l, bool *ignored, struct err *e)
 {
 	*ignored = token[0] == '~';
@@ -177,7 +177,7 @@ static int apply_number(struct span value, int64_t *ret)
 	return num_i64(value, INT64_MIN, INT64_MAX, ret) < 0 ? -EPROTO : 0;
 }
 
-/* "10.0.0.1/24" as we wrote it, without the care that a user's text wants. */
+/* Parses "10.0.0.1/24" as written by line_put(), with fewer checks than for user input. */
 static bool quick_ipv4(struct span s, struct ipnet *ret)
 {
 	unsigned int part[5] = {0}, n = 0;
@@ -209,7 +209,7 @@ static int apply_address(struct span value, struct lease *l, struct lease_table 
 	return 0;
 }
 
-/* A key this release does not know says more than it needs to know. The value ends in NUL. */
+/* Unknown keys, of a later release, are ignored. The value ends in NUL. */
 static int apply_field(uint64_t key, struct span value, bool escaped, struct lease *l,
 		       struct lease_table *t)
 {
@@ -235,7 +235,7 @@ static int apply_field(uint64_t key, struct span value, bool escaped, struct lea
 	return 0;
 }
 
-/* The key as a number, and where it ends: at '=', or at the end of a bare word. */
+/* The key as a number; *at moves to its end: '=', or the end of a word. */
 static uint64_t take_key(const char **at)
 {
 	const char *p = *at;

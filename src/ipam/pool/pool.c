@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "base/option.h"
 
-/* The set of pools: its folder, and what must hold between its pools. */
+/* The set of pools: its directory, and the constraints between its pools. */
 
 enum { POOL_FILE_MAX = 4 << 20, PATH_BYTES = 4096 };
 
@@ -380,7 +380,7 @@ int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e
 	return ret;
 }
 
-/* From a draft's texts to a pool; what a SpiderIPPool's webhook refuses is refused here. */
+/* From a draft's strings to a pool; refuses what a SpiderIPPool's webhook refuses. */
 
 int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 {
@@ -453,7 +453,9 @@ static int build_gateway(const struct pool_draft *d, struct pool *p, struct err 
 	return 0;
 }
 
-/* What is left of the range inside the subnet, without network and broadcast address. */
+/*
+ * The error for a range outside of the subnet, or that contains its network or broadcast address.
+ */
 static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
 		   struct err *e)
 {
@@ -485,7 +487,8 @@ static int range_in(const struct pool *p, const struct pool_text *t, struct ip_r
 	return 0;
 }
 
-/* Network and broadcast address stay out (IPv6: the routers' anycast), but for /31 and /32. */
+/* Leaves out network and broadcast address (IPv6: the subnet-router anycast address), except in a
+ * /31 and /32. */
 static void all_usable(struct pool *p)
 {
 	struct ip_range r = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};
@@ -574,7 +577,7 @@ static int by_destination(const void *a, const void *b)
 	return r ? r : x->i < y->i ? -1 : 1;
 }
 
-/* The first route, in the order of the list, that has the destination of an earlier one; n: none. */
+/* The first route in the list that has the destination of an earlier one; n: none. */
 static size_t repeated_route(const struct pool *p)
 {
 	auto_free struct route_at *v = xcalloc(p->n_routes, sizeof(*v));
@@ -615,7 +618,9 @@ static void build_names(const struct pool_texts *l, char ***v, size_t *n)
 		VEC_PUSH(*v, *n) = xstrdup(l->v[i].text);
 }
 
-/* Kubernetes' names and a little more; what a wildcard or a list could not say stays out. */
+/*
+ * Kubernetes names and a few more; names that a wildcard or a list could not express are refused.
+ */
 static int check_name(const struct pool_draft *d, struct err *e)
 {
 	size_t n = strlen(d->name);

@@ -11,12 +11,12 @@
 #include "ipam/pool/pool_spec.h"
 #include "spec/subnet_annotation.h"
 
-/* From lines to a set: every pool that can be used, and why the others cannot. */
+/* From lines to a set: all usable pools, and the reason why each other one is not. */
 
-/* One pool object on its way into the set. */
+/* A pool object while the set is built. */
 struct member {
 	char *name, *created;
-	bool changed; /* its spec is not the one it was created with */
+	bool changed; /* the spec was changed after its creation */
 	bool built;   /* pool is valid */
 	struct pool pool;
 	char *why; /* it is left out */
@@ -102,7 +102,7 @@ static int read_records(struct member *m, const struct json *object, struct err 
 	return 0;
 }
 
-/* What can be known of it is known also when it is left out: its addresses are not free. */
+/* What can be read of a pool counts even if it is left out: its addresses are not free. */
 static void read_spec(struct build *b, struct member *m, const struct json *object)
 {
 	auto_free char *where = xasprintf("SpiderIPPool '%s'", m->name);
@@ -145,7 +145,7 @@ static void read_member(struct build *b, struct member *m, const struct json *ob
 		leave_out(m, &e);
 }
 
-/* --- pools and each other --- */
+/* --- conflicts between pools --- */
 
 static int by_age(const void *a, const void *b)
 {
@@ -172,25 +172,26 @@ static void first_open(struct member *m)
 		VEC_PUSH(p->open.v, p->open.n) = p->ips.v[i];
 }
 
-/* v is in the order of age. */
+/* v is sorted by age. */
 static void check_pairs(struct build *b)
 {
 	for (size_t i = 1; i < b->n; i++)
 		for (size_t j = 0; j < i && b->v[i].built; j++) {
 			struct member *old = &b->v[j], *m = &b->v[i];
 			struct pool_set one = {.v = &old->pool, .n = 1};
-			struct err e; /* filled if anything is wrong: many pairs are looked at */
+			/* set if there is an error: avoids formatting for many pairs */
+			struct err e;
 
 			if (!old->built || pool_set_fits(&one, 1, &m->pool, &e) == 0)
 				continue;
 			leave_out(m, &e);
-			/* It may be the old one that came into the young one's way. */
+			/* The change of the older pool may have caused the conflict. */
 			if (old->changed)
 				ip_set_minus(&old->pool.open, &m->pool.ips);
 		}
 }
 
-/* --- what is not free --- */
+/* --- addresses that are not free --- */
 
 static void note_strays(struct build *b, const struct member *m)
 {
@@ -240,7 +241,7 @@ static void add_member(struct build *b, struct member *m)
 	free(m->created);
 }
 
-/* --- all of it --- */
+/* --- all together --- */
 
 static void reserve(struct build *b, const struct json *object)
 {
@@ -309,7 +310,7 @@ void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted)
 	*open = *adopted = (struct ip_set){0};
 }
 
-/* From an object to the line that is kept of it. */
+/* From an object to the line that is kept. */
 
 static const struct json *pool_kube_line_meta(const struct json *object, const char *key)
 {
@@ -322,7 +323,7 @@ static void put_if_text(struct json_out *o, const char *key, const struct json *
 		jo_kstr(o, key, json_string(v));
 }
 
-/* --- records that count --- */
+/* --- effective records --- */
 
 struct strays {
 	struct json_out o;
@@ -343,7 +344,7 @@ static void put_record(void *arg, const struct ipaddr *ip, const char *pod, cons
 	jo_end_obj(&s->o);
 }
 
-/* The pool's own addresses; a spec that is not valid has none. */
+/* The pool's own addresses; none if its spec is invalid. */
 static void own_ips(const struct json *object, struct pool_set *ret)
 {
 	struct pool_spec o = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
@@ -355,8 +356,9 @@ static void own_ips(const struct json *object, struct pool_set *ret)
 }
 
 /*
- * Without the annotation all of status. With it that, and of status (ours) only what the pool does
- * not have any more. A text that cannot be read is kept as it is, for the set to complain of.
+ * Without the annotation: all records of the status. With it: the annotation's, and of the status,
+ * which unirail's controller writes, only those that are no longer in the pool. A string that
+ * cannot be parsed is kept, and reported when the set is built.
  */
 static char *records_text(const struct json *object)
 {

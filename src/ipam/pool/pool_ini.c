@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pool files in INI. inih splits the lines; we count them and take section names as written, since
- * inih cuts those at 50 bytes and says nothing of a section without keys. */
+/* Pool files in INI. inih splits the lines. Line numbers and section names are handled here,
+ * because inih truncates names at 50 bytes and does not report sections without keys. */
 #include <errno.h>
 #include <ini.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct ini_reader {
 	struct span rest; /* of the file */
 	int line;
 	enum section section;
-	struct pool_draft draft; /* of the section at hand */
+	struct pool_draft draft; /* of the current section */
 	struct pool_texts reserved;
 	struct pool_text settings[4];
 	int r;
@@ -90,7 +90,7 @@ static void pool_begin(struct ini_reader *p, struct span name)
 	p->draft.where = xasprintf("%s:%d", p->file, p->line);
 }
 
-/* "[pool rail0]": closes the section before and opens this one. */
+/* "[pool rail0]": ends the previous section and starts this one. */
 static void section_begin(struct ini_reader *p, struct span line)
 {
 	struct span name;
@@ -117,7 +117,8 @@ static void section_begin(struct ini_reader *p, struct span line)
 		      (int)(name.n < 100 ? name.n : 100), name.p);
 }
 
-/* inih's fgets: hands out a line, counts it, sees the sections. NULL at the end or at a mistake. */
+/* The fgets of inih: returns a line, counts it, and detects sections. NULL at the end or after an
+ * error. */
 static char *next_line(char *into, int size, void *arg)
 {
 	struct ini_reader *p = arg;
@@ -207,7 +208,7 @@ static int handle(void *arg, const char *section, const char *name, const char *
 	struct ini_reader *p = arg;
 	const struct key *tables[] = {NULL, pool_keys, reserved_keys, settings_keys}, *k;
 
-	(void)section; /* ours is uncut */
+	(void)section; /* truncated; the draft has the full name */
 	if (p->section == SEC_NONE) {
 		wrong(p, "'%.100s' stands before the first section: begin with '[pool NAME]'",
 		      name);

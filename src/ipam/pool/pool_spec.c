@@ -134,7 +134,8 @@ static int get_routes(const struct pool_spec *o, struct pool_texts *ret, struct 
 	return 0;
 }
 
-/* What only the API server can answer must not be taken for "everybody may use it". */
+/* Fields that only a cluster can evaluate must not be ignored: the pool would be usable by all
+ * pods. */
 static int refuse_selectors(const struct pool_spec *o, struct err *e)
 {
 	static const struct {
@@ -167,7 +168,7 @@ static int get_affinity(const struct pool_spec *o, const char *key, struct selec
 	return selector_read(json_get(o->spec, key), place, ret, e);
 }
 
-/* "name" is of the agent's namespace. */
+/* "name" without a namespace is in the agent's. */
 static int get_networks(const struct pool_spec *o, struct pool_texts *ret, struct err *e)
 {
 	int r = get_strings(o, "multusName", ret, e);
@@ -190,7 +191,7 @@ static int get_networks(const struct pool_spec *o, struct pool_texts *ret, struc
 	return r;
 }
 
-/* What a cluster can answer. */
+/* Fields that a cluster can evaluate. */
 static int get_bindings(const struct pool_spec *o, struct pool_draft *d, struct err *e)
 {
 	int r = get_affinity(o, "nodeAffinity", &d->node_affinity, e);
@@ -225,13 +226,14 @@ static int check_keys(const struct pool_spec *o, const char *const *known, size_
 
 int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *e)
 {
-	/* vlan: gone since Spiderpool 1.0, still in its samples. */
+	/* vlan: removed in Spiderpool 1.0, but still in its samples. */
 	static const char *const known[] = {
 		"ipVersion", "subnet",	    "ips",	    "excludeIPs",	 "gateway",
 		"routes",    "podAffinity", "nodeAffinity", "namespaceAffinity", "namespaceName",
 		"nodeName",  "multusName",  "default",	    "disable",		 "vlan",
 	};
-	/* First what says which addresses: of a pool that is left out they are not free. */
+	/* Fields that define addresses come first: the addresses of a pool that is left out are
+	 * not free. */
 	int n = o->agent_ns ? 0 : check_keys(o, known, ARRAY_LEN(known), e);
 
 	d->quiet = o->agent_ns != NULL;
@@ -274,9 +276,11 @@ int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err 
 	return n;
 }
 
-/* Pool files in JSON: the objects that Spiderpool's users have, as `kubectl get -o json` gives
- * them. Key names are the API server's: exact. Unknown ones are refused, since here is no schema
- * that would have told the user. */
+/*
+ * Pool files in JSON: Spiderpool's objects as printed by `kubectl get -o json`. Keys are
+ * case-sensitive, as at the API server. Unknown ones are refused, because no schema has reported
+ * them to the user.
+ */
 
 enum { POOL_JSON_MAX = 4 << 20 };
 
@@ -344,7 +348,7 @@ int pool_read_json(struct pool_set *s, const char *file, struct span text, struc
 	return n;
 }
 
-/* Records of addresses, as Spiderpool keeps them in a pool's status: JSON in a text. */
+/* Records of addresses, as Spiderpool keeps them in a pool's status: JSON in a string. */
 
 uint64_t pool_record_key(const char *text)
 {

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "ipam/select/internal.h"
 
-/* Which address: held already, asked for by name, kept for the pod or had by it since before
- * (select_address.c), or the lowest free one. */
+/* Selects the address: one already allocated, requested by name, retained for the pod or used by
+ * it before, or the lowest free one. */
 
 enum { FULL_WORDS_MAX = 620 };
 
@@ -44,7 +44,6 @@ void choice_pick(struct choice *c, size_t ask, const struct ipnet *address, cons
 	lease_put(&c->given, &(struct lease){.address = *address});
 }
 
-/* A new lease for the ask's owner. */
 void choice_grant(struct choice *c, const struct ipam_ask *a, size_t ask, const struct pool *p,
 		  const struct ipaddr *ip)
 {
@@ -208,7 +207,9 @@ static int choose(struct choice *c, const struct ipam_ask *asks, size_t ask, str
 	return r;
 }
 
-/* All rails of a call mostly have one container: the others' thousands of leases are passed once. */
+/*
+ * Mostly all requests of a call have one container: the thousands of other leases are passed once.
+ */
 static bool concerns(const struct lease *l, const struct ipam_ask *asks, size_t n)
 {
 	if (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky))
@@ -257,7 +258,7 @@ void decision_done(struct decision *d)
 	*d = (struct decision){0};
 }
 
-/* Addresses that are not just any: held already, kept for the pod, asked for by name. */
+/* Particular addresses: already allocated, retained for the pod, or requested by name. */
 
 static const struct pool *pool_with(const struct pool_list *l, const struct ipaddr *a)
 {
@@ -267,7 +268,8 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
-/* An adopted address that the pod got of us stays its own, although it is nobody else's. */
+/* An adopted address that the pod got from unirail stays its own, although no other pod may have
+ * it. */
 static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
 {
 	const struct pool *p = pool_with(l, a);
@@ -278,7 +280,7 @@ static const struct pool *pool_keeping(const struct pool_list *l, const struct i
 	return p;
 }
 
-/* Whether a lease is, or was, the sticky one of the ask's pod and interface. */
+/* Returns whether a lease is, or was, the sticky one of the request's pod and interface. */
 static bool is_kept_for(const struct lease *l, const struct ipam_owner *who)
 {
 	return (l->state == LEASE_KEPT || (l->state == LEASE_USED && l->sticky)) &&
@@ -297,7 +299,7 @@ static void give_back(struct choice *c, const struct lease *l)
 	VEC_PUSH(c->d.changes, c->d.n_changes) = n;
 }
 
-/* Of a pool that nodes share, but not in what this node has of it now: it may be so again. */
+/* In a pool that nodes share, but not in this node's part of it at present. */
 static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -308,9 +310,9 @@ static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 }
 
 /*
- * The address kept for this pod, also out of the hands of its former container: two pods of one
- * name do not live at a time. One that the pod may not or does not want to have any more
- * (other pools, no longer sticky) is given back.
+ * The address retained for this pod, even if its former container still has it: two pods of one
+ * name do not run at the same time. It is released if the pod may not have it any more, or does not
+ * want it (other pools, no longer sticky).
  */
 bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
 		 const struct pool_list *l)
@@ -338,9 +340,9 @@ bool choose_kept(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t
 }
 
 /*
- * By its UID it is the very pod; another pod of the name is that one's follower, and has its address
- * if that is sticky. Records do not tell interfaces: two of a pod in one pool take what there is in
- * turn.
+ * The same UID is the same pod; another pod of the name is its successor, and gets the address if
+ * it is sticky. Records do not name interfaces: two interfaces of a pod in one pool take its
+ * addresses in turn.
  */
 static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a, uint64_t pod,
 			  uint64_t uid)
@@ -348,7 +350,7 @@ static bool is_adopted_by(const struct pool_record *r, const struct ipam_ask *a,
 	return r->pod == pod && (a->sticky || (*select_text(a->who.pod_uid) && r->uid == uid));
 }
 
-/* c: NULL, of no call. */
+/* c may be NULL: outside of a call. */
 static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
 			 const struct ip_set *s, const struct ipaddr *ip)
 {
@@ -356,7 +358,7 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-/* away: in another node's part of the pool, as far as is known. */
+/* away: in the pool's part of other nodes, as far as is known. */
 static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
 					 bool away)
 {
@@ -427,7 +429,7 @@ bool choose_own(struct choice *c, const struct ipam_ask *a, size_t ask, const st
 	return p != NULL;
 }
 
-/* What is held must be what is asked for: no name, or the very addresses. */
+/* Existing allocations must match the request: no address requested by name, or exactly these. */
 static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
@@ -442,7 +444,6 @@ static int check_held(const struct choice *c, const struct ipam_ask *a, uint8_t 
 	return 1;
 }
 
-/* 1: the owner has addresses of this family already, from an earlier ask. */
 int choose_held(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
 		struct err *e)
 {
@@ -487,7 +488,7 @@ static int not_to_be_had(const struct choice *c, const struct ipam_ask *a, const
 			a->who.ifname, addr, p->name, who.len ? who.p : "another rail of this pod");
 }
 
-/* In none of this node's pools, or in another node's part of one. */
+/* Not in the pools of this node, or in another node's part of one. */
 static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const struct pool_list *l,
 		    struct err *e)
 {
@@ -508,7 +509,7 @@ static int not_here(const struct ipam_ask *a, const struct ipaddr *ip, const str
 			addr, names.p);
 }
 
-/* Addresses asked for by name: any of the ask's pools that has them. */
+/* Addresses requested by name: from any of the request's pools that has them. */
 int choose_wanted(struct choice *c, const struct ipam_ask *a, size_t ask, uint8_t family,
 		  const struct pool_list *l, struct err *e)
 {

@@ -12,7 +12,7 @@
 
 /* Which pools: names, wildcards, filters, order. */
 
-/* Each wildcard is held against all pools. */
+/* Each wildcard is matched against all pools. */
 enum { WHY_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 
 struct listing {
@@ -177,7 +177,9 @@ static void words_affinity(const struct selector *s, bool known, const char *wha
 		   words.len ? words.p : "", known ? "" : ": the labels are not known");
 }
 
-/* A selector against labels, which may not be known; says why not. */
+/*
+ * Matches a selector against labels, which may be unknown; writes the reason if it does not match.
+ */
 static bool agrees(const struct selector *s, const struct labels *l, const char *what,
 		   const struct pool *p, struct buf *why)
 {
@@ -187,7 +189,7 @@ static bool agrees(const struct selector *s, const struct labels *l, const char 
 	return false;
 }
 
-/* Names count before labels: with nodeName, nodeAffinity is not looked at. */
+/* Names take precedence over labels: with nodeName, nodeAffinity is ignored. */
 static bool of_node(const struct select_facts *f, const struct ipam_ask *a, const struct pool *p,
 		    struct buf *why)
 {
@@ -212,7 +214,7 @@ static bool of_namespace(const struct ipam_ask *a, const struct pool *p, struct 
 	return false;
 }
 
-/* A pool of this very network is not asked about its subnet, too. */
+/* A pool bound to this network needs no matching subnet. */
 static bool of_network(const struct ipam_ask *a, const struct pool *p, struct buf *why)
 {
 	const char *network = a->place ? a->place->network : NULL;
@@ -229,7 +231,7 @@ static bool of_network(const struct ipam_ask *a, const struct pool *p, struct bu
 	return false;
 }
 
-/* The original's filters, in its order and words. */
+/* Spiderpool's filters, in its order and with its messages. */
 static bool passes(const struct select_facts *f, const struct ipam_ask *a, uint8_t family,
 		   const struct pool *p, struct buf *why)
 {
@@ -276,14 +278,14 @@ static int filter(const struct select_facts *f, const struct ipam_ask *a, uint8_
 	return 0;
 }
 
-/* Whether it is bound so at all, not how narrowly. */
+/* Depends only on which bindings a pool has, not on how narrow they are. */
 static int priority(const struct pool *p)
 {
 	return p->pod_affinity.given << 5 | (p->n_nodes > 0) << 4 | p->node_affinity.given << 3 |
 	       (p->n_namespaces > 0) << 2 | p->namespace_affinity.given << 1 | (p->n_networks > 0);
 }
 
-/* Equals stay as they were. */
+/* Stable: equal ones keep their order. */
 static void order(struct pool_list *l)
 {
 	const struct pool **v = xcalloc(l->n + 1, sizeof(const struct pool *));
@@ -331,7 +333,7 @@ int select_pools(const struct select_facts *f, const struct ipam_ask *a, uint8_t
 	return 0;
 }
 
-/* What a user is told when there is nothing left. */
+/* The error message when a pool is exhausted. */
 
 struct tally {
 	uint64_t used, adopted, kept, quarantined, resting;
@@ -368,7 +370,7 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	return NULL;
 }
 
-/* The first few owners; the rest is a number. */
+/* Names the first few owners; the others are counted. */
 static void add_owner(const struct lease *l, uint64_t nth, size_t owners, struct buf *b)
 {
 	char text[IP_TEXT_MAX];
@@ -420,7 +422,7 @@ void select_words_full(const struct select_facts *f, const struct pool *p, size_
 		add_part(b, total - usable, "reserved");
 		return;
 	}
-	/* What others have of it is the blocks' to tell. */
+	/* Addresses that peers own are reported by agent/blocks. */
 	open = (uint64_t)ip_set_count(&p->open);
 	adopted = (uint64_t)ip_set_count(&p->adopted);
 	add_part(b, adopted, "with pods of before");
