@@ -26,7 +26,7 @@ struct defaults {
 	struct defaults_conf c;
 	struct loop *loop;
 	size_t step;  /* of steps[] */
-	bool unknown; /* the network's name is, and the log says so */
+	bool unknown; /* the network's name is unknown, and this was logged */
 	struct kube_call *call;
 	struct loop_timer *again;
 	struct kube_backoff backoff;
@@ -70,7 +70,7 @@ void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 	cidr_list_done(&hijack);
 }
 
-/* A DNS subdomain, as names of objects are. */
+/* A DNS subdomain, as object names must be. */
 static bool is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -104,7 +104,7 @@ bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *
 	return true;
 }
 
-/* --- one after the other --- */
+/* --- steps --- */
 
 static void go_on(struct defaults *d);
 
@@ -122,7 +122,10 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	struct defaults *d = arg;
 
 	d->call = NULL;
-	/* 409: it is there by now. 422: the settings are to be mended, and the rest does not wait for it. */
+	/*
+	 * 409: the object exists by now. 422: the settings are invalid; the other objects do not
+	 * wait for it.
+	 */
 	if (e && status == 422)
 		log_error("what a new cluster is given is refused: mend the settings",
 			  LOG_S("error", e->text));
@@ -180,7 +183,7 @@ static bool make_network(struct defaults *d)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	/* The last step, so that no other waits for the agent to publish the name. */
+	/* The last step, so that the others do not wait for the agent to publish the name. */
 	if (d->c.network && cidr_network(d->c.root, &d->c.cni, &network, &e) < 0) {
 		if (!d->unknown)
 			log_warn("the cluster's network gets no SpiderMultusConfig yet",
@@ -249,7 +252,7 @@ static void go_on(struct defaults *d)
 {
 	static const enum world_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS, WORLD_NADS,
 						WORLD_SUBNETS, WORLD_POOLS};
-	/* True: a request is under way, or a timer runs. */
+	/* Each returns true if a request is in flight or a timer runs. */
 	static bool (*const steps[])(struct defaults * d) = {
 		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 
@@ -281,7 +284,7 @@ void defaults_free(struct defaults *d)
 	free(d);
 }
 
-/* A subnet and a pool by settings. What is not valid in them the API server says, or our admission. */
+/* Subnet and pool from the settings. The API server or our admission validates their values. */
 
 static bool is_between(char c)
 {

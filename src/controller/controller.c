@@ -19,11 +19,11 @@
 #include "server/confine.h"
 #include "server/prometheus.h"
 
-/* `unirail controller`: settings, who leads, from start to end. */
+/* `unirail controller`: settings, leader election, start and shutdown. */
 
 #define LEASE "unirail-controller"
 
-/* END_MS: for the Lease to be given back. SILENT_MS: longer than any hand-over takes. */
+/* END_MS: time to release the Lease. SILENT_MS: longer than any change of the leader takes. */
 enum { METRICS_MAX = 1 << 20, END_MS = 3000, SILENT_MS = 60 * 1000 };
 
 const struct cmd controller_cmds[] = {
@@ -54,7 +54,7 @@ static void reload(void *arg)
 	needs = settings_needs_restart(&controller_settings, controller_first(c), &conf);
 	if (needs)
 		log_warn("a setting changes with the next start only", LOG_S("setting", needs));
-	/* Texts of the first ones are pointed to by everybody. */
+	/* other modules borrow strings of the first configuration */
 	if (!c->first.own.v)
 		c->first = c->conf;
 	else
@@ -65,7 +65,7 @@ static void reload(void *arg)
 	log_info("settings read", LOG_S("file", c->conf.config));
 }
 
-/* --- who leads --- */
+/* --- leader election --- */
 
 static void on_gained(void *arg)
 {
@@ -86,7 +86,7 @@ static void on_lost(void *arg, const struct err *why)
 	controller_follow(c);
 }
 
-/* Of this process alone: a container that is started again has the old one's name. */
+/* The identity is unique to this process, since a restarted container has the same host name. */
 static void start_lease(struct controller *c)
 {
 	auto_free char *id = NULL;
@@ -107,7 +107,7 @@ static void start_lease(struct controller *c)
 					   });
 }
 
-/* --- the end --- */
+/* --- shutdown --- */
 
 static void on_drained(void *arg)
 {
@@ -174,7 +174,7 @@ static int open_ports(struct controller *c, struct err *e)
 			 e);
 }
 
-/* --- from start to end --- */
+/* --- start --- */
 
 static int know_cluster(struct controller *c, struct err *e)
 {
@@ -284,7 +284,7 @@ int controller_main(int argc, char **argv)
 	return status;
 }
 
-/* The controller's parts: what each is given, when it runs, what it says of itself. */
+/* The parts of the controller: start, stop, readiness, metrics. */
 
 /* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
  * NULL. */
@@ -359,7 +359,7 @@ static void metrics_coordinators(void *part, struct buf *b)
 		       "Those that failed; they are tried again.");
 }
 
-/* --- what a new cluster is given --- */
+/* --- default objects --- */
 
 static int start_defaults(struct controller *c, void **ret, struct err *e)
 {
@@ -388,7 +388,7 @@ static void stop_defaults(void *part)
 	defaults_free(part);
 }
 
-/* --- pods that no webhook saw --- */
+/* --- uninjected pods --- */
 
 static bool injects(const void *webhooks, const char *ns)
 {
@@ -584,7 +584,7 @@ void controller_part_from(struct controller *c)
 	parts_stop(every, ARRAY_LEN(every) - 1, c->every);
 }
 
-/* A leader's part has nothing to open that could fail. */
+/* Parts of the leader open nothing that could fail. */
 void controller_lead(struct controller *c)
 {
 	parts_start(c, leads, c->leads, NULL);
@@ -610,8 +610,10 @@ void controller_tell_settings(struct controller *c)
 	tell_settings(c, leads, c->leads);
 }
 
-/* Until then pods are sent to nobody. Once it was ready it does not wait again: the webhooks stay registered
- * whoever leads. */
+/*
+ * Until the webhooks are registered pods are not reviewed. A replica that was ready once does not
+ * wait again: the webhooks stay registered when the leader changes.
+ */
 static int is_registered(struct controller *c, struct err *e)
 {
 	int r = 0;
@@ -626,9 +628,10 @@ static int is_registered(struct controller *c, struct err *e)
 	return r;
 }
 
-/* What a replica answers with does not wait for a server that is away: the last state stays. Nor for a
- * kind that is not installed (in our version): nobody can be asked about it, and of the others all
- * is known. */
+/*
+ * An unreachable API server does not make a replica unready, since it answers from its cache. Nor
+ * does a kind that is not installed: there are no requests for it.
+ */
 int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < WORLD_KINDS; k++) {

@@ -21,25 +21,29 @@
 #include "server/prometheus.h"
 #include "wire/tls/x509.h"
 
-/* Over HTTP/1.1 each review under way has a connection; an API server has 600 requests under way. */
+/*
+ * Over HTTP/1.1 each review in flight needs a connection; an API server has up to 600 requests in
+ * flight.
+ */
 enum {
 	CONNS_MAX = 2000,
 	FD_RESERVE = 64 + PORTS_FDS_MAX,
-	BODIES_MAX = 48 << 20, /* of all reviews at a time */
-	BODY_RATE = 64 << 10,  /* bytes a second: else the API server has given up before its end */
-	FIRST_MS = 30 * 1000,  /* a handshake waits for its turn; who is slow gives way anyhow */
+	BODIES_MAX = 48 << 20, /* of all reviews together */
+	BODY_RATE = 64 << 10,  /* bytes per second: slower, and the API server would time out before
+	                        * the end */
+	FIRST_MS = 30 * 1000,  /* a handshake waits for its turn; slow clients are evicted first */
 	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
-	DRAIN_MS = 12 * 1000,  /* longer than it waits for an answer */
+	DRAIN_MS = 12 * 1000,  /* longer than the API server waits for a reply */
 	NAMES_MAX = 24,
 	CLIENT_CA_MAX = 256 << 10,
 };
 
 struct webhooks {
 	struct webhooks_conf conf;
-	struct controller_conf first; /* what counts from the start on only */
+	struct controller_conf first; /* settings that require a restart */
 	struct loop *loop;
 	int fd;
-	struct http_server *server; /* NULL: there is no certificate or no token yet */
+	struct http_server *server; /* NULL: no certificate or no token yet */
 	struct reviews *reviews;
 	struct review_route *routes;
 	struct admit_hook *admit;
@@ -48,15 +52,15 @@ struct webhooks {
 	struct tokens *tokens;
 	struct hooks_bare *bare;
 	char *client_ca;	/* PEM; NULL: none */
-	char *names[NAMES_MAX]; /* in the certificate */
+	char *names[NAMES_MAX]; /* names in the certificate */
 	size_t n_names;
 	struct inject_scope scope;
 	char *exclude;
-	/* of the leader */
+	/* leader only */
 	bool leads;
 	struct hooks *hooks;
 	struct quiet *quiet;
-	uint64_t healed; /* by those before */
+	uint64_t healed; /* reverts by earlier registrations */
 	struct loop_timer *linger;
 	void (*drained)(void *arg);
 	void *drained_arg;
@@ -201,7 +205,7 @@ static bool accept_path(void *arg, struct span *path)
 	return tokens_accept(w->tokens, path) || hooks_bare_accept(w->bare, *path);
 }
 
-/* There is another certificate, or another token. */
+/* The certificate or the token has changed. */
 static void on_certs(void *arg)
 {
 	struct webhooks *w = arg;
@@ -251,7 +255,7 @@ static void start_certs(struct webhooks *w)
 						  .arg = w});
 }
 
-/* --- who decides --- */
+/* --- handlers --- */
 
 static struct review_route route_of(const struct webhooks *w, const struct hook *h)
 {
@@ -269,7 +273,7 @@ static struct review_route route_of(const struct webhooks *w, const struct hook 
 		.arg = h->by == HOOK_INJECT ? (void *)w->inject : (void *)w->admit};
 }
 
-/* Pods of our own namespace must come up while nobody answers. */
+/* Pods of the controller's own namespace must start while no replica replies. */
 static void read_scope(struct webhooks *w)
 {
 	const struct controller_conf *c = w->conf.conf;
@@ -371,7 +375,7 @@ void webhooks_free(struct webhooks *w)
 		return;
 	webhooks_lead(w, false);
 	loop_del_timer(w->linger);
-	/* Who waits for one of them is answered. */
+	/* Denies the waiting reviews of both. */
 	inject_hook_free(w->inject);
 	admit_hook_free(w->admit);
 	reviews_free(w->reviews);

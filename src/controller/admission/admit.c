@@ -14,7 +14,10 @@
 
 /* Which kind is whose, and the answer. */
 
-/* A review tells fewer warnings than that (controller/webhook/review.h): a list of 10,000 has the same slip 10,000 times. */
+/*
+ * WARNINGS_MAX: a review has a limit as well (controller/webhook/review.h); a list of 10,000 may
+ * have the same mistake 10,000 times.
+ */
 enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256, WARNINGS_MAX = 32 };
 
 static const struct kind {
@@ -180,7 +183,7 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 	k->fill(&a, t);
 	if (q->operation == ADMIT_UPDATE &&
 	    json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
-		drop_warnings(ret); /* they were given when it was written */
+		drop_warnings(ret); /* they were sent when the field was written */
 	write_patch(ret, q->object, t);
 }
 
@@ -221,7 +224,7 @@ static int check_number(struct admit *a, const char *place, const struct json *v
 			    json_len(v), max);
 }
 
-/* Every list and map of the spec, so that a field that comes later is limited as well. */
+/* Limits every list and map of the spec, so that fields added later are limited as well. */
 static int check_lists(struct admit *a, const char *place, const struct json *v,
 		       const struct json *was)
 {
@@ -459,7 +462,10 @@ bool admit_is_contended(const struct admit_ask *q)
 	return false;
 }
 
-/* What an agent's account may write of pools: as deploy/policies/agent.yaml, for API servers that have no such policies. */
+/*
+ * What an agent's account may change in pools: as in deploy/policies/agent.yaml, for API servers
+ * without such policies.
+ */
 
 #define ACCOUNT "system:serviceaccount:"
 #define AGENT	":unirail-agent"

@@ -16,7 +16,7 @@ struct admit_hook {
 	const struct json **list; /* of what the question is about; made for each */
 };
 
-/* A question that waits for its claim. */
+/* A review that waits for its claim. */
 struct waiting {
 	struct admit_hook *h;
 	struct review *q;
@@ -44,7 +44,7 @@ static const char *nad_name(const struct json *smc)
 	return s ? s : text(meta(smc, "name"));
 }
 
-/* The SpiderMultusConfig that an object belongs to; "": none. */
+/* The SpiderMultusConfig that owns an object; "": none. */
 static const char *owner_of(const struct json *object)
 {
 	struct json_walk w = json_walk_start(meta(object, "ownerReferences"));
@@ -107,7 +107,7 @@ static size_t add(struct admit_hook *h, enum world_kind kind, size_t at)
 	return at;
 }
 
-/* Valid until the next. */
+/* Valid until the next call. */
 static struct admit_world all(struct admit_hook *h)
 {
 	const struct admit_hook_conf *c = &h->conf;
@@ -143,7 +143,7 @@ static struct admit_world only(const struct admit_hook *h, const char *kind,
 				    .n_subnets = !is_pool};
 }
 
-/* --- answers --- */
+/* --- conversion --- */
 
 static struct admit_ask ask_of(const struct review *q)
 {

@@ -11,7 +11,7 @@
 #include "controller/nad/render.h"
 #include "spec/definition.h"
 
-/* What makes a SpiderMultusConfig one that is taken; its block is network.c's. */
+/* Validation of a SpiderMultusConfig. */
 
 static const char *const inject_keys[] = {
 	"cni.spidernet.io/rdma-resource-inject",
@@ -25,7 +25,7 @@ static const struct json *note(const struct admit *a, const char *key)
 
 /* --- the NetworkAttachmentDefinition's name --- */
 
-/* As the API server has it: lower case, '-' and '.', a letter or digit at both ends of each part. */
+/* RFC 1123 subdomain: lower case, '-' and '.', a letter or digit at both ends of each part. */
 static bool is_dns_name(const char *s)
 {
 	size_t n = strlen(s);
@@ -39,7 +39,7 @@ static bool is_dns_name(const char *s)
 	return true;
 }
 
-/* Another name would leave the definition of the first behind. */
+/* A new name would leave the NAD of the old name behind. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(note(a, NOTE_NAD_NAME));
@@ -53,7 +53,10 @@ static int check_renamed(struct admit *a)
 			    is, was ? "changed" : "given");
 }
 
-/* Only of a name that is new to the object: two that share one already can still be changed. */
+/*
+ * Only for a name that is new to the object: two objects that share a name already can still be
+ * updated.
+ */
 static int check_taken(struct admit *a, const char *nad)
 {
 	const char *owner = "", *was = json_string(admit_note(a->ask->old, NOTE_NAD_NAME));
@@ -112,7 +115,7 @@ static int check_version(struct admit *a)
 			    v);
 }
 
-/* libcni's rule for a network's name; it would refuse each pod. */
+/* libcni's rule for a network's name, which would reject each pod. */
 static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -365,7 +368,7 @@ static const struct json *get(const struct block *b, const char *key)
 	return json_get(b->v, key);
 }
 
-/* Absent is 0. */
+/* A missing value is 0. */
 static int check_int(const struct block *b, const char *key, int64_t min, int64_t max, int64_t *ret)
 {
 	*ret = 0;
@@ -517,7 +520,7 @@ static int check_sriov(const struct block *b)
 		r = check_int(b, "maxTxRateMbps", 0, INT32_MAX, &most);
 	if (r < 0)
 		return r;
-	/* 0 is no limit. */
+	/* 0: no limit */
 	if (most > 0 && least > most)
 		return admit_refuse(b->a, ADMIT_INVALID,
 				    "spec.sriov.minTxRateMbps: %" PRId64
@@ -623,7 +626,7 @@ int admit_check_block(struct admit *a, const char *type, const char *name, const
 	return 0;
 }
 
-/* What of a SpiderMultusConfig only an administrator's may have: CNI plugins run as root on the nodes. */
+/* Fields that only administrators may set: CNI plugins run as root on the nodes. */
 
 static bool is_trusted(const struct admit *a)
 {

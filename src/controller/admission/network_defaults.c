@@ -37,13 +37,14 @@ static bool has_masters(const char *block)
 	return is_one_of(block, list);
 }
 
-/* --- taken as meant --- */
+/* --- alternative spellings --- */
 
 struct move {
-	const struct json *from;   /* the object that has the spelling, as it was sent */
-	struct json_tree *at, *to; /* the same in the tree, and the object that has the field */
+	const struct json *from;   /* object with the spelling, as sent */
+	struct json_tree *at, *to; /* the same object in the tree, and the object that has the
+	                            * proper field */
 	const char *key, *to_key;
-	const char *from_place, *to_place;    /* of the objects, "spec.sriov" */
+	const char *from_place, *to_place;    /* paths of the objects, "spec.sriov" */
 	const struct json *old_from, *old_to; /* both before this update; NULL: creation */
 };
 
@@ -85,7 +86,7 @@ static void take_as(struct admit *a, const struct move *m)
 
 /* What the spellings of one block are read from. */
 struct spellings {
-	const struct json *spec, *old; /* as it was sent, and before this update */
+	const struct json *spec, *old; /* as sent, and before this update */
 	struct json_tree *tree;	       /* of spec */
 	const char *block;
 };
@@ -139,7 +140,7 @@ static void take_resource(struct admit *a, const struct spellings *s)
 		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", s->block);
 }
 
-/* Of releases up to 0.9. */
+/* Spelling of releases up to 0.9. */
 static void take_rdma(struct admit *a, const struct spellings *s)
 {
 	struct json_tree *b = jt_member(s->tree, s->block);
@@ -159,7 +160,7 @@ static void take_rdma(struct admit *a, const struct spellings *s)
 		   s->block, s->block);
 }
 
-/* A number is one however it was written: 0x8001 of YAML comes as 32769. */
+/* Normalizes a number however it was written: 0x8001 in YAML arrives as 32769. */
 static void take_pkey(struct admit *a, struct json_tree *block)
 {
 	auto_free char *text = NULL;

@@ -9,13 +9,13 @@
 #include "controller/admission/internal.h"
 #include "ipam/pool/pool_cluster.h"
 
-/* What makes a SpiderIPPool one that is taken. */
+/* Validation of SpiderIPPool. */
 
 #define JOINTLY                                                                                    \
 	"total IP addresses of an IPPool are jointly determined by 'spec.ips' and "                \
 	"'spec.excludeIPs'"
 
-/* The addresses that the object has and did not have before. */
+/* The addresses that this update adds. */
 static void added_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
 {
 	struct admit_answer nobody = {0};
@@ -83,7 +83,7 @@ static int check_others(struct admit *a, const struct pool *p, const struct ip_s
 	return r;
 }
 
-/* --- its SpiderSubnet --- */
+/* --- the pool's SpiderSubnet --- */
 
 static const struct json *auto_ips(const struct json *subnet, const char *pool,
 				   struct json_doc **doc)
@@ -100,7 +100,10 @@ static bool is_auto(const struct json *object)
 	return *admit_text(json_get(admit_meta(object, "labels"), LABEL_APP_NAME)) != '\0';
 }
 
-/* What its controller noted first is what such a pool has. */
+/*
+ * An automatic pool has the addresses that the controller has written to the subnet's status
+ * before.
+ */
 static int check_auto(struct admit *a, const struct json *subnet)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -164,7 +167,7 @@ struct use {
 	const struct ip_set *gone;
 	char address[IP_TEXT_MAX];
 	char *pod;
-	int64_t n; /* records seen */
+	int64_t n; /* number of records */
 };
 
 static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
@@ -226,7 +229,7 @@ static int check_use(struct admit *a, const struct pool *p)
 
 /* --- who may use it --- */
 
-/* "{}" would be every pod, which no podAffinity is as well: a slip, with the opposite meant. */
+/* "{}" would match every pod, as does no podAffinity: probably a mistake. */
 static int check_affinity(struct admit *a, const struct pool *p)
 {
 	const struct json *labels, *v;
@@ -274,7 +277,7 @@ static void say_unused(struct admit *a, const struct pool *p)
 
 /* --- its name --- */
 
-/* Blocks are named after it. */
+/* Blocks are named after the pool. */
 static int check_name(struct admit *a, const struct pool *p)
 {
 	char name[BLOCK_NAME_MAX + 1];
@@ -365,7 +368,7 @@ int admit_check_pool(struct admit *a)
 	return r;
 }
 
-/* What makes a SpiderSubnet one that is taken, and a SpiderReservedIP. */
+/* Validation of SpiderSubnet and SpiderReservedIP. */
 
 static int check_other_subnets(struct admit *a, const struct pool *p)
 {
@@ -423,7 +426,7 @@ static int check_pool_of_subnet(struct admit *a, const struct pool *p, const str
 	return r;
 }
 
-/* Of an update: what the subnet had and does not have, and a pool still has. */
+/* For an update: addresses that the subnet loses and a pool still has. */
 static int check_removed(struct admit *a, const struct ip_set *removed, const struct pool *pool)
 {
 	struct ip_set common;
@@ -479,7 +482,7 @@ static int check_pools(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* Addresses that the subnet's pools have. */
+/* Number of addresses in the subnet's pools. */
 static int64_t taken(const struct admit *a)
 {
 	const char *cidr = admit_text(json_get(json_get(a->ask->old, "spec"), "subnet"));
@@ -498,7 +501,10 @@ static int64_t taken(const struct admit *a)
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-/* Its status says the same, but later; it alone speaks while pools are not listed yet. */
+/*
+ * The status has the same number, but later; only the status is available while pools are not
+ * listed yet.
+ */
 static int admit_subnet_check_deletion(struct admit *a)
 {
 	int64_t n = 0, m = taken(a);

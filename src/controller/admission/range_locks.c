@@ -14,7 +14,7 @@
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
 
-/* One decision at a time for each request: read, look, write, and again when another was faster. */
+/* One decision per request: read, compare, write, and retry when another writer was faster. */
 
 enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
 
@@ -22,9 +22,9 @@ struct claim {
 	struct claims *c;
 	struct claims_ask q;
 	struct claims_list list;
-	size_t at; /* the entry that is looked into */
+	size_t at; /* the entry being checked */
 	char *version;
-	int64_t until_ms, patience_ms; /* on the loop's clock */
+	int64_t until_ms, patience_ms; /* times of the loop's clock */
 	struct kube_call *call;
 	struct loop_timer *timer;
 	struct claim *next;
@@ -82,7 +82,7 @@ static void fail_missing(struct claim *m)
 	fail(m, &e);
 }
 
-/* --- asking --- */
+/* --- requests --- */
 
 static int left_ms(const struct claim *m)
 {
@@ -108,7 +108,7 @@ static void again(struct claim *m, int after_ms)
 
 /* --- writing --- */
 
-/* Of a write whose answer was lost nobody knows: what is there now says it. */
+/* After a lost response the outcome is unknown: reads the ConfigMap again. */
 static void on_written(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;
@@ -135,9 +135,9 @@ static void write_map(struct claim *m)
 	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, buf_span(&body), on_written);
 }
 
-/* --- claims in the way --- */
+/* --- conflicting claims --- */
 
-/* Its object is not there, or not as it was claimed. */
+/* The claimed object does not exist, or differs from its claim. */
 static void unsettled(struct claim *m)
 {
 	struct claims_entry *c = &m->list.v[m->at];
@@ -163,7 +163,7 @@ static void unsettled(struct claim *m)
 	end(m, &e);
 }
 
-/* What was claimed has become of it. */
+/* Whether the existing object is the one that was claimed. */
 static bool is_settled(const struct claims_entry *c, const struct json *other)
 {
 	char claimed[DIGEST_HEX], is[DIGEST_HEX];
@@ -198,7 +198,10 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 	look(m);
 }
 
-/* The object as it is, from etcd: a list of one, which needs no permission but the watch's. */
+/*
+ * Reads the current object from etcd: a list with one element, which requires no permission besides
+ * the watch's.
+ */
 static void read_other(struct claim *m, const struct json *claim)
 {
 	bool is_subnet = strcmp(json_string(json_get(claim, "kind")), "SpiderSubnet") == 0;
@@ -219,7 +222,7 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
-/* The watch has it as it was claimed, and the judge has seen that. */
+/* Whether the cache has the object as it was claimed, so that judge(NULL) has compared it. */
 static bool is_known(const struct claim *m, const struct claims_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -303,7 +306,7 @@ static void read_map(void *arg)
 	send(m, KUBE_GET, (struct span){0}, on_map);
 }
 
-/* --- from outside --- */
+/* --- public functions --- */
 
 void claims_take(struct claims *c, const struct claims_ask *q)
 {
@@ -341,9 +344,9 @@ void claims_free(struct claims *c)
 	free(c);
 }
 
-/* The ConfigMap, read and written. */
+/* Encoding of the ConfigMap. */
 
-/* SPEC_MAX: of what etcd takes. */
+/* SPEC_MAX: larger than an object in etcd can be. */
 enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
 
 static const struct json *meta(const struct json *object, const char *key)
@@ -351,7 +354,7 @@ static const struct json *meta(const struct json *object, const char *key)
 	return json_get(json_get(object, "metadata"), key);
 }
 
-/* kubectl's and others' marks: a PUT without them removes them. */
+/* Labels and annotations of other writers: a PUT without them would remove them. */
 static struct json_doc *read_metadata(const struct json *map)
 {
 	static const char *const keys[] = {"labels", "annotations"};
@@ -575,9 +578,9 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 }
 
 /*
- * Claims of objects that were seen to go are taken out of the ConfigMap: one read and at most one write
- * for all that go in a moment. When it fails, time does the same. Each replica tries; the second finds
- * nothing left to do.
+ * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
+ * deletions within a moment. On failure they expire anyway. Each replica tries; the second one
+ * finds nothing to remove.
  */
 
 enum { SOON_MIN_MS = 50, SOON_MAX_MS = 250, TIDY_TIME_MS = 5000 };

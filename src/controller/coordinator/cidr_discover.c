@@ -65,7 +65,7 @@ static int by_address(const void *a, const void *b)
 	return r ? r : x->len - y->len;
 }
 
-/* The two halves of one subnet, the lower first. */
+/* Whether a and b are the lower and the upper half of one subnet. */
 static bool are_halves(const struct ipnet *a, const struct ipnet *b)
 {
 	struct ipnet whole = {a->ip, (uint8_t)(a->len - 1)};
@@ -130,7 +130,7 @@ static void set_since(const struct json *object, struct cidr_facts *f)
 		f->since_ms = 0;
 }
 
-/* "  podSubnet: 10.244.0.0/16,fd00::/48   # why" anywhere in the text. */
+/* Finds a line " podSubnet: 10.244.0.0/16,fd00::/48 # why" anywhere in the text. */
 static void add_line(struct cidr_list *l, const char *text, const char *key)
 {
 	struct span rest = span_of(text), line;
@@ -156,7 +156,7 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f)
 	add_line(&f->services, text, "serviceSubnet");
 }
 
-/* "--key=value", or the word after "--key". */
+/* Finds "--key=value", or the word after "--key". */
 static void add_option(struct cidr_list *l, const struct json *words, const char *key)
 {
 	struct json_walk w = json_walk_start(words);
@@ -259,7 +259,7 @@ static bool is_conf(const char *name)
 	return dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".conflist") == 0);
 }
 
-/* It calls the others. */
+/* Whether the plugin delegates to other networks. */
 static bool is_meta(const struct json *conf)
 {
 	static const char *const metas[] = {"multus", "multus-shim", "unirail-cni"};
@@ -273,7 +273,7 @@ static bool is_meta(const struct json *conf)
 	return false;
 }
 
-/* By the network's name: Calico's, Cilium's, flannel's (of two ages), kind's. */
+/* By the network's name: Calico, Cilium, flannel (old and new), kind. */
 static enum cidr_type by_name(const char *name)
 {
 	static const struct {
@@ -392,13 +392,13 @@ static const struct kind {
 struct source {
 	struct cidr_sources *s;
 	enum cidr_source at;
-	struct kube_informer *i; /* NULL: not wanted */
-	struct err why;		 /* code 0: nothing is wrong */
+	struct kube_informer *i; /* NULL: not watched */
+	struct err why;		 /* code 0: no error */
 };
 
 struct cidr_sources {
 	struct kube *k;
-	char *cilium_ns, *cilium_name; /* the name as a selector */
+	char *cilium_ns, *cilium_name; /* the name as a field selector */
 	struct source v[CIDR_SOURCES];
 	void (*changed)(void *arg);
 	void *arg;
@@ -449,7 +449,7 @@ static void on_synced(void *arg)
 	v->s->changed(v->s->arg);
 }
 
-/* A kind that is not installed is no trouble: there is none of it. */
+/* A kind that is not installed is no error: it has no objects. */
 static void on_trouble(void *arg, const struct err *why)
 {
 	struct source *v = arg;
@@ -502,7 +502,7 @@ void cidr_sources_want(struct cidr_sources *s, unsigned int wants)
 
 /* --- what is known --- */
 
-/* The older first; those of one age stay in the order of their names. */
+/* Oldest first; objects of the same age stay in the order of their names. */
 static void sort(const struct cidr_facts **list, size_t n)
 {
 	for (size_t i = 1; i < n; i++)

@@ -10,7 +10,7 @@ struct planner {
 	bool automatic;
 };
 
-/* Whether it has answered; asks for it. */
+/* Requests the source; returns whether its state is known. */
 static bool is_asked(struct planner *a, enum cidr_source s)
 {
 	a->p->wants |= 1u << s;
@@ -34,7 +34,7 @@ static void note(struct planner *a, const char *what)
 		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
 }
 
-/* The first of them that says something; false: one has not answered yet. */
+/* The first source with content; false: one is not known yet. */
 static bool first_of(struct planner *a, const enum cidr_source *list, size_t n, bool services,
 		     struct cidr_list *ret)
 {
@@ -58,7 +58,10 @@ static void plan_cluster(struct planner *a)
 			"reached by the node");
 }
 
-/* Asked for by name and not there: an error. Found to be the cluster's CNI: as any other cluster. */
+/*
+ * A source selected by name that does not exist is an error. If it was detected as the CNI, the
+ * `cluster` sources are used instead.
+ */
 static bool is_there(struct planner *a, enum cidr_source s, const char *what)
 {
 	const struct cidr_known *k = &a->known[s];

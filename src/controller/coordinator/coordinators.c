@@ -12,8 +12,10 @@
 
 #define FINALIZER "spiderpool.spidernet.io"
 
-/* LOOK_MS: changes come in groups. PROBE_MS: the node's CNI may be another one.
- * UNREADABLE_MS: for so long the agent of a new node is waited for, asked for each UNREADABLE_PROBE_MS. */
+/*
+ * LOOK_MS: groups changes. PROBE_MS: the node's CNI may change. UNREADABLE_MS: how long to wait for
+ * the agent of a new node, with a probe each UNREADABLE_PROBE_MS.
+ */
 enum {
 	BODY_MAX = 256 << 10,
 	LOOK_MS = 200,
@@ -30,9 +32,9 @@ struct coordinators {
 	struct loop *loop;
 	struct cidr_sources *sources;
 	struct loop_timer *look, *probe;
-	int64_t look_ms;	/* when it comes */
-	int64_t unreadable_ms;	/* since when the CNI is not known; 0: it is */
-	struct kube_call *call; /* one at a time: mostly there is one object */
+	int64_t look_ms;	/* next expiry */
+	int64_t unreadable_ms;	/* since when the CNI is unknown; 0: known */
+	struct kube_call *call; /* one at a time: normally there is one object */
 	struct kube_backoff backoff;
 	uint64_t written, failed;
 };
@@ -53,7 +55,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		look_in(c, SOON_MS);
 		return;
 	}
-	/* Somebody was faster: the watch brings it. */
+	/* Another writer was faster: the watch delivers the change. */
 	if (status == 409 || status == 404) {
 		look_in(c, SOON_MS);
 		return;
@@ -123,7 +125,7 @@ static const char *phase_name(const struct cidr_plan *p)
 
 static bool is_said(const struct json *status, const struct cidr_plan *p)
 {
-	/* What may not be read now was read before. */
+	/* A source that may not be read now was read before: the status stays. */
 	if (p->unread && same_text(json_get(status, "phase"), "Synced"))
 		return true;
 	return same_text(json_get(status, "phase"), phase_name(p)) &&
@@ -168,7 +170,7 @@ static void put_status(struct coordinators *c, const struct kube_object *o,
 	send(c, o, "status", &b);
 }
 
-/* --- one that is being deleted --- */
+/* --- deletion --- */
 
 static bool has_finalizer(const struct json *list)
 {
@@ -203,7 +205,7 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 
 /* --- all of them --- */
 
-/* One that cannot be meant, of before admission, is taken as not given. */
+/* An invalid type, stored before admission existed, counts as missing. */
 static enum cidr_type type_of(const struct kube_object *o)
 {
 	const char *text = json_string(json_get(json_get(world_json(o), "spec"), "podCIDRType"));
@@ -212,8 +214,10 @@ static enum cidr_type type_of(const struct kube_object *o)
 	return text && cidr_type_parse(text, &t) == 0 ? t : CIDR_AUTO;
 }
 
-/* Of this node. The agent publishes what this process may not read: it is waited for, since a status that is wrong
- * for a moment stays in the pods that start in it. */
+/*
+ * The CNI of this node. If it is readable by root only, waits for the agent to publish it: pods
+ * started with a wrong status would keep its effects.
+ */
 static enum cidr_type probe(struct coordinators *c, bool *wait)
 {
 	int64_t now = loop_now_ms(c->loop);

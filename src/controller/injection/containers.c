@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pod's containers need for its networks: devices, and locking memory. */
+/* Resources and capabilities that the containers need for the networks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct needs {
 	size_t n;
 };
 
-/* --- how much of what --- */
+/* --- required resources --- */
 
 static struct need *need_of(struct needs *l, const char *resource)
 {
@@ -27,7 +27,7 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* A device for every network that takes one; of a shared one, one part is enough for all. */
+/* One device for each network that takes one; of a shared device one share for all networks. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {
@@ -45,7 +45,7 @@ static void count(const struct inject_nets *nets, struct needs *needs)
 
 /* --- containers --- */
 
-/* An init container that is restarted runs as long as the others. */
+/* An init container with restartPolicy Always runs as long as the pod. */
 static bool is_sidecar(const struct json *container)
 {
 	const char *policy = json_string(json_get(container, "restartPolicy"));
@@ -57,10 +57,10 @@ struct each {
 	const struct json *pod;
 	struct json_walk w;
 	const char *list;
-	size_t next, at; /* at: of the container that was returned last */
+	size_t next, at; /* at: index of the last container returned */
 };
 
-/* Those that run as long as the pod: containers, then sidecars. */
+/* Containers that run as long as the pod: containers, then sidecars. */
 static const struct json *next_container(struct each *i)
 {
 	const struct json *spec = json_get(i->pod, "spec"), *c;
@@ -91,7 +91,7 @@ static const struct json *quantity_of(const struct json *container, const char *
 	return limit ? limit : json_get(json_get(resources, "requests"), resource);
 }
 
-/* Whether somebody holds it already; if so and too little of it, the user is told. */
+/* Whether a container requests the resource already; warns the user if it requests too few. */
 static bool is_held(const struct inject_ask *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};
@@ -110,7 +110,7 @@ static bool is_held(const struct inject_ask *q, const struct need *need)
 		else if (num_u64(span_of(json_string(v)), 0, 1U << 20, &one) == 0)
 			sum += one;
 		else
-			clear = false; /* "2k" or what the API server will refuse */
+			clear = false; /* "2k", or a value that the API server will reject */
 	}
 	if (held && clear && sum < need->count)
 		inject_warn(q,
@@ -138,7 +138,7 @@ static void put_limits(struct json_out *o, const struct needs *add)
 	jo_end_obj(o);
 }
 
-/* Requests follow the limits: the API server's defaults. */
+/* The API server defaults requests to the limits. */
 static int write_limits(const struct json *first, const struct needs *add, struct kube_patch *p)
 {
 	const struct json *resources = json_get(first, "resources");
@@ -259,7 +259,7 @@ int inject_containers(const struct inject_ask *q, const struct inject_nets *nets
 	struct needs needs = {0}, add = {0};
 	int n;
 
-	if (!first) /* the API server has its own words for that */
+	if (!first) /* the API server rejects such a pod itself */
 		return 0;
 	count(nets, &needs);
 	for (size_t i = 0; i < needs.n; i++)

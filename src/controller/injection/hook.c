@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
 
-/* How often who waits is looked at, besides at each change. */
+/* Interval at which waiting pods are checked, besides each change. */
 enum { LOOK_MS = 50 };
 
 struct waiting {
@@ -22,11 +22,11 @@ struct waiting {
 struct inject_hook {
 	struct inject_hook_conf conf;
 	char *include, *exclude;
-	struct inject_net *nets; /* of all SpiderMultusConfigs, made when one changed */
+	struct inject_net *nets; /* all SpiderMultusConfigs, rebuilt after a change */
 	const struct inject_net **list;
 	size_t n;
 	bool stale;
-	int64_t grown_ms; /* when a group may have got one more, on the loop's clock */
+	int64_t grown_ms; /* when a network may have joined a group, loop's clock */
 	struct waiting *waiting;
 };
 
@@ -43,7 +43,7 @@ static void drop_nets(struct inject_hook *h)
 	h->n = 0;
 }
 
-/* One that is being deleted takes its network with it. */
+/* A network that is being deleted is not used. */
 static void look(struct inject_hook *h)
 {
 	size_t n = world_count(h->conf.world, WORLD_MULTUSCONFIGS);
@@ -103,13 +103,16 @@ static int try(struct inject_hook *h, const struct review *q, struct review_answ
 	return r;
 }
 
-/* Networks come one after the other, and a pod right behind the last may be faster than that. */
+/*
+ * Networks of a manifest arrive one by one, and a pod created right after them may be reviewed
+ * before the last one.
+ */
 static bool is_growing(const struct inject_hook *h)
 {
 	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_SETTLED_MS;
 }
 
-/* Answers, unless it may be worth waiting. */
+/* Answers the review, unless waiting may change the result. */
 static bool answer(struct inject_hook *h, struct review *q, bool last)
 {
 	struct err e = ERR_INIT;
@@ -161,7 +164,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 	(void)was;
 	(void)is;
-	h->stale = true; /* or it was a namespace */
+	h->stale = true; /* or a namespace has changed */
 	for (struct waiting *w = h->waiting, *next; w; w = next) {
 		next = w->next;
 		if (answer(h, w->q, false))
@@ -262,7 +265,7 @@ void inject_hook_free(struct inject_hook *h)
 	free(h);
 }
 
-/* Namespaces whose pods are looked at. */
+/* Namespaces whose pods are injected. */
 
 static bool is_prefix(struct span word)
 {
@@ -295,7 +298,7 @@ bool inject_in_scope(const struct inject_scope *s, const char *ns)
 	return !inject_next_value(&rest, &word) || any_matches(s->include, ns);
 }
 
-/* How many names a list has; -1: there is a prefix among them, which no selector can say. */
+/* Number of names in a list; -1: it has a prefix, which a selector cannot express. */
 static int names_in(const char *list)
 {
 	struct span rest = span_of(list), word;

@@ -110,7 +110,7 @@ int inject_pod(const struct inject_ask *q, struct kube_patch *patch, struct err 
 	return r;
 }
 
-/* Which networks a wish stands for. */
+/* Which networks a request selects. */
 
 enum { NAMES_MAX = 8, TEXT_MAX = 512 };
 
@@ -139,14 +139,14 @@ static bool in_group(const struct inject_net *n, enum inject_key key, struct spa
 	return false;
 }
 
-/* --- what is not there --- */
+/* --- errors about unknown groups --- */
 
 static int by_name(const void *a, const void *b)
 {
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The values that some network has for the key, each once; strings and vector are the caller's. */
+/* The distinct values that networks have for the key. The caller frees strings and array. */
 static char **values_of(const struct inject_nets *nets, enum inject_key key, size_t *n)
 {
 	char **all = NULL;
@@ -215,7 +215,7 @@ static int not_there(const struct inject_ask *q, const struct inject_wish *w, st
 			w->of_ns ? "'" : "", b.p);
 }
 
-/* --- what cannot be injected --- */
+/* --- errors about networks that cannot be injected --- */
 
 static int refuse(const struct inject_net *n, enum inject_key key, const char *why, struct err *e)
 {
@@ -225,7 +225,8 @@ static int refuse(const struct inject_net *n, enum inject_key key, const char *w
 
 static int check(const struct inject_net *n, enum inject_key key, struct err *e)
 {
-	bool ipoib = !strcmp(n->type, "ipoib"); /* shares its parent's device, not a plugin's */
+	bool ipoib = !strcmp(n->type, "ipoib"); /* uses its parent's device, not one of a device
+	                                         * plugin */
 	auto_free char *why = NULL;
 
 	if (!strcmp(n->type, "ovs") || !strcmp(n->type, "custom")) {
@@ -307,16 +308,19 @@ int inject_choose(const struct inject_ask *q, const struct inject_wish *w, struc
 	return 0;
 }
 
-/* The pod's annotation of networks: the injected ones replace whatever it has, as in the original. */
+/* The pod's network annotation: replaces an existing one, as Spiderpool's webhook does. */
 
-enum { ANNOTATION_MAX = 512 << 10 /* the API server takes half of that */, QUOTE_MAX = 200 };
+enum { ANNOTATION_MAX = 512 << 10 /* the API server accepts half of that */, QUOTE_MAX = 200 };
 
 static const struct json *annotations_of(const struct json *pod)
 {
 	return json_get(json_get(pod, "metadata"), "annotations");
 }
 
-/* The same networks in the same order: of an earlier injection, or written out by the user. */
+/*
+ * Whether the list has the same networks in the same order: from an earlier injection or written by
+ * the user.
+ */
 static bool is_same(const struct inject_ask *q, const char *text, const struct inject_nets *nets)
 {
 	struct net_select has = {0};
@@ -391,7 +395,7 @@ int inject_list(const struct inject_ask *q, const struct inject_wish *w,
 	return 1;
 }
 
-/* Where the kinds of networks say what they need; a kind that is not here cannot be injected. */
+/* Where each type of network has its resource; other types cannot be injected. */
 static const struct kind {
 	const char *type, *block, *resource;
 	enum { BY_MASTER, BY_RESOURCE, BY_NAME } by;
@@ -428,7 +432,7 @@ static char *dup_string(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* Of several netdevs it is on their bond. */
+/* Several netdevs are joined to a bond, whose name is the master. */
 static char *master_of(const struct json *block)
 {
 	const struct json *masters = json_get(block, "master");

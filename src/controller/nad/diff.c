@@ -42,7 +42,7 @@ const char *nad_owner(const struct json *there, const char **uid)
 	return NULL;
 }
 
-/* As Spiderpool's controller wrote it, too. */
+/* Also true for an owner reference written by Spiderpool's controller. */
 static bool is_owned(const struct json *there, const struct json *smc)
 {
 	const char *uid = NULL, *name = nad_owner(there, &uid);
@@ -207,7 +207,7 @@ static bool says(const struct json *status, const struct nad_state *s, int64_t g
 	       strcmp(text(json_get(c, "message")), s->message) == 0;
 }
 
-/* When "Ready" became what it is. */
+/* lastTransitionTime of "Ready". */
 static void put_since(struct json_out *o, const struct json *was, const struct nad_state *s,
 		      int64_t now_ms)
 {

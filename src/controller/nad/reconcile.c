@@ -11,9 +11,9 @@
 #include "controller/nad/internal.h"
 #include "kube/kinds.h"
 
-/* Which SpiderMultusConfigs are to be looked at, and when. */
+/* Queue of the SpiderMultusConfigs to process. */
 
-/* LOOKS: of one turn of the loop. */
+/* LOOKS: jobs per turn of the loop. */
 enum { AT_ONCE = 8, LOOKS = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 
 /* --- jobs --- */
@@ -143,7 +143,7 @@ void nads_again(struct nads_job *j, int64_t ms)
 	j->again = loop_add_timer(j->n->loop, ms, on_again, j);
 }
 
-/* --- what happens in the cluster --- */
+/* --- changes in the cluster --- */
 
 static void add(struct nads *n, const struct kube_object *o)
 {
@@ -181,7 +181,7 @@ static void mark_wants(struct nads *n, const char *ns, const char *nad)
 		mark(n->wants.v[i]->job);
 }
 
-/* It is gone: who waited for the name of a NAD that it has. */
+/* A SpiderMultusConfig was deleted: processes those that wait for the name of its NAD. */
 static void leave(struct nads *n, const struct kube_object *was)
 {
 	for (size_t i = nads_index_at(&n->owned, was->ns, was->uid, "");
@@ -216,7 +216,7 @@ static void know(struct nads *n, const struct kube_object *o)
 		nads_index_add(&n->owned, o->ns, uid, o->name, NULL);
 }
 
-/* Whose NAD it is, was, or is to be. */
+/* Processes the previous, current and next owner of the NAD. */
 static void on_nad(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	const struct kube_object *o = is ? is : was;
@@ -279,13 +279,15 @@ struct nads_counts nads_counts(const struct nads *n)
 	return c;
 }
 
-/* What is done about one SpiderMultusConfig, a request at a time, and what is told. */
+/* Processing of one SpiderMultusConfig, one request at a time, and reporting. */
 
-/* SOON_MS: what was met halfway is shown by the watch first. STATUS_MS: a definition without
- * status is asked again after that. */
+/*
+ * SOON_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the CRD
+ * has no status.
+ */
 enum { BODY_MAX = 512 << 10, SOON_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
-/* --- what is told --- */
+/* --- reporting --- */
 
 static void tell(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
@@ -302,7 +304,7 @@ static void tell(const struct nads_job *j, bool warning, const char *reason, con
 								     .message = message});
 }
 
-/* Each trouble once. */
+/* Reports each error once until it changes. */
 static void complain(struct nads_job *j, const char *reason, const char *message)
 {
 	if (j->said && strcmp(j->said, message) == 0)
@@ -351,7 +353,10 @@ static void no_status(struct nads *n, const struct err *e)
 	n->no_status_until = loop_now_ms(n->loop) + STATUS_MS;
 }
 
-/* Until a write succeeds, once: the watch brings the status back, and with it the next try. */
+/*
+ * Reported once until a write succeeds: the watch delivers the status that was written, which
+ * triggers the next attempt.
+ */
 static void tell_failed(struct nads_job *j, const char *message)
 {
 	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
@@ -368,8 +373,10 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 {
 	bool again = status == 404 && step == STEP_STATUS && j->no_status;
 
-	/* Somebody was faster, or it is gone: the watch brings it. A status that is not there while its
-	 * object still is has no place in the definition. */
+	/*
+	 * Another writer was faster, or the object was deleted: the watch delivers the change. A
+	 * 404 for the status of an existing object means that the CRD has no status subresource.
+	 */
 	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
 		j->no_status = status == 404 && step == STEP_STATUS;
 		j->failed &= step != STEP_STATUS;
@@ -397,7 +404,7 @@ static void on_written(struct nads_job *j, enum nads_step step)
 		kube_backoff_reset(&j->backoff);
 		tell_done(j, step);
 	}
-	/* The watch is faster, mostly. */
+	/* normally the watch is faster */
 	if (!j->again)
 		nads_again(j, 2 * SOON_MS);
 }
@@ -459,7 +466,7 @@ static void is_wrong(struct nads_job *j, const struct json *smc, const char *rea
 	put_status(j, smc, &s);
 }
 
-/* One that was written for this object under another name. */
+/* A NAD that was written for this object under another name. */
 static const struct kube_object *orphan(const struct nads_job *j, const char *smc_uid,
 					const char *nad)
 {
@@ -486,7 +493,7 @@ static void remove_nad(struct nads_job *j, const struct kube_object *o)
 	send(j, STEP_REMOVE, &r);
 }
 
-/* The SpiderMultusConfig that has the NAD and still is there, if it is another one. */
+/* The SpiderMultusConfig that owns the NAD and still exists, if it is another one. */
 static const char *other_owner(const struct nads_job *j, const struct json *nad)
 {
 	const char *uid = NULL, *owner = nad_owner(nad, &uid);

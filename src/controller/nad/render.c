@@ -48,7 +48,7 @@ static void put_type(struct json_out *o, const char *type, int64_t mtu)
 	jo_end_obj(o);
 }
 
-/* The user's plugins, as Go writes what it has read. */
+/* The user's plugins, formatted as Go's encoding/json would. */
 static int put_chain(struct json_out *o, const struct json *list, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
@@ -113,7 +113,7 @@ static int put_list(struct buf *b, const struct json *smc, const struct nad_ask 
 	return 0;
 }
 
-/* Any JSON is taken, as it is: Multus says what it wants of it. */
+/* Any JSON is accepted unchanged; Multus validates it. */
 static int custom(const struct json *spec, char **ret, struct err *e)
 {
 	const char *text = nad_text(json_get(spec, "customCNI"), NULL);
@@ -216,11 +216,11 @@ void nad_done(struct nad *n)
 	*n = (struct nad){0};
 }
 
-/* The main plugin of each type, and ifacer before it. */
+/* The main plugin of each type, and ifacer in front of it. */
 
-/* --- what several types have --- */
+/* --- shared by several types --- */
 
-/* One level up, too: as manifests carry it. */
+/* Also accepts the field one level up, where some manifests have it. */
 static const struct json *pools_of(const struct nad_ask *q)
 {
 	const struct json *v = json_get(q->block, "ippools");
@@ -298,7 +298,7 @@ static int check_masters(const struct nad_ask *q, struct err *e)
 	return 0;
 }
 
-/* The interface that ifacer leaves to stand on. */
+/* The interface that ifacer creates, or the master. */
 static void put_master(struct json_out *o, const struct nad_ask *q, int64_t vlan)
 {
 	const char *name = masters(q) == 1 ? nad_text(json_at(json_get(q->block, "master"), 0), "")
@@ -329,7 +329,7 @@ static void put_ifacer(struct json_out *o, const struct nad_ask *q, int64_t vlan
 	jo_end_obj(o);
 }
 
-/* --- a function a type --- */
+/* --- one function per type --- */
 
 static int put_macvlan(struct json_out *o, const struct nad_ask *q, struct err *e)
 {
@@ -349,7 +349,7 @@ static int put_macvlan(struct json_out *o, const struct nad_ask *q, struct err *
 	return 0;
 }
 
-/* The plugin tags by itself. */
+/* The vlan plugin tags packets itself. */
 static int put_vlan(struct json_out *o, const struct nad_ask *q, struct err *e)
 {
 	const char *mode = nad_text(json_get(q->block, "vlanMode"), "manual");
@@ -380,7 +380,7 @@ static int put_sriov(struct json_out *o, const struct nad_ask *q, struct err *e)
 	return 0;
 }
 
-/* A number where the definition has text is its digits. */
+/* A number where the CRD has a string is converted to its digits. */
 static int put_ib_sriov(struct json_out *o, const struct nad_ask *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");
@@ -453,7 +453,8 @@ static int put_ovs(struct json_out *o, const struct nad_ask *q, struct err *e)
 
 static const struct kind {
 	const char *type, *block;
-	int (*put)(struct json_out *o, const struct nad_ask *q, struct err *e); /* up to ipam */
+	int (*put)(struct json_out *o, const struct nad_ask *q, struct err *e); /* writes the fields
+	                                                                         * before ipam */
 } kinds[] = {
 	{"macvlan", "macvlan", put_macvlan},
 	{"ipvlan", "ipvlan", put_macvlan},
@@ -492,9 +493,9 @@ int nad_put_main(struct json_out *o, const struct nad_ask *q, struct err *e)
 	return 0;
 }
 
-/* The coordinator's object, which every type but `custom` has in its chain. */
+/* The coordinator plugin, which the chain of every type except `custom` has. */
 
-/* What the definition fills in. */
+/* Defaults of the CRD. */
 enum { RULE_TABLE = 500 };
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
