@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_AGENT_AGENT_H
 #define UNIRAIL_AGENT_AGENT_H
 
-/* What main.c's table names. */
+/* Entry points in the applet table of main.c. */
 
 #include "base/applet.h"
 

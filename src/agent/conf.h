@@ -23,7 +23,7 @@ struct agent_conf {
 	struct settings_own own;
 };
 
-/* For --help, completion, the man page. */
+/* For --help, shell completion and the man page. */
 extern const struct opt agent_opts[];
 extern const struct settings agent_settings;
 
@@ -31,7 +31,7 @@ extern const struct settings agent_settings;
 int agent_conf_read(struct agent_conf *ret, const struct root *root, const struct settings_env *env,
 		    int argc, char **argv, struct err *e);
 void agent_conf_done(struct agent_conf *c);
-/* This node's name where nobody gave one. */
+/* This node's name if none is set. */
 int agent_conf_hostname(struct agent_conf *c, struct err *e);
 
 #endif

@@ -572,8 +572,8 @@ static int first_line(struct repair *p, const char *line, size_t n, struct err *
 	if (r == 0 || r == -EPROTO)
 		return r;
 	err_clear(e);
-	/* A complete line of records makes no address used by itself, yet without a header it is
-	 * not read. */
+	/* The first line is a complete line of records, so the header is missing. Its records are
+	 * read, but it counts as damage. */
 	if (line_is_whole(line, n) && !journal_is_header(line, n)) {
 		p->damaged++;
 		buf_str(p->said, "the first line is missing\n");
