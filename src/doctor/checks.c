@@ -14,7 +14,7 @@
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
 
-/* In the order in which one thing needs the other. */
+/* Ordered by dependency. */
 const struct doctor_check doctor_checks[] = {
 	{"rdma-kernel", "the kernel has RDMA, and each NIC that can do it has its RDMA device",
 	 doctor_rdma_kernel},
@@ -127,7 +127,7 @@ void doctor_cni_links(struct doctor *d)
 
 /* --- configurations --- */
 
-/* Called for the object of each plugin that a configuration names. */
+/* Called for the object of each plugin in a configuration. */
 typedef void (*visit_plugin)(struct doctor *d, const char *file, const struct json *plugin,
 			     const char *type, void *arg);
 
@@ -291,7 +291,7 @@ void doctor_cni_masters(struct doctor *d)
 
 struct source {
 	char *file; /* the first that uses the node's own pools */
-	bool agent; /* some plugin asks the node's agent */
+	bool agent; /* some plugin uses the node's agent */
 };
 
 static void find_source(struct doctor *d, const char *file, const struct json *plugin,
@@ -463,7 +463,7 @@ void doctor_rdma_ports(struct doctor *d)
 				check_port(d, &d->f->rdma[i], &d->f->rdma[i].ports[k]);
 }
 
-/* The links under RDMA ports with Ethernet; NULL at the end. */
+/* Iterates over the links of RDMA ports with Ethernet; NULL at the end. */
 static const struct link *next_rail(const struct host_facts *f, size_t *at)
 {
 	while (*at < f->n_rdma * RDMA_PORTS_MAX) {
@@ -538,7 +538,7 @@ void doctor_rail_subnets(struct doctor *d)
 	}
 }
 
-/* What unirail itself keeps: addresses, and the links it made. */
+/* unirail's own state: addresses, and links that it created. */
 
 enum { FOUND_MAX = 1 << 20, LOCK_MS = 5000 };
 
@@ -583,7 +583,7 @@ static void check_pool_files(struct doctor *d, bool report_errors)
 		pool_set_done(&set);
 }
 
-/* A node whose addresses come from elsewhere has no pools, and that is fine. */
+/* A node whose addresses come from elsewhere has no pools; that is no problem. */
 static bool has_records(struct ipam *store)
 {
 	auto_free struct ipam_record *v = NULL;
@@ -753,7 +753,7 @@ void doctor_vf_rdma(struct doctor *d)
 
 /* Whether the container runtime uses the CNI configuration that makes it call unirail-cni. */
 
-/* The file that a runtime comes to first. */
+/* The first file that a runtime reads. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -52,7 +52,7 @@ static void put_content(struct snapshot *s, const char *path, struct span text, 
 	s->n_files++;
 }
 
-/* A sysfs attribute may not be readable, or only to be written: it is left out in silence. */
+/* Unreadable and write-only sysfs attributes are skipped silently. */
 static void put_file(struct snapshot *s, const char *path, const struct stat *st, enum snap_how how)
 {
 	auto_buf struct buf b;

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* The files of CNI's folder: what each is, and writing ours. What has to be done: cni_config_plan.c. */
+/* Reads the directory of CNI configurations, and writes the generated file. */
 
 enum { CONF_MAX = 1 << 20, FILES_MAX = 256 };
 
@@ -131,7 +131,7 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 	if (is_folder(r, path))
 		return;
 	if (load(r, path, &doc, &e) < 0) {
-		/* Gone since the folder was listed: its change is told once more. */
+		/* Removed since the directory was listed: the watch reports this change again. */
 		if (is_conf(name) && (e.code != -ENOENT || is_link(r, path)))
 			add(l, name, CNI_CONFIG_INVALID, NULL, e.text);
 		return;
@@ -241,7 +241,7 @@ int cni_config_check_name(const char *name, struct err *e)
 	return 0;
 }
 
-/* From the files that there are to what ours has to be: no file is touched here. */
+/* Decides on the content of the generated file. Pure. */
 
 enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
 
@@ -252,7 +252,8 @@ enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
 struct wrapped {
 	const struct cni_config_file *file; /* NULL: none */
 	const struct json *multus;	    /* settings of a Multus configuration; NULL: none */
-	const struct json *daemon;	    /* those that count before them; NULL: none */
+	const struct json *daemon;	    /* settings that take precedence over them; NULL: none
+	                                     */
 	const char *name;		    /* clusterNetwork by name; NULL: by its file */
 };
 
@@ -380,7 +381,7 @@ static void put_plugin(struct json_out *o, const struct wrapped *w, const char *
 	jo_end_obj(o);
 }
 
-/* What others have appended to ours stays. */
+/* Plugins that other programs have appended to the generated file are preserved. */
 static void put_appended(struct json_out *o, const struct cni_config_file *ours)
 {
 	struct json_walk w = json_walk_start(ours && ours->kind == CNI_CONFIG_GENERATED
@@ -413,7 +414,7 @@ static void write_text(struct buf *b, const struct wrapped *w, const char *dir, 
 	buf_char(b, '\n');
 }
 
-/* Whether ours says so already, in whatever order and spacing. */
+/* Whether the generated file has this content already, in any order and spacing. */
 static bool is_so(const struct cni_config_file *ours, const struct buf *text)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -425,7 +426,7 @@ static bool is_so(const struct cni_config_file *ours, const struct buf *text)
 
 /* --- what has to be done --- */
 
-/* The one that a runtime uses where ours is not there. */
+/* The file that a runtime uses if the generated one does not exist. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -473,7 +474,7 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 			   first);
 		return;
 	}
-	/* One that has its network in itself (delegates) cannot be wrapped. */
+	/* A Multus configuration with embedded networks (delegates) cannot be wrapped. */
 	if (behind || (first && first->kind == CNI_CONFIG_MULTUS && !w.file && !w.name))
 		take_state(ret, CNI_CONFIG_IS_BEHIND, first);
 	else if (!w.file && !w.name)

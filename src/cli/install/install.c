@@ -179,8 +179,10 @@ static int stage_step(struct swap *s, const struct install_step *step, int self,
 	return r;
 }
 
-/* The record goes first when installing and last when removing: whenever this is killed, it
- * names all that may be there. */
+/*
+ * The record is written first when installing and removed last when uninstalling: after a crash at
+ * any point it names everything that may exist.
+ */
 static int carry_out(struct swap *s, const struct install_opts *o, const struct install_facts *f,
 		     const struct install_plan *p, int self, struct err *e)
 {
@@ -199,7 +201,7 @@ static int carry_out(struct swap *s, const struct install_opts *o, const struct 
 	return r < 0 ? r : swap_commit(s, e);
 }
 
-/* Whether the record already says what it would say after this. */
+/* Whether the record already has the content that it would have after this call. */
 static bool record_is_current(const struct root *r, const char *folder,
 			      const struct install_facts *f, const struct install_plan *p)
 {
@@ -258,7 +260,9 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 		say_json(o, p, node, &b);
 	else
 		say(o, p, node, &b);
-	/* The node may have no network yet: no failure, the agent goes on with it. */
+	/*
+	 * The node may have no network yet: no error, the agent continues with the configuration.
+	 */
 	if (node->why.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->why).p);
 	for (size_t i = 0; i < p->n_left; i++)
@@ -267,13 +271,16 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	return opt_print(&b) || (p->n_left > 0 && !o->keep);
 }
 
-/* Not when anything is in it. */
+/* Only if it is empty. */
 static void drop_folder(const struct root *r, const char *folder)
 {
 	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
 }
 
-/* Before a removal: the runtime calls none of the links any more. After an install: all are there. */
+/*
+ * When uninstalling, runs before the links are removed, so that the runtime calls none of them any
+ * more; when installing, after all of them exist.
+ */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
 	int r = 0;
@@ -307,7 +314,7 @@ static int run(const struct install_opts *o, struct err *e)
 	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
 	if (n == 0 && !o->dry_run && !o->uninstall)
 		n = dir_make(&r, o->folder, 0755, e);
-	/* A folder that is not there holds nothing to remove. */
+	/* A missing directory has nothing to remove. */
 	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
 		n = swap_open(&s, &r, o->folder, e);
 	if (n == 0)
@@ -404,7 +411,7 @@ int install_main(int argc, char **argv)
 	return 1;
 }
 
-/* From what is in the folder to what has to be done: no file is touched here. */
+/* From the state of the directory to the plan. Pure. */
 
 static bool same(const struct install_thing *a, const struct install_thing *b)
 {
@@ -534,7 +541,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 	if (n->now.have == HAVE_NOTHING || is_ours(n)) {
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
-		/* Put back already, by a removal that was interrupted. */
+		/* An interrupted removal has restored it already. */
 		if (same(&n->kept, &n->noted))
 			step(p, DO_FORGET, n);
 	} else {
@@ -547,7 +554,7 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 void install_plan_removal(const struct install_facts *f, struct install_plan *p)
 {
 	*p = (struct install_plan){0};
-	/* Links first, the binary last: none of them leads nowhere meanwhile. */
+	/* Links first, the binary last, so that no link dangles meanwhile. */
 	for (size_t i = f->n; i-- > 0;)
 		if (f->names[i].recorded)
 			plan_removal(&f->names[i], p);

@@ -19,8 +19,8 @@ enum { LOCK_MS = 10000, WALK_MS = 100 };
 
 struct swap_op {
 	char name[PATH_NAME_MAX];
-	char temp[PATH_NAME_MAX]; /* the new content; "": drop the name */
-	char old[PATH_NAME_MAX];  /* what was there; "": nothing */
+	char temp[PATH_NAME_MAX]; /* new content; "": remove the name */
+	char old[PATH_NAME_MAX];  /* previous content; "": none */
 	bool done;
 };
 
@@ -110,7 +110,10 @@ static int make_temp(struct swap *s, struct swap_op *op, mode_t mode)
 	return fd;
 }
 
-/* Closed here, before the file has its name: executing a file open for writing is ETXTBSY. */
+/*
+ * Closes the file before it gets its name: executing a file that is open for writing fails with
+ * ETXTBSY.
+ */
 static int finish(int fd, const char *name, struct err *e)
 {
 	int r = fsync(fd) < 0 ? -errno : 0;

@@ -97,7 +97,7 @@ static void read_cache(struct pool_found *f, const struct root *r, const char *d
 		struct stat st;
 		int code;
 
-		/* A FIFO would keep us waiting. */
+		/* opening a FIFO would block */
 		if (file_lstat(r, path, &st, NULL) < 0 || !S_ISREG(st.st_mode))
 			continue;
 		buf_init(&text, FILE_MAX + 1);
@@ -167,7 +167,7 @@ static void look_into(struct spaces *x, const char *path)
 	struct err e = ERR_INIT;
 	auto_fd int fd = -1;
 
-	/* A process that has ended, a file that is no namespace. */
+	/* The process has ended, or the file is no namespace. */
 	if (netns_open(path, &fd, NULL) < 0 || !is_new(x, fd))
 		return;
 	x->f->netns++;
