@@ -4,7 +4,7 @@
 
 /*
  * Scope attributes: `auto_fd int fd = open(...)` closes itself at the end of its scope.
- * A cleanup keeps errno and accepts NULL or -1. take() and take_fd() hand a value out of the
+ * A cleanup keeps errno and accepts NULL or -1. take() and take_fd() transfer a value out of the
  * scope: they return it and leave NULL or -1 behind.
  */
 

@@ -13,7 +13,7 @@ enum applet_flags {
 	APPLET_LINK = 1 << 0,	/* `install` makes a symlink of this name */
 	APPLET_CNI = 1 << 1,	/* speaks CNI: stdin, CNI_*, result on stdout */
 	APPLET_IPAM = 1 << 2,	/* an IPAM plugin (also APPLET_CNI) */
-	APPLET_HIDDEN = 1 << 3, /* not in the list of --help */
+	APPLET_HIDDEN = 1 << 3, /* omitted from the list of --help */
 };
 
 struct applet {

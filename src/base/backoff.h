@@ -2,8 +2,9 @@
 #ifndef UNIRAIL_BASE_BACKOFF_H
 #define UNIRAIL_BASE_BACKOFF_H
 
-/* Growing waits with jitter: half to one and a half times `base`, then twice as much each time up
- * to `most`. A thousand agents whose server restarts do not come back at once. */
+/* Exponential backoff with jitter: the first wait is half to one and a half times `base`, each
+ * later one twice as long, up to `most`. Jitter keeps a thousand agents from reconnecting at the
+ * same moment when their server restarts. */
 
 #include <stdint.h>
 
@@ -12,8 +13,8 @@ struct kube_backoff {
 	unsigned int failures;
 };
 
-int64_t kube_backoff_next(struct kube_backoff *b); /* counts a failure; ms to wait */
+int64_t kube_backoff_next(struct kube_backoff *b); /* counts a failure; returns ms to wait */
 void kube_backoff_reset(struct kube_backoff *b);
-int64_t kube_jitter(int64_t from, int64_t to); /* evenly, from <= x <= to */
+int64_t kube_jitter(int64_t from, int64_t to); /* uniformly distributed, from <= x <= to */
 
 #endif

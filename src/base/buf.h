@@ -4,7 +4,7 @@
 
 /*
  * Spans are borrowed bytes with a length; buffers own bytes and grow up to a ceiling chosen at
- * creation.  Writing past the ceiling sets `over` and drops the rest: look once, at the end.
+ * creation.  Writing past the ceiling sets `over` and drops the rest: check it once, at the end.
  * A buffer's data is always followed by a NUL that len does not count.  Out of memory exits.
  */
 
@@ -21,8 +21,8 @@ struct span span_of(const char *s); /* NULL gives an empty span */
 bool span_eq(struct span s, const char *word);
 bool span_has_prefix(struct span s, const char *prefix);
 struct span span_trim(struct span s); /* ASCII white space at both ends */
-/* Cuts *rest at the first sep: returns what stood before it, leaves what stood after.  False
- * when *rest is used up (rest->p == NULL).  "a,,b" gives "a", "", "b". */
+/* Cuts *rest at the first sep: returns the part before it and leaves the part after it. False when
+ * *rest is consumed (rest->p == NULL). "a,,b" gives "a", "", "b". */
 bool span_cut(struct span *rest, char sep, struct span *ret);
 char *span_dup(struct span s);
 
@@ -36,7 +36,7 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);
 #define auto_buf __attribute__((cleanup(buf_done)))
 void buf_reset(struct buf *b);
-/* The same, and room past `keep` bytes is given back. */
+/* The same, and frees the allocation beyond `keep` bytes. */
 void buf_trim(struct buf *b, size_t keep);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
@@ -44,7 +44,7 @@ void buf_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 struct span buf_span(const struct buf *b);
-char *buf_take(struct buf *b); /* the NUL-terminated bytes, now the caller's; b is empty again */
+char *buf_take(struct buf *b); /* the NUL-terminated bytes, owned by the caller; b is empty again */
 
 /* malloc and friends that exit with one line when memory is out; n == 0 gives a valid pointer. */
 void *xmalloc(size_t n);
@@ -61,7 +61,7 @@ void *vec_grow(void *p, size_t count, size_t size);
 		&(p)[(n)++];                                                                       \
 	}))
 
-/* strlcpy's contract: returns false (and truncates) when s does not fit. */
+/* Like strlcpy: returns false (and truncates) when s does not fit. */
 bool str_copy(char *dst, size_t size, const char *s);
 
 #endif

@@ -3,22 +3,22 @@
 #define UNIRAIL_BASE_CHILD_H
 
 /*
- * A child process beside the loop: for what may take long (a program, a name service) while the
- * loop must go on. Its stdout is collected up to a ceiling, stdin is /dev/null, stderr ours. It is
- * killed when its time is up. Wants pidfd_open (Linux 5.3).
+ * A child process managed by the loop, for work that may block (a program, a name lookup). Its
+ * stdout is collected up to a limit, stdin is /dev/null, stderr is inherited. It is killed at its
+ * timeout. Requires pidfd_open (Linux 5.3).
  */
 
 #include "base/loop.h"
 #include "base/buf.h"
 
 /*
- * e is NULL when the child has exited by itself with `status`. Errors: -ETIMEDOUT (killed), -EFBIG
- * (it wrote more than `max`), -EINTR (a signal ended it). `out` is valid during the call.
+ * e is NULL when the child exited by itself with `status`. Errors: -ETIMEDOUT (killed), -EFBIG (it
+ * wrote more than `max` bytes), -EINTR (killed by a signal). `out` is valid during the call.
  */
 typedef void (*child_done_fn)(void *arg, int status, struct span out, const struct err *e);
 
 struct child_conf {
-	int (*run)(void *arg); /* in the child; its result is the exit status */
+	int (*run)(void *arg); /* runs in the child; its result is the exit status */
 	void *run_arg;
 	int timeout_ms;
 	size_t max;
@@ -28,6 +28,6 @@ struct child;
 
 int child_start(struct child **ret, struct loop *l, const struct child_conf *c, child_done_fn done,
 		void *arg, struct err *e);
-void child_cancel(struct child *c); /* killed, no callback; NULL is fine */
+void child_cancel(struct child *c); /* kills the child; no callback; NULL is fine */
 
 #endif

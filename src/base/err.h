@@ -5,7 +5,7 @@
 /*
  * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a
  * caller-owned `struct err *e` (may be NULL) that collects "outer: inner: the kernel's words".
- * The function that meets the failure sets it, callers wrap it; only an applet prints it.
+ * The function where the failure occurs sets it, callers wrap it; only an applet prints it.
  *
  *	if (fd < 0)
  *		return err_sys(e, -errno, "open '%s'", path);
@@ -14,7 +14,7 @@
  *		return err_wrap(e, r, "rail %s", rail);
  *
  * The kind says what a caller outside can do about it; each protocol maps it to its own code
- * in one table (cni/protocol/error.c, the exit status in tools).  It is ERR_OTHER until somebody who
+ * in one table (cni/protocol/error.c, the exit status in tools).  It is ERR_OTHER until a function that
  * knows sets it, and wrapping keeps it.
  */
 
@@ -27,20 +27,20 @@ enum err_kind {
 	ERR_UNSUPPORTED, /* CNI 2: field or feature this plugin does not support */
 	ERR_ENV,	 /* CNI 4: environment variables, CNI_ARGS */
 	ERR_IO,		 /* CNI 5: reading input, writing state */
-	ERR_DECODE,	 /* CNI 6: input is not what it should be */
+	ERR_DECODE,	 /* CNI 6: malformed input */
 	ERR_CONF,	 /* CNI 7: invalid configuration; retrying will not help */
 	ERR_NETNS,	 /* CNI 8: the namespace */
 	ERR_AGAIN,	 /* CNI 11: try again later (busy, exhausted, conflict) */
-	ERR_UNAVAILABLE, /* CNI 50: what this needs is not there (permission, daemon, device) */
+	ERR_UNAVAILABLE, /* CNI 50: a prerequisite is missing (permission, daemon, device) */
 };
 
 enum { ERR_TEXT_MAX = 1024, ERR_DETAILS_MAX = 512 };
 
 struct err {
-	int code; /* negative errno, 0 while nothing happened */
+	int code; /* negative errno; 0: no error */
 	enum err_kind kind;
 	char text[ERR_TEXT_MAX];
-	char details[ERR_DETAILS_MAX]; /* CNI "details", mostly empty */
+	char details[ERR_DETAILS_MAX]; /* CNI "details", usually empty */
 };
 
 #define ERR_INIT                                                                                   \
@@ -48,18 +48,18 @@ struct err {
 		0                                                                                  \
 	}
 
-/* All return `code` (made negative), so that `return err_set(...)` reads well; NULL e is fine.
- * The setters forget what e held before; arguments may point into e. */
+/* All return `code` (made negative), so that `return err_set(...)` works; NULL e is fine. The
+ * setters discard what e held before; arguments may point into e. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Like err_set, and appends ": No such file or directory (ENOENT)". */
 int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "context: " before what is there (nothing there: the errno's text); sets code only where
- * none was set; keeps the kind. Too long a text loses its end, marked "...". */
+/* Prefixes the text with "context: " (an empty e: the errno's text); sets code only if none was
+ * set; keeps the kind. A text that is too long is truncated, marked "...". */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Gives e a kind unless it has one already. */
+/* Sets the kind of e unless it already has one. */
 void err_default_kind(struct err *e, enum err_kind kind);
 void err_clear(struct err *e);
 

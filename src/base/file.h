@@ -3,12 +3,10 @@
 #define UNIRAIL_BASE_FILE_H
 
 /*
- * Files under a root.  Every absolute path the program opens is resolved below `root` (an
- * O_PATH descriptor of "/" or of another folder), so that a recorded /sys, /proc, /etc can stand in
- * for the host's. Below a root that is not "/", neither ".." nor a symbolic link
- * leads out of it (openat2 RESOLVE_IN_ROOT, Linux 5.6).
- *
- * Split over file.c (content), file.c (folders and links) and lock.c.
+ * Files under a root. Every absolute path the program opens is resolved below `root` (an O_PATH
+ * descriptor of "/" or of another directory), so that a recorded /sys, /proc, /etc can replace the
+ * host's. Below a root that is not "/", neither ".." nor a symbolic link leads outside (openat2
+ * RESOLVE_IN_ROOT, Linux 5.6).
  */
 
 #include <stdbool.h>
@@ -19,14 +17,15 @@
 
 struct root {
 	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
-	bool host; /* fd is "/" itself: paths mean what they mean to everybody */
+	bool host; /* fd is "/" itself: paths are the host's paths */
 	/*
-	 * Set by the caller after root_open(), where root opens paths of the host that others may have a hand in; no
-	 * effect on another root than the host's, nor below /proc, /sys and /dev:
-	 *  - a symbolic link is followed when root owns it and its folder, and only root can change that folder (or it
-	 *    is sticky): /var/run, an administrator's link to another disk. Any other link is -ELOOP, and the error names it.
-	 *  - what file_open() opens for its content is a regular file or a folder, and is not waited for: a FIFO, socket
-	 *    or device is -EINVAL (-ENXIO where nobody reads the FIFO).
+	 * Set by the caller after root_open(), if root opens host paths that other users may
+	 * influence; no effect on a root other than the host's, nor below /proc, /sys and /dev:
+	 *  - a symbolic link is followed only if root owns it and its directory, and only root can modify that
+	 *    directory (or it is sticky): /var/run, an administrator's link to another disk. Any other link
+	 *    is -ELOOP, and the error names it.
+	 *  - a file that file_open() opens for its content must be a regular file or a directory, and opening
+	 *    never blocks: a FIFO, socket or device is -EINVAL (-ENXIO for a FIFO without reader).
 	 */
 	bool strict;
 };
@@ -43,25 +42,25 @@ int file_read(const struct root *r, const char *path, size_t max, struct buf *in
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
 /* One write(2) to an existing file; for sysfs and proc. */
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
-/* New content, all or nothing: temporary file beside it (".NAME.xxxxxxxx.tmp"), fsync, rename,
- * fsync of the folder. A full disk leaves the old file as it was; a failure of the last fsync
- * leaves the new one. The mode is exact (no umask). */
+/* Replaces the content atomically: temporary file in the same directory (".NAME.xxxxxxxx.tmp"),
+ * fsync, rename, fsync of the directory. A full disk leaves the old file unchanged; a failure of
+ * the last fsync leaves the new one. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
 int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOENT is 0 */
-/* Removes the temporary files that a kill left of file_replace(path). For who knows that nobody
- * writes it now. */
+/* Removes temporary files that a killed file_replace(path) left. Only for a caller that knows that
+ * no process writes the file now. */
 void file_sweep(const struct root *r, const char *path);
-/* Of all files in a folder. */
+/* The same for all files of a directory. */
 void file_sweep_folder(const struct root *r, const char *folder);
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
-/* Names in a directory but "." and "..", sorted bytewise; caller frees with str_list_free(). */
+/* Names in a directory except "." and "..", sorted bytewise; free with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
-/* The symlink `path` -> target, made or replaced in one step (whatever file was there). */
+/* Creates or atomically replaces the symlink `path` -> target (whatever file was there). */
 int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
-/* renameat2 within a root; `exclusive` refuses to replace (-EEXIST). The folder is synced. */
+/* renameat2 within a root; `exclusive`: -EEXIST instead of replacing. The directory is synced. */
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
 		struct err *e);
 /* lstat: type, mode and size of the name itself. -ENOENT sets e as well. */
@@ -78,8 +77,9 @@ int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, s
 int lock_fd(int fd, int timeout_ms);
 
 /*
- * Content from elsewhere than memory: create a temporary file beside `path`, write to t.fd, then
- * commit (fsync, rename, fsync of the folder) or abort. Both close it; abort after commit is fine.
+ * For content that is not in memory: create a temporary file beside `path`, write to t.fd, then
+ * commit (fsync, rename, fsync of the directory) or abort. Both close it; abort after commit is
+ * fine.
  */
 struct file_temp {
 	int dir, fd;
@@ -95,8 +95,8 @@ int file_temp_commit(struct file_temp *t, struct err *e);
 void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
-/* What a person typed, as an absolute path: a relative one counts from the working directory.
- * NULL stays NULL; free() it. */
+/* Makes a path from the command line absolute, relative to the working directory. NULL stays NULL;
+ * the caller frees it. */
 char *path_absolute(const char *path);
 
 /* write(2) until done, EINTR and short writes handled. */

@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-/* Go's filepath.Match: * ? [a-z] [^a-z] and backslash. -EINVAL: bad pattern. 1 match, 0 not. */
+/* Go's filepath.Match: * ? [a-z] [^a-z] and backslash. 1: match, 0: no match, -EINVAL: bad
+ * pattern. */
 int wildcard_match(const char *pattern, const char *name);
-/* Whether a name has any of these characters. */
+/* Whether a name contains a pattern character. */
 bool wildcard_is(const char *name);
 
 #endif

@@ -3,9 +3,9 @@
 #define UNIRAIL_BASE_IPSET_H
 
 /*
- * Sets of addresses as sorted, disjoint intervals; never expanded, so an IPv6 /64 costs what an
- * IPv4 /30 does. The grammar is SpiderIPPool's: "a" or "a-b", one family, a <= b, and blanks around each,
- * (a reversed range is refused: the original admits it and then cannot use it).
+ * Sets of addresses as sorted, disjoint intervals; never expanded, so an IPv6 /64 costs as much as
+ * an IPv4 /30. The grammar is SpiderIPPool's: "a" or "a-b", one family, a <= b, blanks around each
+ * address allowed (a reversed range is refused: the original accepts it and then cannot use it).
  */
 
 #include "base/err.h"
@@ -21,7 +21,7 @@ struct ip_set {
 	size_t n;
 };
 
-/* "10.0.0.1-10.0.0.9" or "10.0.0.1"; names the text in its error, kind ERR_CONF. */
+/* Parses "10.0.0.1-10.0.0.9" or "10.0.0.1"; errors quote the text, kind ERR_CONF. */
 int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e);
 void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
@@ -37,9 +37,10 @@ void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
  */
 void ip_set_collect(struct ip_set *s, const struct ip_range *r);
 void ip_set_merge(struct ip_set *s);
-void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* in the sum of both lengths */
-void ip_set_minus(struct ip_set *s, const struct ip_set *out); /* likewise */
-/* Each address stays in the first of the sets that has it. All are of one family. Costs n log n of all ranges. */
+void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* cost: the sum of both lengths */
+void ip_set_minus(struct ip_set *s, const struct ip_set *out); /* same cost */
+/* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one
+ * family. Costs n log n of all ranges. */
 void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* First address two sets share, if any. */
@@ -48,7 +49,7 @@ u128 ip_set_count(const struct ip_set *s); /* saturates at 2^64-1 */
 /* The smallest member that is >= *from (or the smallest at all when from is NULL). */
 bool ip_set_next(const struct ip_set *s, const struct ipaddr *from, struct ipaddr *ret);
 void ip_set_done(struct ip_set *s);
-/* "10.0.0.1-10.0.0.9, 10.0.0.20" onto b. */
+/* Appends "10.0.0.1-10.0.0.9, 10.0.0.20" to b. */
 void ip_set_str(const struct ip_set *s, struct buf *b);
 
 #endif

@@ -60,26 +60,28 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 
 /*
- * Lines that a stranger can cause: a peer that has not authenticated, or an object that a tenant
- * writes. Each is limited per place (the call in the source) and subject, so that nobody fills the
- * disk and nobody's flood hides another's line:
+ * Lines that an untrusted party can cause: a peer that has not authenticated, or an object that a
+ * tenant writes. Each is rate-limited per place (the call in the source) and subject, so that no
+ * one can fill the disk, and a flood from one subject does not hide the lines of another:
  *
  *	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", address), LOG_S("error", why));
  *	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", ns), LOG_S("pod", pod),
  *		    LOG_S("error", e->text));
  *
- * The number says how many of the first pairs name the subject (at most LOG_SUBJECT_MAX; 0: the place
- * is one subject). Name a peer by its address without the port. In each LOG_PERIOD_MS a subject gets
- * LOG_SUBJECT_LINES lines of a place, and all subjects together LOG_PLACE_LINES. What is suppressed
- * is counted; when the period ends, one line with the same msg and subject says so:
+ * The number is how many of the first pairs identify the subject (at most LOG_SUBJECT_MAX; 0: the
+ * place is the only subject). Name a peer by its address without the port. In each LOG_PERIOD_MS a
+ * subject may write LOG_SUBJECT_LINES lines per place, and all subjects together LOG_PLACE_LINES.
+ * Further lines are counted; at the end of the period one line with the same msg and subject
+ * reports them:
  *
  *	level=warn msg="request refused" peer=10.1.2.3 suppressed=812 seconds=60 last="bad request"
  *
- * (`last`: the value of "error" of the last line suppressed.) Subjects that there was no room to count
- * one by one are one line without subject. Loops (base/loop.h) write these lines in time, other programs
+ * (`last`: the value of "error" of the last suppressed line.) Subjects that do not fit the table
+ * share one line without subject. Loops (base/loop.h) write these lines on time, other programs
  * when they exit. Memory is fixed: nothing is allocated. Keys must be string literals.
  *
- * What only an administrator can cause stays with log_warn() and log_error(): never limited.
+ * Use log_warn() and log_error(), which are never limited, for what only an administrator can
+ * cause.
  */
 enum {
 	LOG_PERIOD_MS = 60 * 1000,
@@ -88,7 +90,7 @@ enum {
 	LOG_PLACE_LINES = 30,
 };
 
-/* A place: a static of the macro. */
+/* A place in the source; a static variable of the macro. */
 struct log_place {
 	struct log_place *next;
 	bool listed;
@@ -96,7 +98,7 @@ struct log_place {
 	char msg[96];
 	int64_t start_ms; /* of the period */
 	unsigned int lines, summaries;
-	uint64_t suppressed; /* of subjects that are not counted one by one */
+	uint64_t suppressed; /* of subjects that are not counted individually */
 };
 
 void log_write_limited(struct log_place *place, unsigned int n_subject, int64_t now_ms,
@@ -114,29 +116,28 @@ int64_t log_limit_now(void);
 		}                                                                                  \
 	} while (0)
 
-/* Writes the counts whose period is over; returns how many ms until the next is, -1: none. For the
+/* Writes the counts whose period is over; returns ms until the next one is, -1: none. Called by the
  * loop. */
 int64_t log_limit_flush(int64_t now_ms);
-/* Writes all counts now and starts anew: at the end of a program. */
+/* Writes and resets all counts: at the end of a program. */
 void log_limit_end(void);
 
 /*
- * A condition that lasts is told when it begins and when its text changes, not each time that it
- * is met:
+ * Logs a lasting condition when it begins and when its text changes, not each time it is detected:
  *
  *	if (r < 0 && log_once(&x->told, e.text))
  *		log_error("pools are left out", LOG_S("error", e.text));
  *	if (r == 0 && log_once_clear(&x->told))
  *		log_info("all pools can be used");
  *
- * {0} is a condition that nobody was told of. No member needs freeing.
+ * {0} is a condition that has not been logged. No member needs freeing.
  */
 struct log_once {
 	bool told;
 	uint64_t hash; /* of the text */
 };
 bool log_once(struct log_once *o, const char *text);
-/* Whether anybody was told since the last time. */
+/* True if log_once() returned true since the last call. */
 bool log_once_clear(struct log_once *o);
 
 #endif

@@ -21,8 +21,8 @@ typedef void (*loop_timer_fn)(void *arg);
 int loop_new(struct loop **ret, struct err *e);
 void loop_free(struct loop *l); /* also its timers and watches; never the descriptors */
 int64_t loop_now_ms(const struct loop *l);
-/* From now on time is `ms` and stands still, except that a loop with nothing ready jumps to its
- * next timer instead of sleeping. For tests. */
+/* Sets the time to `ms` and stops the clock, except that an idle loop jumps to its next timer
+ * instead of sleeping. For tests. */
 void loop_set_now(struct loop *l, int64_t ms);
 
 int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,

@@ -3,16 +3,16 @@
 #define UNIRAIL_BASE_OPTION_H
 
 /*
- * One option table a command: parsing, --help, man page and shell completion come from it, so
- * they cannot disagree.
+ * One option table per command: parsing, --help, man page and shell completion are derived from it,
+ * so they always agree.
  *
  *	static const struct opt opts[] = {
  *		{"rails", 'n', OPT_INT, "N", "number of rails", offsetof(struct demo, rails), 1, 64},
  *		{"keep", 0, OPT_FLAG, NULL, "leave the namespaces", offsetof(struct demo, keep)},
  *		{0}};
  *
- * "--name value", "--name=value", "-n value", "--" ends options.  --help and -h are always
- * there.  Mistakes are one line on stderr naming the word, exit status 2.
+ * "--name value", "--name=value", "-n value"; "--" ends options. --help and -h are always accepted.
+ * A usage error is one line on stderr that names the offending word, exit status 2.
  */
 
 #include <stdint.h>
@@ -73,8 +73,8 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
 	     const struct cmd **ret, int *words, struct err *e);
 
-/* The exit status for what opt_parse or cmd_pick returned: 0 after --help, else 2 and one line
- * "unirail pool: ..." on stderr. */
+/* Exit status for the result of opt_parse or cmd_pick: 0 after --help, else 2 and one line "unirail
+ * pool: ..." on stderr. */
 int opt_exit(const char *prog, int r, const struct err *e);
 
 /* Help of one command: usage, its line, options, aligned. */
@@ -90,12 +90,13 @@ void opt_left(const struct opt *o, char *ret, size_t size);
 /* `text` from column `at` on, wrapped with a hanging indent, and a new line. */
 void opt_wrap(struct buf *b, const char *text, size_t at);
 
-/* The word of the list (n of them) that `word` most likely meant, or NULL. */
+/* The word of the list (n of them) most similar to `word`, for "did you mean"; NULL: none is
+ * similar. */
 const char *opt_nearest(const char *word, const char *const *list, size_t n);
 
-/* What a command prints at most. */
+/* Maximum size of a help text. */
 enum { HELP_MAX = 1 << 18 };
-/* Bytes of b to stdout; the exit status. */
+/* Writes b to stdout; returns the exit status. */
 int opt_print(const struct buf *b);
 
 #endif

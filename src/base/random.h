@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* From getrandom(2): for keys, and good enough for jitter. Cannot fail. */
+/* Random bytes from getrandom(2), suitable for keys. Cannot fail. */
 void random_bytes(void *p, size_t n);
 
 #endif

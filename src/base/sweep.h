@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 
-/* file_sweep_folder() for a folder that others may write to now: only what was not written to for
- * FILE_OLD_S, which no file_replace() takes. */
+/* file_sweep_folder() for a directory that other processes may be writing to: removes only
+ * temporary files not modified for FILE_OLD_S, longer than any file_replace() takes. */
 enum { FILE_OLD_S = 10 * 60 };
 void file_sweep_old(const struct root *r, const char *folder);
 

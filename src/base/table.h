@@ -3,8 +3,8 @@
 #define UNIRAIL_BASE_TABLE_H
 
 /*
- * Aligned columns for people: cells are collected, then printed as wide as the widest of their
- * column. The first row is the head.
+ * Aligned columns for terminal output: cells are collected, then each column is printed as wide as
+ * its widest cell. The first row is the header.
  */
 
 #include <stdio.h>

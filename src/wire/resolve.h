@@ -2,14 +2,14 @@
 #ifndef UNIRAIL_WIRE_RESOLVE_H
 #define UNIRAIL_WIRE_RESOLVE_H
 
-/* Names to addresses, without making the loop wait: getaddrinfo(3) in a child process. */
+/* Resolves names without blocking the loop: getaddrinfo(3) in a child process. */
 
 #include "base/child.h"
 #include "base/ip.h"
 
 enum { RESOLVE_MAX = 8 };
 
-/* n >= 1 addresses in the order to be tried, or n 0 and e. */
+/* n >= 1 addresses in the order to try, or n 0 and e. */
 typedef void (*resolve_fn)(void *arg, const struct ipaddr *v, size_t n, const struct err *e);
 
 struct resolve;

@@ -5,7 +5,7 @@
 /*
  * Alternative names of links (Linux 5.5), by rtnetlink. systemd gives every netdev some, and they
  * take part in "is this name free": a VF called net1 that once was ens1f0v0 and kept that as its
- * alternative name cannot be called so again, and cannot come home (EEXIST).
+ * alternative name cannot get that name again and cannot be restored to the host (EEXIST).
  */
 
 #include "kern/net/link.h"

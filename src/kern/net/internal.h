@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_NET_INTERNAL_H
 #define UNIRAIL_KERN_NET_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include "kern/net/link_bond.h"
 #include "kern/net/nft.h"

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_NETLINK_INTERNAL_H
 #define UNIRAIL_KERN_NETLINK_INTERNAL_H
 
-/* The inside of the wire, shared by nl*.c; nobody else includes this. */
+/* Shared by the files of this directory only. */
 
 #include <netlink/attr.h>
 #include <netlink/msg.h>

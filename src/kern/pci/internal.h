@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_PCI_INTERNAL_H
 #define UNIRAIL_KERN_PCI_INTERNAL_H
 
-/* What pci*.c share. */
+/* Shared by the files of this directory. */
 
 #include "kern/pci/pci.h"
 

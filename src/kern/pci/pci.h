@@ -91,8 +91,8 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e);
 /* Lets the kernel find the driver (drivers_probe). Finding none is not told by the kernel. */
 int pci_probe(const struct root *r, const char *bdf, struct err *e);
-/* The way to vfio-pci and back: override, unbind, probe, looked at afterwards. NULL: the kernel's
- * own driver. On failure the override is taken back. */
+/* Rebinds to vfio-pci or back: override, unbind, probe, then verify. NULL: the kernel's own driver.
+ * On failure the override is removed. */
 int pci_rebind(const struct root *r, const char *bdf, const char *driver, struct err *e);
 
 #endif

@@ -3,10 +3,10 @@
 #define UNIRAIL_KERN_PCI_UEVENT_H
 
 /*
- * What the kernel tells of devices that come and go (NETLINK_KOBJECT_UEVENT, group 1: the kernel's
- * own, not udev's echo), and waiting by it. The order that has no race: open, then cause the change
- * (bind a driver), then uevent_wait(), which looks before it waits. A socket hears of netdevs of its
- * own network namespace, and of everything else only in the initial one.
+ * Kernel events of devices that are added or removed (NETLINK_KOBJECT_UEVENT, group 1: the kernel's
+ * own, not udev's), and waiting for them. To avoid a race: open the socket, then cause the change
+ * (bind a driver), then call uevent_wait(), which checks before it waits. A socket receives netdev
+ * events of its own network namespace, and all others only in the initial one.
  */
 
 #include "kern/pci/pci.h"
@@ -30,7 +30,7 @@ int uevent_next(int fd, struct uevent *ret, struct err *e);
 /* 1: it is there, 0: not yet, negative: give up (e is set). */
 typedef int (*uevent_look)(void *arg, struct err *e);
 /*
- * Looks, and again after every event, until it is there (0) or until `deadline_ms` of
+ * Calls `look`, and again after every event, until it succeeds (0) or until `deadline_ms` of
  * now_mono_ms() (-ETIMEDOUT, kind ERR_AGAIN: "wait for <what>: ...").
  */
 int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_look look, void *arg,

@@ -16,7 +16,7 @@ struct arp {
 	struct ipaddr spa, tpa;
 };
 
-/* "Who has ip?" from 0.0.0.0: fills nobody's cache. */
+/* ARP probe from 0.0.0.0: updates no neighbour cache. */
 struct arp arp_probe(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 struct arp arp_request(uint16_t htype, const struct mac *mine, const struct ipaddr *from,
 		       const struct ipaddr *to);
@@ -28,7 +28,8 @@ size_t arp_write(const struct arp *a, uint8_t out[static ARP_BYTES_MAX]);
  * InfiniBand, with address lengths that belong to its type. */
 int arp_read(struct span packet, struct arp *ret);
 
-/* `unicast`: the frame was sent to us alone. *other is whose packet decided. */
+/* `unicast`: the frame was addressed to this host only. *other: sender of the packet that
+ * decided. */
 enum probe_saw arp_judge(const struct arp *a, bool unicast, const struct probe_ears *q,
 			 struct mac *other);
 

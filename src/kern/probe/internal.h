@@ -2,13 +2,13 @@
 #ifndef UNIRAIL_KERN_PROBE_INTERNAL_H
 #define UNIRAIL_KERN_PROBE_INTERNAL_H
 
-/* The inside of a run of probes, shared by probe.c and probe_start.c. */
+/* State of a run of probes; probe.c only. */
 
 #include "base/loop.h"
 #include "kern/probe/packet.h"
 #include "kern/probe/probe.h"
 
-/* For carrier, in the conflict test, asking the gateway, .state is known. */
+/* Waiting for carrier; conflict test; asking the gateway; .state is known. */
 enum stage { WAITING, PROBING, ASKING, DONE };
 
 struct job {
@@ -27,7 +27,7 @@ struct job {
 	struct loop_timer *timer, *limit;
 };
 
-/* What all rails share of one family. */
+/* Socket of one family, shared by all rails. */
 struct ears {
 	struct run *run;
 	int family, fd;

@@ -27,7 +27,7 @@ bool packet_link_running(const struct packet_link *l); /* up, with carrier, and 
 /* 0 when ARP and NDP can be spoken there, else -EOPNOTSUPP saying why. */
 int packet_link_usable(const struct packet_link *l, const char *ifname, struct err *e);
 
-/* One question: what is listened for, and where. */
+/* One probe: addresses to filter for, and the link. */
 struct packet_watch {
 	const struct packet_link *link;
 	const struct probe_ears *ears;

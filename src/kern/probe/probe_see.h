@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_KERN_PROBE_PROBE_SEE_H
 #define UNIRAIL_KERN_PROBE_PROBE_SEE_H
 
-/* What a probe listens for, and what a packet told it. Shared by arp.c, ndp.c and probe.c. */
+/* Filter criteria of a probe, and the meaning of a received packet. Shared by arp.c, ndp.c and
+ * probe.c. */
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_KERN_RDMA_INTERNAL_H
 #define UNIRAIL_KERN_RDMA_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include <infiniband/verbs.h>
 #include <sys/types.h>
@@ -23,7 +23,7 @@ struct verbs_dev {
 	char name[64];
 };
 
-/* Words for ibv_open_device()'s failure, whose errno was `code`; the negative errno that it was. */
+/* Describes why ibv_open_device() failed with errno `code`; returns the negative errno. */
 int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
 /* The device's GID table, entries in use of all ports; free() it. Their number, or -errno. */
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);

@@ -22,11 +22,11 @@ const char *rdma_netns_mode_name(enum rdma_netns_mode mode); /* "exclusive", "sh
 int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct err *e);
 
 /*
- * Moves a device into a namespace. Its users are cut off, its IPoIB netdevs are made anew in the
- * namespace of the PKey's parent, so RDMA goes first and the netdev after it; index and name stay.
- * -EBUSY (kind ERR_AGAIN): somebody is using it, the caller tries again as long as it likes.
- * -EOPNOTSUPP: the mode is shared, or the driver cannot (soft-RoCE); the words say which.
- * When the namespace is deleted, the kernel brings the device home.
+ * Moves a device into a namespace. Its users are disconnected and its IPoIB netdevs are recreated
+ * in the namespace of the PKey's parent, so move the RDMA device first and the netdev after it;
+ * index and name stay. -EBUSY (kind ERR_AGAIN): the device is in use; the caller may retry.
+ * -EOPNOTSUPP: the mode is shared, or the driver cannot (soft-RoCE); the error text says which.
+ * When the namespace is deleted, the kernel returns the device to the initial namespace.
  */
 int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e);
 

@@ -25,7 +25,7 @@ struct rdma_event {
 
 /* 1: this kernel sends them, 0: not (the group can be joined all the same, and stays silent). */
 int rdma_nl_events_known(struct nl_wire *w, struct err *e);
-/* A socket of the caller's namespace, non-blocking, that hears the group. */
+/* Opens a non-blocking socket in the caller's namespace that receives the group. */
 int rdma_watch_open(int *fd, struct err *e);
 /* 1 event, 0 none is waiting; -ENOBUFS: some were lost, list the devices again. Messages of others
  * than the kernel and malformed ones are passed over. */

@@ -5,15 +5,15 @@
 #include "base/err.h"
 
 /*
- * Gives up, for good, whatever a process that only works on files can do without: every capability
- * but CAP_DAC_OVERRIDE (files of others that root may read and write), the bounding set where that
- * is ours to change, and what execve could bring back (no_new_privs). A process that had less has
- * less. Network namespaces, devices and the clock are out of reach afterwards.
+ * Permanently drops what a process that only works on files does not need: every capability except
+ * CAP_DAC_OVERRIDE (access to other users' files), the bounding set where the process may change
+ * it, and privileges gained by execve (no_new_privs). Capabilities it did not have are not added.
+ * Afterwards it cannot change network namespaces, devices or the clock.
  */
 int caps_files_only(struct err *e);
 
-/* 0 where this process may change links, else -EPERM with what to do: asked before an address is
- * taken and files are written for an interface that cannot be made. */
+/* 0 if this process may change links, else -EPERM with the remedy: called before an address is
+ * allocated and files are written for an interface that could not be created. */
 int caps_net_admin(struct err *e);
 
 #endif

@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_SYS_SANDBOX_H
 
 /*
- * What a daemon may still ask of the kernel once it serves: the system calls of its mode (seccomp) and
+ * Restricts a daemon once it serves: the system calls of its mode (seccomp) and
  * the files of its table of paths (Landlock). Both are inherited by children and cannot be taken
  * back. The caller has set no_new_privs (kern/sys/caps.h does).
  *

@@ -26,10 +26,10 @@ struct grpc_call {
 	struct span request; /* one protobuf message */
 	int timeout_ms;	     /* for everything, connecting too */
 	size_t max;	     /* largest answer; 0: GRPC_REPLY_MAX */
-	const char *remedy;  /* what to do when nobody listens there; may be NULL */
+	const char *remedy;  /* remedy to name when no process listens there; may be NULL */
 };
 
-/* The answer's message into *reply, which is initialized here and the caller's to end, even on
+/* Stores the answer's message in *reply, which is initialized here and freed by the caller, even on
  * failure. */
 int grpc_unary(const struct grpc_call *c, struct buf *reply, struct err *e);
 

@@ -27,7 +27,7 @@ enum { H2_FIELDS_MAX = 8 };
 
 struct h2_field {
 	const char *name, *value;
-	bool secret; /* stays out of the compression's memory on both sides */
+	bool secret; /* excluded from header compression tables on both sides */
 };
 
 struct h2_request {
@@ -63,13 +63,13 @@ void h2_free(struct h2 *h); /* NULL is fine; ends no stream: see h2_fail */
 
 int h2_submit(struct h2 *h, const struct h2_request *r, const struct h2_handler *fn, void *arg,
 	      struct h2_stream **ret, struct err *e);
-void h2_cancel(struct h2_stream *s); /* no callback comes any more */
+void h2_cancel(struct h2_stream *s); /* no callback follows */
 
 /* The next bytes for the peer, valid until the next call of h2_out or h2_in; n 0: none for now. */
 int h2_out(struct h2 *h, struct span *ret, struct err *e);
 int h2_in(struct h2 *h, struct span bytes, struct err *e);
 void h2_ping(struct h2 *h);
-/* The connection is at its end: ends every stream with `why`. */
+/* The connection has ended: ends every stream with `why`. */
 void h2_fail(struct h2 *h, const struct err *why);
 
 bool h2_is_ready(const struct h2 *h);	 /* the peer's settings have come: it does speak HTTP/2 */

@@ -4,8 +4,8 @@
 
 /*
  * HTTP/1.1 as bytes in, messages out; it never touches a descriptor. picohttpparser splits the
- * head into its parts; what it lets pass and what decides where a message ends is judged here, and
- * strictly, since both ends of these sockets are programs:
+ * head into its parts; what it accepts too liberally, and message framing, is checked here,
+ * strictly, since both ends are programs:
  *
  *   - lines end in CR LF; a bare CR or LF, a NUL, a folded field is an error
  *   - a request line is "METHOD SP TARGET SP HTTP/1.x", with one space each
@@ -36,7 +36,7 @@ struct http1_msg {
 	struct span method, target; /* of a request */
 	int status;		    /* of a response; an interim one (1xx) is not handed out */
 	struct span reason;
-	bool close; /* this is the connection's last message */
+	bool close; /* last message of the connection */
 	const struct http1_field *fields;
 	size_t n_fields;
 	struct span body;
@@ -61,16 +61,16 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
  */
 enum { HTTP1_HEAD = 2 };
 void http1_stop_at_heads(struct http1 *h);
-/* The message that was handed out is done with: its memory is freed. */
+/* Frees the memory of the message that was handed out. */
 void http1_done(struct http1 *h);
 /* The peer has closed. 1: that ended a response without a length; 0: between messages; -EPROTO: in
  * the middle of one. */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 
-/* How far the next message is. */
+/* Progress of the next message. */
 enum http1_phase { HTTP1_NOTHING, HTTP1_IN_HEAD, HTTP1_IN_BODY };
 enum http1_phase http1_phase(const struct http1 *h);
-/* Bytes of memory that the message at hand takes, as far as it has come. */
+/* Bytes of memory used by the current, incomplete message. */
 size_t http1_held(const struct http1 *h);
 /* After a failure of http1_in(): the status a server answers with. */
 int http1_refusal(const struct http1 *h);
@@ -128,7 +128,7 @@ struct http1_call {
  * early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
-/* A request whose answer nobody waits for. 0: the server has all of it, read or not. */
+/* Sends a request without waiting for its answer. 0: the server has received all of it. */
 int http1_tell(const struct http1_call *c, struct err *e);
 
 #endif

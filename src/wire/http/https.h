@@ -3,10 +3,10 @@
 #define UNIRAIL_WIRE_HTTP_HTTPS_H
 
 /*
- * One HTTP/2 connection over TLS on the loop: looks the name up (in a child process, since the
- * name service may take its time), connects to one address after another, shakes hands, and then
- * carries requests (see h2.h). A server that has said nothing for 30 s is pinged, and is dead when
- * it says nothing for 15 s more.
+ * One HTTP/2 connection over TLS on the loop: resolves the name (in a child process, since lookups
+ * block), tries one address after another, does the handshake, and then carries requests (see
+ * h2.h). A server that has sent nothing for 30 s is pinged; 15 s later without a byte it is
+ * considered dead.
  */
 
 #include "base/loop.h"
@@ -33,8 +33,8 @@ struct https;
 /* Strings are copied. Failures come by `closed`, never from within this call. */
 struct https *https_open(struct loop *l, const struct https_conf *c, const struct https_ops *ops,
 			 void *arg);
-/* Its streams must be gone, or nobody must miss their end. Not from within one of their
- * callbacks. */
+/* All its streams must have ended, or their `end` callbacks no longer matter. Must not be called
+ * from one of their callbacks. */
 void https_free(struct https *c); /* NULL is fine */
 
 /* As h2_submit; only between `ready` and `closed`. ":authority" is the connection's. */

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_HTTP_INTERNAL_H
 #define UNIRAIL_WIRE_HTTP_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include <stdint.h>
 
@@ -11,9 +11,9 @@
 #include "wire/http/https.h"
 #include "wire/resolve.h"
 
-/* What http1.c, http1.c and http1.c share; not for other folders. */
+/* Shared by http1.c and http1_client.c. */
 
-/* A refusal: the server's status, and what both sides say. */
+/* Sets the status a server answers with, and the error of both sides. */
 int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -32,13 +32,13 @@ struct http1_head {
 int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
 		     struct http1_head *ret, int *refusal, struct err *e);
 
-/* A head's (or trailer's) bytes, one by one: what no line may hold. */
+/* Byte-wise check of a head or trailer for bytes that no line may contain. */
 struct http1_lines {
 	char last;
 	size_t column, n_lines;
 };
 enum http1_line { LINE_GOES_ON, LINE_ENDS, LINE_EMPTY };
-/* -EPROTO for a byte that may not stand there. */
+/* -EPROTO for a byte that is not allowed there. */
 int http1_line_byte(struct http1_lines *l, char c);
 
 enum http1_chunk_state {
@@ -69,7 +69,7 @@ int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *body, s
 bool http1_is_token(struct span s);
 bool http1_span_eq_nocase(struct span s, const char *word);
 
-/* What https.c and https.c share; not for other folders. */
+/* State of https.c. */
 
 enum https_state {
 	HTTPS_RESOLVING,
@@ -93,7 +93,7 @@ struct https {
 	size_t n_addrs, next_addr;
 	struct loop_timer *deadline, *attempt;
 	int connect_ms;
-	struct err last; /* why the address before did not do */
+	struct err last; /* why the previous address failed */
 	/* the connection */
 	int fd;
 	struct loop_fd *watch;
@@ -106,7 +106,7 @@ struct https {
 	bool pinged;
 };
 
-/* The end: callbacks, after which c may be gone. */
+/* Ends the connection and calls `closed`, after which c may be freed. */
 void https_fail(struct https *c, const struct err *why);
 void https_drop(struct https *c); /* socket and TLS only */
 /* TLS is up. */

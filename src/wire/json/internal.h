@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_JSON_INTERNAL_H
 #define UNIRAIL_WIRE_JSON_INTERNAL_H
 
-/* What json.c, reader.c and json.c share; not for other folders. */
+/* Shared by json.c and reader.c. */
 
 #include "wire/json/json.h"
 

@@ -23,10 +23,9 @@ struct json; /* a value; opaque */
 
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
 /*
- * The same for what strangers send: at most `values` values, of 16 bytes each in memory; a key counts as one, an
- * empty container as two.
- * They are counted before the tree is built. -E2BIG names the place where there are too many:
- * "1:52: more than 262144 values, at request.object.spec.ips[9999]".
+ * For untrusted input: at most `values` values, which take 16 bytes each in memory; a key counts as
+ * one, an empty container as two. They are counted before the tree is built. -E2BIG names the place
+ * of the excess: "1:52: more than 262144 values, at request.object.spec.ips[9999]".
  */
 int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_t values,
 		      struct err *e);
@@ -84,7 +83,7 @@ const struct json *json_index_get(const struct json_index *x, const char *key);
 void json_index_cleanup(struct json_index *x);
 #define auto_json_index __attribute__((cleanup(json_index_cleanup)))
 
-/* The same when written, but for the order of keys; NULL is null. */
+/* Equal when serialized, except for the order of keys; a NULL pointer equals null. */
 bool json_same(const struct json *a, const struct json *b);
 
 /* --- reading by table --- */
@@ -147,7 +146,8 @@ int json_read(struct json_doc *d, const struct json *obj, const struct json_tabl
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
-/* "PLACE is SEEN, wants WHAT" with kind ERR_CONF, for what no table can say. -EINVAL. */
+/* Sets "PLACE is SEEN, wants WHAT" with kind ERR_CONF, for checks that a table cannot express.
+ * -EINVAL. */
 int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
 
 /* --- writing --- */

@@ -4,7 +4,7 @@
 
 #include "wire/json/json.h"
 
-/* The table's key that `key` most likely stands for; NULL when none is near. */
+/* The table's key most similar to `key`, for "did you mean"; NULL: none is similar. */
 const char *json_nearest(const struct json_table *t, const char *key);
 
 #endif

@@ -3,13 +3,13 @@
 #define UNIRAIL_WIRE_JSON_STREAM_H
 
 /*
- * Takes long JSON apart while it comes, so that no more than one piece is ever held:
+ * Splits long JSON into pieces as it arrives, so that only one piece is held in memory:
  *
  *   JSON_SPLIT_LIST    one object; each element of its array "items" is a piece, and at the end
  *                      the object itself with that array empty
  *   JSON_SPLIT_STREAM  objects one after another, as a watch sends them
  *
- * It only looks for where pieces end; whether a piece is JSON is json_parse()'s business.
+ * It only finds where pieces end; json_parse() validates each piece.
  */
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ void json_split_done(struct json_split *s);
  */
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
 		  struct err *e);
-/* Has the text come to its end between two pieces (a stream), or with the list? */
+/* True if the text ended between two pieces (a stream), or with the list. */
 bool json_split_is_whole(const struct json_split *s);
 
 #endif

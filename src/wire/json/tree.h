@@ -3,15 +3,16 @@
 #define UNIRAIL_WIRE_JSON_TREE_H
 
 /*
- * A JSON value that can be changed: made from a parsed one, changed member by member, written again.
+ * A mutable JSON value: created from a parsed one, changed member by member, written again.
  *
  *	auto_tree struct json_tree *t = jt_of(json_root(doc));
  *
  *	jt_put_int(jt_member_object(t, "spec"), "ipVersion", 4);
  *	jt_write(t, &out);
  *
- * Nothing is borrowed from the document, but by jt_over(). A function that is given NULL, or what is no object where one is meant, does nothing and has nothing, so that paths
- * can be followed without looking. Of equal keys the last counts.
+ * Nothing is borrowed from the document, except by jt_over(). Functions accept NULL and values of
+ * the wrong kind: they do nothing and return nothing, so that paths can be followed without checks.
+ * Of duplicate keys the last counts.
  */
 
 #include "wire/json/json.h"
@@ -20,8 +21,9 @@ struct json_tree;
 
 struct json_tree *jt_of(const struct json *v);
 /*
- * The same over a document that stays: a node is made only of what is looked at, the rest is written from the
- * document. For what strangers send: a copied value takes 100 bytes and more, whoever wants to change one of them.
+ * The same over a document that must outlive the tree: nodes are created only for what is accessed,
+ * the rest is written from the document. For untrusted input, since a copied value takes 100 bytes
+ * or more.
  */
 struct json_tree *jt_over(const struct json *v);
 struct json_tree *jt_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 
-/* Text out of base64 (blanks and line ends in it are passed over), NUL-terminated, the caller's.
- * -EINVAL: it is none, or what it holds has a NUL. */
+/* Decodes base64 (whitespace is ignored) into a NUL-terminated string owned by the caller. -EINVAL:
+ * invalid base64, or the content has a NUL. */
 int base64_decode(struct span s, char **ret);
 /* The standard alphabet, padded, as Go's []byte in JSON; the caller's. */
 char *base64_encode(struct span s);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_TLS_INTERNAL_H
 #define UNIRAIL_WIRE_TLS_INTERNAL_H
 
-/* What this folder's own files share. */
+/* Shared by the files of this directory. */
 
 #include <mbedtls/pk.h>
 #include <mbedtls/ssl.h>
@@ -14,7 +14,7 @@
 #include "wire/tls/tls.h"
 #include "wire/tls/x509.h"
 
-/* What tls.c, tls.c, tls.c and tls.c share; not for other folders. */
+/* State of tls.c. */
 
 /* The session of a client's last connection. */
 struct tls_kept {
@@ -34,10 +34,10 @@ struct tls_conf {
 	const char *alpn[2];
 	struct tls_kept kept;
 	mbedtls_ssl_ticket_context tickets; /* a server's keys */
-	const struct tls_check *at_hand;    /* of the connection that mbedTLS works for right now */
+	const struct tls_check *at_hand;    /* connection that mbedTLS is currently processing */
 };
 
-/* What is found while a peer's chain is looked at, for the words afterwards. */
+/* Findings of the verification of a peer's chain, for the error text. */
 struct tls_check {
 	char *name;	  /* expected in the certificate; NULL on a server */
 	struct ipaddr ip; /* the same as an address; family 0: it is none */
@@ -71,9 +71,9 @@ void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 
 int tls_random(void *arg, unsigned char *p, size_t n); /* mbedTLS's f_rng */
 
-/* Between x509.c and x509_make.c. */
+/* PEM readers of x509.c. */
 
-/* `what` it is called in an error. */
+/* `what` names the input in errors. */
 int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e);
 int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e);
 

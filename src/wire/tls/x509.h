@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_TLS_X509_H
 #define UNIRAIL_WIRE_TLS_X509_H
 
-/* Certificates (mbedTLS): made, for ECDSA P-256 keys made with them; looked at; held against a CA. */
+/* Certificates (mbedTLS): creation with ECDSA P-256 keys, inspection, verification against a CA. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,14 +30,14 @@ struct x509_facts {
 };
 int x509_look(struct span pem, struct x509_facts *ret, struct err *e);
 
-/* Whether a server that shows `chain` is `name` (NULL: whoever) to who trusts `ca`, now. -EKEYREJECTED
- * and why not. -EINVAL: one of them is no certificate. */
+/* Verifies that `chain` is valid now for the server `name` (NULL: any name) under the CA `ca`.
+ * -EKEYREJECTED with the reason. -EINVAL: one of them is not a certificate. */
 int x509_trusts(struct span ca, struct span chain, const char *name, struct err *e);
-/* Whether the key is the certificate's. -EINVAL and what is wrong. */
+/* Checks that the key belongs to the certificate. -EINVAL with the reason. */
 int x509_fits(struct span cert, struct span key, struct err *e);
 
-/* The next certificate of a PEM text, its lines from BEGIN to END; false: there is none more. What
- * stands between them is passed over. */
+/* Returns the next certificate of a PEM text, its lines from BEGIN to END; false: no more. Text
+ * between certificates is ignored. */
 bool x509_next(struct span *rest, struct span *cert);
 
 #endif

@@ -3,8 +3,7 @@
 #define UNIRAIL_WIRE_YAML_INTERNAL_H
 
 /*
- * Between the yaml*.c files; not for other folders. yaml.c knows what is nested in what, _read the
- * text, _key keys, _scalar and _block the leaves.
+ * State and helpers of yaml.c.
  */
 
 #include "wire/json/json.h"
@@ -33,7 +32,7 @@ bool yaml_at_end(const struct yaml *y);
 int yaml_skip(struct yaml *y);	      /* to the next token, over blanks, comments and lines */
 int yaml_end_of_line(struct yaml *y); /* only blanks and a comment may follow in this one */
 
-/* Of one mapping: none stands in it twice. The owner frees `v`. */
+/* Keys of one mapping, to detect duplicates. The owner frees `v`. */
 struct yaml_keys {
 	struct yaml_key_at {
 		size_t from, n; /* in the output */
@@ -45,7 +44,7 @@ enum { YAML_TEXT_MAX = 1 << 20 };
 
 int yaml_unread(struct yaml *y, char c); /* fails when c begins something that is not read */
 int yaml_key(struct yaml *y, struct yaml_keys *k); /* the key at y->p and its colon */
-/* Does a key begin here? It does when a colon that ends one is in this line. */
+/* True if a key begins here: a colon that ends a key is in this line. */
 bool yaml_is_key(const struct yaml *at);
 
 /*

@@ -8,7 +8,7 @@
  * | and > blocks; comments; one document. JSON is YAML, so that goes in as well.
  *
  * Plain scalars are null, true, false, numbers as JSON writes them, or strings (yes, 0x1f and
- * dates are strings). What is not read is refused with its place: anchors, aliases, tags, merge
+ * dates are strings). Unsupported syntax is refused with its position: anchors, aliases, tags, merge
  * keys, complex keys, directives, several documents, tabs as indentation, a key twice.
  */
 
