@@ -3,10 +3,10 @@
 #define UNIRAIL_DEVICE_ALLOCATED_H
 
 /*
- * The devices that the kubelet gave one pod, by resource, to be handed to its networks one after
- * another. The kubelet tells them in no order that means anything; here they are in one: PCI
- * addresses by number, other ids as people count ("vf-2" before "vf-10"), all containers together. So
- * the n-th network of a resource has the same device whatever the source, and each time it is asked.
+ * The devices that the kubelet allocated to one pod, by resource, to be assigned to its networks in
+ * turn. The kubelet's order has no meaning; here PCI addresses are sorted by number and other ids
+ * naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource gets
+ * the same device each time, whatever the source.
  */
 
 #include "base/file.h"
@@ -42,9 +42,10 @@ void allocated_podres(struct allocated *a, const struct podres_list *l, const ch
 int allocated_checkpoint(struct allocated *a, struct span text, const char *uid, struct err *e);
 
 /*
- * What the kubelet says of all pods, asked once: by its socket below the root, or, where it has none,
- * from its checkpoint; neither: no pod has devices. kubelet_ask() waits for it, PODRES_TIMEOUT_MS at
- * most. A kubelet answers ten such questions at once and refuses more, so ask for many pods together.
+ * The kubelet's allocations of all pods, requested once: from its socket below the root, or without
+ * one from its checkpoint; without both no pod has devices. kubelet_ask() waits PODRES_TIMEOUT_MS
+ * at most. A kubelet serves ten such requests at once and refuses more, so request many pods
+ * together.
  */
 struct kubelet {
 	struct podres_list list;

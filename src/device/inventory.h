@@ -75,8 +75,8 @@ int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *
 void inventory_done(struct inventory *inv);
 #define auto_inventory __attribute__((cleanup(inventory_done)))
 
-/* A VF bound to a kernel driver that has neither netdev nor RDMA device here: it is in a pod, or in
- * another namespace. */
+/* Whether a VF is bound to a kernel driver but has neither netdev nor RDMA device here: it is in
+ * a pod or in another namespace. */
 bool inventory_is_away(const struct inventory_function *f);
 
 #endif

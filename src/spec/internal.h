@@ -2,8 +2,7 @@
 #ifndef UNIRAIL_SPEC_INTERNAL_H
 #define UNIRAIL_SPEC_INTERNAL_H
 
-/* Between pool_annotation.c (which source), pool_annotation.c (what it says), pool_annotation.c (SpiderSubnets) and
- * pod_routes.c. */
+/* Shared by the files of this directory. */
 
 #include "spec/pool_annotation.h"
 #include "wire/json/json.h"
@@ -18,7 +17,7 @@
 
 enum { POD_NOTE_MAX = 256 << 10 }; /* all annotations of an object together */
 
-/* An annotation at hand. */
+/* An annotation, and the object that has it. */
 struct pod_note {
 	const char *key, *value;
 	bool of_namespace;
@@ -43,7 +42,7 @@ struct pod_entries {
 	bool each; /* v[0] is for each interface */
 };
 
-/* The first of the two annotations; ret->n 0: there is none. */
+/* Reads the first present of the two annotations; ret->n 0: none. */
 int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
 void pod_entries_done(struct pod_entries *l);
 /* A list of names: ["p"]. */

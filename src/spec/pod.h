@@ -3,9 +3,9 @@
 #define UNIRAIL_SPEC_POD_H
 
 /*
- * What is known of a pod in a cluster, and of where it is: as little as counts for its networks and
- * addresses, so that thousands of them are small. Plain structs; whoever has the object (an
- * informer, a GET) fills them, the deciding functions borrow them.
+ * The properties of a pod and of its placement that its networks and addresses depend on, and no
+ * others, so that thousands of them need little memory. Plain structs: the caller that has the
+ * object (an informer, a GET) fills them, deciding functions borrow them.
  */
 
 #include <stdbool.h>
@@ -64,7 +64,7 @@ void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);
  * namespace, name or UID is an error. *ret is left alone on failure. */
 int pod_facts_read(const struct json *object, struct pod_facts *ret, struct err *e);
 
-/* Where a pod is; what is NULL is not known. */
+/* Placement of a pod; NULL: unknown. */
 struct place_facts {
 	const struct labels *node_labels, *ns_labels, *ns_annotations;
 	const char *network; /* "ns/name" of the NetworkAttachmentDefinition of the interface */

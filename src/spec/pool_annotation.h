@@ -3,26 +3,27 @@
 #define UNIRAIL_SPEC_POOL_ANNOTATION_H
 
 /*
- * Which pools each interface of a pod asks for, in a cluster. The first of these that is there
- * counts, wholly, for all families:
+ * Selects the pools that each interface of a pod requests, in a cluster. The first source that is
+ * present is used, alone, for both families:
  *
- *	pod annotation	ipam.spidernet.io/subnets, subnet	pools made for its application
+ *	pod annotation	ipam.spidernet.io/subnets, subnet	pools created for its application
  *	pod annotation	ipam.spidernet.io/ippools	[{"interface":"net1","ipv4":["p"],"ipv6":["q"],
  *							  "cleangateway":true}, ...]
- *	pod annotation	ipam.spidernet.io/ippool	{"ipv4":["p"],"ipv6":["q"]}: each interface
+ *	pod annotation	ipam.spidernet.io/ippool	{"ipv4":["p"],"ipv6":["q"]}: all interfaces
  *	namespace	ipam.spidernet.io/default-ipv4-ippool, default-ipv6-ippool	["p"]
  *	the network's configuration	default_ipv4_ippool, default_ipv6_ippool
  *	the pools whose `default` is true
  *
- * In `ippools` either every entry names its interface, and then every interface that asks must be
- * named, or none does, and then they are for the interfaces in the order of the pod's networks.
- * Names are names or wildcards in order of preference; any number of interfaces may share a pool.
+ * In `ippools` either all entries name their interface, and then each interface that requests
+ * addresses must be named, or none does, and then entries apply to the interfaces in the order of
+ * the pod's networks. Entries are pool names or wildcards in order of preference; interfaces may
+ * share a pool.
  *
- * Taken as meant, with a warning: `ippools` with what belongs into `ippool` and the other way round,
- * a name in place of a list of one, an object in place of a list of one, "to" and "via" in a route.
+ * Accepted with a warning: the form of `ippool` in `ippools` and vice versa, a name instead of a
+ * list of one name, an object instead of a list of one object, "to" and "via" in a route.
  *
- * The values are read as Go's decoder reads them: keys match without case, unknown ones (a warning)
- * do not matter. Errors name pod, annotation and position, and what to write; kind ERR_CONF.
+ * Values are read as Go's decoder does: keys match without case, unknown keys are ignored with a
+ * warning. Errors name pod, annotation and position, and the remedy; error class ERR_CONF.
  */
 
 #include "ipam/ipam.h"
@@ -45,15 +46,16 @@ struct pod_nic {
 struct app_id;
 
 /*
- * What annotations `subnet` and `subnets` need (spec/subnet_annotation.h): what made the pod, and the pools
- * that are made for it. A pool that is not there (yet) is an error of kind ERR_AGAIN.
+ * Context of the annotations `subnet` and `subnets` (spec/subnet_annotation.h): the pod's
+ * application and the pools created for it. A pool that does not exist (yet) is an error of class
+ * ERR_AGAIN.
  */
 struct pod_auto {
 	const struct app_id *app; /* NULL: nothing made it */
 	/* A pool's name, by auto_pool_key_of(); NULL: none. */
 	const char *(*find)(void *arg, const char *key, uint8_t family);
-	/* For an application of a kind that nobody else follows: it is to be there, with that number of
-	 * addresses; told with each pod, so that a number that is changed counts. */
+	/* For applications that the controller does not watch: requests the pool with that
+	 * number of addresses. Called for each pod, so that a changed number takes effect. */
 	void (*make)(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
 		     uint8_t family, uint32_t count, bool reclaim);
 	void *arg;
@@ -70,7 +72,7 @@ struct pod_pools_facts {
 	size_t n_names;
 };
 
-/* An interface's answer, for an ipam_ask. Both lists empty: the defaults. */
+/* The pools of one interface. Both lists empty: the default pools. */
 struct pod_wish {
 	char **pools4, **pools6; /* each name once */
 	size_t n_pools4, n_pools6;
@@ -91,7 +93,7 @@ void pod_wish_put(const struct pod_wish *w, struct ipam_ask *a);
  */
 int pod_nic_position(const char *const *held, size_t n, const char *ifname);
 
-/* A pod that is ending gets no address (kind ERR_AGAIN, since a new one of its name may). */
+/* A pod that is being deleted gets no address (class ERR_AGAIN, since its successor may). */
 int pod_check_alive(const struct pod_facts *p, struct err *e);
 
 /* --- annotation ipam.spidernet.io/routes --- */

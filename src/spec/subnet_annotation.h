@@ -3,16 +3,16 @@
 #define UNIRAIL_SPEC_SUBNET_ANNOTATION_H
 
 /*
- * Pools that are made of a SpiderSubnet for the pods of one application, as their template's
- * annotations say:
+ * Pools created from a SpiderSubnet for the pods of one application, by annotations of its pod
+ * template:
  *
  *	ipam.spidernet.io/subnet	{"ipv4":["s4"],"ipv6":["s6"],"interface":"eth0"}
  *	ipam.spidernet.io/subnets	[{"interface":"net1","ipv4":["s4"],"ipv6":["s6"]}, ...]
- *	ipam.spidernet.io/ippool-ip-number	"5": so many; "+2": beyond the pods
- *	ipam.spidernet.io/ippool-reclaim	"false": the pool stays when the application goes
+ *	ipam.spidernet.io/ippool-ip-number	"5": this number; "+2": in addition to the pods' number
+ *	ipam.spidernet.io/ippool-reclaim	"false": the pool remains when the application is deleted
  *
- * `subnets` counts before `subnet`, whose pool is for whatever interface asks. Of a list of subnets
- * the first is used.
+ * `subnets` overrides `subnet`, whose pool serves any interface. Of a list of subnets the first is
+ * used.
  */
 
 #include <stdint.h>
@@ -37,7 +37,8 @@
 #define AUTO_POOL_VERSION   AUTO_POOL_GROUP "ip-version" /* "IPv4", "IPv6" */
 #define AUTO_POOL_CIDR	    AUTO_POOL_GROUP "ippool-cidr"
 
-/* What made the pods, at the top: the Deployment, not its ReplicaSet. Borrowed or owned, as said. */
+/* The pods' top-level owner: the Deployment, not its ReplicaSet. Ownership of strings as
+ * documented. */
 struct app_id {
 	char *api; /* "apps/v1", "v1" */
 	char *kind, *ns, *name, *uid;

@@ -19,7 +19,7 @@ enum vf_where { VF_NOWHERE, VF_IN_POD, VF_ON_NODE };
 struct vf_found {
 	enum vf_where where;
 	struct link link;
-	bool stray; /* on the node but not restored: the pod's namespace was deleted, or a DEL was interrupted */
+	bool stray; /* on the node, but not (completely) restored */
 };
 
 struct vf_home {

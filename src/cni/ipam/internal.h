@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_IPAM_INTERNAL_H
 #define UNIRAIL_CNI_IPAM_INTERNAL_H
 
-/* Between whereabouts_conf.c and whereabouts_conf.c. */
+/* Shared by the files of this directory. */
 
 #include "cni/ipam/whereabouts.h"
 

@@ -33,7 +33,7 @@ struct ipoib_conf {
 	enum ipoib_mode mode;
 };
 
-/* Whether a link of the node is a child that came out of a pod's namespace that is gone. Pure. */
+/* Pure. Whether a link of the node is an orphaned child: its pod's namespace was deleted. */
 bool ipoib_is_stray(const struct link *l);
 
 #endif

@@ -11,9 +11,8 @@ struct chain_call {
 	const struct json *plugin;   /* the plugin's object */
 	const char *type;
 	const char *network, *ifname;
-	const struct cni_result *prev; /* NULL: none */
-	const struct json *
-		runtime; /* offered runtimeConfig, limited to the plugin's capabilities; may be NULL */
+	const struct cni_result *prev;	    /* NULL: none */
+	const struct json *runtime;	    /* offered by the runtime; may be NULL */
 	const struct cni_attachment *valid; /* GC */
 	size_t n_valid;
 	const char *label; /* prefix of errors; NULL: none */

@@ -59,7 +59,7 @@ struct cni_plugin {
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
 	unsigned int versions; /* bit mask 1 << enum cni_version; 0: all */
 	bool prints_prev;
-	bool relays; /* prints another plugin's result unconverted, in c->version: cni_result_relay() */
+	bool relays;	  /* prints another plugin's result: cni_result_relay() */
 	const void *kind; /* for plugins that share functions: the driver's table */
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);

@@ -5,14 +5,14 @@
 /*
  * The spiderpool IPAM as a client of the server that the netconf names (ipam_unix_socket_path).
  *
- * `unirail ipam serve` is asked once for all rails. An agent of Spiderpool's own answers 404 to
- * that, and is asked as its plugin does: healthy, then one request an interface. What that API
- * cannot say: certain addresses are refused (kind ERR_UNSUPPORTED), sticky is the agent's own
- * affair, CHECK and GC do nothing, and STATUS asks whether it is healthy.
+ * `unirail ipam serve` gets one request for all attachments. Spiderpool's own agent answers that
+ * with 404 and is called as its plugin does: a health check, then one request per interface. Its
+ * API has limits: requests for specific addresses are refused (class ERR_UNSUPPORTED), sticky is
+ * left to the agent, CHECK and GC do nothing, and STATUS only checks its health.
  *
- * Nobody there: "unhealthy spiderpool-agent backend, failed to check: ...", of kind ERR_AGAIN for
- * DEL, so that the runtime tries again and nothing is left behind. Errors of its own an agent of
- * Spiderpool's frees later by itself (its GC), so DEL only logs those, as its plugin does.
+ * If no server answers: "unhealthy spiderpool-agent backend, failed to check: ...", of class
+ * ERR_AGAIN for DEL, so that the runtime retries and no address leaks. Errors that Spiderpool's
+ * agent returns to a DEL are only logged, as its plugin does: its GC releases the addresses later.
  */
 
 #include "cni/ipam/spiderpool/spiderpool.h"

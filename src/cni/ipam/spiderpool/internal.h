@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_IPAM_SPIDERPOOL_INTERNAL_H
 #define UNIRAIL_CNI_IPAM_SPIDERPOOL_INTERNAL_H
 
-/* Between local.c (ADD, DEL) and spiderpool.c (the others). */
+/* Shared by local.c (ADD, DEL) and spiderpool.c (the other verbs). */
 
 #include "cni/ipam/spiderpool/agent_client.h"
 
