@@ -18,17 +18,18 @@
 enum { POD_NOTE_MAX = 256 << 10 }; /* all annotations of an object together */
 
 /* An annotation, and the object that has it. */
-struct pod_note {
+struct multus_cache_entry {
 	const char *key, *value;
 	bool of_namespace;
 	const char *ns, *name;
 };
 
 /* "pod 'a/b': wrong input, invalid format of Pod annotation 'KEY': ..." */
-int pod_note_wrong(const struct pod_note *n, struct err *e, const char *fmt, ...)
+int multus_cache_wrong(const struct multus_cache_entry *n, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void pod_note_taken(const struct pod_note *n, const char *what, const char *as); /* a warning */
-int pod_note_parse(const struct pod_note *n, struct json_doc **ret, struct err *e);
+void multus_cache_taken(const struct multus_cache_entry *n, const char *what,
+			const char *as); /* a warning */
+int multus_cache_parse(const struct multus_cache_entry *n, struct json_doc **ret, struct err *e);
 
 /* An entry of `ippools`, or the one of `ippool`. */
 struct pod_entry {
@@ -46,7 +47,7 @@ struct pod_entries {
 int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e);
 void pod_entries_done(struct pod_entries *l);
 /* A list of names: ["p"]. */
-int pod_names_read(const struct pod_note *n, char ***ret, size_t *count, struct err *e);
+int pod_names_read(const struct multus_cache_entry *n, char ***ret, size_t *count, struct err *e);
 void pod_names_add(char ***v, size_t *n, const char *name); /* once */
 
 /* 1: pools are made for the pod's application. */

@@ -56,8 +56,8 @@ static const struct pod_entry *entry_named(const struct pod_entries *l, const ch
 	return NULL;
 }
 
-static int not_named(const struct pod_note *n, const struct pod_entries *l, const char *ifname,
-		     struct err *e)
+static int not_named(const struct multus_cache_entry *n, const struct pod_entries *l,
+		     const char *ifname, struct err *e)
 {
 	auto_free const char **names = xcalloc(l->n, sizeof(*names));
 	const char *near;
@@ -66,15 +66,16 @@ static int not_named(const struct pod_note *n, const struct pod_entries *l, cons
 		names[i] = l->v[i].ifname;
 	near = opt_nearest(ifname, names, l->n);
 	if (near)
-		return pod_note_wrong(
+		return multus_cache_wrong(
 			n, e,
 			"interface %s must be specified: is '%s' meant for it? Else add "
 			"an entry for it",
 			ifname, near);
-	return pod_note_wrong(n, e, "interface %s must be specified: add an entry for it", ifname);
+	return multus_cache_wrong(n, e, "interface %s must be specified: add an entry for it",
+				  ifname);
 }
 
-static int entry_for(const struct pod_pools_facts *f, const struct pod_note *n,
+static int entry_for(const struct pod_pools_facts *f, const struct multus_cache_entry *n,
 		     const struct pod_entries *l, const struct pod_nic *nic,
 		     const struct pod_entry **ret, struct err *e)
 {
@@ -89,13 +90,13 @@ static int entry_for(const struct pod_pools_facts *f, const struct pod_note *n,
 		return *ret ? 0 : not_named(n, l, nic->ifname, e);
 	}
 	if (at < 0)
-		return pod_note_wrong(
+		return multus_cache_wrong(
 			n, e,
 			"which of its %zu entries is for interface %s cannot be told: "
 			"give each entry its \"interface\"",
 			l->n, nic->ifname);
 	if ((size_t)at >= l->n)
-		return pod_note_wrong(
+		return multus_cache_wrong(
 			n, e,
 			"it has %zu entries, and interface %s is the pod's number %d that "
 			"gets addresses: add an entry for it",
@@ -104,7 +105,7 @@ static int entry_for(const struct pod_pools_facts *f, const struct pod_note *n,
 	return 0;
 }
 
-static void warn_strangers(const struct pod_pools_facts *f, const struct pod_note *n,
+static void warn_strangers(const struct pod_pools_facts *f, const struct multus_cache_entry *n,
 			   const struct pod_entries *l)
 {
 	for (size_t i = 0; i < l->n && f->n_names > 0 && l->v[0].ifname; i++) {
@@ -125,8 +126,8 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 			const struct pod_nic *nics, size_t n, struct pod_wish *ret, struct err *e)
 {
 	bool list = labels_get(&f->pod->annotations, NOTE_IPPOOLS) != NULL;
-	struct pod_note note = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, NULL, false, f->pod->ns,
-				f->pod->name};
+	struct multus_cache_entry note = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, NULL, false,
+					  f->pod->ns, f->pod->name};
 
 	warn_strangers(f, &note, l);
 	for (size_t i = 0; i < n; i++) {
@@ -149,8 +150,8 @@ static int from_entries(const struct pod_pools_facts *f, const struct pod_entrie
 
 static int from_namespace(const struct pod_pools_facts *f, struct pod_wish *ret, struct err *e)
 {
-	struct pod_note n = {NOTE_DEFAULT4, labels_get(f->ns_annotations, NOTE_DEFAULT4), true,
-			     f->pod->ns, f->pod->name};
+	struct multus_cache_entry n = {NOTE_DEFAULT4, labels_get(f->ns_annotations, NOTE_DEFAULT4),
+				       true, f->pod->ns, f->pod->name};
 	int r = n.value ? pod_names_read(&n, &ret->pools4, &ret->n_pools4, e) : 0;
 
 	n.key = NOTE_DEFAULT6;
@@ -387,7 +388,7 @@ int pod_pools_from_subnets(const struct pod_pools_facts *f, const struct pod_nic
 
 /* What annotations about pools say. */
 
-int pod_note_wrong(const struct pod_note *n, struct err *e, const char *fmt, ...)
+int multus_cache_wrong(const struct multus_cache_entry *n, struct err *e, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;
@@ -406,19 +407,19 @@ int pod_note_wrong(const struct pod_note *n, struct err *e, const char *fmt, ...
 			n->ns, n->name, n->key, text);
 }
 
-void pod_note_taken(const struct pod_note *n, const char *what, const char *as)
+void multus_cache_taken(const struct multus_cache_entry *n, const char *what, const char *as)
 {
 	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
 		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
 		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
 }
 
-int pod_note_parse(const struct pod_note *n, struct json_doc **ret, struct err *e)
+int multus_cache_parse(const struct multus_cache_entry *n, struct json_doc **ret, struct err *e)
 {
 	struct err why = ERR_INIT;
 
 	if (json_parse(ret, span_of(n->value), POD_NOTE_MAX, &why) < 0)
-		return pod_note_wrong(n, e, "%s", why.text);
+		return multus_cache_wrong(n, e, "%s", why.text);
 	return 0;
 }
 
@@ -431,7 +432,7 @@ void pod_names_add(char ***v, size_t *n, const char *name)
 }
 
 /* A list of names, or one name. place: "[1].ipv4" or "". */
-static int read_names(const struct pod_note *n, const struct json *v, const char *place,
+static int read_names(const struct multus_cache_entry *n, const struct json *v, const char *place,
 		      char ***ret, size_t *count, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
@@ -440,25 +441,25 @@ static int read_names(const struct pod_note *n, const struct json *v, const char
 	if (json_kind(v) == JSON_NULL)
 		return 0;
 	if (json_string(v) && *json_string(v)) {
-		pod_note_taken(n, "a name", "a list of one name");
+		multus_cache_taken(n, "a name", "a list of one name");
 		pod_names_add(ret, count, json_string(v));
 		return 0;
 	}
 	if (json_kind(v) != JSON_ARRAY)
-		return pod_note_wrong(n, e,
-				      "%s%sis %s, wants a list of pool names such as [\"rail0\"]",
-				      place, *place ? " " : "it ", json_kind_name(v));
+		return multus_cache_wrong(
+			n, e, "%s%sis %s, wants a list of pool names such as [\"rail0\"]", place,
+			*place ? " " : "it ", json_kind_name(v));
 	for (size_t i = 0; (x = json_walk_next(&w, NULL)); i++) {
 		if (!json_string(x) || !*json_string(x))
-			return pod_note_wrong(n, e, "%s[%zu] is %s, wants the name of a pool",
-					      place, i,
-					      json_string(x) ? "empty" : json_kind_name(x));
+			return multus_cache_wrong(n, e, "%s[%zu] is %s, wants the name of a pool",
+						  place, i,
+						  json_string(x) ? "empty" : json_kind_name(x));
 		pod_names_add(ret, count, json_string(x));
 	}
 	return 0;
 }
 
-int pod_names_read(const struct pod_note *n, char ***ret, size_t *count, struct err *e)
+int pod_names_read(const struct multus_cache_entry *n, char ***ret, size_t *count, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct span text = span_trim(span_of(n->value));
@@ -469,15 +470,15 @@ int pod_names_read(const struct pod_note *n, char ***ret, size_t *count, struct 
 	/* A name that is no JSON at all. */
 	if (strcspn(n->value, "[]{}\"', \t\n") == strlen(n->value) &&
 	    strcmp(n->value, "null") != 0) {
-		pod_note_taken(n, "a name", "a list of one name");
+		multus_cache_taken(n, "a name", "a list of one name");
 		pod_names_add(ret, count, n->value);
 		return 0;
 	}
-	r = pod_note_parse(n, &doc, e);
+	r = multus_cache_parse(n, &doc, e);
 	return r < 0 ? r : read_names(n, json_root(doc), "", ret, count, e);
 }
 
-static void warn_unknown(const struct pod_note *n, const struct json *v)
+static void warn_unknown(const struct multus_cache_entry *n, const struct json *v)
 {
 	static const char *const known[] = {"interface", "ipv4", "ipv6", "cleangateway"};
 	struct json_walk w = json_walk_start(v);
@@ -495,7 +496,7 @@ static void warn_unknown(const struct pod_note *n, const struct json *v)
 	}
 }
 
-static int read_lists(const struct pod_note *n, const struct json *v, const char *at,
+static int read_lists(const struct multus_cache_entry *n, const struct json *v, const char *at,
 		      struct pod_wish *w, struct err *e)
 {
 	char place[64];
@@ -507,55 +508,56 @@ static int read_lists(const struct pod_note *n, const struct json *v, const char
 	if (r == 0)
 		r = read_names(n, json_get_go(v, "ipv6"), place, &w->pools6, &w->n_pools6, e);
 	if (r == 0 && w->n_pools4 + w->n_pools6 == 0)
-		r = pod_note_wrong(n, e,
-				   "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names",
-				   at, *at ? " " : "it ");
+		r = multus_cache_wrong(
+			n, e, "%s%snames no pool: give \"ipv4\" or \"ipv6\" a list of names", at,
+			*at ? " " : "it ");
 	return r;
 }
 
-static int read_entry(const struct pod_note *n, const struct json *v, const char *at,
+static int read_entry(const struct multus_cache_entry *n, const struct json *v, const char *at,
 		      struct pod_entry *x, struct err *e)
 {
 	const struct json *ifname = json_get_go(v, "interface");
 	const struct json *clean = json_get_go(v, "cleangateway");
 
 	if (json_kind(v) != JSON_OBJECT)
-		return pod_note_wrong(n, e,
-				      "%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}",
-				      at, *at ? " " : "it ", json_kind_name(v));
+		return multus_cache_wrong(
+			n, e, "%s%sis %s, wants an object such as {\"ipv4\":[\"rail0\"]}", at,
+			*at ? " " : "it ", json_kind_name(v));
 	warn_unknown(n, v);
 	if (json_kind(ifname) != JSON_NULL && !json_string(ifname))
-		return pod_note_wrong(n, e, "%s.interface is %s, wants a string", at,
-				      json_kind_name(ifname));
+		return multus_cache_wrong(n, e, "%s.interface is %s, wants a string", at,
+					  json_kind_name(ifname));
 	if (json_kind(clean) != JSON_NULL && json_kind(clean) != JSON_BOOL)
-		return pod_note_wrong(n, e, "%s.cleangateway is %s, wants true or false", at,
-				      json_kind_name(clean));
+		return multus_cache_wrong(n, e, "%s.cleangateway is %s, wants true or false", at,
+					  json_kind_name(clean));
 	if (json_string(ifname) && *json_string(ifname))
 		x->ifname = xstrdup(json_string(ifname));
 	x->wish.clean_gateway = json_bool(clean);
 	return read_lists(n, v, at, &x->wish, e);
 }
 
-static int check_names(const struct pod_note *n, const struct pod_entries *l, struct err *e)
+static int check_names(const struct multus_cache_entry *n, const struct pod_entries *l,
+		       struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (!l->v[i].ifname != !l->v[0].ifname)
-			return pod_note_wrong(
+			return multus_cache_wrong(
 				n, e,
 				"NIC should be either all specified or all unspecified: "
 				"[%zu] names %s interface",
 				i, l->v[i].ifname ? "its" : "no");
 		for (size_t j = 0; j < i && l->v[i].ifname; j++)
 			if (strcmp(l->v[i].ifname, l->v[j].ifname) == 0)
-				return pod_note_wrong(
+				return multus_cache_wrong(
 					n, e, "duplicate interface %s: [%zu] and [%zu] name it",
 					l->v[i].ifname, j, i);
 	}
 	return 0;
 }
 
-static int read_list(const struct pod_note *n, const struct json *list, struct pod_entries *ret,
-		     struct err *e)
+static int read_list(const struct multus_cache_entry *n, const struct json *list,
+		     struct pod_entries *ret, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
@@ -568,12 +570,12 @@ static int read_list(const struct pod_note *n, const struct json *list, struct p
 		r = read_entry(n, v, at, &VEC_PUSH(ret->v, ret->n), e);
 	}
 	if (r == 0 && ret->n == 0)
-		return pod_note_wrong(n, e, "value requires at least one item");
+		return multus_cache_wrong(n, e, "value requires at least one item");
 	return r == 0 ? check_names(n, ret, e) : r;
 }
 
-static int read_one(const struct pod_note *n, const struct json *v, struct pod_entries *ret,
-		    struct err *e)
+static int read_one(const struct multus_cache_entry *n, const struct json *v,
+		    struct pod_entries *ret, struct err *e)
 {
 	int r = read_entry(n, v, "", &VEC_PUSH(ret->v, ret->n), e);
 
@@ -582,24 +584,26 @@ static int read_one(const struct pod_note *n, const struct json *v, struct pod_e
 }
 
 /* Which of the two it is shows by its value. */
-static int read_note(const struct pod_note *n, bool is_list, struct pod_entries *ret, struct err *e)
+static int read_note(const struct multus_cache_entry *n, bool is_list, struct pod_entries *ret,
+		     struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
-	int r = pod_note_parse(n, &doc, e);
+	int r = multus_cache_parse(n, &doc, e);
 	const struct json *v;
 
 	if (r < 0)
 		return r;
 	v = json_root(doc);
 	if (is_list && json_kind(v) == JSON_OBJECT)
-		pod_note_taken(n, "an object",
-			       json_get_go(v, "interface") ? "a list of one" : NOTE_IPPOOL);
+		multus_cache_taken(n, "an object",
+				   json_get_go(v, "interface") ? "a list of one" : NOTE_IPPOOL);
 	else if (!is_list && json_kind(v) == JSON_ARRAY)
-		pod_note_taken(n, "a list", NOTE_IPPOOLS);
+		multus_cache_taken(n, "a list", NOTE_IPPOOLS);
 	else if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
-		return pod_note_wrong(n, e, "it is %s, wants %s", json_kind_name(v),
-				      is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
-					      : "{\"ipv4\":[\"rail0\"]}");
+		return multus_cache_wrong(
+			n, e, "it is %s, wants %s", json_kind_name(v),
+			is_list ? "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]"
+				: "{\"ipv4\":[\"rail0\"]}");
 	return json_kind(v) == JSON_ARRAY ? read_list(n, v, ret, e) : read_one(n, v, ret, e);
 }
 
@@ -607,8 +611,8 @@ int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct 
 {
 	const char *list = labels_get(&p->annotations, NOTE_IPPOOLS);
 	const char *one = labels_get(&p->annotations, NOTE_IPPOOL);
-	struct pod_note n = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, list ? list : one, false, p->ns,
-			     p->name};
+	struct multus_cache_entry n = {list ? NOTE_IPPOOLS : NOTE_IPPOOL, list ? list : one, false,
+				       p->ns, p->name};
 	struct pod_entries l = {0};
 	int r = n.value ? read_note(&n, list != NULL, &l, e) : 0;
 

@@ -8,19 +8,19 @@
 #include "spec/internal.h"
 
 /* Manifests carry "to" and "via" as well. */
-static const char *end_of(const struct pod_note *n, const struct json *v, const char *key,
+static const char *end_of(const struct multus_cache_entry *n, const struct json *v, const char *key,
 			  const char *other)
 {
 	const char *s = json_string(json_get_go(v, key));
 
 	if (s || !json_string(json_get_go(v, other)))
 		return s ? s : "";
-	pod_note_taken(n, other, key);
+	multus_cache_taken(n, other, key);
 	return json_string(json_get_go(v, other));
 }
 
-static int read_route(const struct pod_note *n, const struct json *v, struct pool_route *ret,
-		      struct err *e)
+static int read_route(const struct multus_cache_entry *n, const struct json *v,
+		      struct pool_route *ret, struct err *e)
 {
 	const char *dst = end_of(n, v, "dst", "to"), *gw = end_of(n, v, "gw", "via");
 	struct ipnet net;
@@ -28,28 +28,28 @@ static int read_route(const struct pod_note *n, const struct json *v, struct poo
 
 	if (ipnet_parse(span_of(dst), &net) < 0 || ip_parse(span_of(gw), &via) < 0 ||
 	    net.ip.family != via.family)
-		return pod_note_wrong(n, e,
-				      "invalid route format 'dst: %.60s, gw: %.60s': wants "
-				      "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
-				      dst, gw);
+		return multus_cache_wrong(n, e,
+					  "invalid route format 'dst: %.60s, gw: %.60s': wants "
+					  "{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.6.0.1\"}",
+					  dst, gw);
 	*ret = (struct pool_route){ipnet_network(&net), via};
 	return 0;
 }
 
-static int read_list(const struct pod_note *n, const struct json *v, struct pool_route **ret,
-		     size_t *count, struct err *e)
+static int read_list(const struct multus_cache_entry *n, const struct json *v,
+		     struct pool_route **ret, size_t *count, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
 	const struct json *x;
 	int r = 0;
 
 	if (json_kind(v) == JSON_OBJECT) {
-		pod_note_taken(n, "an object", "a list of one");
+		multus_cache_taken(n, "an object", "a list of one");
 		return read_route(n, v, &VEC_PUSH(*ret, *count), e);
 	}
 	if (json_kind(v) != JSON_ARRAY && json_kind(v) != JSON_NULL)
-		return pod_note_wrong(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
-				      json_kind_name(v));
+		return multus_cache_wrong(n, e, "it is %s, wants a list of {\"dst\", \"gw\"}",
+					  json_kind_name(v));
 	while (r == 0 && (x = json_walk_next(&w, NULL)))
 		r = read_route(n, x, &VEC_PUSH(*ret, *count), e);
 	return r;
@@ -57,12 +57,12 @@ static int read_list(const struct pod_note *n, const struct json *v, struct pool
 
 int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e)
 {
-	struct pod_note note = {NOTE_ROUTES, labels_get(&p->annotations, NOTE_ROUTES), false, p->ns,
-				p->name};
+	struct multus_cache_entry note = {NOTE_ROUTES, labels_get(&p->annotations, NOTE_ROUTES),
+					  false, p->ns, p->name};
 	auto_json struct json_doc *doc = NULL;
 	struct pool_route *v = NULL;
 	size_t count = 0;
-	int r = note.value ? pod_note_parse(&note, &doc, e) : 0;
+	int r = note.value ? multus_cache_parse(&note, &doc, e) : 0;
 
 	if (r == 0 && note.value)
 		r = read_list(&note, json_root(doc), &v, &count, e);

@@ -30,7 +30,7 @@ static bool same(const char *a, const char *b)
 /* The pod's own words stay; what is the first network's goes. */
 static void check_later(const char *text, const struct cni_args *all)
 {
-	auto_free char *later = aio_later_args(text);
+	auto_free char *later = multi_later_args(text);
 	auto_buf struct buf keep;
 	struct cni_args a;
 

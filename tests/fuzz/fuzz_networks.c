@@ -125,11 +125,11 @@ static void write_down(const struct scene *s, struct json_doc *answer, struct cn
 	must(json_parse(&d, buf_span(&b), TEXT_MAX, &e) == 0);
 	call->doc = d;
 	call->conf = json_root(d);
-	if (fuzz_refused(aio_read(call, &x, &e), &e))
+	if (fuzz_refused(multi_read(call, &x, &e), &e))
 		return;
 	must(x.n_nets == i);
-	fuzz_refused(aio_read_plugins(&x, &e), &e);
-	aio_done(&x);
+	fuzz_refused(multi_read_plugins(&x, &e), &e);
+	multi_done(&x);
 }
 
 static void go_on(const struct scene *s, struct net_plan *p)

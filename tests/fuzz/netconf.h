@@ -24,7 +24,7 @@ netconf_read netconf_tuning, netconf_sbr, netconf_ifacer;
 
 /* netconf_plan.c: the coordinator, and its plan for net1 of a pod that has eth0. */
 netconf_read netconf_coordinator;
-int netconf_plan(const struct co_conf *c, struct err *e);
+int netconf_plan(const struct coordinator_conf *c, struct err *e);
 
 /* netconf_aio.c */
 netconf_read netconf_all_in_one;

@@ -9,9 +9,9 @@
 
 enum { TEXT_MAX = 8 << 20 };
 
-static int write_chain(const struct aio *x, size_t i, const struct aio_plugin *p, struct err *e)
+static int write_chain(const struct aio *x, size_t i, const struct multi_plugin *p, struct err *e)
 {
-	const struct chain_call c = {.call = aio_call(x, i),
+	const struct chain_call c = {.call = multi_call(x, i),
 				     .plugin = p->conf,
 				     .type = p->type,
 				     .network = x->nets[i].name,
@@ -33,7 +33,7 @@ static int write_chain(const struct aio *x, size_t i, const struct aio_plugin *p
 	return r;
 }
 
-static int write_chains(const struct aio *x, size_t i, const struct aio_plugin *v, size_t n,
+static int write_chains(const struct aio *x, size_t i, const struct multi_plugin *v, size_t n,
 			struct err *e)
 {
 	int r = 0;
@@ -45,8 +45,8 @@ static int write_chains(const struct aio *x, size_t i, const struct aio_plugin *
 
 static int read_net(struct aio *x, size_t i, struct cni_result *out, struct err *e)
 {
-	struct aio_net *net = &x->nets[i];
-	struct cni_ipam_call ipam = aio_ipam_call(x, i);
+	struct multi_net *net = &x->nets[i];
+	struct cni_ipam_call ipam = multi_ipam_call(x, i);
 	int r = net->kind ? 0 : write_chain(x, i, &net->main, e);
 
 	must(link_name_ok(net->ifname) && *net->name && net->main.conf);
@@ -59,9 +59,9 @@ static int read_net(struct aio *x, size_t i, struct cni_result *out, struct err 
 	if (r == 0)
 		r = write_chains(x, i, net->after, net->n_after, e);
 	if (r == 0 && net->co)
-		r = netconf_plan(&net->co_conf, e);
+		r = netconf_plan(&net->coordinator_conf, e);
 	cni_result_iface(&net->result, net->ifname, "02:00:00:00:00:01", "/run/netns/pod");
-	aio_merge(&net->result, out);
+	multi_merge(&net->result, out);
 	return r;
 }
 
@@ -74,25 +74,25 @@ static void check_slices(const struct aio *x)
 	for (size_t i = 0; i < x->n_nets; i++) {
 		struct cni_result part = {0};
 
-		aio_slice(x, &x->call->prev, i, &part);
+		multi_slice(x, &x->call->prev, i, &part);
 		n += part.n_ifaces;
 		for (size_t k = 0; k < part.n_ips; k++)
 			must(part.ips[k].iface < 0 || (size_t)part.ips[k].iface < part.n_ifaces);
-		aio_merge(&part, &all);
+		multi_merge(&part, &all);
 		cni_result_done(&part);
 	}
 	must(n <= x->call->prev.n_ifaces);
-	aio_merge(&x->call->prev, &all);
+	multi_merge(&x->call->prev, &all);
 	cni_result_done(&all);
 }
 
 int netconf_all_in_one(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(c, &x, e);
+	int r = multi_read(c, &x, e);
 
 	if (r == 0)
-		r = aio_read_plugins(&x, e);
+		r = multi_read_plugins(&x, e);
 	if (r == 0)
 		check_slices(&x);
 	for (size_t i = 0; r == 0 && i < x.n_rails; i++)

@@ -124,7 +124,7 @@ int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struc
 	int r = read_any(call, &got, e);
 
 	if (r == 0)
-		aio_merge(&got, out);
+		multi_merge(&got, out);
 	return r;
 }
 

@@ -11,15 +11,15 @@
 
 enum { NET1 = 3, TEXT_MAX = 1 << 20, BESIDE = 64 };
 
-static struct meta_call meta_of(struct cni_call *c)
+static struct chained_call meta_of(struct cni_call *c)
 {
-	return (struct meta_call){.call = c,
-				  .doc = c->doc,
-				  .conf = c->conf,
-				  .ifname = c->ifname,
-				  .version = c->version,
-				  .has_prev = c->has_prev,
-				  .netns = -1};
+	return (struct chained_call){.call = c,
+				     .doc = c->doc,
+				     .conf = c->conf,
+				     .ifname = c->ifname,
+				     .version = c->version,
+				     .has_prev = c->has_prev,
+				     .netns = -1};
 }
 
 /* --- tuning --- */
@@ -57,7 +57,7 @@ int netconf_tuning(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	const struct link l = {.name = "net1", .mtu = 1500, .txqlen = 1000};
 	struct link_change changes[TUNING_CHANGES];
-	struct meta_call m = meta_of(c);
+	struct chained_call m = meta_of(c);
 	struct tuning_attrs found, both;
 	struct tuning_conf conf = {0};
 	int r = tuning_conf_read(&m, &conf, e);

@@ -13,7 +13,7 @@ static struct ipaddr ip4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 	return (struct ipaddr){.family = 4, .b = {a, b, c, d}};
 }
 
-static void add_link(struct co_facts *f, int index, const char *name)
+static void add_link(struct coordinator_facts *f, int index, const char *name)
 {
 	struct link *l = &VEC_PUSH(f->links, f->n_links);
 
@@ -24,7 +24,7 @@ static void add_link(struct co_facts *f, int index, const char *name)
 	l->txqlen = 1000;
 }
 
-static void add_addr(struct co_facts *f, int index, struct ipaddr a, struct ipaddr gw)
+static void add_addr(struct coordinator_facts *f, int index, struct ipaddr a, struct ipaddr gw)
 {
 	struct route *r;
 
@@ -41,10 +41,10 @@ static void add_addr(struct co_facts *f, int index, struct ipaddr a, struct ipad
 							  .index = index,
 							  .table = TABLE_MAIN,
 							  .type = UNICAST};
-	VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){a, ip4(172, 16, 0, 2)};
+	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){a, ip4(172, 16, 0, 2)};
 }
 
-static void a_pod(struct co_facts *f)
+static void a_pod(struct coordinator_facts *f)
 {
 	add_link(f, LO, "lo");
 	add_link(f, ETH0, "eth0");
@@ -57,39 +57,39 @@ static void a_pod(struct co_facts *f)
 	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "cali0");
 }
 
-static void check_plan(const struct co_plan *p)
+static void check_plan(const struct coordinator_plan *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		const struct co_step *s = &p->steps[i];
+		const struct coordinator_step *s = &p->steps[i];
 
 		must(s->nic == 0 && !s->done && memchr(s->ifname, '\0', sizeof(s->ifname)));
-		if (s->what == CO_ROUTE_ADD || s->what == CO_ROUTE_DEL)
+		if (s->what == COORD_ROUTE_ADD || s->what == COORD_ROUTE_DEL)
 			must(s->route.table && !s->route.hops);
-		if (s->what == CO_SYSCTL)
+		if (s->what == COORD_SYSCTL)
 			must(*s->key && *s->value);
 	}
 }
 
-int netconf_plan(const struct co_conf *c, struct err *e)
+int netconf_plan(const struct coordinator_conf *c, struct err *e)
 {
-	struct co_nic nic = {.conf = c, .ifname = "net1", .network = "rails"};
-	struct co_facts f = {0};
-	struct co_plan *p = xcalloc(1, sizeof(*p));
+	struct coordinator_nic nic = {.conf = c, .ifname = "net1", .network = "rails"};
+	struct coordinator_facts f = {0};
+	struct coordinator_plan *p = xcalloc(1, sizeof(*p));
 	int r;
 
 	a_pod(&f);
-	r = co_plan_nic(&nic, 0, &f, p, e);
+	r = coordinator_plan_nic(&nic, 0, &f, p, e);
 	if (r >= 0)
 		check_plan(p);
-	co_plan_free(p);
-	co_facts_done(&f);
+	coordinator_plan_free(p);
+	coordinator_facts_done(&f);
 	return r;
 }
 
 int netconf_coordinator(struct cni_call *c, struct cni_result *out, struct err *e)
 {
-	struct co_conf conf;
-	int r = co_conf_read(c->doc, c->conf, &conf, e);
+	struct coordinator_conf conf;
+	int r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 
 	if (r < 0)
 		return r;
@@ -99,7 +99,7 @@ int netconf_coordinator(struct cni_call *c, struct cni_result *out, struct err *
 		must(conf.policy[i].dst.ip.family == conf.policy[i].gw.family);
 	must(conf.rp_filter >= -1 && conf.rp_filter <= 2 && conf.host_table);
 	r = netconf_plan(&conf, e);
-	co_conf_done(&conf);
+	coordinator_conf_done(&conf);
 	if (r >= 0)
 		cni_result_copy(out, &c->prev);
 	return r;

@@ -16,7 +16,7 @@ void netconf_check_rail(const struct rail_conf *c)
 }
 
 /* Mode, VLAN and the like are numbers that the kernel knows. */
-static void check_kind(const struct rail_kind *k, const struct rail_conf *c,
+static void check_kind(const struct link_driver *k, const struct rail_conf *c,
 		       const struct link *master)
 {
 	struct link_spec s = LINK_SPEC_INIT;
@@ -42,7 +42,7 @@ static void check_sriov(const struct sriov_conf *c)
 	must(to->link_state <= VF_LINK_DISABLE);
 }
 
-static int read_rail(const struct rail_kind *k, struct cni_call *c, struct cni_result *out,
+static int read_rail(const struct link_driver *k, struct cni_call *c, struct cni_result *out,
 		     struct err *e)
 {
 	const struct link master = {.mtu = 1500, .name = "ens1"};

@@ -16,7 +16,7 @@ static struct ipaddr address(size_t i)
 	return ip_from_num(4, ((u128)10 << 24) + 256 + i);
 }
 
-static void add_link(struct co_facts *f, int index, const char *name)
+static void add_link(struct coordinator_facts *f, int index, const char *name)
 {
 	struct link *l = &VEC_PUSH(f->links, f->n_links);
 
@@ -26,14 +26,14 @@ static void add_link(struct co_facts *f, int index, const char *name)
 	l->mac = (struct mac){.len = 6, .b = {2, [5] = (uint8_t)index}};
 }
 
-static void add_addr(struct co_facts *f, int index, struct ipaddr a)
+static void add_addr(struct coordinator_facts *f, int index, struct ipaddr a)
 {
 	VEC_PUSH(f->addrs, f->n_addrs) = (struct addr){.index = index, .net = {a, 8}};
 	VEC_PUSH(f->lookups, f->n_lookups) =
-		(struct co_lookup){a, ip_from_num(4, ((u128)172 << 24) + 2)};
+		(struct coordinator_lookup){a, ip_from_num(4, ((u128)172 << 24) + 2)};
 }
 
-static void add_default(struct co_facts *f, int index, size_t i)
+static void add_default(struct coordinator_facts *f, int index, size_t i)
 {
 	VEC_PUSH(f->routes, f->n_routes) = (struct route){.dst = {{.family = 4}, 0},
 							  .family = 4,
@@ -44,7 +44,7 @@ static void add_default(struct co_facts *f, int index, size_t i)
 							  .type = UNICAST};
 }
 
-static void a_pod(struct co_facts *f)
+static void a_pod(struct coordinator_facts *f)
 {
 	add_link(f, ETH0, "eth0");
 	add_link(f, NET1, "net1");
@@ -55,46 +55,46 @@ static void a_pod(struct co_facts *f)
 	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "cali0");
 }
 
-static size_t deletions(const struct co_plan *p)
+static size_t deletions(const struct coordinator_plan *p)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n += p->steps[i].what == CO_ROUTE_DEL;
+		n += p->steps[i].what == COORD_ROUTE_DEL;
 	return n;
 }
 
 /* n routes go. */
-static uint64_t plan(struct co_facts *f, size_t n)
+static uint64_t plan(struct coordinator_facts *f, size_t n)
 {
 	static const char text[] = "{\"type\":\"coordinator\",\"mode\":\"overlay\"}";
-	struct co_plan *p = xcalloc(1, sizeof(*p));
+	struct coordinator_plan *p = xcalloc(1, sizeof(*p));
 	auto_json struct json_doc *doc = NULL;
-	struct co_nic nic = {.ifname = "net1", .network = "rails"};
-	struct co_conf conf;
+	struct coordinator_nic nic = {.ifname = "net1", .network = "rails"};
+	struct coordinator_conf conf;
 	uint64_t before;
 
 	if (json_parse(&doc, span_of(text), sizeof(text), NULL) < 0 ||
-	    co_conf_read(doc, json_root(doc), &conf, NULL) < 0)
+	    coordinator_conf_read(doc, json_root(doc), &conf, NULL) < 0)
 		abort();
 	for (size_t i = 0; i < f->n_host_routes; i++)
 		f->host_routes[i].table = conf.host_table;
 	nic.conf = &conf;
 	before = count_work;
-	if (co_plan_nic(&nic, 0, f, p, NULL) < 0)
+	if (coordinator_plan_nic(&nic, 0, f, p, NULL) < 0)
 		abort();
 	before = count_work - before;
 	if (deletions(p) != n)
 		abort();
-	co_plan_free(p);
-	co_facts_done(f);
-	co_conf_done(&conf);
+	coordinator_plan_free(p);
+	coordinator_facts_done(f);
+	coordinator_conf_done(&conf);
 	return before;
 }
 
 uint64_t growth_plan_addresses(size_t n)
 {
-	struct co_facts f = {0};
+	struct coordinator_facts f = {0};
 
 	a_pod(&f);
 	for (size_t i = 0; i < n; i++) {
@@ -110,7 +110,7 @@ uint64_t growth_plan_addresses(size_t n)
 
 uint64_t growth_plan_default_routes(size_t n)
 {
-	struct co_facts f = {0};
+	struct coordinator_facts f = {0};
 
 	a_pod(&f);
 	add_addr(&f, NET1, address(1));

@@ -14,16 +14,16 @@
 #include "base/alloc.h"
 #include "cni/plugins/chained.h"
 
-struct meta_lab {
+struct chained_lab {
 	struct kern_lab lab;
 	struct cni_call call;
-	struct meta_call m;
+	struct chained_call m;
 	struct undo undo;
 	char netns[64];
 };
 
 /* conf: an object in JSON, single quotes for double ones. lab may be skipped for pure tests. */
-static inline void meta_set(struct meta_lab *l, const char *conf)
+static inline void chained_set(struct chained_lab *l, const char *conf)
 {
 	char *text = xstrdup(conf);
 
@@ -36,26 +36,26 @@ static inline void meta_set(struct meta_lab *l, const char *conf)
 	l->m.conf = json_root(l->m.doc);
 }
 
-static inline void meta_open(struct meta_lab *l, bool with_netns, const char *conf)
+static inline void chained_open(struct chained_lab *l, bool with_netns, const char *conf)
 {
-	*l = (struct meta_lab){.lab.ns = -1};
+	*l = (struct chained_lab){.lab.ns = -1};
 	l->call = (struct cni_call){.container_id = "c1", .args_text = "", .netns = l->netns};
 	OK(root_open(&l->call.root, NULL, &e));
-	l->m = (struct meta_call){.call = &l->call,
-				  .ifname = "net1",
-				  .version = CNI_1_0_0,
-				  .has_prev = true,
-				  .netns = -1};
+	l->m = (struct chained_call){.call = &l->call,
+				     .ifname = "net1",
+				     .version = CNI_1_0_0,
+				     .has_prev = true,
+				     .netns = -1};
 	if (with_netns) {
 		kern_open(&l->lab);
 		snprintf(l->netns, sizeof(l->netns), "/proc/self/fd/%d", l->lab.ns);
 		l->m.netns = l->lab.ns;
 		l->m.pod = l->m.host = l->lab.w;
 	}
-	meta_set(l, conf);
+	chained_set(l, conf);
 }
 
-static inline void meta_close(struct meta_lab *l)
+static inline void chained_close(struct chained_lab *l)
 {
 	undo_disarm(&l->undo);
 	json_cleanup(&l->m.doc);
@@ -65,11 +65,11 @@ static inline void meta_close(struct meta_lab *l)
 }
 
 /* prevResult: net1 in the pod, with these addresses (gateway NULL: none). */
-struct meta_ip {
+struct chained_ip {
 	const char *net, *gw;
 };
 
-static inline void meta_prev(struct cni_result *r, const struct meta_ip *ips, size_t n)
+static inline void chained_prev(struct cni_result *r, const struct chained_ip *ips, size_t n)
 {
 	*r = (struct cni_result){0};
 	cni_result_iface(r, "net1", "0a:58:00:00:00:01", "/ns");

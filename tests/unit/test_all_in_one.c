@@ -19,7 +19,7 @@ static struct aio x;
 
 static int read_text(const char *text)
 {
-	aio_done(&x);
+	multi_done(&x);
 	json_free(call.doc);
 	err_clear(&e);
 	call = (struct cni_call){.container_id = "c1",
@@ -32,7 +32,7 @@ static int read_text(const char *text)
 	if (json_parse(&call.doc, span_of(text), 1 << 20, &e) < 0)
 		fail_msg("%s", e.text);
 	call.conf = json_root(call.doc);
-	return aio_read(&call, &x, &e);
+	return multi_read(&call, &x, &e);
 }
 
 static void read_good(const char *text)
@@ -46,7 +46,7 @@ static void refused(const char *text, const char *word)
 	int r = read_text(text);
 
 	if (r >= 0)
-		r = aio_read_plugins(&x, &e);
+		r = multi_read_plugins(&x, &e);
 	assert_true(r < 0);
 	assert_int_equal(e.kind, ERR_CONF);
 	if (!strstr(e.text, word))
@@ -80,7 +80,7 @@ static void test_networks(void **state)
 	assert_true(x.nets[1].n_before == 1 && x.nets[1].n_after == 1);
 	assert_string_equal(x.nets[1].before[0].type, "tuning");
 	assert_string_equal(x.nets[1].after[0].type, "sbr");
-	assert_int_equal(aio_read_plugins(&x, &e), 0);
+	assert_int_equal(multi_read_plugins(&x, &e), 0);
 	assert_int_equal(x.n_rails, 2);
 	assert_int_equal(x.rails[0].conf.mtu, 4200);
 	assert_string_equal(x.rails[1].conf.master, "ens2");
@@ -105,14 +105,14 @@ static void test_own_keys(void **state)
 	assert_int_equal(x.nets[1].call.version, CNI_0_3_1);
 	assert_string_equal(x.nets[1].nad, "team/a");
 	assert_string_equal(x.nets[1].device, "d");
-	assert_string_equal(aio_call(&x, 1)->args_text,
+	assert_string_equal(multi_call(&x, 1)->args_text,
 			    "MAC=02:00:00:00:00:07;IP=10.0.0.7,fd00::7");
-	assert_string_equal(aio_call(&x, 2)->args_text, "");
-	assert_true(aio_ipam_call(&x, 1).own_args && !aio_ipam_call(&x, 2).own_args);
-	assert_string_equal(aio_ipam_call(&x, 1).nad, "team/a");
-	assert_int_equal(aio_ipam_call(&x, 1).version, CNI_0_3_1);
+	assert_string_equal(multi_call(&x, 2)->args_text, "");
+	assert_true(multi_ipam_call(&x, 1).own_args && !multi_ipam_call(&x, 2).own_args);
+	assert_string_equal(multi_ipam_call(&x, 1).nad, "team/a");
+	assert_int_equal(multi_ipam_call(&x, 1).version, CNI_0_3_1);
 	assert_int_equal(x.nets[2].n_gateways, 2);
-	assert_int_equal(aio_read_plugins(&x, &e), 0);
+	assert_int_equal(multi_read_plugins(&x, &e), 0);
 	assert_int_equal(x.rails[0].conf.mac.b[5], 7);
 	assert_int_equal(x.rails[1].conf.mac.len, 0);
 }
@@ -123,14 +123,14 @@ static void test_whose_ipam(void **state)
 
 	(void)state;
 	read_good(RAILS);
-	c = aio_ipam_call(&x, 1);
+	c = multi_ipam_call(&x, 1);
 	assert_string_equal(cni_ipam_type(c.conf), "static");
-	c = aio_ipam_call(&x, 2);
+	c = multi_ipam_call(&x, 2);
 	assert_string_equal(cni_ipam_type(c.conf), "spiderpool");
 	assert_string_equal(c.name, "rail1");
 	assert_string_equal(c.ifname, "rdma1");
 	read_good("{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}]}");
-	assert_null(aio_ipam_call(&x, 0).conf);
+	assert_null(multi_ipam_call(&x, 0).conf);
 }
 
 static void test_refused(void **state)
@@ -205,7 +205,7 @@ static void test_args_of_later_networks(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
-		char *got = aio_later_args(args[i].in);
+		char *got = multi_later_args(args[i].in);
 
 		assert_string_equal(got, args[i].out);
 		free(got);
@@ -264,7 +264,7 @@ static void merge_three(struct cni_result *all)
 
 	three_results(r);
 	for (size_t i = 0; i < 3; i++) {
-		aio_merge(&r[i], all);
+		multi_merge(&r[i], all);
 		cni_result_done(&r[i]);
 	}
 }
@@ -292,13 +292,13 @@ static void test_slice(void **state)
 	(void)state;
 	read_good(RAILS);
 	merge_three(&all);
-	aio_slice(&x, &all, 0, &s0);
+	multi_slice(&x, &all, 0, &s0);
 	assert_true(s0.n_ifaces == 2 && s0.n_ips == 1 && s0.ips[0].iface == 1 && s0.n_routes == 1);
 	assert_string_equal(s0.ifaces[0].name, "vethx");
-	aio_slice(&x, &all, 1, &s1);
+	multi_slice(&x, &all, 1, &s1);
 	assert_true(s1.n_ifaces == 1 && s1.n_ips == 1 && s1.ips[0].iface == 0 && s1.n_routes == 1);
 	assert_string_equal(s1.ifaces[0].name, "net1");
-	aio_slice(&x, &all, 2, &s2);
+	multi_slice(&x, &all, 2, &s2);
 	assert_true(s2.n_ifaces == 1 && !s2.n_ips && !s2.n_routes);
 }
 
@@ -355,7 +355,7 @@ static void test_conf_of_executed_plugin(void **state)
 static int free_all(void **state)
 {
 	(void)state;
-	aio_done(&x);
+	multi_done(&x);
 	json_free(call.doc);
 	return 0;
 }

@@ -39,7 +39,7 @@ static struct mac mac(uint8_t last)
 
 /* --- facts --- */
 
-static void add_link(struct co_facts *f, int index, const char *name)
+static void add_link(struct coordinator_facts *f, int index, const char *name)
 {
 	struct link *l = &VEC_PUSH(f->links, f->n_links);
 
@@ -50,7 +50,7 @@ static void add_link(struct co_facts *f, int index, const char *name)
 	l->txqlen = 1000;
 }
 
-static void add_addr(struct co_facts *f, int index, const char *text)
+static void add_addr(struct coordinator_facts *f, int index, const char *text)
 {
 	struct addr *a = &VEC_PUSH(f->addrs, f->n_addrs);
 	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
@@ -69,7 +69,7 @@ static void add_addr(struct co_facts *f, int index, const char *text)
 		r->src = a->net.ip;
 }
 
-static void add_route(struct co_facts *f, const char *dst, const char *gw, int index)
+static void add_route(struct coordinator_facts *f, const char *dst, const char *gw, int index)
 {
 	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
 
@@ -82,20 +82,20 @@ static void add_route(struct co_facts *f, const char *dst, const char *gw, int i
 	r->priority = r->family == 6 ? 1024 : 0;
 }
 
-static void add_host_ip(struct co_facts *f, const char *text)
+static void add_host_ip(struct coordinator_facts *f, const char *text)
 {
 	VEC_PUSH(f->host_ips, f->n_host_ips) = ip(text);
 }
 
-static void add_lookup(struct co_facts *f, const char *pod, const char *src)
+static void add_lookup(struct coordinator_facts *f, const char *pod, const char *src)
 {
-	VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){ip(pod), ip(src)};
+	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){ip(pod), ip(src)};
 }
 
 /* eth0 by macvlan and veth0, as they are when eth0's coordinator plans. */
-static void underlay_pod(struct co_facts *f)
+static void underlay_pod(struct coordinator_facts *f)
 {
-	*f = (struct co_facts){0};
+	*f = (struct coordinator_facts){0};
 	add_link(f, LO, "lo");
 	add_link(f, ETH0, "eth0");
 	add_link(f, VETH0, "veth0");
@@ -109,7 +109,7 @@ static void underlay_pod(struct co_facts *f)
 	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "vethabc");
 }
 
-static void plug(struct co_facts *f, int index, const char *name, const char *address,
+static void plug(struct coordinator_facts *f, int index, const char *name, const char *address,
 		 const char *gw)
 {
 	add_link(f, index, name);
@@ -119,9 +119,9 @@ static void plug(struct co_facts *f, int index, const char *name, const char *ad
 }
 
 /* eth0 by another plugin, a veth. */
-static void overlay_pod(struct co_facts *f)
+static void overlay_pod(struct coordinator_facts *f)
 {
-	*f = (struct co_facts){0};
+	*f = (struct coordinator_facts){0};
 	add_link(f, LO, "lo");
 	add_link(f, ETH0, "eth0");
 	add_addr(f, ETH0, "10.233.70.5/32");
@@ -174,62 +174,65 @@ static void put_rule(struct buf *b, const struct rule *r)
 		buf_printf(b, " pref %u", r->priority);
 }
 
-static void put_step(struct buf *b, const struct co_step *s)
+static void put_step(struct buf *b, const struct coordinator_step *s)
 {
 	char text[MAC_TEXT_MAX], a[IP_TEXT_MAX];
 
-	buf_str(b, s->side == CO_POD ? "pod " : "host ");
+	buf_str(b, s->side == COORD_POD ? "pod " : "host ");
 	switch (s->what) {
-	case CO_LINK_UP: buf_printf(b, "up %d", s->index); break;
-	case CO_LINK_MAC: buf_printf(b, "mac %d %s", s->index, mac_str(&s->mac, text)); break;
-	case CO_LINK_TXQLEN: buf_printf(b, "txqlen %d %u", s->index, s->num); break;
-	case CO_ADDR_ADD: buf_printf(b, "addr %s dev %d", ipnet_str(&s->net, a), s->index); break;
-	case CO_SYSCTL: buf_printf(b, "%s=%s", s->key, s->value); break;
-	case CO_NEIGH_DEL:
+	case COORD_LINK_UP: buf_printf(b, "up %d", s->index); break;
+	case COORD_LINK_MAC: buf_printf(b, "mac %d %s", s->index, mac_str(&s->mac, text)); break;
+	case COORD_LINK_TXQLEN: buf_printf(b, "txqlen %d %u", s->index, s->num); break;
+	case COORD_ADDR_ADD:
+		buf_printf(b, "addr %s dev %d", ipnet_str(&s->net, a), s->index);
+		break;
+	case COORD_SYSCTL: buf_printf(b, "%s=%s", s->key, s->value); break;
+	case COORD_NEIGH_DEL:
 		buf_printf(b, "-neigh %s dev %d", ip_str(&s->net.ip, a), s->index);
 		break;
-	case CO_NEIGH_ADD:
+	case COORD_NEIGH_ADD:
 		buf_printf(b, "neigh %s dev %d %s", ip_str(&s->net.ip, a), s->index,
 			   mac_str(&s->mac, text));
 		break;
-	case CO_ROUTE_DEL: buf_char(b, '-'); /* fall through */
-	case CO_ROUTE_ADD: put_route(b, &s->route); break;
-	case CO_RULE_ADD: put_rule(b, &s->rule); break;
-	case CO_MARKS: buf_printf(b, "marks %s %u", s->ifname, s->num); break;
+	case COORD_ROUTE_DEL: buf_char(b, '-'); /* fall through */
+	case COORD_ROUTE_ADD: put_route(b, &s->route); break;
+	case COORD_RULE_ADD: put_rule(b, &s->rule); break;
+	case COORD_MARKS: buf_printf(b, "marks %s %u", s->ifname, s->num); break;
 	}
 	buf_char(b, '\n');
 }
 
-static struct co_conf conf_of(void)
+static struct coordinator_conf conf_of(void)
 {
-	return (struct co_conf){.default_nic = "eth0",
-				.tune_routes = true,
-				.host_table = 500,
-				.rp_filter = -1,
-				.veth_mtu = 1500};
+	return (struct coordinator_conf){.default_nic = "eth0",
+					 .tune_routes = true,
+					 .host_table = 500,
+					 .rp_filter = -1,
+					 .veth_mtu = 1500};
 }
 
 struct nic_plan {
 	struct err e;
 	int r;
-	struct co_nic nic;
+	struct coordinator_nic nic;
 	struct buf text;
 };
 
-static void plan(struct nic_plan *p, struct co_facts *f, const struct co_conf *c,
+static void plan(struct nic_plan *p, struct coordinator_facts *f, const struct coordinator_conf *c,
 		 const char *ifname)
 {
-	struct co_plan *steps = xcalloc(1, sizeof(*steps));
+	struct coordinator_plan *steps = xcalloc(1, sizeof(*steps));
 
 	*p = (struct nic_plan){.nic = {.conf = c, .ifname = ifname, .network = "net"}};
 	buf_init(&p->text, 1 << 16);
-	p->r = co_plan_nic(&p->nic, 0, f, steps, &p->e);
+	p->r = coordinator_plan_nic(&p->nic, 0, f, steps, &p->e);
 	for (size_t i = 0; i < steps->n; i++)
 		put_step(&p->text, &steps->steps[i]);
-	co_plan_free(steps);
+	coordinator_plan_free(steps);
 }
 
-static void says(struct co_facts *f, const struct co_conf *c, const char *ifname, const char *want)
+static void says(struct coordinator_facts *f, const struct coordinator_conf *c, const char *ifname,
+		 const char *want)
 {
 	struct nic_plan p;
 
@@ -240,8 +243,8 @@ static void says(struct co_facts *f, const struct co_conf *c, const char *ifname
 	buf_done(&p.text);
 }
 
-static void refuses(struct co_facts *f, const struct co_conf *c, const char *ifname,
-		    const char *word)
+static void refuses(struct coordinator_facts *f, const struct coordinator_conf *c,
+		    const char *ifname, const char *word)
 {
 	struct nic_plan p;
 
@@ -258,8 +261,8 @@ static void refuses(struct co_facts *f, const struct co_conf *c, const char *ifn
 static void test_first_underlay_nic(void **state)
 {
 	struct ipnet cidrs[] = {net("10.233.64.0/18"), net("10.233.0.0/18"), net("fd09::/64")};
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -282,15 +285,15 @@ static void test_first_underlay_nic(void **state)
 	     "pod marks veth0 1\n"
 	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
 	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* Later NICs: 3 and 4 links are up, so tables 101 (shared with eth0's) and 102. */
 static void test_later_underlay_nics(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -316,7 +319,7 @@ static void test_later_underlay_nics(void **state)
 	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
 	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
 	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* All NICs at once give the text of NICs one by one: the later ones are hidden. */
@@ -324,9 +327,9 @@ static void test_all_at_once_is_one_by_one(void **state)
 {
 	static const char *const names[] = {"eth0", "net1", "net2"};
 	static const int hidden[] = {NET1, NET2};
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan one[3], all[3];
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -335,7 +338,7 @@ static void test_all_at_once_is_one_by_one(void **state)
 	plan(&one[1], &f, &c, "net1");
 	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
 	plan(&one[2], &f, &c, "net2");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 
 	underlay_pod(&f);
 	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
@@ -353,14 +356,14 @@ static void test_all_at_once_is_one_by_one(void **state)
 		buf_done(&one[i].text);
 	}
 	f.hidden = NULL;
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_hidden_link_is_not_there(void **state)
 {
 	static const int hidden[] = {NET1};
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -368,16 +371,16 @@ static void test_hidden_link_is_not_there(void **state)
 	f.hidden = hidden;
 	f.n_hidden = 1;
 	refuses(&f, &c, "net1", "Link not found");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* What the kernel says about an address behind our own pair is no answer. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
 	struct ipnet cidr = net("10.96.0.0/12");
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -391,13 +394,13 @@ static void test_later_nic_keeps_the_chosen_node_address(void **state)
 	plan(&p, &f, &c, "net1");
 	assert_non_null(strstr(p.text.p, "pod route 10.96.0.0/12 via 172.16.0.2 dev 3"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_dual_stack(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -427,14 +430,14 @@ static void test_dual_stack(void **state)
 	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
 	     "pod rule fwmark 1 v6 table 100 pref 1000\n"
 	     "pod route ::/0 via fd00::2 dev 3 table 100\n");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* The original puts an address of no family among the node's and goes on with it. */
 static void test_node_without_ipv6(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -458,15 +461,15 @@ static void test_node_without_ipv6(void **state)
 	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
 	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
 	     "pod rule fwmark 1 v6 table 100 pref 1000\n");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* Default routes of several NICs are one multipath route in IPv6: one hop moves. */
 static void test_v6_multipath_default(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct route *r;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -497,14 +500,14 @@ static void test_v6_multipath_default(void **state)
 		if (f.routes[i].table == TABLE_MAIN && ipnet_is_default(&f.routes[i].dst) &&
 		    f.routes[i].family == 6)
 			assert_true(!f.routes[i].n_hops && f.routes[i].index == ETH0);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_default_route_nic(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -518,16 +521,16 @@ static void test_default_route_nic(void **state)
 					 "pod -route 0.0.0.0/0 via 172.16.0.1 dev 2 table 254\n"));
 	assert_null(strstr(p.text.p, "-route 0.0.0.0/0 via 172.16.1.1"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* Naming a NIC that is not there fails; one that the same call makes later waits for its turn. */
 static void test_default_route_nic_not_there(void **state)
 {
 	static const int hidden[] = {NET2};
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -543,14 +546,14 @@ static void test_default_route_nic_not_there(void **state)
 	buf_done(&p.text);
 	f.hidden = NULL;
 	f.n_hidden = 0;
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_no_default_route_no_tuning(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -561,16 +564,16 @@ static void test_no_default_route_no_tuning(void **state)
 	assert_null(strstr(p.text.p, "rule from"));
 	assert_null(strstr(p.text.p, "-route"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_policy_routes(void **state)
 {
-	struct co_policy policy[] = {{net("10.60.0.0/16"), ip("172.16.1.99")},
-				     {net("fd60::/64"), ip("fd01::99")}};
-	struct co_conf c = conf_of();
+	struct coordinator_policy policy[] = {{net("10.60.0.0/16"), ip("172.16.1.99")},
+					      {net("fd60::/64"), ip("fd01::99")}};
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	c.policy = policy;
@@ -586,15 +589,15 @@ static void test_policy_routes(void **state)
 	assert_non_null(
 		strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* --- overlay --- */
 
 static void test_overlay(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	overlay_pod(&f);
@@ -622,16 +625,16 @@ static void test_overlay(void **state)
 	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
 	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
 	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* eth0's IPv6 default route is copied to table 100 also as one hop of a multipath route. */
 static void test_overlay_v6_multipath_default(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
 	struct route *r;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	overlay_pod(&f);
@@ -654,15 +657,15 @@ static void test_overlay_v6_multipath_default(void **state)
 	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd01::1 dev 4 table 101\n"));
 	assert_null(strstr(p.text.p, "-route ::/0 via fd00:70::1"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* A gateway outside every subnet is only taken with its flag. */
 static void test_onlink_is_kept(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	overlay_pod(&f);
@@ -671,92 +674,93 @@ static void test_onlink_is_kept(void **state)
 	plan(&p, &f, &c, "net1");
 	assert_non_null(strstr(p.text.p, "via 169.254.1.1 dev 2 onlink table 100\n"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* --- stage --- */
 
 static void test_stage(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_stage s;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_stage s;
 	struct err e = ERR_INIT;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	overlay_pod(&f);
 	add_link(&f, NET1, "net1");
-	assert_int_equal(co_stage(&c, &f, "net1", &s, &e), 0);
-	assert_true(s.mode == CO_OVERLAY && s.first && s.table == 101);
+	assert_int_equal(coordinator_stage(&c, &f, "net1", &s, &e), 0);
+	assert_true(s.mode == COORD_OVERLAY && s.first && s.table == 101);
 	add_link(&f, NET2, "net2");
-	assert_int_equal(co_stage(&c, &f, "net2", &s, &e), 0);
-	assert_true(s.mode == CO_OVERLAY && !s.first && s.table == 102);
+	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
+	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
 	/* a link that is down, or no Ethernet, does not count */
 	add_link(&f, 6, "dummy0");
 	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
-	assert_int_equal(co_stage(&c, &f, "net2", &s, &e), 0);
+	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
 	assert_int_equal(s.table, 102);
-	assert_int_equal(co_stage(&c, &f, "eth0", &s, &e), 0);
-	assert_true(s.mode == CO_UNDERLAY && s.first && s.table == 101);
-	c.mode = CO_OVERLAY;
-	assert_true(co_stage(&c, &f, "eth0", &s, &e) < 0);
-	c.mode = CO_UNDERLAY;
+	assert_int_equal(coordinator_stage(&c, &f, "eth0", &s, &e), 0);
+	assert_true(s.mode == COORD_UNDERLAY && s.first && s.table == 101);
+	c.mode = COORD_OVERLAY;
+	assert_true(coordinator_stage(&c, &f, "eth0", &s, &e) < 0);
+	c.mode = COORD_UNDERLAY;
 	err_clear(&e);
-	assert_true(co_stage(&c, &f, "net1", &s, &e) < 0);
+	assert_true(coordinator_stage(&c, &f, "net1", &s, &e) < 0);
 	assert_non_null(strstr(e.text, "please enable coordinator plugin in previous interface"));
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_mixed_modes_are_refused(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
 	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
-	c.mode = CO_OVERLAY;
+	c.mode = COORD_OVERLAY;
 	refuses(&f, &c, "net1", "veth0");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_nic_without_address(void **state)
 {
-	struct co_conf c = conf_of();
-	struct co_facts f;
+	struct coordinator_conf c = conf_of();
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
 	add_link(&f, NET1, "net1");
 	add_addr(&f, NET1, "fe80::1/64");
 	refuses(&f, &c, "net1", "no usable IP addresses on \"net1\"");
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_wants_veth(void **state)
 {
-	struct co_conf c = conf_of(), overlay = conf_of();
-	struct co_nic nics[] = {{.ifname = "net1", .conf = &c}, {.ifname = "eth0", .conf = &c}};
+	struct coordinator_conf c = conf_of(), overlay = conf_of();
+	struct coordinator_nic nics[] = {{.ifname = "net1", .conf = &c},
+					 {.ifname = "eth0", .conf = &c}};
 	size_t at;
 
 	(void)state;
-	assert_true(co_wants_veth(nics, 2, &at));
+	assert_true(coordinator_wants_veth(nics, 2, &at));
 	assert_int_equal(at, 1);
-	assert_false(co_wants_veth(nics, 1, &at));
-	overlay.mode = CO_OVERLAY;
+	assert_false(coordinator_wants_veth(nics, 1, &at));
+	overlay.mode = COORD_OVERLAY;
 	nics[1].conf = &overlay;
-	assert_false(co_wants_veth(nics, 2, &at));
+	assert_false(coordinator_wants_veth(nics, 2, &at));
 	nics[1].conf = NULL;
-	assert_false(co_wants_veth(nics, 2, &at));
+	assert_false(coordinator_wants_veth(nics, 2, &at));
 }
 
 /* --- the NIC --- */
 
 static void test_mac_prefix_and_queue(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 	char text[MAC_TEXT_MAX];
 
 	(void)state;
@@ -778,7 +782,7 @@ static void test_mac_prefix_and_queue(void **state)
 			 0);
 	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:ac:10:00:14");
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 
 	/* IPv6: the last four bytes */
 	underlay_pod(&f);
@@ -786,21 +790,21 @@ static void test_mac_prefix_and_queue(void **state)
 	plan(&p, &f, &c, "net1");
 	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:00:0a:0b:0c");
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* --- the node --- */
 
 static void test_stale_entries_of_the_node(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct route stale = {.dst = net("172.16.0.20"),
 			      .family = 4,
 			      .index = OTHER,
 			      .table = 500,
 			      .scope = SCOPE_LINK};
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -817,15 +821,15 @@ static void test_stale_entries_of_the_node(void **state)
 					 "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"));
 	assert_null(strstr(p.text.p, "172.16.0.21"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 /* What is there already is no step, so undo never takes it away. */
 static void test_second_time_changes_little(void **state)
 {
-	struct co_conf c = conf_of();
+	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
-	struct co_facts f;
+	struct coordinator_facts f;
 
 	(void)state;
 	underlay_pod(&f);
@@ -835,7 +839,7 @@ static void test_second_time_changes_little(void **state)
 	plan(&p, &f, &c, "eth0");
 	assert_null(strstr(p.text.p, "route"));
 	buf_done(&p.text);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 }
 
 static void test_names(void **state)
@@ -851,9 +855,9 @@ static void test_names(void **state)
 		assert_false(link_is_nodes_own(not [i]));
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		assert_true(link_is_nodes_own(ours[i]));
-	co_host_veth_name("0123456789abcdef", name);
+	coordinator_host_veth_name("0123456789abcdef", name);
 	assert_string_equal(name, "veth0123456789a");
-	co_host_veth_name("x", name);
+	coordinator_host_veth_name("x", name);
 	assert_string_equal(name, "vethx");
 }
 
@@ -864,48 +868,50 @@ static void test_leftovers(void **state)
 	struct link l = {.kind = "veth", .name = "vethdead", .alias = "unirail rails dead"};
 
 	(void)state;
-	assert_true(co_is_leftover(&l, "rails", valid, 1));
-	assert_false(co_is_leftover(&l, "rail", valid, 1));
-	assert_false(co_is_leftover(&l, "other", valid, 1));
+	assert_true(coordinator_is_leftover(&l, "rails", valid, 1));
+	assert_false(coordinator_is_leftover(&l, "rail", valid, 1));
+	assert_false(coordinator_is_leftover(&l, "other", valid, 1));
 	str_copy(l.alias, sizeof(l.alias), "unirail rails alive");
-	assert_false(co_is_leftover(&l, "rails", valid, 1));
-	assert_true(co_is_leftover(&l, "rails", valid, 0));
+	assert_false(coordinator_is_leftover(&l, "rails", valid, 1));
+	assert_true(coordinator_is_leftover(&l, "rails", valid, 0));
 	str_copy(l.alias, sizeof(l.alias), "");
-	assert_false(co_is_leftover(&l, "rails", valid, 0));
+	assert_false(coordinator_is_leftover(&l, "rails", valid, 0));
 	str_copy(l.alias, sizeof(l.alias), "unirail rails dead");
 	str_copy(l.kind, sizeof(l.kind), "macvlan");
-	assert_false(co_is_leftover(&l, "rails", valid, 0));
+	assert_false(coordinator_is_leftover(&l, "rails", valid, 0));
 }
 
 /* --- netconf --- */
 
-static int read_conf(const char *text, struct co_conf *c, struct json_doc **d, struct err *e)
+static int read_conf(const char *text, struct coordinator_conf *c, struct json_doc **d,
+		     struct err *e)
 {
 	err_clear(e);
 	assert_int_equal(json_parse(d, span_of(text), 1 << 16, e), 0);
-	return co_conf_read(*d, json_root(*d), c, e);
+	return coordinator_conf_read(*d, json_root(*d), c, e);
 }
 
 static void test_conf_defaults(void **state)
 {
 	struct json_doc *d;
-	struct co_conf c;
+	struct coordinator_conf c;
 	struct err e = ERR_INIT;
 
 	(void)state;
 	assert_int_equal(read_conf("{}", &c, &d, &e), 0);
-	assert_true(c.mode == CO_AUTO && c.tune_routes && c.host_table == 500 && c.rp_filter == 0);
+	assert_true(c.mode == COORD_AUTO && c.tune_routes && c.host_table == 500 &&
+		    c.rp_filter == 0);
 	assert_true(c.veth_mtu == 1500 && !c.txqlen && !c.has_mac_prefix && !c.veth_addr.family);
 	assert_string_equal(c.default_nic, "eth0");
 	assert_null(c.default_route_nic);
-	co_conf_done(&c);
+	coordinator_conf_done(&c);
 	json_free(d);
 }
 
 static void test_conf(void **state)
 {
 	struct json_doc *d;
-	struct co_conf c;
+	struct coordinator_conf c;
 	struct err e = ERR_INIT;
 	char text[IP_TEXT_MAX];
 
@@ -920,14 +926,14 @@ static void test_conf(void **state)
 			"\"detectGateway\":true,\"logOptions\":{\"logLevel\":\"debug\"}}",
 			&c, &d, &e),
 		0);
-	assert_true(c.mode == CO_DISABLED && !c.tune_routes && c.rp_filter == -1);
+	assert_true(c.mode == COORD_DISABLED && !c.tune_routes && c.rp_filter == -1);
 	assert_true(c.host_table == 500 && c.veth_mtu == 1400 && c.mac_prefix[1] == 0x1b);
 	assert_string_equal(c.default_route_nic, "net1");
 	assert_int_equal(c.n_cidrs, 3);
 	assert_string_equal(ipnet_str(&c.cidrs[0], text), "10.1.0.0/16");
 	assert_string_equal(ipnet_str(&c.cidrs[2], text), "10.9.9.9/32");
 	assert_int_equal(c.n_policy, 1);
-	co_conf_done(&c);
+	coordinator_conf_done(&c);
 	json_free(d);
 }
 
@@ -953,7 +959,7 @@ static void test_conf_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct json_doc *d;
-		struct co_conf c;
+		struct coordinator_conf c;
 
 		assert_true(read_conf(bad[i].text, &c, &d, &e) < 0);
 		assert_int_equal(e.kind, ERR_CONF);
@@ -970,9 +976,9 @@ static void test_host_rule_idle(void **state)
 	const struct route v4 = {.family = 4, .table = 500};
 
 	(void)state;
-	assert_true(co_host_rule_is_idle(4, NULL, 0));
-	assert_false(co_host_rule_is_idle(4, &v4, 1));
-	assert_true(co_host_rule_is_idle(6, &v4, 1));
+	assert_true(coordinator_host_rule_is_idle(4, NULL, 0));
+	assert_false(coordinator_host_rule_is_idle(4, &v4, 1));
+	assert_true(coordinator_host_rule_is_idle(6, &v4, 1));
 }
 
 int main(void)

@@ -17,20 +17,20 @@
 /* --- configuration --- */
 
 struct conf {
-	struct meta_lab l; /* its document owns the names */
+	struct chained_lab l; /* its document owns the names */
 	struct ifacer_conf c;
 };
 
 static int read_conf(struct conf *c, const char *text)
 {
-	meta_open(&c->l, false, text);
+	chained_open(&c->l, false, text);
 	err_clear(&e);
 	return ifacer_conf_read(c->l.m.doc, c->l.m.conf, &c->c, &e);
 }
 
 static void conf_done(struct conf *c)
 {
-	meta_close(&c->l);
+	chained_close(&c->l);
 }
 #define auto_conf __attribute__((cleanup(conf_done)))
 

@@ -13,14 +13,14 @@ static void found_by_type(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-		const struct cni_meta *p = meta_find(types[i]);
+		const struct cni_meta *p = chained_find(types[i]);
 
 		assert_non_null(p);
 		assert_string_equal(p->type, types[i]);
 		assert_true(p->add && p->del && p->check && p->status);
 	}
-	assert_null(meta_find("macvlan"));
-	assert_null(meta_find(""));
+	assert_null(chained_find("macvlan"));
+	assert_null(chained_find(""));
 }
 
 /* In a process of its own the runtime's wishes are in the conf; in a chain they are cut by the
@@ -28,36 +28,36 @@ static void found_by_type(void **state)
 static void runtime_config(void **state)
 {
 	auto_json struct json_doc *offered = NULL;
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
 	OK(json_parse(&offered, span_of("{\"mac\":\"m\",\"ips\":[]}"), 100, &e));
-	meta_open(&l, false,
-		  "{'runtimeConfig':{'MAC':'own'},'capabilities':{'mac':true,'ips':false}}");
-	assert_string_equal(json_string(meta_runtime(&l.m, "mac")), "own");
-	assert_null(meta_runtime(&l.m, "ips"));
+	chained_open(&l, false,
+		     "{'runtimeConfig':{'MAC':'own'},'capabilities':{'mac':true,'ips':false}}");
+	assert_string_equal(json_string(chained_runtime(&l.m, "mac")), "own");
+	assert_null(chained_runtime(&l.m, "ips"));
 	l.m.runtime = json_root(offered);
-	assert_string_equal(json_string(meta_runtime(&l.m, "mac")), "m");
-	assert_null(meta_runtime(&l.m, "ips"));
-	assert_null(meta_runtime(&l.m, "bandwidth"));
-	meta_set(&l, "{}");
-	assert_null(meta_runtime(&l.m, "mac"));
-	meta_close(&l);
+	assert_string_equal(json_string(chained_runtime(&l.m, "mac")), "m");
+	assert_null(chained_runtime(&l.m, "ips"));
+	assert_null(chained_runtime(&l.m, "bandwidth"));
+	chained_set(&l, "{}");
+	assert_null(chained_runtime(&l.m, "mac"));
+	chained_close(&l);
 }
 
 static void lo_up_and_back(void **state)
 {
 	auto_result struct cni_result r = {0};
-	struct meta_lab l;
+	struct chained_lab l;
 	struct link lo;
 
 	(void)state;
-	meta_open(&l, true, "{}");
+	chained_open(&l, true, "{}");
 	l.m.has_prev = false;
 	lo = kern_link(&l.lab, "lo");
 	if (link_is_up(&lo))
-		OK(meta_loopback.del(&l.m, &r, &e));
-	OK(meta_loopback.add(&l.m, &r, &l.undo, &e));
+		OK(chained_loopback.del(&l.m, &r, &e));
+	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
 	lo = kern_link(&l.lab, "lo");
 	assert_true(link_is_up(&lo));
 	assert_int_equal(r.n_ifaces, 1);
@@ -65,43 +65,43 @@ static void lo_up_and_back(void **state)
 	assert_string_equal(r.ifaces[0].mac, "00:00:00:00:00:00");
 	assert_string_equal(r.ifaces[0].sandbox, l.netns);
 	assert_true(r.n_ips >= 1 && r.ips[0].address.ip.family == 4 && r.ips[0].iface == 0);
-	OK(meta_loopback.check(&l.m, &r, &e));
+	OK(chained_loopback.check(&l.m, &r, &e));
 	assert_int_equal(undo_run(&l.undo), 0);
 	lo = kern_link(&l.lab, "lo");
 	assert_false(link_is_up(&lo));
-	FAILS(meta_loopback.check(&l.m, &r, &e), -ENETDOWN, "loopback interface is down");
-	meta_close(&l);
+	FAILS(chained_loopback.check(&l.m, &r, &e), -ENETDOWN, "loopback interface is down");
+	chained_close(&l);
 }
 
 /* A later plugin's failure must not set down what was up before. */
 static void undo_leaves_what_was_up(void **state)
 {
 	auto_result struct cni_result r = {0};
-	struct meta_lab l;
+	struct chained_lab l;
 	struct link lo;
 
 	(void)state;
-	meta_open(&l, true, "{}");
+	chained_open(&l, true, "{}");
 	l.m.has_prev = false;
-	OK(meta_loopback.add(&l.m, &r, &l.undo, &e));
+	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
 	undo_disarm(&l.undo);
-	OK(meta_loopback.add(&l.m, &r, &l.undo, &e));
+	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
 	assert_int_equal(undo_run(&l.undo), 0);
 	lo = kern_link(&l.lab, "lo");
 	assert_true(link_is_up(&lo));
-	meta_close(&l);
+	chained_close(&l);
 }
 
 static void gone(void **state)
 {
 	auto_result struct cni_result r = {0};
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_open(&l, false, "{}");
-	OK(meta_loopback.del(&l.m, &r, &e));
-	OK(meta_loopback.status(&l.m, &e));
-	meta_close(&l);
+	chained_open(&l, false, "{}");
+	OK(chained_loopback.del(&l.m, &r, &e));
+	OK(chained_loopback.status(&l.m, &e));
+	chained_close(&l);
 }
 
 int main(void)

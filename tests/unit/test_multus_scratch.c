@@ -56,7 +56,7 @@ static void delegates_of_head(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_scratch_parse(span_of(head), &list, &n, NULL), 0);
+	assert_int_equal(multus_delegates_parse(span_of(head), &list, &n, NULL), 0);
 	assert_int_equal(n, 2);
 	is(&list[0], "podnet", NULL, LIST_CONF);
 	assert_null(list[0].device_id);
@@ -71,7 +71,7 @@ static void delegates_of_4_3_0(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_scratch_parse(span_of(v4_3_0), &list, &n, NULL), 0);
+	assert_int_equal(multus_delegates_parse(span_of(v4_3_0), &list, &n, NULL), 0);
 	assert_int_equal(n, 1);
 	is(&list[0], "rail0", NULL, ONE_CONF);
 	multus_delegates_free(list, n);
@@ -88,7 +88,7 @@ static void cut_anywhere(void **state)
 		struct err e = ERR_INIT;
 		char *copy = span_dup((struct span){head, len});
 
-		assert_true(multus_scratch_parse(span_of(copy), &list, &n, &e) < 0);
+		assert_true(multus_delegates_parse(span_of(copy), &list, &n, &e) < 0);
 		assert_true(e.text[0] != '\0');
 		cleanup_free(&copy);
 	}
@@ -104,8 +104,8 @@ static void not_a_list(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		assert_true(multus_scratch_parse(span_of(texts[i]), &list, &n, NULL) < 0);
-	assert_int_equal(multus_scratch_parse(span_of("[]"), &list, &n, NULL), 0);
+		assert_true(multus_delegates_parse(span_of(texts[i]), &list, &n, NULL) < 0);
+	assert_int_equal(multus_delegates_parse(span_of("[]"), &list, &n, NULL), 0);
 	assert_int_equal(n, 0);
 	multus_delegates_free(list, n);
 }
@@ -121,7 +121,7 @@ static void bad_delegates_keep_their_place(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_scratch_parse(span_of(text), &list, &n, NULL), 0);
+	assert_int_equal(multus_delegates_parse(span_of(text), &list, &n, NULL), 0);
 	assert_int_equal(n, 7);
 	for (size_t i = 0; i < 6; i++)
 		if (i != 4)
@@ -215,12 +215,12 @@ static void written_delegates(void **state)
 		buf_init(&b, 1 << 16);
 		jo_init(&o, &b, 0);
 		jo_arr(&o);
-		assert_int_equal(multus_scratch_put(&o, &d, NULL), 0);
+		assert_int_equal(multus_delegates_put(&o, &d, NULL), 0);
 		jo_end_arr(&o);
 		assert_non_null(strstr(b.p, "[{\"Conf\":{},\"ConfList\":{\"cniVersion\":\"1.0.0\","
 					    "\"name\":\"n\",\"plugins\":[{\"type\":\"a\",\"ipam\":"
 					    "{\"type\":\"b\"},\"dns\":{}}]},\"Name\":\"n\","));
-		assert_int_equal(multus_scratch_parse(buf_span(&b), &list, &n, NULL), 0);
+		assert_int_equal(multus_delegates_parse(buf_span(&b), &list, &n, NULL), 0);
 		assert_int_equal(n, 1);
 		assert_int_equal(list->conf_len, len);
 		assert_memory_equal(list->conf, conf, len);
@@ -258,7 +258,7 @@ static void own_keys(void **state)
 		struct multus_delegate *list;
 		size_t n;
 
-		assert_int_equal(multus_scratch_parse(span_of(text), &list, &n, NULL), 0);
+		assert_int_equal(multus_delegates_parse(span_of(text), &list, &n, NULL), 0);
 		assert_string_equal(list->args ? list->args : "",
 				    states[i].args ? states[i].args : "");
 		assert_null(list->version);

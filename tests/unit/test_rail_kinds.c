@@ -23,7 +23,7 @@
 static struct err e;
 static struct json_doc *doc;
 
-static int read_text(const struct rail_kind *k, const char *text, struct rail_conf *c)
+static int read_text(const struct link_driver *k, const char *text, struct rail_conf *c)
 {
 	json_free(doc);
 	doc = NULL;
@@ -35,7 +35,7 @@ static int read_text(const struct rail_kind *k, const char *text, struct rail_co
 		       c, &e);
 }
 
-static struct rail_conf conf(const struct rail_kind *k, const char *text)
+static struct rail_conf conf(const struct link_driver *k, const char *text)
 {
 	struct rail_conf c;
 
@@ -50,7 +50,7 @@ static void says(const char *word)
 		fail_msg("'%s' is not in '%s'", word, e.text);
 }
 
-static void refused(const struct rail_kind *k, const char *text, enum err_kind kind,
+static void refused(const struct link_driver *k, const char *text, enum err_kind kind,
 		    const char *word)
 {
 	struct rail_conf c;
@@ -67,15 +67,15 @@ static void test_table_of_kinds(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-		const struct rail_kind *k = rail_kind_find(types[i]);
+		const struct link_driver *k = link_driver_find(types[i]);
 
 		assert_non_null(k);
 		assert_string_equal(k->type, types[i]);
-		assert_int_equal(rail_kind_moves(k), i >= 3 && k != &ipoib_kind);
-		assert_ptr_equal(rail_kind_at(i), k);
+		assert_int_equal(link_driver_moves(k), i >= 3 && k != &ipoib_kind);
+		assert_ptr_equal(link_driver_at(i), k);
 	}
-	assert_null(rail_kind_find("coordinator"));
-	assert_null(rail_kind_find(""));
+	assert_null(link_driver_find("coordinator"));
+	assert_null(link_driver_find(""));
 }
 
 /* --- ipvlan --- */
@@ -232,7 +232,7 @@ static void test_vlan_check(void **state)
 
 /* --- several rails --- */
 
-static struct rail rail_on(const struct rail_kind *k, const char *ifname, int master)
+static struct rail rail_on(const struct link_driver *k, const char *ifname, int master)
 {
 	return (struct rail){.kind = k,
 			     .ifname = ifname,

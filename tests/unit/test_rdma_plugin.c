@@ -199,24 +199,24 @@ static void find_elsewhere(void **state)
 static void expect_device(const char *conf, const char *want)
 {
 	char device[PCI_NAME_MAX];
-	struct meta_lab l;
+	struct chained_lab l;
 
-	meta_open(&l, false, conf);
+	chained_open(&l, false, conf);
 	OK(rdma_conf_device(&l.m, device, &e));
 	assert_string_equal(device, want);
-	meta_close(&l);
+	chained_close(&l);
 }
 
 static void refuse_device(const char *conf, const char *part)
 {
 	char device[PCI_NAME_MAX];
-	struct meta_lab l;
+	struct chained_lab l;
 
-	meta_open(&l, false, conf);
+	chained_open(&l, false, conf);
 	assert_int_equal(rdma_conf_device(&l.m, device, &e), -EINVAL);
 	assert_int_equal(e.kind, ERR_CONF);
 	HAS(part);
-	meta_close(&l);
+	chained_close(&l);
 }
 
 static void device_of_conf(void **state)
@@ -236,11 +236,11 @@ static void device_of_prev(void **state)
 {
 	char device[PCI_NAME_MAX];
 	struct cni_result prev;
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_open(&l, false, "{}");
-	meta_prev(&prev, NULL, 0);
+	chained_open(&l, false, "{}");
+	chained_prev(&prev, NULL, 0);
 	prev.ifaces[0].pci_id = xstrdup(VF);
 	OK(rdma_device(&l.m, &prev, device, &e));
 	assert_string_equal(device, VF);
@@ -251,7 +251,7 @@ static void device_of_prev(void **state)
 	HAS("\"DeviceID\" network configuration attribute is required for rdma CNI");
 	cni_result_done(&prev);
 	assert_int_equal(rdma_device(&l.m, &prev, device, &e), -EINVAL);
-	meta_close(&l);
+	chained_close(&l);
 }
 
 /* The only one, or the pod's of that name; never one of two strangers. */
@@ -260,7 +260,7 @@ static void iface_of_prev(void **state)
 	struct cni_result prev;
 
 	(void)state;
-	meta_prev(&prev, NULL, 0);
+	chained_prev(&prev, NULL, 0);
 	assert_ptr_equal(rdma_device_iface(&prev, "other"), &prev.ifaces[0]);
 	cni_result_iface(&prev, "veth1", "0a:00:00:00:00:09", "");
 	assert_ptr_equal(rdma_device_iface(&prev, "net1"), &prev.ifaces[0]);
@@ -329,27 +329,27 @@ static void holders(void **state)
 static void chained_only(void **state)
 {
 	struct cni_result prev = {0};
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_open(&l, false, "{'deviceID': '" VF "'}");
+	chained_open(&l, false, "{'deviceID': '" VF "'}");
 	l.m.has_prev = false;
-	assert_int_equal(meta_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	assert_int_equal(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
 	HAS("RDMA-CNI is expected to be called as part of a plugin chain");
 	assert_int_equal(e.kind, ERR_CONF);
-	meta_close(&l);
+	chained_close(&l);
 }
 
 static void debug(void **state)
 {
 	struct cni_result prev = {0};
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_open(&l, false, "{'args': {'cni': {'debug': 'yes'}}}");
-	assert_int_equal(meta_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	chained_open(&l, false, "{'args': {'cni': {'debug': 'yes'}}}");
+	assert_int_equal(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
 	HAS("conf.args.cni.debug");
-	meta_close(&l);
+	chained_close(&l);
 }
 
 int main(void)

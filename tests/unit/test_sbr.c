@@ -350,13 +350,13 @@ static void check(void **state)
 
 static int read_conf(const char *text, struct sbr_conf *c)
 {
-	struct meta_lab l;
+	struct chained_lab l;
 	int r;
 
-	meta_open(&l, false, text);
+	chained_open(&l, false, text);
 	err_clear(&e);
 	r = sbr_conf_read(l.m.doc, l.m.conf, c, &e);
-	meta_close(&l);
+	chained_close(&l);
 	return r;
 }
 
@@ -388,7 +388,7 @@ struct pod_state {
 	size_t n_rules, n_routes;
 };
 
-static void look(struct meta_lab *l, struct pod_state *s)
+static void look(struct chained_lab *l, struct pod_state *s)
 {
 	OK(rule_list(l->lab.w, 0, &s->rules, &s->n_rules, &e));
 	OK(route_list(l->lab.w, 0, 0, &s->routes, &s->n_routes, &e));
@@ -433,7 +433,7 @@ static void same(struct pod_state *a, struct pod_state *b)
 	route_list_free(b->routes, b->n_routes);
 }
 
-static size_t count_local(struct meta_lab *l, const struct ipnet *dst)
+static size_t count_local(struct chained_lab *l, const struct ipnet *dst)
 {
 	struct route *list;
 	size_t n, found = 0;
@@ -446,7 +446,7 @@ static size_t count_local(struct meta_lab *l, const struct ipnet *dst)
 }
 
 /* The kernel makes an IPv6 address's local route in a work queue, also without DAD. */
-static void wait_for_local(struct meta_lab *l, const struct ipaddr *ip)
+static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 {
 	struct ipnet host = ipnet_host(ip);
 	int64_t limit = now_mono_ms() + 10000;
@@ -457,7 +457,7 @@ static void wait_for_local(struct meta_lab *l, const struct ipaddr *ip)
 	}
 }
 
-static void fill_pod(struct meta_lab *l)
+static void fill_pod(struct chained_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct route_hop hops[] = {{0, kern_ip("10.1.0.1"), 1}, {0, kern_ip("10.1.0.2"), 1}};
@@ -485,28 +485,28 @@ static void undone(void **state)
 {
 	static const char *const confs[] = {"{}", "{'addSourceHints':true}", "{'table':300}",
 					    "{'gateways':['10.1.0.9']}"};
-	static const struct meta_ip ips[] = {{"10.1.0.5/24", "10.1.0.1"},
-					     {"fd00::5/64", "fd00::1"}};
+	static const struct chained_ip ips[] = {{"10.1.0.5/24", "10.1.0.1"},
+						{"fd00::5/64", "fd00::1"}};
 	struct pod_state before, middle, after;
 	struct cni_result r;
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_prev(&r, ips, ARRAY_LEN(ips));
+	chained_prev(&r, ips, ARRAY_LEN(ips));
 	for (size_t i = 0; i < ARRAY_LEN(confs); i++) {
-		meta_open(&l, true, confs[i]);
+		chained_open(&l, true, confs[i]);
 		fill_pod(&l);
 		look(&l, &before);
-		OK(meta_sbr.add(&l.m, &r, &l.undo, &e));
+		OK(chained_sbr.add(&l.m, &r, &l.undo, &e));
 		look(&l, &middle);
 		assert_int_equal(middle.n_rules, before.n_rules + 2);
 		free(middle.rules);
 		route_list_free(middle.routes, middle.n_routes);
-		OK(meta_sbr.check(&l.m, &r, &e));
+		OK(chained_sbr.check(&l.m, &r, &e));
 		assert_int_equal(undo_run(&l.undo), 0);
 		look(&l, &after);
 		same(&before, &after);
-		meta_close(&l);
+		chained_close(&l);
 	}
 	cni_result_done(&r);
 }

@@ -76,15 +76,15 @@ static void expect_conf(const char *args, const char *conf, const char *want)
 {
 	auto_tuning_conf struct tuning_conf c;
 	auto_free char *got = NULL;
-	struct meta_lab l;
+	struct chained_lab l;
 
-	meta_open(&l, false, conf);
+	chained_open(&l, false, conf);
 	l.call.args_text = args;
 	OK(tuning_conf_read(&l.m, &c, &e));
 	got = summary(&c);
 	assert_string_equal(got, want);
 	assert_true((c.mac_text != NULL) == (c.want.mac.len == 6));
-	meta_close(&l);
+	chained_close(&l);
 }
 
 #define A "0a:00:00:00:00:01"
@@ -145,20 +145,20 @@ static void bad_conf(void **state)
 		{"{'dataDir':'x'}", "conf.dataDir is 'x', wants an absolute path"},
 	};
 	struct tuning_conf c;
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
-	meta_open(&l, false, "{}");
+	chained_open(&l, false, "{}");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		meta_set(&l, rows[i][0]);
+		chained_set(&l, rows[i][0]);
 		FAILS(tuning_conf_read(&l.m, &c, &e), -EINVAL, rows[i][1]);
 		assert_int_equal(e.kind, ERR_CONF);
 	}
-	meta_set(&l, "{'dataDir':7}");
+	chained_set(&l, "{'dataDir':7}");
 	assert_string_equal(tuning_data_dir(&l.m), TUNING_DATA_DIR);
-	meta_set(&l, "{'datadir':'/x'}");
+	chained_set(&l, "{'datadir':'/x'}");
 	assert_string_equal(tuning_data_dir(&l.m), "/x");
-	meta_close(&l);
+	chained_close(&l);
 }
 
 /* --- the file for DEL --- */
@@ -406,7 +406,7 @@ static void allowlists(void **state)
 
 /* --- in process: the way there and back --- */
 
-static void state_of(struct meta_lab *l, struct tuning_attrs *attrs, char value[static 16])
+static void state_of(struct chained_lab *l, struct tuning_attrs *attrs, char value[static 16])
 {
 	const struct tuning_attrs all = {.mac.len = 6,
 					 .mtu = 1,
@@ -428,7 +428,7 @@ static void undone(void **state)
 	auto_free char *conf = NULL, *file = NULL;
 	struct tuning_attrs old, now;
 	auto_result struct cni_result r;
-	struct meta_lab l;
+	struct chained_lab l;
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
@@ -436,11 +436,11 @@ static void undone(void **state)
 			 "','mtu':1400,'promisc':true,'allmulti':true,'txQLen':5}",
 			 dir);
 	file = xasprintf("%s/c1_net1.json", dir);
-	meta_prev(&r, NULL, 0);
-	meta_open(&l, true, conf);
+	chained_prev(&r, NULL, 0);
+	chained_open(&l, true, conf);
 	kern_veth(&l.lab, "net1", "far1");
 	state_of(&l, &old, before);
-	OK(meta_tuning.add(&l.m, &r, &l.undo, &e));
+	OK(chained_tuning.add(&l.m, &r, &l.undo, &e));
 	assert_string_equal(r.ifaces[0].mac, A);
 	state_of(&l, &now, after);
 	assert_int_equal(now.mtu, 1400);
@@ -448,14 +448,14 @@ static void undone(void **state)
 	assert_true(now.promisc && now.allmulti);
 	assert_string_equal(after, "1");
 	assert_int_equal(access(file, F_OK), 0);
-	OK(meta_tuning.check(&l.m, &r, &e));
+	OK(chained_tuning.check(&l.m, &r, &e));
 	/* a later plugin of the chain fails */
 	assert_int_equal(undo_run(&l.undo), 0);
 	state_of(&l, &now, after);
 	assert_memory_equal(&now, &old, sizeof(now));
 	assert_string_equal(after, before);
 	assert_int_not_equal(access(file, F_OK), 0);
-	meta_close(&l);
+	chained_close(&l);
 	assert_int_equal(rmdir(dir), 0);
 }
 

@@ -82,7 +82,7 @@ static void busy_for_ever(void **state)
 struct way {
 	struct kern_lab node, pod;
 	struct netns_visit visit;
-	struct vf_home home;
+	struct vf_restore_state home;
 	struct vf_record r;
 	struct root root;
 };
@@ -94,7 +94,7 @@ static void open_way(struct way *w)
 	kern_open(&w->pod);
 	OK(root_open(&w->root, NULL, &e));
 	OK(netns_enter(w->node.ns, &w->visit, &e));
-	w->home = (struct vf_home){&w->root, w->node.w, w->pod.w};
+	w->home = (struct vf_restore_state){&w->root, w->node.w, w->pod.w};
 	kern_veth(&w->node, "vf0", "other");
 	w->r.ours = true;
 	w->r.ifname = xstrdup("net1");
@@ -160,7 +160,7 @@ static void from_the_pod(void **state)
 	strcpy(w.r.alias, "uplink");
 	into_pod(&w);
 	f = found_in(&w.pod, VF_IN_POD, "net1");
-	OK(vf_home_netdev(&w.home, &w.r, &f, &e));
+	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 	is_home(&w, "uplink");
 	OK(altname_list(w.node.w, kern_link(&w.node, "vf0").index, &names, &n, &e));
 	assert_int_equal(n, 2);
@@ -181,7 +181,7 @@ static void own_name_as_alternative(void **state)
 	f = found_in(&w.pod, VF_IN_POD, "net1");
 	altname_add(b, f.link.index, "net1", "vf0");
 	kern_commit(&w.pod, b);
-	OK(vf_home_netdev(&w.home, &w.r, &f, &e));
+	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 	is_home(&w, "");
 	close_way(&w);
 }
@@ -202,7 +202,7 @@ static void from_the_node(void **state)
 		link_set(b, kern_link(&w.node, "vf0").index, "vf0", &half);
 		kern_commit(&w.node, b);
 		f = found_in(&w.node, VF_ON_NODE, names[i]);
-		OK(vf_home_netdev(&w.home, &w.r, &f, &e));
+		OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 		is_home(&w, "");
 		close_way(&w);
 	}
@@ -218,7 +218,7 @@ static void untouched(void **state)
 	open_way(&w);
 	f = found_in(&w.node, VF_ON_NODE, "vf0");
 	f.stray = false;
-	OK(vf_home_netdev(&w.home, &w.r, &f, &e));
+	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 	assert_true(link_is_up(&(struct link){.flags = kern_link(&w.node, "vf0").flags}));
 	close_way(&w);
 }
@@ -233,7 +233,7 @@ static void name_is_taken(void **state)
 	into_pod(&w);
 	kern_veth(&w.node, "vf0", "x");
 	f = found_in(&w.pod, VF_IN_POD, "net1");
-	FAILS(vf_home_netdev(&w.home, &w.r, &f, &e), -EEXIST,
+	FAILS(vf_restore_netdev(&w.home, &w.r, &f, &e), -EEXIST,
 	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
 	/* and it can be tried again */
@@ -245,25 +245,25 @@ static void name_is_taken(void **state)
 static void gone_or_anew(void **state)
 {
 	struct vf_record r = {.ours = true};
-	struct vf_home home;
+	struct vf_restore_state home;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_home){.root = &h.root};
+	home = (struct vf_restore_state){.root = &h.root};
 	strcpy(r.device, "0000:01:10.4");
-	OK(vf_home_bring(&home, &r, 0, &e));
+	OK(vf_restore(&home, &r, 0, &e));
 	/* another kind of function has the address by now */
 	strcpy(r.device, "0000:01:00.0");
-	OK(vf_home_bring(&home, &r, 0, &e));
+	OK(vf_restore(&home, &r, 0, &e));
 	strcpy(r.device, "0000:01:10.0");
 	r.instance = xstrdup("1");
-	OK(vf_home_bring(&home, &r, 0, &e));
+	OK(vf_restore(&home, &r, 0, &e));
 	free(r.instance);
 	r.instance = NULL;
 	host_write(&h, "/proc/sys/kernel/random/boot_id", "b-2");
 	r.boot = xstrdup("b-1");
-	OK(vf_home_bring(&home, &r, 0, &e));
+	OK(vf_restore(&home, &r, 0, &e));
 	free(r.boot);
 	host_remove(&h);
 }
@@ -273,18 +273,18 @@ static void refused_for_now(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
 	struct vf_record r = {.dpdk = true, .was = {.spoofchk = -1, .trust = -1}};
-	struct vf_home home;
+	struct vf_restore_state home;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_home){.root = &h.root, .host = w};
+	home = (struct vf_restore_state){.root = &h.root, .host = w};
 	strcpy(r.device, "0000:01:10.0");
-	assert_int_equal(vf_home_bring(&home, &r, 0, &e), 1);
-	FAILS(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), -EINVAL,
+	assert_int_equal(vf_restore(&home, &r, 0, &e), 1);
+	FAILS(vf_restore(&home, &r, VF_HOME_STRICT, &e), -EINVAL,
 	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
 	      "PF 'eth1' has no carrier)");
-	assert_int_equal(vf_home_bring(&home, &r, VF_HOME_STRICT, &e), 0);
+	assert_int_equal(vf_restore(&home, &r, VF_HOME_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));
 	host_remove(&h);
 }
@@ -294,17 +294,17 @@ static void unknown(void **state)
 {
 	struct vf_record r = {.ours = true};
 	auto_free char *pf = NULL;
-	struct vf_home home;
+	struct vf_restore_state home;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_home){.root = &h.root};
+	home = (struct vf_restore_state){.root = &h.root};
 	pf = xasprintf("%s/sys/bus/pci/devices/0000:01:00.0", h.dir);
 	assert_int_equal(unlink(pf), 0);
 	assert_int_equal(symlink("0000:01:00.0", pf), 0);
 	strcpy(r.device, "0000:01:10.0");
-	assert_int_equal(vf_home_bring(&home, &r, 0, &e), -ELOOP);
+	assert_int_equal(vf_restore(&home, &r, 0, &e), -ELOOP);
 	assert_non_null(strstr(e.text, "find VF '0000:01:10.0'"));
 	host_remove(&h);
 }
@@ -312,10 +312,10 @@ static void unknown(void **state)
 static void names_of_the_kernel(void **state)
 {
 	(void)state;
-	assert_true(vf_home_is_kernel_name("dev12"));
-	assert_false(vf_home_is_kernel_name("dev"));
-	assert_false(vf_home_is_kernel_name("dev1a"));
-	assert_false(vf_home_is_kernel_name("eth1"));
+	assert_true(vf_restore_is_kernel_name("dev12"));
+	assert_false(vf_restore_is_kernel_name("dev"));
+	assert_false(vf_restore_is_kernel_name("dev1a"));
+	assert_false(vf_restore_is_kernel_name("eth1"));
 }
 
 int main(void)

@@ -260,7 +260,7 @@ int attach_ask_again(struct attach *a, size_t rail, struct err *e)
 
 /* STATUS: whether the node has the devices and link types that an attachment needs. */
 
-int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e)
+int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e)
 {
 	int r = k->module ? link_kind_known(w, k->type, e) : 1;
 
@@ -291,8 +291,8 @@ static int status_made(struct nl_wire *w, const struct root *root, struct rail *
 
 int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e)
 {
-	int r = rail_kind_moves(rail->kind) ? rail->kind->status(root, rail, e)
-					    : status_made(w, root, rail, e);
+	int r = link_driver_moves(rail->kind) ? rail->kind->status(root, rail, e)
+					      : status_made(w, root, rail, e);
 
 	if (r >= 0)
 		return 0;

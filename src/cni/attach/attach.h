@@ -4,7 +4,7 @@
 
 /*
  * Attaches any number of networks of one pod at once. Each attachment ("rail") is one interface of
- * the pod, handled by a driver (struct rail_kind in cni/attach/rail.h). The plugins `macvlan`,
+ * the pod, handled by a driver (struct link_driver in cni/attach/rail.h). The plugins `macvlan`,
  * `ipvlan`, `vlan`, `host-device` and `sriov` run this code with one attachment, `unirail-cni` runs
  * it with all of them, so both produce the same kernel state.
  *
@@ -26,11 +26,11 @@
 #include "kern/probe/probe.h"
 #include "kern/net/route.h"
 
-struct co_plan;
+struct coordinator_plan;
 
 struct rail {
 	/* configuration; all borrowed */
-	const struct rail_kind *kind;
+	const struct link_driver *kind;
 	const char *label; /* "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
 	const char *ifname;
 	struct rail_conf conf;
@@ -74,8 +74,8 @@ struct attach {
 	size_t n_rails;
 	int detect_ms; /* total limit of detection; 0: the IPAM's limit */
 	struct undo undo;
-	struct co_plan *plan; /* the coordinator's plan, retained for undo */
-	void (*plan_free)(struct co_plan *p);
+	struct coordinator_plan *plan; /* the coordinator's plan, retained for undo */
+	void (*plan_free)(struct coordinator_plan *p);
 };
 
 /* Opens the pod's network namespace and the netlink sockets. gone_ok (DEL): if the namespace is
@@ -127,7 +127,7 @@ int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e);
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e);
 /* Checks that the kernel supports this link type; the check loads the module. Error class
  * ERR_UNAVAILABLE, naming the module. */
-int attach_kind_known(struct nl_wire *w, const struct rail_kind *k, struct err *e);
+int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure --- */
 /* Requested interface names must differ from each other and from those in the pod: "... file

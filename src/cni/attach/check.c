@@ -189,7 +189,7 @@ static int find_parent(struct attach *a, struct rail *rail, struct err *e)
 	struct link master;
 	int r;
 
-	if (rail_kind_moves(rail->kind))
+	if (link_driver_moves(rail->kind))
 		return rail->kind->status(&a->call->root, rail, e);
 	if (rail->kind->chained && !rail->conf.master)
 		return 0;

@@ -22,7 +22,7 @@ bool rail_has_addresses(const struct rail *rail)
 static int name_taken(const struct rail *rail, const char *by, struct err *e)
 {
 	return err_set(e, -EEXIST, "%s %s '%s' in the pod: File exists (EEXIST) (%s)",
-		       rail_kind_moves(rail->kind) ? "attach" : "create", rail->kind->type,
+		       link_driver_moves(rail->kind) ? "attach" : "create", rail->kind->type,
 		       rail->ifname, by);
 }
 
@@ -75,7 +75,7 @@ int attach_check_devices(const struct rail *rails, size_t n, struct err *e)
 
 			if (!same_device(a, b))
 				continue;
-			if (rail_kind_moves(a->kind) || rail_kind_moves(b->kind))
+			if (link_driver_moves(a->kind) || link_driver_moves(b->kind))
 				return device_taken(
 					b, a, "a device that moves into the pod serves one network",
 					e);
@@ -160,7 +160,7 @@ struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail)
 /* Once per driver; the check loads the module. */
 static int ask_kernel(const struct attach *a, size_t i, struct err *e)
 {
-	const struct rail_kind *k = a->rails[i].kind;
+	const struct link_driver *k = a->rails[i].kind;
 
 	if (!(k->flags & RAIL_ASKS_KERNEL))
 		return 0;
@@ -178,7 +178,7 @@ static int find_master(struct attach *a, size_t i, struct err *e)
 	for (size_t k = 0; k < i; k++) {
 		const struct rail *other = &a->rails[k];
 
-		if (!rail_kind_moves(other->kind) &&
+		if (!link_driver_moves(other->kind) &&
 		    other->conf.in_container == rail->conf.in_container && rail->conf.master &&
 		    other->conf.master && strcmp(rail->conf.master, other->conf.master) == 0) {
 			rail->master = other->master;
@@ -230,7 +230,7 @@ static int look_below(struct attach *a, size_t i, struct err *e)
 	struct rail *rail = &a->rails[i];
 	int r;
 
-	if (rail_kind_moves(rail->kind))
+	if (link_driver_moves(rail->kind))
 		return rail->kind->look(a, rail, e);
 	r = ask_kernel(a, i, e);
 	if (r >= 0)
@@ -257,7 +257,7 @@ static int look_at(struct attach *a, size_t i, struct err *e)
 	return 0;
 }
 
-static int claim(struct attach *a, const struct rail_kind *k, struct err *e)
+static int claim(struct attach *a, const struct link_driver *k, struct err *e)
 {
 	return k->claim ? k->claim(a, e) : 0;
 }

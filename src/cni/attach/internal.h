@@ -19,7 +19,7 @@ bool attach_temp_name(const struct attach *a, const char *ifname, char ret[stati
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
 /* Calls step() once for each driver in use, by `order`. */
 int attach_each_kind(struct attach *a,
-		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
+		     int (*step)(struct attach *, const struct link_driver *, struct err *),
 		     struct err *e);
 
 #endif

@@ -81,7 +81,7 @@ static int undo_links(void *arg, struct err *e)
 
 		if (!rail->made)
 			continue;
-		if (!rail_kind_moves(rail->kind)) {
+		if (!link_driver_moves(rail->kind)) {
 			names[n++] = made_name(rail);
 			continue;
 		}
@@ -130,7 +130,7 @@ static void make_link(const struct attach *a, struct rail *rail, struct nl_batch
 
 static void put_link(const struct attach *a, struct rail *rail, struct nl_batch *b)
 {
-	if (rail_kind_moves(rail->kind))
+	if (link_driver_moves(rail->kind))
 		rail->kind->put(a, rail, b);
 	else
 		make_link(a, rail, b);
@@ -146,7 +146,7 @@ static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *
 	for (size_t i = 0; i < nl_batch_len(b); i++) {
 		struct rail *rail = &a->rails[owner[i]];
 
-		rail->made = rail_kind_moves(rail->kind) || nl_batch_result(b, i) != -EEXIST;
+		rail->made = link_driver_moves(rail->kind) || nl_batch_result(b, i) != -EEXIST;
 	}
 }
 
@@ -238,7 +238,7 @@ static void forget_moved(struct attach *a)
 	bool any = false;
 
 	for (size_t i = 0; i < a->n_rails; i++)
-		any |= rail_kind_moves(a->rails[i].kind);
+		any |= link_driver_moves(a->rails[i].kind);
 	if (!any)
 		return;
 	free(a->host_addrs);
@@ -247,12 +247,12 @@ static void forget_moved(struct attach *a)
 }
 
 /* The driver in use with the next `order`; after NULL: the first one. NULL: no other. */
-static const struct rail_kind *next_kind(const struct attach *a, const struct rail_kind *after)
+static const struct link_driver *next_kind(const struct attach *a, const struct link_driver *after)
 {
-	const struct rail_kind *next = NULL;
+	const struct link_driver *next = NULL;
 
 	for (size_t i = 0; i < a->n_rails; i++) {
-		const struct rail_kind *k = a->rails[i].kind;
+		const struct link_driver *k = a->rails[i].kind;
 
 		if (k && (!after || k->order > after->order) && (!next || k->order < next->order))
 			next = k;
@@ -261,10 +261,10 @@ static const struct rail_kind *next_kind(const struct attach *a, const struct ra
 }
 
 int attach_each_kind(struct attach *a,
-		     int (*step)(struct attach *, const struct rail_kind *, struct err *),
+		     int (*step)(struct attach *, const struct link_driver *, struct err *),
 		     struct err *e)
 {
-	const struct rail_kind *k = NULL;
+	const struct link_driver *k = NULL;
 	int r = 0;
 
 	while (r >= 0 && (k = next_kind(a, k)))
@@ -272,12 +272,12 @@ int attach_each_kind(struct attach *a,
 	return r < 0 ? r : 0;
 }
 
-static int prepare(struct attach *a, const struct rail_kind *k, struct err *e)
+static int prepare(struct attach *a, const struct link_driver *k, struct err *e)
 {
 	return k->prepare ? k->prepare(a, e) : 0;
 }
 
-static int settle(struct attach *a, const struct rail_kind *k, struct err *e)
+static int settle(struct attach *a, const struct link_driver *k, struct err *e)
 {
 	return k->settle ? k->settle(a, e) : 0;
 }
@@ -367,7 +367,7 @@ void attach_read_conf(struct rail *rail, const struct rail_source *s)
 {
 	struct err why = ERR_INIT;
 
-	if (!rail_kind_moves(rail->kind) || rail->kind->read(s, &rail->conf, &why) >= 0)
+	if (!link_driver_moves(rail->kind) || rail->kind->read(s, &rail->conf, &why) >= 0)
 		return;
 	log_warn("configuration is not valid, going on without it", LOG_S("link", rail->ifname),
 		 LOG_S("error", why.text));
@@ -390,7 +390,7 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 {
 	names->temp = xcalloc(n, sizeof(*names->temp));
 	for (size_t i = 0; i < n; i++) {
-		if (rail_kind_moves(rails[i].kind))
+		if (link_driver_moves(rails[i].kind))
 			continue;
 		VEC_PUSH(names->list, names->n) = rails[i].ifname;
 		if (attach_temp_name(a, rails[i].ifname, names->temp[i]))
@@ -401,7 +401,7 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 /* Created links are deleted in one batch later; some leave state on the node, see gc(). */
 static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 {
-	if (rail_kind_moves(rail->kind))
+	if (link_driver_moves(rail->kind))
 		return rail->kind->del(a, rail, e);
 	return !a->pod && rail->kind->gc ? rail->kind->gc(a, rail, e) : 0;
 }

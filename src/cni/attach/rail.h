@@ -5,7 +5,7 @@
 /*
  * Link drivers. A driver either creates a link in the pod on a device of the node (macvlan, ipvlan,
  * vlan, ipoib) or moves a device of the node into the pod (host-device, sriov, ib-sriov). It is a
- * table of functions (struct rail_kind) which the common steps (cni/attach/attach.h) call. A new
+ * table of functions (struct link_driver) which the common steps (cni/attach/attach.h) call. A new
  * driver is a file with its table, an entry in cni/multi/registry.c and a member of struct
  * rail_conf.
  */
@@ -49,7 +49,7 @@ struct rail_source {
 	const char *args_mac; /* MAC of CNI_ARGS; NULL: none */
 };
 
-enum rail_kind_flags {
+enum link_driver_flags {
 	RAIL_READS_ARGS = 1 << 0,     /* CNI_ARGS must be valid */
 	RAIL_ASKS_KERNEL = 1 << 1,    /* check kernel support before any change */
 	RAIL_OPTIMISTIC_DAD = 1 << 2, /* optimistic IPv6 duplicate address detection */
@@ -68,7 +68,7 @@ enum rail_order {
 	RAIL_IB_SRIOV,
 };
 
-struct rail_kind {
+struct link_driver {
 	const char *type; /* plugin name; for created links also the kernel's link kind */
 	enum rail_order order;
 	unsigned int flags;
@@ -123,10 +123,10 @@ struct rail_kind {
 	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
-extern const struct rail_kind macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind,
+extern const struct link_driver macvlan_kind, ipvlan_kind, vlan_kind, host_device_kind, sriov_kind,
 	ipoib_kind, ib_sriov_kind;
 
-static inline bool rail_kind_moves(const struct rail_kind *k)
+static inline bool link_driver_moves(const struct link_driver *k)
 {
 	return !k->spec;
 }

@@ -196,7 +196,7 @@ static bool is_shared(struct err *e)
  * plugin may follow in the chain. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *why)
 {
-	bool moved = rail_kind_moves(rail->kind);
+	bool moved = link_driver_moves(rail->kind);
 
 	if (moved && !rail->label)
 		return;
@@ -215,7 +215,7 @@ static size_t choose(struct finder *f, struct wanted *list)
 
 	for (size_t i = 0; i < f->a->n_rails; i++) {
 		struct wanted w = {.rail = &f->a->rails[i]};
-		bool moves = rail_kind_moves(w.rail->kind), stays;
+		bool moves = link_driver_moves(w.rail->kind), stays;
 
 		if (w.rail->no_link || !pick_address(w.rail, &w.address) ||
 		    !(moves ? moved_device(f, &w) : made_device(f, &w)))

@@ -10,7 +10,7 @@
  * would leave state behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
-	const struct rail_kind *k = c->plugin->kind;
+	const struct link_driver *k = c->plugin->kind;
 	struct rail_source s = {.doc = c->doc, .conf = c->conf};
 	auto_buf struct buf keep;
 	struct cni_args args = {0};
@@ -27,7 +27,7 @@ static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 
 static struct rail rail_of(const struct cni_call *c)
 {
-	const struct rail_kind *k = c->plugin->kind;
+	const struct link_driver *k = c->plugin->kind;
 
 	if (k->start)
 		k->start(c);

@@ -218,7 +218,7 @@ static int wait_ready(const struct adding *a, struct err *e)
 	return 0;
 }
 
-static char *devinfo_of(const struct aio *x, const struct aio_net *net)
+static char *devinfo_of(const struct aio *x, const struct multi_net *net)
 {
 	return pod_net_devinfo(net->nad ? net->nad : net->name, x->call->container_id, net->ifname);
 }
@@ -242,7 +242,7 @@ static void tell(const struct adding *a, const struct aio *x)
 	buf_init(&status, STATUS_MAX);
 	buf_init(&words, WORDS_MAX);
 	for (size_t i = 0; i < x->n_nets; i++) {
-		const struct aio_net *net = &x->nets[i];
+		const struct multi_net *net = &x->nets[i];
 		auto_free char *path = net->device ? devinfo_of(x, net) : NULL;
 
 		docs[i] = path ? pod_devinfo_read(&x->call->root, path) : NULL;
@@ -280,13 +280,13 @@ static int attach(struct adding *a, struct cni_result *out, struct err *e)
 {
 	auto_result struct cni_result all = {0};
 	auto_aio struct aio x = {0};
-	int r = aio_read(&a->own, &x, e);
+	int r = multi_read(&a->own, &x, e);
 
 	if (r < 0)
 		return r;
-	r = aio_read_plugins(&x, e);
+	r = multi_read_plugins(&x, e);
 	if (r >= 0) {
-		r = aio_add(&x, &all, e);
+		r = multi_add(&x, &all, e);
 		record_networks(a);
 	}
 	if (r < 0) {
@@ -366,10 +366,10 @@ static int status_of_own(struct adding *a, struct err *e)
 	int r = make_call(a, e);
 
 	if (r >= 0)
-		r = aio_read(&a->own, &x, e);
+		r = multi_read(&a->own, &x, e);
 	if (r >= 0)
-		r = aio_read_plugins(&x, e);
-	return r < 0 ? r : aio_status(&x, e);
+		r = multi_read_plugins(&x, e);
+	return r < 0 ? r : multi_status(&x, e);
 }
 
 int pod_status(struct cni_call *c, bool multus, struct err *e)
@@ -833,7 +833,7 @@ static bool only_root_writes(const char *path)
 
 static bool is_built_in(const char *type)
 {
-	return rail_kind_find(type) || meta_find(type) || strcmp(type, "coordinator") == 0 ||
+	return link_driver_find(type) || chained_find(type) || strcmp(type, "coordinator") == 0 ||
 	       cni_ipam_is_built_in(type);
 }
 

@@ -20,7 +20,7 @@
 static void forget_devinfo(const struct aio *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++) {
-		const struct aio_net *net = &x->nets[i];
+		const struct multi_net *net = &x->nets[i];
 		auto_free char *path = NULL;
 
 		if (!net->device)
@@ -31,16 +31,16 @@ static void forget_devinfo(const struct aio *x)
 	}
 }
 
-int pod_note_del(struct pod_note *note, struct err *e)
+int multus_cache_del(struct multus_cache_entry *note, struct err *e)
 {
 	auto_aio struct aio x = {0};
-	int r = aio_read(&note->call, &x, e);
+	int r = multi_read(&note->call, &x, e);
 
 	if (r < 0)
 		return r;
-	pod_note_results(note, &x);
+	multus_cache_results(note, &x);
 	forget_devinfo(&x);
-	return aio_del(&x, e);
+	return multi_del(&x, e);
 }
 
 /*
@@ -113,16 +113,16 @@ static void sweep_notes(const struct cni_call *c, const struct pod_conf *conf)
 
 int pod_del(struct cni_call *c, bool multus, struct err *e)
 {
-	auto_pod_note struct pod_note note = {0};
+	auto_multus_cache_entry struct multus_cache_entry note = {0};
 	struct pod_conf conf;
-	enum pod_note_kind kind;
+	enum multus_cache_kind kind;
 	int r;
 
 	pod_conf_or_default(c, multus, &conf);
 	sweep_notes(c, &conf);
-	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &note);
 	if (kind == POD_NOTE_OURS)
-		return pod_note_del(&note, e);
+		return multus_cache_del(&note, e);
 	r = del_others(c, &conf, e);
 	if (r == 0 && kind == POD_NOTE_NONE)
 		del_addresses(c, &conf);
@@ -131,15 +131,15 @@ int pod_del(struct cni_call *c, bool multus, struct err *e)
 
 int pod_check(struct cni_call *c, bool multus, struct err *e)
 {
-	auto_pod_note struct pod_note note = {0};
+	auto_multus_cache_entry struct multus_cache_entry note = {0};
 	auto_aio struct aio x = {0};
 	struct pod_conf conf;
-	enum pod_note_kind kind;
+	enum multus_cache_kind kind;
 	int r = pod_conf_read(c, multus, &conf, e);
 
 	if (r < 0)
 		return r;
-	kind = pod_note_read(c, conf.cni_dir, conf.bin_dir, &note);
+	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &note);
 	if (kind == POD_NOTE_OTHER)
 		return 0; /* Multus would not search either */
 	if (kind == POD_NOTE_NONE)
@@ -148,12 +148,12 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 			"nothing is noted of container '%s' in '%s' (conf.cniDir): it is not "
 			"attached",
 			c->container_id, conf.cni_dir);
-	r = aio_read(&note.call, &x, e);
+	r = multi_read(&note.call, &x, e);
 	if (r < 0)
 		return r;
-	pod_note_results(&note, &x);
-	r = aio_read_plugins(&x, e);
-	return r < 0 ? r : aio_check(&x, e);
+	multus_cache_results(&note, &x);
+	r = multi_read_plugins(&x, e);
+	return r < 0 ? r : multi_check(&x, e);
 }
 
 enum { DOC_MAX = 16 << 20, DEVINFO_MAX = 64 << 10 };
@@ -181,8 +181,8 @@ static const char *text_of(const struct json *v, const char *key)
 	return text ? text : "";
 }
 
-int pod_note_put_network(struct json_out *o, const struct network *net, bool attached,
-			 struct err *e)
+int multus_cache_put_network(struct json_out *o, const struct network *net, bool attached,
+			     struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	const struct json *conf;
@@ -221,7 +221,7 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 	jo_key(&o, "networks");
 	jo_arr(&o);
 	for (size_t i = 0; r == 0 && i < m->n_nets; i++)
-		r = pod_note_put_network(&o, &m->nets[i], true, e);
+		r = multus_cache_put_network(&o, &m->nets[i], true, e);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	return r == 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
@@ -252,7 +252,7 @@ static struct cni_result *result_of(const struct network *net)
 }
 
 /* Without recorded results the runtime's prevResult is used, as far as it covers the networks. */
-static void take_results(const struct multus *m, struct pod_note *n)
+static void take_results(const struct multus *m, struct multus_cache_entry *n)
 {
 	n->results = xcalloc(m->n_nets, sizeof(*n->results));
 	n->n_results = m->n_nets;
@@ -264,21 +264,21 @@ static void take_results(const struct multus *m, struct pod_note *n)
 		cni_result_copy(&n->call.prev, &m->call->prev);
 }
 
-void pod_note_results(struct pod_note *n, struct aio *x)
+void multus_cache_results(struct multus_cache_entry *n, struct aio *x)
 {
 	for (size_t i = 0; n->has_results && i < n->n_results && i < x->n_nets; i++)
-		aio_set_prev(x, i, n->results[i]);
+		multi_set_prev(x, i, n->results[i]);
 }
 
-enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
-				 struct pod_note *ret)
+enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
+					 const char *bin_dir, struct multus_cache_entry *ret)
 {
 	auto_multus struct multus m = {.call = c, .dir = cni_dir};
 	struct err why = ERR_INIT;
 	auto_buf struct buf text;
 
 	buf_init(&text, DOC_MAX);
-	*ret = (struct pod_note){.call = *c};
+	*ret = (struct multus_cache_entry){.call = *c};
 	ret->call.doc = NULL;
 	ret->call.prev = (struct cni_result){0};
 	multus_find(&m);
@@ -297,7 +297,7 @@ enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, 
 	return POD_NOTE_OURS;
 }
 
-void pod_note_done(struct pod_note *n)
+void multus_cache_done(struct multus_cache_entry *n)
 {
 	for (size_t i = 0; i < n->n_results; i++) {
 		if (n->results[i])
@@ -307,7 +307,7 @@ void pod_note_done(struct pod_note *n)
 	free(n->results);
 	cni_result_done(&n->call.prev);
 	json_free(n->call.doc);
-	*n = (struct pod_note){0};
+	*n = (struct multus_cache_entry){0};
 }
 
 /* --- device information --- */

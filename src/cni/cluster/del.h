@@ -9,13 +9,13 @@
 
 #include "cni/protocol/cni.h"
 
-enum pod_note_kind {
+enum multus_cache_kind {
 	POD_NOTE_NONE,
 	POD_NOTE_OTHER, /* written by Multus, or unreadable: cni/multus/import.h */
 	POD_NOTE_OURS,
 };
 
-struct pod_note {
+struct multus_cache_entry {
 	struct cni_call call; /* with the document and the runtime's prevResult */
 	struct cni_result *
 		*results; /* result of each network, in the document's order; NULL: unknown */
@@ -24,21 +24,21 @@ struct pod_note {
 };
 
 /* Reads the entry for call `c`, whose prevResult is used where no result is recorded. */
-enum pod_note_kind pod_note_read(const struct cni_call *c, const char *cni_dir, const char *bin_dir,
-				 struct pod_note *ret);
+enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
+					 const char *bin_dir, struct multus_cache_entry *ret);
 /* Sets the recorded results as prevResult of x's networks, which were read from n->call. */
 struct aio;
-void pod_note_results(struct pod_note *n, struct aio *x);
+void multus_cache_results(struct multus_cache_entry *n, struct aio *x);
 /* DEL of all recorded networks. */
-int pod_note_del(struct pod_note *n, struct err *e);
+int multus_cache_del(struct multus_cache_entry *n, struct err *e);
 /* Writes a recorded network as a network of unirail-cni's configuration; unless `attached`,
  * without the keys of this one attachment. */
 struct network;
 struct json_out;
-int pod_note_put_network(struct json_out *o, const struct network *net, bool attached,
-			 struct err *e);
-void pod_note_done(struct pod_note *n);
-#define auto_pod_note __attribute__((cleanup(pod_note_done)))
+int multus_cache_put_network(struct json_out *o, const struct network *net, bool attached,
+			     struct err *e);
+void multus_cache_done(struct multus_cache_entry *n);
+#define auto_multus_cache_entry __attribute__((cleanup(multus_cache_done)))
 
 /* --- device information files, below /var/run/k8s.cni.cncf.io/devinfo --- */
 

@@ -141,7 +141,7 @@ static void take_noted(struct collecting *g, const struct multus *m)
 
 		buf_init(&b, DOC_MAX);
 		jo_init(&o, &b, 0);
-		if (pod_note_put_network(&o, &m->nets[i], false, &why) >= 0 && !b.over)
+		if (multus_cache_put_network(&o, &m->nets[i], false, &why) >= 0 && !b.over)
 			add_known(g, m->nets[i].name ? m->nets[i].name : name, name, buf_take(&b));
 		else
 			buf_done(&b);
@@ -229,7 +229,7 @@ static bool is_living(const struct collecting *g, const char *id)
  * entry remains. */
 static int delete_noted(const struct collecting *g, const char *id, struct err *e)
 {
-	auto_pod_note struct pod_note note = {0};
+	auto_multus_cache_entry struct multus_cache_entry note = {0};
 	struct cni_call gone = *g->call;
 
 	gone.container_id = id;
@@ -237,10 +237,10 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 	gone.ifname = *g->call->ifname ? g->call->ifname : "eth0";
 	gone.has_prev = false;
 	gone.prev = (struct cni_result){0};
-	if (pod_note_read(&gone, g->conf.cni_dir, g->conf.bin_dir, &note) != POD_NOTE_OURS)
+	if (multus_cache_read(&gone, g->conf.cni_dir, g->conf.bin_dir, &note) != POD_NOTE_OURS)
 		return 0;
 	log_warn("a container is gone without a DEL", LOG_S("container_id", id));
-	return pod_note_del(&note, e);
+	return multus_cache_del(&note, e);
 }
 
 /* Which interface a first network without a name of its own has. */
@@ -350,11 +350,11 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 	call.valid = g->valid;
 	call.n_valid = g->n_valid;
 	call.container_id = call.ifname = "";
-	r = aio_read(&call, &x, e);
+	r = multi_read(&call, &x, e);
 	if (r < 0)
 		return r;
-	aio_read_rails(&x);
-	return aio_gc(&x, e);
+	multi_read_rails(&x);
+	return multi_gc(&x, e);
 }
 
 /* A network that no pod may have any more does not fail each GC because its tenant's definition is bad: trusted false. */

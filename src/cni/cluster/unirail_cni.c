@@ -11,10 +11,10 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 
 	if (pod_conf_asks(c->conf))
 		return pod_add(c, false, out, e);
-	r = aio_read(c, &x, e);
+	r = multi_read(c, &x, e);
 	if (r >= 0)
-		r = aio_read_plugins(&x, e);
-	return r < 0 ? r : aio_add(&x, out, e);
+		r = multi_read_plugins(&x, e);
+	return r < 0 ? r : multi_add(&x, out, e);
 }
 
 /* What rails and coordinators want in detail matters only where it can be read. */
@@ -25,8 +25,8 @@ static int del(struct cni_call *c, struct err *e)
 
 	if (pod_conf_asks(c->conf))
 		return pod_del(c, false, e);
-	r = aio_read(c, &x, e);
-	return r < 0 ? r : aio_del(&x, e);
+	r = multi_read(c, &x, e);
+	return r < 0 ? r : multi_del(&x, e);
 }
 
 static int check(struct cni_call *c, struct err *e)
@@ -36,10 +36,10 @@ static int check(struct cni_call *c, struct err *e)
 
 	if (pod_conf_asks(c->conf))
 		return pod_check(c, false, e);
-	r = aio_read(c, &x, e);
+	r = multi_read(c, &x, e);
 	if (r >= 0)
-		r = aio_read_plugins(&x, e);
-	return r < 0 ? r : aio_check(&x, e);
+		r = multi_read_plugins(&x, e);
+	return r < 0 ? r : multi_check(&x, e);
 }
 
 static int gc(struct cni_call *c, struct err *e)
@@ -49,11 +49,11 @@ static int gc(struct cni_call *c, struct err *e)
 
 	if (pod_conf_asks(c->conf))
 		return pod_gc(c, false, e);
-	r = aio_read(c, &x, e);
+	r = multi_read(c, &x, e);
 	if (r < 0)
 		return r;
-	aio_read_rails(&x);
-	return aio_gc(&x, e);
+	multi_read_rails(&x);
+	return multi_gc(&x, e);
 }
 
 static int status(struct cni_call *c, struct err *e)
@@ -63,10 +63,10 @@ static int status(struct cni_call *c, struct err *e)
 
 	if (pod_conf_asks(c->conf))
 		return pod_status(c, false, e);
-	r = aio_read(c, &x, e);
+	r = multi_read(c, &x, e);
 	if (r >= 0)
-		r = aio_read_plugins(&x, e);
-	return r < 0 ? r : aio_status(&x, e);
+		r = multi_read_plugins(&x, e);
+	return r < 0 ? r : multi_status(&x, e);
 }
 
 const struct cni_plugin cni_all_in_one = {

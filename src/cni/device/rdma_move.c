@@ -260,7 +260,7 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
 
 enum { COMING_HOME_MS = 1500, LOOK_EVERY_MS = 25 };
 
-void rdma_home_name(const struct root *root, struct rdma_state *s)
+void rdma_restore_name(const struct root *root, struct rdma_state *s)
 {
 	char name[RDMA_NAME_MAX];
 
@@ -268,7 +268,7 @@ void rdma_home_name(const struct root *root, struct rdma_state *s)
 		str_copy(s->in_pod, sizeof(s->in_pod), name);
 }
 
-bool rdma_home_is(const struct rdma_state *s)
+bool rdma_restore_is(const struct rdma_state *s)
 {
 	return rdma_move_is_in(-1, s->in_pod, NULL) > 0;
 }
@@ -279,7 +279,7 @@ static bool wait_home(const struct rdma_state *s)
 	const struct timespec pause = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
 	int64_t end = now_mono_ms() + COMING_HOME_MS;
 
-	while (!rdma_home_is(s)) {
+	while (!rdma_restore_is(s)) {
 		if (now_mono_ms() >= end)
 			return false;
 		nanosleep(&pause, NULL);
@@ -306,20 +306,20 @@ static int mend_name(const struct rdma_state *s, struct err *e)
 	return 0;
 }
 
-int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e)
+int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e)
 {
 	int r;
 
-	rdma_home_name(root, s);
+	rdma_restore_name(root, s);
 	log_debug("home", LOG_S("deviceID", s->device), LOG_S("device", s->home),
 		  LOG_S("name_in_pod", s->in_pod));
 	r = netns < 0 ? 0 : rdma_move_is_in(netns, s->in_pod, e);
-	if (r > 0 && !rdma_home_is(s))
+	if (r > 0 && !rdma_restore_is(s))
 		return rdma_move_home(netns, root, s->in_pod, s->home, e);
 	return r < 0 ? r : mend_name(s, e);
 }
 
-int rdma_home_netns(const struct rdma_state *s)
+int rdma_restore_netns(const struct rdma_state *s)
 {
 	int fd = -1;
 

@@ -17,14 +17,14 @@ struct vf_rail {
 
 struct attach;
 struct rail;
-struct rail_kind;
+struct link_driver;
 
 struct vf_rail *vf_rail_new(void);
 void vf_rail_free(struct vf_rail *v); /* releases the lock */
 
 /* Sets rail->vf for all attachments of the driver and locks their VFs; id: PCI address of a
  * rail. */
-int vf_rail_lock(struct attach *a, const struct rail_kind *k,
+int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e);
 /* Fills rail->vf->record from the discovered state: the VF's new owner, the VF and its netdev.
  * asked: VF_ATTR_* set for the pod. The alternative names are already in it. */

@@ -49,8 +49,8 @@ static const struct link *pick(const struct link *list, size_t n, const struct v
 	return NULL;
 }
 
-static int find_in_pod(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
-		       struct err *e)
+static int find_in_pod(const struct vf_restore_state *h, const struct vf_record *r,
+		       struct vf_found *ret, struct err *e)
 {
 	auto_free struct link *list = NULL;
 	const struct link *l;
@@ -67,7 +67,7 @@ static int find_in_pod(const struct vf_home *h, const struct vf_record *r, struc
 	return 0;
 }
 
-bool vf_home_is_kernel_name(const char *name)
+bool vf_restore_is_kernel_name(const char *name)
 {
 	return strncmp(name, "dev", 3) == 0 && name[3] &&
 	       strspn(name + 3, "0123456789") == strlen(name + 3);
@@ -79,11 +79,11 @@ static bool is_stray(const struct link *l, const struct vf_record *r)
 		return true;
 	if (*r->name && strcmp(l->name, r->name) == 0)
 		return false;
-	return (r->ifname && strcmp(l->name, r->ifname) == 0) || vf_home_is_kernel_name(l->name);
+	return (r->ifname && strcmp(l->name, r->ifname) == 0) || vf_restore_is_kernel_name(l->name);
 }
 
-static int find_on_node(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
-			struct err *e)
+static int find_on_node(const struct vf_restore_state *h, const struct vf_record *r,
+			struct vf_found *ret, struct err *e)
 {
 	auto_free struct link *list = NULL;
 	struct vf_place p;
@@ -103,8 +103,8 @@ static int find_on_node(const struct vf_home *h, const struct vf_record *r, stru
 	return 0;
 }
 
-int vf_home_find(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
-		 struct err *e)
+int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
+		    struct vf_found *ret, struct err *e)
 {
 	int code = 0;
 
@@ -117,13 +117,13 @@ int vf_home_find(const struct vf_home *h, const struct vf_record *r, struct vf_f
 }
 
 /* The kernel tears down namespaces asynchronously. */
-static int find_in_time(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
-			struct err *e)
+static int find_in_time(const struct vf_restore_state *h, const struct vf_record *r,
+			struct vf_found *ret, struct err *e)
 {
 	int64_t limit = now_mono_ms() + COMES_HOME_MS;
 	int code;
 
-	while ((code = vf_home_find(h, r, ret, e)) == 0) {
+	while ((code = vf_restore_find(h, r, ret, e)) == 0) {
 		if (ret->where != VF_NOWHERE || h->pod || now_mono_ms() >= limit)
 			return 0;
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
@@ -140,8 +140,8 @@ static int no_way(const struct vf_record *r, const char *why)
 	return 0;
 }
 
-int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struct vf_record *r,
-		  struct err *e)
+int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
+		     const struct vf_record *r, struct err *e)
 {
 	struct vf_job job = {.ref = {p->pf.index, p->pf.name, p->number}, .instead = r->mac};
 	struct err why = ERR_INIT;
@@ -162,7 +162,7 @@ int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struc
 
 /* --- netdev and all --- */
 
-static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
+static int bring_netdev(const struct vf_restore_state *h, const struct vf_record *r,
 			const struct vf_place *p, bool up, struct err *e)
 {
 	const struct link_change set_up = {.set = LINK_SET_UP};
@@ -181,7 +181,7 @@ static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
 			 LOG_S("vf", r->device));
 		return 1;
 	}
-	code = vf_home_netdev(h, r, &f, e);
+	code = vf_restore_netdev(h, r, &f, e);
 	if (code < 0 || !up || !r->up)
 		return code;
 	link_set(b, 0, r->name, &set_up);
@@ -189,8 +189,8 @@ static int bring_netdev(const struct vf_home *h, const struct vf_record *r,
 }
 
 /* The netdev is home; what the driver refuses for good is somebody else's to look at. */
-int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
-		       const struct err *why, struct err *e)
+int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
+			  const struct err *why, struct err *e)
 {
 	if ((flags & VF_HOME_STRICT) || why->kind == ERR_AGAIN) {
 		if (e)
@@ -203,8 +203,8 @@ int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
 	return 1;
 }
 
-int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
-		  struct err *e)
+int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
+	       struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct vf_place p;
@@ -228,16 +228,16 @@ int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned i
 	}
 	/* Its MAC is the VF's own choice again only when the PF has let go of it. Whatever comes of
 	 * it, the netdev comes home. */
-	attrs = vf_home_attrs(h, &p, r, &why);
+	attrs = vf_restore_attrs(h, &p, r, &why);
 	code = bring_netdev(h, r, &p, flags & VF_HOME_UP, e);
-	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
+	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &why, e);
 }
 
 /* A VF's netdev on its way home. */
 
 /* A netdev on the host under the pod's name could not be found by a later restore. */
-static int name_is_free(const struct vf_home *h, const struct vf_found *f, const char *name,
-			struct err *e)
+static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
+			const char *name, struct err *e)
 {
 	struct link other;
 
@@ -305,8 +305,8 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 }
 
 /* One message: the kernel moves the link, then names it. */
-static int move_home(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
-		     struct err *e)
+static int move_home(const struct vf_restore_state *h, const struct vf_record *r,
+		     const struct vf_found *f, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -330,8 +330,8 @@ static int move_home(const struct vf_home *h, const struct vf_record *r, const s
 			: 0;
 }
 
-int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
-		     struct err *e)
+int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
+			struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct err why = ERR_INIT;
@@ -351,7 +351,7 @@ int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf
 	return 0;
 }
 
-static int finish(const struct vf_home *h, const struct vf_record *r, struct err *e)
+static int finish(const struct vf_restore_state *h, const struct vf_record *r, struct err *e)
 {
 	const struct link_change alias = {.set = LINK_SET_ALIAS, .alias = r->alias};
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -359,7 +359,7 @@ static int finish(const struct vf_home *h, const struct vf_record *r, struct err
 	int code = link_get(h->host, r->name, &l, e);
 
 	if (code >= 0)
-		code = vf_home_altnames(h->host, &l, r, e);
+		code = vf_restore_altnames(h->host, &l, r, e);
 	if (code < 0)
 		return code;
 	link_set(b, l.index, l.name, &alias);
@@ -387,8 +387,8 @@ static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, 
 	return code;
 }
 
-int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
-		   struct err *e)
+int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *r,
+		      const struct vf_found *f, struct err *e)
 {
 	struct nl_wire *w = f->where == VF_IN_POD ? h->pod : h->host;
 	struct err why = ERR_INIT;
@@ -423,8 +423,8 @@ static bool is_free(const struct root *root, const char *bdf)
 }
 
 /* A VF of the same PF that no pod owns. */
-static bool find_sibling(const struct vf_home *h, const struct vf_place *p, struct vf_info *now,
-			 struct vf_info *sibling)
+static bool find_sibling(const struct vf_restore_state *h, const struct vf_place *p,
+			 struct vf_info *now, struct vf_info *sibling)
 {
 	auto_free struct vf_info *list = NULL;
 	auto_free struct pci_vf *vfs = NULL;
@@ -447,7 +447,8 @@ static bool find_sibling(const struct vf_home *h, const struct vf_place *p, stru
 	return found;
 }
 
-static void guess_attrs(const struct vf_home *h, const struct vf_place *p, struct vf_record *r)
+static void guess_attrs(const struct vf_restore_state *h, const struct vf_place *p,
+			struct vf_record *r)
 {
 	struct vf_info now = {0}, sibling = {0};
 	bool found = p->pf.index && find_sibling(h, p, &now, &sibling);
@@ -470,7 +471,7 @@ static void guess_name(const struct vf_place *p, const struct vf_found *f, const
 	const struct link *l = &f->link;
 
 	if (f->where == VF_ON_NODE && strcmp(l->name, ifname) != 0 &&
-	    !vf_home_is_kernel_name(l->name))
+	    !vf_restore_is_kernel_name(l->name))
 		str_copy(r->name, sizeof(r->name), l->name);
 	else if (link_name_ok(l->alias))
 		str_copy(r->name, sizeof(r->name), l->alias);
@@ -478,8 +479,8 @@ static void guess_name(const struct vf_place *p, const struct vf_found *f, const
 		snprintf(r->name, sizeof(r->name), "%.10sv%u", p->pf.name, p->number & 0xfff);
 }
 
-int vf_home_guess(const struct vf_home *h, const char *bdf, const char *ifname,
-		  const struct mac *pods, struct vf_record *ret, struct err *e)
+int vf_restore_guess(const struct vf_restore_state *h, const char *bdf, const char *ifname,
+		     const struct mac *pods, struct vf_record *ret, struct err *e)
 {
 	struct vf_record r = {.ifname = xstrdup(ifname)};
 	struct vf_found f;
@@ -488,7 +489,7 @@ int vf_home_guess(const struct vf_home *h, const char *bdf, const char *ifname,
 
 	str_copy(r.device, sizeof(r.device), bdf);
 	if (code >= 0)
-		code = vf_home_find(h, &r, &f, e);
+		code = vf_restore_find(h, &r, &f, e);
 	if (code < 0) {
 		vf_record_done(&r);
 		return code;

@@ -22,22 +22,22 @@ struct vf_found {
 	bool stray; /* on the node, but not (completely) restored */
 };
 
-struct vf_home {
+struct vf_restore_state {
 	const struct root *root;
 	struct nl_wire *host;
 	struct nl_wire *pod; /* NULL: its namespace does not exist any more */
 };
 
 /* Finds the netdev by its PCI function, else (before Linux 5.14) by name and alias. */
-int vf_home_find(const struct vf_home *h, const struct vf_record *r, struct vf_found *ret,
-		 struct err *e);
+int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
+		    struct vf_found *ret, struct err *e);
 /* Restores the attributes through the PF. Attributes that can no longer be set are logged. */
-int vf_home_attrs(const struct vf_home *h, const struct vf_place *p, const struct vf_record *r,
-		  struct err *e);
+int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_place *p,
+		     const struct vf_record *r, struct err *e);
 /* Restores the netdev from where it was found: MAC, MTU, move to the host with its name, then
  * alternative names and alias. The netdev is down afterwards. */
-int vf_home_netdev(const struct vf_home *h, const struct vf_record *r, const struct vf_found *f,
-		   struct err *e);
+int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *r,
+		      const struct vf_found *f, struct err *e);
 
 enum {
 	VF_HOME_UP = 1 << 0,	 /* set the netdev up if it was up before */
@@ -51,23 +51,23 @@ enum {
  * pod's deletion. A function that does not exist any more or was recreated is success. A condition
  * that may pass within seconds is an error of class ERR_AGAIN.
  */
-int vf_home_bring(const struct vf_home *h, const struct vf_record *r, unsigned int flags,
-		  struct err *e);
+int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
+	       struct err *e);
 
 /* Steps that ib-sriov shares: what failure `why` of an attribute means for the caller, and
  * restoring alternative names (names that another device has by now are lost). */
-int vf_home_come_again(const struct vf_record *r, unsigned int flags, int code,
-		       const struct err *why, struct err *e);
-int vf_home_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
-		     struct err *e);
+int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
+			  const struct err *why, struct err *e);
+int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
+			struct err *e);
 
 /* Builds a record from the device itself: name from the alias, MAC from the hardware (a random
  * one if that equals `pods`, the pod's requested MAC), attributes from an unused VF of the same
  * PF. */
-int vf_home_guess(const struct vf_home *h, const char *bdf, const char *ifname,
-		  const struct mac *pods, struct vf_record *ret, struct err *e);
+int vf_restore_guess(const struct vf_restore_state *h, const char *bdf, const char *ifname,
+		     const struct mac *pods, struct vf_record *ret, struct err *e);
 /* Whether the name is dev<ifindex>, which default_device_exit_net() gives a link whose name is
  * taken. */
-bool vf_home_is_kernel_name(const char *name);
+bool vf_restore_is_kernel_name(const char *name);
 
 #endif

@@ -29,7 +29,7 @@ void vf_rail_free(struct vf_rail *v)
 }
 
 /* All at once: their locks have an order. */
-int vf_rail_lock(struct attach *a, const struct rail_kind *k,
+int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e)
 {
 	auto_free const char **bdfs = xcalloc(a->n_rails, sizeof(*bdfs));

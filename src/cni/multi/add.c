@@ -16,7 +16,7 @@
 struct undo_chain {
 	struct aio *x;
 	size_t net;
-	struct aio_plugin plugin;
+	struct multi_plugin plugin;
 };
 
 static int undo_chain(void *arg, struct err *e)
@@ -24,16 +24,16 @@ static int undo_chain(void *arg, struct err *e)
 	const struct undo_chain *u = arg;
 	const struct cni_result *prev = &u->x->nets[u->net].result;
 	struct chain_call c =
-		aio_chain_call(u->x, u->net, &u->plugin, prev->n_ifaces ? prev : NULL);
+		multi_chain_call(u->x, u->net, &u->plugin, prev->n_ifaces ? prev : NULL);
 
 	return chain_run(&c, "DEL", e);
 }
 
-static int run_meta(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+static int run_meta(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		    struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result;
-	const struct meta_call m = aio_meta_call(x, a, i, p, now->n_ifaces || now->n_ips);
+	const struct chained_call m = multi_chained_call(x, a, i, p, now->n_ifaces || now->n_ips);
 	int r = p->meta->add(&m, now, &a->undo, e);
 
 	if (r >= 0)
@@ -43,14 +43,14 @@ static int run_meta(struct aio *x, struct attach *a, size_t i, const struct aio_
 }
 
 /* The plugin's result replaces the network's. */
-static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+static int execute(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		   struct err *e)
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
 	/* A plugin that follows another gets prevResult, even if it is empty. */
 	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
-	struct chain_call c = aio_chain_call(x, i, p, has_prev ? now : NULL);
+	struct chain_call c = multi_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
 	/* Before the call: a plugin that fails may be half done. */
@@ -63,7 +63,7 @@ static int execute(struct aio *x, struct attach *a, size_t i, const struct aio_p
 	return 0;
 }
 
-static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct aio_plugin *p,
+static int run_plugin(struct aio *x, struct attach *a, size_t i, const struct multi_plugin *p,
 		      struct err *e)
 {
 	return p->meta ? run_meta(x, a, i, p, e) : execute(x, a, i, p, e);
@@ -150,7 +150,7 @@ static void take_macs(struct aio *x, struct attach *a)
 	}
 }
 
-static int find_plugin(void *arg, size_t net, const struct aio_plugin *p, struct err *e)
+static int find_plugin(void *arg, size_t net, const struct multi_plugin *p, struct err *e)
 {
 	const struct aio *x = arg;
 	auto_buf struct buf path;
@@ -169,7 +169,7 @@ static int find_plugins(struct aio *x, struct err *e)
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		r = aio_each_plugin(x, i, find_plugin, x, e);
+		r = multi_each_plugin(x, i, find_plugin, x, e);
 	return r;
 }
 
@@ -178,7 +178,7 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	int r = find_plugins(x, e);
 
 	if (r >= 0)
-		r = aio_keep(x, &a->undo, e);
+		r = multi_keep(x, &a->undo, e);
 	if (r >= 0)
 		r = run_ahead(x, a, e);
 	if (r >= 0)
@@ -192,14 +192,14 @@ static int add_all(struct aio *x, struct attach *a, struct err *e)
 	if (r >= 0)
 		r = run_before(x, a, e);
 	if (r >= 0)
-		r = co_run(a, x->nics, x->n_nets, e);
+		r = coordinator_run(a, x->nics, x->n_nets, e);
 	if (r < 0)
 		return r;
 	take_macs(x, a);
 	r = run_after(x, a, e);
 	if (r >= 0)
-		r = aio_default_routes(x, a, e);
-	return r < 0 ? r : aio_keep_results(x, e);
+		r = multi_default_routes(x, a, e);
+	return r < 0 ? r : multi_keep_results(x, e);
 }
 
 static void tell_rdma(struct aio *x, struct attach *a)
@@ -213,7 +213,7 @@ static void tell_rdma(struct aio *x, struct attach *a)
 	rails_write(a);
 }
 
-int aio_add(struct aio *x, struct cni_result *out, struct err *e)
+int multi_add(struct aio *x, struct cni_result *out, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
 	int r = attach_open(&a, x->call, false, e);
@@ -232,7 +232,7 @@ int aio_add(struct aio *x, struct cni_result *out, struct err *e)
 	tell_rdma(x, &a);
 	attach_done(&a);
 	for (size_t i = 0; i < x->n_nets; i++)
-		aio_merge(&x->nets[i].result, out);
+		multi_merge(&x->nets[i].result, out);
 	return 0;
 }
 
@@ -274,7 +274,7 @@ static void merge_dns(const struct cni_result *from, struct cni_result *into)
 	cni_result_done(&copy);
 }
 
-void aio_merge(const struct cni_result *from, struct cni_result *into)
+void multi_merge(const struct cni_result *from, struct cni_result *into)
 {
 	int first = (int)into->n_ifaces;
 
@@ -383,9 +383,9 @@ static void slice_routes(const struct cni_result *all, const size_t *owner, size
 	ip_set_done(&r.to[1]);
 }
 
-void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev)
+void multi_set_prev(struct aio *x, size_t net, struct cni_result *prev)
 {
-	struct aio_net *n = &x->nets[net];
+	struct multi_net *n = &x->nets[net];
 
 	cni_result_done(&n->prev);
 	if (prev)
@@ -397,21 +397,21 @@ void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev)
 	n->own_prev = true;
 }
 
-bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret)
+bool multi_prev(const struct aio *x, size_t net, struct cni_result *ret)
 {
-	const struct aio_net *n = &x->nets[net];
+	const struct multi_net *n = &x->nets[net];
 
 	if (!n->call.has_prev)
 		return false;
 	if (n->own_prev)
 		cni_result_copy(ret, &n->prev);
 	else
-		aio_slice(x, &n->call.prev, net, ret);
+		multi_slice(x, &n->call.prev, net, ret);
 	return true;
 }
 
-void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
-	       struct cni_result *ret)
+void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
+		 struct cni_result *ret)
 {
 	size_t *owner = xcalloc(all->n_ifaces, sizeof(*owner));
 	int *place = xcalloc(all->n_ifaces, sizeof(*place));
@@ -442,13 +442,13 @@ void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
  * is added. Tables created by a coordinator are not changed.
  */
 
-int aio_check_gateways(const struct aio *x, struct err *e)
+int multi_check_gateways(const struct aio *x, struct err *e)
 {
-	const struct aio_net *by[7] = {NULL};
+	const struct multi_net *by[7] = {NULL};
 
 	for (size_t i = 0; i < x->n_nets; i++)
 		for (size_t k = 0; k < x->nets[i].n_gateways; k++) {
-			const struct aio_net **seen = &by[x->nets[i].gateways[k].family];
+			const struct multi_net **seen = &by[x->nets[i].gateways[k].family];
 
 			if (*seen)
 				return err_kind(e, ERR_CONF, -EINVAL,
@@ -545,7 +545,7 @@ static struct ipnet default_of(uint8_t family)
 	return (struct ipnet){.ip.family = family};
 }
 
-static int add_own(const struct aio_net *net, struct attach *a, struct err *e)
+static int add_own(const struct multi_net *net, struct attach *a, struct err *e)
 {
 	int r = 0;
 
@@ -564,7 +564,7 @@ static int add_own(const struct aio_net *net, struct attach *a, struct err *e)
 /* --- the result --- */
 
 /* Change the result accordingly: CHECK and Multus' cache compare with it. */
-static void edit_result(const struct aio *x, struct aio_net *net)
+static void edit_result(const struct aio *x, struct multi_net *net)
 {
 	struct cni_result *r = &net->result;
 	size_t kept = 0;
@@ -580,7 +580,7 @@ static void edit_result(const struct aio *x, struct aio_net *net)
 							.gw = net->gateways[k]});
 }
 
-int aio_default_routes(struct aio *x, struct attach *a, struct err *e)
+int multi_default_routes(struct aio *x, struct attach *a, struct err *e)
 {
 	int r;
 

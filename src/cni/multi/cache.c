@@ -19,13 +19,13 @@
 
 enum { TEXT_MAX = 4 << 20 };
 
-static enum cni_version version_for_multus(const struct aio_net *net)
+static enum cni_version version_for_multus(const struct multi_net *net)
 {
 	return net->call.version < CNI_1_0_0 ? net->call.version : CNI_1_0_0;
 }
 
 /* The definition's version, if Multus is to call its plugins with a different one; else NULL. */
-static const char *other_version(const struct aio_net *net)
+static const char *other_version(const struct multi_net *net)
 {
 	if (net->call.no_version)
 		return "";
@@ -74,13 +74,13 @@ static void put_plugin(struct json_out *o, const char *type, const struct json *
 	jo_end_obj(o);
 }
 
-static void put_each(struct json_out *o, const struct aio_plugin *v, size_t n)
+static void put_each(struct json_out *o, const struct multi_plugin *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		put_plugin(o, v[i].type, v[i].conf, lists, NULL);
 }
 
-static void put_network(const struct aio *x, const struct aio_net *net, struct buf *b)
+static void put_network(const struct aio *x, const struct multi_net *net, struct buf *b)
 {
 	struct json_out o;
 
@@ -116,12 +116,12 @@ static int make_scratch(const struct aio *x, struct buf *text, struct err *e)
 	jo_init(&o, text, 0);
 	jo_arr(&o);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++) {
-		const struct aio_net *net = &x->nets[i];
+		const struct multi_net *net = &x->nets[i];
 		auto_buf struct buf conf;
 
 		buf_init(&conf, TEXT_MAX);
 		put_network(x, net, &conf);
-		r = multus_scratch_put(
+		r = multus_delegates_put(
 			&o,
 			&(struct multus_entry){.name = net->nad ? net->nad : net->name,
 					       .keeper = x->call->name,
@@ -150,7 +150,7 @@ static int cannot(const struct aio *x, int code, struct err *e)
 	return err_wrap(e, code, "note the pod for Multus in '%s' (conf.cniDir)", x->keep_dir);
 }
 
-int aio_keep(const struct aio *x, struct undo *u, struct err *e)
+int multi_keep(const struct aio *x, struct undo *u, struct err *e)
 {
 	auto_free char *path = NULL;
 	auto_buf struct buf text;
@@ -174,7 +174,7 @@ int aio_keep(const struct aio *x, struct undo *u, struct err *e)
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
-static int keep_result(const struct aio *x, const struct aio_net *net, const char *dir,
+static int keep_result(const struct aio *x, const struct multi_net *net, const char *dir,
 		       struct err *e)
 {
 	const struct cni_call *c = x->call;
@@ -201,7 +201,7 @@ static int keep_result(const struct aio *x, const struct aio_net *net, const cha
 	return r < 0 ? r : file_replace(&c->root, path, buf_span(&text), 0600, e);
 }
 
-int aio_keep_results(const struct aio *x, struct err *e)
+int multi_keep_results(const struct aio *x, struct err *e)
 {
 	auto_free char *dir = NULL;
 	int r;
@@ -225,7 +225,7 @@ static void sweep(const struct aio *x)
 	file_sweep_old(&x->call->root, results);
 }
 
-void aio_forget(const struct aio *x)
+void multi_forget(const struct aio *x)
 {
 	if (!x->keep_dir)
 		return;
@@ -233,7 +233,7 @@ void aio_forget(const struct aio *x)
 	sweep(x);
 }
 
-void aio_forget_others(const struct aio *x)
+void multi_forget_others(const struct aio *x)
 {
 	struct cni_call c = *x->call;
 	char **names = NULL;

@@ -93,29 +93,29 @@ static int read_all(struct cni_call *c, struct aio *x, struct err *e)
 	add_bin_dir(x, raw.bin_dir);
 	x->keep_dir = raw.cni_dir && *raw.cni_dir ? raw.cni_dir : NULL;
 	x->defaults = raw.defaults;
-	x->later_args = aio_later_args(c->args_text);
+	x->later_args = multi_later_args(c->args_text);
 	x->timeout_ms = (int)raw.timeout_ms;
 	for (size_t i = 0; r >= 0 && i < json_len(raw.networks); i++)
-		r = aio_take_net(x, json_at(raw.networks, i), i, e);
+		r = multi_take_net(x, json_at(raw.networks, i), i, e);
 	if (r >= 0 && raw.coordinator)
 		share_coordinator(x, raw.coordinator);
-	return r < 0 ? r : aio_check_gateways(x, e);
+	return r < 0 ? r : multi_check_gateways(x, e);
 }
 
-int aio_read(struct cni_call *c, struct aio *ret, struct err *e)
+int multi_read(struct cni_call *c, struct aio *ret, struct err *e)
 {
 	struct aio x = {.call = c};
 	int r = read_all(c, &x, e);
 
 	if (r < 0) {
-		aio_done(&x);
+		multi_done(&x);
 		return r;
 	}
 	*ret = x;
 	return 0;
 }
 
-static void net_done(struct aio_net *net)
+static void net_done(struct multi_net *net)
 {
 	free(net->label);
 	free(net->ifname);
@@ -124,13 +124,13 @@ static void net_done(struct aio_net *net)
 	free(net->ahead);
 	free(net->before);
 	free(net->after);
-	co_conf_done(&net->co_conf);
+	coordinator_conf_done(&net->coordinator_conf);
 	cni_result_done(&net->result);
 	cni_result_done(&net->told);
 	cni_result_done(&net->prev);
 }
 
-void aio_done(struct aio *x)
+void multi_done(struct aio *x)
 {
 	for (size_t i = 0; i < x->n_nets; i++)
 		net_done(&x->nets[i]);
@@ -198,7 +198,7 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 	return 0;
 }
 
-static int take_first(struct aio_net *net, const struct aio_plugin *p, const char *place,
+static int take_first(struct multi_net *net, const struct multi_plugin *p, const char *place,
 		      struct err *e)
 {
 	if (strcmp(p->type, "coordinator") == 0)
@@ -208,14 +208,14 @@ static int take_first(struct aio_net *net, const struct aio_plugin *p, const cha
 		return 0;
 	}
 	net->main = *p;
-	net->kind = rail_kind_find(p->type);
+	net->kind = link_driver_find(p->type);
 	return 0;
 }
 
-static int take_later(struct aio_net *net, const struct aio_plugin *p, const char *place,
+static int take_later(struct multi_net *net, const struct multi_plugin *p, const char *place,
 		      struct err *e)
 {
-	if (rail_kind_find(p->type))
+	if (link_driver_find(p->type))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s is '%s', which can only be a network's first plugin (there "
 				"stands '%s')",
@@ -233,19 +233,19 @@ static int take_later(struct aio_net *net, const struct aio_plugin *p, const cha
 	return 0;
 }
 
-static int take_plugin(struct aio_net *net, const struct json *plugin, const char *place,
+static int take_plugin(struct multi_net *net, const struct json *plugin, const char *place,
 		       struct err *e)
 {
-	struct aio_plugin p = {.conf = plugin};
+	struct multi_plugin p = {.conf = plugin};
 	int r = type_of(plugin, place, &p.type, e);
 
 	if (r < 0)
 		return r;
-	p.meta = meta_find(p.type);
+	p.meta = chained_find(p.type);
 	return net->main.conf ? take_later(net, &p, place, e) : take_first(net, &p, place, e);
 }
 
-static int take_list(struct aio_net *net, const struct json *plugins, const char *place,
+static int take_list(struct multi_net *net, const struct json *plugins, const char *place,
 		     struct err *e)
 {
 	int r = 0;
@@ -260,7 +260,7 @@ static int take_list(struct aio_net *net, const struct json *plugins, const char
 	return r;
 }
 
-static int take_plugins(struct aio_net *net, const struct json *self, const struct raw_net *raw,
+static int take_plugins(struct multi_net *net, const struct json *self, const struct raw_net *raw,
 			const char *place, struct err *e)
 {
 	int r;
@@ -276,7 +276,7 @@ static int take_plugins(struct aio_net *net, const struct json *self, const stru
 
 static int check_unique(const struct aio *x, const char *place, struct err *e)
 {
-	const struct aio_net *net = &x->nets[x->n_nets - 1];
+	const struct multi_net *net = &x->nets[x->n_nets - 1];
 
 	for (size_t i = 0; i + 1 < x->n_nets; i++) {
 		/* The same definition may be attached twice, with different interfaces. */
@@ -308,8 +308,8 @@ static const char *if_set(const char *s)
 }
 
 /* The environment of the network's plugins: the pod's, and what this network alone requests. */
-static int take_call(const struct aio *x, struct aio_net *net, size_t i, const struct raw_net *raw,
-		     const char *place, struct err *e)
+static int take_call(const struct aio *x, struct multi_net *net, size_t i,
+		     const struct raw_net *raw, const char *place, struct err *e)
 {
 	const char *args = i ? x->later_args : x->call->args_text;
 
@@ -334,7 +334,7 @@ static int take_call(const struct aio *x, struct aio_net *net, size_t i, const s
 	return 0;
 }
 
-static int take_gateways(struct aio_net *net, const struct json_strs *list, const char *place,
+static int take_gateways(struct multi_net *net, const struct json_strs *list, const char *place,
 			 struct err *e)
 {
 	for (size_t i = 0; i < list->n; i++)
@@ -345,9 +345,9 @@ static int take_gateways(struct aio_net *net, const struct json_strs *list, cons
 	return 0;
 }
 
-int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
+int multi_take_net(struct aio *x, const struct json *self, size_t i, struct err *e)
 {
-	struct aio_net *net = &VEC_PUSH(x->nets, x->n_nets);
+	struct multi_net *net = &VEC_PUSH(x->nets, x->n_nets);
 	auto_free char *place = xasprintf("conf.networks[%zu]", i);
 	struct raw_net raw = {0};
 	int r;
@@ -387,7 +387,7 @@ int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e
 
 enum { ARGS_MAX = 1 << 16 };
 
-char *aio_later_args(const char *text)
+char *multi_later_args(const char *text)
 {
 	static const char *const first_only[] = {"MAC=", "IP=", "GATEWAY="};
 	struct span rest = span_of(text), pair;
@@ -408,21 +408,21 @@ char *aio_later_args(const char *text)
 	return buf_take(&b);
 }
 
-const struct cni_call *aio_call(const struct aio *x, size_t i)
+const struct cni_call *multi_call(const struct aio *x, size_t i)
 {
 	return &x->nets[i].call;
 }
 
 /* "ipam" is the plugin's own or the one of `defaults`. */
-struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
+struct cni_ipam_call multi_ipam_call(const struct aio *x, size_t i)
 {
-	const struct aio_net *net = &x->nets[i];
+	const struct multi_net *net = &x->nets[i];
 	const struct json *conf = net->main.conf;
 
 	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
 		conf = x->defaults;
 	return (struct cni_ipam_call){
-		.call = aio_call(x, i),
+		.call = multi_call(x, i),
 		.doc = x->call->doc,
 		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
 		.name = net->name,
@@ -433,7 +433,7 @@ struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i)
 	};
 }
 
-static struct rail_source source_of(const struct aio *x, const struct aio_net *net)
+static struct rail_source source_of(const struct aio *x, const struct multi_net *net)
 {
 	return (struct rail_source){
 		.doc = x->call->doc, .defaults = x->defaults, .conf = net->main.conf};
@@ -447,12 +447,12 @@ static struct rail *add_rail(struct aio *x, size_t i)
 		.kind = x->nets[i].kind,
 		.label = x->nets[i].label,
 		.ifname = x->nets[i].ifname,
-		.ipam = aio_ipam_call(x, i),
+		.ipam = multi_ipam_call(x, i),
 	};
 	return rail;
 }
 
-void aio_read_rails(struct aio *x)
+void multi_read_rails(struct aio *x)
 {
 	x->rails = xcalloc(x->n_nets, sizeof(*x->rails));
 	for (size_t i = 0; i < x->n_nets; i++) {
@@ -482,25 +482,25 @@ static int read_rail(struct aio *x, size_t i, struct err *e)
 
 static int read_net(struct aio *x, size_t i, struct err *e)
 {
-	struct aio_net *net = &x->nets[i];
-	struct co_nic *nic = &x->nics[i];
+	struct multi_net *net = &x->nets[i];
+	struct coordinator_nic *nic = &x->nics[i];
 	int r = 0;
 
-	*nic = (struct co_nic){.ifname = net->ifname,
-			       .network = net->name,
-			       .label = net->label,
-			       .prev = &net->call.prev};
+	*nic = (struct coordinator_nic){.ifname = net->ifname,
+					.network = net->name,
+					.label = net->label,
+					.prev = &net->call.prev};
 	if (net->kind)
 		r = read_rail(x, i, e);
 	if (r >= 0 && net->co) {
-		r = co_conf_read(x->call->doc, net->co, &net->co_conf, e);
-		nic->conf = &net->co_conf;
+		r = coordinator_conf_read(x->call->doc, net->co, &net->coordinator_conf, e);
+		nic->conf = &net->coordinator_conf;
 		x->n_co++;
 	}
 	return r < 0 ? err_wrap(e, r, "%s", net->label) : 0;
 }
 
-int aio_read_plugins(struct aio *x, struct err *e)
+int multi_read_plugins(struct aio *x, struct err *e)
 {
 	auto_buf struct buf keep;
 	struct cni_args args = {0};
@@ -519,13 +519,13 @@ int aio_read_plugins(struct aio *x, struct err *e)
 
 /* --- shared by the verbs --- */
 
-struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
-				 const struct cni_result *prev)
+struct chain_call multi_chain_call(const struct aio *x, size_t i, const struct multi_plugin *p,
+				   const struct cni_result *prev)
 {
-	const struct aio_net *net = &x->nets[i];
+	const struct multi_net *net = &x->nets[i];
 
 	return (struct chain_call){
-		.call = aio_call(x, i),
+		.call = multi_call(x, i),
 		.plugin = p->conf,
 		.type = p->type,
 		.network = net->name,
@@ -536,12 +536,12 @@ struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio
 	};
 }
 
-struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size_t i,
-			       const struct aio_plugin *p, bool has_prev)
+struct chained_call multi_chained_call(const struct aio *x, const struct attach *a, size_t i,
+				       const struct multi_plugin *p, bool has_prev)
 {
-	struct meta_call m = meta_call_of(a, x->call->doc, p->conf, x->nets[i].ifname);
+	struct chained_call m = chained_call_of(a, x->call->doc, p->conf, x->nets[i].ifname);
 
-	m.call = aio_call(x, i);
+	m.call = multi_call(x, i);
 	m.version = m.call->version;
 	m.network = x->nets[i].name;
 	m.has_prev = has_prev;
@@ -549,8 +549,8 @@ struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size
 	return m;
 }
 
-static int each(const struct aio_plugin *list, size_t n, size_t net, aio_plugin_fn fn, void *arg,
-		struct err *e)
+static int each(const struct multi_plugin *list, size_t n, size_t net, multi_plugin_fn fn,
+		void *arg, struct err *e)
 {
 	int r = 0;
 
@@ -559,9 +559,9 @@ static int each(const struct aio_plugin *list, size_t n, size_t net, aio_plugin_
 	return r;
 }
 
-int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e)
+int multi_each_plugin(const struct aio *x, size_t net, multi_plugin_fn fn, void *arg, struct err *e)
 {
-	const struct aio_net *n = &x->nets[net];
+	const struct multi_net *n = &x->nets[net];
 	int r = each(n->ahead, n->n_ahead, net, fn, arg, e);
 
 	if (r >= 0 && !n->kind)

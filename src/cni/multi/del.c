@@ -33,30 +33,30 @@ static void note(struct deleting *d, int r, const struct err *why)
 		d->first.code = r;
 }
 
-static int del_plugin(struct deleting *d, size_t i, const struct aio_plugin *p,
+static int del_plugin(struct deleting *d, size_t i, const struct multi_plugin *p,
 		      const struct cni_result *prev, struct err *e)
 {
 	/* DEL has no prevResult before CNI 0.4.0. */
-	bool has_prev = aio_call(d->x, i)->has_prev && aio_call(d->x, i)->version >= CNI_0_4_0;
-	struct chain_call call = aio_chain_call(d->x, i, p, has_prev ? prev : NULL);
-	struct meta_call m = aio_meta_call(d->x, &d->a, i, p, has_prev);
+	bool has_prev = multi_call(d->x, i)->has_prev && multi_call(d->x, i)->version >= CNI_0_4_0;
+	struct chain_call call = multi_chain_call(d->x, i, p, has_prev ? prev : NULL);
+	struct chained_call m = multi_chained_call(d->x, &d->a, i, p, has_prev);
 
 	return p->meta ? p->meta->del(&m, prev, e) : chain_run(&call, "DEL", e);
 }
 
-static void run_plugin(struct deleting *d, size_t i, const struct aio_plugin *p)
+static void run_plugin(struct deleting *d, size_t i, const struct multi_plugin *p)
 {
 	auto_result struct cni_result prev = {0};
 	struct err why = ERR_INIT;
 
-	aio_prev(d->x, i, &prev);
+	multi_prev(d->x, i, &prev);
 	note(d, del_plugin(d, i, p, &prev, &why), &why);
 }
 
 static void run_chained(struct deleting *d)
 {
 	for (size_t i = d->x->n_nets; i-- > 0;) {
-		const struct aio_net *net = &d->x->nets[i];
+		const struct multi_net *net = &d->x->nets[i];
 
 		for (size_t k = net->n_after; k-- > 0;)
 			run_plugin(d, i, &net->after[k]);
@@ -83,7 +83,7 @@ static void know_prev_ips(struct deleting *d, size_t net)
 {
 	auto_result struct cni_result prev = {0};
 
-	aio_prev(d->x, net, &prev);
+	multi_prev(d->x, net, &prev);
 	for (size_t i = 0; i < prev.n_ips; i++)
 		VEC_PUSH(d->ips, d->n_ips) = prev.ips[i].address.ip;
 }
@@ -100,7 +100,7 @@ static void know_ips(struct deleting *d)
 	if (!d->a.pod || addr_list(d->a.pod, 0, 0, &addrs, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)
-		if (co_ip_usable(&addrs[i].net.ip))
+		if (coordinator_ip_usable(&addrs[i].net.ip))
 			VEC_PUSH(d->ips, d->n_ips) = addrs[i].net.ip;
 }
 
@@ -119,51 +119,53 @@ static void delete_rules(struct deleting *d)
 	struct err why = ERR_INIT;
 
 	if (has_coordinator(d))
-		note(d, co_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
+		note(d, coordinator_delete_rules(&d->a, d->ips, d->n_ips, &why), &why);
 }
 
 /* veth0 is deleted together with the attachments, in the same message. */
 static void delete_links(struct deleting *d)
 {
-	static const char *const veth = CO_VETH;
+	static const char *const veth = COORD_VETH;
 	struct err why = ERR_INIT;
 	const struct aio *x = d->x;
 
 	note(d, attach_remove(&d->a, x->rails, x->n_rails, &veth, has_coordinator(d), &why), &why);
 }
 
-static bool same_places(const struct co_conf *a, const struct co_conf *b)
+static bool same_places(const struct coordinator_conf *a, const struct coordinator_conf *b)
 {
 	return a->host_table == b->host_table && strcmp(a->default_nic, b->default_nic) == 0;
 }
 
 /* If ADD would refuse the coordinator's object, DEL uses defaults. */
-static void co_conf_of(struct deleting *d, struct aio_net *net)
+static void coordinator_conf_of(struct deleting *d, struct multi_net *net)
 {
 	struct err why = ERR_INIT;
 
-	if (co_conf_read(d->x->call->doc, net->co, &net->co_conf, &why) >= 0)
+	if (coordinator_conf_read(d->x->call->doc, net->co, &net->coordinator_conf, &why) >= 0)
 		return;
 	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
-	net->co_conf = (struct co_conf){.default_nic = "eth0", .host_table = CO_HOST_TABLE};
+	net->coordinator_conf =
+		(struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }
 
 static void coordinators(struct deleting *d)
 {
-	const struct co_conf *last = NULL;
+	const struct coordinator_conf *last = NULL;
 
 	for (size_t i = 0; i < d->x->n_nets; i++) {
-		struct aio_net *net = &d->x->nets[i];
+		struct multi_net *net = &d->x->nets[i];
 		struct err why = ERR_INIT;
 
 		if (!net->co)
 			continue;
-		co_conf_of(d, net);
+		coordinator_conf_of(d, net);
 		/* Usually all networks use the same table, and one call covers them. */
-		if (net->co_conf.mode == CO_DISABLED || (last && same_places(last, &net->co_conf)))
+		if (net->coordinator_conf.mode == COORD_DISABLED ||
+		    (last && same_places(last, &net->coordinator_conf)))
 			continue;
-		last = &net->co_conf;
-		note(d, co_delete(&d->a, last, d->ips, d->n_ips, &why), &why);
+		last = &net->coordinator_conf;
+		note(d, coordinator_delete(&d->a, last, d->ips, d->n_ips, &why), &why);
 	}
 }
 
@@ -177,7 +179,7 @@ static void free_addresses(struct deleting *d)
 	for (size_t i = 0; i < d->x->n_nets; i++) {
 		if (!d->x->nets[i].kind)
 			continue;
-		calls[n] = aio_ipam_call(d->x, i);
+		calls[n] = multi_ipam_call(d->x, i);
 		n += calls[n].conf != NULL;
 	}
 	if (n)
@@ -193,7 +195,7 @@ static void forget_rdma(const struct aio *x)
 	rails_forget(x->call, names, x->n_rails);
 }
 
-int aio_del(struct aio *x, struct err *e)
+int multi_del(struct aio *x, struct err *e)
 {
 	struct deleting d = {.x = x, .a = ATTACH_INIT};
 	int r = multus_del(x->call, e);
@@ -203,7 +205,7 @@ int aio_del(struct aio *x, struct err *e)
 	r = attach_open(&d.a, x->call, true, e);
 	if (r < 0)
 		return r;
-	aio_read_rails(x);
+	multi_read_rails(x);
 	forget_rdma(x);
 	run_chained(&d);
 	know_ips(&d);
@@ -216,7 +218,7 @@ int aio_del(struct aio *x, struct err *e)
 	attach_close(&d.a);
 	free(d.ips);
 	if (!d.first.code)
-		aio_forget(x);
+		multi_forget(x);
 	if (e && d.first.code)
 		*e = d.first;
 	return d.first.code;
@@ -232,7 +234,7 @@ static size_t ipam_calls(const struct aio *x, struct cni_ipam_call **ret)
 	for (size_t i = 0; i < x->n_nets; i++) {
 		if (!x->nets[i].kind)
 			continue;
-		calls[n] = aio_ipam_call(x, i);
+		calls[n] = multi_ipam_call(x, i);
 		n += calls[n].conf != NULL;
 	}
 	*ret = calls;
@@ -257,7 +259,7 @@ static int check_rails(const struct aio *x, struct attach *a, struct err *e)
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++)
 		r = attach_check_rail(a, &seen, &x->rails[i], e);
 	if (r >= 0)
-		r = co_check(a, x->nics, x->n_nets, e);
+		r = coordinator_check(a, x->nics, x->n_nets, e);
 	for (size_t i = 0; r >= 0 && i < x->n_rails; i++) {
 		r = attach_check_routes(&seen, &x->rails[i].ipam.call->prev, x->rails[i].ifname, e);
 		if (r < 0)
@@ -273,7 +275,8 @@ struct checking {
 	struct cni_result prev; /* the network's part of the result */
 };
 
-static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int code, struct err *e)
+static int wrap(const struct aio *x, size_t i, const struct multi_plugin *p, int code,
+		struct err *e)
 {
 	err_wrap(e, code, "plugin '%s'", p->type);
 	return err_wrap(e, code, "%s", x->nets[i].label);
@@ -282,14 +285,14 @@ static int wrap(const struct aio *x, size_t i, const struct aio_plugin *p, int c
 /* Plugins are not called with verbs that the network's CNI version does not have. */
 static bool knows(const struct aio *x, size_t i, enum cni_version since)
 {
-	return aio_call(x, i)->version >= since;
+	return multi_call(x, i)->version >= since;
 }
 
-static int check_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+static int check_plugin(void *arg, size_t i, const struct multi_plugin *p, struct err *e)
 {
 	const struct checking *k = arg;
-	struct chain_call c = aio_chain_call(k->x, i, p, &k->prev);
-	struct meta_call m = aio_meta_call(k->x, k->a, i, p, true);
+	struct chain_call c = multi_chain_call(k->x, i, p, &k->prev);
+	struct chained_call m = multi_chained_call(k->x, k->a, i, p, true);
 	int r;
 
 	if (!p->meta)
@@ -303,15 +306,15 @@ static int check_plugins(const struct aio *x, const struct attach *a, size_t i, 
 	struct checking k = {.x = x, .a = a};
 	int r;
 
-	if (!aio_prev(x, i, &k.prev))
+	if (!multi_prev(x, i, &k.prev))
 		return err_kind(e, ERR_CONF, -EINVAL, "%s: required prevResult missing",
 				x->nets[i].label);
-	r = aio_each_plugin(x, i, check_plugin, &k, e);
+	r = multi_each_plugin(x, i, check_plugin, &k, e);
 	cni_result_done(&k.prev);
 	return r;
 }
 
-int aio_check(struct aio *x, struct err *e)
+int multi_check(struct aio *x, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
 	bool any = false;
@@ -354,10 +357,11 @@ struct collecting {
 	const struct cni_call *call; /* the network's call, with its list of valid attachments */
 };
 
-static int gc_meta(const struct collecting *g, size_t i, const struct aio_plugin *p, struct err *e)
+static int gc_meta(const struct collecting *g, size_t i, const struct multi_plugin *p,
+		   struct err *e)
 {
 	const struct attach none = {.call = g->x->call, .netns = -1};
-	struct meta_call m = aio_meta_call(g->x, &none, i, p, false);
+	struct chained_call m = multi_chained_call(g->x, &none, i, p, false);
 
 	m.call = g->call;
 	m.network = g->call->name;
@@ -365,10 +369,10 @@ static int gc_meta(const struct collecting *g, size_t i, const struct aio_plugin
 	return p->meta->gc ? p->meta->gc(&m, e) : 0;
 }
 
-static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+static int gc_plugin(void *arg, size_t i, const struct multi_plugin *p, struct err *e)
 {
 	const struct collecting *g = arg;
-	struct chain_call c = aio_chain_call(g->x, i, p, NULL);
+	struct chain_call c = multi_chain_call(g->x, i, p, NULL);
 
 	c.valid = g->valid;
 	c.n_valid = g->x->call->n_valid;
@@ -380,8 +384,8 @@ static int gc_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err
 static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct err *e)
 {
 	auto_free struct cni_attachment *valid = valid_of(x, i);
-	struct cni_ipam_call ipam = aio_ipam_call(x, i);
-	struct cni_call call = *aio_call(x, i);
+	struct cni_ipam_call ipam = multi_ipam_call(x, i);
+	struct cni_call call = *multi_call(x, i);
 	struct collecting g = {x, valid, &call};
 	int r;
 
@@ -392,35 +396,35 @@ static int gc_net(const struct aio *x, size_t i, const struct rail *rail, struct
 	r = rail ? attach_gc(&call, rail, e) : 0;
 	if (r >= 0 && rail && ipam.conf)
 		r = cni_ipam_gc(&ipam, 1, e);
-	return r < 0 ? r : aio_each_plugin(x, i, gc_plugin, &g, e);
+	return r < 0 ? r : multi_each_plugin(x, i, gc_plugin, &g, e);
 }
 
 static uint32_t host_table(const struct aio *x, const struct json *co)
 {
-	uint32_t table = CO_HOST_TABLE;
-	struct co_conf c;
+	uint32_t table = COORD_HOST_TABLE;
+	struct coordinator_conf c;
 
-	if (co_conf_read(x->call->doc, co, &c, NULL) >= 0) {
+	if (coordinator_conf_read(x->call->doc, co, &c, NULL) >= 0) {
 		table = c.host_table;
-		co_conf_done(&c);
+		coordinator_conf_done(&c);
 	}
 	return table;
 }
 
 static int gc_veths(const struct aio *x, struct err *e)
 {
-	auto_free struct co_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
+	auto_free struct coordinator_gc_net *nets = xcalloc(x->n_nets, sizeof(*nets));
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->n_nets; i++)
 		if (x->nets[i].co)
-			nets[n++] =
-				(struct co_gc_net){x->nets[i].name, host_table(x, x->nets[i].co)};
-	return n ? co_gc(nets, n, x->call, e) : 0;
+			nets[n++] = (struct coordinator_gc_net){x->nets[i].name,
+								host_table(x, x->nets[i].co)};
+	return n ? coordinator_gc(nets, n, x->call, e) : 0;
 }
 
 /* Collects all networks, continues after a failure, and returns the first one. */
-int aio_gc(struct aio *x, struct err *e)
+int multi_gc(struct aio *x, struct err *e)
 {
 	int first = gc_veths(x, e);
 	const struct rail *rail = x->rails;
@@ -432,18 +436,18 @@ int aio_gc(struct aio *x, struct err *e)
 		if (r < 0 && first >= 0)
 			first = err_wrap(e, r, "%s", x->nets[i].label);
 	}
-	aio_forget_others(x);
+	multi_forget_others(x);
 	return first;
 }
 
 /* --- STATUS --- */
 
-static int status_plugin(void *arg, size_t i, const struct aio_plugin *p, struct err *e)
+static int status_plugin(void *arg, size_t i, const struct multi_plugin *p, struct err *e)
 {
 	const struct aio *x = arg;
 	const struct attach none = {.call = x->call, .netns = -1};
-	struct chain_call c = aio_chain_call(x, i, p, NULL);
-	struct meta_call m = aio_meta_call(x, &none, i, p, false);
+	struct chain_call c = multi_chain_call(x, i, p, NULL);
+	struct chained_call m = multi_chained_call(x, &none, i, p, false);
 	int r;
 
 	if (!p->meta)
@@ -455,7 +459,7 @@ static int status_plugin(void *arg, size_t i, const struct aio_plugin *p, struct
 
 static int status_ipam(const struct aio *x, size_t i, struct err *e)
 {
-	const struct cni_ipam_call c = aio_ipam_call(x, i);
+	const struct cni_ipam_call c = multi_ipam_call(x, i);
 	int r = x->nets[i].kind && c.conf ? cni_ipam_status(&c, 1, e) : 0;
 
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
@@ -463,12 +467,12 @@ static int status_ipam(const struct aio *x, size_t i, struct err *e)
 
 static int status_coordinator(const struct aio *x, size_t i, struct nl_wire *w, struct err *e)
 {
-	int r = x->nets[i].co ? co_status(w, &x->nets[i].co_conf, e) : 0;
+	int r = x->nets[i].co ? coordinator_status(w, &x->nets[i].coordinator_conf, e) : 0;
 
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[i].label) : 0;
 }
 
-int aio_status(struct aio *x, struct err *e)
+int multi_status(struct aio *x, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int r = nl_open(&w, NL_ROUTE, -1, e);
@@ -480,6 +484,6 @@ int aio_status(struct aio *x, struct err *e)
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
 		r = status_ipam(x, i, e);
 	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		r = aio_each_plugin(x, i, status_plugin, x, e);
+		r = multi_each_plugin(x, i, status_plugin, x, e);
 	return r;
 }

@@ -8,31 +8,32 @@
 #include "cni/protocol/chain.h"
 
 /* Reads conf.networks[i] into x->nets; x->later_args must be set. */
-int aio_take_net(struct aio *x, const struct json *self, size_t i, struct err *e);
+int multi_take_net(struct aio *x, const struct json *self, size_t i, struct err *e);
 
 /* The call of an executed plugin of network i; prev may be NULL. */
-struct chain_call aio_chain_call(const struct aio *x, size_t i, const struct aio_plugin *p,
-				 const struct cni_result *prev);
+struct chain_call multi_chain_call(const struct aio *x, size_t i, const struct multi_plugin *p,
+				   const struct cni_result *prev);
 /* The call of an in-process plugin of network i; for STATUS `a` has nothing open. */
-struct meta_call aio_meta_call(const struct aio *x, const struct attach *a, size_t i,
-			       const struct aio_plugin *p, bool has_prev);
+struct chained_call multi_chained_call(const struct aio *x, const struct attach *a, size_t i,
+				       const struct multi_plugin *p, bool has_prev);
 
 /* Calls fn for the plugins of a network that are neither link driver nor coordinator, in the
  * order of an ADD. A negative return of fn ends the iteration. */
-typedef int (*aio_plugin_fn)(void *arg, size_t net, const struct aio_plugin *p, struct err *e);
-int aio_each_plugin(const struct aio *x, size_t net, aio_plugin_fn fn, void *arg, struct err *e);
+typedef int (*multi_plugin_fn)(void *arg, size_t net, const struct multi_plugin *p, struct err *e);
+int multi_each_plugin(const struct aio *x, size_t net, multi_plugin_fn fn, void *arg,
+		      struct err *e);
 
 /* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
-int aio_default_routes(struct aio *x, struct attach *a, struct err *e);
+int multi_default_routes(struct aio *x, struct attach *a, struct err *e);
 
 /* --- cache entries that let a node return to Multus (cache.c); no-ops without conf.cniDir --- */
 
 /* Writes the entry before any change, so that a DEL works after a crash; pushes its reverse onto
  * u. */
-int aio_keep(const struct aio *x, struct undo *u, struct err *e);
-int aio_keep_results(const struct aio *x, struct err *e);
-void aio_forget(const struct aio *x);
+int multi_keep(const struct aio *x, struct undo *u, struct err *e);
+int multi_keep_results(const struct aio *x, struct err *e);
+void multi_forget(const struct aio *x);
 /* Removes the entries of containers that are not among the valid ones. */
-void aio_forget_others(const struct aio *x);
+void multi_forget_others(const struct aio *x);
 
 #endif

@@ -65,13 +65,13 @@
 #include "cni/plugins/coordinator/coordinator.h"
 #include "cni/plugins/chained.h"
 
-struct aio_plugin {
+struct multi_plugin {
 	const char *type;
 	const struct json *conf;
 	const struct cni_meta *meta; /* in-process plugin; NULL: executed */
 };
 
-struct aio_net {
+struct multi_net {
 	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
 	const char *name;
 	const char *nad;	  /* name outside, "team/rail0"; NULL: none */
@@ -84,76 +84,76 @@ struct aio_net {
 	bool own_prev; /* call.prev is the network's own, not the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
-	bool named;		      /* the interface name is configured, not from CNI_IFNAME */
-	struct aio_plugin main;	      /* the plugin that makes the interface */
-	const struct rail_kind *kind; /* link driver; NULL: not built in */
-	const struct json *co;	      /* coordinator's object; NULL: none */
+	bool named;			/* the interface name is configured, not from CNI_IFNAME */
+	struct multi_plugin main;	/* the plugin that makes the interface */
+	const struct link_driver *kind; /* link driver; NULL: not built in */
+	const struct json *co;		/* coordinator's object; NULL: none */
 	/* other plugins, in order: before the first plugin, between it and the coordinator,
 	 * after */
-	struct aio_plugin *ahead, *before, *after;
+	struct multi_plugin *ahead, *before, *after;
 	size_t n_ahead, n_before, n_after;
 
-	struct co_conf co_conf;	  /* set by aio_read_plugins() */
-	struct cni_result result; /* result of its chain so far */
-	struct cni_result told;	  /* result before defaultRoute changed it; empty: unchanged */
-	struct cni_result prev;	  /* set by aio_set_prev() */
+	struct coordinator_conf coordinator_conf; /* set by multi_read_plugins() */
+	struct cni_result result;		  /* result of its chain so far */
+	struct cni_result told; /* result before defaultRoute changed it; empty: unchanged */
+	struct cni_result prev; /* set by multi_set_prev() */
 };
 
 struct aio {
 	struct cni_call *call;
 	char *later_args; /* CNI_ARGS without the keys of the first network */
-	struct aio_net *nets;
+	struct multi_net *nets;
 	size_t n_nets;
 	const struct json *defaults;
 	int timeout_ms;
-	const char *keep_dir; /* conf.cniDir; NULL: no cache entries */
-	char *path;	      /* CNI_PATH with binDir; NULL: unchanged */
-	struct rail *rails;   /* of the built-in networks, in order */
-	struct co_nic *nics;  /* of all networks */
+	const char *keep_dir;	      /* conf.cniDir; NULL: no cache entries */
+	char *path;		      /* CNI_PATH with binDir; NULL: unchanged */
+	struct rail *rails;	      /* of the built-in networks, in order */
+	struct coordinator_nic *nics; /* of all networks */
 	size_t n_rails, n_co;
 };
 
 /* Reads which networks and plugins the netconf has. 0 or -errno. */
-int aio_read(struct cni_call *c, struct aio *ret, struct err *e);
+int multi_read(struct cni_call *c, struct aio *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
-int aio_read_plugins(struct aio *x, struct err *e);
+int multi_read_plugins(struct aio *x, struct err *e);
 /* DEL and GC: fills x->rails only, from what is readable. */
-void aio_read_rails(struct aio *x);
-void aio_done(struct aio *x);
-#define auto_aio __attribute__((cleanup(aio_done)))
+void multi_read_rails(struct aio *x);
+void multi_done(struct aio *x);
+#define auto_aio __attribute__((cleanup(multi_done)))
 
 /* The call that the plugins of network i get. */
-const struct cni_call *aio_call(const struct aio *x, size_t i);
+const struct cni_call *multi_call(const struct aio *x, size_t i);
 /* Pure. At most one default route per family: the kernel would balance between several. */
-int aio_check_gateways(const struct aio *x, struct err *e);
+int multi_check_gateways(const struct aio *x, struct err *e);
 /* The IPAM call of a built-in network; conf NULL: no IPAM. */
-struct cni_ipam_call aio_ipam_call(const struct aio *x, size_t i);
+struct cni_ipam_call multi_ipam_call(const struct aio *x, size_t i);
 /* Pure. CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
-char *aio_later_args(const char *text);
+char *multi_later_args(const char *text);
 
 /* --- results (pure) --- */
 /* Appends a network's result to the merged one. */
-void aio_merge(const struct cni_result *from, struct cni_result *into);
+void multi_merge(const struct cni_result *from, struct cni_result *into);
 /* A network's part of the merged result. An interface in the pod belongs to the network with its
  * name; host-side interfaces listed before it belong to the same network. */
-void aio_slice(const struct aio *x, const struct cni_result *all, size_t net,
-	       struct cni_result *ret);
+void multi_slice(const struct aio *x, const struct cni_result *all, size_t net,
+		 struct cni_result *ret);
 
 /*
  * Sets the recorded result of the network's own ADD as call.prev of this network, in place of its
  * part of the runtime's prevResult. Takes ownership of *prev. NULL: no result is recorded, and the
  * network has no prevResult.
  */
-void aio_set_prev(struct aio *x, size_t net, struct cni_result *prev);
+void multi_set_prev(struct aio *x, size_t net, struct cni_result *prev);
 /* Writes the network's recorded result, or else its part of the merged one, into *ret, which
  * must be empty. false: there is none. */
-bool aio_prev(const struct aio *x, size_t net, struct cni_result *ret);
+bool multi_prev(const struct aio *x, size_t net, struct cni_result *ret);
 
 /* --- the CNI verbs (add.c, del.c) --- */
-int aio_add(struct aio *x, struct cni_result *out, struct err *e);
-int aio_del(struct aio *x, struct err *e);
-int aio_check(struct aio *x, struct err *e);
-int aio_gc(struct aio *x, struct err *e);
-int aio_status(struct aio *x, struct err *e);
+int multi_add(struct aio *x, struct cni_result *out, struct err *e);
+int multi_del(struct aio *x, struct err *e);
+int multi_check(struct aio *x, struct err *e);
+int multi_gc(struct aio *x, struct err *e);
+int multi_status(struct aio *x, struct err *e);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include "base/alloc.h"
 
-static const struct rail_kind *const kinds[] = {&macvlan_kind,	   &ipvlan_kind, &vlan_kind,
-						&host_device_kind, &sriov_kind,	 &ipoib_kind,
-						&ib_sriov_kind};
+static const struct link_driver *const kinds[] = {&macvlan_kind,     &ipvlan_kind, &vlan_kind,
+						  &host_device_kind, &sriov_kind,  &ipoib_kind,
+						  &ib_sriov_kind};
 
-const struct rail_kind *rail_kind_find(const char *type)
+const struct link_driver *link_driver_find(const char *type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		if (strcmp(kinds[i]->type, type) == 0)
@@ -17,15 +17,15 @@ const struct rail_kind *rail_kind_find(const char *type)
 	return NULL;
 }
 
-const struct rail_kind *rail_kind_at(size_t i)
+const struct link_driver *link_driver_at(size_t i)
 {
 	return i < ARRAY_LEN(kinds) ? kinds[i] : NULL;
 }
 
-static const struct cni_meta *const plugins[] = {&meta_tuning, &meta_sbr, &meta_loopback,
-						 &meta_ifacer, &meta_rdma};
+static const struct cni_meta *const plugins[] = {&chained_tuning, &chained_sbr, &chained_loopback,
+						 &chained_ifacer, &chained_rdma};
 
-const struct cni_meta *meta_find(const char *type)
+const struct cni_meta *chained_find(const char *type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
 		if (strcmp(plugins[i]->type, type) == 0)

@@ -8,10 +8,10 @@
 #include "cni/plugins/chained.h"
 
 /* The link driver of this plugin name; NULL: not built in. */
-const struct rail_kind *rail_kind_find(const char *type);
+const struct link_driver *link_driver_find(const char *type);
 /* All link drivers, by `order`; NULL after the last. */
-const struct rail_kind *rail_kind_at(size_t i);
+const struct link_driver *link_driver_at(size_t i);
 /* Chained plugins: tuning, sbr, loopback, ifacer, rdma; NULL: not built in. */
-const struct cni_meta *meta_find(const char *type);
+const struct cni_meta *chained_find(const char *type);
 
 #endif

@@ -76,7 +76,7 @@ static void put_full(struct json_out *o, const struct json *result)
 	jo_end_obj(o);
 }
 
-int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e)
+int multus_delegates_put(struct json_out *o, const struct multus_entry *d, struct err *e)
 {
 	auto_free char *bytes = base64_encode(d->conf);
 	auto_json struct json_doc *doc = NULL;
@@ -212,7 +212,7 @@ static void read_delegate(struct json_doc *d, const struct json *v, struct multu
 	ret->conf = decode(raw.bytes, &ret->conf_len);
 }
 
-int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e)
+int multus_delegates_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	struct multus_delegate *list = NULL;

@@ -39,7 +39,8 @@ struct multus_delegate {
 	char *version; /* unirailState.cniVersion; "": the definition has none; NULL: conf's */
 };
 
-int multus_scratch_parse(struct span text, struct multus_delegate **ret, size_t *n, struct err *e);
+int multus_delegates_parse(struct span text, struct multus_delegate **ret, size_t *n,
+			   struct err *e);
 void multus_delegates_free(struct multus_delegate *list, size_t n);
 
 /* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni before 0.7. What the
@@ -69,7 +70,7 @@ struct multus_entry {
 	const char *version; /* "": none; NULL: conf's */
 	struct span conf;
 };
-int multus_scratch_put(struct json_out *o, const struct multus_entry *d, struct err *e);
+int multus_delegates_put(struct json_out *o, const struct multus_entry *d, struct err *e);
 
 /* A file of libcni's cache; args is CNI_ARGS. */
 struct libcni_entry {

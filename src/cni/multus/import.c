@@ -321,7 +321,7 @@ static void read_scratch(struct multus *m)
 		return;
 	m->found = true;
 	if (r >= 0)
-		r = multus_scratch_parse(buf_span(&text), &m->delegates, &m->n_delegates, &why);
+		r = multus_delegates_parse(buf_span(&text), &m->delegates, &m->n_delegates, &why);
 	if (r < 0)
 		log_warn("Multus' file cannot be read, only what libcni's cache tells of is "
 			 "deleted",

@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 
-struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
-			      const char *ifname)
+struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
+				    const struct json *conf, const char *ifname)
 {
-	return (struct meta_call){
+	return (struct chained_call){
 		.call = a->call,
 		.doc = doc,
 		.conf = conf,
@@ -23,7 +23,7 @@ struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, cons
 	};
 }
 
-const struct json *meta_runtime(const struct meta_call *m, const char *capability)
+const struct json *chained_runtime(const struct chained_call *m, const char *capability)
 {
 	const struct json *wants = json_get_go(m->conf, "capabilities");
 
@@ -34,7 +34,7 @@ const struct json *meta_runtime(const struct meta_call *m, const char *capabilit
 
 /* Namespace and wires of a call; a plugin of the host needs only the host's wire. */
 static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call *c, bool gone_ok,
-		     struct meta_call *ret, struct err *e)
+		     struct chained_call *ret, struct err *e)
 {
 	int r;
 
@@ -45,15 +45,15 @@ static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call
 		r = attach_open(a, c, gone_ok, e);
 	}
 	if (r >= 0)
-		*ret = meta_call_of(a, c->doc, c->conf, c->ifname);
+		*ret = chained_call_of(a, c->doc, c->conf, c->ifname);
 	return r;
 }
 
-int meta_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
+int chained_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
-	struct meta_call m;
+	struct chained_call m;
 	int r = open_call(p, &a, c, false, &m, e);
 
 	if (r < 0)
@@ -67,40 +67,40 @@ int meta_run_add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-int meta_run_del(struct cni_call *c, struct err *e)
+int chained_run_del(struct cni_call *c, struct err *e)
 {
 	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
-	struct meta_call m;
+	struct chained_call m;
 	int r = open_call(p, &a, c, true, &m, e);
 
 	return r < 0 ? r : p->del(&m, &c->prev, e);
 }
 
-int meta_run_check(struct cni_call *c, struct err *e)
+int chained_run_check(struct cni_call *c, struct err *e)
 {
 	const struct cni_meta *p = c->plugin->kind;
 	auto_attach struct attach a = ATTACH_INIT;
-	struct meta_call m;
+	struct chained_call m;
 	int r = open_call(p, &a, c, false, &m, e);
 
 	return r < 0 ? r : p->check(&m, &c->prev, e);
 }
 
-int meta_run_gc(struct cni_call *c, struct err *e)
+int chained_run_gc(struct cni_call *c, struct err *e)
 {
 	const struct cni_meta *p = c->plugin->kind;
 	const struct attach none = {.call = c, .netns = -1};
-	struct meta_call m = meta_call_of(&none, c->doc, c->conf, "");
+	struct chained_call m = chained_call_of(&none, c->doc, c->conf, "");
 
 	return p->gc ? p->gc(&m, e) : 0;
 }
 
-int meta_run_status(struct cni_call *c, struct err *e)
+int chained_run_status(struct cni_call *c, struct err *e)
 {
 	const struct cni_meta *p = c->plugin->kind;
 	const struct attach none = {.call = c, .netns = -1};
-	struct meta_call m = meta_call_of(&none, c->doc, c->conf, "");
+	struct chained_call m = chained_call_of(&none, c->doc, c->conf, "");
 
 	return p->status(&m, e);
 }

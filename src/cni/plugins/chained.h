@@ -7,10 +7,10 @@
  * Each is a row of functions that work on what is open already, so that one process can run a
  * whole chain; the applet of the same name (META_PLUGIN) is one call of them.
  *
- *	const struct cni_meta *p = meta_find(type);
+ *	const struct cni_meta *p = chained_find(type);
  *
  *	if (p) {
- *		struct meta_call m = meta_call_of(&attach, doc, object, ifname);
+ *		struct chained_call m = chained_call_of(&attach, doc, object, ifname);
  *
  *		m.has_prev = true;
  *		r = p->add(&m, &result, &attach.undo, e);
@@ -20,7 +20,7 @@
 #include "base/undo.h"
 #include "cni/attach/attach.h"
 
-struct meta_call {
+struct chained_call {
 	const struct cni_call *call; /* environment: container id, netns, CNI_ARGS, root, GC's list */
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
@@ -48,38 +48,39 @@ struct cni_meta {
 	 * reverse onto `u`, which borrows the call's wires, namespace and root; on failure the
 	 * caller runs it.
 	 */
-	int (*add)(const struct meta_call *m, struct cni_result *prev, struct undo *u,
+	int (*add)(const struct chained_call *m, struct cni_result *prev, struct undo *u,
 		   struct err *e);
 	/* Absent things are success, and a configuration that ADD would refuse is no obstacle. */
-	int (*del)(const struct meta_call *m, const struct cni_result *prev, struct err *e);
-	int (*check)(const struct meta_call *m, const struct cni_result *prev, struct err *e);
+	int (*del)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
+	int (*check)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	/* Takes back what was kept for attachments of m->network that are not among m->call->valid;
 	 * m->pod and m->host are NULL, m->ifname is "". NULL: nothing is kept. */
-	int (*gc)(const struct meta_call *m, struct err *e);
+	int (*gc)(const struct chained_call *m, struct err *e);
 	/* Whether an ADD could work; m->pod and m->host are NULL, m->ifname is "". */
-	int (*status)(const struct meta_call *m, struct err *e);
+	int (*status)(const struct chained_call *m, struct err *e);
 };
 
 /* In the namespaces that `a` has open, for its call. */
-struct meta_call meta_call_of(const struct attach *a, struct json_doc *doc, const struct json *conf,
-			      const char *ifname);
+struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
+				    const struct json *conf, const char *ifname);
 /* What m->runtime or the conf has for a capability; NULL: nothing. */
-const struct json *meta_runtime(const struct meta_call *m, const char *capability);
+const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
 /* --- the applets: the kind of their plugin is a struct cni_meta --- */
-int meta_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
-int meta_run_del(struct cni_call *c, struct err *e);
-int meta_run_check(struct cni_call *c, struct err *e);
-int meta_run_gc(struct cni_call *c, struct err *e);
-int meta_run_status(struct cni_call *c, struct err *e);
+int chained_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
+int chained_run_del(struct cni_call *c, struct err *e);
+int chained_run_check(struct cni_call *c, struct err *e);
+int chained_run_gc(struct cni_call *c, struct err *e);
+int chained_run_status(struct cni_call *c, struct err *e);
 
-extern const struct cni_meta meta_tuning, meta_sbr, meta_loopback, meta_ifacer, meta_rdma;
+extern const struct cni_meta chained_tuning, chained_sbr, chained_loopback, chained_ifacer,
+	chained_rdma;
 
 #define META_PLUGIN(word)                                                                          \
 	{                                                                                          \
 		.name = #word, .about = "CNI " #word " plugin unirail", .prints_prev = true,       \
-		.kind = &meta_##word, .add = meta_run_add, .check = meta_run_check,                \
-		.del = meta_run_del, .gc = meta_run_gc, .status = meta_run_status,                 \
+		.kind = &chained_##word, .add = chained_run_add, .check = chained_run_check,       \
+		.del = chained_run_del, .gc = chained_run_gc, .status = chained_run_status,        \
 	}
 
 #endif

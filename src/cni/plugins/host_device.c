@@ -207,7 +207,7 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 	return 0;
 }
 
-const struct rail_kind host_device_kind = {
+const struct link_driver host_device_kind = {
 	.type = "host-device",
 	.order = RAIL_HOST_DEVICE,
 	.read = read_conf,

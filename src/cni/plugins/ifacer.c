@@ -112,7 +112,7 @@ static void push(struct undo *u, const char *what, undo_fn fn, struct made m)
 
 /* --- carrying a plan out --- */
 
-static int commit(const struct meta_call *m, struct nl_batch *b, struct err *e)
+static int commit(const struct chained_call *m, struct nl_batch *b, struct err *e)
 {
 	int r = nl_batch_len(b) ? nl_batch_commit(m->host, b, e) : 0;
 
@@ -125,7 +125,7 @@ static int commit(const struct meta_call *m, struct nl_batch *b, struct err *e)
 	return r;
 }
 
-static int make_bond(const struct meta_call *m, const struct ifacer_plan *p, int *index,
+static int make_bond(const struct chained_call *m, const struct ifacer_plan *p, int *index,
 		     struct undo *u, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -151,7 +151,7 @@ static int make_bond(const struct meta_call *m, const struct ifacer_plan *p, int
  * Only a port whose link is up can be the active one, and that may take a while: then the driver's
  * choice stands. (The original asks for it when the bond is made, which is always refused.)
  */
-static void choose_active(const struct meta_call *m, const struct ifacer_plan *p, int bond)
+static void choose_active(const struct chained_call *m, const struct ifacer_plan *p, int bond)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct err why = ERR_INIT;
@@ -161,7 +161,7 @@ static void choose_active(const struct meta_call *m, const struct ifacer_plan *p
 		log_warn("active_slave is the driver's choice", LOG_S("error", why.text));
 }
 
-static int do_bond(const struct meta_call *m, const struct ifacer_plan *p, int *index,
+static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, int *index,
 		   struct undo *u, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -186,8 +186,8 @@ static int do_bond(const struct meta_call *m, const struct ifacer_plan *p, int *
 	return r;
 }
 
-static int do_vlan(const struct meta_call *m, const struct ifacer_plan *p, int bond, struct undo *u,
-		   struct err *e)
+static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, int bond,
+		   struct undo *u, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int parent = p->parent_index ? p->parent_index : bond, r;
@@ -203,7 +203,7 @@ static int do_vlan(const struct meta_call *m, const struct ifacer_plan *p, int b
 	return r;
 }
 
-static int carry_out(const struct meta_call *m, const struct ifacer_conf *c,
+static int carry_out(const struct chained_call *m, const struct ifacer_conf *c,
 		     const struct ifacer_plan *p, struct undo *u, struct err *e)
 {
 	int bond = 0, r = 0;
@@ -222,7 +222,7 @@ static int carry_out(const struct meta_call *m, const struct ifacer_conf *c,
 }
 
 /* Pods start side by side: one makes the links, the others find them whole. */
-static int lock(const struct meta_call *m, int *fd, struct err *e)
+static int lock(const struct chained_call *m, int *fd, struct err *e)
 {
 	int r = dir_make(&m->call->root, "/run/unirail", 0755, e);
 
@@ -233,7 +233,7 @@ static int lock(const struct meta_call *m, int *fd, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int make_links(const struct meta_call *m, const struct ifacer_conf *c, struct undo *u,
+static int make_links(const struct chained_call *m, const struct ifacer_conf *c, struct undo *u,
 		      struct err *e)
 {
 	auto_free struct link *links = NULL;
@@ -259,7 +259,7 @@ static bool wants_any(const struct ifacer_conf *c)
 }
 
 /* prevResult goes through: the original prints an empty result instead. */
-static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	struct ifacer_conf c;
 	int r = ifacer_conf_read(m->doc, m->conf, &c, e);
@@ -276,13 +276,13 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 	return wants_any(&c) ? make_links(m, &c, u, e) : 0;
 }
 
-static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	(void)m, (void)prev, (void)e;
 	return 0;
 }
 
-static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free struct link *links = NULL;
 	struct ifacer_conf c;
@@ -306,7 +306,7 @@ static int status_kind(struct nl_wire *w, const char *kind, const char *module, 
 }
 
 /* The interfaces are there, nothing stands in the way, and the kernel knows what is missing. */
-static int status(const struct meta_call *m, struct err *e)
+static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct link *links = NULL;
 	auto_nl struct nl_wire *w = NULL;
@@ -332,7 +332,7 @@ static int status(const struct meta_call *m, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-const struct cni_meta meta_ifacer = {
+const struct cni_meta chained_ifacer = {
 	.type = "ifacer",
 	.flags = META_HOST,
 	.add = add,

@@ -156,7 +156,7 @@ static int gc(struct attach *a, const struct rail *rail, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-const struct rail_kind ipoib_kind = {
+const struct link_driver ipoib_kind = {
 	.type = "ipoib",
 	.order = RAIL_IPOIB,
 	.flags = RAIL_ASKS_KERNEL | RAIL_PROXY_ARP | RAIL_LATE_MTU,

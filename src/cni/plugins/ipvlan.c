@@ -100,7 +100,7 @@ static int chained(const struct cni_result *prev, struct rail *rail, struct err 
 	return 0;
 }
 
-const struct rail_kind ipvlan_kind = {
+const struct link_driver ipvlan_kind = {
 	.type = "ipvlan",
 	.order = RAIL_IPVLAN,
 	.flags = RAIL_ASKS_KERNEL,

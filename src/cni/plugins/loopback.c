@@ -79,7 +79,7 @@ static void put_first(const struct lo *l, int family, struct cni_result *out)
 		}
 }
 
-static int up(const struct meta_call *m, struct undo *u, struct lo *l, struct err *e)
+static int up(const struct chained_call *m, struct undo *u, struct lo *l, struct err *e)
 {
 	int r = lo_look(l, m->pod, e);
 
@@ -98,7 +98,7 @@ static int up(const struct meta_call *m, struct undo *u, struct lo *l, struct er
 	return addr_list(m->pod, 0, l->link.index, &l->addrs, &l->n, e);
 }
 
-static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	auto_lo struct lo l = {0};
 	int r = up(m, u, &l, e);
@@ -111,7 +111,7 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 	return 0;
 }
 
-static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	struct link l;
 	int r;
@@ -132,7 +132,7 @@ static bool has(const struct lo *l, const struct ipnet *net)
 }
 
 /* In a chain, prevResult is about another interface. */
-static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_lo struct lo l = {0};
 	int iface = attach_prev_iface(prev, LO);
@@ -151,13 +151,13 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 }
 
 /* Needs nothing but a namespace. */
-static int status(const struct meta_call *m, struct err *e)
+static int status(const struct chained_call *m, struct err *e)
 {
 	(void)m, (void)e;
 	return 0;
 }
 
-const struct cni_meta meta_loopback = {
+const struct cni_meta chained_loopback = {
 	.type = "loopback",
 	.add = add,
 	.del = del,

@@ -157,7 +157,7 @@ static const char *hint(int code)
 			      : NULL;
 }
 
-const struct rail_kind macvlan_kind = {
+const struct link_driver macvlan_kind = {
 	.type = "macvlan",
 	.order = RAIL_MACVLAN,
 	.flags = RAIL_READS_ARGS,

@@ -71,7 +71,7 @@ static void facts_done(struct sbr_facts *f)
 }
 #define auto_facts __attribute__((cleanup(facts_done)))
 
-static int gather(const struct meta_call *m, struct sbr_facts *f, struct err *e)
+static int gather(const struct chained_call *m, struct sbr_facts *f, struct err *e)
 {
 	struct link l;
 	int r = link_get(m->pod, m->ifname, &l, e);
@@ -90,7 +90,7 @@ static int gather(const struct meta_call *m, struct sbr_facts *f, struct err *e)
  * Two at once in one pod would choose the same table. The namespace itself is locked, as the
  * original does, by a descriptor of its own: the lock ends with it.
  */
-static int lock(const struct meta_call *m, int *fd, struct err *e)
+static int lock(const struct chained_call *m, int *fd, struct err *e)
 {
 	int r = netns_open(m->call->netns, fd, e);
 
@@ -145,7 +145,7 @@ static int undo_step(void *arg, struct err *e)
 	return nl_batch_commit(d->w, b, e);
 }
 
-static void push_done(const struct meta_call *m, const struct sbr_step *s, struct undo *u)
+static void push_done(const struct chained_call *m, const struct sbr_step *s, struct undo *u)
 {
 	size_t hops = s->route.n_hops * sizeof(*s->route.hops), size = sizeof(struct done) + hops;
 	auto_free struct done *d = xcalloc(1, size);
@@ -176,8 +176,8 @@ static int step_err(const struct sbr_step *s, int code, struct err *e)
 	return code;
 }
 
-static int apply(const struct meta_call *m, const struct sbr_step *steps, size_t n, struct undo *u,
-		 struct err *e)
+static int apply(const struct chained_call *m, const struct sbr_step *steps, size_t n,
+		 struct undo *u, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct sbr_step *failed = NULL;
@@ -200,8 +200,8 @@ static int apply(const struct meta_call *m, const struct sbr_step *steps, size_t
 
 /* --- verbs --- */
 
-static int want_ips(const struct meta_call *m, const struct cni_result *prev, struct cni_ip **ips,
-		    size_t *n, struct err *e)
+static int want_ips(const struct chained_call *m, const struct cni_result *prev,
+		    struct cni_ip **ips, size_t *n, struct err *e)
 {
 	if (!m->has_prev)
 		return err_kind(e, ERR_CONF, -EINVAL,
@@ -214,7 +214,7 @@ static int want_ips(const struct meta_call *m, const struct cni_result *prev, st
 	return 0;
 }
 
-static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	auto_facts struct sbr_facts f = {0};
 	auto_free struct cni_ip *ips = NULL;
@@ -242,7 +242,7 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 }
 
 /* prevResult's addresses and those that the link has: either may be missing. */
-static size_t known_ips(const struct meta_call *m, const struct cni_result *prev,
+static size_t known_ips(const struct chained_call *m, const struct cni_result *prev,
 			struct ipaddr **ret)
 {
 	auto_free struct cni_ip *of_prev = NULL;
@@ -261,7 +261,7 @@ static size_t known_ips(const struct meta_call *m, const struct cni_result *prev
 	return n;
 }
 
-static int delete_rules(const struct meta_call *m, const struct sbr_conf *c,
+static int delete_rules(const struct chained_call *m, const struct sbr_conf *c,
 			const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -280,7 +280,7 @@ static int delete_rules(const struct meta_call *m, const struct sbr_conf *c,
 }
 
 /* The routes go with the link. */
-static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free struct ipaddr *ips = NULL;
 	struct sbr_conf c = {0};
@@ -294,7 +294,7 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 	return n ? delete_rules(m, &c, ips, n, e) : 0;
 }
 
-static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_facts struct sbr_facts f = {0};
 	auto_free struct cni_ip *ips = NULL;
@@ -310,7 +310,7 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 }
 
 /* A kernel without policy routing has no rules to list. */
-static int status(const struct meta_call *m, struct err *e)
+static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct rule *rules = NULL;
 	auto_nl struct nl_wire *w = NULL;
@@ -328,7 +328,7 @@ static int status(const struct meta_call *m, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-const struct cni_meta meta_sbr = {
+const struct cni_meta chained_sbr = {
 	.type = "sbr",
 	.add = add,
 	.del = del,

@@ -89,7 +89,7 @@ static const char *hint(int code)
 	return code == -EEXIST ? "the node or another pod has this VLAN of the master" : NULL;
 }
 
-const struct rail_kind vlan_kind = {
+const struct link_driver vlan_kind = {
 	.type = "vlan",
 	.order = RAIL_VLAN,
 	.flags = RAIL_ASKS_KERNEL,

@@ -13,7 +13,7 @@
 #include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
 
-void co_plan_free(struct co_plan *p)
+void coordinator_plan_free(struct coordinator_plan *p)
 {
 	if (!p)
 		return;
@@ -21,7 +21,7 @@ void co_plan_free(struct co_plan *p)
 	free(p);
 }
 
-static struct route route_of(const struct co_step *s)
+static struct route route_of(const struct coordinator_step *s)
 {
 	struct route r = s->route;
 
@@ -29,102 +29,103 @@ static struct route route_of(const struct co_step *s)
 	return r;
 }
 
-static void emit_step(const struct co_step *s, struct nl_batch *b)
+static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 {
 	struct link_change c = {0};
 	struct route r;
 
 	switch (s->what) {
-	case CO_LINK_UP:
+	case COORD_LINK_UP:
 		c.set = LINK_SET_UP;
 		link_set(b, s->index, s->ifname, &c);
 		break;
-	case CO_LINK_MAC:
+	case COORD_LINK_MAC:
 		c.set = LINK_SET_MAC;
 		c.mac = s->mac;
 		link_set(b, s->index, s->ifname, &c);
 		break;
-	case CO_LINK_TXQLEN:
+	case COORD_LINK_TXQLEN:
 		c.set = LINK_SET_TXQLEN;
 		c.txqlen = s->num;
 		link_set(b, s->index, s->ifname, &c);
 		break;
-	case CO_ADDR_ADD: addr_add(b, s->index, s->ifname, &s->net, 0); break;
-	case CO_NEIGH_DEL: neigh_del(b, s->index, s->ifname, &s->net.ip); break;
-	case CO_NEIGH_ADD: neigh_add(b, s->index, s->ifname, &s->net.ip, &s->mac, true); break;
-	case CO_ROUTE_ADD:
+	case COORD_ADDR_ADD: addr_add(b, s->index, s->ifname, &s->net, 0); break;
+	case COORD_NEIGH_DEL: neigh_del(b, s->index, s->ifname, &s->net.ip); break;
+	case COORD_NEIGH_ADD: neigh_add(b, s->index, s->ifname, &s->net.ip, &s->mac, true); break;
+	case COORD_ROUTE_ADD:
 		r = route_of(s);
 		route_add(b, &r, ROUTE_EXCL_OK);
 		break;
-	case CO_ROUTE_DEL:
+	case COORD_ROUTE_DEL:
 		r = route_of(s);
 		route_del(b, &r);
 		break;
-	case CO_RULE_ADD:
+	case COORD_RULE_ADD:
 		/* The host's rule is every pod's; the pod's may be there from an earlier NIC. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
 		break;
-	case CO_SYSCTL:
-	case CO_MARKS: break;
+	case COORD_SYSCTL:
+	case COORD_MARKS: break;
 	}
 }
 
 /* The reverse; false: there is none. */
-static bool emit_reverse(const struct co_step *s, struct nl_batch *b)
+static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 {
-	struct co_step back = *s;
+	struct coordinator_step back = *s;
 	struct route r;
 
 	switch (s->what) {
-	case CO_LINK_MAC:
+	case COORD_LINK_MAC:
 		back.mac = s->old_mac;
 		emit_step(&back, b);
 		return true;
-	case CO_LINK_TXQLEN:
+	case COORD_LINK_TXQLEN:
 		back.num = s->old_num;
 		emit_step(&back, b);
 		return true;
-	case CO_ADDR_ADD: addr_del(b, s->index, s->ifname, &s->net); return true;
-	case CO_NEIGH_ADD: neigh_del(b, s->index, s->ifname, &s->net.ip); return true;
-	case CO_ROUTE_ADD:
+	case COORD_ADDR_ADD: addr_del(b, s->index, s->ifname, &s->net); return true;
+	case COORD_NEIGH_ADD: neigh_del(b, s->index, s->ifname, &s->net.ip); return true;
+	case COORD_ROUTE_ADD:
 		r = route_of(s);
 		route_del(b, &r);
 		return true;
-	case CO_ROUTE_DEL:
+	case COORD_ROUTE_DEL:
 		/* Not exclusive: in IPv6, another link's route of this prefix would shut it out. */
 		r = route_of(s);
 		route_add(b, &r, ROUTE_CREATE);
 		return true;
-	case CO_RULE_ADD:
+	case COORD_RULE_ADD:
 		/* The host's is every pod's: release_rules(). */
-		if (s->side == CO_HOST)
+		if (s->side == COORD_HOST)
 			return false;
 		rule_del(b, &s->rule);
 		return true;
-	case CO_LINK_UP:
-	case CO_NEIGH_DEL:
-	case CO_SYSCTL:
-	case CO_MARKS: break;
+	case COORD_LINK_UP:
+	case COORD_NEIGH_DEL:
+	case COORD_SYSCTL:
+	case COORD_MARKS: break;
 	}
 	return false;
 }
 
-static bool by_netlink(const struct co_step *s)
+static bool by_netlink(const struct coordinator_step *s)
 {
-	return s->what != CO_SYSCTL && s->what != CO_MARKS;
+	return s->what != COORD_SYSCTL && s->what != COORD_MARKS;
 }
 
-static int step_err(const struct co_step *s, const struct co_nic *nics, int code, struct err *e)
+static int step_err(const struct coordinator_step *s, const struct coordinator_nic *nics, int code,
+		    struct err *e)
 {
 	return nics[s->nic].label ? err_wrap(e, code, "%s", nics[s->nic].label) : code;
 }
 
-static int apply_batch(struct co_plan *p, enum co_side side, struct nl_wire *w,
-		       const struct co_nic *nics, struct err *e)
+static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, struct nl_wire *w,
+		       const struct coordinator_nic *nics, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	auto_free struct co_step **of = xcalloc(p->n, sizeof(struct co_step *));
-	struct co_step *failed = NULL;
+	auto_free struct coordinator_step **of = xcalloc(p->n, sizeof(struct coordinator_step *));
+	struct coordinator_step *failed = NULL;
 	size_t n = 0;
 	int r;
 
@@ -146,7 +147,7 @@ static int apply_batch(struct co_plan *p, enum co_side side, struct nl_wire *w,
 	return r < 0 && failed ? step_err(failed, nics, r, e) : r;
 }
 
-static int set_sysctl(struct co_step *s, const struct root *root, struct err *e)
+static int set_sysctl(struct coordinator_step *s, const struct root *root, struct err *e)
 {
 	int r = sysctl_get(root, s->key, s->old_value, sizeof(s->old_value), NULL);
 
@@ -158,7 +159,8 @@ static int set_sysctl(struct co_step *s, const struct root *root, struct err *e)
 	return r;
 }
 
-static int apply_sysctls(struct co_plan *p, const struct co_nic *nics, struct err *e)
+static int apply_sysctls(struct coordinator_plan *p, const struct coordinator_nic *nics,
+			 struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int r = netns_enter(p->a->netns, &v, e);
@@ -166,7 +168,7 @@ static int apply_sysctls(struct co_plan *p, const struct co_nic *nics, struct er
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r >= 0 && i < p->n; i++) {
-		if (p->steps[i].what != CO_SYSCTL)
+		if (p->steps[i].what != COORD_SYSCTL)
 			continue;
 		r = set_sysctl(&p->steps[i], &p->a->call->root, e);
 		if (r < 0)
@@ -176,14 +178,15 @@ static int apply_sysctls(struct co_plan *p, const struct co_nic *nics, struct er
 	return r;
 }
 
-static int apply_marks(struct co_plan *p, const struct co_nic *nics, struct err *e)
+static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic *nics,
+		       struct err *e)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		struct co_step *s = &p->steps[i];
+		struct coordinator_step *s = &p->steps[i];
 		auto_nl struct nl_wire *w = NULL;
 		int r;
 
-		if (s->what != CO_MARKS)
+		if (s->what != COORD_MARKS)
 			continue;
 		r = nl_open(&w, NL_NETFILTER, p->a->netns, e);
 		s->done = r >= 0; /* before the answer, which may be lost */
@@ -198,7 +201,8 @@ static int apply_marks(struct co_plan *p, const struct co_nic *nics, struct err 
 
 /* --- undo --- */
 
-static void undo_batch(const struct co_plan *p, enum co_side side, struct nl_wire *w)
+static void undo_batch(const struct coordinator_plan *p, enum coordinator_side side,
+		       struct nl_wire *w)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 
@@ -209,7 +213,7 @@ static void undo_batch(const struct co_plan *p, enum co_side side, struct nl_wir
 		nl_batch_commit(w, b, NULL);
 }
 
-static int undo_inside(const struct co_plan *p, struct err *e)
+static int undo_inside(const struct coordinator_plan *p, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int r = netns_enter(p->a->netns, &v, e);
@@ -217,38 +221,39 @@ static int undo_inside(const struct co_plan *p, struct err *e)
 	if (r < 0)
 		return r;
 	for (size_t i = p->n; i-- > 0;)
-		if (p->steps[i].what == CO_SYSCTL && p->steps[i].done)
+		if (p->steps[i].what == COORD_SYSCTL && p->steps[i].done)
 			sysctl_set(&p->a->call->root, p->steps[i].key, p->steps[i].old_value, NULL);
 	netns_leave(&v);
 	return 0;
 }
 
-static void release_rules(const struct co_plan *p)
+static void release_rules(const struct coordinator_plan *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (p->steps[i].side == CO_HOST && p->steps[i].what == CO_RULE_ADD &&
+		if (p->steps[i].side == COORD_HOST && p->steps[i].what == COORD_RULE_ADD &&
 		    p->steps[i].rule.family)
-			co_host_rule_release(p->a->host, p->steps[i].rule.table, NULL);
+			coordinator_host_rule_release(p->a->host, p->steps[i].rule.table, NULL);
 }
 
 static int undo_plan(void *arg, struct err *e)
 {
-	const struct co_plan *p = *(struct co_plan **)arg;
+	const struct coordinator_plan *p = *(struct coordinator_plan **)arg;
 
 	for (size_t i = 0; i < p->n; i++) {
 		auto_nl struct nl_wire *w = NULL;
 
-		if (p->steps[i].what == CO_MARKS && p->steps[i].done &&
+		if (p->steps[i].what == COORD_MARKS && p->steps[i].done &&
 		    nl_open(&w, NL_NETFILTER, p->a->netns, NULL) >= 0)
 			nft_reply_marks_del(w, NULL);
 	}
-	undo_batch(p, CO_HOST, p->a->host);
+	undo_batch(p, COORD_HOST, p->a->host);
 	release_rules(p);
-	undo_batch(p, CO_POD, p->a->pod);
+	undo_batch(p, COORD_POD, p->a->pod);
 	return undo_inside(p, e);
 }
 
-int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, struct err *e)
+int coordinator_apply(struct attach *a, struct coordinator_plan *p,
+		      const struct coordinator_nic *nics, struct err *e)
 {
 	int r;
 
@@ -256,9 +261,9 @@ int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, str
 	undo_push(&a->undo, "reverse the coordinator's steps", undo_plan, &p, sizeof(p));
 	r = apply_sysctls(p, nics, e);
 	if (r >= 0)
-		r = apply_batch(p, CO_POD, a->pod, nics, e);
+		r = apply_batch(p, COORD_POD, a->pod, nics, e);
 	if (r >= 0)
-		r = apply_batch(p, CO_HOST, a->host, nics, e);
+		r = apply_batch(p, COORD_HOST, a->host, nics, e);
 	if (r >= 0)
 		r = apply_marks(p, nics, e);
 	return r;

@@ -14,24 +14,24 @@ static int check_links(struct checking *k, struct err *e)
 {
 	const char *exit;
 
-	k->link = co_link(k->f, k->nic->ifname);
+	k->link = coordinator_link(k->f, k->nic->ifname);
 	if (!k->link)
 		return err_set(e, -ENODEV, "the pod has no interface '%s': Link not found",
 			       k->nic->ifname);
 	if (!link_is_up(k->link))
 		return err_set(e, -ENETDOWN, "interface '%s' is down", k->nic->ifname);
-	k->underlay = k->c->mode == CO_UNDERLAY ||
-		      (k->c->mode == CO_AUTO && co_link(k->f, CO_VETH));
+	k->underlay = k->c->mode == COORD_UNDERLAY ||
+		      (k->c->mode == COORD_AUTO && coordinator_link(k->f, COORD_VETH));
 	k->first = k->underlay && strcmp(k->nic->ifname, k->c->default_nic) == 0;
-	exit = k->underlay ? CO_VETH : k->c->default_nic;
-	k->exit = co_link(k->f, exit);
+	exit = k->underlay ? COORD_VETH : k->c->default_nic;
+	k->exit = coordinator_link(k->f, exit);
 	if (!k->exit || !link_is_up(k->exit))
 		return err_set(e, -ENODEV, "'%s', the pod's way to its node, is %s", exit,
 			       k->exit ? "down" : "gone: Link not found");
 	if (!k->f->host_veth.index || !link_is_up(&k->f->host_veth))
 		return err_set(e, -ENODEV, "the host end of '%s' is %s", exit,
 			       k->f->host_veth.index ? "down" : "gone: Link not found");
-	k->n_ips = co_link_ips(k->f, k->link->index, CO_V4 | CO_V6, &k->ips);
+	k->n_ips = coordinator_link_ips(k->f, k->link->index, COORD_V4 | COORD_V6, &k->ips);
 	if (!k->n_ips)
 		return err_set(e, -EADDRNOTAVAIL, "no usable IP addresses on \"%s\"",
 			       k->nic->ifname);
@@ -43,7 +43,7 @@ static bool has_host_rule(const struct checking *k, int family)
 	for (size_t i = 0; i < k->n_host_rules; i++) {
 		const struct rule *r = &k->host_rules[i];
 
-		if (r->family == family && r->priority == CO_HOST_RULE_PRIORITY &&
+		if (r->family == family && r->priority == COORD_HOST_RULE_PRIORITY &&
 		    r->table == k->c->host_table && !r->src.ip.family && !r->dst.ip.family)
 			return true;
 	}
@@ -85,7 +85,7 @@ static int check_host(const struct checking *k, struct err *e)
 			return err_set(
 				e, -ENOENT,
 				"the host has no rule 'from all lookup %u pref %d' for IPv%d",
-				k->c->host_table, CO_HOST_RULE_PRIORITY, k->ips[i].family);
+				k->c->host_table, COORD_HOST_RULE_PRIORITY, k->ips[i].family);
 		if (!has_host_route(k, &k->ips[i]))
 			return err_set(e, -ENOENT,
 				       "table %u of the host has no route to '%s' by '%s'",
@@ -105,23 +105,23 @@ static int check_nic(struct checking *k, struct err *e)
 	if (r >= 0)
 		r = check_host(k, e);
 	if (r >= 0)
-		r = co_check_pod(k, e);
+		r = coordinator_check_pod(k, e);
 	free(k->ips);
 	if (r < 0 && k->nic->label)
 		err_wrap(e, r, "%s", k->nic->label);
 	return r;
 }
 
-static bool checks(const struct co_nic *nic)
+static bool checks(const struct coordinator_nic *nic)
 {
-	return nic->conf && nic->conf->mode != CO_DISABLED;
+	return nic->conf && nic->conf->mode != COORD_DISABLED;
 }
 
-int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e)
+int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size_t n, struct err *e)
 {
 	auto_free struct rule *pod = NULL, *host = NULL;
 	auto_free struct neigh *neighs = NULL;
-	struct co_facts f = {0};
+	struct coordinator_facts f = {0};
 	struct checking k = {.a = a, .f = &f};
 	bool any = false;
 	int r;
@@ -130,7 +130,7 @@ int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *
 		any |= checks(&nics[i]);
 	if (!any)
 		return 0;
-	r = co_facts_gather(a, nics, n, &f, e);
+	r = coordinator_facts_gather(a, nics, n, &f, e);
 	if (r >= 0)
 		r = rule_list(a->pod, 0, &pod, &k.n_pod_rules, e);
 	if (r >= 0)
@@ -148,7 +148,7 @@ int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *
 		k.ips = NULL;
 		r = check_nic(&k, e);
 	}
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 	return r < 0 ? r : 0;
 }
 
@@ -157,8 +157,8 @@ int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *
 static bool has_mark_rule(const struct checking *k, int family)
 {
 	for (size_t i = 0; i < k->n_pod_rules; i++)
-		if (k->pod_rules[i].family == family && k->pod_rules[i].mark == CO_MARK &&
-		    k->pod_rules[i].table == CO_FIRST_NIC_TABLE)
+		if (k->pod_rules[i].family == family && k->pod_rules[i].mark == COORD_MARK &&
+		    k->pod_rules[i].table == COORD_FIRST_NIC_TABLE)
 			return true;
 	return false;
 }
@@ -174,13 +174,14 @@ static int check_replies(const struct checking *k, struct err *e)
 		if (!has_mark_rule(k, k->ips[i].family))
 			return err_set(e, -ENOENT,
 				       "the pod has no rule 'fwmark 0x1 lookup %d' for IPv%d",
-				       CO_FIRST_NIC_TABLE, k->ips[i].family);
+				       COORD_FIRST_NIC_TABLE, k->ips[i].family);
 	r = nl_open(&w, NL_NETFILTER, k->a->netns, e);
 	if (r >= 0)
-		r = nft_reply_marks_check(w, CO_VETH, CO_MARK, e);
+		r = nft_reply_marks_check(w, COORD_VETH, COORD_MARK, e);
 	if (r == 0)
 		return err_set(e, -ENOENT,
-			       "the pod's marks of replies by '" CO_VETH "' are gone or changed");
+			       "the pod's marks of replies by '" COORD_VETH
+			       "' are gone or changed");
 	return r < 0 ? r : 0;
 }
 
@@ -311,12 +312,12 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 {
 	struct ipnet all = {.ip = {.family = r->family}};
 
-	if (r->table != CO_FIRST_NIC_TABLE && had_default(k, r->family) &&
+	if (r->table != COORD_FIRST_NIC_TABLE && had_default(k, r->family) &&
 	    !table_reaches(k, r->table, k->link->index, &all) &&
 	    !table_reaches(k, TABLE_MAIN, k->link->index, &all))
 		return err_set(e, -ENOENT, "table %u of '%s' has no default route by '%s'",
 			       r->table, ip, k->nic->ifname);
-	if (r->table == CO_FIRST_NIC_TABLE)
+	if (r->table == COORD_FIRST_NIC_TABLE)
 		return 0;
 	return check_way_to_node(k, r->table, r->family, e);
 }
@@ -327,7 +328,7 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 	for (size_t i = 0; i < k->f->n_routes; i++)
 		if (k->f->routes[i].table == table && k->f->routes[i].index == k->exit->index)
 			return true;
-	return table == CO_FIRST_NIC_TABLE;
+	return table == COORD_FIRST_NIC_TABLE;
 }
 
 /* 1: a rule for the address leads where ADD meant it to; 0: there is no rule at all. sbr behind the
@@ -370,7 +371,7 @@ static int check_tables(const struct checking *k, struct err *e)
 		if (r >= 0 && k->first)
 			r = check_way_to_node(k, TABLE_MAIN, family, e);
 		if (r >= 0 && k->first)
-			r = check_way_to_node(k, CO_FIRST_NIC_TABLE + 1, family, e);
+			r = check_way_to_node(k, COORD_FIRST_NIC_TABLE + 1, family, e);
 		if (r < 0)
 			return r;
 	}
@@ -410,7 +411,7 @@ static int check_cidrs(const struct checking *k, struct err *e)
 	return 0;
 }
 
-int co_check_pod(const struct checking *k, struct err *e)
+int coordinator_check_pod(const struct checking *k, struct err *e)
 {
 	int r = check_replies(k, e);
 

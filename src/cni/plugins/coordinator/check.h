@@ -8,9 +8,9 @@
 
 struct checking {
 	struct attach *a;
-	const struct co_facts *f;
-	const struct co_nic *nic;
-	const struct co_conf *c;
+	const struct coordinator_facts *f;
+	const struct coordinator_nic *nic;
+	const struct coordinator_conf *c;
 	const struct link *link, *exit;
 	struct ipaddr *ips;
 	size_t n_ips;
@@ -21,6 +21,6 @@ struct checking {
 	size_t n_neighs;
 };
 
-int co_check_pod(const struct checking *k, struct err *e);
+int coordinator_check_pod(const struct checking *k, struct err *e);
 
 #endif

@@ -55,17 +55,18 @@ static bool given(const char *s)
 	return s && *s;
 }
 
-static int read_mode(const char *text, enum co_mode *ret, struct err *e)
+static int read_mode(const char *text, enum coordinator_mode *ret, struct err *e)
 {
 	static const struct {
 		const char *name;
-		enum co_mode mode;
+		enum coordinator_mode mode;
 	} modes[] = {
-		{"auto", CO_AUTO},	   {"underlay", CO_UNDERLAY}, {"overlay", CO_OVERLAY},
-		{"disabled", CO_DISABLED}, {"disable", CO_DISABLED},
+		{"auto", COORD_AUTO},	     {"underlay", COORD_UNDERLAY},
+		{"overlay", COORD_OVERLAY},  {"disabled", COORD_DISABLED},
+		{"disable", COORD_DISABLED},
 	};
 
-	*ret = CO_AUTO;
+	*ret = COORD_AUTO;
 	if (!given(text))
 		return 0;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
@@ -89,7 +90,7 @@ static int hex_byte(struct span s, uint8_t *ret)
 }
 
 /* "0a:1b". The original's pattern meant to forbid multicast addresses and forbade others. */
-static int read_mac_prefix(const char *text, struct co_conf *c, struct err *e)
+static int read_mac_prefix(const char *text, struct coordinator_conf *c, struct err *e)
 {
 	if (!given(text))
 		return 0;
@@ -107,7 +108,7 @@ static int read_mac_prefix(const char *text, struct co_conf *c, struct err *e)
 	return 0;
 }
 
-static int add_cidrs(const struct json_strs *from, const char *key, struct co_conf *c,
+static int add_cidrs(const struct json_strs *from, const char *key, struct coordinator_conf *c,
 		     struct err *e)
 {
 	for (size_t i = 0; i < from->n; i++) {
@@ -123,9 +124,10 @@ static int add_cidrs(const struct json_strs *from, const char *key, struct co_co
 	return 0;
 }
 
-static int add_policy(const struct raw_policy *raw, size_t i, struct co_conf *c, struct err *e)
+static int add_policy(const struct raw_policy *raw, size_t i, struct coordinator_conf *c,
+		      struct err *e)
 {
-	struct co_policy p;
+	struct coordinator_policy p;
 
 	if (ipnet_parse_loose(span_of(raw->dst), &p.dst) < 0)
 		return err_kind(
@@ -147,10 +149,10 @@ static int add_policy(const struct raw_policy *raw, size_t i, struct co_conf *c,
 	return 0;
 }
 
-static int read_numbers(const struct raw *raw, struct co_conf *c, struct err *e)
+static int read_numbers(const struct raw *raw, struct coordinator_conf *c, struct err *e)
 {
 	c->tune_routes = raw->has_tune ? raw->tune : true;
-	c->host_table = raw->host_table ? (uint32_t)raw->host_table : CO_HOST_TABLE;
+	c->host_table = raw->host_table ? (uint32_t)raw->host_table : COORD_HOST_TABLE;
 	c->txqlen = (uint32_t)raw->txqlen;
 	if (raw->has_rp_filter && raw->rp_filter > 2)
 		return err_kind(
@@ -164,11 +166,11 @@ static int read_numbers(const struct raw *raw, struct co_conf *c, struct err *e)
 				"conf.vethMTU is %lld, wants 68 to 65535 (vethMTU must be greater "
 				"than 0)",
 				(long long)raw->veth_mtu);
-	c->veth_mtu = raw->has_veth_mtu ? (uint32_t)raw->veth_mtu : CO_VETH_MTU;
+	c->veth_mtu = raw->has_veth_mtu ? (uint32_t)raw->veth_mtu : COORD_VETH_MTU;
 	return 0;
 }
 
-static int read_addresses(const struct raw *raw, struct co_conf *c, struct err *e)
+static int read_addresses(const struct raw *raw, struct coordinator_conf *c, struct err *e)
 {
 	const struct raw_policy *policy = raw->policy.v;
 	int r = add_cidrs(&raw->overlay, "overlayPodCIDR", c, e);
@@ -188,10 +190,11 @@ static int read_addresses(const struct raw *raw, struct co_conf *c, struct err *
 	return r;
 }
 
-int co_conf_read(struct json_doc *d, const struct json *conf, struct co_conf *ret, struct err *e)
+int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
+			  struct err *e)
 {
 	struct raw raw = {0};
-	struct co_conf c = {0};
+	struct coordinator_conf c = {0};
 	int r = json_read(d, conf, &table, &raw, "conf", e);
 
 	if (r < 0)
@@ -206,16 +209,16 @@ int co_conf_read(struct json_doc *d, const struct json *conf, struct co_conf *re
 	if (r >= 0)
 		r = read_addresses(&raw, &c, e);
 	if (r < 0) {
-		co_conf_done(&c);
+		coordinator_conf_done(&c);
 		return r;
 	}
 	*ret = c;
 	return 0;
 }
 
-void co_conf_done(struct co_conf *c)
+void coordinator_conf_done(struct coordinator_conf *c)
 {
 	free(c->cidrs);
 	free(c->policy);
-	*c = (struct co_conf){0};
+	*c = (struct coordinator_conf){0};
 }

@@ -30,15 +30,15 @@ static void patch_mac(const struct cni_call *c, const struct mac *mac, struct cn
 	}
 }
 
-static int run_one(struct cni_call *c, const struct co_conf *conf, struct cni_result *out,
+static int run_one(struct cni_call *c, const struct coordinator_conf *conf, struct cni_result *out,
 		   struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
-	struct co_nic nic = {.conf = conf, .ifname = c->ifname, .network = c->name};
+	struct coordinator_nic nic = {.conf = conf, .ifname = c->ifname, .network = c->name};
 	int r = attach_open(&a, c, false, e);
 
 	if (r >= 0)
-		r = co_run(&a, &nic, 1, e);
+		r = coordinator_run(&a, &nic, 1, e);
 	if (r < 0) {
 		attach_rollback(&a);
 		return r;
@@ -51,7 +51,7 @@ static int run_one(struct cni_call *c, const struct co_conf *conf, struct cni_re
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
-	struct co_conf conf;
+	struct coordinator_conf conf;
 	int r;
 
 	if (!c->has_prev)
@@ -59,13 +59,13 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 			e, ERR_CONF, -EINVAL,
 			"required prevResult missing (the coordinator stands in a chain, after the "
 			"plugin that makes the interface)");
-	r = co_conf_read(c->doc, c->conf, &conf, e);
+	r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 	if (r < 0)
 		return r;
 	/* Disabled, no namespace is needed either. */
-	if (conf.mode != CO_DISABLED)
+	if (conf.mode != COORD_DISABLED)
 		r = run_one(c, &conf, out, e);
-	co_conf_done(&conf);
+	coordinator_conf_done(&conf);
 	return r;
 }
 
@@ -90,28 +90,28 @@ static size_t known_ips(struct attach *a, struct ipaddr **ret)
 	if (a->pod && link_get(a->pod, c->ifname, &l, NULL) >= 0 &&
 	    addr_list(a->pod, 0, l.index, &addrs, &n_addrs, NULL) >= 0)
 		for (size_t i = 0; i < n_addrs; i++)
-			if (co_ip_usable(&addrs[i].net.ip))
+			if (coordinator_ip_usable(&addrs[i].net.ip))
 				VEC_PUSH(list, n) = addrs[i].net.ip;
 	*ret = list;
 	return n;
 }
 
 /* A configuration that ADD would refuse must not keep a pod from going. */
-static void conf_for_del(struct cni_call *c, struct co_conf *ret)
+static void conf_for_del(struct cni_call *c, struct coordinator_conf *ret)
 {
 	struct err why = ERR_INIT;
 
-	if (co_conf_read(c->doc, c->conf, ret, &why) >= 0)
+	if (coordinator_conf_read(c->doc, c->conf, ret, &why) >= 0)
 		return;
 	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", why.text));
-	*ret = (struct co_conf){.default_nic = "eth0", .host_table = CO_HOST_TABLE};
+	*ret = (struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }
 
 static int del(struct cni_call *c, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
 	auto_free struct ipaddr *ips = NULL;
-	struct co_conf conf;
+	struct coordinator_conf conf;
 	size_t n;
 	int r = attach_open(&a, c, true, e);
 
@@ -119,48 +119,48 @@ static int del(struct cni_call *c, struct err *e)
 		return r;
 	conf_for_del(c, &conf);
 	n = known_ips(&a, &ips);
-	if (conf.mode != CO_DISABLED)
-		r = co_delete_rules(&a, ips, n, e);
+	if (conf.mode != COORD_DISABLED)
+		r = coordinator_delete_rules(&a, ips, n, e);
 	if (r >= 0)
-		r = co_delete(&a, &conf, ips, n, e);
-	co_conf_done(&conf);
+		r = coordinator_delete(&a, &conf, ips, n, e);
+	coordinator_conf_done(&conf);
 	return r;
 }
 
 static int check(struct cni_call *c, struct err *e)
 {
 	auto_attach struct attach a = ATTACH_INIT;
-	struct co_conf conf;
-	const struct co_nic nic = {.conf = &conf, .ifname = c->ifname, .network = c->name};
-	int r = co_conf_read(c->doc, c->conf, &conf, e);
+	struct coordinator_conf conf;
+	const struct coordinator_nic nic = {.conf = &conf, .ifname = c->ifname, .network = c->name};
+	int r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 
 	if (r < 0)
 		return r;
 	r = attach_open(&a, c, false, e);
 	if (r >= 0)
-		r = co_check(&a, &nic, 1, e);
-	co_conf_done(&conf);
+		r = coordinator_check(&a, &nic, 1, e);
+	coordinator_conf_done(&conf);
 	return r;
 }
 
 static int gc(struct cni_call *c, struct err *e)
 {
-	struct co_gc_net net = {.name = c->name};
-	struct co_conf conf;
+	struct coordinator_gc_net net = {.name = c->name};
+	struct coordinator_conf conf;
 
 	conf_for_del(c, &conf);
 	net.host_table = conf.host_table;
-	co_conf_done(&conf);
-	return co_gc(&net, 1, c, e);
+	coordinator_conf_done(&conf);
+	return coordinator_gc(&net, 1, c, e);
 }
 
-int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e)
+int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	int r;
 
 	/* What "auto" will be is known with the pod. */
-	if (c->mode != CO_UNDERLAY)
+	if (c->mode != COORD_UNDERLAY)
 		return 0;
 	r = link_kind_known(host, "veth", e);
 	if (r == 0)
@@ -180,15 +180,15 @@ int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e)
 static int status(struct cni_call *c, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
-	struct co_conf conf;
-	int r = co_conf_read(c->doc, c->conf, &conf, e);
+	struct coordinator_conf conf;
+	int r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 
 	if (r < 0)
 		return r;
 	r = nl_open(&w, NL_ROUTE, -1, e);
 	if (r >= 0)
-		r = co_status(w, &conf, e);
-	co_conf_done(&conf);
+		r = coordinator_status(w, &conf, e);
+	coordinator_conf_done(&conf);
 	return r;
 }
 
@@ -211,18 +211,18 @@ static int undo_veth(void *arg, struct err *e)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	char name[LINK_NAME_MAX];
 
-	co_host_veth_name(a->call->container_id, name);
+	coordinator_host_veth_name(a->call->container_id, name);
 	link_del(b, 0, name);
 	return nl_batch_commit(a->host, b, e);
 }
 
 /* Both MACs are ours, so that systemd-udevd's MACAddressPolicy has nothing to change. */
-static void add_veth(const struct attach *a, const struct co_conf *c, const char *host,
+static void add_veth(const struct attach *a, const struct coordinator_conf *c, const char *host,
 		     struct nl_batch *b)
 {
 	struct link_spec s = LINK_SPEC_INIT;
 
-	s.name = CO_VETH;
+	s.name = COORD_VETH;
 	s.kind = "veth";
 	s.netns_fd = a->netns;
 	s.mac = mac_random();
@@ -236,14 +236,14 @@ static void add_veth(const struct attach *a, const struct co_conf *c, const char
 }
 
 /* What GC knows our pairs by. The link is found by its name, as its index is not known yet. */
-static void mark_veth(const struct attach *a, const struct co_nic *nic, const char *host,
+static void mark_veth(const struct attach *a, const struct coordinator_nic *nic, const char *host,
 		      struct nl_batch *b)
 {
 	char alias[LINK_ALIAS_MAX];
 	const struct link_change c = {
 		.set = LINK_SET_NAME | LINK_SET_ALIAS, .name = host, .alias = alias};
 
-	snprintf(alias, sizeof(alias), CO_ALIAS "%s %s", nic->network, a->call->container_id);
+	snprintf(alias, sizeof(alias), COORD_ALIAS "%s %s", nic->network, a->call->container_id);
 	link_set(b, 0, host, &c);
 }
 
@@ -265,19 +265,19 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 		       host, host);
 }
 
-int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
+int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	const struct co_conf *c = nic->conf;
+	const struct coordinator_conf *c = nic->conf;
 	char host[LINK_NAME_MAX], key[64];
 	int r;
 
-	if (link_find(a->pod_links, a->n_pod_links, CO_VETH))
+	if (link_find(a->pod_links, a->n_pod_links, COORD_VETH))
 		return err_set(e, -EEXIST,
-			       "create '" CO_VETH "' in the pod: File exists (EEXIST) (the "
+			       "create '" COORD_VETH "' in the pod: File exists (EEXIST) (the "
 			       "coordinator ran for '%s' of this pod before)",
 			       c->default_nic);
-	co_host_veth_name(a->call->container_id, host);
+	coordinator_host_veth_name(a->call->container_id, host);
 	r = host_name_free(a, host, e);
 	if (r < 0)
 		return r;
@@ -294,8 +294,8 @@ int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e)
 }
 
 /* The NICs that come after nics[i] are not there yet for it. */
-static size_t hide_later(const struct co_facts *f, const struct co_nic *nics, size_t n, size_t i,
-			 int *hidden)
+static size_t hide_later(const struct coordinator_facts *f, const struct coordinator_nic *nics,
+			 size_t n, size_t i, int *hidden)
 {
 	size_t k = 0;
 
@@ -308,8 +308,8 @@ static size_t hide_later(const struct co_facts *f, const struct co_nic *nics, si
 	return k;
 }
 
-static int make_plan(struct co_nic *nics, size_t n, struct co_facts *f, struct co_plan *p,
-		     struct err *e)
+static int make_plan(struct coordinator_nic *nics, size_t n, struct coordinator_facts *f,
+		     struct coordinator_plan *p, struct err *e)
 {
 	auto_free int *hidden = xcalloc(n, sizeof(*hidden));
 	int r = 0;
@@ -319,7 +319,7 @@ static int make_plan(struct co_nic *nics, size_t n, struct co_facts *f, struct c
 			continue;
 		f->hidden = hidden;
 		f->n_hidden = hide_later(f, nics, n, i, hidden);
-		r = co_plan_nic(&nics[i], i, f, p, e);
+		r = coordinator_plan_nic(&nics[i], i, f, p, e);
 	}
 	f->hidden = NULL;
 	f->n_hidden = 0;
@@ -327,8 +327,8 @@ static int make_plan(struct co_nic *nics, size_t n, struct co_facts *f, struct c
 }
 
 /* Neighbours have the former MAC in their tables. */
-static void announce_macs(struct attach *a, const struct co_nic *nics, size_t n,
-			  const struct co_facts *f)
+static void announce_macs(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			  const struct coordinator_facts *f)
 {
 	struct announce *list = NULL;
 	size_t k = 0;
@@ -336,8 +336,10 @@ static void announce_macs(struct attach *a, const struct co_nic *nics, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct link *l = link_find(f->links, f->n_links, nics[i].ifname);
 		auto_free struct ipaddr *ips = NULL;
-		size_t n_ips = l && nics[i].mac.len ? co_link_ips(f, l->index, CO_V4 | CO_V6, &ips)
-						    : 0;
+		size_t n_ips =
+			l && nics[i].mac.len
+				? coordinator_link_ips(f, l->index, COORD_V4 | COORD_V6, &ips)
+				: 0;
 
 		for (size_t j = 0; j < n_ips; j++)
 			VEC_PUSH(list, k) = (struct announce){l->name, l->index, nics[i].mac,
@@ -348,50 +350,51 @@ static void announce_macs(struct attach *a, const struct co_nic *nics, size_t n,
 	free(list);
 }
 
-static bool nothing_to_do(struct co_nic *nics, size_t n)
+static bool nothing_to_do(struct coordinator_nic *nics, size_t n)
 {
 	bool nothing = true;
 
 	for (size_t i = 0; i < n; i++) {
-		if (nics[i].conf && nics[i].conf->mode == CO_DISABLED)
+		if (nics[i].conf && nics[i].conf->mode == COORD_DISABLED)
 			nics[i].conf = NULL;
 		nothing &= !nics[i].conf;
 	}
 	return nothing;
 }
 
-static int run(struct attach *a, struct co_nic *nics, size_t n, struct co_facts *f, struct err *e)
+static int run(struct attach *a, struct coordinator_nic *nics, size_t n,
+	       struct coordinator_facts *f, struct err *e)
 {
 	size_t at;
 	int r = 0;
 
-	if (co_wants_veth(nics, n, &at)) {
+	if (coordinator_wants_veth(nics, n, &at)) {
 		r = attach_list_pod(a, e);
 		if (r >= 0)
-			r = co_make_veth(a, &nics[at], e);
+			r = coordinator_make_veth(a, &nics[at], e);
 		if (r < 0)
 			return nics[at].label ? err_wrap(e, r, "%s", nics[at].label) : r;
 	}
-	r = co_facts_gather(a, nics, n, f, e);
+	r = coordinator_facts_gather(a, nics, n, f, e);
 	if (r >= 0)
 		r = make_plan(nics, n, f, a->plan, e);
 	if (r >= 0)
-		r = co_apply(a, a->plan, nics, e);
+		r = coordinator_apply(a, a->plan, nics, e);
 	if (r >= 0)
 		announce_macs(a, nics, n, f);
 	return r;
 }
 
-int co_run(struct attach *a, struct co_nic *nics, size_t n, struct err *e)
+int coordinator_run(struct attach *a, struct coordinator_nic *nics, size_t n, struct err *e)
 {
-	struct co_facts f = {0};
+	struct coordinator_facts f = {0};
 	int r;
 
 	if (nothing_to_do(nics, n))
 		return 0;
-	a->plan_free = co_plan_free;
+	a->plan_free = coordinator_plan_free;
 	a->plan = xcalloc(1, sizeof(*a->plan));
 	r = run(a, nics, n, &f, e);
-	co_facts_done(&f);
+	coordinator_facts_done(&f);
 	return r;
 }

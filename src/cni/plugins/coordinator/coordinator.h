@@ -34,32 +34,32 @@
 
 #include "cni/attach/attach.h"
 
-enum co_mode { CO_AUTO, CO_UNDERLAY, CO_OVERLAY, CO_DISABLED };
+enum coordinator_mode { COORD_AUTO, COORD_UNDERLAY, COORD_OVERLAY, COORD_DISABLED };
 
 enum {
-	CO_HOST_TABLE = 500,
-	CO_HOST_RULE_PRIORITY = 1000,
-	CO_FIRST_NIC_TABLE = 100, /* eth0's own */
-	CO_MARK = 1,
-	CO_MARK_RULE_PRIORITY = 1000,
-	CO_VETH_MTU = 1500,
+	COORD_HOST_TABLE = 500,
+	COORD_HOST_RULE_PRIORITY = 1000,
+	COORD_FIRST_NIC_TABLE = 100, /* eth0's own */
+	COORD_MARK = 1,
+	COORD_MARK_RULE_PRIORITY = 1000,
+	COORD_VETH_MTU = 1500,
 };
 
-#define CO_VETH	 "veth0"
-#define CO_ALIAS "unirail "
+#define COORD_VETH  "veth0"
+#define COORD_ALIAS "unirail "
 
-struct co_policy {
+struct coordinator_policy {
 	struct ipnet dst;
 	struct ipaddr gw;
 };
 
-struct co_conf {
-	enum co_mode mode;
+struct coordinator_conf {
+	enum coordinator_mode mode;
 	const char *default_nic;       /* podDefaultCniNic */
 	const char *default_route_nic; /* NULL: not set */
 	struct ipnet *cidrs;	       /* overlayPodCIDR, serviceCIDR, hijackCIDR in this order */
 	size_t n_cidrs;
-	struct co_policy *policy;
+	struct coordinator_policy *policy;
 	size_t n_policy;
 	bool tune_routes;
 	uint32_t host_table;
@@ -72,15 +72,16 @@ struct co_conf {
 };
 
 /* Kind ERR_CONF, the field named. */
-int co_conf_read(struct json_doc *d, const struct json *conf, struct co_conf *ret, struct err *e);
-void co_conf_done(struct co_conf *c);
+int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
+			  struct err *e);
+void coordinator_conf_done(struct coordinator_conf *c);
 
 /* What is known when a plan is made. Lists are owned. */
-struct co_lookup {
+struct coordinator_lookup {
 	struct ipaddr pod, src; /* the kernel's source address towards a pod address */
 };
 
-struct co_facts {
+struct coordinator_facts {
 	struct link *links; /* the pod's, by index */
 	size_t n_links;
 	struct addr *addrs; /* the pod's */
@@ -89,7 +90,7 @@ struct co_facts {
 	size_t n_routes;
 	struct ipaddr *host_ips; /* usable addresses of the host, on links that count */
 	size_t n_host_ips;
-	struct co_lookup *lookups;
+	struct coordinator_lookup *lookups;
 	size_t n_lookups;
 	struct route *host_routes; /* of the host tables asked for */
 	size_t n_host_routes;
@@ -100,11 +101,12 @@ struct co_facts {
 	size_t n_hidden;
 };
 
-void co_facts_done(struct co_facts *f);
+void coordinator_facts_done(struct coordinator_facts *f);
 
 /* One call of the coordinator: one NIC. */
-struct co_nic {
-	const struct co_conf *conf; /* NULL: none for this NIC, which only has its place here */
+struct coordinator_nic {
+	const struct coordinator_conf
+		*conf; /* NULL: none for this NIC, which only has its place here */
 	const char *ifname;
 	const char *network;	       /* its name */
 	const char *label;	       /* put before errors; NULL: nothing is */
@@ -113,30 +115,30 @@ struct co_nic {
 	struct mac mac; /* len 0: as it was */
 };
 
-struct co_stage {
-	enum co_mode mode; /* CO_UNDERLAY or CO_OVERLAY */
-	bool first;	   /* the first NIC of the pod that the coordinator meets */
-	uint32_t table;	   /* of this NIC */
+struct coordinator_stage {
+	enum coordinator_mode mode; /* COORD_UNDERLAY or COORD_OVERLAY */
+	bool first;		    /* the first NIC of the pod that the coordinator meets */
+	uint32_t table;		    /* of this NIC */
 };
 
-enum co_side { CO_POD, CO_HOST };
-enum co_do {
-	CO_LINK_UP,
-	CO_LINK_MAC,
-	CO_LINK_TXQLEN,
-	CO_ADDR_ADD,
-	CO_SYSCTL,
-	CO_NEIGH_DEL,
-	CO_NEIGH_ADD,
-	CO_ROUTE_ADD,
-	CO_ROUTE_DEL,
-	CO_RULE_ADD,
-	CO_MARKS,
+enum coordinator_side { COORD_POD, COORD_HOST };
+enum coordinator_do {
+	COORD_LINK_UP,
+	COORD_LINK_MAC,
+	COORD_LINK_TXQLEN,
+	COORD_ADDR_ADD,
+	COORD_SYSCTL,
+	COORD_NEIGH_DEL,
+	COORD_NEIGH_ADD,
+	COORD_ROUTE_ADD,
+	COORD_ROUTE_DEL,
+	COORD_RULE_ADD,
+	COORD_MARKS,
 };
 
-struct co_step {
-	enum co_side side;
-	enum co_do what;
+struct coordinator_step {
+	enum coordinator_side side;
+	enum coordinator_do what;
 	size_t nic; /* whose */
 	char ifname[LINK_NAME_MAX];
 	int index;
@@ -149,73 +151,76 @@ struct co_step {
 		};
 		struct route route; /* hops never set */
 		struct rule rule;
-		struct { /* CO_SYSCTL */
+		struct { /* COORD_SYSCTL */
 			char key[64], value[8], old_value[8];
 		};
 	};
 };
 
-struct co_plan {
-	struct co_step *steps;
+struct coordinator_plan {
+	struct coordinator_step *steps;
 	size_t n, room;
 	/* for undo */
 	struct attach *a;
 };
 
-void co_plan_free(struct co_plan *p);
+void coordinator_plan_free(struct coordinator_plan *p);
 
 /* --- pure --- */
-int co_stage(const struct co_conf *c, const struct co_facts *f, const char *ifname,
-	     struct co_stage *ret, struct err *e);
+int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
+		      const char *ifname, struct coordinator_stage *ret, struct err *e);
 /* Whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
  * first; *at is which. */
-bool co_wants_veth(const struct co_nic *nics, size_t n, size_t *at);
+bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */
-int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_plan *p,
-		struct err *e);
+int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
+			 struct coordinator_plan *p, struct err *e);
 /* "veth" and the first 11 bytes of the container id. */
-void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
-bool co_ip_usable(const struct ipaddr *a); /* neither link-local, multicast nor loopback */
+void coordinator_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
+bool coordinator_ip_usable(const struct ipaddr *a); /* neither link-local, multicast nor loopback */
 
 /* --- carrying it out --- */
 /* All NICs, in order. On failure the caller runs attach_rollback(). */
-int co_run(struct attach *a, struct co_nic *nics, size_t n, struct err *e);
-int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
-		    struct err *e);
-int co_apply(struct attach *a, struct co_plan *p, const struct co_nic *nics, struct err *e);
+int coordinator_run(struct attach *a, struct coordinator_nic *nics, size_t n, struct err *e);
+int coordinator_facts_gather(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			     struct coordinator_facts *f, struct err *e);
+int coordinator_apply(struct attach *a, struct coordinator_plan *p,
+		      const struct coordinator_nic *nics, struct err *e);
 /* The pair veth0 and veth<id>: made, set up, and pushed onto the undo list. */
-int co_make_veth(struct attach *a, const struct co_nic *nic, struct err *e);
+int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e);
 
 /* --- DEL --- */
 /* The pod's rules and marks, while the addresses that tell which are still known. */
-int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
+int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
 /* The node's side. Works without pod, namespace and prevResult; ips: what is known of the pod's
  * addresses. */
-int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
-	      struct err *e);
+int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
+		       size_t n, struct err *e);
 
 /* Which of the pod's rules go with these addresses: theirs, the marks', and eth0's own when no
  * other NIC has one. ret has room for all. Pure. */
-size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct ipaddr *ips,
-			  size_t n, const struct rule **ret);
+size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
+				   const struct ipaddr *ips, size_t n, const struct rule **ret);
 
 /* --- GC --- */
-struct co_gc_net {
+struct coordinator_gc_net {
 	const char *name;
 	uint32_t host_table;
 };
 /* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
  * ones; then the node's rule for a table that has become empty. We mark ours by an alias, "unirail
  * <network> <container id>"; no other link is touched. */
-int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, struct err *e);
-bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
-		    size_t n); /* pure */
+int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct cni_call *c,
+		   struct err *e);
+bool coordinator_is_leftover(const struct link *l, const char *network,
+			     const struct cni_attachment *valid, size_t n); /* pure */
 
 /* --- STATUS --- */
 /* Whether the kernel has what underlay mode is made of. */
-int co_status(struct nl_wire *host, const struct co_conf *c, struct err *e);
+int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, struct err *e);
 
 /* --- CHECK --- */
-int co_check(struct attach *a, const struct co_nic *nics, size_t n, struct err *e);
+int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size_t n,
+		      struct err *e);
 
 #endif

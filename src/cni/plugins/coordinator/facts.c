@@ -11,7 +11,7 @@
 
 /* What pod and host hold, gathered once for all NICs. */
 
-void co_facts_done(struct co_facts *f)
+void coordinator_facts_done(struct coordinator_facts *f)
 {
 	free(f->links);
 	free(f->addrs);
@@ -20,10 +20,10 @@ void co_facts_done(struct co_facts *f)
 	free(f->lookups);
 	route_list_free(f->host_routes, f->n_host_routes);
 	free(f->host_neighs);
-	*f = (struct co_facts){0};
+	*f = (struct coordinator_facts){0};
 }
 
-static int pod_facts(struct attach *a, struct co_facts *f, struct err *e)
+static int pod_facts(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	int r = attach_list_pod(a, e);
 
@@ -56,16 +56,18 @@ static bool is_unreachable(int code)
 }
 
 /* How the node would reach each of the pod's addresses; one that it cannot reach tells nothing. */
-static int lookups(struct attach *a, struct co_facts *f, struct err *e)
+static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < f->n_addrs; i++) {
 		const struct ipaddr *ip = &f->addrs[i].net.ip;
 		struct err why = ERR_INIT;
 		struct route r;
-		int code = co_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why) : -EINVAL;
+		int code = coordinator_ip_usable(ip) ? route_lookup(a->host, ip, &r, &why)
+						     : -EINVAL;
 
 		if (code >= 0) {
-			VEC_PUSH(f->lookups, f->n_lookups) = (struct co_lookup){*ip, r.src};
+			VEC_PUSH(f->lookups, f->n_lookups) =
+				(struct coordinator_lookup){*ip, r.src};
 			continue;
 		}
 		if (is_unreachable(code))
@@ -118,7 +120,7 @@ static size_t known_masters(const struct attach *a, struct known **ret)
 	return n;
 }
 
-static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
+static int host_ips(struct attach *a, struct coordinator_facts *f, struct err *e)
 {
 	auto_free struct known *known = NULL;
 	size_t n_known = known_masters(a, &known);
@@ -127,7 +129,7 @@ static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
 	for (size_t i = 0; r >= 0 && i < a->n_host_addrs; i++) {
 		const struct addr *ad = &a->host_addrs[i];
 
-		if (!co_ip_usable(&ad->net.ip))
+		if (!coordinator_ip_usable(&ad->net.ip))
 			continue;
 		r = link_counts(a, ad->index, &known, &n_known, e);
 		if (r > 0)
@@ -136,7 +138,7 @@ static int host_ips(struct attach *a, struct co_facts *f, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static bool seen_table(const struct co_nic *nics, size_t i)
+static bool seen_table(const struct coordinator_nic *nics, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (nics[k].conf && nics[k].conf->host_table == nics[i].conf->host_table)
@@ -144,8 +146,8 @@ static bool seen_table(const struct co_nic *nics, size_t i)
 	return false;
 }
 
-static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
-		       struct err *e)
+static int host_routes(struct attach *a, const struct coordinator_nic *nics, size_t n,
+		       struct coordinator_facts *f, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct route *list;
@@ -165,10 +167,10 @@ static int host_routes(struct attach *a, const struct co_nic *nics, size_t n, st
 }
 
 /* The other end of the pod's way to its node; none is not an error here. */
-static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
-			  struct err *e)
+static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			  struct coordinator_facts *f, struct err *e)
 {
-	const struct link *exit = link_find(f->links, f->n_links, CO_VETH);
+	const struct link *exit = link_find(f->links, f->n_links, COORD_VETH);
 	struct link l;
 	int r;
 
@@ -188,8 +190,8 @@ static int find_host_veth(struct attach *a, const struct co_nic *nics, size_t n,
 	return 0;
 }
 
-int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struct co_facts *f,
-		    struct err *e)
+int coordinator_facts_gather(struct attach *a, const struct coordinator_nic *nics, size_t n,
+			     struct coordinator_facts *f, struct err *e)
 {
 	int r = pod_facts(a, f, e);
 
@@ -206,7 +208,7 @@ int co_facts_gather(struct attach *a, const struct co_nic *nics, size_t n, struc
 
 /* Mode, first NIC and table number, and what counts as a link or an address. */
 
-bool co_hidden(const struct co_facts *f, int index)
+bool coordinator_hidden(const struct coordinator_facts *f, int index)
 {
 	for (size_t i = 0; i < f->n_hidden; i++)
 		if (f->hidden[i] == index)
@@ -214,24 +216,25 @@ bool co_hidden(const struct co_facts *f, int index)
 	return false;
 }
 
-const struct link *co_link(const struct co_facts *f, const char *name)
+const struct link *coordinator_link(const struct coordinator_facts *f, const char *name)
 {
 	const struct link *l = link_find(f->links, f->n_links, name);
 
-	return l && !co_hidden(f, l->index) ? l : NULL;
+	return l && !coordinator_hidden(f, l->index) ? l : NULL;
 }
 
-unsigned int co_family_bit(const struct ipaddr *a)
+unsigned int coordinator_family_bit(const struct ipaddr *a)
 {
-	return a->family == 4 ? CO_V4 : a->family == 6 ? CO_V6 : 0;
+	return a->family == 4 ? COORD_V4 : a->family == 6 ? COORD_V6 : 0;
 }
 
-bool co_ip_usable(const struct ipaddr *a)
+bool coordinator_ip_usable(const struct ipaddr *a)
 {
 	return a->family && !ip_is_link_local(a) && !ip_is_multicast(a) && !ip_is_loopback(a);
 }
 
-size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, struct ipaddr **ret)
+size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsigned int families,
+			    struct ipaddr **ret)
 {
 	struct ipaddr *list = NULL;
 	size_t n = 0;
@@ -239,83 +242,86 @@ size_t co_link_ips(const struct co_facts *f, int index, unsigned int families, s
 	for (size_t i = 0; i < f->n_addrs; i++) {
 		const struct ipaddr *ip = &f->addrs[i].net.ip;
 
-		if (f->addrs[i].index == index && co_ip_usable(ip) &&
-		    (families & co_family_bit(ip)))
+		if (f->addrs[i].index == index && coordinator_ip_usable(ip) &&
+		    (families & coordinator_family_bit(ip)))
 			VEC_PUSH(list, n) = *ip;
 	}
 	*ret = list;
 	return n;
 }
 
-void co_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX])
+void coordinator_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX])
 {
 	snprintf(ret, LINK_NAME_MAX, "veth%.11s", container_id);
 }
 
 /* The links that the original counts to number its tables. */
-static unsigned int count_links(const struct co_facts *f)
+static unsigned int count_links(const struct coordinator_facts *f)
 {
 	const uint32_t want = IFF_UP | IFF_BROADCAST | IFF_MULTICAST;
 	unsigned int n = 0;
 
 	for (size_t i = 0; i < f->n_links; i++)
-		if ((f->links[i].flags & want) == want && !co_hidden(f, f->links[i].index))
+		if ((f->links[i].flags & want) == want && !coordinator_hidden(f, f->links[i].index))
 			n++;
 	return n;
 }
 
-static int stage_underlay(const struct co_conf *c, const struct co_facts *f, const char *ifname,
-			  struct co_stage *ret, struct err *e)
+static int stage_underlay(const struct coordinator_conf *c, const struct coordinator_facts *f,
+			  const char *ifname, struct coordinator_stage *ret, struct err *e)
 {
-	ret->mode = CO_UNDERLAY;
+	ret->mode = COORD_UNDERLAY;
 	ret->first = strcmp(ifname, c->default_nic) == 0;
-	if (!ret->first && !co_link(f, CO_VETH))
+	if (!ret->first && !coordinator_link(f, COORD_VETH))
 		return err_kind(e, ERR_CONF, -ENODEV,
-				"underlay mode needs '" CO_VETH "', and no coordinator has made it "
+				"underlay mode needs '" COORD_VETH
+				"', and no coordinator has made it "
 				"for '%s'; please enable coordinator plugin in previous interface",
 				c->default_nic);
 	/* veth0, eth0 and net1 are three: net1 has table 101, as eth0 had. */
-	ret->table = ret->first ? CO_FIRST_NIC_TABLE + 1 : count_links(f) + 98;
+	ret->table = ret->first ? COORD_FIRST_NIC_TABLE + 1 : count_links(f) + 98;
 	return 0;
 }
 
-static int stage_overlay(const struct co_conf *c, const struct co_facts *f, const char *ifname,
-			 struct co_stage *ret, struct err *e)
+static int stage_overlay(const struct coordinator_conf *c, const struct coordinator_facts *f,
+			 const char *ifname, struct coordinator_stage *ret, struct err *e)
 {
-	ret->mode = CO_OVERLAY;
+	ret->mode = COORD_OVERLAY;
 	if (strcmp(ifname, c->default_nic) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"overlay mode is for NICs beside '%s', not for '%s' itself (use "
 				"underlay, or conf.podDefaultCniNic)",
 				c->default_nic, ifname);
-	if (co_link(f, CO_VETH))
+	if (coordinator_link(f, COORD_VETH))
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"overlay mode, but '" CO_VETH "' shows that an earlier NIC of the "
+				"overlay mode, but '" COORD_VETH
+				"' shows that an earlier NIC of the "
 				"pod uses underlay mode");
 	ret->first = count_links(f) == 2;
-	ret->table = ret->first ? CO_FIRST_NIC_TABLE + 1 : count_links(f) + 99;
+	ret->table = ret->first ? COORD_FIRST_NIC_TABLE + 1 : count_links(f) + 99;
 	return 0;
 }
 
-int co_stage(const struct co_conf *c, const struct co_facts *f, const char *ifname,
-	     struct co_stage *ret, struct err *e)
+int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
+		      const char *ifname, struct coordinator_stage *ret, struct err *e)
 {
-	enum co_mode mode = c->mode;
+	enum coordinator_mode mode = c->mode;
 
-	if (mode == CO_AUTO)
-		mode = strcmp(ifname, c->default_nic) == 0 || co_link(f, CO_VETH) ? CO_UNDERLAY
-										  : CO_OVERLAY;
-	if (mode == CO_UNDERLAY)
+	if (mode == COORD_AUTO)
+		mode = strcmp(ifname, c->default_nic) == 0 || coordinator_link(f, COORD_VETH)
+			       ? COORD_UNDERLAY
+			       : COORD_OVERLAY;
+	if (mode == COORD_UNDERLAY)
 		return stage_underlay(c, f, ifname, ret, e);
 	return stage_overlay(c, f, ifname, ret, e);
 }
 
-bool co_wants_veth(const struct co_nic *nics, size_t n, size_t *at)
+bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct co_conf *c = nics[i].conf;
+		const struct coordinator_conf *c = nics[i].conf;
 
-		if (c && (c->mode == CO_AUTO || c->mode == CO_UNDERLAY) &&
+		if (c && (c->mode == COORD_AUTO || c->mode == COORD_UNDERLAY) &&
 		    strcmp(nics[i].ifname, c->default_nic) == 0) {
 			*at = i;
 			return true;

@@ -17,13 +17,13 @@
 
 static int find_nic(struct planning *pl, struct err *e)
 {
-	pl->link = co_link(pl->f, pl->nic->ifname);
+	pl->link = coordinator_link(pl->f, pl->nic->ifname);
 	if (!pl->link)
 		return err_set(e, -ENODEV, "the pod has no interface '%s': Link not found",
 			       pl->nic->ifname);
-	pl->n_ips = co_link_ips(pl->f, pl->link->index, CO_V4 | CO_V6, &pl->ips);
+	pl->n_ips = coordinator_link_ips(pl->f, pl->link->index, COORD_V4 | COORD_V6, &pl->ips);
 	for (size_t i = 0; i < pl->n_ips; i++)
-		pl->families |= co_family_bit(&pl->ips[i]);
+		pl->families |= coordinator_family_bit(&pl->ips[i]);
 	if (!pl->families)
 		return err_kind(
 			e, ERR_CONF, -EADDRNOTAVAIL,
@@ -39,16 +39,16 @@ static void bring_up(struct planning *pl)
 
 	if (link_is_up(l))
 		return;
-	co_emit(pl, CO_POD, CO_LINK_UP, l->name, l->index);
+	coordinator_emit(pl, COORD_POD, COORD_LINK_UP, l->name, l->index);
 	l->flags |= IFF_UP;
 }
 
 static int find_exit(struct planning *pl, struct err *e)
 {
-	bool underlay = pl->stage.mode == CO_UNDERLAY;
-	const char *name = underlay ? CO_VETH : pl->c->default_nic;
+	bool underlay = pl->stage.mode == COORD_UNDERLAY;
+	const char *name = underlay ? COORD_VETH : pl->c->default_nic;
 
-	pl->exit = co_link(pl->f, name);
+	pl->exit = coordinator_link(pl->f, name);
 	if (!pl->exit)
 		return err_set(e, -ENODEV, "the pod has no interface '%s': Link not found", name);
 	if (!pl->f->host_veth.index)
@@ -61,16 +61,16 @@ static int find_exit(struct planning *pl, struct err *e)
 
 static void find_src(struct planning *pl)
 {
-	const struct link *eth0 = co_link(pl->f, pl->c->default_nic);
+	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
 	struct ipaddr *ips = NULL;
 
 	/* IPv4 only: the kernel loses IPv6 routes with a source (its bug 107071). */
-	if (eth0 && co_link_ips(pl->f, eth0->index, CO_V4, &ips))
+	if (eth0 && coordinator_link_ips(pl->f, eth0->index, COORD_V4, &ips))
 		pl->src4 = ips[0];
 	free(ips);
 }
 
-static struct mac mac_from_ip(const struct co_conf *c, const struct ipaddr *ip)
+static struct mac mac_from_ip(const struct coordinator_conf *c, const struct ipaddr *ip)
 {
 	struct mac m = {.len = 6, .b = {c->mac_prefix[0], c->mac_prefix[1]}};
 
@@ -81,73 +81,73 @@ static struct mac mac_from_ip(const struct co_conf *c, const struct ipaddr *ip)
 static void change_nic(struct planning *pl)
 {
 	struct link *l = (struct link *)pl->link;
-	struct co_step *s;
+	struct coordinator_step *s;
 
 	if (pl->c->has_mac_prefix) {
 		struct mac m = mac_from_ip(pl->c, &pl->ips[0]);
 
 		if (!mac_eq(&m, &l->mac)) {
-			s = co_emit(pl, CO_POD, CO_LINK_MAC, l->name, l->index);
+			s = coordinator_emit(pl, COORD_POD, COORD_LINK_MAC, l->name, l->index);
 			s->old_mac = l->mac;
 			s->mac = l->mac = m;
 		}
 		pl->nic->mac = m;
 	}
 	if (pl->c->txqlen && pl->c->txqlen != l->txqlen) {
-		s = co_emit(pl, CO_POD, CO_LINK_TXQLEN, l->name, l->index);
+		s = coordinator_emit(pl, COORD_POD, COORD_LINK_TXQLEN, l->name, l->index);
 		s->old_num = l->txqlen;
 		s->num = l->txqlen = pl->c->txqlen;
 	}
 }
 
-static void emit_sysctl(struct planning *pl, enum co_side side, const char *key, int value)
+static void emit_sysctl(struct planning *pl, enum coordinator_side side, const char *key, int value)
 {
-	struct co_step *s;
+	struct coordinator_step *s;
 
 	for (size_t i = 0; i < pl->p->n; i++) {
 		s = &pl->p->steps[i];
-		if (s->what == CO_SYSCTL && s->side == side && strcmp(s->key, key) == 0 &&
+		if (s->what == COORD_SYSCTL && s->side == side && strcmp(s->key, key) == 0 &&
 		    atoi(s->value) == value)
 			return;
 	}
-	s = co_emit(pl, side, CO_SYSCTL, "", 0);
+	s = coordinator_emit(pl, side, COORD_SYSCTL, "", 0);
 	str_copy(s->key, sizeof(s->key), key);
 	snprintf(s->value, sizeof(s->value), "%d", value);
 }
 
 static void sysctls(struct planning *pl)
 {
-	if (pl->families & CO_V6)
-		emit_sysctl(pl, CO_POD, "net/ipv6/conf/all/disable_ipv6", 0);
+	if (pl->families & COORD_V6)
+		emit_sysctl(pl, COORD_POD, "net/ipv6/conf/all/disable_ipv6", 0);
 	if (pl->c->rp_filter >= 0)
-		emit_sysctl(pl, CO_POD, "net/ipv4/conf/all/rp_filter", pl->c->rp_filter);
+		emit_sysctl(pl, COORD_POD, "net/ipv4/conf/all/rp_filter", pl->c->rp_filter);
 }
 
 static void veth_address(struct planning *pl)
 {
-	struct co_step *s;
+	struct coordinator_step *s;
 
-	if (pl->stage.mode != CO_UNDERLAY || !pl->stage.first || !pl->c->veth_addr.family ||
-	    !(pl->families & CO_V4))
+	if (pl->stage.mode != COORD_UNDERLAY || !pl->stage.first || !pl->c->veth_addr.family ||
+	    !(pl->families & COORD_V4))
 		return;
-	s = co_emit(pl, CO_POD, CO_ADDR_ADD, pl->exit->name, pl->exit->index);
+	s = coordinator_emit(pl, COORD_POD, COORD_ADDR_ADD, pl->exit->name, pl->exit->index);
 	s->net = ipnet_host(&pl->c->veth_addr);
 }
 
 static void policy_routes(struct planning *pl)
 {
-	bool main = pl->stage.mode == CO_UNDERLAY && pl->stage.first;
+	bool main = pl->stage.mode == COORD_UNDERLAY && pl->stage.first;
 
 	for (size_t i = 0; i < pl->c->n_policy; i++) {
-		const struct co_policy *p = &pl->c->policy[i];
+		const struct coordinator_policy *p = &pl->c->policy[i];
 		struct route r = {.dst = p->dst,
 				  .gw = p->gw,
 				  .family = p->dst.ip.family,
 				  .index = pl->link->index,
 				  .table = main ? TABLE_MAIN : pl->stage.table};
 
-		if (pl->families & co_family_bit(&p->gw))
-			co_emit_route(pl, CO_POD, &r);
+		if (pl->families & coordinator_family_bit(&p->gw))
+			coordinator_emit_route(pl, COORD_POD, &r);
 	}
 }
 
@@ -158,31 +158,32 @@ static int plan(struct planning *pl, struct err *e)
 	if (r < 0)
 		return r;
 	bring_up(pl);
-	r = co_stage(pl->c, pl->f, pl->nic->ifname, &pl->stage, e);
+	r = coordinator_stage(pl->c, pl->f, pl->nic->ifname, &pl->stage, e);
 	if (r >= 0)
 		r = find_exit(pl, e);
 	if (r < 0)
 		return r;
 	find_src(pl);
-	co_host_ips(pl);
+	coordinator_host_ips(pl);
 	veth_address(pl);
 	change_nic(pl);
 	sysctls(pl);
-	co_node_steps(pl);
-	r = co_tune_routes(pl, e);
+	coordinator_node_steps(pl);
+	r = coordinator_tune_routes(pl, e);
 	if (r >= 0)
 		policy_routes(pl);
 	return r;
 }
 
-int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_plan *p, struct err *e)
+int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
+			 struct coordinator_plan *p, struct err *e)
 {
 	struct planning pl = {.nic = nic, .c = nic->conf, .f = f, .p = p, .at = at};
 	int r = plan(&pl, e);
 
 	free(pl.ips);
 	free(pl.host);
-	co_ways_done(&pl);
+	coordinator_ways_done(&pl);
 	if (r < 0 && nic->label)
 		err_wrap(e, r, "%s", nic->label);
 	return r;
@@ -190,7 +191,7 @@ int co_plan_nic(struct co_nic *nic, size_t at, struct co_facts *f, struct co_pla
 
 /* The pod's way to its node and the node's to the pod: addresses, neighbours, routes, replies. */
 
-const struct ipaddr *co_gateway(const struct planning *pl, int family)
+const struct ipaddr *coordinator_gateway(const struct planning *pl, int family)
 {
 	for (size_t i = 0; i < pl->n_host; i++)
 		if (pl->host[i].family == family)
@@ -200,7 +201,7 @@ const struct ipaddr *co_gateway(const struct planning *pl, int family)
 
 static void add_host_ip(struct planning *pl, const struct ipaddr *a)
 {
-	if (!co_ip_usable(a) || !(pl->families & co_family_bit(a)))
+	if (!coordinator_ip_usable(a) || !(pl->families & coordinator_family_bit(a)))
 		return;
 	for (size_t i = 0; i < pl->n_host; i++)
 		if (ip_eq(&pl->host[i], a))
@@ -262,7 +263,7 @@ static void add_chosen(struct planning *pl)
 	for (size_t i = 0; i < pl->f->n_routes; i++) {
 		const struct route *r = &pl->f->routes[i];
 
-		if (r->table == CO_FIRST_NIC_TABLE && ipnet_is_default(&r->dst) &&
+		if (r->table == COORD_FIRST_NIC_TABLE && ipnet_is_default(&r->dst) &&
 		    r->index == pl->exit->index && r->gw.family)
 			add_host_ip(pl, &r->gw);
 	}
@@ -273,20 +274,20 @@ static struct addresses of_pod(const struct planning *pl)
 	struct addresses l = {0};
 
 	for (size_t i = 0; i < pl->f->n_addrs; i++)
-		if (!co_hidden(pl->f, pl->f->addrs[i].index))
+		if (!coordinator_hidden(pl->f, pl->f->addrs[i].index))
 			VEC_PUSH(l.v, l.n) = pl->f->addrs[i].net.ip;
 	sort(&l);
 	return l;
 }
 
-void co_host_ips(struct planning *pl)
+void coordinator_host_ips(struct planning *pl)
 {
 	struct addresses pod = of_pod(pl), reached = reached_already(pl);
 
-	if (pl->stage.mode == CO_UNDERLAY && !pl->stage.first)
+	if (pl->stage.mode == COORD_UNDERLAY && !pl->stage.first)
 		add_chosen(pl);
 	for (size_t i = 0; i < pl->f->n_lookups; i++) {
-		const struct co_lookup *l = &pl->f->lookups[i];
+		const struct coordinator_lookup *l = &pl->f->lookups[i];
 
 		if (has(&pod, &l->pod) && !has(&reached, &l->pod))
 			add_host_ip(pl, &l->src);
@@ -303,24 +304,25 @@ static void neighbours(struct planning *pl)
 {
 	const struct link *host = &pl->f->host_veth;
 	struct addresses own = own_ips(pl);
-	struct co_step *s;
+	struct coordinator_step *s;
 
 	for (size_t i = 0; i < pl->f->n_host_neighs; i++) {
 		const struct neigh *n = &pl->f->host_neighs[i];
 
 		if (!has(&own, &n->ip))
 			continue;
-		s = co_emit(pl, CO_HOST, CO_NEIGH_DEL, "", n->index);
+		s = coordinator_emit(pl, COORD_HOST, COORD_NEIGH_DEL, "", n->index);
 		s->net = ipnet_host(&n->ip);
 	}
 	free(own.v);
 	for (size_t i = 0; i < pl->n_ips; i++) {
-		s = co_emit(pl, CO_HOST, CO_NEIGH_ADD, host->name, host->index);
+		s = coordinator_emit(pl, COORD_HOST, COORD_NEIGH_ADD, host->name, host->index);
 		s->net = ipnet_host(&pl->ips[i]);
 		s->mac = pl->exit->mac;
 	}
 	for (size_t i = 0; pl->stage.first && i < pl->n_host; i++) {
-		s = co_emit(pl, CO_POD, CO_NEIGH_ADD, pl->exit->name, pl->exit->index);
+		s = coordinator_emit(pl, COORD_POD, COORD_NEIGH_ADD, pl->exit->name,
+				     pl->exit->index);
 		s->net = ipnet_host(&pl->host[i]);
 		s->mac = host->mac;
 	}
@@ -354,24 +356,24 @@ static void routes_to_node(struct planning *pl)
 		struct ipnet dst = ipnet_host(&pl->host[i]);
 		struct route r = route_via_node(pl, &dst, NULL, pl->stage.table);
 
-		co_emit_route(pl, CO_POD, &r);
+		coordinator_emit_route(pl, COORD_POD, &r);
 		r.table = TABLE_MAIN;
 		if (pl->stage.first)
-			co_emit_route(pl, CO_POD, &r);
+			coordinator_emit_route(pl, COORD_POD, &r);
 	}
 }
 
 static void host_rule(struct planning *pl, uint8_t family)
 {
-	const struct rule rule = co_host_rule(family, pl->c->host_table);
+	const struct rule rule = coordinator_host_rule(family, pl->c->host_table);
 
 	for (size_t i = 0; i < pl->p->n; i++) {
-		const struct co_step *s = &pl->p->steps[i];
+		const struct coordinator_step *s = &pl->p->steps[i];
 
-		if (s->side == CO_HOST && s->what == CO_RULE_ADD && rule_eq(&s->rule, &rule))
+		if (s->side == COORD_HOST && s->what == COORD_RULE_ADD && rule_eq(&s->rule, &rule))
 			return;
 	}
-	co_emit(pl, CO_HOST, CO_RULE_ADD, "", 0)->rule = rule;
+	coordinator_emit(pl, COORD_HOST, COORD_RULE_ADD, "", 0)->rule = rule;
 }
 
 static int by_dst(const void *a, const void *b)
@@ -420,8 +422,8 @@ static void host_route(struct planning *pl, const struct ipaddr *ip, const struc
 			high = mid;
 	}
 	for (; low < n && ip_eq(&former[low].dst.ip, ip); low++)
-		co_emit_route_del(pl, CO_HOST, &former[low]);
-	co_emit_route(pl, CO_HOST, &want);
+		coordinator_emit_route_del(pl, COORD_HOST, &former[low]);
+	coordinator_emit_route(pl, COORD_HOST, &want);
 }
 
 /* Routes before the rule, which another pod's DEL may just be taking away. */
@@ -433,9 +435,9 @@ static void routes_from_node(struct planning *pl)
 	for (size_t i = 0; i < pl->n_ips; i++)
 		host_route(pl, &pl->ips[i], former, n);
 	free(former);
-	if (pl->families & CO_V4)
+	if (pl->families & COORD_V4)
 		host_rule(pl, 4);
-	if (pl->families & CO_V6)
+	if (pl->families & COORD_V6)
 		host_rule(pl, 6);
 }
 
@@ -443,51 +445,51 @@ static void hijack(struct planning *pl)
 {
 	for (size_t i = 0; i < pl->c->n_cidrs; i++) {
 		const struct ipnet *dst = &pl->c->cidrs[i];
-		const struct ipaddr *gw = co_gateway(pl, dst->ip.family);
+		const struct ipaddr *gw = coordinator_gateway(pl, dst->ip.family);
 		struct route r;
 		char text[IP_TEXT_MAX];
 
-		if (!(pl->families & co_family_bit(&dst->ip)) || !gw) {
+		if (!(pl->families & coordinator_family_bit(&dst->ip)) || !gw) {
 			log_warn("no route: neither the NIC nor the node has the address family",
 				 LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
 			continue;
 		}
 		r = route_via_node(pl, dst, gw, pl->stage.first ? TABLE_MAIN : pl->stage.table);
-		co_emit_route(pl, CO_POD, &r);
+		coordinator_emit_route(pl, COORD_POD, &r);
 	}
 }
 
 /* What comes in by veth0 is answered by veth0. */
 static void reply_path(struct planning *pl)
 {
-	struct co_step *s;
+	struct coordinator_step *s;
 
-	if (pl->stage.mode != CO_UNDERLAY || !pl->stage.first)
+	if (pl->stage.mode != COORD_UNDERLAY || !pl->stage.first)
 		return;
-	s = co_emit(pl, CO_POD, CO_MARKS, pl->exit->name, pl->exit->index);
-	s->num = CO_MARK;
+	s = coordinator_emit(pl, COORD_POD, COORD_MARKS, pl->exit->name, pl->exit->index);
+	s->num = COORD_MARK;
 	for (uint8_t family = 4; family <= 6; family += 2) {
-		const struct ipaddr *gw = co_gateway(pl, family);
+		const struct ipaddr *gw = coordinator_gateway(pl, family);
 		struct ipnet all = {.ip = {.family = family}};
 		struct route r;
 
-		if (!(pl->families & (family == 4 ? CO_V4 : CO_V6)))
+		if (!(pl->families & (family == 4 ? COORD_V4 : COORD_V6)))
 			continue;
-		s = co_emit(pl, CO_POD, CO_RULE_ADD, "", 0);
+		s = coordinator_emit(pl, COORD_POD, COORD_RULE_ADD, "", 0);
 		s->rule = (struct rule){.family = family,
-					.mark = CO_MARK,
+					.mark = COORD_MARK,
 					.mask = 0xffffffff,
-					.table = CO_FIRST_NIC_TABLE,
-					.priority = CO_MARK_RULE_PRIORITY,
+					.table = COORD_FIRST_NIC_TABLE,
+					.priority = COORD_MARK_RULE_PRIORITY,
 					.has_priority = true};
 		if (!gw)
 			continue;
-		r = route_via_node(pl, &all, gw, CO_FIRST_NIC_TABLE);
-		co_emit_route(pl, CO_POD, &r);
+		r = route_via_node(pl, &all, gw, COORD_FIRST_NIC_TABLE);
+		coordinator_emit_route(pl, COORD_POD, &r);
 	}
 }
 
-void co_node_steps(struct planning *pl)
+void coordinator_node_steps(struct planning *pl)
 {
 	neighbours(pl);
 	routes_to_node(pl);
@@ -506,7 +508,7 @@ enum { TYPE_UNICAST = 1 /* RTN_UNICAST; 0 is what we plan ourselves */ };
 static bool counts(const struct planning *pl, const struct route *r)
 {
 	return r->table == TABLE_MAIN && r->type <= TYPE_UNICAST &&
-	       (pl->families & co_family_bit(&r->dst.ip));
+	       (pl->families & coordinator_family_bit(&r->dst.ip));
 }
 
 static const struct route_hop *hop_on(const struct route *r, int index)
@@ -534,7 +536,7 @@ static const struct link *default_owner(const struct planning *pl)
 	for (size_t i = 0; i < pl->f->n_links; i++) {
 		const struct link *l = &pl->f->links[i];
 
-		if (!link_is_loopback(l) && l != pl->link && !co_hidden(pl->f, l->index) &&
+		if (!link_is_loopback(l) && l != pl->link && !coordinator_hidden(pl->f, l->index) &&
 		    owns_default(pl, l->index))
 			return l;
 	}
@@ -581,23 +583,23 @@ static void move_hop(struct planning *pl, const struct route *from, const struct
 
 	r = in_table(pl, &gone);
 	r.mtu = from->mtu;
-	co_emit_route(pl, CO_POD, &r);
-	co_emit_route_del(pl, CO_POD, &gone);
+	coordinator_emit_route(pl, COORD_POD, &r);
+	coordinator_emit_route_del(pl, COORD_POD, &gone);
 }
 
 static void move_default(struct planning *pl, const struct route *from)
 {
 	struct route gone = *from, r = in_table(pl, from);
 
-	co_emit_route(pl, CO_POD, &r);
-	co_emit_route_del(pl, CO_POD, &gone);
+	coordinator_emit_route(pl, COORD_POD, &r);
+	coordinator_emit_route_del(pl, COORD_POD, &gone);
 }
 
 static void copy_route(struct planning *pl, const struct route *from)
 {
 	struct route r = in_table(pl, from);
 
-	co_emit_route(pl, CO_POD, &r);
+	coordinator_emit_route(pl, COORD_POD, &r);
 }
 
 /* The list changes while it is walked, so what is to be done is noted first. */
@@ -632,10 +634,10 @@ static void move_routes(struct planning *pl, int index)
 static void from_rules(struct planning *pl, const struct link *l, uint32_t table)
 {
 	struct ipaddr *ips = NULL;
-	size_t n = co_link_ips(pl->f, l->index, pl->families, &ips);
+	size_t n = coordinator_link_ips(pl->f, l->index, pl->families, &ips);
 
 	for (size_t i = 0; i < n; i++)
-		co_emit_from_rule(pl, &ips[i], table);
+		coordinator_emit_from_rule(pl, &ips[i], table);
 	free(ips);
 }
 
@@ -643,10 +645,10 @@ static void from_rules(struct planning *pl, const struct link *l, uint32_t table
  * default routes of eth0 and of the new NIC into one multipath route, of which eth0's hop is copied. */
 static void keep_first(struct planning *pl, const struct link *owner)
 {
-	const struct link *eth0 = co_link(pl->f, pl->c->default_nic);
+	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
 	size_t n = pl->f->n_routes;
 
-	from_rules(pl, owner, CO_FIRST_NIC_TABLE);
+	from_rules(pl, owner, COORD_FIRST_NIC_TABLE);
 	for (size_t i = 0; eth0 && i < n; i++) {
 		const struct route *r = &pl->f->routes[i];
 		const struct route_hop *hop = hop_on(r, eth0->index);
@@ -657,10 +659,10 @@ static void keep_first(struct planning *pl, const struct link *owner)
 			continue;
 		from = hop ? single(r, hop) : *r;
 		copy = in_table(pl, &from);
-		copy.table = CO_FIRST_NIC_TABLE;
+		copy.table = COORD_FIRST_NIC_TABLE;
 		if (hop)
 			copy.mtu = r->mtu;
-		co_emit_route(pl, CO_POD, &copy);
+		coordinator_emit_route(pl, COORD_POD, &copy);
 	}
 }
 
@@ -678,17 +680,17 @@ static int wanted_owner(const struct planning *pl, const struct link *owner,
 	if (!l)
 		return err_kind(e, ERR_CONF, -ENODEV, "podDefaultRouteNIC: %s don't exist in pod",
 				name);
-	if (!co_hidden(pl->f, l->index))
+	if (!coordinator_hidden(pl->f, l->index))
 		*ret = l;
 	return 0;
 }
 
-int co_tune_routes(struct planning *pl, struct err *e)
+int coordinator_tune_routes(struct planning *pl, struct err *e)
 {
 	const struct link *owner, *wanted;
 	int r;
 
-	if (!pl->c->tune_routes || (pl->stage.first && pl->stage.mode == CO_UNDERLAY))
+	if (!pl->c->tune_routes || (pl->stage.first && pl->stage.mode == COORD_UNDERLAY))
 		return 0;
 	owner = default_owner(pl);
 	if (!owner) {
@@ -703,7 +705,7 @@ int co_tune_routes(struct planning *pl, struct err *e)
 		from_rules(pl, owner, pl->stage.table);
 	} else {
 		from_rules(pl, pl->link, pl->stage.table);
-		if (pl->stage.mode == CO_OVERLAY && pl->stage.first)
+		if (pl->stage.mode == COORD_OVERLAY && pl->stage.first)
 			keep_first(pl, owner);
 	}
 	move_routes(pl, wanted ? owner->index : pl->link->index);
@@ -714,19 +716,19 @@ int co_tune_routes(struct planning *pl, struct err *e)
 
 enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
 
-struct co_step *co_emit(struct planning *pl, enum co_side side, enum co_do what, const char *ifname,
-			int index)
+struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
+					  enum coordinator_do what, const char *ifname, int index)
 {
 	enum { CHUNK = 64 }; /* a pod of eight rails has some 120 steps */
-	struct co_plan *p = pl->p;
-	struct co_step *s;
+	struct coordinator_plan *p = pl->p;
+	struct coordinator_step *s;
 
 	if (p->n == p->room) {
 		p->room += p->room > CHUNK ? p->room / 2 : CHUNK;
 		p->steps = xrealloc(p->steps, p->room * sizeof(*p->steps));
 	}
 	s = &p->steps[p->n++];
-	*s = (struct co_step){0};
+	*s = (struct coordinator_step){0};
 	s->side = side;
 	s->what = what;
 	s->nic = pl->at;
@@ -745,18 +747,18 @@ static uint32_t metric_of(const struct route *r)
 	return r->dst.ip.family == 6 && !r->priority ? V6_DEFAULT_METRIC : r->priority;
 }
 
-static struct route *list_of(struct planning *pl, enum co_side side, size_t **n)
+static struct route *list_of(struct planning *pl, enum coordinator_side side, size_t **n)
 {
-	*n = side == CO_POD ? &pl->f->n_routes : &pl->f->n_host_routes;
-	return side == CO_POD ? pl->f->routes : pl->f->host_routes;
+	*n = side == COORD_POD ? &pl->f->n_routes : &pl->f->n_host_routes;
+	return side == COORD_POD ? pl->f->routes : pl->f->host_routes;
 }
 
 /* "": not known. */
-static const char *name_of(const struct planning *pl, enum co_side side, int index)
+static const char *name_of(const struct planning *pl, enum coordinator_side side, int index)
 {
 	const struct link *veth = &pl->f->host_veth;
 
-	if (side == CO_HOST)
+	if (side == COORD_HOST)
 		return veth->index == index ? veth->name : "";
 	for (size_t i = 0; i < pl->f->n_links; i++)
 		if (pl->f->links[i].index == index)
@@ -764,10 +766,10 @@ static const char *name_of(const struct planning *pl, enum co_side side, int ind
 	return "";
 }
 
-static void emit_route(struct planning *pl, enum co_side side, enum co_do what,
+static void emit_route(struct planning *pl, enum coordinator_side side, enum coordinator_do what,
 		       const struct route *r)
 {
-	co_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
+	coordinator_emit(pl, side, what, name_of(pl, side, r->index), r->index)->route = *r;
 }
 
 /* --- what is in the way: a configuration may name thousands of routes --- */
@@ -804,7 +806,7 @@ static int by_way(const void *a, const void *b)
 	return r ? r : x->metric < y->metric ? -1 : x->metric > y->metric;
 }
 
-static struct way *way_find(const struct co_ways *w, const struct route *r)
+static struct way *way_find(const struct coordinator_ways *w, const struct route *r)
 {
 	const struct way want = way_of(r);
 	struct way *const *found = tfind(&want, &w->tree, by_way);
@@ -812,7 +814,7 @@ static struct way *way_find(const struct co_ways *w, const struct route *r)
 	return found ? *found : NULL;
 }
 
-static void way_add(struct co_ways *w, const struct route *list, size_t at)
+static void way_add(struct coordinator_ways *w, const struct route *list, size_t at)
 {
 	struct way *x = way_find(w, &list[at]);
 
@@ -826,7 +828,7 @@ static void way_add(struct co_ways *w, const struct route *list, size_t at)
 }
 
 /* The nth of them. */
-static void way_remove(struct co_ways *w, struct way *x, size_t nth)
+static void way_remove(struct coordinator_ways *w, struct way *x, size_t nth)
 {
 	memmove(&x->at[nth], &x->at[nth + 1], (--x->n - nth) * sizeof(*x->at));
 	if (x->n > 0)
@@ -835,9 +837,9 @@ static void way_remove(struct co_ways *w, struct way *x, size_t nth)
 	way_free(x);
 }
 
-static struct co_ways *ways_of(struct planning *pl, enum co_side side)
+static struct coordinator_ways *ways_of(struct planning *pl, enum coordinator_side side)
 {
-	struct co_ways *w = &pl->ways[side];
+	struct coordinator_ways *w = &pl->ways[side];
 	size_t *n;
 	const struct route *list = list_of(pl, side, &n);
 
@@ -847,7 +849,7 @@ static struct co_ways *ways_of(struct planning *pl, enum co_side side)
 	return w;
 }
 
-static void close_holes(struct planning *pl, enum co_side side)
+static void close_holes(struct planning *pl, enum coordinator_side side)
 {
 	size_t *n, kept = 0;
 	struct route *list = list_of(pl, side, &n);
@@ -858,26 +860,26 @@ static void close_holes(struct planning *pl, enum co_side side)
 	*n = kept;
 }
 
-void co_ways_done(struct planning *pl)
+void coordinator_ways_done(struct planning *pl)
 {
-	for (int side = CO_POD; side <= CO_HOST; side++) {
+	for (int side = COORD_POD; side <= COORD_HOST; side++) {
 		tdestroy(pl->ways[side].tree, way_free);
 		if (pl->ways[side].has_holes)
-			close_holes(pl, (enum co_side)side);
+			close_holes(pl, (enum coordinator_side)side);
 	}
 }
 
-void co_emit_route(struct planning *pl, enum co_side side, const struct route *r)
+void coordinator_emit_route(struct planning *pl, enum coordinator_side side, const struct route *r)
 {
-	struct co_ways *w = ways_of(pl, side);
+	struct coordinator_ways *w = ways_of(pl, side);
 	struct route *now, *list;
 	size_t *n;
 
 	if (way_find(w, r))
 		return;
-	emit_route(pl, side, CO_ROUTE_ADD, r);
-	now = side == CO_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
-			     : &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
+	emit_route(pl, side, COORD_ROUTE_ADD, r);
+	now = side == COORD_POD ? &VEC_PUSH(pl->f->routes, pl->f->n_routes)
+				: &VEC_PUSH(pl->f->host_routes, pl->f->n_host_routes);
 	*now = *r;
 	now->table = table_of(r);
 	now->priority = metric_of(r);
@@ -910,17 +912,18 @@ static void leave_hole(struct route *there)
 	*there = (struct route){.index = HOLE, .table = UINT32_MAX};
 }
 
-void co_emit_route_del(struct planning *pl, enum co_side side, const struct route *r)
+void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
+				const struct route *r)
 {
 	struct route gone = *r;
-	struct co_ways *w = ways_of(pl, side);
+	struct coordinator_ways *w = ways_of(pl, side);
 	struct way *x = way_find(w, r);
 	size_t *n;
 	struct route *list = list_of(pl, side, &n);
 
 	gone.hops = NULL;
 	gone.n_hops = 0;
-	emit_route(pl, side, CO_ROUTE_DEL, &gone);
+	emit_route(pl, side, COORD_ROUTE_DEL, &gone);
 	for (size_t i = 0; x && i < x->n; i++) {
 		struct route *there = &list[x->at[i]];
 
@@ -936,9 +939,9 @@ void co_emit_route_del(struct planning *pl, enum co_side side, const struct rout
 }
 
 /* No priority: the kernel takes one less than the second rule's, as for the original. */
-void co_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table)
+void coordinator_emit_from_rule(struct planning *pl, const struct ipaddr *from, uint32_t table)
 {
-	struct co_step *s = co_emit(pl, CO_POD, CO_RULE_ADD, "", 0);
+	struct coordinator_step *s = coordinator_emit(pl, COORD_POD, COORD_RULE_ADD, "", 0);
 
 	s->rule = (struct rule){.family = from->family, .src = ipnet_host(from), .table = table};
 }

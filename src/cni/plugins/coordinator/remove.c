@@ -19,13 +19,13 @@ static int delete_host_veth(struct attach *a, struct err *e)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	char name[LINK_NAME_MAX];
 
-	co_host_veth_name(a->call->container_id, name);
+	coordinator_host_veth_name(a->call->container_id, name);
 	link_del(b, 0, name);
 	return nl_batch_commit(a->host, b, e);
 }
 
 /* The other plugin's veth, on the host; 0: there is none. */
-static int overlay_end(struct attach *a, const struct co_conf *c, struct link *ret)
+static int overlay_end(struct attach *a, const struct coordinator_conf *c, struct link *ret)
 {
 	struct link eth0;
 
@@ -38,8 +38,8 @@ static int overlay_end(struct attach *a, const struct co_conf *c, struct link *r
 	return ret->index;
 }
 
-static void delete_from_link(struct nl_batch *b, const struct co_conf *c, const struct link *l,
-			     const struct ipaddr *ip)
+static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *c,
+			     const struct link *l, const struct ipaddr *ip)
 {
 	const struct route r = {.dst = ipnet_host(ip),
 				.family = ip->family,
@@ -53,8 +53,8 @@ static void delete_from_link(struct nl_batch *b, const struct co_conf *c, const 
 }
 
 /* `to <address> lookup <table>`: what releases before the rule of preference 1000 left. */
-static bool is_legacy(const struct rule *r, const struct co_conf *c, const struct ipaddr *ips,
-		      size_t n)
+static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
+		      const struct ipaddr *ips, size_t n)
 {
 	for (size_t i = 0; r->table == c->host_table && i < n; i++) {
 		struct ipnet host = ipnet_host(&ips[i]);
@@ -65,8 +65,9 @@ static bool is_legacy(const struct rule *r, const struct co_conf *c, const struc
 	return false;
 }
 
-static int delete_legacy_rules(struct attach *a, const struct co_conf *c, const struct ipaddr *ips,
-			       size_t n, struct nl_batch *b, struct err *e)
+static int delete_legacy_rules(struct attach *a, const struct coordinator_conf *c,
+			       const struct ipaddr *ips, size_t n, struct nl_batch *b,
+			       struct err *e)
 {
 	auto_free struct rule *rules = NULL;
 	size_t n_rules;
@@ -93,23 +94,23 @@ static bool is_from(const struct rule *r, const struct ipaddr *ips, size_t n)
 
 static bool is_mark(const struct rule *r)
 {
-	return r->mark == CO_MARK && r->table == CO_FIRST_NIC_TABLE;
+	return r->mark == COORD_MARK && r->table == COORD_FIRST_NIC_TABLE;
 }
 
 /* `from eth0's address lookup 100` is there for the sake of other NICs' rules. */
 static bool keeps_first(const struct rule *r)
 {
-	return r->src.ip.family && r->table == CO_FIRST_NIC_TABLE;
+	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct ipaddr *ips,
-			  size_t n, const struct rule **ret)
+size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
+				   const struct ipaddr *ips, size_t n, const struct rule **ret)
 {
 	bool others = false;
 	size_t k = 0;
 
 	for (size_t i = 0; i < n_rules; i++)
-		others |= rules[i].src.ip.family && rules[i].table > CO_FIRST_NIC_TABLE &&
+		others |= rules[i].src.ip.family && rules[i].table > COORD_FIRST_NIC_TABLE &&
 			  !is_from(&rules[i], ips, n);
 	for (size_t i = 0; i < n_rules; i++)
 		if (is_from(&rules[i], ips, n) || is_mark(&rules[i]) ||
@@ -119,7 +120,7 @@ size_t co_rules_to_delete(const struct rule *rules, size_t n_rules, const struct
 }
 
 /* The pod may live on without this NIC, or its namespace be used again. */
-int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
+int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_free struct rule *rules = NULL;
@@ -132,7 +133,7 @@ int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct
 	if (r < 0 || !a->pod)
 		return r;
 	gone = xcalloc(n_rules, sizeof(*gone));
-	n_gone = co_rules_to_delete(rules, n_rules, ips, n, gone);
+	n_gone = coordinator_rules_to_delete(rules, n_rules, ips, n, gone);
 	for (size_t i = 0; i < n_gone; i++) {
 		rule_del(b, gone[i]);
 		marks |= is_mark(gone[i]);
@@ -145,14 +146,14 @@ int co_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct
 	return r < 0 || !n_gone ? r : nl_batch_commit(a->pod, b, e);
 }
 
-int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ips, size_t n,
-	      struct err *e)
+int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const struct ipaddr *ips,
+		       size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link l;
 	int r;
 
-	if (c->mode == CO_DISABLED)
+	if (c->mode == COORD_DISABLED)
 		return 0;
 	if (overlay_end(a, c, &l))
 		for (size_t i = 0; i < n; i++)
@@ -162,7 +163,7 @@ int co_delete(struct attach *a, const struct co_conf *c, const struct ipaddr *ip
 		r = nl_batch_commit(a->host, b, e);
 	if (r >= 0)
 		r = delete_host_veth(a, e);
-	return r < 0 ? r : co_host_rule_release(a->host, c->host_table, e);
+	return r < 0 ? r : coordinator_host_rule_release(a->host, c->host_table, e);
 }
 
 /* "unirail <network> <container id>": we made it, for this network. */
@@ -171,16 +172,16 @@ static const char *owner_of(const struct link *l, const char *network)
 	const char *p = l->alias;
 	size_t n = strlen(network);
 
-	if (strcmp(l->kind, "veth") != 0 || strncmp(p, CO_ALIAS, strlen(CO_ALIAS)) != 0)
+	if (strcmp(l->kind, "veth") != 0 || strncmp(p, COORD_ALIAS, strlen(COORD_ALIAS)) != 0)
 		return NULL;
-	p += strlen(CO_ALIAS);
+	p += strlen(COORD_ALIAS);
 	if (strncmp(p, network, n) != 0 || p[n] != ' ')
 		return NULL;
 	return p + n + 1;
 }
 
-bool co_is_leftover(const struct link *l, const char *network, const struct cni_attachment *valid,
-		    size_t n)
+bool coordinator_is_leftover(const struct link *l, const char *network,
+			     const struct cni_attachment *valid, size_t n)
 {
 	const char *owner = owner_of(l, network);
 
@@ -192,7 +193,8 @@ bool co_is_leftover(const struct link *l, const char *network, const struct cni_
 	return true;
 }
 
-static int release_tables(struct nl_wire *w, const struct co_gc_net *nets, size_t n, struct err *e)
+static int release_tables(struct nl_wire *w, const struct coordinator_gc_net *nets, size_t n,
+			  struct err *e)
 {
 	int r = 0;
 
@@ -202,12 +204,13 @@ static int release_tables(struct nl_wire *w, const struct co_gc_net *nets, size_
 		while (nets[first].host_table != nets[i].host_table)
 			first++;
 		if (first == i)
-			r = co_host_rule_release(w, nets[i].host_table, e);
+			r = coordinator_host_rule_release(w, nets[i].host_table, e);
 	}
 	return r;
 }
 
-int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, struct err *e)
+int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct cni_call *c,
+		   struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -221,7 +224,7 @@ int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, stru
 		return r;
 	for (size_t i = 0; i < n_links; i++)
 		for (size_t k = 0; k < n; k++)
-			if (co_is_leftover(&links[i], nets[k].name, c->valid, c->n_valid))
+			if (coordinator_is_leftover(&links[i], nets[k].name, c->valid, c->n_valid))
 				link_del(b, links[i].index, links[i].name);
 	r = nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
 	return r < 0 ? r : release_tables(w, nets, n, e);
@@ -236,15 +239,15 @@ int co_gc(const struct co_gc_net *nets, size_t n, const struct cni_call *c, stru
  * come in between. So in any order of the two there is a rule where there is a route.
  */
 
-struct rule co_host_rule(uint8_t family, uint32_t table)
+struct rule coordinator_host_rule(uint8_t family, uint32_t table)
 {
 	return (struct rule){.family = family,
-			     .priority = CO_HOST_RULE_PRIORITY,
+			     .priority = COORD_HOST_RULE_PRIORITY,
 			     .has_priority = true,
 			     .table = table};
 }
 
-bool co_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)
+bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (routes[i].family == family)
@@ -261,8 +264,8 @@ static int idle(struct nl_wire *w, uint32_t table, unsigned int *ret, struct err
 
 	if (r < 0)
 		return r;
-	*ret = (co_host_rule_is_idle(4, routes, n) ? CO_V4 : 0) |
-	       (co_host_rule_is_idle(6, routes, n) ? CO_V6 : 0);
+	*ret = (coordinator_host_rule_is_idle(4, routes, n) ? COORD_V4 : 0) |
+	       (coordinator_host_rule_is_idle(6, routes, n) ? COORD_V6 : 0);
 	route_list_free(routes, n);
 	return 0;
 }
@@ -283,8 +286,8 @@ static int take_away(struct nl_wire *w, uint32_t table, unsigned int families, u
 
 	*ret = 0;
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		unsigned int bit = rules[i].family == 4 ? CO_V4 : CO_V6;
-		const struct rule want = co_host_rule(rules[i].family, table);
+		unsigned int bit = rules[i].family == 4 ? COORD_V4 : COORD_V6;
+		const struct rule want = coordinator_host_rule(rules[i].family, table);
 
 		if (!(families & bit) || !rule_eq(&rules[i], &want))
 			continue;
@@ -299,15 +302,15 @@ static int put_back(struct nl_wire *w, uint32_t table, unsigned int families, st
 	auto_batch struct nl_batch *b = nl_batch_new();
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
-		const struct rule rule = co_host_rule(family, table);
+		const struct rule rule = coordinator_host_rule(family, table);
 
-		if (families & (family == 4 ? CO_V4 : CO_V6))
+		if (families & (family == 4 ? COORD_V4 : COORD_V6))
 			rule_add(b, &rule, NL_OK_EXIST);
 	}
 	return commit(w, b, e);
 }
 
-int co_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e)
+int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e)
 {
 	unsigned int families, gone = 0, still = 0;
 	int r = idle(host, table, &families, e);

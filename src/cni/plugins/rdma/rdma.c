@@ -14,7 +14,7 @@
 
 #define WHO "the rdma plugin"
 
-static int read_debug(const struct meta_call *m, struct err *e)
+static int read_debug(const struct chained_call *m, struct err *e)
 {
 	static const struct json_field field = {.name = "debug", .type = J_BOOL};
 	const struct json *cni = json_get_go(json_get_go(m->conf, "args"), "cni");
@@ -65,7 +65,7 @@ static int undo_move(void *arg, struct err *e)
 }
 
 /* Before the move, so that a DEL after a crash in between has it. */
-static int save(const struct meta_call *m, const struct rdma_state *s, struct undo *u,
+static int save(const struct chained_call *m, const struct rdma_state *s, struct undo *u,
 		struct err *e)
 {
 	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
@@ -77,7 +77,7 @@ static int save(const struct meta_call *m, const struct rdma_state *s, struct un
 	return rdma_state_save(old.root, path, s, e);
 }
 
-static int move_in(const struct meta_call *m, const struct rdma_state *s, struct undo *u,
+static int move_in(const struct chained_call *m, const struct rdma_state *s, struct undo *u,
 		   struct err *e)
 {
 	struct undo_move back = {.root = &m->call->root, .netns = m->netns};
@@ -91,7 +91,7 @@ static int move_in(const struct meta_call *m, const struct rdma_state *s, struct
 	return rdma_move(w, back.root, s->home, m->netns, RDMA_MOVE_LIMIT_MS, e);
 }
 
-static void whose(const struct meta_call *m, struct rdma_state *s)
+static void whose(const struct chained_call *m, struct rdma_state *s)
 {
 	/* What does not fit is no name that GC could meet again. */
 	if (str_copy(s->network, sizeof(s->network), m->network) &&
@@ -109,7 +109,7 @@ static int no_prev(struct err *e)
 			"is missing)");
 }
 
-static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
 	struct rdma_state s = {.device = ""};
@@ -135,7 +135,7 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 /* --- DEL --- */
 
 /* The RDMA device of the pod whose netdev is the attachment's. */
-static bool by_netdev(const struct meta_call *m, char name[static RDMA_NAME_MAX])
+static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_MAX])
 {
 	auto_free struct rdma_dev *list = NULL;
 	auto_nl struct nl_wire *w = NULL;
@@ -151,7 +151,7 @@ static bool by_netdev(const struct meta_call *m, char name[static RDMA_NAME_MAX]
 }
 
 /* No state: what the configuration, prevResult and the pod say. False: nothing was moved. */
-static bool guess(const struct meta_call *m, const struct cni_result *prev, struct rdma_state *s)
+static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
 	char device[PCI_NAME_MAX];
@@ -169,7 +169,7 @@ static bool guess(const struct meta_call *m, const struct cni_result *prev, stru
 	return true;
 }
 
-static int load(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
+static int load(const struct chained_call *m, const char *path, struct rdma_state *s, struct err *e)
 {
 	struct err why = ERR_INIT;
 	int r = rdma_state_load(&m->call->root, path, s, &why);
@@ -183,7 +183,7 @@ static int load(const struct meta_call *m, const char *path, struct rdma_state *
 	return r;
 }
 
-static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
 	const struct root *root = &m->call->root;
@@ -197,9 +197,9 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 	if (r < 0 && r != -ENOENT && r != -EINVAL)
 		return r;
 	if (r >= 0 && m->netns < 0 && !*m->call->netns)
-		other = rdma_home_netns(&s);
+		other = rdma_restore_netns(&s);
 	if (r >= 0 || guess(m, prev, &s))
-		r = rdma_home_bring(root, m->netns < 0 ? other : m->netns, &s, e);
+		r = rdma_restore(root, m->netns < 0 ? other : m->netns, &s, e);
 	else
 		r = 0;
 	return r < 0 ? r : file_remove(root, path, e);
@@ -207,7 +207,7 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 
 /* --- CHECK, STATUS, GC --- */
 
-static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = rdma_state_path(m->network, m->call->container_id, m->ifname);
 	struct rdma_state s = {.device = ""};
@@ -228,7 +228,7 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 					 m->ifname, path);
 	if (r < 0)
 		return r;
-	rdma_home_name(&m->call->root, &s);
+	rdma_restore_name(&m->call->root, &s);
 	r = rdma_move_is_in(m->netns, s.in_pod, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -236,7 +236,7 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 		       s.in_pod, s.device);
 }
 
-static int status(const struct meta_call *m, struct err *e)
+static int status(const struct chained_call *m, struct err *e)
 {
 	char device[PCI_NAME_MAX];
 	int r = read_debug(m, e);
@@ -247,13 +247,14 @@ static int status(const struct meta_call *m, struct err *e)
 }
 
 /* A namespace of the state's path may belong to somebody else by now: the device tells. */
-static int collect(const struct meta_call *m, const char *path, struct rdma_state *s, struct err *e)
+static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
+		   struct err *e)
 {
 	const struct root *root = &m->call->root;
-	auto_fd int netns = rdma_home_netns(s);
-	int r = rdma_home_bring(root, netns, s, e);
+	auto_fd int netns = rdma_restore_netns(s);
+	int r = rdma_restore(root, netns, s, e);
 
-	if (r >= 0 && !rdma_home_is(s)) {
+	if (r >= 0 && !rdma_restore_is(s)) {
 		log_warn("an RDMA device of a pod that is gone is not home, its state is kept",
 			 LOG_S("device", s->home), LOG_S("state", path));
 		return 0;
@@ -276,7 +277,7 @@ static bool has_new_owner(const struct root *root, char *const *names, size_t n,
 	return false;
 }
 
-static int gc(const struct meta_call *m, struct err *e)
+static int gc(const struct chained_call *m, struct err *e)
 {
 	const struct root *root = &m->call->root;
 	char **names = NULL;
@@ -306,7 +307,7 @@ static int gc(const struct meta_call *m, struct err *e)
 	return first;
 }
 
-const struct cni_meta meta_rdma = {
+const struct cni_meta chained_rdma = {
 	.type = "rdma",
 	.add = add,
 	.del = del,
@@ -318,7 +319,7 @@ const struct cni_plugin cni_rdma = META_PLUGIN(rdma);
 
 /* Which device a configuration of the rdma plugin means. */
 
-int rdma_conf_device(const struct meta_call *m, char ret[static PCI_NAME_MAX], struct err *e)
+int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e)
 {
 	static const struct json_field field = {.name = "deviceID", .type = J_STR};
 	const struct json *v = json_get_go(m->conf, "deviceID");
@@ -327,7 +328,7 @@ int rdma_conf_device(const struct meta_call *m, char ret[static PCI_NAME_MAX], s
 
 	*ret = '\0';
 	if (json_kind(v) == JSON_NULL)
-		v = meta_runtime(m, "deviceID");
+		v = chained_runtime(m, "deviceID");
 	r = v ? json_read_value(m->doc, v, &field, &text, "conf.deviceID", e) : 0;
 	if (r < 0 || !text || !*text)
 		return r;
@@ -437,7 +438,7 @@ int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *m
 	return vf_device(r, pf, vf.vf, ret, e);
 }
 
-int rdma_device(const struct meta_call *m, const struct cni_result *prev,
+int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e)
 {
 	const struct cni_iface *f = rdma_device_iface(prev, m->ifname);

@@ -64,19 +64,19 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 /* --- back on the node: cni/device/rdma_move.c --- */
 
 /* s->in_pod becomes its name now: the pod may have changed it. */
-void rdma_home_name(const struct root *root, struct rdma_state *s);
-bool rdma_home_is(const struct rdma_state *s);
+void rdma_restore_name(const struct root *root, struct rdma_state *s);
+bool rdma_restore_is(const struct rdma_state *s);
 /* CNI_NETNS is empty: the state knows where it was. A descriptor, or -1. */
-int rdma_home_netns(const struct rdma_state *s);
+int rdma_restore_netns(const struct rdma_state *s);
 /* netns -1: it is gone. -EBUSY (ERR_AGAIN): the device is on its way yet. */
-int rdma_home_bring(const struct root *root, int netns, struct rdma_state *s, struct err *e);
+int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
 /* --- which device: rdma.c --- */
 
 /* What the configuration says; "" when it says nothing. Kind ERR_CONF. */
-int rdma_conf_device(const struct meta_call *m, char ret[static PCI_NAME_MAX], struct err *e);
+int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e);
 /* That, or what prevResult leads to. */
-int rdma_device(const struct meta_call *m, const struct cni_result *prev,
+int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e);
 /* The interface that tells: the pod's of that name, or the only one. NULL: none. Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);

@@ -27,11 +27,11 @@ static int open_netns(const struct vf_record *r)
 	return r->netns && *r->netns && netns_open(r->netns, &fd, NULL) >= 0 ? fd : -1;
 }
 
-/* 1: not all of it is as it was (ib_home_bring()), and the record stays. */
+/* 1: not all of it is as it was (ib_restore()), and the record stays. */
 static int release(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 		   struct err *e)
 {
-	int code = ib_home_bring(a, pod, r, flags, e);
+	int code = ib_restore(a, pod, r, flags, e);
 
 	if (code || !r->file)
 		return code;
@@ -99,7 +99,7 @@ static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_re
 	const char *bdf = *r->device ? r->device : rail->conf.ib_sriov.device_id;
 	int code = bdf ? vf_lock(&a->call->root, &bdf, 1, vf, e) : 0;
 
-	return code < 0 ? code : ib_home_lock(&a->call->root, all, e);
+	return code < 0 ? code : ib_restore_lock(&a->call->root, all, e);
 }
 
 /* What a kill left of a file that was being written. */
@@ -178,7 +178,7 @@ int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 	(void)rail;
 	if (!a->call->has_valid || !file_exists(&a->call->root, ib_sriov_store.dir))
 		return 0;
-	code = ib_home_lock(&a->call->root, &lock, e);
+	code = ib_restore_lock(&a->call->root, &lock, e);
 	if (code >= 0)
 		vf_record_sweep(&a->call->root, &ib_sriov_store);
 	if (code >= 0)
@@ -221,7 +221,7 @@ static int put_right(struct attach *a, const char *bdf, const char *ifname, char
 			: 0;
 }
 
-int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e)
+int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
 	auto_vf_record struct vf_record r = {0};
@@ -231,7 +231,7 @@ int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struc
 
 	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
 		return 0;
-	code = ib_home_lock(root, &lock, e);
+	code = ib_restore_lock(root, &lock, e);
 	if (code >= 0)
 		code = put_right(a, bdf, ifname, &living, e);
 	return code > 0 ? vf_in_use(root, bdf, living, e) : code;
@@ -241,7 +241,7 @@ int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struc
 
 enum { LOCK_MS = 120000, LOCK_DIR_MODE = 0700, REBIND_MS = 15000 };
 
-int ib_home_lock(const struct root *root, int *fd, struct err *e)
+int ib_restore_lock(const struct root *root, int *fd, struct err *e)
 {
 	int r = dir_make(root, "/var/run/cni/ib-sriov", LOCK_DIR_MODE, e);
 
@@ -256,8 +256,8 @@ static int wait_child(int events, const struct root *root, const char *bdf, enum
 	return uevent_wait_child(events, now_mono_ms() + REBIND_MS, root, bdf, what, name, e);
 }
 
-int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
-		   bool has_rdma, struct err *e)
+int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
+		      bool has_rdma, struct err *e)
 {
 	auto_fd int events = -1;
 	int r = uevent_open(&events, e);
@@ -299,12 +299,12 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 	struct link l;
 	int code;
 
-	if (!ib_home_child(&a->call->root, r->device, PCI_NETDEV, name))
-		return *r->name ? ib_home_not_yet(r, "the netdev", e) : 0;
+	if (!ib_restore_child(&a->call->root, r->device, PCI_NETDEV, name))
+		return *r->name ? ib_restore_not_yet(r, "the netdev", e) : 0;
 	code = link_get(a->host, name, &l, e);
 	if (code < 0)
 		return code;
-	if (strcmp(name, r->name) != 0 && ib_home_name_is_free(a->host, r->name)) {
+	if (strcmp(name, r->name) != 0 && ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;
 		c.name = r->name;
 	} else if (*r->name && strcmp(name, r->name) != 0) {
@@ -318,7 +318,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 	link_set(b, l.index, l.name, &c);
 	code = nl_batch_commit(a->host, b, e);
 	if (code >= 0)
-		code = vf_home_altnames(a->host, &l, r, e);
+		code = vf_restore_altnames(a->host, &l, r, e);
 	if (code >= 0)
 		restore_mtu(a, &l, r);
 	return code < 0 ? err_wrap(e, code, "restore the name of VF '%s'", r->device) : 0;
@@ -391,8 +391,8 @@ static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
 
 	if (r->dpdk || !*p->pci.driver || pci_driver_is_dpdk(p->pci.driver))
 		return 0;
-	code = ib_home_rdma(&a->call->root, pod, r, e);
-	return code < 0 ? code : ib_home_netdev(a, pod, r, e);
+	code = ib_restore_rdma(&a->call->root, pod, r, e);
+	return code < 0 ? code : ib_restore_netdev(a, pod, r, e);
 }
 
 /* Killed, or failed, after the PF had its GUID back and before the VF was bound again. */
@@ -403,7 +403,7 @@ static bool keeps_guid(struct attach *a, const struct vf_record *r)
 	struct link l;
 
 	if (!r->was.has_guid || !(r->asked & VF_ATTR_GUID) ||
-	    !ib_home_child(&a->call->root, r->device, PCI_NETDEV, name) ||
+	    !ib_restore_child(&a->call->root, r->device, PCI_NETDEV, name) ||
 	    link_get(a->host, name, &l, NULL) < 0)
 		return false;
 	guid = ib_guid_of_link(&l.mac);
@@ -413,9 +413,10 @@ static bool keeps_guid(struct attach *a, const struct vf_record *r)
 static int bring_again(struct attach *a, const struct vf_record *r, const struct vf_place *p,
 		       struct err *e)
 {
-	int code = ib_home_rebind(&a->call->root, r->device, p->pci.driver, *r->name, *r->rdma, e);
+	int code =
+		ib_restore_rebind(&a->call->root, r->device, p->pci.driver, *r->name, *r->rdma, e);
 
-	return code >= 0 && *r->rdma ? ib_home_rdma(&a->call->root, -1, r, e) : code;
+	return code >= 0 && *r->rdma ? ib_restore_rdma(&a->call->root, -1, r, e) : code;
 }
 
 /* Devices and name come home whatever comes of the attributes. */
@@ -436,11 +437,11 @@ static int bring_all(struct attach *a, int pod, const struct vf_record *r, struc
 		code = bring_again(a, r, p, e);
 	if (code >= 0 && driven)
 		code = rename_netdev(a, r, flags & VF_HOME_UP, e);
-	return code < 0 || attrs >= 0 ? code : vf_home_come_again(r, flags, attrs, &why, e);
+	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &why, e);
 }
 
-int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
-		  struct err *e)
+int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+	       struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct vf_place p;
@@ -481,7 +482,7 @@ static void pause_a_little(void)
 }
 
 /* A namespace that was deleted is taken apart behind the back of who did it. */
-bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name)
+bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -498,7 +499,7 @@ static bool wait_home(const struct root *root, const char *bdf, enum pci_child w
 {
 	int64_t end = now_mono_ms() + COMES_HOME_MS;
 
-	while (!ib_home_child(root, bdf, what, name)) {
+	while (!ib_restore_child(root, bdf, what, name)) {
 		if (now_mono_ms() >= end)
 			return false;
 		pause_a_little();
@@ -506,7 +507,7 @@ static bool wait_home(const struct root *root, const char *bdf, enum pci_child w
 	return true;
 }
 
-int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e)
+int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e)
 {
 	return err_kind(e, ERR_AGAIN, -EBUSY,
 			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
@@ -514,7 +515,7 @@ int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e)
 			what, r->device);
 }
 
-int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e)
+int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e)
 {
 	char name[PCI_NAME_MAX];
 	struct err why = ERR_INIT;
@@ -524,14 +525,14 @@ int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, st
 		return 0;
 	if (!rdma_move_name(root, r->device, name))
 		str_copy(name, sizeof(name), r->rdma);
-	if (pod >= 0 && !ib_home_child(root, r->device, PCI_RDMA, name))
+	if (pod >= 0 && !ib_restore_child(root, r->device, PCI_RDMA, name))
 		code = rdma_move_is_in(pod, name, e);
 	if (code > 0)
 		return rdma_move_home(pod, root, name, r->rdma, e);
 	if (code < 0)
 		return code;
 	if (!wait_home(root, r->device, PCI_RDMA, name))
-		return ib_home_not_yet(r, "the RDMA device", e);
+		return ib_restore_not_yet(r, "the RDMA device", e);
 	if (rdma_move_rename(name, r->rdma, &why) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
 			 LOG_S("was", r->rdma), LOG_S("error", why.text));
@@ -548,7 +549,7 @@ static bool is_vfs(const struct link *l, const struct vf_record *r)
 	       strcmp(l->alias, r->name) == 0;
 }
 
-bool ib_home_name_is_free(struct nl_wire *host, const char *name)
+bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
 {
 	struct link other;
 
@@ -567,7 +568,7 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 		return code;
 	c.netns_fd = home;
 	/* Its name may be taken on the node, and the one it has here as well: name it on the way. */
-	if (ib_home_name_is_free(a->host, r->name)) {
+	if (ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;
 		c.name = r->name;
 	}
@@ -575,7 +576,7 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 	return nl_batch_commit(w, b, e);
 }
 
-int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e)
+int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e)
 {
 	auto_free struct link *list = NULL;
 	auto_nl struct nl_wire *w = NULL;
@@ -591,6 +592,6 @@ int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct 
 		if (is_vfs(&list[i], r))
 			return take_out(a, w, &list[i], r, e);
 	if (!wait_home(&a->call->root, r->device, PCI_NETDEV, name))
-		return ib_home_not_yet(r, "the netdev", e);
+		return ib_restore_not_yet(r, "the netdev", e);
 	return 0;
 }

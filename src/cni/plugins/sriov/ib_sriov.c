@@ -43,7 +43,7 @@ static int check_id(const struct rail *rail, struct err *e)
 /* Its own pods first: they may be dead, and in the way of what sriov's record wants back. */
 static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
-	int r = ib_home_free_up(a, id_of(rail), rail->ifname, e);
+	int r = ib_restore_free_up(a, id_of(rail), rail->ifname, e);
 
 	return r < 0 ? r : sriov_free_up(a, id_of(rail), e);
 }
@@ -69,7 +69,7 @@ static int claim(struct attach *a, struct err *e)
 		if (r < 0)
 			return rail_err(&a->rails[i], r, e);
 	}
-	return r < 0 ? r : ib_home_lock(&a->call->root, &first->vf->node_lock, e);
+	return r < 0 ? r : ib_restore_lock(&a->call->root, &first->vf->node_lock, e);
 }
 
 /* --- CHECK and STATUS --- */
@@ -133,7 +133,7 @@ static const char *hint(int code)
 			       : NULL;
 }
 
-const struct rail_kind ib_sriov_kind = {
+const struct link_driver ib_sriov_kind = {
 	.type = "ib-sriov",
 	.order = RAIL_IB_SRIOV,
 	.read = ib_sriov_read,
@@ -336,7 +336,7 @@ static int undo_all(void *arg, struct err *e)
 
 		if (!ib_is_ours(rail) || !rail->vf || !rail->vf->record.file)
 			continue;
-		r = ib_home_bring(a, a->netns, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
+		r = ib_restore(a, a->netns, &rail->vf->record, VF_HOME_UP, first < 0 ? NULL : e);
 		if (r == 0)
 			r = vf_record_remove(&a->call->root, &ib_sriov_store, rail->vf->record.file,
 					     first < 0 ? NULL : e);
@@ -408,7 +408,7 @@ static int take_guid(struct attach *a, struct rail *rail, int events, struct err
 
 	if (!(rail->conf.ib_sriov.want.set & VF_ATTR_GUID) || p->dpdk)
 		return 0;
-	r = ib_home_rebind(&a->call->root, p->pci.bdf, p->pci.driver, true, *rec->rdma, e);
+	r = ib_restore_rebind(&a->call->root, p->pci.bdf, p->pci.driver, true, *rec->rdma, e);
 	if (r >= 0)
 		r = find_netdev_again(a, rail, events, e);
 	if (r >= 0)

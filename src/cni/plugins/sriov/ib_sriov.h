@@ -99,30 +99,30 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 /* ---- home again: ib_restore.c ---- */
 
 /* Nobody else works on InfiniBand VFs of the node while this is held. */
-int ib_home_lock(const struct root *root, int *fd, struct err *e);
+int ib_restore_lock(const struct root *root, int *fd, struct err *e);
 /* RDMA device, netdev, attributes and name, as the record has them. pod: the namespace to look in,
  * -1: it is gone. flags: VF_HOME_* (cni/device/vf_restore.h). A VF that is gone, or that was made anew, is done.
  * 1: the devices are home, and the PF refuses the attributes. */
-int ib_home_bring(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
-		  struct err *e);
+int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
+	       struct err *e);
 /* Unbound and bound again, netdev and RDMA device (where it had them) waited for. */
-int ib_home_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
-		   bool has_rdma, struct err *e);
+int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
+		      bool has_rdma, struct err *e);
 /* --- the devices: ib_restore.c --- */
 /* The first child of the function on the node, name (PCI_NAME_MAX) is left alone when there is none. */
-bool ib_home_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
+bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what, char *name);
 /* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
-int ib_home_not_yet(const struct vf_record *r, const char *what, struct err *e);
-bool ib_home_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
+int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e);
+bool ib_restore_name_is_free(struct nl_wire *host, const char *name); /* "" is not */
 /* Out of the pod (-1: it is gone), or waited for. -EBUSY (ERR_AGAIN): it is nowhere. */
-int ib_home_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
-int ib_home_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
+int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r, struct err *e);
+int ib_restore_netdev(struct attach *a, int pod, const struct vf_record *r, struct err *e);
 
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* The VF's lock is held: no pod of this plugin has the VF (-EBUSY, ERR_AGAIN), or what had it is dead
  * and is put right. Takes the lock of all InfiniBand VFs where there is something to do. ifname: an
  * attachment of this call that may come again without a DEL; NULL: none. */
-int ib_home_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
+int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

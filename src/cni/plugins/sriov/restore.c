@@ -13,7 +13,7 @@
 
 /* The pod's, or that of which the record says that it was the pod's. */
 struct way {
-	struct vf_home home;
+	struct vf_restore_state home;
 	struct nl_wire *own; /* opened here */
 };
 
@@ -50,7 +50,7 @@ int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flag
 	int code;
 
 	way_to(a, r->netns, &w);
-	code = vf_home_bring(&w.home, r, flags, e);
+	code = vf_restore(&w.home, r, flags, e);
 	return code ? code : forget(&a->call->root, r, e);
 }
 
@@ -83,10 +83,10 @@ static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 /* The pod is dead and there is no record: only a VF that lies about is put right. */
 static int put_right_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
-	const struct vf_home h = {&a->call->root, a->host, NULL};
+	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
 	auto_vf_record struct vf_record r = {0};
 
-	if (vf_home_guess(&h, bdf, "", &(struct mac){0}, &r, NULL) < 0)
+	if (vf_restore_guess(&h, bdf, "", &(struct mac){0}, &r, NULL) < 0)
 		return vf_owner_remove(&a->call->root, bdf, e);
 	return put_right(a, &r, e);
 }
@@ -152,14 +152,14 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
  * and it lies about on the node. */
 static bool is_ours(struct attach *a, const char *bdf, const char *owner, const char *ifname)
 {
-	const struct vf_home h = {&a->call->root, a->host, a->pod};
+	const struct vf_restore_state h = {&a->call->root, a->host, a->pod};
 	struct vf_record r = {.ifname = (char *)(uintptr_t)ifname};
 	struct vf_found f;
 
 	if (owner)
 		return *a->call->netns && strcmp(owner, a->call->netns) == 0;
 	str_copy(r.device, sizeof(r.device), bdf);
-	if (vf_home_find(&h, &r, &f, NULL) < 0)
+	if (vf_restore_find(&h, &r, &f, NULL) < 0)
 		return false;
 	return f.where == VF_IN_POD || (f.where == VF_ON_NODE && f.stray);
 }
@@ -167,7 +167,7 @@ static bool is_ours(struct attach *a, const char *bdf, const char *owner, const 
 static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *rail, struct err *e)
 {
 	const struct root *root = &a->call->root;
-	const struct vf_home h = {root, a->host, a->pod};
+	const struct vf_restore_state h = {root, a->host, a->pod};
 	auto_vf_record struct vf_record r = {0};
 	auto_free char *owner = NULL;
 	struct err why = ERR_INIT;
@@ -179,7 +179,7 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	(void)vf_owner_read(root, bdf, &owner, NULL);
 	if (!is_ours(a, bdf, owner, rail->ifname))
 		return 0;
-	code = vf_home_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &why);
+	code = vf_restore_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &why);
 	if (code < 0 && !vf_place_is_gone(code)) {
 		if (e)
 			*e = why;

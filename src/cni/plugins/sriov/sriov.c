@@ -60,7 +60,7 @@ static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = sriov_free_up(a, id_of(rail), e);
 
-	return r < 0 ? r : ib_home_free_up(a, id_of(rail), NULL, e);
+	return r < 0 ? r : ib_restore_free_up(a, id_of(rail), NULL, e);
 }
 
 static int claim(struct attach *a, struct err *e)
@@ -256,7 +256,7 @@ static const char *hint(int code)
 			       : NULL;
 }
 
-const struct rail_kind sriov_kind = {
+const struct link_driver sriov_kind = {
 	.type = "sriov",
 	.order = RAIL_SRIOV,
 	.flags = RAIL_READS_ARGS | RAIL_OPTIMISTIC_DAD,

@@ -65,7 +65,7 @@ static bool given(const char *s)
 	return s && *s;
 }
 
-const char *tuning_data_dir(const struct meta_call *m)
+const char *tuning_data_dir(const struct chained_call *m)
 {
 	struct err why = ERR_INIT;
 	struct raw raw = {0};
@@ -152,7 +152,7 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 
 /* `from`: where this object's own entries start. A later object's value stands instead of an
  * earlier one's. */
-static int add_sysctl(const struct meta_call *m, struct tuning_conf *c, size_t from,
+static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
 		      const char *place, const char *key, const char *value, struct err *e)
 {
 	auto_free char *path = tuning_sysctl_path(key, m->ifname, e);
@@ -174,7 +174,7 @@ static int add_sysctl(const struct meta_call *m, struct tuning_conf *c, size_t f
 	return 0;
 }
 
-static int add_sysctls(const struct meta_call *m, struct tuning_conf *c, const struct json *v,
+static int add_sysctls(const struct chained_call *m, struct tuning_conf *c, const struct json *v,
 		       const char *place, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);
@@ -231,9 +231,9 @@ static int read_mac(struct tuning_conf *c, struct err *e)
 }
 
 /* CNI_ARGS and the runtime's wish, over the netconf's. */
-static int take_mac(const struct meta_call *m, struct tuning_conf *c, struct err *e)
+static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
-	const struct json *runtime = meta_runtime(m, "mac");
+	const struct json *runtime = chained_runtime(m, "mac");
 	struct cni_args args = {0};
 	int r = cni_args_parse(m->call->args_text, &args, &c->keep, e);
 
@@ -252,7 +252,7 @@ static int take_mac(const struct meta_call *m, struct tuning_conf *c, struct err
 	return 0;
 }
 
-static int read_args(const struct meta_call *m, const struct json *v, struct tuning_conf *c,
+static int read_args(const struct chained_call *m, const struct json *v, struct tuning_conf *c,
 		     struct err *e)
 {
 	struct raw raw = {0};
@@ -272,7 +272,7 @@ static int read_args(const struct meta_call *m, const struct json *v, struct tun
 	return add_sysctls(m, c, raw.sysctl, "conf.args.cni.sysctl", e);
 }
 
-static int read_all(const struct meta_call *m, struct tuning_conf *c, struct err *e)
+static int read_all(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
 	struct raw raw = {0};
 	int r = json_read(m->doc, m->conf, &top_table, &raw, "conf", e);
@@ -295,7 +295,7 @@ static int read_all(const struct meta_call *m, struct tuning_conf *c, struct err
 	return r < 0 ? r : read_mac(c, e);
 }
 
-int tuning_conf_read(const struct meta_call *m, struct tuning_conf *ret, struct err *e)
+int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e)
 {
 	int r;
 

@@ -35,7 +35,7 @@ static int undo_sysctl(void *arg, struct err *e)
 	return r;
 }
 
-static int set_sysctl(const struct meta_call *m, const struct tuning_sysctl *s, struct undo *u,
+static int set_sysctl(const struct chained_call *m, const struct tuning_sysctl *s, struct undo *u,
 		      struct err *e)
 {
 	struct old_sysctl old = {.root = &m->call->root, .netns = m->netns};
@@ -54,7 +54,7 @@ static int set_sysctl(const struct meta_call *m, const struct tuning_sysctl *s, 
 	return 0;
 }
 
-static int set_sysctls(const struct meta_call *m, const struct tuning_conf *c, struct undo *u,
+static int set_sysctls(const struct chained_call *m, const struct tuning_conf *c, struct undo *u,
 		       struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
@@ -85,7 +85,7 @@ static int undo_backup(void *arg, struct err *e)
 }
 
 /* Before the first change, so that a DEL after a crash in between has it. */
-static int save_backup(const struct meta_call *m, const struct tuning_conf *c,
+static int save_backup(const struct chained_call *m, const struct tuning_conf *c,
 		       const struct tuning_attrs *found, struct undo *u, struct err *e)
 {
 	auto_free char *path = tuning_backup_path(m, c->data_dir);
@@ -135,7 +135,7 @@ static int undo_link(void *arg, struct err *e)
 	return apply(old->w, old->index, old->name, &old->attrs, e);
 }
 
-static int set_link(const struct meta_call *m, const struct tuning_conf *c, const struct link *l,
+static int set_link(const struct chained_call *m, const struct tuning_conf *c, const struct link *l,
 		    struct undo *u, struct err *e)
 {
 	struct old_link old = {.w = m->pod, .index = l->index, .attrs = tuning_found(&c->want, l)};
@@ -177,7 +177,7 @@ static int no_prev(struct err *e)
 			"that makes the interface)");
 }
 
-static int add(const struct meta_call *m, struct cni_result *prev, struct undo *u, struct err *e)
+static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;
 	struct link l;
@@ -201,7 +201,7 @@ static int add(const struct meta_call *m, struct cni_result *prev, struct undo *
 }
 
 /* True when nothing is left to put back. */
-static bool restore(const struct meta_call *m, const struct tuning_attrs *a)
+static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 {
 	struct err why = ERR_INIT;
 	struct link l;
@@ -218,7 +218,7 @@ static bool restore(const struct meta_call *m, const struct tuning_attrs *a)
 }
 
 /* Nothing here keeps a pod from going. */
-static int del(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
 	const struct root *root = &m->call->root;
@@ -239,7 +239,7 @@ static int del(const struct meta_call *m, const struct cni_result *prev, struct 
 	return 0;
 }
 
-static int check_sysctl(const struct meta_call *m, const struct tuning_sysctl *s, struct err *e)
+static int check_sysctl(const struct chained_call *m, const struct tuning_sysctl *s, struct err *e)
 {
 	char now[SYSCTL_VALUE_MAX];
 	int r = sysctl_get(&m->call->root, s->path, now, sizeof(now), e);
@@ -253,7 +253,7 @@ static int check_sysctl(const struct meta_call *m, const struct tuning_sysctl *s
 		       s->path, s->value, now);
 }
 
-static int check_sysctls(const struct meta_call *m, const struct tuning_conf *c, struct err *e)
+static int check_sysctls(const struct chained_call *m, const struct tuning_conf *c, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int r = c->n_sysctls ? netns_enter(m->netns, &v, e) : 0;
@@ -264,7 +264,7 @@ static int check_sysctls(const struct meta_call *m, const struct tuning_conf *c,
 	return r;
 }
 
-static int check(const struct meta_call *m, const struct cni_result *prev, struct err *e)
+static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;
 	struct link l;
@@ -285,7 +285,7 @@ static int check(const struct meta_call *m, const struct cni_result *prev, struc
 }
 
 /* Configuration, allowlist, and a folder for what DEL needs. */
-static int status(const struct meta_call *m, struct err *e)
+static int status(const struct chained_call *m, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;
 	int r = tuning_conf_read(m, &c, e);
@@ -302,7 +302,7 @@ static int status(const struct meta_call *m, struct err *e)
 }
 
 /* No GC: a backup's name does not tell the network, whose list of attachments is all GC has. */
-const struct cni_meta meta_tuning = {
+const struct cni_meta chained_tuning = {
 	.type = "tuning",
 	.add = add,
 	.del = del,
@@ -507,7 +507,7 @@ int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *
 	return 0;
 }
 
-char *tuning_backup_path(const struct meta_call *m, const char *dir)
+char *tuning_backup_path(const struct chained_call *m, const char *dir)
 {
 	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
 }

@@ -51,11 +51,11 @@ struct tuning_conf {
 };
 
 /* Kind ERR_CONF, the field named. m->ifname "" (STATUS) leaves IFNAME alone. */
-int tuning_conf_read(const struct meta_call *m, struct tuning_conf *ret, struct err *e);
+int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);
 #define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
 /* For DEL: dataDir, or the default when it cannot be read. */
-const char *tuning_data_dir(const struct meta_call *m);
+const char *tuning_data_dir(const struct chained_call *m);
 
 /* --- pure --- */
 /* "net.ipv4.conf.IFNAME.x" -> "net/ipv4/conf/net1/x"; NULL with *e set: not below net. */
@@ -86,7 +86,7 @@ int tuning_pattern(const char *go, struct buf *posix, struct err *e);
 /* No allowlist allows everything; one that cannot be read is ERR_UNAVAILABLE. */
 int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
 /* <dir>/<container id>_<ifname>.json */
-char *tuning_backup_path(const struct meta_call *m, const char *dir);
+char *tuning_backup_path(const struct chained_call *m, const char *dir);
 /* -ENOENT (e set) when there is none, -EINVAL when it makes no sense. */
 int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
 		       struct err *e);
