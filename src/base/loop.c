@@ -54,7 +54,7 @@ int loop_new(struct loop **ret, struct err *e)
 	return 0;
 }
 
-static void bury(struct loop *l)
+static void free_removed(struct loop *l)
 {
 	while (l->dead) {
 		struct loop_fd *f = l->dead;
@@ -70,7 +70,7 @@ void loop_free(struct loop *l)
 		return;
 	while (l->fds)
 		loop_del_fd(l->fds);
-	bury(l);
+	free_removed(l);
 	while (l->first)
 		loop_del_timer(l->first);
 	cleanup_fd(&l->epoll);
@@ -207,7 +207,7 @@ static void run_once(struct loop *l)
 		if (f->fd >= 0)
 			f->fn(f->arg, ev[i].events);
 	}
-	bury(l);
+	free_removed(l);
 	if (n == 0 && l->test_clock && l->first && l->first->due > l->test_now)
 		l->test_now = l->first->due;
 	run_timers(l);

@@ -635,7 +635,7 @@ static int is_registered(struct controller *c, struct err *e)
 int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < WORLD_KINDS; k++) {
-		int r = world_synced(c->world, k) ? 0 : world_trouble(c->world, k, e);
+		int r = world_synced(c->world, k) ? 0 : world_sync_error(c->world, k, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;

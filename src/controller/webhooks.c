@@ -408,7 +408,7 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg)
 	}
 	w->drained = done;
 	w->drained_arg = arg;
-	http_server_send_away(w->server);
+	http_server_reject(w->server);
 	w->linger = loop_add_timer(w->loop, w->first.linger_ms, on_lingered, w);
 }
 
@@ -442,9 +442,9 @@ int webhooks_ready(struct webhooks *w, struct err *e)
 {
 	if (serves(w))
 		return 0;
-	if (tokens_trouble(w->tokens, e) < 0)
-		return tokens_trouble(w->tokens, NULL);
-	return certs_trouble(w->certs, e);
+	if (tokens_sync_error(w->tokens, e) < 0)
+		return tokens_sync_error(w->tokens, NULL);
+	return certs_sync_error(w->certs, e);
 }
 
 void webhooks_metrics(struct webhooks *w, struct buf *b)
@@ -452,7 +452,7 @@ void webhooks_metrics(struct webhooks *w, struct buf *b)
 	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
 		     "When the webhooks' certificate expires, since the epoch.");
 	sample_gauge(b, "unirail_controller_certificate_trouble",
-		     certs_trouble(w->certs, NULL) != 0,
+		     certs_sync_error(w->certs, NULL) != 0,
 		     "Whether the one that is there cannot be used or believed.");
 	sample_counter(b, "unirail_controller_webhooks_healed_total",
 		       w->healed + (w->hooks ? hooks_healed(w->hooks) : 0),

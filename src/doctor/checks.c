@@ -256,12 +256,12 @@ static bool has_master(const char *type)
 static char *links_remedy(const struct doctor *d, const char *master)
 {
 	auto_free const char **names = xcalloc(d->f->n_links + 1, sizeof(*names));
-	const char *nearest;
+	const char *suggest;
 
 	for (size_t i = 0; i < d->f->n_links; i++)
 		names[i] = d->f->links[i].name;
-	nearest = opt_nearest(master, names, d->f->n_links);
-	return nearest ? xasprintf("did you mean '%s'? 'ip link' lists the links", nearest)
+	suggest = opt_nearest(master, names, d->f->n_links);
+	return suggest ? xasprintf("did you mean '%s'? 'ip link' lists the links", suggest)
 		       : xstrdup("name a link that 'ip link' lists");
 }
 

@@ -17,7 +17,7 @@ static void pump(void *arg);
 
 static void on_credentials(void *arg)
 {
-	kube_pump_soon(arg);
+	kube_pump_schedule(arg);
 }
 
 struct kube *kube_new(struct loop *l, const struct root *root, const struct kube_conf *c,
@@ -76,7 +76,7 @@ static void on_ready(void *arg)
 	if (c->k->trouble)
 		log_info("kube: connected again");
 	c->k->trouble = false;
-	kube_pump_soon(c->k);
+	kube_pump_schedule(c->k);
 }
 
 static void unlink_old(struct kube_conn *c)
@@ -168,7 +168,7 @@ static void retire(struct kube *k)
 	k->conn = NULL;
 	c->next = k->old;
 	k->old = c;
-	kube_tidy_soon(k);
+	kube_tidy_schedule(k);
 }
 
 static void on_tidy(void *arg)
@@ -186,7 +186,7 @@ static void on_tidy(void *arg)
 	}
 }
 
-void kube_tidy_soon(struct kube *k)
+void kube_tidy_schedule(struct kube *k)
 {
 	if (k->old && !k->tidy)
 		k->tidy = loop_add_timer(k->loop, 0, on_tidy, k);
@@ -231,7 +231,7 @@ static void on_pump(void *arg)
 	pump(k);
 }
 
-void kube_pump_soon(struct kube *k)
+void kube_pump_schedule(struct kube *k)
 {
 	if (!k->pump)
 		k->pump = loop_add_timer(k->loop, 0, on_pump, k);
@@ -281,7 +281,7 @@ static void detach(struct kube_call *c)
 	if (c->stream)
 		https_cancel(c->conn, c->stream);
 	c->stream = NULL;
-	kube_tidy_soon(c->k);
+	kube_tidy_schedule(c->k);
 }
 
 static void call_free(struct kube_call *c)
@@ -332,7 +332,7 @@ static void fail(struct kube_call *c, const struct err *why)
 void kube_call_wait(struct kube_call *c)
 {
 	c->state = CALL_WAITING;
-	kube_pump_soon(c->k);
+	kube_pump_schedule(c->k);
 }
 
 static void on_retry(void *arg)

@@ -54,8 +54,8 @@ const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" *
 
 /* --- client.c: connection and requests --- */
 
-void kube_pump_soon(struct kube *k);
-void kube_tidy_soon(struct kube *k); /* a stream has ended */
+void kube_pump_schedule(struct kube *k);
+void kube_tidy_schedule(struct kube *k); /* a stream has ended */
 /* Whether calls wait for a connection. */
 bool kube_calls_wait(const struct kube *k);
 void kube_calls_submit(struct kube *k);

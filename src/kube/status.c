@@ -127,37 +127,37 @@ int kube_status_err(int http, struct span body, const char *what, struct kube_st
 
 enum { SAY_MS = 200 };
 
-void kube_troubles_init(struct kube_troubles *t, struct loop *l, const char *who)
+void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *who)
 {
-	*t = (struct kube_troubles){.loop = l, .who = who, .end = &t->first};
+	*t = (struct kube_sync_errors){.loop = l, .who = who, .end = &t->first};
 }
 
-void kube_troubles_add(struct kube_troubles *t, struct kube_trouble *k,
-		       const struct kube_kind *kind, bool ours)
+void kube_sync_errors_add(struct kube_sync_errors *t, struct kube_sync_error *k,
+			  const struct kube_kind *kind, bool ours)
 {
-	*k = (struct kube_trouble){.all = t, .kind = kind, .ours = ours};
+	*k = (struct kube_sync_error){.all = t, .kind = kind, .ours = ours};
 	*t->end = k;
 	t->end = &k->next;
 }
 
-void kube_troubles_done(struct kube_troubles *t)
+void kube_sync_errors_done(struct kube_sync_errors *t)
 {
 	loop_del_timer(t->say);
 }
 
-static bool is_not_installed(const struct kube_trouble *k)
+static bool is_not_installed(const struct kube_sync_error *k)
 {
 	return k->why.code == -ENOENT && k->ours;
 }
 
 static void say_not_installed(void *arg)
 {
-	struct kube_troubles *t = arg;
+	struct kube_sync_errors *t = arg;
 	auto_buf struct buf b;
 
 	t->say = NULL;
 	buf_init(&b, 1024);
-	for (const struct kube_trouble *k = t->first; k; k = k->next)
+	for (const struct kube_sync_error *k = t->first; k; k = k->next)
 		if (is_not_installed(k))
 			buf_printf(&b, "%s%s.%s", b.len ? ", " : "", k->kind->plural,
 				   k->kind->group);
@@ -167,7 +167,7 @@ static void say_not_installed(void *arg)
 			  LOG_S("kinds", b.p));
 }
 
-static void trouble_say(const struct kube_trouble *t)
+static void trouble_say(const struct kube_sync_error *t)
 {
 	const struct kube_kind *k = t->kind;
 	auto_free char *what = NULL;
@@ -180,9 +180,9 @@ static void trouble_say(const struct kube_trouble *t)
 	log_error(what, LOG_S("error", t->why.text));
 }
 
-void kube_trouble_is(struct kube_trouble *k, const struct err *why)
+void kube_sync_error_is(struct kube_sync_error *k, const struct err *why)
 {
-	struct kube_troubles *t = k->all;
+	struct kube_sync_errors *t = k->all;
 
 	if (!why) {
 		if (k->why.kind != ERR_AGAIN)
@@ -199,7 +199,7 @@ void kube_trouble_is(struct kube_trouble *k, const struct err *why)
 		t->say = loop_add_timer(t->loop, SAY_MS, say_not_installed, t);
 }
 
-int kube_trouble_words(const struct kube_trouble *k, bool synced, struct err *e)
+int kube_sync_error_words(const struct kube_sync_error *k, bool synced, struct err *e)
 {
 	const char *name = k->kind->plural;
 

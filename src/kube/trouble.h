@@ -11,30 +11,30 @@
 #include "base/loop.h"
 #include "kube/path.h"
 
-struct kube_troubles {
+struct kube_sync_errors {
 	struct loop *loop;
 	const char *who; /* "agent" */
-	struct kube_trouble *first, **end;
+	struct kube_sync_error *first, **end;
 	struct loop_timer *say;
 };
 
-struct kube_trouble {
-	struct kube_troubles *all;
+struct kube_sync_error {
+	struct kube_sync_errors *all;
 	const struct kube_kind *kind;
 	bool ours;	/* its CRD is installed with unirail */
 	struct err why; /* code 0: no error */
-	struct kube_trouble *next;
+	struct kube_sync_error *next;
 };
 
 /* `who` and all added kinds are borrowed. */
-void kube_troubles_init(struct kube_troubles *t, struct loop *l, const char *who);
-void kube_troubles_add(struct kube_troubles *t, struct kube_trouble *k,
-		       const struct kube_kind *kind, bool ours);
-void kube_troubles_done(struct kube_troubles *t);
+void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *who);
+void kube_sync_errors_add(struct kube_sync_errors *t, struct kube_sync_error *k,
+			  const struct kube_kind *kind, bool ours);
+void kube_sync_errors_done(struct kube_sync_errors *t);
 
 /* Callback for kube_informer_conf.trouble. */
-void kube_trouble_is(struct kube_trouble *k, const struct err *why);
+void kube_sync_error_is(struct kube_sync_error *k, const struct err *why);
 /* Sets e to why the kind is unknown or not in sync, kind ERR_AGAIN; 0: it is in sync. */
-int kube_trouble_words(const struct kube_trouble *k, bool synced, struct err *e);
+int kube_sync_error_words(const struct kube_sync_error *k, bool synced, struct err *e);
 
 #endif

@@ -12,7 +12,7 @@
  *
  * A path that is not a directory stands for its directory, and for the directory it resolves to
  * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
- * readable. A directory to read that does not exist yet stands for its nearest existing parent,
+ * readable. A directory to read that does not exist yet stands for its suggest existing parent,
  * except "/"; a directory to write is created.
  */
 

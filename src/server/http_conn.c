@@ -254,7 +254,7 @@ static bool do_shaking(struct http_request *c)
 		return false;
 	}
 	c->shook = false;
-	r = conn_shake(c);
+	r = conn_handshake(c);
 	if (r == 0) {
 		conn_watch(c, tls_events(c->tls));
 	} else if (r < 0) {
@@ -411,7 +411,7 @@ static void tell_unshaken(struct http_request *c, const struct err *e)
 	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
 }
 
-int conn_shake(struct http_request *c)
+int conn_handshake(struct http_request *c)
 {
 	struct err e = ERR_INIT;
 	int r = tls_handshake(c->tls, &e);

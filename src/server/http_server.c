@@ -373,7 +373,7 @@ void http_server_conn_gone(struct http_server *s)
 	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
 }
 
-void http_server_send_away(struct http_server *s)
+void http_server_reject(struct http_server *s)
 {
 	s->sends_away = true;
 }

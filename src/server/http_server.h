@@ -100,7 +100,7 @@ void http_server_check(struct http_server *s, http_check check);
  * same service; new connections are still accepted. A connection that closes while its client is
  * writing a request would fail that client; clients that were sent away before cannot be affected.
  */
-void http_server_send_away(struct http_server *s);
+void http_server_reject(struct http_server *s);
 
 /*
  * Accepts pending connections, then no more (the caller may close its descriptor). Idle connections

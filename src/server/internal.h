@@ -109,7 +109,7 @@ void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
 /* 1: handshake complete, 0: waiting for the peer, -1: failed. */
-int conn_shake(struct http_request *c);
+int conn_handshake(struct http_request *c);
 /* 1: bytes received, 0: none available, -1: closed or failed. */
 int conn_receive(struct http_request *c);
 /* 1: all written, 0: the socket is full, -1: closed by the peer. */

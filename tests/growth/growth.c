@@ -62,14 +62,14 @@ static void add_metadata(struct definition *d)
 		"\"managedFields\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
 		"\"fieldsV1\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}}}}}}";
 	auto_json struct json_doc *more = parse("metadata", span_of(text));
-	auto_tree struct json_tree *t = jt_of(d->schema);
+	auto_tree struct json_tree *t = json_tree_of(d->schema);
 	auto_buf struct buf b;
 	struct json_out o;
 
-	jt_put(jt_member(t, "properties"), "metadata", jt_of(json_root(more)));
+	json_tree_put(json_tree_member(t, "properties"), "metadata", json_tree_of(json_root(more)));
 	buf_init(&b, TEXT_BYTES);
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	d->grafted = parse("metadata", buf_span(&b));
 	d->schema = json_root(d->grafted);
 }
@@ -109,7 +109,7 @@ static void load(const char *path, struct definition *d)
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
 			     const int *variants, size_t n_shapes, size_t n)
 {
-	auto_tree struct json_tree *t = jt_of(json_root(d->base));
+	auto_tree struct json_tree *t = json_tree_of(json_root(d->base));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -117,7 +117,7 @@ static struct json_doc *make(const struct definition *d, const struct shape *con
 		shape_grow(t, d->schema, s[i], n, variants[i]);
 	buf_init(&b, 4 * TEXT_BYTES);
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	return parse(d->kind, buf_span(&b));
 }
 

@@ -34,15 +34,15 @@ static void run(const struct sample *s, const char *name, netconf_read *fn, cons
 				     .del = check,
 				     .gc = check,
 				     .status = check};
-	auto_tree struct json_tree *t = jt_of(s->object);
+	auto_tree struct json_tree *t = json_tree_of(s->object);
 	auto_buf struct buf in, out;
 	struct json_out o;
 
 	reads = fn;
-	jt_put_text(jt_member(t, "ipam"), "type", ipam);
+	json_tree_put_text(json_tree_member(t, "ipam"), "type", ipam);
 	buf_init(&in, TEXT_BYTES);
 	jo_init(&o, &in, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		char *env[] = {verbs[i],
 			       "CNI_CONTAINERID=c",

@@ -120,36 +120,37 @@ static struct json_tree *entry(const struct json *schema, const char *name, int 
 
 static struct json_tree *scalar(const char *text)
 {
-	struct json_tree *t = jt_new(JSON_STRING);
+	struct json_tree *t = json_tree_new(JSON_STRING);
 
-	jt_set_text(t, text);
+	json_tree_set_text(t, text);
 	return t;
 }
 
 static struct json_tree *of_number(int64_t n)
 {
-	struct json_tree *o = jt_new(JSON_OBJECT), *v;
+	struct json_tree *o = json_tree_new(JSON_OBJECT), *v;
 
-	jt_put_int(o, "n", n);
-	v = jt_take(o, "n");
-	jt_free(o);
+	json_tree_put_int(o, "n", n);
+	v = json_tree_take(o, "n");
+	json_tree_free(o);
 	return v;
 }
 
 static struct json_tree *object_entry(const struct json *schema, int variant, size_t i)
 {
 	struct json_walk w = json_walk_start(json_get(schema, "properties"));
-	struct json_tree *t = jt_new(JSON_OBJECT);
+	struct json_tree *t = json_tree_new(JSON_OBJECT);
 	const struct json *v;
 	const char *key;
 
 	while ((v = json_walk_next(&w, &key)))
-		jt_put(t, key, entry(v, key, variant, i));
+		json_tree_put(t, key, entry(v, key, variant, i));
 	if (json_kind(json_get(schema, "additionalProperties")) == JSON_OBJECT) {
 		char word[64];
 
 		text_of("key", variant, i, word);
-		jt_put(t, word, entry(json_get(schema, "additionalProperties"), "", variant, i));
+		json_tree_put(t, word,
+			      entry(json_get(schema, "additionalProperties"), "", variant, i));
 	}
 	return t;
 }
@@ -165,14 +166,14 @@ static struct json_tree *entry(const struct json *schema, const char *name, int 
 	if (is_type(schema, "object"))
 		return object_entry(schema, variant, i);
 	if (is_type(schema, "array")) {
-		t = jt_new(JSON_ARRAY);
-		jt_push(t, entry(json_get(schema, "items"), name, variant, i));
+		t = json_tree_new(JSON_ARRAY);
+		json_tree_push(t, entry(json_get(schema, "items"), name, variant, i));
 		return t;
 	}
 	if (is_type(schema, "integer") || is_type(schema, "number"))
 		return of_number((int64_t)(i % 4000) + 1);
 	if (is_type(schema, "boolean"))
-		return jt_new(JSON_BOOL);
+		return json_tree_new(JSON_BOOL);
 	if (strcmp(name, "operator") == 0)
 		return scalar("In");
 	text_of(name, variant, i, text);
@@ -240,12 +241,12 @@ static struct json_tree *grown_map(const struct json *schema, size_t n, int vari
 		text_of("key", variant, at, word);
 		snprintf(key, sizeof(key), "%s%s", prefix ? prefix : "", word);
 		jo_key(&o, key);
-		jt_write(v, &o);
+		json_tree_write(v, &o);
 	}
 	jo_end_obj(&o);
 	if (json_parse(&doc, buf_span(&text), 16 << 20, NULL) < 0)
 		abort();
-	return jt_of(json_root(doc));
+	return json_tree_of(json_root(doc));
 }
 
 static struct json_tree *grown(const struct json *schema, const char *name, const struct shape *s,
@@ -261,9 +262,9 @@ static struct json_tree *grown(const struct json *schema, const char *name, cons
 	}
 	if (s->what == SHAPE_MAP)
 		return grown_map(schema, n, variant);
-	t = jt_new(JSON_ARRAY);
+	t = json_tree_new(JSON_ARRAY);
 	for (size_t i = 0; i < n; i++)
-		jt_push(t, entry(json_get(schema, "items"), name, variant, i));
+		json_tree_push(t, entry(json_get(schema, "items"), name, variant, i));
 	return t;
 }
 
@@ -281,12 +282,12 @@ static void grow_at(struct json_tree *t, const struct json *schema, struct span 
 	if (span_eq(part, "[]")) {
 		of = json_get(schema, "items");
 		if (rest.n == 0) { /* a list of lists */
-			jt_push(t, grown(of, "", s, n, variant));
+			json_tree_push(t, grown(of, "", s, n, variant));
 			return;
 		}
-		if (!jt_first(t))
-			jt_push(t, entry(of, "", variant, 0));
-		grow_at(jt_first(t), of, rest, s, n, variant);
+		if (!json_tree_first(t))
+			json_tree_push(t, entry(of, "", variant, 0));
+		grow_at(json_tree_first(t), of, rest, s, n, variant);
 		return;
 	}
 	key = span_dup(part);
@@ -302,13 +303,14 @@ static void grow_at(struct json_tree *t, const struct json *schema, struct span 
 		of = json_get(json_get(schema, "properties"), key);
 	}
 	if (rest.n == 0) {
-		jt_put(t, key, grown(of, key, s, n, variant));
+		json_tree_put(t, key, grown(of, key, s, n, variant));
 		return;
 	}
-	child = jt_member(t, key);
-	if (jt_kind(child) == JSON_NULL) {
-		jt_put(t, key, jt_new(is_type(of, "array") ? JSON_ARRAY : JSON_OBJECT));
-		child = jt_member(t, key);
+	child = json_tree_member(t, key);
+	if (json_tree_kind(child) == JSON_NULL) {
+		json_tree_put(t, key,
+			      json_tree_new(is_type(of, "array") ? JSON_ARRAY : JSON_OBJECT));
+		child = json_tree_member(t, key);
 	}
 	grow_at(child, of, rest, s, n, variant);
 }

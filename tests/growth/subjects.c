@@ -361,14 +361,14 @@ static void run_nad_types(const struct sample *s)
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (!t && json_get(json_get(s->object, "spec"), types[i][1])) {
-			t = jt_over(s->object);
-			jt_put_text(jt_member(t, "spec"), "cniType", types[i][0]);
+			t = json_tree_over(s->object);
+			json_tree_put_text(json_tree_member(t, "spec"), "cniType", types[i][0]);
 		}
 	if (!t)
 		return;
 	buf_init(&b, TEXT_BYTES);
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	if (json_parse(&doc, buf_span(&b), TEXT_BYTES, NULL) == 0) {
 		struct sample typed = {s->kind, json_root(doc), s->old};
 

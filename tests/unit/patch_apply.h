@@ -38,18 +38,18 @@ static inline bool patch_apply_one(struct json_tree *root, const struct json *op
 	while (span_cut(&rest, '/', &part)) {
 		auto_free char *key = patch_unescape(part);
 
-		if (jt_kind(at) != JSON_OBJECT)
+		if (json_tree_kind(at) != JSON_OBJECT)
 			return false;
 		if (rest.p) {
-			at = jt_member(at, key);
+			at = json_tree_member(at, key);
 			continue;
 		}
-		if (strcmp(what, "add") != 0 && !jt_member(at, key))
+		if (strcmp(what, "add") != 0 && !json_tree_member(at, key))
 			return false;
 		if (strcmp(what, "remove") == 0)
-			jt_drop(at, key);
+			json_tree_drop(at, key);
 		else
-			jt_put(at, key, jt_of(json_get(op, "value")));
+			json_tree_put(at, key, json_tree_of(json_get(op, "value")));
 	}
 	return true;
 }
@@ -57,7 +57,7 @@ static inline bool patch_apply_one(struct json_tree *root, const struct json *op
 /* NULL: it cannot be applied. An empty patch changes nothing. */
 static inline struct json_doc *patch_apply(const struct json *object, struct span patch, size_t max)
 {
-	auto_tree struct json_tree *t = jt_of(object);
+	auto_tree struct json_tree *t = json_tree_of(object);
 	auto_json struct json_doc *ops = NULL;
 	struct json_doc *ret = NULL;
 	const struct json *op;
@@ -73,7 +73,7 @@ static inline struct json_doc *patch_apply(const struct json *object, struct spa
 		if (!patch_apply_one(t, op))
 			return NULL;
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	if (b.over || json_parse(&ret, buf_span(&b), max, NULL) < 0)
 		return NULL;
 	return ret;

@@ -57,7 +57,7 @@ static struct json_doc *of_tree(const struct json_tree *t)
 
 	buf_init(&b, TABLE_MAX);
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	return parse(b.p);
 }
 
@@ -76,23 +76,24 @@ struct row {
 static struct json_doc *make_object(const struct row *r, const struct json *meta,
 				    const struct json *spec, const struct json *status, bool going)
 {
-	auto_tree struct json_tree *t = jt_new(JSON_OBJECT);
-	struct json_tree *m = json_kind(meta) == JSON_OBJECT ? jt_of(meta) : jt_new(JSON_OBJECT);
+	auto_tree struct json_tree *t = json_tree_new(JSON_OBJECT);
+	struct json_tree *m = json_kind(meta) == JSON_OBJECT ? json_tree_of(meta)
+							     : json_tree_new(JSON_OBJECT);
 
-	jt_put_text(t, "apiVersion", "spiderpool.spidernet.io/v2beta1");
-	jt_put_text(t, "kind", r->kind);
-	jt_put_text(m, "name", "x");
+	json_tree_put_text(t, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	json_tree_put_text(t, "kind", r->kind);
+	json_tree_put_text(m, "name", "x");
 	if (going) {
-		jt_put_text(m, "deletionTimestamp", "2026-01-01T00:00:00Z");
-		if (!jt_member(m, "finalizers")) {
-			jt_put(m, "finalizers", jt_new(JSON_ARRAY));
-			jt_push_text(jt_member(m, "finalizers"), ADMIT_FINALIZER);
+		json_tree_put_text(m, "deletionTimestamp", "2026-01-01T00:00:00Z");
+		if (!json_tree_member(m, "finalizers")) {
+			json_tree_put(m, "finalizers", json_tree_new(JSON_ARRAY));
+			json_tree_push_text(json_tree_member(m, "finalizers"), ADMIT_FINALIZER);
 		}
 	}
-	jt_put(t, "metadata", m);
-	jt_put(t, "spec", jt_of(spec));
+	json_tree_put(t, "metadata", m);
+	json_tree_put(t, "spec", json_tree_of(spec));
 	if (json_kind(status) == JSON_OBJECT)
-		jt_put(t, "status", jt_of(status));
+		json_tree_put(t, "status", json_tree_of(status));
 	return of_tree(t);
 }
 
@@ -418,22 +419,24 @@ static struct json_doc *grown(const char *spec, const char *place, size_t n)
 {
 	bool is_map = strncmp(place, "metadata.", 9) == 0;
 	auto_json struct json_doc *s = parse(spec);
-	auto_tree struct json_tree *t = jt_new(JSON_OBJECT);
-	struct json_tree *list = jt_new(is_map ? JSON_OBJECT : JSON_ARRAY);
+	auto_tree struct json_tree *t = json_tree_new(JSON_OBJECT);
+	struct json_tree *list = json_tree_new(is_map ? JSON_OBJECT : JSON_ARRAY);
 	char text[64];
 
-	jt_put(t, "spec", jt_of(json_root(s)));
-	jt_put_text(jt_member_object(t, "metadata"), "name", "x");
-	jt_put(jt_member(t, is_map ? "metadata" : "spec"), strchr(place, '.') + 1, list);
-	list = jt_member(jt_member(t, is_map ? "metadata" : "spec"), strchr(place, '.') + 1);
+	json_tree_put(t, "spec", json_tree_of(json_root(s)));
+	json_tree_put_text(json_tree_member_object(t, "metadata"), "name", "x");
+	json_tree_put(json_tree_member(t, is_map ? "metadata" : "spec"), strchr(place, '.') + 1,
+		      list);
+	list = json_tree_member(json_tree_member(t, is_map ? "metadata" : "spec"),
+				strchr(place, '.') + 1);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(text, sizeof(text), is_map ? "key%zu" : "10.%zu.%zu.1", i / 250, i % 250);
 		if (is_map)
 			snprintf(text, sizeof(text), "key%zu", i);
 		if (is_map)
-			jt_put_text(list, text, "x");
+			json_tree_put_text(list, text, "x");
 		else
-			jt_push_text(list, text);
+			json_tree_push_text(list, text);
 	}
 	return of_tree(t);
 }

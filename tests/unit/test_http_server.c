@@ -511,7 +511,7 @@ static void handle_going(void *arg, struct http_request *q)
 	struct span target = http_request_msg(q)->target;
 
 	if (target.n == 5) { /* "/away" */
-		http_server_send_away(drained);
+		http_server_reject(drained);
 	} else if (target.n == 6) { /* "/drain" */
 		usleep(300 * 1000); /* what comes meanwhile was sent to a server that is well */
 		http_server_drain(drained, 2000, on_drained, arg);

@@ -29,7 +29,7 @@ static struct json_tree *tree(const char *text)
 {
 	auto_json struct json_doc *doc = parse(text);
 
-	return jt_of(json_root(doc));
+	return json_tree_of(json_root(doc));
 }
 
 static void assert_tree(const struct json_tree *t, const char *want)
@@ -39,7 +39,7 @@ static void assert_tree(const struct json_tree *t, const char *want)
 
 	buf_init(&b, TEXT_MAX);
 	jo_init(&o, &b, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	assert_string_equal(b.p, want);
 }
 
@@ -68,31 +68,31 @@ static void test_members(void **state)
 	int64_t n;
 
 	(void)state;
-	assert_int_equal(jt_int(jt_member(t, "a"), &n), 0);
+	assert_int_equal(json_tree_int(json_tree_member(t, "a"), &n), 0);
 	assert_int_equal(n, 2);
-	assert_null(jt_member(t, "d"));
-	jt_put_int(jt_member_object(t, "b"), "n", 7);
-	assert_null(jt_member_object(t, "c"));
-	jt_put_text(t, "c", "y");
-	jt_put_bool(t, "d", true);
-	jt_drop(t, "a");
+	assert_null(json_tree_member(t, "d"));
+	json_tree_put_int(json_tree_member_object(t, "b"), "n", 7);
+	assert_null(json_tree_member_object(t, "c"));
+	json_tree_put_text(t, "c", "y");
+	json_tree_put_bool(t, "d", true);
+	json_tree_drop(t, "a");
 	assert_tree(t, "{\"b\":{\"n\":7},\"c\":\"y\",\"d\":true}");
-	jt_drop(t, "d");
-	jt_put_int(t, "e", -1);
+	json_tree_drop(t, "d");
+	json_tree_put_int(t, "e", -1);
 	assert_tree(t, "{\"b\":{\"n\":7},\"c\":\"y\",\"e\":-1}");
 }
 
 static void test_arrays(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"l\":[\"a\"]}");
-	struct json_tree *l = jt_member(t, "l");
+	struct json_tree *l = json_tree_member(t, "l");
 
 	(void)state;
-	jt_push_text(l, "b");
-	jt_set_text(jt_first(l), "z");
-	jt_push(l, jt_new(JSON_OBJECT));
+	json_tree_push_text(l, "b");
+	json_tree_set_text(json_tree_first(l), "z");
+	json_tree_push(l, json_tree_new(JSON_OBJECT));
 	assert_tree(t, "{\"l\":[\"z\",\"b\",{}]}");
-	assert_string_equal(jt_text(jt_next(jt_first(l))), "b");
+	assert_string_equal(json_tree_text(json_tree_next(json_tree_first(l))), "b");
 }
 
 /* A path may lead nowhere. */
@@ -102,13 +102,14 @@ static void test_nowhere(void **state)
 	int64_t n;
 
 	(void)state;
-	jt_put_text(jt_member(jt_member(t, "x"), "y"), "z", "w");
-	jt_put_text(jt_member(t, "a"), "z", "w");
-	jt_push_text(t, "w");
-	jt_drop(NULL, "a");
-	assert_null(jt_first(NULL));
-	assert_null(jt_text(NULL));
-	assert_true(jt_int(t, &n) < 0 && !jt_true(NULL) && jt_kind(NULL) == JSON_NULL);
+	json_tree_put_text(json_tree_member(json_tree_member(t, "x"), "y"), "z", "w");
+	json_tree_put_text(json_tree_member(t, "a"), "z", "w");
+	json_tree_push_text(t, "w");
+	json_tree_drop(NULL, "a");
+	assert_null(json_tree_first(NULL));
+	assert_null(json_tree_text(NULL));
+	assert_true(json_tree_int(t, &n) < 0 && !json_tree_true(NULL) &&
+		    json_tree_kind(NULL) == JSON_NULL);
 	assert_tree(t, "{\"a\":[]}");
 }
 
@@ -118,10 +119,10 @@ static void test_same(void **state)
 	auto_tree struct json_tree *t = tree("{\"a\":[1,\"x\"],\"b\":2}");
 
 	(void)state;
-	assert_true(jt_same(t, json_root(doc)));
-	jt_put_int(t, "b", 3);
-	assert_false(jt_same(t, json_root(doc)));
-	assert_true(jt_same(NULL, NULL));
+	assert_true(json_tree_same(t, json_root(doc)));
+	json_tree_put_int(t, "b", 3);
+	assert_false(json_tree_same(t, json_root(doc)));
+	assert_true(json_tree_same(NULL, NULL));
 }
 
 /* A tree over a document says what a copy says, and changes the same way. */
@@ -130,19 +131,19 @@ static void test_over_a_document(void **state)
 	static const char text[] =
 		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
 	auto_json struct json_doc *doc = parse(text);
-	auto_tree struct json_tree *t = jt_over(json_root(doc));
+	auto_tree struct json_tree *t = json_tree_over(json_root(doc));
 	int64_t n;
 
 	(void)state;
 	assert_tree(t, text);
-	assert_string_equal(jt_text(jt_member(t, "s")), "y");
-	assert_int_equal(jt_int(jt_member(t, "n"), &n), 0);
+	assert_string_equal(json_tree_text(json_tree_member(t, "s")), "y");
+	assert_int_equal(json_tree_int(json_tree_member(t, "n"), &n), 0);
 	assert_int_equal(n, 7);
-	jt_put_text(jt_member_object(jt_member(t, "o"), "new"), "z", "1");
-	jt_set_text(jt_first(jt_member(t, "a")), "one");
-	jt_push_text(jt_member(t, "a"), "end");
-	jt_drop(t, "n");
-	jt_put(t, "s", jt_new(JSON_ARRAY));
+	json_tree_put_text(json_tree_member_object(json_tree_member(t, "o"), "new"), "z", "1");
+	json_tree_set_text(json_tree_first(json_tree_member(t, "a")), "one");
+	json_tree_push_text(json_tree_member(t, "a"), "end");
+	json_tree_drop(t, "n");
+	json_tree_put(t, "s", json_tree_new(JSON_ARRAY));
 	assert_tree(t, "{\"a\":[\"one\",{\"b\":\"x\"},2.5,\"end\"],\"s\":[],"
 		       "\"o\":{\"k\":{},\"new\":{\"z\":\"1\"}}}");
 }

@@ -243,7 +243,7 @@ static void claim(int fd, const struct packet_link *l, const struct part *part)
 	struct probe_ears q = {.ip = a};
 
 	if (part->act == PROBE_TOO)
-		packet_ask(fd, l, &l->mac, &q, false);
+		packet_send_request(fd, l, &l->mac, &q, false);
 	else
 		packet_announce(fd, l, &l->mac, &a);
 }
@@ -255,7 +255,7 @@ static void flood(int fd, const struct packet_link *l)
 
 	for (int i = 0; i < 5000; i++) {
 		q.gateway.b[3] = (uint8_t)(100 + i % 100);
-		packet_ask(fd, l, &l->mac, &q, true);
+		packet_send_request(fd, l, &l->mac, &q, true);
 	}
 }
 
@@ -675,7 +675,7 @@ static enum probe_saw overheard(struct listener *l, struct mac *who)
 	enum probe_saw saw = SAW_NOTHING;
 	struct packet_in in;
 
-	if (poll(&pfd, 1, 300) == 1 && packet_hear(l->fd, &in) == 1)
+	if (poll(&pfd, 1, 300) == 1 && packet_recv(l->fd, &in) == 1)
 		saw = packet_judge(&in, &l->watch, who);
 	close(l->fd);
 	return saw;

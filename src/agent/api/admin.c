@@ -142,7 +142,7 @@ static void put_kinds(struct json_out *o, const struct cluster *c)
 		jo_obj(o);
 		jo_kstr(o, "kind", cluster_kind_name(k));
 		jo_kint(o, "behind", (ms + 999) / 1000);
-		jo_kstr(o, "why", cluster_trouble(c, k, &e) < 0 ? e.text : "");
+		jo_kstr(o, "why", cluster_sync_error(c, k, &e) < 0 ? e.text : "");
 		jo_end_obj(o);
 	}
 	jo_end_arr(o);

@@ -119,7 +119,7 @@ static int is_ready(const struct ipam_api *a, struct err *e)
 
 	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
 	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
-		r = cluster_trouble(a->conf.cluster, CLUSTER_NAMESPACES, e);
+		r = cluster_sync_error(a->conf.cluster, CLUSTER_NAMESPACES, e);
 	return r;
 }
 

@@ -81,7 +81,7 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 		blocks_pool_get(b, b->t.claims[i].pool);
 	for (size_t i = 0; i < b->t.n_loans; i++)
 		blocks_pool_get(b, b->t.loans[i].pool);
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 static void pool_free(struct blocks_pool *p)
@@ -110,7 +110,7 @@ void blocks_leases(struct blocks *b, const struct lease_table *t)
 		lease_put(&b->leases, &l);
 	}
 	b->leases_known = true;
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 void blocks_want(struct blocks *b, const char *pool, uint32_t count)
@@ -120,7 +120,7 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count)
 	if (count)
 		p->used_ms = blocks_now(b);
 	p->want = count;
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 void blocks_expect(struct blocks *b, const char *pool, uint32_t count)
@@ -134,7 +134,7 @@ void blocks_expect(struct blocks *b, const char *pool, uint32_t count)
 	}
 	if (p->expected > BLOCKS_EXPECTED_MAX)
 		p->expected = BLOCKS_EXPECTED_MAX;
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *usable,
@@ -181,7 +181,7 @@ static void on_tick(void *arg)
 	blocks_work(b);
 }
 
-void blocks_soon(struct blocks *b, int64_t ms)
+void blocks_schedule(struct blocks *b, int64_t ms)
 {
 	int64_t due = blocks_now(b) + ms;
 
@@ -329,7 +329,7 @@ void blocks_pin(struct blocks *b, const struct ipaddr *v, size_t n)
 	b->n_pins = n;
 	if (n)
 		memcpy(b->pins, v, n * sizeof(*v));
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 /* Addresses that pending requests ask for by name. */
@@ -386,7 +386,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 		pin(b, &v[i].ip, PIN_NAMED_MS);
 	}
 	if (n)
-		blocks_soon(b, 0);
+		blocks_schedule(b, 0);
 }
 
 /* Backoffs: of a block, of a pool's search, or of the log. */
@@ -412,7 +412,7 @@ void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t mos
 	x->backoff.most = most_ms;
 	ms = kube_backoff_next(&x->backoff);
 	x->until_ms = blocks_now(b) + ms;
-	blocks_soon(b, ms);
+	blocks_schedule(b, ms);
 }
 
 void blocks_rested(struct blocks *b, const char *key)

@@ -220,7 +220,7 @@ static void know(struct blocks_pool *p)
 {
 	p->is_cut = true;
 	blocks_rested(p->b, p->name);
-	blocks_soon(p->b, 0);
+	blocks_schedule(p->b, 0);
 }
 
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
@@ -303,7 +303,7 @@ void blocks_cut(struct blocks *b, struct blocks_pool *p)
 		return;
 	if (!p->cut_ms) {
 		p->cut_ms = blocks_now(b) + kube_jitter(0, AMONG_MS);
-		blocks_soon(b, p->cut_ms - blocks_now(b));
+		blocks_schedule(b, p->cut_ms - blocks_now(b));
 	}
 	if (blocks_now(b) < p->cut_ms)
 		return;

@@ -134,7 +134,7 @@ static inline int64_t blocks_now(const struct blocks *b)
 /* blocks.c */
 struct blocks_pool *blocks_pool_find(const struct blocks *b, const char *name);
 struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name); /* created if missing */
-void blocks_soon(struct blocks *b, int64_t ms); /* schedules a reconcile within ms */
+void blocks_schedule(struct blocks *b, int64_t ms); /* schedules a reconcile within ms */
 void blocks_tell(struct blocks *b, const char *pool);
 void blocks_tell_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);

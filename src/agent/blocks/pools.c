@@ -121,13 +121,13 @@ int lender_ready(const struct lender *l, struct err *e)
 	int r;
 
 	if (!cluster_pools(l->conf.cluster)) {
-		r = cluster_trouble(l->conf.cluster, CLUSTER_POOLS, e);
+		r = cluster_sync_error(l->conf.cluster, CLUSTER_POOLS, e);
 		if (r == 0)
-			r = cluster_trouble(l->conf.cluster, CLUSTER_RESERVED, e);
+			r = cluster_sync_error(l->conf.cluster, CLUSTER_RESERVED, e);
 		return r < 0 ? r : err_kind(e, ERR_AGAIN, -EAGAIN, "pools are not read yet");
 	}
 	if (!l->blocks) {
-		r = cluster_trouble(l->conf.cluster, CLUSTER_NODE, e);
+		r = cluster_sync_error(l->conf.cluster, CLUSTER_NODE, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_AGAIN, -EAGAIN,
 					"the API server has no node '%s': name this node as it "

@@ -113,7 +113,7 @@ bool blocks_foreign_alive(const struct blocks *b)
 void blocks_accounted(struct blocks *b)
 {
 	b->accounted = true;
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 struct blocks_stats blocks_stats(const struct blocks *b)

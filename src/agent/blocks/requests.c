@@ -130,7 +130,7 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 		*blocks_pool_get(b, f->op.pool)->said = '\0';
 	blocks_tell(b, f->op.pool);
 	flight_free(f);
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 /* A 404 for the resource type instead of the object says nothing about the object; neither does an
@@ -254,7 +254,7 @@ bool blocks_start(struct blocks *b, struct block_op *op)
 	log_works(b);
 	if (f->op.kind == OP_FORGET) {
 		flight_free(f);
-		blocks_soon(b, 0);
+		blocks_schedule(b, 0);
 		return true;
 	}
 	VEC_PUSH(b->flights, b->n_flights) = f;
@@ -336,11 +336,11 @@ void blocks_work(struct blocks *b)
 		return;
 	/* Whether etcd was restored is known only when the watch is connected again. */
 	if (kube_informer_behind_ms(b->informer) > 0) {
-		blocks_soon(b, WANTED_MS);
+		blocks_schedule(b, WANTED_MS);
 		return;
 	}
 	if (blocks_rests_until(b, BLOCKS_DISK_KEY)) {
-		blocks_soon(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
+		blocks_schedule(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
 		return;
 	}
 	block_table_stamp(&b->t, blocks_now(b));
@@ -349,5 +349,5 @@ void blocks_work(struct blocks *b)
 	block_plan(&f, &plan);
 	carry_out(b, &plan);
 	block_plan_done(&plan);
-	blocks_soon(b, next_ms(b));
+	blocks_schedule(b, next_ms(b));
 }

@@ -98,7 +98,7 @@ static void hold(struct blocks *b, bool sure)
 	/* If this write fails, it is repeated before the next request. */
 	block_log_set_back(&b->log, &b->t, true, NULL);
 	blocks_tell_set_back(b);
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 void blocks_set_back(struct blocks *b)
@@ -167,7 +167,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 
 	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
 		set_back(b);
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 	/* The table owns the value from now on; the informer keeps its name and version. */
 	if (is) {
 		put(b, is->value);
@@ -254,7 +254,7 @@ static void synced(void *arg)
 	if (was_set_back(b))
 		hold(b, true);
 	blocks_tell_all(b);
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 /* --- objects of lenders --- */
@@ -308,7 +308,7 @@ static void relisted(void *arg)
 		if (strcmp(b->t.objects[i].node, b->node) != 0)
 			block_object_remove(&b->t, b->t.objects[i].name);
 	b->looking = true;
-	blocks_soon(b, 0);
+	blocks_schedule(b, 0);
 }
 
 static void look(struct blocks *b, const struct block_loan *l)

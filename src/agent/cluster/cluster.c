@@ -26,11 +26,11 @@ static void on_set_back(void *arg)
 		w->c->conf.set_back(w->c->conf.arg);
 }
 
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	struct cluster_watch *w = arg;
 
-	kube_trouble_is(&w->trouble, why);
+	kube_sync_error_is(&w->trouble, why);
 	/* If the CRD does not exist, no address is reserved. */
 	if (why && why->kind != ERR_AGAIN && w->kind == CLUSTER_RESERVED)
 		cluster_pools_changed(w->c);
@@ -57,7 +57,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		c->conf.pod_changed(c->conf.arg, was ? was->value : NULL, is ? is->value : NULL);
 	if (w->kind == CLUSTER_NODE && is) {
 		know_node(c, is->uid);
-		cluster_save_soon(c);
+		cluster_save_schedule(c);
 	}
 	if (w->kind == CLUSTER_NADS && was)
 		cluster_nad_spend_back(c, was);
@@ -103,7 +103,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 		.changed = on_changed,
 		.synced = on_synced,
 		.set_back = on_set_back,
-		.trouble = on_trouble,
+		.trouble = on_sync_error,
 		.arg = w,
 	};
 
@@ -114,7 +114,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 	else if (kind == CLUSTER_COORDINATORS)
 		conf.select.fields = "metadata.name=default";
 	*w = (struct cluster_watch){.c = c, .kind = kind};
-	kube_troubles_add(&c->troubles, &w->trouble, d->kind, d->ours);
+	kube_sync_errors_add(&c->troubles, &w->trouble, d->kind, d->ours);
 	w->i = kube_informer_new(c->conf.kube, &conf);
 }
 
@@ -124,7 +124,7 @@ struct cluster *cluster_new(const struct cluster_conf *conf)
 
 	c->conf = *conf;
 	c->nads = cluster_nads_room;
-	kube_troubles_init(&c->troubles, kube_loop(conf->kube), "agent");
+	kube_sync_errors_init(&c->troubles, kube_loop(conf->kube), "agent");
 	cluster_pools_open(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		start(c, k);
@@ -137,7 +137,7 @@ void cluster_free(struct cluster *c)
 		return;
 	cluster_fetch_drop_all(c);
 	cluster_asks_drop_all(c);
-	kube_troubles_done(&c->troubles);
+	kube_sync_errors_done(&c->troubles);
 	cluster_pools_close(c);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
 		kube_informer_free(c->watch[k].i);
@@ -157,9 +157,9 @@ int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind)
 	return kube_informer_behind_ms(c->watch[kind].i);
 }
 
-int cluster_trouble(const struct cluster *c, enum cluster_kind kind, struct err *e)
+int cluster_sync_error(const struct cluster *c, enum cluster_kind kind, struct err *e)
 {
-	return kube_trouble_words(&c->watch[kind].trouble, cluster_synced(c, kind), e);
+	return kube_sync_error_words(&c->watch[kind].trouble, cluster_synced(c, kind), e);
 }
 
 static const void *value_of(const struct cluster *c, enum cluster_kind kind, const char *ns,

@@ -65,7 +65,7 @@ const char *cluster_kind_name(enum cluster_kind kind); /* "spiderippools" */
 bool cluster_synced(const struct cluster *c, enum cluster_kind kind);
 /* Returns the reason why a kind is unknown or not watched now, as an error of kind ERR_AGAIN; 0:
  * it is watched. */
-int cluster_trouble(const struct cluster *c, enum cluster_kind kind, struct err *e);
+int cluster_sync_error(const struct cluster *c, enum cluster_kind kind, struct err *e);
 /* For how many ms the kind has not been watched; 0 while it is. */
 int64_t cluster_behind_ms(const struct cluster *c, enum cluster_kind kind);
 

@@ -14,7 +14,7 @@ struct cluster_watch {
 	struct cluster *c;
 	enum cluster_kind kind;
 	struct kube_informer *i;
-	struct kube_trouble trouble;
+	struct kube_sync_error trouble;
 };
 
 struct cluster {
@@ -22,7 +22,7 @@ struct cluster {
 	struct cluster_watch watch[CLUSTER_KINDS];
 	struct cluster_fetch *fetches;
 	struct cluster_ask *asks;
-	struct kube_troubles troubles;
+	struct kube_sync_errors troubles;
 	struct kube_spent nads; /* memory used by networks */
 	/* pools */
 	struct pool_set pools;
@@ -62,7 +62,7 @@ void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
 /* Schedules a rebuild of the set in the next iteration of the event loop. */
 void cluster_pools_changed(struct cluster *c);
-void cluster_save_soon(struct cluster *c);
+void cluster_save_schedule(struct cluster *c);
 
 /* --- fetches --- */
 

@@ -130,7 +130,7 @@ static void save(void *arg)
 	c->pools_text = take(text);
 }
 
-void cluster_save_soon(struct cluster *c)
+void cluster_save_schedule(struct cluster *c)
 {
 	if (!c->save)
 		c->save = loop_add_timer(kube_loop(c->conf.kube), SAVE_MS, save, c);
@@ -204,7 +204,7 @@ static void rebuild(void *arg)
 		return;
 	collect_all(c, &texts, &n);
 	replace(c, texts, n, false);
-	cluster_save_soon(c);
+	cluster_save_schedule(c);
 	if (c->conf.pools_changed)
 		c->conf.pools_changed(c->conf.arg);
 }

@@ -47,7 +47,7 @@ struct endpoints {
 };
 
 /* Schedules a reconcile within ms. */
-void endpoints_soon(struct endpoints *e, int64_t ms);
+void endpoints_schedule(struct endpoints *e, int64_t ms);
 /* The request has ended or was cancelled. */
 void endpoints_job_done(struct endpoints *e);
 

@@ -35,16 +35,16 @@ static void drop_there(void *value)
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	(void)was, (void)is;
-	endpoints_soon(arg, 0);
+	endpoints_schedule(arg, 0);
 }
 
 static void on_synced(void *arg)
 {
-	endpoints_soon(arg, 0);
+	endpoints_schedule(arg, 0);
 }
 
 /* agent/cluster/cluster.c logs it for the other kinds of that API group. */
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	(void)arg;
 	if (why && why->code == -EPERM)
@@ -75,7 +75,7 @@ struct endpoints *endpoints_new(const struct endpoints_conf *c)
 						      .drop = drop_there,
 						      .changed = on_changed,
 						      .synced = on_synced,
-						      .trouble = on_trouble,
+						      .trouble = on_sync_error,
 						      .arg = e});
 	return e;
 }
@@ -99,12 +99,12 @@ void endpoints_leases(struct endpoints *e, const struct lease_table *t, const st
 	endpoints_wanted_done(&e->wanted);
 	endpoints_wanted(t, s, &e->wanted);
 	e->known = true;
-	endpoints_soon(e, 0);
+	endpoints_schedule(e, 0);
 }
 
 void endpoints_pod_changed(struct endpoints *e)
 {
-	endpoints_soon(e, 0);
+	endpoints_schedule(e, 0);
 }
 
 void endpoints_hold(struct endpoints *e, bool hold)
@@ -188,7 +188,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 			settle(e, changed ? CHANGED_MS : REFUSED_MS);
 	}
 	endpoints_job_done(e);
-	endpoints_soon(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
+	endpoints_schedule(e, !why || there || refused ? 0 : kube_backoff_next(&e->backoff));
 }
 
 static void send(struct endpoints *e, const struct kube_request *r, const char *status,
@@ -315,11 +315,11 @@ static void work(void *arg)
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);
 	if (wait > 0)
-		endpoints_soon(e, wait);
+		endpoints_schedule(e, wait);
 }
 
 /* While a request is in flight or in backoff, its end schedules the next reconcile. */
-void endpoints_soon(struct endpoints *e, int64_t ms)
+void endpoints_schedule(struct endpoints *e, int64_t ms)
 {
 	if (e->call || (e->timer && (e->backoff.failures || e->at <= now(e) + ms)))
 		return;

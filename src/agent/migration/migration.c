@@ -490,7 +490,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 }
 
 /* agent/endpoint/writer.c says it. */
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	(void)arg, (void)why;
 }
@@ -526,7 +526,7 @@ void handover_watch(struct handover *h)
 							   .decode = decode,
 							   .drop = drop,
 							   .changed = on_changed,
-							   .trouble = on_trouble,
+							   .trouble = on_sync_error,
 							   .arg = h});
 	h->again = (struct kube_backoff){HANDOVER_GIVE_AGAIN_MS, SWEEP_MS, 0};
 	sweep_in(h, SWEEP_MS);

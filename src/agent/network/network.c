@@ -264,7 +264,7 @@ static void judge_lack(struct nets_ask *a, struct err *e)
 		nets_event(a->nets, &a->pod, true, "NoNetworkFound", e->text);
 		return;
 	}
-	if (cluster_trouble(c, CLUSTER_NADS, &why) == 0)
+	if (cluster_sync_error(c, CLUSTER_NADS, &why) == 0)
 		err_set(&why, -EAGAIN, "they are not listed yet");
 	err_kind(e, ERR_AGAIN, why.code,
 		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,

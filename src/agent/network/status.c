@@ -102,7 +102,7 @@ static bool is_gone(const struct nets_patch *p)
 
 	if (pod)
 		return *p->uid && strcmp(pod->uid, p->uid) != 0;
-	return cluster_synced(c, CLUSTER_PODS) && cluster_trouble(c, CLUSTER_PODS, NULL) == 0;
+	return cluster_synced(c, CLUSTER_PODS) && cluster_sync_error(c, CLUSTER_PODS, NULL) == 0;
 }
 
 static void on_again(void *arg)

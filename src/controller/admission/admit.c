@@ -149,7 +149,7 @@ static void write_patch(struct admit_answer *r, const struct json *was,
 
 	buf_init(&text, OBJECT_MAX);
 	jo_init(&o, &text, 0);
-	jt_write(object, &o);
+	json_tree_write(object, &o);
 	if (text.over || json_parse(&doc, buf_span(&text), OBJECT_MAX, NULL) < 0)
 		return; /* as it is: the check says what is wrong */
 	kube_patch_init(&p);
@@ -179,7 +179,7 @@ void admit_default(const struct admit_world *w, const struct admit_ask *q, struc
 		return;
 	if (q->operation == ADMIT_UPDATE && admit_is_agent(q->user))
 		return;
-	t = jt_over(q->object);
+	t = json_tree_over(q->object);
 	k->fill(&a, t);
 	if (q->operation == ADMIT_UPDATE &&
 	    json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
@@ -200,9 +200,9 @@ bool admit_spec_stays(const struct admit *a)
 		return false;
 	if (json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
 		return true;
-	t = jt_over(q->old);
+	t = json_tree_over(q->old);
 	kind_of(q->kind)->fill(&quiet, t);
-	same = jt_same(jt_member(t, "spec"), json_get(q->object, "spec"));
+	same = json_tree_same(json_tree_member(t, "spec"), json_get(q->object, "spec"));
 	admit_answer_done(&nobody);
 	return same;
 }

@@ -15,14 +15,14 @@ enum { IFNAME_MAX = 15, MTU_MIN = 68, MTU_MAX = 65535, RP_FILTER_MAX = 2 };
 
 void admit_default_coordinator(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member_object(object, "spec");
+	struct json_tree *spec = json_tree_member_object(object, "spec");
 
 	(void)a;
 	admit_drop_finalizer(object);
-	if (jt_kind(jt_member(spec, "mode")) == JSON_NULL)
-		jt_put_text(spec, "mode", "auto");
-	if (jt_kind(jt_member(spec, "vethMTU")) == JSON_NULL)
-		jt_put_int(spec, "vethMTU", 1500);
+	if (json_tree_kind(json_tree_member(spec, "mode")) == JSON_NULL)
+		json_tree_put_text(spec, "mode", "auto");
+	if (json_tree_kind(json_tree_member(spec, "vethMTU")) == JSON_NULL)
+		json_tree_put_int(spec, "vethMTU", 1500);
 }
 
 /* --- checks --- */

@@ -22,42 +22,42 @@ char *admit_cidr_label(const char *subnet)
 
 static bool is_new_finalizer(const struct json_tree *list)
 {
-	for (struct json_tree *f = jt_first(list); f; f = jt_next(f))
-		if (strcmp(jt_text(f) ? jt_text(f) : "", ADMIT_FINALIZER) == 0)
+	for (struct json_tree *f = json_tree_first(list); f; f = json_tree_next(f))
+		if (strcmp(json_tree_text(f) ? json_tree_text(f) : "", ADMIT_FINALIZER) == 0)
 			return false;
 	return true;
 }
 
 static void add_finalizer(struct json_tree *object)
 {
-	struct json_tree *meta = jt_member_object(object, "metadata");
+	struct json_tree *meta = json_tree_member_object(object, "metadata");
 
-	if (jt_kind(jt_member(meta, "finalizers")) == JSON_NULL)
-		jt_put(meta, "finalizers", jt_new(JSON_ARRAY));
-	if (is_new_finalizer(jt_member(meta, "finalizers")))
-		jt_push_text(jt_member(meta, "finalizers"), ADMIT_FINALIZER);
+	if (json_tree_kind(json_tree_member(meta, "finalizers")) == JSON_NULL)
+		json_tree_put(meta, "finalizers", json_tree_new(JSON_ARRAY));
+	if (is_new_finalizer(json_tree_member(meta, "finalizers")))
+		json_tree_push_text(json_tree_member(meta, "finalizers"), ADMIT_FINALIZER);
 }
 
 /* Of a kind that nobody takes it off again. */
 void admit_drop_finalizer(struct json_tree *object)
 {
-	struct json_tree *meta = jt_member(object, "metadata");
-	struct json_tree *list = jt_member(meta, "finalizers"), *kept;
+	struct json_tree *meta = json_tree_member(object, "metadata");
+	struct json_tree *list = json_tree_member(meta, "finalizers"), *kept;
 
 	if (!list || is_new_finalizer(list))
 		return;
-	kept = jt_new(JSON_ARRAY);
-	for (struct json_tree *f = jt_first(list); f; f = jt_next(f))
-		if (jt_text(f) && strcmp(jt_text(f), ADMIT_FINALIZER) != 0)
-			jt_push_text(kept, jt_text(f));
-	jt_put(meta, "finalizers", kept);
+	kept = json_tree_new(JSON_ARRAY);
+	for (struct json_tree *f = json_tree_first(list); f; f = json_tree_next(f))
+		if (json_tree_text(f) && strcmp(json_tree_text(f), ADMIT_FINALIZER) != 0)
+			json_tree_push_text(kept, json_tree_text(f));
+	json_tree_put(meta, "finalizers", kept);
 }
 
 static void put_label(struct json_tree *object, const char *key, const char *value)
 {
-	struct json_tree *meta = jt_member_object(object, "metadata");
+	struct json_tree *meta = json_tree_member_object(object, "metadata");
 
-	jt_put_text(jt_member_object(meta, "labels"), key, value);
+	json_tree_put_text(json_tree_member_object(meta, "labels"), key, value);
 }
 
 /* --- texts as meant --- */
@@ -72,7 +72,7 @@ static bool is_readable(const char *range)
 /* Blanks mean nothing in an address. Those around the ends of a range stay: every reader passes over them. */
 static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
 {
-	const char *text = jt_text(v);
+	const char *text = json_tree_text(v);
 	auto_free char *to = NULL;
 	char *end;
 
@@ -84,14 +84,14 @@ static void squeeze(struct admit *a, struct json_tree *v, const char *place, boo
 			*end++ = *p;
 	admit_warn(a, "%s: '%.60s' is taken as '%.60s'", place, text, to);
 	if (!is_range || !is_readable(text))
-		jt_set_text(v, to);
+		json_tree_set_text(v, to);
 }
 
 static void squeeze_list(struct admit *a, const struct json_tree *list, const char *key)
 {
 	size_t i = 0;
 
-	for (struct json_tree *v = jt_first(list); v; v = jt_next(v)) {
+	for (struct json_tree *v = json_tree_first(list); v; v = json_tree_next(v)) {
 		auto_free char *place = xasprintf("spec.%s[%zu]", key, i++);
 
 		squeeze(a, v, place, true);
@@ -102,8 +102,8 @@ static void squeeze_list(struct admit *a, const struct json_tree *list, const ch
 static void route_key(struct admit *a, const struct json_tree *route, size_t i, const char *key,
 		      const char *other)
 {
-	const char *text = jt_text(jt_member(route, other));
-	const char *own = jt_text(jt_member(route, key));
+	const char *text = json_tree_text(json_tree_member(route, other));
+	const char *own = json_tree_text(json_tree_member(route, key));
 
 	if (!text)
 		return;
@@ -118,7 +118,8 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 {
 	size_t i = 0;
 
-	for (struct json_tree *r = jt_first(jt_member(spec, "routes")); r; r = jt_next(r), i++) {
+	for (struct json_tree *r = json_tree_first(json_tree_member(spec, "routes")); r;
+	     r = json_tree_next(r), i++) {
 		route_key(a, r, i, "dst", "to");
 		route_key(a, r, i, "gw", "via");
 	}
@@ -147,38 +148,38 @@ static void warn_host_bits(struct admit *a, const struct ipnet *written, const c
 /* The subnet's network; false: there is none that could be read. */
 static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *ret)
 {
-	struct json_tree *v = jt_member(spec, "subnet");
+	struct json_tree *v = json_tree_member(spec, "subnet");
 	char text[IP_TEXT_MAX];
 	struct ipnet net;
 
 	squeeze(a, v, "spec.subnet", false);
-	if (!jt_text(v) || ipnet_parse(span_of(jt_text(v)), &net) < 0)
+	if (!json_tree_text(v) || ipnet_parse(span_of(json_tree_text(v)), &net) < 0)
 		return false;
 	*ret = ipnet_network(&net);
 	if (ipnet_has_host_bits(&net)) {
 		ipnet_str(ret, text);
-		warn_host_bits(a, &net, jt_text(v), text);
+		warn_host_bits(a, &net, json_tree_text(v), text);
 	}
 	return true;
 }
 
 static void fill_version(struct json_tree *spec, uint8_t family)
 {
-	if (jt_kind(jt_member(spec, "ipVersion")) == JSON_NULL)
-		jt_put_int(spec, "ipVersion", family);
+	if (json_tree_kind(json_tree_member(spec, "ipVersion")) == JSON_NULL)
+		json_tree_put_int(spec, "ipVersion", family);
 }
 
 /* Stored as a number, which every client of this API expects. A text of another meaning stays, for the
  * schema to refuse. */
 static void number_version(struct admit *a, struct json_tree *spec)
 {
-	const char *text = jt_text(jt_member(spec, "ipVersion"));
+	const char *text = json_tree_text(json_tree_member(spec, "ipVersion"));
 	uint8_t family;
 
 	if (!text || ip_family_parse(span_of(text), &family) < 0)
 		return;
 	admit_warn(a, "spec.ipVersion: '%.60s' is taken as the number %u", text, family);
-	jt_put_int(spec, "ipVersion", family);
+	json_tree_put_int(spec, "ipVersion", family);
 }
 
 /* --- ranges --- */
@@ -186,13 +187,13 @@ static void number_version(struct admit *a, struct json_tree *spec)
 static bool fill_ranges(struct admit *a, struct json_tree *object, const char *label,
 			struct ipnet *net)
 {
-	struct json_tree *spec = jt_member(object, "spec");
+	struct json_tree *spec = json_tree_member(object, "spec");
 	auto_free char *value = NULL;
 	char network[IP_TEXT_MAX];
 
-	squeeze_list(a, jt_member(spec, "ips"), "ips");
-	squeeze_list(a, jt_member(spec, "excludeIPs"), "excludeIPs");
-	squeeze(a, jt_member(spec, "gateway"), "spec.gateway", false);
+	squeeze_list(a, json_tree_member(spec, "ips"), "ips");
+	squeeze_list(a, json_tree_member(spec, "excludeIPs"), "excludeIPs");
+	squeeze(a, json_tree_member(spec, "gateway"), "spec.gateway", false);
 	fill_routes(a, spec);
 	number_version(a, spec);
 	if (!fill_subnet(a, spec, net))
@@ -217,43 +218,43 @@ static bool is_of(const struct json *subnet, const struct ipnet *net)
 
 static bool has_controller(const struct json_tree *list)
 {
-	for (struct json_tree *o = jt_first(list); o; o = jt_next(o))
-		if (jt_true(jt_member(o, "controller")))
+	for (struct json_tree *o = json_tree_first(list); o; o = json_tree_next(o))
+		if (json_tree_true(json_tree_member(o, "controller")))
 			return true;
 	return false;
 }
 
 static void add_owner(struct json_tree *object, const char *name, const char *uid)
 {
-	struct json_tree *meta = jt_member_object(object, "metadata"), *o;
+	struct json_tree *meta = json_tree_member_object(object, "metadata"), *o;
 	char text[BLOCK_LABEL_MAX];
 
-	if (has_controller(jt_member(meta, "ownerReferences")))
+	if (has_controller(json_tree_member(meta, "ownerReferences")))
 		return;
-	if (jt_kind(jt_member(meta, "ownerReferences")) == JSON_NULL)
-		jt_put(meta, "ownerReferences", jt_new(JSON_ARRAY));
-	o = jt_new(JSON_OBJECT);
-	jt_put_text(o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
-	jt_put_text(o, "kind", "SpiderSubnet");
-	jt_put_text(o, "name", name);
-	jt_put_text(o, "uid", uid);
-	jt_put_bool(o, "controller", true);
-	jt_put_bool(o, "blockOwnerDeletion", true);
-	jt_push(jt_member(meta, "ownerReferences"), o);
+	if (json_tree_kind(json_tree_member(meta, "ownerReferences")) == JSON_NULL)
+		json_tree_put(meta, "ownerReferences", json_tree_new(JSON_ARRAY));
+	o = json_tree_new(JSON_OBJECT);
+	json_tree_put_text(o, "apiVersion", "spiderpool.spidernet.io/v2beta1");
+	json_tree_put_text(o, "kind", "SpiderSubnet");
+	json_tree_put_text(o, "name", name);
+	json_tree_put_text(o, "uid", uid);
+	json_tree_put_bool(o, "controller", true);
+	json_tree_put_bool(o, "blockOwnerDeletion", true);
+	json_tree_push(json_tree_member(meta, "ownerReferences"), o);
 	put_label(object, LABEL_OWNER, block_label(name, text));
 }
 
 static void inherit(struct json_tree *object, const struct json *subnet)
 {
-	struct json_tree *spec = jt_member(object, "spec");
+	struct json_tree *spec = json_tree_member(object, "spec");
 	const struct json *from = json_get(subnet, "spec");
 
-	if (jt_kind(jt_member(spec, "gateway")) == JSON_NULL &&
+	if (json_tree_kind(json_tree_member(spec, "gateway")) == JSON_NULL &&
 	    *admit_text(json_get(from, "gateway")))
-		jt_put_text(spec, "gateway", json_string(json_get(from, "gateway")));
-	if (jt_kind(jt_member(spec, "routes")) == JSON_NULL &&
+		json_tree_put_text(spec, "gateway", json_string(json_get(from, "gateway")));
+	if (json_tree_kind(json_tree_member(spec, "routes")) == JSON_NULL &&
 	    json_kind(json_get(from, "routes")) == JSON_ARRAY)
-		jt_put(spec, "routes", jt_over(json_get(from, "routes")));
+		json_tree_put(spec, "routes", json_tree_over(json_get(from, "routes")));
 }
 
 /* Of several the first, by name: it can be no more than one, but for what an old webhook let in. */
@@ -295,16 +296,16 @@ void admit_default_subnet(struct admit *a, struct json_tree *object)
 /* Of the first address. */
 void admit_default_reserved(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member(object, "spec"), *first;
+	struct json_tree *spec = json_tree_member(object, "spec"), *first;
 	struct ip_range r;
 
 	admit_drop_finalizer(object);
-	squeeze_list(a, jt_member(spec, "ips"), "ips");
+	squeeze_list(a, json_tree_member(spec, "ips"), "ips");
 	number_version(a, spec);
-	first = jt_first(jt_member(spec, "ips"));
-	if (!jt_text(first))
+	first = json_tree_first(json_tree_member(spec, "ips"));
+	if (!json_tree_text(first))
 		return;
 	for (uint8_t family = 4; family <= 6; family += 2)
-		if (ip_range_parse(span_of(jt_text(first)), family, &r, NULL) == 0)
+		if (ip_range_parse(span_of(json_tree_text(first)), family, &r, NULL) == 0)
 			fill_version(spec, family);
 }

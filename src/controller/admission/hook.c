@@ -258,7 +258,7 @@ static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
 		int r = 0;
 
 		if (!world_synced(h->conf.world, kinds[i].kind))
-			r = world_trouble(h->conf.world, kinds[i].kind, e);
+			r = world_sync_error(h->conf.world, kinds[i].kind, e);
 		if (r < 0 && (own || r != -ENOENT))
 			return false;
 	}

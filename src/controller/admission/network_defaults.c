@@ -50,8 +50,10 @@ struct move {
 
 static bool says_nothing(const struct json_tree *v)
 {
-	return jt_kind(v) == JSON_NULL || (jt_kind(v) == JSON_BOOL && !jt_true(v)) ||
-	       (jt_text(v) && !*jt_text(v)) || (jt_kind(v) == JSON_ARRAY && !jt_first(v));
+	return json_tree_kind(v) == JSON_NULL ||
+	       (json_tree_kind(v) == JSON_BOOL && !json_tree_true(v)) ||
+	       (json_tree_text(v) && !*json_tree_text(v)) ||
+	       (json_tree_kind(v) == JSON_ARRAY && !json_tree_first(v));
 }
 
 /*
@@ -63,21 +65,21 @@ static void take_as(struct admit *a, const struct move *m)
 {
 	const struct json *v = json_get(m->from, m->key);
 	const struct json *old = json_get(m->old_to, m->to_key);
-	struct json_tree *there = jt_member(m->to, m->to_key);
-	bool nothing = says_nothing(there), stays = old && jt_same(there, old);
+	struct json_tree *there = json_tree_member(m->to, m->to_key);
+	bool nothing = says_nothing(there), stays = old && json_tree_same(there, old);
 
-	if (json_kind(v) == JSON_NULL || !m->to || (there && jt_same(there, v)))
+	if (json_kind(v) == JSON_NULL || !m->to || (there && json_tree_same(there, v)))
 		return;
 	if (!nothing && json_same(v, json_get(m->old_from, m->key))) {
 		if (stays)
 			return;
 		admit_warn(a, "%s.%s is dropped: %s.%s was changed", m->from_place, m->key,
 			   m->to_place, m->to_key);
-		jt_drop(m->at, m->key);
+		json_tree_drop(m->at, m->key);
 	} else if (nothing || stays) {
 		admit_warn(a, "%s.%s is taken as %s.%s: write that", m->from_place, m->key,
 			   m->to_place, m->to_key);
-		jt_put(m->to, m->to_key, jt_of(v));
+		json_tree_put(m->to, m->to_key, json_tree_of(v));
 	} else {
 		admit_warn(a, "%s.%s is not used: %s.%s says it", m->from_place, m->key,
 			   m->to_place, m->to_key);
@@ -96,11 +98,11 @@ static void take_pools(struct admit *a, const struct spellings *s)
 {
 	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};
 	auto_free char *place = xasprintf("spec.%s.ippools", s->block);
-	struct json_tree *from = jt_member(s->tree, "ippools"), *to;
+	struct json_tree *from = json_tree_member(s->tree, "ippools"), *to;
 
-	if (jt_kind(from) != JSON_OBJECT)
+	if (json_tree_kind(from) != JSON_OBJECT)
 		return;
-	to = jt_member_object(jt_member(s->tree, s->block), "ippools");
+	to = json_tree_member_object(json_tree_member(s->tree, s->block), "ippools");
 	for (size_t i = 0; to && i < ARRAY_LEN(keys); i++)
 		take_as(a, &(struct move){json_get(s->spec, "ippools"), from, to, keys[i], keys[i],
 					  "spec.ippools", place, json_get(s->old, "ippools"),
@@ -113,12 +115,12 @@ static void take_match(struct admit *a, const struct spellings *s)
 	auto_free char *place = xasprintf("spec.%s", s->block);
 	auto_free char *to_place = xasprintf("spec.%s.ippools", s->block);
 	const struct json *old = json_get(s->old, s->block), *was = json_get(old, "ippools");
-	struct json_tree *b = jt_member(s->tree, s->block), *to;
+	struct json_tree *b = json_tree_member(s->tree, s->block), *to;
 	const char *key = "matchMasterSubnet";
 
-	if (!jt_member(s->tree, key) && !jt_member(b, key))
+	if (!json_tree_member(s->tree, key) && !json_tree_member(b, key))
 		return;
-	to = jt_member_object(b, "ippools");
+	to = json_tree_member_object(b, "ippools");
 	take_as(a, &(struct move){s->spec, s->tree, to, key, key, "spec", to_place, s->old, was});
 	take_as(a, &(struct move){json_get(s->spec, s->block), b, to, key, key, place, to_place,
 				  old, was});
@@ -133,18 +135,18 @@ static void take_resource(struct admit *a, const struct spellings *s)
 							: NULL;
 
 	if (key)
-		take_as(a, &(struct move){s->spec, s->tree, jt_member(s->tree, s->block),
+		take_as(a, &(struct move){s->spec, s->tree, json_tree_member(s->tree, s->block),
 					  "rdmaResourceName", key, "spec", place, s->old,
 					  json_get(s->old, s->block)});
-	else if (*(jt_text(jt_member(s->tree, "rdmaResourceName")) ?: ""))
+	else if (*(json_tree_text(json_tree_member(s->tree, "rdmaResourceName")) ?: ""))
 		admit_warn(a, "spec.rdmaResourceName has no meaning for spec.%s", s->block);
 }
 
 /* Spelling of releases up to 0.9. */
 static void take_rdma(struct admit *a, const struct spellings *s)
 {
-	struct json_tree *b = jt_member(s->tree, s->block);
-	const char *resource = jt_text(jt_member(b, "rdmaResourceName"));
+	struct json_tree *b = json_tree_member(s->tree, s->block);
+	const char *resource = json_tree_text(json_tree_member(b, "rdmaResourceName"));
 	const struct json *old = json_get(s->old, s->block);
 
 	if (strcmp(s->block, "sriov") == 0) {
@@ -152,7 +154,7 @@ static void take_rdma(struct admit *a, const struct spellings *s)
 					  "rdmaIsolation", "spec.sriov", "spec.sriov", old, old});
 		return;
 	}
-	if (!jt_true(jt_member(b, "enableRdma")) || (resource && *resource))
+	if (!json_tree_true(json_tree_member(b, "enableRdma")) || (resource && *resource))
 		return;
 	admit_warn(a,
 		   "spec.%s.enableRdma is of old releases: name the resource of the device plugin "
@@ -166,12 +168,12 @@ static void take_pkey(struct admit *a, struct json_tree *block)
 	auto_free char *text = NULL;
 	int64_t n;
 
-	if (jt_int(jt_member(block, "pkey"), &n) < 0 || n < 0)
+	if (json_tree_int(json_tree_member(block, "pkey"), &n) < 0 || n < 0)
 		return;
 	text = xasprintf("0x%04llx", (unsigned long long)n);
 	admit_warn(a, "spec.ibsriov.pkey: the number %lld is taken as '%s': write it as a string",
 		   (long long)n, text);
-	jt_put_text(block, "pkey", text);
+	json_tree_put_text(block, "pkey", text);
 }
 
 static void take_spellings(struct admit *a, struct json_tree *spec, const char *block)
@@ -184,7 +186,7 @@ static void take_spellings(struct admit *a, struct json_tree *spec, const char *
 	take_resource(a, &s);
 	take_rdma(a, &s);
 	if (strcmp(block, "ibsriov") == 0)
-		take_pkey(a, jt_member(spec, block));
+		take_pkey(a, json_tree_member(spec, block));
 }
 
 /* --- defaults --- */
@@ -236,56 +238,57 @@ static bool is_word_of(const char *words, const char *word)
 static void put_fill(struct json_tree *t, const struct fill *f)
 {
 	switch (f->kind) {
-	case JSON_NUMBER: jt_put_int(t, f->key, f->n); return;
-	case JSON_BOOL: jt_put_bool(t, f->key, f->n != 0); return;
-	case JSON_STRING: jt_put_text(t, f->key, f->text); return;
-	default: jt_put(t, f->key, jt_new(f->kind)); return;
+	case JSON_NUMBER: json_tree_put_int(t, f->key, f->n); return;
+	case JSON_BOOL: json_tree_put_bool(t, f->key, f->n != 0); return;
+	case JSON_STRING: json_tree_put_text(t, f->key, f->text); return;
+	default: json_tree_put(t, f->key, json_tree_new(f->kind)); return;
 	}
 }
 
 static void fill(struct json_tree *t, const char *block)
 {
-	if (jt_kind(t) != JSON_OBJECT)
+	if (json_tree_kind(t) != JSON_OBJECT)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(fills); i++)
 		if (is_word_of(fills[i].blocks, block) &&
-		    jt_kind(jt_member(t, fills[i].key)) == JSON_NULL)
+		    json_tree_kind(json_tree_member(t, fills[i].key)) == JSON_NULL)
 			put_fill(t, &fills[i]);
 }
 
 static void fill_block(struct json_tree *spec, const char *block)
 {
-	struct json_tree *b = jt_member(spec, block), *pools;
+	struct json_tree *b = json_tree_member(spec, block), *pools;
 	const char *mode;
 
-	if (jt_kind(b) != JSON_OBJECT)
+	if (json_tree_kind(b) != JSON_OBJECT)
 		return;
 	fill(b, block);
-	mode = jt_text(jt_member(b, "vlanMode"));
-	if (mode && strcmp(mode, "manual") == 0 && jt_kind(jt_member(b, "vlanID")) == JSON_NULL)
-		jt_put_int(b, "vlanID", 0);
-	pools = jt_member(b, "ippools");
-	if (jt_kind(pools) == JSON_OBJECT &&
-	    jt_kind(jt_member(pools, "matchMasterSubnet")) == JSON_NULL)
-		jt_put_bool(pools, "matchMasterSubnet", false);
+	mode = json_tree_text(json_tree_member(b, "vlanMode"));
+	if (mode && strcmp(mode, "manual") == 0 &&
+	    json_tree_kind(json_tree_member(b, "vlanID")) == JSON_NULL)
+		json_tree_put_int(b, "vlanID", 0);
+	pools = json_tree_member(b, "ippools");
+	if (json_tree_kind(pools) == JSON_OBJECT &&
+	    json_tree_kind(json_tree_member(pools, "matchMasterSubnet")) == JSON_NULL)
+		json_tree_put_bool(pools, "matchMasterSubnet", false);
 }
 
 static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custom)
 {
-	bool is_new = jt_kind(jt_member(spec, "coordinator")) == JSON_NULL;
+	bool is_new = json_tree_kind(json_tree_member(spec, "coordinator")) == JSON_NULL;
 
 	if (custom) {
 		if (!is_new)
 			admit_warn(a, "spec.coordinator is not used: a custom configuration has a "
 				      "coordinator of its own among its plugins, or none");
-		jt_put_bool(spec, "enableCoordinator", false);
+		json_tree_put_bool(spec, "enableCoordinator", false);
 		return;
 	}
-	if (jt_kind(jt_member(spec, "enableCoordinator")) == JSON_NULL)
-		jt_put_bool(spec, "enableCoordinator", true);
-	fill(jt_member_object(spec, "coordinator"), "coordinator");
+	if (json_tree_kind(json_tree_member(spec, "enableCoordinator")) == JSON_NULL)
+		json_tree_put_bool(spec, "enableCoordinator", true);
+	fill(json_tree_member_object(spec, "coordinator"), "coordinator");
 	if (is_new)
-		fill(jt_member(spec, "coordinator"), "coordinator-new");
+		fill(json_tree_member(spec, "coordinator"), "coordinator-new");
 }
 
 /* --- what pods are matched by --- */
@@ -294,39 +297,40 @@ static void fill_coordinator(struct admit *a, struct json_tree *spec, bool custo
 static void mirror(struct admit *a, struct json_tree *object, const char *key)
 {
 	const struct json *old = admit_note(a->ask->old, key);
-	struct json_tree *meta = jt_member_object(object, "metadata");
-	const char *value = jt_text(jt_member(jt_member(meta, "annotations"), key));
-	struct json_tree *labels = jt_member(meta, "labels");
+	struct json_tree *meta = json_tree_member_object(object, "metadata");
+	const char *value =
+		json_tree_text(json_tree_member(json_tree_member(meta, "annotations"), key));
+	struct json_tree *labels = json_tree_member(meta, "labels");
 
 	if (value && *value && selector_is_label_value(value)) {
-		jt_put_text(jt_member_object(meta, "labels"), key, value);
+		json_tree_put_text(json_tree_member_object(meta, "labels"), key, value);
 		return;
 	}
-	if (jt_text(jt_member(labels, key)) && json_string(old) &&
-	    strcmp(jt_text(jt_member(labels, key)), json_string(old)) == 0)
-		jt_drop(labels, key);
+	if (json_tree_text(json_tree_member(labels, key)) && json_string(old) &&
+	    strcmp(json_tree_text(json_tree_member(labels, key)), json_string(old)) == 0)
+		json_tree_drop(labels, key);
 }
 
 void admit_default_network(struct admit *a, struct json_tree *object)
 {
-	struct json_tree *spec = jt_member_object(object, "spec");
+	struct json_tree *spec = json_tree_member_object(object, "spec");
 	const char *type, *block;
 
 	if (!spec)
 		return;
-	if (jt_kind(jt_member(spec, "cniType")) == JSON_NULL)
-		jt_put_text(spec, "cniType", "custom");
-	type = jt_text(jt_member(spec, "cniType"));
+	if (json_tree_kind(json_tree_member(spec, "cniType")) == JSON_NULL)
+		json_tree_put_text(spec, "cniType", "custom");
+	type = json_tree_text(json_tree_member(spec, "cniType"));
 	block = type ? admit_block_of(type) : NULL;
-	if (block && jt_kind(jt_member(spec, block)) == JSON_OBJECT)
+	if (block && json_tree_kind(json_tree_member(spec, block)) == JSON_OBJECT)
 		take_spellings(a, spec, block);
 	for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
 		fill_block(spec, blocks[i].block);
-	if (jt_kind(jt_member(spec, "disableIPAM")) == JSON_NULL)
-		jt_put_bool(spec, "disableIPAM", false);
+	if (json_tree_kind(json_tree_member(spec, "disableIPAM")) == JSON_NULL)
+		json_tree_put_bool(spec, "disableIPAM", false);
 	fill_coordinator(a, spec, type && strcmp(type, "custom") == 0);
-	if (jt_kind(jt_member(spec, "chainCNIJsonData")) == JSON_NULL)
-		jt_put(spec, "chainCNIJsonData", jt_new(JSON_ARRAY));
+	if (json_tree_kind(json_tree_member(spec, "chainCNIJsonData")) == JSON_NULL)
+		json_tree_put(spec, "chainCNIJsonData", json_tree_new(JSON_ARRAY));
 	mirror(a, object, "cni.spidernet.io/rdma-resource-inject");
 	mirror(a, object, "cni.spidernet.io/network-resource-inject");
 }

@@ -53,9 +53,9 @@ static void on_set_back(void *arg)
 	world_set_back(((struct world_watch *)arg)->w, now_real_ms());
 }
 
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
-	kube_trouble_is(&((struct world_watch *)arg)->trouble, why);
+	kube_sync_error_is(&((struct world_watch *)arg)->trouble, why);
 }
 
 /* --- listeners --- */
@@ -110,7 +110,7 @@ static void start(struct world *w, enum world_kind kind)
 	struct world_watch *v = &w->watch[kind];
 
 	*v = (struct world_watch){.w = w, .kind = kind};
-	kube_troubles_add(&w->troubles, &v->trouble, kinds[kind], true);
+	kube_sync_errors_add(&w->troubles, &v->trouble, kinds[kind], true);
 	v->i = kube_informer_new(w->kube,
 				 &(struct kube_informer_conf){
 					 .kind = kinds[kind],
@@ -124,7 +124,7 @@ static void start(struct world *w, enum world_kind kind)
 					 .changed = on_changed,
 					 .synced = on_synced,
 					 .set_back = on_set_back,
-					 .trouble = on_trouble,
+					 .trouble = on_sync_error,
 					 .arg = v,
 				 });
 }
@@ -135,7 +135,7 @@ struct world *world_new(struct kube *k)
 
 	w->kube = k;
 	w->spent = (struct kube_spent){WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
-	kube_troubles_init(&w->troubles, kube_loop(k), "controller");
+	kube_sync_errors_init(&w->troubles, kube_loop(k), "controller");
 	for (int kind = 0; kind < WORLD_KINDS; kind++)
 		start(w, kind);
 	return w;
@@ -145,7 +145,7 @@ void world_free(struct world *w)
 {
 	if (!w)
 		return;
-	kube_troubles_done(&w->troubles);
+	kube_sync_errors_done(&w->troubles);
 	for (int k = 0; k < WORLD_KINDS; k++) {
 		kube_informer_free(w->watch[k].i);
 		free(w->watch[k].v);
@@ -161,9 +161,9 @@ bool world_synced(const struct world *w, enum world_kind kind)
 	return kube_informer_synced(w->watch[kind].i);
 }
 
-int world_trouble(const struct world *w, enum world_kind kind, struct err *e)
+int world_sync_error(const struct world *w, enum world_kind kind, struct err *e)
 {
-	return kube_trouble_words(&w->watch[kind].trouble, world_synced(w, kind), e);
+	return kube_sync_error_words(&w->watch[kind].trouble, world_synced(w, kind), e);
 }
 
 const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,

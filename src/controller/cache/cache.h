@@ -84,7 +84,7 @@ bool world_synced(const struct world *w, enum world_kind kind);
  * Error of class ERR_AGAIN with the reason why the kind is not listed yet or its watch fails now;
  * 0: no error.
  */
-int world_trouble(const struct world *w, enum world_kind kind, struct err *e);
+int world_sync_error(const struct world *w, enum world_kind kind, struct err *e);
 
 /*
  * Whether the API server's data can be trusted. After etcd was restored from a backup, the data may

@@ -22,13 +22,13 @@ struct world_watch {
 	struct kube_informer *i;
 	struct world_listener *v;
 	size_t n;
-	struct kube_trouble trouble;
+	struct kube_sync_error trouble;
 };
 
 struct world {
 	struct kube *kube;
 	struct world_watch watch[WORLD_KINDS];
-	struct kube_troubles troubles;
+	struct kube_sync_errors troubles;
 	struct kube_spent spent; /* memory used by objects that tenants write */
 	/* times of the loop's clock; 0: never */
 	int64_t set_back, listens_until;

@@ -450,7 +450,7 @@ static void on_synced(void *arg)
 }
 
 /* A kind that is not installed is no error: it has no objects. */
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	struct source *v = arg;
 
@@ -476,7 +476,7 @@ static void follow(struct source *v)
 		.drop = drop,
 		.changed = on_changed,
 		.synced = on_synced,
-		.trouble = on_trouble,
+		.trouble = on_sync_error,
 		.arg = v,
 	};
 

@@ -236,7 +236,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	v->c->conf.changed(v->c->conf.arg, v->kind, was, is);
 }
 
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	const struct watch *v = arg;
 	const struct kube_kind *k = kinds[v->kind].kind;
@@ -265,7 +265,7 @@ static void start(struct census *c, enum census_kind kind)
 							      .decode = kinds[kind].decode,
 							      .drop = kinds[kind].drop,
 							      .changed = on_changed,
-							      .trouble = on_trouble,
+							      .trouble = on_sync_error,
 							      .arg = v});
 }
 

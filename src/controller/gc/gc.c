@@ -24,7 +24,7 @@ int64_t reap_now(const struct reap *g)
 }
 
 /* Never postpones a pass that is scheduled already. */
-void reap_soon(struct reap *g, int64_t ms)
+void reap_schedule(struct reap *g, int64_t ms)
 {
 	int64_t rest = g->passed + PASS_MS - reap_now(g);
 
@@ -131,7 +131,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	} else if (!stale) {
 		say_failure(g, e);
 	}
-	reap_soon(g, 0);
+	reap_schedule(g, 0);
 }
 
 struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,
@@ -176,7 +176,7 @@ static void on_timer(void *arg)
 	    world_hold(g->conf.world) != WORLD_SURE) {
 		/* A node may have been not Ready while its watch did not work. */
 		g->ready_since = 0;
-		reap_soon(g, PASS_MS);
+		reap_schedule(g, PASS_MS);
 		return;
 	}
 	g->passed = reap_now(g);
@@ -189,7 +189,7 @@ static void on_timer(void *arg)
 		g->scanned = reap_now(g);
 		reap_scan(g);
 	}
-	reap_soon(g, TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
+	reap_schedule(g, TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
 }
 
 /* --- life --- */
@@ -212,14 +212,14 @@ void reap_changed(struct reap *g, enum census_kind kind, const struct kube_objec
 	if ((kind == CENSUS_NODES && is_news(was, is)) ||
 	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
 	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
-		reap_soon(g, 0);
+		reap_schedule(g, 0);
 	if (kind == CENSUS_ENDPOINTS && is && census_endpoint(is)->deleting)
-		reap_soon(g, 0);
+		reap_schedule(g, 0);
 }
 
 void reap_answered(struct reap *g)
 {
-	reap_soon(g, 0);
+	reap_schedule(g, 0);
 }
 
 struct reap *reap_new(const struct reap_conf *c)
@@ -227,7 +227,7 @@ struct reap *reap_new(const struct reap_conf *c)
 	struct reap *g = xcalloc(1, sizeof(*g));
 
 	g->conf = *c;
-	reap_soon(g, 0);
+	reap_schedule(g, 0);
 	return g;
 }
 

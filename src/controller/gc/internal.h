@@ -92,7 +92,7 @@ struct counts {
 };
 
 int64_t counts_now(const struct counts *c);
-void counts_soon(struct counts *c, int64_t ms);
+void counts_schedule(struct counts *c, int64_t ms);
 void counts_said(struct counts_pool *p, const struct err *e);
 
 /*
@@ -171,7 +171,7 @@ struct reap {
 };
 
 int64_t reap_now(const struct reap *g);
-void reap_soon(struct reap *g, int64_t ms);
+void reap_schedule(struct reap *g, int64_t ms);
 
 void reap_nodes_look(struct reap *g);
 bool reap_node_is_gone(const struct reap *g, const char *name);

@@ -27,7 +27,7 @@ int64_t counts_now(const struct counts *c)
 }
 
 /* Never postpones a pass that is scheduled already. */
-void counts_soon(struct counts *c, int64_t ms)
+void counts_schedule(struct counts *c, int64_t ms)
 {
 	if (c->timer && c->at <= counts_now(c) + ms)
 		return;
@@ -198,7 +198,7 @@ static void on_timer(void *arg)
 	c->timer = NULL;
 	if (!world_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
 	    world_hold(c->conf.world) == WORLD_HEARS) {
-		counts_soon(c, SOON_MS);
+		counts_schedule(c, SOON_MS);
 		return;
 	}
 	take_pools(c);
@@ -214,7 +214,7 @@ static void on_timer(void *arg)
 		counts_act(p, world_at(c->conf.world, WORLD_POOLS, i));
 		records_done(&p->own);
 	}
-	counts_soon(c, wait_of(c));
+	counts_schedule(c, wait_of(c));
 }
 
 /* --- what changes --- */
@@ -237,7 +237,7 @@ void counts_changed(struct counts *c, enum census_kind kind, const struct kube_o
 	if (kind == CENSUS_ENDPOINTS) {
 		mark(c, was);
 		mark(c, is);
-		counts_soon(c, SOON_MS);
+		counts_schedule(c, SOON_MS);
 	}
 	/* A recreated pod gets its record back; a deleted one may lose it. */
 	if (kind == CENSUS_PODS && (!was || !is))
@@ -253,7 +253,7 @@ void counts_answered(struct counts *c)
 		any |= c->v[i]->adopted;
 	}
 	if (any)
-		counts_soon(c, SOON_MS);
+		counts_schedule(c, SOON_MS);
 }
 
 static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -264,7 +264,7 @@ static void on_pool(void *arg, const struct kube_object *was, const struct kube_
 	(void)was;
 	if (p)
 		p->dirty = true;
-	counts_soon(c, SOON_MS);
+	counts_schedule(c, SOON_MS);
 }
 
 /* --- life --- */
@@ -275,7 +275,7 @@ struct counts *counts_new(const struct counts_conf *conf)
 
 	c->conf = *conf;
 	world_on(conf->world, WORLD_POOLS, on_pool, c);
-	counts_soon(c, 0);
+	counts_schedule(c, 0);
 	return c;
 }
 
@@ -535,7 +535,7 @@ static void on_got(void *arg, int status, const struct json *object, const struc
 		p->got = xstrdup(text ? text : "");
 		p->got_version = xstrdup(version);
 	}
-	counts_soon(p->c, 0);
+	counts_schedule(p->c, 0);
 }
 
 static void fetch(struct counts_pool *p)

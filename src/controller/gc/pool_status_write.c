@@ -64,7 +64,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	}
 	p->next_ms = counts_now(c) + wait;
 	p->base_until = counts_now(c) + SHOWN_MS;
-	counts_soon(c, wait);
+	counts_schedule(c, wait);
 }
 
 static int64_t lasts(size_t len)

@@ -80,11 +80,11 @@ struct nads {
 };
 
 /*
- * nads_again(): processes the job again after `ms`. nads_pump_soon(): processes the queue in the
+ * nads_again(): processes the job again after `ms`. nads_pump_schedule(): processes the queue in the
  * loop's next turn.
  */
 void nads_again(struct nads_job *j, int64_t ms);
-void nads_pump_soon(struct nads *n);
+void nads_pump_schedule(struct nads *n);
 /* The job's request was answered: queues it again if it changed meanwhile. */
 void nads_answered(struct nads_job *j);
 /* Sets the name of the NAD that the job wants. */

@@ -100,7 +100,7 @@ static void pump(void *arg)
 		struct nads_job *j = n->first;
 
 		if (looks == LOOKS) {
-			nads_pump_soon(n);
+			nads_pump_schedule(n);
 			return;
 		}
 		unqueue(j);
@@ -109,7 +109,7 @@ static void pump(void *arg)
 	}
 }
 
-void nads_pump_soon(struct nads *n)
+void nads_pump_schedule(struct nads *n)
 {
 	if (!n->pump)
 		n->pump = loop_add_timer(n->loop, 0, pump, n);
@@ -119,14 +119,14 @@ static void mark(struct nads_job *j)
 {
 	j->due = true;
 	queue(j);
-	nads_pump_soon(j->n);
+	nads_pump_schedule(j->n);
 }
 
 void nads_answered(struct nads_job *j)
 {
 	if (j->due)
 		queue(j);
-	nads_pump_soon(j->n);
+	nads_pump_schedule(j->n);
 }
 
 static void on_again(void *arg)

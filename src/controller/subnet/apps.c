@@ -136,7 +136,7 @@ static void on_synced(void *arg)
 	subnets_wake(arg, 10);
 }
 
-static void on_trouble(void *arg, const struct err *why)
+static void on_sync_error(void *arg, const struct err *why)
 {
 	struct subnets *s = arg;
 
@@ -158,7 +158,7 @@ static void start(struct subnets *s, size_t i)
 					     .drop = drop,
 					     .changed = on_change,
 					     .synced = on_synced,
-					     .trouble = on_trouble,
+					     .trouble = on_sync_error,
 					     .arg = s};
 
 	s->apps[i] = kube_informer_new(s->conf.kube, &c);

@@ -188,7 +188,7 @@ int64_t certs_end(const struct certs *c)
 	return c->end;
 }
 
-int certs_trouble(const struct certs *c, struct err *e)
+int certs_sync_error(const struct certs *c, struct err *e)
 {
 	if (c->trouble.code && e)
 		*e = c->trouble;

@@ -50,7 +50,7 @@ void certs_free(struct certs *c); /* accepts NULL */
 struct tls_conf *certs_tls(const struct certs *c); /* NULL: no certificate yet */
 const char *certs_ca(const struct certs *c);	   /* PEM; NULL: unknown */
 /* Error with the reason why there is no usable certificate; 0: there is one. */
-int certs_trouble(const struct certs *c, struct err *e);
+int certs_sync_error(const struct certs *c, struct err *e);
 /* Expiry of the certificate in use, seconds since the epoch; 0: unknown. */
 int64_t certs_end(const struct certs *c);
 /* Sets whether this replica is the leader and renews the certificate. */

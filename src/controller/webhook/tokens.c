@@ -99,7 +99,7 @@ const char *tokens_current(const struct tokens *t)
 	return *t->current.text ? t->current.text : NULL;
 }
 
-int tokens_trouble(const struct tokens *t, struct err *e)
+int tokens_sync_error(const struct tokens *t, struct err *e)
 {
 	if (tokens_current(t))
 		return 0;

@@ -43,7 +43,7 @@ bool tokens_accept(const struct tokens *t, struct span *path);
 /* The token to register; NULL: none yet. */
 const char *tokens_current(const struct tokens *t);
 /* Error with the reason why there is no token; 0: there is one. */
-int tokens_trouble(const struct tokens *t, struct err *e);
+int tokens_sync_error(const struct tokens *t, struct err *e);
 /* Sets whether this replica is the leader and rotates the tokens. */
 void tokens_lead(struct tokens *t, bool leads);
 

@@ -129,8 +129,8 @@ static int send_ndp(int fd, const struct packet_link *l, const struct ndp *m)
 	return send_to(fd, l, htons(ETH_P_IPV6), &dst, out, n);
 }
 
-int packet_ask(int fd, const struct packet_link *l, const struct mac *mine,
-	       const struct probe_ears *q, bool gateway)
+int packet_send_request(int fd, const struct packet_link *l, const struct mac *mine,
+			const struct probe_ears *q, bool gateway)
 {
 	if (q->ip.family == 4) {
 		struct arp a = gateway ? arp_request(l->arptype, mine, &q->ip, &q->gateway)
@@ -157,7 +157,7 @@ int packet_announce(int fd, const struct packet_link *l, const struct mac *mine,
 	return send_ndp(fd, l, &m);
 }
 
-int packet_hear(int fd, struct packet_in *in)
+int packet_recv(int fd, struct packet_in *in)
 {
 	union link_addr from = {0};
 	socklen_t len = sizeof(from);

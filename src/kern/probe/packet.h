@@ -48,8 +48,8 @@ int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *f
 int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, struct err *e);
 
 /* The packets themselves, by family. 0 or -errno. */
-int packet_ask(int fd, const struct packet_link *l, const struct mac *mine,
-	       const struct probe_ears *q, bool gateway);
+int packet_send_request(int fd, const struct packet_link *l, const struct mac *mine,
+			const struct probe_ears *q, bool gateway);
 int packet_announce(int fd, const struct packet_link *l, const struct mac *mine,
 		    const struct ipaddr *ip);
 
@@ -64,7 +64,7 @@ struct packet_in {
 };
 
 /* Takes one packet from a probe socket: 1, 0 when none is waiting, -errno. */
-int packet_hear(int fd, struct packet_in *in);
+int packet_recv(int fd, struct packet_in *in);
 enum probe_saw packet_judge(const struct packet_in *in, const struct packet_watch *w,
 			    struct mac *other);
 

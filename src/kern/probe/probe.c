@@ -174,7 +174,7 @@ static void carrier_is_there(struct job *j, const struct packet_link *link)
 static void send_next(struct job *j)
 {
 	int fd = j->p->ip.family == 4 ? j->run->v4.fd : j->run->v6.fd;
-	int r = packet_ask(fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
+	int r = packet_send_request(fd, &j->link, &j->mine, &j->ears, j->stage == ASKING);
 
 	j->blocked = r;
 	if (r == -ENETDOWN) {
@@ -255,7 +255,7 @@ void probe_hear(void *arg, uint32_t events)
 
 	(void)events;
 	/* An error is told once and is no reason to stop: the timers go on. */
-	for (int k = 0; k < HEAR_AT_ONCE && packet_hear(ears->fd, &in) > 0; k++) {
+	for (int k = 0; k < HEAR_AT_ONCE && packet_recv(ears->fd, &in) > 0; k++) {
 		for (size_t i = 0; i < run->n_jobs; i++) {
 			struct job *j = &run->jobs[i];
 

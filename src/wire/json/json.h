@@ -129,7 +129,7 @@ struct json_field {
 	bool required;
 };
 
-enum { JSON_GO = 1, JSON_CLOSED = 2 /* unknown keys are an error that names the nearest key */ };
+enum { JSON_GO = 1, JSON_CLOSED = 2 /* unknown keys are an error that names the suggest key */ };
 
 struct json_table {
 	const struct json_field *fields; /* ended by {0} */

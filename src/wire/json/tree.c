@@ -22,7 +22,7 @@ struct json_tree {
 		*from; /* what the node stands for as long as it is folded; NULL: unfolded */
 };
 
-struct json_tree *jt_new(enum json_kind kind)
+struct json_tree *json_tree_new(enum json_kind kind)
 {
 	struct json_tree *t = xcalloc(1, sizeof(*t));
 
@@ -51,9 +51,9 @@ static char *number_text(const struct json *v)
 }
 
 /* No deeper than the document is. */
-struct json_tree *jt_of(const struct json *v)
+struct json_tree *json_tree_of(const struct json *v)
 {
-	struct json_tree *t = jt_new(json_kind(v));
+	struct json_tree *t = json_tree_new(json_kind(v));
 	struct json_walk w = json_walk_start(v);
 	const struct json *x;
 	const char *key;
@@ -64,7 +64,7 @@ struct json_tree *jt_of(const struct json *v)
 	else if (t->kind == JSON_NUMBER)
 		t->text = number_text(v);
 	while ((x = json_walk_next(&w, &key))) {
-		struct json_tree *child = jt_of(x);
+		struct json_tree *child = json_tree_of(x);
 
 		child->key = key ? xstrdup(key) : NULL;
 		append(t, child);
@@ -72,9 +72,9 @@ struct json_tree *jt_of(const struct json *v)
 	return t;
 }
 
-struct json_tree *jt_over(const struct json *v)
+struct json_tree *json_tree_over(const struct json *v)
 {
-	struct json_tree *t = jt_new(json_kind(v));
+	struct json_tree *t = json_tree_new(json_kind(v));
 
 	t->on = json_bool(v);
 	t->from = v;
@@ -92,7 +92,7 @@ static void unfold(struct json_tree *t)
 		return;
 	t->from = NULL;
 	while ((x = json_walk_next(&w, &key))) {
-		struct json_tree *child = jt_over(x);
+		struct json_tree *child = json_tree_over(x);
 
 		child->key = key ? xstrdup(key) : NULL;
 		append(t, child);
@@ -105,7 +105,7 @@ static void empty(struct json_tree *t)
 
 	for (struct json_tree *c = t->first; c; c = next) {
 		next = c->next;
-		jt_free(c);
+		json_tree_free(c);
 	}
 	free(t->text);
 	t->first = t->last = NULL;
@@ -113,7 +113,7 @@ static void empty(struct json_tree *t)
 	t->from = NULL;
 }
 
-void jt_free(struct json_tree *t)
+void json_tree_free(struct json_tree *t)
 {
 	if (!t)
 		return;
@@ -122,33 +122,33 @@ void jt_free(struct json_tree *t)
 	free(t);
 }
 
-void jt_cleanup(struct json_tree **t)
+void json_tree_cleanup(struct json_tree **t)
 {
-	jt_free(*t);
+	json_tree_free(*t);
 }
 
-enum json_kind jt_kind(const struct json_tree *t)
+enum json_kind json_tree_kind(const struct json_tree *t)
 {
 	return t ? t->kind : JSON_NULL;
 }
 
-const char *jt_text(const struct json_tree *t)
+const char *json_tree_text(const struct json_tree *t)
 {
 	if (!t || t->kind != JSON_STRING)
 		return NULL;
 	return t->text ? t->text : json_string(t->from);
 }
 
-bool jt_true(const struct json_tree *t)
+bool json_tree_true(const struct json_tree *t)
 {
 	return t && t->kind == JSON_BOOL && t->on;
 }
 
-int jt_int(const struct json_tree *t, int64_t *ret)
+int json_tree_int(const struct json_tree *t, int64_t *ret)
 {
 	auto_free char *written = NULL;
 
-	if (jt_kind(t) != JSON_NUMBER)
+	if (json_tree_kind(t) != JSON_NUMBER)
 		return -EINVAL;
 	if (t->text)
 		return num_i64(span_of(t->text), INT64_MIN, INT64_MAX, ret);
@@ -156,7 +156,7 @@ int jt_int(const struct json_tree *t, int64_t *ret)
 	return num_i64(span_of(written), INT64_MIN, INT64_MAX, ret);
 }
 
-bool jt_same(const struct json_tree *t, const struct json *v)
+bool json_tree_same(const struct json_tree *t, const struct json *v)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf text;
@@ -164,16 +164,16 @@ bool jt_same(const struct json_tree *t, const struct json *v)
 
 	buf_init(&text, SIZE_MAX);
 	jo_init(&o, &text, 0);
-	jt_write(t, &o);
+	json_tree_write(t, &o);
 	return json_parse(&doc, buf_span(&text), SIZE_MAX, NULL) == 0 &&
 	       json_same(json_root(doc), v);
 }
 
-struct json_tree *jt_member(const struct json_tree *t, const char *key)
+struct json_tree *json_tree_member(const struct json_tree *t, const char *key)
 {
 	struct json_tree *found = NULL;
 
-	if (jt_kind(t) != JSON_OBJECT)
+	if (json_tree_kind(t) != JSON_OBJECT)
 		return NULL;
 	unfold((struct json_tree *)t); /* what it says stays the same */
 	for (struct json_tree *c = t->first; c; c = c->next)
@@ -182,20 +182,20 @@ struct json_tree *jt_member(const struct json_tree *t, const char *key)
 	return found;
 }
 
-struct json_tree *jt_member_object(struct json_tree *t, const char *key)
+struct json_tree *json_tree_member_object(struct json_tree *t, const char *key)
 {
-	struct json_tree *c = jt_member(t, key);
+	struct json_tree *c = json_tree_member(t, key);
 
-	if (jt_kind(t) == JSON_OBJECT && jt_kind(c) == JSON_NULL) {
-		jt_put(t, key, jt_new(JSON_OBJECT));
-		c = jt_member(t, key);
+	if (json_tree_kind(t) == JSON_OBJECT && json_tree_kind(c) == JSON_NULL) {
+		json_tree_put(t, key, json_tree_new(JSON_OBJECT));
+		c = json_tree_member(t, key);
 	}
-	return jt_kind(c) == JSON_OBJECT ? c : NULL;
+	return json_tree_kind(c) == JSON_OBJECT ? c : NULL;
 }
 
-struct json_tree *jt_take(struct json_tree *t, const char *key)
+struct json_tree *json_tree_take(struct json_tree *t, const char *key)
 {
-	struct json_tree *c = jt_member(t, key), *before = NULL;
+	struct json_tree *c = json_tree_member(t, key), *before = NULL;
 
 	if (!c)
 		return NULL;
@@ -208,21 +208,21 @@ struct json_tree *jt_take(struct json_tree *t, const char *key)
 	return c;
 }
 
-void jt_drop(struct json_tree *t, const char *key)
+void json_tree_drop(struct json_tree *t, const char *key)
 {
 	struct json_tree *c;
 
-	while ((c = jt_take(t, key)))
-		jt_free(c);
+	while ((c = json_tree_take(t, key)))
+		json_tree_free(c);
 }
 
 /* Where the member was, if it was. */
-void jt_put(struct json_tree *t, const char *key, struct json_tree *v)
+void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v)
 {
-	struct json_tree *c = jt_member(t, key), tmp;
+	struct json_tree *c = json_tree_member(t, key), tmp;
 
-	if (jt_kind(t) != JSON_OBJECT) {
-		jt_free(v);
+	if (json_tree_kind(t) != JSON_OBJECT) {
+		json_tree_free(v);
 		return;
 	}
 	free(v->key);
@@ -236,65 +236,65 @@ void jt_put(struct json_tree *t, const char *key, struct json_tree *v)
 	c->next = tmp.next;
 	*v = tmp;
 	v->next = NULL;
-	jt_free(v);
+	json_tree_free(v);
 }
 
-void jt_put_text(struct json_tree *t, const char *key, const char *text)
+void json_tree_put_text(struct json_tree *t, const char *key, const char *text)
 {
-	struct json_tree *v = jt_new(JSON_STRING);
+	struct json_tree *v = json_tree_new(JSON_STRING);
 
 	v->text = xstrdup(text);
-	jt_put(t, key, v);
+	json_tree_put(t, key, v);
 }
 
-void jt_put_int(struct json_tree *t, const char *key, int64_t n)
+void json_tree_put_int(struct json_tree *t, const char *key, int64_t n)
 {
-	struct json_tree *v = jt_new(JSON_NUMBER);
+	struct json_tree *v = json_tree_new(JSON_NUMBER);
 
 	v->text = xasprintf("%" PRId64, n);
-	jt_put(t, key, v);
+	json_tree_put(t, key, v);
 }
 
-void jt_put_bool(struct json_tree *t, const char *key, bool on)
+void json_tree_put_bool(struct json_tree *t, const char *key, bool on)
 {
-	struct json_tree *v = jt_new(JSON_BOOL);
+	struct json_tree *v = json_tree_new(JSON_BOOL);
 
 	v->on = on;
-	jt_put(t, key, v);
+	json_tree_put(t, key, v);
 }
 
-struct json_tree *jt_first(const struct json_tree *t)
+struct json_tree *json_tree_first(const struct json_tree *t)
 {
-	if (jt_kind(t) != JSON_ARRAY && jt_kind(t) != JSON_OBJECT)
+	if (json_tree_kind(t) != JSON_ARRAY && json_tree_kind(t) != JSON_OBJECT)
 		return NULL;
 	unfold((struct json_tree *)t);
 	return t->first;
 }
 
-struct json_tree *jt_next(const struct json_tree *item)
+struct json_tree *json_tree_next(const struct json_tree *item)
 {
 	return item->next;
 }
 
-void jt_push(struct json_tree *t, struct json_tree *v)
+void json_tree_push(struct json_tree *t, struct json_tree *v)
 {
-	if (jt_kind(t) == JSON_ARRAY) {
+	if (json_tree_kind(t) == JSON_ARRAY) {
 		unfold(t);
 		append(t, v);
 	} else {
-		jt_free(v);
+		json_tree_free(v);
 	}
 }
 
-void jt_push_text(struct json_tree *t, const char *text)
+void json_tree_push_text(struct json_tree *t, const char *text)
 {
-	struct json_tree *v = jt_new(JSON_STRING);
+	struct json_tree *v = json_tree_new(JSON_STRING);
 
 	v->text = xstrdup(text);
-	jt_push(t, v);
+	json_tree_push(t, v);
 }
 
-void jt_set_text(struct json_tree *t, const char *text)
+void json_tree_set_text(struct json_tree *t, const char *text)
 {
 	char *copy = xstrdup(text);
 
@@ -313,9 +313,9 @@ static void write_scalar(const struct json_tree *t, struct json_out *o)
 	}
 }
 
-void jt_write(const struct json_tree *t, struct json_out *o)
+void json_tree_write(const struct json_tree *t, struct json_out *o)
 {
-	bool is_object = jt_kind(t) == JSON_OBJECT;
+	bool is_object = json_tree_kind(t) == JSON_OBJECT;
 
 	if (t && t->from) {
 		jo_val(o, t->from, false);
@@ -332,7 +332,7 @@ void jt_write(const struct json_tree *t, struct json_out *o)
 	for (const struct json_tree *c = t->first; c; c = c->next) {
 		if (is_object)
 			jo_key(o, c->key);
-		jt_write(c, o);
+		json_tree_write(c, o);
 	}
 	(is_object ? jo_end_obj : jo_end_arr)(o);
 }
