@@ -15,7 +15,8 @@ enum {
 };
 
 /* Returns whether this node has a claim or an unadopted block there. */
-static bool claims_index(const struct block_table *t, const struct block_need *need, u128 index)
+static bool range_locks_index(const struct block_table *t, const struct block_need *need,
+			      u128 index)
 {
 	char name[BLOCK_NAME_MAX + 1];
 	const struct block_object *o;
@@ -73,7 +74,7 @@ static bool pick_alike(const struct planner *p, const struct block_need *need,
 
 		if (n && n != need && n->cut.prefix && c->state == CLAIM_HELD &&
 		    place_of(n, c, &place) && at_place(need, place, ret) && !is_taken(v, *ret) &&
-		    !claims_index(t, need, *ret))
+		    !range_locks_index(t, need, *ret))
 			return true;
 	}
 	return false;
@@ -106,7 +107,7 @@ static bool pick(const struct planner *p, const struct block_need *need, const s
 	while (block_pick(&need->cut, need->usable, taken, n, seed, ret)) {
 		size_t at = n;
 
-		if (!claims_index(t, need, *ret))
+		if (!range_locks_index(t, need, *ret))
 			return true;
 		taken = xrealloc(taken, (n + 2) * sizeof(*taken));
 		for (; at > 0 && taken[at - 1] > *ret; at--)

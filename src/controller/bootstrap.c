@@ -160,7 +160,7 @@ static bool make_coordinator(struct defaults *d)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!d->c.coordinator || world_count(d->c.world, WORLD_COORDINATORS) > 0)
+	if (!d->c.coordinator || cluster_cache_count(d->c.world, WORLD_COORDINATORS) > 0)
 		return false;
 	defaults_coordinator(&b, &d->c);
 	create(d, &kube_coordinators, &b);
@@ -172,8 +172,8 @@ static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
 
-	return world_get(d->c.world, WORLD_MULTUSCONFIGS, d->c.ns, name) ||
-	       world_get(d->c.world, WORLD_NADS, d->c.ns, network);
+	return cluster_cache_get(d->c.world, WORLD_MULTUSCONFIGS, d->c.ns, name) ||
+	       cluster_cache_get(d->c.world, WORLD_NADS, d->c.ns, network);
 }
 
 static bool make_network(struct defaults *d)
@@ -209,7 +209,7 @@ static bool make_subnet(struct defaults *d, const struct defaults_pool *p)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!p->name || !p->subnet || world_get(d->c.world, WORLD_SUBNETS, "", p->subnet))
+	if (!p->name || !p->subnet || cluster_cache_get(d->c.world, WORLD_SUBNETS, "", p->subnet))
 		return false;
 	defaults_subnet(&b, p);
 	create(d, &kube_subnets, &b);
@@ -221,7 +221,7 @@ static bool make_pool(struct defaults *d, const struct defaults_pool *p)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	if (!p->name || world_get(d->c.world, WORLD_POOLS, "", p->name))
+	if (!p->name || cluster_cache_get(d->c.world, WORLD_POOLS, "", p->name))
 		return false;
 	defaults_pool(&b, p);
 	create(d, &kube_ippools, &b);
@@ -250,14 +250,14 @@ static bool make_pool6(struct defaults *d)
 
 static void go_on(struct defaults *d)
 {
-	static const enum world_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS, WORLD_NADS,
-						WORLD_SUBNETS, WORLD_POOLS};
+	static const enum cluster_cache_kind needs[] = {WORLD_COORDINATORS, WORLD_MULTUSCONFIGS,
+							WORLD_NADS, WORLD_SUBNETS, WORLD_POOLS};
 	/* Each returns true if a request is in flight or a timer runs. */
 	static bool (*const steps[])(struct defaults * d) = {
 		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 
 	for (size_t i = 0; i < ARRAY_LEN(needs); i++)
-		if (!world_synced(d->c.world, needs[i])) {
+		if (!cluster_cache_synced(d->c.world, needs[i])) {
 			d->again = loop_add_timer(d->loop, AGAIN_MS, on_again, d);
 			return;
 		}

@@ -74,7 +74,7 @@ static void on_gained(void *arg)
 	c->gained++;
 	log_info("this replica leads");
 	if (kube_lease_silent_ms(c->lease) > SILENT_MS)
-		world_listen(c->world, controller_first(c)->hold_ms);
+		cluster_cache_listen(c->world, controller_first(c)->hold_ms);
 	controller_lead(c);
 }
 
@@ -186,7 +186,7 @@ static int know_cluster(struct controller *c, struct err *e)
 	log_info("API server", LOG_S("host", c->kube_conf.host), LOG_I("port", c->kube_conf.port),
 		 LOG_S("by", c->kube_conf.from), LOG_S("name", c->conf.name));
 	c->kube = kube_new(c->loop, &c->root, &c->kube_conf, &(struct kube_settings){0});
-	c->world = world_new(c->kube);
+	c->world = cluster_cache_new(c->kube);
 	c->events = kube_events_new(c->kube, "unirail-controller", c->conf.name);
 	return 0;
 }
@@ -245,7 +245,7 @@ static void stop(struct controller *c)
 	controller_part_from(c);
 	ports_free(c->ports);
 	kube_events_free(c->events);
-	world_free(c->world);
+	cluster_cache_free(c->world);
 	kube_free(c->kube);
 	kube_conf_done(&c->kube_conf);
 	daemon_free(c->daemon);
@@ -635,7 +635,9 @@ static int is_registered(struct controller *c, struct err *e)
 int controller_ready(struct controller *c, struct err *e)
 {
 	for (int k = 0; k < WORLD_KINDS; k++) {
-		int r = world_synced(c->world, k) ? 0 : world_sync_error(c->world, k, e);
+		int r = cluster_cache_synced(c->world, k)
+				? 0
+				: cluster_cache_sync_error(c->world, k, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;
@@ -667,8 +669,8 @@ void controller_metrics(struct controller *c, struct buf *b)
 	sample_counter(b, "unirail_controller_led_total", c->gained, "How often it came to lead.");
 	sample_name(b, objects, "gauge", "Objects that this replica knows.");
 	for (int k = 0; k < WORLD_KINDS; k++)
-		sample_value(b, objects, "kind", world_kind_name(k),
-			     (int64_t)world_count(c->world, k));
+		sample_value(b, objects, "kind", cluster_cache_kind_name(k),
+			     (int64_t)cluster_cache_count(c->world, k));
 	add_metrics(every, c->every, b);
 	add_metrics(leads, c->leads, b);
 }

@@ -27,7 +27,7 @@ struct controller {
 	struct ports *ports;
 	struct kube_conf kube_conf;
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	struct webhooks *webhooks;     /* NULL: disabled */
 	struct addresses *addresses;   /* while this replica is the leader */
 	struct uninjected *uninjected; /* the same; NULL: no webhooks */

@@ -15,7 +15,7 @@
 
 struct webhooks_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	const struct root *root;
 	/*
 	 * Borrowed; settings that require a restart until the end, the others until
@@ -28,7 +28,7 @@ struct webhooks;
 
 /* Opens the listening socket. */
 int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct err *e);
-/* Call before world_free(). Accepts NULL. */
+/* Call before cluster_cache_free(). Accepts NULL. */
 void webhooks_free(struct webhooks *w);
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf);
 void webhooks_lead(struct webhooks *w, bool leads);

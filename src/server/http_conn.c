@@ -161,7 +161,7 @@ void conn_end_idle(struct http_request *c)
 
 /* --- reading --- */
 
-static void hand_over(struct http_request *c)
+static void dispatch_review(struct http_request *c)
 {
 	c->state = CONN_HANDLING;
 	c->answered = false;
@@ -235,7 +235,7 @@ static bool parse(struct http_request *c)
 	if (r < 0)
 		conn_refuse(c, http1_refusal(c->codec), e.text);
 	else if (r > 0)
-		hand_over(c);
+		dispatch_review(c);
 	else if (http1_wants_continue(c->codec))
 		http1_put_continue(&c->out);
 	return r != 0;

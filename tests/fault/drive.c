@@ -60,7 +60,7 @@ static const struct cmd usage = {NULL,
 
 static struct shared {
 	struct tally tallies[SCENES_MAX];
-	struct counts counts[SCENES_MAX];
+	struct pool_status counts[SCENES_MAX];
 	long next, next_rails;
 } * shared;
 
@@ -109,7 +109,7 @@ static int count_calls(const struct options *o)
 		if (!is_chosen(o, &scenes[i]))
 			continue;
 		stage_open(&s, &l, &scenes[i], &shared->tallies[i]);
-		counts_take(&shared->counts[i], &s);
+		pool_status_take(&shared->counts[i], &s);
 		stage_close(&s);
 	}
 	return DONE;

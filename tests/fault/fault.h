@@ -201,10 +201,10 @@ void stage_command(struct stage *s, struct shot *shot);
 
 /* --- jobs.c: which points there are --- */
 
-struct counts {
+struct pool_status {
 	long calls[VERBS];
 };
-void counts_take(struct counts *c, struct stage *s);
+void pool_status_take(struct pool_status *c, struct stage *s);
 
 struct job {
 	size_t scene;
@@ -212,12 +212,12 @@ struct job {
 	size_t act;
 	struct shot shot;
 };
-long jobs_total(const struct counts *all);
+long jobs_total(const struct pool_status *all);
 /* The j-th job of all; false: there are no more. */
-bool job_find(const struct counts *all, long j, struct job *ret);
+bool job_find(const struct pool_status *all, long j, struct job *ret);
 bool job_is_quick(const struct job *j);
 bool job_is_kill(const struct job *j);
-void job_do(struct stage *s, const struct job *j, const struct counts *c);
+void job_do(struct stage *s, const struct job *j, const struct pool_status *c);
 void job_do_one(struct stage *s, enum verb v, struct shot *shot);
 
 /* --- rails.c: eight rails, of which one fails --- */

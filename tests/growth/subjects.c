@@ -181,12 +181,12 @@ static void run_world(const struct sample *s)
 	auto_buf struct buf b;
 
 	for (int k = 0; k < WORLD_KINDS; k++) {
-		struct world_object v = {0};
+		struct cluster_cache_object v = {0};
 
 		buf_init(&b, TEXT_BYTES);
-		world_trim_large((enum world_kind)k, s->object, &b);
+		cluster_cache_trim_large((enum cluster_cache_kind)k, s->object, &b);
 		buf_done(&b);
-		world_decode((enum world_kind)k, &v, s->object, NULL);
+		cluster_cache_decode((enum cluster_cache_kind)k, &v, s->object, NULL);
 		json_free(v.doc);
 	}
 	buf_init(&b, 1);
@@ -221,7 +221,7 @@ static struct admit_ask ask_of(const struct sample *s, bool old)
 }
 
 /* Others of its kind are as large as it is. */
-static struct admit_world world_of(const struct sample *s, const struct json **others)
+static struct admit_world cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,
 	     net = strcmp(s->kind, "SpiderSubnet") == 0;
@@ -237,7 +237,7 @@ static struct admit_world world_of(const struct sample *s, const struct json **o
 static void run_default(const struct sample *s)
 {
 	const struct json *others[1];
-	struct admit_world w = world_of(s, others);
+	struct admit_world w = cluster_cache_of(s, others);
 	struct admit_ask q = ask_of(s, false);
 	struct admit_answer a;
 
@@ -248,7 +248,7 @@ static void run_default(const struct sample *s)
 static void check(const struct sample *s, const char *name)
 {
 	const struct json *others[1];
-	struct admit_world w = world_of(s, others);
+	struct admit_world w = cluster_cache_of(s, others);
 	struct admit_ask q = ask_of(s, false);
 	struct admit_answer a;
 
@@ -271,7 +271,7 @@ static void run_check_beside(const struct sample *s)
 static void run_delete(const struct sample *s)
 {
 	const struct json *others[1];
-	struct admit_world w = world_of(s, others);
+	struct admit_world w = cluster_cache_of(s, others);
 	struct admit_ask q = {s->kind, ADMIT_DELETE, "t", "x", NULL, s->object, NULL};
 	struct admit_answer a;
 

@@ -200,7 +200,7 @@ static void test_probe_unreadable(void **state)
 /* --- deciding --- */
 
 /* Of each source what it says: "pods;services", "-": none there, "?": not answered, "!": refused. */
-struct world {
+struct cluster_cache {
 	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
 	const char *mode;
 };
@@ -230,7 +230,7 @@ static void set(struct cidr_known *k, const char *text)
 static const struct {
 	const char *what;
 	enum cidr_type type, cni;
-	struct world w;
+	struct cluster_cache w;
 	enum cidr_phase phase;
 	const char *pods, *services, *reason; /* reason: a part of it; NULL: none */
 } plans[] = {
@@ -405,7 +405,7 @@ static const struct {
 	 NULL},
 };
 
-static void fill(const struct world *w, struct cidr_known *known)
+static void fill(const struct cluster_cache *w, struct cidr_known *known)
 {
 	set(&known[CIDR_KUBEADM], w->kubeadm);
 	set(&known[CIDR_MANAGER], w->manager);
@@ -451,7 +451,7 @@ static void test_plans(void **state)
 static void test_what_is_asked_for(void **state)
 {
 	struct cidr_known known[CIDR_SOURCES];
-	const struct world w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
+	const struct cluster_cache w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
 	struct cidr_plan p;
 
 	(void)state;

@@ -27,35 +27,36 @@ static struct json_doc *parse(const char *text)
 	return doc;
 }
 
-static struct claims_ask ask_of(const struct json_doc *object, const char *id)
+static struct range_locks_request ask_of(const struct json_doc *object, const char *id)
 {
-	return (struct claims_ask){.id = id, .kind = "SpiderIPPool", .object = json_root(object)};
+	return (struct range_locks_request){
+		.id = id, .kind = "SpiderIPPool", .object = json_root(object)};
 }
 
 #define POOL                                                                                       \
 	"{\"metadata\":{\"name\":\"p\",\"uid\":\"u1\",\"labels\":{\"a\":\"b\"}},"                  \
 	"\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"],\"gateway\":\"10.6.0.9\"}}"
 
-static char *write_list(const struct claims_list *l, const char *version)
+static char *write_list(const struct range_locks_list *l, const char *version)
 {
 	auto_json struct json_doc *object = parse(POOL);
-	struct claims_ask q = ask_of(object, "r1");
+	struct range_locks_request q = ask_of(object, "r1");
 	struct buf b;
 
 	buf_init(&b, TEXT_MAX);
-	claims_write(l, &q, "unirail", version, NOW_MS, &b);
+	range_locks_write(l, &q, "unirail", version, NOW_MS, &b);
 	return buf_take(&b);
 }
 
 static void test_first(void **state)
 {
-	struct claims_list none = {0};
+	struct range_locks_list none = {0};
 	auto_free char *text = write_list(&none, NULL), *want = NULL;
 	auto_json struct json_doc *object = parse(POOL);
 	char hex[DIGEST_HEX];
 
 	(void)state;
-	claims_digest(json_get(json_root(object), "spec"), hex);
+	range_locks_digest(json_get(json_root(object), "spec"), hex);
 	want = xasprintf(
 		"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
 		"\"unirail-claims\",\"namespace\":\"unirail\"},\"data\":{\"r1\":"
@@ -74,24 +75,24 @@ static void test_metadata(void **state)
 		parse("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
 		      "\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}}}");
 	auto_free char *text = NULL;
-	struct claims_list list;
+	struct range_locks_list list;
 
 	(void)state;
-	claims_read(json_root(map), &list);
+	range_locks_read(json_root(map), &list);
 	text = write_list(&list, "7");
 	assert_non_null(strstr(text,
 			       "\"namespace\":\"unirail\",\"resourceVersion\":\"7\",\"labels\":"
 			       "{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}},\"data\""));
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 }
 
 /* A claim of 20,000 ranges is as long as one of a range, covers them all, and is known by its digest. */
 static void test_short(void **state)
 {
-	struct claims_list none = {0}, list;
+	struct range_locks_list none = {0}, list;
 	auto_json struct json_doc *object = NULL, *map = NULL;
 	auto_free char *text = NULL;
-	struct claims_ask q;
+	struct range_locks_request q;
 	char was[DIGEST_HEX], is[DIGEST_HEX];
 	auto_buf struct buf b, out;
 
@@ -104,19 +105,19 @@ static void test_short(void **state)
 	buf_str(&b, "],\"excludeIPs\":[\"10.1.1.1\"]}}");
 	object = parse(b.p);
 	q = ask_of(object, "r1");
-	claims_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
 	assert_true(out.len < 500);
 	assert_non_null(strstr(out.p, "10.0.1.7-10.100.0.7"));
 	map = parse(out.p);
-	claims_read(json_root(map), &list);
-	claims_entry_digest(&list.v[0], was);
-	claims_digest(json_get(json_root(object), "spec"), is);
+	range_locks_read(json_root(map), &list);
+	range_locks_entry_digest(&list.v[0], was);
+	range_locks_digest(json_get(json_root(object), "spec"), is);
 	assert_string_equal(was, is);
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 	/* Of a SpiderSubnet: none of its addresses is known to be there. */
 	q.kind = "SpiderSubnet";
 	buf_reset(&out);
-	claims_write(&none, &q, "unirail", NULL, NOW_MS, &out);
+	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
 	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
 }
 
@@ -129,24 +130,24 @@ static void test_old_entry(void **state)
 		"\\\"10.6.0.1\\\"]}}\"}}");
 	auto_json struct json_doc *object = parse(POOL);
 	char was[DIGEST_HEX], is[DIGEST_HEX];
-	struct claims_list list;
+	struct range_locks_list list;
 
 	(void)state;
-	claims_read(json_root(map), &list);
-	claims_entry_digest(&list.v[0], was);
-	claims_digest(json_get(json_root(object), "spec"), is);
+	range_locks_read(json_root(map), &list);
+	range_locks_entry_digest(&list.v[0], was);
+	range_locks_digest(json_get(json_root(object), "spec"), is);
 	assert_string_equal(was, is);
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 }
 
 /* As many as there may be, of the longest names, are no more than a ConfigMap has. */
 static void test_full(void **state)
 {
 	char name[254];
-	struct claims_list list = {0};
+	struct range_locks_list list = {0};
 	auto_json struct json_doc *object = NULL;
 	auto_free char *text = NULL;
-	struct claims_ask q;
+	struct range_locks_request q;
 	auto_buf struct buf b;
 
 	(void)state;
@@ -159,38 +160,38 @@ static void test_full(void **state)
 		name);
 	object = parse(text);
 	q = ask_of(object, "01234567-0123-0123-0123-0123456789ab");
-	assert_false(claims_are_full(&list, NOW_MS));
+	assert_false(range_locks_are_full(&list, NOW_MS));
 	for (int i = 0; i < CLAIMS_MAX; i++)
-		VEC_PUSH(list.v, list.n) = (struct claims_entry){.at_ms = NOW_MS - i % 60000};
-	assert_true(claims_are_full(&list, NOW_MS));
-	assert_false(claims_are_full(&list, NOW_MS + CLAIMS_RUN_OUT_MS));
+		VEC_PUSH(list.v, list.n) = (struct range_locks_entry){.at_ms = NOW_MS - i % 60000};
+	assert_true(range_locks_are_full(&list, NOW_MS));
+	assert_false(range_locks_are_full(&list, NOW_MS + CLAIMS_RUN_OUT_MS));
 	list.v[7].drop = true;
-	assert_false(claims_are_full(&list, NOW_MS));
+	assert_false(range_locks_are_full(&list, NOW_MS));
 	free(list.v);
-	list = (struct claims_list){0};
+	list = (struct range_locks_list){0};
 	buf_init(&b, TEXT_MAX);
-	claims_write(&list, &q, "unirail", NULL, NOW_MS, &b);
+	range_locks_write(&list, &q, "unirail", NULL, NOW_MS, &b);
 	assert_true(b.len * CLAIMS_MAX < 1 << 20);
 }
 
 /* What is written is read, and written again as it was. */
 static void test_again(void **state)
 {
-	struct claims_list none = {0}, list;
+	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
 	auto_json struct json_doc *map = parse(text);
 	auto_free char *more = NULL;
 	auto_json struct json_doc *second = NULL;
 
 	(void)state;
-	claims_read(json_root(map), &list);
+	range_locks_read(json_root(map), &list);
 	assert_int_equal(list.n, 1);
 	assert_string_equal(list.v[0].id, "r1");
 	assert_int_equal(list.v[0].at_ms, NOW_MS);
 	free(list.v[0].id);
 	list.v[0].id = xstrdup("r0");
 	more = write_list(&list, "7");
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 	second = parse(more);
 	assert_string_equal(json_string(json_get(json_get(json_root(second), "data"), "r0")),
 			    json_string(json_get(json_get(json_root(map), "data"), "r1")));
@@ -202,13 +203,13 @@ static void test_again(void **state)
 /* Of n claims, each with so long a text. */
 static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
-	struct claims_list list = {0}, after;
+	struct range_locks_list list = {0}, after;
 	auto_json struct json_doc *map = NULL;
 	auto_free char *text = NULL;
 	size_t left;
 
 	for (size_t i = 0; i < n; i++)
-		VEC_PUSH(list.v, list.n) = (struct claims_entry){
+		VEC_PUSH(list.v, list.n) = (struct range_locks_entry){
 			.id = xasprintf("r0-%zu", i),
 			.doc = parse("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":"
 				     "\"q\"}}"),
@@ -217,10 +218,10 @@ static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 			.drop = drop};
 	text = write_list(&list, NULL);
 	map = parse(text);
-	claims_read(json_root(map), &after);
+	range_locks_read(json_root(map), &after);
 	left = after.n - 1;
-	claims_list_done(&list);
-	claims_list_done(&after);
+	range_locks_list_done(&list);
+	range_locks_list_done(&after);
 	return left;
 }
 
@@ -251,15 +252,15 @@ static void test_long_ones(void **state)
 /* Read, a claim's length is its text's. */
 static void test_length(void **state)
 {
-	struct claims_list none = {0}, list;
+	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
 	auto_json struct json_doc *map = parse(text);
 
 	(void)state;
-	claims_read(json_root(map), &list);
+	range_locks_read(json_root(map), &list);
 	assert_int_equal(list.v[0].len,
 			 strlen(json_string(json_get(json_get(json_root(map), "data"), "r1"))));
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 }
 
 /* By others' hands. */
@@ -271,14 +272,14 @@ static void test_rubbish(void **state)
 		"\"e\":\"{\\\"at\\\":9223372036854775807,\\\"kind\\\":\\\"SpiderIPPool\\\","
 		"\\\"metadata\\\":{\\\"name\\\":\\\"p\\\"}}\"}}";
 	auto_json struct json_doc *doc = parse(map);
-	struct claims_list list;
+	struct range_locks_list list;
 
 	(void)state;
-	claims_read(json_root(doc), &list);
+	range_locks_read(json_root(doc), &list);
 	assert_int_equal(list.n, 1);
 	assert_string_equal(list.v[0].id, "c");
-	claims_list_done(&list);
-	claims_read(NULL, &list);
+	range_locks_list_done(&list);
+	range_locks_read(NULL, &list);
 	assert_int_equal(list.n, 0);
 }
 

@@ -19,14 +19,14 @@
 
 #define ARGS "IgnoreUnknown=1;K8S_POD_NAMESPACE=t;K8S_POD_NAME=%s;K8S_POD_UID=u-%s"
 
-struct world {
+struct cluster_cache {
 	char dir[40];
 	struct root root;
 };
 
 static int set_up(void **state)
 {
-	struct world *w = xcalloc(1, sizeof(*w));
+	struct cluster_cache *w = xcalloc(1, sizeof(*w));
 
 	strcpy(w->dir, "/tmp/test_cni_cache.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
@@ -37,7 +37,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
@@ -46,7 +46,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void put(struct world *w, const char *folder, const char *name, const char *text)
+static void put(struct cluster_cache *w, const char *folder, const char *name, const char *text)
 {
 	auto_free char *dir = xasprintf("/cni/%s", folder);
 	auto_free char *path = xasprintf("%s/%s", dir, name);
@@ -175,7 +175,7 @@ static void test_what_cannot_be_read(void **state)
 					    "{\"ips\":[{\"address\":\"x\"}]}",
 					    "{\"ip4\":{\"ip\":7}}",
 					    "{\"kind\":\"cniCacheV1\",\"result\":{\"ips\":{}}}"};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_cni_cache struct cni_cache c = {0};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -190,7 +190,7 @@ static void test_what_cannot_be_read(void **state)
 
 static void test_both_folders(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_cni_cache struct cni_cache c = {0};
 	auto_free char *b = written("b", SPIDERPOOL, RESULT, ""),
 		       *a = written("a", SPIDERPOOL, RESULT, "");
@@ -213,7 +213,7 @@ static void test_both_folders(void **state)
 	assert_int_equal(cni_cache_find(&c, "u", "a"), c.n);
 }
 
-static void refused(struct world *w, const char *words)
+static void refused(struct cluster_cache *w, const char *words)
 {
 	struct err e = ERR_INIT;
 	struct cni_cache c = {0};
@@ -225,7 +225,7 @@ static void refused(struct world *w, const char *words)
 
 static void test_only_roots_files(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
 	auto_free char *file = xasprintf("%s/rail-c1-net1", dir);
 	auto_free char *to = xasprintf("%s/elsewhere", w->dir);
@@ -249,7 +249,7 @@ static void test_only_roots_files(void **state)
 
 static void test_limits(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
 	auto_free char *file = xasprintf("%s/big", dir);
 	auto_buf struct buf b;

@@ -15,14 +15,14 @@
 
 #define NET "/var/lib/cni/networks/n/"
 
-struct world {
+struct cluster_cache {
 	char dir[32];
 	struct root root;
 };
 
 static int set_up(void **state)
 {
-	struct world *w = xcalloc(1, sizeof(*w));
+	struct cluster_cache *w = xcalloc(1, sizeof(*w));
 
 	strcpy(w->dir, "/tmp/test_hl.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
@@ -33,7 +33,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
@@ -42,7 +42,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void put(struct world *w, const char *name, const char *text)
+static void put(struct cluster_cache *w, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 
@@ -50,7 +50,7 @@ static void put(struct world *w, const char *name, const char *text)
 	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
-static void file_is(struct world *w, const char *name, const char *text)
+static void file_is(struct cluster_cache *w, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 	auto_buf struct buf b;
@@ -61,7 +61,7 @@ static void file_is(struct world *w, const char *name, const char *text)
 	assert_string_equal(b.p, text);
 }
 
-static void no_file(struct world *w, const char *name)
+static void no_file(struct cluster_cache *w, const char *name)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 
@@ -69,7 +69,7 @@ static void no_file(struct world *w, const char *name)
 		fail_msg("%s is there", name);
 }
 
-static struct invocation call(struct world *w, const char *command, const char *conf)
+static struct invocation call(struct cluster_cache *w, const char *command, const char *conf)
 {
 	return (struct invocation){
 		.plugin = &cni_host_local, .command = command, .root = w->dir, .conf = conf};
@@ -88,7 +88,7 @@ static struct invocation call(struct world *w, const char *command, const char *
 
 static void files_as_the_original(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 	struct stat st;
 
@@ -127,7 +127,7 @@ static void every_version(void **state)
 		 "{\"cniVersion\":\"1.1.0\",\"ips\":[" IP4(
 			 "10.1.2.4") ",{\"address\":\"fd00::4/64\",\"gateway\":\"fd00::1\"}]}"},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char id[8];
@@ -143,7 +143,7 @@ static void every_version(void **state)
 
 static void exhaustion(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
 
 	v.id = "a";
@@ -168,7 +168,7 @@ static void cursor(void **state)
 	} cases[] = {{"10.1.2.254", "10.1.2.2"}, {"10.1.2.9", "10.1.2.10"},
 		     {"10.9.9.9", "10.1.2.2"},	 {"garbage", "10.1.2.2"},
 		     {"", "10.1.2.2"},		 {"10.1.2.1", "10.1.2.2"}};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -185,7 +185,7 @@ static void cursor(void **state)
 
 static void several_ranges(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v =
 		call(w, "ADD",
 		     CONF("1.0.0",
@@ -243,7 +243,7 @@ static void asked_by_name(void **state)
 		{NULL, CONF2(SUBNET, "\"runtimeConfig\":{\"ips\":[\"\"]}"), 1,
 		 "{\"code\":7,\"msg\":\"cannot understand ip: IP \\u003cnil\\u003e not v4 nor v6\"}"},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	put(w, "10.1.2.50", "other\r\neth0");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -256,7 +256,7 @@ static void asked_by_name(void **state)
 	}
 }
 
-static void expect_too_many(struct world *w)
+static void expect_too_many(struct cluster_cache *w)
 {
 	struct buf b;
 	auto_free char *conf = NULL;
@@ -311,7 +311,7 @@ static void refused(void **state)
 		 "10.0.0.0/24"},
 		{SUBNET ",\"routes\":[{}]", "conf.ipam.routes[0].dst is missing"},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *conf = xasprintf(
@@ -336,7 +336,7 @@ static void refused(void **state)
 /* A second ADD of one owner, and ranges that a later one of them fails. */
 static void all_or_nothing(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 	static const char dup[] =
 		"{\"code\":999,\"msg\":\"failed to allocate for range %d: 10.1.2.2 has "
@@ -360,7 +360,7 @@ static void all_or_nothing(void **state)
 
 static void legacy_records(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 
 	put(w, "10.1.2.9", "c1\n");
@@ -382,7 +382,7 @@ static void legacy_records(void **state)
 
 static void del(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "DEL", CONF("1.0.0", SUBNET));
 
 	expect(&v, 0, "");
@@ -411,7 +411,7 @@ static void del(void **state)
 
 static void check(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "CHECK", CONF("1.0.0", SUBNET));
 	static const char missing[] =
 		"{\"code\":999,\"msg\":\"host-local: Failed to find address added by container c1\"}";
@@ -434,7 +434,7 @@ static void check(void **state)
 
 static void gc(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "GC", VALID(""));
 
 	expect(&v, 0, "");
@@ -467,7 +467,7 @@ static void gc(void **state)
 
 static void status(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "STATUS", CONF("1.1.0", SUBNET));
 
 	expect(&v, 0, "");
@@ -482,7 +482,7 @@ static void status(void **state)
 
 static void resolv_conf(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v =
 		call(w, "ADD", CONF("0.4.0", SUBNET ",\"resolvConf\":\"/resolv.conf\""));
 
@@ -506,7 +506,7 @@ static void resolv_conf(void **state)
 /* A folder that Go or we wrote, whatever stands in it. */
 static void hostile_folder(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
 	static char big[8192];
 
@@ -527,7 +527,7 @@ static void hostile_folder(void **state)
 /* The lock is the original's: flock on the file `lock`. */
 static void one_at_a_time(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct hostlocal a = HOSTLOCAL_INIT;
 	int fd;
 
@@ -542,7 +542,7 @@ static void one_at_a_time(void **state)
 /* In process a rail's name and interface are not the pod's. */
 static void in_process(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_json struct json_doc *d = NULL;
 	auto_result struct cni_result r = {0};
 	struct err e = ERR_INIT;

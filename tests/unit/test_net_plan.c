@@ -251,8 +251,8 @@ static void test_devices(void **state)
 
 /* What becomes of deviceID "0000:3b:02.1" in an annotation's element of network `net`, for a pod to which
  * the kubelet allocated `id` of `resource`. */
-static void asks_device(const char *net, const char *resource, const char *id,
-			const char *allocated, const char *requested, const char *warning)
+static void liveness_device(const char *net, const char *resource, const char *id,
+			    const char *allocated, const char *requested, const char *warning)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -282,13 +282,13 @@ static void test_device_of_an_annotation(void **state)
 		"kubelet did not allocate this device of resource 'x/vf' to the pod";
 
 	(void)state;
-	asks_device("rail0", NULL, NULL, "", "", nic);
-	asks_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
-	asks_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
+	liveness_device("rail0", NULL, NULL, "", "", nic);
+	liveness_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
+	liveness_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
 	/* as Multus: the next allocated device counts, whatever the annotation names */
-	asks_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
-	asks_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
-	asks_device("vf", "x/other", "0000:3b:02.1", "", "", other);
+	liveness_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
+	liveness_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
+	liveness_device("vf", "x/other", "0000:3b:02.1", "", "", other);
 }
 
 /* The next network of the resource finds none left: the device it names is the pod's all the same. */

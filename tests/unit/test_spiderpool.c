@@ -15,13 +15,13 @@
 #include "kern/sys/netns.h"
 
 /* "net1" in the pod is a veth whose other end, "far" in another namespace, is the network. */
-struct world {
+struct cluster_cache {
 	struct ipam_lab lab;
 	int pod, far;
 	char netns[64];
 };
 
-static struct world w;
+static struct cluster_cache w;
 
 static void add_link(struct err *e)
 {

@@ -17,14 +17,14 @@
 
 #define STORE "/var/lib/unirail/ipam/whereabouts/"
 
-struct world {
+struct cluster_cache {
 	char dir[32];
 	struct root root;
 };
 
 static int set_up(void **state)
 {
-	struct world *w = xcalloc(1, sizeof(*w));
+	struct cluster_cache *w = xcalloc(1, sizeof(*w));
 
 	strcpy(w->dir, "/tmp/test_wb.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
@@ -35,7 +35,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
@@ -50,8 +50,8 @@ struct who {
 	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, net1 */
 };
 
-static struct answer call(struct world *w, const char *command, const char *ipam, struct who who,
-			  const char *more)
+static struct answer call(struct cluster_cache *w, const char *command, const char *ipam,
+			  struct who who, const char *more)
 {
 	const char *pod = who.pod ? who.pod : "p";
 	auto_free char *args =
@@ -70,8 +70,8 @@ static struct answer call(struct world *w, const char *command, const char *ipam
 }
 
 /* Status and, in the output, the text (none of it when it is ""). */
-static void said(struct world *w, const char *command, const char *ipam, struct who who, int status,
-		 const char *text)
+static void said(struct cluster_cache *w, const char *command, const char *ipam, struct who who,
+		 int status, const char *text)
 {
 	auto_answer struct answer a = call(w, command, ipam, who, "");
 
@@ -80,7 +80,7 @@ static void said(struct world *w, const char *command, const char *ipam, struct 
 			 a.out.p, text);
 }
 
-static void gives(struct world *w, const char *ipam, struct who who, const char *addresses)
+static void gives(struct cluster_cache *w, const char *ipam, struct who who, const char *addresses)
 {
 	auto_answer struct answer a = call(w, "ADD", ipam, who, "");
 	auto_free char *want = xasprintf("{\"cniVersion\":\"1.1.0\",\"ips\":[%s]}", addresses);
@@ -98,22 +98,22 @@ static void gives(struct world *w, const char *ipam, struct who who, const char 
 #define APART	      ",\"enable_overlapping_ranges\":false"
 #define EXCLUDE(list) "\"exclude\":[" list "]"
 
-static void fails(struct world *w, const char *ipam, const char *text)
+static void fails(struct cluster_cache *w, const char *ipam, const char *text)
 {
 	said(w, "ADD", ipam, POD("p"), 1, text);
 }
 
-static void full(struct world *w, const char *ipam, const char *pod)
+static void full(struct cluster_cache *w, const char *ipam, const char *pod)
 {
 	said(w, "ADD", ipam, POD(pod), 1, "Could not allocate IP in range: ip: ");
 }
 
-static void del(struct world *w, const char *ipam, struct who who)
+static void del(struct cluster_cache *w, const char *ipam, struct who who)
 {
 	said(w, "DEL", ipam, who, 0, "");
 }
 
-static void put(struct world *w, const char *path, const char *text)
+static void put(struct cluster_cache *w, const char *path, const char *text)
 {
 	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
 
@@ -337,7 +337,7 @@ static void refused(void **state)
 		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
 		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		fails(w, cases[i].ipam, cases[i].words);
@@ -360,7 +360,7 @@ static void refused(void **state)
 
 static void pod_name(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = {.plugin = &cni_whereabouts,
 			       .command = "ADD",
 			       .root = w->dir,
@@ -414,7 +414,7 @@ static void results(void **state)
 		 "{\"address\":\"fd00::5/64\",\"gateway\":\"fd00::1\"}],\"routes\":["
 		 "{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}]}"},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	/* Again and again: the same pod and interface. */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -433,7 +433,7 @@ static void results(void **state)
 /* The original names an IPv4 gateway for IPv6 addresses, and gives the gateway's to a pod. */
 static void gateways(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w,
 	      RANGE("10.0.0.0/24") "," RANGES(
@@ -446,7 +446,7 @@ static void gateways(void **state)
 
 static void args_addresses(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct invocation v = {
 		.plugin = &cni_whereabouts,
 		.command = "ADD",
@@ -514,7 +514,7 @@ static void selection(void **state)
 			 "\"range_end\":\"10.0.0.9\"}"),
 		 {A("10.0.0.1/24") "," A("10.0.0.2/24")}},
 	};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *ipam = xasprintf("%s,\"network_name\":\"n%zu\"", cases[i].ipam, i);
@@ -539,7 +539,7 @@ static void selection(void **state)
 
 static void exhausted(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.2\",\"10.9.0.0/16\"");
 
 	gives(w, conf, POD("a"), A("10.0.0.1/30"));
@@ -560,7 +560,7 @@ static void exhausted(void **state)
 
 static void same_pod_same_address(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24");
 
 	gives(w, conf, (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
@@ -583,7 +583,7 @@ static void same_pod_same_address(void **state)
 /* An address that was excluded since: the container that has it keeps it, a new one does not. */
 static void excluded_since(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct who){"a", "c1", NULL},
@@ -603,7 +603,7 @@ static void excluded_since(void **state)
 /* Ranges of one network that have addresses in common: asked again, each keeps its own. */
 static void ranges_in_common(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char conf[] =
 		RANGE("10.0.0.1-10.0.0.2/24") "," RANGES("{\"range\":\"10.0.0.2-10.0.0.9/24\"}");
 
@@ -618,7 +618,7 @@ static void ranges_in_common(void **state)
 
 static void overlapping_ranges(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	/* One network name, ranges of which one lies in the other: each address once. */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
@@ -646,7 +646,7 @@ static void overlapping_ranges(void **state)
  * for the second, whose reservation is then never made. */
 static void second_range_is_reserved_too(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
 	gives(w, RANGE("10.1.0.0/24"), POD("a"), A("10.1.0.1/24"));
@@ -657,7 +657,7 @@ static void second_range_is_reserved_too(void **state)
 /* A new container of the pod does not take back what is another's in an overlapping range by now. */
 static void taken_elsewhere_since(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24"), (struct who){"a", "c1", NULL}, A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") APART, (struct who){"b", "c2", NULL}, A("10.0.0.1/16"));
@@ -671,7 +671,7 @@ static void taken_elsewhere_since(void **state)
 
 static void second_range_full(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.2/30"));
@@ -683,7 +683,7 @@ static void second_range_full(void **state)
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("d"), 0, "");
 }
 
-static int64_t size_of(struct world *w, const char *path)
+static int64_t size_of(struct cluster_cache *w, const char *path)
 {
 	struct stat st;
 
@@ -695,7 +695,7 @@ static int64_t size_of(struct world *w, const char *path)
  * address that moved to a new container is the old one's again. */
 static void second_range_cannot_be_written(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	struct rlimit old, small;
 	static const char conf[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
@@ -733,7 +733,7 @@ static void second_range_cannot_be_written(void **state)
 
 static void del_finds_every_range(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w, RANGE("10.2.0.0/30"), POD("a"), A("10.2.0.1/30"));
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("a"), A("10.3.0.1/30"));
@@ -746,7 +746,7 @@ static void del_finds_every_range(void **state)
 
 static void del_needs_nothing(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char *const confs[] = {
 		"",
 		RANGE("nonsense"),
@@ -769,7 +769,7 @@ static void del_needs_nothing(void **state)
 /* Fixed: the original says that all is well, and the address is lost. */
 static void del_says_what_failed(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
 
 	del(w, RANGE("10.0.0.0/24"), POD("a"));
@@ -791,7 +791,7 @@ static void del_says_what_failed(void **state)
 
 static void check(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const struct {
 		const char *ipam, *prev, *words; /* words NULL: success */
 	} cases[] = {
@@ -822,7 +822,7 @@ static void check(void **state)
 
 static void gc(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_answer struct answer none = call(w, "GC", TWO, POD("a"), "");
 	auto_answer struct answer a = {0}, b = {0};
 	auto_free char *other = xasprintf(
@@ -864,7 +864,7 @@ static void gc(void **state)
 
 static void flat_file(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	put(w, FLAT2,
 	    "{" RANGE("10.5.0.0/24") ",\"range_start\":\"10.5.0.7\"," EXCLUDE(
@@ -898,7 +898,7 @@ static void flat_file_order(void **state)
 		const char *path, *address;
 	} files[] = {
 		{FLAT3, A("10.3.0.1/24")}, {FLAT2, A("10.2.0.1/24")}, {FLAT1, A("10.1.0.1/24")}};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24") ",\"configuration_path\":\"/none\"", POD("a"),
 	      A("10.0.0.1/24"));
@@ -925,7 +925,7 @@ static void flat_file_order(void **state)
 /* Not silently the local store: two allocators would give out the same addresses. */
 static void cluster_store(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24") "," KUBE;
 	static const char no[] =
 		"{\"code\":50,\"msg\":\"kubernetes.kubeconfig is '/etc/k' in the netconf, ";
@@ -957,7 +957,7 @@ static void log_levels(void **state)
 		enum log_level level;
 	} cases[] = {{"debug", LOG_DEBUG}, {"verbose", LOG_INFO}, {"Error", LOG_ERROR},
 		     {"panic", LOG_NONE},  {"loud", LOG_WARN},	  {"", LOG_WARN}};
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *text =
@@ -982,7 +982,7 @@ static void log_levels(void **state)
 /* In process, a rail's name and interface are not the pod's; the table of types knows the plugin. */
 static void in_process(void **state)
 {
-	struct world *w = *state;
+	struct cluster_cache *w = *state;
 	auto_json struct json_doc *d = NULL;
 	struct err e = ERR_INIT;
 	struct cni_call pod = {.container_id = "pod",

@@ -25,7 +25,7 @@ static char *text_of(const struct json *v)
 	return buf_take(&b);
 }
 
-static void expect(enum world_kind kind, const char *object, const char *kept)
+static void expect(enum cluster_cache_kind kind, const char *object, const char *kept)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
@@ -33,7 +33,7 @@ static void expect(enum world_kind kind, const char *object, const char *kept)
 
 	buf_init(&b, 4096);
 	assert_int_equal(json_parse(&doc, span_of(object), 4096, &e), 0);
-	world_trim(kind, json_root(doc), &b);
+	cluster_cache_trim(kind, json_root(doc), &b);
 	assert_string_equal(b.p, kept);
 }
 
@@ -71,7 +71,8 @@ static void test_what_is_not_an_object(void **state)
 /* --- how much is kept --- */
 
 /* `%s` in the text stands for n bytes. */
-static size_t decoded(enum world_kind kind, const char *fmt, size_t n, struct world_object *v)
+static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
+		      struct cluster_cache_object *v)
 {
 	auto_free char *pad = xcalloc(n + 1, 1), *text = NULL;
 	const char *at = strstr(fmt, "%s");
@@ -79,9 +80,9 @@ static size_t decoded(enum world_kind kind, const char *fmt, size_t n, struct wo
 
 	memset(pad, 'x', n);
 	text = xasprintf("%.*s%s%s", (int)(at - fmt), fmt, pad, at + 2);
-	*v = (struct world_object){0};
+	*v = (struct cluster_cache_object){0};
 	assert_int_equal(json_parse(&doc, span_of(text), 8 << 20, NULL), 0);
-	assert_int_equal(world_decode(kind, v, json_root(doc), NULL), 0);
+	assert_int_equal(cluster_cache_decode(kind, v, json_root(doc), NULL), 0);
 	return v->large;
 }
 
@@ -93,7 +94,7 @@ static size_t decoded(enum world_kind kind, const char *fmt, size_t n, struct wo
 /* Of an object that is too large there is only what names it, and what its status says. */
 static void test_a_large_object(void **state)
 {
-	struct world_object v;
+	struct cluster_cache_object v;
 	char *text;
 
 	(void)state;

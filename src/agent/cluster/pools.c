@@ -16,7 +16,7 @@ enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 /* --- building the set --- */
 
 /* Logs each reason once, not at each change of a pool. */
-static void complain(struct cluster *c)
+static void report_error(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;
 	struct buf b;
@@ -44,7 +44,7 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 	pool_kube_set(texts, n, c->conf.ns, &c->pools);
 	c->have_pools = true;
 	c->pools_are_old = old;
-	complain(c);
+	report_error(c);
 }
 
 /* --- the file --- */

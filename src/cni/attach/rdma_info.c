@@ -399,7 +399,7 @@ static int lock(const struct root *r, int *fd, struct err *e)
 	return code < 0 ? code : lock_take(r, RAILS_DIR "/.lock", LOCK_MS, fd, e);
 }
 
-static void complain(const char *folder, const struct err *why)
+static void report_error(const char *folder, const struct err *why)
 {
 	log_warn("the pod's file of rails is not right", LOG_S("folder", folder),
 		 LOG_S("error", why->text));
@@ -430,7 +430,7 @@ void rails_write(const struct attach *a)
 	if (!mine.n)
 		return;
 	if (lock(r, &fd, &why) < 0) {
-		complain(folder, &why);
+		report_error(folder, &why);
 		return;
 	}
 	/* An unreadable file is replaced. */
@@ -438,7 +438,7 @@ void rails_write(const struct attach *a)
 	for (size_t i = 0; i < mine.n; i++)
 		rails_put(&l, &mine.v[i]);
 	if (save(r, folder, &l, &why) < 0)
-		complain(folder, &why);
+		report_error(folder, &why);
 }
 
 static void update(const struct root *r, const char *folder, const struct rails_list *l)
@@ -448,7 +448,7 @@ static void update(const struct root *r, const char *folder, const struct rails_
 	if (!l->n)
 		remove_all(r, folder);
 	else if (save(r, folder, l, &why) < 0)
-		complain(folder, &why);
+		report_error(folder, &why);
 }
 
 void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n)

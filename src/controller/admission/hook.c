@@ -12,7 +12,7 @@ enum { UNAVAILABLE = 503 };
 
 struct admit_hook {
 	struct admit_hook_conf conf;
-	struct claims *claims;
+	struct range_locks *claims;
 	const struct json **list; /* of what the question is about; made for each */
 };
 
@@ -57,14 +57,14 @@ static const char *owner_of(const struct json *object)
 }
 
 /* One whose definition is not written yet has the name as well. */
-static bool find_owner(const struct world *w, const char *ns, const char *nad, const char *name,
-		       const char **owner)
+static bool find_owner(const struct cluster_cache *w, const char *ns, const char *nad,
+		       const char *name, const char **owner)
 {
-	for (size_t i = 0; i < world_count(w, WORLD_MULTUSCONFIGS); i++) {
-		const struct kube_object *o = world_at(w, WORLD_MULTUSCONFIGS, i);
+	for (size_t i = 0; i < cluster_cache_count(w, WORLD_MULTUSCONFIGS); i++) {
+		const struct kube_object *o = cluster_cache_at(w, WORLD_MULTUSCONFIGS, i);
 
-		if (world_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
-		    strcmp(o->name, name) == 0 || strcmp(nad_name(world_json(o)), nad) != 0)
+		if (cluster_cache_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
+		    strcmp(o->name, name) == 0 || strcmp(nad_name(cluster_cache_json(o)), nad) != 0)
 			continue;
 		*owner = o->name;
 		return true;
@@ -76,8 +76,8 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 			       const char **owner)
 {
 	const struct admit_hook *h = arg;
-	const struct kube_object *o = world_get(h->conf.world, WORLD_NADS, ns, nad);
-	const char *by = o ? owner_of(world_json(o)) : "";
+	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NADS, ns, nad);
+	const char *by = o ? owner_of(cluster_cache_json(o)) : "";
 
 	if (*by && strcmp(by, name) != 0) {
 		*owner = by;
@@ -91,19 +91,20 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 static bool trusts(void *arg, const char *ns)
 {
 	const struct admit_hook *h = arg;
-	const struct kube_object *o = world_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", ns);
 
 	/* A namespace that is not known may have the annotation "false". */
-	return o && definition_trusted(ns,
-				       json_string(json_get(meta(world_json(o), "annotations"),
-							    DEFINITION_TRUST)),
-				       h->conf.ns);
+	return o &&
+	       definition_trusted(ns,
+				  json_string(json_get(meta(cluster_cache_json(o), "annotations"),
+						       DEFINITION_TRUST)),
+				  h->conf.ns);
 }
 
-static size_t add(struct admit_hook *h, enum world_kind kind, size_t at)
+static size_t add(struct admit_hook *h, enum cluster_cache_kind kind, size_t at)
 {
-	for (size_t i = 0; i < world_count(h->conf.world, kind); i++)
-		h->list[at++] = world_json(world_at(h->conf.world, kind, i));
+	for (size_t i = 0; i < cluster_cache_count(h->conf.world, kind); i++)
+		h->list[at++] = cluster_cache_json(cluster_cache_at(h->conf.world, kind, i));
 	return at;
 }
 
@@ -111,10 +112,11 @@ static size_t add(struct admit_hook *h, enum world_kind kind, size_t at)
 static struct admit_world all(struct admit_hook *h)
 {
 	const struct admit_hook_conf *c = &h->conf;
-	size_t n = world_count(h->conf.world, WORLD_POOLS), m;
+	size_t n = cluster_cache_count(h->conf.world, WORLD_POOLS), m;
 
 	free(h->list);
-	h->list = xcalloc(n + world_count(h->conf.world, WORLD_SUBNETS) + 1, sizeof(*h->list));
+	h->list = xcalloc(n + cluster_cache_count(h->conf.world, WORLD_SUBNETS) + 1,
+			  sizeof(*h->list));
 	n = add(h, WORLD_POOLS, 0);
 	m = add(h, WORLD_SUBNETS, n) - n;
 	return (struct admit_world){.agent_ns = c->ns,
@@ -210,10 +212,10 @@ static const struct json *known(void *arg, const char *kind, const char *name)
 {
 	const struct waiting *w = arg;
 	bool is_pool = strcmp(kind, "SpiderIPPool") == 0;
-	const struct kube_object *o =
-		world_get(w->h->conf.world, is_pool ? WORLD_POOLS : WORLD_SUBNETS, "", name);
+	const struct kube_object *o = cluster_cache_get(
+		w->h->conf.world, is_pool ? WORLD_POOLS : WORLD_SUBNETS, "", name);
 
-	return o ? world_json(o) : NULL;
+	return o ? cluster_cache_json(o) : NULL;
 }
 
 static void on_claimed(void *arg, const struct err *e)
@@ -236,20 +238,20 @@ static void claim(struct admit_hook *h, struct review *q, const struct admit_ask
 	struct waiting *w = xcalloc(1, sizeof(*w));
 
 	*w = (struct waiting){.h = h, .q = q, .ask = *ask};
-	claims_take(h->claims, &(struct claims_ask){.id = q->uid,
-						    .kind = w->ask.kind,
-						    .object = w->ask.object,
-						    .judge = judge,
-						    .known = known,
-						    .done = on_claimed,
-						    .arg = w});
+	range_locks_take(h->claims, &(struct range_locks_request){.id = q->uid,
+								  .kind = w->ask.kind,
+								  .object = w->ask.object,
+								  .judge = judge,
+								  .known = known,
+								  .done = on_claimed,
+								  .arg = w});
 }
 
 /* Whether pools and subnets were listed; of the other of the two kinds there may be no definition. */
 static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
 {
 	static const struct {
-		enum world_kind kind;
+		enum cluster_cache_kind kind;
 		const char *name;
 	} kinds[] = {{WORLD_POOLS, "SpiderIPPool"}, {WORLD_SUBNETS, "SpiderSubnet"}};
 
@@ -257,8 +259,8 @@ static bool knows(const struct admit_hook *h, const char *kind, struct err *e)
 		bool own = strcmp(kinds[i].name, kind) == 0;
 		int r = 0;
 
-		if (!world_synced(h->conf.world, kinds[i].kind))
-			r = world_sync_error(h->conf.world, kinds[i].kind, e);
+		if (!cluster_cache_synced(h->conf.world, kinds[i].kind))
+			r = cluster_cache_sync_error(h->conf.world, kinds[i].kind, e);
 		if (r < 0 && (own || r != -ENOENT))
 			return false;
 	}
@@ -331,7 +333,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 	struct admit_hook *h = arg;
 
 	if (was && (!is || strcmp(was->uid, is->uid) != 0))
-		claims_gone(h->claims, was->uid);
+		range_locks_gone(h->claims, was->uid);
 }
 
 void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c)
@@ -344,9 +346,9 @@ struct admit_hook *admit_hook_new(const struct admit_hook_conf *c)
 	struct admit_hook *h = xcalloc(1, sizeof(*h));
 
 	h->conf = *c;
-	h->claims = claims_new(c->kube, c->ns);
-	world_on(c->world, WORLD_POOLS, on_change, h);
-	world_on(c->world, WORLD_SUBNETS, on_change, h);
+	h->claims = range_locks_new(c->kube, c->ns);
+	cluster_cache_on(c->world, WORLD_POOLS, on_change, h);
+	cluster_cache_on(c->world, WORLD_SUBNETS, on_change, h);
 	return h;
 }
 
@@ -354,8 +356,8 @@ void admit_hook_free(struct admit_hook *h)
 {
 	if (!h)
 		return;
-	world_off(h->conf.world, h);
-	claims_free(h->claims);
+	cluster_cache_off(h->conf.world, h);
+	range_locks_free(h->claims);
 	free(h->list);
 	free(h);
 }

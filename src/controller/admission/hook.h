@@ -15,7 +15,7 @@
 
 struct admit_hook_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	const char *ns; /* namespace of the controller and the agents; borrowed */
 	bool no_ipv4, no_ipv6, keep_used;
 };
@@ -23,7 +23,7 @@ struct admit_hook_conf {
 struct admit_hook;
 
 struct admit_hook *admit_hook_new(const struct admit_hook_conf *c);
-/* Denies waiting requests. Call before world_free() and kube_free(). Accepts NULL. */
+/* Denies waiting requests. Call before cluster_cache_free() and kube_free(). Accepts NULL. */
 void admit_hook_free(struct admit_hook *h);
 void admit_hook_settings(struct admit_hook *h, const struct admit_hook_conf *c);
 /* Handlers; arg is the struct admit_hook. */

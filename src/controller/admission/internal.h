@@ -103,7 +103,7 @@ const char *admit_block_of(const char *type);
 
 enum { CLAIMS_GONE_MAX = 256, CLAIMS_UID_MAX = 64 };
 
-struct claims {
+struct range_locks {
 	struct kube *k;
 	const char *ns;
 	char gone[CLAIMS_GONE_MAX][CLAIMS_UID_MAX]; /* ring buffer */
@@ -115,7 +115,7 @@ struct claims {
 };
 
 /* Whether the watch has shown the deletion of the object; uid may be NULL. */
-bool claims_is_gone(const struct claims *c, const char *uid);
-void claims_tidy_stop(struct claims *c);
+bool range_locks_is_gone(const struct range_locks *c, const char *uid);
+void range_locks_tidy_stop(struct range_locks *c);
 
 #endif

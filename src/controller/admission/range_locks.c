@@ -19,9 +19,9 @@
 enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, LOOK_AGAIN_MS = 100 };
 
 struct claim {
-	struct claims *c;
-	struct claims_ask q;
-	struct claims_list list;
+	struct range_locks *c;
+	struct range_locks_request q;
+	struct range_locks_list list;
 	size_t at; /* the entry being checked */
 	char *version;
 	int64_t until_ms, patience_ms; /* times of the loop's clock */
@@ -51,14 +51,14 @@ static void drop(struct claim *m)
 	*p = m->next;
 	kube_cancel(m->call);
 	loop_del_timer(m->timer);
-	claims_list_done(&m->list);
+	range_locks_list_done(&m->list);
 	free(m->version);
 	free(m);
 }
 
 static void end(struct claim *m, const struct err *e)
 {
-	struct claims_ask q = m->q;
+	struct range_locks_request q = m->q;
 
 	drop(m);
 	q.done(q.arg, e);
@@ -131,7 +131,7 @@ static void write_map(struct claim *m)
 	auto_buf struct buf body;
 
 	buf_init(&body, KUBE_BODY_MAX);
-	claims_write(&m->list, &m->q, m->c->ns, m->version, now_real_ms(), &body);
+	range_locks_write(&m->list, &m->q, m->c->ns, m->version, now_real_ms(), &body);
 	send(m, m->version ? KUBE_REPLACE : KUBE_CREATE, buf_span(&body), on_written);
 }
 
@@ -140,7 +140,7 @@ static void write_map(struct claim *m)
 /* The claimed object does not exist, or differs from its claim. */
 static void unsettled(struct claim *m)
 {
-	struct claims_entry *c = &m->list.v[m->at];
+	struct range_locks_entry *c = &m->list.v[m->at];
 	int64_t age = now_real_ms() - c->at_ms;
 	struct err e = ERR_INIT;
 
@@ -164,12 +164,12 @@ static void unsettled(struct claim *m)
 }
 
 /* Whether the existing object is the one that was claimed. */
-static bool is_settled(const struct claims_entry *c, const struct json *other)
+static bool is_settled(const struct range_locks_entry *c, const struct json *other)
 {
 	char claimed[DIGEST_HEX], is[DIGEST_HEX];
 
-	claims_entry_digest(c, claimed);
-	claims_digest(json_get(other, "spec"), is);
+	range_locks_entry_digest(c, claimed);
+	range_locks_digest(json_get(other, "spec"), is);
 	return strcmp(claimed, is) == 0;
 }
 
@@ -223,7 +223,7 @@ static bool is_own(const struct claim *m, const struct json *claim)
 }
 
 /* Whether the cache has the object as it was claimed, so that judge(NULL) has compared it. */
-static bool is_known(const struct claim *m, const struct claims_entry *c)
+static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
 	const struct json *o =
@@ -234,14 +234,14 @@ static bool is_known(const struct claim *m, const struct claims_entry *c)
 	return o && is_settled(c, o);
 }
 
-static bool is_in_the_way(const struct claim *m, const struct claims_entry *c)
+static bool is_in_the_way(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
 	const char *uid = json_string(json_get(json_get(claim, "metadata"), "uid"));
 	struct err e;
 
 	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_KEPT_MS &&
-	       !claims_is_gone(m->c, uid) &&
+	       !range_locks_is_gone(m->c, uid) &&
 	       m->q.judge(m->q.arg, json_string(json_get(claim, "kind")), claim, &e) < 0 &&
 	       !is_known(m, c);
 }
@@ -255,7 +255,7 @@ static void look(struct claim *m)
 			read_other(m, json_root(m->list.v[m->at].doc));
 			return;
 		}
-	if (claims_are_full(&m->list, now_real_ms())) {
+	if (range_locks_are_full(&m->list, now_real_ms())) {
 		err_kind(&e, ERR_AGAIN, -EAGAIN, "%d decisions about addresses in %d s", CLAIMS_MAX,
 			 CLAIMS_RUN_OUT_MS / 1000);
 		fail(m, &e);
@@ -285,10 +285,10 @@ static void on_map(void *arg, int status, const struct json *map, const struct e
 		fail(m, e);
 		return;
 	}
-	claims_list_done(&m->list);
+	range_locks_list_done(&m->list);
 	free(m->version);
 	m->version = !e && version ? xstrdup(version) : NULL;
-	claims_read(e ? NULL : map, &m->list);
+	range_locks_read(e ? NULL : map, &m->list);
 	m->at = 0;
 	if (m->q.judge(m->q.arg, m->q.kind, NULL, &why) < 0)
 		end(m, &why);
@@ -308,7 +308,7 @@ static void read_map(void *arg)
 
 /* --- public functions --- */
 
-void claims_take(struct claims *c, const struct claims_ask *q)
+void range_locks_take(struct range_locks *c, const struct range_locks_request *q)
 {
 	int64_t now = loop_now_ms(kube_loop(c->k));
 	struct claim *m = xcalloc(1, sizeof(*m));
@@ -322,16 +322,16 @@ void claims_take(struct claims *c, const struct claims_ask *q)
 	read_map(m);
 }
 
-struct claims *claims_new(struct kube *k, const char *ns)
+struct range_locks *range_locks_new(struct kube *k, const char *ns)
 {
-	struct claims *c = xcalloc(1, sizeof(*c));
+	struct range_locks *c = xcalloc(1, sizeof(*c));
 
 	c->k = k;
 	c->ns = ns;
 	return c;
 }
 
-void claims_free(struct claims *c)
+void range_locks_free(struct range_locks *c)
 {
 	struct err e = ERR_INIT;
 
@@ -340,7 +340,7 @@ void claims_free(struct claims *c)
 	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica ends: try again");
 	while (c->first)
 		end(c->first, &e);
-	claims_tidy_stop(c);
+	range_locks_tidy_stop(c);
 	free(c);
 }
 
@@ -376,13 +376,13 @@ static struct json_doc *read_metadata(const struct json *map)
 	return json_parse(&doc, buf_span(&text), CLAIM_MAX, NULL) < 0 ? NULL : doc;
 }
 
-void claims_read(const struct json *map, struct claims_list *ret)
+void range_locks_read(const struct json *map, struct range_locks_list *ret)
 {
 	struct json_walk w = json_walk_start(json_get(map, "data"));
 	const struct json *v;
 	const char *id;
 
-	*ret = (struct claims_list){.metadata = read_metadata(map)};
+	*ret = (struct range_locks_list){.metadata = read_metadata(map)};
 	while ((v = json_walk_next(&w, &id))) {
 		struct json_doc *doc = NULL;
 		int64_t at;
@@ -396,14 +396,15 @@ void claims_read(const struct json *map, struct claims_list *ret)
 			json_free(doc);
 			continue;
 		}
-		VEC_PUSH(ret->v, ret->n) = (struct claims_entry){.id = xstrdup(id),
-								 .doc = doc,
-								 .at_ms = at * 1000,
-								 .len = strlen(json_string(v))};
+		VEC_PUSH(ret->v, ret->n) =
+			(struct range_locks_entry){.id = xstrdup(id),
+						   .doc = doc,
+						   .at_ms = at * 1000,
+						   .len = strlen(json_string(v))};
 	}
 }
 
-void claims_list_done(struct claims_list *l)
+void range_locks_list_done(struct range_locks_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->v[i].id);
@@ -411,7 +412,7 @@ void claims_list_done(struct claims_list *l)
 	}
 	free(l->v);
 	json_free(l->metadata);
-	*l = (struct claims_list){0};
+	*l = (struct range_locks_list){0};
 }
 
 static void put_value(struct json_out *o, const struct json *v)
@@ -427,7 +428,7 @@ static void put_value(struct json_out *o, const struct json *v)
 
 static const char *const decided[] = {"subnet", "ips", "excludeIPs"};
 
-void claims_digest(const struct json *spec, char hex[static DIGEST_HEX])
+void range_locks_digest(const struct json *spec, char hex[static DIGEST_HEX])
 {
 	struct json_out o;
 	auto_buf struct buf text;
@@ -444,14 +445,14 @@ void claims_digest(const struct json *spec, char hex[static DIGEST_HEX])
 	digest_sha256(buf_span(&text), hex);
 }
 
-void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX])
+void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static DIGEST_HEX])
 {
 	const char *text = json_string(json_get(json_root(c->doc), "digest"));
 
 	if (text)
 		str_copy(hex, DIGEST_HEX, text);
 	else
-		claims_digest(json_get(json_root(c->doc), "spec"), hex);
+		range_locks_digest(json_get(json_root(c->doc), "spec"), hex);
 }
 
 /* The first and the last address of a list of ranges. False: there is none, or one that is no range. */
@@ -497,7 +498,7 @@ static void put_spec(struct json_out *o, const char *kind, const struct json *sp
 	jo_end_obj(o);
 }
 
-static void put_own(struct json_out *map, const struct claims_ask *q, int64_t now_ms)
+static void put_own(struct json_out *map, const struct range_locks_request *q, int64_t now_ms)
 {
 	const struct json *spec = json_get(q->object, "spec");
 	char hex[DIGEST_HEX];
@@ -516,13 +517,13 @@ static void put_own(struct json_out *map, const struct claims_ask *q, int64_t no
 	jo_end_obj(&o);
 	jo_key(&o, "spec");
 	put_spec(&o, q->kind, spec);
-	claims_digest(spec, hex);
+	range_locks_digest(spec, hex);
 	jo_kstr(&o, "digest", hex);
 	jo_end_obj(&o);
 	jo_kstr(map, q->id, text.p);
 }
 
-static int64_t kept_ms(const struct claims_list *l)
+static int64_t kept_ms(const struct range_locks_list *l)
 {
 	size_t len = 0;
 
@@ -531,7 +532,7 @@ static int64_t kept_ms(const struct claims_list *l)
 	return l->n < CLAIMS_MANY && len < CLAIMS_LONG ? CLAIMS_KEPT_MS : CLAIMS_RUN_OUT_MS;
 }
 
-bool claims_are_full(const struct claims_list *l, int64_t now_ms)
+bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms)
 {
 	size_t n = 0;
 
@@ -540,8 +541,8 @@ bool claims_are_full(const struct claims_list *l, int64_t now_ms)
 	return n >= CLAIMS_MAX;
 }
 
-void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
-		  const char *version, int64_t now_ms, struct buf *ret)
+void range_locks_write(const struct range_locks_list *l, const struct range_locks_request *q,
+		       const char *ns, const char *version, int64_t now_ms, struct buf *ret)
 {
 	int64_t keep = kept_ms(l);
 	struct json_walk w = json_walk_start(l->metadata ? json_root(l->metadata) : NULL);
@@ -585,7 +586,7 @@ void claims_write(const struct claims_list *l, const struct claims_ask *q, const
 
 enum { SOON_MIN_MS = 50, SOON_MAX_MS = 250, TIDY_TIME_MS = 5000 };
 
-bool claims_is_gone(const struct claims *c, const char *uid)
+bool range_locks_is_gone(const struct range_locks *c, const char *uid)
 {
 	for (size_t i = 0; uid && *uid && i < CLAIMS_GONE_MAX; i++)
 		if (strcmp(c->gone[i], uid) == 0)
@@ -593,8 +594,8 @@ bool claims_is_gone(const struct claims *c, const char *uid)
 	return false;
 }
 
-static void claims_tidy_send(struct claims *c, enum kube_verb verb, struct span body,
-			     kube_done_fn fn)
+static void range_locks_tidy_send(struct range_locks *c, enum kube_verb verb, struct span body,
+				  kube_done_fn fn)
 {
 	struct kube_request r = {.verb = verb,
 				 .on = {&kube_configmaps, c->ns, CLAIMS_NAME, NULL},
@@ -604,63 +605,65 @@ static void claims_tidy_send(struct claims *c, enum kube_verb verb, struct span 
 	c->tidy = kube_send(c->k, &r, fn, c);
 }
 
-static void claims_tidy_on_written(void *arg, int status, const struct json *map,
-				   const struct err *e)
+static void range_locks_tidy_on_written(void *arg, int status, const struct json *map,
+					const struct err *e)
 {
-	struct claims *c = arg;
+	struct range_locks *c = arg;
 
 	(void)map;
 	(void)e;
 	c->tidy = NULL;
 	if (status == 409)
-		claims_gone(c, "");
+		range_locks_gone(c, "");
 }
 
-static bool drop_gone(const struct claims *c, struct claims_list *l)
+static bool drop_gone(const struct range_locks *c, struct range_locks_list *l)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct json *meta = json_get(json_root(l->v[i].doc), "metadata");
 
-		l->v[i].drop = claims_is_gone(c, json_string(json_get(meta, "uid")));
+		l->v[i].drop = range_locks_is_gone(c, json_string(json_get(meta, "uid")));
 		any |= l->v[i].drop;
 	}
 	return any;
 }
 
-static void claims_tidy_on_map(void *arg, int status, const struct json *map, const struct err *e)
+static void range_locks_tidy_on_map(void *arg, int status, const struct json *map,
+				    const struct err *e)
 {
 	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
-	struct claims *c = arg;
-	struct claims_list list;
+	struct range_locks *c = arg;
+	struct range_locks_list list;
 	auto_buf struct buf body;
 
 	(void)status;
 	c->tidy = NULL;
 	if (e || !version)
 		return;
-	claims_read(map, &list);
+	range_locks_read(map, &list);
 	buf_init(&body, KUBE_BODY_MAX);
 	if (drop_gone(c, &list)) {
-		claims_write(&list, NULL, c->ns, version, now_real_ms(), &body);
-		claims_tidy_send(c, KUBE_REPLACE, buf_span(&body), claims_tidy_on_written);
+		range_locks_write(&list, NULL, c->ns, version, now_real_ms(), &body);
+		range_locks_tidy_send(c, KUBE_REPLACE, buf_span(&body),
+				      range_locks_tidy_on_written);
 	}
-	claims_list_done(&list);
+	range_locks_list_done(&list);
 }
 
 static void on_timer(void *arg)
 {
-	struct claims *c = arg;
+	struct range_locks *c = arg;
 
 	c->tidy_timer = NULL;
 	if (c->tidy)
-		claims_gone(c, "");
+		range_locks_gone(c, "");
 	else
-		claims_tidy_send(c, KUBE_GET, (struct span){0}, claims_tidy_on_map);
+		range_locks_tidy_send(c, KUBE_GET, (struct span){0}, range_locks_tidy_on_map);
 }
 
-void claims_gone(struct claims *c, const char *uid)
+void range_locks_gone(struct range_locks *c, const char *uid)
 {
 	if (*uid) {
 		str_copy(c->gone[c->next_gone], CLAIMS_UID_MAX, uid);
@@ -671,7 +674,7 @@ void claims_gone(struct claims *c, const char *uid)
 					       kube_jitter(SOON_MIN_MS, SOON_MAX_MS), on_timer, c);
 }
 
-void claims_tidy_stop(struct claims *c)
+void range_locks_tidy_stop(struct range_locks *c)
 {
 	kube_cancel(c->tidy);
 	loop_del_timer(c->tidy_timer);

@@ -47,15 +47,15 @@ enum {
 	CLAIMS_LONG = 256 << 10,
 };
 
-struct claims;
+struct range_locks;
 
-struct claims *claims_new(struct kube *k, const char *ns); /* ns is borrowed */
+struct range_locks *range_locks_new(struct kube *k, const char *ns); /* ns is borrowed */
 /* Waiting requests fail with an error. Call before kube_free(). Accepts NULL. */
-void claims_free(struct claims *c);
+void range_locks_free(struct range_locks *c);
 /* The watch has shown the deletion of the object. */
-void claims_gone(struct claims *c, const char *uid);
+void range_locks_gone(struct range_locks *c, const char *uid);
 
-struct claims_ask {
+struct range_locks_request {
 	const char *id; /* uid of the request */
 	const char *kind;
 	const struct json *object;
@@ -78,19 +78,19 @@ struct claims_ask {
 };
 
 /* Everything is borrowed until done(). */
-void claims_take(struct claims *c, const struct claims_ask *q);
+void range_locks_take(struct range_locks *c, const struct range_locks_request *q);
 
 /* --- internals, visible for tests --- */
 
-struct claims_entry {
+struct range_locks_entry {
 	char *id;
 	struct json_doc *doc;
 	int64_t at_ms;
 	size_t len; /* length as text */
 	bool drop;
 };
-struct claims_list {
-	struct claims_entry *v;
+struct range_locks_list {
+	struct range_locks_entry *v;
 	size_t n;
 	struct json_doc
 		*metadata; /* labels and annotations of the ConfigMap, which are preserved; NULL:
@@ -98,19 +98,19 @@ struct claims_list {
 };
 
 /* Digest of subnet, ips and excludeIPs: DIGEST_HEX bytes. */
-void claims_digest(const struct json *spec, char hex[static DIGEST_HEX]);
+void range_locks_digest(const struct json *spec, char hex[static DIGEST_HEX]);
 /*
  * Digest of a claim: the stored one or, for a claim of an older controller, computed from its
  * content.
  */
-void claims_entry_digest(const struct claims_entry *c, char hex[static DIGEST_HEX]);
+void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static DIGEST_HEX]);
 /* Whether no further claim can be stored. */
-bool claims_are_full(const struct claims_list *l, int64_t now_ms);
+bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms);
 /* Reads the ConfigMap; invalid entries are skipped. */
-void claims_read(const struct json *map, struct claims_list *ret);
-void claims_list_done(struct claims_list *l);
+void range_locks_read(const struct json *map, struct range_locks_list *ret);
+void range_locks_list_done(struct range_locks_list *l);
 /* Writes the ConfigMap: claims that are still needed, and the new one (NULL: none). */
-void claims_write(const struct claims_list *l, const struct claims_ask *q, const char *ns,
-		  const char *version, int64_t now_ms, struct buf *ret);
+void range_locks_write(const struct range_locks_list *l, const struct range_locks_request *q,
+		       const char *ns, const char *version, int64_t now_ms, struct buf *ret);
 
 #endif

@@ -23,7 +23,7 @@ static const struct kube_kind *const kinds[WORLD_KINDS] = {
 	[WORLD_NAMESPACES] = &kube_namespaces,
 };
 
-const char *world_kind_name(enum world_kind kind)
+const char *cluster_cache_kind_name(enum cluster_cache_kind kind)
 {
 	return kinds[kind]->plural;
 }
@@ -33,7 +33,7 @@ const char *world_kind_name(enum world_kind kind)
 #define DECODE(name, kind)                                                                         \
 	static int name(void *value, const struct json *object, struct err *e)                     \
 	{                                                                                          \
-		return world_decode(kind, value, object, e);                                       \
+		return cluster_cache_decode(kind, value, object, e);                               \
 	}
 DECODE(read_pool, WORLD_POOLS)
 DECODE(read_namespace, WORLD_NAMESPACES)
@@ -43,24 +43,25 @@ DECODE(read_other, WORLD_RESERVED)
 
 static void drop(void *value)
 {
-	json_free(((struct world_object *)value)->doc);
+	json_free(((struct cluster_cache_object *)value)->doc);
 }
 
 /* --- errors --- */
 
 static void on_set_back(void *arg)
 {
-	world_set_back(((struct world_watch *)arg)->w, now_real_ms());
+	cluster_cache_etcd_restored(((struct cluster_cache_watch *)arg)->w, now_real_ms());
 }
 
 static void on_sync_error(void *arg, const struct err *why)
 {
-	kube_sync_error_is(&((struct world_watch *)arg)->trouble, why);
+	kube_sync_error_is(&((struct cluster_cache_watch *)arg)->trouble, why);
 }
 
 /* --- listeners --- */
 
-static void tell(struct world_watch *v, const struct kube_object *was, const struct kube_object *is)
+static void tell(struct cluster_cache_watch *v, const struct kube_object *was,
+		 const struct kube_object *is)
 {
 	for (size_t i = 0, n = v->n; i < n; i++)
 		if (v->v[i].fn)
@@ -69,12 +70,12 @@ static void tell(struct world_watch *v, const struct kube_object *was, const str
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	struct world_watch *v = arg;
+	struct cluster_cache_watch *v = arg;
 
 	if (was)
-		world_spend_back(v->w, v->kind, was);
+		cluster_cache_spend_back(v->w, v->kind, was);
 	if (is)
-		world_spend(v->w, v->kind, is);
+		cluster_cache_spend(v->w, v->kind, is);
 	tell(v, was, is);
 }
 
@@ -83,38 +84,39 @@ static void on_synced(void *arg)
 	tell(arg, NULL, NULL);
 }
 
-void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg)
+void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, cluster_cache_fn fn,
+		      void *arg)
 {
-	struct world_watch *v = &w->watch[kind];
+	struct cluster_cache_watch *v = &w->watch[kind];
 
 	for (size_t i = 0; i < v->n; i++)
 		if (!v->v[i].fn) {
-			v->v[i] = (struct world_listener){fn, arg};
+			v->v[i] = (struct cluster_cache_listener){fn, arg};
 			return;
 		}
-	VEC_PUSH(v->v, v->n) = (struct world_listener){fn, arg};
+	VEC_PUSH(v->v, v->n) = (struct cluster_cache_listener){fn, arg};
 }
 
-void world_off(struct world *w, const void *arg)
+void cluster_cache_off(struct cluster_cache *w, const void *arg)
 {
 	for (int k = 0; k < WORLD_KINDS; k++)
 		for (size_t i = 0; i < w->watch[k].n; i++)
 			if (w->watch[k].v[i].arg == arg)
-				w->watch[k].v[i] = (struct world_listener){0};
+				w->watch[k].v[i] = (struct cluster_cache_listener){0};
 }
 
 /* --- life --- */
 
-static void start(struct world *w, enum world_kind kind)
+static void start(struct cluster_cache *w, enum cluster_cache_kind kind)
 {
-	struct world_watch *v = &w->watch[kind];
+	struct cluster_cache_watch *v = &w->watch[kind];
 
-	*v = (struct world_watch){.w = w, .kind = kind};
+	*v = (struct cluster_cache_watch){.w = w, .kind = kind};
 	kube_sync_errors_add(&w->troubles, &v->trouble, kinds[kind], true);
 	v->i = kube_informer_new(w->kube,
 				 &(struct kube_informer_conf){
 					 .kind = kinds[kind],
-					 .size = sizeof(struct world_object),
+					 .size = sizeof(struct cluster_cache_object),
 					 .decode = kind == WORLD_POOLS		 ? read_pool
 						   : kind == WORLD_NAMESPACES	 ? read_namespace
 						   : kind == WORLD_MULTUSCONFIGS ? read_config
@@ -129,9 +131,9 @@ static void start(struct world *w, enum world_kind kind)
 				 });
 }
 
-struct world *world_new(struct kube *k)
+struct cluster_cache *cluster_cache_new(struct kube *k)
 {
-	struct world *w = xcalloc(1, sizeof(*w));
+	struct cluster_cache *w = xcalloc(1, sizeof(*w));
 
 	w->kube = k;
 	w->spent = (struct kube_spent){WORLD_NS_MAX, WORLD_TOTAL_MAX, WORLD_SMALL, NULL, 0, 0};
@@ -141,7 +143,7 @@ struct world *world_new(struct kube *k)
 	return w;
 }
 
-void world_free(struct world *w)
+void cluster_cache_free(struct cluster_cache *w)
 {
 	if (!w)
 		return;
@@ -156,28 +158,31 @@ void world_free(struct world *w)
 
 /* --- getters --- */
 
-bool world_synced(const struct world *w, enum world_kind kind)
+bool cluster_cache_synced(const struct cluster_cache *w, enum cluster_cache_kind kind)
 {
 	return kube_informer_synced(w->watch[kind].i);
 }
 
-int world_sync_error(const struct world *w, enum world_kind kind, struct err *e)
+int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_kind kind,
+			     struct err *e)
 {
-	return kube_sync_error_words(&w->watch[kind].trouble, world_synced(w, kind), e);
+	return kube_sync_error_words(&w->watch[kind].trouble, cluster_cache_synced(w, kind), e);
 }
 
-const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
-				    const char *name)
+const struct kube_object *cluster_cache_get(const struct cluster_cache *w,
+					    enum cluster_cache_kind kind, const char *ns,
+					    const char *name)
 {
 	return kube_informer_get(w->watch[kind].i, ns, name);
 }
 
-size_t world_count(const struct world *w, enum world_kind kind)
+size_t cluster_cache_count(const struct cluster_cache *w, enum cluster_cache_kind kind)
 {
 	return kube_informer_count(w->watch[kind].i);
 }
 
-const struct kube_object *world_at(const struct world *w, enum world_kind kind, size_t i)
+const struct kube_object *cluster_cache_at(const struct cluster_cache *w,
+					   enum cluster_cache_kind kind, size_t i)
 {
 	return kube_informer_at(w->watch[kind].i, i);
 }
@@ -188,17 +193,17 @@ const struct kube_object *world_at(const struct world *w, enum world_kind kind, 
  */
 enum { HEARS_MS = 45 * 1000, KEEPS_MS = 600 * 1000, SAME_MS = 120 * 1000 };
 
-static int64_t now_of(const struct world *w)
+static int64_t now_of(const struct cluster_cache *w)
 {
 	return loop_now_ms(kube_loop(w->kube));
 }
 
-static int64_t since_set_back(const struct world *w)
+static int64_t since_set_back(const struct cluster_cache *w)
 {
 	return w->set_back ? now_of(w) - w->set_back : INT64_MAX;
 }
 
-enum world_hold world_hold(const struct world *w)
+enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w)
 {
 	int64_t ms = since_set_back(w);
 
@@ -211,7 +216,7 @@ enum world_hold world_hold(const struct world *w)
  * Reports of one restore differ: clocks are not equal, and up to a thousand agents report within a
  * minute. The latest time counts.
  */
-void world_set_back(struct world *w, int64_t real_ms)
+void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms)
 {
 	int64_t ago = now_real_ms() - real_ms, at;
 
@@ -229,7 +234,7 @@ void world_set_back(struct world *w, int64_t real_ms)
 	w->set_back = at > 0 ? at : 1;
 }
 
-void world_listen(struct world *w, int64_t ms)
+void cluster_cache_listen(struct cluster_cache *w, int64_t ms)
 {
 	if (ms <= 0)
 		return;
@@ -304,7 +309,7 @@ static void put_without(struct json_out *o, const struct json *v, const char *wi
 	jo_end_obj(o);
 }
 
-void world_trim(enum world_kind kind, const struct json *object, struct buf *b)
+void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object, struct buf *b)
 {
 	const struct json *spec = json_get(object, "spec"), *status = json_get(object, "status");
 	bool namespace = kind == WORLD_NAMESPACES;
@@ -358,7 +363,8 @@ static void put_short(struct json_out *o, const struct json *of, const char *con
 	}
 }
 
-void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b)
+void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *object,
+			      struct buf *b)
 {
 	static const char *const names[] = {"name",
 					    "namespace",
@@ -411,11 +417,11 @@ static size_t cost_of(struct span text)
 	return text.n + n * VALUE_BYTES;
 }
 
-static size_t max_of(enum world_kind kind)
+static size_t max_of(enum cluster_cache_kind kind)
 {
 	if (kind == WORLD_NAMESPACES)
 		return WORLD_LABELS_MAX;
-	return world_is_tenants(kind) ? WORLD_OBJECT_MAX : SIZE_MAX;
+	return cluster_cache_is_tenants(kind) ? WORLD_OBJECT_MAX : SIZE_MAX;
 }
 
 static uint64_t digest_of(const struct json *object)
@@ -425,7 +431,7 @@ static uint64_t digest_of(const struct json *object)
 	return text && *text ? xxh64(text, strlen(text)) : 0;
 }
 
-static int keep(struct world_object *v, const struct buf *text, struct err *e)
+static int keep(struct cluster_cache_object *v, const struct buf *text, struct err *e)
 {
 	struct json_doc *doc;
 	int r = json_parse(&doc, buf_span(text), WORLD_TEXT_MAX, e);
@@ -439,21 +445,21 @@ static int keep(struct world_object *v, const struct buf *text, struct err *e)
 	return 0;
 }
 
-int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
-		 struct err *e)
+int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_object *v,
+			 const struct json *object, struct err *e)
 {
 	auto_buf struct buf b;
 	size_t cost;
 	int r;
 
 	buf_init(&b, WORLD_TEXT_MAX);
-	world_trim(kind, object, &b);
+	cluster_cache_trim(kind, object, &b);
 	cost = b.over ? (size_t)WORLD_TEXT_MAX : cost_of(buf_span(&b));
 	if (cost > max_of(kind)) {
 		v->large = cost;
 		buf_done(&b);
 		buf_init(&b, WORLD_TEXT_MAX);
-		world_trim_large(kind, object, &b);
+		cluster_cache_trim_large(kind, object, &b);
 	}
 	if (b.over)
 		return err_set(e, -EFBIG, "is longer than %d bytes", WORLD_TEXT_MAX);
@@ -467,32 +473,36 @@ int world_decode(enum world_kind kind, struct world_object *v, const struct json
 
 /* --- limit of a namespace --- */
 
-static void say_large(enum world_kind kind, const struct kube_object *o)
+static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
 	log_limited(LOG_WARN, 2, "an object is too large to be kept: nothing is made of it",
-		    LOG_S("kind", world_kind_name(kind)), LOG_S("namespace", o->ns),
-		    LOG_S("name", o->name), LOG_I("bytes", (int64_t)world_object(o)->large));
+		    LOG_S("kind", cluster_cache_kind_name(kind)), LOG_S("namespace", o->ns),
+		    LOG_S("name", o->name),
+		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));
 }
 
-void world_spend(struct world *w, enum world_kind kind, const struct kube_object *o)
+void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
+			 const struct kube_object *o)
 {
-	struct world_object *v = o->value;
+	struct cluster_cache_object *v = o->value;
 	auto_buf struct buf b = {0};
 
-	if (world_is_tenants(kind) && !v->large && !kube_spent_more(&w->spent, o->ns, v->bytes)) {
+	if (cluster_cache_is_tenants(kind) && !v->large &&
+	    !kube_spent_more(&w->spent, o->ns, v->bytes)) {
 		v->large = v->bytes;
 		buf_init(&b, WORLD_TEXT_MAX);
-		world_trim_large(kind, v->json, &b);
+		cluster_cache_trim_large(kind, v->json, &b);
 		keep(v, &b, NULL); /* cannot fail: part of an object that was parsed before */
 	}
 	if (v->large)
 		say_large(kind, o);
 }
 
-void world_spend_back(struct world *w, enum world_kind kind, const struct kube_object *o)
+void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
+			      const struct kube_object *o)
 {
-	const struct world_object *v = world_object(o);
+	const struct cluster_cache_object *v = cluster_cache_object(o);
 
-	if (world_is_tenants(kind) && !v->large)
+	if (cluster_cache_is_tenants(kind) && !v->large)
 		kube_spent_less(&w->spent, o->ns, v->bytes);
 }

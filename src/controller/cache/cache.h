@@ -14,7 +14,7 @@
  * 	metadata	name, namespace, uid, resourceVersion, generation, creationTimestamp,
  * 			deletionTimestamp, finalizers, ownerReferences, labels, annotations (without
  * 			kubectl's last-applied-configuration)
- * 	spec, status	complete; a pool without status.allocatedIPs (see world_object.allocated)
+ * 	spec, status	complete; a pool without status.allocatedIPs (see cluster_cache_object.allocated)
  * 	namespaces	metadata only: name, uid, deletionTimestamp, labels, and the annotations that
  * 			count for pods
  * 	large objects	identifying metadata, and the status of a SpiderMultusConfig
@@ -24,22 +24,22 @@
  * WORLD_OBJECT_MAX (a namespace: WORLD_LABELS_MAX), when it brings its namespace past WORLD_NS_MAX,
  * or when it is bigger than WORLD_SMALL and brings all namespaces together past WORLD_TOTAL_MAX. It
  * stays large until it changes. A module that needs the missing part rejects the object with an
- * error (world_object.large).
+ * error (cluster_cache_object.large).
  *
  * 	static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is);
  *
- * 	world_on(w, WORLD_POOLS, on_pool, part);
- * 	for (size_t i = 0; i < world_count(w, WORLD_POOLS); i++)
- * 		look(part, world_json(world_at(w, WORLD_POOLS, i)));
+ * 	cluster_cache_on(w, WORLD_POOLS, on_pool, part);
+ * 	for (size_t i = 0; i < cluster_cache_count(w, WORLD_POOLS); i++)
+ * 		look(part, cluster_cache_json(cluster_cache_at(w, WORLD_POOLS, i)));
  * 	...
- * 	world_off(w, part);
+ * 	cluster_cache_off(w, part);
  */
 
 #include "kube/client.h"
 #include "kube/object_store.h"
 #include "wire/json/json.h"
 
-enum world_kind {
+enum cluster_cache_kind {
 	WORLD_POOLS,
 	WORLD_SUBNETS,
 	WORLD_RESERVED,
@@ -62,7 +62,7 @@ enum {
 };
 
 /* The value of each cached object (kube_object.value). */
-struct world_object {
+struct cluster_cache_object {
 	struct json_doc *doc;
 	const struct json *json;
 	size_t bytes;	    /* memory that the cached object uses */
@@ -71,20 +71,21 @@ struct world_object {
 	uint64_t allocated; /* pools only: xxh64() of status.allocatedIPs; 0: empty or absent */
 };
 
-struct world;
+struct cluster_cache;
 
 /* Starts the watches. k is borrowed. */
-struct world *world_new(struct kube *k);
-void world_free(struct world *w); /* call before kube_free(); accepts NULL */
+struct cluster_cache *cluster_cache_new(struct kube *k);
+void cluster_cache_free(struct cluster_cache *w); /* call before kube_free(); accepts NULL */
 
-const char *world_kind_name(enum world_kind kind); /* "spiderippools" */
+const char *cluster_cache_kind_name(enum cluster_cache_kind kind); /* "spiderippools" */
 /* Whether the kind was listed at least once. False also when its CRD is not installed. */
-bool world_synced(const struct world *w, enum world_kind kind);
+bool cluster_cache_synced(const struct cluster_cache *w, enum cluster_cache_kind kind);
 /*
  * Error of class ERR_AGAIN with the reason why the kind is not listed yet or its watch fails now;
  * 0: no error.
  */
-int world_sync_error(const struct world *w, enum world_kind kind, struct err *e);
+int cluster_cache_sync_error(const struct cluster_cache *w, enum cluster_cache_kind kind,
+			     struct err *e);
 
 /*
  * Whether the API server's data can be trusted. After etcd was restored from a backup, the data may
@@ -100,52 +101,57 @@ int world_sync_error(const struct world *w, enum world_kind kind, struct err *e)
  * have happened yet if no replica was leader for a while. So a new leader first waits for reports
  * in that case (the setting `hold`).
  */
-enum world_hold { WORLD_SURE, WORLD_KEEPS, WORLD_HEARS };
-enum world_hold world_hold(const struct world *w);
+enum cluster_cache_hold { WORLD_SURE, WORLD_KEEPS, WORLD_HEARS };
+enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);
 /*
  * Reports a restore detected at real_ms (ms since 1970). Ignored when it is older than ten minutes.
  */
-void world_set_back(struct world *w, int64_t real_ms);
-/* A restore may have happened undetected: world_hold() returns WORLD_HEARS for the next ms. */
-void world_listen(struct world *w, int64_t ms);
+void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
+/* A restore may have happened undetected: cluster_cache_hold() returns WORLD_HEARS for the next ms. */
+void cluster_cache_listen(struct cluster_cache *w, int64_t ms);
 
 /*
  * Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. Returns
  * NULL if the cache has no such object.
  */
-const struct kube_object *world_get(const struct world *w, enum world_kind kind, const char *ns,
-				    const char *name);
-size_t world_count(const struct world *w, enum world_kind kind);
-const struct kube_object *world_at(const struct world *w, enum world_kind kind, size_t i);
+const struct kube_object *cluster_cache_get(const struct cluster_cache *w,
+					    enum cluster_cache_kind kind, const char *ns,
+					    const char *name);
+size_t cluster_cache_count(const struct cluster_cache *w, enum cluster_cache_kind kind);
+const struct kube_object *cluster_cache_at(const struct cluster_cache *w,
+					   enum cluster_cache_kind kind, size_t i);
 
-static inline const struct world_object *world_object(const struct kube_object *o)
+static inline const struct cluster_cache_object *cluster_cache_object(const struct kube_object *o)
 {
-	return (const struct world_object *)o->value;
+	return (const struct cluster_cache_object *)o->value;
 }
 
-static inline const struct json *world_json(const struct kube_object *o)
+static inline const struct json *cluster_cache_json(const struct kube_object *o)
 {
-	return world_object(o)->json;
+	return cluster_cache_object(o)->json;
 }
 
 /*
  * Calls fn for each later change of the kind. was NULL: the object is new; is NULL: it was deleted;
  * both NULL: the kind was listed for the first time. Objects that are cached already are not
- * reported. A callback may use the getters, world_on() and world_off().
+ * reported. A callback may use the getters, cluster_cache_on() and cluster_cache_off().
  */
-typedef void (*world_fn)(void *arg, const struct kube_object *was, const struct kube_object *is);
-void world_on(struct world *w, enum world_kind kind, world_fn fn, void *arg);
+typedef void (*cluster_cache_fn)(void *arg, const struct kube_object *was,
+				 const struct kube_object *is);
+void cluster_cache_on(struct cluster_cache *w, enum cluster_cache_kind kind, cluster_cache_fn fn,
+		      void *arg);
 /* Removes every callback registered with this arg, for all kinds. */
-void world_off(struct world *w, const void *arg);
+void cluster_cache_off(struct cluster_cache *w, const void *arg);
 
 /* --- internals, visible for tests --- */
 
 /* Writes the cached part of an object as JSON text. */
-void world_trim(enum world_kind kind, const struct json *object, struct buf *b);
+void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object, struct buf *b);
 /* The same for a large object. */
-void world_trim_large(enum world_kind kind, const struct json *object, struct buf *b);
-/* Fills world_object from an object. The caller frees it with json_free(v->doc). */
-int world_decode(enum world_kind kind, struct world_object *v, const struct json *object,
-		 struct err *e);
+void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *object,
+			      struct buf *b);
+/* Fills cluster_cache_object from an object. The caller frees it with json_free(v->doc). */
+int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_object *v,
+			 const struct json *object, struct err *e);
 
 #endif

@@ -11,23 +11,23 @@
 
 enum { WORLD_TEXT_MAX = 4 << 20 };
 
-struct world_listener {
-	world_fn fn; /* NULL: removed */
+struct cluster_cache_listener {
+	cluster_cache_fn fn; /* NULL: removed */
 	void *arg;
 };
 
-struct world_watch {
-	struct world *w;
-	enum world_kind kind;
+struct cluster_cache_watch {
+	struct cluster_cache *w;
+	enum cluster_cache_kind kind;
 	struct kube_informer *i;
-	struct world_listener *v;
+	struct cluster_cache_listener *v;
 	size_t n;
 	struct kube_sync_error trouble;
 };
 
-struct world {
+struct cluster_cache {
 	struct kube *kube;
-	struct world_watch watch[WORLD_KINDS];
+	struct cluster_cache_watch watch[WORLD_KINDS];
 	struct kube_sync_errors troubles;
 	struct kube_spent spent; /* memory used by objects that tenants write */
 	/* times of the loop's clock; 0: never */
@@ -35,7 +35,7 @@ struct world {
 };
 
 /* Kinds that can be written with rights in one namespace only. */
-static inline bool world_is_tenants(enum world_kind kind)
+static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 {
 	return kind == WORLD_MULTUSCONFIGS || kind == WORLD_NADS;
 }
@@ -44,8 +44,10 @@ static inline bool world_is_tenants(enum world_kind kind)
  * Charges a new object to its namespace; caches it as a large one if the namespace is over its
  * limit.
  */
-void world_spend(struct world *w, enum world_kind kind, const struct kube_object *o);
+void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
+			 const struct kube_object *o);
 /* Returns the charge of a deleted or replaced object. */
-void world_spend_back(struct world *w, enum world_kind kind, const struct kube_object *o);
+void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
+			      const struct kube_object *o);
 
 #endif

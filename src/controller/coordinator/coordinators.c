@@ -185,7 +185,8 @@ static bool has_finalizer(const struct json *list)
 
 static void let_go(struct coordinators *c, const struct kube_object *o)
 {
-	const struct json *list = json_get(json_get(world_json(o), "metadata"), "finalizers");
+	const struct json *list =
+		json_get(json_get(cluster_cache_json(o), "metadata"), "finalizers");
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
 	struct json_out out;
@@ -208,7 +209,8 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 /* An invalid type, stored before admission existed, counts as missing. */
 static enum cidr_type type_of(const struct kube_object *o)
 {
-	const char *text = json_string(json_get(json_get(world_json(o), "spec"), "podCIDRType"));
+	const char *text =
+		json_string(json_get(json_get(cluster_cache_json(o), "spec"), "podCIDRType"));
 	enum cidr_type t;
 
 	return text && cidr_type_parse(text, &t) == 0 ? t : CIDR_AUTO;
@@ -244,11 +246,11 @@ static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 	bool wait;
 	enum cidr_type type, cni;
 
-	const struct json *meta = json_get(world_json(o), "metadata");
+	const struct json *meta = json_get(cluster_cache_json(o), "metadata");
 	struct cidr_plan p;
 	unsigned int wants;
 
-	if (world_object(o)->deleting) {
+	if (cluster_cache_object(o)->deleting) {
 		if (!c->call && has_finalizer(json_get(meta, "finalizers")))
 			let_go(c, o);
 		return 0;
@@ -258,7 +260,8 @@ static unsigned int look_at(struct coordinators *c, const struct kube_object *o,
 	if (type == CIDR_AUTO && wait)
 		return 0;
 	cidr_plan(type, cni, known, &p);
-	if (p.phase != CIDR_WAIT && !c->call && !is_said(json_get(world_json(o), "status"), &p)) {
+	if (p.phase != CIDR_WAIT && !c->call &&
+	    !is_said(json_get(cluster_cache_json(o), "status"), &p)) {
 		tell(c, o, &p);
 		put_status(c, o, &p);
 	}
@@ -275,8 +278,8 @@ static void on_look(void *arg)
 
 	c->look = NULL;
 	cidr_sources_known(c->sources, known);
-	for (size_t i = 0; i < world_count(c->c.world, WORLD_COORDINATORS); i++)
-		wants |= look_at(c, world_at(c->c.world, WORLD_COORDINATORS, i), known);
+	for (size_t i = 0; i < cluster_cache_count(c->c.world, WORLD_COORDINATORS); i++)
+		wants |= look_at(c, cluster_cache_at(c->c.world, WORLD_COORDINATORS, i), known);
 	cidr_known_done(known);
 	cidr_sources_want(c->sources, wants);
 }
@@ -321,7 +324,7 @@ struct coordinators *coordinators_new(const struct coordinators_conf *conf)
 		.c = *conf, .loop = kube_loop(conf->kube), .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
 	c->sources = cidr_sources_new(conf->kube, conf->cilium, on_source, c);
 	c->probe = loop_add_timer(c->loop, PROBE_MS, on_probe, c);
-	world_on(conf->world, WORLD_COORDINATORS, on_coordinator, c);
+	cluster_cache_on(conf->world, WORLD_COORDINATORS, on_coordinator, c);
 	look_in(c, 0);
 	return c;
 }
@@ -330,7 +333,7 @@ void coordinators_free(struct coordinators *c)
 {
 	if (!c)
 		return;
-	world_off(c->c.world, c);
+	cluster_cache_off(c->c.world, c);
 	kube_cancel(c->call);
 	loop_del_timer(c->look);
 	loop_del_timer(c->probe);

@@ -15,9 +15,9 @@ enum { POOLS_SHOWN = 1000 };
 struct addresses {
 	struct addresses_conf conf;
 	struct census *census;
-	struct asks *asks;
-	struct counts *counts;
-	struct reap *gc; /* NULL: disabled */
+	struct liveness *asks;
+	struct pool_status *counts;
+	struct cluster_gc *gc; /* NULL: disabled */
 };
 
 static void on_changed(void *arg, enum census_kind kind, const struct kube_object *was,
@@ -26,50 +26,50 @@ static void on_changed(void *arg, enum census_kind kind, const struct kube_objec
 	struct addresses *a = arg;
 
 	if (kind == CENSUS_BLOCKS && is && census_block(is)->set_back)
-		world_set_back(a->conf.world, census_block(is)->set_back);
+		cluster_cache_etcd_restored(a->conf.world, census_block(is)->set_back);
 	if (kind == CENSUS_PODS && a->conf.uninjected)
 		uninjected_pod(a->conf.uninjected, was, is);
-	counts_changed(a->counts, kind, was, is);
+	pool_status_changed(a->counts, kind, was, is);
 	if (a->gc)
-		reap_changed(a->gc, kind, was, is);
+		cluster_gc_changed(a->gc, kind, was, is);
 }
 
 static void on_answered(void *arg)
 {
 	struct addresses *a = arg;
 
-	counts_answered(a->counts);
+	pool_status_answered(a->counts);
 	if (a->gc)
-		reap_answered(a->gc);
+		cluster_gc_answered(a->gc);
 }
 
 static void start_counts(struct addresses *a)
 {
 	const struct addresses_conf *c = &a->conf;
-	const struct counts_conf conf = {.kube = c->kube,
-					 .world = c->world,
-					 .census = a->census,
-					 .asks = a->asks,
-					 .events = c->events,
-					 .records_max = c->records_max,
-					 .gc = c->gc,
-					 .grace_ms = c->grace_ms};
+	const struct pool_status_conf conf = {.kube = c->kube,
+					      .world = c->world,
+					      .census = a->census,
+					      .asks = a->asks,
+					      .events = c->events,
+					      .records_max = c->records_max,
+					      .gc = c->gc,
+					      .grace_ms = c->grace_ms};
 
-	a->counts = counts_new(&conf);
+	a->counts = pool_status_new(&conf);
 }
 
 static void start_gc(struct addresses *a)
 {
 	const struct addresses_conf *c = &a->conf;
-	const struct reap_conf conf = {.kube = c->kube,
-				       .world = c->world,
-				       .census = a->census,
-				       .asks = a->asks,
-				       .events = c->events,
-				       .grace_ms = c->grace_ms,
-				       .interval_ms = c->interval_ms};
+	const struct cluster_gc_conf conf = {.kube = c->kube,
+					     .world = c->world,
+					     .census = a->census,
+					     .asks = a->asks,
+					     .events = c->events,
+					     .grace_ms = c->grace_ms,
+					     .interval_ms = c->interval_ms};
 
-	a->gc = c->gc ? reap_new(&conf) : NULL;
+	a->gc = c->gc ? cluster_gc_new(&conf) : NULL;
 }
 
 struct addresses *addresses_new(const struct addresses_conf *c)
@@ -81,11 +81,11 @@ struct addresses *addresses_new(const struct addresses_conf *c)
 		census_new(&(struct census_conf){.kube = c->kube, .changed = on_changed, .arg = a});
 	if (c->uninjected)
 		uninjected_census(c->uninjected, a->census);
-	a->asks = asks_new(&(struct asks_conf){.kube = c->kube,
-					       .identity = c->identity,
-					       .again_ms = c->interval_ms / 2,
-					       .answered = on_answered,
-					       .arg = a});
+	a->asks = liveness_new(&(struct liveness_conf){.kube = c->kube,
+						       .identity = c->identity,
+						       .again_ms = c->interval_ms / 2,
+						       .answered = on_answered,
+						       .arg = a});
 	start_counts(a);
 	start_gc(a);
 	return a;
@@ -95,9 +95,9 @@ void addresses_free(struct addresses *a)
 {
 	if (!a)
 		return;
-	reap_free(a->gc);
-	counts_free(a->counts);
-	asks_free(a->asks);
+	cluster_gc_free(a->gc);
+	pool_status_free(a->counts);
+	liveness_free(a->asks);
 	if (a->conf.uninjected)
 		uninjected_census(a->conf.uninjected, NULL);
 	census_free(a->census);
@@ -111,7 +111,8 @@ const struct census *addresses_census(const struct addresses *a)
 
 /* --- metrics --- */
 
-static void add_gc(struct buf *b, const struct reap_stats *g, const struct counts_stats *c)
+static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
+		   const struct pool_status_stats *c)
 {
 	sample_counter(b, "spiderpool_ip_gc_counts_total", g->addresses + c->freed,
 		       "Addresses freed of pods and nodes that are gone.");
@@ -134,7 +135,7 @@ static void add_gc(struct buf *b, const struct reap_stats *g, const struct count
 		     "Addresses of pods whose node has no block of them, by the last full scan.");
 }
 
-static void add_counts(struct buf *b, const struct counts_stats *c)
+static void add_counts(struct buf *b, const struct pool_status_stats *c)
 {
 	sample_counter(b, "spiderpool_ipam_release_update_ippool_conflict_counts_total",
 		       c->conflicts, "Writes of pools that somebody else was faster with.");
@@ -144,13 +145,13 @@ static void add_counts(struct buf *b, const struct counts_stats *c)
 }
 
 /* Allocated addresses of each pool; left: the free ones instead. */
-static void add_pools(struct buf *b, const struct counts *c, const char *name, bool left,
+static void add_pools(struct buf *b, const struct pool_status *c, const char *name, bool left,
 		      const char *help)
 {
-	struct counts_pool_stats p;
+	struct pool_status_pool_stats p;
 
 	sample_name(b, name, "gauge", help);
-	for (size_t i = 0; i < POOLS_SHOWN && counts_pool_at(c, i, &p); i++)
+	for (size_t i = 0; i < POOLS_SHOWN && pool_status_pool_at(c, i, &p); i++)
 		if (p.known)
 			sample_value(b, name, "SpiderIPPool", p.name,
 				     left ? p.total - p.allocated : p.total);
@@ -170,15 +171,15 @@ static void add_census(struct buf *b, const struct census *c)
 
 void addresses_metrics(const struct addresses *a, struct buf *b)
 {
-	struct reap_stats g = a->gc ? reap_stats(a->gc) : (struct reap_stats){0};
-	struct counts_stats c = counts_stats(a->counts);
+	struct cluster_gc_stats g = a->gc ? cluster_gc_stats(a->gc) : (struct cluster_gc_stats){0};
+	struct pool_status_stats c = pool_status_stats(a->counts);
 
 	add_gc(b, &g, &c);
 	add_counts(b, &c);
 	sample_gauge(b, "spiderpool_total_ippool_counts",
-		     (int64_t)world_count(a->conf.world, WORLD_POOLS), "SpiderIPPools.");
+		     (int64_t)cluster_cache_count(a->conf.world, WORLD_POOLS), "SpiderIPPools.");
 	sample_gauge(b, "spiderpool_total_subnet_counts",
-		     (int64_t)world_count(a->conf.world, WORLD_SUBNETS), "SpiderSubnets.");
+		     (int64_t)cluster_cache_count(a->conf.world, WORLD_SUBNETS), "SpiderSubnets.");
 	add_pools(b, a->counts, "spiderpool_debug_ippool_total_ip_counts", false,
 		  "Addresses of a pool.");
 	add_pools(b, a->counts, "spiderpool_debug_ippool_available_ip_counts", true,

@@ -17,7 +17,7 @@ struct uninjected;
 
 struct addresses_conf {
 	struct kube *kube; /* borrowed, like world and events */
-	struct world *world;
+	struct cluster_cache *world;
 	struct kube_events *events;
 	bool gc;		       /* false: pools are counted, nothing is deleted or released
 	                                */

@@ -14,16 +14,16 @@
  */
 enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, WANTED_MS = 120 * 1000 };
 
-static void next(struct asks *a);
+static void next(struct liveness *a);
 
-static int64_t now(const struct asks *a)
+static int64_t now(const struct liveness *a)
 {
 	return loop_now_ms(kube_loop(a->conf.kube));
 }
 
 /* --- entries --- */
 
-static void question_free(struct asks_question *q)
+static void question_free(struct liveness_question *q)
 {
 	kube_cancel(q->call);
 	free(q->ns);
@@ -36,7 +36,7 @@ static void question_free(struct asks_question *q)
  * Sorted by name first, so that the entries about one name are requested together and are valid at
  * the same time.
  */
-static int compare(const struct asks_question *q, enum asks_about about, const char *ns,
+static int compare(const struct liveness_question *q, enum liveness_about about, const char *ns,
 		   const char *name, const char *uid)
 {
 	int r = strcmp(q->name, name);
@@ -48,8 +48,8 @@ static int compare(const struct asks_question *q, enum asks_about about, const c
 	return r ? r : strcmp(q->uid, uid);
 }
 
-static bool find(const struct asks *a, enum asks_about about, const char *ns, const char *name,
-		 const char *uid, size_t *at)
+static bool find(const struct liveness *a, enum liveness_about about, const char *ns,
+		 const char *name, const char *uid, size_t *at)
 {
 	size_t low = 0, high = a->n;
 
@@ -69,27 +69,27 @@ static bool find(const struct asks *a, enum asks_about about, const char *ns, co
 	return false;
 }
 
-static struct asks_question *get(struct asks *a, enum asks_about about, const char *ns,
-				 const char *name, const char *uid)
+static struct liveness_question *get(struct liveness *a, enum liveness_about about, const char *ns,
+				     const char *name, const char *uid)
 {
-	struct asks_question *q;
+	struct liveness_question *q;
 	size_t at;
 
 	if (find(a, about, ns, name, uid, &at))
 		return a->v[at];
 	q = xcalloc(1, sizeof(*q));
-	*q = (struct asks_question){.a = a,
-				    .about = about,
-				    .ns = xstrdup(ns),
-				    .name = xstrdup(name),
-				    .uid = xstrdup(uid)};
+	*q = (struct liveness_question){.a = a,
+					.about = about,
+					.ns = xstrdup(ns),
+					.name = xstrdup(name),
+					.uid = xstrdup(uid)};
 	VEC_PUSH(a->v, a->n) = NULL;
 	memmove(&a->v[at + 1], &a->v[at], (a->n - 1 - at) * sizeof(*a->v));
 	a->v[at] = q;
 	return q;
 }
 
-static void forget_old(struct asks *a)
+static void forget_old(struct liveness *a)
 {
 	size_t kept = 0;
 
@@ -104,9 +104,9 @@ static void forget_old(struct asks *a)
 
 /* --- answers --- */
 
-static void answer(struct asks_question *q, enum asks_answer r)
+static void answer(struct liveness_question *q, enum liveness_answer r)
 {
-	struct asks *a = q->a;
+	struct liveness *a = q->a;
 
 	q->answer = r;
 	q->asked = false;
@@ -121,7 +121,7 @@ static void answer(struct asks_question *q, enum asks_answer r)
 }
 
 /* Logs an error once until it changes. */
-static void say(struct asks *a, const struct err *e)
+static void say(struct liveness *a, const struct err *e)
 {
 	if (a->said && strcmp(a->said, e->text) == 0)
 		return;
@@ -133,12 +133,12 @@ static void say(struct asks *a, const struct err *e)
 
 /* --- requests --- */
 
-static void send(struct asks_question *q);
+static void send(struct liveness_question *q);
 
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct asks_question *q = arg;
-	struct asks *a = q->a;
+	struct liveness_question *q = arg;
+	struct liveness *a = q->a;
 	/* 404 also when the object's kind is not installed: the object does not exist then. */
 	const struct json *v = e ? NULL : object;
 
@@ -152,23 +152,23 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 		return;
 	}
 	if (q->about == ASKS_NAME) {
-		asks_learn(q, v);
+		liveness_learn(q, v);
 		q->step++;
 		send(q);
 		return;
 	}
 	a->under_way--;
-	answer(q, q->about == ASKS_POD ? asks_judge_pod(q, v) : asks_judge_node(v));
+	answer(q, q->about == ASKS_POD ? liveness_judge_pod(q, v) : liveness_judge_node(v));
 	next(a);
 }
 
-static void send_name(struct asks_question *q)
+static void send_name(struct liveness_question *q)
 {
 	struct kube_request r = {.verb = KUBE_GET};
-	struct asks *a = q->a;
+	struct liveness *a = q->a;
 	char set[254];
 
-	while (q->step < ASKS_STEP_END && !asks_subject(q, &r.on, set))
+	while (q->step < ASKS_STEP_END && !liveness_subject(q, &r.on, set))
 		q->step++;
 	if (q->step < ASKS_STEP_END) {
 		q->call = kube_send(a->conf.kube, &r, on_answer, q);
@@ -180,7 +180,7 @@ static void send_name(struct asks_question *q)
 	next(a);
 }
 
-static void send(struct asks_question *q)
+static void send(struct liveness_question *q)
 {
 	const struct kube_request r = {
 		.verb = KUBE_GET,
@@ -197,7 +197,7 @@ static void send(struct asks_question *q)
 
 static void on_timer(void *arg)
 {
-	struct asks *a = arg;
+	struct liveness *a = arg;
 
 	a->timer = NULL;
 	forget_old(a);
@@ -206,7 +206,7 @@ static void on_timer(void *arg)
 	 * the last entries had a turn.
 	 */
 	for (size_t i = 0, n = a->n; i < n && a->under_way < UNDER_WAY_MAX; i++) {
-		struct asks_question *q = a->v[a->next++ % n];
+		struct liveness_question *q = a->v[a->next++ % n];
 
 		if (!q->asked || q->call)
 			continue;
@@ -218,7 +218,7 @@ static void on_timer(void *arg)
 	}
 }
 
-static void next(struct asks *a)
+static void next(struct liveness *a)
 {
 	if (!a->timer && a->under_way < UNDER_WAY_MAX)
 		a->timer = loop_add_timer(kube_loop(a->conf.kube), 0, on_timer, a);
@@ -226,10 +226,10 @@ static void next(struct asks *a)
 
 /* --- public functions --- */
 
-static enum asks_answer ask(struct asks *a, enum asks_about about, const char *ns, const char *name,
-			    const char *uid)
+static enum liveness_answer ask(struct liveness *a, enum liveness_about about, const char *ns,
+				const char *name, const char *uid)
 {
-	struct asks_question *q = get(a, about, ns, name, uid);
+	struct liveness_question *q = get(a, about, ns, name, uid);
 
 	q->wanted = now(a);
 	if (q->until > now(a))
@@ -241,22 +241,24 @@ static enum asks_answer ask(struct asks *a, enum asks_about about, const char *n
 	return ASKS_UNKNOWN;
 }
 
-enum asks_answer asks_pod(struct asks *a, const char *ns, const char *name, const char *uid)
+enum liveness_answer liveness_pod(struct liveness *a, const char *ns, const char *name,
+				  const char *uid)
 {
 	return ask(a, ASKS_POD, ns, name, uid);
 }
 
-enum asks_answer asks_node(struct asks *a, const char *name)
+enum liveness_answer liveness_node(struct liveness *a, const char *name)
 {
 	return ask(a, ASKS_NODE, "", name, "");
 }
 
-enum asks_answer asks_name(struct asks *a, const char *ns, const char *name)
+enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name)
 {
 	return ask(a, ASKS_NAME, ns, name, "");
 }
 
-int64_t asks_pod_gone_ms(const struct asks *a, const char *ns, const char *name, const char *uid)
+int64_t liveness_pod_gone_ms(const struct liveness *a, const char *ns, const char *name,
+			     const char *uid)
 {
 	size_t at;
 
@@ -265,15 +267,15 @@ int64_t asks_pod_gone_ms(const struct asks *a, const char *ns, const char *name,
 	return now(a) - a->v[at]->gone_since;
 }
 
-struct asks *asks_new(const struct asks_conf *c)
+struct liveness *liveness_new(const struct liveness_conf *c)
 {
-	struct asks *a = xcalloc(1, sizeof(*a));
+	struct liveness *a = xcalloc(1, sizeof(*a));
 
 	a->conf = *c;
 	return a;
 }
 
-void asks_free(struct asks *a)
+void liveness_free(struct liveness *a)
 {
 	if (!a)
 		return;
@@ -293,7 +295,7 @@ static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstan
 static const struct kube_kind vms = {"kubevirt.io", "v1", "virtualmachines", "virtualmachine",
 				     true};
 
-bool asks_subject(const struct asks_question *q, struct kube_ref *ret, char set[static 254])
+bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret, char set[static 254])
 {
 	const struct identity_conf *c = &q->a->conf.identity;
 	uint64_t ordinal;
@@ -323,7 +325,8 @@ static int64_t number(const struct json *v, int64_t otherwise)
 	return json_int(v, &n) == 0 ? n : otherwise;
 }
 
-enum asks_answer asks_judge_pod(const struct asks_question *q, const struct json *object)
+enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
+					const struct json *object)
 {
 	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
 	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
@@ -335,7 +338,7 @@ enum asks_answer asks_judge_pod(const struct asks_question *q, const struct json
 		       : ASKS_THERE;
 }
 
-enum asks_answer asks_judge_node(const struct json *object)
+enum liveness_answer liveness_judge_node(const struct json *object)
 {
 	struct census_node n = {0};
 
@@ -345,7 +348,7 @@ enum asks_answer asks_judge_node(const struct json *object)
 	return n.fenced && !n.ready ? ASKS_GONE : ASKS_THERE;
 }
 
-void asks_learn(struct asks_question *q, const struct json *object)
+void liveness_learn(struct liveness_question *q, const struct json *object)
 {
 	const struct json *spec = json_get(object, "spec");
 

@@ -13,9 +13,9 @@
 #include "spec/identity.h"
 #include "kube/client.h"
 
-struct asks;
+struct liveness;
 
-struct asks_conf {
+struct liveness_conf {
 	struct kube *kube;
 	struct identity_conf identity;
 	int64_t again_ms; /* validity of the answer ASKS_THERE, in ms */
@@ -23,10 +23,10 @@ struct asks_conf {
 	void *arg;
 };
 
-struct asks *asks_new(const struct asks_conf *c);
-void asks_free(struct asks *a); /* call before kube_free(); accepts NULL */
+struct liveness *liveness_new(const struct liveness_conf *c);
+void liveness_free(struct liveness *a); /* call before kube_free(); accepts NULL */
 
-enum asks_answer {
+enum liveness_answer {
 	ASKS_UNKNOWN, /* no answer yet, or the request failed: the caller changes nothing */
 	ASKS_THERE,
 	ASKS_GONE,
@@ -36,15 +36,17 @@ enum asks_answer {
  * ASKS_GONE: no pod with that UID runs any more: no pod of the name exists, another pod has the
  * name, or the pod has finished. uid "": any UID.
  */
-enum asks_answer asks_pod(struct asks *a, const char *ns, const char *name, const char *uid);
+enum liveness_answer liveness_pod(struct liveness *a, const char *ns, const char *name,
+				  const char *uid);
 /*
  * ASKS_GONE: the Node object does not exist, or the node is fenced (taint
  * node.kubernetes.io/out-of-service) and not Ready.
  */
-enum asks_answer asks_node(struct asks *a, const char *name);
+enum liveness_answer liveness_node(struct liveness *a, const char *name);
 /* ASKS_GONE: no future pod can use the addresses retained for this name, see identity_is_over(). */
-enum asks_answer asks_name(struct asks *a, const char *ns, const char *name);
+enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name);
 /* Time in ms since the pod was first confirmed gone; 0 if it is not. */
-int64_t asks_pod_gone_ms(const struct asks *a, const char *ns, const char *name, const char *uid);
+int64_t liveness_pod_gone_ms(const struct liveness *a, const char *ns, const char *name,
+			     const char *uid);
 
 #endif

@@ -18,28 +18,28 @@ enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15
 
 static void on_timer(void *arg);
 
-int64_t reap_now(const struct reap *g)
+int64_t cluster_gc_now(const struct cluster_gc *g)
 {
 	return loop_now_ms(kube_loop(g->conf.kube));
 }
 
 /* Never postpones a pass that is scheduled already. */
-void reap_schedule(struct reap *g, int64_t ms)
+void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 {
-	int64_t rest = g->passed + PASS_MS - reap_now(g);
+	int64_t rest = g->passed + PASS_MS - cluster_gc_now(g);
 
 	if (g->passed && ms < rest)
 		ms = rest;
-	if (g->timer && g->at <= reap_now(g) + ms)
+	if (g->timer && g->at <= cluster_gc_now(g) + ms)
 		return;
 	loop_del_timer(g->timer);
-	g->at = reap_now(g) + ms;
+	g->at = cluster_gc_now(g) + ms;
 	g->timer = loop_add_timer(kube_loop(g->conf.kube), ms, on_timer, g);
 }
 
 /* --- requests --- */
 
-static void flight_free(struct reap_flight *f)
+static void flight_free(struct cluster_gc_request *f)
 {
 	kube_cancel(f->call);
 	free(f->ns);
@@ -51,22 +51,23 @@ static void flight_free(struct reap_flight *f)
 	free(f);
 }
 
-static bool is_about(const struct reap_flight *f, enum census_kind kind,
+static bool is_about(const struct cluster_gc_request *f, enum census_kind kind,
 		     const struct kube_object *o)
 {
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
 }
 
 /* Removes flights that are completed and whose effect is visible or overdue. */
-static void sweep(struct reap *g)
+static void sweep(struct cluster_gc *g)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < g->n_flights; i++) {
-		struct reap_flight *f = g->flights[i];
+		struct cluster_gc_request *f = g->flights[i];
 		const struct kube_object *o = census_get(g->conf.census, f->kind, f->ns, f->name);
 
-		if (f->call || (f->until > reap_now(g) && o && strcmp(o->version, f->version) == 0))
+		if (f->call ||
+		    (f->until > cluster_gc_now(g) && o && strcmp(o->version, f->version) == 0))
 			g->flights[kept++] = f;
 		else
 			flight_free(f);
@@ -74,7 +75,8 @@ static void sweep(struct reap *g)
 	g->n_flights = kept;
 }
 
-bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube_object *o)
+bool cluster_gc_is_free(const struct cluster_gc *g, enum census_kind kind,
+			const struct kube_object *o)
 {
 	size_t under_way = 0;
 
@@ -86,7 +88,7 @@ bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube
 	return under_way < REAP_FLIGHTS_MAX;
 }
 
-static void tell(const struct reap_flight *f)
+static void tell(const struct cluster_gc_request *f)
 {
 	const char *kind = f->about ? "SpiderIPPool" : "SpiderEndpoint";
 
@@ -100,7 +102,7 @@ static void tell(const struct reap_flight *f)
 					     .message = f->words});
 }
 
-static void say_failure(struct reap *g, const struct err *e)
+static void say_failure(struct cluster_gc *g, const struct err *e)
 {
 	g->stats.failures++;
 	if (g->said && strcmp(g->said, e->text) == 0)
@@ -116,13 +118,13 @@ static void say_failure(struct reap *g, const struct err *e)
  */
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct reap_flight *f = arg;
-	struct reap *g = f->g;
+	struct cluster_gc_request *f = arg;
+	struct cluster_gc *g = f->g;
 	bool stale = status == 404 || status == 409 || status == 422;
 
 	(void)object;
 	f->call = NULL;
-	f->until = reap_now(g) + (e && !stale ? FAILED_MS : SHOWN_MS);
+	f->until = cluster_gc_now(g) + (e && !stale ? FAILED_MS : SHOWN_MS);
 	if (!e) {
 		++*f->count;
 		g->stats.addresses += f->addresses;
@@ -131,19 +133,20 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	} else if (!stale) {
 		say_failure(g, e);
 	}
-	reap_schedule(g, 0);
+	cluster_gc_schedule(g, 0);
 }
 
-struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,
-			       const struct kube_request *r)
+struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_kind kind,
+					    const struct kube_object *o,
+					    const struct kube_request *r)
 {
-	struct reap_flight *f = xcalloc(1, sizeof(*f));
+	struct cluster_gc_request *f = xcalloc(1, sizeof(*f));
 
-	*f = (struct reap_flight){.g = g,
-				  .kind = kind,
-				  .ns = xstrdup(o->ns),
-				  .name = xstrdup(o->name),
-				  .version = xstrdup(o->version)};
+	*f = (struct cluster_gc_request){.g = g,
+					 .kind = kind,
+					 .ns = xstrdup(o->ns),
+					 .name = xstrdup(o->name),
+					 .version = xstrdup(o->version)};
 	VEC_PUSH(g->flights, g->n_flights) = f;
 	f->call = kube_send(g->conf.kube, r, on_done, f);
 	return f;
@@ -152,44 +155,45 @@ struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const stru
 /* A fenced node does not count as cut off. */
 
 /* One that is fenced has nothing to say any more. */
-static void watch_ready(struct reap *g)
+static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
 	for (size_t i = 0; i < census_count(g->conf.census, CENSUS_NODES); i++) {
 		const struct kube_object *o = census_at(g->conf.census, CENSUS_NODES, i);
 
-		if (reap_node_is_cut_off(g, o->name))
+		if (cluster_gc_node_is_cut_off(g, o->name))
 			g->cut_off = o->name;
 	}
 	if (g->cut_off)
 		g->ready_since = 0;
 	else if (!g->ready_since)
-		g->ready_since = reap_now(g) > 0 ? reap_now(g) : 1;
+		g->ready_since = cluster_gc_now(g) > 0 ? cluster_gc_now(g) : 1;
 }
 
 static void on_timer(void *arg)
 {
-	struct reap *g = arg;
+	struct cluster_gc *g = arg;
 
 	g->timer = NULL;
-	if (!census_is_whole(g->conf.census) || !world_synced(g->conf.world, WORLD_POOLS) ||
-	    world_hold(g->conf.world) != WORLD_SURE) {
+	if (!census_is_whole(g->conf.census) || !cluster_cache_synced(g->conf.world, WORLD_POOLS) ||
+	    cluster_cache_hold(g->conf.world) != WORLD_SURE) {
 		/* A node may have been not Ready while its watch did not work. */
 		g->ready_since = 0;
-		reap_schedule(g, PASS_MS);
+		cluster_gc_schedule(g, PASS_MS);
 		return;
 	}
-	g->passed = reap_now(g);
+	g->passed = cluster_gc_now(g);
 	sweep(g);
 	watch_ready(g);
-	reap_nodes_look(g);
-	reap_blocks_pass(g);
-	reap_endpoints_pass(g);
-	if (!g->scanned || reap_now(g) - g->scanned >= g->conf.interval_ms) {
-		g->scanned = reap_now(g);
-		reap_scan(g);
+	cluster_gc_nodes_look(g);
+	cluster_gc_blocks_pass(g);
+	cluster_gc_endpoints_pass(g);
+	if (!g->scanned || cluster_gc_now(g) - g->scanned >= g->conf.interval_ms) {
+		g->scanned = cluster_gc_now(g);
+		cluster_gc_scan(g);
 	}
-	reap_schedule(g, TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
+	cluster_gc_schedule(g,
+			    TICK_MS < g->conf.grace_ms || !g->n_nodes ? TICK_MS : g->conf.grace_ms);
 }
 
 /* --- life --- */
@@ -203,35 +207,35 @@ static bool is_news(const struct kube_object *was, const struct kube_object *is)
 	return !a || !b || a->ready != b->ready || a->fenced != b->fenced;
 }
 
-void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
-		  const struct kube_object *is)
+void cluster_gc_changed(struct cluster_gc *g, enum census_kind kind, const struct kube_object *was,
+			const struct kube_object *is)
 {
 	if (kind == CENSUS_BLOCKS && was && is)
-		reap_block_changed(census_block(was), census_block(is));
+		cluster_gc_block_changed(census_block(was), census_block(is));
 	/* Normally agents clean up after pods and endpoints: the next tick is early enough. */
 	if ((kind == CENSUS_NODES && is_news(was, is)) ||
 	    (kind == CENSUS_BLOCKS && g->n_nodes > 0) ||
 	    (kind == CENSUS_PODS && g->n_nodes > 0 && was && !is))
-		reap_schedule(g, 0);
+		cluster_gc_schedule(g, 0);
 	if (kind == CENSUS_ENDPOINTS && is && census_endpoint(is)->deleting)
-		reap_schedule(g, 0);
+		cluster_gc_schedule(g, 0);
 }
 
-void reap_answered(struct reap *g)
+void cluster_gc_answered(struct cluster_gc *g)
 {
-	reap_schedule(g, 0);
+	cluster_gc_schedule(g, 0);
 }
 
-struct reap *reap_new(const struct reap_conf *c)
+struct cluster_gc *cluster_gc_new(const struct cluster_gc_conf *c)
 {
-	struct reap *g = xcalloc(1, sizeof(*g));
+	struct cluster_gc *g = xcalloc(1, sizeof(*g));
 
 	g->conf = *c;
-	reap_schedule(g, 0);
+	cluster_gc_schedule(g, 0);
 	return g;
 }
 
-void reap_free(struct reap *g)
+void cluster_gc_free(struct cluster_gc *g)
 {
 	if (!g)
 		return;
@@ -239,14 +243,14 @@ void reap_free(struct reap *g)
 	for (size_t i = 0; i < g->n_flights; i++)
 		flight_free(g->flights[i]);
 	free(g->flights);
-	reap_nodes_done(g);
+	cluster_gc_nodes_done(g);
 	free(g->kept);
 	free(g->findings);
 	free(g->said);
 	free(g);
 }
 
-struct reap_stats reap_stats(const struct reap *g)
+struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g)
 {
 	return g->stats;
 }
@@ -264,7 +268,7 @@ struct held {
 };
 
 struct scan {
-	struct reap *g;
+	struct cluster_gc *g;
 	struct held *held;		    /* sorted by address */
 	const struct block_object **blocks; /* sorted by their first address */
 	size_t n_held, n_blocks;
@@ -335,7 +339,7 @@ static int by_number(const void *a, const void *b)
 /* Whether the previous scan found it as well. A single finding may be a change in progress. */
 static bool is_again(struct scan *s, char what, const struct held *h)
 {
-	const struct reap *g = s->g;
+	const struct cluster_gc *g = s->g;
 	char ip[IP_TEXT_MAX];
 	auto_free char *text =
 		xasprintf("%c%s %s/%s", what, ip_str(&h->ip, ip), h->o->ns, h->o->name);
@@ -410,11 +414,11 @@ static void look_for_strays(struct scan *s)
  */
 static void count_unknown(const struct scan *s)
 {
-	struct reap *g = s->g;
+	struct cluster_gc *g = s->g;
 
 	g->stats.unknown = 0;
 	for (size_t i = 0; i < s->n_blocks; i++)
-		g->stats.unknown += reap_unknown(s->blocks[i]);
+		g->stats.unknown += cluster_gc_unknown(s->blocks[i]);
 	if (g->stats.unknown && g->cut_off)
 		log_warn("full scan: addresses that nobody is known to have stay so until all "
 			 "nodes are Ready: repair this one, delete its Node object, or set the "
@@ -422,7 +426,7 @@ static void count_unknown(const struct scan *s)
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
 }
 
-void reap_scan(struct reap *g)
+void cluster_gc_scan(struct cluster_gc *g)
 {
 	struct scan s = {.g = g};
 

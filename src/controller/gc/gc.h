@@ -19,7 +19,7 @@
  * may still run, and an address of its blocks would be assigned twice. To give the node up, delete
  * its Node object or set the taint. A node recreated under the same name renews its blocks itself.
  * A block that it has not renewed after ten times the grace period is released, unless an endpoint
- * of the node uses it. Nothing is collected for ten minutes after an etcd restore (world_hold()).
+ * of the node uses it. Nothing is collected for ten minutes after an etcd restore (cluster_cache_hold()).
  *
  * The blocks of a gone node are released as block/release.h describes: peers keep borrowed
  * addresses, and addresses retained for names of StatefulSet pods and KubeVirt machines stay
@@ -44,25 +44,26 @@
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
-struct reap;
+struct cluster_gc;
 
-struct reap_conf {
+struct cluster_gc_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	struct census *census;
-	struct asks *asks;
+	struct liveness *asks;
 	struct kube_events *events;
 	int64_t grace_ms, interval_ms; /* interval of full scans */
 };
 
-struct reap *reap_new(const struct reap_conf *c);
-void reap_free(struct reap *g); /* call before freeing what reap_conf borrows; accepts NULL */
+struct cluster_gc *cluster_gc_new(const struct cluster_gc_conf *c);
+void cluster_gc_free(
+	struct cluster_gc *g); /* call before freeing what cluster_gc_conf borrows; accepts NULL */
 
-void reap_changed(struct reap *g, enum census_kind kind, const struct kube_object *was,
-		  const struct kube_object *is);
-void reap_answered(struct reap *g);
+void cluster_gc_changed(struct cluster_gc *g, enum census_kind kind, const struct kube_object *was,
+			const struct kube_object *is);
+void cluster_gc_answered(struct cluster_gc *g);
 
-struct reap_stats {
+struct cluster_gc_stats {
 	uint64_t addresses;  /* of deleted endpoints */
 	uint64_t blocks;     /* released */
 	uint64_t entries;    /* removed from blocks */
@@ -71,6 +72,6 @@ struct reap_stats {
 	uint64_t failures, scans;
 	size_t nodes_gone, doubles, strays, unknown; /* of the last pass or scan */
 };
-struct reap_stats reap_stats(const struct reap *g);
+struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g);
 
 #endif

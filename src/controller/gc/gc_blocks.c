@@ -26,7 +26,7 @@ static bool has_in(const struct census_endpoint *x, const struct ipnet *net)
 }
 
 /* Whether an endpoint of the node has an address in net; node NULL: an endpoint of any node. */
-static bool is_used(const struct reap *g, const char *node, const struct ipnet *net)
+static bool is_used(const struct cluster_gc *g, const char *node, const struct ipnet *net)
 {
 	const struct census *c = g->conf.census;
 
@@ -41,7 +41,7 @@ static bool is_used(const struct reap *g, const char *node, const struct ipnet *
 }
 
 /* Whether the node was recreated under the same name (other UID) and has not renewed the block. */
-static bool is_left_behind(struct reap *g, struct census_block *b)
+static bool is_left_behind(struct cluster_gc *g, struct census_block *b)
 {
 	const struct kube_object *n = census_get(g->conf.census, CENSUS_NODES, "", b->o.node);
 
@@ -50,21 +50,21 @@ static bool is_left_behind(struct reap *g, struct census_block *b)
 		return false;
 	}
 	if (!b->since)
-		b->since = reap_now(g);
-	return reap_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms &&
+		b->since = cluster_gc_now(g);
+	return cluster_gc_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms &&
 	       !is_used(g, b->o.node, &b->o.net);
 }
 
 static bool is_gone(void *arg, const char *node, const char *uid)
 {
-	const struct reap *g = arg;
+	const struct cluster_gc *g = arg;
 
-	return reap_node_is_gone(g, node) || (*uid && g->anew);
+	return cluster_gc_node_is_gone(g, node) || (*uid && g->anew);
 }
 
 static bool is_lost(void *arg, const struct ipaddr *ip)
 {
-	const struct reap *g = arg;
+	const struct cluster_gc *g = arg;
 	const struct ipnet one = ipnet_host(ip);
 	int64_t from = block_entry_find(&g->block->o, ip)->since_ms;
 
@@ -72,7 +72,8 @@ static bool is_lost(void *arg, const struct ipaddr *ip)
 		return false;
 	if (g->ready_since > from)
 		from = g->ready_since;
-	return reap_now(g) - from >= REAP_SCANS * g->conf.interval_ms && !is_used(g, NULL, &one);
+	return cluster_gc_now(g) - from >= REAP_SCANS * g->conf.interval_ms &&
+	       !is_used(g, NULL, &one);
 }
 
 static bool is_unknown(const struct block_entry *x)
@@ -80,7 +81,7 @@ static bool is_unknown(const struct block_entry *x)
 	return strcmp(x->to, "?") == 0;
 }
 
-size_t reap_unknown(const struct block_object *o)
+size_t cluster_gc_unknown(const struct block_object *o)
 {
 	size_t n = 0;
 
@@ -89,18 +90,18 @@ size_t reap_unknown(const struct block_object *o)
 	return n;
 }
 
-static void watch_lost(struct reap *g, struct census_block *b)
+static void watch_lost(struct cluster_gc *g, struct census_block *b)
 {
 	for (size_t i = 0; i < b->o.n_ceded; i++) {
 		struct block_entry *x = &b->o.ceded[i];
 
 		if (is_unknown(x) && !x->since_ms)
-			x->since_ms = reap_now(g) > 0 ? reap_now(g) : 1;
+			x->since_ms = cluster_gc_now(g) > 0 ? cluster_gc_now(g) : 1;
 	}
 }
 
 /* Requests and entries of peers change a block all the time: unchanged parts keep their times. */
-void reap_block_changed(const struct census_block *was, struct census_block *is)
+void cluster_gc_block_changed(const struct census_block *was, struct census_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
 		is->since = was->since;
@@ -120,16 +121,16 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(a, b);
 }
 
-static bool is_wanted(struct reap *g, const struct kube_object *o)
+static bool is_wanted(struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct census_endpoint *x = census_endpoint(o);
 
 	return !x->owned && x->n > 0 &&
-	       !(reap_node_is_gone(g, x->node) &&
-		 asks_name(g->conf.asks, o->ns, o->name) == ASKS_GONE);
+	       !(cluster_gc_node_is_gone(g, x->node) &&
+		 liveness_name(g->conf.asks, o->ns, o->name) == ASKS_GONE);
 }
 
-static void collect_kept(struct reap *g)
+static void collect_kept(struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 
@@ -148,7 +149,8 @@ static void collect_kept(struct reap *g)
 
 /* --- requests --- */
 
-static void describe(struct reap_flight *f, const struct block_object *o, const struct block_op *op)
+static void describe(struct cluster_gc_request *f, const struct block_object *o,
+		     const struct block_op *op)
 {
 	char text[IP_TEXT_MAX];
 
@@ -170,7 +172,7 @@ static void describe(struct reap_flight *f, const struct block_object *o, const 
 				     o->name, ipnet_str(&o->net, text));
 }
 
-static void begin(struct reap *g, const struct kube_object *k, const struct block_op *op)
+static void begin(struct cluster_gc *g, const struct kube_object *k, const struct block_op *op)
 {
 	const struct block_object *o = &census_block(k)->o;
 	struct kube_request r = {.verb = op->kind == OP_DELETE ? KUBE_DELETE : KUBE_JSON_PATCH,
@@ -180,7 +182,7 @@ static void begin(struct reap *g, const struct kube_object *k, const struct bloc
 
 	block_request(op, "", "", &q);
 	r.body = buf_span(&q.body);
-	describe(reap_begin(g, CENSUS_BLOCKS, k, &r), o, op);
+	describe(cluster_gc_begin(g, CENSUS_BLOCKS, k, &r), o, op);
 	block_request_done(&q);
 }
 
@@ -188,7 +190,7 @@ static void begin(struct reap *g, const struct kube_object *k, const struct bloc
  * Whether a block may have to be released or has a retained entry. Normally none, and collecting
  * retained addresses is skipped.
  */
-static bool may_need_kept(const struct reap *g)
+static bool may_need_kept(const struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 
@@ -206,7 +208,7 @@ static bool may_need_kept(const struct reap *g)
 	return false;
 }
 
-static void look(struct reap *g, const struct kube_object *k)
+static void look(struct cluster_gc *g, const struct kube_object *k)
 {
 	struct census_block *b = census_block(k);
 	const struct block_release f = {.is_gone = is_gone,
@@ -219,12 +221,12 @@ static void look(struct reap *g, const struct kube_object *k)
 	watch_lost(g, b);
 	g->block = b;
 	g->anew = is_left_behind(g, b);
-	if (block_release_next(&b->o, &f, &op) && reap_is_free(g, CENSUS_BLOCKS, k))
+	if (block_release_next(&b->o, &f, &op) && cluster_gc_is_free(g, CENSUS_BLOCKS, k))
 		begin(g, k, &op);
 	block_op_done(&op);
 }
 
-void reap_blocks_pass(struct reap *g)
+void cluster_gc_blocks_pass(struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 

@@ -9,7 +9,7 @@
 
 /* Detects deleted nodes. */
 
-static bool find(const struct reap *g, const char *name, size_t *at)
+static bool find(const struct cluster_gc *g, const char *name, size_t *at)
 {
 	size_t low = 0, high = g->n_nodes;
 
@@ -29,43 +29,44 @@ static bool find(const struct reap *g, const char *name, size_t *at)
 	return false;
 }
 
-static const struct census_node *node_of(const struct reap *g, const char *name)
+static const struct census_node *node_of(const struct cluster_gc *g, const char *name)
 {
 	const struct kube_object *o = census_get(g->conf.census, CENSUS_NODES, "", name);
 
 	return o ? census_node(o) : NULL;
 }
 
-static bool is_there(const struct reap *g, const char *name)
+static bool is_there(const struct cluster_gc *g, const char *name)
 {
 	const struct census_node *n = node_of(g, name);
 
 	return n && !(n->fenced && !n->ready);
 }
 
-bool reap_node_is_cut_off(const struct reap *g, const char *name)
+bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name)
 {
 	const struct census_node *n = node_of(g, name);
 
 	return n && !n->ready && !n->fenced;
 }
 
-static void suspect(struct reap *g, const char *name)
+static void suspect(struct cluster_gc *g, const char *name)
 {
 	size_t at;
 
 	if (!find(g, name, &at)) {
-		VEC_PUSH(g->nodes, g->n_nodes) = (struct reap_node){0};
+		VEC_PUSH(g->nodes, g->n_nodes) = (struct cluster_gc_node){0};
 		memmove(&g->nodes[at + 1], &g->nodes[at],
 			(g->n_nodes - 1 - at) * sizeof(*g->nodes));
-		g->nodes[at] = (struct reap_node){.name = xstrdup(name), .since = reap_now(g)};
+		g->nodes[at] =
+			(struct cluster_gc_node){.name = xstrdup(name), .since = cluster_gc_now(g)};
 	}
 	g->nodes[at].seen = true;
 }
 
 /* Skips repeated lookups: consecutive objects mostly name the same node. */
 struct looker {
-	struct reap *g;
+	struct cluster_gc *g;
 	const char *last;
 };
 
@@ -90,7 +91,7 @@ static void look_at_entry(struct looker *l, const char *to)
 	l->last = NULL;
 }
 
-static void look_at_all(struct reap *g)
+static void look_at_all(struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 	struct looker l = {.g = g};
@@ -107,7 +108,7 @@ static void look_at_all(struct reap *g)
 }
 
 /* Removes nodes that exist again or that no object names any more. */
-static void clear(struct reap *g)
+static void clear(struct cluster_gc *g)
 {
 	size_t kept = 0;
 
@@ -125,7 +126,7 @@ static void clear(struct reap *g)
  * evict pods that tolerate the taint, such as DaemonSet pods including the agent's own: these count
  * only if they have addresses.
  */
-static bool may_have_addresses(const struct reap *g, const struct kube_object *o)
+static bool may_have_addresses(const struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct census_pod *p = census_pod(o);
 	const struct kube_object *x;
@@ -138,7 +139,7 @@ static bool may_have_addresses(const struct reap *g, const struct kube_object *o
 	return x && census_endpoint(x)->n > 0;
 }
 
-static void look_for_pods(struct reap *g)
+static void look_for_pods(struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 	size_t at;
@@ -151,7 +152,7 @@ static void look_for_pods(struct reap *g)
 	}
 }
 
-static void say_waits(struct reap_node *n)
+static void say_waits(struct cluster_gc_node *n)
 {
 	auto_free char *pod = xasprintf("%s/%s", n->pod->ns, n->pod->name);
 
@@ -162,7 +163,7 @@ static void say_waits(struct reap_node *n)
 	n->said = true;
 }
 
-void reap_nodes_look(struct reap *g)
+void cluster_gc_nodes_look(struct cluster_gc *g)
 {
 	for (size_t i = 0; i < g->n_nodes; i++) {
 		g->nodes[i].seen = g->nodes[i].sure = false;
@@ -173,25 +174,25 @@ void reap_nodes_look(struct reap *g)
 	look_for_pods(g);
 	g->stats.nodes_gone = 0;
 	for (size_t i = 0; i < g->n_nodes; i++) {
-		struct reap_node *n = &g->nodes[i];
+		struct cluster_gc_node *n = &g->nodes[i];
 
-		if (reap_now(g) - n->since < g->conf.grace_ms)
+		if (cluster_gc_now(g) - n->since < g->conf.grace_ms)
 			continue;
 		if (n->pod)
 			say_waits(n);
-		n->sure = !n->pod && asks_node(g->conf.asks, n->name) == ASKS_GONE;
+		n->sure = !n->pod && liveness_node(g->conf.asks, n->name) == ASKS_GONE;
 		g->stats.nodes_gone += n->sure;
 	}
 }
 
-bool reap_node_is_gone(const struct reap *g, const char *name)
+bool cluster_gc_node_is_gone(const struct cluster_gc *g, const char *name)
 {
 	size_t at;
 
 	return find(g, name, &at) && g->nodes[at].sure;
 }
 
-void reap_nodes_done(struct reap *g)
+void cluster_gc_nodes_done(struct cluster_gc *g)
 {
 	for (size_t i = 0; i < g->n_nodes; i++)
 		free(g->nodes[i].name);
@@ -204,7 +205,7 @@ void reap_nodes_done(struct reap *g)
 
 #define FINALIZER "spiderpool.spidernet.io"
 
-static bool is_live(const struct reap *g, const struct kube_object *o)
+static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct kube_object *pod = census_get(g->conf.census, CENSUS_PODS, o->ns, o->name);
 	const char *uid = census_endpoint(o)->uid;
@@ -213,34 +214,34 @@ static bool is_live(const struct reap *g, const struct kube_object *o)
 }
 
 /* How long the pod has to be gone before the controller deletes the endpoint, in ms. */
-static int64_t patience(const struct reap *g, const struct census_endpoint *x)
+static int64_t patience(const struct cluster_gc *g, const struct census_endpoint *x)
 {
-	if (!x->ours || x->deleting || reap_node_is_gone(g, x->node))
+	if (!x->ours || x->deleting || cluster_gc_node_is_gone(g, x->node))
 		return g->conf.grace_ms;
 	return REAP_SCANS * g->conf.interval_ms;
 }
 
-static bool is_due(struct reap *g, const struct kube_object *o)
+static bool is_due(struct cluster_gc *g, const struct kube_object *o)
 {
 	struct census_endpoint *x = census_endpoint(o);
 	int64_t wait;
 
-	if (is_live(g, o) || reap_node_is_cut_off(g, x->node)) {
+	if (is_live(g, o) || cluster_gc_node_is_cut_off(g, x->node)) {
 		x->since = 0;
 		return false;
 	}
 	if (!x->since)
-		x->since = reap_now(g) > 0 ? reap_now(g) : 1;
-	wait = x->since + patience(g, x) - reap_now(g);
+		x->since = cluster_gc_now(g) > 0 ? cluster_gc_now(g) : 1;
+	wait = x->since + patience(g, x) - cluster_gc_now(g);
 	if (wait > 0)
 		return false;
-	if (asks_pod(g->conf.asks, o->ns, o->name, x->uid) != ASKS_GONE)
+	if (liveness_pod(g->conf.asks, o->ns, o->name, x->uid) != ASKS_GONE)
 		return false;
-	return x->owned || asks_name(g->conf.asks, o->ns, o->name) == ASKS_GONE;
+	return x->owned || liveness_name(g->conf.asks, o->ns, o->name) == ASKS_GONE;
 }
 
 /* Removes Spiderpool's finalizer, which unirail does not need; the others stay. */
-static void take_off(struct reap *g, const struct kube_object *o)
+static void take_off(struct cluster_gc *g, const struct kube_object *o)
 {
 	auto_buf struct buf b;
 	struct json_out j;
@@ -258,40 +259,40 @@ static void take_off(struct reap *g, const struct kube_object *o)
 	jo_end_arr(&j);
 	jo_end_obj(&j);
 	jo_end_obj(&j);
-	reap_begin(g, CENSUS_ENDPOINTS, o,
-		   &(struct kube_request){
-			   .verb = KUBE_MERGE_PATCH,
-			   .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
-			   .body = buf_span(&b),
-			   .once = true,
-		   })
+	cluster_gc_begin(g, CENSUS_ENDPOINTS, o,
+			 &(struct kube_request){
+				 .verb = KUBE_MERGE_PATCH,
+				 .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
+				 .body = buf_span(&b),
+				 .once = true,
+			 })
 		->count = &g->stats.finalizers;
 }
 
-static void remove_it(struct reap *g, const struct kube_object *o)
+static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct census_endpoint *x = census_endpoint(o);
-	struct reap_flight *f =
-		reap_begin(g, CENSUS_ENDPOINTS, o,
-			   &(struct kube_request){
-				   .verb = KUBE_DELETE,
-				   .on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
-				   .uid = o->uid,
-				   .resource_version = o->version,
-			   });
+	struct cluster_gc_request *f = cluster_gc_begin(
+		g, CENSUS_ENDPOINTS, o,
+		&(struct kube_request){
+			.verb = KUBE_DELETE,
+			.on = {.kind = &kube_endpoints, .ns = o->ns, .name = o->name},
+			.uid = o->uid,
+			.resource_version = o->version,
+		});
 
 	f->count = &g->stats.endpoints;
 	/*
 	 * Addresses of Spiderpool are counted when their records are removed, addresses of a live
 	 * node by its agent.
 	 */
-	f->addresses = x->ours && reap_node_is_gone(g, x->node) ? x->n : 0;
+	f->addresses = x->ours && cluster_gc_node_is_gone(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
 	f->words = xasprintf("pod '%s/%s' is gone%s; it had %zu addresses", o->ns, o->name,
-			     reap_node_is_gone(g, x->node) ? ", and its node too" : "", x->n);
+			     cluster_gc_node_is_gone(g, x->node) ? ", and its node too" : "", x->n);
 }
 
-void reap_endpoints_pass(struct reap *g)
+void cluster_gc_endpoints_pass(struct cluster_gc *g)
 {
 	const struct census *c = g->conf.census;
 
@@ -299,7 +300,7 @@ void reap_endpoints_pass(struct reap *g)
 		const struct kube_object *o = census_at(c, CENSUS_ENDPOINTS, i);
 		const struct census_endpoint *x = census_endpoint(o);
 
-		if (!is_due(g, o) || !reap_is_free(g, CENSUS_ENDPOINTS, o))
+		if (!is_due(g, o) || !cluster_gc_is_free(g, CENSUS_ENDPOINTS, o))
 			continue;
 		if (x->finalizer)
 			take_off(g, o);

@@ -11,28 +11,28 @@
 
 /* confirm.c: entries and their requests. */
 
-enum asks_about { ASKS_POD, ASKS_NODE, ASKS_NAME };
-enum asks_step { ASKS_STEP_SET, ASKS_STEP_VMI, ASKS_STEP_VM, ASKS_STEP_END };
+enum liveness_about { ASKS_POD, ASKS_NODE, ASKS_NAME };
+enum liveness_step { ASKS_STEP_SET, ASKS_STEP_VMI, ASKS_STEP_VM, ASKS_STEP_END };
 
-struct asks_question {
-	struct asks *a;
-	enum asks_about about;
+struct liveness_question {
+	struct liveness *a;
+	enum liveness_about about;
 	char *ns, *name, *uid;
-	enum asks_answer answer;
+	enum liveness_answer answer;
 	bool asked;	    /* waiting for its request to be sent or answered */
 	int64_t until;	    /* the answer expires */
 	int64_t wanted;	    /* last use by a caller */
 	int64_t gone_since; /* 0: not gone */
 	struct kube_call *call;
 	/* ASKS_NAME only */
-	enum asks_step step;
+	enum liveness_step step;
 	struct identity_set set;
 	struct identity_machine machine;
 };
 
-struct asks {
-	struct asks_conf conf;
-	struct asks_question **v; /* sorted */
+struct liveness {
+	struct liveness_conf conf;
+	struct liveness_question **v; /* sorted */
 	size_t n;
 	size_t next; /* index of the next entry to send, round-robin */
 	size_t under_way;
@@ -41,12 +41,14 @@ struct asks {
 };
 
 /* The object to GET in the current step of an ASKS_NAME entry; false: the step is skipped. */
-bool asks_subject(const struct asks_question *q, struct kube_ref *ret, char set[static 254]);
+bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
+		      char set[static 254]);
 /* object NULL: it does not exist. */
-enum asks_answer asks_judge_pod(const struct asks_question *q, const struct json *object);
-enum asks_answer asks_judge_node(const struct json *object);
+enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
+					const struct json *object);
+enum liveness_answer liveness_judge_node(const struct json *object);
 /* Records the result of the current step of an ASKS_NAME entry. */
-void asks_learn(struct asks_question *q, const struct json *object);
+void liveness_learn(struct liveness_question *q, const struct json *object);
 
 /* pool_status.c and pool_status_write.c only. */
 
@@ -58,8 +60,8 @@ void asks_learn(struct asks_question *q, const struct json *object);
  */
 enum { COUNTS_NOTE_MAX = 200 << 10 };
 
-struct counts_pool {
-	struct counts *c;
+struct pool_status_pool {
+	struct pool_status *c;
 	char *name;
 	bool dirty;
 	bool adopted;	 /* has adopted (Spiderpool's) records: checked again and again */
@@ -81,52 +83,53 @@ struct counts_pool {
 	struct records own; /* during a pass: from its endpoints */
 };
 
-struct counts {
-	struct counts_conf conf;
-	struct counts_pool **v; /* sorted by name */
+struct pool_status {
+	struct pool_status_conf conf;
+	struct pool_status_pool **v; /* sorted by name */
 	size_t n;
 	struct loop_timer *timer;
 	int64_t at; /* expiry of the timer */
 	int64_t ticked;
-	struct counts_stats stats;
+	struct pool_status_stats stats;
 };
 
-int64_t counts_now(const struct counts *c);
-void counts_schedule(struct counts *c, int64_t ms);
-void counts_said(struct counts_pool *p, const struct err *e);
+int64_t pool_status_now(const struct pool_status *c);
+void pool_status_schedule(struct pool_status *c, int64_t ms);
+void pool_status_said(struct pool_status_pool *p, const struct err *e);
 
 /*
  * pool_status.c: removes records whose pod is gone from r and returns their number. Their events
- * are sent by counts_freed() when the write has succeeded.
+ * are sent by pool_status_freed() when the write has succeeded.
  */
-size_t counts_judge(struct counts_pool *p, struct records *r);
-void counts_freed(struct counts_pool *p, bool done);
+size_t pool_status_judge(struct pool_status_pool *p, struct records *r);
+void pool_status_freed(struct pool_status_pool *p, bool done);
 
 /* pool_status_write.c: accessors of pool objects, and the writes. A write is sent at once. */
-const struct json *counts_meta(const struct json *object, const char *key);
-const char *counts_note(const struct json *object); /* adopted records; NULL: not adopted yet */
-bool counts_is_deleting(const struct json *object);
-bool counts_has_finalizer(const struct json *object);
-bool counts_wants_finalizer(const struct json *object);
+const struct json *pool_status_meta(const struct json *object, const char *key);
+const char *
+pool_status_note(const struct json *object); /* adopted records; NULL: not adopted yet */
+bool pool_status_is_deleting(const struct json *object);
+bool pool_status_has_finalizer(const struct json *object);
+bool pool_status_wants_finalizer(const struct json *object);
 /* note NULL: leaves the annotation unchanged. */
-void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
-		       bool finalizer);
+void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object, const char *note,
+			    bool finalizer);
 /* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
-bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
-			 const char *text);
+bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
+			      const char *text);
 
 /*
  * pool_status.c: sends the next write that the pool needs, if any; p->own has the records of
  * endpoints.
  */
-void counts_act(struct counts_pool *p, const struct kube_object *o);
+void pool_status_act(struct pool_status_pool *p, const struct kube_object *o);
 
 /* gc*.c only. */
 
 enum { REAP_FLIGHTS_MAX = 8, REAP_SCANS = 2 };
 
 /* A node that a block or an endpoint names and that is not in the cache, or is fenced. */
-struct reap_node {
+struct cluster_gc_node {
 	char *name;
 	int64_t since;
 	const struct kube_object *pod; /* of the current pass: a pod that may have addresses on the
@@ -136,8 +139,8 @@ struct reap_node {
 };
 
 /* A request in flight or completed; remembered until the watch shows its effect. */
-struct reap_flight {
-	struct reap *g;
+struct cluster_gc_request {
+	struct cluster_gc *g;
 	struct kube_call *call; /* NULL: completed */
 	enum census_kind kind;
 	char *ns, *name, *version;
@@ -148,12 +151,12 @@ struct reap_flight {
 	char *about;	      /* pool that the event is about; NULL: the endpoint */
 };
 
-struct reap {
-	struct reap_conf conf;
-	struct reap_stats stats;
-	struct reap_node *nodes; /* sorted by name */
+struct cluster_gc {
+	struct cluster_gc_conf conf;
+	struct cluster_gc_stats stats;
+	struct cluster_gc_node *nodes; /* sorted by name */
 	size_t n_nodes;
-	struct reap_flight **flights;
+	struct cluster_gc_request **flights;
 	size_t n_flights;
 	struct ipaddr *kept; /* retained addresses, of the current pass */
 	size_t n_kept;
@@ -170,32 +173,35 @@ struct reap {
 	char *said;
 };
 
-int64_t reap_now(const struct reap *g);
-void reap_schedule(struct reap *g, int64_t ms);
+int64_t cluster_gc_now(const struct cluster_gc *g);
+void cluster_gc_schedule(struct cluster_gc *g, int64_t ms);
 
-void reap_nodes_look(struct reap *g);
-bool reap_node_is_gone(const struct reap *g, const char *name);
+void cluster_gc_nodes_look(struct cluster_gc *g);
+bool cluster_gc_node_is_gone(const struct cluster_gc *g, const char *name);
 /* Not Ready and not fenced: its containers may still run. */
-bool reap_node_is_cut_off(const struct reap *g, const char *name);
-void reap_nodes_done(struct reap *g);
+bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name);
+void cluster_gc_nodes_done(struct cluster_gc *g);
 
 /* gc_blocks.c, gc_nodes.c: send the requests that are due. */
-void reap_blocks_pass(struct reap *g);
+void cluster_gc_blocks_pass(struct cluster_gc *g);
 /* Carries the times of the block's unchanged parts over to the new version. */
-void reap_block_changed(const struct census_block *was, struct census_block *is);
-size_t reap_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
+void cluster_gc_block_changed(const struct census_block *was, struct census_block *is);
+size_t
+cluster_gc_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
                                                     */
-void reap_endpoints_pass(struct reap *g);
+void cluster_gc_endpoints_pass(struct cluster_gc *g);
 
 /* gc.c: a full scan. */
-void reap_scan(struct reap *g);
+void cluster_gc_scan(struct cluster_gc *g);
 
 /*
- * gc.c: reap_is_free(): whether a request about the object may be sent now. reap_begin() sends it;
+ * gc.c: cluster_gc_is_free(): whether a request about the object may be sent now. cluster_gc_begin() sends it;
  * the caller may fill in the returned flight until it returns to the loop.
  */
-bool reap_is_free(const struct reap *g, enum census_kind kind, const struct kube_object *o);
-struct reap_flight *reap_begin(struct reap *g, enum census_kind kind, const struct kube_object *o,
-			       const struct kube_request *r);
+bool cluster_gc_is_free(const struct cluster_gc *g, enum census_kind kind,
+			const struct kube_object *o);
+struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum census_kind kind,
+					    const struct kube_object *o,
+					    const struct kube_request *r);
 
 #endif

@@ -21,27 +21,27 @@ enum { TICK_MS = 15 * 1000, SOON_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
 static void on_timer(void *arg);
 
-int64_t counts_now(const struct counts *c)
+int64_t pool_status_now(const struct pool_status *c)
 {
 	return loop_now_ms(kube_loop(c->conf.kube));
 }
 
 /* Never postpones a pass that is scheduled already. */
-void counts_schedule(struct counts *c, int64_t ms)
+void pool_status_schedule(struct pool_status *c, int64_t ms)
 {
-	if (c->timer && c->at <= counts_now(c) + ms)
+	if (c->timer && c->at <= pool_status_now(c) + ms)
 		return;
 	loop_del_timer(c->timer);
-	c->at = counts_now(c) + ms;
+	c->at = pool_status_now(c) + ms;
 	c->timer = loop_add_timer(kube_loop(c->conf.kube), ms, on_timer, c);
 }
 
 /* --- pools --- */
 
-static void pool_free(struct counts_pool *p)
+static void pool_free(struct pool_status_pool *p)
 {
 	kube_cancel(p->call);
-	counts_freed(p, false);
+	pool_status_freed(p, false);
 	records_done(&p->own);
 	free(p->name);
 	free(p->base);
@@ -51,7 +51,7 @@ static void pool_free(struct counts_pool *p)
 	free(p);
 }
 
-static struct counts_pool *find(const struct counts *c, const char *name)
+static struct pool_status_pool *find(const struct pool_status *c, const char *name)
 {
 	size_t low = 0, high = c->n;
 
@@ -69,22 +69,22 @@ static struct counts_pool *find(const struct counts *c, const char *name)
 	return NULL;
 }
 
-static struct counts_pool *pool_new(struct counts *c, const char *name)
+static struct pool_status_pool *pool_new(struct pool_status *c, const char *name)
 {
-	struct counts_pool *p = xcalloc(1, sizeof(*p));
+	struct pool_status_pool *p = xcalloc(1, sizeof(*p));
 
-	*p = (struct counts_pool){.c = c, .name = xstrdup(name), .dirty = true};
+	*p = (struct pool_status_pool){.c = c, .name = xstrdup(name), .dirty = true};
 	return p;
 }
 
 /* Rebuilds the list in the order of the cluster cache, keeping the state of known pools. */
-static void take_pools(struct counts *c)
+static void take_pools(struct pool_status *c)
 {
-	size_t n = world_count(c->conf.world, WORLD_POOLS), at = 0;
-	struct counts_pool **v = xcalloc(n + 1, sizeof(struct counts_pool *));
+	size_t n = cluster_cache_count(c->conf.world, WORLD_POOLS), at = 0;
+	struct pool_status_pool **v = xcalloc(n + 1, sizeof(struct pool_status_pool *));
 
 	for (size_t i = 0; i < n; i++) {
-		const char *name = world_at(c->conf.world, WORLD_POOLS, i)->name;
+		const char *name = cluster_cache_at(c->conf.world, WORLD_POOLS, i)->name;
 
 		while (at < c->n && strcmp(c->v[at]->name, name) < 0)
 			pool_free(c->v[at++]);
@@ -100,7 +100,7 @@ static void take_pools(struct counts *c)
 	c->n = n;
 }
 
-void counts_said(struct counts_pool *p, const struct err *e)
+void pool_status_said(struct pool_status_pool *p, const struct err *e)
 {
 	if (p->said && strcmp(p->said, e->text) == 0)
 		return;
@@ -113,35 +113,35 @@ void counts_said(struct counts_pool *p, const struct err *e)
 /* --- a pass --- */
 
 /* Waits until the watch shows the last write; otherwise the pool would be written again. */
-static bool is_shown(struct counts_pool *p, const struct kube_object *o)
+static bool is_shown(struct pool_status_pool *p, const struct kube_object *o)
 {
-	if (p->base && strcmp(p->base, o->version) == 0 && counts_now(p->c) < p->base_until)
+	if (p->base && strcmp(p->base, o->version) == 0 && pool_status_now(p->c) < p->base_until)
 		return false;
 	free(take(p->base));
 	return true;
 }
 
-static size_t choose(struct counts *c)
+static size_t choose(struct pool_status *c)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
-		struct counts_pool *p = c->v[i];
+		struct pool_status_pool *p = c->v[i];
 
-		p->due = p->dirty && !p->call && p->next_ms <= counts_now(c) &&
-			 is_shown(p, world_at(c->conf.world, WORLD_POOLS, i));
+		p->due = p->dirty && !p->call && p->next_ms <= pool_status_now(c) &&
+			 is_shown(p, cluster_cache_at(c->conf.world, WORLD_POOLS, i));
 		n += p->due;
 	}
 	return n;
 }
 
-static void collect_one(struct counts *c, const struct kube_object *o,
-			struct counts_pool *hints[static HINTS])
+static void collect_one(struct pool_status *c, const struct kube_object *o,
+			struct pool_status_pool *hints[static HINTS])
 {
 	const struct census_endpoint *x = census_endpoint(o);
 
 	for (size_t i = 0; i < x->n; i++) {
-		struct counts_pool **p = &hints[i % HINTS];
+		struct pool_status_pool **p = &hints[i % HINTS];
 
 		if (!*p || strcmp((*p)->name, x->v[i].pool) != 0)
 			*p = find(c, x->v[i].pool);
@@ -152,9 +152,9 @@ static void collect_one(struct counts *c, const struct kube_object *o,
 }
 
 /* Endpoints written by Spiderpool are skipped: their addresses are in the adopted records. */
-static void collect(struct counts *c)
+static void collect(struct pool_status *c)
 {
-	struct counts_pool *hints[HINTS] = {0};
+	struct pool_status_pool *hints[HINTS] = {0};
 
 	for (size_t i = 0; i < census_count(c->conf.census, CENSUS_ENDPOINTS); i++) {
 		const struct kube_object *o = census_at(c->conf.census, CENSUS_ENDPOINTS, i);
@@ -164,22 +164,22 @@ static void collect(struct counts *c)
 	}
 }
 
-static void tick(struct counts *c)
+static void tick(struct pool_status *c)
 {
-	if (counts_now(c) - c->ticked < TICK_MS)
+	if (pool_status_now(c) - c->ticked < TICK_MS)
 		return;
-	c->ticked = counts_now(c);
+	c->ticked = pool_status_now(c);
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->dirty |= c->v[i]->adopted;
 }
 
-static int64_t wait_of(const struct counts *c)
+static int64_t wait_of(const struct pool_status *c)
 {
 	int64_t wait = TICK_MS;
 
 	for (size_t i = 0; i < c->n; i++) {
-		const struct counts_pool *p = c->v[i];
-		int64_t ms = p->next_ms - counts_now(c);
+		const struct pool_status_pool *p = c->v[i];
+		int64_t ms = p->next_ms - pool_status_now(c);
 
 		if (!p->dirty || p->call)
 			continue;
@@ -193,12 +193,12 @@ static int64_t wait_of(const struct counts *c)
 
 static void on_timer(void *arg)
 {
-	struct counts *c = arg;
+	struct pool_status *c = arg;
 
 	c->timer = NULL;
-	if (!world_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
-	    world_hold(c->conf.world) == WORLD_HEARS) {
-		counts_schedule(c, SOON_MS);
+	if (!cluster_cache_synced(c->conf.world, WORLD_POOLS) || !census_is_whole(c->conf.census) ||
+	    cluster_cache_hold(c->conf.world) == WORLD_HEARS) {
+		pool_status_schedule(c, SOON_MS);
 		return;
 	}
 	take_pools(c);
@@ -206,45 +206,45 @@ static void on_timer(void *arg)
 	if (choose(c) > 0)
 		collect(c);
 	for (size_t i = 0; i < c->n; i++) {
-		struct counts_pool *p = c->v[i];
+		struct pool_status_pool *p = c->v[i];
 
 		if (!p->due)
 			continue;
 		p->dirty = false;
-		counts_act(p, world_at(c->conf.world, WORLD_POOLS, i));
+		pool_status_act(p, cluster_cache_at(c->conf.world, WORLD_POOLS, i));
 		records_done(&p->own);
 	}
-	counts_schedule(c, wait_of(c));
+	pool_status_schedule(c, wait_of(c));
 }
 
 /* --- what changes --- */
 
-static void mark(struct counts *c, const struct kube_object *o)
+static void mark(struct pool_status *c, const struct kube_object *o)
 {
 	const struct census_endpoint *x = o ? census_endpoint(o) : NULL;
 
 	for (size_t i = 0; x && x->ours && i < x->n; i++) {
-		struct counts_pool *p = find(c, x->v[i].pool);
+		struct pool_status_pool *p = find(c, x->v[i].pool);
 
 		if (p)
 			p->dirty = true;
 	}
 }
 
-void counts_changed(struct counts *c, enum census_kind kind, const struct kube_object *was,
-		    const struct kube_object *is)
+void pool_status_changed(struct pool_status *c, enum census_kind kind,
+			 const struct kube_object *was, const struct kube_object *is)
 {
 	if (kind == CENSUS_ENDPOINTS) {
 		mark(c, was);
 		mark(c, is);
-		counts_schedule(c, SOON_MS);
+		pool_status_schedule(c, SOON_MS);
 	}
 	/* A recreated pod gets its record back; a deleted one may lose it. */
 	if (kind == CENSUS_PODS && (!was || !is))
-		counts_answered(c);
+		pool_status_answered(c);
 }
 
-void counts_answered(struct counts *c)
+void pool_status_answered(struct pool_status *c)
 {
 	bool any = false;
 
@@ -253,37 +253,37 @@ void counts_answered(struct counts *c)
 		any |= c->v[i]->adopted;
 	}
 	if (any)
-		counts_schedule(c, SOON_MS);
+		pool_status_schedule(c, SOON_MS);
 }
 
 static void on_pool(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	struct counts *c = arg;
-	struct counts_pool *p = is ? find(c, is->name) : NULL;
+	struct pool_status *c = arg;
+	struct pool_status_pool *p = is ? find(c, is->name) : NULL;
 
 	(void)was;
 	if (p)
 		p->dirty = true;
-	counts_schedule(c, SOON_MS);
+	pool_status_schedule(c, SOON_MS);
 }
 
 /* --- life --- */
 
-struct counts *counts_new(const struct counts_conf *conf)
+struct pool_status *pool_status_new(const struct pool_status_conf *conf)
 {
-	struct counts *c = xcalloc(1, sizeof(*c));
+	struct pool_status *c = xcalloc(1, sizeof(*c));
 
 	c->conf = *conf;
-	world_on(conf->world, WORLD_POOLS, on_pool, c);
-	counts_schedule(c, 0);
+	cluster_cache_on(conf->world, WORLD_POOLS, on_pool, c);
+	pool_status_schedule(c, 0);
 	return c;
 }
 
-void counts_free(struct counts *c)
+void pool_status_free(struct pool_status *c)
 {
 	if (!c)
 		return;
-	world_off(c->conf.world, c);
+	cluster_cache_off(c->conf.world, c);
 	loop_del_timer(c->timer);
 	for (size_t i = 0; i < c->n; i++)
 		pool_free(c->v[i]);
@@ -291,17 +291,17 @@ void counts_free(struct counts *c)
 	free(c);
 }
 
-struct counts_stats counts_stats(const struct counts *c)
+struct pool_status_stats pool_status_stats(const struct pool_status *c)
 {
 	return c->stats;
 }
 
-bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *ret)
+bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_status_pool_stats *ret)
 {
 	if (i >= c->n)
 		return false;
-	*ret = (struct counts_pool_stats){c->v[i]->name, c->v[i]->looked, c->v[i]->total,
-					  c->v[i]->allocated};
+	*ret = (struct pool_status_pool_stats){c->v[i]->name, c->v[i]->looked, c->v[i]->total,
+					       c->v[i]->allocated};
 	return true;
 }
 
@@ -320,7 +320,7 @@ static bool name_of(const struct record *r, char **ns, const char **name)
 }
 
 /* The pod's node is not Ready and not fenced: its containers may still run. */
-static bool is_cut_off(const struct counts *c, const char *ns, const char *name)
+static bool is_cut_off(const struct pool_status *c, const char *ns, const char *name)
 {
 	const struct kube_object *x = census_get(c->conf.census, CENSUS_ENDPOINTS, ns, name), *n;
 
@@ -330,7 +330,7 @@ static bool is_cut_off(const struct counts *c, const char *ns, const char *name)
 	return n && !census_node(n)->ready && !census_node(n)->fenced;
 }
 
-static bool is_gone(const struct counts *c, const struct record *r)
+static bool is_gone(const struct pool_status *c, const struct record *r)
 {
 	auto_free char *ns = NULL;
 	const struct kube_object *pod;
@@ -345,14 +345,14 @@ static bool is_gone(const struct counts *c, const struct record *r)
 	if (is_cut_off(c, ns, name))
 		return false;
 	/* All three run before the result is used, so that their requests are sent in parallel. */
-	gone = asks_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
-	name_gone = asks_name(c->conf.asks, ns, name) == ASKS_GONE;
-	long_gone = asks_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
+	gone = liveness_pod(c->conf.asks, ns, name, r->uid) == ASKS_GONE;
+	name_gone = liveness_name(c->conf.asks, ns, name) == ASKS_GONE;
+	long_gone = liveness_pod_gone_ms(c->conf.asks, ns, name, r->uid) >= c->conf.grace_ms;
 	return gone && name_gone && long_gone;
 }
 
 /* The event is sent when the write has succeeded. */
-static void note(struct counts_pool *p, const struct record *r)
+static void note(struct pool_status_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
 
@@ -360,13 +360,14 @@ static void note(struct counts_pool *p, const struct record *r)
 						   ip_str(&r->ip, ip), r->pod, r->uid);
 }
 
-size_t counts_judge(struct counts_pool *p, struct records *r)
+size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 {
-	const struct counts *c = p->c;
+	const struct pool_status *c = p->c;
 	size_t kept = 0, gone;
 
 	for (size_t i = 0; i < r->n; i++) {
-		if (!c->conf.gc || world_hold(c->conf.world) != WORLD_SURE || !is_gone(c, &r->v[i]))
+		if (!c->conf.gc || cluster_cache_hold(c->conf.world) != WORLD_SURE ||
+		    !is_gone(c, &r->v[i]))
 			r->v[kept++] = r->v[i];
 		else
 			note(p, &r->v[i]);
@@ -376,9 +377,9 @@ size_t counts_judge(struct counts_pool *p, struct records *r)
 	return gone;
 }
 
-void counts_freed(struct counts_pool *p, bool done)
+void pool_status_freed(struct pool_status_pool *p, bool done)
 {
-	struct counts *c = p->c;
+	struct pool_status *c = p->c;
 
 	for (size_t i = 0; done && i < p->n_freed; i++) {
 		log_info("an old record is dropped", LOG_S("pool", p->name),
@@ -426,14 +427,14 @@ static void old_done(struct old *o)
 }
 #define auto_old __attribute__((cleanup(old_done)))
 
-static int read_old(struct counts_pool *p, const char *text, struct old *ret)
+static int read_old(struct pool_status_pool *p, const char *text, struct old *ret)
 {
 	struct err e = ERR_INIT;
 	int r = pool_records_read(text, keep_old, ret, &e);
 
 	if (r < 0) {
 		err_wrap(&e, r, "status.allocatedIPs (or annotation " POOL_ADOPTED_NOTE ")");
-		counts_said(p, &e);
+		pool_status_said(p, &e);
 	}
 	p->adopted = ret->r.n > 0;
 	return r;
@@ -450,7 +451,7 @@ static char *text_or_empty(struct records *r)
 }
 
 /* Records of endpoints come first, so that they replace adopted records of the same address. */
-static char *merge(struct counts_pool *p, const struct old *o)
+static char *merge(struct pool_status_pool *p, const struct old *o)
 {
 	for (size_t i = 0; i < o->r.n; i++)
 		records_add(&p->own, &o->r.v[i]);
@@ -461,28 +462,29 @@ static char *merge(struct counts_pool *p, const struct old *o)
 }
 
 /* A pool whose adopted records are in the annotation. */
-static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
+static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k)
 {
-	const struct json *object = world_json(k);
+	const struct json *object = cluster_cache_json(k);
 	auto_old struct old o = {0};
 	auto_free char *text = NULL;
 	bool want;
 
-	if (read_old(p, counts_note(object), &o) < 0)
+	if (read_old(p, pool_status_note(object), &o) < 0)
 		return;
-	if (counts_judge(p, &o.r) > 0) {
+	if (pool_status_judge(p, &o.r) > 0) {
 		auto_free char *note = text_or_empty(&o.r);
 
-		counts_patch_meta(p, object, note, counts_wants_finalizer(object));
+		pool_status_patch_meta(p, object, note, pool_status_wants_finalizer(object));
 		return;
 	}
 	text = merge(p, &o);
-	if (counts_write_status(p, object, world_object(k)->allocated, text))
+	if (pool_status_write_status(p, object, cluster_cache_object(k)->allocated, text))
 		return;
-	want = counts_wants_finalizer(object) && (!counts_is_deleting(object) || p->allocated > 0 ||
-						  world_hold(p->c->conf.world) != WORLD_SURE);
-	if (counts_has_finalizer(object) != want)
-		counts_patch_meta(p, object, NULL, want);
+	want = pool_status_wants_finalizer(object) &&
+	       (!pool_status_is_deleting(object) || p->allocated > 0 ||
+		cluster_cache_hold(p->c->conf.world) != WORLD_SURE);
+	if (pool_status_has_finalizer(object) != want)
+		pool_status_patch_meta(p, object, NULL, want);
 }
 
 /* --- a pool seen for the first time --- */
@@ -491,18 +493,18 @@ static void act_on_noted(struct counts_pool *p, const struct kube_object *k)
  * The records are too long for an annotation: they stay in the status, which has only them until
  * they are short enough.
  */
-static void act_on_many(struct counts_pool *p, const struct json *object, struct old *o)
+static void act_on_many(struct pool_status_pool *p, const struct json *object, struct old *o)
 {
 	auto_free char *text = NULL, *all = NULL;
 
-	counts_judge(p, &o->r);
+	pool_status_judge(p, &o->r);
 	text = records_text(&o->r, SIZE_MAX);
 	all = merge(p, o);
-	if (counts_write_status(p, object, xxh64(p->got, strlen(p->got)), text))
+	if (pool_status_write_status(p, object, xxh64(p->got, strlen(p->got)), text))
 		p->dirty = true;
 }
 
-static void act_on_first(struct counts_pool *p, const struct json *object)
+static void act_on_first(struct pool_status_pool *p, const struct json *object)
 {
 	auto_old struct old o = {0};
 	auto_free char *note = NULL;
@@ -514,31 +516,31 @@ static void act_on_first(struct counts_pool *p, const struct json *object)
 		return;
 	}
 	note = text_or_empty(&o.r);
-	counts_patch_meta(p, object, note, counts_wants_finalizer(object));
+	pool_status_patch_meta(p, object, note, pool_status_wants_finalizer(object));
 }
 
 static void on_got(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct counts_pool *p = arg;
+	struct pool_status_pool *p = arg;
 	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
-	const char *version = json_string(counts_meta(object, "resourceVersion"));
+	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
 
 	(void)status;
 	p->call = NULL;
 	p->dirty = true;
 	if (e) {
-		counts_said(p, e);
-		p->next_ms = counts_now(p->c) + FAILED_MS;
+		pool_status_said(p, e);
+		p->next_ms = pool_status_now(p->c) + FAILED_MS;
 	} else if (version) {
 		free(p->got);
 		free(p->got_version);
 		p->got = xstrdup(text ? text : "");
 		p->got_version = xstrdup(version);
 	}
-	counts_schedule(p->c, 0);
+	pool_status_schedule(p->c, 0);
 }
 
-static void fetch(struct counts_pool *p)
+static void fetch(struct pool_status_pool *p)
 {
 	const struct kube_request r = {.verb = KUBE_GET,
 				       .on = {.kind = &kube_ippools, .name = p->name}};
@@ -546,10 +548,11 @@ static void fetch(struct counts_pool *p)
 	p->call = kube_send(p->c->conf.kube, &r, on_got, p);
 }
 
-void counts_act(struct counts_pool *p, const struct kube_object *o)
+void pool_status_act(struct pool_status_pool *p, const struct kube_object *o)
 {
-	const struct json *object = world_json(o);
-	bool noted = counts_note(object), got = p->got && strcmp(p->got_version, o->version) == 0;
+	const struct json *object = cluster_cache_json(o);
+	bool noted = pool_status_note(object),
+	     got = p->got && strcmp(p->got_version, o->version) == 0;
 
 	if (noted || !got) {
 		free(take(p->got));
@@ -559,8 +562,8 @@ void counts_act(struct counts_pool *p, const struct kube_object *o)
 		act_on_noted(p, o);
 	else if (got)
 		act_on_first(p, object);
-	else if (world_object(o)->allocated)
+	else if (cluster_cache_object(o)->allocated)
 		fetch(p);
 	else
-		counts_patch_meta(p, object, "{}", counts_wants_finalizer(object));
+		pool_status_patch_meta(p, object, "{}", pool_status_wants_finalizer(object));
 }

@@ -23,7 +23,7 @@
  * The same write adds Spiderpool's finalizer to the pool. It is removed from a deleted pool when no
  * pod has an address of the pool and no record is left.
  *
- * After an etcd restore (world_hold()) nothing is counted until agents had the time to report their
+ * After an etcd restore (cluster_cache_hold()) nothing is counted until agents had the time to report their
  * pods' addresses again, and no record and no pool is removed until the data can be trusted.
  *
  * Runs in the leader. Every write carries the version that it was computed from.
@@ -34,38 +34,38 @@
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
-struct counts;
+struct pool_status;
 
-struct counts_conf {
+struct pool_status_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	struct census *census;
-	struct asks *asks;
+	struct liveness *asks;
 	struct kube_events *events;
 	size_t records_max; /* 0: status.allocatedIPs stays empty */
 	bool gc;	    /* remove adopted records whose pod is gone */
 	int64_t grace_ms;
 };
 
-struct counts *counts_new(const struct counts_conf *c);
-void counts_free(struct counts *c); /* accepts NULL */
+struct pool_status *pool_status_new(const struct pool_status_conf *c);
+void pool_status_free(struct pool_status *c); /* accepts NULL */
 
 /* For census_conf.changed. */
-void counts_changed(struct counts *c, enum census_kind kind, const struct kube_object *was,
-		    const struct kube_object *is);
-void counts_answered(struct counts *c); /* for asks_conf.answered */
+void pool_status_changed(struct pool_status *c, enum census_kind kind,
+			 const struct kube_object *was, const struct kube_object *is);
+void pool_status_answered(struct pool_status *c); /* for liveness_conf.answered */
 
-struct counts_stats {
+struct pool_status_stats {
 	uint64_t writes, conflicts, failures;
 	uint64_t freed; /* adopted records removed */
 };
-struct counts_stats counts_stats(const struct counts *c);
+struct pool_status_stats pool_status_stats(const struct pool_status *c);
 /* Counts of the i-th pool as of its last pass; false: i is past the end. */
-struct counts_pool_stats {
+struct pool_status_pool_stats {
 	const char *name;
 	bool known; /* the counts are valid */
 	int64_t total, allocated;
 };
-bool counts_pool_at(const struct counts *c, size_t i, struct counts_pool_stats *ret);
+bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_status_pool_stats *ret);
 
 #endif

@@ -27,27 +27,27 @@ enum {
 	BODY_MAX = 8 << 20
 };
 
-const struct json *counts_meta(const struct json *object, const char *key)
+const struct json *pool_status_meta(const struct json *object, const char *key)
 {
 	return json_get(json_get(object, "metadata"), key);
 }
 
-const char *counts_note(const struct json *object)
+const char *pool_status_note(const struct json *object)
 {
-	return json_string(json_get(counts_meta(object, "annotations"), POOL_ADOPTED_NOTE));
+	return json_string(json_get(pool_status_meta(object, "annotations"), POOL_ADOPTED_NOTE));
 }
 
 /* --- the end of a write --- */
 
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct counts_pool *p = arg;
-	struct counts *c = p->c;
+	struct pool_status_pool *p = arg;
+	struct pool_status *c = p->c;
 	int64_t wait = p->pace_ms;
 
 	(void)object;
 	p->call = NULL;
-	counts_freed(p, !e);
+	pool_status_freed(p, !e);
 	if (!e) {
 		c->stats.writes++;
 		p->failures = 0;
@@ -59,12 +59,12 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		wait = status == 409 ? RIVAL_MS : (int64_t)FAILED_MS << p->failures;
 		p->failures += status != 409 && p->failures < FAILED_MOST;
 		if (status != 409 && status != 404)
-			counts_said(p, e);
+			pool_status_said(p, e);
 		p->dirty = true;
 	}
-	p->next_ms = counts_now(c) + wait;
-	p->base_until = counts_now(c) + SHOWN_MS;
-	counts_schedule(c, wait);
+	p->next_ms = pool_status_now(c) + wait;
+	p->base_until = pool_status_now(c) + SHOWN_MS;
+	pool_status_schedule(c, wait);
 }
 
 static int64_t lasts(size_t len)
@@ -75,8 +75,8 @@ static int64_t lasts(size_t len)
 }
 
 /* A merge patch bound to `version`. sub is the subresource or NULL, body the complete patch. */
-static void patch(struct counts_pool *p, const char *version, const char *sub, const char *body,
-		  int64_t pace_ms)
+static void patch(struct pool_status_pool *p, const char *version, const char *sub,
+		  const char *body, int64_t pace_ms)
 {
 	const struct kube_request r = {
 		.verb = KUBE_MERGE_PATCH,
@@ -94,9 +94,9 @@ static void patch(struct counts_pool *p, const char *version, const char *sub, c
 
 /* --- metadata: adopted records, the finalizer --- */
 
-bool counts_has_finalizer(const struct json *object)
+bool pool_status_has_finalizer(const struct json *object)
 {
-	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(pool_status_meta(object, "finalizers"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
@@ -107,7 +107,7 @@ bool counts_has_finalizer(const struct json *object)
 
 static void put_finalizers(struct json_out *o, const struct json *object, bool wanted)
 {
-	struct json_walk w = json_walk_start(counts_meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(pool_status_meta(object, "finalizers"));
 	const struct json *v;
 
 	jo_key(o, "finalizers");
@@ -121,10 +121,10 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 }
 
 /* note NULL: leaves the annotation unchanged. */
-void counts_patch_meta(struct counts_pool *p, const struct json *object, const char *note,
-		       bool finalizer)
+void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object, const char *note,
+			    bool finalizer)
 {
-	const char *version = json_string(counts_meta(object, "resourceVersion"));
+	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -140,7 +140,7 @@ void counts_patch_meta(struct counts_pool *p, const struct json *object, const c
 		jo_kstr(&o, POOL_ADOPTED_NOTE, note);
 		jo_end_obj(&o);
 	}
-	if (finalizer != counts_has_finalizer(object))
+	if (finalizer != pool_status_has_finalizer(object))
 		put_finalizers(&o, object, finalizer);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
@@ -149,15 +149,15 @@ void counts_patch_meta(struct counts_pool *p, const struct json *object, const c
 	patch(p, version, NULL, b.p, note ? lasts(strlen(note)) : 0);
 }
 
-bool counts_is_deleting(const struct json *object)
+bool pool_status_is_deleting(const struct json *object)
 {
-	return counts_meta(object, "deletionTimestamp");
+	return pool_status_meta(object, "deletionTimestamp");
 }
 
 /* The API server rejects a finalizer added to an object that is being deleted. */
-bool counts_wants_finalizer(const struct json *object)
+bool pool_status_wants_finalizer(const struct json *object)
 {
-	return counts_is_deleting(object) ? counts_has_finalizer(object) : true;
+	return pool_status_is_deleting(object) ? pool_status_has_finalizer(object) : true;
 }
 
 /* --- the status --- */
@@ -195,10 +195,10 @@ static int64_t pace_of(size_t len)
 }
 
 /* text NULL: leaves allocatedIPs unchanged. */
-static void patch_status(struct counts_pool *p, const struct json *object, bool counted,
+static void patch_status(struct pool_status_pool *p, const struct json *object, bool counted,
 			 const char *text)
 {
-	const char *version = json_string(counts_meta(object, "resourceVersion"));
+	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -222,8 +222,8 @@ static void patch_status(struct counts_pool *p, const struct json *object, bool 
 }
 
 /* Returns false if the status is up to date. */
-bool counts_write_status(struct counts_pool *p, const struct json *object, uint64_t there,
-			 const char *text)
+bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
+			      const char *text)
 {
 	bool counted = count_all(object, &p->total);
 	uint64_t digest = text && *text ? xxh64(text, strlen(text)) : 0;

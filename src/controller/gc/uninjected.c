@@ -32,9 +32,10 @@ bool uninjected_asks(unsigned int own, unsigned int ns, enum inject_key *key)
 
 static unsigned int ns_asks(const struct uninjected *u, const char *ns)
 {
-	const struct kube_object *o = world_get(u->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct kube_object *o = cluster_cache_get(u->conf.world, WORLD_NAMESPACES, "", ns);
 
-	return o ? inject_asks(json_get(json_get(world_json(o), "metadata"), "annotations")) : 0;
+	return o ? inject_asks(json_get(json_get(cluster_cache_json(o), "metadata"), "annotations"))
+		 : 0;
 }
 
 static bool is_one(const struct uninjected *u, const struct kube_object *o, enum inject_key *key)
@@ -76,7 +77,8 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 	 * Only new pods: a pod gets its annotations when it is created, and older ones were checked
 	 * before. If namespaces are not listed yet, on_namespaces() checks the pod later.
 	 */
-	if (is && !was && world_synced(u->conf.world, WORLD_NAMESPACES) && is_one(u, is, &key))
+	if (is && !was && cluster_cache_synced(u->conf.world, WORLD_NAMESPACES) &&
+	    is_one(u, is, &key))
 		tell(u, is, key);
 }
 
@@ -102,7 +104,7 @@ struct uninjected *uninjected_new(const struct uninjected_conf *c)
 	struct uninjected *u = xcalloc(1, sizeof(*u));
 
 	u->conf = *c;
-	world_on(c->world, WORLD_NAMESPACES, on_namespaces, u);
+	cluster_cache_on(c->world, WORLD_NAMESPACES, on_namespaces, u);
 	return u;
 }
 
@@ -110,7 +112,7 @@ void uninjected_free(struct uninjected *u)
 {
 	if (!u)
 		return;
-	world_off(u->conf.world, u);
+	cluster_cache_off(u->conf.world, u);
 	free(u);
 }
 

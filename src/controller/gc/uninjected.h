@@ -23,7 +23,7 @@
 struct uninjected;
 
 struct uninjected_conf { /* borrowed */
-	struct world *world;
+	struct cluster_cache *world;
 	struct kube_events *events;
 	/* Whether pods of this namespace are injected. */
 	bool (*injects)(const void *arg, const char *ns);
@@ -32,7 +32,7 @@ struct uninjected_conf { /* borrowed */
 };
 
 struct uninjected *uninjected_new(const struct uninjected_conf *c);
-void uninjected_free(struct uninjected *u); /* call before world_free(); accepts NULL */
+void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
 /* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
 void uninjected_census(struct uninjected *u, const struct census *c);
 /* A pod changed; arguments as in census_conf.changed. */

@@ -46,7 +46,7 @@ static void drop_nets(struct inject_hook *h)
 /* A network that is being deleted is not used. */
 static void look(struct inject_hook *h)
 {
-	size_t n = world_count(h->conf.world, WORLD_MULTUSCONFIGS);
+	size_t n = cluster_cache_count(h->conf.world, WORLD_MULTUSCONFIGS);
 
 	if (!h->stale)
 		return;
@@ -54,11 +54,12 @@ static void look(struct inject_hook *h)
 	h->nets = xcalloc(n, sizeof(*h->nets));
 	h->list = xcalloc(n, sizeof(*h->list));
 	for (size_t i = 0; i < n; i++) {
-		const struct kube_object *o = world_at(h->conf.world, WORLD_MULTUSCONFIGS, i);
+		const struct kube_object *o =
+			cluster_cache_at(h->conf.world, WORLD_MULTUSCONFIGS, i);
 
-		if (world_object(o)->deleting)
+		if (cluster_cache_object(o)->deleting)
 			continue;
-		inject_net_read(world_json(o), &h->nets[h->n]);
+		inject_net_read(cluster_cache_json(o), &h->nets[h->n]);
 		h->list[h->n] = &h->nets[h->n];
 		h->n++;
 	}
@@ -67,8 +68,8 @@ static void look(struct inject_hook *h)
 
 static const char *ns_group(const struct inject_hook *h, const char *ns, enum inject_key key)
 {
-	const struct kube_object *o = world_get(h->conf.world, WORLD_NAMESPACES, "", ns);
-	const struct json *meta = o ? json_get(world_json(o), "metadata") : NULL;
+	const struct kube_object *o = cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", ns);
+	const struct json *meta = o ? json_get(cluster_cache_json(o), "metadata") : NULL;
 
 	return json_string(json_get(json_get(meta, "annotations"), inject_key_name(key)));
 }
@@ -119,7 +120,7 @@ static bool answer(struct inject_hook *h, struct review *q, bool last)
 	struct review_answer a;
 	int r;
 
-	if (!world_get(h->conf.world, WORLD_NAMESPACES, "", q->ns) && !last)
+	if (!cluster_cache_get(h->conf.world, WORLD_NAMESPACES, "", q->ns) && !last)
 		return false;
 	review_allow(&a);
 	r = try(h, q, &a, &e);
@@ -174,7 +175,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 static const struct json *notes_of(const struct kube_object *o)
 {
-	return json_get(json_get(world_json(o), "metadata"), "annotations");
+	return json_get(json_get(cluster_cache_json(o), "metadata"), "annotations");
 }
 
 static void on_network(void *arg, const struct kube_object *was, const struct kube_object *is)
@@ -245,8 +246,8 @@ struct inject_hook *inject_hook_new(const struct inject_hook_conf *c)
 	*h = (struct inject_hook){
 		.conf = *c, .stale = true, .grown_ms = loop_now_ms(c->loop) - INJECT_SETTLED_MS};
 	inject_hook_settings(h, &c->scope, c->ipc_lock);
-	world_on(c->world, WORLD_MULTUSCONFIGS, on_network, h);
-	world_on(c->world, WORLD_NAMESPACES, on_change, h);
+	cluster_cache_on(c->world, WORLD_MULTUSCONFIGS, on_network, h);
+	cluster_cache_on(c->world, WORLD_NAMESPACES, on_change, h);
 	return h;
 }
 
@@ -254,7 +255,7 @@ void inject_hook_free(struct inject_hook *h)
 {
 	if (!h)
 		return;
-	world_off(h->conf.world, h);
+	cluster_cache_off(h->conf.world, h);
 	while (h->waiting) {
 		answer(h, h->waiting->q, true);
 		unlink_waiting(h->waiting);

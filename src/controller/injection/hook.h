@@ -18,7 +18,7 @@ enum { INJECT_PATIENCE_MS = 1000, INJECT_SETTLED_MS = 300 };
 
 struct inject_hook_conf {
 	struct loop *loop;
-	struct world *world;
+	struct cluster_cache *world;
 	struct inject_scope scope; /* strings are copied */
 	bool ipc_lock;
 };
@@ -26,7 +26,7 @@ struct inject_hook_conf {
 struct inject_hook;
 
 struct inject_hook *inject_hook_new(const struct inject_hook_conf *c);
-/* Denies waiting requests. Call before world_free(). Accepts NULL. */
+/* Denies waiting requests. Call before cluster_cache_free(). Accepts NULL. */
 void inject_hook_free(struct inject_hook *h);
 void inject_hook_settings(struct inject_hook *h, const struct inject_scope *scope, bool ipc_lock);
 /* The handler; arg is the struct inject_hook. */

@@ -20,7 +20,7 @@ struct nads;
 
 struct nads_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	struct kube_events *events;
 };
 

@@ -87,8 +87,8 @@ static void remove_job(struct nads *n, struct nads_job *j)
 
 static bool is_known(const struct nads *n)
 {
-	return world_synced(n->c.world, WORLD_MULTUSCONFIGS) &&
-	       world_synced(n->c.world, WORLD_NADS);
+	return cluster_cache_synced(n->c.world, WORLD_MULTUSCONFIGS) &&
+	       cluster_cache_synced(n->c.world, WORLD_NADS);
 }
 
 static void pump(void *arg)
@@ -162,8 +162,8 @@ static void add(struct nads *n, const struct kube_object *o)
 
 static void add_all(struct nads *n)
 {
-	for (size_t i = 0; i < world_count(n->c.world, WORLD_MULTUSCONFIGS); i++)
-		add(n, world_at(n->c.world, WORLD_MULTUSCONFIGS, i));
+	for (size_t i = 0; i < cluster_cache_count(n->c.world, WORLD_MULTUSCONFIGS); i++)
+		add(n, cluster_cache_at(n->c.world, WORLD_MULTUSCONFIGS, i));
 }
 
 static void mark_name(struct nads *n, const char *ns, const char *name)
@@ -212,7 +212,7 @@ static void know(struct nads *n, const struct kube_object *o)
 {
 	const char *uid = "";
 
-	if (nad_owner(world_json(o), &uid))
+	if (nad_owner(cluster_cache_json(o), &uid))
 		nads_index_add(&n->owned, o->ns, uid, o->name, NULL);
 }
 
@@ -227,12 +227,12 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 		add_all(n);
 		return;
 	}
-	owner = was ? nad_owner(world_json(was), &uid) : NULL;
+	owner = was ? nad_owner(cluster_cache_json(was), &uid) : NULL;
 	if (owner) {
 		nads_index_remove(&n->owned, o->ns, uid, o->name);
 		mark_name(n, o->ns, owner);
 	}
-	owner = is ? nad_owner(world_json(is), &uid) : NULL;
+	owner = is ? nad_owner(cluster_cache_json(is), &uid) : NULL;
 	if (owner) {
 		know(n, is);
 		mark_name(n, o->ns, owner);
@@ -248,10 +248,10 @@ struct nads *nads_new(const struct nads_conf *c)
 
 	n->c = *c;
 	n->loop = kube_loop(c->kube);
-	world_on(c->world, WORLD_MULTUSCONFIGS, on_smc, n);
-	world_on(c->world, WORLD_NADS, on_nad, n);
-	for (size_t i = 0; i < world_count(c->world, WORLD_NADS); i++)
-		know(n, world_at(c->world, WORLD_NADS, i));
+	cluster_cache_on(c->world, WORLD_MULTUSCONFIGS, on_smc, n);
+	cluster_cache_on(c->world, WORLD_NADS, on_nad, n);
+	for (size_t i = 0; i < cluster_cache_count(c->world, WORLD_NADS); i++)
+		know(n, cluster_cache_at(c->world, WORLD_NADS, i));
 	add_all(n);
 	return n;
 }
@@ -260,7 +260,7 @@ void nads_free(struct nads *n)
 {
 	if (!n)
 		return;
-	world_off(n->c.world, n);
+	cluster_cache_off(n->c.world, n);
 	loop_del_timer(n->pump);
 	for (size_t i = 0; i < n->jobs.n; i++)
 		drop(n->jobs.v[i]->job);
@@ -291,7 +291,8 @@ enum { BODY_MAX = 512 << 10, SOON_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
 static void tell(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
-	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	const struct kube_object *o =
+		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
 
 	if (o)
 		kube_events_add(j->n->c.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
@@ -305,7 +306,7 @@ static void tell(const struct nads_job *j, bool warning, const char *reason, con
 }
 
 /* Reports each error once until it changes. */
-static void complain(struct nads_job *j, const char *reason, const char *message)
+static void report_error(struct nads_job *j, const char *reason, const char *message)
 {
 	if (j->said && strcmp(j->said, message) == 0)
 		return;
@@ -359,14 +360,15 @@ static void no_status(struct nads *n, const struct err *e)
  */
 static void tell_failed(struct nads_job *j, const char *message)
 {
-	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	const struct kube_object *o =
+		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
 	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
 
 	j->wrong = true;
 	if (j->failed || !o)
 		return;
 	j->failed = true;
-	put_status(j, world_json(o), &s);
+	put_status(j, cluster_cache_json(o), &s);
 }
 
 static void on_failed(struct nads_job *j, enum nads_step step, int status, const struct err *e)
@@ -388,7 +390,7 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 		no_status(j->n, e);
 		return;
 	}
-	complain(j, "NADFailed", e->text);
+	report_error(j, "NADFailed", e->text);
 	nads_again(j, kube_backoff_next(&j->backoff));
 	if (step != STEP_STATUS)
 		tell_failed(j, e->text);
@@ -462,7 +464,7 @@ static void is_wrong(struct nads_job *j, const struct json *smc, const char *rea
 	const struct nad_state s = {.nad = nad_name(smc), .reason = reason, .message = message};
 
 	j->wrong = true;
-	complain(j, reason, message);
+	report_error(j, reason, message);
 	put_status(j, smc, &s);
 }
 
@@ -475,9 +477,9 @@ static const struct kube_object *orphan(const struct nads_job *j, const char *sm
 	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
 	     i++) {
 		const struct kube_object *o =
-			world_get(j->n->c.world, WORLD_NADS, j->ns, x->v[i]->name);
+			cluster_cache_get(j->n->c.world, WORLD_NADS, j->ns, x->v[i]->name);
 
-		if (o && strcmp(o->name, nad) != 0 && !world_object(o)->deleting)
+		if (o && strcmp(o->name, nad) != 0 && !cluster_cache_object(o)->deleting)
 			return o;
 	}
 	return NULL;
@@ -501,7 +503,7 @@ static const char *other_owner(const struct nads_job *j, const struct json *nad)
 
 	if (!owner || strcmp(owner, j->name) == 0)
 		return NULL;
-	o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, owner);
+	o = cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, owner);
 	return o && strcmp(o->uid, uid) == 0 ? owner : NULL;
 }
 
@@ -517,56 +519,57 @@ static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad
 		send_body(j, STEP_CREATE, KUBE_CREATE, &on, &b);
 		return true;
 	}
-	if (!nad_patch(&b, n, smc, world_json(there)))
+	if (!nad_patch(&b, n, smc, cluster_cache_json(there)))
 		return false;
 	send_body(j, STEP_PATCH, KUBE_MERGE_PATCH, &on, &b);
 	return true;
 }
 
-static void bring_about(struct nads_job *j, const struct kube_object *o, const struct nad *n)
+static void reconcile_one(struct nads_job *j, const struct kube_object *o, const struct nad *n)
 {
-	const struct kube_object *there = world_get(j->n->c.world, WORLD_NADS, j->ns, n->name);
-	const char *other = there ? other_owner(j, world_json(there)) : NULL;
+	const struct kube_object *there =
+		cluster_cache_get(j->n->c.world, WORLD_NADS, j->ns, n->name);
+	const char *other = there ? other_owner(j, cluster_cache_json(there)) : NULL;
 	const struct nad_state ready = {n->name, true, "Written", ""};
 	auto_free char *words = NULL;
 
-	if (there && world_object(there)->large) {
+	if (there && cluster_cache_object(there)->large) {
 		words = xasprintf(
 			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete "
 			"it, and it is made anew",
-			j->ns, n->name, world_object(there)->large);
-		is_wrong(j, world_json(o), "NADTooLarge", words);
+			j->ns, n->name, cluster_cache_object(there)->large);
+		is_wrong(j, cluster_cache_json(o), "NADTooLarge", words);
 		return;
 	}
-	if (there && world_object(there)->deleting) {
+	if (there && cluster_cache_object(there)->deleting) {
 		words = xasprintf(
 			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is made "
 			"anew when it is gone",
 			j->ns, n->name);
-		is_wrong(j, world_json(o), "Terminating", words);
+		is_wrong(j, cluster_cache_json(o), "Terminating", words);
 		return;
 	}
 	if (other) {
 		words = xasprintf("NetworkAttachmentDefinition '%s/%s' is of SpiderMultusConfig "
 				  "'%s': give this one another name (annotation %s)",
 				  j->ns, n->name, other, NAD_NAME_NOTE);
-		is_wrong(j, world_json(o), "NameTaken", words);
+		is_wrong(j, cluster_cache_json(o), "NameTaken", words);
 		return;
 	}
 	j->wrong = false;
-	if (put_nad(j, world_json(o), n, there))
+	if (put_nad(j, cluster_cache_json(o), n, there))
 		return;
 	content(j);
 	there = orphan(j, o->uid, n->name);
 	if (there)
 		remove_nad(j, there);
 	else
-		put_status(j, world_json(o), &ready);
+		put_status(j, cluster_cache_json(o), &ready);
 }
 
 static void is_large(struct nads_job *j, const struct kube_object *o)
 {
-	size_t bytes = world_object(o)->large;
+	size_t bytes = cluster_cache_object(o)->large;
 	auto_free char *words =
 		bytes > WORLD_OBJECT_MAX
 			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
@@ -576,28 +579,29 @@ static void is_large(struct nads_job *j, const struct kube_object *o)
 				  "not left (%d, %d): delete others, then change this one",
 				  bytes, WORLD_NS_MAX, WORLD_TOTAL_MAX);
 
-	is_wrong(j, world_json(o), "TooLarge", words);
+	is_wrong(j, cluster_cache_json(o), "TooLarge", words);
 }
 
 void nads_look_at(struct nads_job *j)
 {
-	const struct kube_object *o = world_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
+	const struct kube_object *o =
+		cluster_cache_get(j->n->c.world, WORLD_MULTUSCONFIGS, j->ns, j->name);
 	struct err e = ERR_INIT;
 	struct nad n;
 
 	j->due = false;
-	if (!o || world_object(o)->deleting)
+	if (!o || cluster_cache_object(o)->deleting)
 		return;
-	nads_want(j, nad_name(world_json(o)));
-	if (world_object(o)->large) {
+	nads_want(j, nad_name(cluster_cache_json(o)));
+	if (cluster_cache_object(o)->large) {
 		is_large(j, o);
 		return;
 	}
-	if (nad_write(world_json(o), &n, &e) < 0) {
-		is_wrong(j, world_json(o), "Invalid", e.text);
+	if (nad_write(cluster_cache_json(o), &n, &e) < 0) {
+		is_wrong(j, cluster_cache_json(o), "Invalid", e.text);
 		return;
 	}
-	bring_about(j, o, &n);
+	reconcile_one(j, o, &n);
 	nad_done(&n);
 }
 

@@ -9,7 +9,7 @@
 
 struct quiet {
 	struct loop *loop;
-	struct world *world;
+	struct cluster_cache *world;
 	void (*changed)(void *arg);
 	void *arg;
 	char **names; /* sorted; those in the condition */
@@ -35,9 +35,10 @@ void quiet_write(const char *const *names, size_t n, struct buf *ret)
 
 static bool is_quiet(const struct kube_object *o)
 {
-	const struct json *meta = json_get(world_json(o), "metadata");
+	const struct json *meta = json_get(cluster_cache_json(o), "metadata");
 
-	return !world_object(o)->deleting && !inject_is_asked(json_get(meta, "annotations"));
+	return !cluster_cache_object(o)->deleting &&
+	       !inject_is_asked(json_get(meta, "annotations"));
 }
 
 static void forget(struct quiet *q)
@@ -57,8 +58,8 @@ static void take_all(struct quiet *q)
 	loop_del_timer(q->timer);
 	q->timer = NULL;
 	forget(q);
-	for (size_t i = 0; i < world_count(q->world, WORLD_NAMESPACES); i++) {
-		const struct kube_object *o = world_at(q->world, WORLD_NAMESPACES, i);
+	for (size_t i = 0; i < cluster_cache_count(q->world, WORLD_NAMESPACES); i++) {
+		const struct kube_object *o = cluster_cache_at(q->world, WORLD_NAMESPACES, i);
 
 		if (is_quiet(o))
 			VEC_PUSH(q->names, q->n) = xstrdup(o->name);
@@ -108,13 +109,14 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 	}
 }
 
-struct quiet *quiet_new(struct loop *l, struct world *w, void (*changed)(void *arg), void *arg)
+struct quiet *quiet_new(struct loop *l, struct cluster_cache *w, void (*changed)(void *arg),
+			void *arg)
 {
 	struct quiet *q = xcalloc(1, sizeof(*q));
 
 	*q = (struct quiet){.loop = l, .world = w, .changed = changed, .arg = arg};
-	world_on(w, WORLD_NAMESPACES, on_namespace, q);
-	if (world_synced(w, WORLD_NAMESPACES))
+	cluster_cache_on(w, WORLD_NAMESPACES, on_namespace, q);
+	if (cluster_cache_synced(w, WORLD_NAMESPACES))
 		take_all(q);
 	return q;
 }
@@ -123,7 +125,7 @@ void quiet_free(struct quiet *q)
 {
 	if (!q)
 		return;
-	world_off(q->world, q);
+	cluster_cache_off(q->world, q);
 	loop_del_timer(q->timer);
 	forget(q);
 	free(q->condition);

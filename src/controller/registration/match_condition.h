@@ -22,7 +22,8 @@ enum { QUIET_MS = 60 * 1000, QUIET_TEXT_MAX = 60000 };
 struct quiet;
 
 /* changed: called when the condition is a different one. */
-struct quiet *quiet_new(struct loop *l, struct world *w, void (*changed)(void *arg), void *arg);
+struct quiet *quiet_new(struct loop *l, struct cluster_cache *w, void (*changed)(void *arg),
+			void *arg);
 void quiet_free(struct quiet *q); /* accepts NULL */
 /*
  * NULL: no condition is possible (namespaces are not listed yet, or too many). Valid until

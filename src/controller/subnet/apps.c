@@ -194,7 +194,7 @@ bool subnets_apps_known(struct subnets *s)
 
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {
-	const struct kube_object *o = world_get(s->conf.world, WORLD_SUBNETS, "", name);
+	const struct kube_object *o = cluster_cache_get(s->conf.world, WORLD_SUBNETS, "", name);
 	int is = o && strchr(subnets_spec(o, "subnet"), ':') ? 6 : 4;
 
 	if (!o)
@@ -203,7 +203,7 @@ static int check_subnet(const struct subnets *s, const char *name, uint8_t famil
 			"there is no SpiderSubnet '%s': make it, or name another in the pod "
 			"template's annotation",
 			name);
-	if (world_object(o)->deleting)
+	if (cluster_cache_object(o)->deleting)
 		return err_kind(e, ERR_CONF, -ENOENT,
 				"SpiderSubnet '%s' is being deleted: name another in the pod "
 				"template's annotation",

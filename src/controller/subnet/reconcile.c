@@ -110,11 +110,11 @@ static bool is_key(const struct subnets_look *k, size_t i, const char *key)
 
 static void add_pool(struct subnets_look *k, const struct kube_object *o)
 {
-	struct subnet_pool p = {.name = o->name, .deleting = world_object(o)->deleting};
+	struct subnet_pool p = {.name = o->name, .deleting = cluster_cache_object(o)->deleting};
 	size_t at = k->n_pools;
 	struct app_id app;
 
-	if (subnet_spec_ips(json_get(world_json(o), "spec"), &p.ips, NULL) < 0)
+	if (subnet_spec_ips(json_get(cluster_cache_json(o), "spec"), &p.ips, NULL) < 0)
 		p.ips = (struct ip_set){.family = k->f.total.family};
 	if (is_auto(o) && subnets_pool_app(o, &app)) {
 		p.app = app_id_text(&app);
@@ -129,7 +129,7 @@ static void add_pool(struct subnets_look *k, const struct kube_object *o)
 void subnets_gather_pools(struct subnets_look *k)
 {
 	char text[IP_TEXT_MAX];
-	const char *cidr = subnets_cidr(json_get(world_json(k->subnet), "spec"), text);
+	const char *cidr = subnets_cidr(json_get(cluster_cache_json(k->subnet), "spec"), text);
 	size_t n;
 	const struct subnets_turn_pool *v = subnets_turn_pools(k->turn, cidr, &n);
 
@@ -233,7 +233,7 @@ static void want_nic(struct subnets_look *k, const struct subnets_app *a,
 		return;
 	}
 	auto_pool_name(&a->id, nic->ifname, k->f.total.family, name);
-	other = world_get(k->s->conf.world, WORLD_POOLS, "", name);
+	other = cluster_cache_get(k->s->conf.world, WORLD_POOLS, "", name);
 	if (!other) {
 		add_want(k, name, &t);
 		return;
@@ -363,7 +363,7 @@ static bool is_gone(void *arg, const struct subnet_entry *x)
 
 	if (!subnets_is_sure(k->s) || !(n->seen || rested(k, n)))
 		return false;
-	if (world_object(k->subnet)->deleting)
+	if (cluster_cache_object(k->subnet)->deleting)
 		return true;
 	subnet_set_copy(&x->ips, &all);
 	ip_set_plus(&all, &x->held);
@@ -550,7 +550,8 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	struct subnets_op *op = arg;
 	struct subnets *s = op->s;
 	struct subnets_pool_note *n = subnets_note(s, op->name);
-	const struct kube_object *pool = world_get(s->conf.world, WORLD_POOLS, "", op->name);
+	const struct kube_object *pool =
+		cluster_cache_get(s->conf.world, WORLD_POOLS, "", op->name);
 	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
 	const char *label = pool ? subnets_label(pool, AUTO_POOL_UID) : NULL;
 
@@ -609,12 +610,12 @@ static void add_reserved(struct subnets_turn *t, const char *text)
 
 static void gather_reserved(struct subnets_turn *t)
 {
-	struct world *w = t->s->conf.world;
+	struct cluster_cache *w = t->s->conf.world;
 
 	t->reserved[0].family = 4;
 	t->reserved[1].family = 6;
-	for (size_t i = 0; i < world_count(w, WORLD_RESERVED); i++) {
-		const struct json *o = world_json(world_at(w, WORLD_RESERVED, i));
+	for (size_t i = 0; i < cluster_cache_count(w, WORLD_RESERVED); i++) {
+		const struct json *o = cluster_cache_json(cluster_cache_at(w, WORLD_RESERVED, i));
 		struct json_walk walk = json_walk_start(json_get(json_get(o, "spec"), "ips"));
 		const struct json *v;
 
@@ -638,16 +639,17 @@ static int pool_by_cidr(const void *a, const void *b)
 
 static void gather_pools(struct subnets_turn *t)
 {
-	struct world *w = t->s->conf.world;
+	struct cluster_cache *w = t->s->conf.world;
 	char text[IP_TEXT_MAX];
 
-	t->n_pools = world_count(w, WORLD_POOLS);
+	t->n_pools = cluster_cache_count(w, WORLD_POOLS);
 	t->pools = xcalloc(t->n_pools + 1, sizeof(*t->pools));
 	for (size_t i = 0; i < t->n_pools; i++) {
-		const struct kube_object *o = world_at(w, WORLD_POOLS, i);
+		const struct kube_object *o = cluster_cache_at(w, WORLD_POOLS, i);
 
 		t->pools[i].o = o;
-		t->pools[i].cidr = xstrdup(subnets_cidr(json_get(world_json(o), "spec"), text));
+		t->pools[i].cidr =
+			xstrdup(subnets_cidr(json_get(cluster_cache_json(o), "spec"), text));
 	}
 	qsort(t->pools, t->n_pools, sizeof(t->pools[0]), pool_by_cidr);
 }

@@ -312,8 +312,8 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		put_owners(&b.o, owners, subnet);
 	}
 	jo_end_obj(&b.o);
-	put_inherited(&b.o, json_get(world_json(subnet), "spec"),
-		      json_get(world_json(pool), "spec"));
+	put_inherited(&b.o, json_get(cluster_cache_json(subnet), "spec"),
+		      json_get(cluster_cache_json(pool), "spec"));
 	jo_end_obj(&b.o);
 	r.body = buf_span(&b.b);
 	subnets_send(s, SUBNETS_POOL, &r);

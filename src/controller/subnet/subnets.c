@@ -20,7 +20,7 @@ int64_t subnets_now(const struct subnets *s)
 
 static bool status_is(const struct subnets_look *k)
 {
-	const struct json *status = json_get(world_json(k->subnet), "status");
+	const struct json *status = json_get(cluster_cache_json(k->subnet), "status");
 	const char *text = json_string(json_get(status, "controlledIPPools"));
 	auto_buf struct buf b;
 	int64_t n, m;
@@ -69,7 +69,7 @@ static void make_pools(struct subnets_look *k)
 			continue;
 		if (!o && x->ips.n > 0)
 			subnets_make_pool(k->s, k->subnet, t, x);
-		else if (o && t->wish && !world_object(o)->deleting)
+		else if (o && t->wish && !cluster_cache_object(o)->deleting)
 			subnets_set_labels(k->s, o, t);
 	}
 }
@@ -89,7 +89,7 @@ static const char *is_left(struct subnets_look *k, const struct kube_object *o)
 		return NULL;
 	a = subnets_app_find(k->s, &id);
 	if (!app_id_is_known(&id)) {
-		if (world_object(o)->allocated == 0)
+		if (cluster_cache_object(o)->allocated == 0)
 			subnets_ask_owner(k->s, o->name, &id);
 		else
 			n->orphan = false;
@@ -124,7 +124,7 @@ static void settle_pools(struct subnets_look *k)
 /* After an etcd restore an application or an agent's report may be missing. */
 bool subnets_is_sure(const struct subnets *s)
 {
-	return world_hold(s->conf.world) == WORLD_SURE;
+	return cluster_cache_hold(s->conf.world) == WORLD_SURE;
 }
 
 /* Deletes the pools of a subnet that is being deleted, then its finalizer. */
@@ -146,7 +146,7 @@ static void drop_notes(struct subnets_look *k)
 
 static void carry_out(struct subnets_look *k)
 {
-	bool deleting = world_object(k->subnet)->deleting;
+	bool deleting = cluster_cache_object(k->subnet)->deleting;
 
 	if (subnets_busy(k->s, SUBNETS_STATUS, k->subnet->name))
 		return;
@@ -164,7 +164,7 @@ static void carry_out(struct subnets_look *k)
 
 static int read_subnet(struct subnets_look *k, struct err *e)
 {
-	const struct json *o = world_json(k->subnet);
+	const struct json *o = cluster_cache_json(k->subnet);
 	const char *text = json_string(json_get(json_get(o, "status"), "controlledIPPools"));
 	int r = subnet_spec_ips(json_get(o, "spec"), &k->f.total, e);
 
@@ -189,7 +189,7 @@ static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
 		subnets_say(s, subnet->name, NULL, "", &e);
 	} else {
 		subnets_gather_pools(&k);
-		if (!world_object(subnet)->deleting)
+		if (!cluster_cache_object(subnet)->deleting)
 			subnets_gather_wants(&k);
 		subnet_plan(&k.f, &k.wanted);
 		carry_out(&k);
@@ -201,9 +201,9 @@ static void look_at(struct subnets_turn *t, const struct kube_object *subnet)
 
 static bool is_known(struct subnets *s)
 {
-	return subnets_apps_known(s) && world_synced(s->conf.world, WORLD_POOLS) &&
-	       world_synced(s->conf.world, WORLD_SUBNETS) &&
-	       world_synced(s->conf.world, WORLD_RESERVED);
+	return subnets_apps_known(s) && cluster_cache_synced(s->conf.world, WORLD_POOLS) &&
+	       cluster_cache_synced(s->conf.world, WORLD_SUBNETS) &&
+	       cluster_cache_synced(s->conf.world, WORLD_RESERVED);
 }
 
 static void on_timer(void *arg)
@@ -215,14 +215,14 @@ static void on_timer(void *arg)
 	s->due = 0;
 	if (!is_known(s))
 		return;
-	if (world_hold(s->conf.world) != WORLD_SURE)
+	if (cluster_cache_hold(s->conf.world) != WORLD_SURE)
 		subnets_wake(s, SUBNETS_AGAIN_MS);
-	if (world_hold(s->conf.world) == WORLD_HEARS)
+	if (cluster_cache_hold(s->conf.world) == WORLD_HEARS)
 		return;
 	subnets_apps_check(s);
 	subnets_turn_init(&t, s);
-	for (size_t i = 0; i < world_count(s->conf.world, WORLD_SUBNETS); i++)
-		look_at(&t, world_at(s->conf.world, WORLD_SUBNETS, i));
+	for (size_t i = 0; i < cluster_cache_count(s->conf.world, WORLD_SUBNETS); i++)
+		look_at(&t, cluster_cache_at(s->conf.world, WORLD_SUBNETS, i));
 	subnets_turn_done(&t);
 }
 
@@ -246,14 +246,15 @@ static void on_world(void *arg, const struct kube_object *was, const struct kube
 
 struct subnets *subnets_new(const struct subnets_conf *c)
 {
-	static const enum world_kind follows[] = {WORLD_POOLS, WORLD_SUBNETS, WORLD_RESERVED};
+	static const enum cluster_cache_kind follows[] = {WORLD_POOLS, WORLD_SUBNETS,
+							  WORLD_RESERVED};
 	struct subnets *s = xcalloc(1, sizeof(*s));
 
 	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
 	if (!s->conf.rest_ms)
 		s->conf.rest_ms = SUBNETS_REST_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
-		world_on(c->world, follows[i], on_world, s);
+		cluster_cache_on(c->world, follows[i], on_world, s);
 	subnets_apps_start(s);
 	subnets_wake(s, 1);
 	return s;
@@ -263,7 +264,7 @@ void subnets_free(struct subnets *s)
 {
 	if (!s)
 		return;
-	world_off(s->conf.world, s);
+	cluster_cache_off(s->conf.world, s);
 	subnets_apps_stop(s);
 	subnets_ops_done(s);
 	subnets_notes_done(s);
@@ -436,7 +437,7 @@ void subnets_ops_done(struct subnets *s)
 /* Version that the watch shows; "" if the object does not exist. */
 static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
-	const struct kube_object *o = world_get(
+	const struct kube_object *o = cluster_cache_get(
 		s->conf.world, kind == SUBNETS_STATUS ? WORLD_SUBNETS : WORLD_POOLS, "", name);
 
 	return o ? o->version : "";
@@ -518,7 +519,7 @@ void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kub
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key)
 {
-	return json_get(json_get(world_json(o), "metadata"), key);
+	return json_get(json_get(cluster_cache_json(o), "metadata"), key);
 }
 
 const char *subnets_label(const struct kube_object *o, const char *key)
@@ -528,7 +529,7 @@ const char *subnets_label(const struct kube_object *o, const char *key)
 
 const char *subnets_spec(const struct kube_object *o, const char *key)
 {
-	const char *text = json_string(json_get(json_get(world_json(o), "spec"), key));
+	const char *text = json_string(json_get(json_get(cluster_cache_json(o), "spec"), key));
 
 	return text ? text : "";
 }

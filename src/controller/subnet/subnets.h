@@ -29,7 +29,7 @@ struct census;
 
 struct subnets_conf {
 	struct kube *kube;
-	struct world *world;
+	struct cluster_cache *world;
 	const struct census *census; /* source of the endpoints */
 	struct kube_events *events;  /* NULL: no events */
 	uint32_t more;	 /* addresses beyond the number of pods if the annotation has no number */

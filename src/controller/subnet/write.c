@@ -50,8 +50,8 @@ static void put_metadata(struct subnets *s, struct json_out *o, const struct kub
 	struct labels l = {0};
 
 	auto_pool_labels(t->app, subnet->name,
-			 subnets_cidr(json_get(world_json(subnet), "spec"), cidr), t->ifname,
-			 t->wish->reclaim, &l);
+			 subnets_cidr(json_get(cluster_cache_json(subnet), "spec"), cidr),
+			 t->ifname, t->wish->reclaim, &l);
 	jo_key(o, "metadata");
 	jo_obj(o);
 	jo_kstr(o, "name", t->name);
@@ -73,7 +73,7 @@ static void put_metadata(struct subnets *s, struct json_out *o, const struct kub
 static void put_spec(struct json_out *o, const struct kube_object *subnet,
 		     const struct subnets_target *t, const struct subnet_entry *x)
 {
-	const struct json *spec = json_get(world_json(subnet), "spec");
+	const struct json *spec = json_get(cluster_cache_json(subnet), "spec");
 	char cidr[IP_TEXT_MAX];
 	struct labels l = {0};
 
@@ -122,7 +122,7 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 		     const struct subnet_entry *x)
 {
-	const struct json *spec = json_get(world_json(pool), "spec");
+	const struct json *spec = json_get(cluster_cache_json(pool), "spec");
 	const struct json *ips = json_get(spec, "ips");
 	struct kube_request r = {.verb = KUBE_JSON_PATCH,
 				 .on = {.kind = &subnets_pools, .name = pool->name}};

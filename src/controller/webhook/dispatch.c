@@ -26,7 +26,7 @@ enum {
 		            * probes */
 };
 
-struct counts {
+struct pool_status {
 	uint64_t allowed, refused, us;
 };
 
@@ -50,7 +50,7 @@ struct queued {
 struct reviews {
 	struct loop *loop;
 	const struct review_route *routes;
-	struct counts *counts; /* one per route */
+	struct pool_status *counts; /* one per route */
 	size_t n;
 	uint64_t wrong, strangers; /* requests that were no valid review; without token */
 	bool (*accept)(void *arg, struct span *path);
@@ -137,7 +137,7 @@ static void log_refusal(const struct review *q, const struct review_answer *a)
 
 static void count(struct asked *a, bool allowed)
 {
-	struct counts *c = &a->s->counts[a->route - a->s->routes];
+	struct pool_status *c = &a->s->counts[a->route - a->s->routes];
 
 	c->allowed += allowed;
 	c->refused += !allowed;
@@ -184,7 +184,7 @@ static void refuse(struct review *q, const char *fmt, ...)
  * With matchPolicy Equivalent the API server converts other versions. One that arrives nevertheless
  * is of a definition that is not unirail's.
  */
-static void hand_over(struct asked *a)
+static void dispatch_review(struct asked *a)
 {
 	const struct review_route *r = a->route;
 	struct review *q = &a->d.q;
@@ -221,7 +221,7 @@ static void ask(struct reviews *s, const struct review_route *route, struct http
 	if (a->next)
 		a->next->prev = a;
 	s->asked = a;
-	hand_over(a);
+	dispatch_review(a);
 }
 
 /* --- queue --- */
@@ -399,11 +399,11 @@ static void put_counts(const struct reviews *s, struct buf *b, const char *name,
 void reviews_metrics(const struct reviews *s, struct buf *b)
 {
 	put_counts(s, b, "unirail_controller_reviews_allowed_total", "Reviews that were allowed.",
-		   offsetof(struct counts, allowed));
+		   offsetof(struct pool_status, allowed));
 	put_counts(s, b, "unirail_controller_reviews_refused_total", "Reviews that were refused.",
-		   offsetof(struct counts, refused));
+		   offsetof(struct pool_status, refused));
 	put_counts(s, b, "unirail_controller_reviews_microseconds_total",
-		   "Time they took, until their answer.", offsetof(struct counts, us));
+		   "Time they took, until their answer.", offsetof(struct pool_status, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
 		       "Requests that were no reviews.");
 	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,

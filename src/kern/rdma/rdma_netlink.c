@@ -373,7 +373,7 @@ static const struct kind {
 			  RDMA_NLDEV_ATTR_RES_CTXN},
 };
 
-struct counts {
+struct pool_status {
 	int table, name, value; /* attributes */
 	struct rdma_count *v;
 	size_t n;
@@ -382,7 +382,7 @@ struct counts {
 static int take_counts(void *msg, void *arg)
 {
 	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
-	struct counts *c = arg;
+	struct pool_status *c = arg;
 	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
 
 	if (r < 0 || !tb[c->table])
@@ -403,10 +403,10 @@ static int take_counts(void *msg, void *arg)
 
 static void forget_counts(void *arg)
 {
-	((struct counts *)arg)->n = 0;
+	((struct pool_status *)arg)->n = 0;
 }
 
-static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct counts *c,
+static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct pool_status *c,
 		      struct rdma_count **ret, size_t *n, struct err *e)
 {
 	int r = nl_request(w, m, take_counts, forget_counts, c, e);
@@ -423,9 +423,9 @@ static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct counts *c,
 int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
 			struct err *e)
 {
-	struct counts c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
-			   .name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
-			   .value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
+	struct pool_status c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
+				.name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
+				.value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_RES_GET, 0);
 	int r;
 
@@ -441,9 +441,9 @@ int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **r
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e)
 {
-	struct counts c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
-			   .name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
-			   .value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
+	struct pool_status c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
+				.name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
+				.value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_STAT_GET, 0);
 	int r;
 
