@@ -31,7 +31,7 @@ const struct cmd agent_cmds[] = {
 static void apply(struct agent *a, struct agent_conf *c)
 {
 	struct ipam_api_conf api;
-	struct lender_conf lender;
+	struct node_pools_conf lender;
 
 	/* Other parts keep pointers to the strings of the first settings. */
 	if (!a->first.own.v)
@@ -41,7 +41,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	a->conf = *c;
 	daemon_log(a->conf.log_level, a->conf.log_format, NULL);
 	lender = agent_lender_conf(a);
-	lender_settings(a->lender, &lender);
+	node_pools_settings(a->lender, &lender);
 	gc_settings(a->gc, !settings_yes(a->conf.gc), a->conf.gc_grace_ms);
 	api = agent_api_conf(a);
 	kept_settings(a->kept, a->conf.gc_grace_ms, &api.identity);
@@ -243,7 +243,7 @@ static void on_pools(void *arg)
 {
 	struct agent *a = arg;
 
-	lender_pools_changed(a->lender);
+	node_pools_pools_changed(a->lender);
 	if (a->api)
 		ipam_api_changed(a->api, ""); /* requests waiting for a pool to be created */
 	ipam_api_touch(a->api);
@@ -255,7 +255,7 @@ static void on_node(void *arg, const char *uid)
 	struct err e = ERR_INIT;
 
 	(void)uid;
-	if (lender_node_changed(a->lender, &e) < 0) {
+	if (node_pools_node_changed(a->lender, &e) < 0) {
 		log_error("this node's blocks cannot be had", LOG_S("error", e.text));
 		loop_stop(a->loop, 1);
 		return;
@@ -265,13 +265,13 @@ static void on_node(void *arg, const char *uid)
 
 static void on_expected(void *arg, const char *pool)
 {
-	lender_expect(arg, pool, 1);
+	node_pools_expect(arg, pool, 1);
 }
 
 /* The pool may already have its addresses. */
 static void on_found(void *arg, const char *pool)
 {
-	lender_expect(arg, pool, 0);
+	node_pools_expect(arg, pool, 0);
 }
 
 static struct pod_pools_conf pools_conf(const struct agent *a)
@@ -300,12 +300,12 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 }
 
 /* A node's blocks may not change for long: other kinds detect a restore earlier. */
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	struct agent *a = arg;
 
-	if (a->lender && lender_blocks(a->lender))
-		blocks_set_back(lender_blocks(a->lender));
+	if (a->lender && node_pools_blocks(a->lender))
+		blocks_etcd_restored(node_pools_blocks(a->lender));
 }
 
 static void on_more(void *arg, const char *pool)
@@ -342,16 +342,16 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 /* Returns whether the journal is known to have all addresses of pods. */
 static bool is_whole(const struct agent *a)
 {
-	const struct blocks *b = lender_blocks(a->lender);
+	const struct blocks *b = node_pools_blocks(a->lender);
 
-	return b && blocks_ready(b) && blocks_foreign_count(b) == 0;
+	return b && blocks_ready(b) && blocks_unadopted_count(b) == 0;
 }
 
 static void on_begin(void *arg, struct ipam *store)
 {
 	struct agent *a = arg;
 
-	handover_begin(a->handover, store);
+	migration_begin(a->handover, store);
 }
 
 static void on_batch(void *arg, struct ipam *store)
@@ -362,8 +362,8 @@ static void on_batch(void *arg, struct ipam *store)
 	foreign_batch(a->foreign, store);
 	endpoints_hold(a->endpoints, !is_whole(a));
 	kept_batch(a->kept, store);
-	handover_batch(a->handover, store, is_whole(a));
-	lender_leases(a->lender, ipam_leases(store));
+	migration_batch(a->handover, store, is_whole(a));
+	node_pools_leases(a->lender, ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
 		answer_scrape(a, store);
@@ -412,15 +412,15 @@ static int on_ready(void *arg, struct err *e)
 	struct agent *a = arg;
 	int r;
 
-	r = lender_ready(a->lender, e);
+	r = node_pools_ready(a->lender, e);
 	return r < 0 ? r : cni_watch_ready(a->cni, e);
 }
 
 /* --- set-up --- */
 
-struct lender_conf agent_lender_conf(struct agent *a)
+struct node_pools_conf agent_lender_conf(struct agent *a)
 {
-	return (struct lender_conf){
+	return (struct node_pools_conf){
 		.kube = a->kube,
 		.cluster = a->cluster,
 		.root = &a->root,
@@ -500,7 +500,7 @@ int agent_know_cluster(struct agent *a, struct err *e)
 		.pod_changed = on_pod,
 		.pools_changed = on_pools,
 		.node_changed = on_node,
-		.set_back = on_set_back,
+		.set_back = on_etcd_restored,
 		.arg = a,
 	});
 	return 0;
@@ -528,9 +528,9 @@ static void tell_of_journal(struct agent *a)
 int agent_serve(struct agent *a, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_INIT;
-	struct lender_conf lender = agent_lender_conf(a);
+	struct node_pools_conf lender = agent_lender_conf(a);
 	struct ipam_api_conf api;
-	int r = lender_new(&a->lender, &lender, e);
+	int r = node_pools_new(&a->lender, &lender, e);
 
 	if (r == 0)
 		r = daemon_connections(a->conf.conns, FD_RESERVE, e);
@@ -557,13 +557,13 @@ int agent_serve(struct agent *a, struct err *e)
 					       .identity = agent_api_conf(a).identity,
 					       .touch = on_due,
 					       .arg = a});
-	a->handover = handover_new(&(struct handover_conf){.kube = a->kube,
-							   .cluster = a->cluster,
-							   .lender = a->lender,
-							   .node = a->conf.node,
-							   .touch = on_due,
-							   .changed = on_came,
-							   .arg = a});
+	a->handover = migration_new(&(struct migration_conf){.kube = a->kube,
+							     .cluster = a->cluster,
+							     .lender = a->lender,
+							     .node = a->conf.node,
+							     .touch = on_due,
+							     .changed = on_came,
+							     .arg = a});
 	a->nets = nets_new(&(struct nets_conf){.loop = a->loop,
 					       .root = &a->root,
 					       .kube = a->kube,
@@ -614,13 +614,13 @@ void agent_part_from(struct agent *a)
 	foreign_free(a->foreign);
 	gc_free(a->gc);
 	kept_free(a->kept);
-	handover_free(a->handover);
+	migration_free(a->handover);
 	nets_free(a->nets);
 	cluster_network_free(a->network);
 	cni_watch_free(a->cni);
 	endpoints_free(a->endpoints);
 	kube_events_free(a->events);
-	lender_free(a->lender);
+	node_pools_free(a->lender);
 	cluster_free(a->cluster);
 	kube_free(a->kube);
 	kube_conf_done(&a->kube_conf);

@@ -31,12 +31,12 @@ struct agent {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct cluster *cluster;
-	struct lender *lender;
+	struct node_pools *lender;
 	struct endpoints *endpoints;
 	struct gc *gc;
 	struct foreign *foreign;
 	struct kept *kept;
-	struct handover *handover;
+	struct migration *handover;
 	struct kube_events *events;
 	struct nets *nets;
 	struct cni_watch *cni; /* NULL: no configuration is generated */
@@ -53,7 +53,7 @@ struct agent {
 	char unconfined[256]; /* parts of the sandbox that are not in force; "": all are */
 };
 
-struct lender_conf agent_lender_conf(struct agent *a);
+struct node_pools_conf agent_lender_conf(struct agent *a);
 struct ipam_api_conf agent_api_conf(struct agent *a);
 
 /* Called in this order; agent_part_from() undoes whatever was done. */

@@ -186,7 +186,7 @@ int block_log_sync(struct block_log *l, const struct block_table *t, struct err 
 	return l->behind ? block_log_write(l, t, e) : 0;
 }
 
-int block_log_set_back(struct block_log *l, struct block_table *t, bool on, struct err *e)
+int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e)
 {
 	if (l->set_back == on)
 		return 0;

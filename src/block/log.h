@@ -72,7 +72,7 @@ int block_log_loans(struct block_log *l, struct block_table *t, const struct blo
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
 /* on: etcd was restored from a backup; off: recovery is finished (block_has_looked()). Takes
  * effect in memory even when the write fails. */
-int block_log_set_back(struct block_log *l, struct block_table *t, bool on, struct err *e);
+int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e);
 /* Makes a token that was never used: "<id>-<number>", durable with the next change. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);
 /* Returns whether the token was made by this log. */

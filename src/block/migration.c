@@ -12,7 +12,7 @@
 
 /* --- where the pod is now --- */
 
-static bool is_here(const struct handover_facts *f)
+static bool is_here(const struct migration_facts *f)
 {
 	struct ip_set one = {.family = f->ip.family}, mine = {0};
 	bool here;
@@ -25,7 +25,7 @@ static bool is_here(const struct handover_facts *f)
 	return here;
 }
 
-static struct block_op *fill(const struct handover_facts *f, enum block_op_kind kind, u128 index,
+static struct block_op *fill(const struct migration_facts *f, enum block_op_kind kind, u128 index,
 			     struct block_op *op)
 {
 	*op = (struct block_op){.kind = kind, .net = block_net(&f->pool->cut, index)};
@@ -34,8 +34,8 @@ static struct block_op *fill(const struct handover_facts *f, enum block_op_kind 
 	return op;
 }
 
-static enum handover_step borrow(const struct handover_facts *f, const struct block_entry *x,
-				 u128 index, struct block_op *op)
+static enum migration_step borrow(const struct migration_facts *f, const struct block_entry *x,
+				  u128 index, struct block_op *op)
 {
 	fill(f, OP_BORROW, index, op);
 	VEC_PUSH(op->ips, op->n_ips) = f->ip;
@@ -50,8 +50,8 @@ static bool is_offer(const struct block_entry *x)
 }
 
 /* The address is of this node's block, but released. */
-static enum handover_step take_back(const struct handover_facts *f, const struct block_entry *x,
-				    u128 index, struct block_op *op)
+static enum migration_step take_back(const struct migration_facts *f, const struct block_entry *x,
+				     u128 index, struct block_op *op)
 {
 	fill(f, OP_UNCEDE, index, op);
 	op->ip = f->ip;
@@ -59,14 +59,15 @@ static enum handover_step take_back(const struct handover_facts *f, const struct
 	return HANDOVER_OP;
 }
 
-static enum handover_step take_over(const struct handover_facts *f, u128 index, struct block_op *op)
+static enum migration_step take_over(const struct migration_facts *f, u128 index,
+				     struct block_op *op)
 {
 	fill(f, OP_TAKE_OVER, index, op);
 	str_copy(op->version, sizeof(op->version), f->block->version);
 	return HANDOVER_OP;
 }
 
-void handover_holder(const struct handover_facts *f, char ret[static 254])
+void migration_holder(const struct migration_facts *f, char ret[static 254])
 {
 	const struct block_entry *x = f->block ? block_entry_find(f->block, &f->ip) : NULL;
 	const char *slash = x ? strchr(x->to, '/') : NULL;
@@ -82,24 +83,24 @@ void handover_holder(const struct handover_facts *f, char ret[static 254])
 
 /* Returns whether the request on the endpoint is by this node and pod. Otherwise there is none, or
  * it was made for an earlier pod of the name. */
-static bool is_our_ask(const struct handover_facts *f)
+static bool is_our_ask(const struct migration_facts *f)
 {
-	const struct handover_place *p = f->place;
+	const struct migration_place *p = f->place;
 
 	return p->for_node && strcmp(p->for_node, f->table->node) == 0 &&
 	       strcmp(p->for_uid, f->uid) == 0;
 }
 
 /* The request on the endpoint is for a pod that no longer exists, and would still be answered. */
-static bool is_old_ask(const struct handover_facts *f)
+static bool is_old_ask(const struct migration_facts *f)
 {
 	char holder[254];
 
-	handover_holder(f, holder);
+	migration_holder(f, holder);
 	return *holder && f->place->for_node && !is_our_ask(f);
 }
 
-static enum handover_step ask(const struct handover_facts *f)
+static enum migration_step ask(const struct migration_facts *f)
 {
 	char label[BLOCK_LABEL_MAX], holder[254];
 
@@ -107,13 +108,14 @@ static enum handover_step ask(const struct handover_facts *f)
 		return HANDOVER_ASK;
 	if (f->place->refused)
 		return HANDOVER_NEVER;
-	handover_holder(f, holder);
+	migration_holder(f, holder);
 	return f->place->from && strcmp(f->place->from, block_label(holder, label)) == 0
 		       ? HANDOVER_WAIT
 		       : HANDOVER_ASK;
 }
 
-static enum handover_step by_block(const struct handover_facts *f, u128 index, struct block_op *op)
+static enum migration_step by_block(const struct migration_facts *f, u128 index,
+				    struct block_op *op)
 {
 	const struct block_object *o = f->block;
 	const struct block_entry *x = o ? block_entry_find(o, &f->ip) : NULL;
@@ -141,7 +143,7 @@ static enum handover_step by_block(const struct handover_facts *f, u128 index, s
 	return ask(f);
 }
 
-enum handover_step handover_next(const struct handover_facts *f, struct block_op *op)
+enum migration_step migration_next(const struct migration_facts *f, struct block_op *op)
 {
 	char name[BLOCK_NAME_MAX + 1];
 	u128 index;
@@ -164,11 +166,11 @@ enum handover_step handover_next(const struct handover_facts *f, struct block_op
 	return by_block(f, index, op);
 }
 
-void handover_words(const struct handover_facts *f, const struct identity *who, struct buf *b)
+void migration_words(const struct migration_facts *f, const struct identity *who, struct buf *b)
 {
 	char ip[IP_TEXT_MAX], node[254];
 
-	handover_holder(f, node);
+	migration_holder(f, node);
 	buf_printf(
 		b,
 		"%s of '%s/%s' is kept on node '%s', which has not given it up: it does when the "
@@ -178,8 +180,8 @@ void handover_words(const struct handover_facts *f, const struct identity *who, 
 
 /* --- on the node that has it --- */
 
-enum handover_answer handover_answer(const struct handover_place *p, const char *ns,
-				     const char *name, const struct lease *l)
+enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
+				       const char *name, const struct lease *l)
 {
 	if (!l || l->state == LEASE_FREE)
 		return HANDOVER_GIVE;
@@ -245,8 +247,8 @@ static bool give_loan(const struct block_table *t, const struct block_loan *l, c
 	return str_copy(op->to + 1, sizeof(op->to) - 1, node);
 }
 
-bool handover_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
-		   struct block_op *op)
+bool migration_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
+		    struct block_op *op)
 {
 	const struct block_loan *l = block_loan_find(t, ip);
 	const struct block_claim *c = l ? NULL : claim_of(t, ip);
@@ -265,8 +267,8 @@ static bool is_among(const struct ipaddr *v, size_t n, const struct ipaddr *a)
 	return false;
 }
 
-bool handover_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
-			struct block_op *op)
+bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
+			 struct block_op *op)
 {
 	for (size_t i = 0; i < t->n_claims; i++) {
 		const struct block_claim *c = &t->claims[i];
@@ -293,7 +295,7 @@ bool handover_take_back(const struct block_table *t, const struct ipaddr *leave,
 
 /* The release is logged before the request. If the request is refused, the address belongs to this
  * node again and is still retained. So only the object decides. */
-bool handover_is_stale(const struct block_table *t, const struct lease *l)
+bool migration_is_stale(const struct block_table *t, const struct lease *l)
 {
 	const struct block_claim *c = claim_of(t, &l->address.ip);
 	const struct block_object *o = c ? block_object_find(t, c->name) : NULL;
@@ -303,7 +305,8 @@ bool handover_is_stale(const struct block_table *t, const struct lease *l)
 	return !c || (block_agrees(t, c, o) && block_entry_find(o, &l->address.ip));
 }
 
-bool handover_is_superseded(const struct handover_place *p, const char *node, const struct lease *l)
+bool migration_is_superseded(const struct migration_place *p, const char *node,
+			     const struct lease *l)
 {
 	if (l->state != LEASE_KEPT || !*p->node || strcmp(p->node, node) == 0 || p->n == 0)
 		return false;
@@ -315,7 +318,7 @@ bool handover_is_superseded(const struct handover_place *p, const char *node, co
 
 /* Endpoints: where the addresses are, and which node requests them. */
 
-void handover_place_done(struct handover_place *p)
+void migration_place_done(struct migration_place *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		free(p->v[i].ifname);
@@ -327,7 +330,7 @@ void handover_place_done(struct handover_place *p)
 	free(p->for_node);
 	free(p->for_uid);
 	free(p->from);
-	*p = (struct handover_place){0};
+	*p = (struct migration_place){0};
 }
 
 static const char *text_of(const struct json *v, const char *key)
@@ -337,18 +340,18 @@ static const char *text_of(const struct json *v, const char *key)
 	return s ? s : "";
 }
 
-static void add_ip(struct handover_place *p, const struct json *v, const char *ip_key,
+static void add_ip(struct migration_place *p, const struct json *v, const char *ip_key,
 		   const char *pool_key)
 {
 	struct ipnet net;
 
 	if (ipnet_parse_loose(span_of(text_of(v, ip_key)), &net) < 0)
 		return;
-	VEC_PUSH(p->v, p->n) = (struct handover_ip){xstrdup(text_of(v, "interface")),
-						    xstrdup(text_of(v, pool_key)), net.ip};
+	VEC_PUSH(p->v, p->n) = (struct migration_ip){xstrdup(text_of(v, "interface")),
+						     xstrdup(text_of(v, pool_key)), net.ip};
 }
 
-static void read_note(struct handover_place *p, const char *text)
+static void read_note(struct migration_place *p, const char *text)
 {
 	struct span rest = span_of(text), node, uid;
 
@@ -361,12 +364,12 @@ static void read_note(struct handover_place *p, const char *text)
 	p->refused = rest.p && span_eq(rest, "refused");
 }
 
-int handover_place_read(const struct json *endpoint, struct handover_place *ret, struct err *e)
+int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e)
 {
 	const struct json *current = json_get(json_get(endpoint, "status"), "current"), *v;
 	const struct json *meta = json_get(endpoint, "metadata");
 	struct json_walk w = json_walk_start(json_get(current, "ips"));
-	struct handover_place p = {0};
+	struct migration_place p = {0};
 
 	if (json_kind(current) != JSON_OBJECT)
 		return err_kind(e, ERR_DECODE, -EINVAL,
@@ -386,8 +389,8 @@ int handover_place_read(const struct json *endpoint, struct handover_place *ret,
 	return 0;
 }
 
-size_t handover_had(const struct handover_place *p, const char *ifname, struct ipaddr *ret,
-		    size_t max)
+size_t migration_had(const struct migration_place *p, const char *ifname, struct ipaddr *ret,
+		     size_t max)
 {
 	size_t n = 0;
 
@@ -419,8 +422,8 @@ static void put_patch(const char *label, const char *note, struct buf *b)
 	jo_end_obj(&o);
 }
 
-void handover_ask_patch(const char *from, const char *node, const char *uid, bool migrating,
-			struct buf *b)
+void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
+			     struct buf *b)
 {
 	auto_free char *note = xasprintf("%s %s%s", node, uid, migrating ? " migration" : "");
 	char label[BLOCK_LABEL_MAX];
@@ -429,14 +432,14 @@ void handover_ask_patch(const char *from, const char *node, const char *uid, boo
 }
 
 /* Removes the label: the request is answered. */
-void handover_refuse_patch(const struct handover_place *p, struct buf *b)
+void migration_refuse_patch(const struct migration_place *p, struct buf *b)
 {
 	auto_free char *note = xasprintf("%s %s refused", p->for_node, p->for_uid);
 
 	put_patch(NULL, note, b);
 }
 
-void handover_clear_patch(struct buf *b)
+void migration_clear_patch(struct buf *b)
 {
 	put_patch(NULL, NULL, b);
 }

@@ -12,23 +12,23 @@
  *
  *	reads SpiderEndpoint ns/name:
  *	status.current.ips
- *	handover_next(): LOOK: reads the
+ *	migration_next(): LOOK: reads the
  *	   address's block; ASK: a label
  *	   and an annotation onto the
  *	   endpoint -------------------------->	sees it (it watches endpoints by that label);
- *						handover_answer():
+ *						migration_answer():
  *						  LATER: a container of that name still
  *						     runs here (REFUSE for a migrating
  *						     virtual machine: its former pod
  *						     ends after the new one started)
- *						  GIVE: handover_give() releases the
+ *						  GIVE: migration_give() releases the
  *						     address to "@node", logged first;
  *						     the journal forgets it when the
  *						     object shows it
- *						     (handover_is_stale())
+ *						     (migration_is_stale())
  *						  REFUSE: another pod has it by now:
  *						     the annotation says so
- *	handover_next(): LOOK, then OP
+ *	migration_next(): LOOK, then OP
  *	   borrows "@node" (op.h)
  *	   the allocation then requests
  *	   that address (`had`)
@@ -62,15 +62,15 @@ struct json;
 
 /* --- the endpoint --- */
 
-struct handover_ip {
+struct migration_ip {
 	char *ifname, *pool;
 	struct ipaddr ip;
 };
 
 /* The addresses of a pod's name, and where they are. */
-struct handover_place {
+struct migration_place {
 	char *node, *uid; /* of the pod that had them last */
-	struct handover_ip *v;
+	struct migration_ip *v;
 	size_t n;
 	char *for_node, *for_uid; /* the annotation; NULL: no node asks */
 	char *from;		  /* the label; NULL: none */
@@ -79,65 +79,65 @@ struct handover_place {
 
 /* Reads a SpiderEndpoint. An address that cannot be read is left out (the pod will get another).
  * Kind ERR_DECODE: there is no status.current. *ret is unchanged on failure. */
-int handover_place_read(const struct json *endpoint, struct handover_place *ret, struct err *e);
-void handover_place_done(struct handover_place *p);
+int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e);
+void migration_place_done(struct migration_place *p);
 /* Copies the addresses of an interface (an endpoint may have "" for one) to ret, at most max;
  * returns how many. */
-size_t handover_had(const struct handover_place *p, const char *ifname, struct ipaddr *ret,
-		    size_t max);
+size_t migration_had(const struct migration_place *p, const char *ifname, struct ipaddr *ret,
+		     size_t max);
 /* Merge patches of the endpoint. from: the node that is asked; node, uid: of the pod that requests
  * the address. */
-void handover_ask_patch(const char *from, const char *node, const char *uid, bool migrating,
-			struct buf *b);
-void handover_refuse_patch(const struct handover_place *p, struct buf *b);
-void handover_clear_patch(struct buf *b);
+void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
+			     struct buf *b);
+void migration_refuse_patch(const struct migration_place *p, struct buf *b);
+void migration_clear_patch(struct buf *b);
 
 /* --- where the pod is now --- */
 
-enum handover_step {
+enum migration_step {
 	HANDOVER_HERE, /* this node may use it: add it to `had` */
 	/* no pool of the request has it, or another pod has it: use any other address */
 	HANDOVER_NEVER,
 	HANDOVER_LOOK, /* carry out op, which reads the block; then call again with `looked` */
 	HANDOVER_OP,   /* carry out op; then call again without `looked` */
-	/* write handover_ask_patch() for handover_holder() to the endpoint; then wait */
+	/* write migration_request_patch() for migration_holder() to the endpoint; then wait */
 	HANDOVER_ASK,
 	HANDOVER_WAIT, /* call again a little later */
 };
 
-struct handover_facts {
+struct migration_facts {
 	const struct block_table *table;
 	/* one that the request may use and that has the address; NULL: none */
 	const struct pool *pool;
 	struct ipaddr ip;
-	const struct handover_place *place;
+	const struct migration_place *place;
 	const char *uid;		  /* of the pod that requests the address */
 	bool looked;			  /* whether the address's block was read: */
 	const struct block_object *block; /* NULL: the object does not exist */
 };
 
 /* Returns the next step; fills op for LOOK and OP, block_op_done() frees it. */
-enum handover_step handover_next(const struct handover_facts *f, struct block_op *op);
+enum migration_step migration_next(const struct migration_facts *f, struct block_op *op);
 /* The node that has the address according to its block; "": none. */
-void handover_holder(const struct handover_facts *f, char ret[static 254]);
+void migration_holder(const struct migration_facts *f, char ret[static 254]);
 /* Describes what is waited for, for an error message: "10.6.0.5 of 'ns/web-0' is kept on node
  * 'n1', which has not given it up: ...". */
-void handover_words(const struct handover_facts *f, const struct identity *who, struct buf *b);
+void migration_words(const struct migration_facts *f, const struct identity *who, struct buf *b);
 
 /* --- on the node that has it --- */
 
-enum handover_answer { HANDOVER_GIVE, HANDOVER_LATER, HANDOVER_REFUSE };
+enum migration_answer { HANDOVER_GIVE, HANDOVER_LATER, HANDOVER_REFUSE };
 
 /* Decides whether the address with lease l may go to the node that requests it for ns/name. */
-enum handover_answer handover_answer(const struct handover_place *p, const char *ns,
-				     const char *name, const struct lease *l);
+enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
+				       const char *name, const struct lease *l);
 /*
  * Fills op with the request that releases the address to a node. The address is of a block of this
  * node or borrowed itself; it may have been released to another node before, which did not take it.
  * Returns false if it is not possible (another node has it, or the object is not known now).
  */
-bool handover_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
-		   struct block_op *op);
+bool migration_give(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
+		    struct block_op *op);
 /*
  * Fills op with the request that takes back an address which was released to a node that did not
  * take it. leave: addresses not to take back: those that endpoints with this node's label request,
@@ -145,14 +145,14 @@ bool handover_give(const struct block_table *t, const struct ipaddr *ip, const c
  * borrower does not carry this node's label). Returns false if there is none.
  */
 enum { HANDOVER_LEAVE_MS = 600 * 1000 };
-bool handover_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
-			struct block_op *op);
+bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
+			 struct block_op *op);
 /* Returns whether l is a retained lease of an address that was released to another node. The
  * caller then removes it (ipam_release_ip()); call this after each change of blocks. */
-bool handover_is_stale(const struct block_table *t, const struct lease *l);
+bool migration_is_stale(const struct block_table *t, const struct lease *l);
 /* Returns whether l is a retained lease of a name that has other addresses on another node now.
  * The caller then removes it. */
-bool handover_is_superseded(const struct handover_place *p, const char *node,
-			    const struct lease *l);
+bool migration_is_superseded(const struct migration_place *p, const char *node,
+			     const struct lease *l);
 
 #endif

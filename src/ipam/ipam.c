@@ -692,7 +692,7 @@ void ipam_pools_done(struct ipam_pools *p)
 	*p = (struct ipam_pools){0};
 }
 
-void ipam_lend(struct ipam *i, struct ipam_pools *p)
+void ipam_attach_pools(struct ipam *i, struct ipam_pools *p)
 {
 	i->pools_tried = true;
 	i->pools_r = p->r;
@@ -701,7 +701,7 @@ void ipam_lend(struct ipam *i, struct ipam_pools *p)
 		i->pools = p->set;
 }
 
-void ipam_take_back(struct ipam *i, struct ipam_pools *p)
+void ipam_detach_pools(struct ipam *i, struct ipam_pools *p)
 {
 	if (p->r == 0)
 		p->set = i->pools;

@@ -7,9 +7,9 @@
  * each time it is opened, instead of being read again.
  *
  *	ipam_open(&i, ...);
- *	ipam_lend(i, &pools);
+ *	ipam_attach_pools(i, &pools);
  *	ipam_allocate(i, ...);
- *	ipam_take_back(i, &pools);
+ *	ipam_detach_pools(i, &pools);
  *	ipam_close(i);
  */
 
@@ -26,8 +26,8 @@ struct ipam_pools {
 int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir, struct err *e);
 void ipam_pools_done(struct ipam_pools *p);
 
-void ipam_lend(struct ipam *i, struct ipam_pools *p);
-void ipam_take_back(struct ipam *i, struct ipam_pools *p);
+void ipam_attach_pools(struct ipam *i, struct ipam_pools *p);
+void ipam_detach_pools(struct ipam *i, struct ipam_pools *p);
 
 /* Returns whether the container has an address that is to be retained for its pod. */
 bool ipam_holds_sticky(const struct ipam *i, const char *container_id);

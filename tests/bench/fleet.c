@@ -172,7 +172,8 @@ static void stat_line(void)
 
 	for (size_t i = 0; i < fleet.n_nodes; i++) {
 		ready += fleet.nodes[i].blocks && blocks_ready(fleet.nodes[i].blocks);
-		foreign += fleet.nodes[i].blocks ? blocks_foreign_count(fleet.nodes[i].blocks) : 0;
+		foreign += fleet.nodes[i].blocks ? blocks_unadopted_count(fleet.nodes[i].blocks)
+						 : 0;
 	}
 	buf_init(&b, 4096);
 	jo_init(&o, &b, 0);
@@ -225,7 +226,8 @@ static void expect(void)
 {
 	for (size_t i = 0; i < fleet.n_nodes; i++)
 		for (size_t k = 0; k < fleet.nodes[i].whole.set.n; k++)
-			blocks_expect(fleet.nodes[i].blocks, fleet.nodes[i].whole.set.v[k].name, 0);
+			blocks_prefetch(fleet.nodes[i].blocks, fleet.nodes[i].whole.set.v[k].name,
+					0);
 }
 
 static void command(char *line)

@@ -30,7 +30,7 @@ static void cut_pools(struct fleet_node *n)
 
 		ip_set_done(&p->usable);
 		p->usable = (struct ip_set){0};
-		blocks_mine(n->blocks, p->name, &n->whole.set.v[k].usable, &p->usable);
+		blocks_usable(n->blocks, p->name, &n->whole.set.v[k].usable, &p->usable);
 	}
 }
 
@@ -68,9 +68,9 @@ static bool try_pod(struct fleet_node *n, struct fleet_pod *p)
 	int r;
 
 	cut_pools(n);
-	ipam_lend(i, &n->pools);
+	ipam_attach_pools(i, &n->pools);
 	r = allocate(n, p, i, &e);
-	ipam_take_back(i, &n->pools);
+	ipam_detach_pools(i, &n->pools);
 	if (r >= 0)
 		blocks_leases(n->blocks, ipam_leases(i));
 	ipam_close(i);

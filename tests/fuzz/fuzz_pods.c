@@ -75,15 +75,15 @@ static void check_set(const struct pool_set *s)
 
 static void read_endpoint(const struct json *v)
 {
-	struct handover_place p;
+	struct migration_place p;
 	struct err e = ERR_INIT;
 	struct ipaddr had[2];
 
-	if (fuzz_refused(handover_place_read(v, &p, &e), &e))
+	if (fuzz_refused(migration_place_read(v, &p, &e), &e))
 		return;
-	must(handover_had(&p, "net1", had, 2) <= 2);
+	must(migration_had(&p, "net1", had, 2) <= 2);
 	must(!p.for_node == !p.for_uid);
-	handover_place_done(&p);
+	migration_place_done(&p);
 }
 
 static void read_object(struct scene *s, struct span text)

@@ -312,12 +312,12 @@ static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 	size_t n = 0;
 	int r, last = 0;
 
-	ipam_lend(i, p);
+	ipam_attach_pools(i, p);
 	r = ipam_allocate(i, &ask, 1, &g, &n, e);
 	if (r == 0)
 		last = (int)ip_num(&g[0].address.ip) & 255;
 	ipam_grants_free(g, n);
-	ipam_take_back(i, p);
+	ipam_detach_pools(i, p);
 	ipam_close(i);
 	return r < 0 ? r : last;
 }

@@ -19,8 +19,8 @@ static struct loop *loop;
 static struct kube_conf conf;
 static struct kube *kube;
 static struct cluster *cluster;
-static struct lender *lender;
-static struct handover *handover;
+static struct node_pools *lender;
+static struct migration *handover;
 
 static void nothing(void *arg)
 {
@@ -48,29 +48,29 @@ static int setup(void **state)
 						     .node = "n1",
 						     .ns = "default",
 						     .state_dir = lab.paths.state_dir});
-	assert_int_equal(lender_new(&lender,
-				    &(struct lender_conf){.kube = kube,
-							  .cluster = cluster,
-							  .root = &lab.root,
-							  .state_dir = lab.paths.state_dir,
-							  .node = "n1",
-							  .changed = no_pool},
-				    &e),
+	assert_int_equal(node_pools_new(&lender,
+					&(struct node_pools_conf){.kube = kube,
+								  .cluster = cluster,
+								  .root = &lab.root,
+								  .state_dir = lab.paths.state_dir,
+								  .node = "n1",
+								  .changed = no_pool},
+					&e),
 			 0);
-	handover = handover_new(&(struct handover_conf){.kube = kube,
-							.cluster = cluster,
-							.lender = lender,
-							.node = "n1",
-							.touch = nothing,
-							.changed = nothing});
+	handover = migration_new(&(struct migration_conf){.kube = kube,
+							  .cluster = cluster,
+							  .lender = lender,
+							  .node = "n1",
+							  .touch = nothing,
+							  .changed = nothing});
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	handover_free(handover);
-	lender_free(lender);
+	migration_free(handover);
+	node_pools_free(lender);
 	cluster_free(cluster);
 	kube_free(kube);
 	kube_conf_done(&conf);
@@ -98,7 +98,7 @@ static int wait_for(struct ipam *store, const struct identity *who, const char *
 {
 	struct ipam_ask a = ask_for(ifname);
 
-	return handover_wait(handover, store, who, "u1", &a, 1, last, e);
+	return migration_wait(handover, store, who, "u1", &a, 1, last, e);
 }
 
 static const struct identity web = {.kind = IDENTITY_STATEFULSET,
@@ -150,11 +150,11 @@ static void test_names_that_are_not(void **state)
 	/* It goes on, also for the next pod of the name; one that migrates does not wait for ever. */
 	who.migrating = true;
 	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
-	handover_came(handover, &who);
+	migration_came(handover, &who);
 	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
 	assert_int_equal(wait_for(store, &who, "net1", true, &e), 0);
 	/* Nothing came: nothing is kept. */
-	handover_begin(handover, store);
+	migration_begin(handover, store);
 	assert_int_equal(ipam_leases(store)->n, 0);
 	ipam_close(store);
 }

@@ -318,12 +318,12 @@ static void test_log_set_back(void **state)
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
 	assert_int_equal(x.log.seen, 812);
-	assert_int_equal(block_log_set_back(&x.log, &x.t, true, NULL), 0);
+	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, true, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
 	assert_true(x.log.set_back);
 	assert_int_equal(x.log.seen, 0);
-	assert_int_equal(block_log_set_back(&x.log, &x.t, false, NULL), 0);
+	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, false, NULL), 0);
 	close_log(&x);
 	assert_int_equal(open_log(&x, "n1", NULL), 0);
 	assert_false(x.log.set_back);

@@ -118,7 +118,7 @@ static void list_own(struct node *x)
 	x->seen = bl_server.n_events;
 	if (x->set_back) {
 		x->hold_until = now + HOLD_MS;
-		assert_int_equal(block_log_set_back(&x->log, &x->t, true, NULL), 0);
+		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, true, NULL), 0);
 	}
 	for (size_t i = 0; x->set_back && i < x->t.n_views; i++)
 		block_view_stale(&x->t, x->t.views[i].pool);
@@ -311,7 +311,7 @@ static void work(struct node *x)
 	}
 	block_plan(&f, &p);
 	if (x->log.set_back && !f.hold && block_has_looked(&f))
-		assert_int_equal(block_log_set_back(&x->log, &x->t, false, NULL), 0);
+		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, false, NULL), 0);
 	if (p.n)
 		ask(x, &p.v[bl_roll((uint32_t)p.n)]);
 	block_plan_done(&p);

@@ -17,12 +17,12 @@
 
 /* --- endpoints --- */
 
-static int read_place(const char *text, struct handover_place *ret, struct err *e)
+static int read_place(const char *text, struct migration_place *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 
 	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
-	return handover_place_read(json_root(doc), ret, e);
+	return migration_place_read(json_root(doc), ret, e);
 }
 
 static void test_endpoint(void **state)
@@ -34,7 +34,7 @@ static void test_endpoint(void **state)
 		"{\"interface\":\"eth0\",\"ipv4\":\"10.0.0.5/24\",\"ipv4Pool\":\"p\",\"ipv6\":"
 		"\"fd00::5/64\",\"ipv6Pool\":\"q\",\"vlan\":0},{\"interface\":\"net1\",\"ipv4\":"
 		"\"10.0.1.5/24\",\"ipv4Pool\":\"r\"},{\"interface\":\"net2\",\"ipv4\":\"x\"}]}}}";
-	struct handover_place p;
+	struct migration_place p;
 	struct ipaddr had[4];
 	struct err e = ERR_INIT;
 
@@ -48,12 +48,12 @@ static void test_endpoint(void **state)
 	assert_true(p.migration);
 	assert_false(p.refused);
 	assert_int_equal(p.n, 3);
-	assert_int_equal(handover_had(&p, "eth0", had, 4), 2);
+	assert_int_equal(migration_had(&p, "eth0", had, 4), 2);
 	il_assert_ip(&had[0], "10.0.0.5");
 	il_assert_ip(&had[1], "fd00::5");
-	assert_int_equal(handover_had(&p, "eth0", had, 1), 1);
-	assert_int_equal(handover_had(&p, "net2", had, 4), 0);
-	handover_place_done(&p);
+	assert_int_equal(migration_had(&p, "eth0", had, 1), 1);
+	assert_int_equal(migration_had(&p, "net2", had, 4), 0);
+	migration_place_done(&p);
 	assert_int_equal(read_place("{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\"}}", &p,
 				    &e),
 			 -EINVAL);
@@ -66,7 +66,7 @@ static void test_endpoint(void **state)
 			   &p, &e),
 		0);
 	assert_null(p.for_node);
-	handover_place_done(&p);
+	migration_place_done(&p);
 }
 
 static void assert_patch(struct buf *b, const char *want)
@@ -77,24 +77,24 @@ static void assert_patch(struct buf *b, const char *want)
 
 static void test_patches(void **state)
 {
-	struct handover_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
+	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct buf b;
 
 	(void)state;
 	buf_init(&b, 1000);
-	handover_ask_patch("n1", "n2", "u2", false, &b);
+	migration_request_patch("n1", "n2", "u2", false, &b);
 	assert_patch(
 		&b,
 		"{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{"
 		"\"unirail.io/wanted-by\":\"n2 u2\"}}}");
-	handover_ask_patch("n1", "n2", "u2", true, &b);
+	migration_request_patch("n1", "n2", "u2", true, &b);
 	assert_has(b.p, "\"n2 u2 migration\"");
 	buf_reset(&b);
-	handover_refuse_patch(&p, &b);
+	migration_refuse_patch(&p, &b);
 	assert_patch(&b,
 		     "{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":null},\"annotations\":{"
 		     "\"unirail.io/wanted-by\":\"n2 u2 refused\"}}}");
-	handover_clear_patch(&b);
+	migration_clear_patch(&b);
 	assert_patch(&b,
 		     "{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":null},\"annotations\":{"
 		     "\"unirail.io/wanted-by\":null}}}");
@@ -105,51 +105,51 @@ static void test_patches(void **state)
 
 static void test_answers(void **state)
 {
-	struct handover_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
+	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct lease l = LEASE_INIT;
 
 	(void)state;
 	l.pod_namespace = "a";
 	l.pod_name = "web-0";
 	l.state = LEASE_KEPT;
-	assert_int_equal(handover_answer(&p, "a", "web-0", NULL), HANDOVER_GIVE);
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
-	assert_int_equal(handover_answer(&p, "a", "web-1", &l), HANDOVER_REFUSE);
-	assert_int_equal(handover_answer(&p, "b", "web-0", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", NULL), HANDOVER_GIVE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
+	assert_int_equal(migration_answer(&p, "a", "web-1", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "b", "web-0", &l), HANDOVER_REFUSE);
 	l.state = LEASE_USED;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_LATER);
-	assert_int_equal(handover_answer(&p, "a", "web-1", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_LATER);
+	assert_int_equal(migration_answer(&p, "a", "web-1", &l), HANDOVER_REFUSE);
 	/* The former pod lives until the other one has begun: nobody waits for that. */
 	p.migration = true;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
 	l.state = LEASE_KEPT;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
 	l.state = LEASE_QUARANTINED;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
 	l.state = LEASE_ADOPTED;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_REFUSE);
 	l.state = LEASE_FREE;
-	assert_int_equal(handover_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
+	assert_int_equal(migration_answer(&p, "a", "web-0", &l), HANDOVER_GIVE);
 }
 
 static void test_superseded(void **state)
 {
-	struct handover_ip had = {.ip = ip_from_num(4, 0x0a00000a)};
-	struct handover_place p = {.node = (char *)"n2", .v = &had, .n = 1};
+	struct migration_ip had = {.ip = ip_from_num(4, 0x0a00000a)};
+	struct migration_place p = {.node = (char *)"n2", .v = &had, .n = 1};
 	struct lease l = LEASE_INIT;
 
 	(void)state;
 	l.address = ipnet_host(&had.ip);
 	l.state = LEASE_KEPT;
-	assert_false(handover_is_superseded(&p, "n1", &l));
+	assert_false(migration_is_superseded(&p, "n1", &l));
 	l.address.ip = ip_from_num(4, 0x0a00000b);
-	assert_true(handover_is_superseded(&p, "n1", &l));
-	assert_false(handover_is_superseded(&p, "n2", &l));
+	assert_true(migration_is_superseded(&p, "n1", &l));
+	assert_false(migration_is_superseded(&p, "n2", &l));
 	l.state = LEASE_USED;
-	assert_false(handover_is_superseded(&p, "n1", &l));
+	assert_false(migration_is_superseded(&p, "n1", &l));
 	l.state = LEASE_KEPT;
 	p.n = 0;
-	assert_false(handover_is_superseded(&p, "n1", &l));
+	assert_false(migration_is_superseded(&p, "n1", &l));
 }
 
 /* --- what the asker does next --- */
@@ -159,7 +159,7 @@ static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = t
 static void test_next(void **state)
 {
 	struct block_table t = {.node = (char *)"n2"};
-	struct handover_place place = {.node = (char *)"n1", .uid = (char *)"u1"};
+	struct migration_place place = {.node = (char *)"n1", .uid = (char *)"u1"};
 	struct block_object o = {.name = (char *)"p-1",
 				 .pool = (char *)"p",
 				 .uid = (char *)"uid",
@@ -167,11 +167,11 @@ static void test_next(void **state)
 				 .node = (char *)"n1",
 				 .claim = (char *)"c"};
 	struct block_entry entry;
-	struct handover_facts f = {.table = &t,
-				   .pool = &pool,
-				   .ip = ip_from_num(4, 0x0a00000a),
-				   .place = &place,
-				   .uid = "u2"};
+	struct migration_facts f = {.table = &t,
+				    .pool = &pool,
+				    .ip = ip_from_num(4, 0x0a00000a),
+				    .place = &place,
+				    .uid = "u2"};
 	struct identity who = {.ns = "a", .name = "web-0"};
 	struct block_op op;
 	struct buf b;
@@ -180,56 +180,56 @@ static void test_next(void **state)
 	buf_init(&b, 1000);
 	/* No pool has it. */
 	f.pool = NULL;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_NEVER);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_NEVER);
 	f.pool = &pool;
 	f.ip = ip_from_num(4, 0x0b00000a);
-	assert_int_equal(handover_next(&f, &op), HANDOVER_NEVER);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_NEVER);
 	f.ip = ip_from_num(4, 0x0a00000a);
 	/* How it is cut is not known. */
 	pool.cut_is_written = false;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
 	pool.cut_is_written = true;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_LOOK);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_LOOK);
 	assert_int_equal(op.kind, OP_READ);
 	assert_string_equal(op.name, "p-1");
 	assert_string_equal(op.pool, "p");
 	f.looked = true;
 	/* Nobody's: claimed as any other. */
-	assert_int_equal(handover_next(&f, &op), HANDOVER_OP);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_OP);
 	assert_int_equal(op.kind, OP_CREATE);
 	assert_int_equal(op.net.len, 29);
 	f.block = &o;
 	o.node = (char *)"";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_OP);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_OP);
 	assert_int_equal(op.kind, OP_TAKE_OVER);
 	assert_string_equal(op.version, "7");
 	/* Another node's. */
 	o.node = (char *)"n1";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_ASK);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_ASK);
 	place.for_node = (char *)"n2";
 	place.for_uid = (char *)"u2";
 	place.from = (char *)"n1";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
-	handover_words(&f, &who, &b);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
+	migration_words(&f, &who, &b);
 	assert_has(b.p, "10.0.0.10 of 'a/web-0' is kept on node 'n1', which has not given it up");
 	/* An earlier pod's ask, or one to somebody who has it no longer. */
 	place.for_uid = (char *)"u0";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_ASK);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_ASK);
 	place.for_uid = (char *)"u2";
 	entry = (struct block_entry){.ip = f.ip, .to = (char *)"n3/tok"};
 	o.ceded = &entry;
 	o.n_ceded = 1;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_ASK);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_ASK);
 	buf_reset(&b);
-	handover_words(&f, &who, &b);
+	migration_words(&f, &who, &b);
 	assert_has(b.p, "is kept on node 'n3'");
 	place.from = (char *)"n3";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
 	place.refused = true;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_NEVER);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_NEVER);
 	/* Given. */
 	entry.to = (char *)"@n2";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_OP);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_OP);
 	assert_int_equal(op.kind, OP_BORROW);
 	assert_string_equal(op.from, "@n2");
 	assert_int_equal(op.n_ips, 1);
@@ -238,16 +238,16 @@ static void test_next(void **state)
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
 	entry.to = (char *)"?";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
 	o.node = (char *)"n2";
 	entry.to = (char *)"@n3";
-	assert_int_equal(handover_next(&f, &op), HANDOVER_OP);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_OP);
 	assert_int_equal(op.kind, OP_UNCEDE);
 	assert_string_equal(op.from, "@n3");
 	o.n_ceded = 0;
-	assert_int_equal(handover_next(&f, &op), HANDOVER_WAIT);
+	assert_int_equal(migration_next(&f, &op), HANDOVER_WAIT);
 	buf_done(&b);
 }
 
@@ -294,7 +294,7 @@ static void test_kept_of_a_node_that_is_gone(void **state)
 			.ip = ip_from_num(4, 0x0a000002), .to = xstrdup(to[i])};
 		block_claim_put(&t, &c);
 		block_object_put(&t, &o);
-		assert_int_equal(handover_take_back(&t, NULL, 0, &op), i == 1);
+		assert_int_equal(migration_take_back(&t, NULL, 0, &op), i == 1);
 		t.node = t.node_uid = NULL;
 		block_table_done(&t);
 	}

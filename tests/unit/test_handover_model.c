@@ -45,9 +45,9 @@ static struct name {
 	int at;	    /* the node of its pod */
 	bool lives; /* it has its address; else it asks */
 	bool migrates;
-	struct ipaddr ip;		   /* what it had; family 0: nothing yet */
-	struct ipaddr former[NODES];	   /* of former containers that still run; family 0: none */
-	struct handover_place place, late; /* the endpoint, and as somebody sees it who is late */
+	struct ipaddr ip;	     /* what it had; family 0: nothing yet */
+	struct ipaddr former[NODES]; /* of former containers that still run; family 0: none */
+	struct migration_place place, late; /* the endpoint, and as somebody sees it who is late */
 	struct block_object seen;
 	bool looked;
 	int uids, kept, changed; /* how often it had its address again, and another one */
@@ -252,10 +252,10 @@ static void other_goes(struct node *x)
 
 /* --- names --- */
 
-static void place_copy(struct handover_place *to, const struct handover_place *from)
+static void place_copy(struct migration_place *to, const struct migration_place *from)
 {
-	handover_place_done(to);
-	*to = (struct handover_place){.migration = from->migration, .refused = from->refused};
+	migration_place_done(to);
+	*to = (struct migration_place){.migration = from->migration, .refused = from->refused};
 	to->node = from->node ? xstrdup(from->node) : NULL;
 	to->uid = from->uid ? xstrdup(from->uid) : NULL;
 	to->for_node = from->for_node ? xstrdup(from->for_node) : NULL;
@@ -265,16 +265,16 @@ static void place_copy(struct handover_place *to, const struct handover_place *f
 
 static void place_set(struct name *n, const char *from, const char *node, const char *uid)
 {
-	struct handover_place p = {.node = n->place.node,
-				   .uid = n->place.uid,
-				   .from = (char *)from,
-				   .for_node = (char *)node,
-				   .for_uid = (char *)uid,
-				   .migration = node && n->migrates};
-	struct handover_place copy = {0};
+	struct migration_place p = {.node = n->place.node,
+				    .uid = n->place.uid,
+				    .from = (char *)from,
+				    .for_node = (char *)node,
+				    .for_uid = (char *)uid,
+				    .migration = node && n->migrates};
+	struct migration_place copy = {0};
 
 	place_copy(&copy, &p);
-	handover_place_done(&n->place);
+	migration_place_done(&n->place);
 	n->place = copy;
 }
 
@@ -373,13 +373,14 @@ static void take_any(struct name *n)
 static void name_asks(struct name *n)
 {
 	struct node *x = &nodes[n->at];
-	struct handover_facts f = {.table = &x->t,
-				   .pool = &pool,
-				   .ip = n->ip,
-				   .place = bl_roll(100) < bl_server.trouble ? &n->late : &n->place,
-				   .uid = n->uid,
-				   .looked = n->looked,
-				   .block = n->looked && n->seen.name ? &n->seen : NULL};
+	struct migration_facts f = {.table = &x->t,
+				    .pool = &pool,
+				    .ip = n->ip,
+				    .place = bl_roll(100) < bl_server.trouble ? &n->late
+									      : &n->place,
+				    .uid = n->uid,
+				    .looked = n->looked,
+				    .block = n->looked && n->seen.name ? &n->seen : NULL};
 	char holder[254];
 	struct block_op op;
 
@@ -387,7 +388,7 @@ static void name_asks(struct name *n)
 		take_any(n);
 		return;
 	}
-	switch (handover_next(&f, &op)) {
+	switch (migration_next(&f, &op)) {
 	case HANDOVER_HERE: {
 		const struct lease *l = lease_find(&x->leases, &n->ip);
 
@@ -406,7 +407,7 @@ static void name_asks(struct name *n)
 		keep(n);
 		break;
 	case HANDOVER_ASK:
-		handover_holder(&f, holder);
+		migration_holder(&f, holder);
 		if (bl_roll(100) >= bl_server.trouble)
 			place_set(n, holder, x->name, n->uid);
 		n->looked = false;
@@ -419,7 +420,7 @@ static void name_asks(struct name *n)
 /* The node that is asked. */
 static void name_is_answered(struct name *n)
 {
-	struct handover_place *p = bl_roll(100) < bl_server.trouble ? &n->late : &n->place;
+	struct migration_place *p = bl_roll(100) < bl_server.trouble ? &n->late : &n->place;
 	const struct lease *l;
 	struct block_op op;
 	struct node *x;
@@ -428,7 +429,7 @@ static void name_is_answered(struct name *n)
 		return;
 	x = &nodes[p->from[4] - '0'];
 	l = lease_find(&x->leases, &n->ip);
-	switch (handover_answer(p, "a", n->name, l)) {
+	switch (migration_answer(p, "a", n->name, l)) {
 	case HANDOVER_LATER: return;
 	case HANDOVER_REFUSE:
 		if (p == &n->place) {
@@ -438,7 +439,7 @@ static void name_is_answered(struct name *n)
 		return;
 	case HANDOVER_GIVE: break;
 	}
-	if (strcmp(p->for_node, x->name) == 0 || !handover_give(&x->t, &n->ip, p->for_node, &op))
+	if (strcmp(p->for_node, x->name) == 0 || !migration_give(&x->t, &n->ip, p->for_node, &op))
 		return;
 	ask(x, &op);
 	block_op_done(&op);
@@ -451,12 +452,12 @@ static void sweep(struct node *x)
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->leases.n; i++)
-		if (handover_is_stale(&x->t, &x->leases.v[i]))
+		if (migration_is_stale(&x->t, &x->leases.v[i]))
 			put_lease(x, &x->leases.v[i].address.ip, LEASE_FREE, "");
 	for (int i = 0; i < NAMES; i++)
 		if (!names[i].lives && names[i].ip.family && (!bl_server.trouble || bl_roll(8)))
 			leave[n++] = names[i].ip;
-	if (handover_take_back(&x->t, leave, n, &op))
+	if (migration_take_back(&x->t, leave, n, &op))
 		ask(x, &op);
 }
 
@@ -532,8 +533,8 @@ static void stop(void)
 		nodes[i] = (struct node){0};
 	}
 	for (int i = 0; i < NAMES; i++) {
-		handover_place_done(&names[i].place);
-		handover_place_done(&names[i].late);
+		migration_place_done(&names[i].place);
+		migration_place_done(&names[i].late);
 		block_object_done(&names[i].seen);
 		names[i] = (struct name){0};
 	}
@@ -635,7 +636,7 @@ static void fill(uint64_t s)
 		now += 100;
 		for (int i = 0; i < NODES; i++) {
 			watch(&nodes[i]);
-			if (handover_take_back(&nodes[i].t, NULL, 0, &op))
+			if (migration_take_back(&nodes[i].t, NULL, 0, &op))
 				ask(&nodes[i], &op);
 			for (int k = 0; k < 3; k++)
 				work(&nodes[i]);

@@ -127,7 +127,7 @@ static void put_blocks(struct json_out *o, const struct blocks *b)
 	jo_obj(o);
 	jo_kint(o, "own", (int64_t)s.claims);
 	jo_kint(o, "loans", (int64_t)s.loans);
-	jo_kint(o, "foreign", b ? (int64_t)blocks_foreign_count(b) : 0);
+	jo_kint(o, "foreign", b ? (int64_t)blocks_unadopted_count(b) : 0);
 	jo_end_obj(o);
 }
 
@@ -170,14 +170,14 @@ void api_status(struct api_call *c, struct ipam *store)
 		api_refuse(c, 404, 404, "this server is no node's of a cluster");
 		return;
 	}
-	ready = lender_ready(a->conf.lender, &e) == 0 && cni_watch_ready(a->conf.cni, &e) == 0;
+	ready = node_pools_ready(a->conf.lender, &e) == 0 && cni_watch_ready(a->conf.cni, &e) == 0;
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "node", ipam_node(store));
 	jo_kbool(&o, "ready", ready);
 	jo_kstr(&o, "why", e.text);
 	put_pools(&o, store);
-	put_blocks(&o, lender_blocks(a->conf.lender));
+	put_blocks(&o, node_pools_blocks(a->conf.lender));
 	jo_kint(&o, "waiting", count_calls(a->parked) + count_calls(a->fetching));
 	put_kinds(&o, a->conf.cluster);
 	jo_key(&o, "cni");

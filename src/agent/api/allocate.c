@@ -45,7 +45,7 @@ static bool is_refused(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (!c->needs.names[i].own &&
-		    lender_refused(c->api->conf.lender, &c->needs.names[i]))
+		    node_pools_refused(c->api->conf.lender, &c->needs.names[i]))
 			return true;
 	return false;
 }
@@ -58,9 +58,9 @@ static void add_words(struct api_call *c, struct err *e)
 	buf_init(&w, 600);
 	for (size_t i = 0; i < c->needs.n; i++)
 		if (c->needs.v[i].missing)
-			lender_words(c->api->conf.lender, c->needs.v[i].pool, &w);
+			node_pools_words(c->api->conf.lender, c->needs.v[i].pool, &w);
 	for (size_t i = 0; i < c->needs.n_names; i++)
-		lender_name_words(c->api->conf.lender, &c->needs.names[i].ip, &w);
+		node_pools_name_words(c->api->conf.lender, &c->needs.names[i].ip, &w);
 	if (w.len)
 		err_kind(e, e->kind, e->code, "%s%s", e->text, w.p);
 }
@@ -92,7 +92,7 @@ static void say_not_own(const struct api_call *c)
 	auto_buf struct buf why;
 
 	buf_init(&why, 500);
-	lender_name_words(c->api->conf.lender, &c->own, &why);
+	node_pools_name_words(c->api->conf.lender, &c->own, &why);
 	log_limited(
 		LOG_WARN, 2,
 		"a pod gets another address than it had before, which was not to be had in time",
@@ -115,7 +115,7 @@ static int take_now(struct api_call *c, struct ipam *store, const struct ipam_as
 /* Pods and pools are read within moments of the start. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
-	int r = lender_ready(a->conf.lender, e);
+	int r = node_pools_ready(a->conf.lender, e);
 
 	if (r == 0 && !cluster_pools_are_old(a->conf.cluster) &&
 	    !cluster_synced(a->conf.cluster, CLUSTER_NAMESPACES))
@@ -129,7 +129,7 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ipam_as
 	int r = look(c, store, asks, n, e);
 
 	if (r > 0 && may_wait(c) && !is_refused(c)) {
-		api_park(c);
+		api_pending_add(c);
 		return API_PARKED;
 	}
 	if (r >= 0)
@@ -150,11 +150,11 @@ static int await_kept(struct api_call *c, struct ipam *store, const struct api_a
 	identity_of(&c->pod, &a->conf.identity, &who);
 	if (!a->conf.handover || c->pod_is_asked || !identity_is_sticky(&who))
 		return 0;
-	r = handover_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n, !may_wait(c),
-			  e);
+	r = migration_wait(a->conf.handover, store, &who, c->pod.uid, asks->v, asks->n,
+			   !may_wait(c), e);
 	if (r > 0) {
 		needs_done(&c->needs);
-		api_park(c);
+		api_pending_add(c);
 		return API_PARKED;
 	}
 	return r;
@@ -166,7 +166,7 @@ static void kept_came(struct api_call *c)
 
 	identity_of(&c->pod, &c->api->conf.identity, &who);
 	if (c->api->conf.handover && identity_is_sticky(&who))
-		handover_came(c->api->conf.handover, &who);
+		migration_came(c->api->conf.handover, &who);
 }
 
 int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *asks, size_t n,
@@ -181,7 +181,7 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *
 	r = is_ready(a, e);
 	if (r < 0 && may_wait(c)) {
 		needs_done(&c->needs);
-		api_park(c);
+		api_pending_add(c);
 		return API_PARKED;
 	}
 	if (r < 0)
@@ -193,7 +193,7 @@ int api_allocate(struct api_call *c, struct ipam *store, const struct ipam_ask *
 		/* A pool that is being made, a namespace that was not seen yet. */
 		api_asks_done(&wished);
 		needs_done(&c->needs);
-		api_park(c);
+		api_pending_add(c);
 		return API_PARKED;
 	}
 	if (r == 0)

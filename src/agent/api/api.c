@@ -246,8 +246,8 @@ static void run_one(struct api_call *c, struct ipam *store)
 static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
 	if (a->conf.lender)
-		lender_take(a->conf.lender, p);
-	ipam_lend(store, a->conf.lender ? p : &a->pools);
+		node_pools_take(a->conf.lender, p);
+	ipam_attach_pools(store, a->conf.lender ? p : &a->pools);
 	if (a->conf.hooks.begin)
 		a->conf.hooks.begin(a->conf.hooks.arg, store);
 }
@@ -256,9 +256,9 @@ static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools 
 {
 	if (a->conf.hooks.batch)
 		a->conf.hooks.batch(a->conf.hooks.arg, store);
-	ipam_take_back(store, a->conf.lender ? p : &a->pools);
+	ipam_detach_pools(store, a->conf.lender ? p : &a->pools);
 	if (a->conf.lender)
-		lender_give_back(a->conf.lender, p);
+		node_pools_give_back(a->conf.lender, p);
 }
 
 static void on_turn(void *arg)

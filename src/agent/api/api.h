@@ -52,7 +52,7 @@
 #include "spec/pool_annotation.h"
 
 struct cni_watch;
-struct handover;
+struct migration;
 struct ipam_api;
 struct nets;
 
@@ -80,10 +80,10 @@ struct ipam_api_conf {
 
 	/* --- of a cluster --- */
 	struct cluster *cluster; /* NULL: pools are a folder's, pods are not looked at */
-	struct lender *lender;
+	struct node_pools *lender;
 	const struct cni_watch *cni; /* for GET status; NULL: none is generated */
 	const char *unconfined;	     /* for GET status: what of the sandbox is not in force */
-	struct handover *handover;   /* NULL: kept addresses stay on their node */
+	struct migration *handover;  /* NULL: kept addresses stay on their node */
 	int64_t wait_ms;	     /* for pods and addresses */
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
@@ -96,7 +96,7 @@ struct ipam_api_conf {
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* requests that wait are forgotten, not answered */
 /* More may be had now of a pool, or of any (NULL), or there is another pool (""); for
- * lender_conf.changed. */
+ * node_pools_conf.changed. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
 /* Runs the batch's hook soon, as after a request. */
 void ipam_api_touch(struct ipam_api *a);

@@ -17,6 +17,6 @@ struct gauges_pool {
 void gauges_pools(struct ipam *store, struct gauges_pool *v);
 
 /* Within a batch: pools are lent. */
-void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l);
+void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct node_pools *l);
 
 #endif

@@ -151,7 +151,7 @@ void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_park_free(struct ipam_api *a);
 /* The call comes back when there is more, or its time is up. */
-void api_park(struct api_call *c);
+void api_pending_add(struct api_call *c);
 /* What those have been promised that came before. */
 void api_promised(const struct api_call *c, struct needs *ret);
 bool api_is_dry(void *api, const char *pool);

@@ -265,7 +265,7 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 	one(b, "unirail_blocks", "gauge", "Blocks of this node.", s.claims);
 	one(b, "unirail_addresses_on_loan", "gauge", "Addresses of other nodes' blocks.", s.loans);
 	one(b, "unirail_blocks_foreign", "gauge", "Blocks of this node that another agent claimed.",
-	    blocks_foreign_count(blocks));
+	    blocks_unadopted_count(blocks));
 }
 
 static void put_cluster(struct buf *b, const struct cluster *c)
@@ -278,10 +278,10 @@ static void put_cluster(struct buf *b, const struct cluster *c)
 			     cluster_behind_ms(c, k) / 1000);
 }
 
-void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct lender *l)
+void gauges_text(struct buf *b, struct ipam *store, const struct cluster *c, struct node_pools *l)
 {
 	put_pools(b, store);
-	if (lender_blocks(l))
-		put_blocks(b, lender_blocks(l));
+	if (node_pools_blocks(l))
+		put_blocks(b, node_pools_blocks(l));
 	put_cluster(b, c);
 }

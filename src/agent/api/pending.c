@@ -67,7 +67,7 @@ static void tell(struct ipam_api *a, const char *pool)
 	if (n == (told ? told->count : 0))
 		return;
 	needs_add(&a->wanted, pool, n - (told ? told->count : 0));
-	lender_want(a->conf.lender, pool, n);
+	node_pools_want(a->conf.lender, pool, n);
 }
 
 /* The strings are the calls'. */
@@ -80,7 +80,7 @@ static void tell_names(struct ipam_api *a)
 		for (size_t i = 0; i < c->needs.n_names; i++)
 			VEC_PUSH(v, n) = c->needs.names[i];
 	if (n || a->named)
-		lender_names(a->conf.lender, v, n);
+		node_pools_names(a->conf.lender, v, n);
 	a->named = n > 0;
 }
 
@@ -103,7 +103,7 @@ void api_promised(const struct api_call *c, struct needs *ret)
 
 /* --- waiting --- */
 
-void api_park(struct api_call *c)
+void api_pending_add(struct api_call *c)
 {
 	struct ipam_api *a = c->api;
 	struct api_call **at = &a->parked;
@@ -124,7 +124,7 @@ void api_park(struct api_call *c)
 }
 
 /* Back into the queue. */
-static void unpark(struct api_call **at)
+static void pending_remove(struct api_call **at)
 {
 	struct api_call *c = *at;
 
@@ -150,7 +150,7 @@ static void on_park_timer(void *arg)
 		for (size_t i = 0; i < c->needs.n; i++)
 			if (c->needs.v[i].missing)
 				set_dry(a, c->needs.v[i].pool);
-		unpark(at);
+		pending_remove(at);
 	}
 	tell_all(a);
 	retime(a);
@@ -186,7 +186,7 @@ void ipam_api_changed(struct ipam_api *a, const char *pool)
 
 	while (*at) {
 		if (!pool || waits_for(*at, pool))
-			unpark(at);
+			pending_remove(at);
 		else
 			at = &(*at)->next;
 	}

@@ -213,7 +213,7 @@ void api_ready(struct api_call *c)
 	const struct ipam_pools *p = &c->api->pools;
 	struct err e = ERR_INIT;
 
-	if (c->api->conf.lender && lender_ready(c->api->conf.lender, &e) < 0)
+	if (c->api->conf.lender && node_pools_ready(c->api->conf.lender, &e) < 0)
 		api_fail_string(c, &e);
 	else if (p->r < 0)
 		api_fail_string(c, &p->why);

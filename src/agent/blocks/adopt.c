@@ -195,7 +195,7 @@ static void list_blocks(const struct blocks *b, struct account *x)
 {
 	const struct block_object *o;
 
-	for (size_t i = 0; (o = blocks_foreign_at(b, i)); i++)
+	for (size_t i = 0; (o = blocks_unadopted_at(b, i)); i++)
 		VEC_PUSH(x->blocks, x->n_blocks) = o;
 	if (x->n_blocks > 1)
 		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
@@ -386,7 +386,7 @@ static int account(const struct foreign *f, const struct lease_table *leases, st
 	*x = (struct account){
 		.traces = xcalloc(n + 1, sizeof(*x->traces)), .n_traces = n, .leases = leases};
 	buf_init(&x->missing, NAMES_MAX);
-	list_blocks(lender_blocks(f->conf.lender), x);
+	list_blocks(node_pools_blocks(f->conf.lender), x);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_facts *p = cluster_pod_at(f->conf.cluster, i);
 
@@ -443,7 +443,7 @@ static void say_cache(struct foreign *f, const char *error)
 
 static void adopt(struct foreign *f, struct ipam *store, const struct account *x)
 {
-	struct blocks *b = lender_blocks(f->conf.lender);
+	struct blocks *b = node_pools_blocks(f->conf.lender);
 	struct err e = ERR_INIT;
 
 	if (ipam_know(store, x->known, x->n, &e) < 0) {
@@ -452,10 +452,10 @@ static void adopt(struct foreign *f, struct ipam *store, const struct account *x
 		return;
 	}
 	log_info("every pod of this node is accounted for: blocks of a lost log are adopted",
-		 LOG_I("blocks", (int64_t)blocks_foreign_count(b)),
+		 LOG_I("blocks", (int64_t)blocks_unadopted_count(b)),
 		 LOG_I("addresses", (int64_t)x->n));
-	lender_leases(f->conf.lender, ipam_leases(store));
-	blocks_accounted(b);
+	node_pools_leases(f->conf.lender, ipam_leases(store));
+	blocks_inventory_complete(b);
 }
 
 static void run(struct foreign *f, struct ipam *store)
@@ -482,10 +482,10 @@ static int64_t now(const struct foreign *f)
 static void on_tick(void *arg)
 {
 	struct foreign *f = arg;
-	struct blocks *b = lender_blocks(f->conf.lender);
+	struct blocks *b = node_pools_blocks(f->conf.lender);
 
 	f->timer = loop_add_timer(f->conf.loop, TICK_MS, on_tick, f);
-	if (!b || blocks_foreign_count(b) == 0)
+	if (!b || blocks_unadopted_count(b) == 0)
 		f->since = 0;
 	else if (!f->since)
 		f->since = now(f);
@@ -502,11 +502,11 @@ static bool is_known(const struct foreign *f)
 
 void foreign_batch(struct foreign *f, struct ipam *store)
 {
-	struct blocks *b = lender_blocks(f->conf.lender);
+	struct blocks *b = node_pools_blocks(f->conf.lender);
 
 	if (!f->since || now(f) - f->since < f->conf.hold_ms || now(f) - f->looked < TICK_MS)
 		return;
-	if (!b || blocks_foreign_count(b) == 0 || blocks_foreign_alive(b) || !is_known(f))
+	if (!b || blocks_unadopted_count(b) == 0 || blocks_unadopted_alive(b) || !is_known(f))
 		return;
 	f->looked = now(f);
 	run(f, store);

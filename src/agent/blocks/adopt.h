@@ -44,7 +44,7 @@ struct foreign;
 struct foreign_conf {
 	struct loop *loop;
 	struct cluster *cluster;
-	struct lender *lender;
+	struct node_pools *lender;
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;

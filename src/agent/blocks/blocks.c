@@ -123,7 +123,7 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count)
 	blocks_schedule(b, 0);
 }
 
-void blocks_expect(struct blocks *b, const char *pool, uint32_t count)
+void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count)
 {
 	struct blocks_pool *p = blocks_pool_get(b, pool);
 
@@ -137,14 +137,14 @@ void blocks_expect(struct blocks *b, const char *pool, uint32_t count)
 	blocks_schedule(b, 0);
 }
 
-void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *usable,
-		 struct ip_set *ret)
+void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
+		   struct ip_set *ret)
 {
 	block_mine(&b->t, pool, usable, ret);
 }
 
-void blocks_only_said(const struct blocks *b, const char *pool, const struct ip_set *usable,
-		      struct ip_set *ret)
+void blocks_pinned_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
+			struct ip_set *ret)
 {
 	block_said(&b->t, pool, usable, ret);
 }
@@ -154,16 +154,16 @@ bool blocks_ready(const struct blocks *b)
 	return b->t.synced || b->trusted;
 }
 
-void blocks_tell(struct blocks *b, const char *pool)
+void blocks_notify(struct blocks *b, const char *pool)
 {
 	if (b->c.changed)
 		b->c.changed(b->c.arg, pool);
 }
 
-void blocks_tell_all(struct blocks *b)
+void blocks_notify_all(struct blocks *b)
 {
 	for (size_t i = 0; i < b->n_pools; i++)
-		blocks_tell(b, b->pools[i]->name);
+		blocks_notify(b, b->pools[i]->name);
 }
 
 int64_t blocks_real_ms(const struct blocks *b)
@@ -178,7 +178,7 @@ static void on_tick(void *arg)
 	struct blocks *b = arg;
 
 	b->tick = NULL;
-	blocks_work(b);
+	blocks_reconcile(b);
 }
 
 void blocks_schedule(struct blocks *b, int64_t ms)
@@ -259,7 +259,7 @@ void blocks_free(struct blocks *b)
 	if (!b)
 		return;
 	blocks_drop_flights(b);
-	blocks_set_back_stop(b);
+	blocks_etcd_restored_stop(b);
 	kube_informer_free(b->informer);
 	loop_del_timer(b->tick);
 	loop_del_timer(b->trust);
@@ -274,7 +274,7 @@ void blocks_free(struct blocks *b)
 	free(b->pins);
 	free(b->named);
 	free(b->busy);
-	blocks_drop_holders(b);
+	blocks_drop_owners(b);
 	block_table_done(&b->t);
 	block_log_close(&b->log);
 	if (b->lock >= 0)
@@ -295,7 +295,7 @@ static bool may_ask(struct blocks *b, const struct block_op *op)
 {
 	return b->leases_known && b->pools_known && b->t.synced &&
 	       kube_informer_behind_ms(b->informer) == 0 &&
-	       !blocks_rests_until(b, BLOCKS_DISK_KEY) && b->n_flights < BLOCKS_FLIGHTS_MAX &&
+	       !blocks_backoff_until(b, BLOCKS_DISK_KEY) && b->n_flights < BLOCKS_FLIGHTS_MAX &&
 	       (op->kind == OP_READ || !blocks_is_held(b)) && !blocks_is_under_way(b, op->name);
 }
 
@@ -391,7 +391,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 
 /* Backoffs: of a block, of a pool's search, or of the log. */
 
-static struct blocks_rest *rest_find(const struct blocks *b, const char *key)
+static struct blocks_backoff_set *rest_find(const struct blocks *b, const char *key)
 {
 	for (size_t i = 0; i < b->n_rests; i++)
 		if (strcmp(b->rests[i].key, key) == 0)
@@ -399,9 +399,9 @@ static struct blocks_rest *rest_find(const struct blocks *b, const char *key)
 	return NULL;
 }
 
-void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms)
+void blocks_backoff_set(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms)
 {
-	struct blocks_rest *x = rest_find(b, key);
+	struct blocks_backoff_set *x = rest_find(b, key);
 	int64_t ms;
 
 	if (!x) {
@@ -415,9 +415,9 @@ void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t mos
 	blocks_schedule(b, ms);
 }
 
-void blocks_rested(struct blocks *b, const char *key)
+void blocks_backoff_clear(struct blocks *b, const char *key)
 {
-	struct blocks_rest *x = rest_find(b, key);
+	struct blocks_backoff_set *x = rest_find(b, key);
 
 	if (!x)
 		return;
@@ -425,9 +425,9 @@ void blocks_rested(struct blocks *b, const char *key)
 	*x = b->rests[--b->n_rests];
 }
 
-int64_t blocks_rests_until(const struct blocks *b, const char *key)
+int64_t blocks_backoff_until(const struct blocks *b, const char *key)
 {
-	const struct blocks_rest *x = rest_find(b, key);
+	const struct blocks_backoff_set *x = rest_find(b, key);
 
 	return x && x->until_ms > blocks_now(b) ? x->until_ms : 0;
 }

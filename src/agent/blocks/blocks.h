@@ -11,7 +11,7 @@
  *	blocks_pools(b, &set);		 when pools are known, and after each change of them
  *	blocks_leases(b, leases);	 once the pods' addresses are known, and after each batch
  *
- * At each batch `usable` is limited to blocks_mine(). A request that finds no address:
+ * At each batch `usable` is limited to blocks_usable(). A request that finds no address:
  *
  *	blocks_want(b, "rail0", 3);	 pending requests need three addresses of this pool
  *	...changed(arg, "rail0")...	 retry them
@@ -26,7 +26,7 @@
  * time. A second agent under the same node name with a state directory of its own does no harm:
  * each owns blocks of its own. Blocks of this node claimed by another log (the disk was lost, or
  * there are two agents) are unadopted ("foreign"): they are logged and left alone until
- * blocks_accounted().
+ * blocks_inventory_complete().
  *
  * When etcd is restored from a backup, objects return to an earlier state and the nodes' logs do
  * not. For half a minute (the freeze) each node only asserts the addresses of its pods, and claims,
@@ -62,7 +62,7 @@ struct blocks_conf {
 	int64_t idle_ms;	 /* 0: BLOCKS_IDLE_MS */
 	uint64_t seed;		 /* 0: a random one */
 	int64_t (*now_ms)(void); /* since the epoch, for leases; NULL: the real clock */
-	/* Called when the result of blocks_mine() for the pool may have changed. From the loop,
+	/* Called when the result of blocks_usable() for the pool may have changed. From the loop,
 	 * never from within a function below. */
 	void (*changed)(void *arg, const char *pool);
 	void *arg;
@@ -100,16 +100,16 @@ bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 void blocks_name_words(const struct blocks *b, const struct ipaddr *a, struct buf *w);
 /* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these
  * are claimed in addition to the pre-allocated ones. */
-void blocks_expect(struct blocks *b, const char *pool, uint32_t count);
+void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
 
 /* Adds to ret the pool's addresses that may be allocated now; usable: the pool's addresses. Call
  * it at each batch: an address is removed before the request that releases it is sent. */
-void blocks_mine(const struct blocks *b, const char *pool, const struct ip_set *usable,
-		 struct ip_set *ret);
+void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
+		   struct ip_set *ret);
 /* Addresses asserted by this node after a restore (block_said()). They stay with their current or
  * retained owner and are never allocated to another pod. */
-void blocks_only_said(const struct blocks *b, const char *pool, const struct ip_set *usable,
-		      struct ip_set *ret);
+void blocks_pinned_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
+			struct ip_set *ret);
 /* Returns whether the node's blocks were listed once; or the log has blocks and the API server did
  * not answer for some seconds. */
 bool blocks_ready(const struct blocks *b);
@@ -119,23 +119,23 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w);
 
 /* --- unadopted ("foreign") blocks --- */
 
-size_t blocks_foreign_count(const struct blocks *b);
-const struct block_object *blocks_foreign_at(const struct blocks *b, size_t i);
+size_t blocks_unadopted_count(const struct blocks *b);
+const struct block_object *blocks_unadopted_at(const struct blocks *b, size_t i);
 /*
  * Returns whether another agent with this node's name was seen running: an unadopted block was
  * created, claimed again, or got fewer releases while this agent watched. Then nothing is adopted;
  * the operator must stop one of the two.
  */
-bool blocks_foreign_alive(const struct blocks *b);
+bool blocks_unadopted_alive(const struct blocks *b);
 /*
  * The inventory of this node's pods is complete: all their addresses are leases of the store.
  * Unadopted blocks with addresses of pods are adopted, others released. Call it only after all
  * other agents with this node's name are known to have ended.
  */
-void blocks_accounted(struct blocks *b);
+void blocks_inventory_complete(struct blocks *b);
 
 /* etcd was restored, as detected by another part of the agent. */
-void blocks_set_back(struct blocks *b);
+void blocks_etcd_restored(struct blocks *b);
 
 /* --- for the migration of retained addresses (agent/migration/migration.h) --- */
 

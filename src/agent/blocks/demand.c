@@ -83,7 +83,7 @@ static bool is_searching(const struct blocks *b, const char *pool)
 		     op->kind == OP_LIST || op->kind == OP_WISH))
 			return true;
 	}
-	return blocks_rests_until(b, pool) != 0;
+	return blocks_backoff_until(b, pool) != 0;
 }
 
 static bool is_claiming(const struct blocks *b, const char *pool)
@@ -133,7 +133,7 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 	};
 }
 
-size_t blocks_needs(struct blocks *b, struct block_need *needs)
+size_t blocks_demand(struct blocks *b, struct block_need *needs)
 {
 	struct block_facts f = blocks_facts(b, NULL, 0);
 
@@ -193,8 +193,8 @@ const struct kube_kind blocks_pools_kind = {"spiderpool.spidernet.io", "v2beta1"
 static void later(struct blocks_pool *p, const struct err *e)
 {
 	if (e->code != -ESTALE)
-		blocks_said(p->b, p->name, e);
-	blocks_rest(p->b, p->name, CUT_MS, CUT_MOST_MS);
+		blocks_report_error(p->b, p->name, e);
+	blocks_backoff_set(p->b, p->name, CUT_MS, CUT_MOST_MS);
 }
 
 /* Returns 0 if the annotation exists and fits, 1 if there is none. */
@@ -219,7 +219,7 @@ static int read_cut(struct blocks_pool *p, const struct json *object, struct err
 static void know(struct blocks_pool *p)
 {
 	p->is_cut = true;
-	blocks_rested(p->b, p->name);
+	blocks_backoff_clear(p->b, p->name);
 	blocks_schedule(p->b, 0);
 }
 
@@ -299,7 +299,7 @@ void blocks_cut(struct blocks *b, struct blocks_pool *p)
 				       .on = {.kind = &blocks_pools_kind, .name = p->name},
 				       .timeout_ms = BLOCKS_REQUEST_MS};
 
-	if (p->cutting || blocks_rests_until(b, p->name))
+	if (p->cutting || blocks_backoff_until(b, p->name))
 		return;
 	if (!p->cut_ms) {
 		p->cut_ms = blocks_now(b) + kube_jitter(0, AMONG_MS);

@@ -54,7 +54,7 @@ struct blocks_pin {
 };
 
 /* Which pod has an address that was refused, according to its pool's status. */
-struct blocks_holder {
+struct blocks_owner {
 	struct blocks *b;
 	struct ipaddr ip;
 	char *pool, *pod; /* pod: "ns/name"; NULL: unknown */
@@ -76,7 +76,7 @@ struct blocks_flight {
 };
 
 /* Backoff of a block, or of a pool's search. */
-struct blocks_rest {
+struct blocks_backoff_set {
 	char *key;
 	struct kube_backoff backoff;
 	int64_t until_ms;
@@ -97,7 +97,7 @@ struct blocks {
 	int64_t hold_until; /* end of the freeze; 0: etcd was not restored */
 	bool witness;	    /* as block_facts has it */
 	int64_t look_ms;    /* as block_facts has it, while log.set_back */
-	/* Used by blocks_tell_set_back(). tell_at: real time, 0: nothing to report. */
+	/* Used by blocks_notify_etcd_restored(). tell_at: real time, 0: nothing to report. */
 	struct kube_call *telling;
 	struct loop_timer *tell_again;
 	int64_t tell_at;
@@ -110,14 +110,14 @@ struct blocks {
 	struct blocks_pin *named;
 	size_t n_named;
 	struct ipaddr *busy; /* both, see blocks_pinned() */
-	struct blocks_holder **holders;
+	struct blocks_owner **holders;
 	size_t n_holders;
 	struct kube_informer *informer;
 	struct loop_timer *tick, *trust, *look;
 	int64_t tick_ms; /* when it is due */
 	struct blocks_flight **flights;
 	size_t n_flights;
-	struct blocks_rest *rests;
+	struct blocks_backoff_set *rests;
 	size_t n_rests;
 	uint64_t seed;
 	bool log_fails; /* logged */
@@ -135,50 +135,50 @@ static inline int64_t blocks_now(const struct blocks *b)
 struct blocks_pool *blocks_pool_find(const struct blocks *b, const char *name);
 struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name); /* created if missing */
 void blocks_schedule(struct blocks *b, int64_t ms); /* schedules a reconcile within ms */
-void blocks_tell(struct blocks *b, const char *pool);
-void blocks_tell_all(struct blocks *b);
+void blocks_notify(struct blocks *b, const char *pool);
+void blocks_notify_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
 
 /* blocks.c: fills b->busy with all pinned addresses; returns how many. */
 size_t blocks_pinned(struct blocks *b);
 
 /* report.c: returns whether the lookup of the pod that has a refused address has ended. If not,
- * starts one, and blocks_tell() follows. */
-bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr *a);
-const char *blocks_holder(const struct blocks *b, const struct ipaddr *a); /* NULL: unknown */
-void blocks_drop_holders(struct blocks *b);
+ * starts one, and blocks_notify() follows. */
+bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a);
+const char *blocks_owner(const struct blocks *b, const struct ipaddr *a); /* NULL: unknown */
+void blocks_drop_owners(struct blocks *b);
 
 /* demand.c: the state of each pool; needs[] has room for all. Returns how many. */
-size_t blocks_needs(struct blocks *b, struct block_need *needs);
+size_t blocks_demand(struct blocks *b, struct block_need *needs);
 struct block_facts blocks_facts(struct blocks *b, const struct block_need *needs, size_t n);
 
 /* requests.c */
-void blocks_work(struct blocks *b);
+void blocks_reconcile(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
 /* Always takes op's contents. Returns false if the request could not be started. */
 bool blocks_start(struct blocks *b, struct block_op *op);
 void blocks_drop_flights(struct blocks *b);
 /* Records an error: logged once and shown in errors of requests. */
-void blocks_said(struct blocks *b, const char *pool, const struct err *e);
+void blocks_report_error(struct blocks *b, const char *pool, const struct err *e);
 
 /* blocks.c: backoff of a pool's search, of one block, or of the log. */
-void blocks_rest(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
-void blocks_rested(struct blocks *b, const char *key);
-int64_t blocks_rests_until(const struct blocks *b, const char *key); /* 0: none */
+void blocks_backoff_set(struct blocks *b, const char *key, int64_t base_ms, int64_t most_ms);
+void blocks_backoff_clear(struct blocks *b, const char *key);
+int64_t blocks_backoff_until(const struct blocks *b, const char *key); /* 0: none */
 
 /* sync.c */
 void blocks_watch(struct blocks *b);
 /* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
 bool blocks_is_held(struct blocks *b);
 /* A lender's object was read. */
-void blocks_looked(struct blocks *b, const struct block_op *op);
+void blocks_rescanned(struct blocks *b, const struct block_op *op);
 
 /*
  * sync.c: reports the restore to the controller, which may not have run (controller/cache/cache.h),
  * by an annotation on one of this node's blocks, as soon as there is one.
  */
-void blocks_tell_set_back(struct blocks *b);
-void blocks_set_back_stop(struct blocks *b);
+void blocks_notify_etcd_restored(struct blocks *b);
+void blocks_etcd_restored_stop(struct blocks *b);
 
 /* demand.c: reads the pool's block size, or chooses and writes it. */
 void blocks_cut(struct blocks *b, struct blocks_pool *p);

@@ -9,20 +9,20 @@
 #include "base/log.h"
 #include "ipam/pool/pool_cluster.h"
 
-struct lender {
-	struct lender_conf conf;
+struct node_pools {
+	struct node_pools_conf conf;
 	struct blocks *blocks; /* NULL: this node's UID is unknown */
 	char *node_uid;
 };
 
 static void on_blocks(void *arg, const char *pool)
 {
-	struct lender *l = arg;
+	struct node_pools *l = arg;
 
 	l->conf.changed(l->conf.arg, pool);
 }
 
-static void set_up(const struct lender *l, struct pool_set *s)
+static void set_up(const struct node_pools *l, struct pool_set *s)
 {
 	s->rest_ms = l->conf.rest_ms;
 	s->quarantine_ms = l->conf.quarantine_ms;
@@ -30,7 +30,7 @@ static void set_up(const struct lender *l, struct pool_set *s)
 	s->gateway_detection = l->conf.gateway_detection;
 }
 
-static void tell_pools(struct lender *l)
+static void tell_pools(struct node_pools *l)
 {
 	struct pool_set *s = cluster_pools(l->conf.cluster);
 
@@ -42,7 +42,7 @@ static void tell_pools(struct lender *l)
 }
 
 /* A recreated Node has another UID, and its blocks carry the UID. */
-static int open_blocks(struct lender *l, struct err *e)
+static int open_blocks(struct node_pools *l, struct err *e)
 {
 	const char *uid = cluster_node_uid(l->conf.cluster);
 	const struct blocks_conf c = {
@@ -65,15 +65,15 @@ static int open_blocks(struct lender *l, struct err *e)
 	return blocks_new(&l->blocks, &c, e);
 }
 
-int lender_new(struct lender **ret, const struct lender_conf *c, struct err *e)
+int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, struct err *e)
 {
-	struct lender *l = xcalloc(1, sizeof(*l));
+	struct node_pools *l = xcalloc(1, sizeof(*l));
 	int r;
 
 	l->conf = *c;
 	r = open_blocks(l, e);
 	if (r < 0) {
-		lender_free(l);
+		node_pools_free(l);
 		return r;
 	}
 	tell_pools(l);
@@ -81,7 +81,7 @@ int lender_new(struct lender **ret, const struct lender_conf *c, struct err *e)
 	return 0;
 }
 
-void lender_free(struct lender *l)
+void node_pools_free(struct node_pools *l)
 {
 	if (!l)
 		return;
@@ -90,7 +90,7 @@ void lender_free(struct lender *l)
 	free(l);
 }
 
-void lender_settings(struct lender *l, const struct lender_conf *c)
+void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c)
 {
 	l->conf.rest_ms = c->rest_ms;
 	l->conf.quarantine_ms = c->quarantine_ms;
@@ -99,13 +99,13 @@ void lender_settings(struct lender *l, const struct lender_conf *c)
 	tell_pools(l);
 }
 
-void lender_pools_changed(struct lender *l)
+void node_pools_pools_changed(struct node_pools *l)
 {
 	tell_pools(l);
 	l->conf.changed(l->conf.arg, NULL);
 }
 
-int lender_node_changed(struct lender *l, struct err *e)
+int node_pools_node_changed(struct node_pools *l, struct err *e)
 {
 	int r = open_blocks(l, e);
 
@@ -116,7 +116,7 @@ int lender_node_changed(struct lender *l, struct err *e)
 	return r;
 }
 
-int lender_ready(const struct lender *l, struct err *e)
+int node_pools_ready(const struct node_pools *l, struct err *e)
 {
 	int r;
 
@@ -142,21 +142,21 @@ int lender_ready(const struct lender *l, struct err *e)
 
 /* --- attaching pools to the store --- */
 
-static void cut(const struct lender *l, struct pool *p)
+static void cut(const struct node_pools *l, struct pool *p)
 {
 	struct ip_set open = {.family = p->family}, adopted = {.family = p->family};
 
 	if (l->blocks) {
-		blocks_mine(l->blocks, p->name, &p->open, &open);
-		blocks_mine(l->blocks, p->name, &p->adopted, &adopted);
+		blocks_usable(l->blocks, p->name, &p->open, &open);
+		blocks_usable(l->blocks, p->name, &p->adopted, &adopted);
 		/* Both stay with their owner and are never allocated to another pod. */
-		blocks_only_said(l->blocks, p->name, &p->open, &adopted);
-		blocks_only_said(l->blocks, p->name, &p->adopted, &adopted);
+		blocks_pinned_only(l->blocks, p->name, &p->open, &adopted);
+		blocks_pinned_only(l->blocks, p->name, &p->adopted, &adopted);
 	}
 	pool_kube_cut(p, &open, &adopted);
 }
 
-static int no_pools(const struct lender *l, struct err *e)
+static int no_pools(const struct node_pools *l, struct err *e)
 {
 	const struct pool_set *s = cluster_pools(l->conf.cluster);
 
@@ -167,13 +167,13 @@ static int no_pools(const struct lender *l, struct err *e)
 			"there is no SpiderIPPool in the cluster: make one (kubectl apply)");
 }
 
-void lender_take(struct lender *l, struct ipam_pools *ret)
+void node_pools_take(struct node_pools *l, struct ipam_pools *ret)
 {
 	struct pool_set *s = cluster_pools(l->conf.cluster);
 
 	*ret = (struct ipam_pools){0};
 	if (!s || s->n == 0) {
-		ret->r = s ? no_pools(l, &ret->why) : lender_ready(l, &ret->why);
+		ret->r = s ? no_pools(l, &ret->why) : node_pools_ready(l, &ret->why);
 		return;
 	}
 	for (size_t i = 0; i < s->n; i++)
@@ -181,37 +181,37 @@ void lender_take(struct lender *l, struct ipam_pools *ret)
 	ret->set = *s;
 }
 
-void lender_give_back(struct lender *l, struct ipam_pools *p)
+void node_pools_give_back(struct node_pools *l, struct ipam_pools *p)
 {
 	if (p->r == 0)
 		*cluster_pools(l->conf.cluster) = p->set;
 	*p = (struct ipam_pools){0};
 }
 
-void lender_leases(struct lender *l, const struct lease_table *t)
+void node_pools_leases(struct node_pools *l, const struct lease_table *t)
 {
 	if (l->blocks)
 		blocks_leases(l->blocks, t);
 }
 
-void lender_want(struct lender *l, const char *pool, uint32_t count)
+void node_pools_want(struct node_pools *l, const char *pool, uint32_t count)
 {
 	if (l->blocks)
 		blocks_want(l->blocks, pool, count);
 }
 
-void lender_names(struct lender *l, const struct need_name *v, size_t n)
+void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n)
 {
 	if (l->blocks)
 		blocks_names(l->blocks, v, n);
 }
 
-bool lender_refused(const struct lender *l, const struct need_name *x)
+bool node_pools_refused(const struct node_pools *l, const struct need_name *x)
 {
 	return l->blocks && blocks_refused(l->blocks, x->pool, &x->ip);
 }
 
-void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w)
+void node_pools_name_words(const struct node_pools *l, const struct ipaddr *a, struct buf *w)
 {
 	auto_buf struct buf b;
 	char text[IP_TEXT_MAX];
@@ -223,13 +223,13 @@ void lender_name_words(const struct lender *l, const struct ipaddr *a, struct bu
 		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
 }
 
-void lender_expect(struct lender *l, const char *pool, uint32_t count)
+void node_pools_expect(struct node_pools *l, const char *pool, uint32_t count)
 {
 	if (l->blocks)
-		blocks_expect(l->blocks, pool, count);
+		blocks_prefetch(l->blocks, pool, count);
 }
 
-void lender_words(const struct lender *l, const char *pool, struct buf *w)
+void node_pools_words(const struct node_pools *l, const char *pool, struct buf *w)
 {
 	auto_buf struct buf b;
 
@@ -240,7 +240,7 @@ void lender_words(const struct lender *l, const char *pool, struct buf *w)
 		buf_printf(w, " (pool '%s': %s)", pool, b.p);
 }
 
-struct blocks *lender_blocks(struct lender *l)
+struct blocks *node_pools_blocks(struct node_pools *l)
 {
 	return l->blocks;
 }

@@ -12,9 +12,9 @@
 #include "agent/cluster/cluster.h"
 #include "ipam/lend.h"
 
-struct lender;
+struct node_pools;
 
-struct lender_conf {
+struct node_pools_conf {
 	struct kube *kube;
 	struct cluster *cluster;
 	const struct root *root;
@@ -31,36 +31,37 @@ struct lender_conf {
 
 /* Strings are borrowed. If the blocks cannot be opened this fails: without them no address can be
  * allocated safely. */
-int lender_new(struct lender **ret, const struct lender_conf *c, struct err *e);
+int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, struct err *e);
 /* Call it before cluster_free() and kube_free(). NULL is fine. */
-void lender_free(struct lender *l);
+void node_pools_free(struct node_pools *l);
 /* Applies other settings; strings and cluster in c are ignored. */
-void lender_settings(struct lender *l, const struct lender_conf *c);
+void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c);
 
 /* Call these from the cluster's callbacks. */
-void lender_pools_changed(struct lender *l);
-int lender_node_changed(struct lender *l, struct err *e);
+void node_pools_pools_changed(struct node_pools *l);
+int node_pools_node_changed(struct node_pools *l, struct err *e);
 
 /* Returns 0 if pools and blocks are known; negative, kind ERR_AGAIN, with the reason if not yet. */
-int lender_ready(const struct lender *l, struct err *e);
-/* For one batch: lender_take() gives the pools to attach to the store; pass them back to
- * lender_give_back() when they are detached. */
-void lender_take(struct lender *l, struct ipam_pools *ret);
-void lender_give_back(struct lender *l, struct ipam_pools *p);
+int node_pools_ready(const struct node_pools *l, struct err *e);
+/* For one batch: node_pools_take() gives the pools to attach to the store; pass them back to
+ * node_pools_give_back() when they are detached. */
+void node_pools_take(struct node_pools *l, struct ipam_pools *ret);
+void node_pools_give_back(struct node_pools *l, struct ipam_pools *p);
 /* Call it after each batch, and once before the first. */
-void lender_leases(struct lender *l, const struct lease_table *t);
+void node_pools_leases(struct node_pools *l, const struct lease_table *t);
 
 /* As blocks_want(). */
-void lender_want(struct lender *l, const char *pool, uint32_t count);
+void node_pools_want(struct node_pools *l, const char *pool, uint32_t count);
 /* As blocks_names(), blocks_refused(). */
-void lender_names(struct lender *l, const struct need_name *v, size_t n);
-bool lender_refused(const struct lender *l, const struct need_name *x);
+void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n);
+bool node_pools_refused(const struct node_pools *l, const struct need_name *x);
 /* Describes, in brackets, where an address is that was requested by name. */
-void lender_name_words(const struct lender *l, const struct ipaddr *a, struct buf *w);
-void lender_expect(struct lender *l, const char *pool, uint32_t count); /* as blocks_expect() */
+void node_pools_name_words(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
+void node_pools_expect(struct node_pools *l, const char *pool,
+		       uint32_t count); /* as blocks_prefetch() */
 /* Describes in w, in brackets, where addresses of the pool were searched; writes nothing if
  * nowhere. */
-void lender_words(const struct lender *l, const char *pool, struct buf *w);
-struct blocks *lender_blocks(struct lender *l); /* NULL: not created yet */
+void node_pools_words(const struct node_pools *l, const char *pool, struct buf *w);
+struct blocks *node_pools_blocks(struct node_pools *l); /* NULL: not created yet */
 
 #endif

@@ -52,12 +52,12 @@ void blocks_words(const struct blocks *b, const char *pool, struct buf *w)
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	return b->t.synced && block_is_refused(&b->t, a, blocks_now(b), NULL) &&
-	       blocks_holder_known(b, pool, a);
+	       blocks_owner_known(b, pool, a);
 }
 
 static void say_holder(const struct blocks *b, const struct ipaddr *a, struct buf *w)
 {
-	const char *pod = blocks_holder(b, a);
+	const char *pod = blocks_owner(b, a);
 
 	if (pod)
 		buf_printf(w, ", for pod '%s' by the pool's status", pod);
@@ -88,7 +88,7 @@ static bool is_foreign(const struct blocks *b, const struct block_object *o)
 	return strcmp(o->node, b->node) == 0 && !block_log_is_ours(&b->log, o->claim);
 }
 
-size_t blocks_foreign_count(const struct blocks *b)
+size_t blocks_unadopted_count(const struct blocks *b)
 {
 	size_t n = 0;
 
@@ -97,7 +97,7 @@ size_t blocks_foreign_count(const struct blocks *b)
 	return n;
 }
 
-const struct block_object *blocks_foreign_at(const struct blocks *b, size_t at)
+const struct block_object *blocks_unadopted_at(const struct blocks *b, size_t at)
 {
 	for (size_t i = 0; i < b->t.n_objects; i++)
 		if (is_foreign(b, &b->t.objects[i]) && at-- == 0)
@@ -105,12 +105,12 @@ const struct block_object *blocks_foreign_at(const struct blocks *b, size_t at)
 	return NULL;
 }
 
-bool blocks_foreign_alive(const struct blocks *b)
+bool blocks_unadopted_alive(const struct blocks *b)
 {
 	return b->other_alive;
 }
 
-void blocks_accounted(struct blocks *b)
+void blocks_inventory_complete(struct blocks *b)
 {
 	b->accounted = true;
 	blocks_schedule(b, 0);
@@ -131,7 +131,7 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 
 enum { HOLDER_MS = 10 * 1000, HOLDERS_MAX = 64, ASK_MS = 2000, STATUS_MAX = 4 << 20 };
 
-static struct blocks_holder *find(const struct blocks *b, const struct ipaddr *a)
+static struct blocks_owner *find(const struct blocks *b, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < b->n_holders; i++)
 		if (ip_eq(&b->holders[i]->ip, a))
@@ -139,7 +139,7 @@ static struct blocks_holder *find(const struct blocks *b, const struct ipaddr *a
 	return NULL;
 }
 
-static void drop(struct blocks_holder *h)
+static void drop(struct blocks_owner *h)
 {
 	kube_cancel(h->call);
 	free(h->pool);
@@ -147,7 +147,7 @@ static void drop(struct blocks_holder *h)
 	free(h);
 }
 
-void blocks_drop_holders(struct blocks *b)
+void blocks_drop_owners(struct blocks *b)
 {
 	while (b->n_holders)
 		drop(b->holders[--b->n_holders]);
@@ -180,20 +180,20 @@ static char *read_pod(const struct json *pool, const struct ipaddr *a)
 
 static void on_read(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct blocks_holder *h = arg;
+	struct blocks_owner *h = arg;
 
 	(void)status;
 	h->call = NULL;
 	h->at_ms = blocks_now(h->b);
 	if (!e)
 		h->pod = read_pod(object, &h->ip);
-	blocks_tell(h->b, h->pool);
+	blocks_notify(h->b, h->pool);
 }
 
-bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr *a)
+bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = ASK_MS, .once = true};
-	struct blocks_holder *h;
+	struct blocks_owner *h;
 
 	forget(b);
 	h = find(b, a);
@@ -209,9 +209,9 @@ bool blocks_holder_known(struct blocks *b, const char *pool, const struct ipaddr
 	return false;
 }
 
-const char *blocks_holder(const struct blocks *b, const struct ipaddr *a)
+const char *blocks_owner(const struct blocks *b, const struct ipaddr *a)
 {
-	const struct blocks_holder *h = find(b, a);
+	const struct blocks_owner *h = find(b, a);
 
 	return h ? h->pod : NULL;
 }

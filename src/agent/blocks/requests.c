@@ -21,7 +21,7 @@ enum {
 
 const struct kube_kind blocks_kind = {"unirail.io", "v1", "spideripblocks", "ipblock", false};
 
-void blocks_said(struct blocks *b, const char *pool, const struct err *e)
+void blocks_report_error(struct blocks *b, const char *pool, const struct err *e)
 {
 	struct blocks_pool *p = blocks_pool_get(b, pool);
 
@@ -39,7 +39,7 @@ static void log_failed(struct blocks *b, const struct err *e)
 			  "given up until it can",
 			  LOG_S("error", e->text));
 	b->log_fails = true;
-	blocks_rest(b, BLOCKS_DISK_KEY, DISK_MS, DISK_MOST_MS);
+	blocks_backoff_set(b, BLOCKS_DISK_KEY, DISK_MS, DISK_MOST_MS);
 }
 
 static void log_works(struct blocks *b)
@@ -47,7 +47,7 @@ static void log_works(struct blocks *b)
 	if (b->log_fails)
 		log_info("blocks: what is ours is written down again");
 	b->log_fails = false;
-	blocks_rested(b, BLOCKS_DISK_KEY);
+	blocks_backoff_clear(b, BLOCKS_DISK_KEY);
 }
 
 /* --- the end of a request --- */
@@ -85,11 +85,11 @@ static void pace(struct blocks *b, const struct block_op *op, enum block_outcome
 	const char *key = key_of(op);
 
 	if (r == BLOCK_UNKNOWN || (r == BLOCK_ABSENT && op->kind == OP_READ && !op->ip.family))
-		blocks_rest(b, key, LOST_MS, LOST_MOST_MS);
+		blocks_backoff_set(b, key, LOST_MS, LOST_MOST_MS);
 	else if (r == BLOCK_REFUSED)
-		blocks_rest(b, key, RIVAL_MS, RIVAL_MOST_MS);
+		blocks_backoff_set(b, key, RIVAL_MS, RIVAL_MOST_MS);
 	else if (op->kind != OP_LIST && op->kind != OP_READ)
-		blocks_rested(b, key);
+		blocks_backoff_clear(b, key);
 }
 
 static void flight_free(struct blocks_flight *f)
@@ -123,12 +123,12 @@ static void ended(struct blocks_flight *f, enum block_outcome r, struct block_ob
 	if (block_op_end(&b->log, &b->t, &f->op, r, o, blocks_now(b), &e) < 0)
 		log_failed(b, &e);
 	if (r != BLOCK_UNKNOWN)
-		blocks_looked(b, &f->op);
+		blocks_rescanned(b, &f->op);
 	count(b, &f->op, r);
 	pace(b, &f->op, r);
 	if (r == BLOCK_OK)
 		*blocks_pool_get(b, f->op.pool)->said = '\0';
-	blocks_tell(b, f->op.pool);
+	blocks_notify(b, f->op.pool);
 	flight_free(f);
 	blocks_schedule(b, 0);
 }
@@ -155,7 +155,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		e = &bad;
 	}
 	if (r == BLOCK_UNKNOWN && e)
-		blocks_said(f->b, f->op.pool, e);
+		blocks_report_error(f->b, f->op.pool, e);
 	ended(f, r, o.name ? &o : NULL);
 	block_object_done(&o);
 }
@@ -183,7 +183,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 	(void)version;
 	f->list = NULL;
 	if (e)
-		blocks_said(b, f->op.pool, e);
+		blocks_report_error(b, f->op.pool, e);
 	else if (p)
 		block_view_put(&b->t, p->name, &p->cut, f->listed, f->n_listed, blocks_now(b));
 	ended(f, e ? BLOCK_UNKNOWN : BLOCK_OK, NULL);
@@ -288,7 +288,7 @@ static void carry_out(struct blocks *b, struct block_plan *plan)
 
 		if (op->kind != OP_LIST && blocks_is_under_way(b, op->name))
 			continue;
-		if (blocks_rests_until(b, key_of(op)))
+		if (blocks_backoff_until(b, key_of(op)))
 			continue;
 		if (!blocks_start(b, op))
 			return;
@@ -309,7 +309,7 @@ static void end_set_back(struct blocks *b, const struct block_facts *f)
 	if (!b->log.set_back || f->hold || !block_has_looked(f))
 		return;
 	log_info("blocks: all pools are as they were before the API server's data was set back");
-	block_log_set_back(&b->log, &b->t, false, NULL);
+	block_log_etcd_restored(&b->log, &b->t, false, NULL);
 	b->witness = false;
 }
 
@@ -326,7 +326,7 @@ static int64_t next_ms(const struct blocks *b)
 	return ms;
 }
 
-void blocks_work(struct blocks *b)
+void blocks_reconcile(struct blocks *b)
 {
 	auto_free struct block_need *needs = xcalloc(b->n_pools + 1, sizeof(*needs));
 	struct block_facts f;
@@ -339,12 +339,12 @@ void blocks_work(struct blocks *b)
 		blocks_schedule(b, WANTED_MS);
 		return;
 	}
-	if (blocks_rests_until(b, BLOCKS_DISK_KEY)) {
-		blocks_schedule(b, blocks_rests_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
+	if (blocks_backoff_until(b, BLOCKS_DISK_KEY)) {
+		blocks_schedule(b, blocks_backoff_until(b, BLOCKS_DISK_KEY) - blocks_now(b));
 		return;
 	}
 	block_table_stamp(&b->t, blocks_now(b));
-	f = blocks_facts(b, needs, blocks_needs(b, needs));
+	f = blocks_facts(b, needs, blocks_demand(b, needs));
 	end_set_back(b, &f);
 	block_plan(&f, &plan);
 	carry_out(b, &plan);

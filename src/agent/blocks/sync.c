@@ -66,7 +66,7 @@ static void put(struct blocks *b, struct block_object *o)
 		look_for_another(b, was, o);
 	}
 	block_object_put(&b->t, o);
-	blocks_tell(b, pool);
+	blocks_notify(b, pool);
 }
 
 static void on_look(void *arg);
@@ -96,12 +96,12 @@ static void hold(struct blocks *b, bool sure)
 	b->look_ms = blocks_now(b) + kube_jitter(0, LOOK_MS);
 	look_in(b, UNSAID_MS);
 	/* If this write fails, it is repeated before the next request. */
-	block_log_set_back(&b->log, &b->t, true, NULL);
-	blocks_tell_set_back(b);
+	block_log_etcd_restored(&b->log, &b->t, true, NULL);
+	blocks_notify_etcd_restored(b);
 	blocks_schedule(b, 0);
 }
 
-void blocks_set_back(struct blocks *b)
+void blocks_etcd_restored(struct blocks *b)
 {
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
@@ -116,7 +116,7 @@ static void set_back(void *arg)
 
 	while (b->t.n_objects)
 		block_object_remove(&b->t, b->t.objects[0].name);
-	blocks_set_back(b);
+	blocks_etcd_restored(b);
 }
 
 /*
@@ -180,7 +180,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	if (is_lost(b, known))
 		hold(b, false);
 	block_object_remove(&b->t, was->name);
-	blocks_tell(b, pool);
+	blocks_notify(b, pool);
 }
 
 /* --- while the API server is unavailable --- */
@@ -238,7 +238,7 @@ static void on_trust(void *arg)
 	for (size_t i = 0; i < b->t.n_loans; i++)
 		if (b->t.loans[i].state == LOAN_HELD)
 			trust_loan(b, &b->t.loans[i]);
-	blocks_tell_all(b);
+	blocks_notify_all(b);
 }
 
 /* Now the real objects count. Those of lenders are read when the plan asks for them. */
@@ -253,7 +253,7 @@ static void synced(void *arg)
 	b->looking = true;
 	if (was_set_back(b))
 		hold(b, true);
-	blocks_tell_all(b);
+	blocks_notify_all(b);
 	blocks_schedule(b, 0);
 }
 
@@ -270,7 +270,7 @@ static bool is_said(const struct blocks *b, const struct block_loan *l)
 
 /* The entry of a held loan is removed only by this node. If it is missing, the API server has lost
  * it. */
-void blocks_looked(struct blocks *b, const struct block_op *op)
+void blocks_rescanned(struct blocks *b, const struct block_op *op)
 {
 	if (op->kind != OP_READ || b->made_anew || b->log.set_back)
 		return;
@@ -315,7 +315,7 @@ static void look(struct blocks *b, const struct block_loan *l)
 {
 	struct block_op op = {.kind = OP_READ};
 
-	if (blocks_is_under_way(b, l->block) || blocks_rests_until(b, l->block))
+	if (blocks_is_under_way(b, l->block) || blocks_backoff_until(b, l->block))
 		return;
 	str_copy(op.name, sizeof(op.name), l->block);
 	str_copy(op.pool, sizeof(op.pool), l->pool);
@@ -432,14 +432,14 @@ static void try(void *arg)
 		later(b);
 }
 
-void blocks_tell_set_back(struct blocks *b)
+void blocks_notify_etcd_restored(struct blocks *b)
 {
 	b->tell_at = blocks_real_ms(b);
 	loop_del_timer(b->tell_again);
 	b->tell_again = loop_add_timer(b->loop, 0, try, b);
 }
 
-void blocks_set_back_stop(struct blocks *b)
+void blocks_etcd_restored_stop(struct blocks *b)
 {
 	kube_cancel(b->telling);
 	loop_del_timer(b->tell_again);

@@ -18,7 +18,7 @@ const char *cluster_kind_name(enum cluster_kind kind)
 
 /* --- watch errors --- */
 
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	const struct cluster_watch *w = arg;
 
@@ -102,7 +102,7 @@ static void start(struct cluster *c, enum cluster_kind kind)
 		.drop = d->drop,
 		.changed = on_changed,
 		.synced = on_synced,
-		.set_back = on_set_back,
+		.set_back = on_etcd_restored,
 		.trouble = on_sync_error,
 		.arg = w,
 	};

@@ -9,19 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct settled_one;
+struct recent_writes_one;
 
 struct settled {
-	struct settled_one *v;
+	struct recent_writes_one *v;
 	size_t n;
 };
 
 /* Strings are copied. what: the content written, or "" for a deletion. */
-void settled_add(struct settled *s, const char *ns, const char *name, const char *what,
-		 int64_t until);
-void settled_forget(struct settled *s, int64_t now); /* removes expired ones */
-bool settled_has(const struct settled *s, const char *ns, const char *name, const char *what);
-int64_t settled_next(const struct settled *s); /* when the next one expires; 0: there is none */
-void settled_done(struct settled *s);
+void recent_writes_add(struct settled *s, const char *ns, const char *name, const char *what,
+		       int64_t until);
+void recent_writes_forget(struct settled *s, int64_t now); /* removes expired ones */
+bool recent_writes_has(const struct settled *s, const char *ns, const char *name, const char *what);
+int64_t
+recent_writes_next(const struct settled *s); /* when the next one expires; 0: there is none */
+void recent_writes_done(struct settled *s);
 
 #endif

@@ -89,7 +89,7 @@ void endpoints_free(struct endpoints *e)
 	loop_del_timer(e->timer);
 	endpoints_job_done(e);
 	free(e->taken);
-	settled_done(&e->settled);
+	recent_writes_done(&e->settled);
 	endpoints_wanted_done(&e->wanted);
 	free(e);
 }
@@ -141,7 +141,7 @@ static int64_t now(const struct endpoints *e)
 
 static void settle(struct endpoints *e, int64_t ms)
 {
-	settled_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
+	recent_writes_add(&e->settled, e->job.ns, e->job.name, e->job.status, now(e) + ms);
 }
 
 void endpoints_job_done(struct endpoints *e)
@@ -247,7 +247,7 @@ static bool write_next(struct endpoints *e)
 		const struct pod_facts *pod = p->kept ? NULL : pod_of(e, p);
 		auto_free char *status = pod ? endpoint_status(p, pod, e->conf.node) : NULL;
 
-		if (!pod || settled_has(&e->settled, p->ns, p->name, status) ||
+		if (!pod || recent_writes_has(&e->settled, p->ns, p->name, status) ||
 		    (o && strcmp(((struct endpoints_there *)o->value)->status, status) == 0))
 			continue;
 		write_one(e, p, pod, status, o || is_taken(e, p));
@@ -266,7 +266,7 @@ static int64_t remove_in(struct endpoints *e, const struct kube_object *o)
 		t->idle_since = 0;
 		return -1;
 	}
-	if (settled_has(&e->settled, o->ns, o->name, ""))
+	if (recent_writes_has(&e->settled, o->ns, o->name, ""))
 		return -1;
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
@@ -304,14 +304,14 @@ static void work(void *arg)
 	int64_t wait = -1, next;
 
 	e->timer = NULL;
-	settled_forget(&e->settled, now(e));
+	recent_writes_forget(&e->settled, now(e));
 	if (e->call || !e->known || !kube_informer_synced(e->informer) ||
 	    !cluster_synced(e->conf.cluster, CLUSTER_PODS))
 		return;
 	if (write_next(e) || (!e->hold && remove_next(e, &wait)))
 		return;
 	/* Retry refused writes. */
-	next = settled_next(&e->settled);
+	next = recent_writes_next(&e->settled);
 	if (next && (wait < 0 || wait > next - now(e)))
 		wait = next - now(e);
 	if (wait > 0)
@@ -328,26 +328,26 @@ void endpoints_schedule(struct endpoints *e, int64_t ms)
 	e->timer = loop_add_timer(kube_loop(e->conf.kube), ms, work, e);
 }
 
-struct settled_one {
+struct recent_writes_one {
 	char *ns, *name, *what;
 	int64_t until;
 };
 
-static void one_free(struct settled_one *x)
+static void one_free(struct recent_writes_one *x)
 {
 	free(x->ns);
 	free(x->name);
 	free(x->what);
 }
 
-void settled_add(struct settled *s, const char *ns, const char *name, const char *what,
-		 int64_t until)
+void recent_writes_add(struct settled *s, const char *ns, const char *name, const char *what,
+		       int64_t until)
 {
 	VEC_PUSH(s->v, s->n) =
-		(struct settled_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
+		(struct recent_writes_one){xstrdup(ns), xstrdup(name), xstrdup(what), until};
 }
 
-void settled_forget(struct settled *s, int64_t now)
+void recent_writes_forget(struct settled *s, int64_t now)
 {
 	size_t kept = 0;
 
@@ -360,10 +360,10 @@ void settled_forget(struct settled *s, int64_t now)
 	s->n = kept;
 }
 
-bool settled_has(const struct settled *s, const char *ns, const char *name, const char *what)
+bool recent_writes_has(const struct settled *s, const char *ns, const char *name, const char *what)
 {
 	for (size_t i = s->n; i-- > 0;) {
-		const struct settled_one *x = &s->v[i];
+		const struct recent_writes_one *x = &s->v[i];
 
 		if (strcmp(x->name, name) == 0 && strcmp(x->ns, ns) == 0)
 			return strcmp(x->what, what) == 0;
@@ -371,7 +371,7 @@ bool settled_has(const struct settled *s, const char *ns, const char *name, cons
 	return false;
 }
 
-int64_t settled_next(const struct settled *s)
+int64_t recent_writes_next(const struct settled *s)
 {
 	int64_t first = 0;
 
@@ -381,9 +381,9 @@ int64_t settled_next(const struct settled *s)
 	return first;
 }
 
-void settled_done(struct settled *s)
+void recent_writes_done(struct settled *s)
 {
-	settled_forget(s, INT64_MAX);
+	recent_writes_forget(s, INT64_MAX);
 	free(s->v);
 	*s = (struct settled){0};
 }

@@ -14,7 +14,7 @@ struct kept_question {
 	enum kept_step step;
 	struct identity_set set;
 	struct identity_machine machine;
-	struct handover_place place;
+	struct migration_place place;
 };
 
 /* Which object the step is about; false: it is not asked. */

@@ -15,11 +15,11 @@ enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 /* A name that has addresses kept here. */
 struct holder {
 	char *ns, *name;
-	int64_t due;		     /* loop's time: to be asked about */
-	int64_t kept_ms;	     /* the journal's time of the latest of its leases */
-	bool seen;		     /* in this round */
-	const char *why;	     /* to be given back; NULL: not */
-	struct handover_place place; /* with `elsewhere`: which of them are */
+	int64_t due;		      /* loop's time: to be asked about */
+	int64_t kept_ms;	      /* the journal's time of the latest of its leases */
+	bool seen;		      /* in this round */
+	const char *why;	      /* to be given back; NULL: not */
+	struct migration_place place; /* with `elsewhere`: which of them are */
 	bool elsewhere;
 };
 
@@ -48,7 +48,7 @@ static void holder_done(struct holder *h)
 {
 	free(h->ns);
 	free(h->name);
-	handover_place_done(&h->place);
+	migration_place_done(&h->place);
 }
 
 static struct holder *find(const struct kept *k, const char *ns, const char *name)
@@ -101,7 +101,7 @@ static void over(struct kept *k)
 {
 	free(take(k->ns));
 	free(take(k->name));
-	handover_place_done(&k->q.place);
+	migration_place_done(&k->q.place);
 	k->call = NULL;
 	next(k);
 }
@@ -124,9 +124,9 @@ static void judge(struct kept *k)
 	if (h && identity_is_over(k->name, &k->conf.identity, &k->q.set, &k->q.machine)) {
 		h->why = "no pod of that name will come";
 	} else if (h && k->q.place.n && strcmp(k->q.place.node, k->conf.node) != 0) {
-		handover_place_done(&h->place);
+		migration_place_done(&h->place);
 		h->place = k->q.place;
-		k->q.place = (struct handover_place){0};
+		k->q.place = (struct migration_place){0};
 		h->elsewhere = true;
 	}
 	if (h && (h->why || h->elsewhere))
@@ -202,7 +202,7 @@ static bool is_due(const struct kept *k, const struct holder *h, const struct le
 	if (l->state != LEASE_KEPT || l->at_ms > h->kept_ms || strcmp(l->pod_name, h->name) != 0 ||
 	    strcmp(l->pod_namespace, h->ns) != 0)
 		return false;
-	return h->why || handover_is_superseded(&h->place, k->conf.node, l);
+	return h->why || migration_is_superseded(&h->place, k->conf.node, l);
 }
 
 static void give_back(struct kept *k, struct holder *h, struct ipam *store)
@@ -228,7 +228,7 @@ static void give_back(struct kept *k, struct holder *h, struct ipam *store)
 	}
 	h->why = NULL;
 	h->elsewhere = false;
-	handover_place_done(&h->place);
+	migration_place_done(&h->place);
 }
 
 void kept_batch(struct kept *k, struct ipam *store)
@@ -269,7 +269,7 @@ void kept_free(struct kept *k)
 	free(k->ns);
 	free(k->name);
 	free(k->said);
-	handover_place_done(&k->q.place);
+	migration_place_done(&k->q.place);
 	free(k);
 }
 
@@ -322,7 +322,7 @@ void kept_question_learn(struct kept_question *q, const struct json *object)
 		break;
 	case KEPT_ENDPOINT:
 		if (object)
-			handover_place_read(object, &q->place, NULL);
+			migration_place_read(object, &q->place, NULL);
 		break;
 	case KEPT_END: break;
 	}

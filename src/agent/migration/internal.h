@@ -11,11 +11,11 @@
 
 /* A name whose addresses are being fetched. */
 struct coming {
-	struct handover *h;
+	struct migration *h;
 	char *ns, *name, *pod, *uid;
 	char *ifname; /* for an endpoint that has no names of interfaces */
 	bool migrating;
-	struct handover_place place;
+	struct migration_place place;
 	bool done;
 	int64_t asked_ms; /* when its pod last asked */
 	/* this round */
@@ -40,11 +40,11 @@ struct given {
 	bool seen;
 };
 
-struct handover {
-	struct handover_conf conf;
+struct migration {
+	struct migration_conf conf;
 	struct coming **v;
 	size_t n;
-	struct kube_informer *informer; /* of struct handover_place */
+	struct kube_informer *informer; /* of struct migration_place */
 	struct kube_call *refusing;
 	struct loop_timer *sweep;
 	struct kube_backoff again;
@@ -52,22 +52,22 @@ struct handover {
 	size_t n_given;
 };
 
-extern const struct kube_kind handover_kind;
+extern const struct kube_kind migration_kind;
 
-static inline int64_t handover_now(const struct handover *h)
+static inline int64_t migration_now(const struct migration *h)
 {
 	return loop_now_ms(kube_loop(h->conf.kube));
 }
 
 /* migration.c */
-struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
+struct coming *coming_new(struct migration *h, const struct identity *who, const char *uid,
 			  const char *ifname);
 /* Another pod of the name: what came so far stays pinned. */
 void coming_renew(struct coming *c, const struct identity *who, const char *uid);
 void coming_free(struct coming *c);
 /* Between borrowing and the lease addresses would be given back at once. */
-void coming_pin(struct handover *h);
+void coming_pin(struct migration *h);
 /* migration.c */
-void handover_watch(struct handover *h);
+void migration_watch(struct migration *h);
 
 #endif

@@ -11,12 +11,12 @@
 #include "block/codec.h"
 #include "ipam/lend.h"
 
-const struct kube_kind handover_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
-					"spiderendpoint", true};
+const struct kube_kind migration_kind = {"spiderpool.spidernet.io", "v2beta1", "spiderendpoints",
+					 "spiderendpoint", true};
 
 /* --- what requests want --- */
 
-static struct coming *find(const struct handover *h, const char *ns, const char *name)
+static struct coming *find(const struct migration *h, const char *ns, const char *name)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (strcmp(h->v[i]->name, name) == 0 && strcmp(h->v[i]->ns, ns) == 0)
@@ -58,8 +58,8 @@ static bool is_known(struct ipam *store, const struct identity *who, const struc
 	return true;
 }
 
-int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
-		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
+int migration_wait(struct migration *h, struct ipam *store, const struct identity *who,
+		   const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e)
 {
 	struct coming *c = find(h, who->ns, who->name);
 
@@ -69,7 +69,7 @@ int handover_wait(struct handover *h, struct ipam *store, const struct identity 
 		return 0;
 	if (!c)
 		c = coming_new(h, who, uid, asks[0].who.ifname);
-	c->asked_ms = handover_now(h);
+	c->asked_ms = migration_now(h);
 	if (c->done || (last && c->migrating))
 		return 0;
 	if (!last)
@@ -79,7 +79,7 @@ int handover_wait(struct handover *h, struct ipam *store, const struct identity 
 			c->why ? c->why : "what it had is not read from the API server yet");
 }
 
-void handover_came(struct handover *h, const struct identity *who)
+void migration_came(struct migration *h, const struct identity *who)
 {
 	struct coming *c = find(h, who->ns, who->name);
 
@@ -91,7 +91,7 @@ void handover_came(struct handover *h, const struct identity *who)
 
 /* --- what came --- */
 
-static void keep(const struct coming *c, const struct handover_ip *x, struct ipam *store)
+static void keep(const struct coming *c, const struct migration_ip *x, struct ipam *store)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &x->ip);
 	const struct lease *l = lease_find(ipam_leases(store), &x->ip);
@@ -110,7 +110,7 @@ static void keep(const struct coming *c, const struct handover_ip *x, struct ipa
 			  LOG_S("error", e.text));
 }
 
-void handover_begin(struct handover *h, struct ipam *store)
+void migration_begin(struct migration *h, struct ipam *store)
 {
 	for (size_t i = 0; i < h->n; i++)
 		for (size_t k = 0; k < h->v[i]->place.n; k++)
@@ -119,23 +119,23 @@ void handover_begin(struct handover *h, struct ipam *store)
 
 /* --- life --- */
 
-struct handover *handover_new(const struct handover_conf *c)
+struct migration *migration_new(const struct migration_conf *c)
 {
-	struct handover *h = xcalloc(1, sizeof(*h));
+	struct migration *h = xcalloc(1, sizeof(*h));
 
 	h->conf = *c;
-	handover_watch(h);
+	migration_watch(h);
 	return h;
 }
 
-void handover_free(struct handover *h)
+void migration_free(struct migration *h)
 {
 	if (!h)
 		return;
 	while (h->n)
 		coming_free(h->v[h->n - 1]);
-	if (lender_blocks(h->conf.lender))
-		blocks_cancel(lender_blocks(h->conf.lender), h);
+	if (node_pools_blocks(h->conf.lender))
+		blocks_cancel(node_pools_blocks(h->conf.lender), h);
 	free(h->v);
 	kube_informer_free(h->informer);
 	kube_cancel(h->refusing);
@@ -158,9 +158,9 @@ static void later(struct coming *c, int64_t ms);
 
 /* --- names --- */
 
-void coming_pin(struct handover *h)
+void coming_pin(struct migration *h)
 {
-	struct blocks *b = lender_blocks(h->conf.lender);
+	struct blocks *b = node_pools_blocks(h->conf.lender);
 	struct ipaddr *v = NULL;
 	size_t n = 0;
 
@@ -174,8 +174,8 @@ void coming_pin(struct handover *h)
 
 void coming_free(struct coming *c)
 {
-	struct handover *h = c->h;
-	struct blocks *b = lender_blocks(h->conf.lender);
+	struct migration *h = c->h;
+	struct blocks *b = node_pools_blocks(h->conf.lender);
 
 	for (size_t i = 0; i < h->n; i++)
 		if (h->v[i] == c)
@@ -184,7 +184,7 @@ void coming_free(struct coming *c)
 		blocks_cancel(b, c);
 	kube_cancel(c->call);
 	loop_del_timer(c->timer);
-	handover_place_done(&c->place);
+	migration_place_done(&c->place);
 	block_op_done(&c->op);
 	free(c->ns);
 	free(c->name);
@@ -203,13 +203,13 @@ static void say(struct coming *c, const char *why)
 
 /* --- one address after the other --- */
 
-static struct handover_facts facts_of(const struct coming *c, const struct blocks *b)
+static struct migration_facts facts_of(const struct coming *c, const struct blocks *b)
 {
 	const struct pool_set *s = cluster_pools(c->h->conf.cluster);
 	const struct ipaddr *ip = &c->place.v[c->at].ip;
 	const struct pool *p = s ? pool_of(s, ip) : NULL;
 
-	return (struct handover_facts){
+	return (struct migration_facts){
 		.table = blocks_table(b),
 		.pool = p && !p->disabled && !p->terminating ? p : NULL,
 		.ip = *ip,
@@ -225,13 +225,13 @@ static void next(struct coming *c)
 }
 
 /* Not to be had now. */
-static void leave_open(struct coming *c, const struct handover_facts *f)
+static void leave_open(struct coming *c, const struct migration_facts *f)
 {
 	const struct identity who = {.ns = c->ns, .name = c->name};
 	auto_buf struct buf b;
 
 	buf_init(&b, 600);
-	handover_words(f, &who, &b);
+	migration_words(f, &who, &b);
 	say(c, b.p);
 	c->open = true;
 	next(c);
@@ -257,8 +257,8 @@ static bool try(struct coming *c, struct blocks *b)
 static void on_looked(void *arg, enum block_outcome r, const struct block_object *o)
 {
 	struct coming *c = arg;
-	struct blocks *b = lender_blocks(c->h->conf.lender);
-	struct handover_facts f;
+	struct blocks *b = node_pools_blocks(c->h->conf.lender);
+	struct migration_facts f;
 
 	later(c, 0);
 	if (!b)
@@ -270,13 +270,13 @@ static void on_looked(void *arg, enum block_outcome r, const struct block_object
 		leave_open(c, &f);
 		return;
 	}
-	switch (handover_next(&f, &c->op)) {
+	switch (migration_next(&f, &c->op)) {
 	case HANDOVER_HERE:
 	case HANDOVER_NEVER: next(c); return;
 	case HANDOVER_OP: c->has_op = true; return;
 	case HANDOVER_ASK:
 		if (!*c->holder)
-			handover_holder(&f, c->holder);
+			migration_holder(&f, c->holder);
 		break;
 	case HANDOVER_WAIT: c->waits |= c->place.from != NULL; break;
 	case HANDOVER_LOOK: break;
@@ -287,7 +287,7 @@ static void on_looked(void *arg, enum block_outcome r, const struct block_object
 /* False: a request is under way. */
 static bool step(struct coming *c, struct blocks *b)
 {
-	struct handover_facts f = facts_of(c, b);
+	struct migration_facts f = facts_of(c, b);
 	struct block_op op;
 
 	if (c->has_op) {
@@ -295,7 +295,7 @@ static bool step(struct coming *c, struct blocks *b)
 		if (try(c, b))
 			return false;
 	}
-	switch (handover_next(&f, &op)) {
+	switch (migration_next(&f, &op)) {
 	case HANDOVER_HERE:
 	case HANDOVER_NEVER: next(c); return true;
 	case HANDOVER_LOOK:
@@ -324,12 +324,12 @@ static void on_asked(void *arg, int status, const struct json *object, const str
 static void ask(struct coming *c)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
+				 .on = {.kind = &migration_kind, .ns = c->ns, .name = c->name},
 				 .timeout_ms = REQUEST_MS};
 	auto_buf struct buf b;
 
 	buf_init(&b, 2000);
-	handover_ask_patch(c->holder, c->h->conf.node, c->uid, c->migrating, &b);
+	migration_request_patch(c->holder, c->h->conf.node, c->uid, c->migrating, &b);
 	r.body = buf_span(&b);
 	log_info("kept addresses are asked for at the node that has them",
 		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->holder));
@@ -343,7 +343,7 @@ static bool is_wanted(const struct coming *c)
 	const struct pod_facts *p = cluster_pod(c->h->conf.cluster, c->ns, c->pod);
 
 	if (!p) /* not shown yet */
-		return handover_now(c->h) - c->asked_ms < GONE_MS;
+		return migration_now(c->h) - c->asked_ms < GONE_MS;
 	return strcmp(p->uid, c->uid) == 0 && !p->deleting;
 }
 
@@ -367,7 +367,7 @@ static void end_round(struct coming *c)
 
 static void go_on(struct coming *c)
 {
-	struct blocks *b = lender_blocks(c->h->conf.lender);
+	struct blocks *b = node_pools_blocks(c->h->conf.lender);
 
 	if (!cluster_pools(c->h->conf.cluster))
 		b = NULL;
@@ -381,7 +381,7 @@ static void go_on(struct coming *c)
 static void on_place(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct coming *c = arg;
-	struct handover_place p = {0};
+	struct migration_place p = {0};
 
 	(void)status;
 	c->call = NULL;
@@ -391,8 +391,8 @@ static void on_place(void *arg, int status, const struct json *object, const str
 		return;
 	}
 	/* One that is gone since was seen; one without addresses is none. */
-	if (!e && handover_place_read(object, &p, NULL) == 0) {
-		handover_place_done(&c->place);
+	if (!e && migration_place_read(object, &p, NULL) == 0) {
+		migration_place_done(&c->place);
 		c->place = p;
 	}
 	c->in_round = true;
@@ -406,13 +406,14 @@ static void on_place(void *arg, int status, const struct json *object, const str
 static void on_timer(void *arg)
 {
 	struct coming *c = arg;
-	struct handover *h = c->h;
-	const struct kube_request r = {.verb = KUBE_GET,
-				       .on = {.kind = &handover_kind, .ns = c->ns, .name = c->name},
-				       .timeout_ms = REQUEST_MS};
+	struct migration *h = c->h;
+	const struct kube_request r = {
+		.verb = KUBE_GET,
+		.on = {.kind = &migration_kind, .ns = c->ns, .name = c->name},
+		.timeout_ms = REQUEST_MS};
 
 	c->timer = NULL;
-	if (handover_now(h) - c->asked_ms >= PATIENCE_MS) {
+	if (migration_now(h) - c->asked_ms >= PATIENCE_MS) {
 		coming_free(c);
 		coming_pin(h);
 	} else if (c->done) {
@@ -432,7 +433,7 @@ static void later(struct coming *c, int64_t ms)
 
 /* --- from the first ask on --- */
 
-struct coming *coming_new(struct handover *h, const struct identity *who, const char *uid,
+struct coming *coming_new(struct migration *h, const struct identity *who, const char *uid,
 			  const char *ifname)
 {
 	struct coming *c = xcalloc(1, sizeof(*c));
@@ -472,17 +473,17 @@ enum { SWEEP_MS = 30 * 1000, HANDOVER_GIVE_AGAIN_MS = 200, HANDOVER_GIVE_REQUEST
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
-	return handover_place_read(object, value, e);
+	return migration_place_read(object, value, e);
 }
 
 static void drop(void *value)
 {
-	handover_place_done(value);
+	migration_place_done(value);
 }
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
-	const struct handover *h = arg;
+	const struct migration *h = arg;
 
 	(void)was;
 	if (is)
@@ -495,34 +496,34 @@ static void on_sync_error(void *arg, const struct err *why)
 	(void)arg, (void)why;
 }
 
-static void sweep_in(struct handover *h, int64_t ms);
+static void sweep_in(struct migration *h, int64_t ms);
 
 static void on_sweep(void *arg)
 {
-	struct handover *h = arg;
+	struct migration *h = arg;
 
 	h->sweep = NULL;
 	sweep_in(h, SWEEP_MS);
 	h->conf.touch(h->conf.arg);
 }
 
-static void sweep_in(struct handover *h, int64_t ms)
+static void sweep_in(struct migration *h, int64_t ms)
 {
 	loop_del_timer(h->sweep);
 	h->sweep = loop_add_timer(kube_loop(h->conf.kube), ms, on_sweep, h);
 }
 
-void handover_watch(struct handover *h)
+void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select =
 		xasprintf("%s=%s", HANDOVER_LABEL, block_label(h->conf.node, label));
 
 	h->informer = kube_informer_new(
-		h->conf.kube, &(struct kube_informer_conf){.kind = &handover_kind,
+		h->conf.kube, &(struct kube_informer_conf){.kind = &migration_kind,
 							   .select = {.labels = select},
 							   .cached = true,
-							   .size = sizeof(struct handover_place),
+							   .size = sizeof(struct migration_place),
 							   .decode = decode,
 							   .drop = drop,
 							   .changed = on_changed,
@@ -536,7 +537,7 @@ void handover_watch(struct handover *h)
 
 static void on_given(void *arg, enum block_outcome r, const struct block_object *o)
 {
-	struct handover *h = arg;
+	struct migration *h = arg;
 
 	(void)o;
 	if (r == BLOCK_OK)
@@ -547,7 +548,7 @@ static void on_given(void *arg, enum block_outcome r, const struct block_object 
 
 static void on_refused(void *arg, int status, const struct json *object, const struct err *e)
 {
-	struct handover *h = arg;
+	struct migration *h = arg;
 
 	(void)status, (void)object;
 	h->refusing = NULL;
@@ -556,25 +557,25 @@ static void on_refused(void *arg, int status, const struct json *object, const s
 			 LOG_S("error", e->text));
 }
 
-static void refuse(struct handover *h, const struct kube_object *o)
+static void refuse(struct migration *h, const struct kube_object *o)
 {
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
-				 .on = {.kind = &handover_kind, .ns = o->ns, .name = o->name},
+				 .on = {.kind = &migration_kind, .ns = o->ns, .name = o->name},
 				 .timeout_ms = HANDOVER_GIVE_REQUEST_MS};
 	auto_buf struct buf b;
 
 	if (h->refusing)
 		return;
 	buf_init(&b, 2000);
-	handover_refuse_patch(o->value, &b);
+	migration_refuse_patch(o->value, &b);
 	r.body = buf_span(&b);
 	h->refusing = kube_send(h->conf.kube, &r, on_refused, h);
 }
 
-static void answer(struct handover *h, const struct kube_object *o, struct blocks *b,
+static void answer(struct migration *h, const struct kube_object *o, struct blocks *b,
 		   const struct lease_table *leases)
 {
-	const struct handover_place *p = o->value;
+	const struct migration_place *p = o->value;
 	bool refused = false, more = false;
 
 	if (!p->for_node || strcmp(p->for_node, h->conf.node) == 0)
@@ -583,12 +584,12 @@ static void answer(struct handover *h, const struct kube_object *o, struct block
 		const struct ipaddr *ip = &p->v[i].ip;
 		struct block_op op;
 
-		switch (handover_answer(p, o->ns, o->name, lease_find(leases, ip))) {
+		switch (migration_answer(p, o->ns, o->name, lease_find(leases, ip))) {
 		case HANDOVER_LATER: more = true; continue;
 		case HANDOVER_REFUSE: refused = true; continue;
 		case HANDOVER_GIVE: break;
 		}
-		if (!handover_give(blocks_table(b), ip, p->for_node, &op))
+		if (!migration_give(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
 		/* Something else is done about the block. */
@@ -610,7 +611,7 @@ static void forget(const struct block_table *t, struct ipam *store)
 	for (size_t i = 0; i < leases->n; i++) {
 		struct ipaddr ip = leases->v[i].address.ip;
 
-		if (!handover_is_stale(t, &leases->v[i]))
+		if (!migration_is_stale(t, &leases->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
 			log_error("an address that was given to another node is not forgotten",
@@ -621,17 +622,17 @@ static void forget(const struct block_table *t, struct ipam *store)
 	}
 }
 
-static void note(struct handover *h, const struct ipaddr *ip)
+static void note(struct migration *h, const struct ipaddr *ip)
 {
 	for (size_t i = 0; i < h->n_given; i++)
 		if (ip_eq(&h->given[i].ip, ip)) {
 			h->given[i].seen = true;
 			return;
 		}
-	VEC_PUSH(h->given, h->n_given) = (struct given){*ip, handover_now(h), true};
+	VEC_PUSH(h->given, h->n_given) = (struct given){*ip, migration_now(h), true};
 }
 
-static void look(struct handover *h, const struct block_table *t)
+static void look(struct migration *h, const struct block_table *t)
 {
 	size_t n = 0;
 
@@ -649,29 +650,29 @@ static void look(struct handover *h, const struct block_table *t)
 }
 
 /* Nobody came for it for long, and nobody asks: it is this node's again. */
-static void take_back(struct handover *h, struct blocks *b)
+static void take_back(struct migration *h, struct blocks *b)
 {
 	struct ipaddr *leave = NULL;
 	struct block_op op;
 	size_t n = 0;
 
 	for (size_t i = 0; i < kube_informer_count(h->informer); i++) {
-		const struct handover_place *p = kube_informer_at(h->informer, i)->value;
+		const struct migration_place *p = kube_informer_at(h->informer, i)->value;
 
 		for (size_t k = 0; k < p->n; k++)
 			VEC_PUSH(leave, n) = p->v[k].ip;
 	}
 	for (size_t i = 0; i < h->n_given; i++)
-		if (handover_now(h) - h->given[i].since < HANDOVER_LEAVE_MS)
+		if (migration_now(h) - h->given[i].since < HANDOVER_LEAVE_MS)
 			VEC_PUSH(leave, n) = h->given[i].ip;
-	if (handover_take_back(blocks_table(b), leave, n, &op))
+	if (migration_take_back(blocks_table(b), leave, n, &op))
 		blocks_request(b, &op, on_given, h);
 	free(leave);
 }
 
-void handover_batch(struct handover *h, struct ipam *store, bool whole)
+void migration_batch(struct migration *h, struct ipam *store, bool whole)
 {
-	struct blocks *b = lender_blocks(h->conf.lender);
+	struct blocks *b = node_pools_blocks(h->conf.lender);
 
 	if (!b || !whole || !blocks_table(b)->synced)
 		return;

@@ -23,33 +23,34 @@
 #include "ipam/ipam.h"
 #include "kube/client.h"
 
-struct handover;
+struct migration;
 
-struct handover_conf {
+struct migration_conf {
 	struct kube *kube;
 	struct cluster *cluster;
-	struct lender *lender;
+	struct node_pools *lender;
 	const char *node;
 	void (*touch)(void *arg);   /* a batch is wanted */
 	void (*changed)(void *arg); /* a name need not wait any more; from the loop */
 	void *arg;
 };
 
-struct handover *handover_new(const struct handover_conf *c); /* texts are borrowed */
-void handover_free(struct handover *h); /* before lender_free(); NULL is fine */
+struct migration *migration_new(const struct migration_conf *c); /* texts are borrowed */
+void migration_free(struct migration *h); /* before node_pools_free(); NULL is fine */
 
 /*
  * Within a batch, for asks of a pod whose addresses are kept. 0: no more is to be waited for. 1: wait
  * for changed(), and ask again. Negative, kind ERR_AGAIN, when `last`: it cannot wait any longer.
  */
-int handover_wait(struct handover *h, struct ipam *store, const struct identity *who,
-		  const char *uid, const struct ipam_ask *asks, size_t n, bool last, struct err *e);
+int migration_wait(struct migration *h, struct ipam *store, const struct identity *who,
+		   const char *uid, const struct ipam_ask *asks, size_t n, bool last,
+		   struct err *e);
 /* The name's pod has its addresses. */
-void handover_came(struct handover *h, const struct identity *who);
+void migration_came(struct migration *h, const struct identity *who);
 
 /* Before a batch's first request: what came is kept for its name before anybody else asks. */
-void handover_begin(struct handover *h, struct ipam *store);
+void migration_begin(struct migration *h, struct ipam *store);
 /* After its last one: answers others. whole: the journal is all that there is. */
-void handover_batch(struct handover *h, struct ipam *store, bool whole);
+void migration_batch(struct migration *h, struct ipam *store, bool whole);
 
 #endif

@@ -48,7 +48,7 @@ static void drop(void *value)
 
 /* --- errors --- */
 
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	cluster_cache_etcd_restored(((struct cluster_cache_watch *)arg)->w, now_real_ms());
 }
@@ -125,7 +125,7 @@ static void start(struct cluster_cache *w, enum cluster_cache_kind kind)
 					 .drop = drop,
 					 .changed = on_changed,
 					 .synced = on_synced,
-					 .set_back = on_set_back,
+					 .set_back = on_etcd_restored,
 					 .trouble = on_sync_error,
 					 .arg = v,
 				 });

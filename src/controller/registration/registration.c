@@ -168,7 +168,7 @@ static void forget_version(struct side *s)
 }
 
 /* After an etcd restore the version that we wrote never arrives. */
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	forget_version(arg);
 	hooks_look_in(arg, 0);
@@ -266,7 +266,7 @@ static void start(struct side *s, struct hooks *h, bool validating)
 					     .drop = drop,
 					     .changed = on_changed,
 					     .synced = on_synced,
-					     .set_back = on_set_back,
+					     .set_back = on_etcd_restored,
 					     .arg = s});
 }
 

@@ -68,7 +68,7 @@ static void note_version(struct certs *c, const struct json *object)
 }
 
 /* After an etcd restore the version that we wrote never arrives. */
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	note_version(arg, NULL);
 	look_in(arg, 0);
@@ -355,7 +355,7 @@ void certs_secret_start(struct certs *c)
 					     .drop = drop,
 					     .changed = on_changed,
 					     .synced = on_synced,
-					     .set_back = on_set_back,
+					     .set_back = on_etcd_restored,
 					     .arg = c});
 }
 

@@ -256,7 +256,7 @@ static void look_in(struct tokens *t, int64_t ms)
 
 /* --- changes --- */
 
-static void on_set_back(void *arg)
+static void on_etcd_restored(void *arg)
 {
 	note_version(arg, NULL);
 	look_in(arg, 0);
@@ -313,7 +313,7 @@ struct tokens *tokens_new(const struct tokens_conf *c)
 						      .drop = drop,
 						      .changed = on_changed,
 						      .synced = on_synced,
-						      .set_back = on_set_back,
+						      .set_back = on_etcd_restored,
 						      .arg = t});
 	return t;
 }
