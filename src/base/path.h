@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_BASE_PATH_H
 #define UNIRAIL_BASE_PATH_H
 
-/* Path resolution below a root; for file.c and cli/install/swap.c. */
+/* Path resolution below a root; for file.c, path.c, doctor/tree.c and cli/install/swap.c. */
 
 #include "base/file.h"
 

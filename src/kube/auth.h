@@ -35,7 +35,7 @@ unsigned int kube_auth_generation(const struct kube_auth *a);
 /* Reports that the server refused the credentials. True: retry after kube_auth_refresh(). */
 bool kube_auth_rejected(struct kube_auth *a);
 
-/* --- for tests --- */
+/* --- parts of auth.c, exposed for tests --- */
 
 struct kube_credential {
 	char *token, *cert, *key; /* NULL: not given */

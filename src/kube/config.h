@@ -61,7 +61,7 @@ enum { KUBE_CONF_FILES = 5 };
 void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES]);
 #define auto_kube_conf __attribute__((cleanup(kube_conf_done)))
 
-/* --- for tests --- */
+/* --- parts of config.c, exposed for tests --- */
 
 /* Parses the text of a kubeconfig located in directory `dir`. */
 int kube_conf_parse(struct kube_conf *ret, struct span text, const char *dir, const char *context,

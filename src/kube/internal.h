@@ -47,7 +47,8 @@ struct kube_stream_ops {
 	void (*drop)(void *arg);
 };
 
-/* KUBE_WATCH has no timeout, and is not retried after it was sent. */
+/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS); once sent, it is not
+ * retried. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" */

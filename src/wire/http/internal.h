@@ -11,7 +11,7 @@
 #include "wire/http/https.h"
 #include "wire/resolve.h"
 
-/* Shared by http1.c and http1_client.c. */
+/* Internal to http1.c. */
 
 /* Sets the status a server answers with, and the error of both sides. */
 int http1_refuse(int *status, int code, struct err *e, const char *fmt, ...)

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_WIRE_JSON_INTERNAL_H
 #define UNIRAIL_WIRE_JSON_INTERNAL_H
 
-/* Shared by json.c and reader.c. */
+/* Shared by json.c, reader.c and tree.c. */
 
 #include "wire/json/json.h"
 
