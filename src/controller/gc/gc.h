@@ -24,7 +24,7 @@
  * The blocks of a gone node are released as block/release.h describes: peers keep borrowed
  * addresses, and addresses retained for names of StatefulSet pods and KubeVirt machines stay
  * retained. An entry "?" (owner of the address unknown) is removed when all nodes that are not
- * fenced were Ready for two full scans and no endpoint has the address: the agent of its owner, if
+ * fenced were Ready for two scan intervals and no endpoint has the address: the agent of its owner, if
  * it runs, reports the address within a minute. The log names a node that blocks this.
  *
  * A SpiderEndpoint whose pod is confirmed gone is deleted when its node is gone, when Spiderpool
