@@ -550,7 +550,7 @@ void plan_named(struct planner *p, const struct block_need *need, const struct i
 		return;
 	if (s && s->to && age < AGAIN_MS)
 		plan_stray(p, need->pool, name, &(struct block_entry){.ip = s->ip, .to = s->to});
-	if (!s || age >= (s->wished ? ANSWER_MS : AGAIN_MS))
+	if (!s || age >= (s->wished ? BLOCK_PLAN_NAMED_ANSWER_MS : AGAIN_MS))
 		ask(p, OP_READ, need, name, a);
 	else if (s->refused || s->wished)
 		return;
