@@ -579,7 +579,7 @@ int lock_fd(int fd, int timeout_ms)
 	return flock_until(fd, deadline_of(timeout_ms));
 }
 
-/* Somebody may remove the file while we wait: a lock on a file without a name guards nothing. */
+/* -EAGAIN: another process removed the file while this one waited, and a lock on a deleted file guards nothing. */
 static int check_file(int fd, const char *path, struct err *e)
 {
 	struct stat st;

@@ -225,7 +225,7 @@ int opt_exit(const char *prog, int r, const struct err *e)
 	return 2;
 }
 
-/* Which command of an applet is meant, and which word somebody mistyped. */
+/* Finds the command of an applet that argv names, and suggests one for a mistyped word. */
 
 /* How many words of argv the command's name is; 0 when it is another command. */
 static int words_of(const struct cmd *c, int argc, char **argv)

@@ -101,7 +101,7 @@ void path_temp_name(const char *base, char *ret)
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);
 }
 
-/* Paths of the host in which nobody but root has a say: struct root's `strict`. */
+/* Paths of the host that only root can change: struct root's `strict`. */
 
 /* <linux/openat2.h>; base stays free of <linux/...>. */
 struct path_strict_how {

@@ -167,13 +167,13 @@ bool block_log_has_made(const struct block_log *l, const char *node, const struc
 
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e)
 {
-	bool anew = *t->node_uid && strcmp(t->node_uid, uid) != 0;
+	bool recreated = *t->node_uid && strcmp(t->node_uid, uid) != 0;
 
 	if (strcmp(t->node_uid, uid) == 0)
 		return 0;
 	free(t->node_uid);
 	t->node_uid = xstrdup(uid);
-	for (size_t i = 0; anew && i < t->n_loans; i++)
+	for (size_t i = 0; recreated && i < t->n_loans; i++)
 		if (t->loans[i].state == LOAN_HELD) {
 			t->loans[i].state = LOAN_ASKING;
 			block_log_token(l, t->loans[i].token);

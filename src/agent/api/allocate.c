@@ -40,7 +40,7 @@ static int look(struct api_call *c, struct ipam *store, const struct ipam_ask *a
 	return r;
 }
 
-/* Somebody has an address that is asked for by name. What the pod had before may be on its way. */
+/* Whether a requested address was refused by its owner; one that is migrating to this node is not. */
 static bool is_refused(const struct api_call *c)
 {
 	for (size_t i = 0; i < c->needs.n_names; i++)
@@ -253,7 +253,7 @@ static const struct labels *ns_annotations(const struct api_call *c)
 {
 	const struct labels *l = cluster_ns_annotations(c->api->conf.cluster, c->pod.ns);
 
-	/* Of a pod that nobody can be asked about, as was said. */
+	/* Without the API server the namespace's annotations count as empty: take_asked() has logged it. */
 	return l || !c->pod_is_asked ? l : &no_labels;
 }
 
@@ -456,7 +456,7 @@ static int judge(const struct pod_facts *p, const struct api_pod *asked, struct 
 	return pod_check_alive(p, e);
 }
 
-/* Of a pod that nobody can be asked about, there is what the runtime says. */
+/* While the API server is unavailable, the pod is known by the runtime's arguments only. */
 static void take_asked(struct api_call *c, const struct api_pod *asked, const struct err *why)
 {
 	log_limited(LOG_WARN, 2,

@@ -93,7 +93,7 @@ static bool holds(const struct ipam *store, const char *container_id, const stru
 	return l && l->state == LEASE_USED && lease_is(l, container_id, NULL);
 }
 
-/* Each address once, in one change: a write to the disk for each would be as many as somebody lists. */
+/* Records each reported address once and all in one journal commit: the caller chooses the length of the list. */
 void api_done(struct api_call *c, struct ipam *store)
 {
 	const struct api_done_args *p = c->args;

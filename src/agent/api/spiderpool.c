@@ -359,7 +359,7 @@ static void put_endpoint(struct json_out *o, const struct ipam_record *pod, cons
 	jo_end_obj(o);
 }
 
-/* A pod whose sandbox was made anew may still have the old one's: the latest is the pod's. */
+/* After its sandbox was recreated a pod may still have the addresses of the old one: the latest record counts. */
 static const struct ipam_record *find_pod(const struct ipam_record *v, size_t n,
 					  const struct api_endpoint_args *p)
 {

@@ -273,7 +273,7 @@ void kept_free(struct kept *k)
 	free(k);
 }
 
-/* Whether a name is still somebody's: what the API server is asked, and what its answers say. */
+/* Whether the owner of a retained address still exists: the requests to the API server and what their answers mean. */
 
 static const struct kube_kind sets = {"apps", "v1", "statefulsets", "statefulset", true};
 static const struct kube_kind vmis = {"kubevirt.io", "v1", "virtualmachineinstances",

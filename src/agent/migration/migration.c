@@ -649,7 +649,7 @@ static void look(struct migration *h, const struct block_table *t)
 	h->n_given = n;
 }
 
-/* Nobody came for it for long, and nobody asks: it is this node's again. */
+/* An exported address that no node imported in time, and that no node requests, is this node's again. */
 static void take_back(struct migration *h, struct blocks *b)
 {
 	struct ipaddr *leave = NULL;
