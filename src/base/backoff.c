@@ -13,7 +13,7 @@ int64_t kube_jitter(int64_t from, int64_t to)
 	return from + (int64_t)n % (to - from + 1);
 }
 
-int64_t kube_backoff_next(struct kube_backoff *b)
+int64_t backoff_next(struct backoff *b)
 {
 	int64_t wait = b->base;
 
@@ -25,7 +25,7 @@ int64_t kube_backoff_next(struct kube_backoff *b)
 	return kube_jitter(wait / 2, wait + wait / 2);
 }
 
-void kube_backoff_reset(struct kube_backoff *b)
+void backoff_reset(struct backoff *b)
 {
 	b->failures = 0;
 }

@@ -8,13 +8,13 @@
 
 #include <stdint.h>
 
-struct kube_backoff {
+struct backoff {
 	int64_t base, most; /* ms */
 	unsigned int failures;
 };
 
-int64_t kube_backoff_next(struct kube_backoff *b); /* counts a failure; returns ms to wait */
-void kube_backoff_reset(struct kube_backoff *b);
+int64_t backoff_next(struct backoff *b); /* counts a failure; returns ms to wait */
+void backoff_reset(struct backoff *b);
 int64_t kube_jitter(int64_t from, int64_t to); /* uniformly distributed, from <= x <= to */
 
 #endif

@@ -56,13 +56,13 @@ static bool drain(struct child *c)
 	return n < 0;
 }
 
-static void finish(struct child *c, const struct err *why)
+static void finish(struct child *c, const struct err *reason)
 {
 	struct err e = ERR_INIT;
 	int status = reap(c);
 
-	if (why)
-		e = *why;
+	if (reason)
+		e = *reason;
 	else if (c->b.over)
 		err_set(&e, -EFBIG, "it wrote more than %zu bytes", c->b.max);
 	else if (WIFSIGNALED(status))

@@ -21,6 +21,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+/* Marks a text that begins with the replaced program's own words, which users and scripts search for:
+ * those stay byte for byte. tools/words does not read it. */
+#define ORIG(text) text
+
 enum err_kind {
 	ERR_OTHER,	 /* CNI 999 */
 	ERR_VERSION,	 /* CNI 1: incompatible version */

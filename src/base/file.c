@@ -49,10 +49,11 @@ const char *path_hint(const struct root *r, const char *path, int code,
 		return " (a root other than '/' needs openat2, Linux 5.6)";
 	if (code != -ELOOP || !path_refused(r, path, link, sizeof(link)))
 		return "";
-	snprintf(buf, PATH_HINT_MAX,
-		 " ('%s' is a symbolic link that others than root can change: name the folder that "
-		 "it leads to, or chown root and chmod go-w the link's folder)",
-		 link);
+	snprintf(
+		buf, PATH_HINT_MAX,
+		" ('%s' is a symbolic link that others than root can change: name the directory that "
+		"it leads to, or chown root and chmod go-w the link's directory)",
+		link);
 	return buf;
 }
 
@@ -70,10 +71,10 @@ int path_check_kind(const struct stat *st, const char *path, struct err *e)
 static int open_any(const struct root *r, const char *path, int flags, mode_t mode, struct err *e)
 {
 	int fd = path_open(r, path, flags, mode);
-	char why[PATH_HINT_MAX];
+	char reason[PATH_HINT_MAX];
 
 	if (fd < 0)
-		return err_sys(e, fd, "open '%s'%s", path, path_hint(r, path, fd, why));
+		return err_sys(e, fd, "open '%s'%s", path, path_hint(r, path, fd, reason));
 	return fd;
 }
 
@@ -156,7 +157,8 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 }
 
 /*
- * Whoever can write to a folder can leave a FIFO there, whose open() waits for a writer. Names in /dev and /proc are a
+ * A process that can write to a directory can leave a FIFO there, whose open() waits for a
+ * writer. Names in /dev and /proc are a
  * person's: "kubectl config view | unirail --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
@@ -232,11 +234,11 @@ int file_temp_open(const struct root *r, const char *path, mode_t mode, struct f
 {
 	struct file_temp n = FILE_TEMP_INIT;
 	int err = path_parent(r, path, n.base, &n.dir);
-	char why[PATH_HINT_MAX];
+	char reason[PATH_HINT_MAX];
 
 	if (err < 0)
-		return err_sys(e, err, "open the folder of '%s'%s", path,
-			       path_hint(r, path, err, why));
+		return err_sys(e, err, "open the directory of '%s'%s", path,
+			       path_hint(r, path, err, reason));
 	do {
 		path_temp_name(n.base, n.name);
 		n.fd = openat(n.dir, n.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode & 07777);
@@ -271,7 +273,7 @@ int file_temp_commit(struct file_temp *t, struct err *e)
 	if (r == 0) {
 		r = path_sync_dir(t->dir);
 		if (r < 0)
-			err_sys(e, r, "fsync the folder of '%s'", t->base);
+			err_sys(e, r, "fsync the directory of '%s'", t->base);
 	}
 	file_temp_abort(t);
 	return r;
@@ -310,12 +312,12 @@ int file_remove(const struct root *r, const char *path, struct err *e)
 	char base[PATH_NAME_MAX];
 	auto_fd int dir = -1;
 	int n = path_parent(r, path, base, &dir);
-	char why[PATH_HINT_MAX];
+	char reason[PATH_HINT_MAX];
 
 	if (n == 0 && unlinkat(dir, base, 0) < 0)
 		n = -errno;
 	if (n < 0 && n != -ENOENT)
-		return err_sys(e, n, "remove '%s'%s", path, path_hint(r, path, n, why));
+		return err_sys(e, n, "remove '%s'%s", path, path_hint(r, path, n, reason));
 	return 0;
 }
 
@@ -344,14 +346,14 @@ static int make_one(const struct root *r, const char *path, mode_t mode)
 
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 {
-	char part[PATH_MAX], why[PATH_HINT_MAX];
+	char part[PATH_MAX], reason[PATH_HINT_MAX];
 	size_t len = strlen(path);
 	int n = 0;
 
 	if (check_dir(r, path) == 0)
 		return 0;
 	if (path[0] != '/' || len >= sizeof(part))
-		return err_sys(e, path[0] != '/' ? -EINVAL : -ENAMETOOLONG, "make folder '%s'",
+		return err_sys(e, path[0] != '/' ? -EINVAL : -ENAMETOOLONG, "create directory '%s'",
 			       path);
 	for (size_t i = 1; i <= len && n == 0; i++) {
 		if (path[i] != '/' && path[i] != '\0')
@@ -363,7 +365,8 @@ int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 		if (check_dir(r, part) < 0)
 			n = make_one(r, part, mode);
 	}
-	return n < 0 ? err_sys(e, n, "make folder '%s'%s", part, path_hint(r, part, n, why)) : 0;
+	return n < 0 ? err_sys(e, n, "create directory '%s'%s", part, path_hint(r, part, n, reason))
+		     : 0;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -396,13 +399,13 @@ int dir_list(const struct root *r, const char *path, char ***names, size_t *n, s
 	if (!d) {
 		err = -errno;
 		close(fd);
-		return err_sys(e, err, "read folder '%s'", path);
+		return err_sys(e, err, "read directory '%s'", path);
 	}
 	err = read_names(d, &list, &count);
 	closedir(d);
 	if (err < 0) {
 		str_list_free(list, count);
-		return err_sys(e, err, "read folder '%s'", path);
+		return err_sys(e, err, "read directory '%s'", path);
 	}
 	if (count > 1)
 		qsort(list, count, sizeof(*list), by_bytes);
@@ -423,14 +426,14 @@ static bool is_temp_of(const char *name, const char *base)
 void file_sweep(const struct root *r, const char *path)
 {
 	char base[PATH_NAME_MAX], **names = NULL;
-	auto_free char *folder = xstrdup(path);
+	auto_free char *dir_path = xstrdup(path);
 	auto_fd int dir = -1;
 	size_t n = 0;
 
 	if (path_parent(r, path, base, &dir) < 0)
 		return;
-	*strrchr(folder, '/') = '\0';
-	if (dir_list(r, *folder ? folder : "/", &names, &n, NULL) < 0)
+	*strrchr(dir_path, '/') = '\0';
+	if (dir_list(r, *dir_path ? dir_path : "/", &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (is_temp_of(names[i], base))
@@ -438,7 +441,7 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-/* A time in the future is a clock's that was set back. */
+/* A time in the future: the clock was moved backwards since. */
 static bool is_old(const struct root *r, const char *path)
 {
 	int64_t now = now_real_ms() / 1000;
@@ -448,16 +451,16 @@ static bool is_old(const struct root *r, const char *path)
 	       now - st.st_mtime > FILE_OLD_S;
 }
 
-static void sweep_folder(const struct root *r, const char *folder, bool only_old)
+static void sweep_dir(const struct root *r, const char *dir_path, bool only_old)
 {
 	char **names = NULL;
 	size_t n = 0;
 
-	if (dir_list(r, folder, &names, &n, NULL) < 0)
+	if (dir_list(r, dir_path, &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *base = xstrdup(names[i]),
-			       *path = xasprintf("%s/%s", folder, names[i]);
+			       *path = xasprintf("%s/%s", dir_path, names[i]);
 		size_t len = strlen(base);
 
 		if (len <= sizeof("..01234567.tmp") - 1)
@@ -469,14 +472,14 @@ static void sweep_folder(const struct root *r, const char *folder, bool only_old
 	str_list_free(names, n);
 }
 
-void file_sweep_folder(const struct root *r, const char *folder)
+void file_sweep_dir(const struct root *r, const char *dir_path)
 {
-	sweep_folder(r, folder, false);
+	sweep_dir(r, dir_path, false);
 }
 
-void file_sweep_old(const struct root *r, const char *folder)
+void file_sweep_old(const struct root *r, const char *dir_path)
 {
-	sweep_folder(r, folder, true);
+	sweep_dir(r, dir_path, true);
 }
 
 void str_list_free(char **names, size_t n)
@@ -595,11 +598,12 @@ int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, s
 
 	for (;;) {
 		auto_fd int f = path_open(r, path, O_RDWR | O_CREAT | O_NONBLOCK, 0600);
-		char why[PATH_HINT_MAX];
+		char reason[PATH_HINT_MAX];
 		int n;
 
 		if (f < 0)
-			return err_sys(e, f, "lock: open '%s'%s", path, path_hint(r, path, f, why));
+			return err_sys(e, f, "lock: open '%s'%s", path,
+				       path_hint(r, path, f, reason));
 		n = flock_until(f, deadline);
 		if (n == -EWOULDBLOCK)
 			return err_kind(e, ERR_AGAIN, n,

@@ -52,7 +52,7 @@ int file_remove(const struct root *r, const char *path, struct err *e); /* -ENOE
  * no process writes the file now. */
 void file_sweep(const struct root *r, const char *path);
 /* The same for all files of a directory. */
-void file_sweep_folder(const struct root *r, const char *folder);
+void file_sweep_dir(const struct root *r, const char *dir);
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e); /* mkdir -p */
 /* Names in a directory except "." and "..", sorted bytewise; free with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);

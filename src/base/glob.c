@@ -60,7 +60,7 @@ static int class_match(const char **p, uint32_t r)
 	return in != negated;
 }
 
-/* Go looks at the rest of a pattern even where the name has failed already. */
+/* Go checks the rest of a pattern even where the name has failed already. */
 static bool pattern_ok(const char *p)
 {
 	while (*p) {

@@ -36,6 +36,11 @@ bool mac_eq(const struct mac *a, const struct mac *b)
 	return a->len == b->len && memcmp(a->b, b->b, a->len) == 0;
 }
 
+int mac_cmp(const struct mac *a, const struct mac *b)
+{
+	return a->len != b->len ? (a->len < b->len ? -1 : 1) : memcmp(a->b, b->b, a->len);
+}
+
 bool ip_is_unspecified(const struct ipaddr *a)
 {
 	return a->family != 0 && ip_num(a) == 0;

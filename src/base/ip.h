@@ -46,6 +46,7 @@ unsigned int ip_size(const struct ipaddr *a); /* 4 or 16 bytes */
 bool ip_eq(const struct ipaddr *a, const struct ipaddr *b);
 int ip_cmp(const struct ipaddr *a, const struct ipaddr *b); /* family first, then numeric */
 bool mac_eq(const struct mac *a, const struct mac *b);
+int mac_cmp(const struct mac *a, const struct mac *b); /* length first, then bytes */
 bool ip_is_unspecified(const struct ipaddr *a);
 bool ip_is_link_local(const struct ipaddr *a); /* 169.254/16, fe80::/10 */
 bool ip_is_multicast(const struct ipaddr *a);

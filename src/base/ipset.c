@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/sorted.h"
 
 enum { QUOTE_MAX = 100 }; /* of the user's text in an error */
 
-static int refuse(struct span s, struct err *e, const char *why)
+static int refuse(struct span s, struct err *e, const char *reason)
 {
 	return err_kind(e, ERR_CONF, -EINVAL, "'%.*s' %s", (int)(s.n < QUOTE_MAX ? s.n : QUOTE_MAX),
-			s.p, why);
+			s.p, reason);
 }
 
 static bool has_blank(struct span s)
@@ -61,13 +62,13 @@ static void mend_octets(struct span whole, struct buf *b)
 
 static int octet_slip(struct span whole, struct err *e)
 {
-	auto_buf struct buf why;
+	auto_buf struct buf reason;
 
-	buf_init(&why, 2 * QUOTE_MAX);
-	buf_str(&why, "has an octet past 255: did you mean '");
-	mend_octets(whole, &why);
-	buf_str(&why, "'?");
-	return refuse(whole, e, why.p);
+	buf_init(&reason, 2 * QUOTE_MAX);
+	buf_str(&reason, "has an octet past 255: did you mean '");
+	mend_octets(whole, &reason);
+	buf_str(&reason, "'?");
+	return refuse(whole, e, reason.p);
 }
 
 static int parse_end(struct span whole, struct span s, uint8_t family, struct ipaddr *ret,
@@ -132,17 +133,19 @@ static bool joins(const struct ip_range *a, const struct ip_range *b)
 /* The first interval that ends at *a or after; s->n when there is none. */
 static size_t at_or_after(const struct ip_set *s, const struct ipaddr *a)
 {
-	size_t low = 0, high = s->n;
+	return LOWER_BOUND(i, s->n, ip_cmp(&s->v[i].last, a) < 0);
+}
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
+/* The same from an interval on, which is near: costs the logarithm of the distance. */
+static size_t skip_to(const struct ip_set *s, size_t from, const struct ipaddr *a)
+{
+	struct ip_set part = {.v = s->v ? s->v + from : NULL, .n = s->n - from};
+	size_t reach = 1;
 
-		if (ip_cmp(&s->v[mid].last, a) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	while (reach < part.n && ip_cmp(&part.v[reach - 1].last, a) < 0)
+		reach *= 2;
+	part.n = reach < part.n ? reach : part.n;
+	return from + at_or_after(&part, a);
 }
 
 void ip_set_add(struct ip_set *s, const struct ip_range *r)
@@ -263,8 +266,7 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out)
 		struct ip_range r = s->v[i];
 		bool more = true;
 
-		while (j < out->n && ip_cmp(&out->v[j].last, &r.first) < 0)
-			j++;
+		j = skip_to(out, j, &r.first);
 		for (size_t k = j; more && k < out->n && ip_cmp(&out->v[k].first, &r.last) <= 0;
 		     k++) {
 			const struct ip_range *o = &out->v[k];
@@ -302,9 +304,9 @@ bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr 
 			return true;
 		}
 		if (ip_cmp(&x->last, &y->last) < 0)
-			i++;
+			i = skip_to(a, i + 1, &y->first);
 		else
-			j++;
+			j = skip_to(b, j + 1, &x->first);
 	}
 	return false;
 }
@@ -396,7 +398,7 @@ static void pop(struct sweep *w)
 	w->heap[i] = p;
 }
 
-static void gather(struct sweep *w, const struct ip_set *sets, size_t n)
+static void collect(struct sweep *w, const struct ip_set *sets, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		w->n += sets[i].n;
@@ -435,7 +437,7 @@ void ip_sets_part(struct ip_set *sets, size_t n)
 	struct piece p;
 	bool more;
 
-	gather(&w, sets, n);
+	collect(&w, sets, n);
 	for (size_t i = 0; i < n; i++) {
 		family = sets[i].n ? sets[i].family : family;
 		sets[i].n = 0;

@@ -41,13 +41,13 @@ int log_level_parse(const char *s, enum log_level *ret)
 	static const struct {
 		char word[8];
 		enum log_level level;
-	} words[] = {{"debug", LOG_DEBUG},  {"info", LOG_INFO},	  {"warn", LOG_WARN},
+	} names[] = {{"debug", LOG_DEBUG},  {"info", LOG_INFO},	  {"warn", LOG_WARN},
 		     {"warning", LOG_WARN}, {"error", LOG_ERROR}, {"fatal", LOG_NONE},
 		     {"panic", LOG_NONE}};
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strcasecmp(s, words[i].word) == 0) {
-			*ret = words[i].level;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcasecmp(s, names[i].word) == 0) {
+			*ret = names[i].level;
 			return 0;
 		}
 	return -EINVAL;
@@ -76,7 +76,7 @@ static int open_log(const char *path, struct err *e)
 }
 
 /* The folder of a log is made, as the programs this replaces did. */
-static int make_folder(const char *path, struct err *e)
+static int make_dir(const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
 	struct root host;
@@ -104,7 +104,7 @@ int log_setup(const struct log_conf *c, struct err *e)
 	int fd = -1;
 
 	if (to_file) {
-		int r = make_folder(c->path, e);
+		int r = make_dir(c->path, e);
 
 		if (r < 0)
 			return r;
@@ -172,12 +172,12 @@ static bool same_file(const struct stat *a, const struct stat *b)
  */
 static void rotate(void)
 {
-	struct stat ours, named;
+	struct stat opened, named;
 	int fd;
 
 	flock(output.file, LOCK_EX);
-	if (fstat(output.file, &ours) == 0 && stat(output.path, &named) == 0 &&
-	    same_file(&ours, &named))
+	if (fstat(output.file, &opened) == 0 && stat(output.path, &named) == 0 &&
+	    same_file(&opened, &named))
 		shift_files();
 	flock(output.file, LOCK_UN);
 	fd = open_log(output.path, NULL);
@@ -191,7 +191,7 @@ static void emit(const struct log_line *l)
 {
 	struct stat st;
 
-	/* nlink 0: somebody removed the file, and lines would go nowhere. */
+	/* nlink 0: the file was removed, and lines written to it would be lost. */
 	if (output.path[0] && fstat(output.file, &st) == 0 &&
 	    (st.st_nlink == 0 || (output.max_bytes > 0 && st.st_size > 0 &&
 				  st.st_size + (int64_t)l->n > output.max_bytes)))
@@ -649,7 +649,7 @@ bool log_once(struct log_once *o, const char *text)
 {
 	uint64_t hash = hash_text(hash_start, text ? text : "");
 
-	if (o->told && o->hash == hash)
+	if (o->reported && o->hash == hash)
 		return false;
 	*o = (struct log_once){true, hash};
 	return true;
@@ -657,8 +657,8 @@ bool log_once(struct log_once *o, const char *text)
 
 bool log_once_clear(struct log_once *o)
 {
-	bool told = o->told;
+	bool reported = o->reported;
 
 	*o = (struct log_once){0};
-	return told;
+	return reported;
 }

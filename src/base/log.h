@@ -133,7 +133,7 @@ void log_limit_end(void);
  * {0} is a condition that has not been logged. No member needs freeing.
  */
 struct log_once {
-	bool told;
+	bool reported;
 	uint64_t hash; /* of the text */
 };
 bool log_once(struct log_once *o, const char *text);

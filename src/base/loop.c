@@ -170,9 +170,9 @@ void loop_del_timer(struct loop_timer *t)
 static void run_timers(struct loop *l)
 {
 	int64_t now = loop_now_ms(l);
-	uint64_t fresh = l->seq; /* what callbacks add waits for the next round: fds get a turn */
+	uint64_t end_seq = l->seq; /* what callbacks add waits for the next round: fds get a turn */
 
-	while (!l->stopped && l->first && l->first->due <= now && l->first->seq < fresh) {
+	while (!l->stopped && l->first && l->first->due <= now && l->first->seq < end_seq) {
 		struct loop_timer *t = l->first;
 
 		unlink_timer(t);

@@ -128,13 +128,13 @@ int num_bool(struct span s, int *ret)
 	static const struct {
 		char word[6];
 		bool value;
-	} words[] = {{"true", true}, {"false", false}, {"yes", true}, {"no", false},
-		     {"on", true},   {"off", false},   {"1", true},   {"0", false}};
+	} spellings[] = {{"true", true}, {"false", false}, {"yes", true}, {"no", false},
+			 {"on", true},	 {"off", false},   {"1", true},	  {"0", false}};
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (s.n > 0 && s.n < sizeof(words[i].word) && words[i].word[s.n] == '\0' &&
-		    strncasecmp(s.p, words[i].word, s.n) == 0) {
-			*ret = words[i].value;
+	for (size_t i = 0; i < ARRAY_LEN(spellings); i++)
+		if (s.n > 0 && s.n < sizeof(spellings[i].word) && spellings[i].word[s.n] == '\0' &&
+		    strncasecmp(s.p, spellings[i].word, s.n) == 0) {
+			*ret = spellings[i].value;
 			return 0;
 		}
 	return -EINVAL;

@@ -42,7 +42,7 @@ static int unknown(const struct opt *opts, const char *word, struct span name, s
 	for (; opts && opts->name && n < 64; opts++)
 		list[n++] = opts->name;
 	snprintf(text, sizeof(text), "%.*s", (int)(name.n < 60 ? name.n : 60), name.p);
-	near = name.n > 1 ? opt_nearest(text, list, n) : NULL;
+	near = name.n > 1 ? opt_suggest(text, list, n) : NULL;
 	if (near)
 		return err_set(e, -EINVAL, "unknown option '%s'; did you mean '--%s'?", word, near);
 	return err_set(e, -EINVAL, "unknown option '%s'; see --help", word);
@@ -122,6 +122,9 @@ static int set_value(const struct opt *o, const char *value, void *into, struct 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)to = true; return 0;
 	case OPT_STR: *(const char **)to = value; return 0;
+	case OPT_STRS:
+		VEC_PUSH(((struct opt_strs *)to)->v, ((struct opt_strs *)to)->n) = value;
+		return 0;
 	case OPT_INT: return set_int(o, value, to, e);
 	case OPT_DUR: return set_duration(o, value, to, e);
 	case OPT_CHOICE:
@@ -228,7 +231,7 @@ int opt_exit(const char *prog, int r, const struct err *e)
 /* Finds the command of an applet that argv names, and suggests one for a mistyped word. */
 
 /* How many words of argv the command's name is; 0 when it is another command. */
-static int words_of(const struct cmd *c, int argc, char **argv)
+static int command_args(const struct cmd *c, int argc, char **argv)
 {
 	struct span rest = span_of(c->name), word;
 	int n = 0;
@@ -251,20 +254,20 @@ static int no_command(const char *prog, const struct cmd *cmds, const char *word
 	for (; (cmds->name || cmds->help) && n < 64; cmds++)
 		if (cmds->name)
 			list[n++] = cmds->name;
-	near = opt_nearest(word, list, n);
+	near = opt_suggest(word, list, n);
 	if (near)
 		return err_set(e, -EINVAL, "unknown command '%s'; did you mean '%s'?", word, near);
 	return err_set(e, -EINVAL, "unknown command '%s'; see '%s --help'", word, prog);
 }
 
 int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
-	     const struct cmd **ret, int *words, struct err *e)
+	     const struct cmd **ret, int *used, struct err *e)
 {
 	const struct cmd *best = NULL, *c;
 	int most = 0;
 
 	for (c = cmds; c->name || c->help; c++) {
-		int n = c->name ? words_of(c, argc - 1, argv + 1) : 0;
+		int n = c->name ? command_args(c, argc - 1, argv + 1) : 0;
 
 		if (n > most || (!c->name && !best)) {
 			best = c;
@@ -274,7 +277,7 @@ int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
 	if (!best)
 		return no_command(prog, cmds, argc > 1 ? argv[1] : NULL, e);
 	*ret = best;
-	*words = most;
+	*used = most;
 	return 0;
 }
 
@@ -307,7 +310,7 @@ static unsigned int distance(const char *a, const char *b)
 	return d[n][m];
 }
 
-const char *opt_nearest(const char *word, const char *const *list, size_t n)
+const char *opt_suggest(const char *word, const char *const *list, size_t n)
 {
 	size_t len = strlen(word);
 	unsigned int best = len < 4 ? 2 : len < 8 ? 3 : 4; /* one more than may differ */

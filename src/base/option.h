@@ -23,9 +23,15 @@
 enum opt_type {
 	OPT_FLAG,   /* bool: set true */
 	OPT_STR,    /* const char *: borrowed from argv */
+	OPT_STRS,   /* struct opt_strs: as OPT_STR, may be given several times */
 	OPT_INT,    /* int64_t: min..max */
 	OPT_DUR,    /* int64_t: milliseconds, max in ms */
 	OPT_CHOICE, /* const char *: one of arg, which is "a|b|c" */
+};
+
+struct opt_strs {
+	const char **v; /* the caller frees the list */
+	size_t n;
 };
 
 struct opt {
@@ -71,7 +77,7 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
  *		return opt_exit("unirail pool", r, &e);
  */
 int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
-	     const struct cmd **ret, int *words, struct err *e);
+	     const struct cmd **ret, int *used, struct err *e);
 
 /* Exit status for the result of opt_parse or cmd_pick: 0 after --help, else 2 and one line "unirail
  * pool: ..." on stderr. */
@@ -92,7 +98,7 @@ void opt_wrap(struct buf *b, const char *text, size_t at);
 
 /* The word of the list (n of them) most similar to `word`, for "did you mean"; NULL: none is
  * similar. */
-const char *opt_nearest(const char *word, const char *const *list, size_t n);
+const char *opt_suggest(const char *word, const char *const *list, size_t n);
 
 /* Maximum size of a help text. */
 enum { HELP_MAX = 1 << 18 };

@@ -135,7 +135,8 @@ static bool may_follow(const struct walk *w, const struct stat *link)
 	       (!(dir.st_mode & (S_IWGRP | S_IWOTH)) || (dir.st_mode & S_ISVTX));
 }
 
-/* `link` is w->name's own descriptor: what was looked at is what is read. Its target comes before the rest. */
+/* `link` is w->name's own descriptor: the file that was checked is the file that is read. Its
+ * target comes before the rest. */
 static int follow(struct walk *w, int link, const struct stat *st)
 {
 	char target[PATH_MAX];

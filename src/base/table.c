@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@ enum { TEXT_MAX = 64 << 20 };
 
 void columns_init(struct columns *c, unsigned int n, const char *indent)
 {
+	assert(n <= COLUMNS_MAX);
 	*c = (struct columns){.n = n, .indent = indent};
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 
-enum { COLUMNS_MAX = 10 };
+enum { COLUMNS_MAX = 12 };
 
 struct columns {
 	unsigned int n; /* columns */
@@ -20,6 +20,7 @@ struct columns {
 	size_t n_cells;
 };
 
+/* n: at most COLUMNS_MAX. */
 void columns_init(struct columns *c, unsigned int n, const char *indent);
 void columns_done(struct columns *c);
 #define auto_columns __attribute__((cleanup(columns_done)))

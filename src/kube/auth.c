@@ -15,7 +15,7 @@
 #include "wire/tls/digest.h"
 
 enum {
-	FRESH_MS = 60000,
+	VALID_MS = 60000,
 	EARLY_MS = 10000, /* run the program this long before its credential expires */
 	AGAIN_MS = 1000,  /* minimum interval between reads of files */
 	EXEC_AGAIN_MS = 10000,
@@ -118,7 +118,7 @@ static int read_token(struct kube_auth *a, struct err *e)
 	if (file && token.n == 0)
 		r = err_kind(e, ERR_CONF, -EINVAL, "token: '%s' is empty", file);
 	else if (token.n > KUBE_TOKEN_MAX || (token.n && !is_token(token)))
-		r = err_kind(e, ERR_CONF, -EINVAL, "token: %s%s%s is no token", file ? "'" : "",
+		r = err_kind(e, ERR_CONF, -EINVAL, "token: %s%s%s is not a token", file ? "'" : "",
 			     file ? file : "what was given", file ? "'" : "");
 	else
 		set_header(a, token);
@@ -201,11 +201,11 @@ static int read_all(struct kube_auth *a, struct err *e)
 
 /* --- a program's --- */
 
-static void on_exec(void *arg, int status, struct span out, const struct err *why)
+static void on_exec(void *arg, int status, struct span out, const struct err *reason)
 {
 	struct kube_auth *a = arg;
 	struct kube_credential c;
-	int r = kube_exec_result(&a->conf->exec, status, why, &a->exec_err);
+	int r = kube_exec_result(&a->conf->exec, status, reason, &a->exec_err);
 
 	a->child = NULL;
 	a->exec_at = loop_now_ms(a->loop);
@@ -264,7 +264,7 @@ int kube_auth_refresh(struct kube_auth *a, struct err *e)
 		r = refresh_exec(a, e);
 	if (r <= 0)
 		return r;
-	if (a->known && age < (a->stale ? AGAIN_MS : FRESH_MS))
+	if (a->known && age < (a->stale ? AGAIN_MS : VALID_MS))
 		return 1;
 	r = read_all(a, e);
 	return r < 0 ? r : 1;
@@ -305,13 +305,13 @@ int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *
 			   arg, e);
 }
 
-int kube_exec_result(const struct kube_exec *x, int status, const struct err *why, struct err *e)
+int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason, struct err *e)
 {
-	const char *hint = x->hint && (why || status) ? x->hint : NULL;
+	const char *hint = x->hint && (reason || status) ? x->hint : NULL;
 	int r = 0;
 
-	if (why)
-		r = err_kind(e, ERR_UNAVAILABLE, why->code, "%s", why->text);
+	if (reason)
+		r = err_kind(e, ERR_UNAVAILABLE, reason->code, "%s", reason->text);
 	else if (status == NOT_FOUND)
 		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT, "it cannot be executed%s%s",
 			     hint ? ": " : "", hint ? hint : "");
@@ -356,7 +356,8 @@ static int take_status(struct kube_credential *c, const struct json *status, str
 		return err_kind(e, ERR_DECODE, -EBADMSG,
 				"status.clientCertificateData and clientKeyData go together");
 	if (until && kube_time_parse(until, &c->until_ms) < 0)
-		return err_kind(e, ERR_DECODE, -EBADMSG, "status.expirationTimestamp is no time");
+		return err_kind(e, ERR_DECODE, -EBADMSG,
+				"status.expirationTimestamp is not a time");
 	return 0;
 }
 

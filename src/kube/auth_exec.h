@@ -9,6 +9,7 @@
 int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 		    child_done_fn done, void *arg, struct err *e);
 /* Converts the exit status or failure of the program; e is set when it failed. */
-int kube_exec_result(const struct kube_exec *x, int status, const struct err *why, struct err *e);
+int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason,
+		     struct err *e);
 
 #endif

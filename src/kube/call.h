@@ -16,7 +16,7 @@ struct kube_call {
 	const struct kube_stream_ops *ops;
 	void *arg;
 	enum kube_call_state state;
-	struct buf path, words, body;
+	struct buf path, description, body;
 	struct buf refusal; /* body of an error answer */
 	struct https *conn;
 	struct h2_stream *stream;

@@ -56,7 +56,7 @@ void kube_free(struct kube *k)
 	}
 	loop_del_timer(k->pump);
 	loop_del_timer(k->again);
-	loop_del_timer(k->tidy);
+	loop_del_timer(k->cleanup);
 	kube_auth_free(k->auth);
 	free(k);
 }
@@ -73,9 +73,9 @@ static void on_ready(void *arg)
 	struct kube_conn *c = arg;
 
 	c->ready = true;
-	if (c->k->trouble)
+	if (c->k->down)
 		log_info("kube: connected again");
-	c->k->trouble = false;
+	c->k->down = false;
 	kube_pump_schedule(c->k);
 }
 
@@ -88,11 +88,11 @@ static void unlink_old(struct kube_conn *c)
 		}
 }
 
-static void note_trouble(struct kube *k, const struct err *e)
+static void log_failure_once(struct kube *k, const struct err *e)
 {
-	if (!k->trouble && !k->set.impatient)
+	if (!k->down && !k->set.impatient)
 		log_warn("kube: no connection to the API server", LOG_S("error", e->text));
-	k->trouble = true;
+	k->down = true;
 }
 
 static void on_again(void *arg)
@@ -106,14 +106,14 @@ static void on_again(void *arg)
 static void wait_again(struct kube *k)
 {
 	if (!k->again)
-		k->again = loop_add_timer(k->loop, kube_backoff_next(&k->backoff), on_again, k);
+		k->again = loop_add_timer(k->loop, backoff_next(&k->backoff), on_again, k);
 }
 
 static void on_closed(void *arg, const struct err *e)
 {
 	struct kube_conn *c = arg;
 	struct kube *k = c->k;
-	struct err why = *e;
+	struct err reason = *e;
 	bool ready = c->ready;
 
 	if (c != k->conn) {
@@ -124,13 +124,13 @@ static void on_closed(void *arg, const struct err *e)
 	k->conn = NULL;
 	conn_free(c);
 	/* The CA or our certificate may have been replaced. */
-	if (why.code == -EKEYREJECTED)
+	if (reason.code == -EKEYREJECTED)
 		kube_auth_rejected(k->auth);
 	wait_again(k);
 	if (ready)
 		return;
-	note_trouble(k, &why);
-	kube_calls_no_connection(k, &why);
+	log_failure_once(k, &reason);
+	kube_calls_no_connection(k, &reason);
 }
 
 /* Shorter than a request's timeout, so that the reason of a failed connection is known before it
@@ -168,15 +168,15 @@ static void retire(struct kube *k)
 	k->conn = NULL;
 	c->next = k->old;
 	k->old = c;
-	kube_tidy_schedule(k);
+	kube_cleanup_schedule(k);
 }
 
-static void on_tidy(void *arg)
+static void on_cleanup(void *arg)
 {
 	struct kube *k = arg;
 	struct kube_conn *c, *next;
 
-	k->tidy = NULL;
+	k->cleanup = NULL;
 	for (c = k->old; c; c = next) {
 		next = c->next;
 		if (https_streams(c->h))
@@ -186,10 +186,10 @@ static void on_tidy(void *arg)
 	}
 }
 
-void kube_tidy_schedule(struct kube *k)
+void kube_cleanup_schedule(struct kube *k)
 {
-	if (k->old && !k->tidy)
-		k->tidy = loop_add_timer(k->loop, 0, on_tidy, k);
+	if (k->old && !k->cleanup)
+		k->cleanup = loop_add_timer(k->loop, 0, on_cleanup, k);
 }
 
 /* --- what next? --- */
@@ -202,7 +202,7 @@ static bool have_credentials(struct kube *k)
 	if (r >= 0)
 		return r > 0;
 	err_wrap(&e, r, "kube");
-	note_trouble(k, &e);
+	log_failure_once(k, &e);
 	wait_again(k);
 	kube_calls_no_connection(k, &e);
 	return false;
@@ -281,13 +281,13 @@ static void detach(struct kube_call *c)
 	if (c->stream)
 		https_cancel(c->conn, c->stream);
 	c->stream = NULL;
-	kube_tidy_schedule(c->k);
+	kube_cleanup_schedule(c->k);
 }
 
 static void call_free(struct kube_call *c)
 {
 	buf_done(&c->path);
-	buf_done(&c->words);
+	buf_done(&c->description);
 	buf_done(&c->body);
 	buf_done(&c->refusal);
 	free(c);
@@ -319,11 +319,11 @@ void kube_calls_drop(struct kube *k)
 		kube_cancel(k->calls);
 }
 
-static void fail(struct kube_call *c, const struct err *why)
+static void fail(struct kube_call *c, const struct err *reason)
 {
-	struct err e = *why;
+	struct err e = *reason;
 
-	err_wrap(&e, why->code, "%s", c->words.p);
+	err_wrap(&e, reason->code, "%s", c->description.p);
 	finish(c, NULL, &e);
 }
 
@@ -345,8 +345,8 @@ static void on_retry(void *arg)
 
 static void pause_call(struct kube_call *c, int64_t at_least_ms)
 {
-	struct kube_backoff b = {RETRY_MS, RETRY_MAX_MS, c->tries};
-	int64_t ms = kube_backoff_next(&b);
+	struct backoff b = {RETRY_MS, RETRY_MAX_MS, c->tries};
+	int64_t ms = backoff_next(&b);
 
 	c->tries++;
 	if (at_least_ms > 0)
@@ -367,7 +367,7 @@ void kube_call_late(void *arg)
 	fail(c, &e);
 }
 
-static void note(struct kube_call *c, const struct err *e)
+static void keep_error(struct kube_call *c, const struct err *e)
 {
 	str_copy(c->last, sizeof(c->last), e->text);
 }
@@ -378,7 +378,7 @@ static void on_head(void *arg, const struct h2_head *h)
 {
 	struct kube_call *c = arg;
 
-	kube_backoff_reset(&c->k->backoff);
+	backoff_reset(&c->k->backoff);
 	c->status = h->status;
 	c->retry_after = h->retry_after;
 	if (c->verb == KUBE_WATCH && is_good(c)) {
@@ -413,19 +413,19 @@ static void on_data(void *arg, struct span bytes)
 		fail(c, &e);
 }
 
-static void broken(struct kube_call *c, const struct err *why, bool untouched)
+static void broken(struct kube_call *c, const struct err *reason, bool untouched)
 {
-	struct err e = *why;
+	struct err e = *reason;
 
 	if (c->verb != KUBE_WATCH && c->tries < TRIES_MAX &&
 	    (untouched || (kube_call_reads(c) && c->status == 0))) {
-		note(c, why);
+		keep_error(c, reason);
 		pause_call(c, 0);
 		return;
 	}
 	if (!kube_call_reads(c) && c->verb != KUBE_WATCH && !untouched)
-		err_set(&e, why->code, "%s: whether the server has done it is not known",
-			why->text);
+		err_set(&e, reason->code, "%s: whether the server has done it is not known",
+			reason->text);
 	e.kind = ERR_AGAIN;
 	fail(c, &e);
 }
@@ -447,16 +447,16 @@ static void refused(struct kube_call *c)
 	struct kube_status s;
 	int64_t after;
 
-	kube_status_err(c->status, buf_span(&c->refusal), c->words.p, &s, &e);
+	kube_status_err(c->status, buf_span(&c->refusal), c->description.p, &s, &e);
 	buf_done(&c->refusal);
 	buf_init(&c->refusal, KUBE_STATUS_MAX);
 	after = c->retry_after >= 0 ? c->retry_after : s.retry_after;
 	if (c->status == 401 && !c->rejected && kube_auth_rejected(c->k->auth)) {
 		c->rejected = true;
-		note(c, &e);
+		keep_error(c, &e);
 		pause_call(c, 1000);
 	} else if (c->verb != KUBE_WATCH && c->tries < TRIES_MAX && is_passing(c, after)) {
-		note(c, &e);
+		keep_error(c, &e);
 		pause_call(c, after * 1000);
 	} else {
 		s.retry_after = after;
@@ -501,7 +501,7 @@ static void submit(struct kube_call *c)
 	c->state = CALL_SENT;
 	c->status = 0;
 	if (https_submit(c->conn, &r, &handler, c, &c->stream, &e) < 0) {
-		note(c, &e);
+		keep_error(c, &e);
 		pause_call(c, 0);
 	} else if (c->verb == KUBE_WATCH && !c->deadline) {
 		c->deadline = loop_add_timer(c->k->loop, c->timeout_ms, kube_call_late, c);
@@ -527,18 +527,18 @@ void kube_calls_submit(struct kube *k)
 	}
 }
 
-void kube_calls_no_connection(struct kube *k, const struct err *why)
+void kube_calls_no_connection(struct kube *k, const struct err *reason)
 {
 	struct kube_call *c;
 
 	for (c = k->calls; c; c = c->next) {
-		note(c, why);
+		keep_error(c, reason);
 		c->doomed = k->set.impatient && c->state == CALL_WAITING;
 	}
 	/* A callback may add or cancel calls: restart the iteration after each. */
 	for (c = k->calls; c;) {
 		if (c->doomed) {
-			fail(c, why);
+			fail(c, reason);
 			c = k->calls;
 		} else {
 			c = c->next;
@@ -548,7 +548,7 @@ void kube_calls_no_connection(struct kube *k, const struct err *why)
 
 /* Creation of a request. */
 
-static void put_words(struct kube_call *c, const struct kube_request *r)
+static void put_description(struct kube_call *c, const struct kube_request *r)
 {
 	static const char *const verbs[] = {
 		[KUBE_GET] = "get",	     [KUBE_LIST] = "list",
@@ -557,11 +557,11 @@ static void put_words(struct kube_call *c, const struct kube_request *r)
 		[KUBE_JSON_PATCH] = "patch", [KUBE_DELETE] = "delete",
 	};
 
-	buf_printf(&c->words, "kube: %s ", verbs[r->verb]);
+	buf_printf(&c->description, "kube: %s ", verbs[r->verb]);
 	if (r->path)
-		buf_str(&c->words, r->path);
+		buf_str(&c->description, r->path);
 	else
-		kube_words(&c->words, &r->on);
+		kube_ref_describe(&c->description, &r->on);
 }
 
 static void put_path(struct kube_call *c, const struct kube_request *r)
@@ -606,10 +606,10 @@ struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 		c->next->prev = c;
 	k->calls = c;
 	buf_init(&c->path, KUBE_PATH_MAX);
-	buf_init(&c->words, ERR_TEXT_MAX);
+	buf_init(&c->description, ERR_TEXT_MAX);
 	buf_init(&c->body, KUBE_BODY_MAX);
 	buf_init(&c->refusal, KUBE_STATUS_MAX);
-	put_words(c, r);
+	put_description(c, r);
 	put_path(c, r);
 	buf_add(&c->body, r->body.p, r->body.n);
 	if (r->verb == KUBE_DELETE && (r->uid || r->resource_version))
@@ -624,9 +624,9 @@ struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 	return c;
 }
 
-const char *kube_call_words(const struct kube_call *c)
+const char *kube_call_describe(const struct kube_call *c)
 {
-	return c->words.p;
+	return c->description.p;
 }
 
 /* A request whose answer is one object. */
@@ -660,7 +660,7 @@ static void send_on_end(void *arg, int status, const struct kube_status *st, con
 	if (!e) {
 		r = json_parse(&doc, buf_span(&s->body), KUBE_BODY_MAX, &bad);
 		if (r < 0) {
-			err_wrap(&bad, r, "%s: the answer", kube_call_words(s->call));
+			err_wrap(&bad, r, "%s: the answer", kube_call_describe(s->call));
 			e = &bad;
 		}
 	}

@@ -37,7 +37,7 @@ void kube_conf_done(struct kube_conf *c)
 
 static int bad_url(const char *url, struct err *e)
 {
-	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is no URL like https://10.0.0.1:6443", url);
+	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not a URL like https://10.0.0.1:6443", url);
 }
 
 /* "host:port", "[::1]:port" */
@@ -142,10 +142,10 @@ static int from_file(struct kube_conf *c, const struct kube_where *w, const char
 	return 0;
 }
 
-static char *home_config(const struct root *r)
+static char *home_dir_config(const struct root *r)
 {
-	const char *home = getenv("HOME");
-	char *path = home && *home == '/' ? xasprintf("%s/.kube/config", home) : NULL;
+	const char *home_dir = getenv("HOME");
+	char *path = home_dir && *home_dir == '/' ? xasprintf("%s/.kube/config", home_dir) : NULL;
 
 	if (path && file_exists(r, path))
 		return path;
@@ -169,7 +169,7 @@ static int load(struct kube_conf *c, const struct kube_where *w, struct err *e)
 	}
 	if (in_pod(w->root))
 		return account(c, w->root, e);
-	path = home_config(w->root);
+	path = home_dir_config(w->root);
 	if (path)
 		return from_file(c, w, path, e);
 	return err_kind(
@@ -331,9 +331,9 @@ static void *find(const struct json_list *l, size_t size, const char *name)
 	return NULL;
 }
 
-static int refuse(const char *who, const char *field, const char *remedy, struct err *e)
+static int refuse(const char *subject, const char *field, const char *remedy, struct err *e)
 {
-	return err_kind(e, ERR_CONF, -EOPNOTSUPP, "%s: '%s' is not supported: %s", who, field,
+	return err_kind(e, ERR_CONF, -EOPNOTSUPP, "%s: '%s' is not supported: %s", subject, field,
 			remedy);
 }
 
@@ -344,14 +344,14 @@ static char *resolve(const char *dir, const char *path)
 }
 
 /* Content, or a file: data wins, as kubectl has it. */
-static int file_or_data(const char *who, const char *field, const char *dir, const char *path,
+static int file_or_data(const char *subject, const char *field, const char *dir, const char *path,
 			const char *data, char **ret_path, char **ret_text, struct err *e)
 {
 	if (data && *data) {
 		int r = base64_decode(span_of(data), ret_text);
 
 		if (r < 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "%s: %s-data is not base64", who,
+			return err_kind(e, ERR_CONF, -EINVAL, "%s: %s-data is not base64", subject,
 					field);
 	} else if (path && *path) {
 		*ret_path = resolve(dir, path);
@@ -362,22 +362,22 @@ static int file_or_data(const char *who, const char *field, const char *dir, con
 static int take_cluster(struct kube_conf *c, const struct cluster *k, const char *name,
 			const char *dir, struct err *e)
 {
-	auto_free char *who = xasprintf("cluster '%s'", name);
+	auto_free char *subject = xasprintf("cluster '%s'", name);
 	int r;
 
 	if (!k->server)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s: server is missing", who);
+		return err_kind(e, ERR_CONF, -EINVAL, "%s: server is missing", subject);
 	if (k->insecure)
-		return refuse(who, "insecure-skip-tls-verify",
+		return refuse(subject, "insecure-skip-tls-verify",
 			      "give the server's CA (certificate-authority)", e);
 	if (k->proxy && *k->proxy)
-		return refuse(who, "proxy-url", "give an address that is reached directly", e);
+		return refuse(subject, "proxy-url", "give an address that is reached directly", e);
 	r = kube_conf_server(c, k->server, e);
 	if (r == 0)
-		r = file_or_data(who, "certificate-authority", dir, k->ca, k->ca_data, &c->ca_file,
-				 &c->ca_pem, e);
+		r = file_or_data(subject, "certificate-authority", dir, k->ca, k->ca_data,
+				 &c->ca_file, &c->ca_pem, e);
 	else
-		err_wrap(e, r, "%s: server", who);
+		err_wrap(e, r, "%s: server", subject);
 	if (r == 0 && !c->ca_file && !c->ca_pem)
 		c->ca_file = xstrdup("/etc/ssl/certs/ca-certificates.crt");
 	if (k->tls_name && *k->tls_name)
@@ -390,7 +390,7 @@ static void take_exec(struct kube_exec *x, const struct exec *from, const char *
 	const struct named_env *env = from->env.v;
 	size_t n = 0, m = 0;
 
-	/* A name without a slash is looked for in PATH. */
+	/* A name without a slash is searched in PATH. */
 	VEC_PUSH(x->argv, n) = strchr(from->command, '/') ? resolve(dir, from->command)
 							  : xstrdup(from->command);
 	for (size_t i = 0; i < from->args.n; i++)
@@ -403,59 +403,60 @@ static void take_exec(struct kube_exec *x, const struct exec *from, const char *
 	x->hint = from->hint ? xstrdup(from->hint) : NULL;
 }
 
-static int check_user(const struct user *u, const char *who, struct err *e)
+static int check_user(const struct user *u, const char *subject, struct err *e)
 {
 	if (json_kind(u->provider) != JSON_NULL)
-		return refuse(who, "auth-provider", "use 'exec'", e);
+		return refuse(subject, "auth-provider", "use 'exec'", e);
 	if (u->username && *u->username)
-		return refuse(who, "username", "no API server takes passwords any more", e);
+		return refuse(subject, "username", "no API server takes passwords any more", e);
 	if (u->as && *u->as)
-		return refuse(who, "as", "give the account itself", e);
+		return refuse(subject, "as", "give the account itself", e);
 	if (u->has_exec && u->exec.cluster_info)
-		return refuse(who, "exec.provideClusterInfo", "set it to false", e);
+		return refuse(subject, "exec.provideClusterInfo", "set it to false", e);
 	if (u->has_exec && u->exec.interactive && strcmp(u->exec.interactive, "Always") == 0)
-		return refuse(who, "exec.interactiveMode: Always", "nobody is here to be asked", e);
+		return refuse(subject, "exec.interactiveMode: Always", "no terminal is attached",
+			      e);
 	if (u->has_exec && strncmp(u->exec.api_version, "client.authentication.k8s.io/v1", 31))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"%s: exec.apiVersion is '%s', wants client.authentication.k8s.io/v1", who,
-			u->exec.api_version);
+			"%s: exec.apiVersion is '%s', wants client.authentication.k8s.io/v1",
+			subject, u->exec.api_version);
 	return 0;
 }
 
 /* NULL: not given. */
-static int secret(const struct json *v, const char *who, const char *field, const char **ret,
+static int secret(const struct json *v, const char *subject, const char *field, const char **ret,
 		  struct err *e)
 {
 	*ret = json_string(v);
 	if (*ret || json_kind(v) == JSON_NULL)
 		return 0;
-	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s is no string but %s: put it into quotes", who,
-			field, json_kind_name(v));
+	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s is not a string but %s: put it into quotes",
+			subject, field, json_kind_name(v));
 }
 
 static int take_user(struct kube_conf *c, const struct user *u, const char *name, const char *dir,
 		     struct err *e)
 {
-	auto_free char *who = xasprintf("user '%s'", name);
+	auto_free char *subject = xasprintf("user '%s'", name);
 	const char *token = NULL, *key_data = NULL;
-	int r = check_user(u, who, e);
+	int r = check_user(u, subject, e);
 
 	if (r == 0)
-		r = secret(u->token, who, "token", &token, e);
+		r = secret(u->token, subject, "token", &token, e);
 	if (r == 0)
-		r = secret(u->key_data, who, "client-key-data", &key_data, e);
+		r = secret(u->key_data, subject, "client-key-data", &key_data, e);
 	if (r == 0)
-		r = file_or_data(who, "client-certificate", dir, u->cert, u->cert_data,
+		r = file_or_data(subject, "client-certificate", dir, u->cert, u->cert_data,
 				 &c->cert_file, &c->cert_pem, e);
 	if (r == 0)
-		r = file_or_data(who, "client-key", dir, u->key, key_data, &c->key_file,
+		r = file_or_data(subject, "client-key", dir, u->key, key_data, &c->key_file,
 				 &c->key_pem, e);
 	if (r < 0)
 		return r;
 	if ((c->cert_file || c->cert_pem) != (c->key_file || c->key_pem))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s: client-certificate and client-key go together", who);
+				"%s: client-certificate and client-key go together", subject);
 	/* kubectl has the token win over tokenFile unless that can be read; a file rotates. */
 	if (u->token_file && *u->token_file)
 		c->token_file = resolve(dir, u->token_file);

@@ -143,7 +143,7 @@ static void on_groups(void *arg, int status, const struct json *root, const stru
 	next(d);
 }
 
-static void ask(struct kube_discover *d, const char *path, kube_done_fn fn)
+static void get(struct kube_discover *d, const char *path, kube_done_fn fn)
 {
 	d->call = kube_send(d->k, &(struct kube_request){.verb = KUBE_GET, .path = path}, fn, d);
 }
@@ -153,9 +153,9 @@ static void next(struct kube_discover *d)
 	struct err e = ERR_INIT;
 
 	if (d->n_paths == 0 && d->at++ == 0) {
-		ask(d, "/apis", on_groups);
+		get(d, "/apis", on_groups);
 	} else if (d->at <= d->n_paths) {
-		ask(d, d->paths[d->at++ - 1], on_resources);
+		get(d, d->paths[d->at++ - 1], on_resources);
 	} else {
 		err_set(&e, -ENOENT, "the server has no kind '%s%s%s'", d->word,
 			d->group ? "." : "", d->group ? d->group : "");
@@ -176,6 +176,6 @@ struct kube_discover *kube_discover(struct kube *k, const char *word, kube_disco
 	if (d->group)
 		next(d);
 	else
-		ask(d, "/api/v1", on_resources);
+		get(d, "/api/v1", on_resources);
 	return d;
 }

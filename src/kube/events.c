@@ -21,7 +21,7 @@ struct known {
 
 struct pending {
 	struct pending *next;
-	bool fresh;
+	bool is_new;
 	int count, tries;
 	int64_t first_ms, at_ms;
 	char *ns, *name; /* of the event */
@@ -39,8 +39,8 @@ struct kube_events {
 	size_t n;
 	struct kube_call *call;
 	struct loop_timer *again;
-	bool said;
-	int64_t said_at;
+	bool logged;
+	int64_t logged_at;
 };
 
 static void send_first(struct kube_events *s);
@@ -179,7 +179,7 @@ static void put_body(struct kube_events *s, const struct pending *p, struct buf 
 	struct json_out o;
 
 	jo_init(&o, b, 0);
-	if (!p->fresh) {
+	if (!p->is_new) {
 		put_again(p, &o);
 		return;
 	}
@@ -190,14 +190,14 @@ static void put_body(struct kube_events *s, const struct pending *p, struct buf 
 
 /* --- sending --- */
 
-static void note(struct kube_events *s, const struct err *e)
+static void log_failure(struct kube_events *s, const struct err *e)
 {
 	int64_t now = loop_now_ms(kube_loop(s->k));
 
-	if (s->said && now - s->said_at < SAY_MS)
+	if (s->logged && now - s->logged_at < SAY_MS)
 		return;
-	s->said = true;
-	s->said_at = now;
+	s->logged = true;
+	s->logged_at = now;
 	log_warn("kube: an event was not written", LOG_S("error", e->text));
 }
 
@@ -217,13 +217,13 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 	(void)event;
 	s->call = NULL;
 	/* The server keeps events for an hour. */
-	if (status == 404 && !p->fresh) {
-		p->fresh = true;
+	if (status == 404 && !p->is_new) {
+		p->is_new = true;
 		send_first(s);
 		return;
 	}
 	if (e && status != 409)
-		note(s, e);
+		log_failure(s, e);
 	if (e && e->kind == ERR_AGAIN && status != 409 && ++p->tries < TRIES_MAX) {
 		s->again = loop_add_timer(kube_loop(s->k), AGAIN_MS, on_again, s);
 		return;
@@ -237,7 +237,7 @@ static void send_first(struct kube_events *s)
 {
 	const struct pending *p = s->first;
 	struct kube_request r = {
-		.verb = p->fresh ? KUBE_CREATE : KUBE_MERGE_PATCH,
+		.verb = p->is_new ? KUBE_CREATE : KUBE_MERGE_PATCH,
 		.on = {.kind = &kube_events_kind, .ns = p->ns, .name = p->name},
 	};
 	auto_buf struct buf body;
@@ -277,7 +277,7 @@ void kube_events_add(struct kube_events *s, const struct kube_event *e)
 	if (s->n == KUBE_EVENTS_WAITING)
 		return;
 	p = xcalloc(1, sizeof(*p));
-	*p = (struct pending){.fresh = plan.fate == KUBE_EVENT_NEW,
+	*p = (struct pending){.is_new = plan.fate == KUBE_EVENT_NEW,
 			      .count = plan.count,
 			      .first_ms = known->first_ms,
 			      .at_ms = now,
@@ -304,7 +304,7 @@ enum {
 	GROUP_MS = 600000,
 };
 
-/* What begins whatever is looked for by key. */
+/* The first members of each table's entry. */
 struct slot {
 	uint64_t key;
 	int64_t used; /* 0: never */
@@ -356,20 +356,20 @@ static uint64_t add_word(uint64_t key, const char *s)
 
 static uint64_t object_key(const struct kube_event *e)
 {
-	const char *const words[] = {e->kind, e->ns, e->name, e->uid};
+	const char *const parts[] = {e->kind, e->ns, e->name, e->uid};
 	uint64_t key = 0xcbf29ce484222325;
 
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		key = add_word(key, words[i]);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		key = add_word(key, parts[i]);
 	return key;
 }
 
-/* The slot of this key; *fresh: it was another's, or nobody's, and is zeroed. */
-static void *find(void *table, size_t n, size_t size, uint64_t key, int64_t now, bool *fresh)
+/* The slot of this key; *is_new: it was free or another key's, and is zeroed. */
+static void *find(void *table, size_t n, size_t size, uint64_t key, int64_t now, bool *is_new)
 {
 	struct slot *oldest = table;
 
-	*fresh = false;
+	*is_new = false;
 	for (size_t i = 0; i < n; i++) {
 		struct slot *s = (struct slot *)(void *)((char *)table + i * size);
 
@@ -382,20 +382,20 @@ static void *find(void *table, size_t n, size_t size, uint64_t key, int64_t now,
 	}
 	memset(oldest, 0, size);
 	*oldest = (struct slot){key, now + 1};
-	*fresh = true;
+	*is_new = true;
 	return oldest;
 }
 
-#define FIND(table, key, now, fresh)                                                               \
-	find(table, ARRAY_LEN(table), sizeof((table)[0]), key, now, fresh)
+#define FIND(table, key, now, is_new)                                                              \
+	find(table, ARRAY_LEN(table), sizeof((table)[0]), key, now, is_new)
 
 static bool may_speak(struct kube_event_filter *f, uint64_t object, int64_t now)
 {
-	bool fresh;
-	struct source *s = FIND(f->sources, object, now, &fresh);
+	bool is_new;
+	struct source *s = FIND(f->sources, object, now, &is_new);
 	int64_t n;
 
-	if (fresh) {
+	if (is_new) {
 		s->tokens = BURST;
 		s->refilled = now;
 	}
@@ -420,10 +420,10 @@ static bool is_known(const struct group *g, uint64_t message)
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);
-	bool fresh;
-	struct group *g = FIND(f->groups, kind, now, &fresh);
+	bool is_new;
+	struct group *g = FIND(f->groups, kind, now, &is_new);
 
-	if (fresh || now - g->since > GROUP_MS) {
+	if (is_new || now - g->since > GROUP_MS) {
 		g->n = 0;
 		g->since = now;
 	}
@@ -441,19 +441,19 @@ struct kube_event_plan kube_event_filter_add(struct kube_event_filter *f,
 	struct kube_event_plan p = {.fate = KUBE_EVENT_AGAIN};
 	uint64_t object = object_key(e), kind;
 	struct seen *seen;
-	bool fresh;
+	bool is_new;
 
 	kind = add_word(add_word(object, e->warning ? "Warning" : "Normal"), e->reason);
 	p.combined = is_combined(f, kind, e->message, now);
-	seen = FIND(f->seen, p.combined ? kind : add_word(kind, e->message), now, &fresh);
+	seen = FIND(f->seen, p.combined ? kind : add_word(kind, e->message), now, &is_new);
 	p.slot = (unsigned int)(seen - f->seen);
 	p.count = ++seen->count;
-	if (fresh)
+	if (is_new)
 		p.fate = KUBE_EVENT_NEW;
 	if (!may_speak(f, object, now))
 		p.fate = KUBE_EVENT_DROP;
 	/* Dropped before it was ever sent: there is nothing yet to count up. */
-	if (fresh && p.fate == KUBE_EVENT_DROP)
+	if (is_new && p.fate == KUBE_EVENT_DROP)
 		seen->slot.used = 0;
 	return p;
 }

@@ -44,8 +44,8 @@ static void not_watching(struct kube_informer *i)
 
 static void say(struct kube_informer *i, const struct err *e, int64_t ms)
 {
-	if (i->c.trouble)
-		i->c.trouble(i->c.arg, e);
+	if (i->c.sync_error)
+		i->c.sync_error(i->c.arg, e);
 	else
 		log_warn("kube: not watching for now", LOG_S("error", e->text), LOG_I("ms", ms));
 }
@@ -53,13 +53,13 @@ static void say(struct kube_informer *i, const struct err *e, int64_t ms)
 static void after_failure(struct kube_informer *i, enum next next, int64_t retry_after,
 			  const struct err *e)
 {
-	int64_t ms = kube_backoff_next(&i->backoff);
+	int64_t ms = backoff_next(&i->backoff);
 
 	if (retry_after > 0)
 		ms += retry_after * 1000;
 	not_watching(i);
-	if (e && strncmp(i->said, e->text, INFORMER_SAID_MAX - 1)) {
-		str_copy(i->said, sizeof(i->said), e->text);
+	if (e && strncmp(i->logged, e->text, INFORMER_ERROR_MAX - 1)) {
+		str_copy(i->logged, sizeof(i->logged), e->text);
 		say(i, e, ms);
 	}
 	later(i, next, ms);
@@ -132,17 +132,17 @@ static void on_probe(void *arg, int status, const struct json *list, const struc
 		return;
 	}
 	if (kube_version_older(version, i->version)) {
-		log_warn("kube: the API server's data is from an earlier time: listing anew",
+		log_warn("kube: the API server's data is from an earlier time: listing again",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", version),
 			 LOG_S("known", i->version));
 		free(i->version);
 		i->version = NULL;
-		if (i->c.set_back)
-			i->c.set_back(i->c.arg);
+		if (i->c.etcd_restored)
+			i->c.etcd_restored(i->c.arg);
 		later(i, NEXT_LIST, 0);
 		return;
 	}
-	later(i, i->c.wary ? NEXT_LIST : NEXT_WATCH, 0);
+	later(i, i->c.verify_after_reconnect ? NEXT_LIST : NEXT_WATCH, 0);
 }
 
 static void start_probe(struct kube_informer *i)
@@ -159,11 +159,11 @@ static void on_opened(void *arg)
 {
 	struct kube_informer *i = arg;
 
-	if (i->said[0] && i->c.trouble)
-		i->c.trouble(i->c.arg, NULL);
-	else if (i->said[0])
+	if (i->logged[0] && i->c.sync_error)
+		i->c.sync_error(i->c.arg, NULL);
+	else if (i->logged[0])
 		log_info("kube: watching again", LOG_S("kind", i->c.kind->plural));
-	i->said[0] = '\0';
+	i->logged[0] = '\0';
 	i->behind_from = 0;
 }
 
@@ -191,9 +191,9 @@ static void on_watch_end(void *arg, int status, int64_t retry_after, const struc
 
 	i->watch = NULL;
 	if (lasted >= SHORT_MS)
-		kube_backoff_reset(&i->backoff);
+		backoff_reset(&i->backoff);
 	if (status == 410) {
-		log_info("kube: the server no longer knows the changes since: listing anew",
+		log_info("kube: the server no longer knows the changes since: listing again",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", i->version));
 		not_watching(i);
 		/* Keep the version for a cached list: the result must not be older. */
@@ -311,7 +311,7 @@ void informer_object_free(struct kube_informer *i, struct kube_object *o)
 	free(o);
 }
 
-static void tell(struct kube_informer *i, struct kube_object *was, struct kube_object *is)
+static void notify(struct kube_informer *i, struct kube_object *was, struct kube_object *is)
 {
 	if (was || is)
 		i->c.changed(i->c.arg, was, is);
@@ -323,7 +323,7 @@ void informer_remove_object(struct kube_informer *i, const char *ns, const char 
 	size_t at;
 
 	if (kube_store_find(&i->store, ns, name, &at))
-		tell(i, kube_store_take(&i->store, at), NULL);
+		notify(i, kube_store_take(&i->store, at), NULL);
 }
 
 static void not_decoded(struct kube_informer *i, const struct kube_object *o, const struct err *e)
@@ -344,10 +344,10 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	o->round = i->round;
 	/* Recreated under the same name: report the deletion of the first one. */
 	if (was && strcmp(was->uid, o->uid)) {
-		tell(i, was, NULL);
+		notify(i, was, NULL);
 		was = NULL;
 	}
-	tell(i, was, o);
+	notify(i, was, o);
 }
 
 void informer_take_object(struct kube_informer *i, const struct json *object)
@@ -382,6 +382,6 @@ void informer_sweep(struct kube_informer *i)
 		if (i->store.v[at]->round == i->round)
 			at++;
 		else
-			tell(i, kube_store_take(&i->store, at), NULL);
+			notify(i, kube_store_take(&i->store, at), NULL);
 	}
 }

@@ -34,7 +34,7 @@ struct kube_informer_conf {
 	 * After a broken connection relist, whatever the server's version: a restored server may
 	 * already have passed our version, and a watch would resume from it without an error.
 	 */
-	bool wary;
+	bool verify_after_reconnect;
 	void (*relisted)(void *arg); /* a list other than the first is complete; may be NULL */
 	size_t size;		     /* of the caller's struct */
 	/* Decodes into *value, which is zeroed. 0; 1: ignore the object, as if it did not exist;
@@ -47,10 +47,10 @@ struct kube_informer_conf {
 	void (*synced)(void *arg); /* the first list is complete; may be NULL */
 	/* The server's data is older than what was reported before (etcd restored): all objects are
 	 * reported again. May be NULL. */
-	void (*set_back)(void *arg);
+	void (*etcd_restored)(void *arg);
 	/* Reports why the collection cannot be synced, once per distinct reason; NULL: it is in
 	 * sync again. Replaces the lines in the log; may be NULL. */
-	void (*trouble)(void *arg, const struct err *why);
+	void (*sync_error)(void *arg, const struct err *reason);
 	void *arg;
 };
 

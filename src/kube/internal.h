@@ -30,9 +30,9 @@ struct kube {
 	struct kube_auth *auth;
 	struct kube_conn *conn, *old; /* old: finish their open requests */
 	struct kube_call *calls;
-	struct loop_timer *pump, *again, *tidy;
-	struct kube_backoff backoff;
-	bool trouble; /* the connection failure was logged */
+	struct loop_timer *pump, *again, *cleanup;
+	struct backoff backoff;
+	bool down; /* the connection failure was logged */
 };
 
 /* --- requests with a streamed answer --- */
@@ -51,16 +51,16 @@ struct kube_stream_ops {
  * retried. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
-const char *kube_call_words(const struct kube_call *c); /* "kube: get pod 'x'" */
+const char *kube_call_describe(const struct kube_call *c); /* "kube: get pod 'x'" */
 
 /* --- client.c: connection and requests --- */
 
 void kube_pump_schedule(struct kube *k);
-void kube_tidy_schedule(struct kube *k); /* a stream has ended */
+void kube_cleanup_schedule(struct kube *k); /* a stream has ended */
 /* Whether calls wait for a connection. */
 bool kube_calls_wait(const struct kube *k);
 void kube_calls_submit(struct kube *k);
-void kube_calls_no_connection(struct kube *k, const struct err *why);
+void kube_calls_no_connection(struct kube *k, const struct err *reason);
 void kube_calls_drop(struct kube *k);
 
 /* Limits of events.c. */
@@ -69,7 +69,7 @@ enum { KUBE_EVENTS_SEEN = 256, KUBE_EVENTS_WAITING = 64 };
 
 /* State of informer.c. */
 
-enum { INFORMER_SAID_MAX = 256 };
+enum { INFORMER_ERROR_MAX = 256 };
 
 enum next { NEXT_LIST, NEXT_PROBE, NEXT_WATCH };
 
@@ -86,9 +86,9 @@ struct kube_informer {
 	struct kube_watch *watch;
 	struct loop_timer *timer;
 	enum next next;
-	struct kube_backoff backoff;
+	struct backoff backoff;
 	int64_t watch_from, behind_from; /* times of the loop; behind_from 0: watching */
-	char said[INFORMER_SAID_MAX];	 /* the last failure logged */
+	char logged[INFORMER_ERROR_MAX]; /* the last failure logged */
 };
 
 void informer_object_free(struct kube_informer *i, struct kube_object *o); /* NULL is fine */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "kube/time.h"
 
-enum { BODY_MAX = 8 << 10, SAID_MAX = 256 };
+enum { BODY_MAX = 8 << 10, ERROR_MAX = 256 };
 
 struct kube_lease {
 	struct kube *k;
@@ -24,12 +24,12 @@ struct kube_lease {
 	bool creating; /* the write under way is a create */
 	/* our own state */
 	bool held;
-	int64_t asked_at;
+	int64_t requested_at;
 	struct kube_call *call;
 	struct loop_timer *retry, *deadline;
 	void (*released)(void *arg);
 	void *released_arg;
-	char said[SAID_MAX];
+	char logged[ERROR_MAX];
 };
 
 static void try(struct kube_lease *l);
@@ -49,11 +49,11 @@ static void try_later(struct kube_lease *l)
 			l->loop, kube_jitter(l->c.retry_ms, l->c.retry_ms * 6 / 5), on_retry, l);
 }
 
-static void note(struct kube_lease *l, const struct err *e)
+static void log_failure(struct kube_lease *l, const struct err *e)
 {
-	if (strncmp(l->said, e->text, SAID_MAX - 1) == 0)
+	if (strncmp(l->logged, e->text, ERROR_MAX - 1) == 0)
 		return;
-	str_copy(l->said, sizeof(l->said), e->text);
+	str_copy(l->logged, sizeof(l->logged), e->text);
 	log_warn("kube: lease", LOG_S("error", e->text));
 }
 
@@ -67,18 +67,18 @@ static void on_deadline(void *arg)
 	l->deadline = NULL;
 	l->held = false;
 	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "lease '%s/%s' could not be renewed for %d ms%s%s",
-		 l->ns, l->name, l->c.renew_ms, l->said[0] ? ": " : "", l->said);
+		 l->ns, l->name, l->c.renew_ms, l->logged[0] ? ": " : "", l->logged);
 	l->c.lost(l->c.arg, &e);
 }
 
 static void renewed(struct kube_lease *l)
 {
-	int64_t left = l->asked_at + l->c.renew_ms - loop_now_ms(l->loop);
+	int64_t left = l->requested_at + l->c.renew_ms - loop_now_ms(l->loop);
 
 	/* The answer arrived after the renewal deadline. */
 	if (left <= 0 && !l->held)
 		return;
-	l->said[0] = '\0';
+	l->logged[0] = '\0';
 	loop_del_timer(l->deadline);
 	l->deadline = loop_add_timer(l->loop, left, on_deadline, l);
 	if (l->held)
@@ -87,7 +87,7 @@ static void renewed(struct kube_lease *l)
 	l->c.gained(l->c.arg);
 }
 
-static void not_ours(struct kube_lease *l)
+static void lose(struct kube_lease *l)
 {
 	struct err e = ERR_INIT;
 
@@ -194,9 +194,9 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 				 "lease '%s/%s' does not exist and this account may not create it: "
 				 "apply the manifest that has it (deploy/controller.yaml)",
 				 l->ns, l->name);
-			note(l, &missing);
+			log_failure(l, &missing);
 		} else if (status != 409) {
-			note(l, e);
+			log_failure(l, e);
 		}
 	}
 	try_later(l);
@@ -207,7 +207,7 @@ static void write_lease(struct kube_lease *l, bool exists)
 	auto_buf struct buf body;
 
 	put_lease(l, &body, exists);
-	l->asked_at = loop_now_ms(l->loop);
+	l->requested_at = loop_now_ms(l->loop);
 	l->creating = !exists;
 	send(l, exists ? KUBE_MERGE_PATCH : KUBE_CREATE, buf_span(&body), on_written);
 }
@@ -243,7 +243,7 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 		return;
 	}
 	if (e) {
-		note(l, e);
+		log_failure(l, e);
 		try_later(l);
 		return;
 	}
@@ -253,7 +253,7 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 		write_lease(l, true);
 		return;
 	}
-	not_ours(l);
+	lose(l);
 	try_later(l);
 }
 
@@ -334,7 +334,7 @@ static void on_released(void *arg, int status, const struct json *lease, const s
 	(void)status, (void)lease;
 	l->call = NULL;
 	if (e)
-		note(l, e);
+		log_failure(l, e);
 	l->released(l->released_arg);
 }
 

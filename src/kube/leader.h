@@ -22,7 +22,7 @@ struct kube_lease_conf {
 	const char *id;			  /* identity of this process, unique */
 	int lease_ms, renew_ms, retry_ms; /* 0: the defaults above */
 	void (*gained)(void *arg);
-	void (*lost)(void *arg, const struct err *why); /* leadership lost; it keeps trying */
+	void (*lost)(void *arg, const struct err *reason); /* leadership lost; it keeps trying */
 	void *arg;
 };
 

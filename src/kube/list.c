@@ -23,7 +23,7 @@ struct kube_list {
 	char *ns, *labels, *fields;
 	char *since;	     /* a version of the server's cache; "": etcd, in pages */
 	int page, pages;     /* objects of a page at most; pages so far */
-	int ask;	     /* objects of the page that comes */
+	int count;	     /* objects of the page that comes */
 	size_t items, bytes; /* of that page, so far */
 	const struct kube_list_ops *ops;
 	void *arg;
@@ -125,14 +125,14 @@ static void finish(struct kube_list *l, const struct err *e)
  * proxies between. */
 static void size_next_page(struct kube_list *l)
 {
-	int64_t fit, most = (int64_t)l->ask * FASTER;
+	int64_t fit, most = (int64_t)l->count * FASTER;
 
 	if (l->items == 0)
 		return;
 	fit = (int64_t)(PAGE_BYTES / (l->bytes / l->items + 1));
 	if (fit > most)
 		fit = most;
-	l->ask = fit < 1 ? 1 : fit > l->page ? l->page : (int)fit;
+	l->count = fit < 1 ? 1 : fit > l->page ? l->page : (int)fit;
 }
 
 static void on_end(void *arg, int status, const struct kube_status *s, const struct err *e)
@@ -143,11 +143,11 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 	(void)status, (void)s;
 	if (!e && (!json_split_is_whole(&l->split) || !l->next)) {
 		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: the answer is cut short",
-			 kube_call_words(l->call));
+			 kube_call_describe(l->call));
 		e = &bad;
 	}
 	if (!e && *l->next && ++l->pages >= PAGES_MAX) {
-		err_set(&bad, -EFBIG, "%s: more than %d pages", kube_call_words(l->call),
+		err_set(&bad, -EFBIG, "%s: more than %d pages", kube_call_describe(l->call),
 			PAGES_MAX);
 		e = &bad;
 	}
@@ -168,7 +168,7 @@ static void start_page(struct kube_list *l)
 	char limit[16];
 
 	buf_init(&query, KUBE_PATH_MAX);
-	snprintf(limit, sizeof(limit), "%d", l->ask);
+	snprintf(limit, sizeof(limit), "%d", l->count);
 	/* A limit would make the server read from etcd. */
 	kube_path_query(&query, "limit", *l->since ? NULL : limit);
 	kube_path_query(&query, "resourceVersion", l->since);
@@ -197,7 +197,7 @@ static struct kube_list *start(struct kube *k, const struct kube_kind *kind,
 				.fields = copy(s->fields),
 				.since = copy(since),
 				.page = page,
-				.ask = page < FIRST_PAGE ? page : FIRST_PAGE,
+				.count = page < FIRST_PAGE ? page : FIRST_PAGE,
 				.ops = ops,
 				.arg = arg};
 	start_page(l);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/num.h"
+#include "base/sorted.h"
 
 static const char *meta(const struct json *object, const char *key)
 {
@@ -47,27 +48,17 @@ struct kube_object *kube_object_new(const struct json *object, size_t size)
 	return o;
 }
 
+static int compare(const struct kube_object *o, const char *ns, const char *name)
+{
+	int r = strcmp(o->ns, ns);
+
+	return r ? r : strcmp(o->name, name);
+}
+
 bool kube_store_find(const struct kube_store *s, const char *ns, const char *name, size_t *ret)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(s->v[mid]->ns, ns);
-
-		if (r == 0)
-			r = strcmp(s->v[mid]->name, name);
-		if (r == 0) {
-			*ret = mid;
-			return true;
-		}
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	*ret = low;
-	return false;
+	*ret = LOWER_BOUND(i, s->n, compare(s->v[i], ns, name) < 0);
+	return *ret < s->n && compare(s->v[*ret], ns, name) == 0;
 }
 
 struct kube_object *kube_store_get(const struct kube_store *s, const char *ns, const char *name)
@@ -96,7 +87,7 @@ struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o)
 		return old;
 	}
 	grow(s);
-	/* A list comes in this order: mostly nothing moves. */
+	/* A list is in this order, so mostly nothing moves. */
 	memmove(&s->v[i + 1], &s->v[i], (s->n - i) * sizeof(*s->v));
 	s->v[i] = o;
 	s->n++;

@@ -81,7 +81,7 @@ void kube_path_query(struct buf *b, const char *key, const char *value)
 	add_escaped(b, value);
 }
 
-void kube_words(struct buf *b, const struct kube_ref *r)
+void kube_ref_describe(struct buf *b, const struct kube_ref *r)
 {
 	bool in_ns = r->kind->namespaced && r->ns && *r->ns;
 

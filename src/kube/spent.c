@@ -5,24 +5,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/sorted.h"
 
 static struct kube_spent_ns *find(const struct kube_spent *s, const char *ns, size_t *at)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(s->v[mid].ns, ns);
-
-		if (r == 0)
-			return &s->v[mid];
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	*at = low;
-	return NULL;
+	*at = LOWER_BOUND(i, s->n, strcmp(s->v[i].ns, ns) < 0);
+	return *at < s->n && strcmp(s->v[*at].ns, ns) == 0 ? &s->v[*at] : NULL;
 }
 
 bool kube_spent_more(struct kube_spent *s, const char *ns, size_t bytes)

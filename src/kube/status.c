@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/status.h"
-#include "kube/trouble.h"
+#include "kube/sync_error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -127,15 +127,15 @@ int kube_status_err(int http, struct span body, const char *what, struct kube_st
 
 enum { SAY_MS = 200 };
 
-void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *who)
+void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *component)
 {
-	*t = (struct kube_sync_errors){.loop = l, .who = who, .end = &t->first};
+	*t = (struct kube_sync_errors){.loop = l, .component = component, .end = &t->first};
 }
 
 void kube_sync_errors_add(struct kube_sync_errors *t, struct kube_sync_error *k,
-			  const struct kube_kind *kind, bool ours)
+			  const struct kube_kind *kind, bool own_crd)
 {
-	*k = (struct kube_sync_error){.all = t, .kind = kind, .ours = ours};
+	*k = (struct kube_sync_error){.all = t, .kind = kind, .own_crd = own_crd};
 	*t->end = k;
 	t->end = &k->next;
 }
@@ -147,7 +147,7 @@ void kube_sync_errors_done(struct kube_sync_errors *t)
 
 static bool is_not_installed(const struct kube_sync_error *k)
 {
-	return k->why.code == -ENOENT && k->ours;
+	return k->reason.code == -ENOENT && k->own_crd;
 }
 
 static void say_not_installed(void *arg)
@@ -167,46 +167,47 @@ static void say_not_installed(void *arg)
 			  LOG_S("kinds", b.p));
 }
 
-static void trouble_say(const struct kube_sync_error *t)
+static void log_sync_errors(const struct kube_sync_error *t)
 {
 	const struct kube_kind *k = t->kind;
 	auto_free char *what = NULL;
 
-	if (t->why.code == -EPERM)
+	if (t->reason.code == -EPERM)
 		what = xasprintf("the %s may not read %s: allow it to 'list' and 'watch' %s%s%s",
-				 t->all->who, k->plural, k->plural, *k->group ? "." : "", k->group);
+				 t->all->component, k->plural, k->plural, *k->group ? "." : "",
+				 k->group);
 	else
 		what = xasprintf("%s are not followed for now", k->plural);
-	log_error(what, LOG_S("error", t->why.text));
+	log_error(what, LOG_S("error", t->reason.text));
 }
 
-void kube_sync_error_is(struct kube_sync_error *k, const struct err *why)
+void kube_sync_error_is(struct kube_sync_error *k, const struct err *cause)
 {
 	struct kube_sync_errors *t = k->all;
 
-	if (!why) {
-		if (k->why.kind != ERR_AGAIN)
+	if (!cause) {
+		if (k->reason.kind != ERR_AGAIN)
 			log_info("followed now", LOG_S("kind", k->kind->plural));
-		err_clear(&k->why);
+		err_clear(&k->reason);
 		return;
 	}
-	k->why = *why;
-	if (why->kind == ERR_AGAIN)
+	k->reason = *cause;
+	if (cause->kind == ERR_AGAIN)
 		return;
 	if (!is_not_installed(k))
-		trouble_say(k);
+		log_sync_errors(k);
 	else if (!t->say)
 		t->say = loop_add_timer(t->loop, SAY_MS, say_not_installed, t);
 }
 
-int kube_sync_error_words(const struct kube_sync_error *k, bool synced, struct err *e)
+int kube_sync_error_describe(const struct kube_sync_error *k, bool synced, struct err *e)
 {
 	const char *name = k->kind->plural;
 
-	if (k->why.code == 0 && synced)
+	if (k->reason.code == 0 && synced)
 		return 0;
-	if (k->why.code == 0)
+	if (k->reason.code == 0)
 		return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not read from the API server yet",
 				name);
-	return err_kind(e, ERR_AGAIN, k->why.code, "%s are not known: %s", name, k->why.text);
+	return err_kind(e, ERR_AGAIN, k->reason.code, "%s are not known: %s", name, k->reason.text);
 }

@@ -72,7 +72,7 @@ int kube_watch_decode(const struct json *event, enum kube_change *change,
 	*status = 0;
 	*retry_after = -1;
 	if (!type || json_kind(v) != JSON_OBJECT)
-		return err_kind(e, ERR_DECODE, -EBADMSG, "what came is no event");
+		return err_kind(e, ERR_DECODE, -EBADMSG, "what came is not an event");
 	*object = v;
 	if (strcmp(type, "ERROR"))
 		return change_of(type, change);
@@ -136,7 +136,7 @@ static void on_end(void *arg, int status, const struct kube_status *s, const str
 		w->retry_after = s->retry_after;
 	if (!e && !json_split_is_whole(&w->split)) {
 		err_kind(&bad, ERR_AGAIN, -EBADMSG, "%s: an event is cut short",
-			 kube_call_words(w->call));
+			 kube_call_describe(w->call));
 		e = &bad;
 	}
 	w->ops->end(w->arg, w->status ? w->status : status, w->retry_after, e);

@@ -37,7 +37,7 @@ static bool go_up(char *path)
 	return true;
 }
 
-void confine_folder(struct confine *c, const char *path, enum sandbox_right right)
+void confine_dir(struct confine *c, const char *path, enum sandbox_right right)
 {
 	auto_free char *at = path ? xstrdup(path) : NULL;
 
@@ -51,18 +51,18 @@ void confine_folder(struct confine *c, const char *path, enum sandbox_right righ
 	if (is_there(at))
 		add(c, at, right);
 	if (!is_there(path))
-		log_info("the sandbox: a folder does not exist yet", LOG_S("folder", path),
+		log_info("sandbox: a directory does not exist yet", LOG_S("directory", path),
 			 LOG_S("instead", is_there(at) ? at : "none"));
 }
 
 void confine_file(struct confine *c, const char *path, enum sandbox_right right)
 {
-	auto_free char *folder = path ? xstrdup(path) : NULL;
+	auto_free char *dir = path ? xstrdup(path) : NULL;
 	char real[PATH_MAX];
 
-	if (path && go_up(folder))
-		confine_folder(c, folder, right);
-	if (!path || !realpath(path, real) || !go_up(real) || strcmp(real, folder) == 0)
+	if (path && go_up(dir))
+		confine_dir(c, dir, right);
+	if (!path || !realpath(path, real) || !go_up(real) || strcmp(real, dir) == 0)
 		return;
 	add(c, real, right);
 }
@@ -77,7 +77,7 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 	/* musl reads hosts and resolv.conf, which programs of the host replace: a rule for the
 	 * files themselves would not cover the new ones. */
 	if (ip_parse(span_of(host), &ip) < 0) {
-		confine_folder(c, "/etc", SANDBOX_READ);
+		confine_dir(c, "/etc", SANDBOX_READ);
 		confine_file(c, "/etc/resolv.conf", SANDBOX_READ);
 	}
 	if (program)
@@ -85,11 +85,11 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 			      "held by it as well";
 }
 
-static void say(char *words, size_t size, const char *what, const struct err *e)
+static void say(char *desc, size_t size, const char *what, const struct err *e)
 {
-	size_t n = strlen(words);
+	size_t n = strlen(desc);
 
-	snprintf(words + n, size - n, "%s%s: %s", n ? "; " : "", what, e->text);
+	snprintf(desc + n, size - n, "%s%s: %s", n ? "; " : "", what, e->text);
 	if (e->code == -EOPNOTSUPP)
 		log_info("the sandbox is not complete", LOG_S("without", what),
 			 LOG_S("reason", e->text));
@@ -98,7 +98,7 @@ static void say(char *words, size_t size, const char *what, const struct err *e)
 			 LOG_S("reason", e->text));
 }
 
-static void enter(struct confine *c, bool log_only, char *words, size_t size)
+static void enter(struct confine *c, bool log_only, char *desc, size_t size)
 {
 	struct err e = ERR_INIT;
 	bool calls;
@@ -107,13 +107,13 @@ static void enter(struct confine *c, bool log_only, char *words, size_t size)
 	/* Target of redirected standard streams and of a child's stdin. */
 	add(c, "/dev/null", SANDBOX_WRITE);
 	if (log_only)
-		snprintf(words, size, "sandbox = log: the kernel logs what it would refuse");
+		snprintf(desc, size, "sandbox = log: the kernel logs what it would refuse");
 	else if (sandbox_paths(c->v, c->n, &abi, &e) < 0)
-		say(words, size, "Landlock", &e);
+		say(desc, size, "Landlock", &e);
 	err_clear(&e);
 	calls = sandbox_calls(c->mode, log_only, &e) == 0;
 	if (!calls)
-		say(words, size, "seccomp", &e);
+		say(desc, size, "seccomp", &e);
 	log_info("sandbox",
 		 LOG_S("seccomp", !calls     ? "no"
 				  : log_only ? "log"
@@ -121,17 +121,17 @@ static void enter(struct confine *c, bool log_only, char *words, size_t size)
 		 LOG_I("landlock", abi));
 }
 
-void confine_enter(struct confine *c, const char *setting, char *words, size_t size)
+void confine_enter(struct confine *c, const char *setting, char *desc, size_t size)
 {
-	*words = '\0';
+	*desc = '\0';
 	if (strcmp(setting, "off") == 0)
-		snprintf(words, size, "sandbox = off");
+		snprintf(desc, size, "sandbox = off");
 	else if (c->not_with)
-		snprintf(words, size, "no sandbox: %s", c->not_with);
-	if (*words)
-		log_info("no sandbox", LOG_S("reason", words));
+		snprintf(desc, size, "no sandbox: %s", c->not_with);
+	if (*desc)
+		log_info("no sandbox", LOG_S("reason", desc));
 	else
-		enter(c, strcmp(setting, "log") == 0, words, size);
+		enter(c, strcmp(setting, "log") == 0, desc, size);
 	str_list_free(c->own, c->n_own);
 	free(c->v);
 	*c = (struct confine){0};

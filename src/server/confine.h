@@ -12,7 +12,7 @@
  *
  * A path that is not a directory stands for its directory, and for the directory it resolves to
  * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
- * readable. A directory to read that does not exist yet stands for its suggest existing parent,
+ * readable. A directory to read that does not exist yet stands for its nearest existing parent,
  * except "/"; a directory to write is created.
  */
 
@@ -38,7 +38,7 @@ struct confine {
 };
 
 /* A NULL path is ignored. */
-void confine_folder(struct confine *c, const char *path, enum sandbox_right right);
+void confine_dir(struct confine *c, const char *path, enum sandbox_right right);
 void confine_file(struct confine *c, const char *path, enum sandbox_right right);
 /* How the API server is reached. `files` (NULL-terminated) are re-read while the connection is in
  * use. A `host` that is a name needs /etc for its resolution. A `program` (exec credentials) may
@@ -48,6 +48,6 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 /* Enters the sandbox and frees the paths. `words` receives the restrictions that are not in force
  * and why, "" when all are. Never fails: a daemon runs without its sandbox where the kernel has
  * none. */
-void confine_enter(struct confine *c, const char *setting, char *words, size_t size);
+void confine_enter(struct confine *c, const char *setting, char *desc, size_t size);
 
 #endif

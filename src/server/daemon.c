@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-enum { LOOK_MS = 5 * 1000 };
+enum { POLL_MS = 5 * 1000 };
 
 /* Identity of a file when it was last read. */
 struct seen {
@@ -33,14 +33,14 @@ struct daemon {
 	bool ending;
 	const char *file;
 	struct seen seen;
-	struct loop_timer *look;
+	struct loop_timer *poll;
 	const struct root *root;
 	const char *pid_file;
 };
 
 /* --- settings file --- */
 
-static struct seen look_at(const char *path)
+static struct seen file_state(const char *path)
 {
 	struct stat st;
 
@@ -57,16 +57,16 @@ static bool is_same(const struct seen *a, const struct seen *b)
 
 static void reload(struct daemon *d)
 {
-	d->seen = look_at(d->file);
+	d->seen = file_state(d->file);
 	d->ops.reload(d->arg);
 }
 
-static void on_look(void *arg)
+static void on_poll(void *arg)
 {
 	struct daemon *d = arg;
-	struct seen now = look_at(d->file);
+	struct seen now = file_state(d->file);
 
-	d->look = loop_add_timer(d->loop, LOOK_MS, on_look, d);
+	d->poll = loop_add_timer(d->loop, POLL_MS, on_poll, d);
 	if (!is_same(&now, &d->seen))
 		reload(d);
 }
@@ -74,9 +74,9 @@ static void on_look(void *arg)
 void daemon_watch(struct daemon *d, const char *path)
 {
 	d->file = path;
-	d->seen = look_at(path);
-	if (!d->look)
-		d->look = loop_add_timer(d->loop, LOOK_MS, on_look, d);
+	d->seen = file_state(path);
+	if (!d->poll)
+		d->poll = loop_add_timer(d->loop, POLL_MS, on_poll, d);
 }
 
 /* --- signals --- */
@@ -140,7 +140,7 @@ void daemon_free(struct daemon *d)
 		return;
 	if (d->pid_file)
 		file_remove(d->root, d->pid_file, NULL);
-	loop_del_timer(d->look);
+	loop_del_timer(d->poll);
 	loop_del_fd(d->watch);
 	cleanup_fd(&d->signals);
 	free(d);

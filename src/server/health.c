@@ -163,7 +163,7 @@ static void handle(void *arg, struct http_request *q)
 	struct span path, query;
 
 	if (http1_target(m->target, &path, &query) < 0) {
-		answer(q, 400, span_of("the request's target is no path\n"));
+		answer(q, 400, span_of("the request's target is not a path\n"));
 		return;
 	}
 	if (!span_eq(m->method, "GET") && !span_eq(m->method, "HEAD"))

@@ -15,7 +15,9 @@ enum {
 	CLOSING_BYTES = 2 << 20,
 	STEPS_MAX = 24,	  /* steps of one connection in a row: eight requests and answers */
 	HOLD_SIZE = 1024, /* bytes; below, not closed to free memory */
-	RATE_MS = 2000,	  /* interval of the rate check of a body */
+	/* Interval of the rate check of a body. A client on a busy machine may need seconds between
+	 * its head and its body; an API server gives up after ten. */
+	RATE_MS = 8000,
 };
 
 bool conn_is_idle(const struct http_request *c)
@@ -38,10 +40,17 @@ static int64_t body_left(const struct http_request *c)
 /* Rate since the last check: earlier fast progress does not compensate for a pause. */
 static bool is_slow(struct http_request *c)
 {
-	size_t came = c->body - c->body_seen;
+	size_t received = c->body - c->body_seen;
 
 	c->body_seen = c->body;
-	return (int64_t)came * 1000 < (int64_t)c->s->limits.body_rate * RATE_MS;
+	return (int64_t)received * 1000 < (int64_t)c->s->limits.body_rate * RATE_MS;
+}
+
+static bool has_input(const struct http_request *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
 }
 
 static void on_timer(void *arg)
@@ -50,6 +59,13 @@ static void on_timer(void *arg)
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
+	/* Timers run before descriptors: if this loop was late, the bytes are there already. */
+	if (mid_request && !c->late && has_input(c)) {
+		c->late = true;
+		conn_set_timer(c, LAST_CHANCE_MS);
+		conn_advance(c);
+		return;
+	}
 	if (mid_request && http1_phase(c->codec) == HTTP1_IN_BODY && body_left(c) > 0 &&
 	    !is_slow(c)) {
 		conn_set_timer(c, body_left(c));
@@ -78,6 +94,7 @@ void conn_set_phase(struct http_request *c)
 	if (phase == c->phase && c->timer)
 		return;
 	c->phase = phase;
+	c->late = false;
 	if (phase == HTTP1_NOTHING) {
 		conn_set_timer(c, c->began ? l->idle_ms : l->first_ms);
 	} else if (phase == HTTP1_IN_HEAD) {
@@ -91,7 +108,7 @@ void conn_set_phase(struct http_request *c)
 
 void conn_reap(struct http_request *c)
 {
-	if (c->fd >= 0 && c->state == CONN_READING && http_request_is_gone(c))
+	if (c->fd >= 0 && c->state == CONN_READING && http_request_is_closed(c))
 		conn_advance(c);
 }
 
@@ -149,9 +166,7 @@ int64_t conn_grace(const struct http_request *c)
 
 void conn_end_idle(struct http_request *c)
 {
-	struct pollfd p = {.fd = c->fd, .events = POLLIN};
-
-	if (poll(&p, 1, 0) > 0)
+	if (has_input(c))
 		return; /* a request or the peer's end has arrived; the loop will handle it */
 	if (c->began)
 		conn_close(c);
@@ -403,7 +418,7 @@ void conn_watch(struct http_request *c, uint32_t events)
 		log_error("watch a connection", LOG_S("error", e.text));
 }
 
-static void tell_unshaken(struct http_request *c, const struct err *e)
+static void send_handshake_error(struct http_request *c, const struct err *e)
 {
 	char peer[PEER_TEXT_MAX];
 
@@ -424,7 +439,7 @@ int conn_handshake(struct http_request *c)
 	if (r == -ECONNRESET)
 		log_debug("TLS handshake", LOG_S("error", e.text));
 	else
-		tell_unshaken(c, &e);
+		send_handshake_error(c, &e);
 	return -1;
 }
 

@@ -156,12 +156,12 @@ static bool is_full(struct http_server *s)
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
 
-static void refuse(struct http_server *s, int fd, int status, const char *why)
+static void refuse(struct http_server *s, int fd, int status, const char *reason)
 {
 	if (s->tls || (s->n_refused >= REFUSED_MAX && !give_way(s, RANK_REFUSED)))
 		close(fd);
 	else
-		conn_open_refused(s, fd, status, why);
+		conn_open_refused(s, fd, status, reason);
 }
 
 static void take_in(struct http_server *s, int fd)
@@ -209,7 +209,7 @@ static void on_pause_over(void *arg)
  * would stay readable and the loop would spin. */
 static void no_descriptor(struct http_server *s, int code)
 {
-	static const char words[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+	static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
 				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
 	int fd = -1;
 
@@ -220,7 +220,7 @@ static void no_descriptor(struct http_server *s, int code)
 		fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	}
 	if (fd >= 0) {
-		if (!s->tls && send(fd, words, sizeof(words) - 1, MSG_NOSIGNAL) < 0)
+		if (!s->tls && send(fd, reply, sizeof(reply) - 1, MSG_NOSIGNAL) < 0)
 			log_debug("refusal not sent", LOG_S("error", errno_text(errno)));
 		close(fd);
 	}
@@ -360,7 +360,7 @@ static void on_drained(void *arg)
 	s->done(s->done_arg);
 }
 
-void http_server_conn_gone(struct http_server *s)
+void http_server_conn_closed(struct http_server *s)
 {
 	if (s->pause && s->watch) {
 		loop_del_timer(s->pause);
@@ -394,7 +394,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 		if (conn_is_idle(c))
 			conn_end_idle(c);
 	}
-	http_server_conn_gone(s);
+	http_server_conn_closed(s);
 }
 
 /* What handlers call on a request, and refusals without a handler. */
@@ -437,28 +437,28 @@ static void put_error(struct http_request *c, int status, int code, const char *
 	buf_done(&b);
 }
 
-static void tell_refused(struct http_request *c, int status, const char *why)
+static void send_refusal(struct http_request *c, int status, const char *reason)
 {
 	char peer[PEER_TEXT_MAX] = "-";
 
 	if (c->entry.peer)
 		peer_key_text(peer_entry_key(&c->entry), peer);
 	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", peer), LOG_I("status", status),
-		    LOG_S("error", why));
+		    LOG_S("error", reason));
 }
 
-void conn_refuse(struct http_request *c, int status, const char *why)
+void conn_refuse(struct http_request *c, int status, const char *reason)
 {
-	tell_refused(c, status, why);
+	send_refusal(c, status, reason);
 	c->close = true;
 	c->msg = (struct http1_msg){0};
 	c->head = false;
-	put_error(c, status, status, why, NULL);
+	put_error(c, status, status, reason, NULL);
 }
 
 void conn_refuse_unsaid(struct http_request *c, int status)
 {
-	tell_refused(c, status, "what its head asks for is not given to it");
+	send_refusal(c, status, "what its head asks for is not given to it");
 	c->close = true;
 	c->msg = (struct http1_msg){0};
 	c->head = false;
@@ -484,7 +484,7 @@ void http_request_drop_msg(struct http_request *q)
 }
 
 /* The loop may not have delivered the event yet. */
-bool http_request_is_gone(const struct http_request *q)
+bool http_request_is_closed(const struct http_request *q)
 {
 	struct pollfd p = {q->fd, 0, 0};
 
@@ -602,7 +602,7 @@ void conn_open(struct http_server *s, int fd)
 	conn_advance(c);
 }
 
-void conn_open_refused(struct http_server *s, int fd, int status, const char *why)
+void conn_open_refused(struct http_server *s, int fd, int status, const char *reason)
 {
 	struct http_request *c = conn_new(s, fd);
 
@@ -610,7 +610,7 @@ void conn_open_refused(struct http_server *s, int fd, int status, const char *wh
 		return;
 	c->refused = true;
 	s->n_refused++;
-	conn_refuse(c, status, why);
+	conn_refuse(c, status, reason);
 	conn_advance(c);
 }
 
@@ -633,7 +633,7 @@ void conn_free(struct http_request *c)
 	s->bodies -= c->body;
 	s->held -= c->held;
 	free(c);
-	http_server_conn_gone(s);
+	http_server_conn_closed(s);
 }
 
 /* The descriptor is closed at once; memory is freed when the handler no longer needs it. */

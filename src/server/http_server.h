@@ -9,8 +9,10 @@
  * How it handles misbehaving peers and overload:
  *
  *   the peer is neither root nor this server's user       403, closed; unless `anyone` is set
- *   incomplete head or body                               408 after a timeout (struct http_limits)
- *   a body slower than `body_rate`                        408 after two seconds
+ *   incomplete head or body                               408 after a timeout (struct http_limits);
+ *                                                         bytes that this process was too busy to
+ *                                                         read in time are read first
+ *   a body slower than `body_rate`                        408 after eight seconds
  *   an answer that is not read                            closed after a timeout
  *   an idle connection                                    closed after a timeout
  *   more connections than allowed                         one is evicted, see below; if none can be:
@@ -31,7 +33,7 @@
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
  * from its own address: while all candidates are that new, further connections wait in the kernel.
- * So a client that sends its request immediately is answered, whoever else connects.
+ * So a client that sends its request immediately is answered, however many others connect.
  *
  * With a certificate it speaks TLS, with HTTP/1.1 inside, whatever else a client offers (ALPN). A
  * handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they are
@@ -55,7 +57,7 @@ struct http_limits {
 	int max_conns;
 	int first_ms;  /* to the first byte, and from first to last byte of a head */
 	int body_ms;   /* from the end of the head to the end of the body */
-	int body_rate; /* minimum bytes/s of a body, checked every 2 s; 0: none */
+	int body_rate; /* minimum bytes/s of a body, checked every 8 s; 0: none */
 	int idle_ms;   /* between two requests */
 	int send_ms;   /* until the peer has read an answer */
 	int grace_ms;  /* protects a new connection from eviction; not with TLS */
@@ -116,7 +118,7 @@ bool http_request_is_local(const struct http_request *q);
 /* Frees the message of a request that waits for its answer; it may not be read afterwards. */
 void http_request_drop_msg(struct http_request *q);
 /* True if the client has closed the connection. The request must still be answered. */
-bool http_request_is_gone(const struct http_request *q);
+bool http_request_is_closed(const struct http_request *q);
 /* r->close and r->head are set here. The body is copied. */
 void http_answer(struct http_request *q, const struct http1_response *r);
 

@@ -41,6 +41,7 @@ struct http_request {
 	struct http1_msg msg;
 	bool close, head, running, answered, ended, refused; /* head: it is a HEAD */
 	bool known, shook;	/* accepted by a check; had its handshake turn */
+	bool late;		/* its time was over in this phase, with bytes still unread */
 	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* length of the current request's body so far */
@@ -77,8 +78,8 @@ struct http_server {
 
 /* Takes ownership of the descriptor. */
 void conn_open(struct http_server *s, int fd);
-/* A connection that is only told why it is refused. */
-void conn_open_refused(struct http_server *s, int fd, int status, const char *why);
+/* A connection that only gets the reason of its refusal. */
+void conn_open_refused(struct http_server *s, int fd, int status, const char *reason);
 void conn_close(struct http_request *c);
 /* Frees a closed connection. */
 void conn_free(struct http_request *c);
@@ -91,7 +92,7 @@ void conn_set_phase(struct http_request *c);
 /* Replaces the timer; negative: no timer. */
 void conn_set_timer(struct http_request *c, int64_t ms);
 /* Queues an error answer with the reason; the connection closes after it. */
-void conn_refuse(struct http_request *c, int status, const char *why);
+void conn_refuse(struct http_request *c, int status, const char *reason);
 /* The same, but the peer receives only the status. */
 void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
@@ -121,6 +122,6 @@ void conn_watch(struct http_request *c, uint32_t events);
 /* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);
 /* Notifies the server that a connection was closed. */
-void http_server_conn_gone(struct http_server *s);
+void http_server_conn_closed(struct http_server *s);
 
 #endif

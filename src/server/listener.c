@@ -29,7 +29,7 @@ static int address(struct sockaddr_un *a, const char *path, struct err *e)
 	return 0;
 }
 
-static int make_folder(const struct root *r, const char *path, struct err *e)
+static int make_dir(const struct root *r, const char *path, struct err *e)
 {
 	auto_free char *dir = xstrdup(path);
 	char *slash = strrchr(dir, '/');
@@ -76,7 +76,7 @@ static int clear_place(const struct root *r, const struct sockaddr_un *a, struct
 		return err_sys(e, n, "stat '%s'", path);
 	if (!S_ISSOCK(st.st_mode))
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"'%s' is there and is no socket: remove it, or name another path",
+				"'%s' exists and is not a socket: remove it, or name another path",
 				path);
 	n = is_alive(a);
 	if (n < 0)
@@ -111,7 +111,7 @@ static int open_here(struct listener *l, const struct root *root, const char *pa
 	int r = address(&a, path, e);
 
 	if (r == 0)
-		r = make_folder(root, path, e);
+		r = make_dir(root, path, e);
 	if (r == 0)
 		r = take_lock(l, root, path, e);
 	if (r == 0)
@@ -150,7 +150,7 @@ static bool sock_is(int fd, int option, int want)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &n) == 0 && value == want;
 }
 
-/* LISTEN_PID tells whether LISTEN_FDS is meant for this process; both are unset for our
+/* LISTEN_PID says whether LISTEN_FDS is meant for this process; both are unset for our
  * children. */
 static uint64_t passed(void)
 {

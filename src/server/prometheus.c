@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/prometheus.h"
 
-void sample_name(struct buf *b, const char *name, const char *type, const char *help)
+/* The linker defines these for a section whose name is an identifier. */
+extern const struct metric __start_metrics[], __stop_metrics[];
+
+const struct metric *metrics_first(void)
 {
-	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	return __start_metrics;
+}
+
+const struct metric *metrics_end(void)
+{
+	return __stop_metrics;
+}
+
+void sample_name(struct buf *b, const struct metric *m)
+{
+	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
 }
 
 /* A label's value: backslash, quote and line feed are escaped. */
@@ -29,14 +42,8 @@ void sample_value(struct buf *b, const char *name, const char *label, const char
 	buf_printf(b, " %lld\n", (long long)n);
 }
 
-void sample_counter(struct buf *b, const char *name, uint64_t n, const char *help)
+void sample_one(struct buf *b, const struct metric *m, int64_t n)
 {
-	sample_name(b, name, "counter", help);
-	sample_value(b, name, NULL, NULL, (int64_t)n);
-}
-
-void sample_gauge(struct buf *b, const char *name, int64_t n, const char *help)
-{
-	sample_name(b, name, "gauge", help);
-	sample_value(b, name, NULL, NULL, n);
+	sample_name(b, m);
+	sample_value(b, m->name, NULL, NULL, n);
 }

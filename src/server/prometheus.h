@@ -8,12 +8,35 @@
 
 #include "base/buf.h"
 
-/* Starts a metric with its type ("counter", "gauge") and help; its values follow. */
-void sample_name(struct buf *b, const char *name, const char *type, const char *help);
+/*
+ * One row of the table of metrics, written where the metric is: the linker collects all rows
+ * (section `metrics`), for `unirail help metrics` and the test of the pages. Name, type and help are
+ * string literals. A daemon's metrics are those in files below its directory.
+ */
+struct metric {
+	const char *name, *type, *help;
+	const char *file; /* "src/agent/api/metrics.c" */
+};
+
+#define METRIC(the_name, the_type, the_help)                                                       \
+	(__extension__({                                                                           \
+		static const struct metric metric_row                                              \
+			__attribute__((section("metrics"), used)) = {the_name, the_type, the_help, \
+								     __FILE__};                    \
+		&metric_row;                                                                       \
+	}))
+
+/* The rows of this program, from first to before end. */
+const struct metric *metrics_first(void);
+const struct metric *metrics_end(void);
+
+/* Starts a metric with its type ("counter", "gauge", "histogram") and help; its values follow. */
+void sample_name(struct buf *b, const struct metric *m);
 /* label NULL: none. */
 void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n);
 /* Both in one call, for a single value without a label. */
-void sample_counter(struct buf *b, const char *name, uint64_t n, const char *help);
-void sample_gauge(struct buf *b, const char *name, int64_t n, const char *help);
+void sample_one(struct buf *b, const struct metric *m, int64_t n);
+#define sample_counter(b, name, n, help) sample_one(b, METRIC(name, "counter", help), (int64_t)(n))
+#define sample_gauge(b, name, n, help)	 sample_one(b, METRIC(name, "gauge", help), (int64_t)(n))
 
 #endif

@@ -128,7 +128,7 @@ static int unknown_key(const struct settings *s, const char *key, struct err *e)
 
 	for (size_t i = 0; i < s->n; i++)
 		names[i] = s->opts[i].name;
-	near = opt_nearest(key, names, s->n);
+	near = opt_suggest(key, names, s->n);
 	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
@@ -172,7 +172,7 @@ static int parse(const struct settings *s, void *into, const char *path, const c
 		return 0;
 	if (p.r == 0)
 		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "is neither 'key = value' nor a section nor a comment");
+			       "is not 'key = value', a section or a comment");
 	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
 }
 
@@ -310,6 +310,7 @@ bool settings_key(const struct settings *s, size_t i, struct settings_key *ret)
 {
 	if (i >= s->n)
 		return false;
-	*ret = (struct settings_key){s->opts[i].name, s->rows[i].fallback, s->rows[i].env};
+	*ret = (struct settings_key){s->opts[i].name, s->rows[i].fallback, s->rows[i].env,
+				     s->opts[i].arg,  s->opts[i].help,	   s->rows[i].live};
 	return true;
 }

@@ -126,6 +126,8 @@ const char *settings_needs_restart(const struct settings *s, const void *was, co
  * more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
+	const char *arg, *help; /* "TIME"; help ends with the default in parentheses */
+	bool live;		/* can change while the daemon runs */
 };
 bool settings_key(const struct settings *s, size_t i, struct settings_key *ret);
 

@@ -37,7 +37,7 @@ static void print_address(const struct sockaddr *sa)
 	printf("%s\n", ip_str(&a, text));
 }
 
-static int look_up(void *arg)
+static int lookup(void *arg)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
 	struct addrinfo *list = NULL;
@@ -61,7 +61,7 @@ static void finish(struct resolve *r, const struct ipaddr *v, size_t n, const st
 	fn(arg, v, n, e);
 }
 
-static void on_done(void *arg, int status, struct span out, const struct err *why)
+static void on_done(void *arg, int status, struct span out, const struct err *cause)
 {
 	struct resolve *r = arg;
 	struct ipaddr v[RESOLVE_MAX];
@@ -76,9 +76,9 @@ static void on_done(void *arg, int status, struct span out, const struct err *wh
 		else if (ip_parse(line, &v[n]) == 0)
 			n++;
 	}
-	if (n == 0 && why) {
-		e = *why;
-		err_wrap(&e, why->code, "look up '%s'", r->host);
+	if (n == 0 && cause) {
+		e = *cause;
+		err_wrap(&e, cause->code, "look up '%s'", r->host);
 	} else if (n == 0) {
 		err_kind(&e, ERR_UNAVAILABLE, -EHOSTUNREACH, "look up '%s': %.*s", r->host,
 			 (int)reason.n, reason.p);
@@ -93,7 +93,7 @@ int resolve_start(struct resolve **ret, struct loop *l, const char *host, int ti
 	int rc;
 
 	*r = (struct resolve){.host = xstrdup(host), .fn = fn, .arg = arg};
-	rc = child_start(&r->child, l, &(struct child_conf){look_up, r->host, timeout_ms, TEXT_MAX},
+	rc = child_start(&r->child, l, &(struct child_conf){lookup, r->host, timeout_ms, TEXT_MAX},
 			 on_done, r, e);
 	if (rc < 0) {
 		free(r->host);

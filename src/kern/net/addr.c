@@ -35,7 +35,7 @@ struct addrs {
 	size_t n;
 };
 
-/* 1: an address, 0: of another family than ours. */
+/* 1: an address, 0: of another family than requested. */
 static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 {
 	const struct ifaddrmsg *head = nlmsg_data(h);

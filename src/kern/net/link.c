@@ -269,7 +269,7 @@ static void put_change(struct nl_msg *m, const struct link_change *c)
 }
 
 /* "set link 'net1' up, mtu 9000": one change in two names what the kernel refused. */
-static char *words(const char *name, const struct link_change *c)
+static char *describe(const char *name, const struct link_change *c)
 {
 	char mac[MAC_TEXT_MAX];
 	struct buf b;
@@ -341,7 +341,7 @@ static const char *bad_change(int index, const char *name, const struct link_cha
 size_t link_set(struct nl_batch *b, int index, const char *name, const struct link_change *c)
 {
 	struct ifinfomsg head = {.ifi_index = index};
-	auto_free char *what = words(name, c);
+	auto_free char *what = describe(name, c);
 	const char *bad = bad_change(index, name, c);
 	struct nl_msg *m;
 
@@ -549,9 +549,9 @@ size_t link_del_group(struct nl_batch *b, uint32_t group)
 	struct ifinfomsg head = {0};
 	struct nl_msg *m;
 
-	/* Group 0 is where every link is that nobody put elsewhere. */
+	/* Group 0 is the default group of every link. */
 	if (!group)
-		return nl_batch_refuse(b, -EINVAL, "group 0 is everybody's",
+		return nl_batch_refuse(b, -EINVAL, "group 0 is the default group of all links",
 				       "delete links of group 0");
 	m = msg_new(RTM_DELLINK, 0, &head, sizeof(head), MSG_ROOM);
 	put_u32(m, IFLA_GROUP, group);
@@ -706,7 +706,7 @@ int netns_new(bool lo_up, int *ret, struct err *e)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	auto_fd int fd = -1;
-	int r = netns_current(&v.home, e);
+	int r = netns_current(&v.origin, e);
 
 	if (r < 0)
 		return r;

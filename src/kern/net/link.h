@@ -25,7 +25,7 @@ struct link {
 	 * link's own name; "": nothing, or a kernel before 5.14. */
 	char device[LINK_DEVICE_MAX];
 	struct mac mac;
-	struct mac perm; /* the hardware's own; len 0: none is told */
+	struct mac perm; /* the hardware's own; len 0: not reported */
 	uint32_t mtu;
 	uint32_t flags; /* IFF_* */
 	uint32_t group;

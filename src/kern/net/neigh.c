@@ -19,7 +19,7 @@ bool neigh_is_permanent(const struct neigh *n)
 	return n->state & NUD_PERMANENT;
 }
 
-/* 1: an entry, 0: of another family than ours. */
+/* 1: an entry, 0: of another family than requested. */
 static int parse_neigh(const struct nlmsghdr *h, struct neigh *n)
 {
 	const struct ndmsg *head = nlmsg_data(h);

@@ -22,7 +22,8 @@ static void add_table(struct nl_batch *b, uint8_t family)
 {
 	const char *name = nft_family_name(family);
 
-	/* Created so that deleting it never fails, then anew: whatever was there is gone, within
+	/* Created so that deleting it never fails, then created again: what it held is deleted
+	 * within
 	 * the one transaction. */
 	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE, family), 0,
 		     "create nf_tables table '%s " NFT_TABLE "'", name);
@@ -142,7 +143,8 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 
 	while (is_unsupported(r) && ++l < NFT_LAYOUTS)
 		r = nft_marks_check(w, l, &m, e);
-	/* IPv4 alone is what a kernel without IPv6 gets; on any other, somebody took the rest. */
+	/* IPv4 alone is what a kernel without IPv6 gets; on any other, another process removed
+	 * the rest. */
 	if (r == 1 && l == NFT_IPV4 && takes_ipv6(w))
 		return 0;
 	if (is_unsupported(r)) {
@@ -159,7 +161,7 @@ static int ignore(void *msg, void *arg)
 	return 0;
 }
 
-/* nfnetlink answers EINVAL for a subsystem that nobody has registered. */
+/* nfnetlink answers EINVAL for a subsystem that no module has registered. */
 int nft_status(struct nl_wire *w, struct err *e)
 {
 	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, NFPROTO_IPV4), ignore, NULL, NULL,
@@ -177,7 +179,7 @@ int nft_status(struct nl_wire *w, struct err *e)
 		"nf_tables");
 }
 
-enum { DEPTH_MAX = 8 }; /* ours have 5 */
+enum { DEPTH_MAX = 8 }; /* unirail's have 5 */
 
 struct attrs {
 	const struct nlattr *first;
@@ -290,7 +292,7 @@ static bool in_our_table(const struct nlmsghdr *h, int table_attr)
 	return !strcmp(name, NFT_TABLE);
 }
 
-/* Index of the place this chain is; negative: none of ours. */
+/* Index of this chain; negative: not a chain of unirail. */
 static int place_of(const struct check *c, const struct nlmsghdr *h, int name_attr)
 {
 	const struct nft_place *p = nft_places(c->layout);

@@ -78,7 +78,7 @@ static bool parse_nets(const struct rtmsg *head, struct nlattr *const *tb, struc
 	return r->dst.len <= ip_bits(&r->dst.ip);
 }
 
-/* 1: a route (its hops are the caller's), 0: not one of ours. */
+/* 1: a route (its hops are the caller's), 0: not requested. */
 static int parse_route(const struct nlmsghdr *h, struct route *r)
 {
 	const struct rtmsg *head = nlmsg_data(h);
@@ -316,7 +316,7 @@ static void put_dev(struct buf *b, const struct route *r, int index)
 }
 
 /* "10.0.0.0/8 via 10.1.0.1 dev net1 table 100" */
-static char *words(const struct route *r)
+static char *describe(const struct route *r)
 {
 	char text[IP_TEXT_MAX];
 	struct buf b;
@@ -359,7 +359,7 @@ size_t route_add(struct nl_batch *b, const struct route *r, enum route_how how)
 		[ROUTE_EXCL_OK] = {NLM_F_CREATE | NLM_F_EXCL, NL_OK_EXIST},
 		[ROUTE_REPLACE] = {NLM_F_CREATE | NLM_F_REPLACE, 0},
 	};
-	auto_free char *what = words(r);
+	auto_free char *what = describe(r);
 	const char *bad = bad_route(r);
 
 	if (bad)
@@ -370,7 +370,7 @@ size_t route_add(struct nl_batch *b, const struct route *r, enum route_how how)
 
 size_t route_del(struct nl_batch *b, const struct route *r)
 {
-	auto_free char *what = words(r);
+	auto_free char *what = describe(r);
 	const char *bad = bad_route(r);
 
 	if (bad)

@@ -20,7 +20,7 @@ struct route {
 	struct ipnet dst;      /* default: len 0, with its family */
 	struct ipaddr gw, src; /* family 0: none */
 	int index;	       /* output link; 0 when multipath */
-	const char *dev;       /* its name, or that of all hops; NULL: the index is told */
+	const char *dev;       /* its name, or that of all hops; NULL: the index is set */
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: none */
 	uint8_t scope, protocol, type, family;
@@ -57,7 +57,8 @@ struct rule {
 	uint32_t mark, mask; /* mark 0: none */
 	char iif[16];
 	uint8_t protocol, action; /* 0: the kernel's choice, look up the table */
-	bool more; /* listed, and has conditions that are not kept here (oif, ports, not ...) */
+	bool invert;		  /* "not": matches packets that the conditions do not match */
+	bool more; /* listed, and has conditions that are not kept here (oif, ports, tos ...) */
 };
 
 int rule_list(struct nl_wire *w, int family, struct rule **ret, size_t *n, struct err *e);

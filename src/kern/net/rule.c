@@ -45,10 +45,10 @@ static bool has_more(const struct nlmsghdr *h, const struct fib_rule_hdr *head)
 		if (!is_held(a))
 			return true;
 	}
-	return head->flags & FIB_RULE_INVERT || head->tos;
+	return head->tos;
 }
 
-/* 1: a rule, 0: of another family than ours. */
+/* 1: a rule, 0: of another family than requested. */
 static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 {
 	const struct fib_rule_hdr *head = nlmsg_data(h);
@@ -75,6 +75,7 @@ static int parse_rule(const struct nlmsghdr *h, struct rule *r)
 	r->mask = get_u32(tb[FRA_FWMASK], 0);
 	get_str(tb[FRA_IIFNAME], r->iif, sizeof(r->iif));
 	r->protocol = get_u8(tb[FRA_PROTOCOL], 0);
+	r->invert = head->flags & FIB_RULE_INVERT;
 	r->more = has_more(h, head);
 	return 1;
 }
@@ -133,9 +134,9 @@ static bool net_eq(const struct ipnet *a, const struct ipnet *b)
 
 bool rule_eq(const struct rule *a, const struct rule *b)
 {
-	return a->family == b->family && a->more == b->more && net_eq(&a->src, &b->src) &&
-	       net_eq(&a->dst, &b->dst) && a->table == b->table && a->mark == b->mark &&
-	       mask_of(a) == mask_of(b) && !strcmp(a->iif, b->iif) &&
+	return a->family == b->family && a->more == b->more && a->invert == b->invert &&
+	       net_eq(&a->src, &b->src) && net_eq(&a->dst, &b->dst) && a->table == b->table &&
+	       a->mark == b->mark && mask_of(a) == mask_of(b) && !strcmp(a->iif, b->iif) &&
 	       action_of(a) == action_of(b) &&
 	       (!a->protocol || !b->protocol || a->protocol == b->protocol) &&
 	       (!a->has_priority || !b->has_priority || a->priority == b->priority);
@@ -155,6 +156,7 @@ static struct nl_msg *message(int type, int flags, const struct rule *r)
 		.dst_len = r->dst.len,
 		.table = r->table < 256 ? (uint8_t)r->table : RT_TABLE_UNSPEC,
 		.action = action_of(r),
+		.flags = r->invert ? FIB_RULE_INVERT : 0,
 	};
 	struct nl_msg *m = msg_new(type, flags, &head, sizeof(head), MSG_ROOM);
 
@@ -176,13 +178,14 @@ static struct nl_msg *message(int type, int flags, const struct rule *r)
 }
 
 /* "from 10.0.0.2/32 lookup 100 pref 1000" */
-static char *words(const struct rule *r)
+static char *describe(const struct rule *r)
 {
 	char text[IP_TEXT_MAX];
 	struct buf b;
 
 	buf_init(&b, 256);
-	buf_printf(&b, "from %s", r->src.len ? ipnet_str(&r->src, text) : "all");
+	buf_printf(&b, "%sfrom %s", r->invert ? "not " : "",
+		   r->src.len ? ipnet_str(&r->src, text) : "all");
 	if (r->dst.len)
 		buf_printf(&b, " to %s", ipnet_str(&r->dst, text));
 	if (r->iif[0])
@@ -207,7 +210,7 @@ static const char *bad_rule(const struct rule *r)
 
 size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags)
 {
-	auto_free char *what = words(r);
+	auto_free char *what = describe(r);
 	const char *bad = bad_rule(r);
 
 	if (bad)
@@ -218,7 +221,7 @@ size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags)
 
 size_t rule_del(struct nl_batch *b, const struct rule *r)
 {
-	auto_free char *what = words(r);
+	auto_free char *what = describe(r);
 	const char *bad = bad_rule(r);
 
 	if (bad)

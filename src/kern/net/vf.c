@@ -17,7 +17,7 @@
 struct vfs {
 	struct vf_info *v;
 	size_t n;
-	uint32_t told; /* IFLA_NUM_VF */
+	uint32_t reported; /* IFLA_NUM_VF */
 	bool link, list;
 };
 
@@ -118,7 +118,7 @@ static int collect(void *msg, void *arg)
 	get_mac(tb[IFLA_ADDRESS], &pf);
 	all->link = true;
 	all->list = tb[IFLA_VFINFO_LIST];
-	all->told = get_u32(tb[IFLA_NUM_VF], 0);
+	all->reported = get_u32(tb[IFLA_NUM_VF], 0);
 	if (!all->list)
 		return 0;
 	nla_for_each_nested(a, tb[IFLA_VFINFO_LIST], rest)
@@ -138,12 +138,12 @@ static int too_many(const struct vfs *all, const char *pf, struct err *e)
 {
 	return err_set(
 		e, -EMSGSIZE,
-		"list VFs of '%s': the kernel told of %zu of %u: its list (IFLA_VFINFO_LIST) "
+		"list VFs of '%s': the kernel reported %zu of %u: its list (IFLA_VFINFO_LIST) "
 		"holds 64 KiB: use fewer VFs",
-		pf, all->n, all->told);
+		pf, all->n, all->reported);
 }
 
-static int ask(struct nl_wire *w, int pf_index, const char *pf, struct vfs *all, struct err *e)
+static int request(struct nl_wire *w, int pf_index, const char *pf, struct vfs *all, struct err *e)
 {
 	struct ifinfomsg head = {.ifi_index = pf_index};
 	struct nl_msg *m = msg_new(RTM_GETLINK, 0, &head, sizeof(head), MSG_ROOM);
@@ -165,14 +165,14 @@ static int ask(struct nl_wire *w, int pf_index, const char *pf, struct vfs *all,
 
 static int check(const struct vfs *all, const char *pf, struct err *e)
 {
-	if (!all->told || all->n >= all->told)
+	if (!all->reported || all->n >= all->reported)
 		return 0;
 	/* An absent list is either; a driver without ndo_get_vf_config is likelier. */
 	if (!all->list)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"list VFs of '%s': it has %u, but its driver tells nothing about "
+				"list VFs of '%s': it has %u, but its driver reports nothing about "
 				"them",
-				pf, all->told);
+				pf, all->reported);
 	return too_many(all, pf, e);
 }
 
@@ -187,7 +187,7 @@ int vf_list(struct nl_wire *w, int pf_index, const char *pf, struct vf_info **re
 	    struct err *e)
 {
 	struct vfs all = {0};
-	int r = ask(w, pf_index, pf, &all, e);
+	int r = request(w, pf_index, pf, &all, e);
 
 	if (r == 0)
 		r = check(&all, pf, e);
@@ -207,7 +207,7 @@ int vf_get(struct nl_wire *w, int pf_index, const char *pf, uint32_t vf, struct 
 {
 	struct vfs all = {0};
 	bool found = false;
-	int r = ask(w, pf_index, pf, &all, e);
+	int r = request(w, pf_index, pf, &all, e);
 
 	for (size_t i = 0; r == 0 && i < all.n && !found; i++) {
 		found = all.v[i].vf == vf;

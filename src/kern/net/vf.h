@@ -32,8 +32,9 @@ struct vf_info {
 };
 
 /*
- * All VFs of a PF, by number; free() the list. -EOPNOTSUPP: the PF has VFs, but its driver tells
- * nothing about them. -EMSGSIZE: not all were told, since the list is one attribute and holds 64
+ * All VFs of a PF, by number; free() the list. -EOPNOTSUPP: the PF has VFs, but its driver reports
+ * nothing about them. -EMSGSIZE: not all were reported, since the list is one attribute and
+ * holds 64
  * KiB (some 250 VFs; old kernels cut it in silence). The answer's own size is no limit: the wire
  * asks again with a buffer as large as needed.
  */

@@ -142,7 +142,7 @@ void get_mac(const struct nlattr *a, struct mac *ret)
 static void parse(const struct nlattr *first, int len, struct nlattr **tb, int max)
 {
 	/* libnl's parser clears tb and only fails by a policy, which we do not give: each reader
-	 * looks at the length itself. */
+	 * checks the length itself. */
 	nla_parse(tb, max, (struct nlattr *)(uintptr_t)first, len, NULL);
 }
 

@@ -48,7 +48,7 @@ void nl_replay_free(struct nl_replay *r);
 const char *nl_proto_name(enum nl_proto p);
 bool nl_proto_find(const char *name, enum nl_proto *ret);
 
-/* record.c: a line a datagram; a failure is kept in w->record_error, the next send tells. */
+/* record.c: a line a datagram; a failure is kept in w->record_error, the next send reports it. */
 void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
 /* Adds `by` to every message's sequence number and sets its port id to 0. */
 void nl_renumber(void *p, size_t n, uint32_t by);
@@ -61,7 +61,7 @@ struct nl_error {
 /* NLMSG_ERROR or NLMSG_DONE; -EBADMSG when it is too short to be either. */
 int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret);
 /* Sets e to "Operation not permitted (EPERM): the kernel's words: remedy" with the kind that belongs to the code. */
-int nl_error_set(struct err *e, const struct nl_error *why);
+int nl_error_set(struct err *e, const struct nl_error *reason);
 
 /* --- batches: nl.c collects, nl.c sends --- */
 

@@ -107,15 +107,15 @@ static struct nl_wire *wire_new(enum nl_proto proto)
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e)
 {
 	struct nl_wire *w = wire_new(proto);
-	struct nl_error why = {0};
+	struct nl_error reason = {0};
 
 	err_clear(e);
-	why.code = connect_in(w, netns_fd, e);
-	if (why.code < 0) {
+	reason.code = connect_in(w, netns_fd, e);
+	if (reason.code < 0) {
 		nl_wire_close(w);
 		if (!e || !e->code)
-			nl_error_set(e, &why);
-		return err_wrap(e, why.code, "open %s netlink socket", protos[proto].name);
+			nl_error_set(e, &reason);
+		return err_wrap(e, reason.code, "open %s netlink socket", protos[proto].name);
 	}
 	*ret = w;
 	return 0;
@@ -124,14 +124,14 @@ int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err 
 int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e)
 {
 	struct nl_sock *old = w->sk;
-	struct nl_error why = {0};
+	struct nl_error reason = {0};
 	int fd = w->fd;
 
 	if (w->replay)
 		return 0;
 	err_clear(e);
-	why.code = connect_in(w, netns_fd, e);
-	if (why.code >= 0) {
+	reason.code = connect_in(w, netns_fd, e);
+	if (reason.code >= 0) {
 		nl_socket_free(old);
 		return 0;
 	}
@@ -140,8 +140,8 @@ int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e)
 	w->sk = old;
 	w->fd = fd;
 	if (!e || !e->code)
-		nl_error_set(e, &why);
-	return err_wrap(e, why.code, "open %s netlink socket", protos[w->proto].name);
+		nl_error_set(e, &reason);
+	return err_wrap(e, reason.code, "open %s netlink socket", protos[w->proto].name);
 }
 
 int nl_open_replay(struct nl_wire **ret, const char *file, struct err *e)
@@ -178,7 +178,7 @@ void nl_cleanup(struct nl_wire **w)
 
 int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 {
-	struct nl_error why = {0};
+	struct nl_error reason = {0};
 	int r;
 
 	w->base = ((struct nlmsghdr *)p)->nlmsg_seq;
@@ -192,9 +192,9 @@ int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 	} while (r < 0 && errno == EINTR);
 	if (r >= 0)
 		return 0;
-	why.code = -errno;
-	nl_error_set(e, &why);
-	return err_wrap(e, why.code, "send to the kernel by %s netlink", protos[w->proto].name);
+	reason.code = -errno;
+	nl_error_set(e, &reason);
+	return err_wrap(e, reason.code, "send to the kernel by %s netlink", protos[w->proto].name);
 }
 
 /* One recvmsg. Datagrams that the kernel did not send count as interruptions. */
@@ -274,7 +274,7 @@ struct request {
 	int result; /* of the callback; negative: only waiting for the end */
 	bool again; /* what was handed to the callback may be inconsistent or incomplete */
 	bool done;
-	struct nl_error why;
+	struct nl_error reason;
 };
 
 static bool is_dump(const struct nlmsghdr *h)
@@ -284,11 +284,11 @@ static bool is_dump(const struct nlmsghdr *h)
 
 static void on_end(struct request *q, const struct nlmsghdr *h)
 {
-	int r = nl_error_parse(h, &q->why);
+	int r = nl_error_parse(h, &q->reason);
 
 	q->done = true;
 	if (r < 0)
-		q->why.code = r;
+		q->reason.code = r;
 }
 
 static void on_data(struct request *q, struct nlmsghdr *h)
@@ -326,7 +326,7 @@ static bool on_datagram(struct request *q, size_t n)
 static void on_loss(struct request *q, int code)
 {
 	q->again = true;
-	q->why.code = code;
+	q->reason.code = code;
 	q->done = !is_dump(q->h) || ++q->losses == LOSSES_MAX;
 }
 
@@ -342,7 +342,7 @@ static void read_one(struct request *q)
 	if (r == 0 && !on_datagram(q, n))
 		r = -EBADMSG;
 	if (r < 0) {
-		q->why.code = r == -EAGAIN ? -ETIMEDOUT : r;
+		q->reason.code = r == -EAGAIN ? -ETIMEDOUT : r;
 		q->done = true;
 	}
 }
@@ -362,13 +362,13 @@ static int try_once(struct request *q, struct err *e)
 
 static int outcome(const struct request *q, struct err *e)
 {
-	struct nl_error why = q->why;
+	struct nl_error reason = q->reason;
 
-	if (q->again && !why.code)
-		why.code = -EINTR;
+	if (q->again && !reason.code)
+		reason.code = -EINTR;
 	if (q->result < 0)
 		return q->result;
-	return why.code < 0 ? nl_error_set(e, &why) : 0;
+	return reason.code < 0 ? nl_error_set(e, &reason) : 0;
 }
 
 int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void *), void *arg,
@@ -390,7 +390,7 @@ int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void
 	return r < 0 ? r : outcome(&q, e);
 }
 
-/* The kernel's words go into one line of ours. */
+/* The kernel's message becomes part of a one-line error. */
 static void one_line(char *s)
 {
 	size_t n = strlen(s);
@@ -469,22 +469,23 @@ static const struct meaning *meaning_of(int code)
 	return &none;
 }
 
-static const char *remedy(const struct nl_error *why)
+static const char *remedy(const struct nl_error *reason)
 {
-	/* rtnetlink's answer to a kind nobody registered, after it tried to load the module */
-	if (why->code == -EOPNOTSUPP && !strcasecmp(why->text, "unknown device type"))
+	/* rtnetlink's answer to a kind that no module registered, after it tried to load the
+	 * module */
+	if (reason->code == -EOPNOTSUPP && !strcasecmp(reason->text, "unknown device type"))
 		return ": load the kernel module of this kind";
 	return "";
 }
 
-int nl_error_set(struct err *e, const struct nl_error *why)
+int nl_error_set(struct err *e, const struct nl_error *reason)
 {
-	const struct meaning *m = meaning_of(why->code);
-	const char *words = m->text ? m->text : "";
+	const struct meaning *m = meaning_of(reason->code);
+	const char *message = m->text ? m->text : "";
 
-	return err_kind(e, m->kind, why->code, "%s%s%s%s%s%s", errno_text(why->code),
-			*words ? ": " : "", words, why->text[0] ? ": " : "", why->text,
-			remedy(why));
+	return err_kind(e, m->kind, reason->code, "%s%s%s%s%s%s", errno_text(reason->code),
+			*message ? ": " : "", message, reason->text[0] ? ": " : "", reason->text,
+			remedy(reason));
 }
 
 /* What is collected; nl.c sends it. */
@@ -556,13 +557,13 @@ size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, co
 	return b->n - 1;
 }
 
-size_t nl_batch_refuse(struct nl_batch *b, int code, const char *why, const char *fmt, ...)
+size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const char *fmt, ...)
 {
 	struct nl_item *it = &VEC_PUSH(b->items, b->n);
 	va_list ap;
 
 	it->result.code = code;
-	snprintf(it->result.text, sizeof(it->result.text), "%s", why);
+	snprintf(it->result.text, sizeof(it->result.text), "%s", reason);
 	va_start(ap, fmt);
 	it->what = format(fmt, ap);
 	va_end(ap);
@@ -630,21 +631,22 @@ static void fill(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 		append_bracket(w, c, NFNL_MSG_BATCH_END);
 }
 
-static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *why)
+static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *reason)
 {
 	if (it->result.code == NL_UNANSWERED)
 		c->open--;
-	it->result = *why;
+	it->result = *reason;
 }
 
 /* A transaction that fails as a whole is answered by the number of its first message. */
-static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *why, bool open)
+static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *reason,
+		       bool open)
 {
 	for (size_t i = c->from; i < c->to; i++) {
 		struct nl_item *it = &b->items[i];
 
 		if (it->m && (!open || it->result.code == NL_UNANSWERED))
-			settle(c, it, why);
+			settle(c, it, reason);
 	}
 }
 
@@ -660,17 +662,17 @@ static struct nl_item *item_of(struct nl_batch *b, const struct chunk *c, uint32
 static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h,
 		   struct nl_error *whole)
 {
-	struct nl_error why;
+	struct nl_error reason;
 	struct nl_item *it;
-	int r = nl_error_parse(h, &why);
+	int r = nl_error_parse(h, &reason);
 
 	if (r < 0)
-		why.code = r;
-	if (c->begin && h->nlmsg_seq == c->begin && why.code < 0)
-		*whole = why;
+		reason.code = r;
+	if (c->begin && h->nlmsg_seq == c->begin && reason.code < 0)
+		*whole = reason;
 	it = item_of(b, c, h->nlmsg_seq);
 	if (it && it->result.code == NL_UNANSWERED)
-		settle(c, it, &why);
+		settle(c, it, &reason);
 }
 
 /* True when the datagram was a sound row of messages. */

@@ -60,7 +60,7 @@ void nl_batch_cleanup(struct nl_batch **b);
 #define auto_batch __attribute__((cleanup(nl_batch_cleanup)))
 size_t nl_batch_len(const struct nl_batch *b);
 /* Sends what was collected and waits for every answer. 0, or the first failure's code with e
- * set. Afterwards nl_batch_result() tells each message's own outcome (0 or negative errno;
+ * set. Afterwards nl_batch_result() returns each message's own outcome (0 or negative errno;
  * tolerated errors are 0), until nl_batch_reset(): what was sent once is not sent again. On a
  * netfilter wire the batch is one transaction: all or nothing. */
 int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e);
@@ -73,7 +73,7 @@ size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, co
 	__attribute__((format(printf, 4, 5)));
 /* Takes the place of a message that cannot be sent (a name that is too long ...): nothing of
  * the batch is sent, and it fails with "<what>: <code>: <why>". */
-size_t nl_batch_refuse(struct nl_batch *b, int code, const char *why, const char *fmt, ...)
+size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* A request with answers: cb is called for every message that comes back (a struct nlmsghdr *);
  * a negative return stops and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated up

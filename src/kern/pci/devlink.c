@@ -10,39 +10,54 @@
 
 #include "base/buf.h"
 #include "kern/netlink/attr.h"
+#include "kern/pci/internal.h"
 
-struct devlink {
-	struct nl_wire *w;
-	uint16_t family;
-};
+static void take_groups(const struct nlattr *groups, struct devlink *d)
+{
+	struct nlattr *a, *tb[CTRL_ATTR_MCAST_GRP_MAX + 1];
+	char name[32];
+	int left;
+
+	nla_for_each_nested(a, groups, left)
+	{
+		nested_attrs(a, tb, CTRL_ATTR_MCAST_GRP_MAX);
+		get_str(tb[CTRL_ATTR_MCAST_GRP_NAME], name, sizeof(name));
+		if (strcmp(name, DEVLINK_GENL_MCGRP_CONFIG_NAME) == 0)
+			d->config_group = get_u32(tb[CTRL_ATTR_MCAST_GRP_ID], 0);
+	}
+}
 
 static int take_family(void *msg, void *arg)
 {
 	struct nlattr *tb[CTRL_ATTR_MAX + 1];
+	struct devlink *d = arg;
 	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, CTRL_ATTR_MAX);
 
-	if (r == 0)
-		*(uint16_t *)arg = get_u16(tb[CTRL_ATTR_FAMILY_ID], 0);
-	return r;
+	if (r < 0)
+		return r;
+	d->family = get_u16(tb[CTRL_ATTR_FAMILY_ID], 0);
+	if (tb[CTRL_ATTR_MCAST_GROUPS])
+		take_groups(tb[CTRL_ATTR_MCAST_GROUPS], d);
+	return 0;
 }
 
 int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e)
 {
 	struct genlmsghdr head = {.cmd = CTRL_CMD_GETFAMILY, .version = 1};
 	struct nl_msg *m = msg_new(GENL_ID_CTRL, 0, &head, sizeof(head), MSG_ROOM);
-	uint16_t family = 0;
+	struct devlink d = {.w = w};
 	int r;
 
 	put_str(m, CTRL_ATTR_FAMILY_NAME, DEVLINK_GENL_NAME);
-	r = nl_request(w, m, take_family, NULL, &family, e);
-	if (r == -ENOENT || (r == 0 && family < NLMSG_MIN_TYPE))
+	r = nl_request(w, m, take_family, NULL, &d, e);
+	if (r == -ENOENT || (r == 0 && d.family < NLMSG_MIN_TYPE))
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 				"open devlink: this kernel has none (CONFIG_NET_DEVLINK, which a "
 				"driver with an eswitch brings)");
 	if (r < 0)
 		return err_wrap(e, r, "open devlink");
 	*ret = xcalloc(1, sizeof(**ret));
-	**ret = (struct devlink){w, family};
+	**ret = d;
 	return 0;
 }
 
@@ -64,7 +79,7 @@ const char *eswitch_mode_name(enum eswitch_mode mode)
 					   : "unknown";
 }
 
-static struct nl_msg *request(const struct devlink *d, int cmd, int flags)
+struct nl_msg *devlink_request(const struct devlink *d, int cmd, int flags)
 {
 	struct genlmsghdr head = {.cmd = (uint8_t)cmd, .version = DEVLINK_GENL_VERSION};
 
@@ -77,12 +92,12 @@ static void put_handle(struct nl_msg *m, const char *bdf)
 	put_str(m, DEVLINK_ATTR_DEV_NAME, bdf);
 }
 
-/* The address comes from a configuration; the attribute's room is ours. */
+/* The address comes from a configuration; the attribute's size is fixed here. */
 static int check_bdf(const char *bdf, struct err *e)
 {
 	return strlen(bdf) < sizeof(((struct devlink_port *)0)->dev)
 		       ? 0
-		       : err_kind(e, ERR_CONF, -EINVAL, "'%.40s...' is no PCI address", bdf);
+		       : err_kind(e, ERR_CONF, -EINVAL, "'%.40s...' is not a PCI address", bdf);
 }
 
 static int take_mode(void *msg, void *arg)
@@ -118,7 +133,7 @@ int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *r
 
 	if (r < 0)
 		return r;
-	m = request(d, DEVLINK_CMD_ESWITCH_GET, 0);
+	m = devlink_request(d, DEVLINK_CMD_ESWITCH_GET, 0);
 	put_handle(m, bdf);
 	r = nl_request(d->w, m, take_mode, NULL, &mode, e);
 	if (r == -EOPNOTSUPP || (r == 0 && mode < 0))
@@ -144,7 +159,7 @@ int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mo
 
 	if (r < 0)
 		return r;
-	m = request(d, DEVLINK_CMD_ESWITCH_SET, NLM_F_ACK);
+	m = devlink_request(d, DEVLINK_CMD_ESWITCH_SET, NLM_F_ACK);
 	put_handle(m, bdf);
 	put_u16(m, DEVLINK_ATTR_ESWITCH_MODE,
 		mode == ESWITCH_SWITCHDEV ? DEVLINK_ESWITCH_MODE_SWITCHDEV
@@ -219,8 +234,8 @@ int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **
 		      struct err *e)
 {
 	struct ports all = {.bdf = bdf};
-	int r = nl_request(d->w, request(d, DEVLINK_CMD_PORT_GET, NLM_F_DUMP), take_port, forget,
-			   &all, e);
+	int r = nl_request(d->w, devlink_request(d, DEVLINK_CMD_PORT_GET, NLM_F_DUMP), take_port,
+			   forget, &all, e);
 
 	if (r < 0) {
 		free(all.v);
@@ -228,5 +243,109 @@ int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **
 	}
 	*ret = all.v;
 	*n = all.n;
+	return 0;
+}
+
+/* --- versions and parameters --- */
+
+static void put_device(struct nl_msg *m, const char *device)
+{
+	put_str(m, DEVLINK_ATTR_BUS_NAME, strchr(device, ':') ? "pci" : "auxiliary");
+	put_str(m, DEVLINK_ATTR_DEV_NAME, device);
+}
+
+struct version {
+	const char *name;
+	char *ret;
+	size_t size;
+	bool found;
+};
+
+static int take_version(void *msg, void *arg)
+{
+	struct nlmsghdr *h = msg;
+	struct version *v = arg;
+	struct nlattr *a, *tb[DEVLINK_ATTR_MAX + 1];
+	char name[64];
+	int left, r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
+
+	if (r < 0)
+		return r;
+	/* One attribute a component: the table keeps the last, so all are walked. */
+	nlmsg_for_each_attr(a, h, sizeof(struct genlmsghdr), left)
+	{
+		if (nla_type(a) != DEVLINK_ATTR_INFO_VERSION_RUNNING || v->found)
+			continue;
+		nested_attrs(a, tb, DEVLINK_ATTR_MAX);
+		get_str(tb[DEVLINK_ATTR_INFO_VERSION_NAME], name, sizeof(name));
+		if (strcmp(name, v->name) != 0)
+			continue;
+		get_str(tb[DEVLINK_ATTR_INFO_VERSION_VALUE], v->ret, v->size);
+		v->found = true;
+	}
+	return 0;
+}
+
+int devlink_info_version(struct devlink *d, const char *device, const char *name, char *ret,
+			 size_t size, struct err *e)
+{
+	struct version v = {name, ret, size, false};
+	struct nl_msg *m;
+	int r = check_bdf(device, e);
+
+	if (r < 0)
+		return r;
+	m = devlink_request(d, DEVLINK_CMD_INFO_GET, 0);
+	put_device(m, device);
+	r = nl_request(d->w, m, take_version, NULL, &v, e);
+	if (r < 0)
+		return err_wrap(e, r, "get versions of '%s'", device);
+	return v.found ? 0 : err_set(e, -ENOENT, "'%s' reports no version of %s", device, name);
+}
+
+struct param {
+	bool found, on;
+};
+
+static int take_param(void *msg, void *arg)
+{
+	struct nlattr *a, *tb[DEVLINK_ATTR_MAX + 1], *value[DEVLINK_ATTR_MAX + 1];
+	struct param *p = arg;
+	int left, r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
+
+	if (r < 0 || !tb[DEVLINK_ATTR_PARAM])
+		return r;
+	nested_attrs(tb[DEVLINK_ATTR_PARAM], value, DEVLINK_ATTR_MAX);
+	if (!value[DEVLINK_ATTR_PARAM_VALUES_LIST])
+		return 0;
+	/* One for each configuration mode; a flag: present is true. */
+	nla_for_each_nested(a, value[DEVLINK_ATTR_PARAM_VALUES_LIST], left)
+	{
+		nested_attrs(a, tb, DEVLINK_ATTR_MAX);
+		p->on = tb[DEVLINK_ATTR_PARAM_VALUE_DATA] != NULL;
+		p->found = true;
+		break;
+	}
+	return 0;
+}
+
+int devlink_param_bool(struct devlink *d, const char *device, const char *name, bool *ret,
+		       struct err *e)
+{
+	struct param p = {0};
+	struct nl_msg *m;
+	int r = check_bdf(device, e);
+
+	if (r < 0)
+		return r;
+	m = devlink_request(d, DEVLINK_CMD_PARAM_GET, 0);
+	put_device(m, device);
+	put_str(m, DEVLINK_ATTR_PARAM_NAME, name);
+	r = nl_request(d->w, m, take_param, NULL, &p, e);
+	if (r < 0)
+		return err_wrap(e, r, "get parameter %s of '%s'", name, device);
+	if (!p.found)
+		return err_set(e, -ENOENT, "'%s' has no parameter %s", device, name);
+	*ret = p.on;
 	return 0;
 }

@@ -28,7 +28,7 @@ struct devlink_port {
 	char netdev[16], ibdev[64]; /* the representor, or the port's own; "" none here */
 	uint32_t number;	    /* physical port */
 	uint32_t controller;
-	int pf, vf, sf; /* which function a representor stands for; -1: none told */
+	int pf, vf, sf; /* which function a representor stands for; -1: not reported */
 	bool external;	/* on another host's side of a DPU */
 };
 
@@ -49,5 +49,15 @@ const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev" 
 /* Ports of a device, bdf NULL: of all; in the kernel's order. free() the list. */
 int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **ret, size_t *n,
 		      struct err *e);
+
+/*
+ * The running version of one component ("fw.app.name": an Intel NIC's DDP package). `device` is an address or an
+ * auxiliary device's name ("mlx5_core.sf.4"). -ENOENT: the device does not tell this one.
+ */
+int devlink_info_version(struct devlink *d, const char *device, const char *name, char *ret,
+			 size_t size, struct err *e);
+/* A parameter that is a bool ("enable_rdma"), its first value. -ENOENT: the device has none of this name. */
+int devlink_param_bool(struct devlink *d, const char *device, const char *name, bool *ret,
+		       struct err *e);
 
 #endif

@@ -99,7 +99,7 @@ static int check_driver(const struct root *r, const char *bdf, const char *drive
 	char path[PCI_PATH_MAX];
 
 	if (!driver_name_ok(driver))
-		return err_kind(e, ERR_CONF, -EINVAL, "bind '%s': '%s' is no driver's name", bdf,
+		return err_kind(e, ERR_CONF, -EINVAL, "bind '%s': '%s' is not a driver's name", bdf,
 				driver);
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s", driver);
 	if (!file_exists(r, path))

@@ -4,9 +4,19 @@
 
 /* Shared by the files of this directory. */
 
+#include "kern/pci/devlink.h"
 #include "kern/pci/pci.h"
 
 enum { PCI_PATH_MAX = 512 };
+
+struct devlink {
+	struct nl_wire *w;
+	uint16_t family;
+	uint32_t config_group; /* the multicast group of notifications; 0: not told */
+};
+
+/* A request of the family, without attributes; flags: NLM_F_*. */
+struct nl_msg *devlink_request(const struct devlink *d, int cmd, int flags);
 
 const char *pci_base_name(const char *path);
 /* "/sys/bus/pci/devices/BDF/ATTR", or below /sys/bus/auxiliary; attr "": the device itself. Refuses

@@ -43,10 +43,11 @@ int pci_attr_path(const char *device, const char *attr, char path[static PCI_PAT
 	int n;
 
 	if (!device[0] || device[0] == '.' || strchr(device, '/') || strlen(device) >= PCI_NAME_MAX)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"'%s' is no device: wants a PCI address such as 0000:3b:00.2 or an "
-				"auxiliary device's name",
-				device);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"'%s' is not a device: wants a PCI address such as 0000:3b:00.2 or an "
+			"auxiliary device's name",
+			device);
 	n = snprintf(path, PCI_PATH_MAX, "/sys/bus/%s/devices/%s%s%s", bus, device,
 		     attr[0] ? "/" : "", attr);
 	return n < PCI_PATH_MAX ? 0 : err_set(e, -ENAMETOOLONG, "'%s': too long", attr);
@@ -58,7 +59,7 @@ static int pci_path_of(const char *bdf, const char *attr, char path[static PCI_P
 {
 	if (!pci_bdf_ok(bdf))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"'%s' is no PCI address: wants one such as 0000:3b:00.2", bdf);
+				"'%s' is not a PCI address: wants one such as 0000:3b:00.2", bdf);
 	return pci_attr_path(bdf, attr, path, e);
 }
 
@@ -86,18 +87,18 @@ int pci_read_link(const struct root *r, const char *bdf, const char *attr, char 
 		  struct err *e)
 {
 	char path[PCI_PATH_MAX], target[PCI_PATH_MAX];
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	int code;
 
 	ret[0] = '\0';
 	if (pci_path_of(bdf, attr, path, NULL) < 0)
 		return 0;
-	code = link_read(r, path, target, sizeof(target), &why);
+	code = link_read(r, path, target, sizeof(target), &reason);
 	if (code == -ENOENT || code == -EINVAL || code == -ENOTDIR)
 		return 0;
 	if (code < 0) {
 		if (e)
-			*e = why;
+			*e = reason;
 		return code;
 	}
 	if (str_copy(ret, size, pci_base_name(target)))
@@ -388,7 +389,7 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 	int code;
 
 	if (!name[0] || name[0] == '.' || strchr(name, '/') || strlen(name) >= PCI_NAME_MAX)
-		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is no name of a %s", name,
+		return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not a name of a %s", name,
 				children[what].name);
 	snprintf(path, sizeof(path), "/sys/class/%s/%s/device", children[what].class, name);
 	code = link_read(r, path, target, sizeof(target), NULL);

@@ -89,7 +89,8 @@ int pci_unbind(const struct root *r, const char *bdf, struct err *e);
 int pci_bind(const struct root *r, const char *bdf, const char *driver, struct err *e);
 /* The only driver that may bind from now on; NULL: any that matches. */
 int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e);
-/* Lets the kernel find the driver (drivers_probe). Finding none is not told by the kernel. */
+/* Lets the kernel find the driver (drivers_probe). The kernel does not report that it found
+ * none. */
 int pci_probe(const struct root *r, const char *bdf, struct err *e);
 /* Rebinds to vfio-pci or back: override, unbind, probe, then verify. NULL: the kernel's own driver.
  * On failure the override is removed. */

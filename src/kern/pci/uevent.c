@@ -14,9 +14,9 @@
 #include "base/loop.h"
 
 enum {
-	DATAGRAM_MAX = 8192,  /* the kernel's own buffer is 2 KiB (UEVENT_BUFFER_SIZE) */
-	ROOM = 1 << 20,	      /* making 128 VFs sends thousands of events */
-	LOOK_AGAIN_MS = 1000, /* below a user namespace some events reach nobody */
+	DATAGRAM_MAX = 8192, /* the kernel's own buffer is 2 KiB (UEVENT_BUFFER_SIZE) */
+	ROOM = 1 << 20,	     /* making 128 VFs sends thousands of events */
+	RECHECK_MS = 1000,   /* below a user namespace some events reach no process */
 };
 
 int uevent_open(int *fd, struct err *e)
@@ -116,19 +116,19 @@ static int drain(int fd, struct err *e)
 static int wait_event(int fd, int64_t ms, struct err *e)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int r = poll(&p, 1, (int)(ms < LOOK_AGAIN_MS ? ms : LOOK_AGAIN_MS));
+	int r = poll(&p, 1, (int)(ms < RECHECK_MS ? ms : RECHECK_MS));
 
 	if (r < 0 && errno != EINTR)
 		return err_sys(e, -errno, "wait for device events");
 	return r > 0 ? drain(fd, e) : 0;
 }
 
-int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_look look, void *arg,
+int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_check check, void *arg,
 		struct err *e)
 {
 	for (;;) {
 		int64_t left = deadline_ms - now_mono_ms();
-		int r = look(arg, e);
+		int r = check(arg, e);
 
 		if (r != 0)
 			return r < 0 ? r : 0;
@@ -148,7 +148,7 @@ struct child {
 	char *name;
 };
 
-static int look_child(void *arg, struct err *e)
+static int check_child(void *arg, struct err *e)
 {
 	struct child *c = arg;
 	char **names = NULL;
@@ -164,12 +164,12 @@ static int look_child(void *arg, struct err *e)
 int uevent_wait_child(int fd, int64_t deadline_ms, const struct root *r, const char *device,
 		      enum pci_child what, char ret[static PCI_NAME_MAX], struct err *e)
 {
-	char name[PCI_NAME_MAX], words[2 * PCI_NAME_MAX];
+	char name[PCI_NAME_MAX], desc[2 * PCI_NAME_MAX];
 	struct child c = {r, device, what, name};
 	int code;
 
-	snprintf(words, sizeof(words), "a %s of '%.40s'", pci_child_name(what), device);
-	code = uevent_wait(fd, deadline_ms, words, look_child, &c, e);
+	snprintf(desc, sizeof(desc), "a %s of '%.40s'", pci_child_name(what), device);
+	code = uevent_wait(fd, deadline_ms, desc, check_child, &c, e);
 	if (code == 0)
 		str_copy(ret, PCI_NAME_MAX, name);
 	return code;

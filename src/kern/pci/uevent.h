@@ -28,12 +28,12 @@ bool uevent_parse(struct span datagram, struct uevent *ret);
 int uevent_next(int fd, struct uevent *ret, struct err *e);
 
 /* 1: it is there, 0: not yet, negative: give up (e is set). */
-typedef int (*uevent_look)(void *arg, struct err *e);
+typedef int (*uevent_check)(void *arg, struct err *e);
 /*
  * Calls `look`, and again after every event, until it succeeds (0) or until `deadline_ms` of
  * now_mono_ms() (-ETIMEDOUT, kind ERR_AGAIN: "wait for <what>: ...").
  */
-int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_look look, void *arg,
+int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_check check, void *arg,
 		struct err *e);
 /* Waits for the device's netdev, RDMA device, ...: its (bytewise first) name. */
 int uevent_wait_child(int fd, int64_t deadline_ms, const struct root *r, const char *device,

@@ -5,7 +5,7 @@
 /* ARP packets for IPv4 (RFC 826, RFC 5227; IPoIB: RFC 4391 section 9), without link header. */
 
 #include "base/buf.h"
-#include "kern/probe/probe_see.h"
+#include "kern/probe/classify.h"
 
 enum { ARP_REQUEST = 1, ARP_REPLY = 2, ARP_BYTES_MAX = 8 + 2 * (20 + 4) };
 

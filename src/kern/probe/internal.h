@@ -47,7 +47,7 @@ struct run {
 	int64_t begun_ms;
 };
 
-bool probe_asks_gateway(const struct probe *p);
+bool probe_has_gateway(const struct probe *p);
 /* The loop's callback for a struct ears. */
 void probe_hear(void *arg, uint32_t events);
 /*

@@ -238,7 +238,7 @@ static bool is_rival(const struct ndp *m, const struct probe_ears *q)
 		return false;
 	if (m->type == NDP_ADVERTISE)
 		return true;
-	/* Somebody else's duplicate address detection, unless it is ours, looped back. */
+	/* Another host's duplicate address detection, unless it is this host's, looped back. */
 	return ip_is_unspecified(&m->src) &&
 	       !(m->has_nonce && !memcmp(m->nonce, q->nonce, PROBE_NONCE));
 }
@@ -246,10 +246,10 @@ static bool is_rival(const struct ndp *m, const struct probe_ears *q)
 enum probe_saw ndp_judge(const struct ndp *m, const struct mac *from, const struct probe_ears *q,
 			 struct mac *other)
 {
-	const struct mac *who = m->lladdr.len ? &m->lladdr : from;
+	const struct mac *owner = m->lladdr.len ? &m->lladdr : from;
 	enum probe_saw saw = SAW_NOTHING;
 
-	if (probe_is_mine(q, who) || probe_is_mine(q, from))
+	if (probe_is_mine(q, owner) || probe_is_mine(q, from))
 		return SAW_NOTHING;
 	if (is_rival(m, q))
 		saw = SAW_CONFLICT;
@@ -257,6 +257,6 @@ enum probe_saw ndp_judge(const struct ndp *m, const struct mac *from, const stru
 		 ip_eq(&m->dst, &q->ip))
 		saw = SAW_GATEWAY;
 	if (saw != SAW_NOTHING)
-		*other = *who;
+		*other = *owner;
 	return saw;
 }

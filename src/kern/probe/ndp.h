@@ -10,7 +10,7 @@
  */
 
 #include "base/buf.h"
-#include "kern/probe/probe_see.h"
+#include "kern/probe/classify.h"
 
 enum { NDP_SOLICIT = 135, NDP_ADVERTISE = 136 };
 enum { NDP_BYTES_MAX = 40 + 24 + 24 + 8 };

@@ -220,7 +220,7 @@ static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uin
 	return ARRAY_LEN(block);
 }
 
-/* NDP, by the last four bytes of target and source: ndp_judge() looks at all sixteen. */
+/* NDP, by the last four bytes of target and source: ndp_judge() compares all sixteen. */
 static size_t ndp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
 			uint32_t gw)
 {

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "kern/netlink/nl.h"
-#include "kern/probe/probe_see.h"
+#include "kern/probe/classify.h"
 
 /* What a link is to a packet socket. */
 struct packet_link {

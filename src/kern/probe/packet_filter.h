@@ -4,7 +4,7 @@
 
 #include "kern/probe/packet.h"
 
-/* Attaches the filter that packet_open_probe() promises. */
+/* Attaches the filter that packet_open_probe() documents. */
 int packet_filter(int fd, int family, const struct packet_watch *w, size_t n, struct err *e);
 
 #endif

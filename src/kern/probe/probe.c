@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kern/probe/probe.h"
-#include "kern/probe/probe_see.h"
+#include "kern/probe/classify.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 
 enum {
 	RETRY_MS = 10,	   /* while a link takes no packet yet, or its carrier is to come soon */
-	LONG_MS = 1000,	   /* a carrier that has not come within that is looked for less often */
+	LONG_MS = 1000,	   /* after this time without carrier it is polled less often */
 	HEAR_AT_ONCE = 64, /* packets before the other rails get their turn */
 };
 
-bool probe_asks_gateway(const struct probe *p)
+bool probe_has_gateway(const struct probe *p)
 {
 	return p->want_gateway && p->gateway.family;
 }
@@ -78,7 +78,7 @@ static const struct packet_link *running_link(struct job *j)
 }
 
 /* All the time since the test began. */
-static bool kept_carrier(struct job *j)
+static bool has_kept_carrier(struct job *j)
 {
 	const struct packet_link *l = running_link(j);
 
@@ -97,26 +97,26 @@ static int no_carrier(struct job *j)
 	struct probe *p = j->p;
 
 	if (j->stage == WAITING && !p->sent)
-		return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+		return err_kind(&p->reason, ERR_AGAIN, -ENETDOWN,
 				"no carrier on '%s' after %d ms (cable, switch port, or the lower "
 				"link is down)",
 				p->ifname, j->run->limits->carrier_ms);
-	return err_kind(&p->why, ERR_AGAIN, -ENETDOWN,
+	return err_kind(&p->reason, ERR_AGAIN, -ENETDOWN,
 			"no carrier on '%s' any more: it was lost during the test (cable, switch "
 			"port, or the lower link)",
 			p->ifname);
 }
 
-static int why_not_done(struct job *j)
+static int reason_not_done(struct job *j)
 {
 	struct probe *p = j->p;
 
 	if (j->stage == WAITING || !running_link(j))
 		return no_carrier(j);
 	if (j->blocked < 0)
-		return err_sys(&p->why, j->blocked, "probe on '%s': send a packet", p->ifname);
+		return err_sys(&p->reason, j->blocked, "probe on '%s': send a packet", p->ifname);
 	return err_kind(
-		&p->why, ERR_AGAIN, -ETIMEDOUT,
+		&p->reason, ERR_AGAIN, -ETIMEDOUT,
 		"probe on '%s': the limit of %d ms ended before the test did: give it more time",
 		p->ifname, j->run->limits->total_ms);
 }
@@ -131,7 +131,7 @@ static void time_is_up(void *arg)
 		finish(j, PROBE_UNREACHABLE);
 		return;
 	}
-	why_not_done(j);
+	reason_not_done(j);
 	finish(j, PROBE_FAILED);
 }
 
@@ -193,15 +193,15 @@ static void send_next(struct job *j)
 }
 
 /* Nothing was heard in the whole of the conflict test. */
-static void quiet(struct job *j)
+static void finish_conflict_free(struct job *j)
 {
 	/* A link without carrier drops what is sent and says nothing: that silence means nothing. */
-	if (!kept_carrier(j)) {
+	if (!has_kept_carrier(j)) {
 		wait_for_carrier(j);
 		return;
 	}
 	j->p->conflict_us = now_mono_us() - j->since_us;
-	if (!probe_asks_gateway(j->p)) {
+	if (!probe_has_gateway(j->p)) {
 		finish(j, PROBE_OK);
 		return;
 	}
@@ -226,7 +226,7 @@ static void step(void *arg)
 	if (j->left > 0)
 		send_next(j);
 	else if (j->stage == PROBING)
-		quiet(j);
+		finish_conflict_free(j);
 	/* else all was asked of the gateway: its answer may be late, until the limit */
 }
 
@@ -254,7 +254,7 @@ void probe_hear(void *arg, uint32_t events)
 	struct mac other;
 
 	(void)events;
-	/* An error is told once and is no reason to stop: the timers go on. */
+	/* An error is reported once and does not stop the probe: the timers continue. */
 	for (int k = 0; k < HEAR_AT_ONCE && packet_recv(ears->fd, &in) > 0; k++) {
 		for (size_t i = 0; i < run->n_jobs; i++) {
 			struct job *j = &run->jobs[i];
@@ -300,7 +300,7 @@ static void forget_answers(struct probe *p)
 	p->other = (struct mac){0};
 	p->carrier_us = p->conflict_us = p->gateway_us = 0;
 	p->sent = 0;
-	err_clear(&p->why);
+	err_clear(&p->reason);
 }
 
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e)
@@ -386,7 +386,7 @@ static int check_probe(const struct probe *p, struct err *e)
 	if (!p->ip.family || ip_is_unspecified(&p->ip) || ip_is_multicast(&p->ip))
 		return err_kind(e, ERR_CONF, -EINVAL, "probe on '%s': no address to ask for",
 				p->ifname);
-	if (probe_asks_gateway(p) && p->gateway.family != p->ip.family)
+	if (probe_has_gateway(p) && p->gateway.family != p->ip.family)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"probe on '%s': gateway '%s' is not of the family of '%s'",
 				p->ifname, ip_str(&p->gateway, a), ip_str(&p->ip, b));
@@ -428,7 +428,7 @@ static int prepare(struct job *j, struct err *e)
 	if (r < 0)
 		return r;
 	j->ears = (struct probe_ears){.ip = p->ip, .mine = j->run->macs, .n_mine = j->run->n_macs};
-	if (probe_asks_gateway(p))
+	if (probe_has_gateway(p))
 		j->ears.gateway = p->gateway;
 	j->watch = (struct packet_watch){&j->link, &j->ears};
 	if (getrandom(j->ears.nonce, PROBE_NONCE, 0) != PROBE_NONCE)
@@ -438,7 +438,7 @@ static int prepare(struct job *j, struct err *e)
 	return r < 0 ? err_wrap(e, r, "probe on '%s'", p->ifname) : 0;
 }
 
-/* Every MAC that is ours, in a list that does not move any more. */
+/* Every MAC of this namespace, in a list that is not reallocated any more. */
 static void list_macs(struct run *run, const struct probe *p, size_t n)
 {
 	run->macs = xcalloc(run->n_links + n, sizeof(*run->macs));
@@ -456,7 +456,7 @@ static void drop(struct job *j)
 	j->run->open--;
 }
 
-/* One socket for all of the family's jobs; a failure is told to each of them. */
+/* One socket for all of the family's jobs; each of them gets a failure. */
 static void listen_for(struct run *run, struct ears *ears, int family)
 {
 	auto_free struct packet_watch *w = xcalloc(run->n_jobs, sizeof(*w));
@@ -479,7 +479,7 @@ static void listen_for(struct run *run, struct ears *ears, int family)
 
 		if (j->stage == DONE || j->p->ip.family != family)
 			continue;
-		j->p->why = e;
+		j->p->reason = e;
 		drop(j);
 	}
 }
@@ -491,12 +491,12 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 	for (size_t i = 0; i < n; i++) {
 		struct job *j = &run->jobs[run->n_jobs];
 
-		if (!p[i].want_conflict && !probe_asks_gateway(&p[i]))
+		if (!p[i].want_conflict && !probe_has_gateway(&p[i]))
 			continue;
 		*j = (struct job){.run = run, .p = &p[i]};
 		run->n_jobs++;
 		run->open++;
-		if (prepare(j, &p[i].why) < 0)
+		if (prepare(j, &p[i].reason) < 0)
 			drop(j);
 	}
 	listen_for(run, &run->v4, 4);
@@ -504,8 +504,8 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 	if (!run->n_jobs || run->open)
 		return 0;
 	if (e)
-		*e = run->jobs[0].p->why;
-	return run->jobs[0].p->why.code;
+		*e = run->jobs[0].p->reason;
+	return run->jobs[0].p->reason.code;
 }
 
 int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
@@ -525,7 +525,7 @@ int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct
 	return r;
 }
 
-void probe_words(const struct probe *p, struct err *e)
+void probe_describe(const struct probe *p, struct err *e)
 {
 	char ip[IP_TEXT_MAX], gw[IP_TEXT_MAX], mac[MAC_TEXT_MAX];
 
@@ -545,8 +545,8 @@ void probe_words(const struct probe *p, struct err *e)
 		break;
 	case PROBE_FAILED:
 		if (e)
-			*e = p->why;
-		err_wrap(e, p->why.code, "rail %s", p->ifname);
+			*e = p->reason;
+		err_wrap(e, p->reason.code, "rail %s", p->ifname);
 		break;
 	case PROBE_NONE:
 	case PROBE_OK: break;

@@ -12,10 +12,11 @@
  *
  * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a
  * neighbour solicitation from ::), a conflict is any ARP packet whose sender is the address and
- * whose MAC is not ours, or another host's probe for it (RFC 5227 2.1.1); it is quiet when the
- * last interval has passed without one, on a link that still has carrier. "Ours" is every link of
+ * whose MAC is not local, or another host's probe for it (RFC 5227 2.1.1); it is quiet when the
+ * last interval has passed without one, on a link that still has carrier. "Local" is every link of
  * the namespace: with arp_ignore=0 a sister rail answers for the address as well. Only then is
- * the gateway asked (from the address itself), up to `tries` times: so nobody's cache is poisoned
+ * the gateway asked (from the address itself), up to `tries` times: so no host's neighbour
+ * cache is poisoned
  * by an address in conflict.
  * ARP frames carry the link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */
@@ -48,7 +49,7 @@ struct probe {
 	int64_t conflict_us; /* time spent on the conflict test */
 	int64_t gateway_us;  /* from first request to the gateway's answer */
 	int sent;	     /* packets */
-	struct err why;
+	struct err reason;
 };
 
 struct probe_limits {
@@ -80,7 +81,7 @@ bool probe_round_left(const struct probe_rounds *r);
 
 /* One line for people and for the CNI error: "rail net1: ip conflict: pod's interface net1 with an
  * conflicting ip 10.0.0.2, 10.0.0.2 is located at 0a:..." or "gateway 10.0.0.1 is unreachable". */
-void probe_words(const struct probe *p, struct err *e);
+void probe_describe(const struct probe *p, struct err *e);
 
 struct announce {
 	const char *ifname;

@@ -24,7 +24,7 @@ struct verbs_dev {
 };
 
 /* Describes why ibv_open_device() failed with errno `code`; returns the negative errno. */
-int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
+int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
 /* The device's GID table, entries in use of all ports; free() it. Their number, or -errno. */
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);
 uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no MTU that we know */

@@ -40,7 +40,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The kernel driver's name tells the provider's: "mlx5_core" -> "mlx5", "bnxt_en" -> "bnxt_re". */
+/* The kernel driver's name gives the provider's: "mlx5_core" -> "mlx5", "bnxt_en" -> "bnxt_re". */
 static void driver_from_sysfs(const struct root *r, struct rdma_dev *d)
 {
 	static const struct {
@@ -108,25 +108,25 @@ static bool is_linked(const char *provider)
 	return false;
 }
 
-void rdma_why_no_verbs(const struct root *r, struct rdma_dev *d)
+void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d)
 {
 	char node[64];
 
 	snprintf(node, sizeof(node), "/dev/infiniband/%s", d->uverbs);
 	if (!d->uverbs[0])
-		str_copy(d->why, sizeof(d->why),
+		str_copy(d->reason, sizeof(d->reason),
 			 "it has no verbs device: is module ib_uverbs loaded?");
 	else if (d->driver[0] && !is_linked(d->driver))
-		snprintf(d->why, sizeof(d->why),
+		snprintf(d->reason, sizeof(d->reason),
 			 "its provider '%s' is not linked into this binary, which loads none (%s "
 			 "are): build it with PROVIDERS=\"... %s\"",
 			 d->driver, rdma_providers(), d->driver);
 	else if (!file_exists(r, node))
-		snprintf(d->why, sizeof(d->why),
+		snprintf(d->reason, sizeof(d->reason),
 			 "%s is missing: a device plugin or a privileged container brings it",
 			 node);
 	else
-		snprintf(d->why, sizeof(d->why),
+		snprintf(d->reason, sizeof(d->reason),
 			 "libibverbs does not list it (linked providers: %s; is %s readable?)",
 			 rdma_providers(), node);
 }
@@ -154,7 +154,7 @@ int rdma_dev_list(struct rdma_dev **ret, size_t *n, bool *supported, struct err 
 	for (size_t i = 0; !r && i < *n; i++) {
 		rdma_sysfs_fill(&root, &(*ret)[i]);
 		if (!(*ret)[i].in_verbs)
-			rdma_why_no_verbs(&root, &(*ret)[i]);
+			rdma_explain_no_verbs(&root, &(*ret)[i]);
 	}
 	root_close(&root);
 	return r;
@@ -169,7 +169,7 @@ int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e)
 }
 
 /*
- * What only libibverbs tells. It is linked with providers chosen at build time and drops a device
+ * What only libibverbs reports. It is linked with providers chosen at build time and drops a device
  * that none of them drives, or whose node is missing, without a word: hence the comparison.
  */
 
@@ -224,7 +224,7 @@ static void fill(struct ibv_device *dev, struct rdma_dev *d)
 
 	d->in_verbs = true;
 	if (!ctx) {
-		verbs_why_not_open(dev, -errno, d->why, sizeof(d->why));
+		verbs_explain_not_open(dev, -errno, d->reason, sizeof(d->reason));
 		return;
 	}
 	for (size_t i = 0; i < RDMA_PORTS_MAX; i++)

@@ -9,7 +9,7 @@
 #include "base/ip.h"
 #include "kern/netlink/nl.h"
 
-enum { RDMA_NAME_MAX = 64, RDMA_PORTS_MAX = 8, RDMA_WHY_MAX = 256 };
+enum { RDMA_NAME_MAX = 64, RDMA_PORTS_MAX = 8, RDMA_REASON_MAX = 256 };
 
 struct rdma_port {
 	uint32_t port;
@@ -33,7 +33,7 @@ struct rdma_dev {
 	uint8_t node_type;
 	struct rdma_port ports[RDMA_PORTS_MAX];
 	bool in_verbs; /* libibverbs lists it too (a provider is linked, /dev/infiniband is there) */
-	char why[RDMA_WHY_MAX]; /* why libibverbs cannot use it, and the remedy; "" when it can */
+	char reason[RDMA_REASON_MAX]; /* why libibverbs cannot use it, and the remedy; "" when it can */
 };
 
 enum rdma_netns_mode { RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED };
@@ -47,12 +47,13 @@ const char *rdma_port_state_name(uint8_t state);      /* "ACTIVE", "DOWN" ... */
 const char *rdma_port_phys_state_name(uint8_t state); /* "LINK_UP", "DISABLED" ... */
 const char *rdma_providers(void);		      /* linked into this binary: "mlx5,rxe" */
 
-/* The two halves: what netlink tells, and the part of it that only sysfs and /dev under r tell. */
+/* The two halves: what netlink reports, and the part of it that only sysfs and /dev under r
+ * show. */
 int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e);
 int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e);
 void rdma_sysfs_fill(const struct root *r, struct rdma_dev *d);
 /* Sets d->why for a device that libibverbs does not list. */
-void rdma_why_no_verbs(const struct root *r, struct rdma_dev *d);
+void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d);
 /* Asks libibverbs: in_verbs, link layer, MTU, GIDs; why where a device cannot be opened. */
 void rdma_verbs_fill(struct rdma_dev *list, size_t n);
 

@@ -101,7 +101,7 @@ static int take_port(void *msg, void *arg)
 	p->phys_state = get_u8(tb[RDMA_NLDEV_ATTR_PORT_PHYS_STATE], 0);
 	p->lid = get_u32(tb[RDMA_NLDEV_ATTR_LID], 0);
 	p->sm_lid = get_u32(tb[RDMA_NLDEV_ATTR_SM_LID], 0);
-	/* Only told when the network device is in our namespace. */
+	/* Only reported when the network device is in our namespace. */
 	p->netdev_index = (int)get_u32(tb[RDMA_NLDEV_ATTR_NDEV_INDEX], 0);
 	get_str(tb[RDMA_NLDEV_ATTR_NDEV_NAME], p->netdev, sizeof(p->netdev));
 	return 0;
@@ -373,7 +373,7 @@ static const struct kind {
 			  RDMA_NLDEV_ATTR_RES_CTXN},
 };
 
-struct pool_status {
+struct resource_counts {
 	int table, name, value; /* attributes */
 	struct rdma_count *v;
 	size_t n;
@@ -382,7 +382,7 @@ struct pool_status {
 static int take_counts(void *msg, void *arg)
 {
 	struct nlattr *tb[RDMA_RES_ATTRS], *in[RDMA_RES_ATTRS], *a;
-	struct pool_status *c = arg;
+	struct resource_counts *c = arg;
 	int rest, r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
 
 	if (r < 0 || !tb[c->table])
@@ -403,11 +403,11 @@ static int take_counts(void *msg, void *arg)
 
 static void forget_counts(void *arg)
 {
-	((struct pool_status *)arg)->n = 0;
+	((struct resource_counts *)arg)->n = 0;
 }
 
-static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct pool_status *c,
-		      struct rdma_count **ret, size_t *n, struct err *e)
+static int request_counts(struct nl_wire *w, struct nl_msg *m, struct resource_counts *c,
+			  struct rdma_count **ret, size_t *n, struct err *e)
 {
 	int r = nl_request(w, m, take_counts, forget_counts, c, e);
 
@@ -423,14 +423,14 @@ static int ask_counts(struct nl_wire *w, struct nl_msg *m, struct pool_status *c
 int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
 			struct err *e)
 {
-	struct pool_status c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
-				.name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
-				.value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
+	struct resource_counts c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
+				    .name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
+				    .value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_RES_GET, 0);
 	int r;
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
-	r = ask_counts(w, m, &c, ret, n, e);
+	r = request_counts(w, m, &c, ret, n, e);
 	/* nldev_res_get_doit() answers EINVAL to an index that is gone. */
 	if (r == -EINVAL)
 		return err_set(e, -ENODEV, "count resources of RDMA device %u: no such device",
@@ -441,15 +441,15 @@ int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **r
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e)
 {
-	struct pool_status c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
-				.name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
-				.value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
+	struct resource_counts c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
+				    .name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
+				    .value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_STAT_GET, 0);
 	int r;
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
-	r = ask_counts(w, m, &c, ret, n, e);
+	r = request_counts(w, m, &c, ret, n, e);
 	if (r == -EINVAL || r == -EOPNOTSUPP)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -EOPNOTSUPP,

@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_RDMA_RDMA_WATCH_H
 
 /* RDMA devices that come and go, and their netdevs: RDMA_NL_GROUP_NOTIFY, since Linux 6.12. Before
- * that, kern/pci/uevent.h tells of devices (SUBSYSTEM=infiniband). */
+ * that, kern/pci/uevent.h reports devices (SUBSYSTEM=infiniband). */
 
 #include "kern/rdma/rdma.h"
 
@@ -20,7 +20,7 @@ struct rdma_event {
 	uint32_t index, port; /* port 0: the whole device */
 	char name[RDMA_NAME_MAX];
 	int netdev_index;
-	char netdev[16]; /* "" none told */
+	char netdev[16]; /* "" not reported */
 };
 
 /* 1: this kernel sends them, 0: not (the group can be joined all the same, and stays silent). */
@@ -28,7 +28,7 @@ int rdma_nl_events_known(struct nl_wire *w, struct err *e);
 /* Opens a non-blocking socket in the caller's namespace that receives the group. */
 int rdma_watch_open(int *fd, struct err *e);
 /* 1 event, 0 none is waiting; -ENOBUFS: some were lost, list the devices again. Messages of others
- * than the kernel and malformed ones are passed over. */
+ * than the kernel and malformed ones are ignored. */
 int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e);
 /* One datagram; false when it holds no event. */
 bool rdma_event_parse(struct span datagram, struct rdma_event *ret);

@@ -33,8 +33,9 @@ enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 	return mtu;
 }
 
-/* libibverbs looks for the node in other ways when it may not open it, and then says ENOENT. */
-int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t size)
+/* libibverbs tries other ways to find the device node when it may not open it, and then says
+ * ENOENT. */
+int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size)
 {
 	char node[96];
 	auto_fd int fd = -1;
@@ -53,10 +54,10 @@ int verbs_why_not_open(const struct ibv_device *dev, int code, char *ret, size_t
 
 static int open_failed(const struct ibv_device *dev, int code, struct err *e)
 {
-	char why[RDMA_WHY_MAX];
+	char reason[RDMA_REASON_MAX];
 
-	code = verbs_why_not_open(dev, code, why, sizeof(why));
-	return err_kind(e, ERR_UNAVAILABLE, code, "RDMA device '%s': %s", dev->name, why);
+	code = verbs_explain_not_open(dev, code, reason, sizeof(reason));
+	return err_kind(e, ERR_UNAVAILABLE, code, "RDMA device '%s': %s", dev->name, reason);
 }
 
 static int open_listed(struct ibv_device **list, int n, const char *name, struct ibv_context **ret,
@@ -443,7 +444,7 @@ void verbs_qp_free(struct verbs_qp *q)
 		return;
 	if (q->qp)
 		ibv_destroy_qp(q->qp);
-	/* A completion queue with events that nobody acknowledged is not destroyed. */
+	/* A completion queue with unacknowledged events is not destroyed. */
 	if (q->events)
 		ibv_ack_cq_events(q->cq, q->events);
 	if (q->cq)

@@ -16,7 +16,7 @@
 
 enum { VERBS_DEPTH_MAX = 1024 };
 
-/* What one side tells the other. */
+/* What each side sends to the other. */
 struct verbs_end {
 	uint32_t qpn, psn, rkey;
 	uint32_t mtu;	 /* bytes, the most this side takes */
@@ -68,7 +68,7 @@ enum { VERBS_POLL_MAX = 16 };
 /* Completed work, at most VERBS_POLL_MAX of it; 0: none yet. */
 int verbs_poll(struct verbs_qp *q, struct verbs_done *ret, struct err *e);
 /*
- * The same, waiting: looks for a moment without sleeping, then sleeps. 0: `other_fd` (-1: none) is
+ * The same, waiting: polls for a moment without sleeping, then sleeps. 0: `other_fd` (-1: none) is
  * readable. -ETIMEDOUT: nothing came for timeout_ms. -EINTR: a signal.
  */
 int verbs_wait(struct verbs_qp *q, int other_fd, int timeout_ms, struct verbs_done *ret,

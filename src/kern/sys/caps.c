@@ -42,7 +42,7 @@ static int drop_bounding(struct err *e)
 			continue;
 		if (errno == EINVAL)
 			break;
-		return err_sys(e, -errno, "give up capability %d for good", cap);
+		return err_sys(e, -errno, "drop capability %d permanently", cap);
 	}
 	return 0;
 }

@@ -82,14 +82,14 @@ int netns_same(int a, int b, struct err *e)
 
 int netns_enter(int fd, struct netns_visit *v, struct err *e)
 {
-	auto_fd int home = -1;
-	int r = netns_current(&home, e);
+	auto_fd int origin = -1;
+	int r = netns_current(&origin, e);
 
 	if (r < 0)
 		return r;
 	if (setns(fd, CLONE_NEWNET) < 0)
 		return fail(e, -errno, "enter network namespace", "");
-	v->home = take_fd(&home);
+	v->origin = take_fd(&origin);
 	return 0;
 }
 
@@ -97,15 +97,15 @@ void netns_leave(struct netns_visit *v)
 {
 	int saved = errno;
 
-	if (v->home < 0)
+	if (v->origin < 0)
 		return;
 	/* Whatever came next would happen to the wrong namespace. */
-	if (setns(v->home, CLONE_NEWNET) < 0) {
+	if (setns(v->origin, CLONE_NEWNET) < 0) {
 		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_text(errno));
 		abort();
 	}
-	cleanup_fd(&v->home);
-	v->home = -1;
+	cleanup_fd(&v->origin);
+	v->origin = -1;
 	errno = saved;
 }
 

@@ -28,13 +28,13 @@ int netns_unpin(const char *path, struct err *e);
  *	netns_leave(&v);
  */
 struct netns_visit {
-	int home; /* -1: not inside */
+	int origin; /* -1: not inside */
 };
 #define NETNS_VISIT_INIT                                                                           \
 	{                                                                                          \
 		-1                                                                                 \
 	}
 int netns_enter(int fd, struct netns_visit *v, struct err *e);
-void netns_leave(struct netns_visit *v); /* aborts the process when home cannot be reached */
+void netns_leave(struct netns_visit *v); /* aborts the process when the thread cannot return */
 
 #endif

@@ -108,10 +108,13 @@ static const struct call calls[] = {
 	CALL(clock_nanosleep, SAC),
 	CALL(nanosleep, SAC),
 	CALL(getrandom, SAC),
-	/* The API server, the kubelet, a name server; no netlink, no raw packets. */
-	ONLY(socket, AC, 0, AF_UNIX, AF_INET, AF_INET6),
+	/* The API server, the kubelet, a name server; no raw packets. Netlink: devlink and the RDMA mode are read
+	 * for each scan of the node's devices; without CAP_NET_ADMIN nothing can be changed by it. */
+	ONLY(socket, A, 0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK),
+	ONLY(socket, C, 0, AF_UNIX, AF_INET, AF_INET6),
 	CALL(connect, AC),
-	CALL(bind, AC), /* musl: the socket that asks a name server */
+	CALL(bind, AC),	 /* musl: the socket that asks a name server; sockets of device plugins */
+	CALL(listen, A), /* sockets of device plugins, when the kubelet restarts */
 	/* memory */
 	CALL(brk, SAC),
 	WITHOUT_BITS(mmap, SAC, 2, PROT_EXEC),
@@ -145,7 +148,7 @@ static const struct call calls[] = {
 	CALL(renameat2, SA),
 	CALL(fchmod, SA),
 	CALL(umask, SA),
-	CALL(inotify_add_watch, A), /* the folder of CNI configurations, made anew */
+	CALL(inotify_add_watch, A), /* the CNI configuration directory, when it is recreated */
 	ONLY(ioctl, SAC, 1, FIONBIO, FIONREAD, TIOCGWINSZ),
 	/* this process */
 	CALL(futex, SAC),
@@ -253,7 +256,7 @@ static const char *name_of(int nr)
 	return "unknown";
 }
 
-/* The kernel stopped in front of the call: what it would have returned is ours to say. log_write()
+/* The kernel stopped in front of the call: the handler sets what it returns. log_write()
  * allocates nothing, and its own calls are allowed. */
 static void on_refused(int signal, siginfo_t *info, void *context)
 {
@@ -408,6 +411,7 @@ enum {
 static const uint64_t rights[] = {
 	[SANDBOX_READ] = READ,
 	[SANDBOX_WRITE] = WRITE,
+	[SANDBOX_SOCKETS] = WRITE | LANDLOCK_ACCESS_FS_MAKE_SOCK,
 	[SANDBOX_REMOVE] = LANDLOCK_ACCESS_FS_REMOVE_FILE,
 };
 

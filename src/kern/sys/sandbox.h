@@ -31,9 +31,10 @@ enum sandbox_mode { SANDBOX_IPAM_SERVE, SANDBOX_AGENT, SANDBOX_CONTROLLER };
 int sandbox_calls(enum sandbox_mode mode, bool log_only, struct err *e);
 
 enum sandbox_right {
-	SANDBOX_READ,	/* files and names of a folder and all below it, or one file */
-	SANDBOX_WRITE,	/* that, and write, create, rename and remove files and folders */
-	SANDBOX_REMOVE, /* remove files */
+	SANDBOX_READ,	 /* files and names of a folder and all below it, or one file */
+	SANDBOX_WRITE,	 /* that, and write, create, rename and remove files and folders */
+	SANDBOX_SOCKETS, /* that, and create UNIX sockets */
+	SANDBOX_REMOVE,	 /* remove files */
 };
 
 /* Absolute; symbolic links are followed at once. One that does not exist is left out. */

@@ -10,7 +10,7 @@
 int sysctl_get(const struct root *r, const char *key, char *ret, size_t size, struct err *e);
 int sysctl_set(const struct root *r, const char *key, const char *value, struct err *e);
 /* Writes only when the present value differs; a key that does not exist is 0 (kernel without
- * IPv6), told by *missing when not NULL. */
+ * IPv6), reported by *missing when not NULL. */
 int sysctl_ensure(const struct root *r, const char *key, const char *value, bool *missing,
 		  struct err *e);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -263,7 +264,7 @@ static int session_failed(struct grpc *g, int code, struct err *e)
 		return g->bad.code;
 	}
 	return err_kind(e, ERR_DECODE, -EPROTO, "%s: %s: %s", g->method,
-			g->spoke_h2 ? "HTTP/2 error" : "the peer is no gRPC server",
+			g->spoke_h2 ? "HTTP/2 error" : "the peer is not a gRPC server",
 			nghttp2_strerror(code));
 }
 
@@ -296,7 +297,7 @@ static int no_status(const struct grpc *g, struct err *e)
 {
 	if (!g->spoke_h2)
 		return err_kind(e, ERR_DECODE, -EPROTO,
-				"%s: the peer is no gRPC server: it does not speak HTTP/2",
+				"%s: the peer is not a gRPC server: it does not speak HTTP/2",
 				g->method);
 	if (!g->closed)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET,
@@ -305,7 +306,7 @@ static int no_status(const struct grpc *g, struct err *e)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET, "%s: the server broke off: %s",
 				g->method, nghttp2_http2_strerror(g->reset));
 	return err_kind(e, ERR_DECODE, -EPROTO,
-			"%s: the peer is no gRPC server: HTTP status %d, content-type '%s'",
+			"%s: the peer is not a gRPC server: HTTP status %d, content-type '%s'",
 			g->method, g->http_status, g->content_type);
 }
 
@@ -425,13 +426,14 @@ static int wait_for(const struct conn *c, short events)
 	}
 }
 
-static int nobody_there(const struct grpc_call *c, int code, struct err *e)
+static int no_answer(const struct grpc_call *c, int code, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, code, "connect to '%s': %s%s%s", c->socket,
 			errno_text(code), c->remedy ? ": " : "", c->remedy ? c->remedy : "");
 }
 
-static int open_socket(struct conn *c, struct err *e)
+/* `wait`: for a place in the queue of connections. */
+static int open_socket(struct conn *c, bool wait, struct err *e)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -444,8 +446,8 @@ static int open_socket(struct conn *c, struct err *e)
 		return err_sys(e, -errno, "open a UNIX socket");
 	while (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		/* EAGAIN: its queue of new connections is full */
-		if (errno != EAGAIN && errno != EINTR)
-			return nobody_there(c->call, -errno, e);
+		if (errno != EINTR && (errno != EAGAIN || !wait))
+			return no_answer(c->call, -errno, e);
 		if (now_mono_ms() >= c->deadline)
 			return too_late(c, "no connection to", e);
 		poll(NULL, 0, BACKLOG_MS);
@@ -519,7 +521,7 @@ int grpc_unary(const struct grpc_call *call, struct buf *reply, struct err *e)
 	buf_init(reply, 1);
 	r = grpc_new(&c.g, call, e);
 	if (!r)
-		r = open_socket(&c, e);
+		r = open_socket(&c, true, e);
 	if (!r)
 		r = talk(&c, e);
 	if (!r)
@@ -527,4 +529,101 @@ int grpc_unary(const struct grpc_call *call, struct buf *reply, struct err *e)
 	grpc_free(c.g);
 	cleanup_fd(&c.fd);
 	return r;
+}
+
+/* The same on the loop. */
+
+struct grpc_async {
+	struct conn c;
+	struct grpc_call call;
+	char *socket, *method;
+	struct loop *loop;
+	struct loop_fd *watch;
+	struct loop_timer *timer;
+	grpc_done_fn done;
+	void *arg;
+};
+
+void grpc_cancel(struct grpc_async *a)
+{
+	if (!a)
+		return;
+	loop_del_fd(a->watch);
+	loop_del_timer(a->timer);
+	grpc_free(a->c.g);
+	cleanup_fd(&a->c.fd);
+	free(a->socket);
+	free(a->method);
+	free(a);
+}
+
+static void finish(struct grpc_async *a, int r, struct err *e)
+{
+	auto_buf struct buf reply;
+
+	buf_init(&reply, 1);
+	if (!r)
+		r = grpc_finish(a->c.g, &reply, e);
+	/* The descriptor is closed first: `done` may start the same call again. */
+	loop_del_fd(a->watch);
+	a->watch = NULL;
+	loop_del_timer(a->timer);
+	a->timer = NULL;
+	cleanup_fd(&a->c.fd);
+	a->done(a->arg, buf_span(&reply), r < 0 ? e : NULL);
+	grpc_cancel(a);
+}
+
+static void on_ready(void *arg, uint32_t events)
+{
+	struct grpc_async *a = arg;
+	struct err e = ERR_INIT;
+	int r = events & ~(uint32_t)EPOLLOUT ? read_some(&a->c, &e) : 0;
+	bool is_over = r == 1;
+
+	if (!r)
+		r = write_some(&a->c, &e);
+	if (r < 0 || is_over || grpc_is_done(a->c.g))
+		finish(a, r < 0 ? r : 0, &e);
+	else
+		loop_set_events(a->watch, EPOLLIN | (a->c.out.n ? EPOLLOUT : 0U), NULL);
+}
+
+static void on_late(void *arg)
+{
+	struct grpc_async *a = arg;
+	struct err e = ERR_INIT;
+
+	a->timer = NULL;
+	finish(a, too_late(&a->c, "no answer from", &e), &e);
+}
+
+int grpc_start(struct loop *l, const struct grpc_call *call, grpc_done_fn done, void *arg,
+	       struct grpc_async **ret, struct err *e)
+{
+	struct grpc_async *a = xcalloc(1, sizeof(*a));
+	int r;
+
+	*a = (struct grpc_async){.call = *call,
+				 .socket = xstrdup(call->socket),
+				 .method = xstrdup(call->method),
+				 .loop = l,
+				 .done = done,
+				 .arg = arg};
+	a->call.socket = a->socket;
+	a->call.method = a->method;
+	a->c = (struct conn){.call = &a->call, .fd = -1};
+	r = grpc_new(&a->c.g, &a->call, e);
+	a->call.request = (struct span){NULL, 0}; /* the codec has a copy */
+	if (!r)
+		r = open_socket(&a->c, false, e);
+	if (!r)
+		r = loop_add_fd(l, a->c.fd, EPOLLIN | EPOLLOUT, on_ready, a, &a->watch, e);
+	if (r < 0) {
+		grpc_cancel(a);
+		return r;
+	}
+	a->timer = loop_add_timer(l, call->timeout_ms, on_late, a);
+	*ret = a;
+	return 0;
 }

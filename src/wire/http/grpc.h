@@ -33,6 +33,19 @@ struct grpc_call {
  * failure. */
 int grpc_unary(const struct grpc_call *c, struct buf *reply, struct err *e);
 
+/*
+ * The same on the loop: done(arg, reply, NULL) or done(arg, none, why) is called once, from the loop;
+ * the reply is borrowed. `c` and what it points to is copied, except `remedy`. An error at once (the
+ * socket is not there) is returned instead, and nothing is started.
+ */
+struct loop;
+struct grpc_async;
+typedef void (*grpc_done_fn)(void *arg, struct span reply, const struct err *e);
+int grpc_start(struct loop *l, const struct grpc_call *c, grpc_done_fn done, void *arg,
+	       struct grpc_async **ret, struct err *e);
+/* No callback follows. NULL is fine; not after `done`. */
+void grpc_cancel(struct grpc_async *a);
+
 /* --- the codec --- */
 
 struct grpc;

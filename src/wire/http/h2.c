@@ -171,7 +171,7 @@ static int start_session(struct h2 *h)
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
 	r = nghttp2_option_new(&option);
 	if (!r) {
-		/* Nothing here looks at closed streams. */
+		/* Nothing here reads closed streams. */
 		nghttp2_option_set_no_closed_streams(option, 1);
 		r = nghttp2_session_client_new2(&h->session, cb, h, option);
 		nghttp2_option_del(option);
@@ -307,14 +307,14 @@ void h2_ping(struct h2 *h)
 	nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, NULL);
 }
 
-void h2_fail(struct h2 *h, const struct err *why)
+void h2_fail(struct h2 *h, const struct err *reason)
 {
 	h->draining = true;
 	while (h->streams) {
 		struct h2_stream *s = h->streams;
 
 		nghttp2_session_set_stream_user_data(h->session, s->id, NULL);
-		end_stream(s, why, false);
+		end_stream(s, reason, false);
 	}
 }
 

@@ -268,13 +268,13 @@ int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err
 		return failed(h, e);
 	/* A message without a body is whole as soon as its head is, without another byte. */
 	while (in->n > 0 || (h->state == ST_BODY && h->parsed.framing == FRAME_NONE)) {
-		struct err why = ERR_INIT;
-		int r = step(h, in, &why);
+		struct err cause = ERR_INIT;
+		int r = step(h, in, &cause);
 
 		if (r < 0) {
 			h->state = ST_FAILED;
 			h->err = xmalloc(sizeof(*h->err));
-			*h->err = why;
+			*h->err = cause;
 			return failed(h, e);
 		}
 		if (r > 0) {
@@ -336,7 +336,7 @@ bool http1_wants_continue(struct http1 *h)
 /* Transfer-Encoding: chunked, decoded. picohttpparser's own decoder takes bare line feeds and
  * whatever follows a size: a front end that reads those differently is how requests are smuggled. */
 
-/* Extensions and trailers say nothing to us; nobody needs more of them. */
+/* Extensions and trailers are not used here: longer ones are refused. */
 enum { EXTRA_MAX = 4 << 10, DIGITS_MAX = 16 };
 
 static int hex_value(char c)
@@ -363,7 +363,7 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 		return 0;
 	}
 	if (v >= 0 || c->digits == 0)
-		return malformed(refusal, "a chunk's size is no number", e);
+		return malformed(refusal, "a chunk's size is not a number", e);
 	if (b == '\r')
 		c->state = CHUNK_SIZE_LF;
 	else if (b == ' ' || b == '\t')
@@ -371,7 +371,7 @@ static int size_byte(struct http1_chunks *c, char b, int *refusal, struct err *e
 	else if (b == ';')
 		c->state = CHUNK_EXT;
 	else
-		return malformed(refusal, "a chunk's size is no number", e);
+		return malformed(refusal, "a chunk's size is not a number", e);
 	return 0;
 }
 
@@ -392,7 +392,7 @@ static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 		if (b == ';')
 			c->state = CHUNK_EXT;
 		else if (b != ' ' && b != '\t')
-			return malformed(refusal, "a chunk's size is no number", e);
+			return malformed(refusal, "a chunk's size is not a number", e);
 	} else if (b == '\r') {
 		c->state = CHUNK_SIZE_LF;
 	} else if ((u < ' ' && b != '\t') || u == 127) {
@@ -568,7 +568,7 @@ static int content_length(struct http1_head *h, size_t body_max, int *refusal, s
 		if (v.p[i] < '0' || v.p[i] > '9')
 			v.n = 0;
 	if (v.n == 0)
-		return http1_refuse(refusal, 400, e, "Content-Length is no number");
+		return http1_refuse(refusal, 400, e, "Content-Length is not a number");
 	if (num_u64(v, 0, body_max, &h->length) < 0)
 		return too_long(body_max, refusal, e);
 	h->framing = h->length ? FRAME_LENGTH : FRAME_NONE;
@@ -683,19 +683,19 @@ int http1_head_parse(enum http1_side side, struct span text, size_t body_max,
 {
 	struct phr_header v[HTTP1_FIELDS_MAX];
 	size_t n = ARRAY_LEN(v);
-	bool asks = side == HTTP1_REQUESTS;
+	bool is_request = side == HTTP1_REQUESTS;
 	int r;
 
 	ret->msg = (struct http1_msg){0};
 	ret->framing = FRAME_NONE;
 	ret->length = 0;
 	ret->expects = false;
-	r = (asks ? parse_request : parse_response)(text, ret, v, &n, refusal, e);
+	r = (is_request ? parse_request : parse_response)(text, ret, v, &n, refusal, e);
 	if (r == 0)
 		r = take_fields(ret, v, n, refusal, e);
 	if (r == 0)
 		r = framing(side, ret, body_max, refusal, e);
-	if (r == 0 && asks)
+	if (r == 0 && is_request)
 		r = host_and_expect(ret, refusal, e);
 	if (r < 0)
 		return r;

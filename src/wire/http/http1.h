@@ -57,7 +57,7 @@ void http1_cleanup(struct http1 **h);
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e);
 /*
  * From now on http1_in() returns HTTP1_HEAD once for each message as soon as its head is whole: *ret is the message
- * without its body, of which no byte has been taken. The next call goes on with the body.
+ * without its body, of which no byte has been taken. The next call reads the body.
  */
 enum { HTTP1_HEAD = 2 };
 void http1_stop_at_heads(struct http1 *h);
@@ -124,11 +124,12 @@ struct http1_call {
 /*
  * One request, one connection. The answer's body into *body, which is initialized here and the
  * caller's to end, even on failure. Returns the status. -ETIMEDOUT (kind ERR_AGAIN); the errno of
- * connect (kind ERR_UNAVAILABLE) when nobody listens; -EPROTO: the answer is not HTTP or ends too
+ * connect (kind ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not HTTP or
+ * ends too
  * early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. 0: the server has received all of it. */
-int http1_tell(const struct http1_call *c, struct err *e);
+int http1_send(const struct http1_call *c, struct err *e);
 
 #endif

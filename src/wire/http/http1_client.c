@@ -133,7 +133,7 @@ static int start(struct conn *c, struct buf *out, struct err *e)
 	return open_socket(c, e);
 }
 
-int http1_tell(const struct http1_call *call, struct err *e)
+int http1_send(const struct http1_call *call, struct err *e)
 {
 	struct conn c = {.call = call, .fd = -1, .deadline = now_mono_ms() + call->timeout_ms};
 	auto_buf struct buf out;

@@ -15,7 +15,7 @@
 /* An open connection: bytes to and from its session, and its end. https.c opens it. */
 
 enum {
-	QUIET_MS = 30000,
+	IDLE_MS = 30000,
 	PONG_MS = 15000,
 	READ_SIZE = 16 << 10, /* a record: nothing stays behind in the TLS layer */
 	READS_MAX = 16,	      /* in a row; then others get their turn */
@@ -41,16 +41,16 @@ static void stop(struct https *c)
 	loop_del_timer(c->deadline);
 	loop_del_timer(c->attempt);
 	loop_del_timer(c->kick);
-	loop_del_timer(c->quiet);
-	c->deadline = c->attempt = c->kick = c->quiet = NULL;
+	loop_del_timer(c->idle);
+	c->deadline = c->attempt = c->kick = c->idle = NULL;
 	https_drop(c);
 }
 
-void https_fail(struct https *c, const struct err *why)
+void https_fail(struct https *c, const struct err *reason)
 {
-	struct err e = *why;
+	struct err e = *reason;
 
-	err_wrap(&e, why->code, "'%s'", c->where);
+	err_wrap(&e, reason->code, "'%s'", c->where);
 	stop(c);
 	if (c->h2)
 		h2_fail(c->h2, &e);
@@ -92,7 +92,7 @@ static int write_out(struct https *c, struct err *e)
 	return 1;
 }
 
-static int gather(struct https *c, struct err *e)
+static int collect(struct https *c, struct err *e)
 {
 	struct span out;
 	int r;
@@ -112,7 +112,7 @@ static int flush(struct https *c, struct err *e)
 
 	while (r > 0) {
 		if (c->out.len == 0) {
-			r = gather(c, e);
+			r = collect(c, e);
 			if (r < 0 || c->out.len == 0)
 				break;
 		}
@@ -186,25 +186,25 @@ void https_on_bytes(struct https *c)
 
 /* --- is it there? --- */
 
-static void on_quiet(void *arg)
+static void on_idle(void *arg)
 {
 	struct https *c = arg;
-	int64_t quiet = loop_now_ms(c->loop) - c->heard;
+	int64_t idle = loop_now_ms(c->loop) - c->heard;
 	struct err e = ERR_INIT;
 
-	c->quiet = NULL;
+	c->idle = NULL;
 	if (c->pinged) {
 		err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "the server has said nothing for %d s",
-			 (int)(quiet / 1000));
+			 (int)(idle / 1000));
 		https_fail(c, &e);
 		return;
 	}
-	if (quiet >= QUIET_MS) {
+	if (idle >= IDLE_MS) {
 		h2_ping(c->h2);
 		kick(c);
 		c->pinged = true;
 	}
-	c->quiet = loop_add_timer(c->loop, c->pinged ? PONG_MS : QUIET_MS - quiet, on_quiet, c);
+	c->idle = loop_add_timer(c->loop, c->pinged ? PONG_MS : IDLE_MS - idle, on_idle, c);
 }
 
 int https_begin(struct https *c, struct err *e)
@@ -215,7 +215,7 @@ int https_begin(struct https *c, struct err *e)
 		return r;
 	c->state = HTTPS_OPEN;
 	c->heard = loop_now_ms(c->loop);
-	c->quiet = loop_add_timer(c->loop, QUIET_MS, on_quiet, c);
+	c->idle = loop_add_timer(c->loop, IDLE_MS, on_idle, c);
 	buf_init(&c->out, OUT_MAX);
 	return flush(c, e);
 }
@@ -258,13 +258,13 @@ static void next_address(struct https *c);
 
 /* This address did not do. A server that was reached and whose certificate is wrong is the answer,
  * not a reason to go on. */
-static void attempt_failed(struct https *c, const struct err *why)
+static void attempt_failed(struct https *c, const struct err *reason)
 {
-	c->last = *why;
+	c->last = *reason;
 	loop_del_timer(c->attempt);
 	c->attempt = NULL;
 	https_drop(c);
-	if (why->code == -EKEYREJECTED || why->code == -EPROTONOSUPPORT)
+	if (reason->code == -EKEYREJECTED || reason->code == -EPROTONOSUPPORT)
 		https_fail(c, &c->last);
 	else
 		next_address(c);
@@ -373,9 +373,9 @@ static void next_address(struct https *c)
 	if (c->next_addr + 1 < c->n_addrs)
 		c->attempt = loop_add_timer(c->loop, ATTEMPT_MS, on_attempt_over, c);
 	if (start_connect(c, &c->addrs[c->next_addr++], &c->last) < 0) {
-		struct err why = c->last;
+		struct err reason = c->last;
 
-		attempt_failed(c, &why);
+		attempt_failed(c, &reason);
 	}
 }
 

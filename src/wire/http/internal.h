@@ -101,13 +101,13 @@ struct https {
 	struct h2 *h2;
 	struct buf out; /* taken from h2, not written yet */
 	size_t out_at;
-	struct loop_timer *kick, *quiet;
+	struct loop_timer *kick, *idle;
 	int64_t heard;
 	bool pinged;
 };
 
 /* Ends the connection and calls `closed`, after which c may be freed. */
-void https_fail(struct https *c, const struct err *why);
+void https_fail(struct https *c, const struct err *reason);
 void https_drop(struct https *c); /* socket and TLS only */
 /* TLS is up. */
 int https_begin(struct https *c, struct err *e);

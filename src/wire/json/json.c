@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/json/json.h"
-#include "wire/json/json_near.h"
+#include "wire/json/suggest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <yyjson.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "wire/json/internal.h"
 
 /* Documents and values: yyjson behind our own limits. */
@@ -174,7 +175,7 @@ int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_
 		      struct err *e)
 {
 	struct json_doc *d;
-	yyjson_read_err why;
+	yyjson_read_err reason;
 	yyjson_doc *doc;
 	int r;
 
@@ -187,9 +188,9 @@ int json_parse_values(struct json_doc **ret, struct span text, size_t max, size_
 	if (r < 0)
 		return r;
 	/* Without YYJSON_READ_INSITU the text is not written to. */
-	doc = yyjson_read_opts((char *)text.p, text.n, YYJSON_READ_BIGNUM_AS_RAW, NULL, &why);
+	doc = yyjson_read_opts((char *)text.p, text.n, YYJSON_READ_BIGNUM_AS_RAW, NULL, &reason);
 	if (!doc)
-		return fail_read(text, &why, e);
+		return fail_read(text, &reason, e);
 	d = xcalloc(1, sizeof(*d));
 	d->doc = doc;
 	*ret = d;
@@ -381,20 +382,9 @@ struct json_index json_index_of(const struct json *obj)
 
 const struct json *json_index_get(const struct json_index *x, const char *key)
 {
-	size_t low = 0, high = x->n;
+	size_t at = LOWER_BOUND(i, x->n, strcmp(x->v[i].key, key) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		int r = strcmp(x->v[mid].key, key);
-
-		if (r == 0)
-			return x->v[mid].v;
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return NULL;
+	return at < x->n && strcmp(x->v[at].key, key) == 0 ? x->v[at].v : NULL;
 }
 
 void json_index_cleanup(struct json_index *x)
@@ -501,6 +491,8 @@ static void add_number(struct json_out *o, const struct json *v)
 
 	if (raw)
 		jo_text(o, raw);
+	else if (yyjson_is_sint(val_of(v)) && yyjson_get_sint(val_of(v)) == 0)
+		jo_text(o, "-0"); /* what jo_real() writes of -0.0, and Go again of that */
 	else if (json_int(v, &n) == 0)
 		jo_int(o, n);
 	else if (json_is_integer(v))
@@ -611,7 +603,7 @@ static size_t distance(const char *a, const char *b)
 	return row[n];
 }
 
-const char *json_nearest(const struct json_table *t, const char *key)
+const char *json_suggest(const struct json_table *t, const char *key)
 {
 	size_t len = strlen(key), best = len / 3 + 2;
 	const char *near = NULL;

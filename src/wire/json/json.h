@@ -127,9 +127,16 @@ struct json_field {
 	int64_t min, max; /* J_INT; also max length of J_STR when not 0 */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
+	bool own;	      /* unirail's own key: the program that it replaces ignores it */
+	const char *fallback; /* for `unirail help`: the default as text; NULL: none */
+	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
 
-enum { JSON_GO = 1, JSON_CLOSED = 2 /* unknown keys are an error that names the suggest key */ };
+/* The documentation of a key of a user's configuration, last in its row. */
+#define JSON_DOC(the_default, text) .fallback = (the_default), .help = (text)
+#define JSON_OWN(the_default, text) .own = true, JSON_DOC(the_default, text)
+
+enum { JSON_GO = 1, JSON_CLOSED = 2 /* an unknown key is an error unless it begins with '~' */ };
 
 struct json_table {
 	const struct json_field *fields; /* ended by {0} */
@@ -137,12 +144,19 @@ struct json_table {
 	size_t size; /* of the struct, for J_OBJS */
 };
 
+/* A list of tables, ended by NULL, as a constant. */
+#define JSON_TABLES(...)                                                                           \
+	(const struct json_table *const[])                                                         \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
 /* `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind ERR_CONF.
  * The document takes what it must allocate, hence not const. */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 
-/* The same for one value that is no object: f says what it is (its name is not looked at). */
+/* The same for one value that is no object: f says what it is (its name is not used). */
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 

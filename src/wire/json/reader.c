@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "wire/json/internal.h"
-#include "wire/json/json_near.h"
+#include "wire/json/suggest.h"
 
 /* Where we are, for words: "conf.ipam.ranges[0]". Too long a name is cut. */
 struct place {
@@ -244,7 +244,7 @@ static const struct json_field *field_of(const struct json_table *t, const char 
 static int unknown_key(const struct json_table *t, const char *place, const char *key,
 		       struct err *e)
 {
-	const char *near = json_nearest(t, key);
+	const char *near = json_suggest(t, key);
 
 	if (near)
 		return err_kind(e, ERR_CONF, -EINVAL, "%s is not a known key, did you mean '%s'?",
@@ -263,7 +263,8 @@ static size_t field_count(const struct json_table *t)
 
 /*
  * In document order, each key into its field: so the last of several wins whatever its case, and
- * objects given twice merge, both as in Go.
+ * objects given twice merge, both as in Go. A later version adds a key with '~' if an older one
+ * may ignore it.
  */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e)
@@ -280,7 +281,7 @@ int json_read(struct json_doc *d, const struct json *obj, const struct json_tabl
 		struct place at = place_key(place, f ? f->name : key);
 		int r;
 
-		if (!f && (t->flags & JSON_CLOSED))
+		if (!f && (t->flags & JSON_CLOSED) && key[0] != '~')
 			return unknown_key(t, at.s, key, e);
 		if (!f || json_kind(v) == JSON_NULL)
 			continue;

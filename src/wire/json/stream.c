@@ -27,7 +27,7 @@ static bool is_space(char c)
 
 static int bad(struct json_split *s, const char *what)
 {
-	return err_kind(&s->err, ERR_DECODE, -EBADMSG, "the answer is no JSON %s: %s",
+	return err_kind(&s->err, ERR_DECODE, -EBADMSG, "the answer is not a JSON %s: %s",
 			s->mode == JSON_SPLIT_LIST ? "list" : "stream", what);
 }
 
@@ -67,7 +67,7 @@ static int stream_byte(struct json_split *s, char c)
 	if (s->depth == 0 && is_space(c))
 		return 0;
 	if (s->depth == 0 && c != '{')
-		return bad(s, "something that is no object");
+		return bad(s, "something that is not an object");
 	if (s->depth == 0)
 		begin_piece(s);
 	structure = track(s, c);
@@ -116,7 +116,7 @@ static bool key_is_items(const struct json_split *s)
 	return s->key_n == 7 && !memcmp(s->rest.p + s->key_at, "\"items\"", 7);
 }
 
-static void note_key(struct json_split *s, bool was_inside)
+static void add_key(struct json_split *s, bool was_inside)
 {
 	if (!was_inside && s->in_string)
 		s->key_at = s->rest.len;
@@ -132,11 +132,11 @@ static int rest_byte(struct json_split *s, char c)
 	if (s->depth == 0 && is_space(c))
 		return 0;
 	if (s->depth == 0 && (c != '{' || s->done))
-		return bad(s, s->done ? "something after it" : "it is no object");
+		return bad(s, s->done ? "something after it" : "it is not an object");
 	structure = track(s, c);
 	/* A value that is a string hides the key before it; it is none itself after the comma. */
 	if (s->depth == 1)
-		note_key(s, inside);
+		add_key(s, inside);
 	buf_char(&s->rest, c);
 	if (!structure)
 		return 0;
@@ -175,7 +175,8 @@ static int one_byte(struct json_split *s, char c)
 	return r;
 }
 
-/* What is inside a string, up to where it may end: most of what is long, and nothing else looks at it. */
+/* What is inside a string, up to where it may end: most of what is long, and nothing else reads
+ * it. */
 static size_t take_text(struct json_split *s, struct span in)
 {
 	bool piece = s->mode == JSON_SPLIT_STREAM || s->in_items;

@@ -81,7 +81,7 @@ struct json_tree *json_tree_over(const struct json *v)
 	return t;
 }
 
-/* The members or items of a container that is looked into, each folded itself. */
+/* The members or items of a container that was accessed, each folded itself. */
 static void unfold(struct json_tree *t)
 {
 	struct json_walk w = json_walk_start(t->from);

@@ -17,7 +17,7 @@
 /* State of tls.c. */
 
 /* The session of a client's last connection. */
-struct tls_kept {
+struct tls_saved_session {
 	char *name;    /* that the server's certificate was verified for; NULL: there is none */
 	int64_t until; /* it may be resumed, seconds since the epoch */
 	mbedtls_ssl_session session;
@@ -32,7 +32,7 @@ struct tls_conf {
 	mbedtls_x509_crt ca, cert;
 	mbedtls_pk_context key;
 	const char *alpn[2];
-	struct tls_kept kept;
+	struct tls_saved_session saved;
 	mbedtls_ssl_ticket_context tickets; /* a server's keys */
 	const struct tls_check *at_hand;    /* connection that mbedTLS is currently processing */
 };
@@ -42,7 +42,7 @@ struct tls_check {
 	char *name;	  /* expected in the certificate; NULL on a server */
 	struct ipaddr ip; /* the same as an address; family 0: it is none */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
-	bool looked;	  /* a chain was verified; a session that is resumed has none */
+	bool verified;	  /* a chain was verified; a session that is resumed has none */
 	int64_t end; /* when the first certificate of the chain expires, seconds since the epoch */
 	mbedtls_x509_time from, to; /* validity of the certificate that is out of it */
 	struct buf names;	    /* what the peer's certificate is for */

@@ -129,7 +129,7 @@ static int fail(struct tls *t, int r, const char *doing, struct err *e)
 	/* The usage of a key is judged after the callback; all ones: nothing was judged. */
 	if (flags != UINT32_MAX)
 		t->check.flags |= flags & ~(uint32_t)MBEDTLS_X509_BADCERT_SKIP_VERIFY;
-	/* No call tells which alert it was; its two bytes are still there. */
+	/* No function reports which alert it was; its two bytes are still there. */
 	if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && t->ssl.MBEDTLS_PRIVATE(in_msg))
 		alert = t->ssl.MBEDTLS_PRIVATE(in_msg)[1];
 	t->broken = r;
@@ -179,7 +179,7 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
 	t->conf->at_hand = NULL;
 	if (r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
 		return 0;
-	/* 0: the connection ended without a goodbye; somebody may have cut it. */
+	/* 0: the connection ended without a goodbye; an attacker may have cut it. */
 	return r <= 0 ? fail(t, r ? r : MBEDTLS_ERR_SSL_CONN_EOF, "read", e) : r;
 }
 
@@ -203,7 +203,7 @@ uint32_t tls_events(const struct tls *t)
 
 bool tls_resumed(struct tls *t)
 {
-	return t->conf->side == TLS_CLIENT && !t->check.looked &&
+	return t->conf->side == TLS_CLIENT && !t->check.verified &&
 	       mbedtls_ssl_is_handshake_over(&t->ssl);
 }
 
@@ -393,7 +393,7 @@ static void add_name(struct tls_check *c, struct span name)
 		buf_char(&c->names, name.p[i] < ' ' || name.p[i] > '~' ? '?' : name.p[i]);
 }
 
-static void note_ip(struct tls_check *c, struct span raw, bool *found)
+static void match_ip(struct tls_check *c, struct span raw, bool *found)
 {
 	struct ipaddr a = {.family = raw.n == 4 ? 4 : 6};
 	char text[IP_TEXT_MAX];
@@ -406,7 +406,7 @@ static void note_ip(struct tls_check *c, struct span raw, bool *found)
 }
 
 /* Notes what the certificate is for; true when the expected address is among it. */
-static bool note_names(struct tls_check *c, const mbedtls_x509_crt *crt)
+static bool match_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 {
 	bool found = false;
 
@@ -415,7 +415,7 @@ static bool note_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 		int type = s->buf.tag & MBEDTLS_ASN1_TAG_VALUE_MASK;
 
 		if (type == MBEDTLS_X509_SAN_IP_ADDRESS)
-			note_ip(c, raw, &found);
+			match_ip(c, raw, &found);
 		else if (type == MBEDTLS_X509_SAN_DNS_NAME)
 			add_name(c, raw);
 	}
@@ -439,10 +439,10 @@ int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 	struct tls_check *c = arg;
 	int64_t end = seconds_of(&crt->valid_to);
 
-	if (!c->looked || end < c->end)
+	if (!c->verified || end < c->end)
 		c->end = end;
-	c->looked = true;
-	if (depth == 0 && c->name && !note_names(c, crt) && c->ip.family)
+	c->verified = true;
+	if (depth == 0 && c->name && !match_names(c, crt) && c->ip.family)
 		*flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
 	if (*flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) {
 		c->from = crt->valid_from;
@@ -458,7 +458,7 @@ static void when(const mbedtls_x509_time *t, char ret[static 32])
 		 t->min, t->sec);
 }
 
-static int out_of_time(const struct tls_check *c, const char *who, struct err *e)
+static int out_of_time(const struct tls_check *c, const char *peer, struct err *e)
 {
 	bool early = c->flags & MBEDTLS_X509_BADCERT_FUTURE;
 	char limit[32], now[32];
@@ -468,42 +468,42 @@ static int out_of_time(const struct tls_check *c, const char *who, struct err *e
 	when(early ? &c->from : &c->to, limit);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
 	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-			"%s certificate %s %s, and this machine's clock says %s", who,
+			"%s certificate %s %s, and this machine's clock says %s", peer,
 			early ? "is not valid before" : "has expired on", limit, now);
 }
 
 int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e)
 {
-	const char *who = side == TLS_CLIENT ? "the server's" : "the client's";
+	const char *peer = side == TLS_CLIENT ? "the server's" : "the client's";
 
 	if (c->flags & (MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE))
-		return out_of_time(c, who, e);
+		return out_of_time(c, peer, e);
 	if (c->flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate is not signed by the CA that was given", who);
+				"%s certificate is not signed by the CA that was given", peer);
 	if (c->flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate is for %s, not for '%s'", who,
+				"%s certificate is for %s, not for '%s'", peer,
 				c->names.len ? c->names.p : "no name at all", c->name);
 	if (c->flags & MBEDTLS_X509_BADCERT_MISSING)
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is missing",
-				who);
+				peer);
 	if (c->flags & (MBEDTLS_X509_BADCERT_BAD_KEY | MBEDTLS_X509_BADCERT_BAD_MD |
 			MBEDTLS_X509_BADCERT_BAD_PK))
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate has a key or a signature that is too weak", who);
+				"%s certificate has a key or a signature that is too weak", peer);
 	if (c->flags & (MBEDTLS_X509_BADCERT_EXT_KEY_USAGE | MBEDTLS_X509_BADCERT_KEY_USAGE))
 		return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED,
-				"%s certificate is not made for a %s (its key usage)", who,
+				"%s certificate is not made for a %s (its key usage)", peer,
 				side == TLS_CLIENT ? "server" : "client");
 	return err_kind(e, ERR_UNAVAILABLE, -EKEYREJECTED, "%s certificate is not valid (0x%x)",
-			who, c->flags);
+			peer, c->flags);
 }
 
 /* RFC 8446, 6: the ones that tell a person something. */
 static const struct {
 	int alert;
-	const char *words;
+	const char *text;
 } alerts[] = {
 	{40, "it found no common parameters (handshake_failure)"},
 	{42, "it refuses our certificate (bad_certificate)"},
@@ -519,11 +519,11 @@ static const struct {
 	{120, "it does not speak the protocol that was asked for (no_application_protocol)"},
 };
 
-static const char *alert_words(int alert, char *room, size_t size)
+static const char *alert_describe(int alert, char *room, size_t size)
 {
 	for (size_t i = 0; i < ARRAY_LEN(alerts); i++)
 		if (alerts[i].alert == alert)
-			return alerts[i].words;
+			return alerts[i].text;
 	snprintf(room, size, "alert %d", alert);
 	return room;
 }
@@ -542,7 +542,7 @@ int tls_code_err(int code, int alert, enum tls_side side, const char *doing, str
 		return err_kind(e, ERR_UNAVAILABLE,
 				is_about_certificates(alert) ? -EKEYREJECTED : -EPROTO,
 				"TLS %s: %s says: %s", doing, peer,
-				alert_words(alert, room, sizeof(room)));
+				alert_describe(alert, room, sizeof(room)));
 	if (code == MBEDTLS_ERR_SSL_CONN_EOF || code == MBEDTLS_ERR_NET_CONN_RESET)
 		return err_kind(e, ERR_AGAIN, -ECONNRESET, "TLS %s: %s closed the connection",
 				doing, peer);
@@ -563,18 +563,18 @@ enum { TICKET_S = 3600, VERIFIED_S = 24 * 3600 };
 
 /* --- a client's --- */
 
-static void forget(struct tls_kept *k)
+static void forget(struct tls_saved_session *k)
 {
 	mbedtls_ssl_session_free(&k->session);
 	mbedtls_ssl_session_init(&k->session);
 	free(k->name);
-	*k = (struct tls_kept){.session = k->session};
+	*k = (struct tls_saved_session){.session = k->session};
 }
 
 void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct tls_check *check,
 		     int64_t *until)
 {
-	struct tls_kept *k = &c->kept;
+	struct tls_saved_session *k = &c->saved;
 
 	if (!k->name || !check->name || strcmp(k->name, check->name))
 		return;
@@ -587,12 +587,12 @@ void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl, const struct 
 void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 		      const struct tls_check *check, int64_t until)
 {
-	struct tls_kept *k = &c->kept;
+	struct tls_saved_session *k = &c->saved;
 	int64_t now = time(NULL);
 
 	if (!check->name)
 		return;
-	if (check->looked)
+	if (check->verified)
 		until = check->end < now + VERIFIED_S ? check->end : now + VERIFIED_S;
 	forget(k);
 	if (until <= now || mbedtls_ssl_get_session(ssl, &k->session) != 0)
@@ -614,7 +614,7 @@ static bool may_give(const struct tls_conf *c)
 
 	if (!c->ca.version)
 		return true;
-	return check && check->looked && !check->flags && check->end >= time(NULL) + TICKET_S;
+	return check && check->verified && !check->flags && check->end >= time(NULL) + TICKET_S;
 }
 
 static int write_ticket(void *arg, const mbedtls_ssl_session *session, unsigned char *start,
@@ -643,7 +643,7 @@ static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p
 
 int tls_sessions_init(struct tls_conf *c)
 {
-	mbedtls_ssl_session_init(&c->kept.session);
+	mbedtls_ssl_session_init(&c->saved.session);
 	mbedtls_ssl_ticket_init(&c->tickets);
 	if (c->side == TLS_CLIENT) {
 		mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(
@@ -657,7 +657,7 @@ int tls_sessions_init(struct tls_conf *c)
 
 void tls_sessions_done(struct tls_conf *c)
 {
-	forget(&c->kept);
-	mbedtls_ssl_session_free(&c->kept.session);
+	forget(&c->saved);
+	mbedtls_ssl_session_free(&c->saved.session);
 	mbedtls_ssl_ticket_free(&c->tickets);
 }

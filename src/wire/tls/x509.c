@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "wire/tls/internal.h"
 
-/* Certificates are looked at. */
+/* Certificates: inspection and creation. */
 
 int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
 {
@@ -39,7 +39,7 @@ int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, s
 				     tls_random, NULL);
 
 	explicit_bzero(text, strlen(text));
-	return r ? err_kind(e, ERR_CONF, -EINVAL, "%s is no key in PEM (mbedTLS -0x%04x)", what,
+	return r ? err_kind(e, ERR_CONF, -EINVAL, "%s is not a key in PEM (mbedTLS -0x%04x)", what,
 			    (unsigned int)-r)
 		 : 0;
 }
@@ -56,7 +56,7 @@ static int64_t seconds(const mbedtls_x509_time *t)
 	return timegm(&tm);
 }
 
-int x509_look(struct span pem, struct x509_facts *ret, struct err *e)
+int x509_inspect(struct span pem, struct x509_facts *ret, struct err *e)
 {
 	mbedtls_x509_crt crt;
 	int r;
@@ -144,7 +144,7 @@ bool x509_next(struct span *rest, struct span *cert)
 enum { PEM_MAX = 8 << 10, SERIAL = 16, KEY_ID = 20, NAMES_MAX = 32 };
 
 struct making {
-	const struct x509_wish *w;
+	const struct x509_request *w;
 	bool is_ca; /* signs itself */
 	mbedtls_x509_crt ca;
 	mbedtls_pk_context ca_key, key;
@@ -196,7 +196,7 @@ static int set_names(struct making *m, struct err *e)
 	if (!plain || strlen(m->w->name) > 64)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"'%.80s' is no common name: letters, digits, '.', '-', '_', at most 64",
+			"'%.80s' is not a common name: letters, digits, '.', '-', '_', at most 64",
 			m->w->name);
 	snprintf(m->subject, sizeof(m->subject), "CN=%s", m->w->name);
 	if (m->is_ca)
@@ -275,6 +275,9 @@ static int set_usage(struct making *m)
 	mbedtls_asn1_sequence server = {.buf = {MBEDTLS_ASN1_OID,
 						MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH),
 						(unsigned char *)MBEDTLS_OID_SERVER_AUTH}};
+	mbedtls_asn1_sequence client = {.buf = {MBEDTLS_ASN1_OID,
+						MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH),
+						(unsigned char *)MBEDTLS_OID_CLIENT_AUTH}};
 	unsigned int usage = m->is_ca ? MBEDTLS_X509_KU_KEY_CERT_SIGN | MBEDTLS_X509_KU_CRL_SIGN
 				      : MBEDTLS_X509_KU_DIGITAL_SIGNATURE;
 	int r = mbedtls_x509write_crt_set_basic_constraints(&m->out, m->is_ca, -1);
@@ -282,7 +285,8 @@ static int set_usage(struct making *m)
 	if (r == 0)
 		r = mbedtls_x509write_crt_set_key_usage(&m->out, usage);
 	if (r == 0 && !m->is_ca)
-		r = mbedtls_x509write_crt_set_ext_key_usage(&m->out, &server);
+		r = mbedtls_x509write_crt_set_ext_key_usage(&m->out,
+							    m->w->client ? &client : &server);
 	return r;
 }
 
@@ -347,7 +351,7 @@ static int make(struct making *m, char **cert, char **key, struct err *e)
 	return r ? failed(r, "describe a certificate", e) : write_out(m, cert, key, e);
 }
 
-int x509_make(const struct x509_wish *w, char **cert, char **key, struct err *e)
+int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e)
 {
 	struct making *m = xcalloc(1, sizeof(*m));
 	int r;

@@ -10,25 +10,26 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-struct x509_wish {
+struct x509_request {
 	const char *name; /* common name, [A-Za-z0-9._-] */
 	/* DNS names and IP addresses; of a CA: none */
 	const char *const *names;
 	size_t n_names;
+	bool client;	  /* a client's certificate, not a server's */
 	int64_t from, to; /* seconds since the epoch */
 	/* PEM: who signs it (the first certificate); both empty: itself, and it is a CA */
 	struct span ca, ca_key;
 };
 
 /* PEM, the caller's. -EINVAL, kind ERR_CONF: what the CA is given as, or a name. */
-int x509_make(const struct x509_wish *w, char **cert, char **key, struct err *e);
+int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e);
 
 /* The first certificate of a PEM text. */
 struct x509_facts {
 	int64_t from, to;
 	bool is_ca;
 };
-int x509_look(struct span pem, struct x509_facts *ret, struct err *e);
+int x509_inspect(struct span pem, struct x509_facts *ret, struct err *e);
 
 /* Verifies that `chain` is valid now for the server `name` (NULL: any name) under the CA `ca`.
  * -EKEYREJECTED with the reason. -EINVAL: one of them is not a certificate. */

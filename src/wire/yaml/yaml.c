@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/sorted.h"
 #include "wire/yaml/internal.h"
 
 /* What is nested in what; yaml.c reads the leaves. */
@@ -259,7 +260,7 @@ static int check_bytes(struct yaml *y)
 			at.line_start = at.p + 1;
 		}
 		if ((c < ' ' && c != '\n' && c != '\t' && yaml_peek(&at, 0) != '\n') || c == 127)
-			return yaml_fail(&at, "a byte 0x%02x is no text", c);
+			return yaml_fail(&at, "a byte 0x%02x is not text", c);
 	}
 	return 0;
 }
@@ -441,23 +442,13 @@ static int compare(const char *a, size_t n, const char *b, size_t m)
 /* Puts the key in its place among the others; false: it is there. */
 static bool is_new_key(struct yaml_keys *k, const char *out, size_t from, size_t n)
 {
-	size_t low = 0, high = k->n;
+	size_t at = LOWER_BOUND(i, k->n, compare(out + k->v[i].from, k->v[i].n, out + from, n) < 0);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		const struct yaml_key_at *x = &k->v[mid];
-		int r = compare(out + x->from, x->n, out + from, n);
-
-		if (r == 0)
-			return false;
-		if (r < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	if (at < k->n && compare(out + k->v[at].from, k->v[at].n, out + from, n) == 0)
+		return false;
 	(void)VEC_PUSH(k->v, k->n);
-	memmove(&k->v[low + 1], &k->v[low], (k->n - 1 - low) * sizeof(*k->v));
-	k->v[low] = (struct yaml_key_at){from, n};
+	memmove(&k->v[at + 1], &k->v[at], (k->n - 1 - at) * sizeof(*k->v));
+	k->v[at] = (struct yaml_key_at){from, n};
 	return true;
 }
 
@@ -663,7 +654,7 @@ static int hex(struct yaml *y, size_t digits, uint32_t *ret)
 		if (!strchr("0123456789abcdefABCDEF", yaml_peek(y, i)) || !yaml_peek(y, i))
 			return yaml_fail(y, "an escape wants %zu hexadecimal digits", digits);
 	if (num_hex((struct span){y->p, digits}, 0x10ffff, &v) < 0 || v == 0)
-		return yaml_fail(y, "an escape is no character");
+		return yaml_fail(y, "an escape is not a character");
 	*ret = (uint32_t)v;
 	y->p += digits;
 	return 0;
@@ -730,29 +721,29 @@ static int joined_line(struct yaml *y)
 	return 0;
 }
 
-static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t *kept)
+static int quoted_break(struct yaml *y, char quote, int indent, bool key, size_t *keep)
 {
 	if (key || y->p == y->end)
 		return yaml_fail(y, "the closing %c is missing%s", quote,
 				 key ? " in this line" : "");
-	trim_blanks(&y->text, *kept);
+	trim_blanks(&y->text, *keep);
 	if (!fold(y, indent, false))
 		return yaml_fail(y, "the closing %c is missing", quote);
-	*kept = y->text.len;
+	*keep = y->text.len;
 	return 0;
 }
 
 int yaml_quoted(struct yaml *y, int indent, bool key)
 {
 	char quote = *y->p++, c;
-	size_t kept = 0; /* bytes that trimming must leave: breaks, escapes */
+	size_t keep = 0; /* bytes that trimming must leave: breaks, escapes */
 	int r = 0;
 
 	buf_reset(&y->text);
 	while (r == 0 &&
 	       ((c = yaml_peek(y, 0)) != quote || (quote == '\'' && yaml_peek(y, 1) == c))) {
 		if (c == '\n' || c == '\0') {
-			r = quoted_break(y, quote, indent, key, &kept);
+			r = quoted_break(y, quote, indent, key, &keep);
 			continue;
 		}
 		y->p++;
@@ -760,7 +751,7 @@ int yaml_quoted(struct yaml *y, int indent, bool key)
 			buf_char(&y->text, *y->p++);
 		} else if (c == '\\' && quote == '"') {
 			r = yaml_peek(y, 0) == '\n' && !key ? joined_line(y) : escape(y);
-			kept = y->text.len;
+			keep = y->text.len;
 		} else {
 			buf_char(&y->text, c);
 		}

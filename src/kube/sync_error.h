@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_KUBE_TROUBLE_H
-#define UNIRAIL_KUBE_TROUBLE_H
+#ifndef UNIRAIL_KUBE_SYNC_ERROR_H
+#define UNIRAIL_KUBE_SYNC_ERROR_H
 
 /*
  * Logs kinds that a daemon cannot sync: once per error, with the remedy. Kinds whose CRDs are not
@@ -13,7 +13,7 @@
 
 struct kube_sync_errors {
 	struct loop *loop;
-	const char *who; /* "agent" */
+	const char *component; /* "agent" */
 	struct kube_sync_error *first, **end;
 	struct loop_timer *say;
 };
@@ -21,20 +21,20 @@ struct kube_sync_errors {
 struct kube_sync_error {
 	struct kube_sync_errors *all;
 	const struct kube_kind *kind;
-	bool ours;	/* its CRD is installed with unirail */
-	struct err why; /* code 0: no error */
+	bool own_crd;	   /* its CRD is installed with unirail */
+	struct err reason; /* code 0: no error */
 	struct kube_sync_error *next;
 };
 
 /* `who` and all added kinds are borrowed. */
-void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *who);
+void kube_sync_errors_init(struct kube_sync_errors *t, struct loop *l, const char *component);
 void kube_sync_errors_add(struct kube_sync_errors *t, struct kube_sync_error *k,
-			  const struct kube_kind *kind, bool ours);
+			  const struct kube_kind *kind, bool own_crd);
 void kube_sync_errors_done(struct kube_sync_errors *t);
 
-/* Callback for kube_informer_conf.trouble. */
-void kube_sync_error_is(struct kube_sync_error *k, const struct err *why);
+/* Callback for kube_informer_conf.sync_error. */
+void kube_sync_error_is(struct kube_sync_error *k, const struct err *reason);
 /* Sets e to why the kind is unknown or not in sync, kind ERR_AGAIN; 0: it is in sync. */
-int kube_sync_error_words(const struct kube_sync_error *k, bool synced, struct err *e);
+int kube_sync_error_describe(const struct kube_sync_error *k, bool synced, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_KERN_PROBE_PROBE_SEE_H
-#define UNIRAIL_KERN_PROBE_PROBE_SEE_H
+#ifndef UNIRAIL_KERN_PROBE_CLASSIFY_H
+#define UNIRAIL_KERN_PROBE_CLASSIFY_H
 
 /* Filter criteria of a probe, and the meaning of a received packet. Shared by arp.c, ndp.c and
  * probe.c. */
@@ -20,7 +20,7 @@ enum probe_saw {
 struct probe_ears {
 	struct ipaddr ip, gateway; /* gateway.family 0: none */
 	const struct mac *mine;	   /* of every link in the namespace: with the kernel's default
-				      arp_ignore=0 a sister link of ours answers for the address */
+				      arp_ignore=0 another link of this namespace answers for the address */
 	size_t n_mine;
 	uint8_t nonce[PROBE_NONCE]; /* of our own solicitations (RFC 7527) */
 };

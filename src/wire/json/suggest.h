@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_WIRE_JSON_JSON_NEAR_H
-#define UNIRAIL_WIRE_JSON_JSON_NEAR_H
+#ifndef UNIRAIL_WIRE_JSON_SUGGEST_H
+#define UNIRAIL_WIRE_JSON_SUGGEST_H
 
 #include "wire/json/json.h"
 
 /* The table's key most similar to `key`, for "did you mean"; NULL: none is similar. */
-const char *json_nearest(const struct json_table *t, const char *key);
+const char *json_suggest(const struct json_table *t, const char *key);
 
 #endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_KERN_PCI_CONFIG_H
+#define UNIRAIL_KERN_PCI_CONFIG_H
+
+/*
+ * Registers of PCI configuration space that decide how fast a NIC reaches memory and GPUs, by the file
+ * `config` of sysfs: what `setpci ECAP_ACS+6.w` and `setpci CAP_EXP+8.w` read and write. Layout: PCI
+ * Express Base Specification, include/uapi/linux/pci_regs.h.
+ *
+ * The kernel shows the first 64 bytes to users other than root, which have no capabilities: -EACCES.
+ * Settings last until the device is reset or the host boots. Kernel lockdown refuses writes: -EPERM.
+ */
+
+#include "kern/pci/pci.h"
+
+/* Bits of the ACS control register. Redirection (RR, CR) and validation by upstream ports send traffic
+ * between two devices below a switch through the root complex. */
+enum pci_acs_bits {
+	PCI_ACS_SV_BIT = 0x01, /* source validation */
+	PCI_ACS_TB_BIT = 0x02, /* translation blocking */
+	PCI_ACS_RR_BIT = 0x04, /* P2P request redirect */
+	PCI_ACS_CR_BIT = 0x08, /* P2P completion redirect */
+	PCI_ACS_UF_BIT = 0x10, /* upstream forwarding */
+	PCI_ACS_EC_BIT = 0x20, /* P2P egress control */
+	PCI_ACS_DT_BIT = 0x40, /* direct translated P2P */
+	PCI_ACS_REDIRECTS = PCI_ACS_RR_BIT | PCI_ACS_CR_BIT | PCI_ACS_EC_BIT,
+};
+
+struct pci_acs {
+	uint16_t capable, control; /* enum pci_acs_bits; of `capable` the lower 7 bits */
+};
+
+/* Device Control of the PCI Express capability. */
+struct pci_devctl {
+	uint16_t max_read, max_payload; /* bytes, 128..4096 */
+	bool relaxed;			/* relaxed ordering */
+};
+
+/* 1: read; 0: the function has no such capability. -EBADMSG: the list of capabilities is a circle. */
+int pci_acs_read(const struct root *r, const char *bdf, struct pci_acs *ret, struct err *e);
+int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *ret, struct err *e);
+
+/* Each reads the register back; -EIO if it did not take the value. -EOPNOTSUPP: no such capability. */
+int pci_acs_set(const struct root *r, const char *bdf, uint16_t control, struct err *e);
+int pci_max_read_set(const struct root *r, const char *bdf, uint16_t bytes, struct err *e);
+int pci_relaxed_set(const struct root *r, const char *bdf, bool on, struct err *e);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kern/pci/devlink_health.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <linux/devlink.h>
+#include <linux/genetlink.h>
+
+#include "base/alloc.h"
+#include "kern/netlink/attr.h"
+#include "kern/pci/internal.h"
+
+enum {
+	DATAGRAM_MAX = 8192,
+	IN_ERROR =
+		1, /* enum devlink_health_reporter_state of the kernel, of which UAPI has no name */
+};
+
+struct reporters {
+	struct devlink_reporter *v;
+	size_t n;
+};
+
+static int take_reporter(void *msg, void *arg)
+{
+	struct nlattr *tb[DEVLINK_ATTR_MAX + 1], *of[DEVLINK_ATTR_MAX + 1];
+	struct devlink_reporter p = {.of_port = false};
+	struct reporters *all = arg;
+	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
+
+	if (r < 0 || !tb[DEVLINK_ATTR_HEALTH_REPORTER])
+		return r < 0 ? r : 0;
+	get_str(tb[DEVLINK_ATTR_BUS_NAME], p.bus, sizeof(p.bus));
+	get_str(tb[DEVLINK_ATTR_DEV_NAME], p.dev, sizeof(p.dev));
+	p.of_port = tb[DEVLINK_ATTR_PORT_INDEX] != NULL;
+	nested_attrs(tb[DEVLINK_ATTR_HEALTH_REPORTER], of, DEVLINK_ATTR_MAX);
+	get_str(of[DEVLINK_ATTR_HEALTH_REPORTER_NAME], p.name, sizeof(p.name));
+	p.is_error = get_u8(of[DEVLINK_ATTR_HEALTH_REPORTER_STATE], 0) == IN_ERROR;
+	/* The kernel sends it for reporters with a function that recovers. */
+	p.can_recover = of[DEVLINK_ATTR_HEALTH_REPORTER_AUTO_RECOVER] != NULL;
+	VEC_PUSH(all->v, all->n) = p;
+	return 0;
+}
+
+static void forget(void *arg)
+{
+	((struct reporters *)arg)->n = 0;
+}
+
+int devlink_reporter_list(struct devlink *d, struct devlink_reporter **ret, size_t *n,
+			  struct err *e)
+{
+	struct nl_msg *m = devlink_request(d, DEVLINK_CMD_HEALTH_REPORTER_GET, NLM_F_DUMP);
+	struct reporters all = {NULL, 0};
+	int r = nl_request(d->w, m, take_reporter, forget, &all, e);
+
+	if (r < 0) {
+		free(all.v);
+		return err_wrap(e, r, "list devlink health reporters");
+	}
+	*ret = all.v;
+	*n = all.n;
+	return 0;
+}
+
+int devlink_watch_open(const struct devlink *d, int *fd, struct err *e)
+{
+	auto_fd int s = -1;
+
+	if (!d->config_group)
+		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+				"watch devlink: this kernel names no group of notifications");
+	s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_GENERIC);
+	if (s < 0 || setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &d->config_group,
+				sizeof(d->config_group)) < 0)
+		return err_sys(e, -errno, "watch devlink");
+	*fd = take_fd(&s);
+	return 0;
+}
+
+bool devlink_is_report(const struct devlink *d, struct span datagram)
+{
+	const struct nlmsghdr *h = (const void *)datagram.p;
+	struct nlattr *tb[DEVLINK_ATTR_MAX + 1];
+
+	return datagram.n <= INT32_MAX && nlmsg_ok(h, (int)datagram.n) &&
+	       h->nlmsg_type == d->family &&
+	       msg_attrs(h, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX) == 0 &&
+	       tb[DEVLINK_ATTR_HEALTH_REPORTER];
+}
+
+bool devlink_watch_drain(const struct devlink *d, int fd)
+{
+	_Alignas(struct nlmsghdr) char bytes[DATAGRAM_MAX];
+	bool any = false;
+
+	for (;;) {
+		struct sockaddr_nl from = {0};
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != ENOBUFS)
+			return any;
+		any |= n < 0 ||
+		       (from.nl_pid == 0 && devlink_is_report(d, (struct span){bytes, (size_t)n}));
+	}
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_WIRE_HTTP_GRPC_SERVER_H
+#define UNIRAIL_WIRE_HTTP_GRPC_SERVER_H
+
+/*
+ * gRPC as the server, over HTTP/2 without TLS (prior knowledge), on a listening UNIX socket and the
+ * loop: unary methods and server streams (device plugins, plugin registration).
+ *
+ * A stream carries state, not a log: each message replaces the previous one. A call has at most one
+ * message in transmission and one pending; a newer message replaces the pending one. So a client
+ * that does not read costs two messages, however often the state changes.
+ *
+ * How misbehaving peers are handled:
+ *
+ *   the peer is neither root nor this server's user	closed
+ *   more than `max_conns` connections			the connection idle longest is closed; if none
+ *							is idle, the new one is
+ *   no client preface or no request in `first_ms`	closed
+ *   a connection without a call for `idle_ms`		GOAWAY, closed
+ *   a request that is incomplete for `first_ms`	DEADLINE_EXCEEDED, reset
+ *   bytes of which none is read for `send_ms`	the connection is closed
+ *   an answer that is not read within `first_ms`	reset
+ *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM
+ *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
+ *   a request longer than the method's ceiling		RESOURCE_EXHAUSTED
+ *   PING, SETTINGS, RST_STREAM, unknown or empty frames without end	ENHANCE_YOUR_CALM, closed
+ *   compressed message, unknown method			UNIMPLEMENTED
+ *   content-type that is not gRPC's, method not POST	HTTP 415, 405
+ *   grpc-timeout expired				DEADLINE_EXCEEDED
+ *   bytes that are not HTTP/2				GOAWAY, closed
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/loop.h"
+
+enum {
+	GRPC_STREAMS_MAX = 64,	    /* calls at once on one connection */
+	GRPC_HEADERS_MAX = 8 << 10, /* bytes of a header list, as HTTP/2 counts them */
+	GRPC_REQUEST_MAX = 1 << 20, /* of a request message, unless the method says otherwise */
+	GRPC_MESSAGE_MAX = 4 << 20, /* of an answer: what clients of grpc-go accept */
+};
+
+enum grpc_status {
+	GRPC_OK = 0,
+	GRPC_CANCELLED = 1,
+	GRPC_UNKNOWN = 2,
+	GRPC_INVALID_ARGUMENT = 3,
+	GRPC_DEADLINE_EXCEEDED = 4,
+	GRPC_NOT_FOUND = 5,
+	GRPC_PERMISSION_DENIED = 7,
+	GRPC_RESOURCE_EXHAUSTED = 8,
+	GRPC_FAILED_PRECONDITION = 9,
+	GRPC_UNIMPLEMENTED = 12,
+	GRPC_INTERNAL = 13,
+	GRPC_UNAVAILABLE = 14,
+};
+
+/* A call in progress at the server. Valid until it is ended or its `closed` is called. */
+struct grpc_in;
+
+struct grpc_method {
+	const char *path; /* "/package.Service/Method" */
+	size_t max;	  /* largest request message; 0: GRPC_REQUEST_MAX */
+	/* One whole request message, borrowed. Answer with grpc_in_reply() or grpc_in_fail(), at once
+	 * or later; a stream with grpc_in_send() any number of times. Must not free the server. */
+	void (*call)(void *arg, struct grpc_in *c, struct span request);
+	/* The call ended without the server's doing: cancelled, deadline, connection closed, server
+	 * freed. May be NULL for methods that always answer at once. */
+	void (*closed)(void *arg, struct grpc_in *c);
+};
+
+void grpc_in_set_data(struct grpc_in *c, void *data); /* the method's own pointer */
+void *grpc_in_data(const struct grpc_in *c);
+
+/* The next message; copied. It replaces one that is pending. A message longer than GRPC_MESSAGE_MAX
+ * ends the call with RESOURCE_EXHAUSTED: -EMSGSIZE, and c is invalid. */
+int grpc_in_send(struct grpc_in *c, struct span message);
+/* Ends the call, after a pending message, with OK; c is invalid afterwards. */
+void grpc_in_end(struct grpc_in *c);
+/* grpc_in_send() and grpc_in_end(). */
+void grpc_in_reply(struct grpc_in *c, struct span message);
+/* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
+ * invalid afterwards. */
+void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
+/* The same with the status for e's kind and errno: ERR_CONF and ERR_DECODE INVALID_ARGUMENT, -ENOENT
+ * NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE, else UNKNOWN. */
+void grpc_in_fail_err(struct grpc_in *c, const struct err *e);
+
+/* --- on the loop --- */
+
+struct grpc_server;
+
+struct grpc_limits {
+	int max_conns;
+	int first_ms, idle_ms, send_ms;
+	bool anyone; /* do not check the peer's user id */
+};
+#define GRPC_LIMITS_INIT                                                                           \
+	{                                                                                          \
+		.max_conns = 32, .first_ms = 10 * 1000, .idle_ms = 10 * 60 * 1000,                 \
+		.send_ms = 30 * 1000                                                               \
+	}
+
+/* `fd` is a non-blocking listening socket, the methods end with one without path; the caller keeps
+ * both. limits NULL: GRPC_LIMITS_INIT. */
+int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
+		    const struct grpc_limits *limits, const struct grpc_method *methods, void *arg,
+		    struct err *e);
+/* Closes all connections; calls each open call's `closed`. NULL is fine. */
+void grpc_server_free(struct grpc_server *s);
+size_t grpc_server_conns(const struct grpc_server *s);
+
+/* --- the codec: one connection, no descriptor and no clock --- */
+
+struct grpc_session;
+
+int grpc_session_new(struct grpc_session **ret, const struct grpc_method *methods, void *arg,
+		     int first_ms, struct err *e);
+/* Ends all calls (`closed`). NULL is fine. */
+void grpc_session_free(struct grpc_session *s);
+/* Bytes from the peer at the time `now` (ms, monotonic). An error ends the connection, after what
+ * grpc_session_out() still has. */
+int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
+/* The next bytes for the peer, valid until the next call of it; n 0: none for now. */
+int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
+/* When grpc_session_expire() must be called next (0: now); -1: never. */
+int64_t grpc_session_deadline(const struct grpc_session *s);
+/* Ends the calls whose time is up. */
+void grpc_session_expire(struct grpc_session *s, int64_t now);
+size_t grpc_session_calls(const struct grpc_session *s);
+/* True when both sides have nothing to say any more: close the connection. */
+bool grpc_session_is_done(const struct grpc_session *s);
+/* A GOAWAY follows the open calls; new calls are refused. */
+void grpc_session_goaway(struct grpc_session *s);
+/* Called when something outside grpc_session_in() has made output (an answer given later). */
+void grpc_session_on_output(struct grpc_session *s, void (*fn)(void *arg), void *arg);
+
+#endif
